@@ -42,6 +42,8 @@ pub enum ErrorKind {
     Io,
     /// A `fx::check` failed while running.
     Check,
+    /// A type that is not known before the operation has run; shape rules say so, and nobody else sees it.
+    UnknownType,
     /// A limit that protects from unbounded work or memory.
     Limit,
     /// Several errors; see [`Error::related`].

@@ -1,0 +1,486 @@
+//! [`Arg`]: one nested value. Its leaf type says whose it is.
+//!
+//! `Arg<NodeId>` is an argument in a graph, `Arg<Tensor>` ([`Value`](crate::Value)) is what flows at run time,
+//! `Arg<Type>` ([`TypeTree`](crate::TypeTree)) is what shape propagation knows. Nesting is limited to [`MAX_DEPTH`],
+//! so that recursion over an `Arg` is always bounded; what would be deeper becomes [`Arg::Failed`].
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::{DType, Dim, Error, Graph, NodeId, Result, Scalar, err};
+
+/// How deep lists, tuples, dictionaries, slices and sub-graphs may be nested.
+pub const MAX_DEPTH: usize = 64;
+
+/// A nested argument or value with leaves of type `L`.
+#[derive(Clone)]
+pub enum Arg<L = NodeId> {
+    /// Nothing: an optional argument that is absent.
+    None,
+    /// `..` in an index.
+    Ellipsis,
+    /// `true` or `false`.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A floating-point number.
+    Float(f64),
+    /// Text.
+    Str(Arc<str>),
+    /// A dtype.
+    DType(DType),
+    /// A size that depends on symbols; never a known number, which is [`Arg::Int`].
+    Dim(Dim),
+    /// `start..stop` with a step, in an index.
+    Slice(Box<Slice<L>>),
+    /// A tuple.
+    Tuple(Items<L>),
+    /// A list.
+    List(Items<L>),
+    /// Named entries in order: a dictionary or a struct.
+    Dict(Entries<L>),
+    /// A closed sub-graph.
+    Graph(Arc<Graph>),
+    /// A node, tensor or type.
+    Leaf(L),
+    /// A value that could not be made; using it gives the error.
+    Failed(Error),
+}
+
+/// `start..stop` with a step; each is an integer, a symbolic size, a leaf, or none.
+#[derive(Clone, PartialEq)]
+pub struct Slice<L> {
+    start: Arg<L>,
+    stop: Arg<L>,
+    step: Arg<L>,
+}
+
+impl<L> Slice<L> {
+    /// Returns the start.
+    pub fn start(&self) -> &Arg<L> {
+        &self.start
+    }
+    /// Returns the stop, exclusive.
+    pub fn stop(&self) -> &Arg<L> {
+        &self.stop
+    }
+    /// Returns the step.
+    pub fn step(&self) -> &Arg<L> {
+        &self.step
+    }
+    /// Returns start, stop and step.
+    pub fn parts(&self) -> [&Arg<L>; 3] {
+        [&self.start, &self.stop, &self.step]
+    }
+}
+
+/// The items of a tuple or list.
+#[derive(Clone)]
+pub struct Items<L> {
+    items: Vec<Arg<L>>,
+    depth: u8,
+}
+
+impl<L> Items<L> {
+    /// Returns the items, consuming the list.
+    pub fn into_vec(self) -> Vec<Arg<L>> {
+        self.items
+    }
+}
+
+impl<L> Deref for Items<L> {
+    type Target = [Arg<L>];
+    fn deref(&self) -> &[Arg<L>] {
+        &self.items
+    }
+}
+
+/// The entries of a dictionary: unique names in order.
+#[derive(Clone)]
+pub struct Entries<L> {
+    entries: Vec<(Arc<str>, Arg<L>)>,
+    depth: u8,
+}
+
+impl<L> Entries<L> {
+    /// Returns the value under `key`.
+    pub fn get(&self, key: &str) -> Option<&Arg<L>> {
+        self.entries.iter().find(|(name, _)| &**name == key).map(|(_, value)| value)
+    }
+}
+
+impl<L> Deref for Entries<L> {
+    type Target = [(Arc<str>, Arg<L>)];
+    fn deref(&self) -> &[(Arc<str>, Arg<L>)] {
+        &self.entries
+    }
+}
+
+fn too_deep<L>() -> Arg<L> {
+    Arg::Failed(
+        err!(Limit, "arguments nested deeper than {MAX_DEPTH} levels").help("flatten the nested lists first"),
+    )
+}
+
+impl<L> Arg<L> {
+    /// Makes a tuple.
+    pub fn tuple(items: impl IntoIterator<Item = Arg<L>>) -> Self {
+        Self::sequence(items.into_iter().collect(), Arg::Tuple)
+    }
+
+    /// Makes a list.
+    pub fn list(items: impl IntoIterator<Item = Arg<L>>) -> Self {
+        Self::sequence(items.into_iter().collect(), Arg::List)
+    }
+
+    fn sequence(items: Vec<Arg<L>>, make: fn(Items<L>) -> Self) -> Self {
+        let depth = 1 + items.iter().map(Arg::depth).max().unwrap_or(0);
+        if depth > MAX_DEPTH { too_deep() } else { make(Items { items, depth: depth as u8 }) }
+    }
+
+    /// Makes a list of integers.
+    pub fn ints(items: impl IntoIterator<Item = i64>) -> Self {
+        Self::list(items.into_iter().map(Arg::Int))
+    }
+
+    /// Makes a dictionary; a repeated key is an error.
+    pub fn dict<K: Into<Arc<str>>>(entries: impl IntoIterator<Item = (K, Arg<L>)>) -> Self {
+        let entries: Vec<(Arc<str>, Arg<L>)> = entries.into_iter().map(|(k, v)| (k.into(), v)).collect();
+        let mut keys: Vec<&str> = entries.iter().map(|(k, _)| &**k).collect();
+        keys.sort_unstable();
+        if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Arg::Failed(err!(Structure, "repeated key {:?} in a dictionary", pair[0]));
+        }
+        let depth = 1 + entries.iter().map(|(_, value)| value.depth()).max().unwrap_or(0);
+        if depth > MAX_DEPTH { too_deep() } else { Arg::Dict(Entries { entries, depth: depth as u8 }) }
+    }
+
+    /// Makes a slice.
+    pub fn slice(start: Arg<L>, stop: Arg<L>, step: Arg<L>) -> Self {
+        let depth = 1 + start.depth().max(stop.depth()).max(step.depth());
+        if depth > MAX_DEPTH { too_deep() } else { Arg::Slice(Box::new(Slice { start, stop, step })) }
+    }
+
+    /// Makes a size: a known one becomes an integer.
+    pub fn dim(dim: impl Into<Dim>) -> Self {
+        let dim = dim.into();
+        match (dim.known(), dim.error()) {
+            (Some(n), _) => Arg::Int(n),
+            (_, Some(error)) => Arg::Failed(error.clone()),
+            _ => Arg::Dim(dim),
+        }
+    }
+
+    /// Makes text.
+    pub fn str(text: impl Into<Arc<str>>) -> Self {
+        Arg::Str(text.into())
+    }
+
+    /// Returns how deep this is nested: 0 for anything that holds no other argument.
+    pub fn depth(&self) -> usize {
+        match self {
+            Arg::Tuple(items) | Arg::List(items) => items.depth as usize,
+            Arg::Dict(entries) => entries.depth as usize,
+            Arg::Slice(slice) => 1 + slice.parts().iter().map(|part| part.depth()).max().unwrap_or(0),
+            Arg::Graph(graph) => 1 + graph.depth(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the leaf, if this is one.
+    pub fn leaf(&self) -> Option<&L> {
+        match self {
+            Arg::Leaf(leaf) => Some(leaf),
+            _ => None,
+        }
+    }
+
+    /// Returns the items of a tuple or list.
+    pub fn items(&self) -> Option<&[Arg<L>]> {
+        match self {
+            Arg::Tuple(items) | Arg::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// Returns the number, if this is a bool, integer or float.
+    pub fn scalar(&self) -> Option<Scalar> {
+        match self {
+            Arg::Bool(x) => Some(Scalar::Bool(*x)),
+            Arg::Int(x) => Some(Scalar::Int(*x)),
+            Arg::Float(x) => Some(Scalar::Float(*x)),
+            _ => None,
+        }
+    }
+
+    /// Calls `f` on every leaf, in order.
+    pub fn for_each_leaf<'a>(&'a self, f: &mut dyn FnMut(&'a L)) {
+        match self {
+            Arg::Leaf(leaf) => f(leaf),
+            Arg::Tuple(items) | Arg::List(items) => items.iter().for_each(|item| item.for_each_leaf(f)),
+            Arg::Dict(entries) => entries.iter().for_each(|(_, item)| item.for_each_leaf(f)),
+            Arg::Slice(slice) => slice.parts().into_iter().for_each(|part| part.for_each_leaf(f)),
+            _ => {}
+        }
+    }
+
+    /// Returns every leaf, in order.
+    pub fn leaves(&self) -> Vec<&L> {
+        let mut leaves = Vec::new();
+        self.for_each_leaf(&mut |leaf| leaves.push(leaf));
+        leaves
+    }
+
+    /// Calls `f` on this and every argument within it, outermost first.
+    pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Arg<L>)) {
+        f(self);
+        match self {
+            Arg::Tuple(items) | Arg::List(items) => items.iter().for_each(|item| item.walk(f)),
+            Arg::Dict(entries) => entries.iter().for_each(|(_, item)| item.walk(f)),
+            Arg::Slice(slice) => slice.parts().into_iter().for_each(|part| part.walk(f)),
+            _ => {}
+        }
+    }
+
+    /// Returns the first error within.
+    pub fn error(&self) -> Option<&Error> {
+        let mut found = None;
+        self.walk(&mut |arg| {
+            if let (None, Arg::Failed(error)) = (found, arg) {
+                found = Some(error);
+            }
+        });
+        found
+    }
+
+    /// Returns the same nesting with every leaf replaced by an argument.
+    pub fn try_flat_map<M>(&self, f: &mut dyn FnMut(&L) -> Result<Arg<M>>) -> Result<Arg<M>> {
+        self.try_rewrite(&mut |arg| match arg {
+            Arg::Leaf(leaf) => f(leaf).map(Some),
+            _ => Ok(None),
+        })
+    }
+
+    /// Returns the same nesting with every leaf mapped.
+    pub fn map<M>(&self, f: &mut dyn FnMut(&L) -> M) -> Arg<M> {
+        self.try_flat_map(&mut |leaf| Ok(Arg::Leaf(f(leaf)))).unwrap_or_else(Arg::Failed)
+    }
+
+    /// Rebuilds the nesting from the outside: where `f` returns an argument, it is taken as it is.
+    /// Every leaf must be replaced by `f`.
+    pub fn try_rewrite<M>(&self, f: &mut dyn FnMut(&Arg<L>) -> Result<Option<Arg<M>>>) -> Result<Arg<M>> {
+        if let Some(arg) = f(self)? {
+            return Ok(arg);
+        }
+        Ok(match self {
+            Arg::None => Arg::None,
+            Arg::Ellipsis => Arg::Ellipsis,
+            Arg::Bool(x) => Arg::Bool(*x),
+            Arg::Int(x) => Arg::Int(*x),
+            Arg::Float(x) => Arg::Float(*x),
+            Arg::Str(x) => Arg::Str(x.clone()),
+            Arg::DType(x) => Arg::DType(*x),
+            Arg::Dim(x) => Arg::Dim(x.clone()),
+            Arg::Graph(x) => Arg::Graph(x.clone()),
+            Arg::Failed(x) => Arg::Failed(x.clone()),
+            Arg::Leaf(_) => bail_unmapped()?,
+            Arg::Tuple(items) => {
+                Arg::tuple(items.iter().map(|item| item.try_rewrite(f)).collect::<Result<Vec<_>>>()?)
+            }
+            Arg::List(items) => {
+                Arg::list(items.iter().map(|item| item.try_rewrite(f)).collect::<Result<Vec<_>>>()?)
+            }
+            Arg::Dict(entries) => Arg::dict(
+                entries
+                    .iter()
+                    .map(|(key, item)| Ok((key.clone(), item.try_rewrite(f)?)))
+                    .collect::<Result<Vec<_>>>()?,
+            ),
+            Arg::Slice(slice) => Arg::slice(
+                slice.start.try_rewrite(f)?,
+                slice.stop.try_rewrite(f)?,
+                slice.step.try_rewrite(f)?,
+            ),
+        })
+    }
+
+    /// Returns a word for the kind of this argument, for messages.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Arg::None => "none",
+            Arg::Ellipsis => "an ellipsis",
+            Arg::Bool(_) => "a bool",
+            Arg::Int(_) => "an integer",
+            Arg::Float(_) => "a float",
+            Arg::Str(_) => "a string",
+            Arg::DType(_) => "a dtype",
+            Arg::Dim(_) => "a symbolic size",
+            Arg::Slice(_) => "a slice",
+            Arg::Tuple(_) => "a tuple",
+            Arg::List(_) => "a list",
+            Arg::Dict(_) => "a dictionary",
+            Arg::Graph(_) => "a sub-graph",
+            Arg::Leaf(_) => "a tensor",
+            Arg::Failed(_) => "an error",
+        }
+    }
+}
+
+fn bail_unmapped<T>() -> Result<T> {
+    Err(err!(Structure, "a leaf was left unmapped"))
+}
+
+/// Literals are equal if their type and bits are; sub-graphs if their structure is.
+impl<L: PartialEq> PartialEq for Arg<L> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Arg::None, Arg::None) | (Arg::Ellipsis, Arg::Ellipsis) => true,
+            (Arg::Bool(a), Arg::Bool(b)) => a == b,
+            (Arg::Int(a), Arg::Int(b)) => a == b,
+            (Arg::Float(a), Arg::Float(b)) => a.to_bits() == b.to_bits(),
+            (Arg::Str(a), Arg::Str(b)) => a == b,
+            (Arg::DType(a), Arg::DType(b)) => a == b,
+            (Arg::Dim(a), Arg::Dim(b)) => a == b,
+            (Arg::Slice(a), Arg::Slice(b)) => a == b,
+            (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => a.items == b.items,
+            (Arg::Dict(a), Arg::Dict(b)) => a.entries == b.entries,
+            (Arg::Graph(a), Arg::Graph(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Arg::Leaf(a), Arg::Leaf(b)) => a == b,
+            (Arg::Failed(a), Arg::Failed(b)) => a.same(b),
+            _ => false,
+        }
+    }
+}
+
+macro_rules! from {
+    ($($ty:ty => |$x:ident| $make:expr;)*) => {
+        $(impl<L> From<$ty> for Arg<L> { fn from($x: $ty) -> Self { $make } })*
+    };
+}
+from! {
+    () => |_x| Arg::None;
+    bool => |x| Arg::Bool(x);
+    i64 => |x| Arg::Int(x);
+    i32 => |x| Arg::Int(x.into());
+    usize => |x| i64::try_from(x).map_or_else(|_| Arg::Failed(err!(Argument, "{x} does not fit into i64")), Arg::Int);
+    f64 => |x| Arg::Float(x);
+    f32 => |x| Arg::Float(x.into());
+    &str => |x| Arg::str(x);
+    String => |x| Arg::str(x);
+    DType => |x| Arg::DType(x);
+    Dim => |x| Arg::dim(x);
+    Arc<Graph> => |x| if x.depth() >= MAX_DEPTH { too_deep() } else { Arg::Graph(x) };
+    Scalar => |x| match x { Scalar::Bool(x) => Arg::Bool(x), Scalar::Int(x) => Arg::Int(x), Scalar::Float(x) => Arg::Float(x) };
+}
+impl From<NodeId> for Arg<NodeId> {
+    fn from(node: NodeId) -> Self {
+        Arg::Leaf(node)
+    }
+}
+
+/// Writes a float so that it reads back bit for bit, and never looks like an integer.
+pub(crate) fn write_float(x: f64, f: &mut dyn fmt::Write) -> fmt::Result {
+    if x.is_nan() {
+        let bits = x.to_bits();
+        if bits == f64::NAN.to_bits() { f.write_str("nan") } else { write!(f, "nan(0x{bits:016x})") }
+    } else if x.is_infinite() {
+        f.write_str(if x > 0.0 { "inf" } else { "-inf" })
+    } else {
+        write!(f, "{x:?}")
+    }
+}
+
+/// Writes text in double quotes; every character outside printable ASCII is escaped.
+pub(crate) fn write_str(text: &str, f: &mut dyn fmt::Write) -> fmt::Result {
+    f.write_char('"')?;
+    for c in text.chars() {
+        match c {
+            '"' => f.write_str("\\\"")?,
+            '\\' => f.write_str("\\\\")?,
+            '\n' => f.write_str("\\n")?,
+            '\t' => f.write_str("\\t")?,
+            '\r' => f.write_str("\\r")?,
+            ' '..='~' => f.write_char(c)?,
+            _ => write!(f, "\\u{{{:x}}}", c as u32)?,
+        }
+    }
+    f.write_char('"')
+}
+
+impl<L> Arg<L> {
+    /// Writes the argument as the text format does, with the given way to write leaves.
+    pub fn write(
+        &self,
+        f: &mut dyn fmt::Write,
+        leaf: &mut dyn FnMut(&L, &mut dyn fmt::Write) -> fmt::Result,
+        graph: &mut dyn FnMut(&Arc<Graph>, &mut dyn fmt::Write) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut separated = |items: &[Arg<L>], f: &mut dyn fmt::Write| -> fmt::Result {
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    f.write_str(", ")?;
+                }
+                item.write(f, leaf, graph)?;
+            }
+            Ok(())
+        };
+        match self {
+            Arg::None => f.write_str("none"),
+            Arg::Ellipsis => f.write_str(".."),
+            Arg::Bool(x) => write!(f, "{x}"),
+            Arg::Int(x) => write!(f, "{x}"),
+            Arg::Float(x) => write_float(*x, f),
+            Arg::Str(x) => write_str(x, f),
+            Arg::DType(x) => write!(f, "{x}"),
+            Arg::Dim(x) => write!(f, "<{x}>"),
+            Arg::Slice(slice) => {
+                let [start, stop, step] = slice.parts();
+                f.write_str("slice(")?;
+                start.write(f, leaf, graph)?;
+                f.write_str(", ")?;
+                stop.write(f, leaf, graph)?;
+                f.write_str(", ")?;
+                step.write(f, leaf, graph)?;
+                f.write_str(")")
+            }
+            Arg::Tuple(items) => {
+                f.write_str("(")?;
+                separated(items, f)?;
+                f.write_str(if items.len() == 1 { ",)" } else { ")" })
+            }
+            Arg::List(items) => {
+                f.write_str("[")?;
+                separated(items, f)?;
+                f.write_str("]")
+            }
+            Arg::Dict(entries) => {
+                f.write_str("{")?;
+                for (i, (key, item)) in entries.iter().enumerate() {
+                    if i > 0 {
+                        f.write_str(", ")?;
+                    }
+                    write_str(key, f)?;
+                    f.write_str(": ")?;
+                    item.write(f, leaf, graph)?;
+                }
+                f.write_str("}")
+            }
+            Arg::Graph(x) => graph(x, f),
+            Arg::Leaf(x) => leaf(x, f),
+            Arg::Failed(error) => write!(f, "<error: {}>", error.message()),
+        }
+    }
+}
+
+impl<L: fmt::Display> fmt::Display for Arg<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &mut |leaf, f| write!(f, "{leaf}"), &mut |graph, f| write!(f, "@{}", graph.name()))
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for Arg<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &mut |leaf, f| write!(f, "{leaf:?}"), &mut |graph, f| write!(f, "@{}", graph.name()))
+    }
+}

@@ -1,0 +1,123 @@
+//! Copying nodes between graphs, inlining, and structural comparison.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::Graph;
+use crate::node::{NodeId, OpCode};
+use crate::{Arg, Result, bail};
+
+/// What each node of one graph became in another.
+pub type NodeMap = FxHashMap<NodeId, Arg>;
+
+/// The result of [`Graph::copy_graph`].
+#[derive(Debug, Clone)]
+pub struct Copied {
+    /// What the copied graph returned, in terms of this graph.
+    pub output: Arg,
+    /// The new nodes in program order.
+    pub nodes: Vec<NodeId>,
+}
+
+impl Graph {
+    /// Copies one node of `from` to the cursor, with its name hint and metadata; inputs are looked up in `map`,
+    /// and the copy is entered there. A placeholder becomes a new argument.
+    pub fn copy_node(&mut self, from: &Graph, id: NodeId, map: &mut NodeMap) -> Result<NodeId> {
+        let node = from.node(id)?;
+        let copy = match node.opcode() {
+            OpCode::Placeholder => self.placeholder(node.name())?,
+            OpCode::Output => return Err(err!(Graph, "an output cannot be copied").help("use `set_output`")),
+            _ => {
+                let args = node.args.iter().map(|arg| map_arg(from, arg, map)).collect::<Result<Vec<_>>>()?;
+                let kwargs = node
+                    .kwargs
+                    .iter()
+                    .map(|(key, arg)| Ok((key.clone(), map_arg(from, arg, map)?)))
+                    .collect::<Result<Vec<_>>>()?;
+                self.create(node.target.clone(), args, kwargs, Some(node.name()))?
+            }
+        };
+        self.get_mut(copy).meta = node.meta.clone();
+        map.insert(id, Arg::Leaf(copy));
+        Ok(copy)
+    }
+
+    /// Copies every node of `from` but placeholders and output to the cursor. `map` must say what each placeholder
+    /// becomes; it is extended by what the other nodes become. On an error nothing is changed.
+    pub fn copy_graph(&mut self, from: &Graph, map: &mut NodeMap) -> Result<Copied> {
+        self.transaction(|graph| {
+            let mut nodes = Vec::new();
+            for (id, node) in from.nodes() {
+                match node.opcode() {
+                    OpCode::Output => {}
+                    _ if map.contains_key(&id) => {}
+                    OpCode::Placeholder => {
+                        bail!(Argument, "nothing is given for the placeholder %{} of the copied graph", node.name())
+                    }
+                    _ => nodes.push(graph.copy_node(from, id, map)?),
+                }
+            }
+            Ok(Copied { output: map_arg(from, from.output(), map)?, nodes })
+        })
+    }
+
+    /// Returns the same graph with fresh storage: nodes in order, no free slots, all handles new.
+    pub fn compacted(&self) -> Result<Graph> {
+        let mut graph = Graph::new(&self.name);
+        let mut map = NodeMap::default();
+        for input in &self.inputs {
+            let structure = input.tree.map(&mut |_| ());
+            let tree = graph.structured_input(&input.name, &structure)?;
+            for (old, new) in input.tree.leaves().into_iter().zip(tree.leaves()) {
+                graph.rename(*new, self.get(*old).name())?;
+                graph.get_mut(*new).meta = self.get(*old).meta.clone();
+                map.insert(*old, Arg::Leaf(*new));
+            }
+        }
+        let copied = graph.copy_graph(self, &mut map)?;
+        graph.set_output(copied.output)?;
+        graph.get_mut(graph.output).meta = self.get(self.output).meta.clone();
+        Ok(graph)
+    }
+}
+
+/// Rewrites the nodes in `arg` by `map`; a node that is not in it is an error that names it.
+fn map_arg(from: &Graph, arg: &Arg, map: &NodeMap) -> Result<Arg> {
+    arg.try_flat_map(&mut |id| match map.get(id) {
+        Some(arg) => Ok(arg.clone()),
+        None => bail!(Argument, "nothing is given for %{}, which a copied node uses", from.node(*id)?.name()),
+    })
+}
+
+/// Graphs are equal if they have the same name, signature, and nodes in the same order with the same names, targets,
+/// arguments and metadata. Handles do not matter.
+impl PartialEq for Graph {
+    fn eq(&self, other: &Self) -> bool {
+        if self.name != other.name || self.len() != other.len() || self.inputs.len() != other.inputs.len() {
+            return false;
+        }
+        let mut map: FxHashMap<NodeId, NodeId> = FxHashMap::default();
+        for ((a, _), (b, _)) in self.nodes().zip(other.nodes()) {
+            map.insert(a, b);
+        }
+        let same_arg = |a: &Arg, b: &Arg| a.map(&mut |id| map[id]) == *b;
+        self.inputs.iter().zip(&other.inputs).all(|(a, b)| a.name == b.name && same_arg(&a.tree, &b.tree))
+            && self.nodes().zip(other.nodes()).all(|((_, a), (_, b))| {
+                a.name == b.name
+                    && a.target == b.target
+                    && a.meta == b.meta
+                    && a.args.len() == b.args.len()
+                    && a.kwargs.len() == b.kwargs.len()
+                    && a.args.iter().zip(&b.args).all(|(a, b)| same_arg(a, b))
+                    && a.kwargs.iter().zip(&b.kwargs).all(|((k, a), (l, b))| k == l && same_arg(a, b))
+            })
+    }
+}
+
+/// Allows `Arc<Graph>` comparisons to name both sides in messages.
+impl From<Graph> for Arg {
+    fn from(graph: Graph) -> Self {
+        Arc::new(graph).into()
+    }
+}

@@ -1,0 +1,231 @@
+//! Unique, readable, deterministic names: `add`, `add_1`, `layers_0_conv1`.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+/// The longest name that is made; longer hints are cut.
+const MAX_LEN: usize = 100;
+
+/// Words that are never a node's name: Rust's keywords and the text format's own words.
+const RESERVED: &[&str] = &[
+    "Self", "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "graph", "if", "impl", "in",
+    "inf", "let", "loop", "macro", "main", "match", "mod", "move", "mut", "nan", "none", "override", "priv",
+    "pub", "raw", "ref", "return", "self", "slice", "static", "str", "struct", "super", "trait", "true", "try",
+    "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// The names in use, and the largest number given to each base.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Namespace<T> {
+    used: FxHashMap<Arc<str>, T>,
+    counts: FxHashMap<Arc<str>, u64>,
+}
+
+/// What [`Namespace::claim`] changed, so that it can be undone.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    base: Arc<str>,
+    old_count: Option<u64>,
+}
+
+impl<T: Copy> Namespace<T> {
+    pub(crate) fn get(&self, name: &str) -> Option<T> {
+        self.used.get(name).copied()
+    }
+
+    pub(crate) fn set(&mut self, name: &Arc<str>, owner: T) {
+        self.used.insert(name.clone(), owner);
+    }
+
+    /// Makes a unique name from `hint` and gives it to `owner`.
+    pub(crate) fn claim(&mut self, hint: &str, owner: T) -> (Arc<str>, Claim) {
+        let hint = sanitise(hint);
+        let (base, number) = split_number(&hint);
+        let mut name: Arc<str> = Arc::from(&*hint);
+        let base: Arc<str> = if number.is_none() { name.clone() } else { Arc::from(base) };
+        let old_count = self.counts.get(&base).copied();
+        let mut count = number.unwrap_or_else(|| old_count.unwrap_or(0));
+        if self.used.contains_key(&name) || is_reserved(&name) {
+            count = count.max(old_count.unwrap_or(0));
+            loop {
+                count += 1;
+                name = Arc::from(format!("{base}_{count}"));
+                if !self.used.contains_key(&name) {
+                    break;
+                }
+            }
+        }
+        let claim = Claim { base: base.clone(), old_count };
+        self.counts.insert(base, count.max(old_count.unwrap_or(0)));
+        self.used.insert(name.clone(), owner);
+        (name, claim)
+    }
+
+    /// Takes a name back; the counters stay, so that it is not given to another node.
+    pub(crate) fn release(&mut self, name: &str) {
+        self.used.remove(name);
+    }
+
+    /// Undoes the last claim.
+    pub(crate) fn undo(&mut self, name: &str, claim: Claim) {
+        self.used.remove(name);
+        match claim.old_count {
+            Some(count) => self.counts.insert(claim.base, count),
+            None => self.counts.remove(&claim.base),
+        };
+    }
+}
+
+/// Returns whether `name` is a word that no node may be called.
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED.binary_search(&name).is_ok()
+}
+
+/// Returns whether `name` could be the name of a node.
+pub fn is_identifier(name: &str) -> bool {
+    name.len() <= MAX_LEN
+        && name.bytes().enumerate().all(|(i, b)| b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()))
+        && !name.is_empty()
+        && !is_reserved(name)
+}
+
+/// Returns an identifier: every illegal character becomes `_`.
+fn sanitise(hint: &str) -> std::borrow::Cow<'_, str> {
+    if hint.len() <= MAX_LEN
+        && hint.bytes().next().is_some_and(|b| !b.is_ascii_digit())
+        && hint.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric())
+    {
+        return hint.into();
+    }
+    let mut name: String =
+        hint.chars().take(MAX_LEN).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if name.is_empty() {
+        name.push_str("_unnamed");
+    }
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        name.insert(0, '_');
+    }
+    name.truncate(MAX_LEN);
+    name.into()
+}
+
+/// Splits `add_12` into `add` and 12; numbers with leading zeros belong to the base.
+fn split_number(name: &str) -> (&str, Option<u64>) {
+    if let Some((base, digits)) = name.rsplit_once('_') {
+        let canonical = !digits.is_empty()
+            && digits.len() <= 15
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && (digits == "0" || !digits.starts_with('0'));
+        if canonical && !base.is_empty() {
+            return (base, digits.parse().ok());
+        }
+    }
+    (name, None)
+}
+
+/// Returns a name hint in snake case: `layers.0.Conv1` gives `layers_0_conv1`, `MyNorm` gives `my_norm`,
+/// `ALL_CAPS` gives `all_caps`, `__call__` gives `call`.
+pub fn snake_case(name: &str) -> String {
+    let name = name.strip_prefix("__").and_then(|n| n.strip_suffix("__")).unwrap_or(name);
+    let mut out = String::with_capacity(name.len() + 4);
+    let mut previous = '_';
+    let mut chars = name.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c.is_ascii_uppercase() {
+            let next_is_lower = chars.peek().is_some_and(char::is_ascii_lowercase);
+            let boundary = previous.is_ascii_lowercase()
+                || previous.is_ascii_digit() && next_is_lower
+                || previous.is_ascii_uppercase() && next_is_lower;
+            if boundary {
+                out.push('_');
+            }
+            out.push(c.to_ascii_lowercase());
+        } else {
+            out.push(if c.is_ascii_alphanumeric() { c } else { '_' });
+        }
+        previous = c;
+    }
+    out
+}
+
+/// Returns advice that names up to three candidates similar to `name`.
+pub(crate) fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let wanted = &name[..name.floor_char_boundary(40)];
+    let mut close: Vec<(usize, &str)> = candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(wanted, &candidate[..candidate.floor_char_boundary(40)]), candidate))
+        .filter(|(distance, candidate)| {
+            *distance <= 1 + name.len() / 4 || (name.len() > 2 && candidate.contains(name))
+        })
+        .collect();
+    close.sort_unstable();
+    close.dedup();
+    close.truncate(3);
+    if close.is_empty() {
+        return String::from("check the spelling");
+    }
+    let names: Vec<String> = close.iter().map(|(_, candidate)| format!("{candidate:?}")).collect();
+    format!("did you mean {}?", names.join(" or "))
+}
+
+/// Levenshtein's distance, in bytes.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(hints: &[&str]) -> Vec<String> {
+        let mut names = Namespace::<()>::default();
+        hints.iter().map(|hint| names.claim(hint, ()).0.to_string()).collect()
+    }
+
+    #[test]
+    fn follows_the_table_of_torch_fx() {
+        assert_eq!(names(&["add", "add", "add_1"]), ["add", "add_1", "add_2"]);
+        assert_eq!(names(&["add_5", "add", "add"]), ["add_5", "add", "add_6"]);
+        assert_eq!(names(&["foo_1_1", "foo_1", "foo_1"]), ["foo_1_1", "foo_1", "foo_2"]);
+        assert_eq!(names(&["class", "match", "self", "3d", "", "a b"]), ["class", "match_1", "self_1", "_3d", "_unnamed", "a_b"]);
+        assert_eq!(names(&["x_01", "x_01"]), ["x_01", "x_01_1"]);
+    }
+
+    #[test]
+    fn reserved_words_are_sorted() {
+        assert!(RESERVED.is_sorted());
+    }
+
+    #[test]
+    fn snake_cases_as_the_census_says() {
+        let pairs = [
+            ("net.0.Conv1", "net_0_conv1"), ("MyNorm", "my_norm"), ("camelCase", "camel_case"),
+            ("ALL_CAPS", "all_caps"), ("__call__", "call"), ("a.b.weight", "a_b_weight"), ("BatchNorm2d", "batch_norm2d"),
+        ];
+        for (name, expected) in pairs {
+            assert_eq!(snake_case(name), expected);
+        }
+    }
+
+    #[test]
+    fn equal_hints_stay_linear() {
+        let mut names = Namespace::<()>::default();
+        for _ in 0..50_000 {
+            names.claim("add_1", ());
+            names.claim("add", ());
+        }
+        assert_eq!(&*names.claim("add", ()).0, "add_100000");
+    }
+}

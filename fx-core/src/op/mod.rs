@@ -1,0 +1,291 @@
+//! [`OpDef`]: everything fx knows of an operation, in one row; and the [`Registry`] that finds rows by name.
+//!
+//! A row is plain data, written by the macros [`pointwise!`](crate::pointwise), [`kernels!`](crate::kernels) and
+//! [`functions!`](crate::functions), by `#[fx::wrap]`, or by hand. Graphs refer to rows by address ([`Op`]), so a user's
+//! own row has the same standing as a built-in one.
+
+pub mod convert;
+pub mod kind;
+mod macros;
+mod registry;
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+
+pub use convert::ToArg;
+pub use kind::{Kind, ParamKind};
+pub use registry::Registry;
+
+use crate::pointwise::PointwiseDef;
+use crate::{Arg, Error, ErrorKind, Result, TypeTree, Value, err};
+
+/// What an operation does besides computing its result. Passes keep such operations, and their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// Draws from a random generator.
+    pub random: bool,
+    /// Acts on the world or checks it: `print`, `check`.
+    pub host: bool,
+    /// Updates a buffer.
+    pub state: bool,
+}
+
+impl Effects {
+    /// No effect.
+    pub const PURE: Effects = Effects { random: false, host: false, state: false };
+    /// Draws from a random generator.
+    pub const RANDOM: Effects = Effects { random: true, ..Effects::PURE };
+    /// Acts on the world.
+    pub const HOST: Effects = Effects { host: true, ..Effects::PURE };
+    /// Updates a buffer.
+    pub const STATE: Effects = Effects { state: true, ..Effects::PURE };
+
+    /// Returns whether there is no effect.
+    pub const fn is_pure(self) -> bool {
+        !(self.random || self.host || self.state)
+    }
+}
+
+/// How an operation is computed, which decides what can be fused with it.
+#[derive(Clone, Copy, Debug)]
+pub enum Class {
+    /// Element by element, with broadcasting; the scalar body is known.
+    Pointwise(&'static PointwiseDef),
+    /// A reduction over axes.
+    Reduce,
+    /// A view: no element is computed.
+    View,
+    /// Any other kernel.
+    Kernel,
+    /// A function over other operations that is kept as one node.
+    Composite,
+    /// Runs sub-graphs.
+    Control,
+}
+
+/// The default of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Default {
+    /// Absent.
+    None,
+    /// A bool.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A list of integers.
+    Ints(&'static [i64]),
+    /// Text.
+    Str(&'static str),
+}
+
+impl Default {
+    /// Returns the default as an argument.
+    pub fn to_arg<L>(self) -> Arg<L> {
+        match self {
+            Default::None => Arg::None,
+            Default::Bool(x) => Arg::Bool(x),
+            Default::Int(x) => Arg::Int(x),
+            Default::Float(x) => Arg::Float(x),
+            Default::Ints(x) => Arg::ints(x.iter().copied()),
+            Default::Str(x) => Arg::str(x),
+        }
+    }
+}
+
+/// One parameter of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Its name, for keyword arguments.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Its default; `None` if it must be given.
+    pub default: Option<Default>,
+    /// Whether it can only be given by name.
+    pub keyword_only: bool,
+}
+
+/// The row of an operation.
+#[derive(Clone, Copy)]
+pub struct OpDef {
+    /// The name: PyTorch's, where PyTorch has the operation.
+    pub name: &'static str,
+    /// What it computes, in Markdown.
+    pub doc: &'static str,
+    /// The parameters in order.
+    pub params: &'static [Param],
+    /// How it is computed.
+    pub class: Class,
+    /// What it does besides.
+    pub effects: Effects,
+    /// Whether the first two operands may be exchanged.
+    pub commutative: bool,
+    /// Whether `x.name(..)` exists, so that it may be called as a method.
+    pub method: bool,
+    /// The type of the result from the types of all arguments in schema order.
+    pub infer: fn(&[TypeTree]) -> Result<TypeTree>,
+    /// The result from all arguments in schema order; every tensor is concrete.
+    pub eval: fn(&[Value]) -> Result<Value>,
+}
+
+impl OpDef {
+    /// A row to fill in with `..OpDef::BASE`.
+    pub const BASE: OpDef = OpDef {
+        name: "",
+        doc: "",
+        params: &[],
+        class: Class::Kernel,
+        effects: Effects::PURE,
+        commutative: false,
+        method: false,
+        infer: |_| Err(unknown_type()),
+        eval: |_| Err(err!(Unresolved, "this operation has no kernel")),
+    };
+
+    /// Arranges arguments in schema order: keywords resolved, defaults filled in, kinds checked.
+    pub fn bind<L: Clone>(&self, args: &[Arg<L>], kwargs: &[(impl AsRef<str>, Arg<L>)]) -> Result<Vec<Arg<L>>> {
+        let n_positional = self.params.iter().filter(|param| !param.keyword_only).count();
+        if args.len() > n_positional {
+            return Err(err!(
+                Argument,
+                "{} takes at most {n_positional} positional arguments, got {}",
+                self.name,
+                args.len()
+            )
+            .help(format!("its schema is {self}")));
+        }
+        let mut bound: Vec<Option<Arg<L>>> = args.iter().cloned().map(Some).collect();
+        bound.resize(self.params.len(), None);
+        for (key, arg) in kwargs {
+            let key = key.as_ref();
+            let position = self.params.iter().position(|param| param.name == key).ok_or_else(|| {
+                err!(Argument, "{} has no parameter {key:?}", self.name).help(format!("its schema is {self}"))
+            })?;
+            if bound[position].replace(arg.clone()).is_some() {
+                return Err(err!(Argument, "{} got the argument {key:?} twice", self.name));
+            }
+        }
+        let mut out = Vec::with_capacity(bound.len());
+        for (param, arg) in self.params.iter().zip(bound) {
+            let arg = match (arg, param.default) {
+                (Some(arg), _) => arg,
+                (None, Some(default)) => default.to_arg(),
+                (None, None) => {
+                    return Err(err!(Argument, "{} needs the argument {:?}", self.name, param.name)
+                        .help(format!("its schema is {self}")));
+                }
+            };
+            if let Arg::Failed(error) = &arg {
+                return Err(error.clone());
+            }
+            let is_default = param.default.is_some_and(|default| default == Default::None) && matches!(arg, Arg::None);
+            if !is_default && !param.kind.accepts(&arg) {
+                return Err(err!(
+                    Argument,
+                    "{}: argument {:?} takes {}, got {}",
+                    self.name,
+                    param.name,
+                    param.kind.describe(),
+                    arg.kind_name()
+                ));
+            }
+            out.push(arg);
+        }
+        Ok(out)
+    }
+
+    /// Returns the type of the result, or `None` if too little is known of the arguments.
+    pub fn infer(&self, args: &[TypeTree]) -> Result<Option<TypeTree>> {
+        if args.iter().any(|arg| !arg.is_complete()) {
+            return Ok(None);
+        }
+        match (self.infer)(args) {
+            Ok(ty) => Ok(Some(ty)),
+            Err(error) if error.kind() == ErrorKind::UnknownType => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether every parameter but tensors makes it a factory: it makes tensors out of none.
+    pub fn takes_no_tensor(&self) -> bool {
+        !self.params.iter().any(|param| param.kind.is_tensor())
+    }
+}
+
+/// The error by which a shape rule says that it needs a value which is not known yet.
+pub fn unknown_type() -> Error {
+    err!(UnknownType, "the type is not known before the operation has run")
+}
+
+/// The schema, such as `sum(x: tensor, dim: axes = none, keepdim: bool = false)`.
+impl fmt::Display for OpDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.name)?;
+        let mut keyword_only = false;
+        for (i, param) in self.params.iter().enumerate() {
+            let separator = match (i, param.keyword_only && !keyword_only) {
+                (0, false) => "",
+                (0, true) => "*, ",
+                (_, false) => ", ",
+                (_, true) => ", *, ",
+            };
+            keyword_only |= param.keyword_only;
+            write!(f, "{separator}{}: {}", param.name, param.kind.name())?;
+            if let Some(default) = param.default {
+                write!(f, " = {}", default.to_arg::<String>())?;
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Debug for OpDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A reference to a row, compared by address.
+#[derive(Clone, Copy)]
+pub struct Op(&'static OpDef);
+
+impl Op {
+    /// Refers to a row.
+    pub const fn new(def: &'static OpDef) -> Self {
+        Op(def)
+    }
+}
+
+impl Deref for Op {
+    type Target = OpDef;
+    fn deref(&self) -> &OpDef {
+        self.0
+    }
+}
+
+impl PartialEq for Op {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+impl Eq for Op {}
+impl Hash for Op {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.0).hash(state);
+    }
+}
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Removes the underscore that keeps a Rust name such as `where_` from being a keyword.
+#[doc(hidden)]
+pub const fn op_name(name: &'static str) -> &'static str {
+    let bytes = name.as_bytes();
+    if bytes.len() > 1 && bytes[bytes.len() - 1] == b'_' { name.split_at(name.len() - 1).0 } else { name }
+}

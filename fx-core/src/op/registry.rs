@@ -1,0 +1,63 @@
+//! [`Registry`]: the operations by name, for parsers and importers.
+
+use std::collections::BTreeMap;
+
+use super::Op;
+use crate::{Result, err};
+
+/// A set of operations by name; an ordinary value, nothing is registered behind the scenes.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    ops: BTreeMap<&'static str, Op>,
+}
+
+impl Registry {
+    /// Makes a registry of the operations behind operators and control flow, those that fx-core itself needs.
+    pub fn core() -> Self {
+        let mut registry = Registry::default();
+        for table in crate::ops::TABLES {
+            for op in *table {
+                registry.ops.insert(op.name, *op);
+            }
+        }
+        registry
+    }
+
+    /// Adds a table of operations; a name that is taken by another operation is an error.
+    pub fn add(&mut self, table: &[Op]) -> Result<()> {
+        for op in table {
+            match self.ops.get(op.name) {
+                Some(other) if other != op => {
+                    return Err(err!(Argument, "there are two operations called {:?}", op.name)
+                        .help("give your own operation another name"));
+                }
+                _ => self.ops.insert(op.name, *op),
+            };
+        }
+        Ok(())
+    }
+
+    /// Returns the registry with another table.
+    pub fn with(mut self, table: &[Op]) -> Result<Self> {
+        self.add(table)?;
+        Ok(self)
+    }
+
+    /// Returns the operation called `name`.
+    pub fn get(&self, name: &str) -> Option<Op> {
+        self.ops.get(name).copied()
+    }
+
+    /// Returns the operation called `name`, or an error that names similar ones.
+    pub fn find(&self, name: &str) -> Result<Op> {
+        self.get(name).ok_or_else(|| {
+            err!(Unresolved, "unknown operation {name:?}")
+                .help(crate::names::suggest(name, self.ops.keys().copied()))
+        })
+    }
+
+    /// Returns every operation, by name.
+    pub fn iter(&self) -> impl Iterator<Item = Op> + '_ {
+        self.ops.values().copied()
+    }
+}
