@@ -1,0 +1,397 @@
+//! Symbolic sizes: a [`Dim`] is a number, an integer expression over named [`Symbol`]s, or an error.
+//!
+//! Invariant: an expression is always in canonical form (`polynomial`), so that structural equality
+//! proves equality. Simplification is exact over the integers: wherever an expression as it was written has
+//! a value, its canonical form has the same value. It may have a value where the written one has none
+//! (`0*(a//b)` is `0` even for `b = 0`), but a quotient stays as written unless its divisor is provably not zero.
+//!
+//! `divide` holds the rules of `//` and `%`, `extremum` those of `min` and `max`, `interval` and `compare` prove
+//! inequalities, `text` reads and prints, `operators` are the Rust operators.
+
+mod compare;
+mod divide;
+mod extremum;
+mod interval;
+mod operators;
+mod polynomial;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::{Error, Result, bail, err};
+use interval::Interval;
+use polynomial::{Atom, Expr, Function};
+
+/// A tensor size: a number, an expression over named symbols, or a recorded error. Cheap to clone.
+///
+/// Equality and hashing are those of the canonical form: `2*b + b == 3*b`. The range of a symbol takes no part.
+/// An invalid operation (a constant divided by zero, an overflow, an expression beyond the limits) gives a
+/// `Dim` that carries the error, which flows through everything computed from it.
+#[derive(Clone)]
+pub struct Dim(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Const(i64),
+    Expr(Arc<Expr>),
+    Failed(Error),
+}
+
+/// A named unknown with an inclusive range of values.
+///
+/// Two symbols are the same if name and owner are equal; give a symbol one range wherever it occurs, since
+/// simplification relies on it.
+#[derive(Clone)]
+pub struct Symbol(Arc<SymbolData>);
+
+struct SymbolData {
+    name: Arc<str>,
+    min: i64,
+    max: Option<i64>,
+    owner: u64,
+}
+
+/// The answer to a question about symbolic sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Truth {
+    /// It holds for all values of the symbols.
+    Yes,
+    /// It holds for no values of the symbols.
+    No,
+    /// It depends on the values, or it could not be proven.
+    Unknown,
+}
+
+impl Truth {
+    /// Returns whether the answer is [`Truth::Yes`].
+    pub fn is_yes(self) -> bool {
+        self == Truth::Yes
+    }
+
+    /// Returns whether the answer is [`Truth::No`].
+    pub fn is_no(self) -> bool {
+        self == Truth::No
+    }
+}
+
+impl Symbol {
+    /// The owner of a node symbol that was read from text by [`Dim::from_str`](std::str::FromStr), which names none.
+    pub const UNKNOWN_OWNER: u64 = u64::MAX;
+
+    /// Makes a symbol of a signature with the range of a size: zero and above.
+    pub fn new(name: impl Into<Arc<str>>) -> Symbol {
+        Symbol::with_range(name, 0, None)
+    }
+
+    /// Makes a symbol of a signature with an inclusive range.
+    pub fn with_range(name: impl Into<Arc<str>>, min: i64, max: Option<i64>) -> Symbol {
+        Symbol(Arc::new(SymbolData { name: name.into(), min, max, owner: 0 }))
+    }
+
+    /// Makes a symbol that stands for the value of the node `name` of the trace `owner`, zero or above.
+    pub fn of_node(name: impl Into<Arc<str>>, owner: u64) -> Symbol {
+        Symbol(Arc::new(SymbolData { name: name.into(), min: 0, max: None, owner }))
+    }
+
+    /// Returns the same symbol with another inclusive range.
+    #[must_use]
+    pub fn ranged(&self, min: i64, max: Option<i64>) -> Symbol {
+        Symbol(Arc::new(SymbolData { name: self.0.name.clone(), min, max, owner: self.0.owner }))
+    }
+
+    /// Returns the name, without the `%` of a node symbol.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the least value; `i64::MIN` if there is none.
+    pub fn min(&self) -> i64 {
+        self.0.min
+    }
+
+    /// Returns the greatest value, if there is one.
+    pub fn max(&self) -> Option<i64> {
+        self.0.max
+    }
+
+    /// Returns the trace whose node the name refers to, or 0 for a symbol of a signature.
+    pub fn owner(&self) -> u64 {
+        self.0.owner
+    }
+
+    fn key(&self) -> (&str, u64) {
+        (&self.0.name, self.0.owner)
+    }
+}
+
+impl PartialEq for Symbol {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.key() == other.key()
+    }
+}
+impl Eq for Symbol {}
+impl Hash for Symbol {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+impl Dim {
+    /// Makes a known size.
+    pub const fn new(n: i64) -> Dim {
+        Dim(Repr::Const(n))
+    }
+
+    /// Makes the size that a symbol stands for; an error if the name is not an identifier or the range is empty.
+    pub fn symbol(symbol: Symbol) -> Dim {
+        if !text::is_identifier(symbol.name()) {
+            return Dim::failed(
+                err!(Argument, "expected an identifier as the name of a symbol, got {:?}", symbol.name())
+                    .help("a name consists of letters, digits and `_`, and does not begin with a digit"),
+            );
+        }
+        if symbol.max().is_some_and(|max| max < symbol.min()) {
+            return Dim::failed(err!(Argument, "symbol {symbol} has an empty range: {:?}", symbol));
+        }
+        if symbol.max() == Some(symbol.min()) {
+            return Dim::new(symbol.min());
+        }
+        Dim::atom(Atom::Symbol(symbol))
+    }
+
+    /// Makes a size that carries an error.
+    pub fn failed(error: Error) -> Dim {
+        Dim(Repr::Failed(error))
+    }
+
+    /// Returns the error that this size carries.
+    pub fn error(&self) -> Option<&Error> {
+        match &self.0 {
+            Repr::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the number, if it is known.
+    pub const fn known(&self) -> Option<i64> {
+        match self.0 {
+            Repr::Const(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the number is known.
+    pub const fn is_known(&self) -> bool {
+        matches!(self.0, Repr::Const(_))
+    }
+
+    /// Returns the symbol, if the size is exactly one symbol.
+    pub fn as_symbol(&self) -> Option<&Symbol> {
+        match self.as_atom()? {
+            Atom::Symbol(symbol) => Some(symbol),
+            Atom::Call(_) => None,
+        }
+    }
+
+    /// Returns the distinct symbols in order of first appearance in the text.
+    pub fn symbols(&self) -> Vec<Symbol> {
+        let mut found = Vec::new();
+        self.collect_symbols(&mut found);
+        found
+    }
+
+    fn collect_symbols(&self, found: &mut Vec<Symbol>) {
+        let Repr::Expr(expr) = &self.0 else { return };
+        for (atom, _) in expr.terms.iter().flat_map(|term| &term.monomial.0) {
+            match atom {
+                Atom::Symbol(symbol) if !found.contains(symbol) => found.push(symbol.clone()),
+                Atom::Symbol(_) => {}
+                Atom::Call(call) => {
+                    call.left.collect_symbols(found);
+                    call.right.collect_symbols(found);
+                }
+            }
+        }
+    }
+
+    /// Returns an inclusive lower and upper bound that follow from the ranges of the symbols.
+    ///
+    /// The lower bound is `i64::MIN` and the upper bound is `None` where nothing is known.
+    pub fn bounds(&self) -> (i64, Option<i64>) {
+        let Interval { low, high } = self.interval();
+        (low.unwrap_or(i64::MIN), high)
+    }
+
+    /// Returns whether two sizes are equal for all values of their symbols.
+    pub fn same(&self, other: &Dim) -> Truth {
+        compare::same(self, other)
+    }
+
+    /// Returns whether this size is less than the other for all values of their symbols.
+    pub fn less(&self, other: &Dim) -> Truth {
+        compare::less(self, other)
+    }
+
+    /// Returns whether this size is less than or equal to the other for all values of their symbols.
+    pub fn less_equal(&self, other: &Dim) -> Truth {
+        match compare::less(other, self) {
+            Truth::Yes => Truth::No,
+            Truth::No => Truth::Yes,
+            Truth::Unknown => Truth::Unknown,
+        }
+    }
+
+    /// Computes the number from the values of the symbols.
+    ///
+    /// Fails for a symbol without a value, a division by zero, or a result that does not fit in `i64`.
+    pub fn eval(&self, lookup: &dyn Fn(&Symbol) -> Option<i64>) -> Result<i64> {
+        let value = self.eval_wide(lookup)?;
+        i64::try_from(value).map_err(|_| err!(Shape, "size {self} overflows: its value is {value}"))
+    }
+
+    /// Computes in `i128`, so that the terms of a sum may cancel beyond the range of `i64`.
+    fn eval_wide(&self, lookup: &dyn Fn(&Symbol) -> Option<i64>) -> Result<i128> {
+        let expr = match &self.0 {
+            Repr::Const(n) => return Ok(*n as i128),
+            Repr::Expr(expr) => expr,
+            Repr::Failed(error) => return Err(error.clone()),
+        };
+        let overflow = || err!(Shape, "size {self} overflows");
+        let mut sum = expr.constant as i128;
+        for term in &expr.terms {
+            let mut product = term.coefficient as i128;
+            for (atom, power) in &term.monomial.0 {
+                let value = match atom {
+                    Atom::Symbol(symbol) => match lookup(symbol) {
+                        Some(value) => value as i128,
+                        None => bail!(Unresolved, "symbol {symbol} has no value"),
+                    },
+                    Atom::Call(call) => {
+                        let (left, right) = (call.left.eval_wide(lookup)?, call.right.eval_wide(lookup)?);
+                        if right == 0 && matches!(call.function, Function::FloorDiv | Function::Mod) {
+                            bail!(Shape, "division by zero: {} is 0 in {self}", call.right);
+                        }
+                        call.function.apply(left, right).ok_or_else(overflow)?
+                    }
+                };
+                let power = value.checked_pow(*power).ok_or_else(overflow)?;
+                product = product.checked_mul(power).ok_or_else(overflow)?;
+            }
+            sum = sum.checked_add(product).ok_or_else(overflow)?;
+        }
+        Ok(sum)
+    }
+
+    /// Replaces the symbols for which `replacement` gives a size, and simplifies.
+    pub fn substitute(&self, replacement: &dyn Fn(&Symbol) -> Option<Dim>) -> Dim {
+        let Repr::Expr(expr) = &self.0 else { return self.clone() };
+        let mut sum = Dim::new(expr.constant);
+        for term in &expr.terms {
+            let mut product = Dim::new(term.coefficient);
+            for (atom, power) in &term.monomial.0 {
+                let value = match atom {
+                    Atom::Symbol(symbol) => {
+                        replacement(symbol).unwrap_or_else(|| Dim::atom(Atom::Symbol(symbol.clone())))
+                    }
+                    Atom::Call(call) => {
+                        let (left, right) =
+                            (call.left.substitute(replacement), call.right.substitute(replacement));
+                        Dim::call(call.function, &left, &right)
+                    }
+                };
+                for _ in 0..*power {
+                    product = polynomial::multiply(&product, &value);
+                }
+            }
+            sum = polynomial::add(&sum, &product);
+        }
+        sum
+    }
+
+    /// Solves `self == value` for the only symbol of an expression of the form `a*s + b`.
+    ///
+    /// Returns the symbol and its value, if there is an integral one; it may lie outside the symbol's range.
+    pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
+        let Repr::Expr(expr) = &self.0 else { return None };
+        let [term] = expr.terms.as_slice() else { return None };
+        let [(Atom::Symbol(symbol), 1)] = term.monomial.0.as_slice() else { return None };
+        let rest = value as i128 - expr.constant as i128;
+        let coefficient = term.coefficient as i128;
+        if rest % coefficient != 0 {
+            return None;
+        }
+        Some((symbol.clone(), i64::try_from(rest / coefficient).ok()?))
+    }
+
+    /// Divides, rounding towards minus infinity, as Python's `//`.
+    pub fn floor_div(&self, divisor: &Dim) -> Dim {
+        divide::floor_div(self, divisor).unwrap_or_else(Dim::failed)
+    }
+
+    /// Divides, rounding towards plus infinity.
+    pub fn ceil_div(&self, divisor: &Dim) -> Dim {
+        divide::ceil_div(self, divisor).unwrap_or_else(Dim::failed)
+    }
+
+    /// Returns the remainder of [`floor_div`](Dim::floor_div), which has the sign of the divisor, as Python's `%`.
+    pub fn modulo(&self, divisor: &Dim) -> Dim {
+        divide::modulo(self, divisor).unwrap_or_else(Dim::failed)
+    }
+
+    /// Returns the lesser of two sizes.
+    pub fn min(&self, other: &Dim) -> Dim {
+        extremum::extremum(Function::Min, self, other).unwrap_or_else(Dim::failed)
+    }
+
+    /// Returns the greater of two sizes.
+    pub fn max(&self, other: &Dim) -> Dim {
+        extremum::extremum(Function::Max, self, other).unwrap_or_else(Dim::failed)
+    }
+
+    /// Reads text, with `symbol` to say which symbol a name is; its second argument is whether it began with `%`.
+    pub fn parse_with(text: &str, symbol: &dyn Fn(&str, bool) -> Symbol) -> Result<Dim> {
+        text::parse(text, symbol)
+    }
+
+    /// Applies a function with all its simplifications.
+    fn call(function: Function, left: &Dim, right: &Dim) -> Dim {
+        match function {
+            Function::FloorDiv => left.floor_div(right),
+            Function::Mod => left.modulo(right),
+            Function::Min => left.min(right),
+            Function::Max => left.max(right),
+        }
+    }
+
+    fn interval(&self) -> Interval {
+        match &self.0 {
+            Repr::Const(n) => Interval::point(*n),
+            Repr::Expr(expr) => expr.interval,
+            Repr::Failed(_) => Interval::ALL,
+        }
+    }
+}
+
+impl PartialEq for Dim {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Const(a), Repr::Const(b)) => a == b,
+            (Repr::Expr(a), Repr::Expr(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Repr::Failed(a), Repr::Failed(b)) => a.kind() == b.kind() && a.message() == b.message(),
+            _ => false,
+        }
+    }
+}
+impl Eq for Dim {}
+impl Hash for Dim {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(&self.0).hash(state);
+        match &self.0 {
+            Repr::Const(n) => n.hash(state),
+            Repr::Expr(expr) => expr.hash(state),
+            Repr::Failed(error) => error.message().hash(state),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Conversions and the Rust operators of [`Dim`]; `/` and `%` round towards minus infinity, as Python's do.
+
+use std::iter::{Product, Sum};
+use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Rem, Sub, SubAssign};
+
+use super::{Dim, polynomial};
+
+impl From<i64> for Dim {
+    fn from(n: i64) -> Dim {
+        Dim::new(n)
+    }
+}
+impl From<i32> for Dim {
+    fn from(n: i32) -> Dim {
+        Dim::new(n.into())
+    }
+}
+impl From<u32> for Dim {
+    fn from(n: u32) -> Dim {
+        Dim::new(n.into())
+    }
+}
+impl From<usize> for Dim {
+    fn from(n: usize) -> Dim {
+        i64::try_from(n).map_or_else(|_| Dim::failed(polynomial::overflow()), Dim::new)
+    }
+}
+impl From<&Dim> for Dim {
+    fn from(dim: &Dim) -> Dim {
+        dim.clone()
+    }
+}
+impl From<super::Symbol> for Dim {
+    fn from(symbol: super::Symbol) -> Dim {
+        Dim::symbol(symbol)
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $function:path;)*) => {$(
+        impl $trait<Dim> for Dim {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                $function(&self, &other)
+            }
+        }
+        impl $trait<&Dim> for Dim {
+            type Output = Dim;
+            fn $method(self, other: &Dim) -> Dim {
+                $function(&self, other)
+            }
+        }
+        impl $trait<Dim> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                $function(self, &other)
+            }
+        }
+        impl $trait<&Dim> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: &Dim) -> Dim {
+                $function(self, other)
+            }
+        }
+        operators!(@number $trait $method $function; i64 i32 u32 usize);
+    )*};
+    (@number $trait:ident $method:ident $function:path; $($number:ty)*) => {$(
+        impl $trait<$number> for Dim {
+            type Output = Dim;
+            fn $method(self, other: $number) -> Dim {
+                $function(&self, &other.into())
+            }
+        }
+        impl $trait<$number> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: $number) -> Dim {
+                $function(self, &other.into())
+            }
+        }
+        impl $trait<Dim> for $number {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                $function(&self.into(), &other)
+            }
+        }
+        impl $trait<&Dim> for $number {
+            type Output = Dim;
+            fn $method(self, other: &Dim) -> Dim {
+                $function(&self.into(), other)
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add polynomial::add;
+    Sub sub polynomial::subtract;
+    Mul mul polynomial::multiply;
+    Div div Dim::floor_div;
+    Rem rem Dim::modulo;
+}
+
+impl Neg for Dim {
+    type Output = Dim;
+    fn neg(self) -> Dim {
+        polynomial::negate(&self)
+    }
+}
+impl Neg for &Dim {
+    type Output = Dim;
+    fn neg(self) -> Dim {
+        polynomial::negate(self)
+    }
+}
+
+impl<T: Into<Dim>> AddAssign<T> for Dim {
+    fn add_assign(&mut self, other: T) {
+        *self = polynomial::add(self, &other.into());
+    }
+}
+impl<T: Into<Dim>> SubAssign<T> for Dim {
+    fn sub_assign(&mut self, other: T) {
+        *self = polynomial::subtract(self, &other.into());
+    }
+}
+impl<T: Into<Dim>> MulAssign<T> for Dim {
+    fn mul_assign(&mut self, other: T) {
+        *self = polynomial::multiply(self, &other.into());
+    }
+}
+
+impl Sum for Dim {
+    fn sum<I: Iterator<Item = Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::new(0), |sum, dim| polynomial::add(&sum, &dim))
+    }
+}
+impl<'a> Sum<&'a Dim> for Dim {
+    fn sum<I: Iterator<Item = &'a Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::new(0), |sum, dim| polynomial::add(&sum, dim))
+    }
+}
+impl Product for Dim {
+    fn product<I: Iterator<Item = Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::new(1), |product, dim| polynomial::multiply(&product, &dim))
+    }
+}
+impl<'a> Product<&'a Dim> for Dim {
+    fn product<I: Iterator<Item = &'a Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::new(1), |product, dim| polynomial::multiply(&product, dim))
+    }
+}
