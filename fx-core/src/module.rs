@@ -1,0 +1,246 @@
+//! Modules: parameters, buffers and children by dotted path, as in PyTorch.
+//!
+//! [`Module`] is what `#[derive(Module)]` implements: the structure. [`Forward`] is what `#[fx::forward]` implements: the
+//! call. Values are values: a clone of a module shares memory with the original until one of them changes; a [`Buffer`]'s
+//! clone is independent of the original.
+
+mod field;
+pub mod load;
+mod walk;
+
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::{Arc, RwLock};
+
+use dyn_clone::DynClone;
+
+pub use field::Field;
+pub use walk::{Named, NamedModule, collect_buffers, collect_modules, collect_parameters, display_tree};
+
+use crate::{Arg, Result, Tensor, Value, bail};
+
+/// A trained tensor. Dereferences to its [`Tensor`].
+#[derive(Clone, Debug)]
+pub struct Parameter(Tensor);
+
+impl Parameter {
+    /// Makes a parameter from a concrete tensor.
+    pub fn new(tensor: impl Into<Tensor>) -> Self {
+        Parameter(tensor.into())
+    }
+
+    /// Returns the tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.0
+    }
+
+    /// Replaces the tensor.
+    pub fn set(&mut self, tensor: Tensor) {
+        self.0 = tensor;
+    }
+}
+
+impl Deref for Parameter {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        &self.0
+    }
+}
+
+impl<T: Into<Tensor>> From<T> for Parameter {
+    fn from(tensor: T) -> Self {
+        Parameter(tensor.into())
+    }
+}
+
+/// State that a module updates while it runs, such as running statistics.
+///
+/// While a module is traced, [`get`](Buffer::get) records a `get_attr` node and [`set`](Buffer::set) an update. A graph
+/// reads every buffer as it was when the call began, and updates become visible when the call has succeeded.
+#[derive(Debug)]
+pub struct Buffer {
+    cell: Arc<RwLock<Tensor>>,
+    persistent: bool,
+}
+
+impl Buffer {
+    /// Makes a buffer that is saved in the state dict.
+    pub fn new(tensor: impl Into<Tensor>) -> Self {
+        Buffer { cell: Arc::new(RwLock::new(tensor.into())), persistent: true }
+    }
+
+    /// Makes a buffer that is not saved.
+    pub fn transient(tensor: impl Into<Tensor>) -> Self {
+        Buffer { persistent: false, ..Buffer::new(tensor) }
+    }
+
+    /// Returns whether the buffer is part of the state dict.
+    pub fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+
+    /// Returns the present value; while tracing, a symbolic one.
+    #[track_caller]
+    pub fn get(&self) -> Tensor {
+        crate::trace::read_buffer(self).unwrap_or_else(|| self.load())
+    }
+
+    /// Replaces the value; while tracing, records the update. The new value must have the dtype and shape of the old.
+    #[track_caller]
+    pub fn set(&self, value: &Tensor) -> Result<()> {
+        if let Some(result) = crate::trace::write_buffer(self, value) {
+            return result;
+        }
+        let (new, old) = (value.array()?, self.load());
+        let old = old.array()?;
+        if new.dtype() != old.dtype() || new.shape() != old.shape() {
+            bail!(Shape, "a buffer of {} cannot hold {}", old.describe(), new.describe());
+        }
+        self.store(value.clone());
+        Ok(())
+    }
+
+    /// Returns the stored value, also while tracing.
+    pub(crate) fn load(&self) -> Tensor {
+        self.cell.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Stores a value of any dtype and shape, as loading weights does.
+    pub fn store(&self, value: Tensor) {
+        *self.cell.write().unwrap_or_else(std::sync::PoisonError::into_inner) = value;
+    }
+
+    /// Identifies the cell while it lives.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.cell).cast::<()>() as usize
+    }
+}
+
+/// An independent copy of the present value.
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        Buffer { cell: Arc::new(RwLock::new(self.load())), persistent: self.persistent }
+    }
+}
+
+/// What is called for each member of a module, with its name.
+pub trait Visitor<'a> {
+    /// Visits a parameter.
+    fn parameter(&mut self, name: &str, parameter: &'a Parameter);
+    /// Visits a buffer.
+    fn buffer(&mut self, name: &str, buffer: &'a Buffer);
+    /// Visits a sub-module.
+    fn module(&mut self, name: &str, module: &'a dyn Module);
+}
+
+/// What is called for each member of a module that may be changed.
+pub trait VisitorMut {
+    /// Visits a parameter.
+    fn parameter(&mut self, name: &str, parameter: &mut Parameter);
+    /// Visits a buffer.
+    fn buffer(&mut self, name: &str, buffer: &mut Buffer);
+    /// Visits a sub-module.
+    fn module(&mut self, name: &str, module: &mut dyn Module);
+}
+
+/// A part of a model: its parameters, buffers and sub-modules by name. Implemented by `#[derive(Module)]`.
+pub trait Module: DynClone + Any + Send + Sync {
+    /// Visits the direct members in order. Names may be dotted (`layers.0`).
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
+
+    /// Visits the direct members for changing.
+    fn visit_mut(&mut self, visitor: &mut dyn VisitorMut);
+
+    /// Returns the name of the type, such as `Linear`.
+    fn type_name(&self) -> &'static str;
+
+    /// Returns whether tracing records a call of this module as one node by default.
+    fn is_leaf(&self) -> bool {
+        false
+    }
+
+    /// Returns the configuration for the printed tree, such as `in_features=3`.
+    fn extra_repr(&self) -> String {
+        String::new()
+    }
+
+    /// Sets this module's own training flag, if it has one; children are not touched.
+    fn set_training(&mut self, _training: bool) {}
+
+    /// Returns this module as `Any`.
+    fn as_any(&self) -> &dyn Any;
+
+    /// Returns whether a call has no effect, so that it may be dropped when its result is not used.
+    fn is_pure(&self) -> bool {
+        true
+    }
+}
+dyn_clone::clone_trait_object!(Module);
+
+/// One argument of a module's `forward`.
+#[derive(Clone, Copy)]
+pub struct InputDecl {
+    /// Its name.
+    pub name: &'static str,
+    /// Its structure, if its type determines it.
+    pub structure: fn() -> Result<Arg<()>>,
+}
+
+/// A module that can be called. Implemented by `#[fx::forward]`.
+pub trait Forward: Module {
+    /// Returns the arguments of `forward` in order.
+    fn inputs(&self) -> Vec<InputDecl>;
+
+    /// Returns the structure of the result, if its type determines it.
+    fn output(&self) -> Result<Arg<()>>;
+
+    /// Restores the arguments from values and runs `forward`.
+    fn forward_values(&self, args: &[Value]) -> Result<Value>;
+
+    /// Returns this as a module.
+    fn as_module(&self) -> &dyn Module;
+}
+dyn_clone::clone_trait_object!(Forward);
+
+macro_rules! delegate {
+    ($($ty:ty),*) => {$(
+        impl Module for $ty {
+            fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) { (**self).visit(visitor) }
+            fn visit_mut(&mut self, visitor: &mut dyn VisitorMut) { (**self).visit_mut(visitor) }
+            fn type_name(&self) -> &'static str { (**self).type_name() }
+            fn is_leaf(&self) -> bool { (**self).is_leaf() }
+            fn extra_repr(&self) -> String { (**self).extra_repr() }
+            fn set_training(&mut self, training: bool) { (**self).set_training(training) }
+            fn as_any(&self) -> &dyn Any { (**self).as_any() }
+            fn is_pure(&self) -> bool { (**self).is_pure() }
+        }
+    )*};
+}
+delegate!(Box<dyn Forward>, Box<dyn Module>);
+
+impl Forward for Box<dyn Forward> {
+    fn inputs(&self) -> Vec<InputDecl> {
+        (**self).inputs()
+    }
+    fn output(&self) -> Result<Arg<()>> {
+        (**self).output()
+    }
+    fn forward_values(&self, args: &[Value]) -> Result<Value> {
+        (**self).forward_values(args)
+    }
+    fn as_module(&self) -> &dyn Module {
+        (**self).as_module()
+    }
+}
+
+impl dyn Forward {
+    /// Calls the module with one tensor, as `#[fx::forward]`'s `call` does: while tracing, a leaf becomes one node.
+    #[track_caller]
+    pub fn call(&self, x: &Tensor) -> Tensor {
+        let args = [Arg::Leaf(x.clone())];
+        crate::trace::call_module(self, || args.to_vec(), || match self.forward_values(&args) {
+            Ok(value) => crate::Tree::from_value(&value).unwrap_or_else(Tensor::failed),
+            Err(error) => Tensor::failed(error),
+        })
+    }
+}
