@@ -82,7 +82,9 @@ mod sealed {
 }
 
 /// A Rust type that is the element of some dtype.
-pub trait Element: sealed::Sealed + Copy + Send + Sync + PartialEq + fmt::Debug + Default + 'static {
+pub trait Element:
+    sealed::Sealed + crate::array::Stored + Copy + Send + Sync + PartialEq + fmt::Debug + Default + 'static
+{
     /// The dtype of which this is the element type.
     const DTYPE: DType;
 }

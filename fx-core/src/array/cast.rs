@@ -1,0 +1,155 @@
+//! Conversion between dtypes.
+//!
+//! PyTorch's `to`, with one difference where C++ leaves the result open:
+//!
+//! | from \ to | bool | integer | float |
+//! |---|---|---|---|
+//! | bool | same | 0, 1 | 0, 1 |
+//! | integer | `!= 0` | wraps (keeps the low bits) | nearest even |
+//! | float | `!= 0`, so NaN is `true` | towards zero; NaN is 0; out of range is the nearest bound | nearest even |
+//!
+//! `f16` and `bf16` convert by way of `f32`, as in PyTorch, so that hardware with and without half
+//! instructions agrees. An `f64` is thus rounded twice on its way to them.
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::layout::span;
+use super::{Array, Storage, Stored, dispatch_dtype, row_major};
+use crate::{DType, Element};
+
+/// The number of half-precision elements that are converted through one buffer.
+const CHUNK: usize = 256;
+
+/// Conversion to the element type `D`, of one value or of a slice.
+pub trait Cast<D: Element>: Element {
+    /// Converts one value.
+    fn cast(self) -> D;
+
+    /// Appends the converted values.
+    fn cast_slice(from: &[Self], to: &mut Vec<D>) {
+        to.extend(from.iter().map(|&x| x.cast()));
+    }
+}
+
+macro_rules! native {
+    ($($from:ty => $($to:ty),*;)*) => {
+        $($(impl Cast<$to> for $from {
+            #[inline]
+            fn cast(self) -> $to { self as $to }
+        })*)*
+    };
+}
+native! {
+    u8 => u8, i8, i32, i64, f32, f64;
+    i8 => u8, i8, i32, i64, f32, f64;
+    i32 => u8, i8, i32, i64, f32, f64;
+    i64 => u8, i8, i32, i64, f32, f64;
+    f32 => u8, i8, i32, i64, f32, f64;
+    f64 => u8, i8, i32, i64, f32, f64;
+    bool => bool, u8, i8, i32, i64;
+}
+
+macro_rules! to_bool {
+    ($($from:ty),*) => {
+        $(impl Cast<bool> for $from {
+            #[inline]
+            fn cast(self) -> bool { self != <$from>::default() }
+        })*
+    };
+}
+to_bool!(u8, i8, i32, i64, f32, f64);
+
+macro_rules! from_bool {
+    ($($to:ty),*) => {
+        $(impl Cast<$to> for bool {
+            #[inline]
+            fn cast(self) -> $to { u8::from(self).into() }
+        })*
+    };
+}
+from_bool!(f32, f64);
+
+macro_rules! from_half {
+    ($($half:ty => $($to:ty),*;)*) => {
+        $($(impl Cast<$to> for $half {
+            #[inline]
+            fn cast(self) -> $to { self.to_f32().cast() }
+
+            fn cast_slice(from: &[Self], to: &mut Vec<$to>) {
+                let mut buffer = [0f32; CHUNK];
+                for chunk in from.chunks(CHUNK) {
+                    let buffer = &mut buffer[..chunk.len()];
+                    chunk.convert_to_f32_slice(buffer);
+                    Cast::cast_slice(buffer, to);
+                }
+            }
+        })*)*
+    };
+}
+from_half! {
+    f16 => bool, u8, i8, i32, i64, bf16, f32, f64;
+    bf16 => bool, u8, i8, i32, i64, f16, f32, f64;
+}
+
+macro_rules! to_half {
+    ($($half:ty => $($from:ty),*;)*) => {
+        $($(impl Cast<$half> for $from {
+            #[inline]
+            fn cast(self) -> $half { <$half>::from_f32(self.cast()) }
+
+            fn cast_slice(from: &[Self], to: &mut Vec<$half>) {
+                let mut buffer = Vec::with_capacity(CHUNK);
+                for chunk in from.chunks(CHUNK) {
+                    buffer.clear();
+                    Cast::<f32>::cast_slice(chunk, &mut buffer);
+                    let start = to.len();
+                    to.resize(start + chunk.len(), <$half>::default());
+                    to[start..].convert_from_f32_slice(&buffer);
+                }
+            }
+        })*)*
+
+        $(impl Cast<$half> for $half {
+            #[inline]
+            fn cast(self) -> $half { self }
+        })*
+    };
+}
+to_half! {
+    f16 => bool, u8, i8, i32, i64, f32, f64;
+    bf16 => bool, u8, i8, i32, i64, f32, f64;
+}
+
+impl Array {
+    /// Converts the elements to another dtype; the same dtype shares the storage.
+    ///
+    /// Integers wrap; floats are truncated towards zero and saturate, with NaN as 0; anything but zero
+    /// is `true`; floats round to nearest even, `f64` to `f16` or `bf16` by way of `f32`. Expanded axes
+    /// stay expanded, so that the result takes at most eight times the memory of the operand's storage.
+    pub fn cast(&self, dtype: DType) -> Array {
+        if dtype == self.dtype() {
+            return self.clone();
+        }
+        let numel = self.numel();
+        let span = span(&self.shape, &self.strides).expect("an array spans no more than its storage");
+        if span <= numel {
+            let storage = cast_range(&self.storage, self.offset, span, dtype);
+            let strides = if numel == 0 { row_major(&self.shape) } else { self.strides.clone() };
+            return Array { storage, shape: self.shape.clone(), strides, offset: 0 };
+        }
+        let dense = self.contiguous().expect("a copy smaller than the storage fits in memory");
+        Array::row_major(cast_range(&dense.storage, 0, numel, dtype), dense.shape)
+    }
+}
+
+fn cast_range(storage: &Storage, start: usize, len: usize, dtype: DType) -> Storage {
+    dispatch_dtype!(storage.dtype(), S => {
+        let from = &S::slice(storage).expect("the storage has the dtype it says")[start..start + len];
+        dispatch_dtype!(dtype, D => {
+            let mut to: Vec<D> = Vec::with_capacity(len);
+            Cast::cast_slice(from, &mut to);
+            D::storage(to)
+        })
+    })
+}
