@@ -2,8 +2,9 @@
 //!
 //! Invariant: an expression is always in canonical form (`polynomial`), so that structural equality
 //! proves equality. Simplification is exact over the integers: wherever an expression as it was written has
-//! a value, its canonical form has the same value. It may have a value where the written one has none
-//! (`0*(a//b)` is `0` even for `b = 0`), but a quotient stays as written unless its divisor is provably not zero.
+//! a value, for values of its symbols in their ranges, its canonical form has the same value. It may have a
+//! value where the written one divides by zero (`0*(a//b)` is `0`), but the rules of division do not cancel a
+//! divisor that may be zero: `a//a` is `1` only for a symbol whose range excludes zero.
 //!
 //! `divide` holds the rules of `//` and `%`, `extremum` those of `min` and `max`, `interval` and `compare` prove
 //! inequalities, `text` reads and prints, `operators` are the Rust operators.
@@ -153,7 +154,7 @@ impl Dim {
             );
         }
         if symbol.max().is_some_and(|max| max < symbol.min()) {
-            return Dim::failed(err!(Argument, "symbol {symbol} has an empty range: {:?}", symbol));
+            return Dim::failed(err!(Argument, "a symbol has an empty range: {symbol:?}"));
         }
         if symbol.max() == Some(symbol.min()) {
             return Dim::new(symbol.min());
@@ -285,6 +286,8 @@ impl Dim {
     }
 
     /// Replaces the symbols for which `replacement` gives a size, and simplifies.
+    ///
+    /// What replaces a symbol must lie in the symbol's range, since the expression may rely on it.
     pub fn substitute(&self, replacement: &dyn Fn(&Symbol) -> Option<Dim>) -> Dim {
         let Repr::Expr(expr) = &self.0 else { return self.clone() };
         let mut sum = Dim::new(expr.constant);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Array, Sizes, Stored, StridedIndex, dispatch_dtype};
+use super::{Array, Runs, Sizes, Stored, dispatch_dtype};
 use crate::{DType, Element, Scalar};
 
 /// The first difference that [`Array::all_close`] reports.
@@ -70,7 +70,7 @@ impl Array {
         }
         dispatch_dtype!(self.dtype(), T => {
             let (a, b) = (all::<T>(self), all::<T>(other));
-            pairs(self, other).all(|[i, j]| bytes_eq(a[i], b[j]))
+            pairs(self, other).all(|[i, j]| a[i].bits() == b[j].bits())
         })
     }
 
@@ -87,27 +87,26 @@ impl Array {
         }
         dispatch_dtype!(self.dtype(), T => {
             let (a, b) = (all::<T>(self), all::<T>(expected));
-            let mut walk = pairs(self, expected);
-            let mut first: Option<(Sizes, Scalar, Scalar)> = None;
+            let mut first = None;
             let mut greatest = 0f64;
-            loop {
-                let index = if first.is_none() { Sizes::from_slice(walk.index()) } else { Sizes::new() };
-                let Some([i, j]) = walk.next() else { break };
-                if bytes_eq(a[i], b[j]) {
-                    continue;
+            pairs(self, expected).enumerate().for_each(|(nth, [i, j])| {
+                if a[i].bits() == b[j].bits() {
+                    return;
                 }
                 let (x, y) = (a[i].to_scalar(), b[j].to_scalar());
                 let error = abs_error(x, y);
                 greatest = greatest.max(error);
-                let close = error == 0.0 || (T::DTYPE.is_float() && error <= atol + rtol * y.to_f64().abs()
-                    && error.is_finite());
-                if !close && first.is_none() {
-                    first = Some((index, x, y));
+                let tolerated = T::DTYPE.is_float()
+                    && error.is_finite()
+                    && error <= atol + rtol * y.to_f64().abs();
+                if error != 0.0 && !tolerated && first.is_none() {
+                    first = Some((nth, x, y));
                 }
-            }
+            });
             match first {
                 None => Ok(()),
-                Some((index, got, expected)) => {
+                Some((nth, got, expected)) => {
+                    let index = unravel(nth, &self.shape);
                     Err(Mismatch::Value { index, got, expected, max_abs_error: greatest })
                 }
             }
@@ -119,14 +118,21 @@ fn all<T: Element>(array: &Array) -> &[T] {
     T::slice(&array.storage).expect("the dtype was dispatched on")
 }
 
-fn pairs(a: &Array, b: &Array) -> StridedIndex<2> {
-    StridedIndex::new(&a.shape, [(&a.strides, a.offset), (&b.strides, b.offset)])
+/// Returns the storage positions of corresponding elements in row-major order.
+fn pairs(a: &Array, b: &Array) -> impl Iterator<Item = [usize; 2]> + use<> {
+    let runs = Runs::new(&a.shape, [(&a.strides, a.offset), (&b.strides, b.offset)]);
+    let (len, [s, t]) = (runs.run_len(), runs.run_strides().map(|stride| stride as usize));
+    runs.flat_map(move |[i, j]| (0..len).map(move |k| [i + k * s, j + k * t]))
 }
 
-/// Returns whether the bits are the same.
-#[inline]
-fn bytes_eq<T: Element>(a: T, b: T) -> bool {
-    a.bits() == b.bits()
+/// Returns the index of the `nth` element in row-major order.
+fn unravel(mut nth: usize, shape: &[usize]) -> Sizes {
+    let mut index = Sizes::from_elem(0, shape.len());
+    for (index, &size) in index.iter_mut().zip(shape).rev() {
+        *index = nth % size;
+        nth /= size;
+    }
+    index
 }
 
 /// Returns zero for equal values, two NaNs included, and infinity if only one is finite.

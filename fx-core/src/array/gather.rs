@@ -7,7 +7,7 @@ use super::{Runs, try_vec};
 use crate::{Element, Result};
 
 /// The side of the tiles in which a transposed pair of axes is copied.
-const TILE: usize = 16;
+const TILE: usize = 32;
 
 /// Returns the elements at `offset + index · strides` in row-major order of the index.
 ///
@@ -60,8 +60,9 @@ fn transposed_axis(sizes: &[usize], strides: &[isize]) -> Option<usize> {
     (outer[axis] < inner).then_some(axis)
 }
 
-/// Copies tile by tile over `axis` and the last axis, so that reads and writes both use whole cache lines.
-fn copy_tiles<T: Copy>(
+/// Copies tile by tile over `axis` and the last axis, through a buffer, so that each cache line of either
+/// side is touched once even when a large power of two separates neighbours.
+fn copy_tiles<T: Element>(
     data: &[T],
     out: &mut [T],
     sizes: &[usize],
@@ -76,17 +77,28 @@ fn copy_tiles<T: Copy>(
     let out_step = out_strides[axis] as usize;
     let mut outer = sizes.to_vec();
     (outer[axis], outer[last]) = (1, 1);
+    let mut tile = [[T::default(); TILE]; TILE];
     for [from, to] in StridedIndex::new(&outer, [(strides, offset), (&out_strides, 0)]) {
         for row_start in (0..rows).step_by(TILE) {
-            let row_end = (row_start + TILE).min(rows);
+            let height = TILE.min(rows - row_start);
             for column_start in (0..columns).step_by(TILE) {
-                let column_end = (column_start + TILE).min(columns);
-                for row in row_start..row_end {
-                    let line = &mut out[to + row * out_step..][column_start..column_end];
-                    let source = &data[from + row * row_step + column_start * column_step..];
-                    for (x, &y) in line.iter_mut().zip(source.iter().step_by(column_step)) {
-                        *x = y;
+                let width = TILE.min(columns - column_start);
+                let corner = from + row_start * row_step + column_start * column_step;
+                for (column, line) in tile.iter_mut().enumerate().take(width) {
+                    let source = &data[corner + column * column_step..];
+                    if row_step == 1 {
+                        line[..height].copy_from_slice(&source[..height]);
+                    } else {
+                        line[..height]
+                            .iter_mut()
+                            .zip(source.iter().step_by(row_step))
+                            .for_each(|(x, &y)| *x = y);
                     }
+                }
+                let corner = to + row_start * out_step + column_start;
+                for row in 0..height {
+                    let line = &mut out[corner + row * out_step..][..width];
+                    line.iter_mut().zip(&tile).for_each(|(x, column)| *x = column[row]);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! [`Array`]: the n-dimensional value behind a tensor.
 //!
 //! An array is a window on shared storage: shape, strides and offset. It is immutable and cheap to
-//! clone, and every view ([`view`](self::view)) costs O(rank). Invariants, kept by all constructors:
+//! clone, and every view (module `view`) costs O(rank). Invariants, kept by all constructors:
 //! no stride is negative; each index lies inside the storage, as does the offset of an empty array; the
 //! non-zero sizes multiply to at most `isize::MAX`.
 //!
@@ -14,6 +14,8 @@ mod fmt;
 mod gather;
 mod interop;
 mod layout;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::sync::Arc;

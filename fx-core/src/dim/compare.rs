@@ -4,7 +4,9 @@ use super::polynomial::{Atom, Function, add, gcd, multiply, subtract};
 use super::{Dim, Truth};
 
 /// How many intermediate differences one proof may look at.
-const FUEL: u32 = 48;
+const FUEL: u32 = 24;
+/// How many terms a difference may have for a proof to look into its functions.
+const MAX_TERMS: usize = 12;
 
 pub(super) fn same(left: &Dim, right: &Dim) -> Truth {
     if left.error().is_some() || right.error().is_some() {
@@ -18,7 +20,7 @@ pub(super) fn same(left: &Dim, right: &Dim) -> Truth {
     if terms.is_empty() {
         return if constant == 0 { Truth::Yes } else { Truth::No };
     }
-    let divisor = terms.iter().fold(0, |divisor, term| gcd(divisor as i64, term.coefficient));
+    let divisor = terms.iter().fold(0, |divisor, term| gcd(divisor, term.coefficient));
     if !constant.unsigned_abs().is_multiple_of(divisor)
         || less(left, right).is_yes()
         || less(right, left).is_yes()
@@ -55,6 +57,9 @@ fn is_at_least(difference: &Dim, bound: i64, fuel: &mut u32) -> bool {
         return true;
     }
     let Ok((terms, _)) = difference.parts() else { return false };
+    if terms.len() > MAX_TERMS {
+        return false;
+    }
     for term in terms {
         let [(Atom::Call(call), 1)] = term.monomial.0.as_slice() else { continue };
         let atom = Dim::atom(Atom::Call(call.clone()));

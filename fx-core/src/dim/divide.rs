@@ -69,11 +69,7 @@ fn checked(dim: Dim) -> Result<Dim> {
 /// Returns the greatest number that divides all of these terms and numbers.
 fn content(terms: &[Term], numbers: impl IntoIterator<Item = i64>) -> i64 {
     let numbers = terms.iter().map(|term| term.coefficient).chain(numbers);
-    i64::try_from(numbers.fold(0, |divisor, n| gcd_wide(divisor, n))).unwrap_or(1).max(1)
-}
-
-fn gcd_wide(divisor: u64, n: i64) -> u64 {
-    i64::try_from(divisor).map_or(divisor, |divisor| gcd(divisor, n))
+    i64::try_from(numbers.fold(0, gcd)).unwrap_or(1).max(1)
 }
 
 /// Divides exactly, except for the constant, which is rounded down.
@@ -263,13 +259,13 @@ fn floor_div_by_expression(left: &Dim, right: &Dim) -> Result<Dim> {
     let quotient = if rest != *left || divisor != *right {
         floor_div(&rest, &divisor)?
     } else {
-        let interval = Dim::opaque(Function::FloorDiv, &rest, &divisor);
-        match interval.interval().only().filter(|_| !divisor.interval().contains(0)) {
+        let atom = Dim::opaque(Function::FloorDiv, &rest, &divisor);
+        match atom.interval().only().filter(|_| !divisor.interval().contains(0)) {
             Some(only) => Dim::new(only),
             None => Some(&rest)
                 .filter(|_| divisor.interval().at_least(1))
                 .and_then(|rest| floor_div_quotient(rest, &divisor))
-                .unwrap_or(interval),
+                .unwrap_or(atom),
         }
     };
     checked(add(&whole, &quotient))

@@ -13,10 +13,10 @@ pub(super) fn extremum(function: Function, left: &Dim, right: &Dim) -> Result<Di
     right.parts()?;
     let mut operands: Vec<Dim> = Vec::new();
     for operand in flatten(function, left).into_iter().chain(flatten(function, right)) {
-        if operands.iter().any(|other| dominates(function, other, &operand)) {
+        if operands.iter().any(|other| replaces(function, other, &operand)) {
             continue;
         }
-        operands.retain(|other| !dominates(function, &operand, other));
+        operands.retain(|other| !replaces(function, &operand, other));
         operands.push(operand);
     }
     operands.sort_by(Dim::order);
@@ -38,9 +38,11 @@ fn flatten(function: Function, dim: &Dim) -> Vec<Dim> {
     operands
 }
 
-fn dominates(function: Function, winner: &Dim, loser: &Dim) -> bool {
-    match function {
+/// Returns whether `loser` is of no consequence beside `winner`; of two equal ones the simpler wins.
+fn replaces(function: Function, winner: &Dim, loser: &Dim) -> bool {
+    let dominates = |winner: &Dim, loser: &Dim| match function {
         Function::Min => winner.less_equal(loser).is_yes(),
         _ => loser.less_equal(winner).is_yes(),
-    }
+    };
+    dominates(winner, loser) && (winner.order(loser).is_le() || !dominates(loser, winner))
 }

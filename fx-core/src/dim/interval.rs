@@ -9,7 +9,7 @@ pub(super) struct Interval {
     pub(super) high: Option<i64>,
 }
 
-/// Stands for an infinite end while computing; far above products of two finite ends would not fit elsewhere.
+/// Stands for an infinite end while computing; the product of two finite ends is far below it.
 const INFINITE: i128 = i128::MAX;
 
 impl Interval {
@@ -77,7 +77,7 @@ impl Interval {
         // Beyond this power only 0, 1 and -1 have finite powers, and they repeat.
         let steps = if power > 66 { 65 + power % 2 } else { power };
         let mut result = (0..steps).map(|_| self).reduce(Interval::multiply).unwrap_or(Interval::point(1));
-        if power % 2 == 0 && self.contains(0) {
+        if power.is_multiple_of(2) && self.contains(0) {
             result.low = Some(0);
         }
         result

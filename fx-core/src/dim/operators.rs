@@ -36,47 +36,24 @@ impl From<super::Symbol> for Dim {
     }
 }
 
+// The right side is generic, not one impl a type, so that `n * 2 + 1` infers before the literals have a type.
 macro_rules! operators {
     ($($trait:ident $method:ident $function:path;)*) => {$(
-        impl $trait<Dim> for Dim {
+        impl<T: Into<Dim>> $trait<T> for Dim {
             type Output = Dim;
-            fn $method(self, other: Dim) -> Dim {
-                $function(&self, &other)
-            }
-        }
-        impl $trait<&Dim> for Dim {
-            type Output = Dim;
-            fn $method(self, other: &Dim) -> Dim {
-                $function(&self, other)
-            }
-        }
-        impl $trait<Dim> for &Dim {
-            type Output = Dim;
-            fn $method(self, other: Dim) -> Dim {
-                $function(self, &other)
-            }
-        }
-        impl $trait<&Dim> for &Dim {
-            type Output = Dim;
-            fn $method(self, other: &Dim) -> Dim {
-                $function(self, other)
-            }
-        }
-        operators!(@number $trait $method $function; i64 i32 u32 usize);
-    )*};
-    (@number $trait:ident $method:ident $function:path; $($number:ty)*) => {$(
-        impl $trait<$number> for Dim {
-            type Output = Dim;
-            fn $method(self, other: $number) -> Dim {
+            fn $method(self, other: T) -> Dim {
                 $function(&self, &other.into())
             }
         }
-        impl $trait<$number> for &Dim {
+        impl<T: Into<Dim>> $trait<T> for &Dim {
             type Output = Dim;
-            fn $method(self, other: $number) -> Dim {
+            fn $method(self, other: T) -> Dim {
                 $function(self, &other.into())
             }
         }
+        operators!(@number $trait $method $function; i64 i32 usize);
+    )*};
+    (@number $trait:ident $method:ident $function:path; $($number:ty)*) => {$(
         impl $trait<Dim> for $number {
             type Output = Dim;
             fn $method(self, other: Dim) -> Dim {

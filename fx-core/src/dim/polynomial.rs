@@ -87,9 +87,9 @@ pub(super) fn floor_div(left: i128, right: i128) -> Option<i128> {
     Some(if left % right != 0 && (left < 0) != (right < 0) { quotient - 1 } else { quotient })
 }
 
-/// Returns the greatest common divisor, at least 0.
-pub(super) fn gcd(a: i64, b: i64) -> u64 {
-    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+/// Returns the greatest common divisor; that with 0 is the other number.
+pub(super) fn gcd(a: u64, b: i64) -> u64 {
+    let (mut a, mut b) = (a, b.unsigned_abs());
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -254,9 +254,14 @@ impl Dim {
         build(vec![Term { monomial, coefficient: 1 }], 0).unwrap_or_else(Dim::failed)
     }
 
-    /// Makes the atom of a function that no rule simplifies.
+    /// Makes the atom of a function that no rule simplifies; an operand's error becomes that of the whole.
     pub(super) fn opaque(function: Function, left: &Dim, right: &Dim) -> Dim {
-        Dim::atom(Atom::Call(Arc::new(Call { function, left: left.clone(), right: right.clone() })))
+        match left.error().or(right.error()) {
+            Some(error) => Dim::failed(error.clone()),
+            None => {
+                Dim::atom(Atom::Call(Arc::new(Call { function, left: left.clone(), right: right.clone() })))
+            }
+        }
     }
 
     /// Returns the atom, if the size is one.

@@ -289,3 +289,9 @@ pub const fn op_name(name: &'static str) -> &'static str {
     let bytes = name.as_bytes();
     if bytes.len() > 1 && bytes[bytes.len() - 1] == b'_' { name.split_at(name.len() - 1).0 } else { name }
 }
+
+/// The error of a row whose kernel is called with another number of arguments than its schema has.
+#[doc(hidden)]
+pub fn wrong_arity<T>(def: &OpDef, got: usize) -> Result<T> {
+    Err(err!(Argument, "{} takes {} arguments in schema order, got {got}", def.name, def.params.len()))
+}

@@ -1,0 +1,331 @@
+//! The three table macros. Each row gives a documented function, a documented method where there is a first tensor, the
+//! schema, and a handle `name::OP`; see the example in fx-ops.
+
+/// Defines operations by a shape rule and a kernel, as methods and functions.
+///
+/// ```ignore
+/// kernels! {
+///     /// Reductions.
+///     pub trait Reduce; pub static REDUCE;
+///
+///     /// Sums over `dim`, or over all axes.
+///     #[class = Reduce]
+///     sum(x: Tensor, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) -> Tensor = infer::sum, kernel::sum;
+/// }
+/// ```
+/// Parameters before `;` are those of the Rust function; the others can be given by name with [`call!`](crate::call).
+/// The kernel and the shape rule take all of them, as [`ParamKind`](crate::op::ParamKind) says.
+#[macro_export]
+macro_rules! kernels {
+    (
+        $(#[$tdoc:meta])*
+        pub trait $trait:ident; pub static $table:ident;
+        $(
+            $(#[doc = $doc:literal])+
+            $(#[class = $class:ident])?
+            $(#[effects = $effects:ident])?
+            $name:ident($x:ident: Tensor $(, $p:ident: $k:ident $(= $d:expr)?)* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
+        )*
+    ) => {
+        $(
+            $crate::__op_row! {
+                [$($doc)+] [$($class)?] [$($effects)?] [true] $name
+                ($x: Tensor $(, $p: $k $(= $d)?)*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
+            }
+        )*
+        $(#[$tdoc])*
+        pub trait $trait: ::core::convert::AsRef<$crate::Tensor> {
+            $(
+                $(#[doc = $doc])+
+                #[track_caller]
+                fn $name(&self $(, $p: impl $crate::ToArg<$crate::op::kind::$k>)*) -> $crate::__ret!($($ret)?) {
+                    $crate::trace::apply_as($name::OP, true, [$crate::Arg::Leaf(self.as_ref().clone()) $(, $p.to_arg())*])
+                }
+            )*
+        }
+        impl $trait for $crate::Tensor {}
+        #[doc = concat!("The operations of [`", stringify!($trait), "`].")]
+        pub static $table: &[$crate::Op] = &[$($name::OP),*];
+    };
+}
+
+/// Defines operations by a shape rule and a kernel, as functions only: factories, and operations on lists of tensors.
+///
+/// The form is that of [`kernels!`](crate::kernels) without the trait.
+#[macro_export]
+macro_rules! functions {
+    (
+        pub static $table:ident;
+        $(
+            $(#[doc = $doc:literal])+
+            $(#[class = $class:ident])?
+            $(#[effects = $effects:ident])?
+            $name:ident($($p:ident: $k:ident $(= $d:expr)?),* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
+        )*
+    ) => {
+        $(
+            $crate::__op_row! {
+                [$($doc)+] [$($class)?] [$($effects)?] [false] $name
+                ($($p: $k $(= $d)?),*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
+            }
+        )*
+        #[doc = "The operations of this table."]
+        pub static $table: &[$crate::Op] = &[$($name::OP),*];
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __op_row {
+    (
+        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$method:literal] $name:ident
+        ($($p:ident: $k:ident $(= $d:expr)?),*) ($($q:ident: $l:ident = $e:expr),*) [$($ret:ty)?] $infer:expr, $kernel:expr
+    ) => {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, reason = "the handle is named as the operation")]
+        pub enum $name {}
+        impl $name {
+            /// The operation.
+            pub const OP: $crate::Op = {
+                static DEF: $crate::OpDef = $crate::OpDef {
+                    name: $crate::op::op_name(stringify!($name)),
+                    doc: concat!($($doc, "\n"),+),
+                    params: &[
+                        $($crate::Param {
+                            name: stringify!($p),
+                            kind: <$crate::op::kind::$k as $crate::op::ParamKind>::KIND,
+                            default: $crate::__default!($k $($d)?),
+                            keyword_only: false,
+                        },)*
+                        $($crate::Param {
+                            name: stringify!($q),
+                            kind: <$crate::op::kind::$l as $crate::op::ParamKind>::KIND,
+                            default: $crate::__default!($l $e),
+                            keyword_only: true,
+                        },)*
+                    ],
+                    $(class: $crate::Class::$class,)?
+                    $(effects: $crate::Effects::$effects,)?
+                    method: $method,
+                    infer: |args| {
+                        let [$($p,)* $($q,)*] = args else { return $crate::op::wrong_arity(&DEF, args.len()) };
+                        let ty = $infer(
+                            $(<$crate::op::kind::$k as $crate::op::ParamKind>::ty($p)?,)*
+                            $(<$crate::op::kind::$l as $crate::op::ParamKind>::ty($q)?,)*
+                        )?;
+                        Ok($crate::op::kind::IntoType::into_type(ty))
+                    },
+                    eval: |args| {
+                        let [$($p,)* $($q,)*] = args else { return $crate::op::wrong_arity(&DEF, args.len()) };
+                        let value = $kernel(
+                            $(<$crate::op::kind::$k as $crate::op::ParamKind>::value($p)?,)*
+                            $(<$crate::op::kind::$l as $crate::op::ParamKind>::value($q)?,)*
+                        )?;
+                        Ok($crate::op::kind::IntoValue::into_value(value))
+                    },
+                    ..$crate::OpDef::BASE
+                };
+                $crate::Op::new(&DEF)
+            };
+        }
+        $(#[doc = $doc])+
+        #[track_caller]
+        pub fn $name($($p: impl $crate::ToArg<$crate::op::kind::$k>),*) -> $crate::__ret!($($ret)?) {
+            $crate::trace::apply_as($name::OP, false, [$($p.to_arg()),*])
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __default {
+    ($k:ident) => {
+        ::core::option::Option::None
+    };
+    ($k:ident $d:expr) => {
+        ::core::option::Option::Some($crate::op::kind::$k::default($d))
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __ret {
+    () => { $crate::Tensor };
+    ($ret:ty) => { $ret };
+}
+
+/// Calls an operation with positional and keyword arguments, as in Python: `call!(sum(&x, 1, keepdim = true))`.
+///
+/// The result is of the type that the context asks for, a [`Tensor`](crate::Tensor) or any [`Tree`](crate::Tree).
+#[macro_export]
+macro_rules! call {
+    ($op:ident $(:: $rest:ident)* ($($args:tt)*)) => {
+        $crate::__call!(@ $op $(:: $rest)*, [] [] $($args)*)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __call {
+    (@ $op:path, [$($p:tt)*] [$($kw:tt)*] $key:ident = $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__call!(@ $op, [$($p)*] [$($kw)* (stringify!($key), $crate::ToArg::<$crate::op::kind::Any>::to_arg($value)),] $($($rest)*)?)
+    };
+    (@ $op:path, [$($p:tt)*] [$($kw:tt)*] $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__call!(@ $op, [$($p)* $crate::ToArg::<$crate::op::kind::Any>::to_arg($value),] [$($kw)*] $($($rest)*)?)
+    };
+    (@ $op:path, [$($p:tt)*] [$($kw:tt)*]) => {
+        $crate::trace::apply_with(<$op>::OP, false, [$($p)*], &[$($kw)*])
+    };
+}
+
+/// Defines pointwise operations: one scalar body is the eager kernel, the block kernel of fused groups, and the text of
+/// generated Rust.
+///
+/// ```ignore
+/// pointwise! {
+///     /// Operations that act element by element.
+///     pub trait Pointwise; pub static POINTWISE;
+///
+///     /// The greater of each element and zero; NaN stays NaN.
+///     relu(x) -> Same { real: if x < 0.0 { 0.0 } else { x }, int: if x < 0 { 0 } else { x } }
+///     /// `x` where positive, `negative_slope * x` elsewhere.
+///     leaky_relu(x; negative_slope: 0.01) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
+/// }
+/// ```
+/// The result has the promoted dtype (`Same`), the same but at least a float (`Float`), or is `Bool`. Arms are `real`
+/// (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32, i64), `bool`, `num` (real and int) and `any`; a later
+/// arm replaces an earlier one. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
+/// Parameters have the type of the elements.
+#[macro_export]
+macro_rules! pointwise {
+    (
+        $(#[$tdoc:meta])*
+        pub trait $trait:ident; pub static $table:ident;
+        $(
+            $(#[doc = $doc:literal])+
+            $(#[commutative = $commutative:literal])?
+            $name:ident($x:ident $(, $y:ident)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
+        )*
+    ) => {
+        $(
+            #[doc(hidden)]
+            #[allow(non_camel_case_types, reason = "the handle is named as the operation")]
+            pub enum $name {}
+            impl $name {
+                /// The operation.
+                pub const OP: $crate::Op = {
+                    static BODY: $crate::pointwise::PointwiseDef = $crate::pointwise::PointwiseDef {
+                        operands: &[stringify!($x) $(, stringify!($y))*],
+                        params: &[$($(stringify!($p)),*)?],
+                        rule: $crate::pointwise::Rule::$rule,
+                        kernels: $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+),
+                        sources: &[$((stringify!($arm), stringify!($body))),+],
+                    };
+                    static DEF: $crate::OpDef = $crate::OpDef {
+                        name: $crate::op::op_name(stringify!($name)),
+                        doc: concat!($($doc, "\n"),+),
+                        params: &[
+                            $crate::Param { name: stringify!($x), kind: $crate::Kind::Operand, default: None, keyword_only: false },
+                            $($crate::Param { name: stringify!($y), kind: $crate::Kind::Operand, default: None, keyword_only: false },)*
+                            $($($crate::Param {
+                                name: stringify!($p),
+                                kind: $crate::Kind::Number,
+                                default: Some($crate::pointwise::default($d)),
+                                keyword_only: false,
+                            },)*)?
+                        ],
+                        class: $crate::Class::Pointwise(&BODY),
+                        $(commutative: $commutative,)?
+                        method: true,
+                        infer: |args| BODY.infer(args),
+                        eval: |args| BODY.eval(args),
+                        ..$crate::OpDef::BASE
+                    };
+                    $crate::Op::new(&DEF)
+                };
+            }
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(
+                $x: impl $crate::ToArg<$crate::op::kind::Operand>
+                $(, $y: impl $crate::ToArg<$crate::op::kind::Operand>)*
+                $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
+            ) -> $crate::Tensor {
+                $crate::trace::apply_as($name::OP, false, [$x.to_arg() $(, $y.to_arg())* $($(, $p.to_arg())*)?])
+            }
+        )*
+        $(#[$tdoc])*
+        pub trait $trait: ::core::convert::AsRef<$crate::Tensor> {
+            $(
+                $(#[doc = $doc])+
+                #[track_caller]
+                fn $name(
+                    &self
+                    $(, $y: impl $crate::ToArg<$crate::op::kind::Operand>)*
+                    $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
+                ) -> $crate::Tensor {
+                    $crate::trace::apply_as(
+                        $name::OP, true,
+                        [$crate::Arg::Leaf(self.as_ref().clone()) $(, $y.to_arg())* $($(, $p.to_arg())*)?],
+                    )
+                }
+            )*
+        }
+        impl $trait for $crate::Tensor {}
+        #[doc = concat!("The operations of [`", stringify!($trait), "`].")]
+        pub static $table: &[$crate::Op] = &[$($name::OP),*];
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pointwise_arms {
+    ($k:expr; $rule:ident; $xs:tt $ps:tt;) => { $k };
+    ($k:expr; $rule:ident; $xs:tt $ps:tt; real: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!($k; $rule; $xs $ps; @f32: $body, @f64: $body, $($rest)*)
+    };
+    ($k:expr; $rule:ident; $xs:tt $ps:tt; int: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!($k; $rule; $xs $ps; @u8: $body, @i8: $body, @i32: $body, @i64: $body, $($rest)*)
+    };
+    ($k:expr; $rule:ident; $xs:tt $ps:tt; num: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!($k; $rule; $xs $ps; real: $body, int: $body, $($rest)*)
+    };
+    ($k:expr; $rule:ident; $xs:tt $ps:tt; any: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!($k; $rule; $xs $ps; real: $body, int: $body, bool: $body, $($rest)*)
+    };
+    ($k:expr; $rule:ident; $xs:tt $ps:tt; bool: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!($k; $rule; $xs $ps; @bool: $body, $($rest)*)
+    };
+    ($k:expr; Bool; $xs:tt $ps:tt; @$t:ident: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!(
+            $k.$t($crate::pointwise::Block::Bool($crate::__pointwise_block!($t, bool, $xs $ps, $body)));
+            Bool; $xs $ps; $($rest)*
+        )
+    };
+    ($k:expr; $rule:ident; $xs:tt $ps:tt; @$t:ident: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!(
+            $k.$t($crate::pointwise::Block::Same($crate::__pointwise_block!($t, $t, $xs $ps, $body)));
+            $rule; $xs $ps; $($rest)*
+        )
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pointwise_block {
+    ($t:ident, $out:ident, [$($x:ident)*] [$($p:ident)*], $body:expr) => {{
+        #[allow(unused_variables, clippy::all, reason = "the body is the user's expression")]
+        fn block(xs: &[&[$t]], ps: &[$t], out: &mut [$out]) {
+            let n = out.len();
+            let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
+            let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
+            $(let $x = &$x[..n];)*
+            $(let $p: $t = *$p;)*
+            for i in 0..n {
+                $(let $x: $t = $x[i];)*
+                out[i] = $body;
+            }
+        }
+        block
+    }};
+}

@@ -1,0 +1,475 @@
+//! Pointwise operations: promotion, broadcasting, and the driver that runs block kernels over arrays.
+//!
+//! A row's scalar body is compiled once per element type as a loop over slices ([`Block`]). The driver feeds it blocks of
+//! each operand: a slice where the operand is contiguous and of the computed type, else a gathered, converted copy in a
+//! small buffer. So broadcasting, strides and casts cost one pass over cache-sized memory, and the eager kernel, fused groups
+//! and generated Rust run the same text.
+
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+use crate::array::layout::checked_numel;
+use crate::array::{Cast, dispatch_dtype, try_vec};
+use crate::op::kind::{OperandType, OperandValue};
+use crate::op::{Default, ParamKind, kind};
+use crate::{
+    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, TypeTree, Value,
+    dtype::default_dtype, err,
+};
+
+/// A block kernel for the element type `T`: operands, parameters, result.
+pub enum Block<T: 'static> {
+    /// The result is of the same type.
+    Same(fn(&[&[T]], &[T], &mut [T])),
+    /// The result is a bool.
+    Bool(fn(&[&[T]], &[T], &mut [bool])),
+}
+
+impl<T> Clone for Block<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Block<T> {}
+
+/// The dtype of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The promoted dtype of the operands.
+    Same,
+    /// The promoted dtype, but `f32` for integers and bools.
+    Float,
+    /// Bool.
+    Bool,
+}
+
+macro_rules! kernel_table {
+    ($($t:ident)*) => {
+        /// The block kernels of a row by element type; what is absent is not supported.
+        #[derive(Clone, Copy)]
+        pub struct Kernels {
+            $($t: Option<Block<$t>>,)*
+        }
+
+        impl Kernels {
+            /// No kernel.
+            pub const NONE: Kernels = Kernels { $($t: None,)* };
+
+            $(
+                #[doc = concat!("Returns the table with a kernel for `", stringify!($t), "`.")]
+                pub const fn $t(mut self, block: Block<$t>) -> Self {
+                    self.$t = Some(block);
+                    self
+                }
+            )*
+        }
+
+        $(impl Compute for $t {
+            fn block(kernels: &Kernels) -> Option<Block<$t>> { kernels.$t }
+        })*
+
+        fn has_kernel(kernels: &Kernels, dtype: DType) -> bool {
+            match dtype {
+                $(<$t as Element>::DTYPE => kernels.$t.is_some(),)*
+                DType::F16 | DType::BF16 => kernels.f32.is_some(),
+            }
+        }
+    };
+}
+kernel_table!(bool u8 i8 i32 i64 f32 f64);
+
+/// An element type in which pointwise operations are computed.
+pub trait Compute: Element {
+    /// Returns the kernel of this type.
+    fn block(kernels: &Kernels) -> Option<Block<Self>>;
+}
+
+/// The pointwise part of a row.
+pub struct PointwiseDef {
+    /// The names of the operands.
+    pub operands: &'static [&'static str],
+    /// The names of the parameters.
+    pub params: &'static [&'static str],
+    /// The dtype of the result.
+    pub rule: Rule,
+    /// The block kernels.
+    pub kernels: Kernels,
+    /// The text of the scalar body for each class of types, later ones replacing earlier ones.
+    pub sources: &'static [(&'static str, &'static str)],
+}
+
+impl std::fmt::Debug for PointwiseDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PointwiseDef({:?} -> {:?})", self.operands, self.rule)
+    }
+}
+
+/// Writes the default of a parameter in a row.
+#[doc(hidden)]
+pub const fn default(x: Default) -> Default {
+    x
+}
+
+/// What takes part in promotion.
+#[derive(Clone, Copy)]
+enum Promoted {
+    Dimensioned(DType),
+    ZeroDim(DType),
+    Number(Category),
+}
+
+/// Returns the dtype of a pointwise operation, by PyTorch's rule: tensors of rank one or more decide; tensors of rank 0
+/// and then numbers count only if their category is higher.
+fn promote(operands: impl Iterator<Item = Promoted> + Clone) -> DType {
+    let join = |a: Option<DType>, b: DType| Some(a.map_or(b, |a| a.promote(b)));
+    let (mut dimensioned, mut zero_dim, mut number) = (None, None, None);
+    for operand in operands {
+        match operand {
+            Promoted::Dimensioned(dtype) => dimensioned = join(dimensioned, dtype),
+            Promoted::ZeroDim(dtype) => zero_dim = join(zero_dim, dtype),
+            Promoted::Number(category) => number = join(number, default_dtype(category)),
+        }
+    }
+    let higher = |a: Option<DType>, b: Option<DType>| match (a, b) {
+        (Some(a), Some(b)) => Some(if b.category() > a.category() { b } else { a }),
+        (a, b) => a.or(b),
+    };
+    higher(higher(dimensioned, zero_dim), number).unwrap_or(DType::F32)
+}
+
+/// Returns the dtype to which operands are promoted, as `torch.result_type` does.
+pub fn result_dtype(operands: &[OperandValue<'_>]) -> DType {
+    promote(operands.iter().map(|operand| match operand {
+        OperandValue::Array(array) if array.rank() > 0 => Promoted::Dimensioned(array.dtype()),
+        OperandValue::Array(array) => Promoted::ZeroDim(array.dtype()),
+        OperandValue::Scalar(x) => Promoted::Number(x.category()),
+    }))
+}
+
+/// Returns the dtype to which operands of these types are promoted.
+pub fn result_dtype_of_types(operands: &[OperandType<'_>]) -> DType {
+    promote(operands.iter().map(|operand| match operand {
+        OperandType::Tensor(ty) if ty.rank() > 0 => Promoted::Dimensioned(ty.dtype),
+        OperandType::Tensor(ty) => Promoted::ZeroDim(ty.dtype),
+        OperandType::Scalar(category) => Promoted::Number(*category),
+    }))
+}
+
+/// Returns the shape to which shapes broadcast: aligned at the last axis, sizes equal or 1.
+pub fn broadcast_shapes<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -> Result<Sizes> {
+    let rank = shapes.clone().map(<[usize]>::len).max().unwrap_or(0);
+    let mut out = Sizes::from_elem(1, rank);
+    for shape in shapes.clone() {
+        for (size, &n) in out[rank - shape.len()..].iter_mut().zip(shape) {
+            if *size == 1 {
+                *size = n;
+            } else if n != 1 && n != *size {
+                let list: Vec<String> = shapes.map(|shape| format!("{shape:?}")).collect();
+                return Err(err!(Shape, "cannot broadcast {}", list.join(" with "))
+                    .help("sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`"));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Returns the symbolic shape to which shapes broadcast.
+///
+/// A size that is 1 gives way to the other. Two sizes of which it cannot be shown that they are equal are an error, because
+/// the result would not be known: one of them might be 1.
+pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Result<Shape> {
+    let rank = shapes.clone().map(<[Dim]>::len).max().unwrap_or(0);
+    let one = Dim::new(1);
+    let mut out: Vec<Dim> = vec![one.clone(); rank];
+    for shape in shapes.clone() {
+        for (size, n) in out[rank - shape.len()..].iter_mut().zip(shape) {
+            if *size == one {
+                *size = n.clone();
+                continue;
+            }
+            if *n == one || *n == *size {
+                continue;
+            }
+            let list: Vec<String> =
+                shapes.clone().map(|dims| dims.iter().cloned().collect::<Shape>().to_string()).collect();
+            match size.same(n) {
+                Truth::Yes => {}
+                Truth::No => {
+                    return Err(err!(Shape, "cannot broadcast {}", list.join(" with "))
+                        .help("sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`"));
+                }
+                Truth::Unknown => {
+                    return Err(err!(Shape, "cannot broadcast {}: {size} and {n} may differ", list.join(" with "))
+                        .help("give equal sizes the same symbol in the input specs, or fix one of them"));
+                }
+            }
+        }
+    }
+    Ok(out.into_iter().collect())
+}
+
+impl PointwiseDef {
+    /// Returns the text of the scalar body for a dtype.
+    pub fn source(&self, dtype: DType) -> Option<&'static str> {
+        let class_has = |class: &str| match class {
+            "any" => true,
+            "num" => dtype != DType::Bool,
+            "real" => dtype.is_float(),
+            "int" => dtype.is_int(),
+            "bool" => dtype == DType::Bool,
+            _ => false,
+        };
+        self.sources.iter().rev().find(|(class, _)| class_has(class)).map(|(_, text)| *text)
+    }
+
+    /// Returns the dtype in which operands of the promoted dtype are computed.
+    fn compute_dtype(&self, promoted: DType) -> Result<DType> {
+        let dtype = match self.rule {
+            Rule::Float if !promoted.is_float() => DType::F32,
+            _ => promoted,
+        };
+        if has_kernel(&self.kernels, dtype) {
+            return Ok(dtype);
+        }
+        let supported: Vec<&str> =
+            DType::ALL.iter().filter(|d| has_kernel(&self.kernels, **d)).map(|d| d.name()).collect();
+        Err(err!(DType, "not defined for {dtype}").help(format!("it takes {}", supported.join(", "))))
+    }
+
+    /// Returns the type of the result.
+    pub fn infer(&self, args: &[TypeTree]) -> Result<TypeTree> {
+        let operands: Vec<OperandType<'_>> =
+            args[..self.operands.len()].iter().map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
+        let dtype = self.compute_dtype(result_dtype_of_types(&operands))?;
+        let shapes = operands.iter().map(|operand| match operand {
+            OperandType::Tensor(ty) => &ty.shape[..],
+            OperandType::Scalar(_) => &[],
+        });
+        let shape = broadcast_dims(shapes)?;
+        Ok(TensorType::new(if self.rule == Rule::Bool { DType::Bool } else { dtype }, shape).into())
+    }
+
+    /// Computes the result.
+    pub fn eval(&self, args: &[Value]) -> Result<Value> {
+        let n = self.operands.len();
+        let operands: Vec<OperandValue<'_>> =
+            args[..n].iter().map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
+        let params: Vec<Scalar> = args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
+        self.eval_operands(&operands, &params).map(|array| Arg::Leaf(array.into()))
+    }
+
+    /// Computes the result of operands and parameters.
+    pub fn eval_operands(&self, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
+        let dtype = self.compute_dtype(result_dtype(operands))?;
+        let shape = broadcast_shapes(operands.iter().map(|operand| match operand {
+            OperandValue::Array(array) => array.shape(),
+            OperandValue::Scalar(_) => &[],
+        }))?;
+        match dtype {
+            DType::F16 => self.run::<f32, f16>(operands, params, &shape),
+            DType::BF16 => self.run::<f32, bf16>(operands, params, &shape),
+            DType::F32 => self.run::<f32, f32>(operands, params, &shape),
+            DType::F64 => self.run::<f64, f64>(operands, params, &shape),
+            DType::U8 => self.run::<u8, u8>(operands, params, &shape),
+            DType::I8 => self.run::<i8, i8>(operands, params, &shape),
+            DType::I32 => self.run::<i32, i32>(operands, params, &shape),
+            DType::I64 => self.run::<i64, i64>(operands, params, &shape),
+            DType::Bool => self.run::<bool, bool>(operands, params, &shape),
+        }
+    }
+
+    /// Computes in `T`, stores as `O` or bool.
+    fn run<T: Compute + Cast<O>, O: Element>(
+        &self,
+        operands: &[OperandValue<'_>],
+        params: &[Scalar],
+        shape: &[usize],
+    ) -> Result<Array> {
+        let block = T::block(&self.kernels).ok_or_else(|| err!(DType, "not defined for {}", O::DTYPE))?;
+        let numel = checked_numel(shape)?;
+        let sources: Vec<Source<'_, T>> =
+            operands.iter().map(|operand| Source::new(operand, shape, O::DTYPE)).collect::<Result<_>>()?;
+        let params: Vec<T> = params.iter().map(|&x| T::from_scalar(x)).collect();
+        match block {
+            Block::Bool(kernel) => {
+                let mut out: Vec<bool> = zeroed(numel)?;
+                for_each_block(&mut out, &sources, shape, |xs, out| kernel(xs, &params, out));
+                Array::from_vec(out, shape)
+            }
+            Block::Same(kernel) if T::DTYPE == O::DTYPE => {
+                let mut out: Vec<T> = zeroed(numel)?;
+                for_each_block(&mut out, &sources, shape, |xs, out| kernel(xs, &params, out));
+                Array::from_vec(out, shape)
+            }
+            Block::Same(kernel) => {
+                let mut out: Vec<O> = zeroed(numel)?;
+                for_each_block(&mut out, &sources, shape, |xs, out| {
+                    let mut wide = [T::default(); BLOCK];
+                    kernel(xs, &params, &mut wide[..out.len()]);
+                    for (narrow, wide) in out.iter_mut().zip(wide) {
+                        *narrow = wide.cast();
+                    }
+                });
+                Array::from_vec(out, shape)
+            }
+        }
+    }
+}
+
+/// The number of elements that are computed at a time.
+const BLOCK: usize = 1024;
+
+/// The number of elements above which threads share the work.
+const PARALLEL: usize = 1 << 16;
+
+fn zeroed<T: Element>(numel: usize) -> Result<Vec<T>> {
+    let mut data = try_vec(numel)?;
+    data.resize(numel, T::default());
+    Ok(data)
+}
+
+/// Where the blocks of an operand come from.
+enum Source<'a, T> {
+    /// Contiguous, of the computed type and of the shape of the result.
+    Slice(&'a [T]),
+    /// The same number everywhere.
+    Splat(T),
+    /// Gathered and converted block by block.
+    Gather(Arc<dyn Fn(usize, &mut [T]) + Send + Sync + 'a>),
+}
+
+impl<'a, T: Compute> Source<'a, T> {
+    fn new(operand: &OperandValue<'a>, shape: &[usize], dtype: DType) -> Result<Self> {
+        let array = match operand {
+            OperandValue::Scalar(x) => {
+                // A number is rounded to the result's dtype first, as a tensor of rank 0 would be.
+                return Ok(Source::Splat(T::from_scalar(round_to(*x, dtype))));
+            }
+            OperandValue::Array(array) => *array,
+        };
+        if array.numel() == 1 {
+            let x = array.item()?;
+            return Ok(Source::Splat(T::from_scalar(round_to(x, dtype))));
+        }
+        if array.shape() == shape
+            && let Some(data) = array.as_slice::<T>()
+        {
+            return Ok(Source::Slice(data));
+        }
+        let wide = array.broadcast_to(shape)?;
+        dispatch_dtype!(array.dtype(), S => {
+            let data: &'a [S] = S::slice(array.storage()).ok_or_else(|| err!(DType, "storage of another dtype"))?;
+            Ok(Source::Gather(gather::<S, T>(data, &wide, dtype)))
+        })
+    }
+}
+
+/// Rounds a number to what `dtype` can hold.
+fn round_to(x: Scalar, dtype: DType) -> Scalar {
+    match (x, dtype) {
+        (Scalar::Float(x), DType::F16) => Scalar::Float(f16::from_f32(x as f32).to_f64()),
+        (Scalar::Float(x), DType::BF16) => Scalar::Float(bf16::from_f32(x as f32).to_f64()),
+        (x, _) => x,
+    }
+}
+
+/// Returns a function that fills a block with the converted elements from a position of the broadcast view on.
+fn gather<'a, S: Element + Cast<T>, T: Compute>(
+    data: &'a [S],
+    wide: &Array,
+    dtype: DType,
+) -> Arc<dyn Fn(usize, &mut [T]) + Send + Sync + 'a> {
+    let round = matches!(dtype, DType::F16 | DType::BF16) && S::DTYPE != dtype;
+    let (shape, strides, offset): (Sizes, Vec<isize>, usize) =
+        (wide.shape().into(), wide.strides().to_vec(), wide.offset());
+    Arc::new(move |start, out| {
+        let rank = shape.len();
+        let mut index: Sizes = Sizes::from_elem(0, rank);
+        let mut rest = start;
+        for axis in (0..rank).rev() {
+            index[axis] = rest % shape[axis];
+            rest /= shape[axis];
+        }
+        let mut at =
+            index.iter().zip(&strides).fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
+        let last = rank - 1;
+        let mut filled = 0;
+        while filled < out.len() {
+            let len = (shape[last] - index[last]).min(out.len() - filled);
+            let run = &mut out[filled..filled + len];
+            match strides[last] {
+                0 => run.fill(data[at].cast()),
+                1 => run.iter_mut().zip(&data[at..at + len]).for_each(|(o, &x)| *o = x.cast()),
+                step => run.iter_mut().enumerate().for_each(|(i, o)| {
+                    *o = data[at.wrapping_add_signed(step.wrapping_mul(i as isize))].cast();
+                }),
+            }
+            filled += len;
+            at = at.wrapping_add_signed(strides[last].wrapping_mul(len as isize));
+            index[last] += len;
+            for axis in (1..rank).rev() {
+                if index[axis] < shape[axis] {
+                    break;
+                }
+                at = at.wrapping_add_signed(-strides[axis].wrapping_mul(shape[axis] as isize));
+                index[axis] = 0;
+                index[axis - 1] += 1;
+                at = at.wrapping_add_signed(strides[axis - 1]);
+            }
+        }
+        if round {
+            for x in out {
+                *x = T::from_scalar(round_to(x.to_scalar(), dtype));
+            }
+        }
+    })
+}
+
+/// Calls `kernel` for each block of the result, in parallel where it pays.
+fn for_each_block<T: Compute, O: Element>(
+    out: &mut [O],
+    sources: &[Source<'_, T>],
+    _shape: &[usize],
+    kernel: impl Fn(&[&[T]], &mut [O]) + Sync,
+) {
+    let splats: Vec<Vec<T>> = sources
+        .iter()
+        .map(|source| match source {
+            Source::Splat(x) => vec![*x; BLOCK.min(out.len())],
+            _ => Vec::new(),
+        })
+        .collect();
+    let n_gathers = sources.iter().filter(|source| matches!(source, Source::Gather(_))).count();
+    let run = |start: usize, out: &mut [O]| {
+        let mut buffer = vec![T::default(); n_gathers * BLOCK.min(out.len())];
+        for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+            let at = start + i * BLOCK;
+            let len = out.len();
+            let mut buffers = buffer.chunks_mut(len.max(1));
+            for source in sources {
+                if let (Source::Gather(fill), Some(buffer)) =
+                    (source, if matches!(source, Source::Gather(_)) { buffers.next() } else { None })
+                {
+                    fill(at, &mut buffer[..len]);
+                }
+            }
+            let mut buffers = buffer.chunks(len.max(1));
+            let mut xs: smallvec::SmallVec<[&[T]; 4]> = smallvec::SmallVec::new();
+            for (source, splat) in sources.iter().zip(&splats) {
+                xs.push(match source {
+                    Source::Slice(data) => &data[at..at + len],
+                    Source::Splat(_) => &splat[..len],
+                    Source::Gather(_) => buffers.next().map_or(&[], |buffer| &buffer[..len]),
+                });
+            }
+            kernel(&xs, out);
+        }
+    };
+    if out.len() < PARALLEL {
+        return run(0, out);
+    }
+    let chunk = (PARALLEL / 4).next_multiple_of(BLOCK);
+    out.par_chunks_mut(chunk).enumerate().for_each(|(i, out)| run(i * chunk, out));
+}

@@ -1,0 +1,295 @@
+//! [`Tensor`]: the one type that model code uses. It is a value, a symbol in a trace, or a recorded error.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::array::Mismatch;
+use crate::trace::Proxy;
+use crate::{Arg, Array, DType, Dim, Element, Error, Result, Scalar, Shape, SourceLoc, TensorType, Type, bail, err};
+
+macro_rules! bail_at {
+    ($kind:ident, $($arg:expr),*; $help:expr) => {
+        return Err(err!($kind, $($arg),*).help($help).at(SourceLoc::caller()))
+    };
+}
+
+/// What flows along an edge of a graph at run time.
+pub type Value = Arg<Tensor>;
+
+/// An immutable tensor: a value, a symbol while a function is traced, or an error that flows on.
+///
+/// Cheap to clone. An invalid operation gives a tensor that carries the error with the place in the user's program;
+/// operations on it give it again, and every function that returns a `Result` returns it.
+#[derive(Clone)]
+pub struct Tensor(pub(crate) Repr);
+
+#[derive(Clone)]
+pub(crate) enum Repr {
+    Value(Arc<Array>),
+    Proxy(Arc<Proxy>),
+    Failed(Error),
+}
+
+impl Tensor {
+    /// Makes a tensor from nested arrays, slices, numbers or an ndarray.
+    pub fn new(value: impl Into<Array>) -> Self {
+        Tensor(Repr::Value(Arc::new(value.into())))
+    }
+
+    /// Makes a tensor that carries an error.
+    pub fn failed(error: Error) -> Self {
+        Tensor(Repr::Failed(error))
+    }
+
+    /// Makes a tensor of rank 0 with the default dtype of the number's category.
+    pub fn from_scalar(x: Scalar) -> Self {
+        match x {
+            Scalar::Bool(x) => Tensor::new(Array::scalar(x)),
+            Scalar::Int(x) => Tensor::new(Array::scalar(x)),
+            Scalar::Float(x) => Tensor::new(Array::scalar(x as f32)),
+        }
+    }
+
+    /// Makes a tensor from elements in row-major order.
+    #[track_caller]
+    pub fn from_vec<T: Element>(data: Vec<T>, shape: &[usize]) -> Self {
+        Array::from_vec(data, shape).map_err(|error| error.at(SourceLoc::caller())).into()
+    }
+
+    /// Returns the error that this tensor carries.
+    pub fn error(&self) -> Option<&Error> {
+        match &self.0 {
+            Repr::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the tensor, or the error that it carries.
+    pub fn ok(self) -> Result<Tensor> {
+        match self.0 {
+            Repr::Failed(error) => Err(error),
+            repr => Ok(Tensor(repr)),
+        }
+    }
+
+    /// Returns whether this is a symbol of a trace, whose value is not known.
+    pub fn is_symbolic(&self) -> bool {
+        matches!(self.0, Repr::Proxy(_))
+    }
+
+    /// Returns the concrete value.
+    #[track_caller]
+    pub fn array(&self) -> Result<&Array> {
+        match &self.0 {
+            Repr::Value(array) => Ok(array),
+            Repr::Failed(error) => Err(error.clone()),
+            Repr::Proxy(proxy) => Err(proxy.no_value("the value")),
+        }
+    }
+
+    /// Returns what is known of dtype and shape.
+    pub fn ty(&self) -> Result<TensorType> {
+        match &self.0 {
+            Repr::Value(array) => Ok(TensorType::new(array.dtype(), array.shape())),
+            Repr::Failed(error) => Err(error.clone()),
+            Repr::Proxy(proxy) => proxy.tensor_type(),
+        }
+    }
+
+    /// Returns the type for shape propagation; [`Type::Any`] for a symbol of unknown type.
+    pub(crate) fn type_tree(&self) -> Result<crate::TypeTree> {
+        match &self.0 {
+            Repr::Value(array) => Ok(TensorType::new(array.dtype(), array.shape()).into()),
+            Repr::Failed(error) => Err(error.clone()),
+            Repr::Proxy(proxy) => Ok(proxy.ty.as_deref().cloned().unwrap_or(Arg::Leaf(Type::Any))),
+        }
+    }
+
+    /// Returns the dtype.
+    pub fn dtype(&self) -> Result<DType> {
+        self.ty().map(|ty| ty.dtype)
+    }
+
+    /// Returns the sizes.
+    pub fn shape(&self) -> Result<Shape> {
+        self.ty().map(|ty| ty.shape)
+    }
+
+    /// Returns the number of axes.
+    pub fn rank(&self) -> Result<usize> {
+        self.ty().map(|ty| ty.rank())
+    }
+
+    /// Returns the number of elements.
+    pub fn numel(&self) -> Result<Dim> {
+        self.ty().map(|ty| ty.shape.numel())
+    }
+
+    /// Returns the size of one axis; negative axes count from the end.
+    ///
+    /// While tracing with input specs this is an expression over their symbols; without specs it is a recorded node.
+    /// An axis that does not exist gives a size that carries the error.
+    #[track_caller]
+    pub fn dim(&self, axis: i64) -> Dim {
+        match &self.0 {
+            Repr::Proxy(proxy) if proxy.tensor_type().is_err() => crate::trace::size_of(self, axis),
+            _ => self
+                .ty()
+                .and_then(|ty| Ok(ty.shape[crate::ops::axis(axis, ty.rank())?].clone()))
+                .map_err(|error| error.at(SourceLoc::caller()).in_context(|| format!("dim({self:?}, {axis})")))
+                .unwrap_or_else(Dim::failed),
+        }
+    }
+
+    /// Returns the one element of a tensor that has exactly one, which must be of type `T`.
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T> {
+        let array = self.concrete("item")?;
+        if array.dtype() != T::DTYPE {
+            bail_at!(DType, "expected {}, got {}", T::DTYPE, array.dtype(); "convert with `.to(DType::…)` first");
+        }
+        array.item().map(T::from_scalar).map_err(|error| error.at(SourceLoc::caller()))
+    }
+
+    /// Returns the elements in row-major order; they must be of type `T`.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        let source = SourceLoc::caller();
+        self.concrete("to_vec")?.to_vec().map_err(|error| error.at(source))
+    }
+
+    /// Returns an ndarray with the elements, which must be of type `T`.
+    #[track_caller]
+    pub fn to_array<T: Element>(&self) -> Result<ndarray::ArrayD<T>> {
+        let source = SourceLoc::caller();
+        self.concrete("to_array")?.to_ndarray().map_err(|error| error.at(source))
+    }
+
+    /// Returns whether the one element is not zero. A condition on a symbol cannot be captured: the error says what to do.
+    #[track_caller]
+    pub fn to_bool(&self) -> Result<bool> {
+        self.concrete("to_bool")?.item().map(Scalar::to_bool).map_err(|error| error.at(SourceLoc::caller()))
+    }
+
+    /// Returns the sub-tensors along the first axis. Its size must be known.
+    #[track_caller]
+    pub fn iter(&self) -> Result<impl ExactSizeIterator<Item = Tensor> + use<>> {
+        let source = SourceLoc::caller();
+        let shape = match &self.0 {
+            Repr::Proxy(proxy) if proxy.tensor_type().is_err() => return Err(proxy.no_value("iteration")),
+            _ => self.shape()?,
+        };
+        let first = shape.first().ok_or_else(|| {
+            err!(Axis, "a tensor of rank 0 cannot be iterated").help("read it with `item`").at(source.clone())
+        })?;
+        let n = first.known().ok_or_else(|| {
+            err!(Trace, "cannot iterate over {first} rows, a size that is not known while tracing")
+                .help("work on the whole axis at once, use `fx::scan`, or give the input a fixed size")
+                .at(source)
+        })?;
+        let this = self.clone();
+        Ok((0..n.max(0) as usize).map(move |i| crate::ops::getitem(&this, Arg::tuple([Arg::Int(i as i64)]))))
+    }
+
+    #[track_caller]
+    fn concrete(&self, what: &str) -> Result<&Array> {
+        match &self.0 {
+            Repr::Proxy(proxy) => Err(proxy.no_value(what)),
+            _ => self.array(),
+        }
+    }
+
+    /// Compares with an expected tensor: dtype and shape exactly, floats by `|a - b| <= atol + rtol * |b|`.
+    pub fn all_close(&self, expected: &Tensor, rtol: f64, atol: f64) -> Result<()> {
+        let (got, expected) = (self.array()?, expected.array()?);
+        got.all_close(expected, rtol, atol).map_err(|mismatch: Mismatch| err!(Check, "{mismatch}"))
+    }
+
+    /// Returns whether dtype, shape and every bit are the same.
+    pub fn bits_eq(&self, other: &Tensor) -> bool {
+        matches!((self.array(), other.array()), (Ok(a), Ok(b)) if a.bits_eq(b))
+    }
+}
+
+
+impl From<Array> for Tensor {
+    fn from(array: Array) -> Self {
+        Tensor(Repr::Value(Arc::new(array)))
+    }
+}
+
+impl From<Result<Array>> for Tensor {
+    fn from(array: Result<Array>) -> Self {
+        array.map_or_else(Tensor::failed, Tensor::from)
+    }
+}
+
+impl From<&Tensor> for Tensor {
+    fn from(tensor: &Tensor) -> Self {
+        tensor.clone()
+    }
+}
+
+impl From<Tensor> for Value {
+    fn from(tensor: Tensor) -> Self {
+        Arg::Leaf(tensor)
+    }
+}
+
+impl From<&Tensor> for Value {
+    fn from(tensor: &Tensor) -> Self {
+        Arg::Leaf(tensor.clone())
+    }
+}
+
+impl<T: Element, D: ndarray::Dimension> From<ndarray::Array<T, D>> for Tensor {
+    fn from(array: ndarray::Array<T, D>) -> Self {
+        Array::from_ndarray(array).into()
+    }
+}
+
+impl<T: Element> TryFrom<&Tensor> for ndarray::ArrayD<T> {
+    type Error = Error;
+    fn try_from(tensor: &Tensor) -> Result<Self> {
+        tensor.to_array()
+    }
+}
+
+impl TryFrom<Value> for Tensor {
+    type Error = Error;
+    fn try_from(value: Value) -> Result<Self> {
+        match value {
+            Arg::Leaf(tensor) => tensor.ok(),
+            Arg::Failed(error) => Err(error),
+            other => bail!(Structure, "expected a tensor, got {}", other.kind_name()),
+        }
+    }
+}
+
+impl AsRef<Tensor> for Tensor {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+
+/// The value as NumPy prints it; a symbol with its type; the error.
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Value(array) => fmt::Display::fmt(array, f),
+            Repr::Proxy(_) => fmt::Debug::fmt(self, f),
+            Repr::Failed(error) => write!(f, "error: {error}"),
+        }
+    }
+}
+
+/// Short, and never computes: `f32[2, 3]`, `%relu: f32[batch, 3]`, `error: …`.
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Value(array) => f.write_str(&array.describe()),
+            Repr::Proxy(proxy) => write!(f, "{proxy}"),
+            Repr::Failed(error) => write!(f, "error: {}", error.message()),
+        }
+    }
+}
