@@ -1,6 +1,8 @@
 //! The language of fx: tensors, graphs, tracing, interpretation, text and symbolic shapes.
 #![forbid(unsafe_code)]
 
+#[doc(hidden)]
+pub mod __private;
 pub mod arg;
 pub mod array;
 pub mod dim;

@@ -30,9 +30,6 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
             "expected `impl Type`, because #[fx::forward] implements `Forward` itself; remove the trait";
         return Err(syn::Error::new_spanned(path, message));
     }
-    if let Some(token) = &block.unsafety {
-        return Err(syn::Error::new(token.span, "an inherent impl is never `unsafe`; remove it"));
-    }
     let method = find(&block)?;
     check_receiver(&method.sig)?;
     let (arguments, result) = signature::read(&method.sig, "`forward`")?;

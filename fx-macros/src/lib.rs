@@ -103,7 +103,8 @@ pub fn forward(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The function becomes an operation with a row of its own, `my_norm::OP`, named like the function: the arguments are its
 /// parameters, the doc comment is its documentation, and its shapes are found by tracing the body. Arguments and result
-/// are as in [`macro@forward`]. It may stand inside another function.
+/// are as in [`macro@forward`]. It may stand inside another function. The row hangs on a type named like the function, so
+/// no module or type of that name can stand beside it.
 ///
 /// Options:
 /// - `name = "other"`: the name of the operation.

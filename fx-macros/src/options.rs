@@ -5,7 +5,7 @@ use quote::quote;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, GenericArgument, Ident, Path, PathArguments, Result, Token, Type, TypePath};
+use syn::{Attribute, GenericArgument, Ident, LitStr, Path, PathArguments, Result, Type, TypePath};
 
 /// The options that were read so far: each may be given once.
 pub(crate) struct Options {
@@ -121,22 +121,7 @@ pub(crate) fn mentions(ty: &Type, parameter: &Ident) -> bool {
 /// Reads the path inside the string of `key = "path"`.
 pub(crate) fn path_in_string(meta: &ParseNestedMeta<'_>) -> Result<Path> {
     let value = meta.value()?;
-    if !value.peek(syn::LitStr) {
-        return Err(
-            value.error("expected the path of a function in quotes, such as `repr = \"Self::describe\"`")
-        );
-    }
-    let text: syn::LitStr = value.parse()?;
-    if text.value().is_empty() {
-        return Err(syn::Error::new(text.span(), "expected the path of a function, got nothing"));
-    }
-    text.parse_with(|input: syn::parse::ParseStream<'_>| {
-        let path = input.call(Path::parse_mod_style)?;
-        if input.peek(Token![<]) || !input.is_empty() {
-            return Err(
-                input.error("expected the path of a function, such as `describe` or `Self::describe`")
-            );
-        }
-        Ok(path)
-    })
+    let advice = "expected the path of a function in quotes, such as \"Self::describe\"";
+    let text: LitStr = value.parse().map_err(|error| syn::Error::new(error.span(), advice))?;
+    text.parse_with(Path::parse_mod_style).map_err(|_| syn::Error::new(text.span(), advice))
 }

@@ -44,16 +44,10 @@ pub(crate) fn read(signature: &Signature, what: &str) -> Result<(Vec<Argument>, 
             format!("{what} cannot be `async`: a graph runs from start to end; await outside of it");
         return Err(syn::Error::new(token.span, message));
     }
-    match &signature.safety {
-        Safety::Unsafe(token) => {
-            let message =
-                format!("{what} cannot be `unsafe`, because a graph calls it; put the `unsafe` block inside");
-            return Err(syn::Error::new(token.span, message));
-        }
-        Safety::Safe(token) => {
-            return Err(syn::Error::new(token.span, format!("remove `safe`: {what} is safe anyway")));
-        }
-        Safety::Default => {}
+    if let Safety::Unsafe(token) = &signature.safety {
+        let message =
+            format!("{what} cannot be `unsafe`, because a graph calls it; put the `unsafe` block inside");
+        return Err(syn::Error::new(token.span, message));
     }
     if let Some(abi) = &signature.abi {
         return Err(syn::Error::new_spanned(
@@ -70,12 +64,6 @@ pub(crate) fn read(signature: &Signature, what: &str) -> Result<(Vec<Argument>, 
         return Err(syn::Error::new_spanned(
             clause,
             format!("{what} cannot be generic; remove the `where` clause"),
-        ));
-    }
-    if let Some(variadic) = &signature.variadic {
-        return Err(syn::Error::new_spanned(
-            variadic,
-            format!("{what} needs a known number of arguments; take a slice"),
         ));
     }
     let mut arguments = Vec::new();
