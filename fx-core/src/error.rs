@@ -115,7 +115,11 @@ impl SourceLoc {
 
 impl From<&'static Location<'static>> for SourceLoc {
     fn from(location: &'static Location<'static>) -> Self {
-        SourceLoc { file: FileName::Static(location.file()), line: location.line(), column: location.column() }
+        SourceLoc {
+            file: FileName::Static(location.file()),
+            line: location.line(),
+            column: location.column(),
+        }
     }
 }
 
