@@ -41,6 +41,27 @@ enum Repr {
     Failed(Error),
 }
 
+/// One step of an expression; see [`Dim::fold`].
+#[derive(Debug)]
+pub enum Step<'a, T> {
+    /// A number.
+    Const(i64),
+    /// A symbol.
+    Symbol(&'a Symbol),
+    /// A sum.
+    Add(T, T),
+    /// A product.
+    Mul(T, T),
+    /// A quotient, rounded down.
+    FloorDiv(T, T),
+    /// The remainder that belongs to `FloorDiv`.
+    Mod(T, T),
+    /// The lesser.
+    Min(T, T),
+    /// The greater.
+    Max(T, T),
+}
+
 /// A named unknown with an inclusive range of values.
 ///
 /// Two symbols are the same if name and owner are equal; give a symbol one range wherever it occurs, since
@@ -311,6 +332,59 @@ impl Dim {
             sum = polynomial::add(&sum, &product);
         }
         sum
+    }
+
+    /// Rebuilds the expression from its steps, innermost first; `step` gives what each becomes.
+    pub fn fold<T: Clone>(&self, step: &mut dyn FnMut(Step<'_, T>) -> Result<T>) -> Result<T> {
+        let expr = match &self.0 {
+            Repr::Const(n) => return step(Step::Const(*n)),
+            Repr::Failed(error) => return Err(error.clone()),
+            Repr::Expr(expr) => expr,
+        };
+        let mut sum: Option<T> = None;
+        for term in &expr.terms {
+            let mut product: Option<T> = None;
+            for (atom, power) in &term.monomial.0 {
+                let value = match atom {
+                    Atom::Symbol(symbol) => step(Step::Symbol(symbol))?,
+                    Atom::Call(call) => {
+                        let (left, right) = (call.left.fold(step)?, call.right.fold(step)?);
+                        step(match call.function {
+                            Function::FloorDiv => Step::FloorDiv(left, right),
+                            Function::Mod => Step::Mod(left, right),
+                            Function::Min => Step::Min(left, right),
+                            Function::Max => Step::Max(left, right),
+                        })?
+                    }
+                };
+                for _ in 0..*power {
+                    product = Some(match product {
+                        Some(product) => step(Step::Mul(product, value.clone()))?,
+                        None => value.clone(),
+                    });
+                }
+            }
+            let product = match (product, term.coefficient) {
+                (Some(product), 1) => product,
+                (Some(product), n) => {
+                    let n = step(Step::Const(n))?;
+                    step(Step::Mul(product, n))?
+                }
+                (None, n) => step(Step::Const(n))?,
+            };
+            sum = Some(match sum {
+                Some(sum) => step(Step::Add(sum, product))?,
+                None => product,
+            });
+        }
+        match (sum, expr.constant) {
+            (Some(sum), 0) => Ok(sum),
+            (Some(sum), n) => {
+                let n = step(Step::Const(n))?;
+                step(Step::Add(sum, n))
+            }
+            (None, n) => step(Step::Const(n)),
+        }
     }
 
     /// Solves `self == value` for the only symbol of an expression of the form `a*s + b`.

@@ -1,20 +1,30 @@
 //! The language of fx: tensors, graphs, tracing, interpretation, text and symbolic shapes.
+//!
+//! Reading order: [`tensor`] (what model code uses), [`trace`] (how it becomes a graph), [`arg`], [`node`], [`graph`] (the
+//! graph), [`op`] (what fx knows of an operation), [`interp`] (everything that gives meaning to a graph), [`text`].
 #![forbid(unsafe_code)]
 
-#[doc(hidden)]
 pub mod __private;
 pub mod arg;
 pub mod array;
 pub mod dim;
 pub mod dtype;
 pub mod error;
+pub mod eval;
 pub mod graph;
+pub mod graph_module;
+pub mod infer;
+pub mod interp;
+/// Scalar mathematics that compilers vectorise, generic over f32 and f64.
+pub mod math;
+pub mod math_source;
 pub mod module;
 pub mod names;
 pub mod node;
 pub mod op;
 pub mod ops;
 pub mod pointwise;
+pub mod rng;
 pub mod tensor;
 pub mod text;
 pub mod trace;
@@ -27,9 +37,12 @@ pub use dim::{Dim, Symbol, Truth};
 pub use dtype::{Category, DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result, SourceLoc};
 pub use graph::{Graph, Input};
+pub use graph_module::{Attribute, GraphModule};
+pub use interp::{Interpreter, NodeRef, interpret};
 pub use module::{Buffer, Forward, Module, Parameter};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
 pub use op::{Class, Effects, Kind, Op, OpDef, Param, Registry, ToArg};
 pub use tensor::{Tensor, Value};
+pub use trace::{InputSpec, symbolic_trace, trace};
 pub use tree::Tree;
 pub use types::{Shape, TensorType, Type, TypeTree};

@@ -199,6 +199,9 @@ pub trait Forward: Module {
 
     /// Returns this as a module.
     fn as_module(&self) -> &dyn Module;
+
+    /// Returns this as a module for changing.
+    fn as_module_mut(&mut self) -> &mut dyn Module;
 }
 dyn_clone::clone_trait_object!(Forward);
 
@@ -230,6 +233,9 @@ impl Forward for Box<dyn Forward> {
     }
     fn as_module(&self) -> &dyn Module {
         (**self).as_module()
+    }
+    fn as_module_mut(&mut self) -> &mut dyn Module {
+        (**self).as_module_mut()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::array::{Cast, dispatch_dtype, try_vec};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
-    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, TypeTree, Value,
+    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type, TypeTree, Value,
     dtype::default_dtype, err,
 };
 
@@ -98,6 +98,8 @@ pub struct PointwiseDef {
     pub kernels: Kernels,
     /// The text of the scalar body for each class of types, later ones replacing earlier ones.
     pub sources: &'static [(&'static str, &'static str)],
+    /// Refuses operands on which the body is not defined.
+    pub check: fn(&[OperandValue<'_>]) -> Result<()>,
 }
 
 impl std::fmt::Debug for PointwiseDef {
@@ -211,6 +213,16 @@ pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Re
 }
 
 impl PointwiseDef {
+    /// A row to fill in with `..PointwiseDef::BASE`.
+    pub const BASE: PointwiseDef = PointwiseDef {
+        operands: &[],
+        params: &[],
+        rule: Rule::Same,
+        kernels: Kernels::NONE,
+        sources: &[],
+        check: |_| Ok(()),
+    };
+
     /// Returns the text of the scalar body for a dtype.
     pub fn source(&self, dtype: DType) -> Option<&'static str> {
         let class_has = |class: &str| match class {
@@ -219,6 +231,7 @@ impl PointwiseDef {
             "real" => dtype.is_float(),
             "int" => dtype.is_int(),
             "bool" => dtype == DType::Bool,
+            "u8" => dtype == DType::U8,
             _ => false,
         };
         self.sources.iter().rev().find(|(class, _)| class_has(class)).map(|(_, text)| *text)
@@ -243,6 +256,13 @@ impl PointwiseDef {
         let operands: Vec<OperandType<'_>> =
             args[..self.operands.len()].iter().map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
         let dtype = self.compute_dtype(result_dtype_of_types(&operands))?;
+        if operands.iter().all(|operand| matches!(operand, OperandType::Scalar(_))) {
+            return Ok(Arg::Leaf(match (self.rule, dtype.category()) {
+                (Rule::Bool, _) | (_, Category::Bool) => Type::Bool,
+                (_, Category::Int) => Type::Int,
+                (_, Category::Float) => Type::Float,
+            }));
+        }
         let shapes = operands.iter().map(|operand| match operand {
             OperandType::Tensor(ty) => &ty.shape[..],
             OperandType::Scalar(_) => &[],
@@ -257,12 +277,17 @@ impl PointwiseDef {
         let operands: Vec<OperandValue<'_>> =
             args[..n].iter().map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
         let params: Vec<Scalar> = args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
-        self.eval_operands(&operands, &params).map(|array| Arg::Leaf(array.into()))
+        let array = self.eval_operands(&operands, &params)?;
+        if operands.iter().all(|operand| matches!(operand, OperandValue::Scalar(_))) {
+            return Ok(array.item()?.into());
+        }
+        Ok(Arg::Leaf(array.into()))
     }
 
     /// Computes the result of operands and parameters.
     pub fn eval_operands(&self, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
         let dtype = self.compute_dtype(result_dtype(operands))?;
+        (self.check)(operands)?;
         let shape = broadcast_shapes(operands.iter().map(|operand| match operand {
             OperandValue::Array(array) => array.shape(),
             OperandValue::Scalar(_) => &[],

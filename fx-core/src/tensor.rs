@@ -293,3 +293,14 @@ impl fmt::Debug for Tensor {
         }
     }
 }
+
+impl Tensor {
+    /// Identifies the same value or symbol while it lives.
+    pub(crate) fn identity(&self) -> (usize, Option<crate::NodeId>) {
+        match &self.0 {
+            Repr::Value(array) => (Arc::as_ptr(array).cast::<()>() as usize, None),
+            Repr::Proxy(proxy) => (0, Some(proxy.node)),
+            Repr::Failed(_) => (0, None),
+        }
+    }
+}

@@ -174,6 +174,9 @@ fn implementation(
             fn as_module(&self) -> &dyn #fx::Module {
                 self
             }
+            fn as_module_mut(&mut self) -> &mut dyn #fx::Module {
+                self
+            }
         }
     }
 }

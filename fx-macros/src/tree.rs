@@ -108,7 +108,7 @@ fn dictionary(ident: &Ident, fields: &FieldsNamed, fx: &TokenStream) -> Bodies {
     let values =
         each(&|field, ty, name| quote_spanned!(at(ty)=> (#name, <#ty as #fx::Tree>::to_value(&self.#field))));
     let restored = each(
-        &|field, ty, name| quote_spanned!(at(ty)=> #field: #fx::field::<#ty>(__value, #type_name, #name)?),
+        &|field, ty, name| quote_spanned!(at(ty)=> #field: #fx::tree::field::<#ty>(__value, #type_name, #name)?),
     );
     let failed = each(&|field, ty, _| quote_spanned!(at(ty)=> #field: <#ty as #fx::Tree>::failed(__error)));
     Bodies {

@@ -1,1 +1,3 @@
 //! (in construction)
+
+pub mod kernel;

@@ -204,6 +204,7 @@ macro_rules! pointwise {
         $(
             $(#[doc = $doc:literal])+
             $(#[commutative = $commutative:literal])?
+            $(#[check = $check:expr])?
             $name:ident($x:ident $(, $y:ident)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
         )*
     ) => {
@@ -220,6 +221,8 @@ macro_rules! pointwise {
                         rule: $crate::pointwise::Rule::$rule,
                         kernels: $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+),
                         sources: &[$((stringify!($arm), stringify!($body))),+],
+                        $(check: $check,)?
+                        ..$crate::pointwise::PointwiseDef::BASE
                     };
                     static DEF: $crate::OpDef = $crate::OpDef {
                         name: $crate::op::op_name(stringify!($name)),
@@ -295,6 +298,9 @@ macro_rules! __pointwise_arms {
     };
     ($k:expr; $rule:ident; $xs:tt $ps:tt; bool: $body:expr, $($rest:tt)*) => {
         $crate::__pointwise_arms!($k; $rule; $xs $ps; @bool: $body, $($rest)*)
+    };
+    ($k:expr; $rule:ident; $xs:tt $ps:tt; u8: $body:expr, $($rest:tt)*) => {
+        $crate::__pointwise_arms!($k; $rule; $xs $ps; @u8: $body, $($rest)*)
     };
     ($k:expr; Bool; $xs:tt $ps:tt; @$t:ident: $body:expr, $($rest:tt)*) => {
         $crate::__pointwise_arms!(

@@ -1,0 +1,326 @@
+//! Evaluation: the interpreter of tensors, with hooks, buffer updates and symbolic sizes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::graph_module::GraphModule;
+use crate::interp::{Interpreter, NodeRef, Outcome, Run, interpret, interpret_with};
+use crate::node::OpCode;
+use crate::{Arg, Dim, ErrorKind, Graph, Node, NodeId, Op, Result, Symbol, Tensor, Type, TypeTree, Value, bail, err};
+
+/// The values of symbolic sizes, bound by the shapes that arrive.
+#[derive(Default, Debug, Clone)]
+pub(crate) struct Bindings(FxHashMap<Arc<str>, i64>);
+
+impl Bindings {
+    pub(crate) fn get(&self, symbol: &Symbol) -> Option<i64> {
+        self.0.get(symbol.name()).copied()
+    }
+
+    /// Binds the symbols of a declared type to the sizes of a value, and checks everything that is known.
+    pub(crate) fn bind(&mut self, declared: &TypeTree, value: &Value) -> Result<()> {
+        match (declared, value) {
+            (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(tensor)) if !tensor.is_symbolic() => {
+                let array = tensor.array()?;
+                if array.dtype() != ty.dtype || array.rank() != ty.rank() {
+                    bail!(Shape, "expected {ty}, got {}", array.describe());
+                }
+                for (dim, &size) in ty.shape.iter().zip(array.shape()) {
+                    self.bind_dim(dim, size as i64)
+                        .map_err(|error| err!(Shape, "expected {ty}, got {}: {}", array.describe(), error.message()))?;
+                }
+                Ok(())
+            }
+            (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, *n),
+            (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {
+                a.iter().zip(b.iter()).try_for_each(|(a, b)| self.bind(a, b))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bind_dim(&mut self, dim: &Dim, size: i64) -> Result<()> {
+        if let Some(known) = dim.known() {
+            if known != size {
+                bail!(Shape, "a size is {size}, expected {known}");
+            }
+            return Ok(());
+        }
+        match dim.eval(&|symbol| self.get(symbol)) {
+            Ok(expected) if expected == size => return Ok(()),
+            Ok(expected) => bail!(Shape, "{dim} is {expected} by the other sizes, got {size}"),
+            Err(error) if error.kind() != ErrorKind::Unresolved => return Err(error),
+            Err(_) => {}
+        }
+        let unbound = |symbol: &Symbol| self.get(symbol).map(Dim::new);
+        let rest = dim.substitute(&unbound);
+        if let Some((symbol, value)) = rest.solve(size) {
+            if value < symbol.min() || symbol.max().is_some_and(|max| value > max) {
+                let max = symbol.max().map_or(String::new(), |max| max.to_string());
+                bail!(Shape, "{} is {value}, outside of its range {}..={max}", symbol.name(), symbol.min());
+            }
+            self.0.insert(Arc::from(symbol.name()), value);
+        } else if rest.symbols().len() == 1 {
+            bail!(Shape, "no {dim} is {size}");
+        }
+        Ok(())
+    }
+}
+
+type HookFn<'a> = Box<dyn FnMut(&Node, Value) -> Result<Value> + 'a>;
+
+/// One evaluation of a graph module, to be configured: hooks, given values, wanted values, a profile.
+///
+/// ```ignore
+/// let run = gm.eval().replace("layers_1", |_, h| Ok((&h * 0.0).into())).record("relu").run(&[x.into()])?;
+/// ```
+#[must_use = "call `run` to evaluate"]
+pub struct Eval<'a> {
+    module: &'a GraphModule,
+    hooks: FxHashMap<NodeId, Vec<HookFn<'a>>>,
+    given: FxHashMap<NodeId, Value>,
+    keep: Vec<NodeId>,
+    only_kept: bool,
+    profile: bool,
+    problem: Result<()>,
+}
+
+/// The result of an evaluation with [`Eval`].
+#[derive(Debug)]
+pub struct Evaluated {
+    /// What the graph returned; `Arg::None` if only recorded values were asked for.
+    pub output: Value,
+    /// The recorded values by node name, in the order in which they were asked for.
+    pub recorded: Vec<(String, Value)>,
+    /// The time of each node, if a profile was asked for, in program order.
+    pub profile: Vec<(String, Duration)>,
+}
+
+impl Evaluated {
+    /// Returns the recorded value of a node.
+    pub fn recorded(&self, name: &str) -> Option<&Value> {
+        self.recorded.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+    }
+}
+
+impl<'a> Eval<'a> {
+    pub(crate) fn new(module: &'a GraphModule) -> Self {
+        Eval {
+            module,
+            hooks: FxHashMap::default(),
+            given: FxHashMap::default(),
+            keep: Vec::new(),
+            only_kept: false,
+            profile: false,
+            problem: Ok(()),
+        }
+    }
+
+    /// Returns the node of this name, or the last node of the module with this dotted path.
+    fn node(&self, name: &str) -> Result<NodeId> {
+        let graph = self.module.graph();
+        if let Some(id) = graph.find(name) {
+            return Ok(id);
+        }
+        let of_module = graph.nodes().rev().find(|(_, node)| {
+            let in_stack = node.meta().stack.as_ref().is_some_and(|stack| stack.iter().any(|frame| &*frame.path == name));
+            in_stack || matches!(node.target(), crate::Target::CallModule(path) if &**path == name)
+        });
+        match of_module {
+            Some((id, _)) => Ok(id),
+            None => graph.find_or_err(name),
+        }
+    }
+
+    fn with(mut self, name: &str, f: impl FnOnce(&mut Self, NodeId)) -> Self {
+        match self.node(name) {
+            Ok(id) => f(&mut self, id),
+            Err(error) if self.problem.is_ok() => self.problem = Err(error),
+            Err(_) => {}
+        }
+        self
+    }
+
+    /// Calls `hook` with the value of a node, given by name or module path; what it returns takes the value's place.
+    pub fn replace(self, name: &str, hook: impl FnMut(&Node, Value) -> Result<Value> + 'a) -> Self {
+        self.with(name, |this, id| this.hooks.entry(id).or_default().push(Box::new(hook)))
+    }
+
+    /// Keeps the value of a node, given by name or module path.
+    pub fn record(self, name: &str) -> Self {
+        self.with(name, |this, id| this.keep.push(id))
+    }
+
+    /// Takes the value of a node as given; what only it needs is not computed.
+    pub fn given(self, name: &str, value: impl Into<Value>) -> Self {
+        let value = value.into();
+        self.with(name, |this, id| {
+            this.given.insert(id, value);
+        })
+    }
+
+    /// Computes the recorded values only, and not the output.
+    pub fn only_recorded(mut self) -> Self {
+        self.only_kept = true;
+        self
+    }
+
+    /// Measures the time of each node.
+    pub fn profiled(mut self) -> Self {
+        self.profile = true;
+        self
+    }
+
+    /// Evaluates with one value per argument of the graph.
+    pub fn run(self, args: &[Value]) -> Result<Evaluated> {
+        self.problem.clone()?;
+        let inputs = self.module.flatten_inputs(args)?;
+        self.run_flat(inputs)
+    }
+
+    pub(crate) fn run_flat(self, inputs: Vec<Value>) -> Result<Evaluated> {
+        let (graph, schedule) = (self.module.graph(), self.module.schedule()?);
+        let mut it = Evaluator {
+            module: Some(self.module),
+            hooks: self.hooks,
+            profile: self.profile.then(Vec::new),
+            started: None,
+            ..Evaluator::default()
+        };
+        let run = Run { inputs, given: self.given, keep: &self.keep, only_kept: self.only_kept };
+        let Outcome { output, kept } = interpret_with(graph, &schedule, &mut it, run)?;
+        for (path, value) in std::mem::take(&mut it.updates) {
+            self.module.store_buffer(&path, value)?;
+        }
+        let names = self.keep.iter().map(|id| Ok(graph.node(*id)?.name().to_owned())).collect::<Result<Vec<_>>>()?;
+        Ok(Evaluated {
+            output: output.unwrap_or(Arg::None),
+            recorded: names.into_iter().zip(kept).collect(),
+            profile: it.profile.unwrap_or_default(),
+        })
+    }
+}
+
+/// The interpreter of tensors.
+#[derive(Default)]
+struct Evaluator<'a> {
+    module: Option<&'a GraphModule>,
+    bindings: Bindings,
+    updates: BTreeMap<Arc<str>, Tensor>,
+    hooks: FxHashMap<NodeId, Vec<HookFn<'a>>>,
+    profile: Option<Vec<(String, Duration)>>,
+    started: Option<std::time::Instant>,
+}
+
+impl Evaluator<'_> {
+    fn start(&mut self) {
+        if self.profile.is_some() {
+            self.started = Some(std::time::Instant::now());
+        }
+    }
+}
+
+impl Interpreter for Evaluator<'_> {
+    type Leaf = Tensor;
+
+    fn placeholder(&mut self, node: NodeRef<'_>, input: Value) -> Result<Value> {
+        self.start();
+        if let Some(ty) = node.node.ty() {
+            self.bindings
+                .bind(ty, &input)
+                .map_err(|error| err!(Shape, "argument {:?}: {}", node.node.name(), error.message()))?;
+        }
+        Ok(input)
+    }
+
+    fn get_attr(&mut self, _node: NodeRef<'_>, path: &Arc<str>) -> Result<Value> {
+        self.start();
+        match self.module {
+            Some(module) => module.attr(path).map(Arg::Leaf),
+            None => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
+        }
+    }
+
+    fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[Value]) -> Result<Value> {
+        self.start();
+        if op.effects.state
+            && let [Arg::Str(path), Arg::Leaf(value)] = args
+            && op == crate::ops::set_buffer::OP
+        {
+            self.updates.insert(path.clone(), value.clone());
+            return Ok(Arg::None);
+        }
+        let is_method = node.node.opcode() == OpCode::CallMethod;
+        let value = call(op, is_method, args)?;
+        if let Some(ty) = node.node.ty()
+            && has_free_symbols(ty, &self.bindings)
+        {
+            self.bindings.bind(ty, &value)?;
+        }
+        Ok(value)
+    }
+
+    fn call_module(&mut self, _node: NodeRef<'_>, path: &Arc<str>, args: &[Value]) -> Result<Value> {
+        self.start();
+        let Some(module) = self.module else { bail!(Graph, "a closed sub-graph calls the module {path:?}") };
+        module.child(path)?.forward_values(args)
+    }
+
+    fn dim(&mut self, dim: &Dim) -> Result<Value> {
+        match dim.eval(&|symbol| self.bindings.get(symbol)) {
+            Ok(n) => Ok(Arg::Int(n)),
+            // On symbols of an outer trace, sizes stay symbolic.
+            Err(error) if error.kind() == ErrorKind::Unresolved && crate::trace::is_tracing() => Ok(Arg::Dim(dim.clone())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn after(&mut self, node: NodeRef<'_>, mut value: Value) -> Result<Value> {
+        if let (Some(profile), Some(started)) = (&mut self.profile, self.started.take()) {
+            profile.push((node.node.name().to_owned(), started.elapsed()));
+        }
+        if !self.hooks.is_empty()
+            && let Some(hooks) = self.hooks.get_mut(&node.id)
+        {
+            for hook in hooks {
+                value = hook(node.node, value)?;
+            }
+        }
+        Ok(value)
+    }
+}
+
+fn has_free_symbols(ty: &TypeTree, bindings: &Bindings) -> bool {
+    let free = |dim: &Dim| !dim.is_known() && dim.symbols().iter().any(|symbol| bindings.get(symbol).is_none());
+    match ty {
+        Arg::Leaf(Type::Tensor(ty)) => ty.shape.iter().any(free),
+        Arg::Dim(dim) => free(dim),
+        Arg::Tuple(items) | Arg::List(items) => items.iter().any(|item| has_free_symbols(item, bindings)),
+        _ => false,
+    }
+}
+
+/// Runs an operation on values, or records it where one of them is a symbol of an outer trace.
+fn call(op: Op, is_method: bool, args: &[Value]) -> Result<Value> {
+    let mut symbolic = false;
+    for arg in args {
+        arg.for_each_leaf(&mut |tensor| symbolic |= tensor.is_symbolic());
+    }
+    if symbolic || crate::trace::is_tracing() {
+        return crate::trace::apply(op, is_method, args, &[]);
+    }
+    let value = (op.eval)(args)?;
+    match value.error() {
+        Some(error) => Err(error.clone()),
+        None => Ok(value),
+    }
+}
+
+/// Evaluates a closed sub-graph on operands.
+pub(crate) fn run_closed(graph: &Graph, args: &[Value]) -> Result<Value> {
+    let mut it = Evaluator::default();
+    interpret(graph, &mut it, args.to_vec())
+}

@@ -1,0 +1,57 @@
+//! Effects: printing, checking, updating buffers. Every pass keeps them and their order.
+
+use std::io::Write;
+
+use crate::{Arg, Array, Category, Result, TypeTree, Value, bail, err, functions};
+
+functions! {
+    pub static EFFECTS;
+
+    /// Prints `label` and the value to standard output when it runs, and returns the value.
+    #[effects = HOST]
+    print(x: Any, label: Str = "") -> Value = infer_print, eval_print;
+
+    /// Fails with `message` when it runs unless the condition, a bool or a tensor of one element, holds; returns the condition.
+    #[effects = HOST]
+    check(condition: Any, message: Str = "a check failed") -> Value = infer_check, eval_check;
+
+    /// Sets the buffer at `path`. The update becomes visible when the call of the graph has succeeded.
+    #[effects = STATE]
+    set_buffer(path: Str, value: Tensor) -> Value = infer_set, eval_set;
+}
+
+fn infer_print(x: &TypeTree, _label: &str) -> Result<TypeTree> {
+    Ok(x.clone())
+}
+
+fn eval_print(x: &Value, label: &str) -> Result<Value> {
+    let mut out = std::io::stdout().lock();
+    let separator = if label.is_empty() { "" } else { " " };
+    writeln!(out, "{label}{separator}{x}").map_err(|error| err!(Io, "cannot print: {error}"))?;
+    Ok(x.clone())
+}
+
+fn infer_check(condition: &TypeTree, _message: &str) -> Result<TypeTree> {
+    Ok(condition.clone())
+}
+
+fn eval_check(condition: &Value, message: &str) -> Result<Value> {
+    let holds = match condition {
+        Arg::Leaf(tensor) => tensor.array()?.iter_scalars().all(|x| x.to_bool()),
+        Arg::Bool(_) | Arg::Int(_) => condition.scalar().is_some_and(|x| x.category() != Category::Float && x.to_bool()),
+        other => bail!(Argument, "a condition is a bool or a tensor, got {}", other.kind_name()),
+    };
+    if !holds {
+        bail!(Check, "{message}");
+    }
+    Ok(condition.clone())
+}
+
+fn infer_set(_path: &str, _value: &crate::TensorType) -> Result<TypeTree> {
+    Ok(Arg::None)
+}
+
+/// Only a graph module has buffers; its interpreter performs the update.
+fn eval_set(path: &str, _value: &Array) -> Result<Value> {
+    bail!(Graph, "the buffer {path:?} is updated outside of a graph module")
+}

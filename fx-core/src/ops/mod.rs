@@ -1,0 +1,31 @@
+//! The operations that the language itself needs: those behind operators and indexing, sizes, effects and control flow.
+
+mod arith;
+mod control;
+mod effects;
+mod index;
+mod operators;
+mod size;
+
+pub use arith::*;
+pub use control::{cond, while_loop};
+pub use effects::{check, print, set_buffer};
+pub use index::{IntoIndex, getitem, index_array, index_type};
+pub use size::size;
+
+use crate::{Op, Result, err};
+
+/// The tables of fx-core; see [`Registry::core`](crate::Registry::core).
+pub static TABLES: &[&[Op]] =
+    &[ARITHMETIC, COMPARISON, index::INDEX, size::SIZE, effects::EFFECTS, control::CONTROL];
+
+/// Returns a possibly negative axis as a position.
+pub fn axis(axis: i64, rank: usize) -> Result<usize> {
+    let n = rank as i64;
+    let position = if axis < 0 { axis.wrapping_add(n) } else { axis };
+    if (0..n).contains(&position) {
+        return Ok(position as usize);
+    }
+    let help = if rank == 0 { "the tensor has no axes".to_owned() } else { format!("axes are -{n}..={}", n - 1) };
+    Err(err!(Axis, "axis {axis} is out of range for rank {rank}").help(help))
+}

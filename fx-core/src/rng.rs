@@ -1,0 +1,325 @@
+//! Random numbers: a counter-based Philox4x32-10 generator.
+//!
+//! Invariant: number `i` of a [`Block`] depends only on the seed, the block's first counter and `i`, so that
+//! filling a buffer gives the same bits for any number of threads and any chunking. Blocks of one
+//! generator never overlap. (f64 normals take std's logarithm and sine, all else is exact or [`crate::math`].)
+
+use std::cell::RefCell;
+use std::f64::consts::TAU;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
+use crate::math;
+
+/// A source of random numbers: a seed and the number of counters handed out so far.
+///
+/// Drawing takes `&self`; threads that share a generator get disjoint numbers. `clone` copies the state: both
+/// then yield the same numbers.
+pub struct Generator {
+    state: Arc<State>,
+}
+
+struct State {
+    seed: AtomicU64,
+    offset: AtomicU64,
+}
+
+/// A range of counters that belongs to its holder alone, and the numbers that they stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    key: [u32; 2],
+    start: u64,
+}
+
+/// Seeds the default generator of the process; the counters begin again.
+pub fn manual_seed(seed: u64) {
+    DEFAULT.seed(seed);
+}
+
+/// Returns a handle of the generator in force: that of the innermost [`with_generator`], else the process's.
+pub fn default_generator() -> Generator {
+    OVERRIDES.with_borrow(|stack| stack.last().unwrap_or(&DEFAULT).handle())
+}
+
+/// Runs `f` with `generator` as this thread's default generator; also a panic restores the one before.
+pub fn with_generator<R>(generator: &Generator, f: impl FnOnce() -> R) -> R {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OVERRIDES.with_borrow_mut(|stack| {
+                stack.pop();
+            });
+        }
+    }
+    OVERRIDES.with_borrow_mut(|stack| stack.push(generator.handle()));
+    let _restore = Restore;
+    f()
+}
+
+static DEFAULT: LazyLock<Generator> = LazyLock::new(|| Generator::seeded(0));
+
+thread_local! {
+    static OVERRIDES: RefCell<Vec<Generator>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Generator {
+    /// Makes the generator of `seed`, with no counter handed out.
+    pub fn seeded(seed: u64) -> Self {
+        Generator::with_state(seed, 0)
+    }
+
+    /// Makes the generator that continues where [`Generator::state`] was taken.
+    pub fn with_state(seed: u64, offset: u64) -> Self {
+        Generator { state: Arc::new(State { seed: AtomicU64::new(seed), offset: AtomicU64::new(offset) }) }
+    }
+
+    /// Returns the seed and the number of counters handed out.
+    pub fn state(&self) -> (u64, u64) {
+        (self.state.seed.load(Ordering::Relaxed), self.state.offset.load(Ordering::Relaxed))
+    }
+
+    /// Sets the seed and begins the counters again.
+    pub fn seed(&self, seed: u64) {
+        self.state.seed.store(seed, Ordering::Relaxed);
+        self.state.offset.store(0, Ordering::Relaxed);
+    }
+
+    /// Hands out the counters of `n` numbers of any type.
+    pub fn reserve(&self, n: usize) -> Block {
+        let seed = self.state.seed.load(Ordering::Relaxed);
+        let counters = n.div_ceil(2) as u64;
+        let start = self.state.offset.fetch_add(counters, Ordering::Relaxed);
+        Block { key: [seed as u32, (seed >> 32) as u32], start }
+    }
+
+    /// Returns 64 random bits.
+    pub fn bits(&self) -> u64 {
+        self.reserve(1).bits64(0)
+    }
+
+    /// Returns a number in [0, 1), a multiple of 2^-24.
+    pub fn uniform_f32(&self) -> f32 {
+        self.reserve(1).uniform_f32(0)
+    }
+
+    /// Returns a number in [0, 1), a multiple of 2^-53.
+    pub fn uniform_f64(&self) -> f64 {
+        self.reserve(1).uniform_f64(0)
+    }
+
+    /// Returns a number of the standard normal distribution.
+    pub fn normal_f32(&self) -> f32 {
+        self.reserve(1).normal_f32(0)
+    }
+
+    /// Returns a number of the standard normal distribution.
+    pub fn normal_f64(&self) -> f64 {
+        self.reserve(1).normal_f64(0)
+    }
+
+    /// Returns an integer in `0..n`, biased by at most `n * 2^-64`; 0 if `n` is 0.
+    pub fn below(&self, n: u64) -> u64 {
+        self.reserve(1).below(0, n)
+    }
+
+    /// Returns the integers `0..n` in random order.
+    pub fn permutation(&self, n: usize) -> Vec<i64> {
+        let block = self.reserve(n);
+        let mut items: Vec<i64> = (0..n as i64).collect();
+        for i in (1..n).rev() {
+            items.swap(i, block.below(i, i as u64 + 1) as usize);
+        }
+        items
+    }
+
+    /// Fills `out` with 64-bit words.
+    pub fn fill_bits(&self, out: &mut [u64]) {
+        self.fill(out, Block::fill_bits);
+    }
+
+    /// Fills `out` with numbers in [0, 1).
+    pub fn fill_uniform_f32(&self, out: &mut [f32]) {
+        self.fill(out, Block::fill_uniform_f32);
+    }
+
+    /// Fills `out` with numbers in [0, 1).
+    pub fn fill_uniform_f64(&self, out: &mut [f64]) {
+        self.fill(out, Block::fill_uniform_f64);
+    }
+
+    /// Fills `out` with numbers of the standard normal distribution.
+    pub fn fill_normal_f32(&self, out: &mut [f32]) {
+        self.fill(out, Block::fill_normal_f32);
+    }
+
+    /// Fills `out` with numbers of the standard normal distribution.
+    pub fn fill_normal_f64(&self, out: &mut [f64]) {
+        self.fill(out, Block::fill_normal_f64);
+    }
+
+    /// Fills `out` with integers in `0..n`; zeros if `n` is 0.
+    pub fn fill_below(&self, n: u64, out: &mut [i64]) {
+        self.fill(out, |block, first, out| block.fill_below(n, first, out));
+    }
+
+    fn fill<T: Send>(&self, out: &mut [T], fill: impl Fn(&Block, usize, &mut [T]) + Sync) {
+        const CHUNK: usize = 16 * 1024;
+        let block = self.reserve(out.len());
+        if out.len() <= CHUNK {
+            return fill(&block, 0, out);
+        }
+        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| fill(&block, i * CHUNK, chunk));
+    }
+
+    fn handle(&self) -> Generator {
+        Generator { state: Arc::clone(&self.state) }
+    }
+}
+
+impl Clone for Generator {
+    fn clone(&self) -> Self {
+        let (seed, offset) = self.state();
+        Generator::with_state(seed, offset)
+    }
+}
+
+impl fmt::Debug for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seed, offset) = self.state();
+        f.debug_struct("Generator").field("seed", &seed).field("offset", &offset).finish()
+    }
+}
+
+macro_rules! fills {
+    ($($(#[$doc:meta])* $fill:ident($($arg:ident: $arg_ty:ty)?) = $one:ident as $ty:ty;)*) => {
+        $($(#[$doc])*
+        pub fn $fill(&self, $($arg: $arg_ty,)? first: usize, out: &mut [$ty]) {
+            for (i, slot) in out.iter_mut().enumerate() {
+                *slot = self.$one(first + i $(, $arg)?) as $ty;
+            }
+        })*
+    };
+}
+
+impl Block {
+    /// Returns word `i` of 32 bits.
+    pub fn bits32(&self, i: usize) -> u32 {
+        self.words(i / 4)[i % 4]
+    }
+
+    /// Returns word `i` of 64 bits.
+    pub fn bits64(&self, i: usize) -> u64 {
+        let words = self.words(i / 2);
+        let at = i % 2 * 2;
+        u64::from(words[at]) | u64::from(words[at + 1]) << 32
+    }
+
+    /// Returns number `i` in [0, 1), a multiple of 2^-24.
+    pub fn uniform_f32(&self, i: usize) -> f32 {
+        uniform_f32(self.bits32(i))
+    }
+
+    /// Returns number `i` in [0, 1), a multiple of 2^-53.
+    pub fn uniform_f64(&self, i: usize) -> f64 {
+        uniform_f64(self.bits64(i))
+    }
+
+    /// Returns number `i` of the standard normal distribution.
+    pub fn normal_f32(&self, i: usize) -> f32 {
+        let words = self.words(i / 4);
+        let pair = i % 4 / 2 * 2;
+        normal_pair_f32(words[pair], words[pair + 1])[i % 2]
+    }
+
+    /// Returns number `i` of the standard normal distribution.
+    pub fn normal_f64(&self, i: usize) -> f64 {
+        let radius = (-2.0 * (1.0 - uniform_f64(self.bits64(i & !1))).ln()).sqrt();
+        let (sin, cos) = (TAU * uniform_f64(self.bits64(i | 1))).sin_cos();
+        radius * if i & 1 == 0 { cos } else { sin }
+    }
+
+    /// Returns integer `i` in `0..n`; 0 if `n` is 0.
+    pub fn below(&self, i: usize, n: u64) -> u64 {
+        ((u128::from(self.bits64(i)) * u128::from(n)) >> 64) as u64
+    }
+
+    /// Fills `out` with the numbers from `first`.
+    pub fn fill_uniform_f32(&self, first: usize, out: &mut [f32]) {
+        self.fill_words(first, out, |words| words.map(uniform_f32));
+    }
+
+    /// Fills `out` with the numbers from `first`.
+    pub fn fill_normal_f32(&self, first: usize, out: &mut [f32]) {
+        self.fill_words(first, out, |words| {
+            let ([a, b], [c, d]) = (normal_pair_f32(words[0], words[1]), normal_pair_f32(words[2], words[3]));
+            [a, b, c, d]
+        });
+    }
+
+    fills! {
+        /// Fills `out` with the words from `first`.
+        fill_bits() = bits64 as u64;
+        /// Fills `out` with the numbers from `first`.
+        fill_uniform_f64() = uniform_f64 as f64;
+        /// Fills `out` with the numbers from `first`.
+        fill_normal_f64() = normal_f64 as f64;
+        /// Fills `out` with the integers in `0..n` from `first`.
+        fill_below(n: u64) = below as i64;
+    }
+
+    /// Fills `out` four numbers a counter; the numbers before the first whole counter are computed singly.
+    fn fill_words(&self, first: usize, out: &mut [f32], numbers: impl Fn([u32; 4]) -> [f32; 4]) {
+        let head = (first.next_multiple_of(4) - first).min(out.len());
+        let (head, body) = out.split_at_mut(head);
+        for (i, slot) in head.iter_mut().enumerate() {
+            *slot = numbers(self.words((first + i) / 4))[(first + i) % 4];
+        }
+        let counter = first.div_ceil(4);
+        for (i, chunk) in body.chunks_mut(4).enumerate() {
+            chunk.copy_from_slice(&numbers(self.words(counter + i))[..chunk.len()]);
+        }
+    }
+
+    fn words(&self, counter: usize) -> [u32; 4] {
+        let counter = self.start.wrapping_add(counter as u64);
+        philox4x32_10([counter as u32, (counter >> 32) as u32, 0, 0], self.key)
+    }
+}
+
+fn uniform_f32(bits: u32) -> f32 {
+    (bits >> 8) as f32 * (1.0 / 16_777_216.0)
+}
+
+fn uniform_f64(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
+}
+
+/// The Box-Muller transform of two words.
+fn normal_pair_f32(a: u32, b: u32) -> [f32; 2] {
+    let radius = math::sqrt(-2.0 * math::log(1.0 - uniform_f32(a)));
+    let angle = TAU as f32 * uniform_f32(b);
+    [radius * math::cos(angle), radius * math::sin(angle)]
+}
+
+/// The Philox4x32 bijection with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let a = u64::from(counter[0]) * 0xd251_1f53;
+        let b = u64::from(counter[2]) * 0xcd9e_8d57;
+        counter = [
+            (b >> 32) as u32 ^ counter[1] ^ key[0],
+            b as u32,
+            (a >> 32) as u32 ^ counter[3] ^ key[1],
+            a as u32,
+        ];
+        key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+    }
+    counter
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! Entry points: [`symbolic_trace`], and [`trace`] with input specs, constants and a leaf policy.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{AttrKind, LeafPolicy, Members, Tracer, address, region};
+use crate::graph_module::GraphModule;
+use crate::module::{InputDecl, collect_buffers, collect_modules, collect_parameters};
+use crate::tensor::Repr;
+use crate::{
+    Arg, Dim, Error, Forward, Graph, Module, Result, Symbol, Tensor, TensorType, Tree, Type, TypeTree, Value, bail, err,
+};
+
+/// Something that can be traced: a reference to a module with `forward`, or a closure of up to 8 arguments.
+///
+/// `Marker` tells the implementations apart and is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be traced",
+    note = "trace a `&model` whose `forward` is in an `#[fx::forward]` block, or a closure such as `|x: &Tensor| x.relu()`"
+)]
+pub trait Traceable<Marker> {
+    /// Returns the name of the graph module.
+    fn name(&self) -> String;
+    /// Returns the arguments in order.
+    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)>;
+    /// Returns the module whose members are parameters, buffers and sub-modules of the trace.
+    fn root(&self) -> Option<&dyn Module> {
+        None
+    }
+    /// Runs the function.
+    fn run(&self, args: &[Value]) -> Result<Value>;
+}
+
+/// Marks modules for [`Traceable`].
+#[derive(Debug)]
+pub enum ByModule {}
+
+impl<M: Forward> Traceable<ByModule> for &M {
+    fn name(&self) -> String {
+        self.type_name().to_owned()
+    }
+    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
+        let argument = |input: InputDecl| (input.name.to_owned(), (input.structure)());
+        self.inputs().into_iter().map(argument).collect()
+    }
+    fn root(&self) -> Option<&dyn Module> {
+        Some(self.as_module())
+    }
+    fn run(&self, args: &[Value]) -> Result<Value> {
+        self.forward_values(args)
+    }
+}
+
+/// The names of a closure's arguments, which the language does not tell.
+const ARGUMENT_NAMES: [&str; 8] = ["x", "y", "z", "x3", "x4", "x5", "x6", "x7"];
+
+macro_rules! ref_closures {
+    ($n:literal: $($r:ident)*; $($i:tt)*) => {
+        impl<F: Fn($(&$r),*) -> R, R: Tree> Traceable<fn($(&$r),*) -> R> for F {
+            fn name(&self) -> String {
+                "main".into()
+            }
+            fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
+                vec![$((ARGUMENT_NAMES[$i].to_owned(), <$r as Tree>::structure())),*]
+            }
+            fn run(&self, args: &[Value]) -> Result<Value> {
+                check_arity($n, args.len())?;
+                let result = self($(&<$r as Tree>::from_value(&args[$i])?),*);
+                Ok(result.to_value())
+            }
+        }
+    };
+}
+ref_closures!(0: ;);
+ref_closures!(1: Tensor; 0);
+ref_closures!(2: Tensor Tensor; 0 1);
+ref_closures!(3: Tensor Tensor Tensor; 0 1 2);
+ref_closures!(4: Tensor Tensor Tensor Tensor; 0 1 2 3);
+ref_closures!(5: Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4);
+ref_closures!(6: Tensor Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4 5);
+ref_closures!(7: Tensor Tensor Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4 5 6);
+ref_closures!(8: Tensor Tensor Tensor Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4 5 6 7);
+
+/// Marks closures that take their arguments by value, of any [`Tree`] types.
+#[derive(Debug)]
+pub struct ByValue<Args>(std::marker::PhantomData<Args>);
+
+macro_rules! value_closures {
+    ($n:literal: $($t:ident)*; $($i:tt)*) => {
+        impl<F: Fn($($t),*) -> R, R: Tree, $($t: Tree),*> Traceable<ByValue<(($($t,)*), R)>> for F {
+            fn name(&self) -> String {
+                "main".into()
+            }
+            fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
+                vec![$((ARGUMENT_NAMES[$i].to_owned(), <$t as Tree>::structure())),*]
+            }
+            fn run(&self, args: &[Value]) -> Result<Value> {
+                check_arity($n, args.len())?;
+                let result = self($(<$t as Tree>::from_value(&args[$i])?),*);
+                Ok(result.to_value())
+            }
+        }
+    };
+}
+value_closures!(1: A; 0);
+value_closures!(2: A B; 0 1);
+value_closures!(3: A B C; 0 1 2);
+value_closures!(4: A B C D; 0 1 2 3);
+value_closures!(5: A B C D E; 0 1 2 3 4);
+value_closures!(6: A B C D E G; 0 1 2 3 4 5);
+value_closures!(7: A B C D E G H; 0 1 2 3 4 5 6);
+value_closures!(8: A B C D E G H I; 0 1 2 3 4 5 6 7);
+
+/// Checks the number of arguments of a call.
+fn check_arity(expected: usize, got: usize) -> Result<()> {
+    if expected != got {
+        bail!(Argument, "expected {expected} arguments, got {got}");
+    }
+    Ok(())
+}
+
+/// What is known of an input before tracing: a type such as `"f32[batch, 3]"`, or a structure of types.
+#[derive(Debug, Clone)]
+pub struct InputSpec(Result<TypeTree>);
+
+impl From<&str> for InputSpec {
+    fn from(text: &str) -> Self {
+        InputSpec(text.parse::<TensorType>().map(TypeTree::from))
+    }
+}
+impl From<String> for InputSpec {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+impl From<TensorType> for InputSpec {
+    fn from(ty: TensorType) -> Self {
+        InputSpec(Ok(ty.into()))
+    }
+}
+/// The dtype and shape of an example.
+impl From<&Tensor> for InputSpec {
+    fn from(example: &Tensor) -> Self {
+        InputSpec(example.ty().map(TypeTree::from))
+    }
+}
+impl From<TypeTree> for InputSpec {
+    fn from(ty: TypeTree) -> Self {
+        InputSpec(Ok(ty))
+    }
+}
+impl<T: Into<InputSpec>, const N: usize> From<[T; N]> for InputSpec {
+    fn from(items: [T; N]) -> Self {
+        InputSpec::list(items)
+    }
+}
+impl<T: Into<InputSpec>> From<Vec<T>> for InputSpec {
+    fn from(items: Vec<T>) -> Self {
+        InputSpec::list(items)
+    }
+}
+macro_rules! tuple_specs {
+    ($($t:ident)*; $($i:tt)*) => {
+        impl<$($t: Into<InputSpec>),*> From<($($t,)*)> for InputSpec {
+            fn from(items: ($($t,)*)) -> Self {
+                InputSpec::collect([$(items.$i.into()),*], Arg::tuple)
+            }
+        }
+    };
+}
+tuple_specs!(A B; 0 1);
+tuple_specs!(A B C; 0 1 2);
+tuple_specs!(A B C D; 0 1 2 3);
+
+impl InputSpec {
+    /// A list, for `Vec` and array arguments.
+    pub fn list<T: Into<InputSpec>>(items: impl IntoIterator<Item = T>) -> Self {
+        Self::collect(items.into_iter().map(Into::into), Arg::list)
+    }
+
+    /// Named entries, for maps and `#[derive(Tree)]` structs.
+    pub fn dict<K: Into<Arc<str>>, T: Into<InputSpec>>(entries: impl IntoIterator<Item = (K, T)>) -> Self {
+        let entries: Result<Vec<(Arc<str>, TypeTree)>> =
+            entries.into_iter().map(|(key, spec)| Ok((key.into(), spec.into().0?))).collect();
+        InputSpec(entries.map(Arg::dict))
+    }
+
+    /// An `Option` argument that is absent.
+    pub fn none() -> Self {
+        InputSpec(Ok(Arg::None))
+    }
+
+    fn collect(items: impl IntoIterator<Item = InputSpec>, make: fn(Vec<TypeTree>) -> TypeTree) -> Self {
+        InputSpec(items.into_iter().map(|item| item.0).collect::<Result<Vec<_>>>().map(make))
+    }
+}
+
+/// Traces a module or closure with symbols for its arguments, and returns the graph module.
+///
+/// Every error of the trace is returned at once, each with the line of the user's program.
+pub fn symbolic_trace<Marker>(function: impl Traceable<Marker>) -> Result<GraphModule> {
+    trace(function).build()
+}
+
+/// Prepares a trace: give input specs, constants and a leaf policy, then [`build`](TraceBuilder::build).
+pub fn trace<T: Traceable<Marker>, Marker>(function: T) -> TraceBuilder<T, Marker> {
+    TraceBuilder {
+        function,
+        specs: Vec::new(),
+        constants: Vec::new(),
+        dims: Vec::new(),
+        is_leaf: None,
+        record_sources: true,
+        marker: std::marker::PhantomData,
+    }
+}
+
+/// A trace to be; see [`trace`].
+#[must_use = "call `build` to trace"]
+pub struct TraceBuilder<T, Marker> {
+    function: T,
+    specs: Vec<(String, InputSpec)>,
+    constants: Vec<(String, Value)>,
+    dims: Vec<(String, i64, Option<i64>)>,
+    is_leaf: Option<LeafPolicy>,
+    record_sources: bool,
+    marker: std::marker::PhantomData<fn() -> Marker>,
+}
+
+impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
+    /// Says dtype and shape of an argument, so that shapes are known while tracing: `.input("x", "f32[batch, 3]")`.
+    pub fn input(mut self, name: &str, spec: impl Into<InputSpec>) -> Self {
+        self.specs.push((name.to_owned(), spec.into()));
+        self
+    }
+
+    /// Fixes an argument to a value. The graph checks on each call that the argument equals it.
+    pub fn constant(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.constants.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Says in which inclusive range a symbol of the input specs lies: `.dim("batch", 1, Some(64))`.
+    pub fn dim(mut self, name: &str, min: i64, max: Option<i64>) -> Self {
+        self.dims.push((name.to_owned(), min, max));
+        self
+    }
+
+    /// Decides which modules are recorded as one node; by default those that declare themselves leaves.
+    pub fn leaf(mut self, is_leaf: impl Fn(&dyn Module, &str) -> bool + Send + Sync + 'static) -> Self {
+        self.is_leaf = Some(Arc::new(is_leaf));
+        self
+    }
+
+    /// Leaves the source lines out of the graph.
+    pub fn without_sources(mut self) -> Self {
+        self.record_sources = false;
+        self
+    }
+
+    /// Runs the function once with symbols.
+    pub fn build(self) -> Result<GraphModule> {
+        let arguments = self.function.arguments();
+        self.check_names(&arguments)?;
+        let name = self.function.name();
+        let tracer = Arc::new(Tracer::new(Graph::new("main"), None));
+        let values = {
+            let mut state = tracer.lock();
+            state.is_leaf = self.is_leaf.clone();
+            state.record_sources = self.record_sources;
+            if let Some(root) = self.function.root() {
+                state.members = Arc::new(members_of(root));
+            }
+            let mut values = Vec::with_capacity(arguments.len());
+            for (name, structure) in arguments {
+                let ty = self.argument_type(&name, structure)?;
+                let tree = state.graph.structured_input(&name, &ty.map(&mut |_| ()))?;
+                let mut leaves = ty.leaves().into_iter();
+                values.push(tree.try_flat_map(&mut |node| {
+                    let leaf = leaves.next().cloned().map(Arg::Leaf).filter(TypeTree::is_complete);
+                    state.proxy(&tracer, *node, leaf).map(Arg::Leaf)
+                })?);
+            }
+            values
+        };
+        let output = region::finish(&tracer, || self.function.run(&values))?;
+        let mut state = tracer.lock();
+        let output = output.try_flat_map(&mut |tensor: &Tensor| match &tensor.0 {
+            Repr::Proxy(proxy) => Ok(Arg::Leaf(proxy.node)),
+            _ => Err(err!(Trace, "the traced function returned something that is not a symbol")),
+        })?;
+        state.graph.set_output(output)?;
+        let graph = std::mem::take(&mut state.graph);
+        Ok(GraphModule::from_trace(&name, graph, std::mem::take(&mut state.attrs), std::mem::take(&mut state.children)))
+    }
+
+    fn check_names(&self, arguments: &[(String, Result<Arg<()>>)]) -> Result<()> {
+        let names: Vec<&str> = arguments.iter().map(|(name, _)| &**name).collect();
+        let given = self.specs.iter().map(|(name, _)| name).chain(self.constants.iter().map(|(name, _)| name));
+        let mut seen: Vec<&str> = Vec::new();
+        for name in given {
+            if !names.contains(&&**name) {
+                return Err(err!(Argument, "the traced function has no argument {name:?}")
+                    .help(format!("its arguments are {}", names.join(", "))));
+            }
+            if seen.contains(&&**name) {
+                bail!(Argument, "the argument {name:?} is given twice");
+            }
+            seen.push(name);
+        }
+        let symbols: Vec<Symbol> = self
+            .specs
+            .iter()
+            .filter_map(|(_, spec)| spec.0.as_ref().ok())
+            .flat_map(|ty| ty.leaves().into_iter().filter_map(Type::tensor).flat_map(|ty| ty.shape.iter()).collect::<Vec<_>>())
+            .flat_map(Dim::symbols)
+            .collect();
+        for (name, min, max) in &self.dims {
+            if !symbols.iter().any(|symbol| symbol.name() == name) {
+                bail!(Argument, "no input spec uses the symbol {name:?}");
+            }
+            if *min < 0 || max.is_some_and(|max| max < *min) {
+                bail!(Argument, "the range of {name:?} is empty or below zero");
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the type of an argument: its constant, its spec, or symbols of unknown type.
+    fn argument_type(&self, name: &str, structure: Result<Arg<()>>) -> Result<TypeTree> {
+        let here = |error: Error| {
+            let text = format!("argument {name:?}: {}", error.message());
+            let mut wrapped = Error::new(error.kind(), text);
+            if let Some(advice) = error.advice() {
+                wrapped = wrapped.help(advice);
+            }
+            wrapped
+        };
+        if let Some((_, value)) = self.constants.iter().find(|(other, _)| other == name) {
+            return value.try_flat_map(&mut |_| {
+                Err(err!(Argument, "argument {name:?}: a constant cannot hold a tensor")
+                    .help("let the function capture the tensor instead"))
+            });
+        }
+        let Some((_, spec)) = self.specs.iter().find(|(other, _)| other == name) else {
+            return structure.map(|structure| structure.map(&mut |()| Type::Any)).map_err(here);
+        };
+        let ty = spec.0.clone().map_err(here)?;
+        if let Ok(structure) = structure {
+            let given = ty.map(&mut |_| ());
+            if given != structure {
+                return Err(err!(Structure, "argument {name:?} has the structure {structure:?}, its spec {given:?}"));
+            }
+        }
+        if self.dims.is_empty() {
+            return Ok(ty);
+        }
+        let range = |symbol: &Symbol| {
+            let (_, min, max) = self.dims.iter().find(|(name, ..)| name == symbol.name())?;
+            Some(Dim::symbol(symbol.ranged(*min, *max)))
+        };
+        Ok(ty.map(&mut |leaf| match leaf {
+            Type::Tensor(ty) => Type::Tensor(TensorType {
+                dtype: ty.dtype,
+                shape: ty.shape.iter().map(|dim| dim.substitute(&range)).collect(),
+            }),
+            other => other.clone(),
+        }))
+    }
+}
+
+/// Returns the identities of a module's members.
+fn members_of(root: &dyn Module) -> Members {
+    let mut members = Members::default();
+    for (path, parameter) in collect_parameters(root) {
+        if let Repr::Value(array) = &parameter.tensor().0 {
+            members.attrs.entry(address(array)).or_insert_with(|| (Arc::from(path), AttrKind::Parameter));
+        }
+    }
+    for (path, buffer) in collect_buffers(root) {
+        members.buffers.entry(buffer.address()).or_insert_with(|| Arc::from(path));
+    }
+    let mut modules: FxHashMap<_, Arc<str>> = FxHashMap::default();
+    for (path, module) in collect_modules(root).into_iter().skip(1) {
+        modules.entry(super::record::member_key(module)).or_insert_with(|| Arc::from(path));
+    }
+    members.modules = modules;
+    members
+}

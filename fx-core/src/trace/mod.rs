@@ -1,0 +1,380 @@
+//! Tracing: how operations on tensors become nodes.
+//!
+//! Every operation goes through [`apply`]. If an operand is a symbol, or the operation makes tensors out of nothing while a
+//! function is traced, a node is recorded; otherwise the kernel runs. A [`Tracer`] holds the graph under construction; the
+//! thread-local stack of active tracers is entered and left by scope, so nesting, other threads and panics leave no trace.
+
+mod builder;
+mod record;
+mod region;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
+pub(crate) use record::{read_buffer, size_of, write_buffer};
+pub use record::call_module;
+pub use region::{Region, infer_by_tracing, trace_region};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::tensor::Repr;
+use crate::{
+    Arg, Array, Error, Forward, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType, Tree, Type, TypeTree,
+    Value, err,
+};
+
+/// A symbol: a node of a trace under construction, with what is known of its type.
+pub(crate) struct Proxy {
+    pub(crate) tracer: Arc<Tracer>,
+    pub(crate) node: NodeId,
+    pub(crate) name: Arc<str>,
+    pub(crate) ty: Option<Arc<TypeTree>>,
+}
+
+impl Proxy {
+    /// Returns the dtype and shape, if input specs made them known.
+    pub(crate) fn tensor_type(&self) -> Result<TensorType> {
+        match self.ty.as_deref() {
+            Some(Arg::Leaf(Type::Tensor(ty))) => Ok(ty.clone()),
+            Some(Arg::Leaf(Type::Any)) | None => Err(err!(
+                Trace,
+                "the dtype and shape of %{} are not known while tracing without input specs",
+                self.name
+            )
+            .help("trace with specs: `fx::trace(&model).input(\"x\", \"f32[batch, 3]\").build()`; `x.dim(i)` works without")),
+            Some(other) => Err(err!(Structure, "%{} is {other}, not a tensor", self.name)),
+        }
+    }
+
+    /// The error of a read that needs the value.
+    #[track_caller]
+    pub(crate) fn no_value(&self, what: &str) -> Error {
+        let state = self.tracer.lock();
+        let error = match what {
+            "to_bool" => err!(Trace, "the truth of %{} decides control flow, but it is not known while tracing", self.name)
+                .help("use `fx::cond(&p, …, …)` for a branch or `where_` for a choice of values, make the argument a constant of the trace, or mark the function `#[fx::wrap]`"),
+            "iteration" => err!(Trace, "%{} cannot be iterated: its size is not known while tracing", self.name)
+                .help("trace with an input spec that fixes the size, or work on the whole axis at once"),
+            _ => err!(Trace, "{what} needs the value of %{}, which is not known while tracing", self.name)
+                .help("keep it a tensor; or mark the function `#[fx::wrap]`, the module `#[module(leaf)]`, or make the argument a constant of the trace"),
+        };
+        error.at(SourceLoc::caller()).in_module(state.module_path())
+    }
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.name)?;
+        match &self.ty {
+            Some(ty) => write!(f, ": {ty}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Decides which modules are recorded as one node: given the module and its path.
+pub type LeafPolicy = Arc<dyn Fn(&dyn crate::Module, &str) -> bool + Send + Sync>;
+
+/// A function under trace.
+pub(crate) struct Tracer {
+    id: u64,
+    /// The trace around a sub-graph, whose symbols become operands when the sub-graph uses them.
+    parent: Option<Arc<Tracer>>,
+    state: Mutex<State>,
+}
+
+/// What the members of the traced module are, by identity.
+#[derive(Default)]
+struct Members {
+    attrs: FxHashMap<usize, (Arc<str>, AttrKind)>,
+    buffers: FxHashMap<usize, Arc<str>>,
+    modules: FxHashMap<(usize, std::any::TypeId), Arc<str>>,
+}
+
+/// What an attribute of a graph module is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttrKind {
+    /// A trained tensor.
+    Parameter,
+    /// State that is part of the state dict.
+    Buffer,
+    /// State that is not saved.
+    TransientBuffer,
+    /// A tensor that the traced function captured.
+    Constant,
+}
+
+/// An attribute of a graph module.
+#[derive(Clone, Debug)]
+pub struct Attr {
+    /// The tensor.
+    pub tensor: Tensor,
+    /// What it is.
+    pub kind: AttrKind,
+}
+
+struct State {
+    graph: Graph,
+    members: Arc<Members>,
+    /// The node of each attribute that was read, by path.
+    read: FxHashMap<Arc<str>, Tensor>,
+    attrs: std::collections::BTreeMap<Arc<str>, Attr>,
+    children: std::collections::BTreeMap<Arc<str>, Arc<dyn Forward>>,
+    stack: Vec<ModuleFrame>,
+    shared_stack: Option<Arc<[ModuleFrame]>>,
+    calls: FxHashMap<Arc<str>, u32>,
+    errors: Vec<Error>,
+    is_leaf: Option<LeafPolicy>,
+    record_sources: bool,
+    finished: bool,
+    /// For a sub-graph: symbols and values of the outside, and the placeholder that stands for each.
+    captures: Vec<(Value, Tensor)>,
+}
+
+impl State {
+    fn module_path(&self) -> &str {
+        self.stack.last().map_or("", |frame| &frame.path)
+    }
+
+    fn shared_stack(&mut self) -> Option<Arc<[ModuleFrame]>> {
+        if self.stack.is_empty() {
+            return None;
+        }
+        Some(self.shared_stack.get_or_insert_with(|| Arc::from(&self.stack[..])).clone())
+    }
+}
+
+thread_local! {
+    static ACTIVE: RefCell<Vec<Option<Arc<Tracer>>>> = const { RefCell::new(Vec::new()) };
+    static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Leaves the scope of a tracer when dropped.
+struct Scope;
+
+impl Scope {
+    fn enter(tracer: Option<Arc<Tracer>>) -> Scope {
+        IS_ACTIVE.set(tracer.is_some());
+        ACTIVE.with_borrow_mut(|stack| stack.push(tracer));
+        Scope
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        ACTIVE.with_borrow_mut(|stack| {
+            stack.pop();
+            IS_ACTIVE.set(stack.last().is_some_and(Option::is_some));
+        });
+    }
+}
+
+/// Returns whether a function is being traced on this thread.
+pub fn is_tracing() -> bool {
+    IS_ACTIVE.get()
+}
+
+/// Runs `f` as outside of every trace: operations on values compute, also factories and random operations.
+pub fn without_tracing<T>(f: impl FnOnce() -> T) -> T {
+    let _scope = is_tracing().then(|| Scope::enter(None));
+    f()
+}
+
+impl Tracer {
+    fn new(graph: Graph, parent: Option<Arc<Tracer>>) -> Tracer {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let (members, record_sources) = match &parent {
+            Some(parent) => {
+                let state = parent.lock();
+                (state.members.clone(), state.record_sources)
+            }
+            None => (Arc::default(), true),
+        };
+        Tracer {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            parent,
+            state: Mutex::new(State {
+                graph,
+                members,
+                read: FxHashMap::default(),
+                attrs: Default::default(),
+                children: Default::default(),
+                stack: Vec::new(),
+                shared_stack: None,
+                calls: FxHashMap::default(),
+                errors: Vec::new(),
+                is_leaf: None,
+                record_sources,
+                finished: false,
+                captures: Vec::new(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns the innermost active tracer of this thread.
+    fn active() -> Option<Arc<Tracer>> {
+        if !is_tracing() {
+            return None;
+        }
+        ACTIVE.with_borrow(|stack| stack.last().cloned().flatten())
+    }
+
+    fn is_within(&self, id: u64) -> bool {
+        self.id == id || self.parent.as_ref().is_some_and(|parent| parent.is_within(id))
+    }
+}
+
+/// Arguments of an operation, before they are arranged by its schema.
+pub type Args = SmallVec<[Value; 4]>;
+
+/// Applies an operation to arguments in schema order; the result is of the asked type.
+#[doc(hidden)]
+#[track_caller]
+pub fn apply_as<R: Tree, const N: usize>(op: Op, method: bool, args: [Value; N]) -> R {
+    result_as(apply(op, method, &args, &[]))
+}
+
+/// Applies an operation to positional and keyword arguments; the result is of the asked type.
+#[doc(hidden)]
+#[track_caller]
+pub fn apply_with<R: Tree>(op: Op, method: bool, args: impl AsRef<[Value]>, kwargs: &[(&str, Value)]) -> R {
+    result_as(apply(op, method, args.as_ref(), kwargs))
+}
+
+/// Converts the result of an operation; one symbol for several tensors is taken apart by recorded `getitem`s.
+#[track_caller]
+pub(crate) fn result_as<R: Tree>(result: Result<Value>) -> R {
+    let value = match result {
+        Ok(value) => value,
+        Err(error) => return R::failed(&error),
+    };
+    let value = match &value {
+        Arg::Leaf(Tensor(Repr::Proxy(proxy))) => match record::unpack(&value, proxy, R::structure().ok()) {
+            Ok(Some(parts)) => parts,
+            Ok(None) => value,
+            Err(error) => return R::failed(&error),
+        },
+        _ => value,
+    };
+    R::from_value(&value).unwrap_or_else(|error| R::failed(&error))
+}
+
+/// Calls a wrapped function: recorded as one node while tracing, run otherwise.
+#[doc(hidden)]
+#[track_caller]
+pub fn call_wrapped<R: Tree>(op: Op, args: Vec<Value>) -> R {
+    result_as(apply(op, false, &args, &[]))
+}
+
+/// Applies an operation: records a node if an operand is a symbol, or if the operation is random or makes tensors out of
+/// nothing while a function is traced; runs the kernel otherwise.
+#[track_caller]
+pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
+    let source = SourceLoc::caller();
+    let mut tracer: Option<&Arc<Tracer>> = None;
+    let mut mixed = false;
+    let mut failure: Option<&Error> = None;
+    let mut has_tensor = false;
+    for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
+        arg.walk(&mut |arg| match arg {
+            Arg::Leaf(Tensor(Repr::Proxy(proxy))) => {
+                has_tensor = true;
+                match tracer {
+                    None => tracer = Some(&proxy.tracer),
+                    Some(other) if other.id == proxy.tracer.id => {}
+                    // Inside a sub-graph, the innermost of the nested traces records.
+                    Some(other) if proxy.tracer.is_within(other.id) => tracer = Some(&proxy.tracer),
+                    Some(other) if other.is_within(proxy.tracer.id) => {}
+                    Some(_) => mixed = true,
+                }
+            }
+            Arg::Leaf(Tensor(Repr::Value(_))) => has_tensor = true,
+            Arg::Leaf(Tensor(Repr::Failed(error))) | Arg::Failed(error) if failure.is_none() => failure = Some(error),
+            _ => {}
+        });
+    }
+    if let Some(error) = failure {
+        return Err(note(error.clone(), tracer));
+    }
+    let active = if is_tracing() { Tracer::active() } else { None };
+    if mixed {
+        let error = err!(Trace, "symbols of two traces are mixed")
+            .help("a traced function may use only its own arguments, parameters and captured tensors")
+            .at(source)
+            .in_context(|| describe_call(op, args, kwargs));
+        return Err(note(error, tracer));
+    }
+    let tracer = match (tracer, &active) {
+        (Some(tracer), Some(active)) if active.is_within(tracer.id) => Some(active),
+        (Some(tracer), Some(active)) if active.id != tracer.id && !tracer.lock().finished => {
+            let error = err!(Trace, "a symbol of an outer trace is used inside an independent inner trace")
+                .help("pass it to the inner function as an argument")
+                .at(source)
+                .in_context(|| describe_call(op, args, kwargs));
+            return Err(note(error, Some(active)));
+        }
+        (Some(tracer), _) => Some(tracer),
+        (None, Some(active)) => {
+            let must_record =
+                op.effects.random || !has_tensor || op.effects.host || record::uses_member(active, args, kwargs);
+            must_record.then_some(active)
+        }
+        (None, None) => None,
+    };
+    match tracer {
+        Some(tracer) => record::record_call(tracer, op, method, args, kwargs, &source).map_err(|error| {
+            let error = error.at(source).in_context(|| describe_call(op, args, kwargs));
+            note(error, Some(tracer))
+        }),
+        None => run(op, args, kwargs).map_err(|error| error.at(source).in_context(|| describe_call(op, args, kwargs))),
+    }
+}
+
+/// Runs the kernel on concrete arguments.
+pub(crate) fn run(op: Op, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
+    let whole = kwargs.is_empty() && args.len() == op.params.len();
+    if whole && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
+        return eval(op, args);
+    }
+    eval(op, &op.bind(args, kwargs)?)
+}
+
+/// Evaluates with arguments in schema order; what a composite does inside is not recorded.
+pub(crate) fn eval(op: Op, bound: &[Value]) -> Result<Value> {
+    if is_tracing() { without_tracing(|| (op.eval)(bound)) } else { (op.eval)(bound) }
+}
+
+/// Keeps an error for the end of the trace, with the module in which it happened.
+fn note(error: Error, tracer: Option<&Arc<Tracer>>) -> Error {
+    let Some(tracer) = tracer else { return error };
+    let mut state = tracer.lock();
+    let error = error.in_module(state.module_path());
+    if !state.errors.iter().any(|other| other.same(&error)) {
+        state.errors.push(error.clone());
+    }
+    error
+}
+
+/// Writes a call with the types of its operands, for messages.
+fn describe_call(op: Op, args: &[Value], kwargs: &[(&str, Value)]) -> String {
+    let mut parts: Vec<String> = args.iter().map(|arg| format!("{arg:?}")).collect();
+    parts.extend(kwargs.iter().map(|(key, arg)| format!("{key}={arg:?}")));
+    let mut text = format!("{}({})", op.name, parts.join(", "));
+    if text.len() > 300 {
+        text.truncate(text.floor_char_boundary(300));
+        text.push('…');
+    }
+    text
+}
+
+/// Identifies a concrete tensor while it lives.
+fn address(array: &Arc<Array>) -> usize {
+    Arc::as_ptr(array).cast::<()>() as usize
+}

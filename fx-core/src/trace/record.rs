@@ -1,0 +1,487 @@
+//! Recording: symbols to nodes, members of the traced module to `get_attr` and `call_module`, sizes to expressions.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Attr, AttrKind, Proxy, Scope, State, Tracer, address, is_tracing, note};
+use crate::node::{Kwargs, NodeId, Target};
+use crate::tensor::Repr;
+use crate::{
+    Arg, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor, TensorType, Tree, Type, TypeTree,
+    Value, err,
+};
+
+/// Returns whether a parameter or buffer of the traced module is among the arguments.
+pub(super) fn uses_member(tracer: &Tracer, args: &[Value], kwargs: &[(&str, Value)]) -> bool {
+    let state = tracer.lock();
+    let mut found = false;
+    for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
+        arg.for_each_leaf(&mut |tensor| {
+            if let Repr::Value(array) = &tensor.0 {
+                found |= state.members.attrs.contains_key(&address(array));
+            }
+        });
+    }
+    found
+}
+
+/// Records a call. Required arguments are written by position, others by name where they differ from their default.
+pub(super) fn record_call(
+    tracer: &Arc<Tracer>,
+    op: Op,
+    method: bool,
+    args: &[Value],
+    kwargs: &[(&str, Value)],
+    source: &SourceLoc,
+) -> Result<Value> {
+    let in_order = kwargs.is_empty() && args.len() == op.params.len();
+    let bound: Cow<'_, [Value]> = if in_order && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
+        Cow::Borrowed(args)
+    } else {
+        Cow::Owned(op.bind(args, kwargs)?)
+    };
+    let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
+    let mut positional: SmallVec<[Arg; 2]> = SmallVec::new();
+    let mut keywords = Kwargs::new();
+    let mut by_name = false;
+    for (param, arg) in op.params.iter().zip(bound.iter()) {
+        types.push(type_of(arg)?);
+        if param.default.is_some_and(|default| default.to_arg::<Tensor>() == *arg) {
+            by_name = true;
+            continue;
+        }
+        let arg = lower(tracer, arg)?;
+        if by_name || param.default.is_some() {
+            by_name = true;
+            keywords.push((Arc::from(param.name), arg));
+        } else {
+            positional.push(arg);
+        }
+    }
+    let ty = op.infer(&types)?;
+    let target = if method && op.method { Target::CallMethod(op) } else { Target::CallFunction(op) };
+    let mut state = tracer.lock();
+    let node = state.create(target, positional, keywords, None, Some(source))?;
+    state.proxy(tracer, node, ty).map(Arg::Leaf)
+}
+
+/// Returns the type of an argument.
+fn type_of(arg: &Value) -> Result<TypeTree> {
+    match arg {
+        Arg::Leaf(tensor) => tensor.type_tree(),
+        Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => Ok(Arg::Leaf(Type::Int)),
+        _ => arg.try_rewrite(&mut |arg| match arg {
+            Arg::Leaf(tensor) => tensor.type_tree().map(Some),
+            Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => Ok(Some(Arg::Leaf(Type::Int))),
+            _ => Ok(None),
+        }),
+    }
+}
+
+/// Turns the symbols and values of an argument into nodes.
+fn lower(tracer: &Arc<Tracer>, arg: &Value) -> Result<Arg> {
+    match arg {
+        Arg::Leaf(tensor) => lower_tensor(tracer, tensor).map(Arg::Leaf),
+        _ => arg.try_rewrite(&mut |arg| match arg {
+            Arg::Leaf(tensor) => lower_tensor(tracer, tensor).map(|node| Some(Arg::Leaf(node))),
+            Arg::Dim(dim) => lower_dim(tracer, dim).map(Some),
+            _ => Ok(None),
+        }),
+    }
+}
+
+fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
+    match &tensor.0 {
+        Repr::Failed(error) => Err(error.clone()),
+        Repr::Proxy(proxy) if proxy.tracer.id == tracer.id => {
+            if tracer.lock().finished {
+                return Err(err!(Trace, "%{} belongs to a trace that has ended", proxy.name)
+                    .help("return values from the traced function instead of keeping its symbols"));
+            }
+            Ok(proxy.node)
+        }
+        Repr::Proxy(proxy) if tracer.is_within(proxy.tracer.id) => capture(tracer, &Arg::Leaf(tensor.clone())),
+        Repr::Proxy(_) => Err(err!(Trace, "symbols of two traces are mixed")
+            .help("a traced function may use only its own arguments, parameters and captured tensors")),
+        Repr::Value(array) => {
+            if tracer.parent.is_some() {
+                return capture(tracer, &Arg::Leaf(tensor.clone()));
+            }
+            let mut state = tracer.lock();
+            let key = address(array);
+            let (path, kind) = match state.members.attrs.get(&key) {
+                Some((path, kind)) => (path.clone(), *kind),
+                None => (state.constant_path(tensor), AttrKind::Constant),
+            };
+            let symbol = state.read_attr(tracer, &path, Attr { tensor: tensor.clone(), kind })?;
+            Ok(node_of(&symbol))
+        }
+    }
+}
+
+fn node_of(symbol: &Tensor) -> NodeId {
+    match &symbol.0 {
+        Repr::Proxy(proxy) => proxy.node,
+        _ => unreachable!("attributes are read as symbols"),
+    }
+}
+
+/// Returns the placeholder of a sub-graph that stands for a symbol or value of the outside.
+fn capture(tracer: &Arc<Tracer>, outside: &Value) -> Result<NodeId> {
+    let same = |other: &Value| match (other, outside) {
+        (Arg::Leaf(Tensor(Repr::Proxy(a))), Arg::Leaf(Tensor(Repr::Proxy(b)))) => {
+            a.tracer.id == b.tracer.id && a.node == b.node
+        }
+        (Arg::Leaf(Tensor(Repr::Value(a))), Arg::Leaf(Tensor(Repr::Value(b)))) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    let mut state = tracer.lock();
+    if let Some((_, symbol)) = state.captures.iter().find(|(other, _)| same(other)) {
+        return Ok(node_of(symbol));
+    }
+    let hint = match outside {
+        Arg::Leaf(Tensor(Repr::Proxy(proxy))) => proxy.name.to_string(),
+        Arg::Leaf(Tensor(Repr::Value(array))) => match state.members.attrs.get(&address(array)) {
+            Some((path, _)) => crate::names::snake_case(path),
+            None => "constant".into(),
+        },
+        _ => "captured".into(),
+    };
+    let node = state.graph.placeholder(&unique_input(&state, &hint))?;
+    let ty = type_of(outside)?;
+    let symbol = state.proxy(tracer, node, ty.is_complete().then_some(ty))?;
+    state.captures.push((outside.clone(), symbol));
+    Ok(node)
+}
+
+/// Returns an argument name that the graph does not have yet.
+fn unique_input(state: &State, hint: &str) -> String {
+    let taken = |name: &str| state.graph.inputs().iter().any(|input| &*input.name == name);
+    if !taken(hint) {
+        return hint.to_owned();
+    }
+    (1..).map(|i| format!("{hint}_{i}")).find(|name| !taken(name)).expect("some number is free")
+}
+
+/// Turns a size into an argument: one that depends on recorded sizes becomes arithmetic on nodes.
+fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
+    let symbols = dim.symbols();
+    if symbols.iter().all(|symbol| symbol.owner() == 0) {
+        return Ok(Arg::Dim(dim.clone()));
+    }
+    if let Some(symbol) = symbols.iter().find(|symbol| symbol.owner() != 0 && symbol.owner() != tracer.id) {
+        return Err(err!(Trace, "the size {dim} uses %{} of another trace", symbol.name())
+            .help("sizes without input specs belong to the trace that recorded them; read them again inside"));
+    }
+    let mut state = tracer.lock();
+    let mut fold = |step: crate::dim::Step<'_, Arg>| -> Result<Arg> {
+        use crate::dim::Step;
+        let mut call = |op: Op, a: Arg, b: Arg| -> Result<Arg> {
+            let node = state.create(Target::CallFunction(op), SmallVec::from_iter([a, b]), Kwargs::new(), None, None)?;
+            state.graph.meta_mut(node)?.ty = Some(Arc::new(Arg::Leaf(Type::Int)));
+            Ok(Arg::Leaf(node))
+        };
+        match step {
+            Step::Const(n) => Ok(Arg::Int(n)),
+            Step::Symbol(symbol) if symbol.owner() == 0 => Ok(Arg::Dim(Dim::symbol(symbol.clone()))),
+            Step::Symbol(symbol) => state.graph.find_or_err(symbol.name()).map(Arg::Leaf),
+            Step::Add(a, b) => call(crate::ops::add::OP, a, b),
+            Step::Mul(a, b) => call(crate::ops::mul::OP, a, b),
+            Step::FloorDiv(a, b) => call(crate::ops::floor_divide::OP, a, b),
+            Step::Mod(a, b) => call(crate::ops::remainder::OP, a, b),
+            Step::Min(a, b) => call(crate::ops::minimum::OP, a, b),
+            Step::Max(a, b) => call(crate::ops::maximum::OP, a, b),
+        }
+    };
+    dim.fold(&mut fold)
+}
+
+impl State {
+    /// Adds a node with source and module stack.
+    fn create(
+        &mut self,
+        target: Target,
+        args: SmallVec<[Arg; 2]>,
+        kwargs: Kwargs,
+        hint: Option<&str>,
+        source: Option<&SourceLoc>,
+    ) -> Result<NodeId> {
+        if self.finished {
+            return Err(err!(Trace, "this trace has ended")
+                .help("return values from the traced function instead of keeping its symbols"));
+        }
+        let node = self.graph.create(target, args, kwargs, hint)?;
+        let stack = self.shared_stack();
+        let meta = self.graph.meta_mut(node)?;
+        meta.stack = stack;
+        if self.record_sources {
+            meta.source = source.cloned();
+        }
+        Ok(node)
+    }
+
+    /// Makes the symbol of a node and enters what is known of its type.
+    pub(super) fn proxy(&mut self, tracer: &Arc<Tracer>, node: NodeId, ty: Option<TypeTree>) -> Result<Tensor> {
+        let ty = ty.map(Arc::new);
+        if ty.is_some() {
+            self.graph.meta_mut(node)?.ty = ty.clone();
+        }
+        let name = self.graph.node(node)?.shared_name().clone();
+        Ok(Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name, ty }))))
+    }
+
+    /// Returns the path of a captured tensor; the same tensor has the same path.
+    fn constant_path(&mut self, tensor: &Tensor) -> Arc<str> {
+        let same = |attr: &Attr| match (&attr.tensor.0, &tensor.0) {
+            (Repr::Value(a), Repr::Value(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        };
+        let constants = self.attrs.iter().filter(|(_, attr)| attr.kind == AttrKind::Constant);
+        let mut n = 0;
+        for (path, attr) in constants {
+            if same(attr) {
+                return path.clone();
+            }
+            n += 1;
+        }
+        (n..)
+            .map(|i| Arc::from(format!("_tensor_constant{i}")))
+            .find(|path| !self.attrs.contains_key(path) && !self.members.attrs.values().any(|(other, _)| other == path))
+            .expect("some number is free")
+    }
+
+    /// Returns the symbol of an attribute: one `get_attr` however often it is read.
+    fn read_attr(&mut self, tracer: &Arc<Tracer>, path: &Arc<str>, attr: Attr) -> Result<Tensor> {
+        if let Some(symbol) = self.read.get(path) {
+            return Ok(symbol.clone());
+        }
+        let ty = attr.tensor.type_tree()?;
+        let node = self.create(Target::GetAttr(path.clone()), SmallVec::new(), Kwargs::new(), None, None)?;
+        let symbol = self.proxy(tracer, node, Some(ty))?;
+        self.read.insert(path.clone(), symbol.clone());
+        self.attrs.insert(path.clone(), attr);
+        Ok(symbol)
+    }
+}
+
+/// Takes one symbol of several tensors apart. `None` if it is one tensor.
+#[track_caller]
+pub(super) fn unpack(value: &Value, proxy: &Proxy, structure: Option<Arg<()>>) -> Result<Option<Value>> {
+    let from_type = |ty: &TypeTree| ty.map(&mut |_| ());
+    let structure = match (&proxy.ty, structure) {
+        (Some(ty), _) if !matches!(**ty, Arg::Leaf(_)) => from_type(ty),
+        (_, Some(Arg::Leaf(()))) => return Ok(None),
+        (_, Some(structure)) => structure,
+        (_, None) => {
+            return Err(err!(Trace, "how many tensors %{} holds is not known while tracing", proxy.name)
+                .help("trace with input specs, so that shapes are known")
+                .at(SourceLoc::caller()));
+        }
+    };
+    take_apart(value, &structure).map(Some)
+}
+
+#[track_caller]
+fn take_apart(value: &Value, structure: &Arg<()>) -> Result<Value> {
+    let part = |key: Value, inner: &Arg<()>| -> Result<Value> {
+        let part = super::apply(crate::ops::getitem::OP, false, &[value.clone(), key], &[])?;
+        take_apart(&part, inner)
+    };
+    match structure {
+        Arg::Leaf(()) => Ok(value.clone()),
+        Arg::Tuple(items) | Arg::List(items) => {
+            let parts: Vec<Value> = items
+                .iter()
+                .enumerate()
+                .map(|(i, inner)| part(Arg::Int(i as i64), inner))
+                .collect::<Result<_>>()?;
+            Ok(if matches!(structure, Arg::Tuple(_)) { Arg::tuple(parts) } else { Arg::list(parts) })
+        }
+        Arg::Dict(entries) => Ok(Arg::dict(
+            entries
+                .iter()
+                .map(|(key, inner)| Ok((key.clone(), part(Arg::Str(key.clone()), inner)?)))
+                .collect::<Result<Vec<_>>>()?,
+        )),
+        literal => literal.try_flat_map(&mut |()| Ok(Arg::None)),
+    }
+}
+
+/// Records the size of an axis of a symbol without a known shape.
+#[track_caller]
+pub(crate) fn size_of(tensor: &Tensor, axis: i64) -> Dim {
+    let size = super::apply(crate::ops::size::OP, true, &[Arg::Leaf(tensor.clone()), Arg::Int(axis)], &[]);
+    match size {
+        Ok(Arg::Leaf(Tensor(Repr::Proxy(proxy)))) => Dim::symbol(Symbol::of_node(proxy.name.clone(), proxy.tracer.id)),
+        Ok(Arg::Int(n)) => Dim::new(n),
+        Ok(_) => Dim::failed(err!(Trace, "a size is not an integer")),
+        Err(error) => Dim::failed(error),
+    }
+}
+
+/// Calls a module: a leaf of the active trace is recorded as one node, others run with their path on the stack.
+#[track_caller]
+pub fn call_module<R: Tree>(
+    module: &dyn Forward,
+    args: impl FnOnce() -> Vec<Value>,
+    run: impl FnOnce() -> R,
+) -> R {
+    if !is_tracing() {
+        return run();
+    }
+    let source = SourceLoc::caller();
+    let Some(tracer) = Tracer::active() else { return run() };
+    let as_module = module.as_module();
+    let (path, is_leaf) = {
+        let state = tracer.lock();
+        let key = member_key(as_module);
+        let Some(path) = state.members.modules.get(&key).cloned() else {
+            // A module that was made inside the traced function has no path: it is traced through.
+            drop(state);
+            return run();
+        };
+        let is_leaf = match &state.is_leaf {
+            Some(policy) => policy(as_module, &path),
+            None => as_module.is_leaf(),
+        };
+        (path, is_leaf)
+    };
+    if is_leaf && tracer.parent.is_none() {
+        let value = record_module(&tracer, module, &path, args(), &source)
+            .map_err(|error| note(error.at(source).in_context(|| format!("self.{path}(…)")), Some(&tracer)));
+        return super::result_as(value);
+    }
+    let _frame = Frame::push(&tracer, path, as_module.type_name(), source);
+    run()
+}
+
+/// Identifies a module by address and type: a struct and its first field have the same address.
+pub(super) fn member_key(module: &dyn crate::Module) -> (usize, std::any::TypeId) {
+    let any = module.as_any();
+    (std::ptr::from_ref(any).cast::<()>() as usize, any.type_id())
+}
+
+/// Keeps a module on the stack until dropped.
+struct Frame<'a>(&'a Tracer);
+
+impl<'a> Frame<'a> {
+    fn push(tracer: &'a Tracer, path: Arc<str>, type_name: &str, source: SourceLoc) -> Self {
+        let mut state = tracer.lock();
+        let call = state.calls.entry(path.clone()).or_insert(0);
+        let frame = ModuleFrame { path, type_name: Arc::from(type_name), call: *call, source: Some(source) };
+        *call += 1;
+        state.stack.push(frame);
+        state.shared_stack = None;
+        Frame(tracer)
+    }
+}
+
+impl Drop for Frame<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.stack.pop();
+        state.shared_stack = None;
+    }
+}
+
+fn record_module(
+    tracer: &Arc<Tracer>,
+    module: &dyn Forward,
+    path: &Arc<str>,
+    args: Vec<Value>,
+    source: &SourceLoc,
+) -> Result<Value> {
+    let inputs = args.iter().map(|arg| lower(tracer, arg)).collect::<Result<SmallVec<[Arg; 2]>>>()?;
+    let types = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
+    let _frame = Frame::push(tracer, path.clone(), module.as_module().type_name(), source.clone());
+    let ty = if types.iter().all(TypeTree::is_complete) {
+        infer_module(module, &types)?
+    } else {
+        None
+    };
+    let mut state = tracer.lock();
+    let child = state.children.get(path).cloned();
+    if child.is_none() {
+        let boxed: Box<dyn Forward> = dyn_clone::clone_box(module);
+        state.children.insert(path.clone(), Arc::from(boxed));
+    }
+    let node = state.create(Target::CallModule(path.clone()), inputs, Kwargs::new(), None, Some(source))?;
+    state.proxy(tracer, node, ty).map(Arg::Leaf)
+}
+
+/// Returns the type of a module's result, found by tracing it with symbols of the types.
+pub(crate) fn infer_module(module: &dyn Forward, types: &[TypeTree]) -> Result<Option<TypeTree>> {
+    match super::infer_by_tracing(types, |values| module.forward_values(values)) {
+        Ok(ty) => Ok(Some(ty)),
+        Err(error) if error.kind() == crate::ErrorKind::UnknownType => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the symbol of a buffer, if a function that may read it is traced.
+#[track_caller]
+pub(crate) fn read_buffer(buffer: &Buffer) -> Option<Tensor> {
+    let tracer = Tracer::active()?;
+    let path = tracer.lock().members.buffers.get(&buffer.address()).cloned()?;
+    let kind = if buffer.is_persistent() { AttrKind::Buffer } else { AttrKind::TransientBuffer };
+    let attr = Attr { tensor: buffer.load(), kind };
+    // A sub-graph reads buffers of the trace around it.
+    let mut outer = &tracer;
+    while let Some(parent) = &outer.parent {
+        outer = parent;
+    }
+    let symbol = outer.lock().read_attr(outer, &path, attr);
+    Some(symbol.unwrap_or_else(|error| Tensor::failed(note(error, Some(&tracer)))))
+}
+
+/// Records the update of a buffer, if a function that may write it is traced.
+#[track_caller]
+pub(crate) fn write_buffer(buffer: &Buffer, value: &Tensor) -> Option<Result<()>> {
+    let tracer = Tracer::active()?;
+    let path = tracer.lock().members.buffers.get(&buffer.address()).cloned()?;
+    let source = SourceLoc::caller();
+    let result = record_update(&tracer, buffer, &path, value, &source);
+    Some(result.map_err(|error| note(error.at(source), Some(&tracer))))
+}
+
+fn record_update(tracer: &Arc<Tracer>, buffer: &Buffer, path: &Arc<str>, value: &Tensor, source: &SourceLoc) -> Result<()> {
+    if tracer.parent.is_some() {
+        return Err(err!(Trace, "the buffer {path} is updated inside a sub-graph, which must be closed")
+            .help("return the new value from the branches and update the buffer after them"));
+    }
+    let old = buffer.load();
+    let (old, new) = (old.ty()?, value.type_tree()?);
+    if let Some(new) = new.tensor().filter(|new| **new != old) {
+        return Err(mismatch(path, &old, new));
+    }
+    read_buffer(buffer);
+    let node = lower_tensor(tracer, value)?;
+    let mut state = tracer.lock();
+    let args = SmallVec::from_iter([Arg::Str(path.clone()), Arg::Leaf(node)]);
+    state.create(Target::CallFunction(crate::ops::set_buffer::OP), args, Kwargs::new(), None, Some(source))?;
+    // Later reads in this trace see the new value.
+    let symbol = match &value.0 {
+        Repr::Proxy(_) => value.clone(),
+        _ => state.proxy(tracer, node, Some(new))?,
+    };
+    state.read.insert(path.clone(), symbol);
+    Ok(())
+}
+
+fn mismatch(path: &str, old: &TensorType, new: &TensorType) -> Error {
+    err!(Shape, "the buffer {path} of {old} cannot hold {new}")
+}
+
+/// Returns a tensor as a symbol of the trace, as the result of a traced function must be.
+pub(super) fn symbol_of(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<Tensor> {
+    match &tensor.0 {
+        Repr::Proxy(proxy) if proxy.tracer.id == tracer.id => Ok(tensor.clone()),
+        _ => {
+            let ty = tensor.type_tree()?;
+            let node = lower_tensor(tracer, tensor)?;
+            tracer.lock().proxy(tracer, node, ty.is_complete().then_some(ty))
+        }
+    }
+}

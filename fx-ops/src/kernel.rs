@@ -1,0 +1,8 @@
+//! The loops: kernels on contiguous or strided slices, which know nothing of tensors.
+//!
+//! Invariant: a kernel's result has the same bits for any number of threads, for work is cut by its
+//! shape alone and each output element is reduced in a fixed order.
+
+pub mod conv;
+pub mod gemm;
+pub mod pool;

@@ -1,0 +1,424 @@
+//! Matrix products on strided slices: `c = alpha * a @ b + beta * c`.
+//!
+//! Invariant: every access is in bounds, for the extents of all operands are asserted on entry, and the
+//! elements of `c` are distinct. Work is cut into panels by the shape alone, so that the number of threads
+//! doesn't change a bit. Matrices of one row or column go a way of their own, at memory bandwidth.
+
+use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
+use rayon::prelude::*;
+
+/// Row and column stride of a matrix, in elements. Zero repeats a row or column of an input.
+pub type Strides = (usize, usize);
+
+/// A float that [`gemm`] multiplies: `f32` or `f64`.
+pub trait GemmElement: Float + Default + Send + Sync + std::fmt::Debug + sealed::Raw + 'static {}
+impl GemmElement for f32 {}
+impl GemmElement for f64 {}
+
+/// Stores `alpha * a @ b + beta * c` in `c`, of shapes `m * k`, `k * n` and `m * n`.
+///
+/// `c` is not read when `beta` is zero.
+///
+/// # Panics
+///
+/// When a slice is shorter than its shape and strides need, or two elements of `c` are one.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+pub fn gemm<T: GemmElement>(
+    m: usize,
+    k: usize,
+    n: usize,
+    alpha: T,
+    a: &[T],
+    (rsa, csa): Strides,
+    b: &[T],
+    (rsb, csb): Strides,
+    beta: T,
+    c: &mut [T],
+    (rsc, csc): Strides,
+) {
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert_distinct(m, n, (rsc, csc));
+    assert!(extent(m, n, (rsc, csc)) <= c.len(), "output of gemm is too short");
+    if k == 0 {
+        for i in 0..m {
+            for j in 0..n {
+                let slot = &mut c[i * rsc + j * csc];
+                *slot = if beta.is_zero() { T::zero() } else { beta * *slot };
+            }
+        }
+        return;
+    }
+    assert!(extent(m, k, (rsa, csa)) <= a.len(), "left operand of gemm is too short");
+    assert!(extent(k, n, (rsb, csb)) <= b.len(), "right operand of gemm is too short");
+    if n == 1 {
+        return matrix_vector(m, k, alpha, a, (rsa, csa), b, rsb, beta, c, rsc);
+    }
+    if m == 1 {
+        return matrix_vector(n, k, alpha, b, (csb, rsb), a, csa, beta, c, csc);
+    }
+    let by_rows = m >= n;
+    let (length, other) = if by_rows { (m, n) } else { (n, m) };
+    let panel = panel_length(length, other, k);
+    let out = SendPointer(c.as_mut_ptr());
+    let run = |first: usize| {
+        let count = panel.min(length - first);
+        let (row, col) = if by_rows { (first, 0) } else { (0, first) };
+        let (rows, cols) = if by_rows { (count, n) } else { (m, count) };
+        // The stride of a single column or row of the operands is arbitrary and not used.
+        let (csa, rsb) = if k == 1 { (0, 0) } else { (csa, rsb) };
+        let [rsa, csa, rsb, csb, rsc, csc] = [rsa, csa, rsb, csb, rsc, csc].map(|stride| stride as isize);
+        // SAFETY: the panel lies within the m * n result, whose accesses and those of its operands were
+        // asserted to be in bounds above. Panels write disjoint elements of `c`, for its elements are
+        // distinct, and `c` is borrowed exclusively until all panels are done.
+        unsafe {
+            let a = a.as_ptr().offset(row as isize * rsa);
+            let b = b.as_ptr().offset(col as isize * csb);
+            let c = out.get().offset(row as isize * rsc + col as isize * csc);
+            T::raw_gemm(rows, k, cols, alpha, a, (rsa, csa), b, (rsb, csb), beta, c, (rsc, csc));
+        }
+    };
+    if panel >= length {
+        run(0);
+    } else {
+        (0..length.div_ceil(panel)).into_par_iter().for_each(|i| run(i * panel));
+    }
+}
+
+/// Is [`gemm`] for f32.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+pub fn gemm_f32(
+    m: usize,
+    k: usize,
+    n: usize,
+    alpha: f32,
+    a: &[f32],
+    sa: Strides,
+    b: &[f32],
+    sb: Strides,
+    beta: f32,
+    c: &mut [f32],
+    sc: Strides,
+) {
+    gemm(m, k, n, alpha, a, sa, b, sb, beta, c, sc);
+}
+
+/// Is [`gemm`] for f64.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+pub fn gemm_f64(
+    m: usize,
+    k: usize,
+    n: usize,
+    alpha: f64,
+    a: &[f64],
+    sa: Strides,
+    b: &[f64],
+    sb: Strides,
+    beta: f64,
+    c: &mut [f64],
+    sc: Strides,
+) {
+    gemm(m, k, n, alpha, a, sa, b, sb, beta, c, sc);
+}
+
+/// Multiplies `batch` pairs of matrices; the first of each triple of strides leads to the next matrix.
+///
+/// # Panics
+///
+/// As [`gemm`], and when two matrices of `c` overlap.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+pub fn bmm<T: GemmElement>(
+    batch: usize,
+    m: usize,
+    k: usize,
+    n: usize,
+    alpha: T,
+    a: &[T],
+    (bsa, rsa, csa): (usize, usize, usize),
+    b: &[T],
+    (bsb, rsb, csb): (usize, usize, usize),
+    beta: T,
+    c: &mut [T],
+    (bsc, rsc, csc): (usize, usize, usize),
+) {
+    if batch == 0 || m == 0 || n == 0 {
+        return;
+    }
+    let one = extent(m, n, (rsc, csc));
+    assert!(batch == 1 || bsc >= one, "matrices of the output of bmm overlap");
+    let step = bsc.max(one);
+    assert!(c.len() >= one && (c.len() - one) / step >= batch - 1, "output of bmm is too short");
+    let (a_len, b_len) = (extent(m, k, (rsa, csa)), extent(k, n, (rsb, csb)));
+    assert!(batched(batch, bsa, a_len) <= a.len(), "left operand of bmm is too short");
+    assert!(batched(batch, bsb, b_len) <= b.len(), "right operand of bmm is too short");
+    let run = |i: usize, c: &mut [T]| {
+        let (a, b) = (&a[(i * bsa).min(a.len())..], &b[(i * bsb).min(b.len())..]);
+        gemm(m, k, n, alpha, a, (rsa, csa), b, (rsb, csb), beta, c, (rsc, csc));
+    };
+    let group = GRAIN.div_ceil(work(m, n, k)).max(1);
+    if batch <= group {
+        c.chunks_mut(step).take(batch).enumerate().for_each(|(i, c)| run(i, c));
+    } else {
+        c.par_chunks_mut(step).take(batch).enumerate().with_min_len(group).for_each(|(i, c)| run(i, c));
+    }
+}
+
+/// Stores the product of integer matrices, with wrapping arithmetic, in the row-major `c`.
+///
+/// # Panics
+///
+/// When a slice is shorter than its shape and strides need.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+pub fn gemm_int<T>(
+    m: usize,
+    k: usize,
+    n: usize,
+    a: &[T],
+    (rsa, csa): Strides,
+    b: &[T],
+    (rsb, csb): Strides,
+    c: &mut [T],
+) where
+    T: WrappingAdd + WrappingMul + Zero + Copy + Send + Sync,
+{
+    if m == 0 || n == 0 {
+        return;
+    }
+    let size = m.checked_mul(n).expect("output of gemm_int does not fit into memory");
+    let c = &mut c[..size];
+    c.fill(T::zero());
+    if k == 0 {
+        return;
+    }
+    assert!(extent(m, k, (rsa, csa)) <= a.len(), "left operand of gemm_int is too short");
+    assert!(extent(k, n, (rsb, csb)) <= b.len(), "right operand of gemm_int is too short");
+    let rows = (GRAIN / 4).div_ceil(work(n, k, 1)).clamp(1, m);
+    c.par_chunks_mut(n * rows).enumerate().for_each(|(block, c)| {
+        for (i, row) in c.chunks_mut(n).enumerate() {
+            let i = block * rows + i;
+            for p in 0..k {
+                let x = a[i * rsa + p * csa];
+                if csb == 1 {
+                    let b = &b[p * rsb..][..n];
+                    row.iter_mut().zip(b).for_each(|(c, y)| *c = c.wrapping_add(&x.wrapping_mul(y)));
+                } else {
+                    for (j, c) in row.iter_mut().enumerate() {
+                        *c = c.wrapping_add(&x.wrapping_mul(&b[p * rsb + j * csb]));
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// The multiply-adds below which a second thread costs more than it gives (20 to 60 microseconds' worth).
+const GRAIN: usize = 1 << 20;
+
+fn work(m: usize, n: usize, k: usize) -> usize {
+    m.saturating_mul(n).saturating_mul(k).max(1)
+}
+
+/// Returns the rows of a panel: at least a grain of work and 128 rows, at most 16 panels.
+fn panel_length(length: usize, other: usize, k: usize) -> usize {
+    let grain = GRAIN.div_ceil(work(other, k, 1));
+    grain.max(128).max(length.div_ceil(16)).next_multiple_of(64)
+}
+
+/// Returns the number of elements from the first to the last of a matrix.
+fn extent(rows: usize, cols: usize, (rs, cs): Strides) -> usize {
+    if rows == 0 || cols == 0 {
+        return 0;
+    }
+    let last = (rows - 1).checked_mul(rs).zip((cols - 1).checked_mul(cs)).and_then(|(r, c)| r.checked_add(c));
+    last.and_then(|last| last.checked_add(1)).expect("extent of a matrix does not fit into memory")
+}
+
+fn batched(batch: usize, stride: usize, one: usize) -> usize {
+    if one == 0 {
+        return 0;
+    }
+    let last = (batch - 1).checked_mul(stride).and_then(|start| start.checked_add(one));
+    last.expect("extent of a batch does not fit into memory")
+}
+
+fn assert_distinct(m: usize, n: usize, (rs, cs): Strides) {
+    let apart = |outer: usize, outer_stride: usize, inner: usize, inner_stride: usize| {
+        (inner <= 1 || inner_stride > 0)
+            && (outer <= 1 || outer_stride >= extent(1, inner, (0, inner_stride)))
+    };
+    assert!(apart(m, rs, n, cs) || apart(n, cs, m, rs), "elements of the output of gemm overlap");
+}
+
+struct SendPointer<T>(*mut T);
+impl<T> Clone for SendPointer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for SendPointer<T> {}
+impl<T> SendPointer<T> {
+    fn get(self) -> *mut T {
+        self.0
+    }
+}
+// SAFETY: the pointer is only used by the panels of one `gemm`, which write disjoint elements.
+unsafe impl<T: Send> Send for SendPointer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for SendPointer<T> {}
+
+/// Stores `alpha * matrix @ x + beta * out` in `out`; extents were asserted by the caller.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+fn matrix_vector<T: GemmElement>(
+    rows: usize,
+    k: usize,
+    alpha: T,
+    matrix: &[T],
+    (rs, cs): Strides,
+    x: &[T],
+    x_stride: usize,
+    beta: T,
+    out: &mut [T],
+    out_stride: usize,
+) {
+    let gathered: Vec<T>;
+    let x = if x_stride == 1 {
+        &x[..k]
+    } else {
+        gathered = (0..k).map(|p| x[p * x_stride]).collect();
+        &gathered
+    };
+    let mut sums = vec![T::zero(); rows];
+    let block = (GRAIN / 8).div_ceil(k).next_multiple_of(64);
+    let run = |(i, sums): (usize, &mut [T])| T::block(i * block, sums, matrix, (rs, cs), x);
+    if rows <= block {
+        run((0, &mut sums));
+    } else {
+        sums.par_chunks_mut(block).enumerate().for_each(run);
+    }
+    for (i, sum) in sums.into_iter().enumerate() {
+        let slot = &mut out[i * out_stride];
+        *slot = if beta.is_zero() { alpha * sum } else { alpha * sum + beta * *slot };
+    }
+}
+
+/// Adds the products of the rows from `first` with `x` to `sums`.
+#[inline(always)]
+fn matrix_vector_block<T: Float>(first: usize, sums: &mut [T], matrix: &[T], (rs, cs): Strides, x: &[T]) {
+    if rs == 1 {
+        // A column at a time over rows that stay in the first cache.
+        for (tile, sums) in sums.chunks_mut(1024).enumerate() {
+            let first = first + tile * 1024;
+            for (p, &x) in x.iter().enumerate() {
+                let column = &matrix[p * cs + first..][..sums.len()];
+                sums.iter_mut().zip(column).for_each(|(sum, &y)| *sum = *sum + x * y);
+            }
+        }
+        return;
+    }
+    for (i, sum) in sums.iter_mut().enumerate() {
+        let start = (first + i) * rs;
+        *sum = if cs == 1 {
+            dot(&matrix[start..][..x.len()], x)
+        } else {
+            x.iter().enumerate().fold(T::zero(), |sum, (p, &x)| sum + matrix[start + p * cs] * x)
+        };
+    }
+}
+
+/// Returns the dot product in 32 interleaved sums, which are added as a tree.
+#[inline(always)]
+fn dot<T: Float>(a: &[T], b: &[T]) -> T {
+    const LANES: usize = 32;
+    let mut sums = [T::zero(); LANES];
+    let (a_blocks, a_rest) = a.as_chunks::<LANES>();
+    let (b_blocks, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        for i in 0..LANES {
+            sums[i] = sums[i] + a[i] * b[i];
+        }
+    }
+    for (i, (&a, &b)) in a_rest.iter().zip(b_rest).enumerate() {
+        sums[i] = sums[i] + a * b;
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            sums[i] = sums[i] + sums[i + width];
+        }
+        width /= 2;
+    }
+    sums[0]
+}
+
+mod sealed {
+    use super::{Strides, matrix_vector_block};
+
+    pub trait Raw: Sized {
+        /// Multiplies through raw pointers.
+        ///
+        /// # Safety
+        ///
+        /// Every element that shapes and strides name is valid, and no other thread touches those of `c`.
+        #[expect(clippy::too_many_arguments, reason = "the field's convention")]
+        unsafe fn raw_gemm(
+            m: usize,
+            k: usize,
+            n: usize,
+            alpha: Self,
+            a: *const Self,
+            sa: (isize, isize),
+            b: *const Self,
+            sb: (isize, isize),
+            beta: Self,
+            c: *mut Self,
+            sc: (isize, isize),
+        );
+
+        /// Is [`matrix_vector_block`] in the widest vectors of this machine, with the same bits.
+        fn block(first: usize, sums: &mut [Self], matrix: &[Self], strides: Strides, x: &[Self]);
+    }
+
+    macro_rules! raw {
+        ($ty:ty, $raw:path) => {
+            impl Raw for $ty {
+                unsafe fn raw_gemm(
+                    m: usize,
+                    k: usize,
+                    n: usize,
+                    alpha: Self,
+                    a: *const Self,
+                    (rsa, csa): (isize, isize),
+                    b: *const Self,
+                    (rsb, csb): (isize, isize),
+                    beta: Self,
+                    c: *mut Self,
+                    (rsc, csc): (isize, isize),
+                ) {
+                    // SAFETY: the caller's promise is what the callee asks for.
+                    unsafe { $raw(m, k, n, alpha, a, rsa, csa, b, rsb, csb, beta, c, rsc, csc) }
+                }
+
+                fn block(first: usize, sums: &mut [Self], matrix: &[Self], strides: Strides, x: &[Self]) {
+                    #[cfg(target_arch = "x86_64")]
+                    {
+                        #[target_feature(enable = "avx2")]
+                        fn avx2(first: usize, sums: &mut [$ty], matrix: &[$ty], strides: Strides, x: &[$ty]) {
+                            matrix_vector_block(first, sums, matrix, strides, x);
+                        }
+                        if std::arch::is_x86_feature_detected!("avx2") {
+                            // SAFETY: the feature was detected just now; the function itself is safe.
+                            return unsafe { avx2(first, sums, matrix, strides, x) };
+                        }
+                    }
+                    matrix_vector_block(first, sums, matrix, strides, x);
+                }
+            }
+        };
+    }
+    raw!(f32, matrixmultiply::sgemm);
+    raw!(f64, matrixmultiply::dgemm);
+}
+
+#[cfg(test)]
+mod tests;

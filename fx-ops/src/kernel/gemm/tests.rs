@@ -1,0 +1,109 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Lays a matrix out with the strides of one of three layouts; returns data and strides.
+fn lay_out(rows: usize, cols: usize, layout: u8, seed: u32) -> (Vec<f64>, Strides) {
+    let strides = match layout {
+        0 => (cols, 1),
+        1 => (1, rows),
+        _ => (2 * cols + 1, 2),
+    };
+    let data = (0..extent(rows, cols, strides) as u32)
+        .map(|i| f64::from((i + 1).wrapping_mul(2_654_435_761).wrapping_add(seed) >> 24) - 128.0)
+        .collect();
+    (data, strides)
+}
+
+fn naive(m: usize, k: usize, n: usize, a: &[f64], sa: Strides, b: &[f64], sb: Strides) -> Vec<f64> {
+    let cell = |i: usize, j: usize| (0..k).map(|p| a[i * sa.0 + p * sa.1] * b[p * sb.0 + j * sb.1]).sum();
+    (0..m * n).map(|at| cell(at / n, at % n)).collect()
+}
+
+proptest! {
+    #[test]
+    fn gemm_is_the_definition(
+        (m, k, n) in (0usize..9, 0usize..40, 0usize..9), layouts in [0u8..3, 0u8..3, 0u8..3], seed: u32,
+        (alpha, beta) in (-2i8..3, -1i8..2),
+    ) {
+        let (alpha, beta) = (f64::from(alpha), f64::from(beta));
+        let (a, sa) = lay_out(m, k, layouts[0], seed);
+        let (b, sb) = lay_out(k, n, layouts[1], !seed);
+        let (mut c, sc) = lay_out(m, n, layouts[2], seed / 3);
+        let product = naive(m, k, n, &a, sa, &b, sb);
+        let mut want = c.clone();
+        for i in 0..m * n {
+            let slot = &mut want[i / n * sc.0 + i % n * sc.1];
+            *slot = alpha * product[i] + beta * *slot;
+        }
+        if beta == 0.0 {
+            for i in 0..m * n {
+                c[i / n * sc.0 + i % n * sc.1] = f64::NAN;
+            }
+        }
+        let single = |x: &[f64]| x.iter().map(|&x| x as f32).collect::<Vec<_>>();
+        let mut c32 = single(&c);
+        gemm_f32(m, k, n, alpha as f32, &single(&a), sa, &single(&b), sb, beta as f32, &mut c32, sc);
+        gemm_f64(m, k, n, alpha, &a, sa, &b, sb, beta, &mut c, sc);
+        prop_assert_eq!(&c, &want);
+        prop_assert_eq!(c32, single(&want));
+    }
+
+    #[test]
+    fn integers_wrap((m, k, n) in (0usize..7, 0usize..20, 0usize..7), layouts in [0u8..3, 0u8..3], seed: u32) {
+        let (a, sa) = lay_out(m, k, layouts[0], seed);
+        let (b, sb) = lay_out(k, n, layouts[1], !seed);
+        let product = naive(m, k, n, &a, sa, &b, sb);
+        let narrow = |x: &[f64]| x.iter().map(|&x| x as i64 as i8).collect::<Vec<_>>();
+        let mut c = vec![1i8; m * n];
+        gemm_int(m, k, n, &narrow(&a), sa, &narrow(&b), sb, &mut c);
+        prop_assert_eq!(c, narrow(&product));
+    }
+
+    #[test]
+    fn bmm_is_gemm_of_each(batch in 0usize..5, (m, k, n) in (0usize..5, 0usize..5, 0usize..5), shared: bool) {
+        let a: Vec<f64> = (0..batch * m * k).map(|x| x as f64).collect();
+        let b: Vec<f64> = (0..batch.max(1) * k * n).map(|x| x as f64 - 7.0).collect();
+        let bsb = if shared { 0 } else { k * n };
+        let mut c = vec![f64::NAN; batch * m * n];
+        bmm(batch, m, k, n, 1.0, &a, (m * k, k, 1), &b, (bsb, n, 1), 0.0, &mut c, (m * n, n, 1));
+        let want: Vec<f64> = (0..batch)
+            .flat_map(|i| naive(m, k, n, &a[i * m * k..], (k, 1), &b[i * bsb..], (n, 1)))
+            .collect();
+        prop_assert_eq!(c, want);
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for (m, k, n) in [(300, 301, 70), (70, 300, 517), (1, 700, 3001), (3001, 700, 1)] {
+        let fill =
+            |len: usize| (0..len).map(|i| ((i * 7919) % 1013) as f32 / 1013.0 - 0.5).collect::<Vec<_>>();
+        let (a, b) = (fill(m * k), fill(k * n));
+        let run = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let mut c = vec![0.5; m * n];
+            pool.install(|| gemm_f32(m, k, n, 0.7, &a, (k, 1), &b, (n, 1), 0.3, &mut c, (n, 1)));
+            c
+        };
+        let c = run(1);
+        assert_eq!(c, run(3));
+        let (i, j) = (m / 2, n / 2);
+        let exact: f64 = (0..k).map(|p| f64::from(a[i * k + p]) * f64::from(b[p * n + j])).sum();
+        assert!((f64::from(c[i * n + j]) - (0.7 * exact + 0.15)).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn short_or_overlapping_slices_are_refused() {
+    let run = |a: usize, c: usize, sc: Strides| {
+        std::panic::catch_unwind(|| {
+            gemm_f32(2, 3, 2, 1.0, &vec![1.0; a], (3, 1), &[1.0; 6], (2, 1), 0.0, &mut vec![0.0; c], sc)
+        })
+    };
+    assert!(run(6, 4, (2, 1)).is_ok());
+    assert!(run(5, 4, (2, 1)).is_err());
+    assert!(run(6, 3, (2, 1)).is_err());
+    assert!(run(6, 4, (1, 1)).is_err());
+    assert!(run(6, 4, (usize::MAX, 1)).is_err());
+}

@@ -1,0 +1,372 @@
+//! Pooling over one to three spatial dimensions on contiguous slices, with PyTorch's semantics.
+//!
+//! Input is `[batch, channels, spatial...]`, or any leading dimensions flattened into one number of planes.
+//! Each plane is pooled by itself, and each window in row-major order.
+
+use fx_core::math::Real;
+use fx_core::{Result, bail, err};
+use rayon::prelude::*;
+
+/// The windows of a pooling; one number a spatial dimension.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PoolSpec {
+    /// Size of the window.
+    pub kernel: Vec<usize>,
+    /// Distance of two windows.
+    pub stride: Vec<usize>,
+    /// Border on both sides: minus infinity for maxima, zeros for averages.
+    pub padding: Vec<usize>,
+    /// Distance of two elements of a window; averages take 1 only.
+    pub dilation: Vec<usize>,
+    /// Whether a last window that begins in the input or left border but overhangs counts.
+    pub ceil_mode: bool,
+}
+
+/// By what the sum of a window is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Divisor {
+    /// The elements of the window in the input and its border (`count_include_pad`).
+    IncludePadding,
+    /// The elements of the window in the input.
+    ExcludePadding,
+    /// A given number, not zero (`divisor_override`).
+    Override(i64),
+}
+
+impl PoolSpec {
+    /// Makes windows of `kernel` side by side, without padding, as `stride = kernel` is PyTorch's default.
+    pub fn new(kernel: Vec<usize>) -> Self {
+        let rank = kernel.len();
+        let (stride, padding, dilation) = (kernel.clone(), vec![0; rank], vec![1; rank]);
+        PoolSpec { kernel, stride, padding, dilation, ceil_mode: false }
+    }
+
+    /// Returns the spatial sizes of the output for those of the input.
+    pub fn output_size(&self, input: &[usize]) -> Result<Vec<usize>> {
+        let rank = check_rank(input)?;
+        let parts = [
+            ("kernel", &self.kernel, 1),
+            ("stride", &self.stride, 1),
+            ("padding", &self.padding, 0),
+            ("dilation", &self.dilation, 1),
+        ];
+        for (name, part, least) in parts {
+            if part.len() != rank {
+                bail!(
+                    Argument,
+                    "pooling over {rank} dimensions takes {rank} numbers in {name}, got {part:?}"
+                );
+            }
+            if part.iter().any(|&part| part < least) {
+                bail!(Argument, "pooling takes a {name} of at least {least}, got {part:?}");
+            }
+        }
+        (0..rank).map(|i| self.output_length(i, input[i])).collect()
+    }
+
+    fn output_length(&self, i: usize, input: usize) -> Result<usize> {
+        let [kernel, stride, padding, dilation] =
+            [self.kernel[i], self.stride[i], self.padding[i], self.dilation[i]];
+        if padding > kernel / 2 {
+            bail!(
+                Argument,
+                "padding must be at most half the kernel {kernel} in dimension {i}, got {padding}"
+            );
+        }
+        let overflow = || err!(Limit, "size of a pooling does not fit into memory");
+        let span =
+            (kernel - 1).checked_mul(dilation).and_then(|span| span.checked_add(1)).ok_or_else(overflow)?;
+        let padded = padding.checked_mul(2).and_then(|both| both.checked_add(input)).ok_or_else(overflow)?;
+        // Positions of windows must stay within i64, also those of an overhanging last one.
+        let end = padded.checked_add(span).and_then(|end| end.checked_add(stride)).ok_or_else(overflow)?;
+        i64::try_from(end).map_err(|_| overflow())?;
+        let Some(rest) = padded.checked_sub(span) else {
+            // A window that overhangs by less than a stride still counts in ceil mode.
+            let overhang = span - padded;
+            if self.ceil_mode && overhang < stride && input + padding > 0 {
+                return Ok(1);
+            }
+            bail!(Shape, "pooling takes a padded input of at least {span} in dimension {i}, got {padded}");
+        };
+        if !self.ceil_mode {
+            return Ok(rest / stride + 1);
+        }
+        let length = rest.div_ceil(stride) + 1;
+        Ok(if (length - 1) * stride >= input + padding { length - 1 } else { length })
+    }
+}
+
+/// Stores the maximum of each window in `out` and, if given, its flat position in the plane in `indices`.
+///
+/// The first of equal maxima counts, but the last NaN, which is above all numbers. A window without elements gives minus infinity at 0.
+///
+/// # Errors
+///
+/// When the spec doesn't fit to `input`, the spatial sizes, or these don't to the lengths of the slices.
+pub fn max_pool<T: Real>(
+    spec: &PoolSpec,
+    x: &[T],
+    input: &[usize],
+    out: &mut [T],
+    indices: Option<&mut [i64]>,
+) -> Result<()> {
+    let output = spec.output_size(input)?;
+    let axes = axes(input, &output, |i, at| {
+        let start = (at * spec.stride[i]) as i64 - spec.padding[i] as i64;
+        let dilation = spec.dilation[i];
+        let end = start + ((spec.kernel[i] - 1) * dilation + 1) as i64;
+        let first = if start < 0 {
+            start + (start.unsigned_abs() as usize).next_multiple_of(dilation) as i64
+        } else {
+            start
+        };
+        let end = end.clamp(0, input[i] as i64) as usize;
+        Window { start: (first as usize).min(end), end, step: dilation, padded: 0 }
+    });
+    maxima(x, input, &output, &axes, out, indices)
+}
+
+/// Stores the average of each window in `out`.
+///
+/// # Errors
+///
+/// As [`max_pool`], and for a dilation other than 1 or a divisor of 0.
+pub fn avg_pool<T: Real>(
+    spec: &PoolSpec,
+    x: &[T],
+    input: &[usize],
+    divisor: Divisor,
+    out: &mut [T],
+) -> Result<()> {
+    let output = spec.output_size(input)?;
+    if spec.dilation.iter().any(|&dilation| dilation != 1) {
+        bail!(Argument, "average pooling takes a dilation of 1, got {:?}", spec.dilation);
+    }
+    if divisor == Divisor::Override(0) {
+        bail!(Argument, "average pooling takes a divisor that is not 0");
+    }
+    let axes = axes(input, &output, |i, at| {
+        let start = at * spec.stride[i];
+        let (padding, size) = (spec.padding[i], input[i]);
+        // Counted from the left border, so that nothing is negative.
+        let end = (start + spec.kernel[i]).min(size + 2 * padding);
+        let clip = |position: usize| position.saturating_sub(padding).min(size);
+        Window { start: clip(start), end: clip(end), step: 1, padded: end - start }
+    });
+    averages(x, input, &output, &axes, out, |inside, padded| match divisor {
+        Divisor::IncludePadding => padded as f64,
+        Divisor::ExcludePadding => inside as f64,
+        Divisor::Override(divisor) => divisor as f64,
+    })
+}
+
+/// Stores in `out` the maximum of each of `output` nearly equal parts, and positions as [`max_pool`].
+///
+/// # Errors
+///
+/// When sizes don't fit to the lengths of the slices, or a part of an empty input has no maximum.
+pub fn adaptive_max_pool<T: Real>(
+    x: &[T],
+    input: &[usize],
+    output: &[usize],
+    out: &mut [T],
+    indices: Option<&mut [i64]>,
+) -> Result<()> {
+    let axes = adaptive_axes(input, output)?;
+    maxima(x, input, output, &axes, out, indices)
+}
+
+/// Stores in `out` the average of each of `output` nearly equal parts.
+///
+/// # Errors
+///
+/// As [`adaptive_max_pool`].
+pub fn adaptive_avg_pool<T: Real>(x: &[T], input: &[usize], output: &[usize], out: &mut [T]) -> Result<()> {
+    let axes = adaptive_axes(input, output)?;
+    averages(x, input, output, &axes, out, |inside, _| inside as f64)
+}
+
+/// The elements of the input along one dimension that one output position takes.
+#[derive(Clone, Copy)]
+struct Window {
+    start: usize,
+    end: usize,
+    step: usize,
+    /// Length with the border.
+    padded: usize,
+}
+
+const UNIT: Window = Window { start: 0, end: 1, step: 1, padded: 1 };
+
+impl Window {
+    fn positions(self) -> impl Iterator<Item = usize> {
+        (self.start..self.end).step_by(self.step)
+    }
+
+    fn len(self) -> usize {
+        (self.end - self.start).div_ceil(self.step)
+    }
+}
+
+fn check_rank(input: &[usize]) -> Result<usize> {
+    if (1..=3).contains(&input.len()) {
+        return Ok(input.len());
+    }
+    bail!(Shape, "pooling takes 1 to 3 spatial dimensions, got {}", input.len());
+}
+
+/// Returns the windows of three dimensions; leading units make up for fewer.
+fn axes(input: &[usize], output: &[usize], window: impl Fn(usize, usize) -> Window) -> [Vec<Window>; 3] {
+    let missing = 3 - input.len();
+    std::array::from_fn(|axis| match axis.checked_sub(missing) {
+        None => vec![UNIT],
+        Some(i) => (0..output[i]).map(|at| window(i, at)).collect(),
+    })
+}
+
+fn adaptive_axes(input: &[usize], output: &[usize]) -> Result<[Vec<Window>; 3]> {
+    let rank = check_rank(input)?;
+    if output.len() != rank {
+        bail!(Argument, "adaptive pooling over {rank} dimensions takes {rank} output sizes, got {output:?}");
+    }
+    for i in 0..rank {
+        if input[i] == 0 && output[i] > 0 {
+            bail!(Shape, "adaptive pooling takes at least 1 element in dimension {i}, got 0");
+        }
+        if input[i].checked_mul(output[i]).and_then(|n| n.checked_add(input[i] + output[i])).is_none() {
+            bail!(Limit, "size of an adaptive pooling does not fit into memory");
+        }
+    }
+    Ok(axes(input, output, |i, at| {
+        let (start, end) = (at * input[i] / output[i], ((at + 1) * input[i]).div_ceil(output[i]));
+        Window { start, end, step: 1, padded: end - start }
+    }))
+}
+
+/// Checks the lengths and returns the sizes of an input and an output plane.
+fn planes(x_len: usize, input: &[usize], out_len: usize, output: &[usize]) -> Result<(usize, usize)> {
+    let size = |dims: &[usize]| dims.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
+    let (Some(from), Some(to)) = (size(input), size(output)) else {
+        bail!(Limit, "a plane of {input:?} or {output:?} does not fit into memory");
+    };
+    let whole = |len: usize, plane: usize| if plane == 0 { len == 0 } else { len.is_multiple_of(plane) };
+    let fits =
+        whole(x_len, from) && whole(out_len, to) && (from == 0 || to == 0 || x_len / from == out_len / to);
+    if !fits {
+        bail!(Shape, "pooling {input:?} to {output:?} does not fit {x_len} elements in and {out_len} out");
+    }
+    Ok((from, to))
+}
+
+/// The window elements below which a second thread doesn't pay.
+const GRAIN: usize = 1 << 14;
+
+fn planes_at_once(axes: &[Vec<Window>; 3]) -> usize {
+    let work: usize = axes.iter().map(|axis| axis.iter().map(|w| w.len()).sum::<usize>()).product();
+    GRAIN.div_ceil(work.max(1))
+}
+
+/// Calls `f` for each output of a plane, in row-major order, with its number and its windows.
+fn each_window(axes: &[Vec<Window>; 3], mut f: impl FnMut(usize, [Window; 3])) {
+    let mut at = 0;
+    for &d in &axes[0] {
+        for &h in &axes[1] {
+            for &w in &axes[2] {
+                f(at, [d, h, w]);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Returns height and width of the input.
+fn rows(input: &[usize]) -> [usize; 2] {
+    let width = input[input.len() - 1];
+    [if input.len() > 1 { input[input.len() - 2] } else { 1 }, width]
+}
+
+fn maxima<T: Real>(
+    x: &[T],
+    input: &[usize],
+    output: &[usize],
+    axes: &[Vec<Window>; 3],
+    out: &mut [T],
+    indices: Option<&mut [i64]>,
+) -> Result<()> {
+    let (from, to) = planes(x.len(), input, out.len(), output)?;
+    if let Some(indices) = &indices
+        && indices.len() != out.len()
+    {
+        bail!(Shape, "expected {} indices, got room for {}", out.len(), indices.len());
+    }
+    if out.is_empty() {
+        return Ok(());
+    }
+    let [height, width] = rows(input);
+    let plane = |i: usize, out: &mut [T], mut indices: Option<&mut [i64]>| {
+        let x = &x[(i * from).min(x.len())..];
+        each_window(axes, |at, [d, h, w]| {
+            let (mut best, mut best_at) = (-T::INFINITY, None);
+            for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
+                for position in w.positions().map(|w| row * width + w) {
+                    let value = x[position];
+                    let is_nan = value.partial_cmp(&value).is_none();
+                    if value > best || is_nan || best_at.is_none() {
+                        (best, best_at) = (value, Some(position));
+                    }
+                }
+            }
+            out[at] = best;
+            if let Some(indices) = &mut indices {
+                indices[at] = best_at.unwrap_or(0) as i64;
+            }
+        });
+    };
+    let at_once = planes_at_once(axes);
+    match indices {
+        None => {
+            let planes = out.par_chunks_mut(to).enumerate().with_min_len(at_once);
+            planes.for_each(|(i, out)| plane(i, out, None));
+        }
+        Some(indices) => {
+            let planes =
+                out.par_chunks_mut(to).zip(indices.par_chunks_mut(to)).enumerate().with_min_len(at_once);
+            planes.for_each(|(i, (out, indices))| plane(i, out, Some(indices)));
+        }
+    }
+    Ok(())
+}
+
+/// Stores each window's sum over what `divisor` says for the elements inside the input and with the border.
+fn averages<T: Real>(
+    x: &[T],
+    input: &[usize],
+    output: &[usize],
+    axes: &[Vec<Window>; 3],
+    out: &mut [T],
+    divisor: impl Fn(usize, usize) -> f64 + Sync,
+) -> Result<()> {
+    let (from, to) = planes(x.len(), input, out.len(), output)?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let [height, width] = rows(input);
+    out.par_chunks_mut(to).enumerate().with_min_len(planes_at_once(axes)).for_each(|(i, out)| {
+        let x = &x[(i * from).min(x.len())..];
+        each_window(axes, |at, [d, h, w]| {
+            let mut sum = T::ZERO;
+            for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
+                for &value in &x[row * width + w.start..row * width + w.end] {
+                    sum = sum + value;
+                }
+            }
+            let inside = d.len() * h.len() * w.len();
+            let divisor = divisor(inside, d.padded * h.padded * w.padded);
+            out[at] = if inside == 0 { T::ZERO } else { sum / T::from_f64(divisor) };
+        });
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
