@@ -17,10 +17,16 @@ const RESERVED: &[&str] = &[
 ];
 
 /// The names in use, and the largest number given to each base.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Namespace<T> {
     used: FxHashMap<Arc<str>, T>,
     counts: FxHashMap<Arc<str>, u64>,
+}
+
+impl<T> Default for Namespace<T> {
+    fn default() -> Self {
+        Namespace { used: FxHashMap::default(), counts: FxHashMap::default() }
+    }
 }
 
 /// What [`Namespace::claim`] changed, so that it can be undone.

@@ -5,13 +5,10 @@
 //! small buffer. So broadcasting, strides and casts cost one pass over cache-sized memory, and the eager kernel, fused groups
 //! and generated Rust run the same text.
 
-use std::sync::Arc;
-
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use crate::array::layout::checked_numel;
-use crate::array::{Cast, dispatch_dtype, try_vec};
+use crate::array::{Cast, checked_numel, dispatch_dtype, try_vec};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
@@ -68,6 +65,14 @@ macro_rules! kernel_table {
 
         $(impl Compute for $t {
             fn block(kernels: &Kernels) -> Option<Block<$t>> { kernels.$t }
+
+            fn gather<'a>(array: &'a Array, wide: &Array, dtype: DType) -> Result<Gather<'a, $t>> {
+                dispatch_dtype!(array.dtype(), S => {
+                    let data: &'a [S] =
+                        S::slice(array.storage()).ok_or_else(|| err!(DType, "storage of another dtype"))?;
+                    Ok(gather::<S, $t>(data, wide, dtype))
+                })
+            }
         })*
 
         fn has_kernel(kernels: &Kernels, dtype: DType) -> bool {
@@ -84,7 +89,16 @@ kernel_table!(bool u8 i8 i32 i64 f32 f64);
 pub trait Compute: Element {
     /// Returns the kernel of this type.
     fn block(kernels: &Kernels) -> Option<Block<Self>>;
+
+    /// Returns a function that fills blocks with converted elements of the broadcast view `wide` of `array`, rounded to
+    /// `dtype`.
+    #[doc(hidden)]
+    fn gather<'a>(array: &'a Array, wide: &Array, dtype: DType) -> Result<Gather<'a, Self>>;
 }
+
+/// Fills a block with the elements from a position on.
+#[doc(hidden)]
+pub type Gather<'a, T> = Box<dyn Fn(usize, &mut [T]) + Send + Sync + 'a>;
 
 /// The pointwise part of a row.
 pub struct PointwiseDef {
@@ -362,7 +376,7 @@ enum Source<'a, T> {
     /// The same number everywhere.
     Splat(T),
     /// Gathered and converted block by block.
-    Gather(Arc<dyn Fn(usize, &mut [T]) + Send + Sync + 'a>),
+    Gather(Gather<'a, T>),
 }
 
 impl<'a, T: Compute> Source<'a, T> {
@@ -384,10 +398,7 @@ impl<'a, T: Compute> Source<'a, T> {
             return Ok(Source::Slice(data));
         }
         let wide = array.broadcast_to(shape)?;
-        dispatch_dtype!(array.dtype(), S => {
-            let data: &'a [S] = S::slice(array.storage()).ok_or_else(|| err!(DType, "storage of another dtype"))?;
-            Ok(Source::Gather(gather::<S, T>(data, &wide, dtype)))
-        })
+        Ok(Source::Gather(T::gather(array, &wide, dtype)?))
     }
 }
 
@@ -405,11 +416,11 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(
     data: &'a [S],
     wide: &Array,
     dtype: DType,
-) -> Arc<dyn Fn(usize, &mut [T]) + Send + Sync + 'a> {
+) -> Gather<'a, T> {
     let round = matches!(dtype, DType::F16 | DType::BF16) && S::DTYPE != dtype;
     let (shape, strides, offset): (Sizes, Vec<isize>, usize) =
         (wide.shape().into(), wide.strides().to_vec(), wide.offset());
-    Arc::new(move |start, out| {
+    Box::new(move |start, out| {
         let rank = shape.len();
         let mut index: Sizes = Sizes::from_elem(0, rank);
         let mut rest = start;

@@ -119,7 +119,7 @@ impl Tree for () {
 }
 
 macro_rules! tuples {
-    ($($t:ident)*; $($i:tt)*; $n:literal) => {
+    ($n:literal: $($t:ident)*; $($i:tt)*) => {
         impl<$($t: Tree),*> Tree for ($($t,)*) {
             fn structure() -> Result<Arg<()>> {
                 Ok(Arg::tuple([$($t::structure()?),*]))
@@ -140,14 +140,14 @@ macro_rules! tuples {
         }
     };
 }
-tuples!(A; 0; 1);
-tuples!(A B; 0 1; 2);
-tuples!(A B C; 0 1 2; 3);
-tuples!(A B C D; 0 1 2 3; 4);
-tuples!(A B C D E; 0 1 2 3 4; 5);
-tuples!(A B C D E F; 0 1 2 3 4 5; 6);
-tuples!(A B C D E F G; 0 1 2 3 4 5 6; 7);
-tuples!(A B C D E F G H; 0 1 2 3 4 5 6 7; 8);
+tuples!(1: A; 0);
+tuples!(2: A B; 0 1);
+tuples!(3: A B C; 0 1 2);
+tuples!(4: A B C D; 0 1 2 3);
+tuples!(5: A B C D E; 0 1 2 3 4);
+tuples!(6: A B C D E F; 0 1 2 3 4 5);
+tuples!(7: A B C D E F G; 0 1 2 3 4 5 6);
+tuples!(8: A B C D E F G H; 0 1 2 3 4 5 6 7);
 
 impl<T: Tree> Tree for Vec<T> {
     fn structure() -> Result<Arg<()>> {

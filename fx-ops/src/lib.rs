@@ -1,3 +1,60 @@
-//! (in construction)
+//! The vocabulary of fx: op rows, kernels, neural-network modules, weights.
+//!
+//! One file a family; each has its tables of rows first, then the shape rules and kernels that the rows name.
 
+// Derives of this crate name `::fx`, as those of users do.
+extern crate fx_core as fx;
+
+pub mod attention;
+pub mod conv;
+pub mod create;
+pub mod join;
 pub mod kernel;
+pub mod linalg;
+pub mod nn;
+pub mod norm;
+pub mod pointwise;
+pub mod random;
+pub mod recurrent;
+pub mod reduce;
+pub mod view;
+pub mod weights;
+
+use fx_core::{Op, Registry};
+
+/// Every table of this crate, in the order of the files.
+pub fn tables() -> impl Iterator<Item = &'static [Op]> {
+    [
+        pointwise::TABLES,
+        reduce::TABLES,
+        view::TABLES,
+        create::TABLES,
+        join::TABLES,
+        random::TABLES,
+        linalg::TABLES,
+        conv::TABLES,
+        norm::TABLES,
+        attention::TABLES,
+        recurrent::TABLES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}
+
+/// Returns the registry of all built-in operations.
+pub fn registry() -> Registry {
+    let mut registry = Registry::core();
+    for table in tables() {
+        registry.add(table).expect("built-in names are distinct; a test checks it");
+    }
+    registry
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_distinct() {
+        assert!(super::registry().iter().count() > 30);
+    }
+}

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Graph;
 use crate::node::{NodeId, OpCode};
-use crate::{Arg, Result, bail};
+use crate::{Arg, Result, bail, err};
 
 /// What each node of one graph became in another.
 pub type NodeMap = FxHashMap<NodeId, Arg>;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use copy::{Copied, NodeMap};
+pub(crate) use edit::is_impure;
 use journal::{Journal, Undo};
 use order::{NIL, Order};
 use smallvec::SmallVec;

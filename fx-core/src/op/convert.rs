@@ -117,7 +117,7 @@ to_arg! {
     DType: DType => |x| Arg::DType(x);
     OptDType: DType => |x| Arg::DType(x);
     Graph: Graph => |x| Value::from(Arc::new(x)), Arc<Graph> => |x| Value::from(x);
-    Any: Value => |x| x, DType => |x| Arg::DType(x), Dim => |x| Arg::dim(x), &str => |x| Arg::str(x), () => |_x| Arg::None;
+    Any: Value => |x| x, DType => |x| Arg::DType(x), Dim => |x| Arg::dim(x), &str => |x| Arg::str(x);
 }
 
 impl<const N: usize> ToArg<kind::Shape> for [Dim; N] {

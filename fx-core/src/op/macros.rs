@@ -55,7 +55,7 @@ macro_rules! kernels {
 #[macro_export]
 macro_rules! functions {
     (
-        pub static $table:ident;
+        $tvis:vis static $table:ident;
         $(
             $(#[doc = $doc:literal])+
             $(#[class = $class:ident])?
@@ -70,7 +70,7 @@ macro_rules! functions {
             }
         )*
         #[doc = "The operations of this table."]
-        pub static $table: &[$crate::Op] = &[$($name::OP),*];
+        $tvis static $table: &[$crate::Op] = &[$($name::OP),*];
     };
 }
 
@@ -320,7 +320,7 @@ macro_rules! __pointwise_arms {
 #[macro_export]
 macro_rules! __pointwise_block {
     ($t:ident, $out:ident, [$($x:ident)*] [$($p:ident)*], $body:expr) => {{
-        #[allow(unused_variables, clippy::all, reason = "the body is the user's expression")]
+        #[allow(unused_variables, unused_comparisons, clippy::all, reason = "the body is the user's expression")]
         fn block(xs: &[&[$t]], ps: &[$t], out: &mut [$out]) {
             let n = out.len();
             let [$($x),*] = xs else { unreachable!("the driver passes every operand") };

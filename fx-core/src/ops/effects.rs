@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::{Arg, Array, Category, Result, TypeTree, Value, bail, err, functions};
 
 functions! {
-    pub static EFFECTS;
+    pub(super) static EFFECTS;
 
     /// Prints `label` and the value to standard output when it runs, and returns the value.
     #[effects = HOST]

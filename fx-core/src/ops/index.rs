@@ -6,7 +6,7 @@ use crate::op::kind::IntoValue;
 use crate::{Arg, Array, Dim, Result, Tensor, TensorType, Type, TypeTree, Value, bail, err, functions};
 
 functions! {
-    pub static INDEX;
+    pub(super) static INDEX;
 
     /// The part of `x` that `index` names: an item of a tuple, list or dictionary, or elements of a tensor.
     getitem(x: Any, index: Any) = infer, eval;

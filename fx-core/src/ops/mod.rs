@@ -5,19 +5,19 @@ mod control;
 mod effects;
 mod index;
 mod operators;
-mod size;
+mod sizes;
 
 pub use arith::*;
 pub use control::{cond, while_loop};
 pub use effects::{check, print, set_buffer};
 pub use index::{IntoIndex, getitem, index_array, index_type};
-pub use size::size;
+pub use sizes::size;
 
 use crate::{Op, Result, err};
 
 /// The tables of fx-core; see [`Registry::core`](crate::Registry::core).
 pub static TABLES: &[&[Op]] =
-    &[ARITHMETIC, COMPARISON, index::INDEX, size::SIZE, effects::EFFECTS, control::CONTROL];
+    &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, control::CONTROL];
 
 /// Returns a possibly negative axis as a position.
 pub fn axis(axis: i64, rank: usize) -> Result<usize> {

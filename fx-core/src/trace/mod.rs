@@ -7,6 +7,8 @@
 mod builder;
 mod record;
 mod region;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
-pub(crate) use record::{read_buffer, size_of, write_buffer};
+pub(crate) use record::{infer_module, read_buffer, size_of, write_buffer};
 pub use record::call_module;
 pub use region::{Region, infer_by_tracing, trace_region};
 use rustc_hash::FxHashMap;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Attr, AttrKind, Proxy, Scope, State, Tracer, address, is_tracing, note};
+use super::{Attr, AttrKind, Proxy, State, Tracer, address, is_tracing, note};
 use crate::node::{Kwargs, NodeId, Target};
 use crate::tensor::Repr;
 use crate::{
@@ -149,7 +149,8 @@ fn capture(tracer: &Arc<Tracer>, outside: &Value) -> Result<NodeId> {
         },
         _ => "captured".into(),
     };
-    let node = state.graph.placeholder(&unique_input(&state, &hint))?;
+    let name = unique_input(&state, &hint);
+    let node = state.graph.placeholder(&name)?;
     let ty = type_of(outside)?;
     let symbol = state.proxy(tracer, node, ty.is_complete().then_some(ty))?;
     state.captures.push((outside.clone(), symbol));

@@ -82,7 +82,8 @@ pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<V
     for ty in types {
         let mut state = tracer.lock();
         args.push(ty.try_flat_map(&mut |leaf| {
-            let node = state.graph.placeholder(&format!("arg{}", state.graph.len()))?;
+            let name = format!("arg{}", state.graph.len());
+            let node = state.graph.placeholder(&name)?;
             let ty = Arg::Leaf(leaf.clone());
             state.proxy(&tracer, node, ty.is_complete().then_some(ty)).map(Arg::Leaf)
         })?);

@@ -4,7 +4,7 @@ use crate::op::kind::IntoValue;
 use crate::{Array, Dim, Result, Scalar, TensorType, TypeTree, Arg, functions};
 
 functions! {
-    pub static SIZE;
+    pub(super) static SIZE;
 
     /// The size of `x` along `dim`, an integer.
     size(x: Tensor, dim: Int) -> crate::Value = infer, eval;

@@ -1,0 +1,1 @@
+//! Weights and state dicts (in construction).
