@@ -60,7 +60,8 @@ impl Model {
 /// The calls and attributes of a graph: opcode and what it names.
 fn calls(module: &GraphModule) -> Vec<(OpCode, String)> {
     let named = |node: &Node| {
-        let name = node.target().path().map(|path| path.to_string()).or(node.op().map(|op| op.name.to_owned()))?;
+        let name =
+            node.target().path().map(|path| path.to_string()).or(node.op().map(|op| op.name.to_owned()))?;
         (name != "getitem").then_some((node.opcode(), name))
     };
     module.graph().nodes().filter_map(|(_, node)| named(node)).collect()
