@@ -384,19 +384,11 @@ fn flatten(tree: &Arg, value: &Value, out: &mut Vec<Value>) -> Result<()> {
         }
         (Arg::Leaf(_), other) => bail!(Structure, "expected a tensor, got {}", other.kind_name()),
         (literal, value) => {
-            let literal: Value = literal.try_flat_map(&mut |_| Ok(Arg::None))?;
-            if literal != value.map(&mut Clone::clone) {
-                bail!(Structure, "the graph was specialised to {literal}, got {value}");
+            if literal.same_literal(value) {
+                return Ok(());
             }
-            Ok(())
+            bail!(Structure, "the graph was specialised to {literal}, got {value}")
         }
-    }
-}
-
-impl PartialEq for Tensor {
-    /// Tensors compare as the same handle only; compare values with `bits_eq` or `all_close`.
-    fn eq(&self, other: &Self) -> bool {
-        self.identity() == other.identity()
     }
 }
 
@@ -463,9 +455,12 @@ impl Module for GraphModule {
 }
 
 impl Forward for GraphModule {
-    /// The arguments are checked against the signature when the graph runs.
     fn inputs(&self) -> Vec<InputDecl> {
-        Vec::new()
+        let decl = |input: &crate::Input| InputDecl {
+            name: input.name.to_string().into(),
+            structure: Ok(input.tree.map(&mut |_| ())),
+        };
+        self.graph.inputs().iter().map(decl).collect()
     }
 
     fn output(&self) -> Result<Arg<()>> {

@@ -9,6 +9,7 @@ pub mod load;
 mod walk;
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, RwLock};
 
@@ -178,12 +179,19 @@ pub trait Module: DynClone + Any + Send + Sync {
 dyn_clone::clone_trait_object!(Module);
 
 /// One argument of a module's `forward`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 pub struct InputDecl {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its structure, if its type determines it.
-    pub structure: fn() -> Result<Arg<()>>,
+    pub structure: Result<Arg<()>>,
+}
+
+impl InputDecl {
+    /// Makes a declaration.
+    pub fn new(name: impl Into<Cow<'static, str>>, structure: Result<Arg<()>>) -> Self {
+        InputDecl { name: name.into(), structure }
+    }
 }
 
 /// A module that can be called. Implemented by `#[fx::forward]`.

@@ -50,22 +50,30 @@ impl<T: Copy> Namespace<T> {
     pub(crate) fn claim(&mut self, hint: &str, owner: T) -> (Arc<str>, Claim) {
         let hint = sanitise(hint);
         let (base, number) = split_number(&hint);
-        let mut name: Arc<str> = Arc::from(&*hint);
-        let base: Arc<str> = if number.is_none() { name.clone() } else { Arc::from(base) };
-        let old_count = self.counts.get(&base).copied();
-        let mut count = number.unwrap_or_else(|| old_count.unwrap_or(0));
-        if self.used.contains_key(&name) || is_reserved(&name) {
-            count = count.max(old_count.unwrap_or(0));
+        let (base, count) = match self.counts.get_key_value(base) {
+            Some((base, count)) => (base.clone(), Some(*count)),
+            None => (Arc::from(base), None),
+        };
+        let is_free = |name: &str| !self.used.contains_key(name);
+        let mut last = number.unwrap_or(0);
+        let name: Arc<str> = if is_free(&hint) && !is_reserved(&hint) {
+            if number.is_none() { base.clone() } else { Arc::from(&*hint) }
+        } else {
+            last = last.max(count.unwrap_or(0));
+            let mut text = String::with_capacity(base.len() + 8);
             loop {
-                count += 1;
-                name = Arc::from(format!("{base}_{count}"));
-                if !self.used.contains_key(&name) {
-                    break;
+                last += 1;
+                text.clear();
+                text.push_str(&base);
+                text.push('_');
+                push_number(&mut text, last);
+                if is_free(&text) {
+                    break Arc::from(text);
                 }
             }
-        }
-        let claim = Claim { base: base.clone(), old_count };
-        self.counts.insert(base, count.max(old_count.unwrap_or(0)));
+        };
+        let claim = Claim { base: base.clone(), old_count: count };
+        self.counts.insert(base, last.max(count.unwrap_or(0)));
         self.used.insert(name.clone(), owner);
         (name, claim)
     }
@@ -83,6 +91,21 @@ impl<T: Copy> Namespace<T> {
             None => self.counts.remove(&claim.base),
         };
     }
+}
+
+/// Appends a number in decimal, without the machinery of formatting.
+fn push_number(text: &mut String, mut n: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    text.extend(digits[at..].iter().map(|&digit| digit as char));
 }
 
 /// Returns whether `name` is a word that no node may be called.

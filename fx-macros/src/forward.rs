@@ -152,7 +152,7 @@ fn implementation(
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let inputs = arguments.iter().map(|argument| {
         let (name, owned) = (argument.name(), argument.owned(fx));
-        quote!(#fx::InputDecl { name: #name, structure: <#owned as #fx::Tree>::structure })
+        quote!(#fx::InputDecl::new(#name, <#owned as #fx::Tree>::structure()))
     });
     let values = Ident::new("__values", Span::mixed_site());
     let (restore, variables) = signature::restore(arguments, &values, "forward", fx);

@@ -82,6 +82,21 @@ pub enum Default {
 }
 
 impl Default {
+    /// Returns whether an argument is this default, in type and bits.
+    pub fn is<L>(self, arg: &Arg<L>) -> bool {
+        match (self, arg) {
+            (Default::None, Arg::None) => true,
+            (Default::Bool(a), Arg::Bool(b)) => a == *b,
+            (Default::Int(a), Arg::Int(b)) => a == *b,
+            (Default::Float(a), Arg::Float(b)) => a.to_bits() == b.to_bits(),
+            (Default::Str(a), Arg::Str(b)) => *a == **b,
+            (Default::Ints(a), Arg::List(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| matches!(b, Arg::Int(b) if a == b))
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the default as an argument.
     pub fn to_arg<L>(self) -> Arg<L> {
         match self {

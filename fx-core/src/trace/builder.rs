@@ -40,7 +40,7 @@ impl<M: Forward> Traceable<ByModule> for &M {
         self.type_name().to_owned()
     }
     fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-        let argument = |input: InputDecl| (input.name.to_owned(), (input.structure)());
+        let argument = |input: InputDecl| (input.name.into_owned(), input.structure);
         self.inputs().into_iter().map(argument).collect()
     }
     fn root(&self) -> Option<&dyn Module> {
@@ -263,7 +263,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         let arguments = self.function.arguments();
         self.check_names(&arguments)?;
         let name = self.function.name();
-        let tracer = Arc::new(Tracer::new(Graph::new("main"), None));
+        let tracer = Arc::new(Tracer::new(Graph::new("main"), None, false));
         let values = {
             let mut state = tracer.lock();
             state.is_leaf = self.is_leaf.clone();

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
 pub use record::call_module;
-pub(crate) use record::{infer_module, read_buffer, size_of, write_buffer};
+pub(crate) use record::{call_child, infer_module, read_buffer, size_of, write_buffer};
 pub use region::{Region, infer_by_tracing, trace_region};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -85,6 +85,8 @@ pub(crate) struct Tracer {
     id: u64,
     /// The trace around a sub-graph, whose symbols become operands when the sub-graph uses them.
     parent: Option<Arc<Tracer>>,
+    /// Whether only types are wanted: nothing is recorded, symbols have a type and no node.
+    types_only: bool,
     state: Mutex<State>,
 }
 
@@ -120,6 +122,8 @@ pub struct Attr {
 }
 
 struct State {
+    /// Numbers the symbols of a trace of types.
+    next_symbol: u32,
     graph: Graph,
     members: Arc<Members>,
     /// The node of each attribute that was read, by path.
@@ -189,7 +193,7 @@ pub fn without_tracing<T>(f: impl FnOnce() -> T) -> T {
 }
 
 impl Tracer {
-    fn new(graph: Graph, parent: Option<Arc<Tracer>>) -> Tracer {
+    fn new(graph: Graph, parent: Option<Arc<Tracer>>, types_only: bool) -> Tracer {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (members, record_sources) = match &parent {
             Some(parent) => {
@@ -201,7 +205,9 @@ impl Tracer {
         Tracer {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             parent,
+            types_only,
             state: Mutex::new(State {
+                next_symbol: 0,
                 graph,
                 members,
                 read: FxHashMap::default(),

@@ -43,13 +43,18 @@ pub(super) fn record_call(
         } else {
             Cow::Owned(op.bind(args, kwargs)?)
         };
+    if tracer.types_only {
+        let types = bound.iter().map(type_of).collect::<Result<SmallVec<[TypeTree; 4]>>>()?;
+        let ty = op.infer(&types)?.unwrap_or(Arg::Leaf(Type::Any));
+        return Ok(typed_result(tracer, ty));
+    }
     let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
     let mut positional: SmallVec<[Arg; 2]> = SmallVec::new();
     let mut keywords = Kwargs::new();
     let mut by_name = false;
     for (param, arg) in op.params.iter().zip(bound.iter()) {
         types.push(type_of(arg)?);
-        if param.default.is_some_and(|default| default.to_arg::<Tensor>() == *arg) {
+        if param.default.is_some_and(|default| default.is(arg)) {
             by_name = true;
             continue;
         }
@@ -66,6 +71,25 @@ pub(super) fn record_call(
     let mut state = tracer.lock();
     let node = state.create(target, positional, keywords, None, Some(source))?;
     state.proxy(tracer, node, ty).map(Arg::Leaf)
+}
+
+/// Returns a symbol of a trace of types.
+pub(super) fn typed_symbol(tracer: &Arc<Tracer>, ty: TypeTree) -> Tensor {
+    let mut state = tracer.lock();
+    let node = NodeId { index: state.next_symbol, stamp: 0 };
+    state.next_symbol += 1;
+    let ty = ty.is_complete().then(|| Arc::new(ty));
+    Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name: Arc::from("_"), ty })))
+}
+
+/// Returns the result of an operation in a trace of types: known numbers stay numbers.
+fn typed_result(tracer: &Arc<Tracer>, ty: TypeTree) -> Value {
+    match &ty {
+        Arg::Int(_) | Arg::Dim(_) | Arg::None => {
+            ty.map(&mut |leaf| typed_symbol(tracer, Arg::Leaf(leaf.clone())))
+        }
+        _ => Arg::Leaf(typed_symbol(tracer, ty)),
+    }
 }
 
 /// Returns the type of an argument.
@@ -388,6 +412,27 @@ pub fn call_module<R: Tree>(
     }
     let _frame = Frame::push(&tracer, path, as_module.type_name(), source);
     run()
+}
+
+/// Calls a child of a graph module that is traced again: a leaf stays one node.
+pub(crate) fn call_child(module: &dyn Forward, args: &[Value]) -> Result<Value> {
+    let source = SourceLoc::caller();
+    let Some(tracer) = Tracer::active() else { return module.forward_values(args) };
+    let path = tracer.lock().path_of_module(module.as_module());
+    let is_leaf = |path: &str| match &tracer.lock().is_leaf {
+        Some(policy) => policy(module.as_module(), path),
+        None => module.as_module().is_leaf(),
+    };
+    match path {
+        Some(path) if tracer.parent.is_none() && !tracer.types_only && is_leaf(&path) => {
+            record_module(&tracer, module, &path, args.to_vec(), &source)
+        }
+        Some(path) => {
+            let _frame = Frame::push(&tracer, path, module.as_module().type_name(), source);
+            module.forward_values(args)
+        }
+        None => module.forward_values(args),
+    }
 }
 
 /// Identifies a module by address and type: a struct and its first field have the same address.
