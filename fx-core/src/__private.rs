@@ -8,7 +8,8 @@ pub use crate::op::{Default, wrong_arity};
 pub use crate::trace::{call_module, call_wrapped, infer_by_tracing};
 pub use crate::tree::{self, open_structure};
 pub use crate::{
-    Arg, Class, Effects, Error, ErrorKind, Forward, Kind, Module, Op, OpDef, Param, Result, Tensor, Tree, TypeTree, Value,
+    Arg, Class, Effects, Error, ErrorKind, Forward, Kind, Module, Op, OpDef, Param, Result, Tensor, Tree,
+    TypeTree, Value,
 };
 
 use crate::{bail, err};

@@ -12,8 +12,8 @@ use crate::array::{Cast, checked_numel, dispatch_dtype, try_vec};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
-    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type, TypeTree, Value,
-    dtype::default_dtype, err,
+    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type,
+    TypeTree, Value, dtype::default_dtype, err,
 };
 
 /// A block kernel for the element type `T`: operands, parameters, result.
@@ -213,12 +213,17 @@ pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Re
             match size.same(n) {
                 Truth::Yes => {}
                 Truth::No => {
-                    return Err(err!(Shape, "cannot broadcast {}", list.join(" with "))
-                        .help("sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`"));
+                    return Err(err!(Shape, "cannot broadcast {}", list.join(" with ")).help(
+                        "sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`",
+                    ));
                 }
                 Truth::Unknown => {
-                    return Err(err!(Shape, "cannot broadcast {}: {size} and {n} may differ", list.join(" with "))
-                        .help("give equal sizes the same symbol in the input specs, or fix one of them"));
+                    return Err(err!(
+                        Shape,
+                        "cannot broadcast {}: {size} and {n} may differ",
+                        list.join(" with ")
+                    )
+                    .help("give equal sizes the same symbol in the input specs, or fix one of them"));
                 }
             }
         }
@@ -267,8 +272,10 @@ impl PointwiseDef {
 
     /// Returns the type of the result.
     pub fn infer(&self, args: &[TypeTree]) -> Result<TypeTree> {
-        let operands: Vec<OperandType<'_>> =
-            args[..self.operands.len()].iter().map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
+        let operands: Vec<OperandType<'_>> = args[..self.operands.len()]
+            .iter()
+            .map(<kind::Operand as ParamKind>::ty)
+            .collect::<Result<_>>()?;
         let dtype = self.compute_dtype(result_dtype_of_types(&operands))?;
         if operands.iter().all(|operand| matches!(operand, OperandType::Scalar(_))) {
             return Ok(Arg::Leaf(match (self.rule, dtype.category()) {
@@ -290,7 +297,8 @@ impl PointwiseDef {
         let n = self.operands.len();
         let operands: Vec<OperandValue<'_>> =
             args[..n].iter().map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
-        let params: Vec<Scalar> = args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
+        let params: Vec<Scalar> =
+            args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
         let array = self.eval_operands(&operands, &params)?;
         if operands.iter().all(|operand| matches!(operand, OperandValue::Scalar(_))) {
             return Ok(array.item()?.into());
@@ -412,11 +420,7 @@ fn round_to(x: Scalar, dtype: DType) -> Scalar {
 }
 
 /// Returns a function that fills a block with the converted elements from a position of the broadcast view on.
-fn gather<'a, S: Element + Cast<T>, T: Compute>(
-    data: &'a [S],
-    wide: &Array,
-    dtype: DType,
-) -> Gather<'a, T> {
+fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dtype: DType) -> Gather<'a, T> {
     let round = matches!(dtype, DType::F16 | DType::BF16) && S::DTYPE != dtype;
     let (shape, strides, offset): (Sizes, Vec<isize>, usize) =
         (wide.shape().into(), wide.strides().to_vec(), wide.offset());
@@ -428,8 +432,10 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(
             index[axis] = rest % shape[axis];
             rest /= shape[axis];
         }
-        let mut at =
-            index.iter().zip(&strides).fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
+        let mut at = index
+            .iter()
+            .zip(&strides)
+            .fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
         let last = rank - 1;
         let mut filled = 0;
         while filled < out.len() {
