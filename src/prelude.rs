@@ -1,0 +1,4 @@
+//! What model code imports: `use fx::prelude::*;`.
+
+pub use crate::ops::{Arithmetic as _, Comparison as _};
+pub use crate::{Buffer, DType, Dim, Error, Forward, Module, Parameter, Result, Tensor, Tree, forward, wrap};
