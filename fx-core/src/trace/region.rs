@@ -61,6 +61,8 @@ pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) ->
     };
     let mut state = tracer.lock();
     state.finished = true;
+    // Symbols hold the trace; it would hold itself.
+    state.read.clear();
     let mut errors = std::mem::take(&mut state.errors);
     match result {
         Ok(_) if !errors.is_empty() => Err(Error::many(errors)),
