@@ -102,6 +102,7 @@ impl Truth {
 impl Symbol {
     /// The owner of a node symbol that was read from text by [`Dim::from_str`](std::str::FromStr), which names none.
     pub const UNKNOWN_OWNER: u64 = u64::MAX;
+    const FRESH_OWNER: u64 = u64::MAX - 1;
 
     /// Makes a symbol of a signature with the range of a size: zero and above.
     pub fn new(name: impl Into<Arc<str>>) -> Symbol {
@@ -116,6 +117,18 @@ impl Symbol {
     /// Makes a symbol that stands for the value of the node `name` of the trace `owner`, zero or above.
     pub fn of_node(name: impl Into<Arc<str>>, owner: u64) -> Symbol {
         Symbol(Arc::new(SymbolData { name: name.into(), min: 0, max: None, owner }))
+    }
+
+    /// Makes a symbol for a size that depends on data, numbered by the shape rule that returns it.
+    ///
+    /// It lives only between the rule and whoever called it, who gives it a name that is free in the graph.
+    pub fn fresh(number: u32) -> Symbol {
+        Symbol::of_node(format!("u{number}"), Symbol::FRESH_OWNER)
+    }
+
+    /// Returns whether this was made by [`fresh`](Symbol::fresh) and has no name in a graph yet.
+    pub fn is_fresh(&self) -> bool {
+        self.0.owner == Symbol::FRESH_OWNER
     }
 
     /// Returns the same symbol with another inclusive range.

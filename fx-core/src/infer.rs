@@ -7,9 +7,20 @@ use crate::interp::{Interpreter, NodeRef, Run, Schedule, interpret, interpret_wi
 use crate::{Arg, Graph, NodeId, Op, Result, Type, TypeTree, bail, err};
 
 /// The interpreter of types.
+#[derive(Default)]
 struct Infer<'a> {
     module: Option<&'a GraphModule>,
     found: Vec<(NodeId, TypeTree)>,
+    names: crate::fresh::Names,
+}
+
+impl Infer<'_> {
+    /// Sizes that depend on data keep the symbols that the node was recorded with.
+    fn settle(&mut self, node: NodeRef<'_>, ty: TypeTree, args: &[TypeTree]) -> TypeTree {
+        let (names, found) = (&mut self.names, &self.found);
+        let mut name = || names.next(node.graph, found.iter().map(|(_, ty)| ty));
+        crate::fresh::settle(ty, args, node.node.ty(), &mut name)
+    }
 }
 
 impl Interpreter for Infer<'_> {
@@ -31,19 +42,19 @@ impl Interpreter for Infer<'_> {
 
     fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[TypeTree]) -> Result<TypeTree> {
         if let Some(ty) = op.infer(args)? {
-            return Ok(ty);
+            return Ok(self.settle(node, ty, args));
         }
-        // A rule that depends on values gave fresh symbols when it was recorded; those stay.
         Ok(node.node.ty().cloned().unwrap_or(Arg::Leaf(Type::Any)))
     }
 
-    fn call_module(&mut self, _node: NodeRef<'_>, path: &Arc<str>, args: &[TypeTree]) -> Result<TypeTree> {
+    fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[TypeTree]) -> Result<TypeTree> {
         let Some(module) = self.module else { bail!(Graph, "a closed sub-graph calls the module {path:?}") };
         let child = module.child(path)?;
         if !args.iter().all(TypeTree::is_complete) {
             return Ok(Arg::Leaf(Type::Any));
         }
-        Ok(crate::trace::infer_module(child, args)?.unwrap_or(Arg::Leaf(Type::Any)))
+        let ty = crate::trace::infer_module(child, args)?.unwrap_or(Arg::Leaf(Type::Any));
+        Ok(self.settle(node, ty, args))
     }
 
     fn after(&mut self, node: NodeRef<'_>, value: TypeTree) -> Result<TypeTree> {
@@ -58,7 +69,7 @@ pub(crate) fn infer_graph(graph: &Graph, inputs: &[TypeTree]) -> Result<TypeTree
     if n != inputs.len() {
         bail!(Argument, "the sub-graph @{} takes {n} operands, got {}", graph.name(), inputs.len());
     }
-    let mut it = Infer { module: None, found: Vec::new() };
+    let mut it = Infer::default();
     interpret(graph, &mut it, inputs.to_vec())
 }
 
@@ -72,7 +83,7 @@ impl GraphModule {
         if n != inputs.len() {
             bail!(Argument, "the graph has {n} placeholders, got {} types", inputs.len());
         }
-        let mut it = Infer { module: Some(self), found: Vec::new() };
+        let mut it = Infer { module: Some(self), ..Infer::default() };
         let schedule = Schedule::new(graph)?;
         interpret_with(graph, &schedule, &mut it, Run::new(inputs.to_vec()))?;
         Ok(it.found)

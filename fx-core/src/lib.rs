@@ -11,6 +11,7 @@ pub mod dim;
 pub mod dtype;
 pub mod error;
 pub mod eval;
+mod fresh;
 pub mod graph;
 pub mod graph_module;
 pub mod infer;

@@ -141,6 +141,10 @@ struct State {
     finished: bool,
     /// For a sub-graph: symbols and values of the outside, and the placeholder that stands for each.
     captures: Vec<(Value, Tensor)>,
+    /// Names for sizes that depend on data; only those of the outermost trace are used.
+    names: crate::fresh::Names,
+    /// The sizes of this trace that depend on data, each with the node that has it and the axis.
+    data_sizes: FxHashMap<Arc<str>, Option<(NodeId, i64)>>,
 }
 
 impl State {
@@ -222,6 +226,8 @@ impl Tracer {
                 record_sources,
                 finished: false,
                 captures: Vec::new(),
+                names: Default::default(),
+                data_sizes: FxHashMap::default(),
             }),
         }
     }
@@ -236,6 +242,15 @@ impl Tracer {
             return None;
         }
         ACTIVE.with_borrow(|stack| stack.last().cloned().flatten())
+    }
+
+    /// Returns the trace that no other is around.
+    fn outermost(&self) -> &Tracer {
+        let mut outer = self;
+        while let Some(parent) = &outer.parent {
+            outer = parent;
+        }
+        outer
     }
 
     fn is_within(&self, id: u64) -> bool {

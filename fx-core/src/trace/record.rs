@@ -45,7 +45,7 @@ pub(super) fn record_call(
         };
     if tracer.types_only {
         let types = bound.iter().map(type_of).collect::<Result<SmallVec<[TypeTree; 4]>>>()?;
-        let ty = op.infer(&types)?.unwrap_or(Arg::Leaf(Type::Any));
+        let ty = op.infer(&types)?.map_or(Arg::Leaf(Type::Any), |ty| settle(tracer, ty, &types));
         return Ok(typed_result(tracer, ty));
     }
     let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
@@ -66,10 +66,11 @@ pub(super) fn record_call(
             positional.push(arg);
         }
     }
-    let ty = op.infer(&types)?;
+    let ty = op.infer(&types)?.map(|ty| settle(tracer, ty, &types));
     let target = if method && op.method { Target::CallMethod(op) } else { Target::CallFunction(op) };
     let mut state = tracer.lock();
     let node = state.create(target, positional, keywords, None, Some(source))?;
+    state.note_data_sizes(node, ty.as_ref());
     state.proxy(tracer, node, ty).map(Arg::Leaf)
 }
 
@@ -90,6 +91,18 @@ fn typed_result(tracer: &Arc<Tracer>, ty: TypeTree) -> Value {
         }
         _ => Arg::Leaf(typed_symbol(tracer, ty)),
     }
+}
+
+/// Names the sizes of a result that depend on data.
+fn settle(tracer: &Tracer, ty: TypeTree, args: &[TypeTree]) -> TypeTree {
+    crate::fresh::settle(ty, args, None, &mut || {
+        let name = {
+            let state = &mut *tracer.outermost().lock();
+            state.names.next(&state.graph, std::iter::empty())
+        };
+        tracer.lock().data_sizes.insert(name.clone(), None);
+        name
+    })
 }
 
 /// Returns the type of an argument.
@@ -195,10 +208,16 @@ fn unique_input(state: &State, hint: &str) -> String {
     (1..).map(|i| format!("{hint}_{i}")).find(|name| !taken(name)).expect("some number is free")
 }
 
-/// Turns a size into an argument: one that depends on recorded sizes becomes arithmetic on nodes.
+/// Turns a size into an argument: one that depends on recorded sizes or on data becomes arithmetic on nodes.
 fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
     let symbols = dim.symbols();
-    if symbols.iter().all(|symbol| symbol.owner() == 0) {
+    let mut sizes: Vec<(Symbol, NodeId)> = Vec::new();
+    for symbol in symbols.iter().filter(|symbol| symbol.owner() == 0) {
+        if let Some(node) = size_node(tracer, symbol)? {
+            sizes.push((symbol.clone(), node));
+        }
+    }
+    if sizes.is_empty() && symbols.iter().all(|symbol| symbol.owner() == 0) {
         return Ok(Arg::Dim(dim.clone()));
     }
     if let Some(symbol) = symbols.iter().find(|symbol| symbol.owner() != 0 && symbol.owner() != tracer.id) {
@@ -222,7 +241,10 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
         };
         match step {
             Step::Const(n) => Ok(Arg::Int(n)),
-            Step::Symbol(symbol) if symbol.owner() == 0 => Ok(Arg::Dim(Dim::symbol(symbol.clone()))),
+            Step::Symbol(symbol) if symbol.owner() == 0 => Ok(match sizes.iter().find(|(other, _)| other == symbol) {
+                Some((_, node)) => Arg::Leaf(*node),
+                None => Arg::Dim(Dim::symbol(symbol.clone())),
+            }),
             Step::Symbol(symbol) => state.graph.find_or_err(symbol.name()).map(Arg::Leaf),
             Step::Add(a, b) => call(crate::ops::add::OP, a, b),
             Step::Mul(a, b) => call(crate::ops::mul::OP, a, b),
@@ -233,6 +255,30 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
         }
     };
     dim.fold(&mut fold)
+}
+
+/// Returns a node whose value is a size that depends on data: a dependency that passes see, unlike a symbol.
+///
+/// `None` for a symbol of the signature.
+fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
+    let mut outer = tracer;
+    let (node, axis) = loop {
+        if let Some(Some(place)) = outer.lock().data_sizes.get(symbol.name()) {
+            break *place;
+        }
+        match &outer.parent {
+            Some(parent) => outer = parent,
+            None => return Ok(None),
+        }
+    };
+    let ty = outer.lock().graph.node(node)?.meta().ty.clone();
+    let tensor = outer.lock().proxy(outer, node, ty.as_deref().cloned())?;
+    let node = lower_tensor(tracer, &tensor)?;
+    let mut state = tracer.lock();
+    let args = SmallVec::from_iter([Arg::Leaf(node), Arg::Int(axis)]);
+    let size = state.create(Target::CallFunction(crate::ops::size::OP), args, Kwargs::new(), None, None)?;
+    state.graph.meta_mut(size)?.ty = Some(Arc::new(Arg::Dim(Dim::symbol(symbol.clone()))));
+    Ok(Some(size))
 }
 
 impl State {
@@ -246,6 +292,21 @@ impl State {
         let turn = self.empty_calls.entry(key).or_insert(0);
         *turn += 1;
         Some(paths[(*turn - 1) % paths.len()].clone())
+    }
+
+    /// Remembers which node has a size that depends on data, where it is the first.
+    fn note_data_sizes(&mut self, node: NodeId, ty: Option<&TypeTree>) {
+        if self.data_sizes.is_empty() {
+            return;
+        }
+        let Some(ty) = ty.and_then(TypeTree::tensor) else { return };
+        for (axis, dim) in ty.shape.iter().enumerate() {
+            if let Some(symbol) = dim.as_symbol()
+                && let Some(place @ None) = self.data_sizes.get_mut(symbol.name())
+            {
+                *place = Some((node, axis as i64));
+            }
+        }
     }
 
     /// Adds a node with source and module stack.
@@ -475,6 +536,7 @@ fn record_module(
     let types = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
     let _frame = Frame::push(tracer, path.clone(), module.as_module().type_name(), source.clone());
     let ty = if types.iter().all(TypeTree::is_complete) { infer_module(module, &types)? } else { None };
+    let ty = ty.map(|ty| settle(tracer, ty, &types));
     let mut state = tracer.lock();
     let child = state.children.get(path).cloned();
     if child.is_none() {
@@ -482,6 +544,7 @@ fn record_module(
         state.children.insert(path.clone(), Arc::from(boxed));
     }
     let node = state.create(Target::CallModule(path.clone()), inputs, Kwargs::new(), None, Some(source))?;
+    state.note_data_sizes(node, ty.as_ref());
     state.proxy(tracer, node, ty).map(Arg::Leaf)
 }
 

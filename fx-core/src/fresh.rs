@@ -1,0 +1,139 @@
+//! Sizes that depend on data: naming the symbols that shape rules make up.
+//!
+//! A rule such as that of `x[mask]` returns a [fresh](Symbol::fresh) symbol; the result of a sub-graph or module has symbols
+//! of its own. A symbol of a result that occurs in no argument is *new*: whoever called the rule names it `u0`, `u1`, …, the
+//! first that is free in the graph, or keeps the name that the node was recorded with. So names are deterministic and a
+//! name stands for one size in a whole trace, sub-graphs included.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::{Arg, Dim, Graph, Symbol, TensorType, Type, TypeTree};
+
+/// Calls `f` on every size in a type.
+pub(crate) fn for_each_dim<'a>(ty: &'a TypeTree, f: &mut dyn FnMut(&'a Dim)) {
+    ty.walk(&mut |arg| match arg {
+        Arg::Leaf(Type::Tensor(ty)) => ty.shape.iter().for_each(&mut *f),
+        Arg::Dim(dim) => f(dim),
+        _ => {}
+    });
+}
+
+/// Returns the distinct symbols of a type in order.
+pub(crate) fn symbols(ty: &TypeTree) -> Vec<Symbol> {
+    let mut found = Vec::new();
+    for_each_dim(ty, &mut |dim| {
+        if !dim.is_known() {
+            for symbol in dim.symbols() {
+                if !found.contains(&symbol) {
+                    found.push(symbol);
+                }
+            }
+        }
+    });
+    found
+}
+
+/// Replaces symbols in a type.
+pub(crate) fn substitute(ty: &TypeTree, replacement: &dyn Fn(&Symbol) -> Option<Dim>) -> TypeTree {
+    let rewritten = ty.try_rewrite(&mut |arg| {
+        Ok(match arg {
+            Arg::Leaf(Type::Tensor(ty)) => Some(Arg::Leaf(Type::Tensor(TensorType {
+                dtype: ty.dtype,
+                shape: ty.shape.iter().map(|dim| dim.substitute(replacement)).collect(),
+            }))),
+            Arg::Leaf(other) => Some(Arg::Leaf(other.clone())),
+            Arg::Dim(dim) => Some(Arg::dim(dim.substitute(replacement))),
+            _ => None,
+        })
+    });
+    rewritten.unwrap_or_else(Arg::Failed)
+}
+
+/// Returns the symbols of a result that occur in no argument.
+pub(crate) fn new_symbols(ty: &TypeTree, args: &[TypeTree]) -> Vec<Symbol> {
+    let mut found = symbols(ty);
+    if !found.is_empty() {
+        for arg in args {
+            for_each_dim(arg, &mut |dim| {
+                if !dim.is_known() && !found.is_empty() {
+                    let known = dim.symbols();
+                    found.retain(|symbol| !known.contains(symbol));
+                }
+            });
+        }
+    }
+    found
+}
+
+/// Gives the new symbols of a result the names that the node was recorded with, and those without one a name by `name`.
+pub(crate) fn settle(
+    ty: TypeTree,
+    args: &[TypeTree],
+    recorded: Option<&TypeTree>,
+    name: &mut dyn FnMut() -> Arc<str>,
+) -> TypeTree {
+    let new = new_symbols(&ty, args);
+    if new.is_empty() {
+        return ty;
+    }
+    let mut found: Vec<(Symbol, Symbol)> = Vec::new();
+    if let Some(recorded) = recorded {
+        let kept = new_symbols(recorded, args);
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for_each_dim(&ty, &mut |dim| a.push(dim));
+        for_each_dim(recorded, &mut |dim| b.push(dim));
+        if a.len() == b.len() {
+            for (a, b) in a.into_iter().zip(b) {
+                if let (Some(a), Some(b)) = (a.as_symbol(), b.as_symbol())
+                    && new.contains(a)
+                    && kept.contains(b)
+                    && !found.iter().any(|(from, to)| from == a || to == b)
+                {
+                    found.push((a.clone(), b.clone()));
+                }
+            }
+        }
+    }
+    for symbol in &new {
+        if !found.iter().any(|(from, _)| from == symbol) {
+            found.push((symbol.clone(), Symbol::new(name())));
+        }
+    }
+    substitute(&ty, &|symbol| {
+        let (from, to) = found.iter().find(|(from, _)| from == symbol)?;
+        Some(Dim::symbol(to.ranged(from.min(), from.max())))
+    })
+}
+
+/// Hands out names that are free.
+#[derive(Default, Debug)]
+pub(crate) struct Names {
+    taken: Option<FxHashSet<Arc<str>>>,
+    next: u32,
+}
+
+impl Names {
+    /// Returns the next name that neither this graph nor `types` use; both are looked at only once.
+    pub(crate) fn next<'a>(
+        &mut self,
+        graph: &'a Graph,
+        types: impl Iterator<Item = &'a TypeTree>,
+    ) -> Arc<str> {
+        let taken = self.taken.get_or_insert_with(|| {
+            let mut taken = FxHashSet::default();
+            for ty in graph.nodes().filter_map(|(_, node)| node.ty()).chain(types) {
+                taken.extend(symbols(ty).into_iter().map(|symbol| Arc::from(symbol.name())));
+            }
+            taken
+        });
+        loop {
+            let name: Arc<str> = Arc::from(format!("u{}", self.next));
+            self.next += 1;
+            if taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}
