@@ -9,7 +9,9 @@ use rustc_hash::FxHashMap;
 use crate::graph_module::GraphModule;
 use crate::interp::{Interpreter, NodeRef, Outcome, Run, interpret, interpret_with};
 use crate::node::OpCode;
-use crate::{Arg, Dim, ErrorKind, Graph, Node, NodeId, Op, Result, Symbol, Tensor, Type, TypeTree, Value, bail, err};
+use crate::{
+    Arg, Dim, ErrorKind, Graph, Node, NodeId, Op, Result, Symbol, Tensor, Type, TypeTree, Value, bail, err,
+};
 
 /// The values of symbolic sizes, bound by the shapes that arrive.
 #[derive(Default, Debug, Clone)]
@@ -29,8 +31,9 @@ impl Bindings {
                     bail!(Shape, "expected {ty}, got {}", array.describe());
                 }
                 for (dim, &size) in ty.shape.iter().zip(array.shape()) {
-                    self.bind_dim(dim, size as i64)
-                        .map_err(|error| err!(Shape, "expected {ty}, got {}: {}", array.describe(), error.message()))?;
+                    self.bind_dim(dim, size as i64).map_err(|error| {
+                        err!(Shape, "expected {ty}, got {}: {}", array.describe(), error.message())
+                    })?;
                 }
                 Ok(())
             }
@@ -126,7 +129,11 @@ impl<'a> Eval<'a> {
             return Ok(id);
         }
         let of_module = graph.nodes().rev().find(|(_, node)| {
-            let in_stack = node.meta().stack.as_ref().is_some_and(|stack| stack.iter().any(|frame| &*frame.path == name));
+            let in_stack = node
+                .meta()
+                .stack
+                .as_ref()
+                .is_some_and(|stack| stack.iter().any(|frame| &*frame.path == name));
             in_stack || matches!(node.target(), crate::Target::CallModule(path) if &**path == name)
         });
         match of_module {
@@ -195,7 +202,8 @@ impl<'a> Eval<'a> {
         for (path, value) in std::mem::take(&mut it.updates) {
             self.module.store_buffer(&path, value)?;
         }
-        let names = self.keep.iter().map(|id| Ok(graph.node(*id)?.name().to_owned())).collect::<Result<Vec<_>>>()?;
+        let names =
+            self.keep.iter().map(|id| Ok(graph.node(*id)?.name().to_owned())).collect::<Result<Vec<_>>>()?;
         Ok(Evaluated {
             output: output.unwrap_or(Arg::None),
             recorded: names.into_iter().zip(kept).collect(),
@@ -273,7 +281,9 @@ impl Interpreter for Evaluator<'_> {
         match dim.eval(&|symbol| self.bindings.get(symbol)) {
             Ok(n) => Ok(Arg::Int(n)),
             // On symbols of an outer trace, sizes stay symbolic.
-            Err(error) if error.kind() == ErrorKind::Unresolved && crate::trace::is_tracing() => Ok(Arg::Dim(dim.clone())),
+            Err(error) if error.kind() == ErrorKind::Unresolved && crate::trace::is_tracing() => {
+                Ok(Arg::Dim(dim.clone()))
+            }
             Err(error) => Err(error),
         }
     }
@@ -294,7 +304,8 @@ impl Interpreter for Evaluator<'_> {
 }
 
 fn has_free_symbols(ty: &TypeTree, bindings: &Bindings) -> bool {
-    let free = |dim: &Dim| !dim.is_known() && dim.symbols().iter().any(|symbol| bindings.get(symbol).is_none());
+    let free =
+        |dim: &Dim| !dim.is_known() && dim.symbols().iter().any(|symbol| bindings.get(symbol).is_none());
     match ty {
         Arg::Leaf(Type::Tensor(ty)) => ty.shape.iter().any(free),
         Arg::Dim(dim) => free(dim),

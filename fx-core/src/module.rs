@@ -221,6 +221,33 @@ macro_rules! delegate {
 }
 delegate!(Box<dyn Forward>, Box<dyn Module>);
 
+impl<M: Module + Clone> Module for Box<M> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        (**self).visit(visitor);
+    }
+    fn visit_mut(&mut self, visitor: &mut dyn VisitorMut) {
+        (**self).visit_mut(visitor);
+    }
+    fn type_name(&self) -> &'static str {
+        (**self).type_name()
+    }
+    fn is_leaf(&self) -> bool {
+        (**self).is_leaf()
+    }
+    fn extra_repr(&self) -> String {
+        (**self).extra_repr()
+    }
+    fn set_training(&mut self, training: bool) {
+        (**self).set_training(training);
+    }
+    fn as_any(&self) -> &dyn Any {
+        (**self).as_any()
+    }
+    fn is_pure(&self) -> bool {
+        (**self).is_pure()
+    }
+}
+
 impl Forward for Box<dyn Forward> {
     fn inputs(&self) -> Vec<InputDecl> {
         (**self).inputs()
@@ -244,9 +271,13 @@ impl dyn Forward {
     #[track_caller]
     pub fn call(&self, x: &Tensor) -> Tensor {
         let args = [Arg::Leaf(x.clone())];
-        crate::trace::call_module(self, || args.to_vec(), || match self.forward_values(&args) {
-            Ok(value) => crate::Tree::from_value(&value).unwrap_or_else(Tensor::failed),
-            Err(error) => Tensor::failed(error),
-        })
+        crate::trace::call_module(
+            self,
+            || args.to_vec(),
+            || match self.forward_values(&args) {
+                Ok(value) => crate::Tree::from_value(&value).unwrap_or_else(Tensor::failed),
+                Err(error) => Tensor::failed(error),
+            },
+        )
     }
 }

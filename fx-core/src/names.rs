@@ -9,11 +9,12 @@ const MAX_LEN: usize = 100;
 
 /// Words that are never a node's name: Rust's keywords and the text format's own words.
 const RESERVED: &[&str] = &[
-    "Self", "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue", "crate",
-    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "graph", "if", "impl", "in",
-    "inf", "let", "loop", "macro", "main", "match", "mod", "move", "mut", "nan", "none", "override", "priv",
-    "pub", "raw", "ref", "return", "self", "slice", "static", "str", "struct", "super", "trait", "true", "try",
-    "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    "Self", "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue",
+    "crate", "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "graph", "if",
+    "impl", "in", "inf", "let", "loop", "macro", "main", "match", "mod", "move", "mut", "nan", "none",
+    "override", "priv", "pub", "raw", "ref", "return", "self", "slice", "static", "str", "struct", "super",
+    "trait", "true", "try", "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where",
+    "while", "yield",
 ];
 
 /// The names in use, and the largest number given to each base.
@@ -92,7 +93,10 @@ pub fn is_reserved(name: &str) -> bool {
 /// Returns whether `name` could be the name of a node.
 pub fn is_identifier(name: &str) -> bool {
     name.len() <= MAX_LEN
-        && name.bytes().enumerate().all(|(i, b)| b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()))
+        && name
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()))
         && !name.is_empty()
         && !is_reserved(name)
 }
@@ -205,7 +209,10 @@ mod tests {
         assert_eq!(names(&["add", "add", "add_1"]), ["add", "add_1", "add_2"]);
         assert_eq!(names(&["add_5", "add", "add"]), ["add_5", "add", "add_6"]);
         assert_eq!(names(&["foo_1_1", "foo_1", "foo_1"]), ["foo_1_1", "foo_1", "foo_2"]);
-        assert_eq!(names(&["class", "match", "self", "3d", "", "a b"]), ["class", "match_1", "self_1", "_3d", "_unnamed", "a_b"]);
+        assert_eq!(
+            names(&["class", "match", "self", "3d", "", "a b"]),
+            ["class", "match_1", "self_1", "_3d", "_unnamed", "a_b"]
+        );
         assert_eq!(names(&["x_01", "x_01"]), ["x_01", "x_01_1"]);
     }
 
@@ -217,8 +224,13 @@ mod tests {
     #[test]
     fn snake_cases_as_the_census_says() {
         let pairs = [
-            ("net.0.Conv1", "net_0_conv1"), ("MyNorm", "my_norm"), ("camelCase", "camel_case"),
-            ("ALL_CAPS", "all_caps"), ("__call__", "call"), ("a.b.weight", "a_b_weight"), ("BatchNorm2d", "batch_norm2d"),
+            ("net.0.Conv1", "net_0_conv1"),
+            ("MyNorm", "my_norm"),
+            ("camelCase", "camel_case"),
+            ("ALL_CAPS", "all_caps"),
+            ("__call__", "call"),
+            ("a.b.weight", "a_b_weight"),
+            ("BatchNorm2d", "batch_norm2d"),
         ];
         for (name, expected) in pairs {
             assert_eq!(snake_case(name), expected);

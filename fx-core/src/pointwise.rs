@@ -12,8 +12,8 @@ use crate::array::{Cast, checked_numel, dispatch_dtype, try_vec};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
-    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type, TypeTree, Value,
-    dtype::default_dtype, err,
+    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type,
+    TypeTree, Value, dtype::default_dtype, err,
 };
 
 /// A block kernel for the element type `T`: operands, parameters, result.
@@ -215,12 +215,17 @@ pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Re
             match size.same(n) {
                 Truth::Yes => {}
                 Truth::No => {
-                    return Err(err!(Shape, "cannot broadcast {}", list.join(" with "))
-                        .help("sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`"));
+                    return Err(err!(Shape, "cannot broadcast {}", list.join(" with ")).help(
+                        "sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`",
+                    ));
                 }
                 Truth::Unknown => {
-                    return Err(err!(Shape, "cannot broadcast {}: {size} and {n} may differ", list.join(" with "))
-                        .help("give equal sizes the same symbol in the input specs, or fix one of them"));
+                    return Err(err!(
+                        Shape,
+                        "cannot broadcast {}: {size} and {n} may differ",
+                        list.join(" with ")
+                    )
+                    .help("give equal sizes the same symbol in the input specs, or fix one of them"));
                 }
             }
         }
@@ -316,7 +321,8 @@ impl PointwiseDef {
         let n = self.operands.len();
         let given: Vec<OperandValue<'_>> =
             self.given(args).map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
-        let params: Vec<Scalar> = args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
+        let params: Vec<Scalar> =
+            args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
         let array = if given.len() == n {
             self.eval_operands(&given, &params)?
         } else {
@@ -455,11 +461,7 @@ fn round_to(x: Scalar, dtype: DType) -> Scalar {
 }
 
 /// Returns a function that fills a block with the converted elements from a position of the broadcast view on.
-fn gather<'a, S: Element + Cast<T>, T: Compute>(
-    data: &'a [S],
-    wide: &Array,
-    dtype: DType,
-) -> Gather<'a, T> {
+fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dtype: DType) -> Gather<'a, T> {
     let round = matches!(dtype, DType::F16 | DType::BF16) && S::DTYPE != dtype;
     let (shape, strides, offset): (Sizes, Vec<isize>, usize) =
         (wide.shape().into(), wide.strides().to_vec(), wide.offset());
@@ -471,8 +473,10 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(
             index[axis] = rest % shape[axis];
             rest /= shape[axis];
         }
-        let mut at =
-            index.iter().zip(&strides).fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
+        let mut at = index
+            .iter()
+            .zip(&strides)
+            .fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
         let last = rank - 1;
         let mut filled = 0;
         while filled < out.len() {

@@ -101,7 +101,8 @@ impl Graph {
         if !crate::names::is_identifier(&graph.name) && &*graph.name != "main" {
             graph.name = Arc::from("graph_1");
         }
-        graph.output = graph.insert(Target::Output, SmallVec::from_elem(Arg::None, 1), Kwargs::new(), "output", NIL);
+        graph.output =
+            graph.insert(Target::Output, SmallVec::from_elem(Arg::None, 1), Kwargs::new(), "output", NIL);
         graph.cursor = graph.output;
         graph
     }
@@ -114,7 +115,9 @@ impl Graph {
     /// Sets the name; it must be an identifier.
     pub fn set_name(&mut self, name: &str) -> Result<()> {
         if name != "main" && !crate::names::is_identifier(name) {
-            return Err(err!(Graph, "{name:?} is not a name for a graph").help("use letters, digits and underscores"));
+            return Err(
+                err!(Graph, "{name:?} is not a name for a graph").help("use letters, digits and underscores")
+            );
         }
         let old = std::mem::replace(&mut self.name, Arc::from(name));
         self.log(|| Undo::Name(old));
@@ -149,8 +152,9 @@ impl Graph {
         if was_here {
             err!(Stale, "the node {id} was erased").help("look the node up again, for example by name")
         } else {
-            err!(Stale, "the node {id} does not belong to graph {:?}, or was erased", &*self.name)
-                .help("handles are valid in the graph that made them and its clones; to move nodes use `copy_node`")
+            err!(Stale, "the node {id} does not belong to graph {:?}, or was erased", &*self.name).help(
+                "handles are valid in the graph that made them and its clones; to move nodes use `copy_node`",
+            )
         }
     }
 
@@ -269,7 +273,14 @@ impl Graph {
     }
 
     /// Adds a node before `next` without any check; edges are made, the journal is written.
-    fn insert(&mut self, target: Target, args: SmallVec<[Arg; 2]>, kwargs: Kwargs, hint: &str, next: u32) -> NodeId {
+    fn insert(
+        &mut self,
+        target: Target,
+        args: SmallVec<[Arg; 2]>,
+        kwargs: Kwargs,
+        hint: &str,
+        next: u32,
+    ) -> NodeId {
         if self.stamps.is_empty() {
             self.stamps = stamp_block();
         }
@@ -485,8 +496,12 @@ impl Graph {
         let args: SmallVec<[Arg; 2]> = args.into_iter().collect();
         let kwargs: Kwargs = kwargs.into_iter().collect();
         match target {
-            Target::Placeholder => bail!(Graph, "placeholders are made by `placeholder`, which keeps the signature"),
-            Target::Output => return Err(err!(Graph, "a graph has exactly one output").help("use `set_output`")),
+            Target::Placeholder => {
+                bail!(Graph, "placeholders are made by `placeholder`, which keeps the signature")
+            }
+            Target::Output => {
+                return Err(err!(Graph, "a graph has exactly one output").help("use `set_output`"));
+            }
             Target::CallMethod(op) if args.is_empty() => {
                 bail!(Argument, "the method {} is called without a first argument", op.name)
             }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Default, unknown_type};
-use crate::{Arg, Array, DType as DTypeValue, Dim, Graph as GraphValue, Result, Scalar, TensorType, Type, TypeTree, Value, bail};
+use crate::{
+    Arg, Array, DType as DTypeValue, Dim, Graph as GraphValue, Result, Scalar, TensorType, Type, TypeTree,
+    Value, bail,
+};
 
 /// Integers of a list argument.
 pub type IntVec = SmallVec<[i64; 4]>;
@@ -240,7 +243,11 @@ fn dim(arg: &TypeTree) -> Result<Dim> {
     }
 }
 
-fn each<'a, L, T>(kind: Kind, arg: &'a Arg<L>, read: impl Fn(&'a Arg<L>) -> Result<T>) -> Result<SmallVec<[T; 4]>> {
+fn each<'a, L, T>(
+    kind: Kind,
+    arg: &'a Arg<L>,
+    read: impl Fn(&'a Arg<L>) -> Result<T>,
+) -> Result<SmallVec<[T; 4]>> {
     match arg {
         Arg::List(items) | Arg::Tuple(items) => items.iter().map(read).collect(),
         Arg::None => wrong(kind, arg),

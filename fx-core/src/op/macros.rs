@@ -150,8 +150,12 @@ macro_rules! __default {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __ret {
-    () => { $crate::Tensor };
-    ($ret:ty) => { $ret };
+    () => {
+        $crate::Tensor
+    };
+    ($ret:ty) => {
+        $ret
+    };
 }
 
 /// Calls an operation with positional and keyword arguments, as in Python: `call!(sum(&x, 1, keepdim = true))`.

@@ -146,7 +146,11 @@ impl OpDef {
     };
 
     /// Arranges arguments in schema order: keywords resolved, defaults filled in, kinds checked.
-    pub fn bind<L: Clone>(&self, args: &[Arg<L>], kwargs: &[(impl AsRef<str>, Arg<L>)]) -> Result<Vec<Arg<L>>> {
+    pub fn bind<L: Clone>(
+        &self,
+        args: &[Arg<L>],
+        kwargs: &[(impl AsRef<str>, Arg<L>)],
+    ) -> Result<Vec<Arg<L>>> {
         let n_positional = self.params.iter().filter(|param| !param.keyword_only).count();
         if args.len() > n_positional {
             return Err(err!(
@@ -181,7 +185,8 @@ impl OpDef {
             if let Arg::Failed(error) = &arg {
                 return Err(error.clone());
             }
-            let is_default = param.default.is_some_and(|default| default == Default::None) && matches!(arg, Arg::None);
+            let is_default =
+                param.default.is_some_and(|default| default == Default::None) && matches!(arg, Arg::None);
             if !is_default && !param.kind.accepts(&arg) {
                 return Err(err!(
                     Argument,

@@ -17,7 +17,12 @@ fn item<'a, L>(x: &'a Arg<L>, index: &Arg<L>) -> Option<Result<&'a Arg<L>>> {
         (Arg::Tuple(items) | Arg::List(items), Arg::Int(i)) => {
             let n = items.len() as i64;
             let at = if *i < 0 { i + n } else { *i };
-            Some(items.get(at as usize).filter(|_| at >= 0).ok_or_else(|| err!(Index, "index {i} is out of range for {n} items")))
+            Some(
+                items
+                    .get(at as usize)
+                    .filter(|_| at >= 0)
+                    .ok_or_else(|| err!(Index, "index {i} is out of range for {n} items")),
+            )
         }
         (Arg::Dict(entries), Arg::Str(key)) => {
             Some(entries.get(key).ok_or_else(|| err!(Index, "there is no entry {key:?}")))

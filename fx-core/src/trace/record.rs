@@ -9,8 +9,8 @@ use super::{Attr, AttrKind, Proxy, State, Tracer, address, is_tracing, note};
 use crate::node::{Kwargs, NodeId, Target};
 use crate::tensor::Repr;
 use crate::{
-    Arg, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor, TensorType, Tree, Type, TypeTree,
-    Value, err,
+    Arg, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor, TensorType, Tree,
+    Type, TypeTree, Value, err,
 };
 
 /// Returns whether a parameter or buffer of the traced module is among the arguments.
@@ -37,11 +37,12 @@ pub(super) fn record_call(
     source: &SourceLoc,
 ) -> Result<Value> {
     let in_order = kwargs.is_empty() && args.len() == op.params.len();
-    let bound: Cow<'_, [Value]> = if in_order && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
-        Cow::Borrowed(args)
-    } else {
-        Cow::Owned(op.bind(args, kwargs)?)
-    };
+    let bound: Cow<'_, [Value]> =
+        if in_order && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
+            Cow::Borrowed(args)
+        } else {
+            Cow::Owned(op.bind(args, kwargs)?)
+        };
     let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
     let mut positional: SmallVec<[Arg; 2]> = SmallVec::new();
     let mut keywords = Kwargs::new();
@@ -74,7 +75,9 @@ fn type_of(arg: &Value) -> Result<TypeTree> {
         Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => Ok(Arg::Leaf(Type::Int)),
         _ => arg.try_rewrite(&mut |arg| match arg {
             Arg::Leaf(tensor) => tensor.type_tree().map(Some),
-            Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => Ok(Some(Arg::Leaf(Type::Int))),
+            Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => {
+                Ok(Some(Arg::Leaf(Type::Int)))
+            }
             _ => Ok(None),
         }),
     }
@@ -102,7 +105,9 @@ fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
             }
             Ok(proxy.node)
         }
-        Repr::Proxy(proxy) if tracer.is_within(proxy.tracer.id) => capture(tracer, &Arg::Leaf(tensor.clone())),
+        Repr::Proxy(proxy) if tracer.is_within(proxy.tracer.id) => {
+            capture(tracer, &Arg::Leaf(tensor.clone()))
+        }
         Repr::Proxy(_) => Err(err!(Trace, "symbols of two traces are mixed")
             .help("a traced function may use only its own arguments, parameters and captured tensors")),
         Repr::Value(array) => {
@@ -173,14 +178,21 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
         return Ok(Arg::Dim(dim.clone()));
     }
     if let Some(symbol) = symbols.iter().find(|symbol| symbol.owner() != 0 && symbol.owner() != tracer.id) {
-        return Err(err!(Trace, "the size {dim} uses %{} of another trace", symbol.name())
-            .help("sizes without input specs belong to the trace that recorded them; read them again inside"));
+        return Err(err!(Trace, "the size {dim} uses %{} of another trace", symbol.name()).help(
+            "sizes without input specs belong to the trace that recorded them; read them again inside",
+        ));
     }
     let mut state = tracer.lock();
     let mut fold = |step: crate::dim::Step<'_, Arg>| -> Result<Arg> {
         use crate::dim::Step;
         let mut call = |op: Op, a: Arg, b: Arg| -> Result<Arg> {
-            let node = state.create(Target::CallFunction(op), SmallVec::from_iter([a, b]), Kwargs::new(), None, None)?;
+            let node = state.create(
+                Target::CallFunction(op),
+                SmallVec::from_iter([a, b]),
+                Kwargs::new(),
+                None,
+                None,
+            )?;
             state.graph.meta_mut(node)?.ty = Some(Arc::new(Arg::Leaf(Type::Int)));
             Ok(Arg::Leaf(node))
         };
@@ -200,6 +212,18 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
 }
 
 impl State {
+    /// Returns the path of a module. Modules without data may share an address; their paths take turns, call by call.
+    fn path_of_module(&mut self, module: &dyn crate::Module) -> Option<Arc<str>> {
+        let key = member_key(module);
+        let paths = self.members.modules.get(&key)?;
+        if paths.len() == 1 {
+            return Some(paths[0].clone());
+        }
+        let turn = self.empty_calls.entry(key).or_insert(0);
+        *turn += 1;
+        Some(paths[(*turn - 1) % paths.len()].clone())
+    }
+
     /// Adds a node with source and module stack.
     fn create(
         &mut self,
@@ -224,7 +248,12 @@ impl State {
     }
 
     /// Makes the symbol of a node and enters what is known of its type.
-    pub(super) fn proxy(&mut self, tracer: &Arc<Tracer>, node: NodeId, ty: Option<TypeTree>) -> Result<Tensor> {
+    pub(super) fn proxy(
+        &mut self,
+        tracer: &Arc<Tracer>,
+        node: NodeId,
+        ty: Option<TypeTree>,
+    ) -> Result<Tensor> {
         let ty = ty.map(Arc::new);
         if ty.is_some() {
             self.graph.meta_mut(node)?.ty = ty.clone();
@@ -249,7 +278,9 @@ impl State {
         }
         (n..)
             .map(|i| Arc::from(format!("_tensor_constant{i}")))
-            .find(|path| !self.attrs.contains_key(path) && !self.members.attrs.values().any(|(other, _)| other == path))
+            .find(|path| {
+                !self.attrs.contains_key(path) && !self.members.attrs.values().any(|(other, _)| other == path)
+            })
             .expect("some number is free")
     }
 
@@ -315,7 +346,9 @@ fn take_apart(value: &Value, structure: &Arg<()>) -> Result<Value> {
 pub(crate) fn size_of(tensor: &Tensor, axis: i64) -> Dim {
     let size = super::apply(crate::ops::size::OP, true, &[Arg::Leaf(tensor.clone()), Arg::Int(axis)], &[]);
     match size {
-        Ok(Arg::Leaf(Tensor(Repr::Proxy(proxy)))) => Dim::symbol(Symbol::of_node(proxy.name.clone(), proxy.tracer.id)),
+        Ok(Arg::Leaf(Tensor(Repr::Proxy(proxy)))) => {
+            Dim::symbol(Symbol::of_node(proxy.name.clone(), proxy.tracer.id))
+        }
         Ok(Arg::Int(n)) => Dim::new(n),
         Ok(_) => Dim::failed(err!(Trace, "a size is not an integer")),
         Err(error) => Dim::failed(error),
@@ -336,9 +369,8 @@ pub fn call_module<R: Tree>(
     let Some(tracer) = Tracer::active() else { return run() };
     let as_module = module.as_module();
     let (path, is_leaf) = {
-        let state = tracer.lock();
-        let key = member_key(as_module);
-        let Some(path) = state.members.modules.get(&key).cloned() else {
+        let mut state = tracer.lock();
+        let Some(path) = state.path_of_module(as_module) else {
             // A module that was made inside the traced function has no path: it is traced through.
             drop(state);
             return run();
@@ -397,11 +429,7 @@ fn record_module(
     let inputs = args.iter().map(|arg| lower(tracer, arg)).collect::<Result<SmallVec<[Arg; 2]>>>()?;
     let types = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
     let _frame = Frame::push(tracer, path.clone(), module.as_module().type_name(), source.clone());
-    let ty = if types.iter().all(TypeTree::is_complete) {
-        infer_module(module, &types)?
-    } else {
-        None
-    };
+    let ty = if types.iter().all(TypeTree::is_complete) { infer_module(module, &types)? } else { None };
     let mut state = tracer.lock();
     let child = state.children.get(path).cloned();
     if child.is_none() {
@@ -447,7 +475,13 @@ pub(crate) fn write_buffer(buffer: &Buffer, value: &Tensor) -> Option<Result<()>
     Some(result.map_err(|error| note(error.at(source), Some(&tracer))))
 }
 
-fn record_update(tracer: &Arc<Tracer>, buffer: &Buffer, path: &Arc<str>, value: &Tensor, source: &SourceLoc) -> Result<()> {
+fn record_update(
+    tracer: &Arc<Tracer>,
+    buffer: &Buffer,
+    path: &Arc<str>,
+    value: &Tensor,
+    source: &SourceLoc,
+) -> Result<()> {
     if tracer.parent.is_some() {
         return Err(err!(Trace, "the buffer {path} is updated inside a sub-graph, which must be closed")
             .help("return the new value from the branches and update the buffer after them"));
@@ -461,7 +495,13 @@ fn record_update(tracer: &Arc<Tracer>, buffer: &Buffer, path: &Arc<str>, value: 
     let node = lower_tensor(tracer, value)?;
     let mut state = tracer.lock();
     let args = SmallVec::from_iter([Arg::Str(path.clone()), Arg::Leaf(node)]);
-    state.create(Target::CallFunction(crate::ops::set_buffer::OP), args, Kwargs::new(), None, Some(source))?;
+    state.create(
+        Target::CallFunction(crate::ops::set_buffer::OP),
+        args,
+        Kwargs::new(),
+        None,
+        Some(source),
+    )?;
     // Later reads in this trace see the new value.
     let symbol = match &value.0 {
         Repr::Proxy(_) => value.clone(),

@@ -15,7 +15,11 @@ pub struct Region {
 }
 
 /// Traces `f` as a closed sub-graph with arguments of the given types.
-pub fn trace_region(name: &str, types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<Region> {
+pub fn trace_region(
+    name: &str,
+    types: &[TypeTree],
+    f: impl FnOnce(&[Value]) -> Result<Value>,
+) -> Result<Region> {
     let tracer = Arc::new(Tracer::new(Graph::new(name), Tracer::active()));
     let args = types
         .iter()
@@ -54,7 +58,9 @@ pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) ->
         f().and_then(|output| {
             output.try_rewrite(&mut |arg| match arg {
                 Arg::Failed(error) => Err(error.clone()),
-                Arg::Leaf(tensor) => super::record::symbol_of(tracer, tensor).map(|symbol| Some(Arg::Leaf(symbol))),
+                Arg::Leaf(tensor) => {
+                    super::record::symbol_of(tracer, tensor).map(|symbol| Some(Arg::Leaf(symbol)))
+                }
                 _ => Ok(None),
             })
         })
@@ -94,7 +100,11 @@ pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<V
 
 impl Region {
     /// Gives the graph one placeholder for each of `all`, in that order, after its own arguments.
-    pub(crate) fn arrange_captures<K: PartialEq>(&mut self, all: &[Value], key: &dyn Fn(&Value) -> K) -> Result<()> {
+    pub(crate) fn arrange_captures<K: PartialEq>(
+        &mut self,
+        all: &[Value],
+        key: &dyn Fn(&Value) -> K,
+    ) -> Result<()> {
         let n_own = self.graph.inputs().len() - self.captures.len();
         let own: Vec<_> = self.graph.inputs()[..n_own].to_vec();
         let captured: Vec<_> = self.graph.inputs()[n_own..].to_vec();
