@@ -104,6 +104,8 @@ pub type Gather<'a, T> = Box<dyn Fn(usize, &mut [T]) + Send + Sync + 'a>;
 pub struct PointwiseDef {
     /// The names of the operands.
     pub operands: &'static [&'static str],
+    /// What stands for each operand that is left out; `None` if it may not be.
+    pub absent: &'static [Option<f64>],
     /// The names of the parameters.
     pub params: &'static [&'static str],
     /// The dtype of the result.
@@ -235,6 +237,7 @@ impl PointwiseDef {
     /// A row to fill in with `..PointwiseDef::BASE`.
     pub const BASE: PointwiseDef = PointwiseDef {
         operands: &[],
+        absent: &[],
         params: &[],
         rule: Rule::Same,
         kernels: Kernels::NONE,
@@ -256,6 +259,29 @@ impl PointwiseDef {
         self.sources.iter().rev().find(|(class, _)| class_has(class)).map(|(_, text)| *text)
     }
 
+    /// Returns what stands for the operand at `position` if it is left out: the number that the row gives, a finite one
+    /// brought into the range of `dtype`. So `f64::MAX` is the greatest finite value of any dtype.
+    pub fn absent_value(&self, position: usize, dtype: DType) -> Option<Scalar> {
+        let x = self.absent.get(position).copied().flatten()?;
+        let greatest = match dtype {
+            DType::F16 => f16::MAX.to_f64(),
+            DType::BF16 => bf16::MAX.to_f64(),
+            DType::F32 => f64::from(f32::MAX),
+            _ => f64::MAX,
+        };
+        Some(Scalar::Float(if x.is_finite() { x.clamp(-greatest, greatest) } else { x }))
+    }
+
+    fn may_be_absent(&self, position: usize) -> bool {
+        self.absent.get(position).is_some_and(Option::is_some)
+    }
+
+    /// Returns the operands that are given.
+    fn given<'a, L>(&'a self, args: &'a [Arg<L>]) -> impl Iterator<Item = &'a Arg<L>> {
+        let operands = args.iter().take(self.operands.len()).enumerate();
+        operands.filter(|(i, arg)| !(matches!(arg, Arg::None) && self.may_be_absent(*i))).map(|(_, arg)| arg)
+    }
+
     /// Returns the dtype in which operands of the promoted dtype are computed.
     fn compute_dtype(&self, promoted: DType) -> Result<DType> {
         let dtype = match self.rule {
@@ -272,10 +298,8 @@ impl PointwiseDef {
 
     /// Returns the type of the result.
     pub fn infer(&self, args: &[TypeTree]) -> Result<TypeTree> {
-        let operands: Vec<OperandType<'_>> = args[..self.operands.len()]
-            .iter()
-            .map(<kind::Operand as ParamKind>::ty)
-            .collect::<Result<_>>()?;
+        let operands: Vec<OperandType<'_>> =
+            self.given(args).map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
         let dtype = self.compute_dtype(result_dtype_of_types(&operands))?;
         if operands.iter().all(|operand| matches!(operand, OperandType::Scalar(_))) {
             return Ok(Arg::Leaf(match (self.rule, dtype.category()) {
@@ -295,12 +319,26 @@ impl PointwiseDef {
     /// Computes the result.
     pub fn eval(&self, args: &[Value]) -> Result<Value> {
         let n = self.operands.len();
-        let operands: Vec<OperandValue<'_>> =
-            args[..n].iter().map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
+        let given: Vec<OperandValue<'_>> =
+            self.given(args).map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
         let params: Vec<Scalar> =
             args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
-        let array = self.eval_operands(&operands, &params)?;
-        if operands.iter().all(|operand| matches!(operand, OperandValue::Scalar(_))) {
+        let array = if given.len() == n {
+            self.eval_operands(&given, &params)?
+        } else {
+            let dtype = self.compute_dtype(result_dtype(&given))?;
+            let mut given = given.iter();
+            let operands: Vec<OperandValue<'_>> = args[..n]
+                .iter()
+                .enumerate()
+                .filter_map(|(i, arg)| match (arg, self.absent_value(i, dtype)) {
+                    (Arg::None, Some(x)) => Some(OperandValue::Scalar(x)),
+                    _ => given.next().copied(),
+                })
+                .collect();
+            self.eval_in(dtype, &operands, &params)?
+        };
+        if self.given(args).all(|arg| arg.scalar().is_some()) {
             return Ok(array.item()?.into());
         }
         Ok(Arg::Leaf(array.into()))
@@ -308,7 +346,10 @@ impl PointwiseDef {
 
     /// Computes the result of operands and parameters.
     pub fn eval_operands(&self, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
-        let dtype = self.compute_dtype(result_dtype(operands))?;
+        self.eval_in(self.compute_dtype(result_dtype(operands))?, operands, params)
+    }
+
+    fn eval_in(&self, dtype: DType, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
         (self.check)(operands)?;
         let shape = broadcast_shapes(operands.iter().map(|operand| match operand {
             OperandValue::Array(array) => array.shape(),

@@ -22,6 +22,8 @@ pub enum Kind {
     Tensor,
     /// A tensor or a number.
     Operand,
+    /// A tensor, a number or nothing.
+    OptOperand,
     /// A tensor or nothing.
     OptTensor,
     /// A list of tensors.
@@ -66,6 +68,7 @@ impl Kind {
         match self {
             Kind::Tensor => "tensor",
             Kind::Operand => "operand",
+            Kind::OptOperand => "operand?",
             Kind::OptTensor => "tensor?",
             Kind::Tensors => "tensors",
             Kind::Int => "int",
@@ -92,6 +95,7 @@ impl Kind {
         match self {
             Kind::Tensor => "a tensor",
             Kind::Operand => "a tensor or a number",
+            Kind::OptOperand => "a tensor, a number or none",
             Kind::OptTensor => "a tensor or none",
             Kind::Tensors => "a list of tensors",
             Kind::Int => "an integer",
@@ -115,7 +119,10 @@ impl Kind {
 
     /// Returns whether tensors may be given.
     pub const fn is_tensor(self) -> bool {
-        matches!(self, Kind::Tensor | Kind::Operand | Kind::OptTensor | Kind::Tensors | Kind::Any)
+        matches!(
+            self,
+            Kind::Tensor | Kind::Operand | Kind::OptOperand | Kind::OptTensor | Kind::Tensors | Kind::Any
+        )
     }
 
     /// Returns whether an argument may be of this kind. A leaf may turn out to be an integer or bool at run time,
@@ -133,7 +140,7 @@ impl Kind {
                     || arg.items().is_some_and(|items| items.iter().all(|item| matches!(item, Arg::Leaf(_))))
             }
             Kind::Operand | Kind::Number | Kind::Float => is_number(arg),
-            Kind::OptNumber | Kind::OptFloat => is_number(arg) || matches!(arg, Arg::None),
+            Kind::OptOperand | Kind::OptNumber | Kind::OptFloat => is_number(arg) || matches!(arg, Arg::None),
             Kind::Int => is_int(arg),
             Kind::OptInt => is_int(arg) || matches!(arg, Arg::None),
             Kind::Bool => matches!(arg, Arg::Bool(_) | Arg::Leaf(_)),
@@ -312,6 +319,13 @@ kinds! {
             _ => scalar_of_type(t).map(|x| OperandType::Scalar(x.category())),
         },
         default |x: Default| x
+    }
+    /// A tensor, a number or nothing.
+    OptOperand {
+        Option<OperandValue<'a>>, Option<OperandType<'a>>,
+        |v| if matches!(v, Arg::None) { Ok(None) } else { <Operand as ParamKind>::value(v).map(Some) },
+        |t| if matches!(t, Arg::None) { Ok(None) } else { <Operand as ParamKind>::ty(t).map(Some) },
+        default |_x: Option<()>| Default::None
     }
     /// A tensor or nothing.
     OptTensor {
