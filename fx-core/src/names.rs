@@ -7,6 +7,9 @@ use rustc_hash::FxHashMap;
 /// The longest name that is made; longer hints are cut.
 const MAX_LEN: usize = 100;
 
+/// The longest beginning of a name to which a number is added, so that the whole stays within [`MAX_LEN`].
+const MAX_BASE: usize = MAX_LEN - 21;
+
 /// Words that are never a node's name: Rust's keywords and the text format's own words.
 const RESERVED: &[&str] = &[
     "Self", "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue", "crate",
@@ -50,7 +53,10 @@ impl<T: Copy> Namespace<T> {
         let hint = sanitise(hint);
         let (base, number) = split_number(&hint);
         let mut name: Arc<str> = Arc::from(&*hint);
-        let base: Arc<str> = if number.is_none() { name.clone() } else { Arc::from(base) };
+        let base: Arc<str> = match number {
+            None if hint.len() <= MAX_BASE => name.clone(),
+            _ => Arc::from(&base[..base.len().min(MAX_BASE)]),
+        };
         let old_count = self.counts.get(&base).copied();
         let mut count = number.unwrap_or_else(|| old_count.unwrap_or(0));
         if self.used.contains_key(&name) || is_reserved(&name) {
