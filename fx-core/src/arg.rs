@@ -487,7 +487,11 @@ impl<L> Arg<L> {
             }
             Arg::Graph(x) => graph(x, f),
             Arg::Leaf(x) => leaf(x, f),
-            Arg::Failed(error) => write!(f, "<error: {}>", error.message()),
+            Arg::Failed(error) => {
+                f.write_str("error(")?;
+                write_str(error.message(), f)?;
+                f.write_str(")")
+            }
         }
     }
 }

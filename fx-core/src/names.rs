@@ -7,6 +7,9 @@ use rustc_hash::FxHashMap;
 /// The longest name that is made; longer hints are cut.
 const MAX_LEN: usize = 100;
 
+/// The longest beginning of a name to which a number is added, so that the whole stays within [`MAX_LEN`].
+const MAX_BASE: usize = MAX_LEN - 21;
+
 /// Words that are never a node's name: Rust's keywords and the text format's own words.
 const RESERVED: &[&str] = &[
     "Self", "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue",
@@ -50,6 +53,7 @@ impl<T: Copy> Namespace<T> {
     pub(crate) fn claim(&mut self, hint: &str, owner: T) -> (Arc<str>, Claim) {
         let hint = sanitise(hint);
         let (base, number) = split_number(&hint);
+        let base = &base[..base.len().min(MAX_BASE)];
         let (base, count) = match self.counts.get_key_value(base) {
             Some((base, count)) => (base.clone(), Some(*count)),
             None => (Arc::from(base), None),
@@ -57,7 +61,7 @@ impl<T: Copy> Namespace<T> {
         let is_free = |name: &str| !self.used.contains_key(name);
         let mut last = number.unwrap_or(0);
         let name: Arc<str> = if is_free(&hint) && !is_reserved(&hint) {
-            if number.is_none() { base.clone() } else { Arc::from(&*hint) }
+            if base.len() == hint.len() { base.clone() } else { Arc::from(&*hint) }
         } else {
             last = last.max(count.unwrap_or(0));
             let mut text = String::with_capacity(base.len() + 8);

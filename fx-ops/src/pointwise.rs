@@ -303,14 +303,16 @@ fn integral_with(operands: &[OperandValue<'_>], wanted: impl Fn(i64) -> bool) ->
 
 fn no_negative_exponent(operands: &[OperandValue<'_>]) -> Result<()> {
     if integral_with(operands, |exponent| exponent < 0) {
-        return Err(err!(Argument, "integers to negative integer powers are not integers").help("convert x to a float first"));
+        return Err(err!(Argument, "integers to negative integer powers are not integers")
+            .help("convert x to a float first"));
     }
     Ok(())
 }
 
 fn no_zero_divisor(operands: &[OperandValue<'_>]) -> Result<()> {
     if integral_with(operands, |divisor| divisor == 0) {
-        return Err(err!(Argument, "integer division by zero").help("divide floats, or replace zeros with `where_` first"));
+        return Err(err!(Argument, "integer division by zero")
+            .help("divide floats, or replace zeros with `where_` first"));
     }
     Ok(())
 }

@@ -41,11 +41,29 @@ fn samples(dtype: DType) -> Vec<Scalar> {
         DType::Bool => [false, true, true, false].map(Scalar::Bool).to_vec(),
         DType::U8 => [0, 1, 2, 7, 100, 200, 255].map(Scalar::Int).to_vec(),
         DType::I8 => [0, 1, -1, 3, -7, 100, 127, -128].map(Scalar::Int).to_vec(),
-        DType::I32 => [0, 1, -1, 5, -9, 1000, i64::from(i32::MAX), i64::from(i32::MIN)].map(Scalar::Int).to_vec(),
+        DType::I32 => {
+            [0, 1, -1, 5, -9, 1000, i64::from(i32::MAX), i64::from(i32::MIN)].map(Scalar::Int).to_vec()
+        }
         DType::I64 => [0, 1, -1, 6, -11, 1 << 40, i64::MAX, i64::MIN].map(Scalar::Int).to_vec(),
-        _ => [0.0, -0.0, 1.0, -1.0, 0.3, -2.5, 7.25, 88.0, -103.0, 1e-40, 3e38, 1e6, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]
-            .map(Scalar::Float)
-            .to_vec(),
+        _ => [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.3,
+            -2.5,
+            7.25,
+            88.0,
+            -103.0,
+            1e-40,
+            3e38,
+            1e6,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+        ]
+        .map(Scalar::Float)
+        .to_vec(),
     }
 }
 
@@ -53,7 +71,9 @@ fn samples(dtype: DType) -> Vec<Scalar> {
 fn operands(dtype: DType, n: usize) -> Vec<Vec<Scalar>> {
     let samples = samples(dtype);
     let total = samples.len().pow(n as u32);
-    (0..n).map(|k| (0..total).map(|i| samples[i / samples.len().pow(k as u32) % samples.len()]).collect()).collect()
+    (0..n)
+        .map(|k| (0..total).map(|i| samples[i / samples.len().pow(k as u32) % samples.len()]).collect())
+        .collect()
 }
 
 fn array(dtype: DType, data: &[Scalar]) -> Array {
@@ -137,7 +157,9 @@ fn generated_kernels_have_the_bits_of_the_eager_kernels() {
             let operand_list: String = (0..lists.len()).map(|i| format!("&x{i}, ")).collect();
             let param_list: String = params
                 .iter()
-                .map(|param| literal(dtype, param.default.unwrap().to_arg::<Tensor>().scalar().unwrap()) + ", ")
+                .map(|param| {
+                    literal(dtype, param.default.unwrap().to_arg::<Tensor>().scalar().unwrap()) + ", "
+                })
                 .collect();
             writeln!(calls, "    {name}({operand_list}{param_list}&mut out);").unwrap();
             writeln!(calls, "    show(\"{name}\", &out);\n}}").unwrap();
@@ -186,7 +208,8 @@ fn a_users_row_has_the_standing_of_a_built_in_one() {
     assert!(x.near_zero(1.5).bits_eq(&Tensor::new([[true, false], [true, false]])));
     assert_eq!(soft_sinc::OP.to_string(), "soft_sinc(x: operand, eps: number = 0.25)");
     assert!(soft_sinc::OP.doc.contains("user's own operation"));
-    let ty = soft_sinc::OP.infer(&[symbolic(&["i64[n, 2*m]"])[0].clone(), Arg::Float(0.25)]).unwrap().unwrap();
+    let ty =
+        soft_sinc::OP.infer(&[symbolic(&["i64[n, 2*m]"])[0].clone(), Arg::Float(0.25)]).unwrap().unwrap();
     assert_eq!(ty.to_string(), "f32[n, 2*m]");
 
     let gm = fx::trace(|x: &Tensor| centred(&x.soft_sinc(0.5), 2.0)).input("x", "f32[n, 2]").build().unwrap();
@@ -214,12 +237,48 @@ struct Face {
 #[test]
 fn rows_of_every_kind_have_schema_doc_and_a_rule_on_symbols() {
     let faces = [
-        Face { op: fx::sum::OP, schema: "sum(x: tensor, dim: axes = none, keepdim: bool = false, *, dtype: dtype? = none)", operands: &["f32[a, b, c]"], literals: || vec![Arg::ints([0, 2]), Arg::Bool(true), Arg::None], ty: "f32[1, b, 1]" },
-        Face { op: fx::matmul::OP, schema: "matmul(x: tensor, y: tensor)", operands: &["f32[batch, n, k]", "f32[k, m]"], literals: Vec::new, ty: "f32[batch, n, m]" },
-        Face { op: fx::transpose::OP, schema: "transpose(x: tensor, dim0: int, dim1: int)", operands: &["f32[a, b]"], literals: || vec![Arg::Int(0), Arg::Int(-1)], ty: "f32[b, a]" },
-        Face { op: fx::reshape::OP, schema: "reshape(x: tensor, shape: shape)", operands: &["f32[n, 4, 3]"], literals: || vec![Arg::ints([-1, 6])], ty: "f32[2*n, 6]" },
-        Face { op: fx::add::OP, schema: "add(x: operand, y: operand, alpha: number = 1)", operands: &["i64[n, 1]", "f32[5]"], literals: || vec![Arg::Int(1)], ty: "f32[n, 5]" },
-        Face { op: fx::softmax::OP, schema: "softmax(x: tensor, dim: int, *, dtype: dtype? = none)", operands: &["f16[n, k]"], literals: || vec![Arg::Int(-1), Arg::None], ty: "f16[n, k]" },
+        Face {
+            op: fx::sum::OP,
+            schema: "sum(x: tensor, dim: axes = none, keepdim: bool = false, *, dtype: dtype? = none)",
+            operands: &["f32[a, b, c]"],
+            literals: || vec![Arg::ints([0, 2]), Arg::Bool(true), Arg::None],
+            ty: "f32[1, b, 1]",
+        },
+        Face {
+            op: fx::matmul::OP,
+            schema: "matmul(x: tensor, y: tensor)",
+            operands: &["f32[batch, n, k]", "f32[k, m]"],
+            literals: Vec::new,
+            ty: "f32[batch, n, m]",
+        },
+        Face {
+            op: fx::transpose::OP,
+            schema: "transpose(x: tensor, dim0: int, dim1: int)",
+            operands: &["f32[a, b]"],
+            literals: || vec![Arg::Int(0), Arg::Int(-1)],
+            ty: "f32[b, a]",
+        },
+        Face {
+            op: fx::reshape::OP,
+            schema: "reshape(x: tensor, shape: shape)",
+            operands: &["f32[n, 4, 3]"],
+            literals: || vec![Arg::ints([-1, 6])],
+            ty: "f32[2*n, 6]",
+        },
+        Face {
+            op: fx::add::OP,
+            schema: "add(x: operand, y: operand, alpha: number = 1)",
+            operands: &["i64[n, 1]", "f32[5]"],
+            literals: || vec![Arg::Int(1)],
+            ty: "f32[n, 5]",
+        },
+        Face {
+            op: fx::softmax::OP,
+            schema: "softmax(x: tensor, dim: int, *, dtype: dtype? = none)",
+            operands: &["f16[n, k]"],
+            literals: || vec![Arg::Int(-1), Arg::None],
+            ty: "f16[n, k]",
+        },
     ];
     for Face { op, schema, operands, literals, ty } in faces {
         assert_eq!(op.to_string(), schema);
@@ -253,8 +312,10 @@ fn rows_of_every_kind_have_schema_doc_and_a_rule_on_symbols() {
         let expected: Vec<i64> = expected.shape.iter().map(|dim| dim.eval(&bind).unwrap()).collect();
         concrete.extend(literals());
         let value = (op.eval)(&concrete).unwrap();
-        let got: Vec<i64> = value.leaf().unwrap().array().unwrap().shape().iter().map(|&n| n as i64).collect();
+        let got: Vec<i64> =
+            value.leaf().unwrap().array().unwrap().shape().iter().map(|&n| n as i64).collect();
         assert_eq!(got, expected, "{}", op.name);
     }
-    assert!(fx::registry().iter().all(|op| !op.doc.trim().is_empty() && op.params.iter().all(|p| p.kind != Kind::Graph || p.default.is_none())));
+    assert!(fx::registry().iter().all(|op| !op.doc.trim().is_empty()
+        && op.params.iter().all(|p| p.kind != Kind::Graph || p.default.is_none())));
 }

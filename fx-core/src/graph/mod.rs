@@ -429,24 +429,45 @@ impl Graph {
         }
         self.check_size(structure.leaves().len())?;
         let tree = self.placeholders_for(name, structure);
-        let input = Input { name: Arc::from(name), tree: tree.clone() };
-        let before = self.inputs.clone();
-        self.inputs.push(input);
-        self.log(|| Undo::Inputs(before));
+        self.push_input(name, &tree);
         Ok(tree)
+    }
+
+    /// Adds an argument whose placeholders have the given names, which must be free identifiers; the caller has checked
+    /// that the argument's own name is new.
+    pub(crate) fn named_input(&mut self, name: &str, structure: &Arg<Arc<str>>) -> Result<Arg> {
+        self.check_size(structure.leaves().len())?;
+        let tree = structure.map(&mut |leaf| self.insert_placeholder(leaf));
+        self.push_input(name, &tree);
+        Ok(tree)
+    }
+
+    fn push_input(&mut self, name: &str, tree: &Arg) {
+        if self.journal.is_some() {
+            let before = self.inputs.clone();
+            self.log(|| Undo::Inputs(before));
+        }
+        tree.walk(&mut |arg| {
+            if let Arg::Graph(graph) = arg {
+                self.depth = self.depth.max(1 + graph.depth() as u8);
+            }
+        });
+        self.inputs.push(Input { name: Arc::from(name), tree: tree.clone() });
+    }
+
+    fn insert_placeholder(&mut self, hint: &str) -> NodeId {
+        let next = match self.last_placeholder {
+            Some(last) => self.order.next(last.index),
+            None => self.order.first(),
+        };
+        let id = self.insert(Target::Placeholder, SmallVec::new(), Kwargs::new(), hint, next);
+        self.last_placeholder = Some(id);
+        id
     }
 
     fn placeholders_for(&mut self, name: &str, structure: &Arg<()>) -> Arg {
         match structure {
-            Arg::Leaf(()) => {
-                let next = match self.last_placeholder {
-                    Some(last) => self.order.next(last.index),
-                    None => self.order.first(),
-                };
-                let id = self.insert(Target::Placeholder, SmallVec::new(), Kwargs::new(), name, next);
-                self.last_placeholder = Some(id);
-                Arg::Leaf(id)
-            }
+            Arg::Leaf(()) => Arg::Leaf(self.insert_placeholder(name)),
             Arg::Tuple(items) | Arg::List(items) => {
                 let children: Vec<_> = items
                     .iter()
@@ -495,7 +516,7 @@ impl Graph {
     ) -> Result<NodeId> {
         let args: SmallVec<[Arg; 2]> = args.into_iter().collect();
         let kwargs: Kwargs = kwargs.into_iter().collect();
-        match target {
+        match &target {
             Target::Placeholder => {
                 bail!(Graph, "placeholders are made by `placeholder`, which keeps the signature")
             }
@@ -505,13 +526,18 @@ impl Graph {
             Target::CallMethod(op) if args.is_empty() => {
                 bail!(Argument, "the method {} is called without a first argument", op.name)
             }
+            Target::GetAttr(path) if !(args.is_empty() && kwargs.is_empty()) => {
+                bail!(
+                    Argument,
+                    "the attribute {path:?} is read without arguments, got {}",
+                    args.len() + kwargs.len()
+                )
+            }
             _ => {}
         }
         self.check_size(1)?;
         self.check_args(args.iter().chain(kwargs.iter().map(|(_, arg)| arg)), self.cursor)?;
-        if let Some((key, _)) = kwargs.iter().enumerate().find_map(|(i, (key, arg))| {
-            kwargs[..i].iter().any(|(other, _)| other == key).then_some((key, arg))
-        }) {
+        if let Some(key) = repeated_key(&kwargs) {
             bail!(Argument, "keyword argument {key:?} is given twice");
         }
         let owned;
@@ -563,4 +589,10 @@ impl Graph {
         }
         problem
     }
+}
+
+fn repeated_key(kwargs: &Kwargs) -> Option<&str> {
+    let mut keys: SmallVec<[&str; 8]> = kwargs.iter().map(|(key, _)| &**key).collect();
+    keys.sort_unstable();
+    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }

@@ -295,14 +295,30 @@ macro_rules! pointwise {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operand {
-    (kind) => { $crate::Kind::Operand };
-    (kind $absent:expr) => { $crate::Kind::OptOperand };
-    (type) => { $crate::op::kind::Operand };
-    (type $absent:expr) => { $crate::op::kind::OptOperand };
-    (default) => { ::core::option::Option::None };
-    (default $absent:expr) => { ::core::option::Option::Some($crate::op::Default::None) };
-    (absent) => { ::core::option::Option::None };
-    (absent $absent:expr) => { ::core::option::Option::Some($absent) };
+    (kind) => {
+        $crate::Kind::Operand
+    };
+    (kind $absent:expr) => {
+        $crate::Kind::OptOperand
+    };
+    (type) => {
+        $crate::op::kind::Operand
+    };
+    (type $absent:expr) => {
+        $crate::op::kind::OptOperand
+    };
+    (default) => {
+        ::core::option::Option::None
+    };
+    (default $absent:expr) => {
+        ::core::option::Option::Some($crate::op::Default::None)
+    };
+    (absent) => {
+        ::core::option::Option::None
+    };
+    (absent $absent:expr) => {
+        ::core::option::Option::Some($absent)
+    };
 }
 
 #[doc(hidden)]

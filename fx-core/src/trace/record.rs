@@ -241,10 +241,12 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
         };
         match step {
             Step::Const(n) => Ok(Arg::Int(n)),
-            Step::Symbol(symbol) if symbol.owner() == 0 => Ok(match sizes.iter().find(|(other, _)| other == symbol) {
-                Some((_, node)) => Arg::Leaf(*node),
-                None => Arg::Dim(Dim::symbol(symbol.clone())),
-            }),
+            Step::Symbol(symbol) if symbol.owner() == 0 => {
+                Ok(match sizes.iter().find(|(other, _)| other == symbol) {
+                    Some((_, node)) => Arg::Leaf(*node),
+                    None => Arg::Dim(Dim::symbol(symbol.clone())),
+                })
+            }
             Step::Symbol(symbol) => state.graph.find_or_err(symbol.name()).map(Arg::Leaf),
             Step::Add(a, b) => call(crate::ops::add::OP, a, b),
             Step::Mul(a, b) => call(crate::ops::mul::OP, a, b),

@@ -4,7 +4,7 @@ use super::*;
 use crate::{Buffer, GraphModule, ops, symbolic_trace, trace};
 
 fn text(gm: &GraphModule) -> String {
-    gm.graph().ids().into_iter().map(|id| gm.graph().format_node(id).unwrap() + "\n").collect()
+    gm.graph().to_string()
 }
 
 fn check(gm: &Result<GraphModule>, expected: Expect) {
@@ -24,12 +24,13 @@ fn operators_become_functions_and_numbers_stay_on_their_side() {
     check(
         &gm,
         expect![[r#"
-        %x = placeholder()
-        %add = add(%x, 1)
-        %mul = mul(%add, %x)
-        %sub = sub(2.0, %mul)
-        %output = output(%sub)
-    "#]],
+            graph main(%x) {
+              %add = add(%x, 1)
+              %mul = mul(%add, %x)
+              %sub = sub(2.0, %mul)
+              return %sub
+            }
+        "#]],
     );
     let x = Tensor::new([1.0f32, 2.0]);
     assert_eq!(gm.unwrap().call(&[x]).unwrap().to_vec::<f32>().unwrap(), [0.0, -4.0]);
@@ -42,12 +43,13 @@ fn a_captured_tensor_is_one_shared_constant() {
     check(
         &gm,
         expect![[r#"
-        %x = placeholder()
-        %_tensor_constant0 = _tensor_constant0()
-        %add = add(%x, %_tensor_constant0)
-        %mul = mul(%x, %_tensor_constant0)
-        %output = output((%add, %mul))
-    "#]],
+            graph main(%x: f32[n, 3]) -> (f32[n, 3], f32[n, 3]) {
+              %_tensor_constant0: f32[3] = self._tensor_constant0
+              %add: f32[n, 3] = add(%x, %_tensor_constant0)
+              %mul: f32[n, 3] = mul(%x, %_tensor_constant0)
+              return (%add, %mul)
+            }
+        "#]],
     );
     let gm = gm.unwrap();
     assert!(gm.attr("_tensor_constant0").unwrap().array().unwrap().shares_storage(w.array().unwrap()));
@@ -81,14 +83,15 @@ fn sizes_without_specs_are_recorded_with_their_arithmetic() {
     check(
         &gm,
         expect![[r#"
-        %x = placeholder()
-        %size = size(%x, 0)
-        %size_1 = size(%x, -1)
-        %mul = mul(%size, 2)
-        %add = add(%mul, %size_1)
-        %add_1 = add(%x, %add)
-        %output = output(%add_1)
-    "#]],
+            graph main(%x) {
+              %size = size(%x, 0)
+              %size_1 = size(%x, -1)
+              %mul: int = mul(%size, 2)
+              %add: int = add(%mul, %size_1)
+              %add_1 = add(%x, %add)
+              return %add_1
+            }
+        "#]],
     );
     let x = Tensor::new([[0.0f32, 1.0, 2.0]]);
     assert_eq!(gm.unwrap().call(&[x]).unwrap().to_vec::<f32>().unwrap(), [5.0, 6.0, 7.0]);
@@ -100,10 +103,11 @@ fn sizes_with_specs_are_expressions_bound_on_each_call() {
     check(
         &gm,
         expect![[r#"
-        %x = placeholder()
-        %add = add(%x, <2*n>)
-        %output = output(%add)
-    "#]],
+            graph main(%x: i64[n]) -> i64[n] {
+              %add: i64[n] = add(%x, <2*n>)
+              return %add
+            }
+        "#]],
     );
     let gm = gm.unwrap();
     for n in [0usize, 1, 5] {
@@ -122,12 +126,23 @@ fn branches_are_closed_and_captures_become_operands() {
     check(
         &gm,
         expect![[r#"
-        %x = placeholder()
-        %mul = mul(%x, 2.0)
-        %_tensor_constant0 = _tensor_constant0()
-        %cond = cond(%x, @then, @otherwise, [%x, %_tensor_constant0, %mul])
-        %output = output(%cond)
-    "#]],
+            graph main(%x) {
+              %mul = mul(%x, 2.0)
+              %_tensor_constant0: f32[1] = self._tensor_constant0
+              %cond = cond(%x, @then, @otherwise, [%x, %_tensor_constant0, %mul])
+              return %cond
+            }
+
+            graph then(%arg0, %captured0: f32[1], %captured1) {
+              %add = add(%arg0, %captured0)
+              return %add
+            }
+
+            graph otherwise(%arg0, %captured0: f32[1], %captured1) {
+              %mul_1 = mul(%arg0, %captured1)
+              return %mul_1
+            }
+        "#]],
     );
     let gm = gm.unwrap();
     assert_eq!(gm.call(&[Tensor::new([3.0f32])]).unwrap().to_vec::<f32>().unwrap(), [13.0]);
