@@ -36,6 +36,8 @@ pub struct OpReport {
     pub total: usize,
     /// What failed, in order.
     pub failures: Vec<Failure>,
+    /// For how many cases the shape rule does not know the type, although all arguments are known.
+    pub untyped: usize,
 }
 
 /// A case that failed.
@@ -145,7 +147,7 @@ fn files(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
-    let mut report = OpReport { name: name.to_owned(), total: 0, failures: Vec::new() };
+    let mut report = OpReport { name: name.to_owned(), total: 0, failures: Vec::new(), untyped: 0 };
     let fail = |case, call: &str, reason: String| Failure { case, call: call.to_owned(), reason };
     let cases = match case::read(path) {
         Ok(cases) => cases,
@@ -163,15 +165,16 @@ fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
             (Ok(_), Err(error)) => (name.to_owned(), Err(error.clone())),
             (Ok(case), Ok(op)) => (case.call(name), guarded(|| run_case(*op, name, &case))),
         };
-        if let Err(error) = outcome {
-            report.failures.push(fail(i, &call, error.to_string()));
+        match outcome {
+            Ok(typed) => report.untyped += usize::from(!typed),
+            Err(error) => report.failures.push(fail(i, &call, error.to_string())),
         }
     }
     report
 }
 
 /// Turns a panic into an error, so that the other cases run.
-fn guarded(f: impl FnOnce() -> Result<()>) -> Result<()> {
+fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let message =
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -179,7 +182,8 @@ fn guarded(f: impl FnOnce() -> Result<()>) -> Result<()> {
     })
 }
 
-fn run_case(op: Op, name: &str, case: &Case) -> Result<()> {
+/// Runs a case; returns whether the shape rule knew the type.
+fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
     let (args, kwargs) = names::adapt(&op, name, &case.args, &case.kwargs);
     let args = op.bind(&args, &kwargs)?;
     let value = (op.eval)(&args)?;
@@ -190,15 +194,15 @@ fn run_case(op: Op, name: &str, case: &Case) -> Result<()> {
     check_rule(&op, &args, &value).map_err(|error| err!(Check, "shape rule: {}", error.message()))
 }
 
-/// Checks that the result has the type that the shape rule gives.
-fn check_rule(op: &OpDef, args: &[Value], value: &Value) -> Result<()> {
+/// Checks that the result has the type that the shape rule gives; returns whether it gives one.
+fn check_rule(op: &OpDef, args: &[Value], value: &Value) -> Result<bool> {
     let types = args
         .iter()
         .map(|arg| arg.try_flat_map(&mut |tensor| Ok(Arg::Leaf(Type::Tensor(tensor.ty()?)))))
         .collect::<Result<Vec<TypeTree>>>()?;
     match op.infer(&types)? {
-        Some(ty) => has_type(value, &ty),
-        None => Ok(()),
+        Some(ty) => has_type(value, &ty).map(|()| true),
+        None => Ok(false),
     }
 }
 

@@ -188,7 +188,7 @@ pub fn snake_case(name: &str) -> String {
 }
 
 /// Returns advice that names up to three candidates similar to `name`.
-pub(crate) fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let wanted = &name[..name.floor_char_boundary(40)];
     let mut close: Vec<(usize, &str)> = candidates
         .into_iter()

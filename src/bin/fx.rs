@@ -21,7 +21,7 @@ enum Command {
         /// Only this operator, by PyTorch's name or that of the row; pad* is a prefix; may be repeated
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
-        /// List every failure
+        /// List every failure, and how often the shape rule knows no type
         #[arg(long)]
         verbose: bool,
     },
@@ -47,7 +47,11 @@ fn run(command: Command) -> fx::Result<bool> {
             let report = fx::conformance::run(&dir, &only)?;
             if verbose {
                 for op in &report.ops {
-                    println!("{}  {}/{}", op.name, op.passed(), op.total);
+                    let untyped = match op.untyped {
+                        0 => String::new(),
+                        n => format!("  {n} without a type from the shape rule"),
+                    };
+                    println!("{}  {}/{}{untyped}", op.name, op.passed(), op.total);
                     op.failures.iter().for_each(|failure| println!("  {failure}"));
                 }
                 println!("{} passed, {} failed", report.passed(), report.failed());

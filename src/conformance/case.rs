@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use safetensors::SafeTensors;
 use serde_json::Value as Json;
 
-use crate::{Arg, Array, DType, Result, Tensor, Value, bail, err};
+use crate::weights::Weights;
+use crate::{Arg, DType, Result, Tensor, Value, bail, err};
 
 /// A call with the expected output.
 pub(super) struct Case {
@@ -28,25 +28,21 @@ impl Case {
 
 /// Reads the cases of one file. A case that cannot be read is an error of its own.
 pub(super) fn read(path: &Path) -> Result<Vec<Result<Case>>> {
-    let open = |path: &Path| {
-        std::fs::read(path).map_err(|error| err!(Io, "cannot read {}: {error}", path.display()))
-    };
-    let data = open(&path.with_extension("safetensors"))?;
-    let tensors = SafeTensors::deserialize(&data)
-        .map_err(|error| err!(Load, "{}: {error}", path.with_extension("safetensors").display()))?;
+    let tensors = Weights::open(path.with_extension("safetensors"))?;
+    let text = std::fs::read(path).map_err(|error| err!(Io, "cannot read {}: {error}", path.display()))?;
     let file: Json =
-        serde_json::from_slice(&open(path)?).map_err(|error| err!(Parse, "{}: {error}", path.display()))?;
+        serde_json::from_slice(&text).map_err(|error| err!(Parse, "{}: {error}", path.display()))?;
     let cases =
         file["cases"].as_array().ok_or_else(|| err!(Parse, "{}: no list \"cases\"", path.display()))?;
     let reader = Reader { tensors };
     Ok(cases.iter().map(|case| reader.case(case)).collect())
 }
 
-struct Reader<'a> {
-    tensors: SafeTensors<'a>,
+struct Reader {
+    tensors: Weights,
 }
 
-impl Reader<'_> {
+impl Reader {
     fn case(&self, case: &Json) -> Result<Case> {
         let args = case["args"].as_array().ok_or_else(|| err!(Parse, "no list \"args\" in the case"))?;
         let kwargs =
@@ -99,16 +95,11 @@ impl Reader<'_> {
     }
 
     fn tensor(&self, name: &str, json: &Json) -> Result<Tensor> {
-        let view = self.tensors.tensor(name).map_err(|error| err!(Load, "tensor {name:?}: {error}"))?;
-        let stored = view.dtype().to_string();
-        let dtype = DType::ALL.iter().copied().find(|dtype| dtype.safetensors_name() == stored);
-        let dtype = dtype
-            .ok_or_else(|| err!(DType, "tensor {name:?} is of dtype {stored}, which fx does not have"))?;
-        let array = Array::from_le_bytes(dtype, view.shape(), view.data())?;
-        let shape = array.shape().iter().map(|&n| n as u64);
-        if json["dtype"] != dtype.name()
-            || json["shape"].as_array().is_none_or(|dims| !dims.iter().map(Json::as_u64).eq(shape.map(Some)))
-        {
+        let tensor = self.tensors.require(name)?;
+        let array = tensor.array()?;
+        let sizes = array.shape().iter().map(|&n| Some(n as u64));
+        let declared = json["shape"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if json["dtype"] != array.dtype().name() || !declared.iter().map(Json::as_u64).eq(sizes) {
             bail!(
                 Load,
                 "tensor {name:?}: expected {} {}, got {}",
@@ -117,6 +108,6 @@ impl Reader<'_> {
                 array.describe()
             );
         }
-        Ok(Tensor::new(array))
+        Ok(tensor)
     }
 }

@@ -69,8 +69,7 @@ pub(super) fn adapt(
     kwargs: &[(String, Value)],
 ) -> (Vec<Value>, Vec<(String, Value)>) {
     let takes = |key: &str| op.params.iter().any(|param| param.name == key);
-    let left_out =
-        |key: &str| WITHOUT_EFFECT.contains(&key) || IN_THE_NAME.iter().any(|entry| *entry == (name, key));
+    let left_out = |key: &str| WITHOUT_EFFECT.contains(&key) || IN_THE_NAME.contains(&(name, key));
     let kwargs = kwargs.iter().filter(|(key, _)| takes(key) || !left_out(key)).cloned().collect();
 
     let mut args = args.to_vec();

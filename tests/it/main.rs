@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one module a concern.
 
+mod conformance;
 mod errors;
 mod rows;
 mod ui;
