@@ -272,6 +272,14 @@ struct Evaluator<'a> {
 }
 
 impl Evaluator<'_> {
+    /// Binds the sizes that depend on data to those of a result.
+    fn bind_free(&mut self, node: &Node, value: &Value) -> Result<()> {
+        match node.ty() {
+            Some(ty) if has_free_symbols(ty, &self.bindings) => self.bindings.bind(ty, value),
+            _ => Ok(()),
+        }
+    }
+
     fn start(&mut self) {
         if self.profile.is_some() {
             self.started = Some(std::time::Instant::now());
@@ -321,23 +329,21 @@ impl Interpreter for Evaluator<'_> {
         }
         let is_method = node.node.opcode() == OpCode::CallMethod;
         let value = call(op, is_method, args)?;
-        if let Some(ty) = node.node.ty()
-            && has_free_symbols(ty, &self.bindings)
-        {
-            self.bindings.bind(ty, &value)?;
-        }
+        self.bind_free(node.node, &value)?;
         Ok(value)
     }
 
-    fn call_module(&mut self, _node: NodeRef<'_>, path: &Arc<str>, args: &[Value]) -> Result<Value> {
+    fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[Value]) -> Result<Value> {
         self.start();
         let Some(module) = self.module else { bail!(Graph, "a closed sub-graph calls the module {path:?}") };
         let child = module.child(path)?;
-        if crate::trace::is_tracing() {
-            crate::trace::call_child(child, args)
+        let value = if crate::trace::is_tracing() {
+            crate::trace::call_child(child, args)?
         } else {
-            child.forward_values(args)
-        }
+            child.forward_values(args)?
+        };
+        self.bind_free(node.node, &value)?;
+        Ok(value)
     }
 
     fn dim(&mut self, dim: &Dim) -> Result<Value> {

@@ -16,6 +16,7 @@ pub mod graph;
 pub mod graph_module;
 pub mod infer;
 pub mod interp;
+pub mod lint;
 /// Scalar mathematics that compilers vectorise, generic over f32 and f64.
 pub mod math;
 pub mod math_source;
@@ -42,6 +43,7 @@ pub use error::{Error, ErrorKind, Result, SourceLoc};
 pub use graph::{Graph, Input};
 pub use graph_module::{Attribute, GraphModule};
 pub use interp::{Interpreter, NodeRef, interpret};
+pub use lint::{Violation, ViolationKind};
 pub use module::{Buffer, Forward, Module, Parameter};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
 pub use op::{Class, Effects, Kind, Op, OpDef, Param, Registry, ToArg};

@@ -45,6 +45,11 @@ impl<T: Copy> Namespace<T> {
         self.used.get(name).copied()
     }
 
+    /// Returns how many names are in use.
+    pub(crate) fn len(&self) -> usize {
+        self.used.len()
+    }
+
     pub(crate) fn set(&mut self, name: &Arc<str>, owner: T) {
         self.used.insert(name.clone(), owner);
     }

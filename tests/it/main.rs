@@ -2,5 +2,6 @@
 
 mod conformance;
 mod errors;
+mod files;
 mod rows;
 mod ui;

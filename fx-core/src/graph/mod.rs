@@ -10,6 +10,7 @@
 //! not resolve, schemas, types) is found by [`lint`](crate::lint). Editing is in `edit.rs`, roll-back in `journal.rs`,
 //! copying and comparison in `copy.rs`.
 
+mod check;
 mod copy;
 mod edit;
 mod journal;

@@ -141,6 +141,8 @@ struct State {
     finished: bool,
     /// For a sub-graph: symbols and values of the outside, and the placeholder that stands for each.
     captures: Vec<(Value, Tensor)>,
+    /// The node that updates each buffer, by path.
+    updates: FxHashMap<Arc<str>, NodeId>,
     /// Names for sizes that depend on data; only those of the outermost trace are used.
     names: crate::fresh::Names,
     /// The sizes of this trace that depend on data, each with the node that has it and the axis.
@@ -226,6 +228,7 @@ impl Tracer {
                 record_sources,
                 finished: false,
                 captures: Vec::new(),
+                updates: FxHashMap::default(),
                 names: Default::default(),
                 data_sizes: FxHashMap::default(),
             }),

@@ -259,18 +259,23 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
     dim.fold(&mut fold)
 }
 
-/// Returns a node whose value is a size that depends on data: a dependency that passes see, unlike a symbol.
-///
-/// `None` for a symbol of the signature.
+/// Returns a node whose value is the size that a symbol stands for, if only that makes the size known here: a size that
+/// depends on data, so that passes see the dependency; and in a sub-graph a size of the outside, whose tensor is captured.
 fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
+    if tracer.parent.is_some() && tracer.lock().argument_with(symbol).is_some() {
+        return Ok(None);
+    }
     let mut outer = tracer;
     let (node, axis) = loop {
-        if let Some(Some(place)) = outer.lock().data_sizes.get(symbol.name()) {
-            break *place;
-        }
-        match &outer.parent {
-            Some(parent) => outer = parent,
-            None => return Ok(None),
+        let place = {
+            let state = outer.lock();
+            let data_size = state.data_sizes.get(symbol.name()).copied().flatten();
+            data_size.or_else(|| state.argument_with(symbol).filter(|_| outer.id != tracer.id))
+        };
+        match (place, &outer.parent) {
+            (Some(place), _) => break place,
+            (None, Some(parent)) => outer = parent,
+            (None, None) => return Ok(None),
         }
     };
     let ty = outer.lock().graph.node(node)?.meta().ty.clone();
@@ -294,6 +299,15 @@ impl State {
         let turn = self.empty_calls.entry(key).or_insert(0);
         *turn += 1;
         Some(paths[(*turn - 1) % paths.len()].clone())
+    }
+
+    /// Returns the placeholder that has an axis of exactly this size, and the axis.
+    fn argument_with(&self, symbol: &Symbol) -> Option<(NodeId, i64)> {
+        let is_input = |node: &crate::Node| node.opcode() == crate::OpCode::Placeholder;
+        self.graph.nodes().take_while(|(_, node)| is_input(node)).find_map(|(id, node)| {
+            let shape = &node.ty()?.tensor()?.shape;
+            shape.iter().position(|dim| dim.as_symbol() == Some(symbol)).map(|axis| (id, axis as i64))
+        })
     }
 
     /// Remembers which node has a size that depends on data, where it is the first.
@@ -605,13 +619,11 @@ fn record_update(
     let node = lower_tensor(tracer, value)?;
     let mut state = tracer.lock();
     let args = SmallVec::from_iter([Arg::Str(path.clone()), Arg::Leaf(node)]);
-    state.create(
-        Target::CallFunction(crate::ops::set_buffer::OP),
-        args,
-        Kwargs::new(),
-        None,
-        Some(source),
-    )?;
+    let update = state.create(Target::CallFunction(crate::ops::set_buffer::OP), args, Kwargs::new(), None, Some(source))?;
+    // Only the last update of a call becomes visible.
+    if let Some(earlier) = state.updates.insert(path.clone(), update) {
+        state.graph.erase(earlier)?;
+    }
     // Later reads in this trace see the new value.
     let symbol = match &value.0 {
         Repr::Proxy(_) => value.clone(),
