@@ -29,16 +29,21 @@
 //!           | "by" ":" "[" "(" string "," strings ")" .. "]" | "tags" ":" strings | "ext" ":" dictionary
 //!           | "name" ":" string | "type" ":" type ;        (* the last two: of the output *)
 //! ```
-//! A word that begins a size, a dtype and `[` stand together; a size ends on the line on which it begins. The symbols of
+//! [`Graph::to_torch_string`](crate::Graph::to_torch_string), `tabular`, `to_dot` and `to_svg` print for people and tools
+//! only. A word that begins a size, a dtype and `[` stand together; a size ends on the line on which it begins. The symbols of
 //! sizes are numbers from 0 unless the graph gives their range.
 
 mod blocks;
+mod dot;
+mod layout;
 mod lex;
 mod meta;
 mod parse;
 mod print;
+mod svg;
 #[cfg(test)]
 mod tests;
+mod torch;
 mod value;
 
 pub(crate) use print::format_node;

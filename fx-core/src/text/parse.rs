@@ -26,7 +26,8 @@ pub(super) struct Parser<'a> {
     pub(super) types: FxHashMap<&'a str, Arc<TypeTree>>,
     /// Symbols of the signature, and those of nodes.
     pub(super) symbols: [FxHashMap<&'a str, Symbol>; 2],
-    pub(super) shared: FxHashMap<String, Arc<str>>,
+    /// File names of the metadata.
+    pub(super) shared: FxHashSet<Arc<str>>,
     pub(super) last_stack: Option<(&'a str, Arc<[ModuleFrame]>)>,
     registry: &'a Registry,
     subgraphs: &'a Subgraphs<'a>,
@@ -51,7 +52,7 @@ impl<'a> Parser<'a> {
             cursor,
             types: FxHashMap::default(),
             symbols: Default::default(),
-            shared: FxHashMap::default(),
+            shared: FxHashSet::default(),
             last_stack: None,
             registry,
             subgraphs,
@@ -500,16 +501,13 @@ impl<'a> Parser<'a> {
     /// Reads `name=`, if it comes next.
     fn key(&mut self) -> Parsed<Option<Arc<str>>> {
         let start = self.cursor;
-        let key: Arc<str> = match self.cursor.here() {
-            b'"' => self.cursor.string()?.into(),
-            b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
-                let word = self.cursor.segment();
-                if self.cursor.peek() == b'=' { Arc::from(word) } else { Arc::from("") }
-            }
+        let key = match self.cursor.here() {
+            b'"' => self.cursor.string()?,
+            b'_' | b'a'..=b'z' | b'A'..=b'Z' => self.cursor.segment().into(),
             _ => return Ok(None),
         };
         if self.cursor.eat("=") {
-            return Ok(Some(key));
+            return Ok(Some(key.into()));
         }
         self.cursor = start;
         Ok(None)

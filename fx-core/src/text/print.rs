@@ -45,15 +45,15 @@ pub(crate) fn format_node(graph: &Graph, id: NodeId) -> String {
 }
 
 /// Unique names of sub-graphs, and those that are still to be printed.
-struct SubgraphNames {
+pub(super) struct SubgraphNames {
     labels: FxHashMap<*const Graph, Arc<str>>,
     used: FxHashSet<Arc<str>>,
     counts: FxHashMap<Arc<str>, usize>,
-    queue: VecDeque<(Arc<Graph>, Arc<str>)>,
+    pub(super) queue: VecDeque<(Arc<Graph>, Arc<str>)>,
 }
 
 impl SubgraphNames {
-    fn new(main: &str) -> Self {
+    pub(super) fn new(main: &str) -> Self {
         SubgraphNames {
             labels: FxHashMap::default(),
             used: FxHashSet::from_iter([Arc::from(main)]),
@@ -62,21 +62,23 @@ impl SubgraphNames {
         }
     }
 
-    fn write(&mut self, graph: &Arc<Graph>, f: &mut dyn Write) -> fmt::Result {
-        if !self.labels.contains_key(&Arc::as_ptr(graph)) {
-            let mut label: Arc<str> = Arc::from(graph.name());
-            if self.used.contains(&label) {
-                let count = self.counts.entry(label.clone()).or_default();
-                while self.used.contains(&label) {
-                    *count += 1;
-                    label = Arc::from(format!("{}_{count}", graph.name()));
-                }
-            }
-            self.used.insert(label.clone());
-            self.labels.insert(Arc::as_ptr(graph), label.clone());
-            self.queue.push_back((graph.clone(), label));
+    /// Returns the unique name of a sub-graph, which is queued when it is first named.
+    pub(super) fn label(&mut self, graph: &Arc<Graph>) -> Arc<str> {
+        if let Some(label) = self.labels.get(&Arc::as_ptr(graph)) {
+            return label.clone();
         }
-        write!(f, "@{}", self.labels[&Arc::as_ptr(graph)])
+        let mut label: Arc<str> = Arc::from(graph.name());
+        if self.used.contains(&label) {
+            let count = self.counts.entry(label.clone()).or_default();
+            while self.used.contains(&label) {
+                *count += 1;
+                label = Arc::from(format!("{}_{count}", graph.name()));
+            }
+        }
+        self.used.insert(label.clone());
+        self.labels.insert(Arc::as_ptr(graph), label.clone());
+        self.queue.push_back((graph.clone(), label.clone()));
+        label
     }
 }
 
@@ -92,7 +94,7 @@ fn write_graph(
         write!(f, " as {}", graph.name())?;
     }
     write_symbols(graph, full, f)?;
-    let subgraph = &mut |graph: &Arc<Graph>, f: &mut dyn Write| names.write(graph, f);
+    let subgraph = &mut |graph: &Arc<Graph>, f: &mut dyn Write| write!(f, "@{}", names.label(graph));
     f.write_str("(")?;
     for (i, input) in graph.inputs().iter().enumerate() {
         f.write_str(if i > 0 { ", " } else { "" })?;

@@ -230,3 +230,136 @@ fn comments_and_divisions_are_told_apart() {
     round_trip(&graph);
     assert_eq!(graph.node(graph.find("y").unwrap()).unwrap().subgraphs().len(), 2);
 }
+
+#[test]
+fn prints_in_the_wording_of_torch_fx() {
+    let graph = parse(EXAMPLE).unwrap();
+    expect_test::expect![[r#"
+        graph():
+            %x : [num_users=1] = placeholder[target=x]
+            %pair_0 : [num_users=1] = placeholder[target=pair_0]
+            %pair_1 : [num_users=0] = placeholder[target=pair_1]
+            %opts_a : [num_users=0] = placeholder[target=opts_a]
+            %fc1 : [num_users=1] = call_module[target=fc1](args = (%x,), kwargs = {})
+            %neg : [num_users=1] = call_method[target=neg](args = (%fc1,), kwargs = {})
+            %scale : [num_users=1] = get_attr[target=layers.0.scale]
+            %mul : [num_users=3] = call_function[target=mul](args = (%neg, %scale), kwargs = {})
+            %size : [num_users=0] = call_function[target=size](args = (%mul,), kwargs = {dim: -1})
+            %item : [num_users=0] = call_function[target=getitem](args = (%pair_0, (Ellipsis, slice(None, 2*batch, None), -0.0, nan(0x7ff8000000000001), torch.float32, a\n)), kwargs = {})
+            %cond : [num_users=1] = call_function[target=cond](args = (True, @then, @then_1, [%mul]), kwargs = {})
+            return (mul, [cond], {k: None})
+
+        graph @then():
+            %a : [num_users=1] = placeholder[target=a]
+            return a
+
+        graph @then_1():
+            %a : [num_users=1] = placeholder[target=a]
+            %neg : [num_users=1] = call_function[target=neg](args = (%a,), kwargs = {})
+            return neg
+    "#]].assert_eq(&graph.to_torch_string());
+    expect_test::expect![[r#"
+        opcode         name    target          args                           kwargs
+        -------------  ------  --------------  -----------------------------  -----------
+        placeholder    x       x               ()                             {}
+        placeholder    pair_0  pair_0          ()                             {}
+        placeholder    pair_1  pair_1          ()                             {}
+        placeholder    opts_a  opts_a          ()                             {}
+        call_module    fc1     fc1             (x,)                           {}
+        call_method    neg     neg             (fc1,)                         {}
+        get_attr       scale   layers.0.scale  ()                             {}
+        call_function  mul     mul             (neg, scale)                   {}
+        call_function  size    size            (mul,)                         {'dim': -1}
+        call_function  item    getitem         (pair_0, (Ellipsis, slice(None, 2*batch, None), -0.0, nan(0x7ff8000000000001), torch.float32, 'a\n'))  {}
+        call_function  cond    cond            (True, @then, @then_1, [mul])  {}
+        output         output  output          ((mul, [cond], {'k': None}),)  {}
+
+        @then
+        opcode       name    target  args  kwargs
+        -----------  ------  ------  ----  ------
+        placeholder  a       a       ()    {}
+        output       output  output  (a,)  {}
+
+        @then_1
+        opcode         name    target  args    kwargs
+        -------------  ------  ------  ------  ------
+        placeholder    a       a       ()      {}
+        call_function  neg     neg     (a,)    {}
+        output         output  output  (neg,)  {}
+    "#]].assert_eq(&graph.tabular());
+}
+
+#[test]
+fn dot_escapes_whatever_a_record_could_mistake() {
+    let text = "graph main(%x: f32[2]) {\n  %y = self.\"a|b<c>{d}\\\"\\\\\\n\\u{202e}\"(%x, @g)\n  return %y\n}\ngraph g(%z) {\n  return %z\n}\n";
+    expect_test::expect![[r##"
+        digraph fx {
+          compound=true;
+          node [shape=record, style="filled,rounded", fontname="Helvetica", fontsize=10];
+          edge [color="#7a8594", arrowsize=0.7];
+          g0n0 [label="{%x|placeholder|f32[2]}", fillcolor="#e8f1fc", color="#2f6fd0"];
+          g0n1 [label="{%y|call_module|a\|b\<c\>\{d\}\"\\\\u\{a\}\\u\{202e\}|self.\"a\|b\<c\>\{d\}\\\"\\\\\\n\\u\{202e\}\"(%x, @g)}", fillcolor="#fdebe8", color="#cc4b40"];
+          g0n0 -> g0n1;
+          g0n2 [label="{%output|output|return %y}", fillcolor="#edf0f4", color="#4b5666"];
+          g0n1 -> g0n2;
+          subgraph cluster_1 {
+          label="@g"; color="#b7c0cc"; style=rounded; fontname="Helvetica";
+          g1n0 [label="{%z|placeholder}", fillcolor="#e8f1fc", color="#2f6fd0"];
+          g1n1 [label="{%output|output|return %z}", fillcolor="#edf0f4", color="#4b5666"];
+          g1n0 -> g1n1;
+          }
+          g0n1 -> g1n0 [lhead=cluster_1, style=dashed];
+        }
+    "##]].assert_eq(&parse(text).unwrap().to_dot());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pictures_are_well_formed(seed: u64, size in 0usize..60) {
+        let graph = random_text_graph(seed, size);
+        let svg = graph.to_svg();
+        prop_assert!(!svg.contains("NaN") && !svg.contains("inf "), "{svg}");
+        prop_assert!(svg.chars().all(|c| c == '\n' || !c.is_control()));
+        let mut open = Vec::new();
+        for tag in svg.split('<').skip(1) {
+            let (tag, text) = tag.split_once('>').expect("every tag is closed");
+            prop_assert!(!text.contains('>') && tag.matches('"').count() % 2 == 0);
+            let name = tag.split([' ', '/']).next().unwrap_or_default();
+            match tag.strip_prefix('/') {
+                Some(name) => prop_assert_eq!(open.pop(), Some(name)),
+                None if tag.ends_with('/') => {}
+                None => open.push(name),
+            }
+        }
+        prop_assert!(open.is_empty());
+        let dot = graph.to_dot();
+        prop_assert_eq!(dot.matches("\"").count() % 2, dot.matches("\\\"").count() % 2);
+        prop_assert!(graph.tabular().lines().count() >= graph.len() + 2);
+        prop_assert!(graph.to_torch_string().lines().count() > graph.len());
+    }
+
+    #[test]
+    fn boxes_do_not_overlap_and_stand_below_their_inputs(seed: u64, size in 1usize..80) {
+        let mut rng = Rng::new(seed);
+        let box_size = |rng: &mut Rng| super::layout::Size {
+            width: 20.0 + rng.below(200) as f64,
+            height: 20.0 + rng.below(40) as f64,
+            sinks: rng.one_in(3),
+        };
+        let sizes: Vec<_> = (0..size).map(|_| box_size(&mut rng)).collect();
+        let inputs: Vec<Vec<usize>> = (0..size).map(|i| (0..rng.below(4).min(i)).map(|_| rng.below(i)).collect()).collect();
+        let placed = super::layout::layout(&sizes, &inputs).centres;
+        for i in 0..size {
+            for input in &inputs[i] {
+                prop_assert!(placed[*input].1 + sizes[*input].height / 2.0 < placed[i].1 - sizes[i].height / 2.0);
+            }
+            for j in 0..i {
+                let apart = (placed[i].0 - placed[j].0).abs() >= (sizes[i].width + sizes[j].width) / 2.0 + 1.0
+                    || (placed[i].1 - placed[j].1).abs() >= (sizes[i].height + sizes[j].height) / 2.0 + 1.0;
+                prop_assert!(apart, "{i} and {j} overlap");
+            }
+        }
+    }
+}

@@ -374,8 +374,12 @@ impl<'a> Parser<'a> {
             |part: Option<&str>| part.filter(|p| p.bytes().all(|b| b.is_ascii_digit()))?.parse().ok();
         match (file, number(line), number(column)) {
             (Some(file), Some(line), Some(column)) => {
-                let file = self.shared.entry(file.to_owned()).or_insert_with(|| Arc::from(file)).clone();
-                Ok(SourceLoc::new(file, line, column))
+                let shared = self.shared.get(file).cloned().unwrap_or_else(|| {
+                    let file: Arc<str> = Arc::from(file);
+                    self.shared.insert(file.clone());
+                    file
+                });
+                Ok(SourceLoc::new(shared, line, column))
             }
             _ => Err(Problem {
                 at,
