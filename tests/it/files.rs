@@ -19,7 +19,8 @@ const SEPARATOR: &str = "//! =>\n";
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fx").join(folder);
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|ext| ext == "fx"));
     files.sort();
     assert!(!files.is_empty(), "no files in {}", dir.display());
@@ -65,7 +66,9 @@ fn print() {
 #[test]
 fn lint() {
     check("lint", |source, _| match parse(source) {
-        Ok(graph) => GraphModule::new("M", graph).lint().iter().map(|violation| format!("{violation}\n")).collect(),
+        Ok(graph) => {
+            GraphModule::new("M", graph).lint().iter().map(|violation| format!("{violation}\n")).collect()
+        }
         Err(error) => format!("{error}\n"),
     });
 }
@@ -102,7 +105,10 @@ fn run() {
 
 /// Reads `main(f32[2] 1 2; i64[] 3)`.
 fn arguments(call: &str) -> Vec<Value> {
-    let inner = call.strip_prefix("main(").and_then(|rest| rest.strip_suffix(')')).unwrap_or_else(|| panic!("{call:?}"));
+    let inner = call
+        .strip_prefix("main(")
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or_else(|| panic!("{call:?}"));
     let argument = |text: &str| {
         let (ty, numbers) = text.split_at(text.find(']').unwrap() + 1);
         let ty: TensorType = ty.parse().unwrap();
@@ -136,7 +142,8 @@ fn show(value: &Value) -> String {
             format!("({})", items.join("; "))
         }
         Arg::Dict(entries) => {
-            let items: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {}", show(value))).collect();
+            let items: Vec<String> =
+                entries.iter().map(|(key, value)| format!("{key}: {}", show(value))).collect();
             format!("{{{}}}", items.join("; "))
         }
         other => format!("{other}"),

@@ -619,7 +619,13 @@ fn record_update(
     let node = lower_tensor(tracer, value)?;
     let mut state = tracer.lock();
     let args = SmallVec::from_iter([Arg::Str(path.clone()), Arg::Leaf(node)]);
-    let update = state.create(Target::CallFunction(crate::ops::set_buffer::OP), args, Kwargs::new(), None, Some(source))?;
+    let update = state.create(
+        Target::CallFunction(crate::ops::set_buffer::OP),
+        args,
+        Kwargs::new(),
+        None,
+        Some(source),
+    )?;
     // Only the last update of a call becomes visible.
     if let Some(earlier) = state.updates.insert(path.clone(), update) {
         state.graph.erase(earlier)?;
