@@ -8,6 +8,7 @@ extern crate fx_core as fx;
 pub mod attention;
 pub mod conv;
 pub mod create;
+mod infer;
 pub mod join;
 pub mod kernel;
 pub mod linalg;
@@ -17,6 +18,8 @@ pub mod pointwise;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
+#[cfg(test)]
+mod testing;
 pub mod view;
 pub mod weights;
 

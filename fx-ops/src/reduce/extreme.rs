@@ -1,0 +1,239 @@
+//! Minima and maxima, and where they are. NaN counts as both the least and the greatest: it wins.
+
+use fx_core::op::kind::IntVec;
+use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, err, kernels};
+
+use super::fold::{Fold, Lines, fold};
+use super::{reduced_array, reduced_type};
+use crate::infer::{as_slice, axis_or_only, known, mask, reduced, type_of, typed};
+use crate::kernel::chunks::{PARALLEL, fill_row_pairs};
+
+kernels! {
+    /// Minima and maxima, and where they are.
+    pub trait Extremes; pub static EXTREMES;
+
+    /// The greatest element along the axes `dim`, or of all; NaN if there is one. Fails for no elements.
+    #[class = Reduce]
+    amax(x: Tensor, dim: Axes = None, keepdim: Bool = false) = extreme_type, |x: &Array, dim, keepdim| extreme(x, dim, keepdim, true);
+    /// The least element along the axes `dim`, or of all; NaN if there is one. Fails for no elements.
+    #[class = Reduce]
+    amin(x: Tensor, dim: Axes = None, keepdim: Bool = false) = extreme_type, |x: &Array, dim, keepdim| extreme(x, dim, keepdim, false);
+    /// The greatest element of all; NaN if there is one. `max_dim` is PyTorch's `max` along an axis.
+    #[class = Reduce]
+    max(x: Tensor) = |x| extreme_type(x, None, false), |x: &Array| extreme(x, None, false, true);
+    /// The least element of all; NaN if there is one. `min_dim` is PyTorch's `min` along an axis.
+    #[class = Reduce]
+    min(x: Tensor) = |x| extreme_type(x, None, false), |x: &Array| extreme(x, None, false, false);
+    /// The least and the greatest element along the axis `dim`, or of all.
+    #[class = Reduce]
+    aminmax(x: Tensor, dim: OptInt = None, keepdim: Bool = false) -> (Tensor, Tensor) = aminmax_type, aminmax_array;
+    /// The greatest element along the axis `dim` and the position of the first such; NaN counts as the greatest.
+    #[class = Reduce]
+    max_dim(x: Tensor, dim: Int, keepdim: Bool = false) -> (Tensor, Tensor) = pair_type, |x: &Array, dim, keepdim| extreme_along(x, dim, keepdim, true);
+    /// The least element along the axis `dim` and the position of the first such; NaN counts as the least.
+    #[class = Reduce]
+    min_dim(x: Tensor, dim: Int, keepdim: Bool = false) -> (Tensor, Tensor) = pair_type, |x: &Array, dim, keepdim| extreme_along(x, dim, keepdim, false);
+    /// The position of the first greatest element along the axis `dim`, or in row-major order of all; NaN counts as the greatest.
+    #[class = Reduce]
+    argmax(x: Tensor, dim: OptInt = None, keepdim: Bool = false) = arg_type, |x: &Array, dim, keepdim| arg_extreme(x, dim, keepdim, true);
+    /// The position of the first least element along the axis `dim`, or in row-major order of all; NaN counts as the least.
+    #[class = Reduce]
+    argmin(x: Tensor, dim: OptInt = None, keepdim: Bool = false) = arg_type, |x: &Array, dim, keepdim| arg_extreme(x, dim, keepdim, false);
+}
+
+/// An element type in which elements are compared.
+pub(super) trait Ordered: Element {
+    /// At or below every element.
+    const LEAST: Self;
+    /// At or above every element.
+    const GREATEST: Self;
+    /// Returns whether a comparison with this element is always false.
+    fn is_nan(self) -> bool;
+    /// Returns whether this is less.
+    fn below(self, other: Self) -> bool;
+}
+
+macro_rules! ordered {
+    ($($ty:ty: $least:expr, $greatest:expr, |$x:ident| $nan:expr;)*) => {
+        $(impl Ordered for $ty {
+            const LEAST: Self = $least;
+            const GREATEST: Self = $greatest;
+            #[inline]
+            fn is_nan(self) -> bool { let $x = self; $nan }
+            #[inline]
+            #[allow(clippy::bool_comparison, reason = "the same text for every type")]
+            fn below(self, other: Self) -> bool { self < other }
+        })*
+    };
+}
+ordered! {
+    bool: false, true, |_x| false;
+    u8: u8::MIN, u8::MAX, |_x| false;
+    i8: i8::MIN, i8::MAX, |_x| false;
+    i32: i32::MIN, i32::MAX, |_x| false;
+    i64: i64::MIN, i64::MAX, |_x| false;
+    f32: f32::NEG_INFINITY, f32::INFINITY, |x| x.is_nan();
+    f64: f64::NEG_INFINITY, f64::INFINITY, |x| x.is_nan();
+}
+
+/// Runs an expression with `$T` as the type in which elements of a dtype are compared: halves as f32.
+macro_rules! dispatch_ordered {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            DType::Bool => {
+                type $T = bool;
+                $body
+            }
+            DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            DType::F32 | DType::F16 | DType::BF16 => {
+                type $T = f32;
+                $body
+            }
+        }
+    };
+}
+pub(super) use dispatch_ordered;
+
+/// Returns the array in the type in which its elements are compared.
+pub(super) fn comparable(x: &Array) -> Array {
+    match x.dtype() {
+        DType::F16 | DType::BF16 => x.cast(DType::F32),
+        _ => x.clone(),
+    }
+}
+
+#[inline]
+fn greater<T: Ordered>(a: T, b: T) -> T {
+    if a.below(b) || b.is_nan() { b } else { a }
+}
+
+#[inline]
+fn lesser<T: Ordered>(a: T, b: T) -> T {
+    if b.below(a) || b.is_nan() { b } else { a }
+}
+
+/// Refuses to choose from no elements.
+fn not_empty(size: &Dim, x: &TensorType) -> Result<()> {
+    if size.known() == Some(0) {
+        return Err(err!(Shape, "expected at least one element to choose from, got {x}"));
+    }
+    Ok(())
+}
+
+fn extreme_type(x: &TensorType, dim: Option<IntVec>, keepdim: bool) -> Result<TensorType> {
+    let mask = mask(as_slice(&dim), x.rank())?;
+    for (size, _) in x.shape.iter().zip(&mask).filter(|(_, reduced)| **reduced) {
+        not_empty(size, x)?;
+    }
+    reduced_type(x, &dim, keepdim, x.dtype)
+}
+
+fn extreme(x: &Array, dim: Option<IntVec>, keepdim: bool, max: bool) -> Result<Array> {
+    extreme_type(&type_of(x), dim.clone(), keepdim)?;
+    let mask = mask(as_slice(&dim), x.rank())?;
+    let wide = comparable(x);
+    let out = dispatch_ordered!(x.dtype(), T => {
+        let data = if max {
+            fold(&wide, &mask, &Fold { init: T::LEAST, step: greater::<T>, merge: greater::<T> })?
+        } else {
+            fold(&wide, &mask, &Fold { init: T::GREATEST, step: lesser::<T>, merge: lesser::<T> })?
+        };
+        reduced_array(data, x, &mask, keepdim)?
+    });
+    Ok(out.cast(x.dtype()))
+}
+
+fn aminmax_type(x: &TensorType, dim: Option<Dim>, keepdim: bool) -> Result<(TensorType, TensorType)> {
+    let dim = dim.as_ref().map(known).transpose()?.map(|dim| IntVec::from_slice(&[dim]));
+    let ty = extreme_type(x, dim, keepdim)?;
+    Ok((ty.clone(), ty))
+}
+
+fn aminmax_array(x: &Array, dim: Option<i64>, keepdim: bool) -> Result<(Array, Array)> {
+    let dim = dim.map(|dim| IntVec::from_slice(&[dim]));
+    Ok((extreme(x, dim.clone(), keepdim, false)?, extreme(x, dim, keepdim, true)?))
+}
+
+fn arg_type(x: &TensorType, dim: Option<Dim>, keepdim: bool) -> Result<TensorType> {
+    let Some(dim) = dim else {
+        not_empty(&x.shape.numel(), x)?;
+        let mask = mask(None, x.rank())?;
+        return typed(DType::I64, reduced(&x.shape, &mask, keepdim, Dim::new(1)));
+    };
+    let at = axis_or_only(known(&dim)?, x.rank())?;
+    if let Some(size) = x.shape.get(at) {
+        not_empty(size, x)?;
+    }
+    reduced_type(x, &Some(IntVec::from_slice(&[at as i64])), keepdim, DType::I64)
+}
+
+fn pair_type(x: &TensorType, dim: Dim, keepdim: bool) -> Result<(TensorType, TensorType)> {
+    let indices = arg_type(x, Some(dim), keepdim)?;
+    Ok((TensorType { dtype: x.dtype, shape: indices.shape.clone() }, indices))
+}
+
+/// Returns the first element that wins, and its position.
+fn first<T: Ordered>(row: &[T], from: usize, max: bool) -> (T, usize) {
+    if row.len() >= PARALLEL {
+        let (left, right) = row.split_at(row.len() / 2);
+        let (a, b) = rayon::join(|| first(left, from, max), || first(right, from + left.len(), max));
+        return if wins(b.0, a.0, max) { b } else { a };
+    }
+    let mut best = (row[0], from);
+    for (i, &x) in row.iter().enumerate() {
+        if wins(x, best.0, max) {
+            best = (x, from + i);
+        }
+    }
+    best
+}
+
+#[inline]
+fn wins<T: Ordered>(x: T, best: T, max: bool) -> bool {
+    (if max { best.below(x) } else { x.below(best) }) || (x.is_nan() && !best.is_nan())
+}
+
+fn extreme_along(x: &Array, dim: i64, keepdim: bool, max: bool) -> Result<(Array, Array)> {
+    pair_type(&type_of(x), dim.into(), keepdim)?;
+    let lines = Lines::new(&comparable(x), dim)?;
+    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
+        let data = lines.data::<T>()?;
+        let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, 1, lines.n, |row, value, index| {
+            let (x, at) = first(&data[row * lines.n..][..lines.n], 0, max);
+            (value[0], index[0]) = (x, at as i64);
+        })?;
+        (lines.reduce(values, keepdim)?, lines.reduce(indices, keepdim)?)
+    });
+    Ok((values.cast(x.dtype()), indices))
+}
+
+fn arg_extreme(x: &Array, dim: Option<i64>, keepdim: bool, max: bool) -> Result<Array> {
+    arg_type(&type_of(x), dim.map(Dim::new), keepdim)?;
+    match dim {
+        Some(dim) => Ok(extreme_along(x, dim, keepdim, max)?.1),
+        None => {
+            let (_, index) = extreme_along(&x.reshape(&[x.numel()])?, 0, false, max)?;
+            let rank = if keepdim { x.rank() } else { 0 };
+            index.reshape(&vec![1; rank])
+        }
+    }
+}

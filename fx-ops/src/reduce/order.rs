@@ -1,0 +1,190 @@
+//! Sorting and scans along an axis.
+
+use std::cmp::Ordering;
+
+use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, kernels};
+use rayon::prelude::*;
+
+use super::extreme::{Ordered, comparable, dispatch_ordered};
+use super::fold::Lines;
+use super::total::{total_dtype, wide};
+use crate::infer::{axis_or_only, known, type_of, typed};
+use crate::kernel::chunks::{PARALLEL, fill_row_pairs, fill_rows};
+
+kernels! {
+    /// Sorting and scans along an axis.
+    pub trait Orders; pub static ORDERS;
+
+    /// The elements in ascending or descending order along `dim`, and where they were. Always stable; NaN counts as the greatest.
+    sort(x: Tensor, dim: Int = -1, descending: Bool = false; stable: Bool = false) -> (Tensor, Tensor) = sort_type, sort_array;
+    /// The positions that would sort `x` along `dim`.
+    argsort(x: Tensor, dim: Int = -1, descending: Bool = false; stable: Bool = false) =
+        |x, dim, descending, stable| Ok::<_, fx_core::Error>(sort_type(x, dim, descending, stable)?.1),
+        |x: &Array, dim, descending, stable| Ok::<_, fx_core::Error>(sort_array(x, dim, descending, stable)?.1);
+    /// The elements in ascending order along the first axis.
+    msort(x: Tensor) = |x: &TensorType| Ok::<_, fx_core::Error>(x.clone()),
+        |x: &Array| Ok::<_, fx_core::Error>(sort_array(x, 0, false, true)?.0);
+    /// The `k` greatest or least elements along `dim`, in order, and where they were; of equal ones the first. NaN counts as the greatest.
+    topk(x: Tensor, k: Int, dim: Int = -1, largest: Bool = true, sorted: Bool = true) -> (Tensor, Tensor) = topk_type, topk_array;
+    /// The sums of all elements up to each one along `dim`. Integers and bools are summed as i64.
+    cumsum(x: Tensor, dim: Int; dtype: OptDType = None) = scan_type, |x: &Array, dim, dtype| scan(x, dim, dtype, false);
+    /// The products of all elements up to each one along `dim`. Integers and bools are multiplied as i64.
+    cumprod(x: Tensor, dim: Int; dtype: OptDType = None) = scan_type, |x: &Array, dim, dtype| scan(x, dim, dtype, true);
+    /// The greatest element up to each one along `dim`, and the position of the last such; NaN stays.
+    cummax(x: Tensor, dim: Int) -> (Tensor, Tensor) = extreme_scan_type, |x: &Array, dim| extreme_scan(x, dim, true);
+    /// The least element up to each one along `dim`, and the position of the last such; NaN stays.
+    cummin(x: Tensor, dim: Int) -> (Tensor, Tensor) = extreme_scan_type, |x: &Array, dim| extreme_scan(x, dim, false);
+}
+
+fn indices_of(x: &TensorType) -> TensorType {
+    TensorType { dtype: DType::I64, shape: x.shape.clone() }
+}
+
+fn sort_type(x: &TensorType, dim: Dim, _descending: bool, _stable: bool) -> Result<(TensorType, TensorType)> {
+    axis_or_only(known(&dim)?, x.rank())?;
+    Ok((x.clone(), indices_of(x)))
+}
+
+/// Orders elements, NaN last; descending, NaN first.
+fn order<T: Ordered>(a: T, b: T, descending: bool) -> Ordering {
+    let (a, b) = if descending { (b, a) } else { (a, b) };
+    match (a.is_nan(), b.is_nan()) {
+        (false, false) if a.below(b) => Ordering::Less,
+        (false, false) if b.below(a) => Ordering::Greater,
+        (a, b) => a.cmp(&b),
+    }
+}
+
+fn sort_array(x: &Array, dim: i64, descending: bool, _stable: bool) -> Result<(Array, Array)> {
+    let lines = Lines::new(&comparable(x), dim)?;
+    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
+        let data = lines.data::<T>()?;
+        let n = lines.n;
+        let cost = n * n.max(2).ilog2() as usize;
+        let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, n, cost, |row, values, indices| {
+            let mut items: Vec<(T, i64)> = data[row * n..][..n].iter().copied().zip(0..).collect();
+            let compare = |a: &(T, i64), b: &(T, i64)| order(a.0, b.0, descending).then(a.1.cmp(&b.1));
+            if n >= PARALLEL {
+                items.par_sort_unstable_by(compare);
+            } else {
+                items.sort_unstable_by(compare);
+            }
+            for ((value, index), (x, at)) in values.iter_mut().zip(indices).zip(items) {
+                (*value, *index) = (x, at);
+            }
+        })?;
+        (lines.restore(values, n)?, lines.restore(indices, n)?)
+    });
+    Ok((values.cast(x.dtype()), indices))
+}
+
+fn topk_type(
+    x: &TensorType,
+    k: Dim,
+    dim: Dim,
+    _largest: bool,
+    _sorted: bool,
+) -> Result<(TensorType, TensorType)> {
+    let at = axis_or_only(known(&dim)?, x.rank())?;
+    let size = x.shape.get(at).cloned().unwrap_or(Dim::new(1));
+    if k.less(&Dim::new(0)).is_yes() || size.less(&k).is_yes() {
+        bail!(Argument, "expected k from 0 to {size}, got {k}");
+    }
+    let mut shape = x.shape.clone();
+    if let Some(size) = shape.dims_mut().get_mut(at) {
+        *size = k;
+    }
+    let ty = typed(x.dtype, shape.iter().cloned())?;
+    Ok((ty.clone(), indices_of(&ty)))
+}
+
+fn topk_array(x: &Array, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Array, Array)> {
+    topk_type(&type_of(x), k.into(), dim.into(), largest, sorted)?;
+    let k = k as usize;
+    if x.rank() == 0 {
+        // Rank 0 has one element whatever `k` is, as in PyTorch.
+        return Ok((x.clone(), Array::scalar(0i64)));
+    }
+    let lines = Lines::new(&comparable(x), dim)?;
+    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
+        let data = lines.data::<T>()?;
+        let n = lines.n;
+        let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, k, n * 4, |row, values, indices| {
+            let mut items: Vec<(T, i64)> = data[row * n..][..n].iter().copied().zip(0..).collect();
+            let compare = |a: &(T, i64), b: &(T, i64)| order(a.0, b.0, largest).then(a.1.cmp(&b.1));
+            if k < n {
+                items.select_nth_unstable_by(k, compare);
+                items.truncate(k);
+            }
+            items.sort_unstable_by(compare);
+            for ((value, index), (x, at)) in values.iter_mut().zip(indices).zip(items) {
+                (*value, *index) = (x, at);
+            }
+        })?;
+        (lines.restore(values, k)?, lines.restore(indices, k)?)
+    });
+    Ok((values.cast(x.dtype()), indices))
+}
+
+fn scan_type(x: &TensorType, dim: Dim, dtype: Option<DType>) -> Result<TensorType> {
+    axis_or_only(known(&dim)?, x.rank())?;
+    Ok(TensorType { dtype: total_dtype(x.dtype, dtype), shape: x.shape.clone() })
+}
+
+fn scan(x: &Array, dim: i64, dtype: Option<DType>, product: bool) -> Result<Array> {
+    let dtype = total_dtype(x.dtype(), dtype);
+    let lines = Lines::new(&x.cast(dtype).cast(wide(dtype)), dim)?;
+    let out = match (wide(dtype), product) {
+        (DType::F64, false) => scan_lines(&lines, 0.0, |a: f64, x: f64| a + x, |a| a),
+        (DType::F64, true) => scan_lines(&lines, 1.0, |a: f64, x: f64| a * x, |a| a),
+        (DType::F32, false) => scan_lines(&lines, 0.0, |a: f64, x: f32| a + f64::from(x), |a| a as f32),
+        (DType::F32, true) => scan_lines(&lines, 1.0, |a: f64, x: f32| a * f64::from(x), |a| a as f32),
+        (_, false) => scan_lines(&lines, 0, |a: i64, x: i64| a.wrapping_add(x), |a| a),
+        (_, true) => scan_lines(&lines, 1, |a: i64, x: i64| a.wrapping_mul(x), |a| a),
+    };
+    Ok(out?.cast(dtype))
+}
+
+fn scan_lines<T: Element, A: Copy + Sync>(
+    lines: &Lines,
+    init: A,
+    step: impl Fn(A, T) -> A + Sync,
+    finish: impl Fn(A) -> T + Sync,
+) -> Result<Array> {
+    let data = lines.data::<T>()?;
+    let n = lines.n;
+    let out = fill_rows::<T>(lines.n_rows, n, n, |row, out| {
+        let mut total = init;
+        for (out, &x) in out.iter_mut().zip(&data[row * n..][..n]) {
+            total = step(total, x);
+            *out = finish(total);
+        }
+    })?;
+    lines.restore(out, n)
+}
+
+fn extreme_scan_type(x: &TensorType, dim: Dim) -> Result<(TensorType, TensorType)> {
+    axis_or_only(known(&dim)?, x.rank())?;
+    Ok((x.clone(), indices_of(x)))
+}
+
+fn extreme_scan(x: &Array, dim: i64, max: bool) -> Result<(Array, Array)> {
+    let lines = Lines::new(&comparable(x), dim)?;
+    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
+        let data = lines.data::<T>()?;
+        let n = lines.n;
+        let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, n, n, |row, values, indices| {
+            let row = &data[row * n..][..n];
+            let mut best = 0;
+            for (i, &x) in row.iter().enumerate() {
+                let beaten = if max { x.below(row[best]) } else { row[best].below(x) };
+                if x.is_nan() || !beaten && !row[best].is_nan() {
+                    best = i;
+                }
+                (values[i], indices[i]) = (row[best], best as i64);
+            }
+        })?;
+        (lines.restore(values, n)?, lines.restore(indices, n)?)
+    });
+    Ok((values.cast(x.dtype()), indices))
+}

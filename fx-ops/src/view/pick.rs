@@ -1,0 +1,468 @@
+//! Rows that read and write elements by index tensors and masks.
+
+use fx_core::array::{Sizes, StridedIndex, Strides, dispatch_dtype, row_major};
+use fx_core::op::kind::{OperandType, OperandValue};
+use fx_core::pointwise::{broadcast_dims, broadcast_shapes, result_dtype, result_dtype_of_types};
+use fx_core::{
+    Array, Category, DType, Dim, Element, Result, Scalar, Stored, TensorType, bail, err, functions, kernels,
+};
+
+use crate::infer::{axis_or_only, expect_same, known, type_of, typed};
+use crate::kernel::chunks::{fill, fill_rows};
+
+kernels! {
+    /// Operations that read and write elements by index tensors and masks.
+    pub trait Picks; pub static PICKS;
+
+    /// The elements of `x` whose position along `dim` is that in `index`, of whose shape the result is:
+    /// `out[i][j] = x[index[i][j]][j]` for `dim` 0.
+    gather(x: Tensor, dim: Int, index: Tensor) = gather_type, gather_array;
+    /// As `gather`, where `x` and `indices` broadcast beside `dim`; without `dim`, in the flattened tensor. Negative positions
+    /// count from the end.
+    take_along_dim(x: Tensor, indices: Tensor, dim: OptInt = None) = take_along_type, take_along_array;
+    /// The sub-tensors of `x` at the positions `index`, of rank 0 or 1, along `dim`.
+    index_select(x: Tensor, dim: Int, index: Tensor) = index_select_type, index_select_array;
+    /// A copy of `x` where `src`, a tensor or a number, is written to the positions `index` along `dim`, in row-major order.
+    ///
+    /// `reduce` is "add" or "multiply" to combine with what is there.
+    scatter(x: Tensor, dim: Int, index: Tensor, src: Operand; reduce: Str = "") = scatter_type, scatter_array;
+    /// A copy of `x` to which `src` is added at the positions `index` along `dim`.
+    scatter_add(x: Tensor, dim: Int, index: Tensor, src: Tensor) =
+        |x, dim, index, src| scatter_type(x, dim, index, OperandType::Tensor(src), "add"),
+        |x: &Array, dim, index: &Array, src| scatter_array(x, dim, index, OperandValue::Array(src), "add");
+    /// A copy of `x` to whose sub-tensors at the positions `index` along `dim` those of `source`, times `alpha`, are added.
+    index_add(x: Tensor, dim: Int, index: Tensor, source: Tensor; alpha: Number = fx_core::op::Default::Int(1)) =
+        index_add_type, index_add_array;
+    /// `x`, where the bool tensor `mask` is true replaced by `value`, a number or a tensor of rank 0. Broadcasts.
+    masked_fill(x: Tensor, mask: Tensor, value: Operand) = masked_fill_type, masked_fill_array;
+}
+
+functions! {
+    pub static WHERE;
+
+    /// `input` where the bool tensor `condition` is true, else `other`. Broadcasts and promotes.
+    where_(condition: Tensor, input: Operand, other: Operand) = where_type, where_array;
+}
+
+/// Refuses what is not a tensor of positions; without elements, any dtype will do.
+fn check_index(index: &TensorType) -> Result<()> {
+    if !matches!(index.dtype, DType::I32 | DType::I64) && index.shape.numel().same(&Dim::new(0)).is_no() {
+        return Err(err!(DType, "expected positions of i64 or i32, got {index}")
+            .help("convert with `.to(DType::I64)`"));
+    }
+    Ok(())
+}
+
+/// Returns positions in row-major order, resolved and checked against a size.
+fn positions(index: &Array, size: usize) -> Result<Vec<usize>> {
+    let raw: Vec<i64> = index.cast(DType::I64).to_vec()?;
+    let at = |&i: &i64| match usize::try_from(i) {
+        Ok(i) if i < size => Ok(i),
+        _ => Err(err!(Index, "position {i} is out of range for an axis of size {size}")),
+    };
+    raw.iter().map(at).collect()
+}
+
+/// Returns `x` as of rank 1, if it has rank 0.
+fn at_least_1d(x: &Array) -> Result<Array> {
+    if x.rank() == 0 { x.reshape(&[1]) } else { Ok(x.clone()) }
+}
+
+fn gather_type(x: &TensorType, dim: Dim, index: &TensorType) -> Result<TensorType> {
+    check_index(index)?;
+    let at = axis_or_only(known(&dim)?, x.rank())?;
+    check_within(x, at, index, "the index")?;
+    typed(x.dtype, index.shape.iter().cloned())
+}
+
+/// Refuses an index that, beside the axis, reaches out of `x`; one without elements may have any shape.
+fn check_within(x: &TensorType, at: usize, index: &TensorType, what: &str) -> Result<()> {
+    if !index.shape.numel().same(&Dim::new(0)).is_no() {
+        return Ok(());
+    }
+    if x.rank().max(1) != index.rank().max(1) {
+        bail!(Shape, "expected {what} of rank {}, got {index}", x.rank());
+    }
+    for (axis, (size, wanted)) in x.shape.iter().zip(index.shape.iter()).enumerate() {
+        if axis != at && size.less(wanted).is_yes() {
+            bail!(Shape, "expected at most {size} in axis {axis} of {what}, got {index}");
+        }
+    }
+    Ok(())
+}
+
+fn gather_array(x: &Array, dim: i64, index: &Array) -> Result<Array> {
+    gather_type(&type_of(x), dim.into(), &type_of(index))?;
+    let at = axis_or_only(dim, x.rank())?;
+    if index.is_empty() {
+        return Array::zeros(x.dtype(), index.shape());
+    }
+    let (x, wide) = (at_least_1d(x)?, at_least_1d(index)?);
+    let picked = positions(&wide, x.shape()[at])?;
+    let mut strides: Strides = x.strides().into();
+    let step = std::mem::replace(&mut strides[at], 0) as usize;
+    dispatch_dtype!(x.dtype(), T => {
+        let data = x.data::<T>()?;
+        let walk = StridedIndex::new(wide.shape(), [(&strides[..], 0)]);
+        let out: Vec<T> = walk.zip(&picked).map(|([base], &i)| data[base + i * step]).collect();
+        Array::from_vec(out, index.shape())
+    })
+}
+
+fn take_along_type(x: &TensorType, indices: &TensorType, dim: Option<Dim>) -> Result<TensorType> {
+    check_index(indices)?;
+    let Some(dim) = dim else { return typed(x.dtype, [indices.shape.numel()]) };
+    let at = axis_or_only(known(&dim)?, x.rank())?;
+    if x.rank() != indices.rank() {
+        bail!(Shape, "expected indices of rank {}, got {indices}", x.rank());
+    }
+    let one = Dim::new(1);
+    let beside = |ty: &TensorType| -> Vec<Dim> {
+        ty.shape
+            .iter()
+            .enumerate()
+            .map(|(axis, size)| if axis == at { one.clone() } else { size.clone() })
+            .collect()
+    };
+    let mut shape = broadcast_dims([&beside(x)[..], &beside(indices)[..]].into_iter())?;
+    if let Some(size) = shape.dims_mut().get_mut(at) {
+        *size = indices.shape[at].clone();
+    }
+    typed(x.dtype, shape.iter().cloned())
+}
+
+fn take_along_array(x: &Array, indices: &Array, dim: Option<i64>) -> Result<Array> {
+    take_along_type(&type_of(x), &type_of(indices), dim.map(Dim::new))?;
+    let Some(dim) = dim else {
+        let (x, indices) = (x.reshape(&[x.numel()])?, indices.reshape(&[indices.numel()])?);
+        return gather_array(&x, 0, &from_start(&indices, x.numel())?);
+    };
+    let at = axis_or_only(dim, x.rank())?;
+    if x.rank() == 0 {
+        return gather_array(x, dim, &from_start(indices, 1)?);
+    }
+    let indices = &from_start(indices, x.shape()[at])?;
+    let beside = |x: &Array, size: usize| {
+        let mut shape = Sizes::from_slice(x.shape());
+        shape[at] = size;
+        shape
+    };
+    let shape = broadcast_shapes([&beside(x, 1)[..], &beside(indices, 1)[..]].into_iter())?;
+    let wide = |x: &Array| {
+        let mut shape = shape.clone();
+        shape[at] = x.shape()[at];
+        x.broadcast_to(&shape)
+    };
+    gather_array(&wide(x)?, dim, &wide(indices)?)
+}
+
+/// Returns positions with those that count from the end of an axis resolved.
+fn from_start(indices: &Array, size: usize) -> Result<Array> {
+    let mut data: Vec<i64> = indices.cast(DType::I64).to_vec()?;
+    data.iter_mut().filter(|i| **i < 0).for_each(|i| *i = i.saturating_add(size as i64));
+    Array::from_vec(data, indices.shape())
+}
+
+fn index_select_type(x: &TensorType, dim: Dim, index: &TensorType) -> Result<TensorType> {
+    check_index(index)?;
+    if index.rank() > 1 {
+        bail!(Shape, "expected positions of rank 0 or 1, got {index}");
+    }
+    let at = axis_or_only(known(&dim)?, x.rank())?;
+    if x.rank() == 0 {
+        expect_same(&Dim::new(1), &index.shape.numel(), "the number of positions for a tensor of rank 0")?;
+        return Ok(x.clone());
+    }
+    let mut shape = x.shape.clone();
+    shape.dims_mut()[at] = index.shape.numel();
+    typed(x.dtype, shape.iter().cloned())
+}
+
+fn index_select_array(x: &Array, dim: i64, index: &Array) -> Result<Array> {
+    index_select_type(&type_of(x), dim.into(), &type_of(index))?;
+    let wide = at_least_1d(x)?;
+    let at = axis_or_only(dim, x.rank())?;
+    let out = take_rows(&wide, at, &positions(index, wide.shape()[at])?)?;
+    if x.rank() == 0 { out.reshape(&[]) } else { Ok(out) }
+}
+
+/// Returns the sub-tensors at positions along an axis; the positions are in range.
+pub(super) fn take_rows(x: &Array, at: usize, index: &[usize]) -> Result<Array> {
+    let dense = x.contiguous()?;
+    let (size, inner) = (x.shape()[at], x.shape()[at + 1..].iter().product::<usize>());
+    let outer = x.shape()[..at].iter().product::<usize>();
+    let mut shape = Sizes::from_slice(x.shape());
+    shape[at] = index.len();
+    fx_core::array::checked_numel(&shape)?;
+    dispatch_dtype!(x.dtype(), T => {
+        let data = dense.as_slice::<T>().ok_or_else(|| err!(DType, "storage of another dtype"))?;
+        let out = if inner == 1 {
+            fill_rows::<T>(outer, index.len(), index.len(), |row, out| {
+                let line = &data[row * size..][..size];
+                out.iter_mut().zip(index).for_each(|(out, &i)| *out = line[i]);
+            })?
+        } else {
+            fill_rows::<T>(outer * index.len(), inner, inner, |row, out| {
+                let from = (row / index.len() * size + index[row % index.len()]) * inner;
+                out.copy_from_slice(&data[from..from + inner]);
+            })?
+        };
+        Array::from_vec(out, &shape)
+    })
+}
+
+/// How written elements combine with those that are there.
+#[derive(Clone, Copy, PartialEq)]
+enum Combine {
+    Replace,
+    Add,
+    Multiply,
+}
+
+impl Combine {
+    fn read(reduce: &str) -> Result<Self> {
+        match reduce {
+            "" => Ok(Combine::Replace),
+            "add" => Ok(Combine::Add),
+            "multiply" => Ok(Combine::Multiply),
+            _ => bail!(Argument, "expected \"add\" or \"multiply\" as reduce, got {reduce:?}"),
+        }
+    }
+}
+
+/// What elements can be added and multiplied as; halves round after each step.
+trait Ring: Element {
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+macro_rules! rings {
+    ($($ty:ty: |$x:ident, $y:ident| $plus:expr, $times:expr;)*) => {
+        $(impl Ring for $ty {
+            fn plus(self, other: Self) -> Self { let ($x, $y) = (self, other); $plus }
+            fn times(self, other: Self) -> Self { let ($x, $y) = (self, other); $times }
+        })*
+    };
+}
+rings! {
+    bool: |x, y| x | y, x & y;
+    u8: |x, y| x.wrapping_add(y), x.wrapping_mul(y);
+    i8: |x, y| x.wrapping_add(y), x.wrapping_mul(y);
+    i32: |x, y| x.wrapping_add(y), x.wrapping_mul(y);
+    i64: |x, y| x.wrapping_add(y), x.wrapping_mul(y);
+    half::f16: |x, y| x + y, x * y;
+    half::bf16: |x, y| x + y, x * y;
+    f32: |x, y| x + y, x * y;
+    f64: |x, y| x + y, x * y;
+}
+
+fn scatter_type(
+    x: &TensorType,
+    dim: Dim,
+    index: &TensorType,
+    src: OperandType<'_>,
+    reduce: &str,
+) -> Result<TensorType> {
+    Combine::read(reduce)?;
+    check_index(index)?;
+    let at = axis_or_only(known(&dim)?, x.rank())?;
+    check_within(x, at, index, "the index")?;
+    if let OperandType::Tensor(src) = src {
+        if src.dtype != x.dtype {
+            return Err(
+                err!(DType, "expected a source of {}, got {src}", x.dtype).help("convert it with `.to`")
+            );
+        }
+        check_within(src, usize::MAX, index, "the index")?;
+    }
+    Ok(x.clone())
+}
+
+fn scatter_array(x: &Array, dim: i64, index: &Array, src: OperandValue<'_>, reduce: &str) -> Result<Array> {
+    let src_type = match src {
+        OperandValue::Array(src) => Some(type_of(src)),
+        OperandValue::Scalar(_) => None,
+    };
+    let src_type = src_type.as_ref().map_or(OperandType::Scalar(Category::Int), OperandType::Tensor);
+    scatter_type(&type_of(x), dim.into(), &type_of(index), src_type, reduce)?;
+    if index.is_empty() {
+        return Ok(x.clone());
+    }
+    let at = axis_or_only(dim, x.rank())?;
+    let (wide, index) = (at_least_1d(x)?, at_least_1d(index)?);
+    let picked = positions(&index, wide.shape()[at])?;
+    let combine = Combine::read(reduce)?;
+    let source = match src {
+        OperandValue::Array(src) => {
+            let mut part = at_least_1d(src)?;
+            for (axis, &size) in index.shape().iter().enumerate() {
+                part = part.slice_axis(axis, 0, size, 1)?;
+            }
+            part
+        }
+        OperandValue::Scalar(value) => Array::full(x.dtype(), &[], value)?.broadcast_to(index.shape())?,
+    };
+    let mut strides = row_major(wide.shape());
+    let step = std::mem::replace(&mut strides[at], 0) as usize;
+    dispatch_dtype!(x.dtype(), T => {
+        let mut out: Vec<T> = wide.to_vec()?;
+        let from = source.data::<T>()?;
+        let walk = StridedIndex::new(index.shape(), [(&strides[..], 0), (source.strides(), 0)]);
+        for ([base, from_at], &i) in walk.zip(&picked) {
+            let (slot, value) = (&mut out[base + i * step], from[from_at]);
+            *slot = match combine {
+                Combine::Replace => value,
+                Combine::Add => slot.plus(value),
+                Combine::Multiply => slot.times(value),
+            };
+        }
+        Array::from_vec(out, x.shape())
+    })
+}
+
+fn index_add_type(
+    x: &TensorType,
+    dim: Dim,
+    index: &TensorType,
+    source: &TensorType,
+    _alpha: Category,
+) -> Result<TensorType> {
+    check_index(index)?;
+    let at = axis_or_only(known(&dim)?, x.rank())?;
+    if source.dtype != x.dtype || index.rank() > 1 || source.rank() != x.rank() {
+        bail!(Shape, "expected positions of rank 1 and a source like {x}, got {index} and {source}");
+    }
+    for (axis, (size, got)) in x.shape.iter().zip(source.shape.iter()).enumerate() {
+        expect_same(
+            if axis == at { index.shape.first().unwrap_or(&ONE) } else { size },
+            got,
+            "a size of the source",
+        )?;
+    }
+    Ok(x.clone())
+}
+
+static ONE: Dim = Dim::new(1);
+
+fn index_add_array(x: &Array, dim: i64, index: &Array, source: &Array, alpha: Scalar) -> Result<Array> {
+    index_add_type(&type_of(x), dim.into(), &type_of(index), &type_of(source), alpha.category())?;
+    let at = axis_or_only(dim, x.rank())?;
+    let (wide, source) = (at_least_1d(x)?, at_least_1d(source)?.contiguous()?);
+    let picked = positions(index, wide.shape()[at])?;
+    let (size, inner) = (wide.shape()[at], wide.shape()[at + 1..].iter().product::<usize>());
+    dispatch_dtype!(x.dtype(), T => {
+        let mut out: Vec<T> = wide.to_vec()?;
+        let from = source.as_slice::<T>().ok_or_else(|| err!(DType, "storage of another dtype"))?;
+        let alpha = T::from_scalar(alpha);
+        if inner > 0 && !picked.is_empty() {
+            for (row, from) in from.chunks(inner).enumerate() {
+                let to = (row / picked.len() * size + picked[row % picked.len()]) * inner;
+                out[to..to + inner].iter_mut().zip(from).for_each(|(out, &x)| *out = out.plus(x.times(alpha)));
+            }
+        }
+        Array::from_vec(out, x.shape())
+    })
+}
+
+fn check_mask(mask: &TensorType, what: &str) -> Result<()> {
+    if mask.dtype != DType::Bool {
+        return Err(
+            err!(DType, "expected a bool tensor as the {what}, got {mask}").help("compare: `x.ne(0)`")
+        );
+    }
+    Ok(())
+}
+
+fn masked_fill_type(x: &TensorType, mask: &TensorType, value: OperandType<'_>) -> Result<TensorType> {
+    check_mask(mask, "mask")?;
+    if let OperandType::Tensor(ty) = value
+        && ty.rank() > 0
+    {
+        return Err(
+            err!(Shape, "expected a value of rank 0, got {ty}").help("use `where_` to choose elements")
+        );
+    }
+    let shape = broadcast_dims([&x.shape[..], &mask.shape[..]].into_iter())?;
+    Ok(TensorType { dtype: x.dtype, shape })
+}
+
+fn masked_fill_array(x: &Array, mask: &Array, value: OperandValue<'_>) -> Result<Array> {
+    let scalar = match value {
+        OperandValue::Array(value) => {
+            masked_fill_type(&type_of(x), &type_of(mask), OperandType::Tensor(&type_of(value)))?;
+            value.item()?
+        }
+        OperandValue::Scalar(value) => {
+            masked_fill_type(&type_of(x), &type_of(mask), OperandType::Scalar(value.category()))?;
+            value
+        }
+    };
+    let lost = x.dtype().is_int()
+        && scalar.category() == Category::Float
+        && scalar.to_i64() as f64 != scalar.to_f64().trunc();
+    if lost {
+        bail!(DType, "expected a value that {} can hold, got {}", x.dtype(), scalar.to_f64());
+    }
+    choose(mask, &Array::full(x.dtype(), &[], scalar)?, x)
+}
+
+fn where_type(condition: &TensorType, input: OperandType<'_>, other: OperandType<'_>) -> Result<TensorType> {
+    check_mask(condition, "condition")?;
+    let shape_of = |operand: &OperandType<'_>| match operand {
+        OperandType::Tensor(ty) => ty.shape.clone(),
+        OperandType::Scalar(_) => Default::default(),
+    };
+    let shapes = [condition.shape.clone(), shape_of(&input), shape_of(&other)];
+    let shape = broadcast_dims(shapes.iter().map(|shape| &shape[..]))?;
+    Ok(TensorType { dtype: result_dtype_of_types(&[input, other]), shape })
+}
+
+fn where_array(condition: &Array, input: OperandValue<'_>, other: OperandValue<'_>) -> Result<Array> {
+    check_mask(&type_of(condition), "condition")?;
+    let dtype = result_dtype(&[input, other]);
+    let array = |operand: OperandValue<'_>| match operand {
+        OperandValue::Array(array) => Ok(array.cast(dtype)),
+        OperandValue::Scalar(x) => Array::full(dtype, &[], x),
+    };
+    choose(condition, &array(input)?, &array(other)?)
+}
+
+/// What a loop reads: the same element always, or one after the other.
+enum Source<'a, T> {
+    One(T),
+    Each(&'a [T]),
+}
+
+impl<T: Copy> Source<'_, T> {
+    fn get(&self, at: usize) -> T {
+        match self {
+            Source::One(x) => *x,
+            Source::Each(data) => data[at],
+        }
+    }
+}
+
+/// Returns `yes` where `mask` is true, else `no`, which have the same dtype; broadcasts.
+fn choose(mask: &Array, yes: &Array, no: &Array) -> Result<Array> {
+    let shape = broadcast_shapes([mask.shape(), yes.shape(), no.shape()].into_iter())?;
+    let numel = fx_core::array::checked_numel(&shape)?;
+    let wide = |x: &Array| match x.numel() {
+        1 => Ok(x.clone()),
+        _ => x.broadcast_to(&shape)?.contiguous(),
+    };
+    let (mask, yes, no) = (wide(mask)?, wide(yes)?, wide(no)?);
+    dispatch_dtype!(yes.dtype(), T => {
+        let (mask, yes, no) = (source::<bool>(&mask)?, source::<T>(&yes)?, source::<T>(&no)?);
+        let out = fill(numel, |start, out: &mut [T]| {
+            for (i, out) in out.iter_mut().enumerate() {
+                let at = start + i;
+                *out = if mask.get(at) { yes.get(at) } else { no.get(at) };
+            }
+        })?;
+        Array::from_vec(out, &shape)
+    })
+}
+
+fn source<T: Element>(x: &Array) -> Result<Source<'_, T>> {
+    let data = x.as_slice::<T>().ok_or_else(|| err!(DType, "storage of another dtype"))?;
+    Ok(if let [one] = data { Source::One(*one) } else { Source::Each(data) })
+}
