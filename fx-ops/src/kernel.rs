@@ -5,4 +5,6 @@
 
 pub mod conv;
 pub mod gemm;
+pub mod pad;
 pub mod pool;
+pub mod rows;
