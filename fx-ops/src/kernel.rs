@@ -6,4 +6,6 @@
 pub(crate) mod chunks;
 pub mod conv;
 pub mod gemm;
+pub mod pad;
 pub mod pool;
+pub mod rows;

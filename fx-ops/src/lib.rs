@@ -6,6 +6,7 @@
 extern crate fx_core as fx;
 
 pub mod attention;
+mod check;
 pub mod conv;
 pub mod create;
 mod infer;

@@ -186,9 +186,9 @@ pointwise! {
         int: { let y = if x < min { min } else { x }; if y > max { max } else { y } },
     }
     /// `max(x, min)`; NaN if any is NaN.
-    clamp_min(x, min) -> Same { real: math::maximum(x, min), int: if x < min { min } else { x } }
+    clamp_min(x, min) -> Same { real: math::maximum(x, min), int: if x < min { min } else { x }, bool: x | min }
     /// `min(x, max)`; NaN if any is NaN.
-    clamp_max(x, max) -> Same { real: math::minimum(x, max), int: if x > max { max } else { x } }
+    clamp_max(x, max) -> Same { real: math::minimum(x, max), int: if x > max { max } else { x }, bool: x & max }
     /// `x + weight * (end - x)`, exact at both ends.
     lerp(x, end, weight) -> Same {
         real: if math::abs(weight) < 0.5 { x + weight * (end - x) } else { end - (end - x) * (1.0 - weight) }
@@ -206,6 +206,10 @@ pointwise! {
     /// C's remainder, with the sign of `x`. Integer division by zero is an error.
     #[check = no_zero_divisor]
     fmod(x, other) -> Same { real: math::fmod(x, other), int: x.wrapping_rem(other) }
+    /// `x / other` rounded towards zero, as PyTorch's `div` with `rounding_mode = "trunc"`. Integers wrap, and integer
+    /// division by zero is an error.
+    #[check = no_zero_divisor]
+    trunc_divide(x, other) -> Same { real: math::trunc(x / other), int: x.wrapping_div(other) }
     /// `x` with the sign of `other`.
     copysign(x, other) -> Float { real: math::copysign(x, other) }
     /// `sqrt(x * x + other * other)` without overflow.

@@ -37,6 +37,7 @@ macro_rules! kernels {
         pub trait $trait: ::core::convert::AsRef<$crate::Tensor> {
             $(
                 $(#[doc = $doc])+
+                #[allow(clippy::too_many_arguments, reason = "the parameters are those of the schema")]
                 #[track_caller]
                 fn $name(&self $(, $p: impl $crate::ToArg<$crate::op::kind::$k>)*) -> $crate::__ret!($($ret)?) {
                     $crate::trace::apply_as($name::OP, true, [$crate::Arg::Leaf(self.as_ref().clone()) $(, $p.to_arg())*])
@@ -129,6 +130,7 @@ macro_rules! __op_row {
             };
         }
         $(#[doc = $doc])+
+        #[allow(clippy::too_many_arguments, reason = "the parameters are those of the schema")]
         #[track_caller]
         pub fn $name($($p: impl $crate::ToArg<$crate::op::kind::$k>),*) -> $crate::__ret!($($ret)?) {
             $crate::trace::apply_as($name::OP, false, [$($p.to_arg()),*])
@@ -221,6 +223,7 @@ macro_rules! pointwise {
             impl $name {
                 /// The operation.
                 pub const OP: $crate::Op = {
+                    #[allow(clippy::needless_update, reason = "rows without a check need the base")]
                     static BODY: $crate::pointwise::PointwiseDef = $crate::pointwise::PointwiseDef {
                         operands: &[stringify!($x) $(, stringify!($y))*],
                         absent: &[None $(, $crate::__operand!(absent $($absent)?))*],
