@@ -294,12 +294,16 @@ impl<'a> Parser<'a> {
 
     /// Reads the use of a node. One that is not defined is noted, and any node stands in for it.
     pub(super) fn node(&mut self) -> Parsed<NodeId> {
-        let at = self.cursor.pos;
-        let name = self.new_name()?;
+        let start = self.cursor;
+        let at = start.pos;
+        self.cursor.expect("%")?;
+        let name = self.cursor.segment();
         let output = self.graph.output_node();
         match self.graph.find(name).filter(|id| *id != output) {
             Some(id) => Ok(id),
             None => {
+                self.cursor = start;
+                self.new_name()?;
                 self.is_line_broken = true;
                 if !self.is_head_broken && !self.broken_names.contains(name) && !self.is_full() {
                     self.undefined.push((name, at));
