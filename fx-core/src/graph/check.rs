@@ -88,10 +88,18 @@ impl Graph {
                 Err(_) => report(Order, Some(id), format!("the input {input} is not in the graph")),
                 Ok(input_node) => {
                     if self.order.label(input.index) >= self.order.label(id.index) {
-                        report(Order, Some(id), format!("%{} is used before it is defined", input_node.name()));
+                        report(
+                            Order,
+                            Some(id),
+                            format!("%{} is used before it is defined", input_node.name()),
+                        );
                     }
                     if input_node.users.get(*position as usize) != Some(&id) {
-                        report(Structure, Some(id), format!("%{} does not know this user", input_node.name()));
+                        report(
+                            Structure,
+                            Some(id),
+                            format!("%{} does not know this user", input_node.name()),
+                        );
                     }
                 }
             }
