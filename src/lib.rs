@@ -1,1 +1,15 @@
-//! (in construction)
+//! fx captures tensor programs written as ordinary Rust as a graph that people can read, change, print as Rust and run.
+//!
+//! This crate is the façade: everything of `fx-core` (the language) and `fx-ops` (the vocabulary) at one level, with the
+//! traits that model code needs in [`prelude`].
+
+extern crate self as fx;
+
+pub mod conformance;
+pub mod prelude;
+mod vocabulary;
+
+pub use fx_core::*;
+pub use fx_macros::{Module, Tree, forward, wrap};
+pub use fx_ops::{nn, registry, weights};
+pub use vocabulary::*;

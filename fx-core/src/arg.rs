@@ -49,7 +49,7 @@ pub enum Arg<L = NodeId> {
 }
 
 /// `start..stop` with a step; each is an integer, a symbolic size, a leaf, or none.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Slice<L> {
     start: Arg<L>,
     stop: Arg<L>,
@@ -331,9 +331,12 @@ fn bail_unmapped<T>() -> Result<T> {
     Err(err!(Structure, "a leaf was left unmapped"))
 }
 
-/// Literals are equal if their type and bits are; sub-graphs if their structure is.
-impl<L: PartialEq> PartialEq for Arg<L> {
-    fn eq(&self, other: &Self) -> bool {
+impl<L> Arg<L> {
+    /// Returns whether two arguments are equal, with `leaf` to compare leaves. Literals are equal if their type and bits are,
+    /// sub-graphs if their structure is.
+    pub fn eq_by<M>(&self, other: &Arg<M>, leaf: &dyn Fn(&L, &M) -> bool) -> bool {
+        let all =
+            |a: &[Arg<L>], b: &[Arg<M>]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.eq_by(b, leaf));
         match (self, other) {
             (Arg::None, Arg::None) | (Arg::Ellipsis, Arg::Ellipsis) => true,
             (Arg::Bool(a), Arg::Bool(b)) => a == b,
@@ -342,14 +345,30 @@ impl<L: PartialEq> PartialEq for Arg<L> {
             (Arg::Str(a), Arg::Str(b)) => a == b,
             (Arg::DType(a), Arg::DType(b)) => a == b,
             (Arg::Dim(a), Arg::Dim(b)) => a == b,
-            (Arg::Slice(a), Arg::Slice(b)) => a == b,
-            (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => a.items == b.items,
-            (Arg::Dict(a), Arg::Dict(b)) => a.entries == b.entries,
+            (Arg::Slice(a), Arg::Slice(b)) => {
+                a.parts().into_iter().zip(b.parts()).all(|(a, b)| a.eq_by(b, leaf))
+            }
+            (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => all(a, b),
+            (Arg::Dict(a), Arg::Dict(b)) => {
+                a.len() == b.len()
+                    && a.iter().zip(b.iter()).all(|((k, a), (l, b))| k == l && a.eq_by(b, leaf))
+            }
             (Arg::Graph(a), Arg::Graph(b)) => Arc::ptr_eq(a, b) || a == b,
-            (Arg::Leaf(a), Arg::Leaf(b)) => a == b,
+            (Arg::Leaf(a), Arg::Leaf(b)) => leaf(a, b),
             (Arg::Failed(a), Arg::Failed(b)) => a.same(b),
             _ => false,
         }
+    }
+
+    /// Returns whether both are the same literal; nothing that holds a leaf is.
+    pub fn same_literal<M>(&self, other: &Arg<M>) -> bool {
+        self.eq_by(other, &|_, _| false)
+    }
+}
+
+impl<L: PartialEq> PartialEq for Arg<L> {
+    fn eq(&self, other: &Self) -> bool {
+        self.eq_by(other, &L::eq)
     }
 }
 
@@ -468,7 +487,11 @@ impl<L> Arg<L> {
             }
             Arg::Graph(x) => graph(x, f),
             Arg::Leaf(x) => leaf(x, f),
-            Arg::Failed(error) => write!(f, "<error: {}>", error.message()),
+            Arg::Failed(error) => {
+                f.write_str("error(")?;
+                write_str(error.message(), f)?;
+                f.write_str(")")
+            }
         }
     }
 }

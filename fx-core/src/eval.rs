@@ -9,61 +9,112 @@ use rustc_hash::FxHashMap;
 use crate::graph_module::GraphModule;
 use crate::interp::{Interpreter, NodeRef, Outcome, Run, interpret, interpret_with};
 use crate::node::OpCode;
-use crate::{Arg, Dim, ErrorKind, Graph, Node, NodeId, Op, Result, Symbol, Tensor, Type, TypeTree, Value, bail, err};
+use crate::{Arg, Dim, Graph, Node, NodeId, Op, Result, Symbol, Tensor, Type, TypeTree, Value, bail, err};
 
-/// The values of symbolic sizes, bound by the shapes that arrive.
+/// The values of symbolic sizes, bound by the shapes that arrive. In a graph that is traced again they may be sizes of the
+/// outer trace.
 #[derive(Default, Debug, Clone)]
-pub(crate) struct Bindings(FxHashMap<Arc<str>, i64>);
+pub(crate) struct Bindings {
+    known: FxHashMap<Arc<str>, Dim>,
+    /// Symbols of the outer trace without a known shape, by the axis at which a symbol stands alone.
+    unread: Vec<(Arc<str>, Tensor, i64)>,
+}
 
 impl Bindings {
-    pub(crate) fn get(&self, symbol: &Symbol) -> Option<i64> {
-        self.0.get(symbol.name()).copied()
+    pub(crate) fn get(&self, symbol: &Symbol) -> Option<Dim> {
+        self.known.get(symbol.name()).cloned()
+    }
+
+    /// Returns the value of a size, if all its symbols are bound.
+    fn value(&mut self, dim: &Dim) -> Option<Dim> {
+        for symbol in dim.symbols() {
+            if self.get(&symbol).is_none() {
+                let (name, tensor, axis) = self.unread.iter().find(|(name, ..)| **name == *symbol.name())?;
+                let (name, size) = (name.clone(), tensor.dim(*axis));
+                self.known.insert(name, size);
+            }
+        }
+        Some(dim.substitute(&|symbol| self.get(symbol)))
     }
 
     /// Binds the symbols of a declared type to the sizes of a value, and checks everything that is known.
     pub(crate) fn bind(&mut self, declared: &TypeTree, value: &Value) -> Result<()> {
         match (declared, value) {
-            (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(tensor)) if !tensor.is_symbolic() => {
-                let array = tensor.array()?;
-                if array.dtype() != ty.dtype || array.rank() != ty.rank() {
-                    bail!(Shape, "expected {ty}, got {}", array.describe());
+            (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(tensor)) => {
+                if let Ok(array) = tensor.array() {
+                    if array.dtype() != ty.dtype || array.rank() != ty.rank() {
+                        bail!(Shape, "expected {ty}, got {}", array.describe());
+                    }
+                    for (dim, &size) in ty.shape.iter().zip(array.shape()) {
+                        if dim.known() != Some(size as i64) {
+                            self.bind_dim(dim, &Dim::from(size)).map_err(|error| {
+                                err!(Shape, "expected {ty}, got {}: {}", array.describe(), error.message())
+                            })?;
+                        }
+                    }
+                    return Ok(());
                 }
-                for (dim, &size) in ty.shape.iter().zip(array.shape()) {
-                    self.bind_dim(dim, size as i64)
-                        .map_err(|error| err!(Shape, "expected {ty}, got {}: {}", array.describe(), error.message()))?;
+                match tensor.ty() {
+                    Ok(got) if got.dtype != ty.dtype || got.rank() != ty.rank() => {
+                        bail!(Shape, "expected {ty}, got {got}")
+                    }
+                    Ok(got) => ty.shape.iter().zip(got.shape.iter()).try_for_each(|(dim, size)| {
+                        self.bind_dim(dim, size)
+                            .map_err(|error| err!(Shape, "expected {ty}, got {got}: {}", error.message()))
+                    }),
+                    Err(_) => {
+                        for (axis, dim) in ty.shape.iter().enumerate() {
+                            if let Some(symbol) = dim.as_symbol() {
+                                self.unread.push((Arc::from(symbol.name()), tensor.clone(), axis as i64));
+                            }
+                        }
+                        Ok(())
+                    }
                 }
-                Ok(())
             }
-            (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, *n),
+            (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
             (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {
                 a.iter().zip(b.iter()).try_for_each(|(a, b)| self.bind(a, b))
+            }
+            (Arg::Dict(a), Arg::Dict(b)) => {
+                a.iter().try_for_each(|(key, a)| b.get(key).map_or(Ok(()), |b| self.bind(a, b)))
             }
             _ => Ok(()),
         }
     }
 
-    fn bind_dim(&mut self, dim: &Dim, size: i64) -> Result<()> {
-        if let Some(known) = dim.known() {
-            if known != size {
-                bail!(Shape, "a size is {size}, expected {known}");
-            }
+    fn bind_dim(&mut self, dim: &Dim, size: &Dim) -> Result<()> {
+        let free: Vec<Symbol> =
+            dim.symbols().into_iter().filter(|symbol| self.get(symbol).is_none()).collect();
+        if let (Some(symbol), [_]) = (dim.as_symbol(), &free[..])
+            && !size.is_known()
+        {
+            self.known.insert(Arc::from(symbol.name()), size.clone());
             return Ok(());
         }
-        match dim.eval(&|symbol| self.get(symbol)) {
-            Ok(expected) if expected == size => return Ok(()),
-            Ok(expected) => bail!(Shape, "{dim} is {expected} by the other sizes, got {size}"),
-            Err(error) if error.kind() != ErrorKind::Unresolved => return Err(error),
-            Err(_) => {}
+        let rest = dim.substitute(&|symbol| self.get(symbol));
+        if free.is_empty() && rest.same(size).is_yes() {
+            return Ok(());
         }
-        let unbound = |symbol: &Symbol| self.get(symbol).map(Dim::new);
-        let rest = dim.substitute(&unbound);
-        if let Some((symbol, value)) = rest.solve(size) {
+        let Some(size_known) = size.known() else {
+            if free.is_empty() && rest.same(size).is_no() {
+                bail!(Shape, "{dim} cannot be {size}");
+            }
+            return Ok(());
+        };
+        if let Some(known) = rest.known() {
+            if dim.is_known() {
+                bail!(Shape, "a size is {size}, expected {known}");
+            }
+            bail!(Shape, "{dim} is {known} by the other sizes, got {size}");
+        }
+        if let Some((symbol, value)) = rest.solve(size_known) {
             if value < symbol.min() || symbol.max().is_some_and(|max| value > max) {
                 let max = symbol.max().map_or(String::new(), |max| max.to_string());
                 bail!(Shape, "{} is {value}, outside of its range {}..={max}", symbol.name(), symbol.min());
             }
-            self.0.insert(Arc::from(symbol.name()), value);
-        } else if rest.symbols().len() == 1 {
+            self.known.insert(Arc::from(symbol.name()), Dim::new(value));
+        } else if free.len() == 1 {
             bail!(Shape, "no {dim} is {size}");
         }
         Ok(())
@@ -126,7 +177,11 @@ impl<'a> Eval<'a> {
             return Ok(id);
         }
         let of_module = graph.nodes().rev().find(|(_, node)| {
-            let in_stack = node.meta().stack.as_ref().is_some_and(|stack| stack.iter().any(|frame| &*frame.path == name));
+            let in_stack = node
+                .meta()
+                .stack
+                .as_ref()
+                .is_some_and(|stack| stack.iter().any(|frame| &*frame.path == name));
             in_stack || matches!(node.target(), crate::Target::CallModule(path) if &**path == name)
         });
         match of_module {
@@ -195,7 +250,8 @@ impl<'a> Eval<'a> {
         for (path, value) in std::mem::take(&mut it.updates) {
             self.module.store_buffer(&path, value)?;
         }
-        let names = self.keep.iter().map(|id| Ok(graph.node(*id)?.name().to_owned())).collect::<Result<Vec<_>>>()?;
+        let names =
+            self.keep.iter().map(|id| Ok(graph.node(*id)?.name().to_owned())).collect::<Result<Vec<_>>>()?;
         Ok(Evaluated {
             output: output.unwrap_or(Arg::None),
             recorded: names.into_iter().zip(kept).collect(),
@@ -247,7 +303,11 @@ impl Interpreter for Evaluator<'_> {
     fn get_attr(&mut self, _node: NodeRef<'_>, path: &Arc<str>) -> Result<Value> {
         self.start();
         match self.module {
-            Some(module) => module.attr(path).map(Arg::Leaf),
+            Some(module) => Ok(Arg::Leaf(match module.attribute(path)? {
+                // While the graph module is traced again, a buffer is read as a symbol.
+                crate::Attribute::Buffer(buffer) => buffer.get(),
+                attribute => attribute.tensor(),
+            })),
             None => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
         }
     }
@@ -258,6 +318,12 @@ impl Interpreter for Evaluator<'_> {
             && let [Arg::Str(path), Arg::Leaf(value)] = args
             && op == crate::ops::set_buffer::OP
         {
+            if let (true, Some(module)) = (crate::trace::is_tracing(), self.module)
+                && let crate::Attribute::Buffer(buffer) = module.attribute(path)?
+                && let Some(recorded) = crate::trace::write_buffer(buffer, value)
+            {
+                return recorded.map(|()| Arg::None);
+            }
             self.updates.insert(path.clone(), value.clone());
             return Ok(Arg::None);
         }
@@ -270,17 +336,23 @@ impl Interpreter for Evaluator<'_> {
     fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[Value]) -> Result<Value> {
         self.start();
         let Some(module) = self.module else { bail!(Graph, "a closed sub-graph calls the module {path:?}") };
-        let value = module.child(path)?.forward_values(args)?;
+        let child = module.child(path)?;
+        let value = if crate::trace::is_tracing() {
+            crate::trace::call_child(child, args)?
+        } else {
+            child.forward_values(args)?
+        };
         self.bind_free(node.node, &value)?;
         Ok(value)
     }
 
     fn dim(&mut self, dim: &Dim) -> Result<Value> {
-        match dim.eval(&|symbol| self.bindings.get(symbol)) {
-            Ok(n) => Ok(Arg::Int(n)),
-            // On symbols of an outer trace, sizes stay symbolic.
-            Err(error) if error.kind() == ErrorKind::Unresolved && crate::trace::is_tracing() => Ok(Arg::Dim(dim.clone())),
-            Err(error) => Err(error),
+        match self.bindings.value(dim) {
+            Some(value) => Ok(Arg::dim(value)),
+            None => Err(dim
+                .eval(&|symbol| self.bindings.get(symbol)?.known())
+                .err()
+                .unwrap_or_else(|| err!(Unresolved, "the size {dim} is not known"))),
         }
     }
 
@@ -300,7 +372,8 @@ impl Interpreter for Evaluator<'_> {
 }
 
 fn has_free_symbols(ty: &TypeTree, bindings: &Bindings) -> bool {
-    let free = |dim: &Dim| !dim.is_known() && dim.symbols().iter().any(|symbol| bindings.get(symbol).is_none());
+    let free =
+        |dim: &Dim| !dim.is_known() && dim.symbols().iter().any(|symbol| bindings.get(symbol).is_none());
     match ty {
         Arg::Leaf(Type::Tensor(ty)) => ty.shape.iter().any(free),
         Arg::Dim(dim) => free(dim),

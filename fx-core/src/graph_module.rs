@@ -10,7 +10,8 @@ use crate::interp::Schedule;
 use crate::module::{InputDecl, Visitor, VisitorMut};
 use crate::trace::{Attr, AttrKind};
 use crate::{
-    Arg, Buffer, Error, Forward, Graph, Module, NodeId, OpCode, Parameter, Result, Target, Tensor, Tree, Value, bail, err,
+    Arg, Buffer, Error, Forward, Graph, Module, NodeId, OpCode, Parameter, Result, Target, Tensor, Tree,
+    Value, bail, err,
 };
 
 /// A tensor that a graph reads by path.
@@ -296,7 +297,13 @@ impl GraphModule {
         let args = node.args().to_vec();
         let mut map = crate::graph::NodeMap::default();
         if args.len() != child.graph.inputs().len() {
-            bail!(Argument, "%{} passes {} arguments, expected {}", node.name(), args.len(), child.graph.inputs().len());
+            bail!(
+                Argument,
+                "%{} passes {} arguments, expected {}",
+                node.name(),
+                args.len(),
+                child.graph.inputs().len()
+            );
         }
         for (input, arg) in child.graph.inputs().iter().zip(&args) {
             map_input(&input.tree, arg, &mut map)?;
@@ -338,10 +345,12 @@ fn map_input(tree: &Arg, arg: &Arg, map: &mut crate::graph::NodeMap) -> Result<(
         (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) if a.len() == b.len() => {
             a.iter().zip(b.iter()).try_for_each(|(a, b)| map_input(a, b, map))
         }
-        (Arg::Dict(a), Arg::Dict(b)) if a.len() == b.len() => a.iter().try_for_each(|(key, a)| match b.get(key) {
-            Some(b) => map_input(a, b, map),
-            None => bail!(Structure, "no entry {key:?} is given"),
-        }),
+        (Arg::Dict(a), Arg::Dict(b)) if a.len() == b.len() => {
+            a.iter().try_for_each(|(key, a)| match b.get(key) {
+                Some(b) => map_input(a, b, map),
+                None => bail!(Structure, "no entry {key:?} is given"),
+            })
+        }
         (a, b) if a == b => Ok(()),
         (a, b) => bail!(Structure, "expected the structure {a}, got {b}"),
     }
@@ -375,19 +384,11 @@ fn flatten(tree: &Arg, value: &Value, out: &mut Vec<Value>) -> Result<()> {
         }
         (Arg::Leaf(_), other) => bail!(Structure, "expected a tensor, got {}", other.kind_name()),
         (literal, value) => {
-            let literal: Value = literal.try_flat_map(&mut |_| Ok(Arg::None))?;
-            if literal != value.map(&mut Clone::clone) {
-                bail!(Structure, "the graph was specialised to {literal}, got {value}");
+            if literal.same_literal(value) {
+                return Ok(());
             }
-            Ok(())
+            bail!(Structure, "the graph was specialised to {literal}, got {value}")
         }
-    }
-}
-
-impl PartialEq for Tensor {
-    /// Tensors compare as the same handle only; compare values with `bits_eq` or `all_close`.
-    fn eq(&self, other: &Self) -> bool {
-        self.identity() == other.identity()
     }
 }
 
@@ -454,9 +455,12 @@ impl Module for GraphModule {
 }
 
 impl Forward for GraphModule {
-    /// The arguments are checked against the signature when the graph runs.
     fn inputs(&self) -> Vec<InputDecl> {
-        Vec::new()
+        let decl = |input: &crate::Input| InputDecl {
+            name: input.name.to_string().into(),
+            structure: Ok(input.tree.map(&mut |_| ())),
+        };
+        self.graph.inputs().iter().map(decl).collect()
     }
 
     fn output(&self) -> Result<Arg<()>> {

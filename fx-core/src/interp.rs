@@ -36,10 +36,20 @@ pub trait Interpreter {
     fn get_attr(&mut self, node: NodeRef<'_>, path: &Arc<str>) -> Result<Arg<Self::Leaf>>;
 
     /// Calls an operation; `args` are in schema order, complete with defaults.
-    fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[Arg<Self::Leaf>]) -> Result<Arg<Self::Leaf>>;
+    fn call_function(
+        &mut self,
+        node: NodeRef<'_>,
+        op: Op,
+        args: &[Arg<Self::Leaf>],
+    ) -> Result<Arg<Self::Leaf>>;
 
     /// Calls an operation as a method; the same as a function unless overridden.
-    fn call_method(&mut self, node: NodeRef<'_>, op: Op, args: &[Arg<Self::Leaf>]) -> Result<Arg<Self::Leaf>> {
+    fn call_method(
+        &mut self,
+        node: NodeRef<'_>,
+        op: Op,
+        args: &[Arg<Self::Leaf>],
+    ) -> Result<Arg<Self::Leaf>> {
         self.call_function(node, op, args)
     }
 
@@ -132,7 +142,9 @@ impl Schedule {
 
 /// Adds the node, its line and its module to an error.
 pub(crate) fn locate(error: Error, at: NodeRef<'_>) -> Error {
-    let error = error.in_context(|| crate::text::format_node(at.graph, at.id)).in_module(at.node.meta().module_path());
+    let error = error
+        .in_context(|| crate::text::format_node(at.graph, at.id))
+        .in_module(at.node.meta().module_path());
     match &at.node.meta().source {
         Some(source) => error.at(source.clone()),
         None => error,
@@ -168,7 +180,11 @@ pub struct Outcome<L> {
 }
 
 /// Interprets a graph with values for its placeholders.
-pub fn interpret<I: Interpreter>(graph: &Graph, it: &mut I, inputs: Vec<Arg<I::Leaf>>) -> Result<Arg<I::Leaf>> {
+pub fn interpret<I: Interpreter>(
+    graph: &Graph,
+    it: &mut I,
+    inputs: Vec<Arg<I::Leaf>>,
+) -> Result<Arg<I::Leaf>> {
     let schedule = Schedule::new(graph)?;
     let outcome = interpret_with(graph, &schedule, it, Run::new(inputs))?;
     outcome.output.ok_or_else(|| err!(Graph, "the graph has no output"))

@@ -28,6 +28,8 @@ pub mod ops;
 pub mod pointwise;
 pub mod rng;
 pub mod tensor;
+#[doc(hidden)]
+pub mod testing;
 pub mod text;
 pub mod trace;
 pub mod tree;

@@ -9,6 +9,7 @@ pub mod load;
 mod walk;
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, RwLock};
 
@@ -178,12 +179,19 @@ pub trait Module: DynClone + Any + Send + Sync {
 dyn_clone::clone_trait_object!(Module);
 
 /// One argument of a module's `forward`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 pub struct InputDecl {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its structure, if its type determines it.
-    pub structure: fn() -> Result<Arg<()>>,
+    pub structure: Result<Arg<()>>,
+}
+
+impl InputDecl {
+    /// Makes a declaration.
+    pub fn new(name: impl Into<Cow<'static, str>>, structure: Result<Arg<()>>) -> Self {
+        InputDecl { name: name.into(), structure }
+    }
 }
 
 /// A module that can be called. Implemented by `#[fx::forward]`.
@@ -221,6 +229,33 @@ macro_rules! delegate {
 }
 delegate!(Box<dyn Forward>, Box<dyn Module>);
 
+impl<M: Module + Clone> Module for Box<M> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        (**self).visit(visitor);
+    }
+    fn visit_mut(&mut self, visitor: &mut dyn VisitorMut) {
+        (**self).visit_mut(visitor);
+    }
+    fn type_name(&self) -> &'static str {
+        (**self).type_name()
+    }
+    fn is_leaf(&self) -> bool {
+        (**self).is_leaf()
+    }
+    fn extra_repr(&self) -> String {
+        (**self).extra_repr()
+    }
+    fn set_training(&mut self, training: bool) {
+        (**self).set_training(training);
+    }
+    fn as_any(&self) -> &dyn Any {
+        (**self).as_any()
+    }
+    fn is_pure(&self) -> bool {
+        (**self).is_pure()
+    }
+}
+
 impl Forward for Box<dyn Forward> {
     fn inputs(&self) -> Vec<InputDecl> {
         (**self).inputs()
@@ -244,9 +279,13 @@ impl dyn Forward {
     #[track_caller]
     pub fn call(&self, x: &Tensor) -> Tensor {
         let args = [Arg::Leaf(x.clone())];
-        crate::trace::call_module(self, || args.to_vec(), || match self.forward_values(&args) {
-            Ok(value) => crate::Tree::from_value(&value).unwrap_or_else(Tensor::failed),
-            Err(error) => Tensor::failed(error),
-        })
+        crate::trace::call_module(
+            self,
+            || args.to_vec(),
+            || match self.forward_values(&args) {
+                Ok(value) => crate::Tree::from_value(&value).unwrap_or_else(Tensor::failed),
+                Err(error) => Tensor::failed(error),
+            },
+        )
     }
 }

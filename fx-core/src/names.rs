@@ -7,13 +7,17 @@ use rustc_hash::FxHashMap;
 /// The longest name that is made; longer hints are cut.
 const MAX_LEN: usize = 100;
 
+/// The longest beginning of a name to which a number is added, so that the whole stays within [`MAX_LEN`].
+const MAX_BASE: usize = MAX_LEN - 21;
+
 /// Words that are never a node's name: Rust's keywords and the text format's own words.
 const RESERVED: &[&str] = &[
-    "Self", "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue", "crate",
-    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "graph", "if", "impl", "in",
-    "inf", "let", "loop", "macro", "main", "match", "mod", "move", "mut", "nan", "none", "override", "priv",
-    "pub", "raw", "ref", "return", "self", "slice", "static", "str", "struct", "super", "trait", "true", "try",
-    "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    "Self", "abstract", "as", "async", "await", "become", "bool", "box", "break", "const", "continue",
+    "crate", "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "graph", "if",
+    "impl", "in", "inf", "let", "loop", "macro", "main", "match", "mod", "move", "mut", "nan", "none",
+    "override", "priv", "pub", "raw", "ref", "return", "self", "slice", "static", "str", "struct", "super",
+    "trait", "true", "try", "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where",
+    "while", "yield",
 ];
 
 /// The names in use, and the largest number given to each base.
@@ -54,22 +58,31 @@ impl<T: Copy> Namespace<T> {
     pub(crate) fn claim(&mut self, hint: &str, owner: T) -> (Arc<str>, Claim) {
         let hint = sanitise(hint);
         let (base, number) = split_number(&hint);
-        let mut name: Arc<str> = Arc::from(&*hint);
-        let base: Arc<str> = if number.is_none() { name.clone() } else { Arc::from(base) };
-        let old_count = self.counts.get(&base).copied();
-        let mut count = number.unwrap_or_else(|| old_count.unwrap_or(0));
-        if self.used.contains_key(&name) || is_reserved(&name) {
-            count = count.max(old_count.unwrap_or(0));
+        let base = &base[..base.len().min(MAX_BASE)];
+        let (base, count) = match self.counts.get_key_value(base) {
+            Some((base, count)) => (base.clone(), Some(*count)),
+            None => (Arc::from(base), None),
+        };
+        let is_free = |name: &str| !self.used.contains_key(name);
+        let mut last = number.unwrap_or(0);
+        let name: Arc<str> = if is_free(&hint) && !is_reserved(&hint) {
+            if base.len() == hint.len() { base.clone() } else { Arc::from(&*hint) }
+        } else {
+            last = last.max(count.unwrap_or(0));
+            let mut text = String::with_capacity(base.len() + 8);
             loop {
-                count += 1;
-                name = Arc::from(format!("{base}_{count}"));
-                if !self.used.contains_key(&name) {
-                    break;
+                last += 1;
+                text.clear();
+                text.push_str(&base);
+                text.push('_');
+                push_number(&mut text, last);
+                if is_free(&text) {
+                    break Arc::from(text);
                 }
             }
-        }
-        let claim = Claim { base: base.clone(), old_count };
-        self.counts.insert(base, count.max(old_count.unwrap_or(0)));
+        };
+        let claim = Claim { base: base.clone(), old_count: count };
+        self.counts.insert(base, last.max(count.unwrap_or(0)));
         self.used.insert(name.clone(), owner);
         (name, claim)
     }
@@ -89,6 +102,21 @@ impl<T: Copy> Namespace<T> {
     }
 }
 
+/// Appends a number in decimal, without the machinery of formatting.
+fn push_number(text: &mut String, mut n: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    text.extend(digits[at..].iter().map(|&digit| digit as char));
+}
+
 /// Returns whether `name` is a word that no node may be called.
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.binary_search(&name).is_ok()
@@ -97,7 +125,10 @@ pub fn is_reserved(name: &str) -> bool {
 /// Returns whether `name` could be the name of a node.
 pub fn is_identifier(name: &str) -> bool {
     name.len() <= MAX_LEN
-        && name.bytes().enumerate().all(|(i, b)| b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()))
+        && name
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()))
         && !name.is_empty()
         && !is_reserved(name)
 }
@@ -162,7 +193,7 @@ pub fn snake_case(name: &str) -> String {
 }
 
 /// Returns advice that names up to three candidates similar to `name`.
-pub(crate) fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let wanted = &name[..name.floor_char_boundary(40)];
     let mut close: Vec<(usize, &str)> = candidates
         .into_iter()
@@ -210,7 +241,10 @@ mod tests {
         assert_eq!(names(&["add", "add", "add_1"]), ["add", "add_1", "add_2"]);
         assert_eq!(names(&["add_5", "add", "add"]), ["add_5", "add", "add_6"]);
         assert_eq!(names(&["foo_1_1", "foo_1", "foo_1"]), ["foo_1_1", "foo_1", "foo_2"]);
-        assert_eq!(names(&["class", "match", "self", "3d", "", "a b"]), ["class", "match_1", "self_1", "_3d", "_unnamed", "a_b"]);
+        assert_eq!(
+            names(&["class", "match", "self", "3d", "", "a b"]),
+            ["class", "match_1", "self_1", "_3d", "_unnamed", "a_b"]
+        );
         assert_eq!(names(&["x_01", "x_01"]), ["x_01", "x_01_1"]);
     }
 
@@ -222,8 +256,13 @@ mod tests {
     #[test]
     fn snake_cases_as_the_census_says() {
         let pairs = [
-            ("net.0.Conv1", "net_0_conv1"), ("MyNorm", "my_norm"), ("camelCase", "camel_case"),
-            ("ALL_CAPS", "all_caps"), ("__call__", "call"), ("a.b.weight", "a_b_weight"), ("BatchNorm2d", "batch_norm2d"),
+            ("net.0.Conv1", "net_0_conv1"),
+            ("MyNorm", "my_norm"),
+            ("camelCase", "camel_case"),
+            ("ALL_CAPS", "all_caps"),
+            ("__call__", "call"),
+            ("a.b.weight", "a_b_weight"),
+            ("BatchNorm2d", "batch_norm2d"),
         ];
         for (name, expected) in pairs {
             assert_eq!(snake_case(name), expected);

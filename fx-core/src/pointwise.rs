@@ -12,8 +12,8 @@ use crate::array::{Cast, checked_numel, dispatch_dtype, try_vec};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
-    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type, TypeTree, Value,
-    dtype::default_dtype, err,
+    Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type,
+    TypeTree, Value, dtype::default_dtype, err,
 };
 
 /// A block kernel for the element type `T`: operands, parameters, result.
@@ -104,6 +104,8 @@ pub type Gather<'a, T> = Box<dyn Fn(usize, &mut [T]) + Send + Sync + 'a>;
 pub struct PointwiseDef {
     /// The names of the operands.
     pub operands: &'static [&'static str],
+    /// What stands for each operand that is left out; `None` if it may not be.
+    pub absent: &'static [Option<f64>],
     /// The names of the parameters.
     pub params: &'static [&'static str],
     /// The dtype of the result.
@@ -213,12 +215,17 @@ pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Re
             match size.same(n) {
                 Truth::Yes => {}
                 Truth::No => {
-                    return Err(err!(Shape, "cannot broadcast {}", list.join(" with "))
-                        .help("sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`"));
+                    return Err(err!(Shape, "cannot broadcast {}", list.join(" with ")).help(
+                        "sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`",
+                    ));
                 }
                 Truth::Unknown => {
-                    return Err(err!(Shape, "cannot broadcast {}: {size} and {n} may differ", list.join(" with "))
-                        .help("give equal sizes the same symbol in the input specs, or fix one of them"));
+                    return Err(err!(
+                        Shape,
+                        "cannot broadcast {}: {size} and {n} may differ",
+                        list.join(" with ")
+                    )
+                    .help("give equal sizes the same symbol in the input specs, or fix one of them"));
                 }
             }
         }
@@ -230,6 +237,7 @@ impl PointwiseDef {
     /// A row to fill in with `..PointwiseDef::BASE`.
     pub const BASE: PointwiseDef = PointwiseDef {
         operands: &[],
+        absent: &[],
         params: &[],
         rule: Rule::Same,
         kernels: Kernels::NONE,
@@ -251,6 +259,29 @@ impl PointwiseDef {
         self.sources.iter().rev().find(|(class, _)| class_has(class)).map(|(_, text)| *text)
     }
 
+    /// Returns what stands for the operand at `position` if it is left out: the number that the row gives, a finite one
+    /// brought into the range of `dtype`. So `f64::MAX` is the greatest finite value of any dtype.
+    pub fn absent_value(&self, position: usize, dtype: DType) -> Option<Scalar> {
+        let x = self.absent.get(position).copied().flatten()?;
+        let greatest = match dtype {
+            DType::F16 => f16::MAX.to_f64(),
+            DType::BF16 => bf16::MAX.to_f64(),
+            DType::F32 => f64::from(f32::MAX),
+            _ => f64::MAX,
+        };
+        Some(Scalar::Float(if x.is_finite() { x.clamp(-greatest, greatest) } else { x }))
+    }
+
+    fn may_be_absent(&self, position: usize) -> bool {
+        self.absent.get(position).is_some_and(Option::is_some)
+    }
+
+    /// Returns the operands that are given.
+    fn given<'a, L>(&'a self, args: &'a [Arg<L>]) -> impl Iterator<Item = &'a Arg<L>> {
+        let operands = args.iter().take(self.operands.len()).enumerate();
+        operands.filter(|(i, arg)| !(matches!(arg, Arg::None) && self.may_be_absent(*i))).map(|(_, arg)| arg)
+    }
+
     /// Returns the dtype in which operands of the promoted dtype are computed.
     fn compute_dtype(&self, promoted: DType) -> Result<DType> {
         let dtype = match self.rule {
@@ -268,7 +299,7 @@ impl PointwiseDef {
     /// Returns the type of the result.
     pub fn infer(&self, args: &[TypeTree]) -> Result<TypeTree> {
         let operands: Vec<OperandType<'_>> =
-            args[..self.operands.len()].iter().map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
+            self.given(args).map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
         let dtype = self.compute_dtype(result_dtype_of_types(&operands))?;
         if operands.iter().all(|operand| matches!(operand, OperandType::Scalar(_))) {
             return Ok(Arg::Leaf(match (self.rule, dtype.category()) {
@@ -288,11 +319,26 @@ impl PointwiseDef {
     /// Computes the result.
     pub fn eval(&self, args: &[Value]) -> Result<Value> {
         let n = self.operands.len();
-        let operands: Vec<OperandValue<'_>> =
-            args[..n].iter().map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
-        let params: Vec<Scalar> = args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
-        let array = self.eval_operands(&operands, &params)?;
-        if operands.iter().all(|operand| matches!(operand, OperandValue::Scalar(_))) {
+        let given: Vec<OperandValue<'_>> =
+            self.given(args).map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
+        let params: Vec<Scalar> =
+            args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
+        let array = if given.len() == n {
+            self.eval_operands(&given, &params)?
+        } else {
+            let dtype = self.compute_dtype(result_dtype(&given))?;
+            let mut given = given.iter();
+            let operands: Vec<OperandValue<'_>> = args[..n]
+                .iter()
+                .enumerate()
+                .filter_map(|(i, arg)| match (arg, self.absent_value(i, dtype)) {
+                    (Arg::None, Some(x)) => Some(OperandValue::Scalar(x)),
+                    _ => given.next().copied(),
+                })
+                .collect();
+            self.eval_in(dtype, &operands, &params)?
+        };
+        if self.given(args).all(|arg| arg.scalar().is_some()) {
             return Ok(array.item()?.into());
         }
         Ok(Arg::Leaf(array.into()))
@@ -300,7 +346,10 @@ impl PointwiseDef {
 
     /// Computes the result of operands and parameters.
     pub fn eval_operands(&self, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
-        let dtype = self.compute_dtype(result_dtype(operands))?;
+        self.eval_in(self.compute_dtype(result_dtype(operands))?, operands, params)
+    }
+
+    fn eval_in(&self, dtype: DType, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
         (self.check)(operands)?;
         let shape = broadcast_shapes(operands.iter().map(|operand| match operand {
             OperandValue::Array(array) => array.shape(),
@@ -412,11 +461,7 @@ fn round_to(x: Scalar, dtype: DType) -> Scalar {
 }
 
 /// Returns a function that fills a block with the converted elements from a position of the broadcast view on.
-fn gather<'a, S: Element + Cast<T>, T: Compute>(
-    data: &'a [S],
-    wide: &Array,
-    dtype: DType,
-) -> Gather<'a, T> {
+fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dtype: DType) -> Gather<'a, T> {
     let round = matches!(dtype, DType::F16 | DType::BF16) && S::DTYPE != dtype;
     let (shape, strides, offset): (Sizes, Vec<isize>, usize) =
         (wide.shape().into(), wide.strides().to_vec(), wide.offset());
@@ -428,8 +473,10 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(
             index[axis] = rest % shape[axis];
             rest /= shape[axis];
         }
-        let mut at =
-            index.iter().zip(&strides).fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
+        let mut at = index
+            .iter()
+            .zip(&strides)
+            .fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
         let last = rank - 1;
         let mut filled = 0;
         while filled < out.len() {

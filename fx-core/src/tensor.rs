@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::array::Mismatch;
 use crate::trace::Proxy;
-use crate::{Arg, Array, DType, Dim, Element, Error, Result, Scalar, Shape, SourceLoc, TensorType, Type, bail, err};
+use crate::{
+    Arg, Array, DType, Dim, Element, Error, Result, Scalar, Shape, SourceLoc, TensorType, Type, bail, err,
+};
 
 macro_rules! bail_at {
     ($kind:ident, $($arg:expr),*; $help:expr) => {
@@ -136,7 +138,9 @@ impl Tensor {
             _ => self
                 .ty()
                 .and_then(|ty| Ok(ty.shape[crate::ops::axis(axis, ty.rank())?].clone()))
-                .map_err(|error| error.at(SourceLoc::caller()).in_context(|| format!("dim({self:?}, {axis})")))
+                .map_err(|error| {
+                    error.at(SourceLoc::caller()).in_context(|| format!("dim({self:?}, {axis})"))
+                })
                 .unwrap_or_else(Dim::failed),
         }
     }
@@ -210,7 +214,6 @@ impl Tensor {
         matches!((self.array(), other.array()), (Ok(a), Ok(b)) if a.bits_eq(b))
     }
 }
-
 
 impl From<Array> for Tensor {
     fn from(array: Array) -> Self {

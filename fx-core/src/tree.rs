@@ -8,6 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use crate::{Arg, Error, Result, Tensor, Value, bail, err};
 
 /// A structure of tensors and plain values.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument or result of a traced function",
+    label = "not a tensor, number, tuple, list, option or map of them",
+    note = "derive `Tree` for a struct of tensors"
+)]
 pub trait Tree: Sized {
     /// Returns the structure, with a leaf for each tensor, if the type alone determines it; the error says what is missing.
     fn structure() -> Result<Arg<()>>;
@@ -45,7 +50,9 @@ impl Tree for Tensor {
     fn from_value(value: &Value) -> Result<Self> {
         match value {
             Arg::Leaf(tensor) => Ok(tensor.clone()),
-            Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) => Ok(Tensor::from_scalar(value.scalar().expect("a number"))),
+            Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) => {
+                Ok(Tensor::from_scalar(value.scalar().expect("a number")))
+            }
             _ => wrong("a tensor", value),
         }
     }

@@ -64,7 +64,11 @@ impl Graph {
                     OpCode::Output => {}
                     _ if map.contains_key(&id) => {}
                     OpCode::Placeholder => {
-                        bail!(Argument, "nothing is given for the placeholder %{} of the copied graph", node.name())
+                        bail!(
+                            Argument,
+                            "nothing is given for the placeholder %{} of the copied graph",
+                            node.name()
+                        )
                     }
                     _ => {
                         nodes.push(graph.copy_node(from, id, map)?);

@@ -16,7 +16,11 @@ impl Graph {
     }
 
     /// Replaces the keyword arguments of `id`.
-    pub fn set_kwargs(&mut self, id: NodeId, kwargs: impl IntoIterator<Item = (Arc<str>, Arg)>) -> Result<()> {
+    pub fn set_kwargs(
+        &mut self,
+        id: NodeId,
+        kwargs: impl IntoIterator<Item = (Arc<str>, Arg)>,
+    ) -> Result<()> {
         let args = self.node(id)?.args.clone();
         self.set_all_args(id, args, kwargs.into_iter().collect())
     }
@@ -62,8 +66,12 @@ impl Graph {
                 bail!(Argument, "%{} is a {} and takes no arguments", node.name(), node.opcode());
             }
             OpCode::Output if args.len() != 1 || !kwargs.is_empty() => {
-                return Err(err!(Argument, "an output takes exactly one value, got {}", args.len() + kwargs.len())
-                    .help("return several values as one tuple"));
+                return Err(err!(
+                    Argument,
+                    "an output takes exactly one value, got {}",
+                    args.len() + kwargs.len()
+                )
+                .help("return several values as one tuple"));
             }
             OpCode::CallMethod if args.is_empty() => {
                 bail!(Argument, "the method %{} needs its first argument", node.name());
@@ -128,7 +136,8 @@ impl Graph {
             arg.try_flat_map(&mut |leaf| Ok(if *leaf == old { new.clone() } else { Arg::Leaf(*leaf) }))
         };
         let args = node.args.iter().map(&mut replace).collect::<Result<_>>()?;
-        let kwargs = node.kwargs.iter().map(|(key, arg)| Ok((key.clone(), replace(arg)?))).collect::<Result<_>>()?;
+        let kwargs =
+            node.kwargs.iter().map(|(key, arg)| Ok((key.clone(), replace(arg)?))).collect::<Result<_>>()?;
         self.set_all_args(user, args, kwargs)?;
         Ok(true)
     }
@@ -153,7 +162,9 @@ impl Graph {
             self.users(old)?.into_iter().filter(|user| !made_from.contains(user) && filter(*user)).collect();
         for id in &made_from {
             self.node(*id)?;
-            if let Some(user) = users.iter().find(|user| self.order.label(user.index) <= self.order.label(id.index)) {
+            if let Some(user) =
+                users.iter().find(|user| self.order.label(user.index) <= self.order.label(id.index))
+            {
                 bail!(
                     Graph,
                     "%{} cannot replace %{}: the user %{} comes before it",
@@ -176,13 +187,21 @@ impl Graph {
         let node = self.node(id)?;
         if !node.users.is_empty() {
             let users = self.users(id)?;
-            let names: Vec<String> = users.iter().take(5).map(|user| format!("%{}", self.get(*user).name())).collect();
+            let names: Vec<String> =
+                users.iter().take(5).map(|user| format!("%{}", self.get(*user).name())).collect();
             let more = if users.len() > 5 { format!(" and {} more", users.len() - 5) } else { String::new() };
-            return Err(err!(Graph, "cannot erase %{}: it is used by {}{more}", self.get(id).name(), names.join(", "))
-                .help("replace its uses first, with `replace_all_uses`"));
+            return Err(err!(
+                Graph,
+                "cannot erase %{}: it is used by {}{more}",
+                self.get(id).name(),
+                names.join(", ")
+            )
+            .help("replace its uses first, with `replace_all_uses`"));
         }
         match node.opcode() {
-            OpCode::Output => return Err(err!(Graph, "the output cannot be erased").help("use `set_output` to change it")),
+            OpCode::Output => {
+                return Err(err!(Graph, "the output cannot be erased").help("use `set_output` to change it"));
+            }
             OpCode::Placeholder => self.remove_input_of(id)?,
             _ => {}
         }
@@ -245,7 +264,12 @@ impl Graph {
         }
         let target = self.order.label(next.index);
         if self.get(next).opcode() == OpCode::Placeholder {
-            bail!(Graph, "%{} cannot be moved before the placeholder %{}", node.name(), self.get(next).name());
+            bail!(
+                Graph,
+                "%{} cannot be moved before the placeholder %{}",
+                node.name(),
+                self.get(next).name()
+            );
         }
         for input in node.inputs() {
             if self.order.label(input.index) >= target {
@@ -355,10 +379,12 @@ pub(crate) fn is_impure(node: &crate::Node, module_is_pure: &dyn Fn(&str) -> boo
         Target::CallModule(path) => !module_is_pure(path),
         Target::CallFunction(op) | Target::CallMethod(op) => {
             !op.effects.is_pure()
-                || node.subgraphs().iter().any(|graph| graph.nodes().any(|(_, inner)| {
-                    !matches!(inner.opcode(), OpCode::Placeholder | OpCode::Output)
-                        && is_impure(inner, module_is_pure)
-                }))
+                || node.subgraphs().iter().any(|graph| {
+                    graph.nodes().any(|(_, inner)| {
+                        !matches!(inner.opcode(), OpCode::Placeholder | OpCode::Output)
+                            && is_impure(inner, module_is_pure)
+                    })
+                })
         }
     }
 }

@@ -111,7 +111,8 @@ impl Graph {
             Undo::Create(id, claim) => {
                 self.unlink_inputs(id);
                 self.order.unlink(id.index);
-                let node = self.slots[id.index as usize].node.take().expect("a created node is live when undone");
+                let node =
+                    self.slots[id.index as usize].node.take().expect("a created node is live when undone");
                 self.names.undo(&node.name, claim);
                 self.free.push(id.index);
             }

@@ -122,7 +122,8 @@ impl Graph {
         if !crate::names::is_identifier(&graph.name) && &*graph.name != "main" {
             graph.name = Arc::from("graph_1");
         }
-        graph.output = graph.insert(Target::Output, SmallVec::from_elem(Arg::None, 1), Kwargs::new(), "output", NIL);
+        graph.output =
+            graph.insert(Target::Output, SmallVec::from_elem(Arg::None, 1), Kwargs::new(), "output", NIL);
         graph.cursor = graph.output;
         graph
     }
@@ -135,7 +136,9 @@ impl Graph {
     /// Sets the name; it must be an identifier.
     pub fn set_name(&mut self, name: &str) -> Result<()> {
         if name != "main" && !crate::names::is_identifier(name) {
-            return Err(err!(Graph, "{name:?} is not a name for a graph").help("use letters, digits and underscores"));
+            return Err(
+                err!(Graph, "{name:?} is not a name for a graph").help("use letters, digits and underscores")
+            );
         }
         let old = std::mem::replace(&mut self.name, Arc::from(name));
         self.log(|| Undo::Name(old));
@@ -170,8 +173,9 @@ impl Graph {
         if was_here {
             err!(Stale, "the node {id} was erased").help("look the node up again, for example by name")
         } else {
-            err!(Stale, "the node {id} does not belong to graph {:?}, or was erased", &*self.name)
-                .help("handles are valid in the graph that made them and its clones; to move nodes use `copy_node`")
+            err!(Stale, "the node {id} does not belong to graph {:?}, or was erased", &*self.name).help(
+                "handles are valid in the graph that made them and its clones; to move nodes use `copy_node`",
+            )
         }
     }
 
@@ -290,7 +294,14 @@ impl Graph {
     }
 
     /// Adds a node before `next` without any check; edges are made, the journal is written.
-    fn insert(&mut self, target: Target, args: SmallVec<[Arg; 2]>, kwargs: Kwargs, hint: &str, next: u32) -> NodeId {
+    fn insert(
+        &mut self,
+        target: Target,
+        args: SmallVec<[Arg; 2]>,
+        kwargs: Kwargs,
+        hint: &str,
+        next: u32,
+    ) -> NodeId {
         if self.stamps.is_empty() {
             self.stamps = stamp_block();
         }
@@ -439,24 +450,45 @@ impl Graph {
         }
         self.check_size(structure.leaves().len())?;
         let tree = self.placeholders_for(name, structure);
-        let input = Input { name: Arc::from(name), tree: tree.clone() };
-        let before = self.inputs.clone();
-        self.inputs.push(input);
-        self.log(|| Undo::Inputs(before));
+        self.push_input(name, &tree);
         Ok(tree)
+    }
+
+    /// Adds an argument whose placeholders have the given names, which must be free identifiers; the caller has checked
+    /// that the argument's own name is new.
+    pub(crate) fn named_input(&mut self, name: &str, structure: &Arg<Arc<str>>) -> Result<Arg> {
+        self.check_size(structure.leaves().len())?;
+        let tree = structure.map(&mut |leaf| self.insert_placeholder(leaf));
+        self.push_input(name, &tree);
+        Ok(tree)
+    }
+
+    fn push_input(&mut self, name: &str, tree: &Arg) {
+        if self.journal.is_some() {
+            let before = self.inputs.clone();
+            self.log(|| Undo::Inputs(before));
+        }
+        tree.walk(&mut |arg| {
+            if let Arg::Graph(graph) = arg {
+                self.depth = self.depth.max(1 + graph.depth() as u8);
+            }
+        });
+        self.inputs.push(Input { name: Arc::from(name), tree: tree.clone() });
+    }
+
+    fn insert_placeholder(&mut self, hint: &str) -> NodeId {
+        let next = match self.last_placeholder {
+            Some(last) => self.order.next(last.index),
+            None => self.order.first(),
+        };
+        let id = self.insert(Target::Placeholder, SmallVec::new(), Kwargs::new(), hint, next);
+        self.last_placeholder = Some(id);
+        id
     }
 
     fn placeholders_for(&mut self, name: &str, structure: &Arg<()>) -> Arg {
         match structure {
-            Arg::Leaf(()) => {
-                let next = match self.last_placeholder {
-                    Some(last) => self.order.next(last.index),
-                    None => self.order.first(),
-                };
-                let id = self.insert(Target::Placeholder, SmallVec::new(), Kwargs::new(), name, next);
-                self.last_placeholder = Some(id);
-                Arg::Leaf(id)
-            }
+            Arg::Leaf(()) => Arg::Leaf(self.insert_placeholder(name)),
             Arg::Tuple(items) | Arg::List(items) => {
                 let children: Vec<_> = items
                     .iter()
@@ -505,11 +537,22 @@ impl Graph {
     ) -> Result<NodeId> {
         let args: SmallVec<[Arg; 2]> = args.into_iter().collect();
         let kwargs: Kwargs = kwargs.into_iter().collect();
-        match target {
-            Target::Placeholder => bail!(Graph, "placeholders are made by `placeholder`, which keeps the signature"),
-            Target::Output => return Err(err!(Graph, "a graph has exactly one output").help("use `set_output`")),
+        match &target {
+            Target::Placeholder => {
+                bail!(Graph, "placeholders are made by `placeholder`, which keeps the signature")
+            }
+            Target::Output => {
+                return Err(err!(Graph, "a graph has exactly one output").help("use `set_output`"));
+            }
             Target::CallMethod(op) if args.is_empty() => {
                 bail!(Argument, "the method {} is called without a first argument", op.name)
+            }
+            Target::GetAttr(path) if !(args.is_empty() && kwargs.is_empty()) => {
+                bail!(
+                    Argument,
+                    "the attribute {path:?} is read without arguments, got {}",
+                    args.len() + kwargs.len()
+                )
             }
             _ => {}
         }
@@ -572,12 +615,12 @@ impl Graph {
 
 /// Checks that no keyword is given twice.
 fn check_keywords(kwargs: &Kwargs) -> Result<()> {
-    for (i, (key, _)) in kwargs.iter().enumerate() {
-        if kwargs[..i].iter().any(|(other, _)| other == key) {
-            bail!(Argument, "keyword argument {key:?} is given twice");
-        }
+    let mut keys: SmallVec<[&str; 8]> = kwargs.iter().map(|(key, _)| &**key).collect();
+    keys.sort_unstable();
+    match keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => bail!(Argument, "keyword argument {:?} is given twice", pair[0]),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

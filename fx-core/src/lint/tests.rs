@@ -188,7 +188,7 @@ fn only_the_last_update_of_a_buffer_is_kept() {
     }
     impl Forward for Counter {
         fn inputs(&self) -> Vec<InputDecl> {
-            vec![InputDecl { name: "x", structure: <Tensor as Tree>::structure }]
+            vec![InputDecl { name: "x".into(), structure: Tensor::structure() }]
         }
         fn output(&self) -> Result<Arg<()>> {
             Tensor::structure()

@@ -33,7 +33,7 @@ macro_rules! tensors {
         }
     )*};
 }
-tensors!(Tensor Operand OptTensor Any);
+tensors!(Tensor Operand OptOperand OptTensor Any);
 
 macro_rules! numbers {
     ($($kind:ident: $($ty:ty)*;)*) => {
@@ -45,6 +45,7 @@ macro_rules! numbers {
 }
 numbers! {
     Operand: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool;
+    OptOperand: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool;
     Number: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool;
     OptNumber: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool;
     Any: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool;
@@ -83,6 +84,7 @@ macro_rules! optional {
 }
 optional! {
     OptTensor: Tensor &Tensor &Parameter;
+    OptOperand: Tensor &Tensor f32 f64 i32 i64;
     OptInt: i32 i64 usize Dim;
     OptFloat: f32 f64;
     OptNumber: f32 f64 i32 i64;
@@ -104,6 +106,7 @@ impl ToArg<kind::OptTensor> for &Option<Parameter> {
 
 to_arg! {
     Operand: Scalar => |x| Value::from(x), Dim => |x| Arg::dim(x), &Dim => |x| Arg::dim(x.clone());
+    OptOperand: Scalar => |x| Value::from(x), Dim => |x| Arg::dim(x), &Dim => |x| Arg::dim(x.clone());
     Number: Scalar => |x| Value::from(x), Dim => |x| Arg::dim(x);
     OptNumber: Scalar => |x| Value::from(x);
     Int: Dim => |x| Arg::dim(x), &Dim => |x| Arg::dim(x.clone());

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Default, unknown_type};
-use crate::{Arg, Array, DType as DTypeValue, Dim, Graph as GraphValue, Result, Scalar, TensorType, Type, TypeTree, Value, bail};
+use crate::{
+    Arg, Array, DType as DTypeValue, Dim, Graph as GraphValue, Result, Scalar, TensorType, Type, TypeTree,
+    Value, bail,
+};
 
 /// Integers of a list argument.
 pub type IntVec = SmallVec<[i64; 4]>;
@@ -19,6 +22,8 @@ pub enum Kind {
     Tensor,
     /// A tensor or a number.
     Operand,
+    /// A tensor, a number or nothing.
+    OptOperand,
     /// A tensor or nothing.
     OptTensor,
     /// A list of tensors.
@@ -63,6 +68,7 @@ impl Kind {
         match self {
             Kind::Tensor => "tensor",
             Kind::Operand => "operand",
+            Kind::OptOperand => "operand?",
             Kind::OptTensor => "tensor?",
             Kind::Tensors => "tensors",
             Kind::Int => "int",
@@ -89,6 +95,7 @@ impl Kind {
         match self {
             Kind::Tensor => "a tensor",
             Kind::Operand => "a tensor or a number",
+            Kind::OptOperand => "a tensor, a number or none",
             Kind::OptTensor => "a tensor or none",
             Kind::Tensors => "a list of tensors",
             Kind::Int => "an integer",
@@ -112,7 +119,10 @@ impl Kind {
 
     /// Returns whether tensors may be given.
     pub const fn is_tensor(self) -> bool {
-        matches!(self, Kind::Tensor | Kind::Operand | Kind::OptTensor | Kind::Tensors | Kind::Any)
+        matches!(
+            self,
+            Kind::Tensor | Kind::Operand | Kind::OptOperand | Kind::OptTensor | Kind::Tensors | Kind::Any
+        )
     }
 
     /// Returns whether an argument may be of this kind. A leaf may turn out to be an integer or bool at run time,
@@ -130,7 +140,7 @@ impl Kind {
                     || arg.items().is_some_and(|items| items.iter().all(|item| matches!(item, Arg::Leaf(_))))
             }
             Kind::Operand | Kind::Number | Kind::Float => is_number(arg),
-            Kind::OptNumber | Kind::OptFloat => is_number(arg) || matches!(arg, Arg::None),
+            Kind::OptOperand | Kind::OptNumber | Kind::OptFloat => is_number(arg) || matches!(arg, Arg::None),
             Kind::Int => is_int(arg),
             Kind::OptInt => is_int(arg) || matches!(arg, Arg::None),
             Kind::Bool => matches!(arg, Arg::Bool(_) | Arg::Leaf(_)),
@@ -233,7 +243,11 @@ fn dim(arg: &TypeTree) -> Result<Dim> {
     }
 }
 
-fn each<'a, L, T>(kind: Kind, arg: &'a Arg<L>, read: impl Fn(&'a Arg<L>) -> Result<T>) -> Result<SmallVec<[T; 4]>> {
+fn each<'a, L, T>(
+    kind: Kind,
+    arg: &'a Arg<L>,
+    read: impl Fn(&'a Arg<L>) -> Result<T>,
+) -> Result<SmallVec<[T; 4]>> {
     match arg {
         Arg::List(items) | Arg::Tuple(items) => items.iter().map(read).collect(),
         Arg::None => wrong(kind, arg),
@@ -305,6 +319,13 @@ kinds! {
             _ => scalar_of_type(t).map(|x| OperandType::Scalar(x.category())),
         },
         default |x: Default| x
+    }
+    /// A tensor, a number or nothing.
+    OptOperand {
+        Option<OperandValue<'a>>, Option<OperandType<'a>>,
+        |v| if matches!(v, Arg::None) { Ok(None) } else { <Operand as ParamKind>::value(v).map(Some) },
+        |t| if matches!(t, Arg::None) { Ok(None) } else { <Operand as ParamKind>::ty(t).map(Some) },
+        default |_x: Option<()>| Default::None
     }
     /// A tensor or nothing.
     OptTensor {

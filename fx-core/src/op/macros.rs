@@ -150,8 +150,12 @@ macro_rules! __default {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __ret {
-    () => { $crate::Tensor };
-    ($ret:ty) => { $ret };
+    () => {
+        $crate::Tensor
+    };
+    ($ret:ty) => {
+        $ret
+    };
 }
 
 /// Calls an operation with positional and keyword arguments, as in Python: `call!(sum(&x, 1, keepdim = true))`.
@@ -194,7 +198,9 @@ macro_rules! __call {
 /// ```
 /// The result has the promoted dtype (`Same`), the same but at least a float (`Float`), or is `Bool`. Arms are `real`
 /// (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32, i64), `bool`, `num` (real and int) and `any`; a later
-/// arm replaces an earlier one. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
+/// arm replaces an earlier one. An operand with `= x`, such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is
+/// `x` then, without a part in promotion; see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value).
+/// A body may name only its operands and parameters, literals, and paths such as `math::exp`.
 /// Parameters have the type of the elements.
 #[macro_export]
 macro_rules! pointwise {
@@ -205,7 +211,7 @@ macro_rules! pointwise {
             $(#[doc = $doc:literal])+
             $(#[commutative = $commutative:literal])?
             $(#[check = $check:expr])?
-            $name:ident($x:ident $(, $y:ident)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
+            $name:ident($x:ident $(, $y:ident $(= $absent:expr)?)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
         )*
     ) => {
         $(
@@ -217,6 +223,7 @@ macro_rules! pointwise {
                 pub const OP: $crate::Op = {
                     static BODY: $crate::pointwise::PointwiseDef = $crate::pointwise::PointwiseDef {
                         operands: &[stringify!($x) $(, stringify!($y))*],
+                        absent: &[None $(, $crate::__operand!(absent $($absent)?))*],
                         params: &[$($(stringify!($p)),*)?],
                         rule: $crate::pointwise::Rule::$rule,
                         kernels: $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+),
@@ -229,7 +236,12 @@ macro_rules! pointwise {
                         doc: concat!($($doc, "\n"),+),
                         params: &[
                             $crate::Param { name: stringify!($x), kind: $crate::Kind::Operand, default: None, keyword_only: false },
-                            $($crate::Param { name: stringify!($y), kind: $crate::Kind::Operand, default: None, keyword_only: false },)*
+                            $($crate::Param {
+                                name: stringify!($y),
+                                kind: $crate::__operand!(kind $($absent)?),
+                                default: $crate::__operand!(default $($absent)?),
+                                keyword_only: false,
+                            },)*
                             $($($crate::Param {
                                 name: stringify!($p),
                                 kind: $crate::Kind::Number,
@@ -251,7 +263,7 @@ macro_rules! pointwise {
             #[track_caller]
             pub fn $name(
                 $x: impl $crate::ToArg<$crate::op::kind::Operand>
-                $(, $y: impl $crate::ToArg<$crate::op::kind::Operand>)*
+                $(, $y: impl $crate::ToArg<$crate::__operand!(type $($absent)?)>)*
                 $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
             ) -> $crate::Tensor {
                 $crate::trace::apply_as($name::OP, false, [$x.to_arg() $(, $y.to_arg())* $($(, $p.to_arg())*)?])
@@ -264,7 +276,7 @@ macro_rules! pointwise {
                 #[track_caller]
                 fn $name(
                     &self
-                    $(, $y: impl $crate::ToArg<$crate::op::kind::Operand>)*
+                    $(, $y: impl $crate::ToArg<$crate::__operand!(type $($absent)?)>)*
                     $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
                 ) -> $crate::Tensor {
                     $crate::trace::apply_as(
@@ -277,6 +289,35 @@ macro_rules! pointwise {
         impl $trait for $crate::Tensor {}
         #[doc = concat!("The operations of [`", stringify!($trait), "`].")]
         pub static $table: &[$crate::Op] = &[$($name::OP),*];
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __operand {
+    (kind) => {
+        $crate::Kind::Operand
+    };
+    (kind $absent:expr) => {
+        $crate::Kind::OptOperand
+    };
+    (type) => {
+        $crate::op::kind::Operand
+    };
+    (type $absent:expr) => {
+        $crate::op::kind::OptOperand
+    };
+    (default) => {
+        ::core::option::Option::None
+    };
+    (default $absent:expr) => {
+        ::core::option::Option::Some($crate::op::Default::None)
+    };
+    (absent) => {
+        ::core::option::Option::None
+    };
+    (absent $absent:expr) => {
+        ::core::option::Option::Some($absent)
     };
 }
 

@@ -82,6 +82,21 @@ pub enum Default {
 }
 
 impl Default {
+    /// Returns whether an argument is this default, in type and bits.
+    pub fn is<L>(self, arg: &Arg<L>) -> bool {
+        match (self, arg) {
+            (Default::None, Arg::None) => true,
+            (Default::Bool(a), Arg::Bool(b)) => a == *b,
+            (Default::Int(a), Arg::Int(b)) => a == *b,
+            (Default::Float(a), Arg::Float(b)) => a.to_bits() == b.to_bits(),
+            (Default::Str(a), Arg::Str(b)) => *a == **b,
+            (Default::Ints(a), Arg::List(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| matches!(b, Arg::Int(b) if a == b))
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the default as an argument.
     pub fn to_arg<L>(self) -> Arg<L> {
         match self {
@@ -146,7 +161,11 @@ impl OpDef {
     };
 
     /// Arranges arguments in schema order: keywords resolved, defaults filled in, kinds checked.
-    pub fn bind<L: Clone>(&self, args: &[Arg<L>], kwargs: &[(impl AsRef<str>, Arg<L>)]) -> Result<Vec<Arg<L>>> {
+    pub fn bind<L: Clone>(
+        &self,
+        args: &[Arg<L>],
+        kwargs: &[(impl AsRef<str>, Arg<L>)],
+    ) -> Result<Vec<Arg<L>>> {
         let n_positional = self.params.iter().filter(|param| !param.keyword_only).count();
         if args.len() > n_positional {
             return Err(err!(
@@ -181,7 +200,8 @@ impl OpDef {
             if let Arg::Failed(error) = &arg {
                 return Err(error.clone());
             }
-            let is_default = param.default.is_some_and(|default| default == Default::None) && matches!(arg, Arg::None);
+            let is_default =
+                param.default.is_some_and(|default| default == Default::None) && matches!(arg, Arg::None);
             if !is_default && !param.kind.accepts(&arg) {
                 return Err(err!(
                     Argument,

@@ -116,8 +116,8 @@ fn no_zero_divisor(operands: &[OperandValue<'_>]) -> Result<()> {
         None => false,
     };
     if has_zero && operands.iter().all(is_int) {
-        return Err(err!(Argument, "integer division by zero").help("divide floats, or replace zeros with `where_` first"));
+        return Err(err!(Argument, "integer division by zero")
+            .help("divide floats, or replace zeros with `where_` first"));
     }
     Ok(())
 }
-

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use crate::graph_module::run_closed;
 use crate::op::kind::{self, ParamKind};
 use crate::trace::{Region, apply, is_tracing, trace_region};
-use crate::{Arg, Class, Effects, Error, Graph, Kind, Op, OpDef, Param, Result, SourceLoc, Tensor, Tree, Type, TypeTree, Value, bail, err};
+use crate::{
+    Arg, Class, Effects, Error, Graph, Kind, Op, OpDef, Param, Result, SourceLoc, Tensor, Tree, Type,
+    TypeTree, Value, bail, err,
+};
 
 const fn param(name: &'static str, kind: Kind) -> Param {
     Param { name, kind, default: None, keyword_only: false }
@@ -125,31 +128,38 @@ pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, c
         }
     }
     let source = SourceLoc::caller();
-    let run = || -> Result<Value> {
-        let value = carried.to_value();
-        let types = flat_types(&value)?;
-        let mut a = trace_region("test", &types, |args| Ok(test(&A::from_value(&refill(&value, args)?)?).to_value()))?;
-        let mut b = trace_region("body", &types, |args| {
-            let out = body(A::from_value(&refill(&value, args)?)?).to_value();
-            let leaves = out.leaves().into_iter().cloned().map(Arg::Leaf).collect::<Vec<_>>();
-            if out.map(&mut |_| ()) != value.map(&mut |_| ()) {
-                return Err(err!(Structure, "the body of a while loop returned another structure than it was given"));
-            }
-            Ok(Arg::list(leaves))
-        })?;
-        let captures = unify_captures(&mut [&mut a, &mut b])?;
-        let carried: Vec<Value> = value.leaves().into_iter().cloned().map(Arg::Leaf).collect();
-        let args = [Arc::new(a.graph).into(), Arc::new(b.graph).into(), Arg::list(carried), Arg::list(captures)];
-        let out = apply(while_loop::OP, false, &args, &[])?;
-        let n = value.leaves().len();
-        let parts: Vec<Value> = match &out {
-            Arg::List(items) => items.to_vec(),
-            node => (0..n)
-                .map(|i| apply(super::getitem::OP, false, &[node.clone(), Arg::Int(i as i64)], &[]))
-                .collect::<Result<_>>()?,
+    let run =
+        || -> Result<Value> {
+            let value = carried.to_value();
+            let types = flat_types(&value)?;
+            let mut a = trace_region("test", &types, |args| {
+                Ok(test(&A::from_value(&refill(&value, args)?)?).to_value())
+            })?;
+            let mut b = trace_region("body", &types, |args| {
+                let out = body(A::from_value(&refill(&value, args)?)?).to_value();
+                let leaves = out.leaves().into_iter().cloned().map(Arg::Leaf).collect::<Vec<_>>();
+                if out.map(&mut |_| ()) != value.map(&mut |_| ()) {
+                    return Err(err!(
+                        Structure,
+                        "the body of a while loop returned another structure than it was given"
+                    ));
+                }
+                Ok(Arg::list(leaves))
+            })?;
+            let captures = unify_captures(&mut [&mut a, &mut b])?;
+            let carried: Vec<Value> = value.leaves().into_iter().cloned().map(Arg::Leaf).collect();
+            let args =
+                [Arc::new(a.graph).into(), Arc::new(b.graph).into(), Arg::list(carried), Arg::list(captures)];
+            let out = apply(while_loop::OP, false, &args, &[])?;
+            let n = value.leaves().len();
+            let parts: Vec<Value> = match &out {
+                Arg::List(items) => items.to_vec(),
+                node => (0..n)
+                    .map(|i| apply(super::getitem::OP, false, &[node.clone(), Arg::Int(i as i64)], &[]))
+                    .collect::<Result<_>>()?,
+            };
+            refill(&value, &parts)
         };
-        refill(&value, &parts)
-    };
     match run() {
         Ok(value) => A::from_value(&value).unwrap_or_else(|error| A::failed(&error)),
         Err(error) => A::failed(&error.at(source)),
@@ -209,11 +219,14 @@ fn output_type(graph: &Graph, args: &[TypeTree]) -> Result<TypeTree> {
 }
 
 fn infer_cond(args: &[TypeTree]) -> Result<TypeTree> {
-    let [predicate, then, otherwise, args] = args else { return crate::op::wrong_arity(&cond::OP, args.len()) };
+    let [predicate, then, otherwise, args] = args else {
+        return crate::op::wrong_arity(&cond::OP, args.len());
+    };
     if let Arg::Leaf(Type::Tensor(ty)) = predicate
         && ty.shape.numel().known().is_some_and(|n| n != 1)
     {
-        return Err(err!(Shape, "the predicate of cond has one element, got {ty}").help("reduce it with `any` or `all`"));
+        return Err(err!(Shape, "the predicate of cond has one element, got {ty}")
+            .help("reduce it with `any` or `all`"));
     }
     let args = operands(args)?;
     let then = output_type(<kind::Graph as ParamKind>::ty(then)?, &args)?;
@@ -226,7 +239,9 @@ fn infer_cond(args: &[TypeTree]) -> Result<TypeTree> {
 }
 
 fn eval_cond(args: &[Value]) -> Result<Value> {
-    let [predicate, then, otherwise, args] = args else { return crate::op::wrong_arity(&cond::OP, args.len()) };
+    let [predicate, then, otherwise, args] = args else {
+        return crate::op::wrong_arity(&cond::OP, args.len());
+    };
     let chosen = match predicate {
         Arg::Leaf(tensor) => tensor.to_bool()?,
         Arg::Bool(x) => *x,
@@ -237,7 +252,9 @@ fn eval_cond(args: &[Value]) -> Result<Value> {
 }
 
 fn infer_while(args: &[TypeTree]) -> Result<TypeTree> {
-    let [test, body, carried, captured] = args else { return crate::op::wrong_arity(&while_loop::OP, args.len()) };
+    let [test, body, carried, captured] = args else {
+        return crate::op::wrong_arity(&while_loop::OP, args.len());
+    };
     let carried = operands(carried)?;
     let mut all = carried.clone();
     all.extend(operands(captured)?);
@@ -257,7 +274,9 @@ fn infer_while(args: &[TypeTree]) -> Result<TypeTree> {
 }
 
 fn eval_while(args: &[Value]) -> Result<Value> {
-    let [test, body, carried, captured] = args else { return crate::op::wrong_arity(&while_loop::OP, args.len()) };
+    let [test, body, carried, captured] = args else {
+        return crate::op::wrong_arity(&while_loop::OP, args.len());
+    };
     let (test, body) = (<kind::Graph as ParamKind>::value(test)?, <kind::Graph as ParamKind>::value(body)?);
     let (mut carried, captured) = (operands(carried)?, operands(captured)?);
     loop {

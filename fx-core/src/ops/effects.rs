@@ -38,7 +38,9 @@ fn infer_check(condition: &TypeTree, _message: &str) -> Result<TypeTree> {
 fn eval_check(condition: &Value, message: &str) -> Result<Value> {
     let holds = match condition {
         Arg::Leaf(tensor) => tensor.array()?.iter_scalars().all(|x| x.to_bool()),
-        Arg::Bool(_) | Arg::Int(_) => condition.scalar().is_some_and(|x| x.category() != Category::Float && x.to_bool()),
+        Arg::Bool(_) | Arg::Int(_) => {
+            condition.scalar().is_some_and(|x| x.category() != Category::Float && x.to_bool())
+        }
         other => bail!(Argument, "a condition is a bool or a tensor, got {}", other.kind_name()),
     };
     if !holds {

@@ -26,6 +26,7 @@ pub fn axis(axis: i64, rank: usize) -> Result<usize> {
     if (0..n).contains(&position) {
         return Ok(position as usize);
     }
-    let help = if rank == 0 { "the tensor has no axes".to_owned() } else { format!("axes are -{n}..={}", n - 1) };
+    let help =
+        if rank == 0 { "the tensor has no axes".to_owned() } else { format!("axes are -{n}..={}", n - 1) };
     Err(err!(Axis, "axis {axis} is out of range for rank {rank}").help(help))
 }

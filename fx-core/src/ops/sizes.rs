@@ -1,7 +1,7 @@
 //! The size of an axis as a recorded node, for traces without input specs.
 
 use crate::op::kind::IntoValue;
-use crate::{Array, Dim, Result, Scalar, TensorType, TypeTree, Arg, functions};
+use crate::{Arg, Array, Dim, Result, Scalar, TensorType, TypeTree, functions};
 
 functions! {
     pub(super) static SIZE;

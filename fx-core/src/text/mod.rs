@@ -1,34 +1,49 @@
-//! The text format (in construction).
+//! The text format of graphs: what [`Graph`](crate::Graph) prints and [`Graph::parse`](crate::Graph::parse) reads.
+//!
+//! Printing with metadata (`{:#}`, [`Graph::to_text`](crate::Graph::to_text)) and parsing give back an equal graph, and
+//! the same text again. The six opcodes show in the form of the line. Version 1 of the grammar:
+//!
+//! ```text
+//! text      = graph { graph } ;                            (* the first is the program, the others its sub-graphs *)
+//! graph     = "graph" word [ "as" word ] [ symbols ] "(" [ input { "," input } ] ")" [ "->" type ] "{" { line } "}" ;
+//! symbols   = "<" symbol { "," symbol } ">" ;              (* "as": the name, where the first word had to be unique *)
+//! symbol    = [ "%" ] word ":" [ integer ] ".." [ "=" integer ] ;
+//! input     = node [ ":" type ] | ( word | string ) ( ":" | "=" ) value ;    (* node = "%" identifier [ ":" type ] *)
+//! line      = "%" identifier attrs                         (* metadata of a placeholder *)
+//!           | "%" identifier [ ":" type ] "=" call [ attrs ]
+//!           | "return" value [ attrs ] ;                   (* last; each line ends at the end of the line *)
+//! call      = "self." path                                 (* get_attr *)
+//!           | "self." path args                            (* call_module *)
+//!           | ( word | string ) args                       (* call_function *)
+//!           | ( node | "(" value ")" ) "." ( word | string ) args ;          (* call_method *)
+//! args      = "(" [ arg { "," arg } ] ")" ;  arg = [ ( word | string ) "=" ] value ;
+//! path      = segment { "." segment } | string ;           (* segment: letters, digits and underscores *)
+//! value     = node | "@" word | "none" | "true" | "false" | integer | float | string | dtype | ".." | "<" dim ">"
+//!           | "slice" "(" value "," value "," value ")" | "error" "(" string ")"
+//!           | "(" [ value "," { value "," } [ value ] ] ")" | "[" [ value { "," value } ] "]"
+//!           | "{" [ string ":" value { "," string ":" value } ] "}" ;
+//! type      = dtype "[" [ dim { "," dim } ] "]" | "int" | "float" | "boolean" | "any" | value ;  (* of types *)
+//! float     = digits with "." or "e" | "inf" | "-inf" | "nan" [ "(0x" 16 hex digits ")" ] ;
+//! attrs     = "#{" attr { "," attr } "}" ;                 (* comments run from "//" to the end of the line *)
+//! attr      = "src" ":" string | "stack" ":" "[" "(" string "," string "," integer [ "," string ] ")" .. "]"
+//!           | "by" ":" "[" "(" string "," strings ")" .. "]" | "tags" ":" strings | "ext" ":" dictionary
+//!           | "name" ":" string | "type" ":" type ;        (* the last two: of the output *)
+//! ```
+//! [`Graph::to_torch_string`](crate::Graph::to_torch_string), `tabular`, `to_dot` and `to_svg` print for people and tools
+//! only. A word that begins a size, a dtype and `[` stand together; a size ends on the line on which it begins. The symbols of
+//! sizes are numbers from 0 unless the graph gives their range.
 
-use std::fmt::Write;
+mod blocks;
+mod dot;
+mod layout;
+mod lex;
+mod meta;
+mod parse;
+mod print;
+mod svg;
+#[cfg(test)]
+mod tests;
+mod torch;
+mod value;
 
-use crate::{Graph, NodeId};
-
-/// Returns a node as one line of the text format, without metadata.
-pub(crate) fn format_node(graph: &Graph, id: NodeId) -> String {
-    let mut out = String::new();
-    let Ok(node) = graph.node(id) else { return out };
-    let arg = |arg: &crate::Arg, out: &mut String| {
-        arg.write(
-            out,
-            &mut |id, f| write!(f, "%{}", graph.node(*id).map_or("?", |node| node.name())),
-            &mut |graph, f| write!(f, "@{}", graph.name()),
-        )
-    };
-    let mut write = || -> std::fmt::Result {
-        write!(out, "%{} = {}(", node.name(), node.target())?;
-        for (i, a) in node.args().iter().enumerate() {
-            if i > 0 {
-                out.write_str(", ")?;
-            }
-            arg(a, &mut out)?;
-        }
-        for (key, a) in node.kwargs() {
-            write!(out, ", {key}=")?;
-            arg(a, &mut out)?;
-        }
-        out.write_str(")")
-    };
-    write().expect("writing to a string cannot fail");
-    out
-}
+pub(crate) use print::format_node;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::{AttrKind, LeafPolicy, Members, Tracer, address, region};
 use crate::graph_module::GraphModule;
 use crate::module::{InputDecl, collect_buffers, collect_modules, collect_parameters};
 use crate::tensor::Repr;
 use crate::{
-    Arg, Dim, Error, Forward, Graph, Module, Result, Symbol, Tensor, TensorType, Tree, Type, TypeTree, Value, bail, err,
+    Arg, Dim, Error, Forward, Graph, Module, Result, Symbol, Tensor, TensorType, Tree, Type, TypeTree, Value,
+    bail, err,
 };
 
 /// Something that can be traced: a reference to a module with `forward`, or a closure of up to 8 arguments.
@@ -41,7 +40,7 @@ impl<M: Forward> Traceable<ByModule> for &M {
         self.type_name().to_owned()
     }
     fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-        let argument = |input: InputDecl| (input.name.to_owned(), (input.structure)());
+        let argument = |input: InputDecl| (input.name.into_owned(), input.structure);
         self.inputs().into_iter().map(argument).collect()
     }
     fn root(&self) -> Option<&dyn Module> {
@@ -264,7 +263,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         let arguments = self.function.arguments();
         self.check_names(&arguments)?;
         let name = self.function.name();
-        let tracer = Arc::new(Tracer::new(Graph::new("main"), None));
+        let tracer = Arc::new(Tracer::new(Graph::new("main"), None, false));
         let values = {
             let mut state = tracer.lock();
             state.is_leaf = self.is_leaf.clone();
@@ -292,12 +291,18 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         })?;
         state.graph.set_output(output)?;
         let graph = std::mem::take(&mut state.graph);
-        Ok(GraphModule::from_trace(&name, graph, std::mem::take(&mut state.attrs), std::mem::take(&mut state.children)))
+        Ok(GraphModule::from_trace(
+            &name,
+            graph,
+            std::mem::take(&mut state.attrs),
+            std::mem::take(&mut state.children),
+        ))
     }
 
     fn check_names(&self, arguments: &[(String, Result<Arg<()>>)]) -> Result<()> {
         let names: Vec<&str> = arguments.iter().map(|(name, _)| &**name).collect();
-        let given = self.specs.iter().map(|(name, _)| name).chain(self.constants.iter().map(|(name, _)| name));
+        let given =
+            self.specs.iter().map(|(name, _)| name).chain(self.constants.iter().map(|(name, _)| name));
         let mut seen: Vec<&str> = Vec::new();
         for name in given {
             if !names.contains(&&**name) {
@@ -313,7 +318,13 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
             .specs
             .iter()
             .filter_map(|(_, spec)| spec.0.as_ref().ok())
-            .flat_map(|ty| ty.leaves().into_iter().filter_map(Type::tensor).flat_map(|ty| ty.shape.iter()).collect::<Vec<_>>())
+            .flat_map(|ty| {
+                ty.leaves()
+                    .into_iter()
+                    .filter_map(Type::tensor)
+                    .flat_map(|ty| ty.shape.iter())
+                    .collect::<Vec<_>>()
+            })
             .flat_map(Dim::symbols)
             .collect();
         for (name, min, max) in &self.dims {
@@ -350,7 +361,10 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         if let Ok(structure) = structure {
             let given = ty.map(&mut |_| ());
             if given != structure {
-                return Err(err!(Structure, "argument {name:?} has the structure {structure:?}, its spec {given:?}"));
+                return Err(err!(
+                    Structure,
+                    "argument {name:?} has the structure {structure:?}, its spec {given:?}"
+                ));
             }
         }
         if self.dims.is_empty() {
@@ -381,10 +395,11 @@ fn members_of(root: &dyn Module) -> Members {
     for (path, buffer) in collect_buffers(root) {
         members.buffers.entry(buffer.address()).or_insert_with(|| Arc::from(path));
     }
-    let mut modules: FxHashMap<_, Arc<str>> = FxHashMap::default();
     for (path, module) in collect_modules(root).into_iter().skip(1) {
-        modules.entry(super::record::member_key(module)).or_insert_with(|| Arc::from(path));
+        let paths = members.modules.entry(super::record::member_key(module)).or_default();
+        if paths.is_empty() || std::mem::size_of_val(module) == 0 {
+            paths.push(Arc::from(path));
+        }
     }
-    members.modules = modules;
     members
 }

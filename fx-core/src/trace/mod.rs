@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
-pub(crate) use record::{infer_module, read_buffer, size_of, write_buffer};
 pub use record::call_module;
+pub(crate) use record::{call_child, infer_module, read_buffer, size_of, write_buffer};
 pub use region::{Region, infer_by_tracing, trace_region};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::tensor::Repr;
 use crate::{
-    Arg, Array, Error, Forward, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType, Tree, Type, TypeTree,
-    Value, err,
+    Arg, Array, Error, Forward, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType, Tree,
+    Type, TypeTree, Value, err,
 };
 
 /// A symbol: a node of a trace under construction, with what is known of its type.
@@ -85,6 +85,8 @@ pub(crate) struct Tracer {
     id: u64,
     /// The trace around a sub-graph, whose symbols become operands when the sub-graph uses them.
     parent: Option<Arc<Tracer>>,
+    /// Whether only types are wanted: nothing is recorded, symbols have a type and no node.
+    types_only: bool,
     state: Mutex<State>,
 }
 
@@ -93,7 +95,8 @@ pub(crate) struct Tracer {
 struct Members {
     attrs: FxHashMap<usize, (Arc<str>, AttrKind)>,
     buffers: FxHashMap<usize, Arc<str>>,
-    modules: FxHashMap<(usize, std::any::TypeId), Arc<str>>,
+    /// Several paths only for modules without data, which may share an address.
+    modules: FxHashMap<(usize, std::any::TypeId), SmallVec<[Arc<str>; 1]>>,
 }
 
 /// What an attribute of a graph module is.
@@ -119,6 +122,8 @@ pub struct Attr {
 }
 
 struct State {
+    /// Numbers the symbols of a trace of types.
+    next_symbol: u32,
     graph: Graph,
     members: Arc<Members>,
     /// The node of each attribute that was read, by path.
@@ -128,6 +133,8 @@ struct State {
     stack: Vec<ModuleFrame>,
     shared_stack: Option<Arc<[ModuleFrame]>>,
     calls: FxHashMap<Arc<str>, u32>,
+    /// How often modules without data were called, by identity.
+    empty_calls: FxHashMap<(usize, std::any::TypeId), usize>,
     errors: Vec<Error>,
     is_leaf: Option<LeafPolicy>,
     record_sources: bool,
@@ -192,7 +199,7 @@ pub fn without_tracing<T>(f: impl FnOnce() -> T) -> T {
 }
 
 impl Tracer {
-    fn new(graph: Graph, parent: Option<Arc<Tracer>>) -> Tracer {
+    fn new(graph: Graph, parent: Option<Arc<Tracer>>, types_only: bool) -> Tracer {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (members, record_sources) = match &parent {
             Some(parent) => {
@@ -204,7 +211,9 @@ impl Tracer {
         Tracer {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             parent,
+            types_only,
             state: Mutex::new(State {
+                next_symbol: 0,
                 graph,
                 members,
                 read: FxHashMap::default(),
@@ -213,6 +222,7 @@ impl Tracer {
                 stack: Vec::new(),
                 shared_stack: None,
                 calls: FxHashMap::default(),
+                empty_calls: FxHashMap::default(),
                 errors: Vec::new(),
                 is_leaf: None,
                 record_sources,
@@ -316,7 +326,9 @@ pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> 
                 }
             }
             Arg::Leaf(Tensor(Repr::Value(_))) => has_tensor = true,
-            Arg::Leaf(Tensor(Repr::Failed(error))) | Arg::Failed(error) if failure.is_none() => failure = Some(error),
+            Arg::Leaf(Tensor(Repr::Failed(error))) | Arg::Failed(error) if failure.is_none() => {
+                failure = Some(error)
+            }
             _ => {}
         });
     }
@@ -342,8 +354,10 @@ pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> 
         }
         (Some(tracer), _) => Some(tracer),
         (None, Some(active)) => {
-            let must_record =
-                op.effects.random || !has_tensor || op.effects.host || record::uses_member(active, args, kwargs);
+            let must_record = op.effects.random
+                || !has_tensor
+                || op.effects.host
+                || record::uses_member(active, args, kwargs);
             must_record.then_some(active)
         }
         (None, None) => None,
@@ -353,7 +367,8 @@ pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> 
             let error = error.at(source).in_context(|| describe_call(op, args, kwargs));
             note(error, Some(tracer))
         }),
-        None => run(op, args, kwargs).map_err(|error| error.at(source).in_context(|| describe_call(op, args, kwargs))),
+        None => run(op, args, kwargs)
+            .map_err(|error| error.at(source).in_context(|| describe_call(op, args, kwargs))),
     }
 }
 

@@ -9,8 +9,8 @@ use super::{Attr, AttrKind, Proxy, State, Tracer, address, is_tracing, note};
 use crate::node::{Kwargs, NodeId, Target};
 use crate::tensor::Repr;
 use crate::{
-    Arg, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor, TensorType, Tree, Type, TypeTree,
-    Value, err,
+    Arg, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor, TensorType, Tree,
+    Type, TypeTree, Value, err,
 };
 
 /// Returns whether a parameter or buffer of the traced module is among the arguments.
@@ -37,18 +37,24 @@ pub(super) fn record_call(
     source: &SourceLoc,
 ) -> Result<Value> {
     let in_order = kwargs.is_empty() && args.len() == op.params.len();
-    let bound: Cow<'_, [Value]> = if in_order && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
-        Cow::Borrowed(args)
-    } else {
-        Cow::Owned(op.bind(args, kwargs)?)
-    };
+    let bound: Cow<'_, [Value]> =
+        if in_order && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
+            Cow::Borrowed(args)
+        } else {
+            Cow::Owned(op.bind(args, kwargs)?)
+        };
+    if tracer.types_only {
+        let types = bound.iter().map(type_of).collect::<Result<SmallVec<[TypeTree; 4]>>>()?;
+        let ty = op.infer(&types)?.map_or(Arg::Leaf(Type::Any), |ty| settle(tracer, ty, &types));
+        return Ok(typed_result(tracer, ty));
+    }
     let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
     let mut positional: SmallVec<[Arg; 2]> = SmallVec::new();
     let mut keywords = Kwargs::new();
     let mut by_name = false;
     for (param, arg) in op.params.iter().zip(bound.iter()) {
         types.push(type_of(arg)?);
-        if param.default.is_some_and(|default| default.to_arg::<Tensor>() == *arg) {
+        if param.default.is_some_and(|default| default.is(arg)) {
             by_name = true;
             continue;
         }
@@ -66,6 +72,25 @@ pub(super) fn record_call(
     let node = state.create(target, positional, keywords, None, Some(source))?;
     state.note_data_sizes(node, ty.as_ref());
     state.proxy(tracer, node, ty).map(Arg::Leaf)
+}
+
+/// Returns a symbol of a trace of types.
+pub(super) fn typed_symbol(tracer: &Arc<Tracer>, ty: TypeTree) -> Tensor {
+    let mut state = tracer.lock();
+    let node = NodeId { index: state.next_symbol, stamp: 0 };
+    state.next_symbol += 1;
+    let ty = ty.is_complete().then(|| Arc::new(ty));
+    Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name: Arc::from("_"), ty })))
+}
+
+/// Returns the result of an operation in a trace of types: known numbers stay numbers.
+fn typed_result(tracer: &Arc<Tracer>, ty: TypeTree) -> Value {
+    match &ty {
+        Arg::Int(_) | Arg::Dim(_) | Arg::None => {
+            ty.map(&mut |leaf| typed_symbol(tracer, Arg::Leaf(leaf.clone())))
+        }
+        _ => Arg::Leaf(typed_symbol(tracer, ty)),
+    }
 }
 
 /// Names the sizes of a result that depend on data.
@@ -87,7 +112,9 @@ fn type_of(arg: &Value) -> Result<TypeTree> {
         Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => Ok(Arg::Leaf(Type::Int)),
         _ => arg.try_rewrite(&mut |arg| match arg {
             Arg::Leaf(tensor) => tensor.type_tree().map(Some),
-            Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => Ok(Some(Arg::Leaf(Type::Int))),
+            Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => {
+                Ok(Some(Arg::Leaf(Type::Int)))
+            }
             _ => Ok(None),
         }),
     }
@@ -115,7 +142,9 @@ fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
             }
             Ok(proxy.node)
         }
-        Repr::Proxy(proxy) if tracer.is_within(proxy.tracer.id) => capture(tracer, &Arg::Leaf(tensor.clone())),
+        Repr::Proxy(proxy) if tracer.is_within(proxy.tracer.id) => {
+            capture(tracer, &Arg::Leaf(tensor.clone()))
+        }
         Repr::Proxy(_) => Err(err!(Trace, "symbols of two traces are mixed")
             .help("a traced function may use only its own arguments, parameters and captured tensors")),
         Repr::Value(array) => {
@@ -192,23 +221,32 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
         return Ok(Arg::Dim(dim.clone()));
     }
     if let Some(symbol) = symbols.iter().find(|symbol| symbol.owner() != 0 && symbol.owner() != tracer.id) {
-        return Err(err!(Trace, "the size {dim} uses %{} of another trace", symbol.name())
-            .help("sizes without input specs belong to the trace that recorded them; read them again inside"));
+        return Err(err!(Trace, "the size {dim} uses %{} of another trace", symbol.name()).help(
+            "sizes without input specs belong to the trace that recorded them; read them again inside",
+        ));
     }
     let mut state = tracer.lock();
     let mut fold = |step: crate::dim::Step<'_, Arg>| -> Result<Arg> {
         use crate::dim::Step;
         let mut call = |op: Op, a: Arg, b: Arg| -> Result<Arg> {
-            let node = state.create(Target::CallFunction(op), SmallVec::from_iter([a, b]), Kwargs::new(), None, None)?;
+            let node = state.create(
+                Target::CallFunction(op),
+                SmallVec::from_iter([a, b]),
+                Kwargs::new(),
+                None,
+                None,
+            )?;
             state.graph.meta_mut(node)?.ty = Some(Arc::new(Arg::Leaf(Type::Int)));
             Ok(Arg::Leaf(node))
         };
         match step {
             Step::Const(n) => Ok(Arg::Int(n)),
-            Step::Symbol(symbol) if symbol.owner() == 0 => Ok(match sizes.iter().find(|(other, _)| other == symbol) {
-                Some((_, node)) => Arg::Leaf(*node),
-                None => Arg::Dim(Dim::symbol(symbol.clone())),
-            }),
+            Step::Symbol(symbol) if symbol.owner() == 0 => {
+                Ok(match sizes.iter().find(|(other, _)| other == symbol) {
+                    Some((_, node)) => Arg::Leaf(*node),
+                    None => Arg::Dim(Dim::symbol(symbol.clone())),
+                })
+            }
             Step::Symbol(symbol) => state.graph.find_or_err(symbol.name()).map(Arg::Leaf),
             Step::Add(a, b) => call(crate::ops::add::OP, a, b),
             Step::Mul(a, b) => call(crate::ops::mul::OP, a, b),
@@ -251,6 +289,18 @@ fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
 }
 
 impl State {
+    /// Returns the path of a module. Modules without data may share an address; their paths take turns, call by call.
+    fn path_of_module(&mut self, module: &dyn crate::Module) -> Option<Arc<str>> {
+        let key = member_key(module);
+        let paths = self.members.modules.get(&key)?;
+        if paths.len() == 1 {
+            return Some(paths[0].clone());
+        }
+        let turn = self.empty_calls.entry(key).or_insert(0);
+        *turn += 1;
+        Some(paths[(*turn - 1) % paths.len()].clone())
+    }
+
     /// Returns the placeholder that has an axis of exactly this size, and the axis.
     fn argument_with(&self, symbol: &Symbol) -> Option<(NodeId, i64)> {
         let is_input = |node: &crate::Node| node.opcode() == crate::OpCode::Placeholder;
@@ -299,7 +349,12 @@ impl State {
     }
 
     /// Makes the symbol of a node and enters what is known of its type.
-    pub(super) fn proxy(&mut self, tracer: &Arc<Tracer>, node: NodeId, ty: Option<TypeTree>) -> Result<Tensor> {
+    pub(super) fn proxy(
+        &mut self,
+        tracer: &Arc<Tracer>,
+        node: NodeId,
+        ty: Option<TypeTree>,
+    ) -> Result<Tensor> {
         let ty = ty.map(Arc::new);
         if ty.is_some() {
             self.graph.meta_mut(node)?.ty = ty.clone();
@@ -324,7 +379,9 @@ impl State {
         }
         (n..)
             .map(|i| Arc::from(format!("_tensor_constant{i}")))
-            .find(|path| !self.attrs.contains_key(path) && !self.members.attrs.values().any(|(other, _)| other == path))
+            .find(|path| {
+                !self.attrs.contains_key(path) && !self.members.attrs.values().any(|(other, _)| other == path)
+            })
             .expect("some number is free")
     }
 
@@ -390,7 +447,9 @@ fn take_apart(value: &Value, structure: &Arg<()>) -> Result<Value> {
 pub(crate) fn size_of(tensor: &Tensor, axis: i64) -> Dim {
     let size = super::apply(crate::ops::size::OP, true, &[Arg::Leaf(tensor.clone()), Arg::Int(axis)], &[]);
     match size {
-        Ok(Arg::Leaf(Tensor(Repr::Proxy(proxy)))) => Dim::symbol(Symbol::of_node(proxy.name.clone(), proxy.tracer.id)),
+        Ok(Arg::Leaf(Tensor(Repr::Proxy(proxy)))) => {
+            Dim::symbol(Symbol::of_node(proxy.name.clone(), proxy.tracer.id))
+        }
         Ok(Arg::Int(n)) => Dim::new(n),
         Ok(_) => Dim::failed(err!(Trace, "a size is not an integer")),
         Err(error) => Dim::failed(error),
@@ -411,9 +470,8 @@ pub fn call_module<R: Tree>(
     let Some(tracer) = Tracer::active() else { return run() };
     let as_module = module.as_module();
     let (path, is_leaf) = {
-        let state = tracer.lock();
-        let key = member_key(as_module);
-        let Some(path) = state.members.modules.get(&key).cloned() else {
+        let mut state = tracer.lock();
+        let Some(path) = state.path_of_module(as_module) else {
             // A module that was made inside the traced function has no path: it is traced through.
             drop(state);
             return run();
@@ -431,6 +489,27 @@ pub fn call_module<R: Tree>(
     }
     let _frame = Frame::push(&tracer, path, as_module.type_name(), source);
     run()
+}
+
+/// Calls a child of a graph module that is traced again: a leaf stays one node.
+pub(crate) fn call_child(module: &dyn Forward, args: &[Value]) -> Result<Value> {
+    let source = SourceLoc::caller();
+    let Some(tracer) = Tracer::active() else { return module.forward_values(args) };
+    let path = tracer.lock().path_of_module(module.as_module());
+    let is_leaf = |path: &str| match &tracer.lock().is_leaf {
+        Some(policy) => policy(module.as_module(), path),
+        None => module.as_module().is_leaf(),
+    };
+    match path {
+        Some(path) if tracer.parent.is_none() && !tracer.types_only && is_leaf(&path) => {
+            record_module(&tracer, module, &path, args.to_vec(), &source)
+        }
+        Some(path) => {
+            let _frame = Frame::push(&tracer, path, module.as_module().type_name(), source);
+            module.forward_values(args)
+        }
+        None => module.forward_values(args),
+    }
 }
 
 /// Identifies a module by address and type: a struct and its first field have the same address.
@@ -472,11 +551,7 @@ fn record_module(
     let inputs = args.iter().map(|arg| lower(tracer, arg)).collect::<Result<SmallVec<[Arg; 2]>>>()?;
     let types = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
     let _frame = Frame::push(tracer, path.clone(), module.as_module().type_name(), source.clone());
-    let ty = if types.iter().all(TypeTree::is_complete) {
-        infer_module(module, &types)?
-    } else {
-        None
-    };
+    let ty = if types.iter().all(TypeTree::is_complete) { infer_module(module, &types)? } else { None };
     let ty = ty.map(|ty| settle(tracer, ty, &types));
     let mut state = tracer.lock();
     let child = state.children.get(path).cloned();
@@ -524,7 +599,13 @@ pub(crate) fn write_buffer(buffer: &Buffer, value: &Tensor) -> Option<Result<()>
     Some(result.map_err(|error| note(error.at(source), Some(&tracer))))
 }
 
-fn record_update(tracer: &Arc<Tracer>, buffer: &Buffer, path: &Arc<str>, value: &Tensor, source: &SourceLoc) -> Result<()> {
+fn record_update(
+    tracer: &Arc<Tracer>,
+    buffer: &Buffer,
+    path: &Arc<str>,
+    value: &Tensor,
+    source: &SourceLoc,
+) -> Result<()> {
     if tracer.parent.is_some() {
         return Err(err!(Trace, "the buffer {path} is updated inside a sub-graph, which must be closed")
             .help("return the new value from the branches and update the buffer after them"));

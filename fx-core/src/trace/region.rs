@@ -15,8 +15,12 @@ pub struct Region {
 }
 
 /// Traces `f` as a closed sub-graph with arguments of the given types.
-pub fn trace_region(name: &str, types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<Region> {
-    let tracer = Arc::new(Tracer::new(Graph::new(name), Tracer::active()));
+pub fn trace_region(
+    name: &str,
+    types: &[TypeTree],
+    f: impl FnOnce(&[Value]) -> Result<Value>,
+) -> Result<Region> {
+    let tracer = Arc::new(Tracer::new(Graph::new(name), Tracer::active(), false));
     let args = types
         .iter()
         .enumerate()
@@ -49,20 +53,35 @@ fn symbol_node(tensor: &Tensor) -> Result<crate::NodeId> {
 
 /// Runs `f` in the tracer's scope, makes symbols of all it returns, and reports every error of the trace.
 pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) -> Result<Value> {
+    /// Ends the trace, also on a panic. Symbols kept by the tracer hold the tracer itself, so they must go.
+    struct End<'a>(&'a Tracer);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            let mut state = self.0.lock();
+            state.finished = true;
+            let read = std::mem::take(&mut state.read);
+            for (_, symbol) in &mut state.captures {
+                *symbol = Tensor::failed(err!(Trace, "this trace has ended"));
+            }
+            drop(state);
+            drop(read);
+        }
+    }
+    let end = End(tracer);
     let result = {
         let _scope = Scope::enter(Some(tracer.clone()));
         f().and_then(|output| {
             output.try_rewrite(&mut |arg| match arg {
                 Arg::Failed(error) => Err(error.clone()),
-                Arg::Leaf(tensor) => super::record::symbol_of(tracer, tensor).map(|symbol| Some(Arg::Leaf(symbol))),
+                Arg::Leaf(tensor) => {
+                    super::record::symbol_of(tracer, tensor).map(|symbol| Some(Arg::Leaf(symbol)))
+                }
                 _ => Ok(None),
             })
         })
     };
+    drop(end);
     let mut state = tracer.lock();
-    state.finished = true;
-    // Symbols hold the trace; it would hold itself.
-    state.read.clear();
     let mut errors = std::mem::take(&mut state.errors);
     match result {
         Ok(_) if !errors.is_empty() => Err(Error::many(errors)),
@@ -76,27 +95,30 @@ pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) ->
     }
 }
 
-/// Returns the type of what `f` returns for arguments of the given types, by tracing it; nothing is computed.
+/// Returns the type of what `f` returns for arguments of the given types, by running it on symbols that have a type and
+/// nothing else; nothing is computed or recorded.
 pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<TypeTree> {
-    let tracer = Arc::new(Tracer::new(Graph::new("infer"), None));
-    tracer.lock().record_sources = false;
-    let mut args = Vec::with_capacity(types.len());
-    for ty in types {
-        let mut state = tracer.lock();
-        args.push(ty.try_flat_map(&mut |leaf| {
-            let name = format!("arg{}", state.graph.len());
-            let node = state.graph.placeholder(&name)?;
-            let ty = Arg::Leaf(leaf.clone());
-            state.proxy(&tracer, node, ty.is_complete().then_some(ty)).map(Arg::Leaf)
-        })?);
-    }
+    let tracer = Arc::new(Tracer::new(Graph::default(), None, true));
+    let args: Vec<Value> = types
+        .iter()
+        .map(|ty| {
+            ty.try_flat_map(&mut |leaf| {
+                Ok(Arg::Leaf(super::record::typed_symbol(&tracer, Arg::Leaf(leaf.clone()))))
+            })
+        })
+        .collect::<Result<_>>()?;
     let output = finish(&tracer, || f(&args))?;
-    output.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree())
+    let ty = output.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree())?;
+    if ty.is_complete() { Ok(ty) } else { Err(crate::op::unknown_type()) }
 }
 
 impl Region {
     /// Gives the graph one placeholder for each of `all`, in that order, after its own arguments.
-    pub(crate) fn arrange_captures<K: PartialEq>(&mut self, all: &[Value], key: &dyn Fn(&Value) -> K) -> Result<()> {
+    pub(crate) fn arrange_captures<K: PartialEq>(
+        &mut self,
+        all: &[Value],
+        key: &dyn Fn(&Value) -> K,
+    ) -> Result<()> {
         let n_own = self.graph.inputs().len() - self.captures.len();
         let own: Vec<_> = self.graph.inputs()[..n_own].to_vec();
         let captured: Vec<_> = self.graph.inputs()[n_own..].to_vec();

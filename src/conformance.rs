@@ -1,0 +1,263 @@
+//! Runs operator reference cases, calls of one operator with the outputs that PyTorch returned.
+//!
+//! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives a type that the
+//! result has. A case never ends the run: errors and panics are failures with a reason.
+//!
+//! `names` maps PyTorch's names and calling conventions to rows; `case` reads the cases.
+
+mod case;
+mod names;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use self::case::Case;
+use crate::{Arg, Error, Op, OpDef, Registry, Result, Tensor, Type, TypeTree, Value, bail, err};
+
+/// How far a float may be off, relative to the expected one.
+pub const RTOL: f64 = 1e-4;
+/// How far a float may be off at least.
+pub const ATOL: f64 = 1e-5;
+
+/// The outcome of a run, by operator.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The operators by name.
+    pub ops: Vec<OpReport>,
+}
+
+/// The outcome of the cases of one operator.
+#[derive(Debug)]
+pub struct OpReport {
+    /// PyTorch's name.
+    pub name: String,
+    /// How many cases there are.
+    pub total: usize,
+    /// What failed, in order.
+    pub failures: Vec<Failure>,
+    /// For how many cases the shape rule does not know the type, although all arguments are known.
+    pub untyped: usize,
+}
+
+/// A case that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The position of the case in its file.
+    pub case: usize,
+    /// The call, such as `sum(f32[2, 3], dim=1)`.
+    pub call: String,
+    /// Why it failed.
+    pub reason: String,
+}
+
+impl Report {
+    /// Returns how many cases passed.
+    pub fn passed(&self) -> usize {
+        self.ops.iter().map(OpReport::passed).sum()
+    }
+
+    /// Returns how many cases failed.
+    pub fn failed(&self) -> usize {
+        self.ops.iter().map(|op| op.failures.len()).sum()
+    }
+}
+
+impl OpReport {
+    /// Returns how many cases passed.
+    pub fn passed(&self) -> usize {
+        self.total - self.failures.len()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "case {}: {}: {}", self.case, self.call, self.reason.replace('\n', " "))
+    }
+}
+
+/// `NAME  passed/total  first failure`.
+impl fmt::Display for OpReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}  {}/{}", self.name, self.passed(), self.total)?;
+        self.failures.first().map_or(Ok(()), |failure| write!(f, "  {failure}"))
+    }
+}
+
+/// A line for each operator and `N passed, M failed`, which counts cases.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for op in &self.ops {
+            writeln!(f, "{op}")?;
+        }
+        write!(f, "{} passed, {} failed", self.passed(), self.failed())
+    }
+}
+
+/// Runs the cases in `dir`, or in its folder `ops`, on the built-in operations.
+///
+/// `only` restricts the run to these names, PyTorch's or that of a row; one that ends in `*` is a prefix. Nothing stands
+/// for all.
+pub fn run(dir: &Path, only: &[&str]) -> Result<Report> {
+    let registry = crate::registry();
+    let mut report = Report::default();
+    for (name, path) in files(dir)? {
+        let wanted = only.is_empty() || only.iter().any(|pattern| matches(pattern, &name));
+        if wanted {
+            report.ops.push(run_op(&registry, &name, &path));
+        }
+    }
+    if report.ops.is_empty() {
+        return Err(err!(Argument, "no operator in {} is called {}", dir.display(), only.join(" or "))
+            .help("names are those of the files, such as nn.functional.pad.constant; pad* stands for all that begin so"));
+    }
+    Ok(report)
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    let row = names::stripped(name);
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix) || row.starts_with(prefix),
+        None => {
+            name == pattern || row == pattern || row.split_once('.').is_some_and(|(base, _)| base == pattern)
+        }
+    }
+}
+
+/// Returns the operators in a folder with the paths of their cases, by name.
+fn files(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let nested = dir.join("ops");
+    let dir = if nested.is_dir() { nested.as_path() } else { dir };
+    let io = |error: std::io::Error| err!(Io, "cannot read {}: {error}", dir.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|extension| extension == "json")
+            && let Some(name) = path.file_stem().and_then(|stem| stem.to_str())
+        {
+            files.push((name.to_owned(), path));
+        }
+    }
+    if files.is_empty() {
+        return Err(err!(Load, "there are no operator cases in {}", dir.display())
+            .help("expected NAME.json with NAME.safetensors for each operator"));
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
+    let mut report = OpReport { name: name.to_owned(), total: 0, failures: Vec::new(), untyped: 0 };
+    let fail = |case, call: &str, reason: String| Failure { case, call: call.to_owned(), reason };
+    let cases = match case::read(path) {
+        Ok(cases) => cases,
+        Err(error) => {
+            report.total = 1;
+            report.failures.push(fail(0, name, error.to_string()));
+            return report;
+        }
+    };
+    report.total = cases.len();
+    let op = names::find(registry, name);
+    for (i, case) in cases.into_iter().enumerate() {
+        let (call, outcome) = match (case, &op) {
+            (Err(error), _) => (name.to_owned(), Err(error)),
+            (Ok(_), Err(error)) => (name.to_owned(), Err(error.clone())),
+            (Ok(case), Ok(op)) => (case.call(name), guarded(|| run_case(*op, name, &case))),
+        };
+        match outcome {
+            Ok(typed) => report.untyped += usize::from(!typed),
+            Err(error) => report.failures.push(fail(i, &call, error.to_string())),
+        }
+    }
+    report
+}
+
+/// Turns a panic into an error, so that the other cases run.
+fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let message =
+            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        bail!(Check, "panicked: {}", message.unwrap_or("without a message"))
+    })
+}
+
+/// Runs a case; returns whether the shape rule knew the type.
+fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
+    let (args, kwargs) = names::adapt(&op, name, &case.args, &case.kwargs);
+    let args = op.bind(&args, &kwargs)?;
+    let value = (op.eval)(&args)?;
+    if let Some(error) = value.error() {
+        return Err(error.clone());
+    }
+    compare(&value, &case.out, "")?;
+    check_rule(&op, &args, &value).map_err(|error| err!(Check, "shape rule: {}", error.message()))
+}
+
+/// Checks that the result has the type that the shape rule gives; returns whether it gives one.
+fn check_rule(op: &OpDef, args: &[Value], value: &Value) -> Result<bool> {
+    let types = args
+        .iter()
+        .map(|arg| arg.try_flat_map(&mut |tensor| Ok(Arg::Leaf(Type::Tensor(tensor.ty()?)))))
+        .collect::<Result<Vec<TypeTree>>>()?;
+    match op.infer(&types)? {
+        Some(ty) => has_type(value, &ty).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+fn has_type(value: &Value, ty: &TypeTree) -> Result<()> {
+    let fits = match (ty, value) {
+        (Arg::Leaf(Type::Any), _) => true,
+        (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(tensor)) => {
+            let array = tensor.array()?;
+            let sizes = ty.shape.iter().zip(array.shape());
+            ty.dtype == array.dtype()
+                && ty.rank() == array.rank()
+                && sizes.into_iter().all(|(dim, &size)| dim.known().is_none_or(|n| n == size as i64))
+        }
+        (Arg::Leaf(Type::Int) | Arg::Dim(_), Arg::Int(_))
+        | (Arg::Leaf(Type::Float), Arg::Float(_))
+        | (Arg::Leaf(Type::Bool), Arg::Bool(_))
+        | (Arg::None, Arg::None) => true,
+        (Arg::Tuple(types), Arg::Tuple(values)) | (Arg::List(types), Arg::List(values)) => {
+            if types.len() == values.len() {
+                return values.iter().zip(types.iter()).try_for_each(|(value, ty)| has_type(value, ty));
+            }
+            false
+        }
+        _ => ty.scalar().is_some() && ty.scalar() == value.scalar(),
+    };
+    if fits { Ok(()) } else { bail!(Check, "expected {}, got {ty}", describe(value)) }
+}
+
+/// Compares a result with the expected one; `path` says where in it, such as `[1]`.
+fn compare(got: &Value, expected: &Value, path: &str) -> Result<()> {
+    let here = |error: Error| match path {
+        "" => error,
+        _ => err!(Check, "output{path}: {}", error.message()),
+    };
+    match (got, expected) {
+        (Arg::Leaf(got), Arg::Leaf(expected)) => got.all_close(expected, RTOL, ATOL).map_err(here),
+        // What is a host number in PyTorch may be a tensor of rank 0 here: a trace has to go on with it.
+        (Arg::Leaf(got), Arg::Bool(x)) => got.all_close(&Tensor::new(*x), RTOL, ATOL).map_err(here),
+        (Arg::Leaf(got), Arg::Int(x)) => got.all_close(&Tensor::new(*x), RTOL, ATOL).map_err(here),
+        (Arg::Tuple(got) | Arg::List(got), Arg::Tuple(expected) | Arg::List(expected))
+            if got.len() == expected.len() =>
+        {
+            let mut pairs = got.iter().zip(expected.iter()).enumerate();
+            pairs.try_for_each(|(i, (got, expected))| compare(got, expected, &format!("{path}[{i}]")))
+        }
+        (Arg::None, Arg::None) => Ok(()),
+        _ if got.scalar().is_some() && got.scalar() == expected.scalar() => Ok(()),
+        _ => Err(here(err!(Check, "expected {}, got {}", describe(expected), describe(got)))),
+    }
+}
+
+/// Returns a value in short: tensors by type.
+fn describe(value: &Value) -> String {
+    match value {
+        Arg::Leaf(tensor) => format!("{tensor:?}"),
+        other => other.map(&mut |tensor| format!("{tensor:?}")).to_string(),
+    }
+}

@@ -1,0 +1,96 @@
+//! PyTorch's names and calling conventions, and the rows that answer to them.
+
+use crate::{Arg, Kind, Op, OpDef, Registry, Result, Value};
+
+/// Names whose row is called otherwise; the first that exists is taken. Every other name stands for itself, without the
+/// variant after a dot.
+const ROWS: &[(&str, &[&str])] = &[
+    ("__getitem__", &["getitem"]),
+    ("div.floor_rounding", &["floor_divide"]),
+    ("div.trunc_rounding", &["trunc_divide", "div_trunc"]),
+    ("true_divide", &["div"]),
+    ("max.binary", &["maximum"]),
+    ("max.reduction_no_dim", &["max"]),
+    ("max.reduction_with_dim", &["max_dim"]),
+    ("min.binary", &["minimum"]),
+    ("min.reduction_no_dim", &["min"]),
+    ("min.reduction_with_dim", &["min_dim"]),
+    ("nn.functional.logsigmoid", &["log_sigmoid", "logsigmoid"]),
+    ("nn.functional.unfold", &["im2col"]),
+    ("nn.functional.upsample_nearest", &["upsample_nearest", "interpolate"]),
+    ("signal.windows.hamming", &["hamming_window"]),
+    ("signal.windows.hann", &["hann_window"]),
+    ("split.list_args", &["split_with_sizes"]),
+];
+
+/// Prefixes of names and what stands for them in rows.
+const PREFIXES: &[(&str, &str)] = &[
+    ("nn.functional.", ""),
+    ("special.", ""),
+    ("linalg.", "linalg_"),
+    ("fft.", "fft_"),
+    ("signal.windows.", ""),
+];
+
+/// Arguments about memory and gradients, which a row need not have.
+const WITHOUT_EFFECT: &[&str] =
+    &["device", "layout", "memory_format", "pin_memory", "requires_grad", "scale_grad_by_freq", "sparse"];
+
+/// Arguments that the row's name says already.
+const IN_THE_NAME: &[(&str, &str)] =
+    &[("div.floor_rounding", "rounding_mode"), ("div.trunc_rounding", "rounding_mode")];
+
+/// Operators whose test inputs have the first two arguments in the other order.
+const SWAPPED: &[&str] = &["einsum", "nn.functional.embedding", "nn.functional.embedding_bag", "where"];
+
+/// Returns a name without its prefix, as rows write it, with the variant.
+pub(super) fn stripped(name: &str) -> String {
+    let prefix =
+        PREFIXES.iter().find_map(|(prefix, row)| Some(format!("{row}{}", name.strip_prefix(prefix)?)));
+    prefix.unwrap_or_else(|| name.to_owned())
+}
+
+/// Returns the row for PyTorch's name.
+pub(super) fn find(registry: &Registry, name: &str) -> Result<Op> {
+    if let Some((_, rows)) = ROWS.iter().find(|(other, _)| *other == name) {
+        return rows.iter().find_map(|row| registry.get(row)).map_or_else(|| registry.find(rows[0]), Ok);
+    }
+    let row = stripped(name);
+    let base = row.split_once('.').map_or(&*row, |(base, _)| base);
+    registry.find(base)
+}
+
+/// Arranges the arguments of PyTorch's call for a row: those without effect left out where the row does not take them,
+/// tensors or integers given one by one (`permute(x, 1, 0)`) gathered in a list.
+pub(super) fn adapt(
+    op: &OpDef,
+    name: &str,
+    args: &[Value],
+    kwargs: &[(String, Value)],
+) -> (Vec<Value>, Vec<(String, Value)>) {
+    let takes = |key: &str| op.params.iter().any(|param| param.name == key);
+    let left_out = |key: &str| WITHOUT_EFFECT.contains(&key) || IN_THE_NAME.contains(&(name, key));
+    let kwargs = kwargs.iter().filter(|(key, _)| takes(key) || !left_out(key)).cloned().collect();
+
+    let mut args = args.to_vec();
+    if SWAPPED.contains(&name) && args.len() > 1 {
+        args.swap(0, 1);
+    }
+    let positional: Vec<Kind> =
+        op.params.iter().filter(|param| !param.keyword_only).map(|param| param.kind).collect();
+    if positional.first() == Some(&Kind::Tensors) {
+        let n = args.iter().take_while(|arg| matches!(arg, Arg::Leaf(_))).count();
+        if n > 0 {
+            let rest = args.split_off(n);
+            args = [vec![Arg::list(args)], rest].concat();
+        }
+    }
+    if let Some(Kind::Axes | Kind::Ints | Kind::OptInts | Kind::Shape) = positional.last()
+        && args.len() > positional.len()
+        && args[positional.len() - 1..].iter().all(|arg| matches!(arg, Arg::Int(_)))
+    {
+        let ints = args.split_off(positional.len() - 1);
+        args.push(Arg::list(ints));
+    }
+    (args, kwargs)
+}

@@ -1,0 +1,5 @@
+//! What model code imports: `use fx::prelude::*;`.
+
+pub use crate::ops::{Arithmetic as _, Comparison as _};
+pub use crate::{Buffer, DType, Dim, Error, Forward, Module, Parameter, Result, Tensor, Tree, forward, wrap};
+pub use fx_ops::weights::{Load as _, ModuleExt as _, Weights};

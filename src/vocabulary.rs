@@ -1,0 +1,19 @@
+//! The operations as functions at the top level: `fx::softmax`.
+#![allow(unused_imports, unreachable_pub, reason = "a module may have rows as methods only")]
+#![allow(
+    ambiguous_glob_reexports,
+    reason = "every module of operations has its `TABLES`, which nobody reads from here"
+)]
+
+pub use fx_core::ops::*;
+pub use fx_ops::attention::*;
+pub use fx_ops::conv::*;
+pub use fx_ops::create::*;
+pub use fx_ops::join::*;
+pub use fx_ops::linalg::*;
+pub use fx_ops::norm::*;
+pub use fx_ops::pointwise::*;
+pub use fx_ops::random::*;
+pub use fx_ops::recurrent::*;
+pub use fx_ops::reduce::*;
+pub use fx_ops::view::*;

@@ -1,0 +1,77 @@
+//! The runner of operator reference cases tells right from wrong.
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
+
+use fx::weights::save;
+use fx::{Tensor, conformance};
+
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write(dir: &Path, name: &str, cases: &[String]) {
+    let tensors = [
+        ("a", Tensor::new([1f32, f32::NAN])),
+        ("b", Tensor::new([2f32, 3.0])),
+        ("sum", Tensor::new([3.00001f32, f32::NAN])),
+        ("wrong", Tensor::new([3.1f32, f32::NAN])),
+        ("int", Tensor::new([3i64, 0])),
+    ];
+    save(dir.join(format!("{name}.safetensors")), &tensors, &[]).unwrap();
+    let text = format!(r#"{{"op": "{name}", "cases": [{}]}}"#, cases.join(", "));
+    std::fs::write(dir.join(format!("{name}.json")), text).unwrap();
+}
+
+fn tensor(name: &str, dtype: &str) -> String {
+    format!(r#"{{"tensor": "{name}", "dtype": "{dtype}", "shape": [2]}}"#)
+}
+
+fn case(args: &[&str], kwargs: &str, out: &str) -> String {
+    format!(r#"{{"args": [{}], "kwargs": {{{kwargs}}}, "out": {out}}}"#, args.join(", "))
+}
+
+#[test]
+fn right_cases_pass_and_wrong_ones_are_explained() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("fx-conformance-{}", std::process::id())));
+    let dir = scratch.0.join("ops");
+    std::fs::create_dir_all(&dir).unwrap();
+    let (a, b, sum) = (tensor("a", "f32"), tensor("b", "f32"), tensor("sum", "f32"));
+    let cases = [
+        case(&[&a, &b], r#""alpha": 1, "device": "cpu""#, &sum),
+        case(&[&a, &b], "", &tensor("wrong", "f32")),
+        case(&[&a, &b], "", &tensor("int", "i64")),
+        case(&[&a, &b], "", &format!(r#"{{"tuple": [{sum}]}}"#)),
+        case(&[&a], r#""gamma": {"float": "-inf"}"#, &sum),
+        case(&[&a, r#"{"dtype": "c64"}"#], "", &sum),
+        case(&[&tensor("none", "f32")], "", &sum),
+        case(&[&tensor("a", "i64")], "", &sum),
+        "{}".to_owned(),
+    ];
+    write(&dir, "add", &cases);
+    write(&dir, "nn.functional.no_such_op.variant", &[case(&[&a], "", &sum)]);
+
+    let report = conformance::run(&scratch.0, &["add"]).unwrap();
+    assert_eq!((report.passed(), report.failed()), (1, 8));
+    let failures: Vec<String> = report.ops[0].failures.iter().map(ToString::to_string).collect();
+    expect_test::expect![[r#"
+        case 1: add(f32[2], f32[2]): expected 3.0999999046325684 at [0], got 3.0 (greatest difference 9.999990463256836e-2)
+        case 2: add(f32[2], f32[2]): expected dtype i64, got f32
+        case 3: add(f32[2], f32[2]): expected (f32[2],), got f32[2]
+        case 4: add(f32[2], gamma=-inf): add has no parameter "gamma"   help: its schema is add(x: operand, y: operand, alpha: number = 1)
+        case 5: add: unknown dtype "c64"   help: one of bool, u8, i8, i32, i64, f16, bf16, f32, f64
+        case 6: add: there is no "none" in DIR/ops/add.safetensors   help: check the spelling
+        case 7: add: tensor "a": expected "i64" [2], got f32[2]
+        case 8: add: no list "args" in the case"#]].assert_eq(&failures.join("\n").replace(scratch.0.to_str().unwrap(), "DIR"));
+
+    let report = conformance::run(&scratch.0, &["no_such*"]).unwrap();
+    expect_test::expect![[r#"
+        nn.functional.no_such_op.variant  0/1  case 0: nn.functional.no_such_op.variant: unknown operation "no_such_op"   help: check the spelling
+        0 passed, 1 failed"#]].assert_eq(&report.to_string());
+    assert!(conformance::run(&scratch.0, &["nothing"]).is_err());
+    assert!(conformance::run(Path::new("/none"), &[]).is_err());
+}

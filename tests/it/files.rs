@@ -1,0 +1,144 @@
+//! Text files: a command, a graph, and the expected output, exact and blessed (`UPDATE_EXPECT=1`).
+//!
+//! ```text
+//! //! run                                   or: print, lint
+//! graph main(%x: f32[2]) { … }
+//! //! =>
+//! main(f32[2] 1 2) == f32[2] 2 4            for run; arguments are separated by `;`
+//! ```
+//! `print` parses and prints, and parses and prints that again; `lint` gives one line a violation; `run` calls the graph, the
+//! graph printed and parsed, the graph traced again, and the graph with types propagated, which must agree bit for bit.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use fx::prelude::*;
+use fx::{Arg, Array, Graph, GraphModule, Scalar, Stored, TensorType, Value};
+
+const SEPARATOR: &str = "//! =>\n";
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fx").join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|ext| ext == "fx"));
+    files.sort();
+    assert!(!files.is_empty(), "no files in {}", dir.display());
+    files
+}
+
+/// Checks every file of a folder, or blesses it.
+fn check(folder: &str, run: impl Fn(&str, &str) -> String) {
+    let mut failures = String::new();
+    for path in files(folder) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (input, expected) = text.split_once(SEPARATOR).unwrap_or((&text, ""));
+        let (command, source) = input.split_once('\n').unwrap();
+        assert_eq!(command, format!("//! {folder}"), "{}", path.display());
+        let got = run(source, expected);
+        if got != expected {
+            if std::env::var_os("UPDATE_EXPECT").is_some() {
+                std::fs::write(&path, format!("{input}{SEPARATOR}{got}")).unwrap();
+            } else {
+                writeln!(failures, "{}:\n--- expected\n{expected}--- got\n{got}", path.display()).unwrap();
+            }
+        }
+    }
+    assert!(failures.is_empty(), "\n{failures}\nread it, then bless with UPDATE_EXPECT=1");
+}
+
+fn parse(source: &str) -> Result<Graph> {
+    Graph::parse(source, &fx::registry())
+}
+
+#[test]
+fn print() {
+    check("print", |source, _| match parse(source) {
+        Ok(graph) => {
+            let text = graph.to_text();
+            assert_eq!(parse(&text).unwrap(), graph);
+            text
+        }
+        Err(error) => format!("{error}\n"),
+    });
+}
+
+#[test]
+fn lint() {
+    check("lint", |source, _| match parse(source) {
+        Ok(graph) => GraphModule::new("M", graph).lint().iter().map(|violation| format!("{violation}\n")).collect(),
+        Err(error) => format!("{error}\n"),
+    });
+}
+
+#[test]
+fn run() {
+    check("run", |source, expected| {
+        let graph = parse(source).unwrap_or_else(|error| panic!("{error}\n{source}"));
+        let gm = GraphModule::new("M", graph.clone());
+        let parsed = GraphModule::new("M", parse(&graph.to_text()).unwrap());
+        let traced = fx::symbolic_trace(&gm);
+        let mut typed = gm.clone();
+        let any: Vec<fx::TypeTree> = graph.placeholders().iter().map(|_| Arg::Leaf(fx::Type::Any)).collect();
+        typed.propagate_types(&any).unwrap();
+        let mut out = String::new();
+        for line in expected.lines() {
+            let call = line.split(" == ").next().unwrap();
+            let args: Vec<Value> = arguments(call);
+            let show = |result: Result<Value>| match result {
+                Ok(value) => show(&value),
+                Err(error) => format!("error: {}", error.message()),
+            };
+            let result = show(gm.call_values(&args));
+            assert_eq!(result, show(parsed.call_values(&args)), "parsed: {call}");
+            assert_eq!(result, show(typed.call_values(&args)), "typed: {call}");
+            if let Ok(traced) = &traced {
+                assert_eq!(result, show(traced.call_values(&args)), "traced again: {call}");
+            }
+            writeln!(out, "{call} == {result}").unwrap();
+        }
+        out
+    });
+}
+
+/// Reads `main(f32[2] 1 2; i64[] 3)`.
+fn arguments(call: &str) -> Vec<Value> {
+    let inner = call.strip_prefix("main(").and_then(|rest| rest.strip_suffix(')')).unwrap_or_else(|| panic!("{call:?}"));
+    let argument = |text: &str| {
+        let (ty, numbers) = text.split_at(text.find(']').unwrap() + 1);
+        let ty: TensorType = ty.parse().unwrap();
+        let numbers: Vec<f64> = numbers.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        let shape = ty.shape.known().unwrap();
+        let array = fx::array::dispatch_dtype!(ty.dtype, T => {
+            Array::from_vec(numbers.iter().map(|&x| T::from_scalar(Scalar::Float(x))).collect::<Vec<T>>(), &shape).unwrap()
+        });
+        Arg::Leaf(Tensor::from(array))
+    };
+    inner.split(';').map(str::trim).filter(|text| !text.is_empty()).map(argument).collect()
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Arg::Leaf(tensor) => {
+            let array = tensor.array().unwrap();
+            let mut text = array.describe();
+            for x in array.iter_scalars() {
+                match x {
+                    Scalar::Bool(x) => write!(text, " {}", u8::from(x)),
+                    Scalar::Int(x) => write!(text, " {x}"),
+                    Scalar::Float(x) => write!(text, " {x}"),
+                }
+                .unwrap();
+            }
+            text
+        }
+        Arg::Tuple(items) | Arg::List(items) => {
+            let items: Vec<String> = items.iter().map(show).collect();
+            format!("({})", items.join("; "))
+        }
+        Arg::Dict(entries) => {
+            let items: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {}", show(value))).collect();
+            format!("{{{}}}", items.join("; "))
+        }
+        other => format!("{other}"),
+    }
+}

@@ -1,0 +1,7 @@
+//! The integration tests: one binary, one module a concern.
+
+mod conformance;
+mod errors;
+mod files;
+mod rows;
+mod ui;

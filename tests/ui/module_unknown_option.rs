@@ -1,0 +1,7 @@
+use fx::prelude::*;
+
+#[derive(Module)]
+#[module(leave)]
+struct Model;
+
+fn main() {}

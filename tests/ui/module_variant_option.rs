@@ -1,0 +1,9 @@
+use fx::prelude::*;
+
+#[derive(Module)]
+enum Model {
+    #[module(leaf)]
+    Plain,
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use fx::prelude::*;
+
+#[derive(Tree)]
+struct Output<'a> {
+    logits: &'a Tensor,
+}
+
+fn main() {}

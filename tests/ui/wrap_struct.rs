@@ -1,0 +1,4 @@
+#[fx::wrap]
+struct Model;
+
+fn main() {}
