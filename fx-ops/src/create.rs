@@ -142,9 +142,11 @@ fn arange_type(
         check_direction(step as f64, span.less(&Dim::new(0)).is_yes())?;
         return typed(dtype, [span.ceil_div(&Dim::new(step.saturating_abs())).max(&Dim::new(0))]);
     }
-    let number = |bound: &Bound| match bound {
-        Bound::Int(x) => Ok(known(x)? as f64),
-        Bound::Float(x) => Ok(*x),
+    let number = |bound: &Bound| -> Result<f64> {
+        match bound {
+            Bound::Int(x) => Ok(known(x)? as f64),
+            Bound::Float(x) => Ok(*x),
+        }
     };
     let n = float_count(number(&bounds[0])?, number(&bounds[1])?, number(&bounds[2])?)?;
     typed(dtype.unwrap_or(DType::F32), [Dim::from(n)])

@@ -46,6 +46,17 @@ impl Graph {
     /// Copies every node of `from` but placeholders and output to the cursor. `map` must say what each placeholder
     /// becomes; it is extended by what the other nodes become. On an error nothing is changed.
     pub fn copy_graph(&mut self, from: &Graph, map: &mut NodeMap) -> Result<Copied> {
+        let mut added = Vec::new();
+        let copied = self.copy_nodes(from, map, &mut added);
+        if copied.is_err() {
+            added.iter().for_each(|id| {
+                map.remove(id);
+            });
+        }
+        copied
+    }
+
+    fn copy_nodes(&mut self, from: &Graph, map: &mut NodeMap, added: &mut Vec<NodeId>) -> Result<Copied> {
         self.transaction(|graph| {
             let mut nodes = Vec::new();
             for (id, node) in from.nodes() {
@@ -59,7 +70,10 @@ impl Graph {
                             node.name()
                         )
                     }
-                    _ => nodes.push(graph.copy_node(from, id, map)?),
+                    _ => {
+                        nodes.push(graph.copy_node(from, id, map)?);
+                        added.push(id);
+                    }
                 }
             }
             Ok(Copied { output: map_arg(from, from.output(), map)?, nodes })

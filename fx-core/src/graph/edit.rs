@@ -78,6 +78,7 @@ impl Graph {
             }
             _ => {}
         }
+        super::check_keywords(&kwargs)?;
         self.check_args(args.iter().chain(kwargs.iter().map(|(_, arg)| arg)), id)?;
         self.unlink_inputs(id);
         let node = self.get_mut(id);

@@ -38,13 +38,6 @@ impl Journal {
     }
 }
 
-/// A clone is outside of every transaction.
-impl Clone for Journal {
-    fn clone(&self) -> Self {
-        Journal::default()
-    }
-}
-
 impl Graph {
     /// Runs `edit`; if it returns an error or panics, every change it made is undone.
     ///
@@ -72,7 +65,6 @@ struct Transaction<'a> {
 impl<'a> Transaction<'a> {
     fn begin(graph: &'a mut Graph) -> Self {
         let journal = graph.journal.get_or_insert_default();
-        // A clone made inside a transaction carries an empty journal, on which nothing depends.
         journal.transactions += 1;
         let start = journal.edits.len();
         let (cursor, depth, last_placeholder) = (graph.cursor, graph.depth, graph.last_placeholder);

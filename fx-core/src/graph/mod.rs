@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 
 use crate::names::{Namespace, snake_case};
 use crate::node::{Kwargs, Node, NodeId, NodeMeta, OpCode, Target};
-use crate::{Arg, Error, Op, Result, bail, err};
+use crate::{Arg, Error, MAX_DEPTH, Op, Result, bail, err};
 
 /// The most nodes that one graph can hold.
 pub const MAX_NODES: usize = 50_000_000;
@@ -51,7 +51,6 @@ struct Slot {
 }
 
 /// A program: nodes in order, the signature, and a cursor at which new nodes are inserted.
-#[derive(Clone)]
 pub struct Graph {
     name: Arc<str>,
     slots: Vec<Slot>,
@@ -73,6 +72,27 @@ fn stamp_block() -> std::ops::Range<u32> {
     const BLOCK: u32 = 256;
     let start = NEXT.fetch_add(BLOCK, Ordering::Relaxed);
     start..start.wrapping_add(BLOCK)
+}
+
+/// Handles stay valid in the clone; nodes made later in either have handles that the other refuses. A clone is outside of
+/// every transaction.
+impl Clone for Graph {
+    fn clone(&self) -> Self {
+        Graph {
+            name: self.name.clone(),
+            slots: self.slots.clone(),
+            free: self.free.clone(),
+            order: self.order.clone(),
+            names: self.names.clone(),
+            inputs: self.inputs.clone(),
+            output: self.output,
+            last_placeholder: self.last_placeholder,
+            cursor: self.cursor,
+            depth: self.depth,
+            stamps: 0..0,
+            journal: None,
+        }
+    }
 }
 
 impl Default for Graph {
@@ -538,9 +558,7 @@ impl Graph {
         }
         self.check_size(1)?;
         self.check_args(args.iter().chain(kwargs.iter().map(|(_, arg)| arg)), self.cursor)?;
-        if let Some(key) = repeated_key(&kwargs) {
-            bail!(Argument, "keyword argument {key:?} is given twice");
-        }
+        check_keywords(&kwargs)?;
         let owned;
         let hint = match (hint, &target) {
             (Some(hint), _) => hint,
@@ -571,6 +589,9 @@ impl Graph {
         let limit = self.order.label(before.index);
         let mut problem = Ok(());
         for arg in args {
+            if arg.depth() > MAX_DEPTH {
+                return Err(err!(Limit, "sub-graphs nested deeper than {MAX_DEPTH} levels").help("inline some of them"));
+            }
             arg.walk(&mut |arg| {
                 if problem.is_err() {
                     return;
@@ -592,8 +613,15 @@ impl Graph {
     }
 }
 
-fn repeated_key(kwargs: &Kwargs) -> Option<&str> {
+/// Checks that no keyword is given twice.
+fn check_keywords(kwargs: &Kwargs) -> Result<()> {
     let mut keys: SmallVec<[&str; 8]> = kwargs.iter().map(|(key, _)| &**key).collect();
     keys.sort_unstable();
-    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    match keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => bail!(Argument, "keyword argument {:?} is given twice", pair[0]),
+        None => Ok(()),
+    }
 }
+
+#[cfg(test)]
+mod tests;
