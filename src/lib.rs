@@ -5,10 +5,15 @@
 
 extern crate self as fx;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod conformance;
 pub mod prelude;
 mod vocabulary;
 
+pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
 pub use fx_ops::{nn, registry, weights};

@@ -10,8 +10,8 @@ use crate::interp::Schedule;
 use crate::module::{InputDecl, Visitor, VisitorMut};
 use crate::trace::{Attr, AttrKind};
 use crate::{
-    Arg, Buffer, Error, Forward, Graph, Module, NodeId, OpCode, Parameter, Result, Target, Tensor, Tree,
-    Value, bail, err,
+    Arg, Buffer, Error, Forward, Graph, Module, NodeId, OpCode, Parameter, Result, SourceLoc, Target, Tensor,
+    Tree, Value, bail, err,
 };
 
 /// A tensor that a graph reads by path.
@@ -122,12 +122,14 @@ impl GraphModule {
     }
 
     /// Calls the graph with one tensor per argument; it must return one tensor.
+    #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
         let args: Vec<Value> = args.iter().map(Value::from).collect();
         self.call_values(&args)?.try_into()
     }
 
     /// Calls the graph with a tuple of arguments of the structures that were traced, and restores the structure of the result.
+    #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
         let value = args.to_value();
         let args = match &value {
@@ -138,8 +140,10 @@ impl GraphModule {
     }
 
     /// Calls the graph with one value per argument.
+    #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
-        let inputs = self.flatten_inputs(args)?;
+        let source = SourceLoc::caller();
+        let inputs = self.flatten_inputs(args).map_err(|error| error.at(source))?;
         Ok(Eval::new(self).run_flat(inputs)?.output)
     }
 

@@ -20,13 +20,13 @@ pub struct NodeId {
 
 impl fmt::Debug for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "%{}", self.index)
+        write!(f, "#{}", self.index)
     }
 }
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "%{}", self.index)
+        write!(f, "#{}", self.index)
     }
 }
 

@@ -90,11 +90,13 @@ impl Tensor {
     }
 
     /// Returns what is known of dtype and shape.
+    #[track_caller]
     pub fn ty(&self) -> Result<TensorType> {
+        let source = SourceLoc::caller();
         match &self.0 {
             Repr::Value(array) => Ok(TensorType::new(array.dtype(), array.shape())),
             Repr::Failed(error) => Err(error.clone()),
-            Repr::Proxy(proxy) => proxy.tensor_type(),
+            Repr::Proxy(proxy) => proxy.tensor_type().map_err(|error| error.at(source)),
         }
     }
 
@@ -108,21 +110,25 @@ impl Tensor {
     }
 
     /// Returns the dtype.
+    #[track_caller]
     pub fn dtype(&self) -> Result<DType> {
         self.ty().map(|ty| ty.dtype)
     }
 
     /// Returns the sizes.
+    #[track_caller]
     pub fn shape(&self) -> Result<Shape> {
         self.ty().map(|ty| ty.shape)
     }
 
     /// Returns the number of axes.
+    #[track_caller]
     pub fn rank(&self) -> Result<usize> {
         self.ty().map(|ty| ty.rank())
     }
 
     /// Returns the number of elements.
+    #[track_caller]
     pub fn numel(&self) -> Result<Dim> {
         self.ty().map(|ty| ty.shape.numel())
     }
@@ -133,14 +139,13 @@ impl Tensor {
     /// An axis that does not exist gives a size that carries the error.
     #[track_caller]
     pub fn dim(&self, axis: i64) -> Dim {
+        let source = SourceLoc::caller();
         match &self.0 {
             Repr::Proxy(proxy) if proxy.tensor_type().is_err() => crate::trace::size_of(self, axis),
             _ => self
                 .ty()
                 .and_then(|ty| Ok(ty.shape[crate::ops::axis(axis, ty.rank())?].clone()))
-                .map_err(|error| {
-                    error.at(SourceLoc::caller()).in_context(|| format!("dim({self:?}, {axis})"))
-                })
+                .map_err(|error| error.at(source).in_context(|| format!("dim({self:?}, {axis})")))
                 .unwrap_or_else(Dim::failed),
         }
     }
@@ -152,7 +157,10 @@ impl Tensor {
         if array.dtype() != T::DTYPE {
             bail_at!(DType, "expected {}, got {}", T::DTYPE, array.dtype(); "convert with `.to(DType::…)` first");
         }
-        array.item().map(T::from_scalar).map_err(|error| error.at(SourceLoc::caller()))
+        let source = SourceLoc::caller();
+        array.item().map(T::from_scalar).map_err(|error| {
+            error.at(source).help("reduce it to one element, pick one with `i`, or read all with `to_vec`")
+        })
     }
 
     /// Returns the elements in row-major order; they must be of type `T`.
@@ -172,7 +180,9 @@ impl Tensor {
     /// Returns whether the one element is not zero. A condition on a symbol cannot be captured: the error says what to do.
     #[track_caller]
     pub fn to_bool(&self) -> Result<bool> {
-        self.concrete("to_bool")?.item().map(Scalar::to_bool).map_err(|error| error.at(SourceLoc::caller()))
+        let source = SourceLoc::caller();
+        let item = self.concrete("to_bool")?.item();
+        item.map(Scalar::to_bool).map_err(|error| error.at(source).help("reduce it with `any` or `all`"))
     }
 
     /// Returns the sub-tensors along the first axis. Its size must be known.
@@ -188,7 +198,7 @@ impl Tensor {
         })?;
         let n = first.known().ok_or_else(|| {
             err!(Trace, "cannot iterate over {first} rows, a size that is not known while tracing")
-                .help("work on the whole axis at once, use `fx::scan`, or give the input a fixed size")
+                .help("work on the whole axis at once, or give the input a fixed size")
                 .at(source)
         })?;
         let this = self.clone();

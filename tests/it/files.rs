@@ -94,7 +94,8 @@ fn run() {
             let result = show(gm.call_values(&args));
             assert_eq!(result, show(parsed.call_values(&args)), "parsed: {call}");
             assert_eq!(result, show(typed.call_values(&args)), "typed: {call}");
-            if let Ok(traced) = &traced {
+            // Traced again without specs, it takes any shape.
+            if let (Ok(traced), false) = (&traced, result.starts_with("error")) {
                 assert_eq!(result, show(traced.call_values(&args)), "traced again: {call}");
             }
             writeln!(out, "{call} == {result}").unwrap();

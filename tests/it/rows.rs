@@ -89,7 +89,7 @@ fn literal(dtype: DType, x: Scalar) -> String {
         DType::Bool => x.to_bool().to_string(),
         DType::F32 => format!("f32::from_bits(0x{:x})", (x.to_f64() as f32).to_bits()),
         DType::F64 => format!("f64::from_bits(0x{:x})", x.to_f64().to_bits()),
-        _ => format!("{}{dtype}", x.to_i64()),
+        _ => format!("({}i64 as {dtype})", x.to_i64()),
     }
 }
 
@@ -125,6 +125,7 @@ fn generated_kernels_have_the_bits_of_the_eager_kernels() {
         writeln!(main, "impl Bits for {ty} {{ fn bits(&self) -> String {{ {body} }} }}").unwrap();
     }
     main.push_str("fn show<T: Bits>(name: &str, out: &[T]) {\n    print!(\"{name}: \");\n    for x in out { print!(\"{} \", x.bits()); }\n    println!();\n}\n");
+    main.push_str("fn operand<T: Copy>(samples: &[T], k: u32, n: usize) -> Vec<T> {\n    (0..n).map(|i| samples[i / samples.len().pow(k) % samples.len()]).collect()\n}\n");
     let mut calls = String::new();
     let mut expected = String::new();
     let mut n_kernels = 0;
@@ -148,9 +149,10 @@ fn generated_kernels_have_the_bits_of_the_eager_kernels() {
             program.push_str(&text);
             let name = kernel::function_name(op, dtype);
             writeln!(calls, "fn call_{name}() {{").unwrap();
-            for (i, list) in lists.iter().enumerate() {
-                let items: Vec<String> = list.iter().map(|&x| literal(dtype, x)).collect();
-                writeln!(calls, "    let x{i} = [{}];", items.join(", ")).unwrap();
+            let items: Vec<String> = samples(dtype).iter().map(|&x| literal(dtype, x)).collect();
+            writeln!(calls, "    let samples = vec![{}];", items.join(", ")).unwrap();
+            for i in 0..lists.len() {
+                writeln!(calls, "    let x{i} = operand(&samples, {i}, {});", lists[0].len()).unwrap();
             }
             let out_type = result.dtype();
             writeln!(calls, "    let mut out = vec![<{out_type}>::default(); {}];", lists[0].len()).unwrap();
@@ -246,7 +248,7 @@ fn rows_of_every_kind_have_schema_doc_and_a_rule_on_symbols() {
         },
         Face {
             op: fx::matmul::OP,
-            schema: "matmul(x: tensor, y: tensor)",
+            schema: "matmul(x: tensor, other: tensor)",
             operands: &["f32[batch, n, k]", "f32[k, m]"],
             literals: Vec::new,
             ty: "f32[batch, n, m]",

@@ -590,7 +590,8 @@ impl Graph {
         let mut problem = Ok(());
         for arg in args {
             if arg.depth() > MAX_DEPTH {
-                return Err(err!(Limit, "sub-graphs nested deeper than {MAX_DEPTH} levels").help("inline some of them"));
+                return Err(err!(Limit, "sub-graphs nested deeper than {MAX_DEPTH} levels")
+                    .help("inline some of them"));
             }
             arg.walk(&mut |arg| {
                 if problem.is_err() {

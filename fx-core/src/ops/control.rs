@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::graph_module::run_closed;
 use crate::op::kind::{self, ParamKind};
-use crate::trace::{Region, apply, is_tracing, trace_region};
+use crate::trace::{Region, apply_at, is_tracing, trace_region};
 use crate::{
     Arg, Class, Effects, Error, Graph, Kind, Op, OpDef, Param, Result, SourceLoc, Tensor, Tree, Type,
     TypeTree, Value, bail, err,
@@ -105,7 +105,7 @@ pub fn cond<A: Tree, R: Tree>(
             Arc::new(b.graph).into(),
             Arg::list(all),
         ];
-        apply(cond::OP, false, &args, &[])
+        apply_at(cond::OP, false, &args, &[], source.clone())
     };
     finish(run(), source)
 }
@@ -150,12 +150,20 @@ pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, c
             let carried: Vec<Value> = value.leaves().into_iter().cloned().map(Arg::Leaf).collect();
             let args =
                 [Arc::new(a.graph).into(), Arc::new(b.graph).into(), Arg::list(carried), Arg::list(captures)];
-            let out = apply(while_loop::OP, false, &args, &[])?;
+            let out = apply_at(while_loop::OP, false, &args, &[], source.clone())?;
             let n = value.leaves().len();
             let parts: Vec<Value> = match &out {
                 Arg::List(items) => items.to_vec(),
                 node => (0..n)
-                    .map(|i| apply(super::getitem::OP, false, &[node.clone(), Arg::Int(i as i64)], &[]))
+                    .map(|i| {
+                        apply_at(
+                            super::getitem::OP,
+                            false,
+                            &[node.clone(), Arg::Int(i as i64)],
+                            &[],
+                            source.clone(),
+                        )
+                    })
                     .collect::<Result<_>>()?,
             };
             refill(&value, &parts)

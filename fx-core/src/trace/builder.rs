@@ -7,8 +7,8 @@ use crate::graph_module::GraphModule;
 use crate::module::{InputDecl, collect_buffers, collect_modules, collect_parameters};
 use crate::tensor::Repr;
 use crate::{
-    Arg, Dim, Error, Forward, Graph, Module, Result, Symbol, Tensor, TensorType, Tree, Type, TypeTree, Value,
-    bail, err,
+    Arg, Dim, Error, Forward, Graph, Module, Result, SourceLoc, Symbol, Tensor, TensorType, Tree, Type,
+    TypeTree, Value, bail, err,
 };
 
 /// Something that can be traced: a reference to a module with `forward`, or a closure of up to 8 arguments.
@@ -198,6 +198,7 @@ impl InputSpec {
 /// Traces a module or closure with symbols for its arguments, and returns the graph module.
 ///
 /// Every error of the trace is returned at once, each with the line of the user's program.
+#[track_caller]
 pub fn symbolic_trace<Marker>(function: impl Traceable<Marker>) -> Result<GraphModule> {
     trace(function).build()
 }
@@ -259,9 +260,11 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
     }
 
     /// Runs the function once with symbols.
+    #[track_caller]
     pub fn build(self) -> Result<GraphModule> {
+        let source = SourceLoc::caller();
         let arguments = self.function.arguments();
-        self.check_names(&arguments)?;
+        self.check_names(&arguments).map_err(|error| error.at(source.clone()))?;
         let name = self.function.name();
         let tracer = Arc::new(Tracer::new(Graph::new("main"), None, false));
         let values = {
@@ -273,7 +276,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
             }
             let mut values = Vec::with_capacity(arguments.len());
             for (name, structure) in arguments {
-                let ty = self.argument_type(&name, structure)?;
+                let ty = self.argument_type(&name, structure).map_err(|error| error.at(source.clone()))?;
                 let tree = state.graph.structured_input(&name, &ty.map(&mut |_| ()))?;
                 let mut leaves = ty.leaves().into_iter();
                 values.push(tree.try_flat_map(&mut |node| {
@@ -361,10 +364,14 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         if let Ok(structure) = structure {
             let given = ty.map(&mut |_| ());
             if given != structure {
+                let show = |tree: &Arg<()>| tree.map(&mut |()| "tensor").to_string();
                 return Err(err!(
                     Structure,
-                    "argument {name:?} has the structure {structure:?}, its spec {given:?}"
-                ));
+                    "argument {name:?} is {}, its spec {}",
+                    show(&structure),
+                    show(&given)
+                )
+                .help("give a tuple, list or `InputSpec::dict` of the same structure"));
             }
         }
         if self.dims.is_empty() {

@@ -307,7 +307,17 @@ pub fn call_wrapped<R: Tree>(op: Op, args: Vec<Value>) -> R {
 /// nothing while a function is traced; runs the kernel otherwise.
 #[track_caller]
 pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
-    let source = SourceLoc::caller();
+    apply_at(op, method, args, kwargs, SourceLoc::caller())
+}
+
+/// As [`apply`], for the given line of the user's program.
+pub(crate) fn apply_at(
+    op: Op,
+    method: bool,
+    args: &[Value],
+    kwargs: &[(&str, Value)],
+    source: SourceLoc,
+) -> Result<Value> {
     let mut tracer: Option<&Arc<Tracer>> = None;
     let mut mixed = false;
     let mut failure: Option<&Error> = None;
@@ -397,9 +407,13 @@ fn note(error: Error, tracer: Option<&Arc<Tracer>>) -> Error {
     error
 }
 
-/// Writes a call with the types of its operands, for messages.
+/// Writes a call with the types of its operands, for messages; trailing defaults are left out.
 fn describe_call(op: Op, args: &[Value], kwargs: &[(&str, Value)]) -> String {
-    let mut parts: Vec<String> = args.iter().map(|arg| format!("{arg:?}")).collect();
+    let is_default = |(i, arg): (usize, &Value)| {
+        op.params.get(i).and_then(|param| param.default).is_some_and(|default| default.is(arg))
+    };
+    let n = args.iter().enumerate().rposition(|entry| !is_default(entry)).map_or(0, |last| last + 1);
+    let mut parts: Vec<String> = args[..n].iter().map(|arg| format!("{arg:?}")).collect();
     parts.extend(kwargs.iter().map(|(key, arg)| format!("{key}={arg:?}")));
     let mut text = format!("{}({})", op.name, parts.join(", "));
     if text.len() > 300 {

@@ -11,3 +11,8 @@ graph inner(%a: f32[4]) {
   return %w
 }
 //! =>
+%w: M has no attribute "fc.weight"
+%h: M has no sub-module "fc"
+%u: M has no attribute "mean"
+%r: the predicate of cond has one element, got f32[4]
+@inner %w: a closed sub-graph reads the attribute "fc.weight"

@@ -24,5 +24,5 @@ graph double(%a: i64[], %limit: i64[]) {
   return [%y]
 }
 //! =>
-main(i64[] 11) == ?
-main(i64[] 3) == ?
+main(i64[] 11) == (i64[] 5; i64[] 1280)
+main(i64[] 3) == (i64[] 9; i64[] 576)
