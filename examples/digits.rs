@@ -1,0 +1,57 @@
+//! The main job: a model as a Rust struct, its graph, and the graph's answers on real handwritten digits.
+//!
+//! `cargo run --release --example digits`
+#![allow(clippy::print_stdout, reason = "an example prints what it found")]
+
+mod models;
+
+use std::time::Instant;
+
+use fx::prelude::*;
+use fx::weights::Weights;
+use models::digits_cnn::DigitsCnn;
+
+/// How far scores may be from PyTorch's.
+const TOLERANCE: f64 = 1e-4;
+
+fn main() -> Result<()> {
+    // A model is a struct with a method `forward`; weights are found by the names of its fields.
+    let dir = models::data("digits");
+    let model = DigitsCnn::load(&Weights::open(dir.join("model.safetensors"))?)?;
+    println!("{model}\n");
+
+    // Tracing runs `forward` once with symbols. The batch is any size; shapes are known all the same.
+    let traced = fx::trace(&model).input("image", "f32[batch, 1, 8, 8]").build()?;
+    println!("{}", traced.graph());
+    println!("{}", traced.graph().tabular());
+
+    let io = Weights::open(dir.join("io.safetensors"))?;
+    let images = io.require("images")?.to(DType::F32).unsqueeze(1) / 16;
+    let labels = io.require("labels")?;
+
+    // The same program twice: as Rust, on values, and as a graph.
+    let eager = model.forward(&images);
+    let scores = traced.call(std::slice::from_ref(&images))?;
+    models::compare("scores", &scores, &io.require("logits")?, TOLERANCE)?;
+    models::same_bits("scores", &scores, &eager)?;
+
+    let right = scores.argmax(-1, false).eq(labels).sum((), false).item::<i64>()?;
+    println!("{right} of {} images are read rightly", images.dim(0));
+
+    let image = images.narrow(0, 0, 1);
+    println!("one image: {:.1} µs eager", micros(|| model.forward(&image).ok())?);
+    println!("one image: {:.1} µs traced", micros(|| traced.call(std::slice::from_ref(&image)))?);
+    Ok(())
+}
+
+/// Returns the median time of a call in microseconds.
+fn micros(call: impl Fn() -> Result<Tensor>) -> Result<f64> {
+    let mut times = Vec::new();
+    for _ in 0..201 {
+        let start = Instant::now();
+        call()?;
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
