@@ -170,28 +170,8 @@ impl<'a> Eval<'a> {
         }
     }
 
-    /// Returns the node of this name, or the last node of the module with this dotted path.
-    fn node(&self, name: &str) -> Result<NodeId> {
-        let graph = self.module.graph();
-        if let Some(id) = graph.find(name) {
-            return Ok(id);
-        }
-        let of_module = graph.nodes().rev().find(|(_, node)| {
-            let in_stack = node
-                .meta()
-                .stack
-                .as_ref()
-                .is_some_and(|stack| stack.iter().any(|frame| &*frame.path == name));
-            in_stack || matches!(node.target(), crate::Target::CallModule(path) if &**path == name)
-        });
-        match of_module {
-            Some((id, _)) => Ok(id),
-            None => graph.find_or_err(name),
-        }
-    }
-
     fn with(mut self, name: &str, f: impl FnOnce(&mut Self, NodeId)) -> Self {
-        match self.node(name) {
+        match self.module.find(name) {
             Ok(id) => f(&mut self, id),
             Err(error) if self.problem.is_ok() => self.problem = Err(error),
             Err(_) => {}

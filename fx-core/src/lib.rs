@@ -32,6 +32,7 @@ pub mod tensor;
 pub mod testing;
 pub mod text;
 pub mod trace;
+pub mod transform;
 pub mod tree;
 pub mod types;
 
@@ -49,5 +50,6 @@ pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Pro
 pub use op::{Class, Effects, Kind, Op, OpDef, Param, Registry, ToArg};
 pub use tensor::{Tensor, Value};
 pub use trace::{InputSpec, symbolic_trace, trace};
+pub use transform::Rebuild;
 pub use tree::Tree;
 pub use types::{Shape, TensorType, Type, TypeTree};

@@ -12,6 +12,7 @@ mod registry;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::sync::Arc;
 
 pub use convert::ToArg;
 pub use kind::{Kind, ParamKind};
@@ -215,6 +216,20 @@ impl OpDef {
             out.push(arg);
         }
         Ok(out)
+    }
+
+    /// Spells arguments in schema order as traces do: required ones by position, others by name where they differ from their
+    /// default.
+    pub fn spell<L: Clone>(&self, bound: &[Arg<L>]) -> (Vec<Arg<L>>, Vec<(Arc<str>, Arg<L>)>) {
+        let (mut args, mut kwargs) = (Vec::new(), Vec::new());
+        for (param, arg) in self.params.iter().zip(bound) {
+            match param.default {
+                None if kwargs.is_empty() && !param.keyword_only => args.push(arg.clone()),
+                Some(default) if default.is(arg) => {}
+                _ => kwargs.push((Arc::from(param.name), arg.clone())),
+            }
+        }
+        (args, kwargs)
     }
 
     /// Returns the type of the result, or `None` if too little is known of the arguments.

@@ -112,6 +112,41 @@ pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<V
     if ty.is_complete() { Ok(ty) } else { Err(crate::op::unknown_type()) }
 }
 
+/// A traced closure that is to be copied into a graph.
+pub(crate) struct Snippet {
+    pub(crate) graph: Graph,
+    pub(crate) attrs: std::collections::BTreeMap<Arc<str>, super::Attr>,
+}
+
+/// Traces `f` on arguments of the given types, where known; tensors among `known` are read at their paths.
+pub(crate) fn trace_snippet(
+    known: Vec<(&str, Tensor)>,
+    types: &[Option<TypeTree>],
+    f: impl FnOnce(&[Tensor]) -> Value,
+) -> Result<Snippet> {
+    let tracer = Arc::new(Tracer::new(Graph::default(), None, false));
+    let mut args = Vec::with_capacity(types.len());
+    {
+        let mut state = tracer.lock();
+        let mut members = super::Members::default();
+        for (path, tensor) in known {
+            if let crate::tensor::Repr::Value(array) = &tensor.0 {
+                members.attrs.insert(super::address(array), (Arc::from(path), super::AttrKind::Constant));
+            }
+        }
+        state.members = Arc::new(members);
+        for (i, ty) in types.iter().enumerate() {
+            let node = state.graph.placeholder(&format!("input{i}"))?;
+            args.push(state.proxy(&tracer, node, ty.clone())?);
+        }
+    }
+    let output = finish(&tracer, || Ok(f(&args)))?;
+    let mut state = tracer.lock();
+    let output = output.try_flat_map(&mut |tensor: &Tensor| Ok(Arg::Leaf(symbol_node(tensor)?)))?;
+    state.graph.set_output(output)?;
+    Ok(Snippet { graph: std::mem::take(&mut state.graph), attrs: std::mem::take(&mut state.attrs) })
+}
+
 impl Region {
     /// Gives the graph one placeholder for each of `all`, in that order, after its own arguments.
     pub(crate) fn arrange_captures<K: PartialEq>(

@@ -1,0 +1,325 @@
+//! Making graphs from graphs: [`Rebuild`], sub-graphs between nodes, and continuing a graph with tensor operators.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::graph::NodeMap;
+use crate::interp::{Interpreter, NodeRef, interpret};
+use crate::node::{NodeId, OpCode, Target};
+use crate::trace::Snippet;
+use crate::{Arg, Attribute, Dim, Graph, GraphModule, Op, Result, Tensor, Tree, err};
+
+/// The interpreter whose values are nodes of a new graph: torch.fx's `Transformer`.
+///
+/// As it is, it copies. A pass wraps it, handles the nodes that it cares about, and passes the others on:
+///
+/// ```ignore
+/// struct ReluToGelu(Rebuild);
+/// impl Interpreter for ReluToGelu {
+///     type Leaf = NodeId;
+///     fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[Arg]) -> Result<Arg> {
+///         self.0.call_function(node, if op == fx::relu::OP { fx::gelu::OP } else { op }, args)
+///     }
+///     // get_attr and call_module: pass on
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Rebuild {
+    graph: Graph,
+}
+
+impl Rebuild {
+    /// Begins a new graph with the name of `old`.
+    pub fn new(old: &Graph) -> Self {
+        let mut graph = Graph::default();
+        graph.set_name(old.name()).expect("a graph's name is valid");
+        Rebuild { graph }
+    }
+
+    /// Returns the new graph as far as it is, for adding nodes at its end.
+    pub fn graph_mut(&mut self) -> &mut Graph {
+        &mut self.graph
+    }
+
+    /// Interprets `old` with `it`, which wraps the `Rebuild` that `get` returns, and returns the new graph.
+    pub fn run<I: Interpreter<Leaf = NodeId>>(
+        old: &Graph,
+        it: &mut I,
+        get: impl Fn(&mut I) -> &mut Rebuild,
+    ) -> Result<Graph> {
+        let mut inputs: Vec<Arg> = Vec::new();
+        for input in old.inputs() {
+            let graph = &mut get(it).graph;
+            let tree = graph.structured_input(&input.name, &input.tree.map(&mut |_| ()))?;
+            for (from, to) in input.tree.leaves().into_iter().zip(tree.leaves()) {
+                graph.rename(*to, old.node(*from)?.name())?;
+                *graph.meta_mut(*to)? = old.node(*from)?.meta().clone();
+                inputs.push(Arg::Leaf(*to));
+            }
+        }
+        let output = interpret(old, it, inputs)?;
+        let mut graph = std::mem::take(&mut get(it).graph);
+        graph.set_output(output)?;
+        Ok(graph)
+    }
+
+    /// Copies `old`, node by node.
+    pub fn copy(old: &Graph) -> Result<Graph> {
+        Rebuild::run(old, &mut Rebuild::new(old), |it| it)
+    }
+
+    /// Adds a node with the name and metadata of `node`.
+    fn add(
+        &mut self,
+        node: NodeRef<'_>,
+        target: Target,
+        args: Vec<Arg>,
+        kwargs: Vec<(Arc<str>, Arg)>,
+    ) -> Result<Arg> {
+        let id = self.graph.create(target, args, kwargs, Some(node.node.name()))?;
+        *self.graph.meta_mut(id)? = node.node.meta().clone();
+        Ok(Arg::Leaf(id))
+    }
+}
+
+impl Interpreter for Rebuild {
+    type Leaf = NodeId;
+
+    fn get_attr(&mut self, node: NodeRef<'_>, path: &Arc<str>) -> Result<Arg> {
+        self.add(node, Target::GetAttr(path.clone()), Vec::new(), Vec::new())
+    }
+
+    fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[Arg]) -> Result<Arg> {
+        let (args, kwargs) = op.spell(args);
+        let is_method = node.node.opcode() == OpCode::CallMethod && !args.is_empty();
+        let target = if is_method { Target::CallMethod(op) } else { Target::CallFunction(op) };
+        self.add(node, target, args, kwargs)
+    }
+
+    fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[Arg]) -> Result<Arg> {
+        self.add(node, Target::CallModule(path.clone()), args.to_vec(), Vec::new())
+    }
+
+    fn dim(&mut self, dim: &Dim) -> Result<Arg> {
+        Ok(Arg::Dim(dim.clone()))
+    }
+}
+
+impl GraphModule {
+    /// Returns the node of this name, or the last node of the module with this dotted path.
+    pub fn find(&self, name: &str) -> Result<NodeId> {
+        let graph = self.graph();
+        if let Some(id) = graph.find(name) {
+            return Ok(id);
+        }
+        let of_module = graph.nodes().rev().find(|(_, node)| {
+            let stack = node.meta().stack.as_deref().unwrap_or_default();
+            stack.iter().any(|frame| &*frame.path == name)
+                || matches!(node.target(), Target::CallModule(path) if &**path == name)
+        });
+        of_module.map_or_else(|| graph.find_or_err(name), |(id, _)| Ok(id))
+    }
+
+    /// Returns the graph that computes `outputs` from `inputs`, both given by node name or module path.
+    ///
+    /// The inputs become its arguments under the names of their nodes. One output is returned as it is, several as a
+    /// dictionary. That something else is needed is an error that names it. Effects that no output needs are left out.
+    pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Result<GraphModule> {
+        let inputs = inputs.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
+        let outputs: Vec<(&str, NodeId)> =
+            outputs.iter().map(|name| Ok((*name, self.find(name)?))).collect::<Result<_>>()?;
+        let (old, mut graph, mut map) = (self.graph(), Graph::default(), NodeMap::default());
+        for id in &inputs {
+            let node = old.node(*id)?;
+            let new = graph.placeholder(node.name())?;
+            graph.meta_mut(new)?.ty = node.meta().ty.clone();
+            map.insert(*id, Arg::Leaf(new));
+        }
+        let mut needed: BTreeSet<NodeId> = BTreeSet::new();
+        let mut stack: Vec<NodeId> = outputs.iter().map(|(_, id)| *id).collect();
+        while let Some(id) = stack.pop() {
+            if map.contains_key(&id) || !needed.insert(id) {
+                continue;
+            }
+            let node = old.node(id)?;
+            if node.opcode() == OpCode::Placeholder {
+                return Err(err!(Graph, "the outputs need %{}, which is not among the inputs", node.name())
+                    .help("add it to the inputs, or an input that stands before what needs it"));
+            }
+            stack.extend(node.inputs());
+        }
+        for id in old.ids().into_iter().filter(|id| needed.contains(id)) {
+            graph.copy_node(old, id, &mut map)?;
+        }
+        let value = |id: &NodeId| map.get(id).cloned().ok_or_else(|| err!(Graph, "an output was not copied"));
+        let output = match &outputs[..] {
+            [(_, id)] => value(id)?,
+            several => Arg::dict(
+                several.iter().map(|(name, id)| Ok((*name, value(id)?))).collect::<Result<Vec<_>>>()?,
+            ),
+        };
+        graph.set_output(output)?;
+        let mut gm = self.clone();
+        gm.set_graph(graph);
+        gm.delete_unused();
+        Ok(gm)
+    }
+
+    /// Returns the graph that gives the values of nodes, by node name or module path, instead of the output.
+    pub fn features(&self, names: &[&str]) -> Result<GraphModule> {
+        let graph = self.graph();
+        let mut gm = self.clone();
+        let entries = names
+            .iter()
+            .map(|name| Ok((*name, Arg::Leaf(self.find(name)?))))
+            .collect::<Result<Vec<(&str, Arg)>>>()?;
+        // Handles belong to one graph, so the copy is edited by name.
+        let mut copy = Rebuild::copy(graph)?;
+        let entries = entries.into_iter().map(|(name, arg)| {
+            let id = arg.leaf().copied().ok_or_else(|| err!(Graph, "no node"))?;
+            Ok((name, Arg::Leaf(copy.find_or_err(graph.node(id)?.name())?)))
+        });
+        let output = Arg::dict(entries.collect::<Result<Vec<_>>>()?);
+        copy.set_output(output)?;
+        copy.eliminate_dead_code(|path| self.child(path).is_ok_and(|child| child.as_module().is_pure()));
+        gm.set_graph(copy);
+        gm.delete_unused();
+        Ok(gm)
+    }
+
+    /// Continues the graph with tensor operators: `f` receives the values of `inputs` as symbols, and what it does is
+    /// inserted before the node `before`. Returns what `f` returned, in terms of the graph.
+    ///
+    /// Captured tensors become attributes. On an error nothing is changed.
+    pub fn append<R: Tree>(
+        &mut self,
+        before: NodeId,
+        inputs: &[NodeId],
+        f: impl FnOnce(&[Tensor]) -> R,
+    ) -> Result<Arg> {
+        let graph = self.graph();
+        let types = inputs.iter().map(|id| Ok(graph.node(*id)?.ty().cloned())).collect::<Result<Vec<_>>>()?;
+        let known = self.attributes().map(|(path, attribute)| (path, attribute.tensor())).collect();
+        let Snippet { graph: mut new, attrs } =
+            crate::trace::trace_snippet(known, &types, |args| f(args).to_value())?;
+        let mut added = Vec::new();
+        for (path, attr) in attrs {
+            if self.attribute(&path).is_ok_and(|old| same_value(&old.tensor(), &attr.tensor)) {
+                continue;
+            }
+            let free = (0..).map(|i| format!("_tensor_constant{i}")).find(|path| {
+                self.attribute(path).is_err() && !added.iter().any(|(other, _): &(String, _)| other == path)
+            });
+            let free = free.expect("some number is free");
+            for id in new.find_nodes(OpCode::GetAttr, Some(&path)) {
+                new.set_path(id, &free)?;
+            }
+            added.push((free, Attribute::Constant(attr.tensor)));
+        }
+        let mut map = NodeMap::default();
+        for (placeholder, input) in new.placeholders().into_iter().zip(inputs) {
+            map.insert(placeholder, Arg::Leaf(*input));
+        }
+        let copied = self.graph_mut().transaction(|graph| {
+            graph.inserting_before(before, |graph| graph.copy_graph(&new, &mut map))?
+        })?;
+        for (path, attribute) in added {
+            self.set_attribute(&path, attribute)?;
+        }
+        Ok(copied.output)
+    }
+}
+
+fn same_value(a: &Tensor, b: &Tensor) -> bool {
+    matches!((a.array(), b.array()), (Ok(a), Ok(b)) if std::ptr::eq(a, b))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::{ops, symbolic_trace};
+
+    fn model() -> GraphModule {
+        let w = Tensor::new([1.0f32, 2.0]);
+        symbolic_trace(move |x: &Tensor| ops::maximum(&((x + &w) * 3.0 - x), 0.5)).unwrap()
+    }
+
+    #[test]
+    fn a_rebuilt_graph_is_equal() {
+        for seed in 0..50 {
+            let graph = crate::testing::random_graph(seed, 30);
+            assert_eq!(Rebuild::copy(&graph).unwrap(), graph);
+        }
+    }
+
+    #[test]
+    fn a_pass_wraps_rebuild() {
+        struct Swap(Rebuild);
+        impl Interpreter for Swap {
+            type Leaf = NodeId;
+            fn get_attr(&mut self, node: NodeRef<'_>, path: &Arc<str>) -> Result<Arg> {
+                self.0.get_attr(node, path)
+            }
+            fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[Arg]) -> Result<Arg> {
+                let op = if op == ops::maximum::OP { ops::minimum::OP } else { op };
+                self.0.call_function(node, op, args)
+            }
+            fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[Arg]) -> Result<Arg> {
+                self.0.call_module(node, path, args)
+            }
+        }
+        let mut gm = model();
+        let graph = Rebuild::run(gm.graph(), &mut Swap(Rebuild::new(gm.graph())), |it| &mut it.0).unwrap();
+        gm.set_graph(graph);
+        let y = gm.call(&[Tensor::new([1.0f32, -4.0])]).unwrap();
+        assert_eq!(y.to_vec::<f32>().unwrap(), [0.5, -2.0]);
+    }
+
+    #[test]
+    fn the_graph_between_two_nodes() {
+        let part = model().between(&["add"], &["mul"]).unwrap();
+        expect![[r#"
+            graph main(%add) {
+              %mul = mul(%add, 3.0)
+              return %mul
+            }
+        "#]]
+        .assert_eq(&part.graph().to_string());
+        assert_eq!(part.attributes().len(), 0);
+        let error = model().between(&["add"], &["sub"]).unwrap_err();
+        assert!(error.message().contains("need %x"), "{error}");
+    }
+
+    #[test]
+    fn features_by_name() {
+        let gm = model().features(&["mul", "add"]).unwrap();
+        expect![[r#"
+            graph main(%x) {
+              %_tensor_constant0: f32[2] = self._tensor_constant0
+              %add = add(%x, %_tensor_constant0)
+              %mul = mul(%add, 3.0)
+              return {"mul": %mul, "add": %add}
+            }
+        "#]]
+        .assert_eq(&gm.graph().to_string());
+        assert!(gm.lint().is_empty());
+    }
+
+    #[test]
+    fn a_graph_is_continued_with_operators() {
+        let mut gm = model();
+        let shift = Tensor::new([10.0f32]);
+        let (mul, sub) = (gm.find("mul").unwrap(), gm.find("sub").unwrap());
+        let sum = gm.append(sub, &[mul], |x| &x[0] * 2.0 + &shift).unwrap();
+        gm.graph_mut().replace_uses_where(mul, sum, |user| user == sub).unwrap();
+        assert!(gm.lint().is_empty());
+        let y = gm.call(&[Tensor::new([1.0f32, 0.0])]).unwrap();
+        assert_eq!(y.to_vec::<f32>().unwrap(), [21.0, 22.0]);
+        let before = gm.graph().clone();
+        let w = Tensor::new([1.0f32, 2.0, 3.0]);
+        assert!(gm.append(sub, &[mul], |_| &shift + (&w + Tensor::new([1.0f32, 2.0]))).is_err());
+        assert_eq!(*gm.graph(), before);
+    }
+}
