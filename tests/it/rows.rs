@@ -89,7 +89,11 @@ fn literal(dtype: DType, x: Scalar) -> String {
         DType::Bool => x.to_bool().to_string(),
         DType::F32 => format!("f32::from_bits(0x{:x})", (x.to_f64() as f32).to_bits()),
         DType::F64 => format!("f64::from_bits(0x{:x})", x.to_f64().to_bits()),
-        _ => format!("({}i64 as {dtype})", x.to_i64()),
+        _ => {
+            // A parameter is brought into the dtype as the eager kernel does it.
+            let x = fx::array::dispatch_dtype!(dtype, T => T::from_scalar(x).to_scalar());
+            format!("({}i64 as {dtype})", x.to_i64())
+        }
     }
 }
 
