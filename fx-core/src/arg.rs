@@ -117,6 +117,9 @@ impl<L> Deref for Entries<L> {
     }
 }
 
+/// What [`Arg::try_rewrite`] calls: returns the replacement, or `None` to go inside.
+type Rewrite<'f, L, M> = dyn FnMut(&Arg<L>) -> Result<Option<Arg<M>>> + 'f;
+
 fn too_deep<L>() -> Arg<L> {
     Arg::Failed(
         err!(Limit, "arguments nested deeper than {MAX_DEPTH} levels").help("flatten the nested lists first"),
@@ -269,7 +272,7 @@ impl<L> Arg<L> {
 
     /// Rebuilds the nesting from the outside: where `f` returns an argument, it is taken as it is.
     /// Every leaf must be replaced by `f`.
-    pub fn try_rewrite<M>(&self, f: &mut dyn FnMut(&Arg<L>) -> Result<Option<Arg<M>>>) -> Result<Arg<M>> {
+    pub fn try_rewrite<M>(&self, f: &mut Rewrite<'_, L, M>) -> Result<Arg<M>> {
         if let Some(arg) = f(self)? {
             return Ok(arg);
         }

@@ -1,6 +1,6 @@
 //! [`OpDef`]: everything fx knows of an operation, in one row; and the [`Registry`] that finds rows by name.
 //!
-//! A row is plain data, written by the macros [`pointwise!`](crate::pointwise), [`kernels!`](crate::kernels) and
+//! A row is plain data, written by the macros [`pointwise!`](crate::pointwise!), [`kernels!`](crate::kernels) and
 //! [`functions!`](crate::functions), by `#[fx::wrap]`, or by hand. Graphs refer to rows by address ([`Op`]), so a user's
 //! own row has the same standing as a built-in one.
 

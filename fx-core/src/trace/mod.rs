@@ -1,7 +1,7 @@
 //! Tracing: how operations on tensors become nodes.
 //!
 //! Every operation goes through [`apply`]. If an operand is a symbol, or the operation makes tensors out of nothing while a
-//! function is traced, a node is recorded; otherwise the kernel runs. A [`Tracer`] holds the graph under construction; the
+//! function is traced, a node is recorded; otherwise the kernel runs. A `Tracer` holds the graph under construction; the
 //! thread-local stack of active tracers is entered and left by scope, so nesting, other threads and panics leave no trace.
 
 mod builder;

@@ -1,6 +1,6 @@
 //! Softmax and normalisation of rows that lie one after the other.
 //!
-//! A row is reduced in [`LANES`] interleaved sums that are added as a tree, whichever thread has it.
+//! A row is reduced in `LANES` interleaved sums that are added as a tree, whichever thread has it.
 
 use fx_core::math::{self, Real};
 use rayon::prelude::*;

@@ -99,7 +99,7 @@ fn agree<M: Forward + Clone>(module: M, args: &[Value]) -> Vec<Tensor> {
         let leaf = Sequential::new().push(module.clone());
         let graph = symbolic_trace(&leaf).expect("a leaf is not looked into");
         assert_eq!(graph.graph().len(), 3, "one node between input and output");
-        assert!(graph.call(&[x.clone()]).expect("the layer runs").bits_eq(eager[0]));
+        assert!(graph.call(std::slice::from_ref(x)).expect("the layer runs").bits_eq(eager[0]));
     }
     eager.into_iter().cloned().collect()
 }
@@ -218,7 +218,7 @@ fn a_batch_norm_tracks_statistics_in_training_eagerly_and_traced() {
     let eager = norm.forward(&x);
     eager.all_close(&Tensor::from_vec(vec![-1f32, -1.0, 1.0, 1.0], &[2, 2]), 1e-4, 0.0).expect("normalised");
     for graph in [&leaf, &through] {
-        assert!(graph.call(&[x.clone()]).expect("it runs").bits_eq(&eager));
+        assert!(graph.call(std::slice::from_ref(&x)).expect("it runs").bits_eq(&eager));
     }
     let state = |module: &dyn Module, name: &str| {
         let found = collect_buffers(module).into_iter().find(|(path, _)| path.ends_with(name));
