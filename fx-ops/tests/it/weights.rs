@@ -1,7 +1,4 @@
 //! Weights in and out of files and modules.
-#![allow(missing_docs)]
-
-extern crate fx_core as fx;
 
 use std::path::PathBuf;
 
