@@ -64,7 +64,7 @@ fn shape_errors_are_found_while_tracing() {
     check(
         &gm,
         expect![[r#"
-        cannot broadcast [n, 4] with [3]  in add(%x: f32[n, 4], f32[3], 1)  at HERE
+        cannot broadcast [n, 4] with [3]  in add(%x: f32[n, 4], f32[3])  at HERE
           help: sizes must be equal or 1, aligned at the last axis; add axes with `unsqueeze`"#]],
     );
     assert!(error_place(&gm.unwrap_err()).contains("tests.rs:"));
