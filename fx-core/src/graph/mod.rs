@@ -33,6 +33,10 @@ use crate::{Arg, Error, MAX_DEPTH, Op, Result, bail, err};
 /// The most nodes that one graph can hold.
 pub const MAX_NODES: usize = 50_000_000;
 
+/// The most nodes that a graph may have with every sub-graph written out wherever it is used, which bounds the time of
+/// everything that looks into sub-graphs.
+pub const MAX_EXPANDED: u64 = 10_000_000;
+
 /// One argument of a graph: its name and its structure, with a placeholder at each leaf.
 ///
 /// Where the structure holds a literal, the graph was specialised to it: a call must pass an equal value.
@@ -62,6 +66,8 @@ pub struct Graph {
     last_placeholder: Option<NodeId>,
     cursor: NodeId,
     depth: u8,
+    /// The number of nodes if every sub-graph were written out wherever it is used.
+    expanded: u64,
     stamps: std::ops::Range<u32>,
     journal: Option<Box<Journal>>,
 }
@@ -89,6 +95,7 @@ impl Clone for Graph {
             last_placeholder: self.last_placeholder,
             cursor: self.cursor,
             depth: self.depth,
+            expanded: self.expanded,
             stamps: 0..0,
             journal: None,
         }
@@ -116,6 +123,7 @@ impl Graph {
             last_placeholder: None,
             cursor: nowhere,
             depth: 0,
+            expanded: 0,
             stamps: 0..0,
             journal: None,
         };
@@ -153,6 +161,11 @@ impl Graph {
     /// Returns whether the graph has no node but its output.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
+    }
+
+    /// Returns how many nodes this would be with every sub-graph written out wherever it is used.
+    pub fn expanded_len(&self) -> u64 {
+        self.expanded + self.len() as u64
     }
 
     /// Returns how deep sub-graphs are nested below this graph.
@@ -333,6 +346,7 @@ impl Graph {
     fn link_inputs(&mut self, id: NodeId) {
         let mut inputs: SmallVec<[(NodeId, u32); 2]> = SmallVec::new();
         let mut depth = 0;
+        let mut expanded = 0u64;
         let mut seen = rustc_hash::FxHashSet::default();
         for arg in self.get(id).all_args() {
             arg.walk(&mut |arg| match arg {
@@ -349,7 +363,10 @@ impl Graph {
                         inputs.push((*input, 0));
                     }
                 }
-                Arg::Graph(graph) => depth = depth.max(1 + graph.depth() as u8),
+                Arg::Graph(graph) => {
+                    depth = depth.max(1 + graph.depth() as u8);
+                    expanded = expanded.saturating_add(graph.expanded_len());
+                }
                 _ => {}
             });
         }
@@ -360,10 +377,13 @@ impl Graph {
         }
         self.get_mut(id).inputs = inputs;
         self.depth = self.depth.max(depth);
+        self.expanded = self.expanded.saturating_add(expanded);
     }
 
     /// Removes `id` from the users of its inputs.
     fn unlink_inputs(&mut self, id: NodeId) {
+        let expanded: u64 = self.get(id).subgraphs().iter().map(|graph| graph.expanded_len()).sum();
+        self.expanded = self.expanded.saturating_sub(expanded);
         let inputs = std::mem::take(&mut self.get_mut(id).inputs);
         for (input, position) in inputs {
             let users = &mut self.get_mut(input).users;
@@ -588,6 +608,7 @@ impl Graph {
     fn check_args<'a>(&self, args: impl Iterator<Item = &'a Arg>, before: NodeId) -> Result<()> {
         let limit = self.order.label(before.index);
         let mut problem = Ok(());
+        let mut expanded = self.expanded_len();
         for arg in args {
             if arg.depth() > MAX_DEPTH {
                 return Err(err!(Limit, "sub-graphs nested deeper than {MAX_DEPTH} levels")
@@ -606,6 +627,14 @@ impl Graph {
                             .help("move the node, or insert the user after it with `inserting_after`"))
                     }),
                     Arg::Failed(error) => Err(error.clone()),
+                    Arg::Graph(graph) => {
+                        expanded = expanded.saturating_add(graph.expanded_len());
+                        if expanded <= MAX_EXPANDED {
+                            return;
+                        }
+                        Err(err!(Limit, "sub-graphs that stand for more than {MAX_EXPANDED} nodes")
+                            .help("a sub-graph that is used twice counts twice; use fewer"))
+                    }
                     _ => Ok(()),
                 };
             });

@@ -529,3 +529,25 @@ fn nodes_are_double_ended() {
     assert_eq!(names[5..], [None, None]);
     assert_eq!(graph.nodes().len(), 5);
 }
+
+#[test]
+fn sub_graphs_that_double_at_every_level_are_refused_in_time() {
+    let mut inner = Graph::new("leaf");
+    let x = inner.placeholder("x").unwrap();
+    inner.set_output(x).unwrap();
+    let mut inner = Arc::new(inner);
+    for level in 0.. {
+        let mut graph = Graph::new("level");
+        let x = graph.placeholder("x").unwrap();
+        let args = [x.into(), inner.clone().into(), inner.clone().into(), Arg::list([x.into()])];
+        match graph.call_function(crate::ops::cond::OP, args) {
+            Ok(node) => graph.set_output(node).unwrap(),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Limit);
+                assert!((15..30).contains(&level), "{level} levels");
+                break;
+            }
+        }
+        inner = Arc::new(graph);
+    }
+}
