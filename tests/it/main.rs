@@ -3,5 +3,6 @@
 mod conformance;
 mod errors;
 mod files;
+mod models;
 mod rows;
 mod ui;
