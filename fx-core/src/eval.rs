@@ -308,7 +308,11 @@ impl Interpreter for Evaluator<'_> {
             return Ok(Arg::None);
         }
         let is_method = node.node.opcode() == OpCode::CallMethod;
-        let value = call(op, is_method, args)?;
+        let value = if crate::trace::is_tracing() {
+            crate::trace::with_origin(node.node.meta(), || call(op, is_method, args))?
+        } else {
+            call(op, is_method, args)?
+        };
         self.bind_free(node.node, &value)?;
         Ok(value)
     }
@@ -318,7 +322,7 @@ impl Interpreter for Evaluator<'_> {
         let Some(module) = self.module else { bail!(Graph, "a closed sub-graph calls the module {path:?}") };
         let child = module.child(path)?;
         let value = if crate::trace::is_tracing() {
-            crate::trace::call_child(child, args)?
+            crate::trace::with_origin(node.node.meta(), || crate::trace::call_child(child, args))?
         } else {
             child.forward_values(args)?
         };

@@ -134,6 +134,8 @@ struct State {
     stack: Vec<ModuleFrame>,
     shared_stack: Option<Arc<[ModuleFrame]>>,
     calls: FxHashMap<Arc<str>, u32>,
+    /// The node of a graph that is traced again, whose place the next nodes have.
+    origin: Option<Origin>,
     /// How often modules without data were called, by identity.
     empty_calls: FxHashMap<(usize, std::any::TypeId), usize>,
     errors: Vec<Error>,
@@ -148,6 +150,27 @@ struct State {
     names: crate::fresh::Names,
     /// The sizes of this trace that depend on data, each with the node that has it and the axis.
     data_sizes: FxHashMap<Arc<str>, Option<(NodeId, i64)>>,
+}
+
+/// Where a node of a graph that is traced again came from.
+struct Origin {
+    source: Option<SourceLoc>,
+    stack: Option<Arc<[ModuleFrame]>>,
+}
+
+/// Runs `f`, which traces one node of a graph again; what it records has the line and the modules of that node.
+pub(crate) fn with_origin<T>(meta: &crate::NodeMeta, f: impl FnOnce() -> T) -> T {
+    struct Restore(Arc<Tracer>, Option<Origin>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            self.0.lock().origin = self.1.take();
+        }
+    }
+    let Some(tracer) = Tracer::active() else { return f() };
+    let origin = Origin { source: meta.source.clone(), stack: meta.stack.clone() };
+    let before = tracer.lock().origin.replace(origin);
+    let _restore = Restore(tracer, before);
+    f()
 }
 
 impl State {
@@ -223,6 +246,7 @@ impl Tracer {
                 stack: Vec::new(),
                 shared_stack: None,
                 calls: FxHashMap::default(),
+                origin: None,
                 empty_calls: FxHashMap::default(),
                 errors: Vec::new(),
                 is_leaf: None,

@@ -339,11 +339,15 @@ impl State {
                 .help("return values from the traced function instead of keeping its symbols"));
         }
         let node = self.graph.create(target, args, kwargs, hint)?;
-        let stack = self.shared_stack();
+        let origin = self.origin.as_ref().map(|origin| (origin.stack.clone(), origin.source.clone()));
+        let (stack, source) = match origin {
+            Some((stack, place)) => (stack.or_else(|| self.shared_stack()), source.and(place)),
+            None => (self.shared_stack(), source.cloned()),
+        };
         let meta = self.graph.meta_mut(node)?;
         meta.stack = stack;
         if self.record_sources {
-            meta.source = source.cloned();
+            meta.source = source;
         }
         Ok(node)
     }
