@@ -124,6 +124,9 @@ pub struct Param {
     pub keyword_only: bool,
 }
 
+/// Positional and keyword arguments, as a call is written.
+pub type Spelled<L> = (Vec<Arg<L>>, Vec<(Arc<str>, Arg<L>)>);
+
 /// The row of an operation.
 #[derive(Clone, Copy)]
 pub struct OpDef {
@@ -220,7 +223,7 @@ impl OpDef {
 
     /// Spells arguments in schema order as traces do: required ones by position, others by name where they differ from their
     /// default.
-    pub fn spell<L: Clone>(&self, bound: &[Arg<L>]) -> (Vec<Arg<L>>, Vec<(Arc<str>, Arg<L>)>) {
+    pub fn spell<L: Clone>(&self, bound: &[Arg<L>]) -> Spelled<L> {
         let (mut args, mut kwargs) = (Vec::new(), Vec::new());
         for (param, arg) in self.params.iter().zip(bound) {
             match param.default {
