@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 use crate::node::Node;
 
 /// The number of slots of every chunk but the last.
-const CHUNK: usize = 256;
+const CHUNK: usize = 64;
 
 /// A place for a node: free, or taken by the node whose handles have this stamp.
 #[derive(Clone)]
