@@ -226,9 +226,14 @@ pub fn without_tracing<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// Returns a number that no trace has.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Tracer {
     fn new(graph: Graph, parent: Option<Arc<Tracer>>, types_only: bool) -> Tracer {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let (members, record_sources) = match &parent {
             Some(parent) => {
                 let state = parent.lock();
@@ -237,7 +242,7 @@ impl Tracer {
             None => (Arc::default(), true),
         };
         Tracer {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_id(),
             parent,
             types_only,
             state: Mutex::new(State {
@@ -265,8 +270,17 @@ impl Tracer {
         }
     }
 
-    fn into_graph(self) -> Graph {
-        self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).graph
+    /// Returns an ended trace of types as a new one, unless somebody kept a symbol of it. Such a trace records nothing but
+    /// names of sizes and errors.
+    fn renewed(mut tracer: Arc<Tracer>) -> Option<Arc<Tracer>> {
+        let ended = Arc::get_mut(&mut tracer)?;
+        ended.id = next_id();
+        let state = ended.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.finished = false;
+        state.errors.clear();
+        state.names = Default::default();
+        state.data_sizes.clear();
+        Some(tracer)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

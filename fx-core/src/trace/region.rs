@@ -97,14 +97,15 @@ pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) ->
 }
 
 thread_local! {
-    /// A graph without nodes for the next trace of types, which leaves it as it is.
-    static BLANK: Cell<Option<Graph>> = const { Cell::new(None) };
+    /// A trace of types that has ended, for the next one: modules are inferred so often that making one anew shows.
+    static IDLE: Cell<Option<Arc<Tracer>>> = const { Cell::new(None) };
 }
 
 /// Returns the type of what `f` returns for arguments of the given types, by running it on symbols that have a type and
 /// nothing else; nothing is computed or recorded.
 pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<TypeTree> {
-    let tracer = Arc::new(Tracer::new(BLANK.take().unwrap_or_default(), None, true));
+    let tracer = IDLE.take().and_then(Tracer::renewed);
+    let tracer = tracer.unwrap_or_else(|| Arc::new(Tracer::new(Graph::default(), None, true)));
     let args: Vec<Value> = types
         .iter()
         .map(|ty| {
@@ -116,7 +117,7 @@ pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<V
     let output = finish(&tracer, || f(&args))?;
     let ty = output.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree())?;
     drop((args, output));
-    BLANK.set(Arc::into_inner(tracer).map(Tracer::into_graph));
+    IDLE.set(Some(tracer));
     if ty.is_complete() { Ok(ty) } else { Err(crate::op::unknown_type()) }
 }
 
