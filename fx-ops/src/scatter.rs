@@ -91,10 +91,9 @@ fn scatter_reduce_array(
     let mut strides = row_major(base.shape());
     let step = std::mem::replace(&mut strides[at], 0) as usize;
     // The first element that comes to a place replaces what is there, unless that takes part.
-    let mut counts = zeroed::<i64>(x.numel())?;
-    if include_self {
-        counts.fill(1);
-    }
+    let is_counted = !include_self || reduce == Reduce::Mean;
+    let mut counts = zeroed::<i64>(if is_counted { x.numel() } else { 0 })?;
+    counts.fill(i64::from(include_self));
     // Halves are combined in f32.
     let dtype = wide(x.dtype());
     let (base, source) = (base.cast(dtype), source.cast(dtype));
@@ -104,8 +103,8 @@ fn scatter_reduce_array(
         let walk = StridedIndex::new(index.shape(), [(&strides[..], 0), (source.strides(), 0)]);
         for ([base, from_at], &i) in walk.zip(&picked) {
             let to = base + i * step;
-            out[to] = if counts[to] == 0 { from[from_at] } else { combined(out[to], from[from_at], reduce) };
-            counts[to] += 1;
+            let is_first = counts.get_mut(to).is_some_and(|n| std::mem::replace(n, *n + 1) == 0);
+            out[to] = if is_first { from[from_at] } else { combined(out[to], from[from_at], reduce) };
         }
         Array::from_vec(out, x.shape())?
     });

@@ -250,7 +250,7 @@ fn nanmean_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DT
     let ty = nanmean_type(&type_of(x), dim.clone(), keepdim, dtype)?;
     let is_number = pointwise(fx_core::ops::eq::OP, [arg(x), arg(x)])?;
     let count = sum_array(&is_number, dim.clone(), keepdim, None)?;
-    let total = super::nansum_array(&x.cast(wide(ty.dtype)), dim, keepdim, None)?;
+    let total = super::nansum_array(x, dim, keepdim, dtype)?;
     Ok(pointwise(fx_core::ops::div::OP, [arg(&total), arg(&count)])?.cast(ty.dtype))
 }
 
