@@ -241,7 +241,7 @@ fn windows_type<const N: usize>(
             (Border::Numbers(padding), None) => {
                 let size = (&input[i] + 2 * Dim::new(padding[i]) - &span - 1).floor_div(&stride) + 1;
                 at_least(
-                    &format!("a size of axis {i} after the convolution of {x} with {weight}"),
+                    format_args!("a size of axis {i} after the convolution of {x} with {weight}"),
                     1,
                     &size,
                 )?;
@@ -254,7 +254,7 @@ fn windows_type<const N: usize>(
                 }
                 let size = (&input[i] - 1) * stride - 2 * Dim::new(padding[i]) + span + extra[i] + 1;
                 at_least(
-                    &format!("a size of axis {i} after the convolution of {x} with {weight}"),
+                    format_args!("a size of axis {i} after the convolution of {x} with {weight}"),
                     1,
                     &size,
                 )?;
@@ -513,7 +513,7 @@ fn pool_type<const N: usize>(x: &TensorType, spec: &PoolSpec) -> Result<TensorTy
         } else {
             rest.floor_div(&stride) + 1
         };
-        at_least(&format!("a size of axis {i} after pooling {x} by {:?}", spec.kernel), 1, &size)?;
+        at_least(format_args!("a size of axis {i} after pooling {x} by {:?}", spec.kernel), 1, &size)?;
         shape.dims_mut().push(size);
     }
     Ok(TensorType::new(x.dtype, shape))
@@ -784,9 +784,9 @@ fn pad_type(
             }
         }
         let size = old + &pair[0] + &pair[1];
-        at_least(&format!("a size of axis {axis} after padding"), 0, &size)?;
+        at_least(format_args!("a size of axis {axis} after padding"), 0, &size)?;
         if mode == "replicate" {
-            at_least(&format!("a size of axis {axis} to replicate"), 1, old)?;
+            at_least(format_args!("a size of axis {axis} to replicate"), 1, old)?;
         }
         shape.dims_mut()[axis] = size;
     }
