@@ -8,6 +8,7 @@ use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use zip::read::{ArchiveOffset, Config};
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::{Result, bail, err};
@@ -52,7 +53,9 @@ impl Archive {
     }
 
     fn new(source: Box<dyn Source>, length: u64, origin: String) -> Result<Archive> {
-        let zip = ZipArchive::new(source).map_err(|error| {
+        // The sample inputs are an archive within the archive: its directory is not to be taken for ours.
+        let config = Config { archive_offset: ArchiveOffset::Known(0), ..Config::default() };
+        let zip = ZipArchive::with_config(config, source).map_err(|error| {
             err!(Load, "{origin} is not a valid zip archive: {error}")
                 .help("the file may be truncated; export it again with `torch.export.save`")
         })?;

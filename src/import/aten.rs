@@ -130,6 +130,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "non_blocking",
     "requires_grad",
     "cudnn_enabled",
+    "cudnn_enable",
     "benchmark",
     "deterministic",
     "allow_tf32",
@@ -329,7 +330,7 @@ fn arrange<'n>(op: &Op, base: &str, args: Vec<(&'n str, Arg)>) -> Result<Vec<(&'
             place < params.len() && !places.contains(&Some(place)) && params[place].kind.accepts(arg)
         };
         let place = match *name {
-            "self" | "input" | "x" => Some(0),
+            "self" | "input" | "x" if i == 0 => Some(0),
             "other" => Some(1),
             _ => Some(i),
         };
