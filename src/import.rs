@@ -420,7 +420,7 @@ fn input<'a>(
     node: NodeId,
 ) -> Result<()> {
     if let Some(ty) = builder.declared(name)? {
-        builder.set_type(node, ty.into())?;
+        builder.declare(node, ty.into())?;
         let view = builder.fresh(node, Origin::Input);
         return builder.define(name, Entry::Tensor(view));
     }
@@ -438,7 +438,7 @@ fn input<'a>(
     } else {
         bail!(Load, "the type of the input {:?} is missing", shorten(name));
     };
-    builder.set_type(node, ty)?;
+    builder.declare(node, ty)?;
     builder.define(name, Entry::Value(value))
 }
 
@@ -490,7 +490,10 @@ fn outputs<'a>(
     let mut values = Vec::new();
     for spec in specs {
         match spec {
-            OutputSpec::UserOutput { arg } => values.push(builder.argument(arg)?),
+            OutputSpec::UserOutput { arg } => {
+                let value = builder.argument(arg)?;
+                values.push(builder.lower(&value)?);
+            }
             OutputSpec::LossOutput { arg } => values.push(builder.value_named(&arg.name)?),
             OutputSpec::BufferMutation { arg, buffer_name } => {
                 let place =
@@ -506,7 +509,7 @@ fn outputs<'a>(
             }
             // The caller's tensors are values: that the program writes to them cannot be seen.
             OutputSpec::UserInputMutation { .. } => {}
-            OutputSpec::Token { .. } => {}
+            OutputSpec::Token {} => {}
             OutputSpec::ParameterMutation { parameter_name: name }
             | OutputSpec::GradientToParameter { parameter_name: name }
             | OutputSpec::GradientToUserInput { user_input_name: name } => {

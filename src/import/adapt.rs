@@ -30,6 +30,41 @@ fn full<'a>(builder: &mut Builder<'a>, value: Arg, dtype: DType) -> Attempt<Node
     builder.emit(op, vec![Arg::list([]), value], &[("dtype", Arg::DType(dtype))])
 }
 
+/// `full`, `full_like` and `new_full`; the number may be computed.
+pub(super) fn full_of<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let Arg::Leaf(value) = call.need("fill_value")? else { return generic(builder, call.base, call, &[]) };
+    let like = call.first()?.leaf().map(|like| builder.tensor_type(*like)).transpose()?;
+    let size = match (&like, call.get("size")) {
+        (_, Some(size)) => size.clone(),
+        (Some(like), None) => super::alias::sizes_of(like),
+        (None, None) => return Err(err!(Load, "{} without sizes", call.base).into()),
+    };
+    let from = builder.tensor_type(value)?.dtype;
+    let dtype = match (call.get("dtype"), like) {
+        (Some(Arg::DType(dtype)), _) => *dtype,
+        (_, Some(like)) => like.dtype,
+        _ if from.is_float() => DType::F32,
+        _ => from,
+    };
+    let cast = builder.call("to", [Arg::Leaf(value), Arg::DType(dtype)])?;
+    builder.call("expand", [Arg::Leaf(cast), size]).map(Out::Node)
+}
+
+/// `elu(x, alpha, scale, input_scale)`: `scale * (x if x > 0 else alpha * (exp(x * input_scale) - 1))`.
+pub(super) fn elu<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let is_one = |name: &str| matches!(call.arg(name), Arg::None | Arg::Int(1) | Arg::Float(1.0));
+    let (x, alpha) = (call.first()?, call.or("alpha", Arg::Float(1.0)));
+    if is_one("scale") && is_one("input_scale") {
+        return builder.call("elu", [x, alpha]).map(Out::Node);
+    }
+    let scaled = builder.call("mul", [x.clone(), call.or("input_scale", Arg::Float(1.0))])?;
+    let power = builder.call("expm1", [Arg::Leaf(scaled)])?;
+    let below = builder.call("mul", [Arg::Leaf(power), alpha])?;
+    let positive = builder.call("gt", [x.clone(), Arg::Int(0)])?;
+    let chosen = builder.call("where", [Arg::Leaf(positive), x, Arg::Leaf(below)])?;
+    builder.call("mul", [Arg::Leaf(chosen), call.or("scale", Arg::Float(1.0))]).map(Out::Node)
+}
+
 pub(super) fn div<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let row = match call.arg("rounding_mode") {
         Arg::Str(mode) if &*mode == "floor" => "floor_divide",

@@ -72,7 +72,7 @@ static TABLE: &[(&str, How)] = &[
     ("norm_except_dim", E(adapt::norm_except_dim)),
     ("diff", Row("diff")), ("pixel_shuffle", Row("pixel_shuffle")), ("trapz", Row("trapezoid")),
     // Creation.
-    ("arange", E(adapt::arange)), ("scalar_tensor", Row("scalar_tensor")), ("full", Row("full")),
+    ("arange", E(adapt::arange)), ("scalar_tensor", Row("scalar_tensor")), ("full", E(adapt::full_of)), ("full_like", E(adapt::full_of)), ("new_full", E(adapt::full_of)), ("elu", E(adapt::elu)),
     ("lift_fresh_copy", Row("clone")), ("clone", Row("clone")), ("empty_strided", Renamed("empty", &[("stride", "")])),
     ("empty.memory_format", Row("empty")), ("new_empty_strided", Renamed("new_empty", &[("stride", "")])),
     ("empty_permuted", Renamed("empty", &[("physical_layout", "")])),
@@ -118,7 +118,7 @@ static TABLE: &[(&str, How)] = &[
     ("sym_constrain_range_for_size", E(control::nothing)), ("_assert_tensor_metadata", E(control::nothing)),
     ("_assert_scalar", E(control::assert_scalar)), ("_assert_async", E(control::assert_tensor)),
     ("_functional_assert_scalar", E(control::assert_scalar)), ("_functional_assert_async", E(control::assert_tensor)),
-    ("_print", E(control::nothing)), ("is_nonzero", E(control::item)),
+    ("_linalg_check_errors", E(control::nothing)), ("is_nonzero", E(control::item)),
 ];
 
 /// Arguments about memory, devices and gradients, which say nothing about values.

@@ -7,16 +7,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::alias::{Origin, Step, Storage, View, sizes_of};
+use super::alias::{Origin, Step as ViewStep, Storage, View, sizes_of};
 use super::schema::{
     self, Argument, OptionalTensor, SymBool, SymBoolArgument, SymExpr, SymFloat, SymFloatArgument, SymInt,
     SymIntArgument, TensorMeta,
 };
 use super::symbols::{Expr, Symbols};
 use super::{aten, metadata};
+use crate::dim::Step;
 use crate::{
     Arg, DType, Dim, Error, ErrorKind, Graph, NodeId, NodeMeta, Op, Registry, Result, Symbol, Target,
-    TensorType, Type, TypeTree, bail, err,
+    TensorType, Type, TypeTree, bail, err, ops,
 };
 
 /// How deep graphs within graphs may be nested.
@@ -145,7 +146,7 @@ pub(super) struct Builder<'a> {
     source: &'a schema::Graph,
     values: HashMap<&'a str, Entry>,
     pub(super) storages: Vec<Storage>,
-    pub(super) replayed: HashMap<(usize, u32, usize), (NodeId, Rc<Step>)>,
+    pub(super) replayed: HashMap<(usize, u32, usize), (NodeId, Rc<ViewStep>)>,
     /// The facts about the node of the archive that is imported now.
     meta: NodeMeta,
     /// The name that its value has there.
@@ -154,6 +155,10 @@ pub(super) struct Builder<'a> {
     expected: Vec<TensorType>,
     /// Names of symbols that were made up here.
     made_up: HashSet<String>,
+    /// The symbols that placeholders give a value.
+    bound: HashSet<String>,
+    /// Where sizes that depend on data come from: the axis of a node, or a node that is the number.
+    data_sizes: HashMap<String, (NodeId, Option<i64>)>,
     nesting: usize,
     pub(super) problems: Problems,
 }
@@ -177,6 +182,8 @@ impl<'a> Builder<'a> {
             hint: String::new(),
             expected: Vec::new(),
             made_up: HashSet::new(),
+            bound: HashSet::new(),
+            data_sizes: HashMap::new(),
             nesting: 0,
             problems: Problems::default(),
         }
@@ -444,7 +451,10 @@ impl<'a> Builder<'a> {
 
     /// Adds a call.
     pub(super) fn emit(&mut self, op: Op, args: Vec<Arg>, kwargs: &[(&str, Arg)]) -> Attempt<NodeId> {
-        let bound = op.bind(&args, kwargs)?;
+        let mut bound = op.bind(&args, kwargs)?;
+        for arg in &mut bound {
+            *arg = self.lower(arg)?;
+        }
         let types: Option<Vec<TypeTree>> = bound.iter().map(|arg| self.type_tree(arg)).collect();
         let ty = match &types {
             Some(types) => op.infer(types)?,
@@ -457,7 +467,85 @@ impl<'a> Builder<'a> {
         let meta = self.graph.meta_mut(id)?;
         *meta = self.meta.clone();
         meta.ty = ty.map(Arc::new);
+        self.note_data_sizes(id);
         Ok(id)
+    }
+
+    /// Turns sizes that depend on data into arithmetic on nodes, so that passes see where they come from.
+    pub(super) fn lower(&mut self, arg: &Arg) -> Attempt<Arg> {
+        let mut depends = false;
+        arg.walk(&mut |arg| depends |= matches!(arg, Arg::Dim(dim) if self.depends_on_data(dim)));
+        if !depends {
+            return Ok(arg.clone());
+        }
+        Ok(arg.try_rewrite(&mut |arg| match arg {
+            Arg::Dim(dim) if self.depends_on_data(dim) => self.lower_dim(dim).map(Some),
+            Arg::Leaf(node) => Ok(Some(Arg::Leaf(*node))),
+            _ => Ok(None),
+        })?)
+    }
+
+    fn depends_on_data(&self, dim: &Dim) -> bool {
+        !self.data_sizes.is_empty() && dim.symbols().iter().any(|symbol| self.data_sizes.contains_key(symbol.name()))
+    }
+
+    fn lower_dim(&mut self, dim: &Dim) -> Result<Arg> {
+        let lowered = dim.fold(&mut |step: Step<'_, (Arg, Dim)>| {
+            let (op, (a, x), (b, y)) = match step {
+                Step::Const(n) => return Ok((Arg::Int(n), Dim::new(n))),
+                Step::Symbol(symbol) => {
+                    let dim = Dim::symbol(symbol.clone());
+                    let arg = match self.data_sizes.get(symbol.name()).copied() {
+                        None => Arg::Dim(dim.clone()),
+                        Some((node, None)) => Arg::Leaf(node),
+                        Some((node, Some(axis))) => {
+                            let args = [Arg::Leaf(node), Arg::Int(axis)];
+                            let size = self.number_node(ops::size::OP, args, &dim)?;
+                            self.data_sizes.insert(symbol.name().to_owned(), (size, None));
+                            Arg::Leaf(size)
+                        }
+                    };
+                    return Ok((arg, dim));
+                }
+                Step::Add(a, b) => (ops::add::OP, a, b),
+                Step::Mul(a, b) => (ops::mul::OP, a, b),
+                Step::FloorDiv(a, b) => (ops::floor_divide::OP, a, b),
+                Step::Mod(a, b) => (ops::remainder::OP, a, b),
+                Step::Min(a, b) => (ops::minimum::OP, a, b),
+                Step::Max(a, b) => (ops::maximum::OP, a, b),
+            };
+            let dim = match op.name {
+                "add" => &x + &y,
+                "mul" => &x * &y,
+                "floor_divide" => x.floor_div(&y),
+                "remainder" => x.modulo(&y),
+                "minimum" => x.min(&y),
+                _ => x.max(&y),
+            };
+            Ok((Arg::Leaf(self.number_node(op, [a, b], &dim)?), dim))
+        })?;
+        Ok(lowered.0)
+    }
+
+    fn number_node(&mut self, op: Op, args: [Arg; 2], dim: &Dim) -> Result<NodeId> {
+        let node = self.graph.call_function(op, args)?;
+        let meta = self.graph.meta_mut(node)?;
+        *meta = self.meta.clone();
+        meta.ty = Some(Arc::new(Arg::dim(dim.clone())));
+        Ok(node)
+    }
+
+    /// Remembers which node has a size that depends on data, where it is the first.
+    fn note_data_sizes(&mut self, id: NodeId) {
+        let Some(TypeTree::Leaf(Type::Tensor(ty))) = self.graph.node(id).ok().and_then(crate::Node::ty) else { return };
+        let places: Vec<(String, i64)> = (0..)
+            .zip(ty.shape.iter())
+            .filter_map(|(axis, dim)| Some((dim.as_symbol()?.name().to_owned(), axis)))
+            .filter(|(name, _)| !self.bound.contains(name) && !self.data_sizes.contains_key(name))
+            .collect();
+        for (name, axis) in places {
+            self.data_sizes.entry(name).or_insert((id, Some(axis)));
+        }
     }
 
     fn type_tree(&self, arg: &Arg) -> Option<TypeTree> {
@@ -521,8 +609,27 @@ impl<'a> Builder<'a> {
         rewritten.unwrap_or(ty)
     }
 
-    /// Sets the type of a number that depends on data.
-    pub(super) fn set_type(&mut self, node: NodeId, ty: TypeTree) -> Result<()> {
+    /// Sets the type of a placeholder, which gives its symbols values.
+    pub(super) fn declare(&mut self, node: NodeId, ty: TypeTree) -> Result<()> {
+        ty.walk(&mut |part| match part {
+            Arg::Leaf(Type::Tensor(ty)) => {
+                self.bound.extend(ty.shape.iter().flat_map(Dim::symbols).map(|symbol| symbol.name().to_owned()));
+            }
+            Arg::Dim(dim) => self.bound.extend(dim.symbols().iter().map(|symbol| symbol.name().to_owned())),
+            _ => {}
+        });
+        self.graph.meta_mut(node)?.ty = Some(Arc::new(ty));
+        Ok(())
+    }
+
+    /// Says that a node is a number of the host: a size that depends on data, or any.
+    pub(super) fn set_number(&mut self, node: NodeId, ty: TypeTree) -> Result<()> {
+        if let Arg::Dim(dim) = &ty
+            && let Some(symbol) = dim.as_symbol()
+            && !self.bound.contains(symbol.name())
+        {
+            self.data_sizes.insert(symbol.name().to_owned(), (node, None));
+        }
         self.graph.meta_mut(node)?.ty = Some(Arc::new(ty));
         Ok(())
     }
@@ -781,7 +888,9 @@ impl<'a> Builder<'a> {
                     Some(ty) if ty.leaf().is_none() => ty.try_flat_map(&mut |_| Ok(Arg::None)).ok(),
                     _ => None,
                 };
-                builder.graph.meta_mut(node)?.ty = ty.map(Arc::new);
+                if let Some(ty) = ty {
+                    builder.declare(node, ty)?;
+                }
                 if let Some(name) = name {
                     let entry = match value {
                         Some(value) => Entry::Value(value),

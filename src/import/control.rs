@@ -102,7 +102,7 @@ pub(super) fn item<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     match declared {
         Some(Arg::Dim(dim)) if dim.as_symbol().is_some() && dtype != DType::Bool => {
             let node = builder.call("item", [x])?;
-            builder.set_type(node, Arg::Dim(dim.clone()))?;
+            builder.set_number(node, Arg::Dim(dim.clone()))?;
             Ok(Out::Value(Arg::Dim(dim)))
         }
         // A condition or a float stays a tensor, of which operators and `cond` take the one element.
@@ -112,7 +112,7 @@ pub(super) fn item<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
         }
         _ => {
             let node = builder.call("item", [x])?;
-            builder.set_type(node, Arg::Leaf(Type::Int))?;
+            builder.set_number(node, Arg::Leaf(Type::Int))?;
             Ok(Out::Value(Arg::Leaf(node)))
         }
     }
@@ -151,6 +151,7 @@ fn check<'a>(builder: &mut Builder<'a>, call: &Call<'a>, condition: Arg) -> Atte
 /// Imports a higher-order operator.
 pub(super) fn higher_order<'a>(builder: &mut Builder<'a>, node: &'a Node, name: &str) -> Attempt<Out> {
     match name {
+        "with_effects" => with_effects(node),
         "cond" => cond(builder, node),
         "while_loop" => while_loop(builder, node),
         "wrap_with_set_grad_enabled"
@@ -162,6 +163,19 @@ pub(super) fn higher_order<'a>(builder: &mut Builder<'a>, node: &'a Node, name: 
         | "hints_wrapper"
         | "inline_asm_elementwise_wrap" => inline(builder, node, name),
         _ => Err(Failure::Missing(shorten(name).to_owned())),
+    }
+}
+
+/// Calls an operator in a fixed order among others: `(token, operator, arguments…)`. Those that only check say nothing here.
+fn with_effects(node: &Node) -> Attempt<Out> {
+    let operator = node.inputs.iter().find_map(|input| match &input.arg {
+        Argument::AsOperator(name) | Argument::AsString(name) => Some(name.as_str()),
+        _ => None,
+    });
+    match operator {
+        Some(name) if name.contains("_linalg_check_errors") => Ok(Out::Nothing),
+        Some(name) => Err(Failure::Missing(shorten(name).to_owned())),
+        None => Err(err!(Load, "with_effects without an operator").into()),
     }
 }
 

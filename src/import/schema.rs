@@ -209,6 +209,7 @@ pub(super) enum Argument {
     AsIntLists(Vec<Vec<i64>>),
     AsStringToArgument(Table<Argument>),
     AsFloatLists(Vec<Vec<Float>>),
+    AsToken(IgnoredAny),
 }
 
 #[derive(Debug, Deserialize)]
@@ -307,7 +308,7 @@ pub(super) enum InputSpec {
     Buffer { arg: Named, buffer_name: String, persistent: bool },
     TensorConstant { arg: Named, tensor_constant_name: String },
     CustomObj { custom_obj_name: String },
-    Token { arg: Named },
+    Token {},
     ConstantInput { value: Argument },
 }
 
