@@ -336,9 +336,8 @@ fn inputs<'a>(builder: &mut Builder<'a>, module: &'a schema::GraphModule) -> Res
                 return Err(err!(Load, "the custom object {:?} needs Python", shorten(custom_obj_name))
                     .help("turn it into tensors before exporting"));
             }
-            InputSpec::Token { arg } => {
-                bail!(Load, "the effect token {:?} is not supported", shorten(&arg.name))
-            }
+            // A token only keeps the order of effects, which the order of nodes does here.
+            InputSpec::Token {} => continue,
         };
         if input_name(input) != Some(name) {
             bail!(Load, "the signature and the graph disagree on the input {:?}", shorten(name));

@@ -644,7 +644,7 @@ impl<'a> Builder<'a> {
     /// Reads an argument of a node.
     pub(super) fn argument(&mut self, argument: &'a Argument) -> Attempt<Arg> {
         Ok(match argument {
-            Argument::AsNone(_) => Arg::None,
+            Argument::AsNone(_) | Argument::AsToken(_) => Arg::None,
             Argument::AsTensor(tensor) | Argument::AsOptionalTensor(OptionalTensor::AsTensor(tensor)) => {
                 self.value_named(&tensor.name)?
             }
