@@ -99,13 +99,18 @@ impl fmt::Display for Report {
 /// `only` restricts the run to these names, PyTorch's or that of a row; one that ends in `*` is a prefix. Nothing stands
 /// for all.
 pub fn run(dir: &Path, only: &[&str]) -> Result<Report> {
+    run_with(dir, only, &mut |_, _, _| {})
+}
+
+/// As [`run`]; before each operator `progress` is told how many are done, how many there are, and its name.
+pub fn run_with(dir: &Path, only: &[&str], progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Report> {
     let registry = crate::registry();
     let mut report = Report::default();
-    for (name, path) in files(dir)? {
-        let wanted = only.is_empty() || only.iter().any(|pattern| matches(pattern, &name));
-        if wanted {
-            report.ops.push(run_op(&registry, &name, &path));
-        }
+    let mut files = files(dir)?;
+    files.retain(|(name, _)| only.is_empty() || only.iter().any(|pattern| matches(pattern, name)));
+    for (i, (name, path)) in files.iter().enumerate() {
+        progress(i, files.len(), name);
+        report.ops.push(run_op(&registry, name, path));
     }
     if report.ops.is_empty() {
         return Err(err!(Argument, "no operator in {} is called {}", dir.display(), only.join(" or "))
