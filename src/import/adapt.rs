@@ -685,3 +685,22 @@ pub(super) fn grid_sampler<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> At
     ];
     named(builder, "grid_sample", args).map(Out::Node)
 }
+
+/// Factorisations that also give what a backward pass or a check needs: the result alone.
+pub(super) fn first_only<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let row = match call.base {
+        "_linalg_det" => "linalg_det",
+        "linalg_inv_ex" => "linalg_inv",
+        "linalg_cholesky_ex" => "linalg_cholesky",
+        _ => "linalg_solve",
+    };
+    let left_out = [("check_errors", ""), ("left", "left")];
+    let Out::Node(result) = generic(builder, row, call, &left_out)? else { return Ok(Out::Nothing) };
+    Ok(Out::Many(vec![Out::Node(result)]))
+}
+
+/// `tensordot(self, other, dims_self, dims_other)`, whose row takes both lists as one argument.
+pub(super) fn tensordot<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let dims = Arg::list([call.need("dims_self")?, call.need("dims_other")?]);
+    builder.call("tensordot", [call.first()?, call.need("other")?, dims]).map(Out::Node)
+}

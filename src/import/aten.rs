@@ -53,7 +53,7 @@ static TABLE: &[(&str, How)] = &[
     ("_log_softmax", Renamed("log_softmax", &[("half_to_float", "")])),
     // Overloads with a meaning of their own.
     ("max.dim", Row("max_dim")), ("min.dim", Row("min_dim")), ("max.other", Row("maximum")), ("min.other", Row("minimum")),
-    ("median.dim", Row("median")), ("mean", E(adapt::reduce)), ("sum", E(adapt::reduce)), ("nansum", E(adapt::reduce)),
+    ("median.dim", Row("median_dim")), ("mean", E(adapt::reduce)), ("sum", E(adapt::reduce)), ("nansum", E(adapt::reduce)),
     ("scatter.value", Renamed("scatter", &[("value", "src")])), ("scatter.value_reduce", Renamed("scatter", &[("value", "src")])),
     ("index_fill", Row("index_fill")), ("where.default", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
     ("pow.Scalar", Row("pow")), ("norm", E(adapt::norm)), ("linalg_norm", E(adapt::norm)),
@@ -118,6 +118,8 @@ static TABLE: &[(&str, How)] = &[
     ("sym_constrain_range_for_size", E(control::nothing)), ("_assert_tensor_metadata", E(control::nothing)),
     ("_assert_scalar", E(control::assert_scalar)), ("_assert_async", E(control::assert_tensor)),
     ("_functional_assert_scalar", E(control::assert_scalar)), ("_functional_assert_async", E(control::assert_tensor)),
+    ("_linalg_det", E(adapt::first_only)), ("linalg_inv_ex", E(adapt::first_only)), ("linalg_cholesky_ex", E(adapt::first_only)),
+    ("_linalg_solve_ex", E(adapt::first_only)), ("linalg_solve_ex", E(adapt::first_only)), ("tensordot", E(adapt::tensordot)),
     ("_linalg_check_errors", E(control::nothing)), ("is_nonzero", E(control::item)),
 ];
 
@@ -296,7 +298,7 @@ pub(super) fn generic<'a>(
         }
     }
     let kwargs = arrange(&op, call.base, named)?;
-    builder.emit(op, Vec::new(), &kwargs).map(Out::Node).map_err(|failure| failure)
+    builder.emit(op, Vec::new(), &kwargs).map(Out::Node)
 }
 
 /// Calls a row, with arguments by the names that PyTorch or the row gives them.

@@ -339,7 +339,8 @@ impl<'a> Builder<'a> {
     /// Takes apart what a node gives.
     fn parts(&mut self, out: Out, n: usize) -> Attempt<Vec<Out>> {
         match out {
-            Out::Many(parts) if parts.len() == n => Ok(parts),
+            // Outputs that only a backward pass needs are not computed; a use of one is an error.
+            Out::Many(parts) if parts.len() <= n => Ok(parts),
             Out::Node(node) => {
                 if let Some(ty) = self.graph.node(node)?.ty() {
                     match ty.items() {
@@ -773,6 +774,7 @@ impl<'a> Builder<'a> {
         }
         if let Ok(dim) = self.symbols.value(expr)
             && dim.error().is_none()
+            && !dim.symbols().iter().any(|symbol| symbol.name().starts_with('z'))
         {
             let number = Arg::dim(dim);
             if let Arg::Int(n) = number {
