@@ -6,14 +6,25 @@
 )]
 
 pub use fx_core::ops::*;
+pub use fx_ops::arrange::*;
 pub use fx_ops::attention::*;
+pub use fx_ops::close::*;
 pub use fx_ops::conv::*;
+pub use fx_ops::count::*;
 pub use fx_ops::create::*;
+pub use fx_ops::indices::*;
 pub use fx_ops::join::*;
 pub use fx_ops::linalg::*;
+pub use fx_ops::masked::*;
 pub use fx_ops::norm::*;
+pub use fx_ops::patch::*;
 pub use fx_ops::pointwise::*;
+pub use fx_ops::put::*;
 pub use fx_ops::random::*;
 pub use fx_ops::recurrent::*;
 pub use fx_ops::reduce::*;
+pub use fx_ops::scatter::*;
+pub use fx_ops::search::*;
+pub use fx_ops::strided::*;
+pub use fx_ops::unique::*;
 pub use fx_ops::view::*;

@@ -744,7 +744,7 @@ fn adaptive_max_indices<const N: usize>(x: &Array, arg: &Value) -> Result<(Array
     })
 }
 
-fn pad_type(
+pub(crate) fn pad_type(
     x: &TensorType,
     pad: kind::DimVec,
     mode: &str,
@@ -793,7 +793,7 @@ fn pad_type(
     Ok(TensorType::new(x.dtype, shape))
 }
 
-fn pad_kernel(x: &Array, pad: IntVec, mode: &str, value: Option<Scalar>) -> Result<Array> {
+pub(crate) fn pad_kernel(x: &Array, pad: IntVec, mode: &str, value: Option<Scalar>) -> Result<Array> {
     let dims = pad.iter().map(|&pad| Dim::new(pad)).collect();
     sizes(&pad_type(&type_of(x), dims, mode, None)?.shape)?;
     let mut pairs = vec![[0, 0]; x.rank()];

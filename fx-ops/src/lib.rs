@@ -5,22 +5,33 @@
 // Derives of this crate name `::fx`, as those of users do.
 extern crate fx_core as fx;
 
+pub mod arrange;
 pub mod attention;
 mod check;
+pub mod close;
 pub mod conv;
+pub mod count;
 pub mod create;
+pub mod indices;
 mod infer;
 pub mod join;
 pub mod kernel;
 pub mod linalg;
+pub mod masked;
 pub mod nn;
 pub mod norm;
+pub mod patch;
 pub mod pointwise;
+pub mod put;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
+pub mod scatter;
+pub mod search;
+pub mod strided;
 #[cfg(test)]
 mod testing;
+pub mod unique;
 pub mod view;
 pub mod weights;
 
@@ -40,6 +51,17 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
         norm::TABLES,
         attention::TABLES,
         recurrent::TABLES,
+        arrange::TABLES,
+        close::TABLES,
+        count::TABLES,
+        indices::TABLES,
+        masked::TABLES,
+        patch::TABLES,
+        put::TABLES,
+        scatter::TABLES,
+        search::TABLES,
+        strided::TABLES,
+        unique::TABLES,
     ]
     .into_iter()
     .flatten()
