@@ -75,11 +75,6 @@ pub(super) fn div<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out
     builder.call(row, args).map(Out::Node)
 }
 
-/// Sums and means, whose dtype may be given.
-pub(super) fn reduce<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, call.base, call, &[])
-}
-
 pub(super) fn where_nonzero<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let places = builder.call("nonzero", [call.first()?])?;
     let n = match call.node.outputs.as_slice() {
@@ -115,11 +110,6 @@ pub(super) fn norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     args.push(("dtype", call.arg("dtype")));
     let row = if is_matrix && n_axes == 2 { "linalg_matrix_norm" } else { "linalg_vector_norm" };
     named(builder, row, args).map(Out::Node)
-}
-
-/// Sorts, of which `stable` may be absent.
-pub(super) fn sort<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, call.base, call, &[])
 }
 
 pub(super) fn fill<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
@@ -270,6 +260,20 @@ pub(super) fn normal_functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) 
     let noise = builder.call("randn_like", [call.first()?])?;
     let scaled = builder.call("mul", [Arg::Leaf(noise), call.or("std", Arg::Float(1.0))])?;
     builder.call("add", [Arg::Leaf(scaled), call.or("mean", Arg::Float(0.0))]).map(Out::Node)
+}
+
+/// Uniform numbers of `from` to `to` in the sizes of a tensor.
+pub(super) fn uniform<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let number = |name: &str, default: f64| match call.arg(name) {
+        Arg::Float(x) => Ok(x),
+        Arg::Int(n) => Ok(n as f64),
+        Arg::None => Ok(default),
+        other => Err(err!(Load, "expected a known number as {name:?}, got {}", other.kind_name())),
+    };
+    let (from, to) = (number("from", 0.0)?, number("to", 1.0)?);
+    let noise = builder.call("rand_like", [call.first()?])?;
+    let scaled = builder.call("mul", [Arg::Leaf(noise), Arg::Float(to - from)])?;
+    builder.call("add", [Arg::Leaf(scaled), Arg::Float(from)]).map(Out::Node)
 }
 
 pub(super) fn bernoulli_p<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
@@ -527,15 +531,6 @@ pub(super) fn native_dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> 
     let mask = builder.call("gt", [Arg::Leaf(kept), Arg::Int(0)])?;
     let out = builder.call("mul", [x, Arg::Leaf(kept)])?;
     Ok(Out::Many(vec![Out::Node(out), Out::Node(mask)]))
-}
-
-/// Convolutions: one number stands for all axes, and padding may be a word.
-pub(super) fn conv<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, call.base, call, &[])
-}
-
-pub(super) fn convolution<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, "convolution", call, &[])
 }
 
 /// The forms of attention; those for a device also give what a backward pass needs, which nothing may use.
