@@ -5,11 +5,15 @@ pub use crate::{
     Buffer, DType, Dim, Error, Forward, Module, Parameter, Result, Tensor, Tree, forward, nn, wrap,
 };
 pub use fx_ops::attention::Attention as _;
-pub use fx_ops::conv::{Convolution as _, Padding as _, Pooling as _};
+pub use fx_ops::conv::Convolution as _;
 pub use fx_ops::create::Likes as _;
 pub use fx_ops::linalg::Linalg as _;
-pub use fx_ops::norm::{Lookup as _, Normalization as _};
+pub use fx_ops::lookup::Lookup as _;
+pub use fx_ops::loss::Losses as _;
+pub use fx_ops::norm::Normalization as _;
+pub use fx_ops::pad::Padding as _;
 pub use fx_ops::pointwise::{Activation as _, Elementary as _};
+pub use fx_ops::pool::Pooling as _;
 pub use fx_ops::random::Randoms as _;
 pub use fx_ops::recurrent::Recurrent as _;
 pub use fx_ops::reduce::{Extremes as _, Orders as _, Totals as _};

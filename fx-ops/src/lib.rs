@@ -13,9 +13,13 @@ mod infer;
 pub mod join;
 pub mod kernel;
 pub mod linalg;
+pub mod lookup;
+pub mod loss;
 pub mod nn;
 pub mod norm;
+pub mod pad;
 pub mod pointwise;
+pub mod pool;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
@@ -37,7 +41,11 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
         random::TABLES,
         linalg::TABLES,
         conv::TABLES,
+        pool::TABLES,
+        pad::TABLES,
         norm::TABLES,
+        lookup::TABLES,
+        loss::TABLES,
         attention::TABLES,
         recurrent::TABLES,
     ]
