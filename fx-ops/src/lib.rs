@@ -5,10 +5,15 @@
 // Derives of this crate name `::fx`, as those of users do.
 extern crate fx_core as fx;
 
+pub mod arrange;
 pub mod attention;
 mod check;
+mod compose;
 pub mod conv;
 pub mod create;
+pub mod decompose;
+pub mod distance;
+pub mod einsum;
 mod infer;
 pub mod join;
 pub mod kernel;
@@ -17,16 +22,22 @@ pub mod lookup;
 pub mod loss;
 pub mod nn;
 pub mod norm;
+pub mod norms;
 pub mod pad;
+pub mod patches;
 pub mod pointwise;
 pub mod pool;
+pub mod products;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
+pub mod resize;
+pub mod sample;
 #[cfg(test)]
 mod testing;
 pub mod view;
 pub mod weights;
+pub mod window;
 
 use fx_core::{Op, Registry};
 
@@ -46,6 +57,16 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
         norm::TABLES,
         lookup::TABLES,
         loss::TABLES,
+        arrange::TABLES,
+        einsum::TABLES,
+        products::TABLES,
+        decompose::TABLES,
+        norms::TABLES,
+        distance::TABLES,
+        window::TABLES,
+        resize::TABLES,
+        sample::TABLES,
+        patches::TABLES,
         attention::TABLES,
         recurrent::TABLES,
     ]

@@ -4,15 +4,19 @@
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
-use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, kernels};
+use fx_core::{Arg, Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, kernels};
 
 use crate::check::{
     dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, same_size, slice,
     type_of, wide, zeroed,
 };
+use crate::compose::{Operand, float};
 use crate::kernel::rows;
 use crate::lookup::integers_only;
 use crate::norm::log_softmax_kernel;
+use crate::pointwise::{clamp_min, exp, log, log1p, xlogy};
+use crate::reduce::{mean, sum};
+use crate::view::where_;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[LOSSES];
@@ -41,6 +45,33 @@ kernels! {
     /// `label_smoothing` gives that much of each target to all classes alike.
     cross_entropy(x: Tensor, target: Tensor, weight: OptTensor = None; ignore_index: Int = -100, reduction: Str = "mean",
         label_smoothing: Float = 0.0) = cross_entropy_type, cross_entropy_kernel;
+    /// The mean, sum or each of `(x - target)^2 / 2` where `|x - target| < delta`, of `delta (|x - target| - delta / 2)`
+    /// elsewhere, times `weight`.
+    huber_loss(x: Tensor, target: Tensor, reduction: Str = "mean", delta: Float = 1.0, weight: OptTensor = None)
+        = huber_type, huber_kernel;
+    /// The mean, sum or each of `(x - target)^2 / (2 beta)` where `|x - target| < beta`, of `|x - target| - beta / 2` elsewhere.
+    smooth_l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean", beta: Float = 1.0) = smooth_type, smooth_kernel;
+    /// `target (log(target) - x)` for logarithms `x`, or with `log_target` `exp(target) (target - x)`.
+    ///
+    /// The reduction may also be `"batchmean"`, the sum divided by the first size.
+    kl_div(x: Tensor, target: Tensor; reduction: Str = "mean", log_target: Bool = false) = divergence, divergence;
+    /// The mean, sum or each of `log(1 + exp(-target x))` for targets 1 and -1.
+    soft_margin_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = soft_margin, soft_margin;
+    /// The mean, sum or each of `x` where `target` is 1 and `max(margin - x, 0)` where it is -1.
+    hinge_embedding_loss(x: Tensor, target: Tensor; margin: Float = 1.0, reduction: Str = "mean") = hinge, hinge;
+    /// The mean, sum or each of `max(-target (x - input2) + margin, 0)`.
+    margin_ranking_loss(x: Tensor, input2: Tensor, target: Tensor; margin: Float = 0.0, reduction: Str = "mean")
+        = ranking, ranking;
+    /// The mean, sum or each of `exp(x) - target x`, or without `log_input` of `x - target log(x + eps)`.
+    ///
+    /// `full` adds Stirling's `target log(target) - target + log(2 pi target) / 2` where `target > 1`.
+    poisson_nll_loss(x: Tensor, target: Tensor; log_input: Bool = true, full: Bool = false, eps: Float = 1e-8,
+        reduction: Str = "mean") = poisson, poisson;
+    /// The mean, sum or each of `(log(v) + (x - target)^2 / v) / 2` for `v = max(var, eps)`; `full` adds `log(2 pi) / 2`.
+    ///
+    /// `var` is of the shape of `x`, or with a last size of 1 or without the last axis.
+    gaussian_nll_loss(x: Tensor, target: Tensor, var: Tensor; full: Bool = false, eps: Float = 1e-6,
+        reduction: Str = "mean") = gaussian, gaussian;
 }
 
 fn check_reduction(reduction: &str) -> Result<()> {
@@ -78,15 +109,17 @@ fn pair_loss_type(x: &TensorType, target: &TensorType, reduction: &str) -> Resul
     reduced_type(TensorType::new(dtype, shape), reduction)
 }
 
+/// Makes kernels of losses; a third name is the parameter of the loss.
 macro_rules! pair_losses {
-    ($($name:ident = |$x:ident, $y:ident| $body:expr;)*) => {$(
-        fn $name(x: &Array, target: &Array, reduction: &str) -> Result<Array> {
+    ($($name:ident = |$x:ident, $y:ident $(, $p:ident)?| $body:expr;)*) => {$(
+        fn $name(x: &Array, target: &Array, reduction: &str $(, $p: f64)?) -> Result<Array> {
             pair_loss_type(&type_of(x), &type_of(target), reduction)?;
             let dtype = x.dtype().promote(target.dtype());
             let shape = fx_core::pointwise::broadcast_shapes([x.shape(), target.shape()].into_iter())?;
             let wide = wide(dtype);
             let (x, y) = (dense(&x.broadcast_to(&shape)?, wide)?, dense(&target.broadcast_to(&shape)?, wide)?);
             in_float!(wide, T => {
+                $(let $p = $p as T;)?
                 let each = slice::<T>(&x).iter().zip(slice::<T>(&y)).map(|(&$x, &$y)| $body).collect();
                 Ok(reduced(each, &shape, reduction, None)?.cast(dtype))
             })
@@ -96,6 +129,52 @@ macro_rules! pair_losses {
 pair_losses! {
     mse_loss_kernel = |x, y| (x - y) * (x - y);
     l1_loss_kernel = |x, y| Real::abs(x - y);
+    huber_each = |x, y, delta| {
+        let gap = Real::abs(x - y);
+        if gap <= delta { 0.5 * gap * gap } else { delta * (gap - 0.5 * delta) }
+    };
+    smooth_each = |x, y, beta| {
+        let gap = Real::abs(x - y);
+        if gap < beta { 0.5 * gap * gap / beta } else { gap - 0.5 * beta }
+    };
+}
+
+fn huber_type(
+    x: &TensorType,
+    target: &TensorType,
+    reduction: &str,
+    delta: Option<f64>,
+    weight: Option<&TensorType>,
+) -> Result<TensorType> {
+    if delta.is_some_and(|delta| delta.is_nan() || delta <= 0.0) {
+        bail!(Argument, "expected a delta above 0, got {}", delta.unwrap_or(0.0));
+    }
+    let ty = pair_loss_type(x, target, reduction)?;
+    match weight {
+        None => Ok(ty),
+        Some(weight) => scaled(&pair_loss_type(x, target, "none")?, weight, reduction),
+    }
+}
+
+fn huber_kernel(x: &Array, target: &Array, reduction: &str, delta: f64, weight: Option<&Array>) -> Result<Array> {
+    let weight_ty = opt_type_of(weight);
+    huber_type(&type_of(x), &type_of(target), reduction, Some(delta), weight_ty.as_ref())?;
+    match weight {
+        None => huber_each(x, target, reduction, delta),
+        Some(weight) => scaled(&huber_each(x, target, "none", delta)?, weight, reduction),
+    }
+}
+
+fn smooth_type(x: &TensorType, target: &TensorType, reduction: &str, beta: Option<f64>) -> Result<TensorType> {
+    if beta.is_some_and(|beta| beta.is_nan() || beta < 0.0) {
+        bail!(Argument, "expected a beta of at least 0, got {}", beta.unwrap_or(0.0));
+    }
+    pair_loss_type(x, target, reduction)
+}
+
+fn smooth_kernel(x: &Array, target: &Array, reduction: &str, beta: f64) -> Result<Array> {
+    smooth_type(&type_of(x), &type_of(target), reduction, Some(beta))?;
+    smooth_each(x, target, reduction, beta)
 }
 
 fn bce_type(
@@ -347,4 +426,118 @@ fn cross_entropy_kernel(
         reduced(each, &shape, reduction, Some(batch as T))
     })?;
     Ok(out.cast(ty.dtype))
+}
+
+/// Reduces the losses of a composition.
+fn over<V: Operand>(each: V, reduction: &str) -> Result<V> {
+    check_reduction(reduction)?;
+    match reduction {
+        "mean" => each.apply(mean::OP, &[]),
+        "sum" => each.apply(sum::OP, &[]),
+        _ => Ok(each),
+    }
+}
+
+/// Multiplies losses with weights of their shape and reduces them: the mean is over the sum of weights' number.
+fn scaled<V: Operand>(each: &V, weight: &V, reduction: &str) -> Result<V> {
+    same_shape("a weight", &each.dims(), &weight.dims())?;
+    over(each.mul(weight)?, reduction)
+}
+
+fn divergence<V: Operand>(x: &V, target: &V, reduction: &str, log_target: bool) -> Result<V> {
+    let each = if log_target {
+        target.apply(exp::OP, &[])?.mul(&target.sub(x)?)?
+    } else {
+        target.apply(xlogy::OP, &[target.arg()])?.sub(&target.mul(x)?)?
+    };
+    if reduction != "batchmean" {
+        return over(each, reduction);
+    }
+    let dims = x.dims();
+    let total = each.apply(sum::OP, &[])?;
+    match dims.first().map(Dim::known) {
+        None => Ok(total),
+        Some(size) => total.div(size.unwrap_or(1) as f64),
+    }
+}
+
+fn soft_margin<V: Operand>(x: &V, target: &V, reduction: &str) -> Result<V> {
+    float_only(x.ty().dtype)?;
+    let power = target.apply(fx_core::ops::neg::OP, &[])?.mul(x)?;
+    over(power.apply(exp::OP, &[])?.apply(log1p::OP, &[])?, reduction)
+}
+
+fn hinge<V: Operand>(x: &V, target: &V, margin: impl Into<Option<f64>>, reduction: &str) -> Result<V> {
+    let margin = float(margin.into());
+    let gap = x.apply(fx_core::ops::neg::OP, &[])?.add(margin)?.apply(clamp_min::OP, &[Arg::Float(0.0)])?;
+    let pick = |label: i64, value: &V| {
+        let is_other = target.apply(fx_core::ops::ne::OP, &[Arg::Int(label)])?;
+        V::run(where_::OP, &[is_other.arg(), value.arg(), Arg::Float(0.0)], &[])
+    };
+    over(pick(1, &gap)?.add(&pick(-1, x)?)?, reduction)
+}
+
+fn ranking<V: Operand>(
+    x: &V,
+    other: &V,
+    target: &V,
+    margin: impl Into<Option<f64>>,
+    reduction: &str,
+) -> Result<V> {
+    let gap = target.apply(fx_core::ops::neg::OP, &[])?.mul(&x.sub(other)?)?.add(float(margin.into()))?;
+    over(gap.apply(clamp_min::OP, &[Arg::Float(0.0)])?, reduction)
+}
+
+fn poisson<V: Operand>(
+    x: &V,
+    target: &V,
+    log_input: bool,
+    full: bool,
+    eps: impl Into<Option<f64>>,
+    reduction: &str,
+) -> Result<V> {
+    let mut each = if log_input {
+        x.apply(exp::OP, &[])?.sub(&target.mul(x)?)?
+    } else {
+        x.sub(&target.mul(&x.add(float(eps.into()))?.apply(log::OP, &[])?)?)?
+    };
+    if full {
+        let stirling = target.apply(xlogy::OP, &[target.arg()])?.sub(target)?;
+        let stirling = stirling.add(&target.mul(std::f64::consts::TAU)?.apply(log::OP, &[])?.mul(0.5)?)?;
+        let is_large = target.apply(fx_core::ops::gt::OP, &[Arg::Int(1)])?;
+        each = each.add(&V::run(where_::OP, &[is_large.arg(), stirling.arg(), Arg::Float(0.0)], &[])?)?;
+    }
+    over(each, reduction)
+}
+
+fn gaussian<V: Operand>(
+    x: &V,
+    target: &V,
+    variance: &V,
+    full: bool,
+    eps: impl Into<Option<f64>>,
+    reduction: &str,
+) -> Result<V> {
+    let (dims, of_variance) = (x.dims(), variance.dims());
+    let variance = if of_variance.len() + 1 == dims.len() && !dims.is_empty() {
+        variance.insert_axis(of_variance.len())?
+    } else {
+        variance.clone()
+    };
+    let fit = |from: &[Dim], to: &[Dim]| from.len() == to.len() && !from.iter().zip(to).any(|(a, b)| a.same(b).is_no());
+    let of_variance = variance.dims();
+    let last = dims.len().saturating_sub(1);
+    let is_column = of_variance.len() == dims.len()
+        && fit(&of_variance[..last], &dims[..last])
+        && of_variance.last().is_none_or(|size| !size.same(&Dim::new(1)).is_no());
+    if !fit(&of_variance, &dims) && !is_column {
+        bail!(Shape, "expected a var of the shape of the input, got {} and {}", variance.ty(), x.ty());
+    }
+    let variance = variance.apply(clamp_min::OP, &[Arg::Float(float(eps.into()))])?;
+    let gap = x.sub(target)?;
+    let mut each = variance.apply(log::OP, &[])?.add(&gap.mul(&gap)?.div(&variance)?)?.mul(0.5)?;
+    if full {
+        each = each.add(0.5 * std::f64::consts::TAU.ln())?;
+    }
+    over(each, reduction)
 }
