@@ -6,18 +6,30 @@
 )]
 
 pub use fx_core::ops::*;
+pub use fx_ops::activation::*;
+pub use fx_ops::arrange::*;
 pub use fx_ops::attention::*;
 pub use fx_ops::conv::*;
 pub use fx_ops::create::*;
+pub use fx_ops::decompose::*;
+pub use fx_ops::distance::*;
+pub use fx_ops::einsum::*;
+pub use fx_ops::fft::*;
 pub use fx_ops::join::*;
 pub use fx_ops::linalg::*;
 pub use fx_ops::lookup::*;
 pub use fx_ops::loss::*;
 pub use fx_ops::norm::*;
+pub use fx_ops::norms::*;
 pub use fx_ops::pad::*;
+pub use fx_ops::patches::*;
 pub use fx_ops::pointwise::*;
 pub use fx_ops::pool::*;
+pub use fx_ops::products::*;
 pub use fx_ops::random::*;
 pub use fx_ops::recurrent::*;
 pub use fx_ops::reduce::*;
+pub use fx_ops::resize::*;
+pub use fx_ops::sample::*;
 pub use fx_ops::view::*;
+pub use fx_ops::window::*;

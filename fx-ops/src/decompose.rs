@@ -144,7 +144,8 @@ fn lu(a: &mut [f64], n: usize) -> (Vec<usize>, f64) {
     let mut rows: Vec<usize> = (0..n).collect();
     let mut sign = 1.0;
     for k in 0..n {
-        let pivot = (k + 1..n).fold(k, |best, i| if a[i * n + k].abs() > a[best * n + k].abs() { i } else { best });
+        let pivot =
+            (k + 1..n).fold(k, |best, i| if a[i * n + k].abs() > a[best * n + k].abs() { i } else { best });
         if pivot != k {
             let (upper, lower) = a.split_at_mut(pivot * n);
             upper[k * n..][..n].swap_with_slice(&mut lower[..n]);
@@ -225,7 +226,8 @@ fn sign_and_log(x: &Array) -> Result<Vec<f64>> {
         let mut a = a.to_vec();
         let (_, sign) = lu(&mut a, n);
         let diagonal = || (0..n).map(|k| a[k * n + k]);
-        out[0] = diagonal().fold(sign, |sign, x| if x == 0.0 || x.is_nan() { sign * x } else { sign * x.signum() });
+        out[0] = diagonal()
+            .fold(sign, |sign, x| if x == 0.0 || x.is_nan() { sign * x } else { sign * x.signum() });
         out[1] = diagonal().map(|x| x.abs().ln()).sum();
         Ok(())
     })
@@ -248,7 +250,8 @@ fn slogdet(x: &Array) -> Result<(Array, Array)> {
     let shape = crate::check::sizes(&ty.shape)?;
     let pairs = sign_and_log(x)?;
     let half = |i: usize| -> Result<Array> {
-        Ok(Array::from_vec::<f64>(pairs.iter().skip(i).step_by(2).copied().collect(), &shape)?.cast(x.dtype()))
+        Ok(Array::from_vec::<f64>(pairs.iter().skip(i).step_by(2).copied().collect(), &shape)?
+            .cast(x.dtype()))
     };
     Ok((half(0)?, half(1)?))
 }
@@ -281,7 +284,8 @@ fn solve(x: &Array, other: &Array, left: bool) -> Result<Array> {
     let split = |x: &Array| (x.shape()[..x.rank() - 2].to_vec(), x.shape()[x.rank() - 2..].to_vec());
     let ((batch_x, tail_x), (batch_b, tail_b)) = (split(x), split(other));
     let batch = broadcast_shapes([&batch_x[..], &batch_b[..]].into_iter())?;
-    let spread = |x: &Array, tail: &[usize]| dense(&x.broadcast_to(&[&batch[..], tail].concat())?, DType::F64);
+    let spread =
+        |x: &Array, tail: &[usize]| dense(&x.broadcast_to(&[&batch[..], tail].concat())?, DType::F64);
     let (a, b) = (spread(x, &tail_x)?, spread(other, &tail_b)?);
     let (n, m) = (tail_b[0], tail_b[1]);
     // Both sides of a system lie one after the other, so that threads take them together.
@@ -303,7 +307,11 @@ const SWEEPS: usize = 60;
 /// One-sided Jacobi: rotates pairs of rows until all are orthogonal; their lengths are the singular values.
 fn singular_values(x: &Array) -> Result<Array> {
     let ty = singular_type(&type_of(x))?;
-    let x = if x.shape()[x.rank() - 2] > x.shape()[x.rank() - 1] { x.transpose(x.rank() - 2, x.rank() - 1)? } else { x.clone() };
+    let x = if x.shape()[x.rank() - 2] > x.shape()[x.rank() - 1] {
+        x.transpose(x.rank() - 2, x.rank() - 1)?
+    } else {
+        x.clone()
+    };
     let (data, batch, m, n) = matrices(&x)?;
     let out = each_matrix(slice(&data), m * n, m, batch, 8 * m * m * n, |a, out| {
         if a.iter().any(|x| !x.is_finite()) {
@@ -357,7 +365,10 @@ mod tests {
     fn singular_values_of_a_known_matrix() {
         let x = Array::from_vec(vec![3.0f64, 0.0, 4.0, 5.0], &[2, 2]).unwrap();
         let values = singular_values(&x).unwrap().to_vec::<f64>().unwrap();
-        assert!((values[0] - 45f64.sqrt()).abs() < 1e-12 && (values[1] - 5f64.sqrt()).abs() < 1e-12, "{values:?}");
+        assert!(
+            (values[0] - 45f64.sqrt()).abs() < 1e-12 && (values[1] - 5f64.sqrt()).abs() < 1e-12,
+            "{values:?}"
+        );
         let flat = Array::from_vec(vec![0.0f64; 0], &[2, 0]).unwrap();
         assert_eq!(singular_values(&flat).unwrap().shape(), [0]);
     }

@@ -36,7 +36,8 @@ fn cdist_type(x: &TensorType, other: &TensorType, p: Option<f64>, mode: &str) ->
     float_only(x.dtype)?;
     same_dtype("a second operand", x.dtype, other.dtype)?;
     order(p)?;
-    let modes = ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"];
+    let modes =
+        ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"];
     if !modes.contains(&mode) {
         bail!(Argument, "expected a compute_mode among {modes:?}, got {mode:?}");
     }
@@ -61,7 +62,8 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
     let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
     let d = x.shape()[x.rank() - 1];
     let wide = wide(x.dtype());
-    let batch = broadcast_shapes([&x.shape()[..x.rank() - 2], &other.shape()[..other.rank() - 2]].into_iter())?;
+    let batch =
+        broadcast_shapes([&x.shape()[..x.rank() - 2], &other.shape()[..other.rank() - 2]].into_iter())?;
     let spread = |x: &Array, rows: usize| dense(&x.broadcast_to(&[&batch[..], &[rows, d]].concat())?, wide);
     let (a, b) = (spread(x, m)?, spread(other, n)?);
     in_float!(wide, T => {

@@ -19,9 +19,9 @@ functions! {
     ///
     /// `...` stands for further axes, which broadcast. A letter twice in one operand takes the diagonal. Without `->` the
     /// result has the axes of `...` and then the letters that occur once, in alphabetical order. A size of 1 broadcasts.
-    einsum(operands: Tensors, equation: Str) =
-        |operands: SmallVec<[&TensorType; 4]>, equation: &str| named_sum(&operands, equation),
-        |operands: SmallVec<[&Array; 4]>, equation: &str| named_sum(&operands, equation);
+    einsum(equation: Str, operands: Tensors) =
+        |equation: &str, operands: SmallVec<[&TensorType; 4]>| named_sum(&operands, equation),
+        |equation: &str, operands: SmallVec<[&Array; 4]>| named_sum(&operands, equation);
 }
 
 kernels! {
@@ -143,16 +143,16 @@ fn named_sum<V: Operand>(operands: &[&V], equation: &str) -> Result<V> {
 /// Returns the axes of a result that is not spelled out.
 fn implicit(inputs: &[&str], rest: usize) -> Vec<Name> {
     let letters = || inputs.iter().flat_map(|text| text.chars()).filter(char::is_ascii_alphabetic);
-    let once: BTreeSet<char> = letters().filter(|c| letters().filter(|other| other == c).count() == 1).collect();
+    let once: BTreeSet<char> =
+        letters().filter(|c| letters().filter(|other| other == c).count() == 1).collect();
     (0..rest).rev().map(Name::Rest).chain(once.into_iter().map(Name::Letter)).collect()
 }
 
 /// Takes the diagonal of axes of one name.
 fn diagonals<V: Operand>(x: &V, mut names: Vec<Name>) -> Result<Named<V>> {
     let mut x = x.clone();
-    while let Some((i, j)) = (0..names.len())
-        .flat_map(|j| (0..j).map(move |i| (i, j)))
-        .find(|&(i, j)| names[i] == names[j])
+    while let Some((i, j)) =
+        (0..names.len()).flat_map(|j| (0..j).map(move |i| (i, j))).find(|&(i, j)| names[i] == names[j])
     {
         let dims = x.dims();
         expect_same(&dims[i], &dims[j], "the size of a repeated axis")?;
@@ -173,8 +173,10 @@ fn contract<V: Operand>(a: Named<V>, b: Named<V>, keep: impl Fn(Name) -> bool) -
         (Some(size), Some(other)) => other.same(&one).is_yes() && !size.same(&one).is_yes(),
         (_, other) => other.is_none(),
     };
-    let gone_a: Vec<Name> = a.names.iter().copied().filter(|&name| !keep(name) && repeats(&a, &b, name)).collect();
-    let gone_b: Vec<Name> = b.names.iter().copied().filter(|&name| !keep(name) && repeats(&b, &a, name)).collect();
+    let gone_a: Vec<Name> =
+        a.names.iter().copied().filter(|&name| !keep(name) && repeats(&a, &b, name)).collect();
+    let gone_b: Vec<Name> =
+        b.names.iter().copied().filter(|&name| !keep(name) && repeats(&b, &a, name)).collect();
     // What one side summed away is an axis of size 1 on the other side.
     let a = a.keeping(|name| !gone_a.contains(&name) && !gone_b.contains(&name))?;
     let b = b.keeping(|name| !gone_a.contains(&name) && !gone_b.contains(&name))?;

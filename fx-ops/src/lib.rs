@@ -5,6 +5,7 @@
 // Derives of this crate name `::fx`, as those of users do.
 extern crate fx_core as fx;
 
+pub mod activation;
 pub mod arrange;
 pub mod attention;
 mod check;
@@ -14,6 +15,7 @@ pub mod create;
 pub mod decompose;
 pub mod distance;
 pub mod einsum;
+pub mod fft;
 mod infer;
 pub mod join;
 pub mod kernel;
@@ -64,6 +66,8 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
         norms::TABLES,
         distance::TABLES,
         window::TABLES,
+        activation::TABLES,
+        fft::TABLES,
         resize::TABLES,
         sample::TABLES,
         patches::TABLES,

@@ -156,7 +156,13 @@ fn huber_type(
     }
 }
 
-fn huber_kernel(x: &Array, target: &Array, reduction: &str, delta: f64, weight: Option<&Array>) -> Result<Array> {
+fn huber_kernel(
+    x: &Array,
+    target: &Array,
+    reduction: &str,
+    delta: f64,
+    weight: Option<&Array>,
+) -> Result<Array> {
     let weight_ty = opt_type_of(weight);
     huber_type(&type_of(x), &type_of(target), reduction, Some(delta), weight_ty.as_ref())?;
     match weight {
@@ -165,7 +171,12 @@ fn huber_kernel(x: &Array, target: &Array, reduction: &str, delta: f64, weight: 
     }
 }
 
-fn smooth_type(x: &TensorType, target: &TensorType, reduction: &str, beta: Option<f64>) -> Result<TensorType> {
+fn smooth_type(
+    x: &TensorType,
+    target: &TensorType,
+    reduction: &str,
+    beta: Option<f64>,
+) -> Result<TensorType> {
     if beta.is_some_and(|beta| beta.is_nan() || beta < 0.0) {
         bail!(Argument, "expected a beta of at least 0, got {}", beta.unwrap_or(0.0));
     }
@@ -524,7 +535,9 @@ fn gaussian<V: Operand>(
     } else {
         variance.clone()
     };
-    let fit = |from: &[Dim], to: &[Dim]| from.len() == to.len() && !from.iter().zip(to).any(|(a, b)| a.same(b).is_no());
+    let fit = |from: &[Dim], to: &[Dim]| {
+        from.len() == to.len() && !from.iter().zip(to).any(|(a, b)| a.same(b).is_no())
+    };
     let of_variance = variance.dims();
     let last = dims.len().saturating_sub(1);
     let is_column = of_variance.len() == dims.len()

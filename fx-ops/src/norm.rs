@@ -261,6 +261,11 @@ fn batch_norm_type(
     _momentum: Option<f64>,
     _eps: Option<f64>,
 ) -> Result<TensorType> {
+    if x.rank() == 1 && !x.shape[0].same(&Dim::new(0)).is_no() {
+        // PyTorch takes a vector without elements and gives it back.
+        float_only(x.dtype)?;
+        return Ok(x.clone());
+    }
     channels(
         x,
         2,
@@ -294,6 +299,9 @@ fn batch_norm_kernel(
     let wide = wide(x.dtype());
     let [mean, variance, weight, bias] = [mean, variance, weight, bias].map(|x| opt_dense(x, wide));
     let (mean, variance, weight, bias) = (mean?, variance?, weight?, bias?);
+    if x.rank() == 1 {
+        return Ok(x.clone());
+    }
     let (n, n_channels) = (x.shape()[0], x.shape()[1]);
     let plane: usize = x.shape()[2..].iter().product();
     in_float!(wide, T => {
@@ -422,14 +430,16 @@ fn response_type(
     _b: Option<f64>,
     _k: Option<f64>,
 ) -> Result<TensorType> {
-    channels(x, 3, [("", None); 4])?;
+    let dtype = if x.dtype.is_float() { x.dtype } else { DType::F32 };
+    let ty = TensorType { dtype, shape: x.shape.clone() };
+    channels(&ty, 3, [("", None); 4])?;
     at_least("a size of neighbourhoods", 1, &size)?;
-    Ok(x.clone())
+    Ok(ty)
 }
 
 fn response_kernel(x: &Array, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Array> {
-    response_type(&type_of(x), size.into(), None, None, None)?;
-    let wide = wide(x.dtype());
+    let ty = response_type(&type_of(x), size.into(), None, None, None)?;
+    let wide = wide(ty.dtype);
     let dense = dense(x, wide)?;
     let channels = x.shape()[1];
     let plane: usize = x.shape()[2..].iter().product();
@@ -449,6 +459,6 @@ fn response_kernel(x: &Array, size: i64, alpha: f64, beta: f64, k: f64) -> Resul
                 *x /= Real::pow(base, T::from_f64(beta));
             }
         });
-        Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
+        Ok(Array::from_vec(out, x.shape())?.cast(ty.dtype))
     })
 }

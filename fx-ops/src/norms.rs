@@ -70,7 +70,11 @@ fn order<L>(arg: &Arg<L>, leaf: impl FnOnce(&Arg<L>) -> Result<f64>) -> Result<O
         Arg::Leaf(_) => leaf(arg).map(Order::Number),
         other => match other.scalar() {
             Some(x) => Ok(Order::Number(x.to_f64())),
-            None => bail!(Argument, "expected \"fro\", \"nuc\" or a number as the order of a norm, got {}", other.kind_name()),
+            None => bail!(
+                Argument,
+                "expected \"fro\", \"nuc\" or a number as the order of a norm, got {}",
+                other.kind_name()
+            ),
         },
     }
 }
@@ -88,12 +92,28 @@ fn axes_arg<V>(dim: Option<&[i64]>) -> Arg<V> {
     dim.map_or(Arg::None, |dim| Arg::ints(dim.iter().copied()))
 }
 
-fn vector_norm<V: Operand>(x: &V, p: f64, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<V> {
+fn vector_norm<V: Operand>(
+    x: &V,
+    p: f64,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<V> {
     let dtype = dtype.map(|dtype| ("dtype", Arg::DType(dtype)));
-    x.apply_with(linalg_vector_norm::OP, &[Arg::Float(p), axes_arg(dim), Arg::Bool(keepdim)], dtype.as_slice())
+    x.apply_with(
+        linalg_vector_norm::OP,
+        &[Arg::Float(p), axes_arg(dim), Arg::Bool(keepdim)],
+        dtype.as_slice(),
+    )
 }
 
-fn norm_of<V: Operand>(x: &V, p: Order, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType>) -> Result<V> {
+fn norm_of<V: Operand>(
+    x: &V,
+    p: Order,
+    dim: Option<IntVec>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<V> {
     match p {
         Order::Unspecified | Order::Frobenius => vector_norm(x, 2.0, dim.as_deref(), keepdim, dtype),
         Order::Number(p) => vector_norm(x, p, dim.as_deref(), keepdim, dtype),
@@ -104,7 +124,13 @@ fn norm_of<V: Operand>(x: &V, p: Order, dim: Option<IntVec>, keepdim: bool, dtyp
     }
 }
 
-fn vector_or_matrix<V: Operand>(x: &V, p: Order, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType>) -> Result<V> {
+fn vector_or_matrix<V: Operand>(
+    x: &V,
+    p: Order,
+    dim: Option<IntVec>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<V> {
     let rank = x.dims().len();
     if p == Order::Unspecified {
         return vector_norm(x, 2.0, dim.as_deref(), keepdim, dtype);
@@ -256,7 +282,11 @@ fn covariance<V: Operand>(
         Some(w) => (matrix.mul(&w.to_dtype(dtype)?)?, total(w)?),
         None => {
             // The number of observations, as a tensor.
-            let ones = V::run(crate::create::ones::OP, &[Arg::list([Arg::dim(n.clone())])], &[("dtype", Arg::DType(dtype))])?;
+            let ones = V::run(
+                crate::create::ones::OP,
+                &[Arg::list([Arg::dim(n.clone())])],
+                &[("dtype", Arg::DType(dtype))],
+            )?;
             let count = ones.apply(sum::OP, &[])?;
             (matrix.clone(), count)
         }

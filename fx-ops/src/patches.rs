@@ -66,7 +66,13 @@ impl Windows {
     }
 }
 
-fn columns_type(x: &TensorType, kernel: IntVec, dilation: IntVec, padding: IntVec, stride: IntVec) -> Result<TensorType> {
+fn columns_type(
+    x: &TensorType,
+    kernel: IntVec,
+    dilation: IntVec,
+    padding: IntVec,
+    stride: IntVec,
+) -> Result<TensorType> {
     let windows = Windows::new(&kernel, &dilation, &padding, &stride)?;
     let (batch, [c, h, w]) = match &x.shape[..] {
         [n, c, h, w] => (Some(n), [c, h, w]),
@@ -139,7 +145,10 @@ fn images_type(
         bail!(Shape, "expected columns in multiples of the {elements} elements of a window, got {rows}");
     }
     expect_same(&(windows.count(0, h)? * windows.count(1, w)?), count, "the number of windows")?;
-    Ok(TensorType::new(x.dtype, batch.into_iter().chain([&rows.floor_div(&elements), h, w]).collect::<Shape>()))
+    Ok(TensorType::new(
+        x.dtype,
+        batch.into_iter().chain([&rows.floor_div(&elements), h, w]).collect::<Shape>(),
+    ))
 }
 
 /// A number that adds up; integers wrap.

@@ -3,7 +3,7 @@
 //! Inputs are `[batch, channels, spatial..]` or, without a batch, `[channels, spatial..]`. Half precision is computed in
 //! `f32`, integers in `f64`, which is exact up to 2^53.
 
-use fx_core::op::kind::{self, IntVec};
+use fx_core::op::kind::{self, IntVec, IntoType, IntoValue};
 use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{
     Arg, Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, TypeTree, Value, bail, kernels,
@@ -24,15 +24,16 @@ kernels! {
     /// if nothing is given `kernel_size`, apart; the border of `padding` is minus infinity.
     ///
     /// The new size is `(l + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded up with `ceil_mode` if the last window
-    /// begins inside the input or its left border. NaN is the maximum of its windows.
+    /// begins inside the input or its left border. NaN is the maximum of its windows. With
+    /// `return_indices` the result is that of `max_pool1d_with_indices`.
     max_pool1d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; dilation: Ints = &[1],
-        ceil_mode: Bool = false) = max_type::<1>, max_kernel::<1>;
+        ceil_mode: Bool = false, return_indices: Bool = false) = max_type::<1>, max_kernel::<1>;
     /// The maximum of windows over the last two axes, as in `max_pool1d`.
     max_pool2d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; dilation: Ints = &[1],
-        ceil_mode: Bool = false) = max_type::<2>, max_kernel::<2>;
+        ceil_mode: Bool = false, return_indices: Bool = false) = max_type::<2>, max_kernel::<2>;
     /// The maximum of windows over the last three axes, as in `max_pool1d`.
     max_pool3d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; dilation: Ints = &[1],
-        ceil_mode: Bool = false) = max_type::<3>, max_kernel::<3>;
+        ceil_mode: Bool = false, return_indices: Bool = false) = max_type::<3>, max_kernel::<3>;
     /// `max_pool1d` and the flat position of each maximum in its plane.
     max_pool1d_with_indices(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0];
         dilation: Ints = &[1], ceil_mode: Bool = false) -> (Tensor, Tensor) = max_indices_type::<1>, max_indices_kernel::<1>;
@@ -60,11 +61,11 @@ kernels! {
     /// The averages of `output_size` nearly equal parts of the last three axes; none in a list keeps the size of its axis.
     adaptive_avg_pool3d(x: Tensor, output_size: Any) = adaptive_type::<3>, adaptive_avg::<3>;
     /// The maxima of `output_size` nearly equal parts of the last axis.
-    adaptive_max_pool1d(x: Tensor, output_size: Any) = adaptive_type::<1>, adaptive_max::<1>;
+    adaptive_max_pool1d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<1>, adaptive_max::<1>;
     /// The maxima of `output_size` nearly equal parts of the last two axes; none in a list keeps the size of its axis.
-    adaptive_max_pool2d(x: Tensor, output_size: Any) = adaptive_type::<2>, adaptive_max::<2>;
+    adaptive_max_pool2d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<2>, adaptive_max::<2>;
     /// The maxima of `output_size` nearly equal parts of the last three axes; none in a list keeps the size of its axis.
-    adaptive_max_pool3d(x: Tensor, output_size: Any) = adaptive_type::<3>, adaptive_max::<3>;
+    adaptive_max_pool3d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<3>, adaptive_max::<3>;
     /// `adaptive_max_pool1d` and the flat position of each maximum in its plane.
     adaptive_max_pool1d_with_indices(x: Tensor, output_size: Any) -> (Tensor, Tensor)
         = adaptive_indices_type::<1>, adaptive_max_indices::<1>;
@@ -162,6 +163,11 @@ fn pair_type(ty: TensorType) -> (TensorType, TensorType) {
     (ty, indices)
 }
 
+/// Returns what a pooling gives: the maxima, or with `return_indices` also their positions.
+fn maxima_type(ty: TensorType, return_indices: bool) -> TypeTree {
+    if return_indices { pair_type(ty).into_type() } else { ty.into() }
+}
+
 fn max_type<const N: usize>(
     x: &TensorType,
     kernel: IntVec,
@@ -169,8 +175,10 @@ fn max_type<const N: usize>(
     padding: IntVec,
     dilation: IntVec,
     ceil_mode: bool,
-) -> Result<TensorType> {
-    pool_type::<N>(x, &pool_spec::<N>(&kernel, stride.as_ref(), &padding, &dilation, ceil_mode)?)
+    return_indices: bool,
+) -> Result<TypeTree> {
+    let spec = pool_spec::<N>(&kernel, stride.as_ref(), &padding, &dilation, ceil_mode)?;
+    Ok(maxima_type(pool_type::<N>(x, &spec)?, return_indices))
 }
 
 fn max_kernel<const N: usize>(
@@ -180,10 +188,17 @@ fn max_kernel<const N: usize>(
     padding: IntVec,
     dilation: IntVec,
     ceil_mode: bool,
-) -> Result<Array> {
+    return_indices: bool,
+) -> Result<Value> {
+    if return_indices {
+        return max_indices_kernel::<N>(x, kernel, stride, padding, dilation, ceil_mode)
+            .map(IntoValue::into_value);
+    }
     let spec = pool_spec::<N>(&kernel, stride.as_ref(), &padding, &dilation, ceil_mode)?;
     let ty = pool_type::<N>(&type_of(x), &spec)?;
-    pooled!(x, &ty, N, |data: T, input, output, out| pool::max_pool(&spec, data, input, &mut out, None))
+    let out: Array =
+        pooled!(x, &ty, N, |data: T, input, output, out| pool::max_pool(&spec, data, input, &mut out, None))?;
+    Ok(out.into_value())
 }
 
 fn max_indices_type<const N: usize>(
@@ -194,7 +209,8 @@ fn max_indices_type<const N: usize>(
     dilation: IntVec,
     ceil_mode: bool,
 ) -> Result<(TensorType, TensorType)> {
-    max_type::<N>(x, kernel, stride, padding, dilation, ceil_mode).map(pair_type)
+    pool_type::<N>(x, &pool_spec::<N>(&kernel, stride.as_ref(), &padding, &dilation, ceil_mode)?)
+        .map(pair_type)
 }
 
 fn max_indices_kernel<const N: usize>(
@@ -334,11 +350,23 @@ fn adaptive_avg<const N: usize>(x: &Array, arg: &Value) -> Result<Array> {
     pooled!(x, &ty, N, |data: T, input, output, out| pool::adaptive_avg_pool(data, input, output, &mut out))
 }
 
-fn adaptive_max<const N: usize>(x: &Array, arg: &Value) -> Result<Array> {
+fn adaptive_max_type<const N: usize>(
+    x: &TensorType,
+    arg: &TypeTree,
+    return_indices: bool,
+) -> Result<TypeTree> {
+    Ok(maxima_type(adaptive_type::<N>(x, arg)?, return_indices))
+}
+
+fn adaptive_max<const N: usize>(x: &Array, arg: &Value, return_indices: bool) -> Result<Value> {
+    if return_indices {
+        return adaptive_max_indices::<N>(x, arg).map(IntoValue::into_value);
+    }
     let ty = adaptive_value::<N>(x, arg)?;
-    pooled!(x, &ty, N, |data: T, input, output, out| pool::adaptive_max_pool(
+    let out: Array = pooled!(x, &ty, N, |data: T, input, output, out| pool::adaptive_max_pool(
         data, input, output, &mut out, None
-    ))
+    ))?;
+    Ok(out.into_value())
 }
 
 fn adaptive_max_indices<const N: usize>(x: &Array, arg: &Value) -> Result<(Array, Array)> {

@@ -4,7 +4,9 @@
 use fx_core::op::Default::Int;
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
-use fx_core::{Arg, Array, DType, Dim, Op, Result, Scalar, TensorType, TypeTree, Value, bail, functions, kernels};
+use fx_core::{
+    Arg, Array, DType, Dim, Op, Result, Scalar, TensorType, TypeTree, Value, bail, functions, kernels,
+};
 use smallvec::SmallVec;
 
 use crate::check::same_dtype;
@@ -229,8 +231,15 @@ fn power_array(x: &Array, n: i64) -> Result<Array> {
 
 fn bilinear_form<V: Operand>(x: &V, y: &V, weight: &V, bias: Option<&V>) -> Result<V> {
     let (left, right, sizes) = (x.dims(), y.dims(), weight.dims());
-    let ([leading @ .., i], [leading_y @ .., j], [out, i_w, j_w]) = (&left[..], &right[..], &sizes[..]) else {
-        bail!(Shape, "expected inputs [.., i] and [.., j] and a weight [o, i, j], got {}, {} and {}", x.ty(), y.ty(), weight.ty());
+    let ([leading @ .., i], [leading_y @ .., j], [out, i_w, j_w]) = (&left[..], &right[..], &sizes[..])
+    else {
+        bail!(
+            Shape,
+            "expected inputs [.., i] and [.., j] and a weight [o, i, j], got {}, {} and {}",
+            x.ty(),
+            y.ty(),
+            weight.ty()
+        );
     };
     crate::check::same_shape("the leading axes of input2", leading, leading_y)?;
     expect_same(i_w, i, "the last size of the input")?;
@@ -275,7 +284,8 @@ fn chained<V: Operand>(tensors: &[&V]) -> Result<V> {
     }
     // Sizes that are not known count alike.
     let size = |dim: &Dim| dim.known().unwrap_or(64) as f64;
-    let mut sizes: Vec<f64> = vec![if tensors[0].dims().len() == 1 { 1.0 } else { size(&tensors[0].dims()[0]) }];
+    let mut sizes: Vec<f64> =
+        vec![if tensors[0].dims().len() == 1 { 1.0 } else { size(&tensors[0].dims()[0]) }];
     sizes.extend(tensors.iter().enumerate().map(|(i, x)| match x.dims().as_slice() {
         [_] if i > 0 => 1.0,
         [only] => size(only),

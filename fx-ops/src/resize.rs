@@ -78,7 +78,9 @@ fn request<L: Clone>(
             Some(fx_core::Scalar::Bool(x)) => Ok(Arg::Bool(x)),
             Some(fx_core::Scalar::Int(x)) => Ok(Arg::Int(x)),
             Some(fx_core::Scalar::Float(x)) => Ok(Arg::Float(x)),
-            None => bail!(Argument, "expected a number, a list of numbers or none, got {}", other.kind_name()),
+            None => {
+                bail!(Argument, "expected a number, a list of numbers or none, got {}", other.kind_name())
+            }
         },
     };
     let list = |arg: &Arg<L>| -> Result<Option<Vec<Arg<()>>>> {
@@ -88,16 +90,31 @@ fn request<L: Clone>(
             (one, None) => Some(vec![plain(one)?]),
         })
     };
-    let size = list(size)?.map(|items| items.into_iter().map(|item| match item {
-        Arg::Int(x) => Ok(Dim::new(x)),
-        Arg::Dim(dim) => Ok(dim),
-        other => bail!(Argument, "expected integers as a size, got {}", other.kind_name()),
-    }).collect::<Result<Vec<_>>>()).transpose()?;
-    let scale = list(scale)?.map(|items| items.into_iter().map(|item| match item.scalar() {
-        Some(x) => Ok(x.to_f64()),
-        None => bail!(Argument, "expected numbers as a scale_factor, got {}", item.kind_name()),
-    }).collect::<Result<Vec<_>>>()).transpose()?;
-    let flag = |arg: &Arg<L>| -> Result<Option<bool>> { Ok(plain(arg)?.scalar().map(fx_core::Scalar::to_bool)) };
+    let size = list(size)?
+        .map(|items| {
+            items
+                .into_iter()
+                .map(|item| match item {
+                    Arg::Int(x) => Ok(Dim::new(x)),
+                    Arg::Dim(dim) => Ok(dim),
+                    other => bail!(Argument, "expected integers as a size, got {}", other.kind_name()),
+                })
+                .collect::<Result<Vec<_>>>()
+        })
+        .transpose()?;
+    let scale = list(scale)?
+        .map(|items| {
+            items
+                .into_iter()
+                .map(|item| match item.scalar() {
+                    Some(x) => Ok(x.to_f64()),
+                    None => bail!(Argument, "expected numbers as a scale_factor, got {}", item.kind_name()),
+                })
+                .collect::<Result<Vec<_>>>()
+        })
+        .transpose()?;
+    let flag =
+        |arg: &Arg<L>| -> Result<Option<bool>> { Ok(plain(arg)?.scalar().map(fx_core::Scalar::to_bool)) };
     Ok(Request { size, scale, align_corners: flag(align)?, recompute: flag(recompute)?.unwrap_or(false) })
 }
 
@@ -123,7 +140,9 @@ struct Plan {
 
 impl Plan {
     fn new(x: &TensorType, request: &Request, mode: &str, antialias: bool) -> Result<Plan> {
-        let [n, c, input @ ..] = &x.shape[..] else { bail!(Shape, "expected an input [n, c, spatial..], got {x}") };
+        let [n, c, input @ ..] = &x.shape[..] else {
+            bail!(Shape, "expected an input [n, c, spatial..], got {x}")
+        };
         if !(1..=3).contains(&input.len()) {
             bail!(Shape, "expected 1 to 3 spatial axes, got {x}");
         }
@@ -135,9 +154,10 @@ impl Plan {
             "bilinear" => (Mode::Linear, Some(2)),
             "trilinear" => (Mode::Linear, Some(3)),
             "bicubic" => (Mode::Cubic, Some(2)),
-            other => return Err(err!(Argument, "unknown interpolation mode {other:?}").help(
-                "modes are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area",
-            )),
+            other => {
+                return Err(err!(Argument, "unknown interpolation mode {other:?}")
+                    .help("modes are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area"));
+            }
         };
         if let Some(rank) = rank.filter(|&rank| rank != input.len()) {
             bail!(Shape, "expected {rank} spatial axes for this mode, got {x}");
@@ -196,7 +216,11 @@ impl Plan {
         // The step in the input for one in the output.
         let step = match given {
             _ if self.align_corners => {
-                if output > 1 { (input - 1) as f64 / (output - 1) as f64 } else { 0.0 }
+                if output > 1 {
+                    (input - 1) as f64 / (output - 1) as f64
+                } else {
+                    0.0
+                }
             }
             Some(scale) => 1.0 / scale,
             None => input as f64 / output as f64,
@@ -223,7 +247,8 @@ impl Plan {
                 let support = if self.mode == Mode::Cubic { 2.0 } else { 1.0 };
                 let width = step.max(1.0);
                 Taps::new(output, |at| {
-                    let centre = if self.align_corners { at as f64 * step + 0.5 } else { (at as f64 + 0.5) * step };
+                    let centre =
+                        if self.align_corners { at as f64 * step + 0.5 } else { (at as f64 + 0.5) * step };
                     let start = (centre - support * width + 0.5).max(0.0) as usize;
                     let end = ((centre + support * width + 0.5) as usize).min(input);
                     let weight = |i: usize| {
@@ -286,7 +311,8 @@ impl Taps {
     /// Returns whether each element is that of the input at its own place.
     fn is_identity(&self, input: usize) -> bool {
         self.starts.len() == input + 1
-            && (0..input).all(|at| self.of(at).iter().all(|&(i, weight)| weight == 0.0 || (i == at && weight == 1.0)))
+            && (0..input)
+                .all(|at| self.of(at).iter().all(|&(i, weight)| weight == 0.0 || (i == at && weight == 1.0)))
     }
 }
 
@@ -295,7 +321,8 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
     let shape = sizes(&plan.ty.shape)?;
     // Asks for the memory first, so that too much of it is an error.
     drop(fx_core::array::try_vec::<f64>(checked_numel(&shape)?)?);
-    let taps: Vec<Taps> = (2..x.rank()).map(|axis| plan.taps(axis - 2, x.shape()[axis], shape[axis])).collect();
+    let taps: Vec<Taps> =
+        (2..x.rank()).map(|axis| plan.taps(axis - 2, x.shape()[axis], shape[axis])).collect();
     if !x.dtype().is_float() {
         let mut out = x.clone();
         for (i, taps) in taps.iter().enumerate() {
@@ -356,8 +383,8 @@ fn along<T: Real + Element>(x: &Array, axis: usize, taps: &Taps) -> Result<Array
 mod tests {
     use fx_core::{DType, Value};
 
-    use crate::testing::{call, tensor};
     use super::*;
+    use crate::testing::{call, tensor};
 
     fn values(mode: &str, kwargs: &[(&str, Value)]) -> Vec<f64> {
         let x = tensor(Array::from_vec(vec![1.0f64, 2.0, 4.0, 8.0], &[1, 1, 4]).unwrap());

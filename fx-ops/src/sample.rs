@@ -6,7 +6,9 @@ use fx_core::op::Default::None as Nothing;
 use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
-use crate::check::{at_least, dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide};
+use crate::check::{
+    at_least, dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide,
+};
 use crate::kernel::chunks::fill_rows;
 use crate::resize::cubic;
 
@@ -49,12 +51,18 @@ fn sample_type(x: &TensorType, grid: &TensorType, mode: &str, padding: &str) -> 
     };
     let rank = spatial.len();
     if !(2..=3).contains(&rank) || places.len() != rank {
-        bail!(Shape, "expected an input [n, c, h, w] and a grid [n, h, w, 2], or one axis more of both, got {x} and {grid}");
+        bail!(
+            Shape,
+            "expected an input [n, c, h, w] and a grid [n, h, w, 2], or one axis more of both, got {x} and {grid}"
+        );
     }
     same_size("a grid with a batch of", n, n_grid)?;
     same_size("places of", &Dim::from(rank), last)?;
     if !["bilinear", "nearest", "bicubic"].contains(&mode) || (mode == "bicubic" && rank == 3) {
-        bail!(Argument, "expected the mode \"bilinear\", \"nearest\" or, for images, \"bicubic\", got {mode:?}");
+        bail!(
+            Argument,
+            "expected the mode \"bilinear\", \"nearest\" or, for images, \"bicubic\", got {mode:?}"
+        );
     }
     if !["zeros", "border", "reflection"].contains(&padding) {
         bail!(Argument, "expected the padding_mode \"zeros\", \"border\" or \"reflection\", got {padding:?}");
@@ -101,11 +109,8 @@ impl Axis {
             Beyond::Zeros => at,
             Beyond::Border => clip(at),
             Beyond::Reflection => {
-                let (low, span) = if self.align {
-                    (T::ZERO, last)
-                } else {
-                    (T::from_f64(-0.5), last + T::ONE)
-                };
+                let (low, span) =
+                    if self.align { (T::ZERO, last) } else { (T::from_f64(-0.5), last + T::ONE) };
                 if span == T::ZERO {
                     return T::ZERO;
                 }
@@ -168,7 +173,8 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
     let rank = spatial.len();
     // The axes in the order of a place: the last one first. An absent depth has one pixel.
     let axis = |size: usize| Axis { size, align, beyond };
-    let axes = [axis(spatial[rank - 1]), axis(spatial[rank - 2]), axis(if rank == 3 { spatial[0] } else { 1 })];
+    let axes =
+        [axis(spatial[rank - 1]), axis(spatial[rank - 2]), axis(if rank == 3 { spatial[0] } else { 1 })];
     let plane: usize = spatial.iter().product();
     let width = shape[shape.len() - 1];
     let lines: usize = shape[2..shape.len() - 1].iter().product();
@@ -187,7 +193,14 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
 }
 
 /// Samples one plane at the places of a line.
-fn line_of<T: Real + Element>(x: &[T], places: &[T], rank: usize, axes: [Axis; 3], mode: &str, out: &mut [T]) {
+fn line_of<T: Real + Element>(
+    x: &[T],
+    places: &[T],
+    rank: usize,
+    axes: [Axis; 3],
+    mode: &str,
+    out: &mut [T],
+) {
     let [across, down, _] = axes;
     let mut taps = [[(None, T::ZERO); 4]; 3];
     for (place, out) in places.chunks(rank).zip(out) {
@@ -212,7 +225,9 @@ fn line_of<T: Real + Element>(x: &[T], places: &[T], rank: usize, axes: [Axis; 3
 
 fn affine_type(theta: &TensorType, size: &[Dim]) -> Result<TensorType> {
     float_only(theta.dtype)?;
-    let [n, _, spatial @ ..] = size else { bail!(Argument, "expected a size [n, c, h, w], got {} numbers", size.len()) };
+    let [n, _, spatial @ ..] = size else {
+        bail!(Argument, "expected a size [n, c, h, w], got {} numbers", size.len())
+    };
     let rank = spatial.len();
     if !(2..=3).contains(&rank) {
         bail!(Argument, "expected a size [n, c, h, w] or [n, c, d, h, w], got {} numbers", size.len());
@@ -221,7 +236,10 @@ fn affine_type(theta: &TensorType, size: &[Dim]) -> Result<TensorType> {
     for size in spatial {
         at_least("a spatial size", 1, size)?;
     }
-    Ok(TensorType::new(theta.dtype, [n].into_iter().chain(spatial).chain([&Dim::from(rank)]).collect::<Shape>()))
+    Ok(TensorType::new(
+        theta.dtype,
+        [n].into_iter().chain(spatial).chain([&Dim::from(rank)]).collect::<Shape>(),
+    ))
 }
 
 fn affine(theta: &Array, size: IntVec, align: &Value) -> Result<Array> {

@@ -1,6 +1,6 @@
 //! Windows for the analysis of signals.
 
-use fx_core::{DType, Dim, Array, Op, Result, Shape, TensorType, err, functions};
+use fx_core::{Array, DType, Dim, Op, Result, Shape, TensorType, err, functions};
 
 use crate::check::{at_least, float_only};
 use crate::kernel::chunks::fill;
@@ -31,9 +31,15 @@ fn window_type(length: Dim, dtype: Option<DType>) -> Result<TensorType> {
     Ok(TensorType::new(dtype, [length].into_iter().collect::<Shape>()))
 }
 
-fn raised_cosine(length: i64, periodic: bool, [alpha, beta]: [f64; 2], dtype: Option<DType>) -> Result<Array> {
+fn raised_cosine(
+    length: i64,
+    periodic: bool,
+    [alpha, beta]: [f64; 2],
+    dtype: Option<DType>,
+) -> Result<Array> {
     let ty = window_type(length.into(), dtype)?;
-    let length = usize::try_from(length).map_err(|_| err!(Argument, "expected a length of at least 0, got {length}"))?;
+    let length = usize::try_from(length)
+        .map_err(|_| err!(Argument, "expected a length of at least 0, got {length}"))?;
     if length == 1 {
         return Ok(Array::from_vec(vec![1.0f64], &[1])?.cast(ty.dtype));
     }
