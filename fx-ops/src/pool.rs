@@ -91,19 +91,17 @@ fn pool_spec<const N: usize>(
         _ => kernel,
     };
     let padding = each::<N>("padding", padding, 0)?;
-    if let Some(i) = (0..N).find(|&i| padding[i] > kernel[i] / 2) {
-        bail!(
-            Argument,
-            "expected a padding of at most half the kernel_size {}, got {}",
-            kernel[i],
-            padding[i]
-        );
+    let dilation = each::<N>("dilation", dilation, 1)?;
+    // A dilated window counts with its gaps.
+    let span = |i: usize| dilation[i].saturating_mul(kernel[i] - 1).saturating_add(1);
+    if let Some(i) = (0..N).find(|&i| padding[i] > span(i) / 2) {
+        bail!(Argument, "expected a padding of at most half the window of {}, got {}", span(i), padding[i]);
     }
     Ok(PoolSpec {
         kernel: unsigned(&kernel)?,
         stride: unsigned(&stride)?,
         padding: unsigned(&padding)?,
-        dilation: unsigned(&each::<N>("dilation", dilation, 1)?)?,
+        dilation: unsigned(&dilation)?,
         ceil_mode,
     })
 }

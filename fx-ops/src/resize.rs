@@ -155,8 +155,9 @@ impl Plan {
             "trilinear" => (Mode::Linear, Some(3)),
             "bicubic" => (Mode::Cubic, Some(2)),
             other => {
-                return Err(err!(Argument, "unknown interpolation mode {other:?}")
-                    .help("modes are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area"));
+                return Err(err!(Argument, "unknown interpolation mode {other:?}").help(
+                    "modes are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area",
+                ));
             }
         };
         if let Some(rank) = rank.filter(|&rank| rank != input.len()) {
@@ -247,8 +248,7 @@ impl Plan {
                 let support = if self.mode == Mode::Cubic { 2.0 } else { 1.0 };
                 let width = step.max(1.0);
                 Taps::new(output, |at| {
-                    let centre =
-                        if self.align_corners { at as f64 * step + 0.5 } else { (at as f64 + 0.5) * step };
+                    let centre = (at as f64 + 0.5) * step;
                     let start = (centre - support * width + 0.5).max(0.0) as usize;
                     let end = ((centre + support * width + 0.5) as usize).min(input);
                     let weight = |i: usize| {
