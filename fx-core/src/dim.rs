@@ -237,7 +237,8 @@ impl Dim {
         found
     }
 
-    fn collect_symbols(&self, found: &mut Vec<Symbol>) {
+    /// Adds the symbols that are not among `found` yet.
+    pub(crate) fn collect_symbols(&self, found: &mut Vec<Symbol>) {
         let Repr::Expr(expr) = &self.0 else { return };
         for (atom, _) in expr.terms.iter().flat_map(|term| &term.monomial.0) {
             match atom {

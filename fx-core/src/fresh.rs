@@ -23,15 +23,7 @@ pub(crate) fn for_each_dim<'a>(ty: &'a TypeTree, f: &mut dyn FnMut(&'a Dim)) {
 /// Returns the distinct symbols of a type in order.
 pub(crate) fn symbols(ty: &TypeTree) -> Vec<Symbol> {
     let mut found = Vec::new();
-    for_each_dim(ty, &mut |dim| {
-        if !dim.is_known() {
-            for symbol in dim.symbols() {
-                if !found.contains(&symbol) {
-                    found.push(symbol);
-                }
-            }
-        }
-    });
+    for_each_dim(ty, &mut |dim| dim.collect_symbols(&mut found));
     found
 }
 
@@ -54,15 +46,18 @@ pub(crate) fn substitute(ty: &TypeTree, replacement: &dyn Fn(&Symbol) -> Option<
 /// Returns the symbols of a result that occur in no argument.
 pub(crate) fn new_symbols(ty: &TypeTree, args: &[TypeTree]) -> Vec<Symbol> {
     let mut found = symbols(ty);
-    if !found.is_empty() {
-        for arg in args {
-            for_each_dim(arg, &mut |dim| {
-                if !dim.is_known() && !found.is_empty() {
-                    let known = dim.symbols();
-                    found.retain(|symbol| !known.contains(symbol));
-                }
-            });
+    for arg in args {
+        if found.is_empty() {
+            break;
         }
+        for_each_dim(arg, &mut |dim| {
+            if let Some(symbol) = dim.as_symbol() {
+                found.retain(|other| other != symbol);
+            } else if !dim.is_known() {
+                let known = dim.symbols();
+                found.retain(|symbol| !known.contains(symbol));
+            }
+        });
     }
     found
 }

@@ -20,6 +20,9 @@ const RESERVED: &[&str] = &[
     "while", "yield",
 ];
 
+/// The length of the longest of them.
+const LONGEST_RESERVED: usize = 8;
+
 /// The names in use, and the largest number given to each base.
 #[derive(Clone, Debug)]
 pub(crate) struct Namespace<T> {
@@ -119,7 +122,7 @@ fn push_number(text: &mut String, mut n: u64) {
 
 /// Returns whether `name` is a word that no node may be called.
 pub fn is_reserved(name: &str) -> bool {
-    RESERVED.binary_search(&name).is_ok()
+    name.len() <= LONGEST_RESERVED && RESERVED.binary_search(&name).is_ok()
 }
 
 /// Returns whether `name` could be the name of a node.
@@ -173,10 +176,9 @@ pub fn snake_case(name: &str) -> String {
     let name = name.strip_prefix("__").and_then(|n| n.strip_suffix("__")).unwrap_or(name);
     let mut out = String::with_capacity(name.len() + 4);
     let mut previous = '_';
-    let mut chars = name.chars().peekable();
-    while let Some(c) = chars.next() {
+    for (at, c) in name.char_indices() {
         if c.is_ascii_uppercase() {
-            let next_is_lower = chars.peek().is_some_and(char::is_ascii_lowercase);
+            let next_is_lower = name.as_bytes().get(at + 1).is_some_and(u8::is_ascii_lowercase);
             let boundary = previous.is_ascii_lowercase()
                 || previous.is_ascii_digit() && next_is_lower
                 || previous.is_ascii_uppercase() && next_is_lower;
@@ -251,6 +253,7 @@ mod tests {
     #[test]
     fn reserved_words_are_sorted() {
         assert!(RESERVED.is_sorted());
+        assert_eq!(RESERVED.iter().map(|word| word.len()).max(), Some(LONGEST_RESERVED));
     }
 
     #[test]

@@ -181,7 +181,9 @@ impl TypeTree {
 
     /// Returns whether nothing at all is missing: no leaf is [`Type::Any`].
     pub fn is_complete(&self) -> bool {
-        !self.leaves().into_iter().any(|leaf| *leaf == Type::Any)
+        let mut complete = true;
+        self.for_each_leaf(&mut |leaf| complete &= *leaf != Type::Any);
+        complete
     }
 }
 

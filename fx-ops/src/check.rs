@@ -44,7 +44,7 @@ pub(crate) fn same_shape(what: &str, expected: &[Dim], got: &[Dim]) -> Result<()
 }
 
 /// Refuses a size that is definitely below `least`.
-pub(crate) fn at_least(what: &str, least: i64, got: &Dim) -> Result<()> {
+pub(crate) fn at_least(what: impl std::fmt::Display, least: i64, got: &Dim) -> Result<()> {
     if let Some(error) = got.error() {
         return Err(error.clone());
     }

@@ -167,7 +167,7 @@ fn windows_type<const N: usize>(
             (Border::Numbers(padding), None) => {
                 let size = (&input[i] + 2 * Dim::new(padding[i]) - &span - 1).floor_div(&stride) + 1;
                 at_least(
-                    &format!("a size of axis {i} after the convolution of {x} with {weight}"),
+                    format_args!("a size of axis {i} after the convolution of {x} with {weight}"),
                     1,
                     &size,
                 )?;
@@ -180,7 +180,7 @@ fn windows_type<const N: usize>(
                 }
                 let size = (&input[i] - 1) * stride - 2 * Dim::new(padding[i]) + span + extra[i] + 1;
                 at_least(
-                    &format!("a size of axis {i} after the convolution of {x} with {weight}"),
+                    format_args!("a size of axis {i} after the convolution of {x} with {weight}"),
                     1,
                     &size,
                 )?;

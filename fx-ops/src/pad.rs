@@ -61,9 +61,9 @@ fn pad_type(
             }
         }
         let size = old + &pair[0] + &pair[1];
-        at_least(&format!("a size of axis {axis} after padding"), 0, &size)?;
+        at_least(format_args!("a size of axis {axis} after padding"), 0, &size)?;
         if mode == "replicate" {
-            at_least(&format!("a size of axis {axis} to replicate"), 1, old)?;
+            at_least(format_args!("a size of axis {axis} to replicate"), 1, old)?;
         }
         shape.dims_mut()[axis] = size;
     }

@@ -50,7 +50,7 @@ impl Windows {
     fn count(&self, i: usize, size: &Dim) -> Result<Dim> {
         let span = Dim::new(self.dilation[i]) * (self.kernel[i] - 1) + 1;
         let count = (size + 2 * Dim::new(self.padding[i]) - span).floor_div(&Dim::new(self.stride[i])) + 1;
-        at_least(&format!("windows along spatial axis {i}"), 1, &count)?;
+        at_least(format_args!("windows along spatial axis {i}"), 1, &count)?;
         Ok(count)
     }
 

@@ -123,7 +123,7 @@ fn pool_type<const N: usize>(x: &TensorType, spec: &PoolSpec) -> Result<TensorTy
         } else {
             rest.floor_div(&stride) + 1
         };
-        at_least(&format!("a size of axis {i} after pooling {x} by {:?}", spec.kernel), 1, &size)?;
+        at_least(format_args!("a size of axis {i} after pooling {x} by {:?}", spec.kernel), 1, &size)?;
         shape.dims_mut().push(size);
     }
     Ok(TensorType::new(x.dtype, shape))

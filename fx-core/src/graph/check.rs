@@ -59,7 +59,7 @@ impl Graph {
     fn check_order(&self, report: &mut Report<'_>) -> bool {
         let (mut at, mut prev, mut count) = (self.order.first(), NIL, 0);
         while at != NIL {
-            let live = self.slots.get(at as usize).is_some_and(|slot| slot.node.is_some());
+            let live = self.slots.get(at).is_some_and(|slot| slot.node.is_some());
             let increasing = prev == NIL || self.order.label(prev) < self.order.label(at);
             if !live || self.order.prev(at) != prev || !increasing || count == self.len() {
                 report(Structure, None, "the program order is broken".into());

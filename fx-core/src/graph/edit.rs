@@ -214,7 +214,7 @@ impl Graph {
         let next = (next != super::NIL).then(|| self.id_at(next));
         self.unlink_inputs(id);
         self.order.unlink(id.index);
-        let node = self.slots[id.index as usize].node.take().expect("checked to be live");
+        let node = self.slots[id.index].node.take().expect("checked to be live");
         self.names.release(&node.name);
         self.free.push(id.index);
         self.log(|| Undo::Erase { id, node: Box::new(node), next });

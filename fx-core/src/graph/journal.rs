@@ -111,8 +111,7 @@ impl Graph {
             Undo::Create(id, claim) => {
                 self.unlink_inputs(id);
                 self.order.unlink(id.index);
-                let node =
-                    self.slots[id.index as usize].node.take().expect("a created node is live when undone");
+                let node = self.slots[id.index].node.take().expect("a created node is live when undone");
                 self.names.undo(&node.name, claim);
                 self.free.push(id.index);
             }
@@ -120,7 +119,7 @@ impl Graph {
                 let at = self.free.iter().rposition(|&index| index == id.index);
                 self.free.swap_remove(at.expect("the slot of an erased node is free when undone"));
                 self.names.set(&node.name, id);
-                self.slots[id.index as usize] = super::Slot { stamp: id.stamp, node: Some(*node) };
+                self.slots[id.index] = super::Slot { stamp: id.stamp, node: Some(*node) };
                 self.order.insert_before(id.index, next.map_or(NIL, |next| next.index));
                 self.link_inputs(id);
             }

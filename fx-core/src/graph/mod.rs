@@ -15,6 +15,7 @@ mod copy;
 mod edit;
 mod journal;
 mod order;
+mod slots;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use copy::{Copied, NodeMap};
 pub(crate) use edit::is_impure;
 use journal::{Journal, Undo};
 use order::{NIL, Order};
+use slots::{Slot, Slots};
 use smallvec::SmallVec;
 
 use crate::names::{Namespace, snake_case};
@@ -48,16 +50,10 @@ pub struct Input {
     pub tree: Arg,
 }
 
-#[derive(Clone)]
-struct Slot {
-    stamp: u32,
-    node: Option<Node>,
-}
-
 /// A program: nodes in order, the signature, and a cursor at which new nodes are inserted.
 pub struct Graph {
     name: Arc<str>,
-    slots: Vec<Slot>,
+    slots: Slots,
     free: Vec<u32>,
     order: Order,
     names: Namespace<NodeId>,
@@ -114,7 +110,7 @@ impl Graph {
         let nowhere = NodeId { index: NIL, stamp: 0 };
         let mut graph = Graph {
             name: Arc::from(snake_case(name)),
-            slots: Vec::new(),
+            slots: Slots::default(),
             free: Vec::new(),
             order: Order::new(),
             names: Namespace::default(),
@@ -175,14 +171,14 @@ impl Graph {
 
     /// Returns the node; an erased or foreign handle is an error.
     pub fn node(&self, id: NodeId) -> Result<&Node> {
-        match self.slots.get(id.index as usize) {
+        match self.slots.get(id.index) {
             Some(Slot { stamp, node: Some(node) }) if *stamp == id.stamp => Ok(node),
             _ => Err(self.stale(id)),
         }
     }
 
     fn stale(&self, id: NodeId) -> Error {
-        let was_here = self.slots.get(id.index as usize).is_some_and(|slot| slot.stamp == id.stamp);
+        let was_here = self.slots.get(id.index).is_some_and(|slot| slot.stamp == id.stamp);
         if was_here {
             err!(Stale, "the node {id} was erased").help("look the node up again, for example by name")
         } else {
@@ -299,11 +295,11 @@ impl Graph {
     }
 
     fn get_mut(&mut self, id: NodeId) -> &mut Node {
-        self.slots[id.index as usize].node.as_mut().expect("handles inside a graph are live")
+        self.slots[id.index].node.as_mut().expect("handles inside a graph are live")
     }
 
     fn id_at(&self, index: u32) -> NodeId {
-        NodeId { index, stamp: self.slots[index as usize].stamp }
+        NodeId { index, stamp: self.slots[index].stamp }
     }
 
     /// Adds a node before `next` without any check; edges are made, the journal is written.
@@ -335,7 +331,7 @@ impl Graph {
             inputs: SmallVec::new(),
             users: SmallVec::new(),
         };
-        self.slots[index as usize] = Slot { stamp, node: Some(node) };
+        self.slots[index] = Slot { stamp, node: Some(node) };
         self.order.insert_before(index, next);
         self.link_inputs(id);
         self.log(|| Undo::Create(id, claim));

@@ -94,6 +94,10 @@ impl Order {
         if next == NIL && prev == NIL {
             return Some(LIMIT / 2 + LIMIT / 4);
         }
+        if prev == NIL && self.next(next) == NIL {
+            // Between the first entry and the last, which is the output, is room for everything.
+            return Some(high / 2);
+        }
         if prev == NIL {
             return Some(high - (high - low).div_ceil(2).min(GAP));
         }

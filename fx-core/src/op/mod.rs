@@ -180,21 +180,20 @@ impl OpDef {
             )
             .help(format!("its schema is {self}")));
         }
-        let mut bound: Vec<Option<Arg<L>>> = args.iter().cloned().map(Some).collect();
-        bound.resize(self.params.len(), None);
-        for (key, arg) in kwargs {
+        for (i, (key, _)) in kwargs.iter().enumerate() {
             let key = key.as_ref();
             let position = self.params.iter().position(|param| param.name == key).ok_or_else(|| {
                 err!(Argument, "{} has no parameter {key:?}", self.name).help(format!("its schema is {self}"))
             })?;
-            if bound[position].replace(arg.clone()).is_some() {
+            if position < args.len() || kwargs[..i].iter().any(|(other, _)| other.as_ref() == key) {
                 return Err(err!(Argument, "{} got the argument {key:?} twice", self.name));
             }
         }
-        let mut out = Vec::with_capacity(bound.len());
-        for (param, arg) in self.params.iter().zip(bound) {
-            let arg = match (arg, param.default) {
-                (Some(arg), _) => arg,
+        let mut out = Vec::with_capacity(self.params.len());
+        for (i, param) in self.params.iter().enumerate() {
+            let by_name = || kwargs.iter().find(|(key, _)| key.as_ref() == param.name).map(|(_, arg)| arg);
+            let arg = match (args.get(i).or_else(by_name), param.default) {
+                (Some(arg), _) => arg.clone(),
                 (None, Some(default)) => default.to_arg(),
                 (None, None) => {
                     return Err(err!(Argument, "{} needs the argument {:?}", self.name, param.name)

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{AttrKind, LeafPolicy, Members, Tracer, address, region};
+use super::{LeafPolicy, Members, Tracer, region};
 use crate::graph_module::GraphModule;
-use crate::module::{InputDecl, collect_buffers, collect_modules, collect_parameters};
+use crate::module::InputDecl;
 use crate::tensor::Repr;
 use crate::{
     Arg, Dim, Error, Forward, Graph, Module, Result, SourceLoc, Symbol, Tensor, TensorType, Tree, Type,
@@ -272,7 +272,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
             state.is_leaf = self.is_leaf.clone();
             state.record_sources = self.record_sources;
             if let Some(root) = self.function.root() {
-                state.members = Arc::new(members_of(root));
+                state.members = Arc::new(Members::of(root));
             }
             let mut values = Vec::with_capacity(arguments.len());
             for (name, structure) in arguments {
@@ -389,24 +389,4 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
             other => other.clone(),
         }))
     }
-}
-
-/// Returns the identities of a module's members.
-fn members_of(root: &dyn Module) -> Members {
-    let mut members = Members::default();
-    for (path, parameter) in collect_parameters(root) {
-        if let Repr::Value(array) = &parameter.tensor().0 {
-            members.attrs.entry(address(array)).or_insert_with(|| (Arc::from(path), AttrKind::Parameter));
-        }
-    }
-    for (path, buffer) in collect_buffers(root) {
-        members.buffers.entry(buffer.address()).or_insert_with(|| Arc::from(path));
-    }
-    for (path, module) in collect_modules(root).into_iter().skip(1) {
-        let paths = members.modules.entry(super::record::member_key(module)).or_default();
-        if paths.is_empty() || std::mem::size_of_val(module) == 0 {
-            paths.push(Arc::from(path));
-        }
-    }
-    members
 }

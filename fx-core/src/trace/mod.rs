@@ -5,6 +5,7 @@
 //! thread-local stack of active tracers is entered and left by scope, so nesting, other threads and panics leave no trace.
 
 mod builder;
+mod members;
 mod record;
 mod region;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
+use members::Members;
 pub use record::call_module;
 pub(crate) use record::{call_child, infer_module, read_buffer, size_of, write_buffer};
 pub use region::{Region, infer_by_tracing, trace_region};
@@ -91,15 +93,6 @@ pub(crate) struct Tracer {
     state: Mutex<State>,
 }
 
-/// What the members of the traced module are, by identity.
-#[derive(Default)]
-struct Members {
-    attrs: FxHashMap<usize, (Arc<str>, AttrKind)>,
-    buffers: FxHashMap<usize, Arc<str>>,
-    /// Several paths only for modules without data, which may share an address.
-    modules: FxHashMap<(usize, std::any::TypeId), SmallVec<[Arc<str>; 1]>>,
-}
-
 /// What an attribute of a graph module is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrKind {
@@ -133,11 +126,14 @@ struct State {
     children: std::collections::BTreeMap<Arc<str>, Arc<dyn Forward>>,
     stack: Vec<ModuleFrame>,
     shared_stack: Option<Arc<[ModuleFrame]>>,
-    calls: FxHashMap<Arc<str>, u32>,
+    /// What is known of the modules that were called, by number.
+    called: FxHashMap<usize, Called>,
+    /// The types of the modules that were called, each once.
+    type_names: Vec<(&'static str, Arc<str>)>,
     /// The node of a graph that is traced again, whose place the next nodes have.
     origin: Option<Origin>,
-    /// How often modules without data were called, by identity.
-    empty_calls: FxHashMap<(usize, std::any::TypeId), usize>,
+    /// For each group of modules at one address, which have no data, the one that was called last.
+    turns: FxHashMap<usize, usize>,
     errors: Vec<Error>,
     is_leaf: Option<LeafPolicy>,
     record_sources: bool,
@@ -150,6 +146,14 @@ struct State {
     names: crate::fresh::Names,
     /// The sizes of this trace that depend on data, each with the node that has it and the axis.
     data_sizes: FxHashMap<Arc<str>, Option<(NodeId, i64)>>,
+}
+
+/// A module that was called in a trace.
+struct Called {
+    path: Arc<str>,
+    type_name: Arc<str>,
+    /// How often.
+    count: u32,
 }
 
 /// Where a node of a graph that is traced again came from.
@@ -222,9 +226,14 @@ pub fn without_tracing<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// Returns a number that no trace has.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Tracer {
     fn new(graph: Graph, parent: Option<Arc<Tracer>>, types_only: bool) -> Tracer {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let (members, record_sources) = match &parent {
             Some(parent) => {
                 let state = parent.lock();
@@ -233,7 +242,7 @@ impl Tracer {
             None => (Arc::default(), true),
         };
         Tracer {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_id(),
             parent,
             types_only,
             state: Mutex::new(State {
@@ -245,9 +254,10 @@ impl Tracer {
                 children: Default::default(),
                 stack: Vec::new(),
                 shared_stack: None,
-                calls: FxHashMap::default(),
+                called: FxHashMap::default(),
+                type_names: Vec::new(),
                 origin: None,
-                empty_calls: FxHashMap::default(),
+                turns: FxHashMap::default(),
                 errors: Vec::new(),
                 is_leaf: None,
                 record_sources,
@@ -258,6 +268,19 @@ impl Tracer {
                 data_sizes: FxHashMap::default(),
             }),
         }
+    }
+
+    /// Returns an ended trace of types as a new one, unless somebody kept a symbol of it. Such a trace records nothing but
+    /// names of sizes and errors.
+    fn renewed(mut tracer: Arc<Tracer>) -> Option<Arc<Tracer>> {
+        let ended = Arc::get_mut(&mut tracer)?;
+        ended.id = next_id();
+        let state = ended.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.finished = false;
+        state.errors.clear();
+        state.names = Default::default();
+        state.data_sizes.clear();
+        Some(tracer)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

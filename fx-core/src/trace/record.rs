@@ -1,11 +1,11 @@
 //! Recording: symbols to nodes, members of the traced module to `get_attr` and `call_module`, sizes to expressions.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
-use super::{Attr, AttrKind, Proxy, State, Tracer, address, is_tracing, note};
+use super::{Attr, AttrKind, Called, Proxy, State, Tracer, address, is_tracing, note};
 use crate::node::{Kwargs, NodeId, Target};
 use crate::tensor::Repr;
 use crate::{
@@ -20,7 +20,7 @@ pub(super) fn uses_member(tracer: &Tracer, args: &[Value], kwargs: &[(&str, Valu
     for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
         arg.for_each_leaf(&mut |tensor| {
             if let Repr::Value(array) = &tensor.0 {
-                found |= state.members.attrs.contains_key(&address(array));
+                found |= state.members.attr(address(array)).is_some();
             }
         });
     }
@@ -76,11 +76,12 @@ pub(super) fn record_call(
 
 /// Returns a symbol of a trace of types.
 pub(super) fn typed_symbol(tracer: &Arc<Tracer>, ty: TypeTree) -> Tensor {
+    static NAME: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("_"));
     let mut state = tracer.lock();
     let node = NodeId { index: state.next_symbol, stamp: 0 };
     state.next_symbol += 1;
     let ty = ty.is_complete().then(|| Arc::new(ty));
-    Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name: Arc::from("_"), ty })))
+    Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name: NAME.clone(), ty })))
 }
 
 /// Returns the result of an operation in a trace of types: known numbers stay numbers.
@@ -152,12 +153,18 @@ fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
                 return capture(tracer, &Arg::Leaf(tensor.clone()));
             }
             let mut state = tracer.lock();
-            let key = address(array);
-            let (path, kind) = match state.members.attrs.get(&key) {
-                Some((path, kind)) => (path.clone(), *kind),
-                None => (state.constant_path(tensor), AttrKind::Constant),
+            let members = state.members.clone();
+            let symbol = match members.attr(address(array)) {
+                Some((path, kind)) => state.read_attr(tracer, path, Attr { tensor: tensor.clone(), kind })?,
+                None => {
+                    let path = state.constant_path(tensor);
+                    state.read_attr(
+                        tracer,
+                        &path,
+                        Attr { tensor: tensor.clone(), kind: AttrKind::Constant },
+                    )?
+                }
             };
-            let symbol = state.read_attr(tracer, &path, Attr { tensor: tensor.clone(), kind })?;
             Ok(node_of(&symbol))
         }
     }
@@ -185,7 +192,7 @@ fn capture(tracer: &Arc<Tracer>, outside: &Value) -> Result<NodeId> {
     }
     let hint = match outside {
         Arg::Leaf(Tensor(Repr::Proxy(proxy))) => proxy.name.to_string(),
-        Arg::Leaf(Tensor(Repr::Value(array))) => match state.members.attrs.get(&address(array)) {
+        Arg::Leaf(Tensor(Repr::Value(array))) => match state.members.attr(address(array)) {
             Some((path, _)) => crate::names::snake_case(path),
             None => "constant".into(),
         },
@@ -288,17 +295,53 @@ fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
     Ok(Some(size))
 }
 
-impl State {
-    /// Returns the path of a module. Modules without data may share an address; their paths take turns, call by call.
-    fn path_of_module(&mut self, module: &dyn crate::Module) -> Option<Arc<str>> {
-        let key = member_key(module);
-        let paths = self.members.modules.get(&key)?;
-        if paths.len() == 1 {
-            return Some(paths[0].clone());
+impl Tracer {
+    /// Returns the number of a module among the members. Modules without data may share an address; they take turns, call
+    /// by call.
+    fn find_module(&self, module: &dyn crate::Module) -> Option<usize> {
+        let state = &mut *self.lock();
+        let first = state.members.module(module)?;
+        if state.members.next_module(first).is_none() {
+            return Some(first);
         }
-        let turn = self.empty_calls.entry(key).or_insert(0);
-        *turn += 1;
-        Some(paths[(*turn - 1) % paths.len()].clone())
+        let number = match state.turns.get(&first) {
+            Some(last) => state.members.next_module(*last).unwrap_or(first),
+            None => first,
+        };
+        state.turns.insert(first, number);
+        Some(number)
+    }
+
+    /// Returns whether a module is recorded as one node. The state is not locked while the user's code decides.
+    fn is_leaf(&self, module: &dyn crate::Module, number: usize) -> bool {
+        let policy = self.lock().is_leaf.clone();
+        match policy {
+            Some(policy) => {
+                let members = self.lock().members.clone();
+                policy(module, members.module_path(number))
+            }
+            None => module.is_leaf(),
+        }
+    }
+}
+
+impl State {
+    /// Puts a module on the stack.
+    fn push_frame(&mut self, number: usize, type_name: &'static str, source: SourceLoc) {
+        let State { called, members, type_names, .. } = self;
+        let called = called.entry(number).or_insert_with(|| {
+            let known = type_names.iter().find(|(name, _)| std::ptr::eq(*name, type_name));
+            let type_name = known.map(|(_, shared)| shared.clone()).unwrap_or_else(|| {
+                let shared: Arc<str> = Arc::from(type_name);
+                type_names.push((type_name, shared.clone()));
+                shared
+            });
+            Called { path: Arc::from(members.module_path(number)), type_name, count: 0 }
+        });
+        let (path, type_name, call) = (called.path.clone(), called.type_name.clone(), called.count);
+        called.count += 1;
+        self.stack.push(ModuleFrame { path, type_name, call, source: Some(source) });
+        self.shared_stack = None;
     }
 
     /// Returns the placeholder that has an axis of exactly this size, and the axis.
@@ -383,22 +426,21 @@ impl State {
         }
         (n..)
             .map(|i| Arc::from(format!("_tensor_constant{i}")))
-            .find(|path| {
-                !self.attrs.contains_key(path) && !self.members.attrs.values().any(|(other, _)| other == path)
-            })
+            .find(|path| !self.attrs.contains_key(path) && !self.members.has_attr(path))
             .expect("some number is free")
     }
 
     /// Returns the symbol of an attribute: one `get_attr` however often it is read.
-    fn read_attr(&mut self, tracer: &Arc<Tracer>, path: &Arc<str>, attr: Attr) -> Result<Tensor> {
+    fn read_attr(&mut self, tracer: &Arc<Tracer>, path: &str, attr: Attr) -> Result<Tensor> {
         if let Some(symbol) = self.read.get(path) {
             return Ok(symbol.clone());
         }
+        let path: Arc<str> = Arc::from(path);
         let ty = attr.tensor.type_tree()?;
         let node = self.create(Target::GetAttr(path.clone()), SmallVec::new(), Kwargs::new(), None, None)?;
         let symbol = self.proxy(tracer, node, Some(ty))?;
         self.read.insert(path.clone(), symbol.clone());
-        self.attrs.insert(path.clone(), attr);
+        self.attrs.insert(path, attr);
         Ok(symbol)
     }
 }
@@ -473,25 +515,18 @@ pub fn call_module<R: Tree>(
     let source = SourceLoc::caller();
     let Some(tracer) = Tracer::active() else { return run() };
     let as_module = module.as_module();
-    let (path, is_leaf) = {
-        let mut state = tracer.lock();
-        let Some(path) = state.path_of_module(as_module) else {
-            // A module that was made inside the traced function has no path: it is traced through.
-            drop(state);
-            return run();
-        };
-        let is_leaf = match &state.is_leaf {
-            Some(policy) => policy(as_module, &path),
-            None => as_module.is_leaf(),
-        };
-        (path, is_leaf)
+    let Some(number) = tracer.find_module(as_module) else {
+        // A module that was made inside the traced function has no path: it is traced through.
+        return run();
     };
-    if is_leaf && tracer.parent.is_none() {
-        let value = record_module(&tracer, module, &path, args(), &source)
-            .map_err(|error| note(error.at(source).in_context(|| format!("self.{path}(…)")), Some(&tracer)));
+    if tracer.parent.is_none() && tracer.is_leaf(as_module, number) {
+        let value = record_module(&tracer, module, number, &args(), &source).map_err(|error| {
+            let call = || format!("self.{}(…)", tracer.lock().members.module_path(number));
+            note(error.at(source).in_context(call), Some(&tracer))
+        });
         return super::result_as(value);
     }
-    let _frame = Frame::push(&tracer, path, as_module.type_name(), source);
+    let _frame = Frame::push(&tracer, number, as_module.type_name(), source);
     run()
 }
 
@@ -499,40 +534,27 @@ pub fn call_module<R: Tree>(
 pub(crate) fn call_child(module: &dyn Forward, args: &[Value]) -> Result<Value> {
     let source = SourceLoc::caller();
     let Some(tracer) = Tracer::active() else { return module.forward_values(args) };
-    let path = tracer.lock().path_of_module(module.as_module());
-    let is_leaf = |path: &str| match &tracer.lock().is_leaf {
-        Some(policy) => policy(module.as_module(), path),
-        None => module.as_module().is_leaf(),
-    };
-    match path {
-        Some(path) if tracer.parent.is_none() && !tracer.types_only && is_leaf(&path) => {
-            record_module(&tracer, module, &path, args.to_vec(), &source)
+    let as_module = module.as_module();
+    match tracer.find_module(as_module) {
+        Some(number)
+            if tracer.parent.is_none() && !tracer.types_only && tracer.is_leaf(as_module, number) =>
+        {
+            record_module(&tracer, module, number, args, &source)
         }
-        Some(path) => {
-            let _frame = Frame::push(&tracer, path, module.as_module().type_name(), source);
+        Some(number) => {
+            let _frame = Frame::push(&tracer, number, as_module.type_name(), source);
             module.forward_values(args)
         }
         None => module.forward_values(args),
     }
 }
 
-/// Identifies a module by address and type: a struct and its first field have the same address.
-pub(super) fn member_key(module: &dyn crate::Module) -> (usize, std::any::TypeId) {
-    let any = module.as_any();
-    (std::ptr::from_ref(any).cast::<()>() as usize, any.type_id())
-}
-
 /// Keeps a module on the stack until dropped.
 struct Frame<'a>(&'a Tracer);
 
 impl<'a> Frame<'a> {
-    fn push(tracer: &'a Tracer, path: Arc<str>, type_name: &str, source: SourceLoc) -> Self {
-        let mut state = tracer.lock();
-        let call = state.calls.entry(path.clone()).or_insert(0);
-        let frame = ModuleFrame { path, type_name: Arc::from(type_name), call: *call, source: Some(source) };
-        *call += 1;
-        state.stack.push(frame);
-        state.shared_stack = None;
+    fn push(tracer: &'a Tracer, number: usize, type_name: &'static str, source: SourceLoc) -> Self {
+        tracer.lock().push_frame(number, type_name, source);
         Frame(tracer)
     }
 }
@@ -548,22 +570,26 @@ impl Drop for Frame<'_> {
 fn record_module(
     tracer: &Arc<Tracer>,
     module: &dyn Forward,
-    path: &Arc<str>,
-    args: Vec<Value>,
+    number: usize,
+    args: &[Value],
     source: &SourceLoc,
 ) -> Result<Value> {
     let inputs = args.iter().map(|arg| lower(tracer, arg)).collect::<Result<SmallVec<[Arg; 2]>>>()?;
-    let types = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
-    let _frame = Frame::push(tracer, path.clone(), module.as_module().type_name(), source.clone());
+    let types = args.iter().map(type_of).collect::<Result<SmallVec<[TypeTree; 4]>>>()?;
+    let _frame = Frame::push(tracer, number, module.as_module().type_name(), source.clone());
     let ty = if types.iter().all(TypeTree::is_complete) { infer_module(module, &types)? } else { None };
     let ty = ty.map(|ty| settle(tracer, ty, &types));
+    let (path, is_new) = {
+        let state = tracer.lock();
+        let path = &state.called[&number].path;
+        (path.clone(), !state.children.contains_key(path))
+    };
+    let child: Option<Arc<dyn Forward>> = is_new.then(|| Arc::from(dyn_clone::clone_box(module)));
     let mut state = tracer.lock();
-    let child = state.children.get(path).cloned();
-    if child.is_none() {
-        let boxed: Box<dyn Forward> = dyn_clone::clone_box(module);
-        state.children.insert(path.clone(), Arc::from(boxed));
+    if let Some(child) = child {
+        state.children.insert(path.clone(), child);
     }
-    let node = state.create(Target::CallModule(path.clone()), inputs, Kwargs::new(), None, Some(source))?;
+    let node = state.create(Target::CallModule(path), inputs, Kwargs::new(), None, Some(source))?;
     state.note_data_sizes(node, ty.as_ref());
     state.proxy(tracer, node, ty).map(Arg::Leaf)
 }
@@ -581,7 +607,8 @@ pub(crate) fn infer_module(module: &dyn Forward, types: &[TypeTree]) -> Result<O
 #[track_caller]
 pub(crate) fn read_buffer(buffer: &Buffer) -> Option<Tensor> {
     let tracer = Tracer::active()?;
-    let path = tracer.lock().members.buffers.get(&buffer.address()).cloned()?;
+    let members = tracer.lock().members.clone();
+    let path = members.buffer(buffer)?;
     let kind = if buffer.is_persistent() { AttrKind::Buffer } else { AttrKind::TransientBuffer };
     let attr = Attr { tensor: buffer.load(), kind };
     // A sub-graph reads buffers of the trace around it.
@@ -589,7 +616,7 @@ pub(crate) fn read_buffer(buffer: &Buffer) -> Option<Tensor> {
     while let Some(parent) = &outer.parent {
         outer = parent;
     }
-    let symbol = outer.lock().read_attr(outer, &path, attr);
+    let symbol = outer.lock().read_attr(outer, path, attr);
     Some(symbol.unwrap_or_else(|error| Tensor::failed(note(error, Some(&tracer)))))
 }
 
@@ -597,16 +624,17 @@ pub(crate) fn read_buffer(buffer: &Buffer) -> Option<Tensor> {
 #[track_caller]
 pub(crate) fn write_buffer(buffer: &Buffer, value: &Tensor) -> Option<Result<()>> {
     let tracer = Tracer::active()?;
-    let path = tracer.lock().members.buffers.get(&buffer.address()).cloned()?;
+    let members = tracer.lock().members.clone();
+    let path = members.buffer(buffer)?;
     let source = SourceLoc::caller();
-    let result = record_update(&tracer, buffer, &path, value, &source);
+    let result = record_update(&tracer, buffer, path, value, &source);
     Some(result.map_err(|error| note(error.at(source), Some(&tracer))))
 }
 
 fn record_update(
     tracer: &Arc<Tracer>,
     buffer: &Buffer,
-    path: &Arc<str>,
+    path: &str,
     value: &Tensor,
     source: &SourceLoc,
 ) -> Result<()> {
@@ -622,6 +650,7 @@ fn record_update(
     read_buffer(buffer);
     let node = lower_tensor(tracer, value)?;
     let mut state = tracer.lock();
+    let path: Arc<str> = Arc::from(path);
     let args = SmallVec::from_iter([Arg::Str(path.clone()), Arg::Leaf(node)]);
     let update = state.create(
         Target::CallFunction(crate::ops::set_buffer::OP),
@@ -639,7 +668,7 @@ fn record_update(
         Repr::Proxy(_) => value.clone(),
         _ => state.proxy(tracer, node, Some(new))?,
     };
-    state.read.insert(path.clone(), symbol);
+    state.read.insert(path, symbol);
     Ok(())
 }
 

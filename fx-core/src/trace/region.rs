@@ -1,5 +1,6 @@
 //! Sub-graphs: closures traced inside a trace, with what they capture lifted to operands; and shape rules by tracing.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::{Scope, Tracer};
@@ -95,10 +96,16 @@ pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) ->
     }
 }
 
+thread_local! {
+    /// A trace of types that has ended, for the next one: modules are inferred so often that making one anew shows.
+    static IDLE: Cell<Option<Arc<Tracer>>> = const { Cell::new(None) };
+}
+
 /// Returns the type of what `f` returns for arguments of the given types, by running it on symbols that have a type and
 /// nothing else; nothing is computed or recorded.
 pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<TypeTree> {
-    let tracer = Arc::new(Tracer::new(Graph::default(), None, true));
+    let tracer = IDLE.take().and_then(Tracer::renewed);
+    let tracer = tracer.unwrap_or_else(|| Arc::new(Tracer::new(Graph::default(), None, true)));
     let args: Vec<Value> = types
         .iter()
         .map(|ty| {
@@ -109,6 +116,8 @@ pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<V
         .collect::<Result<_>>()?;
     let output = finish(&tracer, || f(&args))?;
     let ty = output.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree())?;
+    drop((args, output));
+    IDLE.set(Some(tracer));
     if ty.is_complete() { Ok(ty) } else { Err(crate::op::unknown_type()) }
 }
 
@@ -130,9 +139,7 @@ pub(crate) fn trace_snippet(
         let mut state = tracer.lock();
         let mut members = super::Members::default();
         for (path, tensor) in known {
-            if let crate::tensor::Repr::Value(array) = &tensor.0 {
-                members.attrs.insert(super::address(array), (Arc::from(path), super::AttrKind::Constant));
-            }
+            members.insert_attr(&tensor, path, super::AttrKind::Constant);
         }
         state.members = Arc::new(members);
         for (i, ty) in types.iter().enumerate() {
