@@ -5,8 +5,8 @@ pub use crate::{
     Buffer, DType, Dim, Error, Forward, Module, Parameter, Result, Tensor, Tree, forward, nn, wrap,
 };
 pub use fx_ops::activation::Slopes as _;
-pub use fx_ops::arrange::Arrange as _;
 pub use fx_ops::attention::Attention as _;
+pub use fx_ops::columns::Columns as _;
 pub use fx_ops::conv::Convolution as _;
 pub use fx_ops::create::Likes as _;
 pub use fx_ops::decompose::Decompositions as _;
@@ -19,7 +19,6 @@ pub use fx_ops::loss::Losses as _;
 pub use fx_ops::norm::Normalization as _;
 pub use fx_ops::norms::Norms as _;
 pub use fx_ops::pad::Padding as _;
-pub use fx_ops::patches::Patches as _;
 pub use fx_ops::pointwise::{Activation as _, Elementary as _};
 pub use fx_ops::pool::Pooling as _;
 pub use fx_ops::products::Products as _;
@@ -28,5 +27,6 @@ pub use fx_ops::recurrent::Recurrent as _;
 pub use fx_ops::reduce::{Extremes as _, Orders as _, Totals as _};
 pub use fx_ops::resize::Resize as _;
 pub use fx_ops::sample::Sampling as _;
+pub use fx_ops::shuffle::Shuffles as _;
 pub use fx_ops::view::{Parts as _, Picks as _, Shapes as _};
 pub use fx_ops::weights::{Load as _, ModuleExt as _, Weights};

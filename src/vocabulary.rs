@@ -7,8 +7,8 @@
 
 pub use fx_core::ops::*;
 pub use fx_ops::activation::*;
-pub use fx_ops::arrange::*;
 pub use fx_ops::attention::*;
+pub use fx_ops::columns::*;
 pub use fx_ops::conv::*;
 pub use fx_ops::create::*;
 pub use fx_ops::decompose::*;
@@ -22,7 +22,6 @@ pub use fx_ops::loss::*;
 pub use fx_ops::norm::*;
 pub use fx_ops::norms::*;
 pub use fx_ops::pad::*;
-pub use fx_ops::patches::*;
 pub use fx_ops::pointwise::*;
 pub use fx_ops::pool::*;
 pub use fx_ops::products::*;
@@ -31,5 +30,6 @@ pub use fx_ops::recurrent::*;
 pub use fx_ops::reduce::*;
 pub use fx_ops::resize::*;
 pub use fx_ops::sample::*;
+pub use fx_ops::shuffle::*;
 pub use fx_ops::view::*;
 pub use fx_ops::window::*;

@@ -6,9 +6,9 @@
 extern crate fx_core as fx;
 
 pub mod activation;
-pub mod arrange;
 pub mod attention;
 mod check;
+pub mod columns;
 mod compose;
 pub mod conv;
 pub mod create;
@@ -26,7 +26,6 @@ pub mod nn;
 pub mod norm;
 pub mod norms;
 pub mod pad;
-pub mod patches;
 pub mod pointwise;
 pub mod pool;
 pub mod products;
@@ -35,6 +34,7 @@ pub mod recurrent;
 pub mod reduce;
 pub mod resize;
 pub mod sample;
+pub mod shuffle;
 #[cfg(test)]
 mod testing;
 pub mod view;
@@ -59,7 +59,7 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
         norm::TABLES,
         lookup::TABLES,
         loss::TABLES,
-        arrange::TABLES,
+        shuffle::TABLES,
         einsum::TABLES,
         products::TABLES,
         decompose::TABLES,
@@ -70,7 +70,7 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
         fft::TABLES,
         resize::TABLES,
         sample::TABLES,
-        patches::TABLES,
+        columns::TABLES,
         attention::TABLES,
         recurrent::TABLES,
     ]

@@ -5,9 +5,9 @@ use fx_macros::{Module, forward};
 
 use super::extent::Extent;
 use crate::activation::prelu;
-use crate::arrange::{channel_shuffle, glu, pixel_shuffle, pixel_unshuffle};
-use crate::patches::{col2im, im2col};
+use crate::columns::{col2im, im2col};
 use crate::resize::interpolate;
+use crate::shuffle::{channel_shuffle, glu, pixel_shuffle, pixel_unshuffle};
 use fx_core::Parameter;
 
 macro_rules! one_number {

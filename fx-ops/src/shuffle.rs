@@ -8,11 +8,11 @@ use crate::compose::Operand;
 use crate::infer::{axis, known};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[ARRANGE];
+pub static TABLES: &[&[Op]] = &[SHUFFLES];
 
 kernels! {
     /// Rearranged channels and pixels.
-    pub trait Arrange; pub static ARRANGE;
+    pub trait Shuffles; pub static SHUFFLES;
 
     /// Spreads channels over pixels: `[.., c r r, h, w]` becomes `[.., c, h r, w r]` for `r = upscale_factor`.
     pixel_shuffle(x: Tensor, upscale_factor: Int) = shuffled_pixels, shuffled_pixels;

@@ -10,11 +10,11 @@ use crate::infer::expect_same;
 use crate::kernel::chunks::fill_rows;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[PATCHES];
+pub static TABLES: &[&[Op]] = &[COLUMNS];
 
 kernels! {
     /// Windows of images.
-    pub trait Patches; pub static PATCHES;
+    pub trait Columns; pub static COLUMNS;
 
     /// The windows of `[n, c, h, w]` as columns: `[n, c kh kw, windows]`. PyTorch's `nn.functional.unfold`.
     ///
