@@ -158,12 +158,13 @@ fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
         }
     };
     report.total = cases.len();
-    let op = names::find(registry, name);
     for (i, case) in cases.into_iter().enumerate() {
-        let (call, outcome) = match (case, &op) {
-            (Err(error), _) => (name.to_owned(), Err(error)),
-            (Ok(_), Err(error)) => (name.to_owned(), Err(error.clone())),
-            (Ok(case), Ok(op)) => (case.call(name), guarded(|| run_case(*op, name, &case))),
+        let (call, outcome) = match case {
+            Err(error) => (name.to_owned(), Err(error)),
+            Ok(case) => {
+                let op = names::find_for(registry, name, case.args.len() + case.kwargs.len());
+                (case.call(name), guarded(|| run_case(op?, name, &case)))
+            }
         };
         match outcome {
             Ok(typed) => report.untyped += usize::from(!typed),

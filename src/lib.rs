@@ -9,7 +9,9 @@ extern crate self as fx;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod check;
 pub mod conformance;
+pub mod import;
 pub mod prelude;
 mod vocabulary;
 

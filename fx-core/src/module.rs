@@ -171,9 +171,12 @@ pub trait Module: DynClone + Any + Send + Sync {
     /// Returns this module as `Any`.
     fn as_any(&self) -> &dyn Any;
 
-    /// Returns whether a call has no effect, so that it may be dropped when its result is not used.
+    /// Returns whether a call has no effect, so that it may be dropped when its result is not used. By default it has none if
+    /// the sub-modules have none.
     fn is_pure(&self) -> bool {
-        true
+        let mut children = walk::Purity(true);
+        self.visit(&mut children);
+        children.0
     }
 }
 dyn_clone::clone_trait_object!(Module);

@@ -36,6 +36,8 @@ impl<T> Copy for Block<T> {}
 pub enum Rule {
     /// The promoted dtype of the operands.
     Same,
+    /// The promoted dtype, but `i64` for bools.
+    Number,
     /// The promoted dtype, but `f32` for integers and bools.
     Float,
     /// Bool.
@@ -286,6 +288,7 @@ impl PointwiseDef {
     fn compute_dtype(&self, promoted: DType) -> Result<DType> {
         let dtype = match self.rule {
             Rule::Float if !promoted.is_float() => DType::F32,
+            Rule::Number if promoted == DType::Bool => DType::I64,
             _ => promoted,
         };
         if has_kernel(&self.kernels, dtype) {

@@ -36,7 +36,8 @@ use proc_macro::TokenStream;
 ///
 /// Options of the type:
 /// - `leaf`: a trace records a call as one node and does not look inside.
-/// - `impure`: a call has an effect, so that it stays even if its result is not used.
+/// - `impure`: a call has an effect, so that it stays even if its result is not used; `impure = "function"`: it has one if
+///   this `fn(&Self) -> bool` says so.
 /// - `repr = "function"`: a `fn(&Self) -> String` that describes the settings in the printed tree.
 /// - `no_load`: weights alone do not make the type, because a skipped field is a setting without which it would compute
 ///   something else; or `FromWeights` is written by hand.

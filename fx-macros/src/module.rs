@@ -17,10 +17,17 @@ use crate::options::{Options, at, collect, crate_path, is_named, mentions, path_
 #[derive(Default)]
 struct Container {
     leaf: bool,
-    impure: bool,
+    impure: Option<Impure>,
     no_load: bool,
     repr: Option<Path>,
     crate_path: Option<Path>,
+}
+
+/// When a call has an effect.
+enum Impure {
+    Always,
+    /// If this function of the module says so.
+    If(Path),
 }
 
 /// What a field is to its module.
@@ -89,13 +96,17 @@ fn module_attributes(attrs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
 impl Container {
     fn read(attrs: &[Attribute]) -> Result<Self> {
         let mut container = Container::default();
-        let mut options =
-            Options::new("`leaf`, `impure`, `no_load`, `repr = \"function\"` or `crate = path`");
+        let mut options = Options::new(
+            "`leaf`, `impure`, `impure = \"function\"`, `no_load`, `repr = \"function\"` or `crate = path`",
+        );
         for attr in module_attributes(attrs) {
             attr.parse_nested_meta(|meta| {
                 match options.key(&meta)?.as_str() {
                     "leaf" => container.leaf = true,
-                    "impure" => container.impure = true,
+                    "impure" if meta.input.peek(syn::Token![=]) => {
+                        container.impure = Some(Impure::If(path_in_string(&meta)?));
+                    }
+                    "impure" => container.impure = Some(Impure::Always),
                     "no_load" => container.no_load = true,
                     "repr" => container.repr = Some(path_in_string(&meta)?),
                     "crate" => container.crate_path = Some(crate_path(&meta)?),
@@ -340,12 +351,12 @@ fn module_items(ident: &Ident, container: &Container, variants: &[Variant], fx: 
             }
         )
     });
-    let is_pure = container.impure.then(|| {
-        quote!(
-            fn is_pure(&self) -> bool {
-                false
-            }
-        )
+    let is_pure = container.impure.as_ref().map(|impure| {
+        let body = match impure {
+            Impure::Always => quote!(false),
+            Impure::If(path) => quote!(!#path(self)),
+        };
+        quote!(fn is_pure(&self) -> bool { #body })
     });
     let extra_repr = container
         .repr

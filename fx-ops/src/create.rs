@@ -179,6 +179,12 @@ fn arange_array(start: &Value, end: &Value, step: &Value, dtype: Option<DType>) 
     if numbers.iter().any(|x| x.category() == Category::Float) {
         let (first, step) = (start.to_f64(), step.to_f64());
         let n = float_count(first, end.to_f64(), step)?;
+        if dtype.is_some_and(|dtype| !dtype.is_float()) {
+            // Integers count in whole steps, as in PyTorch.
+            let (first, step) = (first as i64, step as i64);
+            let at = |i: usize| Scalar::Int(first.wrapping_add((i as i64).wrapping_mul(step)));
+            return ramp(n, dtype.unwrap_or(DType::I64), at);
+        }
         return ramp(n, dtype.unwrap_or(DType::F32), |i| Scalar::Float(first + i as f64 * step));
     }
     let (first, end, step) = (start.to_i64(), end.to_i64(), step.to_i64());
@@ -203,6 +209,9 @@ fn ramp(n: usize, dtype: DType, at: impl Fn(usize) -> Scalar + Sync) -> Result<A
 
 fn linspace_array(start: f64, end: f64, steps: i64, dtype: Option<DType>) -> Result<Array> {
     let n = usize::try_from(steps).map_err(|_| err!(Argument, "expected at least 0 steps, got {steps}"))?;
+    // Bounds are converted first, as in PyTorch.
+    let bound = |x: f64| if dtype.is_some_and(|dtype| !dtype.is_float()) { x.trunc() } else { x };
+    let (start, end) = (bound(start), bound(end));
     let step = if n > 1 { (end - start) / (n - 1) as f64 } else { 0.0 };
     // From both ends, so that the end is exact.
     let at =

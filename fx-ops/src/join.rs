@@ -60,7 +60,7 @@ fn joined<'a>(tensors: &Types<'a>) -> Types<'a> {
     tensors.iter().copied().filter(|ty| !is_left_out(ty)).collect()
 }
 
-fn cat_type(tensors: Types<'_>, dim: Dim) -> Result<TensorType> {
+pub(crate) fn cat_type(tensors: Types<'_>, dim: Dim) -> Result<TensorType> {
     let dtype = promoted(tensors.iter().map(|ty| ty.dtype))?;
     let joined = joined(&tensors);
     let Some(first) = joined.first().or(tensors.first()) else {
@@ -91,7 +91,7 @@ fn cat_type(tensors: Types<'_>, dim: Dim) -> Result<TensorType> {
     typed(dtype, shape.iter().cloned())
 }
 
-fn cat_array(tensors: Arrays<'_>, dim: i64) -> Result<Array> {
+pub(crate) fn cat_array(tensors: Arrays<'_>, dim: i64) -> Result<Array> {
     let types: Vec<TensorType> = tensors.iter().map(|x| type_of(x)).collect();
     let ty = cat_type(refs(&types), dim.into())?;
     let at = axis(dim, ty.rank())?;
@@ -155,7 +155,7 @@ fn stack_array(tensors: Arrays<'_>, dim: i64) -> Result<Array> {
     concat_arrays(&array_refs(&rows), at)
 }
 
-fn at_least(rank: usize, ty: &TensorType) -> TensorType {
+pub(crate) fn at_least(rank: usize, ty: &TensorType) -> TensorType {
     let missing = rank.saturating_sub(ty.rank());
     let ones = std::iter::repeat_n(Dim::new(1), missing);
     TensorType { dtype: ty.dtype, shape: ones.chain(ty.shape.iter().cloned()).collect() }

@@ -9,3 +9,4 @@ pub mod gemm;
 pub mod pad;
 pub mod pool;
 pub mod rows;
+pub(crate) mod select;

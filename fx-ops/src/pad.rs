@@ -21,7 +21,7 @@ kernels! {
     pad(x: Tensor, pad: Shape, mode: Str = "constant", value: OptNumber = None) = pad_type, pad_kernel;
 }
 
-fn pad_type(
+pub(crate) fn pad_type(
     x: &TensorType,
     pad: kind::DimVec,
     mode: &str,
@@ -70,7 +70,7 @@ fn pad_type(
     Ok(TensorType::new(x.dtype, shape))
 }
 
-fn pad_kernel(x: &Array, pad: IntVec, mode: &str, value: Option<Scalar>) -> Result<Array> {
+pub(crate) fn pad_kernel(x: &Array, pad: IntVec, mode: &str, value: Option<Scalar>) -> Result<Array> {
     let dims = pad.iter().map(|&pad| Dim::new(pad)).collect();
     sizes(&pad_type(&type_of(x), dims, mode, None)?.shape)?;
     let mut pairs = vec![[0, 0]; x.rank()];

@@ -109,8 +109,8 @@ pointwise! {
     sqrt(x) -> Float { real: math::sqrt(x) }
     /// `1 / sqrt(x)`.
     rsqrt(x) -> Float { real: math::rsqrt(x) }
-    /// `x * x`. Integers wrap.
-    square(x) -> Same { real: x * x, int: x.wrapping_mul(x) }
+    /// `x * x`; bools give i64. Integers wrap.
+    square(x) -> Number { real: x * x, int: x.wrapping_mul(x) }
     /// `1 / x`.
     reciprocal(x) -> Float { real: 1.0 / x }
     /// The sine of radians.

@@ -25,6 +25,11 @@ enum Command {
         #[arg(long)]
         verbose: bool,
     },
+    /// Run exported programs and compare with what PyTorch returned
+    Check {
+        /// The folder with NAME.pt2 and NAME.io.safetensors
+        dir: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -58,6 +63,11 @@ fn run(command: Command) -> fx::Result<bool> {
             } else {
                 println!("{report}");
             }
+            Ok(report.failed() == 0)
+        }
+        Command::Check { dir } => {
+            let report = fx::check::dir(&dir, fx::check::ENGINES)?;
+            println!("{report}");
             Ok(report.failed() == 0)
         }
     }

@@ -21,8 +21,12 @@ const ROWS: &[(&str, &[&str])] = &[
     ("nn.functional.upsample_nearest", &["upsample_nearest", "interpolate"]),
     ("signal.windows.hamming", &["hamming_window"]),
     ("signal.windows.hann", &["hann_window"]),
+    ("T", &["numpy_T"]),
     ("split.list_args", &["split_with_sizes"]),
 ];
+
+/// Rows that PyTorch calls as the first one if arguments besides the tensor are given.
+const ALONG_AN_AXIS: &[(&str, &str)] = &[("median", "median_dim"), ("nanmedian", "nanmedian_dim")];
 
 /// Prefixes of names and what stands for them in rows.
 const PREFIXES: &[(&str, &str)] = &[
@@ -58,8 +62,16 @@ pub(super) fn stripped(name: &str) -> String {
     prefix.unwrap_or_else(|| name.to_owned())
 }
 
+/// Returns the row for a call of PyTorch's name.
+pub(super) fn find_for(registry: &Registry, name: &str, n_args: usize) -> Result<Op> {
+    match ALONG_AN_AXIS.iter().find(|(whole, _)| *whole == stripped(name)) {
+        Some((_, along)) if n_args > 1 => registry.find(along),
+        _ => find(registry, name),
+    }
+}
+
 /// Returns the row for PyTorch's name.
-pub(super) fn find(registry: &Registry, name: &str) -> Result<Op> {
+fn find(registry: &Registry, name: &str) -> Result<Op> {
     if let Some((_, rows)) = ROWS.iter().find(|(other, _)| *other == name) {
         return rows.iter().find_map(|row| registry.get(row)).map_or_else(|| registry.find(rows[0]), Ok);
     }
@@ -99,12 +111,22 @@ pub(super) fn adapt(
     }
 
     let mut args = args.to_vec();
+    // `std(x, unbiased)`: the second argument of other calls is an axis.
+    if takes("unbiased") && matches!(args.get(1), Some(Arg::Bool(_))) {
+        kwargs.push(("unbiased".to_owned(), args.remove(1)));
+    }
     if SWAPPED.contains(&name) && args.len() > 1 {
         args.swap(0, 1);
     }
     let positional: Vec<Kind> =
         op.params.iter().filter(|param| !param.keyword_only).map(|param| param.kind).collect();
-    if positional.first() == Some(&Kind::Tensors) {
+    let gathers = match positional[..] {
+        [Kind::Tensors, ..] => true,
+        // A tensor or a list of tensors.
+        [Kind::Any] => args.len() > 1,
+        _ => false,
+    };
+    if gathers {
         let n = args.iter().take_while(|arg| matches!(arg, Arg::Leaf(_))).count();
         if n > 0 {
             let rest = args.split_off(n);

@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one module a concern.
 
 mod conformance;
+mod edit;
 mod errors;
 mod files;
 mod models;

@@ -51,16 +51,6 @@ fn same(what: &str, got: &Graph, expected: &Graph) {
     assert_eq!(a, b, "{what}");
 }
 
-/// Returns a copy without source lines and module stacks: those of a graph's trace are of where the graph is run.
-fn without_places(graph: &Graph) -> Graph {
-    let mut graph = graph.clone();
-    for id in graph.ids() {
-        let meta = graph.meta_mut(id).unwrap();
-        (meta.source, meta.stack) = (None, None);
-    }
-    graph
-}
-
 /// Traces a model and checks what holds of every graph: it lints clean, reads back as it prints, and tracing is repeatable,
 /// of the model as well as of the graph.
 fn traced(model: &impl Forward, specs: &[(&str, InputSpec)]) -> GraphModule {
@@ -68,7 +58,7 @@ fn traced(model: &impl Forward, specs: &[(&str, InputSpec)]) -> GraphModule {
     assert!(gm.lint().is_empty(), "{:?}", gm.lint());
     same("parsed", &Graph::parse(&gm.graph().to_text(), &fx::registry()).unwrap(), gm.graph());
     same("traced twice", trace(model, specs).graph(), gm.graph());
-    same("traced again", &without_places(trace(&gm, specs).graph()), &without_places(gm.graph()));
+    same("traced again", trace(&gm, specs).graph(), gm.graph());
     gm
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Graph;
+use super::sizes::Sizes;
 use crate::node::{NodeId, OpCode};
 use crate::{Arg, Result, bail, err};
 
@@ -23,28 +24,44 @@ pub struct Copied {
 impl Graph {
     /// Copies one node of `from` to the cursor, with its name hint and metadata; inputs are looked up in `map`,
     /// and the copy is entered there. A placeholder becomes a new argument.
+    ///
+    /// Symbols of sizes keep their names, so the two graphs should call the same size the same;
+    /// [`copy_graph`](Self::copy_graph) finds out what they are here.
     pub fn copy_node(&mut self, from: &Graph, id: NodeId, map: &mut NodeMap) -> Result<NodeId> {
+        self.copy_with(from, id, map, &Sizes::default())
+    }
+
+    fn copy_with(&mut self, from: &Graph, id: NodeId, map: &mut NodeMap, sizes: &Sizes) -> Result<NodeId> {
         let node = from.node(id)?;
+        let translated = |arg: &Arg| match sizes.is_identity() {
+            true => map_arg(from, arg, map),
+            false => map_arg(from, &sizes.arg(arg)?, map),
+        };
         let copy = match node.opcode() {
             OpCode::Placeholder => self.placeholder(node.name())?,
             OpCode::Output => return Err(err!(Graph, "an output cannot be copied").help("use `set_output`")),
             _ => {
-                let args = node.args.iter().map(|arg| map_arg(from, arg, map)).collect::<Result<Vec<_>>>()?;
+                let args = node.args.iter().map(&translated).collect::<Result<Vec<_>>>()?;
                 let kwargs = node
                     .kwargs
                     .iter()
-                    .map(|(key, arg)| Ok((key.clone(), map_arg(from, arg, map)?)))
+                    .map(|(key, arg)| Ok((key.clone(), translated(arg)?)))
                     .collect::<Result<Vec<_>>>()?;
                 self.create(node.target.clone(), args, kwargs, Some(node.name()))?
             }
         };
-        self.get_mut(copy).meta = node.meta.clone();
+        let mut meta = node.meta.clone();
+        if !sizes.is_identity() {
+            meta.ty = node.ty().and_then(|ty| sizes.ty(ty)).map(Arc::new);
+        }
+        self.get_mut(copy).meta = meta;
         map.insert(id, Arg::Leaf(copy));
         Ok(copy)
     }
 
     /// Copies every node of `from` but placeholders and output to the cursor. `map` must say what each placeholder
-    /// becomes; it is extended by what the other nodes become. On an error nothing is changed.
+    /// becomes; it is extended by what the other nodes become. Symbolic sizes of the placeholders become the sizes of what
+    /// is given for them. On an error nothing is changed.
     pub fn copy_graph(&mut self, from: &Graph, map: &mut NodeMap) -> Result<Copied> {
         let mut added = Vec::new();
         let copied = self.copy_nodes(from, map, &mut added);
@@ -57,6 +74,7 @@ impl Graph {
     }
 
     fn copy_nodes(&mut self, from: &Graph, map: &mut NodeMap, added: &mut Vec<NodeId>) -> Result<Copied> {
+        let sizes = Sizes::of_copy(from, self, map)?;
         self.transaction(|graph| {
             let mut nodes = Vec::new();
             for (id, node) in from.nodes() {
@@ -71,12 +89,13 @@ impl Graph {
                         )
                     }
                     _ => {
-                        nodes.push(graph.copy_node(from, id, map)?);
+                        nodes.push(graph.copy_with(from, id, map, &sizes)?);
                         added.push(id);
                     }
                 }
             }
-            Ok(Copied { output: map_arg(from, from.output(), map)?, nodes })
+            let output = map_arg(from, &sizes.arg(from.output())?, map)?;
+            Ok(Copied { output, nodes })
         })
     }
 
@@ -84,11 +103,11 @@ impl Graph {
     pub fn compacted(&self) -> Result<Graph> {
         let mut graph = Graph::new(&self.name);
         let mut map = NodeMap::default();
+        graph.rename(graph.output, self.get(self.output).name())?;
         for input in &self.inputs {
-            let structure = input.tree.map(&mut |_| ());
-            let tree = graph.structured_input(&input.name, &structure)?;
+            let names = input.tree.map(&mut |id| self.get(*id).shared_name().clone());
+            let tree = graph.named_input(&input.name, &names)?;
             for (old, new) in input.tree.leaves().into_iter().zip(tree.leaves()) {
-                graph.rename(*new, self.get(*old).name())?;
                 graph.get_mut(*new).meta = self.get(*old).meta.clone();
                 map.insert(*old, Arg::Leaf(*new));
             }

@@ -15,6 +15,7 @@ mod copy;
 mod edit;
 mod journal;
 mod order;
+mod sizes;
 mod slots;
 
 use std::fmt;

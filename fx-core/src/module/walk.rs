@@ -62,6 +62,17 @@ pub fn collect_modules(root: &dyn Module) -> Vec<NamedModule<'_>> {
     members(root).modules
 }
 
+/// Whether every direct sub-module is pure.
+pub(super) struct Purity(pub(super) bool);
+
+impl<'a> Visitor<'a> for Purity {
+    fn parameter(&mut self, _: &str, _: &'a Parameter) {}
+    fn buffer(&mut self, _: &str, _: &'a Buffer) {}
+    fn module(&mut self, _: &str, module: &'a dyn Module) {
+        self.0 &= module.is_pure();
+    }
+}
+
 /// Writes the tree of modules, with configuration and the number of parameters of each.
 pub fn display_tree(root: &dyn Module, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     struct Children<'a>(Vec<(String, &'a dyn Module)>, u64);

@@ -198,7 +198,7 @@ macro_rules! __call {
 ///     leaky_relu(x; negative_slope: 0.01) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
 /// }
 /// ```
-/// The result has the promoted dtype (`Same`), the same but at least a float (`Float`), or is `Bool`. Arms are `real`
+/// The result has the promoted dtype (`Same`), the same but a number (`Number`) or at least a float (`Float`), or is `Bool`. Arms are `real`
 /// (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32, i64), `bool`, `num` (real and int) and `any`; a later
 /// arm replaces an earlier one. An operand with `= x`, such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is
 /// `x` then, without a part in promotion; see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value).

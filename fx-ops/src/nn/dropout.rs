@@ -9,7 +9,7 @@ use crate::random::dropout;
 /// In training, zeroes each element with probability `p` and scales the others up; otherwise it does nothing.
 /// Loading gives it PyTorch's default probability, 0.5.
 #[derive(Module, Debug)]
-#[module(leaf, impure, no_load, repr = "Self::repr")]
+#[module(leaf, impure = "Self::drops", no_load, repr = "Self::repr")]
 pub struct Dropout {
     /// The probability of zero.
     #[module(skip)]
@@ -30,6 +30,11 @@ impl Dropout {
     /// Makes a layer that drops with probability `p`, in evaluation mode.
     pub fn new(p: f64) -> Self {
         Dropout { p, training: false }
+    }
+
+    /// Returns whether a call draws random numbers.
+    fn drops(&self) -> bool {
+        self.training
     }
 
     fn repr(&self) -> String {

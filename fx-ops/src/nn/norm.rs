@@ -20,7 +20,7 @@ macro_rules! batch_norms {
         /// It uses the running statistics; in training, and if it has none, those of the batch. In training it updates
         /// them. Loading gives it PyTorch's default `eps` (1e-5) and `momentum` (0.1).
         #[derive(Module)]
-        #[module(leaf, impure, no_load, repr = "Self::repr")]
+        #[module(leaf, impure = "Self::tracks", no_load, repr = "Self::repr")]
         pub struct $name {
             /// The factor of each channel.
             pub weight: Option<Parameter>,
@@ -84,6 +84,12 @@ macro_rules! batch_norms {
             #[must_use]
             pub fn without_running_stats(self) -> Self {
                 $name { running_mean: None, running_var: None, num_batches_tracked: None, ..self }
+            }
+
+            /// Returns whether a call updates the running statistics.
+            fn tracks(&self) -> bool {
+                self.training
+                    && [&self.running_mean, &self.running_var, &self.num_batches_tracked].iter().any(|buffer| buffer.is_some())
             }
 
             fn repr(&self) -> String {

@@ -42,7 +42,7 @@ kernels! {
 }
 
 /// An element type in which elements are compared.
-pub(super) trait Ordered: Element {
+pub(crate) trait Ordered: Element {
     /// At or below every element.
     const LEAST: Self;
     /// At or above every element.
@@ -111,10 +111,10 @@ macro_rules! dispatch_ordered {
         }
     };
 }
-pub(super) use dispatch_ordered;
+pub(crate) use dispatch_ordered;
 
 /// Returns the array in the type in which its elements are compared.
-pub(super) fn comparable(x: &Array) -> Array {
+pub(crate) fn comparable(x: &Array) -> Array {
     match x.dtype() {
         DType::F16 | DType::BF16 => x.cast(DType::F32),
         _ => x.clone(),
@@ -186,7 +186,7 @@ fn arg_type(x: &TensorType, dim: Option<Dim>, keepdim: bool) -> Result<TensorTyp
     reduced_type(x, &Some(IntVec::from_slice(&[at as i64])), keepdim, DType::I64)
 }
 
-fn pair_type(x: &TensorType, dim: Dim, keepdim: bool) -> Result<(TensorType, TensorType)> {
+pub(crate) fn pair_type(x: &TensorType, dim: Dim, keepdim: bool) -> Result<(TensorType, TensorType)> {
     let indices = arg_type(x, Some(dim), keepdim)?;
     Ok((TensorType { dtype: x.dtype, shape: indices.shape.clone() }, indices))
 }

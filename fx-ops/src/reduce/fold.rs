@@ -21,14 +21,14 @@ const ROWS: usize = 32;
 const TILE: usize = 512;
 
 /// A way to fold elements of `T` into `A`: the value for no elements, a step, and how two results merge.
-pub(super) struct Fold<A, S, M> {
-    pub(super) init: A,
-    pub(super) step: S,
-    pub(super) merge: M,
+pub(crate) struct Fold<A, S, M> {
+    pub(crate) init: A,
+    pub(crate) step: S,
+    pub(crate) merge: M,
 }
 
 /// Returns `x` with the axes of `mask` last and in row-major order, the number of rows and their length.
-pub(super) fn rows(x: &Array, mask: &[bool]) -> Result<(Array, usize, usize)> {
+pub(crate) fn rows(x: &Array, mask: &[bool]) -> Result<(Array, usize, usize)> {
     let order = |reduced: bool| (0..x.rank()).filter(move |&axis| mask[axis] == reduced);
     let axes: Vec<usize> = order(false).chain(order(true)).collect();
     let size = |reduced: bool| order(reduced).map(|axis| x.shape()[axis]).product();
@@ -36,12 +36,12 @@ pub(super) fn rows(x: &Array, mask: &[bool]) -> Result<(Array, usize, usize)> {
 }
 
 /// Returns the elements of a contiguous array.
-pub(super) fn slice<T: Element>(x: &Array) -> Result<&[T]> {
+pub(crate) fn slice<T: Element>(x: &Array) -> Result<&[T]> {
     x.as_slice::<T>().ok_or_else(|| err!(DType, "expected contiguous {}, got {}", T::DTYPE, x.describe()))
 }
 
 /// Maps each row of the reduced axes to an element; in the order of the other axes.
-pub(super) fn map_rows<T: Element, O: Element>(
+pub(crate) fn map_rows<T: Element, O: Element>(
     x: &Array,
     mask: &[bool],
     map: impl Fn(&[T]) -> O + Sync,
@@ -52,7 +52,7 @@ pub(super) fn map_rows<T: Element, O: Element>(
 }
 
 /// Folds the axes of `mask` of an array; the results are in the order of the other axes.
-pub(super) fn fold<T: Element, A: Element, S, M>(
+pub(crate) fn fold<T: Element, A: Element, S, M>(
     x: &Array,
     mask: &[bool],
     with: &Fold<A, S, M>,
@@ -106,7 +106,7 @@ struct Columns<'a, T> {
 
 impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
     /// Folds a row.
-    pub(super) fn row<T: Element>(&self, row: &[T]) -> A
+    pub(crate) fn row<T: Element>(&self, row: &[T]) -> A
     where
         S: Fn(A, T) -> A + Sync,
     {
@@ -174,19 +174,19 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
 }
 
 /// An array as rows along one axis, and the way back.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     dense: Array,
     shape: Sizes,
     at: usize,
     /// The number of rows.
-    pub(super) n_rows: usize,
+    pub(crate) n_rows: usize,
     /// The length of a row.
-    pub(super) n: usize,
+    pub(crate) n: usize,
 }
 
 impl Lines {
     /// Makes the rows along the axis `dim`; rank 0 is one row of one element.
-    pub(super) fn new(x: &Array, dim: i64) -> Result<Lines> {
+    pub(crate) fn new(x: &Array, dim: i64) -> Result<Lines> {
         let at = axis_or_only(dim, x.rank())?;
         let mut mask = vec![false; x.rank()];
         if let Some(reduced) = mask.get_mut(at) {
@@ -197,12 +197,12 @@ impl Lines {
     }
 
     /// Returns the rows one after the other.
-    pub(super) fn data<T: Element>(&self) -> Result<&[T]> {
+    pub(crate) fn data<T: Element>(&self) -> Result<&[T]> {
         slice(&self.dense)
     }
 
     /// Makes an array of rows of `width`, with the axis back in its place.
-    pub(super) fn restore<T: Element>(&self, data: Vec<T>, width: usize) -> Result<Array> {
+    pub(crate) fn restore<T: Element>(&self, data: Vec<T>, width: usize) -> Result<Array> {
         if self.shape.is_empty() {
             return Array::from_vec(data, &self.shape);
         }
@@ -215,7 +215,7 @@ impl Lines {
     }
 
     /// Makes an array of one element a row, with the axis as of size 1 or gone.
-    pub(super) fn reduce<T: Element>(&self, data: Vec<T>, keepdim: bool) -> Result<Array> {
+    pub(crate) fn reduce<T: Element>(&self, data: Vec<T>, keepdim: bool) -> Result<Array> {
         let mut shape = self.shape.clone();
         if !shape.is_empty() {
             if keepdim {

@@ -1,26 +1,34 @@
 //! Reductions, scans and orderings along axes.
 //!
-//! `fold` has the loops; `total` the sums and what is made of them; `extreme` minima and maxima; `order` sorting and scans.
+//! `fold` has the loops; `total` the sums and what is made of them; `extreme` minima and maxima; `order` sorting and scans;
+//! `rank` and `quantiles` elements by their place in the order; `difference` what compares or joins neighbours.
 
-mod extreme;
-mod fold;
+mod difference;
+pub(crate) mod extreme;
+pub(crate) mod fold;
 mod order;
+mod quantiles;
+mod rank;
 #[cfg(test)]
 mod tests;
 mod total;
 
+pub use difference::*;
 pub use extreme::*;
 pub use order::*;
+pub use quantiles::*;
+pub use rank::*;
 pub use total::*;
 
 use fx_core::array::Sizes;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Dim, Element, Op, Result, TensorType};
 
+use self::fold::Lines;
 use crate::infer::{as_slice, mask, reduced, typed};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[TOTALS, EXTREMES, ORDERS];
+pub static TABLES: &[&[Op]] = &[TOTALS, EXTREMES, ORDERS, RANKS, QUANTILES, DIFFERENCES];
 
 /// Returns the type after a reduction over axes.
 fn reduced_type(x: &TensorType, dim: &Option<IntVec>, keepdim: bool, dtype: DType) -> Result<TensorType> {

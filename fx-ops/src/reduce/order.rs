@@ -10,6 +10,7 @@ use super::fold::Lines;
 use super::total::{total_dtype, wide};
 use crate::infer::{axis_or_only, known, type_of, typed};
 use crate::kernel::chunks::{PARALLEL, fill_row_pairs, fill_rows};
+use crate::kernel::select::{self, nth_element, partial_sort};
 
 kernels! {
     /// Sorting and scans along an axis.
@@ -24,7 +25,8 @@ kernels! {
     /// The elements in ascending order along the first axis.
     msort(x: Tensor) = |x: &TensorType| Ok::<_, fx_core::Error>(x.clone()),
         |x: &Array| Ok::<_, fx_core::Error>(sort_array(x, 0, false, true)?.0);
-    /// The `k` greatest or least elements along `dim`, in order, and where they were; of equal ones the first. NaN counts as the greatest.
+    /// The `k` greatest or least elements along `dim`, in order unless `sorted` is false, and where they were. NaN counts as the greatest.
+    /// Which of several equal elements are named, and in which order, is as in PyTorch.
     topk(x: Tensor, k: Int, dim: Int = -1, largest: Bool = true, sorted: Bool = true) -> (Tensor, Tensor) = topk_type, topk_array;
     /// The sums of all elements up to each one along `dim`. Integers and bools are summed as i64.
     cumsum(x: Tensor, dim: Int; dtype: OptDType = None) = scan_type, |x: &Array, dim, dtype| scan(x, dim, dtype, false);
@@ -46,7 +48,7 @@ fn sort_type(x: &TensorType, dim: Dim, _descending: bool, _stable: bool) -> Resu
 }
 
 /// Orders elements, NaN last; descending, NaN first.
-fn order<T: Ordered>(a: T, b: T, descending: bool) -> Ordering {
+pub(crate) fn order<T: Ordered>(a: T, b: T, descending: bool) -> Ordering {
     let (a, b) = if descending { (b, a) } else { (a, b) };
     match (a.is_nan(), b.is_nan()) {
         (false, false) if a.below(b) => Ordering::Less,
@@ -55,7 +57,7 @@ fn order<T: Ordered>(a: T, b: T, descending: bool) -> Ordering {
     }
 }
 
-fn sort_array(x: &Array, dim: i64, descending: bool, _stable: bool) -> Result<(Array, Array)> {
+pub(crate) fn sort_array(x: &Array, dim: i64, descending: bool, _stable: bool) -> Result<(Array, Array)> {
     let lines = Lines::new(&comparable(x), dim)?;
     let (values, indices) = dispatch_ordered!(x.dtype(), T => {
         let data = lines.data::<T>()?;
@@ -111,12 +113,7 @@ fn topk_array(x: &Array, k: i64, dim: i64, largest: bool, sorted: bool) -> Resul
         let n = lines.n;
         let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, k, n * 4, |row, values, indices| {
             let mut items: Vec<(T, i64)> = data[row * n..][..n].iter().copied().zip(0..).collect();
-            let compare = |a: &(T, i64), b: &(T, i64)| order(a.0, b.0, largest).then(a.1.cmp(&b.1));
-            if k < n {
-                items.select_nth_unstable_by(k, compare);
-                items.truncate(k);
-            }
-            items.sort_unstable_by(compare);
+            select_top(&mut items, k, sorted, largest);
             for ((value, index), (x, at)) in values.iter_mut().zip(indices).zip(items) {
                 (*value, *index) = (x, at);
             }
@@ -126,12 +123,28 @@ fn topk_array(x: &Array, k: i64, dim: i64, largest: bool, sorted: bool) -> Resul
     Ok((values.cast(x.dtype()), indices))
 }
 
+/// Moves the `k` first elements to the front: which of several equal ones is as in PyTorch.
+fn select_top<T: Ordered>(items: &mut [(T, i64)], k: usize, sorted: bool, largest: bool) {
+    let before = |a: &(T, i64), b: &(T, i64)| order(a.0, b.0, largest).is_lt();
+    if k == 0 {
+        return;
+    }
+    // Few of many are kept in a heap.
+    if k.saturating_mul(64) <= items.len() {
+        return partial_sort(items, k, &before);
+    }
+    nth_element(items, k - 1, &before);
+    if sorted {
+        select::sort(&mut items[..k - 1], &before);
+    }
+}
+
 fn scan_type(x: &TensorType, dim: Dim, dtype: Option<DType>) -> Result<TensorType> {
     axis_or_only(known(&dim)?, x.rank())?;
     Ok(TensorType { dtype: total_dtype(x.dtype, dtype), shape: x.shape.clone() })
 }
 
-fn scan(x: &Array, dim: i64, dtype: Option<DType>, product: bool) -> Result<Array> {
+pub(crate) fn scan(x: &Array, dim: i64, dtype: Option<DType>, product: bool) -> Result<Array> {
     let dtype = total_dtype(x.dtype(), dtype);
     let lines = Lines::new(&x.cast(dtype).cast(wide(dtype)), dim)?;
     let out = match (wide(dtype), product) {
@@ -145,7 +158,7 @@ fn scan(x: &Array, dim: i64, dtype: Option<DType>, product: bool) -> Result<Arra
     Ok(out?.cast(dtype))
 }
 
-fn scan_lines<T: Element, A: Copy + Sync>(
+pub(crate) fn scan_lines<T: Element, A: Copy + Sync>(
     lines: &Lines,
     init: A,
     step: impl Fn(A, T) -> A + Sync,

@@ -73,12 +73,12 @@ kernels! {
 }
 
 /// Returns the dtype of a sum.
-pub(super) fn total_dtype(dtype: DType, wanted: Option<DType>) -> DType {
+pub(crate) fn total_dtype(dtype: DType, wanted: Option<DType>) -> DType {
     wanted.unwrap_or(if dtype.is_float() { dtype } else { DType::I64 })
 }
 
 /// Returns the dtype in which a result of this dtype is accumulated.
-pub(super) fn wide(dtype: DType) -> DType {
+pub(crate) fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F64,
         DType::F16 | DType::BF16 | DType::F32 => DType::F32,
@@ -136,7 +136,12 @@ macro_rules! folded {
     }};
 }
 
-fn sum_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType>) -> Result<Array> {
+pub(crate) fn sum_array(
+    x: &Array,
+    dim: Option<IntVec>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
     let x = x.cast(dtype).cast(wide(dtype));
@@ -154,7 +159,12 @@ fn prod_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType
     Ok(out.cast(dtype))
 }
 
-fn nansum_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType>) -> Result<Array> {
+pub(crate) fn nansum_array(
+    x: &Array,
+    dim: Option<IntVec>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
     let x = x.cast(dtype).cast(wide(dtype));

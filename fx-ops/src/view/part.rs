@@ -59,7 +59,7 @@ kernels! {
     triu(x: Tensor, diagonal: Int = 0) = triangle_type, |x: &Array, diagonal: i64| triangle(x, diagonal, false);
 }
 
-fn with_size(x: &TensorType, at: usize, size: Dim) -> Result<TensorType> {
+pub(crate) fn with_size(x: &TensorType, at: usize, size: Dim) -> Result<TensorType> {
     let mut shape = x.shape.clone();
     shape.dims_mut()[at] = size;
     typed(x.dtype, shape.iter().cloned())
@@ -99,7 +99,7 @@ fn narrow_array(x: &Array, dim: i64, start: i64, length: i64) -> Result<Array> {
     x.slice_axis(at, from, from + length as usize, 1)
 }
 
-fn select_type(x: &TensorType, dim: Dim, index: Dim) -> Result<TensorType> {
+pub(crate) fn select_type(x: &TensorType, dim: Dim, index: Dim) -> Result<TensorType> {
     let at = axis_of(&dim, x.rank())?;
     let size = &x.shape[at];
     if size.less_equal(&index).is_yes() || index.less(&-size).is_yes() {
@@ -108,13 +108,13 @@ fn select_type(x: &TensorType, dim: Dim, index: Dim) -> Result<TensorType> {
     Ok(without(x, at))
 }
 
-fn select_array(x: &Array, dim: i64, index: i64) -> Result<Array> {
+pub(crate) fn select_array(x: &Array, dim: i64, index: i64) -> Result<Array> {
     select_type(&type_of(x), dim.into(), index.into())?;
     let at = axis(dim, x.rank())?;
     x.select(at, position(index, x.shape()[at])?)
 }
 
-fn slice_type(
+pub(crate) fn slice_type(
     x: &TensorType,
     dim: Dim,
     start: Option<Dim>,
@@ -133,7 +133,13 @@ fn slice_type(
     with_size(x, at, (end - start).max(&Dim::new(0)).ceil_div(&step))
 }
 
-fn slice_array(x: &Array, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Array> {
+pub(crate) fn slice_array(
+    x: &Array,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Array> {
     slice_type(&type_of(x), dim.into(), None, None, step.into())?;
     let at = axis(dim, x.rank())?;
     let size = x.shape()[at];
@@ -145,7 +151,7 @@ fn slice_array(x: &Array, dim: i64, start: Option<i64>, end: Option<i64>, step: 
     x.slice_axis(at, start, end, step as usize)
 }
 
-fn diagonal_type(x: &TensorType, offset: Dim, dim1: Dim, dim2: Dim) -> Result<TensorType> {
+pub(crate) fn diagonal_type(x: &TensorType, offset: Dim, dim1: Dim, dim2: Dim) -> Result<TensorType> {
     let (a, b) = (axis_of(&dim1, x.rank())?, axis_of(&dim2, x.rank())?);
     if a == b {
         bail!(Axis, "expected two different axes for a diagonal, got {a} twice");
@@ -159,7 +165,7 @@ fn diagonal_type(x: &TensorType, offset: Dim, dim1: Dim, dim2: Dim) -> Result<Te
     typed(x.dtype, kept.chain([size]))
 }
 
-fn diagonal_array(x: &Array, offset: i64, dim1: i64, dim2: i64) -> Result<Array> {
+pub(crate) fn diagonal_array(x: &Array, offset: i64, dim1: i64, dim2: i64) -> Result<Array> {
     x.diagonal(offset as isize, axis(dim1, x.rank())?, axis(dim2, x.rank())?)
 }
 
@@ -194,7 +200,7 @@ fn flip_type(x: &TensorType, dims: IntVec) -> Result<TensorType> {
     Ok(x.clone())
 }
 
-fn flip_array(x: &Array, dims: IntVec) -> Result<Array> {
+pub(crate) fn flip_array(x: &Array, dims: IntVec) -> Result<Array> {
     let axes = distinct_axes(&dims, x.rank())?;
     if x.rank() == 0 { Ok(x.clone()) } else { x.flip(&axes) }
 }
@@ -322,7 +328,7 @@ fn repeat_interleave_array(
 }
 
 /// Refuses lists of tensors so long that they cannot be meant.
-fn bounded(n: i64) -> Result<()> {
+pub(crate) fn bounded(n: i64) -> Result<()> {
     if n > 1 << 20 {
         bail!(Limit, "expected at most {} parts, got {n}", 1 << 20);
     }
@@ -333,7 +339,7 @@ fn parts(x: &TensorType, at: usize, sizes: impl IntoIterator<Item = Dim>) -> Res
     sizes.into_iter().map(|size| with_size(x, at, size)).collect()
 }
 
-fn cut(x: &Array, at: usize, ends: impl IntoIterator<Item = usize>) -> Result<Vec<Array>> {
+pub(crate) fn cut(x: &Array, at: usize, ends: impl IntoIterator<Item = usize>) -> Result<Vec<Array>> {
     let mut start = 0;
     let mut part = |end| x.slice_axis(at, std::mem::replace(&mut start, end), end, 1);
     ends.into_iter().map(&mut part).collect()

@@ -45,7 +45,7 @@ functions! {
 }
 
 /// Refuses what is not a tensor of positions; without elements, any dtype will do.
-fn check_index(index: &TensorType) -> Result<()> {
+pub(crate) fn check_index(index: &TensorType) -> Result<()> {
     if !matches!(index.dtype, DType::I32 | DType::I64) && index.shape.numel().same(&Dim::new(0)).is_no() {
         return Err(err!(DType, "expected positions of i64 or i32, got {index}")
             .help("convert with `.to(DType::I64)`"));
@@ -54,7 +54,7 @@ fn check_index(index: &TensorType) -> Result<()> {
 }
 
 /// Returns positions in row-major order, resolved and checked against a size.
-fn positions(index: &Array, size: usize) -> Result<Vec<usize>> {
+pub(crate) fn positions(index: &Array, size: usize) -> Result<Vec<usize>> {
     let raw: Vec<i64> = index.cast(DType::I64).to_vec()?;
     let at = |&i: &i64| match usize::try_from(i) {
         Ok(i) if i < size => Ok(i),
@@ -64,7 +64,7 @@ fn positions(index: &Array, size: usize) -> Result<Vec<usize>> {
 }
 
 /// Returns `x` as of rank 1, if it has rank 0.
-fn at_least_1d(x: &Array) -> Result<Array> {
+pub(crate) fn at_least_1d(x: &Array) -> Result<Array> {
     if x.rank() == 0 { x.reshape(&[1]) } else { Ok(x.clone()) }
 }
 
@@ -76,7 +76,7 @@ fn gather_type(x: &TensorType, dim: Dim, index: &TensorType) -> Result<TensorTyp
 }
 
 /// Refuses an index that, beside the axis, reaches out of `x`; one without elements may have any shape.
-fn check_within(x: &TensorType, at: usize, index: &TensorType, what: &str) -> Result<()> {
+pub(crate) fn check_within(x: &TensorType, at: usize, index: &TensorType, what: &str) -> Result<()> {
     if !index.shape.numel().same(&Dim::new(0)).is_no() {
         return Ok(());
     }
@@ -187,7 +187,7 @@ fn index_select_array(x: &Array, dim: i64, index: &Array) -> Result<Array> {
 }
 
 /// Returns the sub-tensors at positions along an axis; the positions are in range.
-pub(super) fn take_rows(x: &Array, at: usize, index: &[usize]) -> Result<Array> {
+pub(crate) fn take_rows(x: &Array, at: usize, index: &[usize]) -> Result<Array> {
     let dense = x.contiguous()?;
     let (size, inner) = (x.shape()[at], x.shape()[at + 1..].iter().product::<usize>());
     let outer = x.shape()[..at].iter().product::<usize>();
@@ -231,7 +231,7 @@ impl Combine {
 }
 
 /// What elements can be added and multiplied as; halves round after each step.
-trait Ring: Element {
+pub(crate) trait Ring: Element + PartialOrd {
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
 }
@@ -363,7 +363,7 @@ fn index_add_array(x: &Array, dim: i64, index: &Array, source: &Array, alpha: Sc
     })
 }
 
-fn check_mask(mask: &TensorType, what: &str) -> Result<()> {
+pub(crate) fn check_mask(mask: &TensorType, what: &str) -> Result<()> {
     if mask.dtype != DType::Bool {
         return Err(
             err!(DType, "expected a bool tensor as the {what}, got {mask}").help("compare: `x.ne(0)`")
@@ -442,7 +442,7 @@ impl<T: Copy> Source<'_, T> {
 }
 
 /// Returns `yes` where `mask` is true, else `no`, which have the same dtype; broadcasts.
-fn choose(mask: &Array, yes: &Array, no: &Array) -> Result<Array> {
+pub(crate) fn choose(mask: &Array, yes: &Array, no: &Array) -> Result<Array> {
     let shape = broadcast_shapes([mask.shape(), yes.shape(), no.shape()].into_iter())?;
     let numel = fx_core::array::checked_numel(&shape)?;
     let wide = |x: &Array| match x.numel() {

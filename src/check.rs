@@ -1,0 +1,266 @@
+//! Checks imported programs against PyTorch: every `NAME.pt2` of a folder on the inputs of `NAME.io.safetensors`.
+//!
+//! The tensors `0.in0`, `0.in1`, … are the inputs of the first set, leaf by leaf, `0.out0`, … what PyTorch returned; a second
+//! set begins with `1.`, and so on.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use crate::weights::Weights;
+use crate::{Arg, Array, DType, GraphModule, Result, Tensor, Type, Value, bail, err};
+
+/// How far a float may be off, relative to the expected one.
+pub const RTOL: f64 = 1e-4;
+/// How far a float may be off, relative to the greatest magnitude in its tensor.
+pub const ATOL: f64 = 1e-5;
+
+/// A way to run a graph module.
+#[derive(Clone, Copy)]
+pub struct Engine {
+    /// Its name.
+    pub name: &'static str,
+    /// Calls the module with one value per argument.
+    pub run: fn(&GraphModule, &[Value]) -> Result<Value>,
+}
+
+/// The engines that exist.
+pub const ENGINES: &[Engine] = &[
+    Engine { name: "eager", run: |gm, args| gm.clone().call_values(args) },
+    Engine { name: "interpreted", run: interpreted },
+];
+
+fn interpreted(gm: &GraphModule, args: &[Value]) -> Result<Value> {
+    gm.clone().eval().run(args).map(|evaluated| evaluated.output)
+}
+
+/// The outcome for a folder.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The programs by name.
+    pub programs: Vec<Program>,
+}
+
+/// The outcome for a program.
+#[derive(Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// The outcome for each engine and input set: the greatest error relative to what is allowed around it, or why it failed.
+    pub runs: Vec<Run>,
+    /// Why it could not be read.
+    pub problem: Option<String>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct Run {
+    /// The engine.
+    pub engine: &'static str,
+    /// The number of the input set.
+    pub set: usize,
+    /// The greatest absolute error of a float, divided by the greatest magnitude of its tensor; or why it failed.
+    pub outcome: std::result::Result<f64, String>,
+}
+
+impl Program {
+    /// Returns whether everything agreed.
+    pub fn passed(&self) -> bool {
+        self.problem.is_none() && !self.runs.is_empty() && self.runs.iter().all(|run| run.outcome.is_ok())
+    }
+
+    /// Returns the greatest error of all runs.
+    pub fn error(&self) -> f64 {
+        self.runs.iter().filter_map(|run| run.outcome.as_ref().ok()).copied().fold(0.0, f64::max)
+    }
+}
+
+impl Report {
+    /// Returns how many programs passed.
+    pub fn passed(&self) -> usize {
+        self.programs.iter().filter(|program| program.passed()).count()
+    }
+
+    /// Returns how many programs failed.
+    pub fn failed(&self) -> usize {
+        self.programs.len() - self.passed()
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed = self.runs.iter().find_map(|run| Some((run, run.outcome.as_ref().err()?)));
+        match (&self.problem, failed) {
+            (Some(problem), _) => write!(f, "{}  failed  {problem}", self.name),
+            (None, Some((run, reason))) => {
+                write!(f, "{}  failed  {}, input set {}: {reason}", self.name, run.engine, run.set)
+            }
+            (None, None) => {
+                write!(
+                    f,
+                    "{}  passed  {} runs, greatest error {:.1e}",
+                    self.name,
+                    self.runs.len(),
+                    self.error()
+                )
+            }
+        }
+    }
+}
+
+/// A line for each program and `N passed, M failed`.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for program in &self.programs {
+            writeln!(f, "{program}")?;
+        }
+        write!(f, "{} passed, {} failed", self.passed(), self.failed())
+    }
+}
+
+/// Checks every program of a folder on these engines; [`ENGINES`] are all.
+pub fn dir(path: impl AsRef<Path>, engines: &[Engine]) -> Result<Report> {
+    let mut report = Report::default();
+    for program in files(path.as_ref())? {
+        report.programs.push(file(&program, engines));
+    }
+    Ok(report)
+}
+
+/// Returns the programs of a folder, by name.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    let io = |error: std::io::Error| err!(Io, "cannot read {}: {error}", path.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(io)? {
+        let file = entry.map_err(io)?.path();
+        if file.extension().is_some_and(|extension| extension == "pt2") {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(err!(Load, "there are no programs in {}", path.display())
+            .help("expected NAME.pt2 with NAME.io.safetensors; `tools/export_pt2.py` writes both"));
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Checks a program on these engines.
+pub fn file(path: &Path, engines: &[Engine]) -> Program {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut program = Program { name, runs: Vec::new(), problem: None };
+    let opened = guarded(|| {
+        let io = Weights::open(path.with_extension("io.safetensors"))?;
+        Ok((crate::import::pt2(path)?, io))
+    });
+    let (gm, io) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            program.problem = Some(error.to_string().replace('\n', " "));
+            return program;
+        }
+    };
+    for engine in engines {
+        let mut set = 0;
+        while io.contains(&format!("{set}.out0")) {
+            let outcome = guarded(|| run(&gm, engine, &io, set));
+            let outcome = outcome.map_err(|error| error.to_string().replace('\n', " "));
+            program.runs.push(Run { engine: engine.name, set, outcome });
+            set += 1;
+        }
+    }
+    if program.runs.is_empty() {
+        program.problem = Some(format!("there is no 0.out0 in {}.io.safetensors", program.name));
+    }
+    program
+}
+
+/// Turns a panic into an error, so that the other programs run.
+fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let message =
+            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        bail!(Check, "panicked: {}", message.unwrap_or("without a message"))
+    })
+}
+
+fn run(gm: &GraphModule, engine: &Engine, io: &Weights, set: usize) -> Result<f64> {
+    let args = inputs(gm, io, set)?;
+    let output = (engine.run)(gm, &args)?;
+    let mut got = Vec::new();
+    leaves(&output, &mut got);
+    let mut greatest = 0f64;
+    let mut n = 0;
+    while let Some(expected) = io.get(&format!("{set}.out{n}"))? {
+        let tensor = got.get(n).ok_or_else(|| err!(Check, "expected more outputs than {}", got.len()))?;
+        let error =
+            compare(tensor, &expected).map_err(|error| err!(Check, "output {n}: {}", error.message()))?;
+        greatest = greatest.max(error);
+        n += 1;
+    }
+    if n != got.len() {
+        bail!(Check, "expected {n} outputs, got {}", got.len());
+    }
+    Ok(greatest)
+}
+
+/// Returns the arguments of a module, filled leaf by leaf from an input set.
+pub fn inputs(gm: &GraphModule, io: &Weights, set: usize) -> Result<Vec<Value>> {
+    let graph = gm.graph();
+    let mut n = 0;
+    let mut args = Vec::new();
+    for input in graph.inputs() {
+        args.push(input.tree.try_flat_map(&mut |id| {
+            let tensor = io.require(&format!("{set}.in{n}"))?;
+            n += 1;
+            Ok(match graph.node(*id)?.ty() {
+                None | Some(Arg::Leaf(Type::Tensor(_) | Type::Any)) => Arg::Leaf(tensor),
+                // A number of the host is stored as a tensor of rank 0.
+                Some(_) => Arg::from(tensor.array()?.item()?),
+            })
+        })?);
+    }
+    if io.contains(&format!("{set}.in{n}")) {
+        bail!(Structure, "the program takes {n} tensors, the file has more");
+    }
+    Ok(args)
+}
+
+/// Collects the tensors of a result; numbers are tensors of rank 0.
+fn leaves(value: &Value, out: &mut Vec<Tensor>) {
+    value.walk(&mut |part| match part {
+        Arg::Leaf(tensor) => out.push(tensor.clone()),
+        Arg::Int(n) => out.push(Tensor::new(Array::scalar(*n))),
+        Arg::Float(x) => out.push(Tensor::new(Array::scalar(*x))),
+        Arg::Bool(x) => out.push(Tensor::new(Array::scalar(*x))),
+        _ => {}
+    });
+}
+
+/// Returns the greatest error relative to the greatest magnitude; floats may be off by [`RTOL`] and [`ATOL`], others not.
+fn compare(got: &Tensor, expected: &Tensor) -> Result<f64> {
+    let (got, expected) = (got.array()?, expected.array()?);
+    let is_float = |dtype: DType| dtype.is_float();
+    // A float of the host has no dtype of its own.
+    let same = got.dtype() == expected.dtype()
+        || (got.rank() == 0 && is_float(got.dtype()) && is_float(expected.dtype()));
+    if !same || got.shape() != expected.shape() {
+        bail!(Check, "expected {}, got {}", expected.describe(), got.describe());
+    }
+    if !is_float(expected.dtype()) {
+        return match got.bits_eq(expected) {
+            true => Ok(0.0),
+            false => {
+                got.all_close(expected, 0.0, 0.0).map(|()| 0.0).map_err(|mismatch| err!(Check, "{mismatch}"))
+            }
+        };
+    }
+    let finite = |x: f64| if x.is_finite() { x.abs() } else { 0.0 };
+    let scale = expected.iter_scalars().map(|x| finite(x.to_f64())).fold(0.0, f64::max);
+    let expected =
+        if got.dtype() == expected.dtype() { expected.clone() } else { expected.cast(got.dtype()) };
+    got.all_close(&expected, RTOL, ATOL * scale).map_err(|mismatch| err!(Check, "{mismatch}"))?;
+    let difference = |(a, b): (crate::Scalar, crate::Scalar)| finite(a.to_f64() - b.to_f64());
+    let greatest = got.iter_scalars().zip(expected.iter_scalars()).map(difference).fold(0.0, f64::max);
+    Ok(if scale > 0.0 { greatest / scale } else { greatest })
+}

@@ -1,0 +1,545 @@
+//! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
+//!
+//! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after node, `aten` maps
+//! PyTorch's operators to rows, `alias` turns in-place code into values; `symbols`, `pytree` and `metadata` read the small
+//! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded time and memory.
+
+mod adapt;
+mod alias;
+mod archive;
+mod aten;
+mod build;
+mod control;
+mod hierarchy;
+mod metadata;
+mod payload;
+mod pytree;
+mod schema;
+mod symbols;
+mod views;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::alias::Origin;
+use self::archive::Archive;
+use self::build::{Builder, Entry, Failure, input_name, shorten};
+use self::payload::Payloads;
+use self::schema::{Argument, ExportedProgram, InputSpec, OutputSpec, SymInt, SymIntArgument};
+use self::symbols::Symbols;
+use crate::{
+    Arg, Attribute, Buffer, DType, Error, GraphModule, NodeId, Parameter, Registry, Result, Target, Type,
+    TypeTree, bail, err,
+};
+
+/// PyTorch's number for the strided layout.
+const STRIDED: u32 = 7;
+
+/// Reads a program that `torch.export.save` wrote.
+///
+/// Parameters, buffers and constants have their PyTorch names, and tied ones share one tensor. Inputs and outputs have the
+/// structure of the Python function; dynamic sizes are symbols with ranges. In-place code is turned into values: the graph
+/// computes the same without a write, and buffers that the program changes are updated when a call has succeeded. Nodes know
+/// their Python line and the modules that they were called in.
+///
+/// Everything that is wrong is in one error: operators that no row answers to are listed with the lines where they occur;
+/// supply them with [`Pt2::registry`].
+///
+/// ```no_run
+/// let gm = fx::import::pt2("model.pt2")?;
+/// println!("{}", gm.graph());
+/// # fx::Result::Ok(())
+/// ```
+pub fn pt2(path: impl AsRef<Path>) -> Result<GraphModule> {
+    Pt2::new(path).load()
+}
+
+/// How to read a program that `torch.export.save` wrote; see [`pt2`].
+#[derive(Clone, Debug)]
+#[must_use = "call `load` to read the program"]
+pub struct Pt2 {
+    source: Source,
+    registry: Option<Registry>,
+    hierarchy: bool,
+    model: Option<String>,
+}
+
+#[derive(Clone)]
+enum Source {
+    File(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+        }
+    }
+}
+
+impl Pt2 {
+    /// Reads from a file.
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Pt2::from(Source::File(path.as_ref().to_owned()))
+    }
+
+    /// Reads an archive that is in memory.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Pt2::from(Source::Bytes(bytes.into()))
+    }
+
+    /// Uses these operations instead of fx's own: `fx::registry().with(MINE)?`. The operator `torch.ops.mylib.norm` is
+    /// answered by a row called `mylib_norm` or `norm`.
+    pub fn registry(mut self, registry: &Registry) -> Self {
+        self.registry = Some(registry.clone());
+        self
+    }
+
+    /// Restores the hierarchy of modules: the nodes of a module become a graph module of their own, which one node calls.
+    /// Where the nodes of a module are not together, or a call of it differs from the others, they stay where they are.
+    pub fn hierarchy(mut self, restore: bool) -> Self {
+        self.hierarchy = restore;
+        self
+    }
+
+    /// Reads the program of this name, where the archive holds several.
+    pub fn model(mut self, name: impl Into<String>) -> Self {
+        self.model = Some(name.into());
+        self
+    }
+
+    /// Reads the program.
+    pub fn load(self) -> Result<GraphModule> {
+        let mut archive = match self.source {
+            Source::File(path) => Archive::open(&path)?,
+            Source::Bytes(bytes) => Archive::from_bytes(bytes)?,
+        };
+        let model = choose(&archive, self.model)?;
+        let member = format!("models/{model}.json");
+        let bytes = archive.read(&member)?;
+        let version = archive.parse::<schema::Versioned>(&member, &bytes)?.schema_version;
+        if version.major != schema::MAJOR {
+            return Err(err!(
+                Load,
+                "{}: expected schema version {}, got {}.{}",
+                archive.origin(),
+                schema::MAJOR,
+                version.major,
+                version.minor
+            )
+            .help("export the program with PyTorch 2.15, or use a newer fx"));
+        }
+        let program: ExportedProgram = archive.parse(&member, &bytes)?;
+        drop(bytes);
+        let registry = self.registry.unwrap_or_else(crate::registry);
+        let in_archive = |error: Error| match error.related() {
+            [] => {
+                let mut located =
+                    Error::new(error.kind(), format!("{}: {}", archive.origin(), error.message()));
+                if let Some(help) = error.advice() {
+                    located = located.help(help);
+                }
+                match error.source_loc() {
+                    Some(source) => located.at(source.clone()),
+                    None => located,
+                }
+            }
+            _ => error,
+        };
+        let built = build(&model, &program, &registry).map_err(in_archive)?;
+        let mut payloads = Payloads::open(&mut archive, &model)?;
+        let mut gm = GraphModule::new(&model, built.graph);
+        for attribute in built.attributes {
+            let tensor = payloads.get(&mut archive, &attribute.path)?;
+            let ty: TypeTree = tensor.ty()?.into();
+            if ty.tensor() != Some(&attribute.ty) {
+                bail!(
+                    Load,
+                    "{}: {:?} is stored as {ty}, but the program takes {}",
+                    archive.origin(),
+                    attribute.path,
+                    attribute.ty
+                );
+            }
+            let value = match attribute.kind {
+                Kind::Parameter => Attribute::Parameter(Parameter::new(tensor)),
+                Kind::Buffer { persistent: true } => Attribute::Buffer(Buffer::new(tensor)),
+                Kind::Buffer { persistent: false } => Attribute::Buffer(Buffer::transient(tensor)),
+                Kind::Constant => Attribute::Constant(tensor),
+            };
+            gm.set_attribute(&attribute.path, value)?;
+        }
+        if let Some(violation) = gm.lint().first() {
+            return Err(err!(Load, "{}: the program is not sound: {violation}", archive.origin())
+                .help("the archive is damaged, or fx reads it wrongly; please report it"));
+        }
+        if self.hierarchy {
+            hierarchy::restore(&mut gm)?;
+        }
+        Ok(gm)
+    }
+}
+
+impl From<Source> for Pt2 {
+    fn from(source: Source) -> Self {
+        Pt2 { source, registry: None, hierarchy: false, model: None }
+    }
+}
+
+fn choose(archive: &Archive, wanted: Option<String>) -> Result<String> {
+    let models = archive.models();
+    match wanted {
+        Some(name) if models.contains(&name) => Ok(name),
+        Some(name) => Err(err!(Load, "{} has no program {name:?}", archive.origin())
+            .help(crate::names::suggest(&name, models.iter().map(String::as_str)))),
+        None => match models.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(err!(Load, "{} holds no program: there is no models/NAME.json", archive.origin())
+                .help("write it with `torch.export.save(program, path)`")),
+            several if several.iter().any(|name| name == "model") => Ok("model".to_owned()),
+            several => Err(err!(Load, "{} holds {} programs", archive.origin(), several.len())
+                .help(format!("choose one with `Pt2::model`: {}", several.join(", ")))),
+        },
+    }
+}
+
+/// Returns the dtype that PyTorch numbers so.
+fn dtype(code: u32) -> Result<DType> {
+    Ok(match code {
+        1 => DType::U8,
+        2 => DType::I8,
+        4 => DType::I32,
+        5 => DType::I64,
+        6 => DType::F16,
+        7 => DType::F32,
+        8 => DType::F64,
+        12 => DType::Bool,
+        13 => DType::BF16,
+        9..=11 => bail!(DType, "complex numbers are not supported, got PyTorch's dtype {code}"),
+        _ => bail!(DType, "PyTorch's dtype {code} is not supported"),
+    })
+}
+
+/// A graph and what it reads.
+struct Built {
+    graph: crate::Graph,
+    attributes: Vec<Attr>,
+}
+
+/// A tensor that the program reads by name.
+struct Attr {
+    path: String,
+    kind: Kind,
+    ty: crate::TensorType,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Parameter,
+    Buffer { persistent: bool },
+    Constant,
+}
+
+fn build(name: &str, program: &ExportedProgram, registry: &Registry) -> Result<Built> {
+    let symbols = Symbols::new(&program.range_constraints)?;
+    let module = &program.graph_module;
+    let mut builder = Builder::new("main", registry, &symbols, &module.graph);
+    let attributes = inputs(&mut builder, module)?;
+    builder.run(&module.graph.nodes)?;
+    let outputs = outputs(&mut builder, module, &attributes);
+    let output = match outputs {
+        Ok(output) => Some(output),
+        Err(Failure::Poisoned) => None,
+        Err(Failure::Missing(row)) => bail!(Unresolved, "the row {row:?} is missing, which outputs need"),
+        Err(Failure::Error(error)) => {
+            builder.problems.error(error);
+            None
+        }
+    };
+    std::mem::take(&mut builder.problems).finish(registry)?;
+    let mut graph = builder.graph;
+    let output = output.ok_or_else(|| err!(Load, "the outputs of {name:?} cannot be computed"))?;
+    graph.set_output(output)?;
+    graph.eliminate_dead_code(|_| true);
+    Ok(Built { graph, attributes })
+}
+
+/// The structure of inputs and outputs, and the names of the arguments.
+struct Calling {
+    args: Vec<(String, Arg<()>)>,
+    output: Option<Arg<()>>,
+}
+
+fn calling(module: &schema::GraphModule) -> Result<Option<Calling>> {
+    let root = module.module_call_graph.iter().find(|call| call.fqn.is_empty());
+    let Some(signature) = root.and_then(|root| root.signature.as_ref()) else { return Ok(None) };
+    let (args, kwargs) = match pytree::parse(&signature.in_spec)? {
+        Arg::Tuple(items) => match <[Arg<()>; 2]>::try_from(items.into_vec()) {
+            Ok([Arg::Tuple(args) | Arg::List(args), Arg::Dict(kwargs)]) => (args, kwargs),
+            _ => bail!(Load, "expected positional and keyword arguments in the tree spec of the inputs"),
+        },
+        _ => bail!(Load, "expected positional and keyword arguments in the tree spec of the inputs"),
+    };
+    let names = signature.forward_arg_names.as_deref().unwrap_or_default();
+    // A function with `*args` has fewer names than arguments; then positions say more than names.
+    let known = names.len() == args.len() + kwargs.len();
+    let mut taken = HashSet::new();
+    let mut named = Vec::new();
+    let positional = args.iter().enumerate().map(|(i, tree)| match names.get(i).filter(|_| known) {
+        Some(name) => (name.clone(), tree.clone()),
+        None => (format!("args_{i}"), tree.clone()),
+    });
+    for (name, tree) in positional.chain(kwargs.iter().map(|(key, tree)| (key.to_string(), tree.clone()))) {
+        if !taken.insert(name.clone()) {
+            bail!(Load, "two arguments are called {:?}", shorten(&name));
+        }
+        named.push((name, tree));
+    }
+    Ok(Some(Calling { args: named, output: Some(pytree::parse(&signature.out_spec)?) }))
+}
+
+/// Makes placeholders and reads of attributes.
+fn inputs<'a>(builder: &mut Builder<'a>, module: &'a schema::GraphModule) -> Result<Vec<Attr>> {
+    let graph = &module.graph;
+    let specs = &module.signature.input_specs;
+    if specs.len() != graph.inputs.len() {
+        bail!(Load, "the signature has {} inputs, the graph {}", specs.len(), graph.inputs.len());
+    }
+    // What the caller gives: names of the archive, or literals.
+    let mut given: Vec<Result<&'a str, Arg<()>>> = Vec::new();
+    let mut attributes: Vec<Attr> = Vec::new();
+    let mut reads: Vec<(&'a str, usize)> = Vec::new();
+    for (spec, input) in specs.iter().zip(&graph.inputs) {
+        let (name, path, kind) = match spec {
+            InputSpec::Parameter { arg, parameter_name } => (&arg.name, parameter_name, Kind::Parameter),
+            InputSpec::Buffer { arg, buffer_name, persistent } => {
+                (&arg.name, buffer_name, Kind::Buffer { persistent: *persistent })
+            }
+            InputSpec::TensorConstant { arg, tensor_constant_name } => {
+                (&arg.name, tensor_constant_name, Kind::Constant)
+            }
+            InputSpec::UserInput { arg } => {
+                given.push(match input_name(arg) {
+                    Some(name) => Ok(name),
+                    None => Err(literal(arg)?),
+                });
+                continue;
+            }
+            InputSpec::ConstantInput { value, .. } => {
+                given.push(Err(literal(value)?));
+                continue;
+            }
+            InputSpec::CustomObj { custom_obj_name } => {
+                return Err(err!(Load, "the custom object {:?} needs Python", shorten(custom_obj_name))
+                    .help("turn it into tensors before exporting"));
+            }
+            // A token only keeps the order of effects, which the order of nodes does here.
+            InputSpec::Token {} => continue,
+        };
+        if input_name(input) != Some(name) {
+            bail!(Load, "the signature and the graph disagree on the input {:?}", shorten(name));
+        }
+        let ty = builder
+            .declared(name)?
+            .ok_or_else(|| err!(Load, "the type of the input {:?} is missing", shorten(name)))?;
+        if attributes.iter().any(|other| other.path == *path) {
+            bail!(Load, "two inputs are {:?}", shorten(path));
+        }
+        check_path(path)?;
+        reads.push((name, attributes.len()));
+        attributes.push(Attr { path: path.clone(), kind, ty });
+    }
+    placeholders(builder, module, given)?;
+    for (name, place) in reads {
+        let attribute = &attributes[place];
+        let node = builder.get_attr(&attribute.path, attribute.ty.clone())?;
+        let origin = match attribute.kind {
+            Kind::Buffer { .. } => Origin::Buffer(attribute.path.clone()),
+            _ => Origin::Fixed(attribute.path.clone()),
+        };
+        let view = builder.fresh(node, origin);
+        builder.define(name, Entry::Tensor(view))?;
+    }
+    Ok(attributes)
+}
+
+fn placeholders<'a>(
+    builder: &mut Builder<'a>,
+    module: &'a schema::GraphModule,
+    given: Vec<Result<&'a str, Arg<()>>>,
+) -> Result<()> {
+    let args = match calling(module)? {
+        Some(calling) => calling.args,
+        // Without a tree spec the arguments are flat.
+        None => given
+            .iter()
+            .enumerate()
+            .map(|(i, given)| {
+                (
+                    given.as_ref().map_or_else(|_| format!("args_{i}"), |name| (*name).to_owned()),
+                    Arg::Leaf(()),
+                )
+            })
+            .collect(),
+    };
+    let n: usize = args.iter().map(|(_, tree)| tree.leaves().len()).sum();
+    if n != given.len() {
+        bail!(Load, "the tree spec has {n} inputs, the signature {}", given.len());
+    }
+    let mut given = given.into_iter();
+    for (name, tree) in args {
+        let mut names = Vec::new();
+        let structure = tree.try_flat_map(&mut |()| {
+            Ok(match given.next() {
+                Some(Ok(name)) => {
+                    names.push(name);
+                    Arg::Leaf(())
+                }
+                Some(Err(literal)) => literal,
+                None => bail!(Structure, "too few inputs"),
+            })
+        })?;
+        let tree = builder.graph.structured_input(&name, &structure)?;
+        let nodes: Vec<NodeId> = tree.leaves().into_iter().copied().collect();
+        for (name, node) in names.into_iter().zip(nodes) {
+            input(builder, module, name, node)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a placeholder its type and its name in the archive.
+fn input<'a>(
+    builder: &mut Builder<'a>,
+    module: &'a schema::GraphModule,
+    name: &'a str,
+    node: NodeId,
+) -> Result<()> {
+    if let Some(ty) = builder.declared(name)? {
+        builder.declare(node, ty.into())?;
+        let view = builder.fresh(node, Origin::Input);
+        return builder.define(name, Entry::Tensor(view));
+    }
+    let graph = &module.graph;
+    let (ty, value): (TypeTree, Arg) = if let Some(number) = graph.sym_int_values.get(name) {
+        let dim = match number {
+            SymInt::AsInt(n) => crate::Dim::new(*n),
+            SymInt::AsExpr(expr) => builder.symbols.dim(&expr.expr_str)?,
+        };
+        (Arg::dim(dim.clone()), Arg::dim(dim))
+    } else if graph.sym_float_values.contains_key(name) {
+        (Arg::Leaf(Type::Float), Arg::Leaf(node))
+    } else if graph.sym_bool_values.contains_key(name) {
+        (Arg::Leaf(Type::Bool), Arg::Leaf(node))
+    } else {
+        bail!(Load, "the type of the input {:?} is missing", shorten(name));
+    };
+    builder.declare(node, ty)?;
+    builder.define(name, Entry::Value(value))
+}
+
+/// Returns an argument that is no value of the program.
+fn literal(argument: &Argument) -> Result<Arg<()>> {
+    Ok(match argument {
+        Argument::AsNone(_) => Arg::None,
+        Argument::AsInt(n) | Argument::AsSymInt(SymIntArgument::AsInt(n)) => Arg::Int(*n),
+        Argument::AsFloat(x) => Arg::Float(x.0),
+        Argument::AsBool(x) => Arg::Bool(*x),
+        Argument::AsString(text) => Arg::str(text.as_str()),
+        _ => bail!(Load, "expected a tensor or a literal as an input"),
+    })
+}
+
+fn check_path(path: &str) -> Result<()> {
+    let is_plain =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if path.len() > 4096 || !path.split('.').all(is_plain) {
+        return Err(err!(Load, "the name {:?} of a parameter or buffer is not a dotted path", shorten(path))
+            .help("use names of letters, digits and underscores, separated by dots"));
+    }
+    Ok(())
+}
+
+/// Returns what the program returns, and adds the updates of buffers.
+fn outputs<'a>(
+    builder: &mut Builder<'a>,
+    module: &'a schema::GraphModule,
+    attributes: &[Attr],
+) -> Result<Arg, Failure> {
+    let graph = &module.graph;
+    let specs = &module.signature.output_specs;
+    if specs.len() != graph.outputs.len() {
+        let (a, b) = (specs.len(), graph.outputs.len());
+        return Err(err!(Load, "the signature has {a} outputs, the graph {b}").into());
+    }
+    // The updates by name, in the order of the buffers.
+    let mut updates: Vec<Option<NodeId>> = attributes.iter().map(|_| None).collect();
+    for i in 0..builder.storages.len() {
+        let storage = &builder.storages[i];
+        if let (Origin::Buffer(path), true) = (&storage.origin, storage.version > 0) {
+            let place = attributes.iter().position(|attribute| attribute.path == *path);
+            if let Some(place) = place {
+                updates[place] = Some(storage.value);
+            }
+        }
+    }
+    let mut values = Vec::new();
+    for spec in specs {
+        match spec {
+            OutputSpec::UserOutput { arg } => {
+                let value = builder.argument(arg)?;
+                values.push(builder.lower(&value)?);
+            }
+            OutputSpec::LossOutput { arg } => values.push(builder.value_named(&arg.name)?),
+            OutputSpec::BufferMutation { arg, buffer_name } => {
+                let place =
+                    attributes.iter().position(|attribute| attribute.path == *buffer_name).ok_or_else(
+                        || err!(Load, "an output updates {:?}, which is no buffer", shorten(buffer_name)),
+                    )?;
+                match builder.value_named(&arg.name)? {
+                    Arg::Leaf(node) => updates[place] = Some(node),
+                    _ => {
+                        return Err(err!(Load, "an update of {:?} is no tensor", shorten(buffer_name)).into());
+                    }
+                }
+            }
+            // The caller's tensors are values: that the program writes to them cannot be seen.
+            OutputSpec::UserInputMutation { .. } => {}
+            OutputSpec::Token {} => {}
+            OutputSpec::ParameterMutation { parameter_name: name }
+            | OutputSpec::GradientToParameter { parameter_name: name }
+            | OutputSpec::GradientToUserInput { user_input_name: name } => {
+                return Err(err!(Load, "the program trains {:?}, which cannot be imported", shorten(name))
+                    .help("export the model for inference")
+                    .into());
+            }
+        }
+    }
+    for (attribute, update) in attributes.iter().zip(updates) {
+        let Some(node) = update else { continue };
+        let reads_itself =
+            matches!(builder.graph.node(node)?.target(), Target::GetAttr(path) if **path == *attribute.path);
+        if reads_itself {
+            continue;
+        }
+        if !matches!(attribute.kind, Kind::Buffer { .. }) {
+            return Err(err!(Load, "the program updates {:?}, which is no buffer", attribute.path).into());
+        }
+        let args = [Arg::Str(Arc::from(attribute.path.as_str())), Arg::Leaf(node)];
+        builder.update(args)?;
+    }
+    let structure = calling(module)?.and_then(|calling| calling.output);
+    let Some(structure) = structure.filter(|tree| tree.leaves().len() == values.len()) else {
+        if calling(module)?.is_some() {
+            return Err(
+                err!(Load, "the tree spec of the outputs does not fit the {} outputs", values.len()).into()
+            );
+        }
+        return Ok(if values.len() == 1 { values.remove(0) } else { Arg::tuple(values) });
+    };
+    let mut values = values.into_iter();
+    Ok(structure.try_flat_map(&mut |()| values.next().ok_or_else(|| err!(Structure, "too few outputs")))?)
+}

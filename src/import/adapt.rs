@@ -1,0 +1,687 @@
+//! PyTorch's operators that are written with several rows, or whose arguments a row takes in another form.
+
+use super::aten::{Call, generic, named, write};
+use super::build::{Attempt, Builder, Out};
+use super::views;
+use crate::{Arg, DType, Dim, NodeId, err};
+
+fn node(arg: &Arg) -> Attempt<NodeId> {
+    Ok(arg.leaf().copied().ok_or_else(|| err!(Load, "expected a tensor, got {}", arg.kind_name()))?)
+}
+
+fn ints(arg: &Arg) -> Option<Vec<i64>> {
+    let int = |arg: &Arg| match arg {
+        Arg::Int(n) => Some(*n),
+        _ => None,
+    };
+    match arg {
+        Arg::Int(n) => Some(vec![*n]),
+        _ => arg.items()?.iter().map(int).collect(),
+    }
+}
+
+/// Returns the arguments but some.
+fn without<'a>(call: &Call<'a>, names: &[&str]) -> Vec<(&'a str, Arg)> {
+    call.args.iter().filter(|(name, _)| !names.contains(name)).cloned().collect()
+}
+
+fn full<'a>(builder: &mut Builder<'a>, value: Arg, dtype: DType) -> Attempt<NodeId> {
+    let op = builder.row("full")?;
+    builder.emit(op, vec![Arg::list([]), value], &[("dtype", Arg::DType(dtype))])
+}
+
+/// `full`, `full_like` and `new_full`; the number may be computed.
+pub(super) fn full_of<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let Arg::Leaf(value) = call.need("fill_value")? else { return generic(builder, call.base, call, &[]) };
+    let like = call.first()?.leaf().map(|like| builder.tensor_type(*like)).transpose()?;
+    let size = match (&like, call.get("size")) {
+        (_, Some(size)) => size.clone(),
+        (Some(like), None) => super::alias::sizes_of(like),
+        (None, None) => return Err(err!(Load, "{} without sizes", call.base).into()),
+    };
+    let from = builder.tensor_type(value)?.dtype;
+    let dtype = match (call.get("dtype"), like) {
+        (Some(Arg::DType(dtype)), _) => *dtype,
+        (_, Some(like)) => like.dtype,
+        _ if from.is_float() => DType::F32,
+        _ => from,
+    };
+    let cast = builder.call("to", [Arg::Leaf(value), Arg::DType(dtype)])?;
+    builder.call("expand", [Arg::Leaf(cast), size]).map(Out::Node)
+}
+
+/// `elu(x, alpha, scale, input_scale)`: `scale * (x if x > 0 else alpha * (exp(x * input_scale) - 1))`.
+pub(super) fn elu<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let is_one = |name: &str| matches!(call.arg(name), Arg::None | Arg::Int(1) | Arg::Float(1.0));
+    let (x, alpha) = (call.first()?, call.or("alpha", Arg::Float(1.0)));
+    if is_one("scale") && is_one("input_scale") {
+        return builder.call("elu", [x, alpha]).map(Out::Node);
+    }
+    let scaled = builder.call("mul", [x.clone(), call.or("input_scale", Arg::Float(1.0))])?;
+    let power = builder.call("expm1", [Arg::Leaf(scaled)])?;
+    let below = builder.call("mul", [Arg::Leaf(power), alpha])?;
+    let positive = builder.call("gt", [x.clone(), Arg::Int(0)])?;
+    let chosen = builder.call("where", [Arg::Leaf(positive), x, Arg::Leaf(below)])?;
+    builder.call("mul", [Arg::Leaf(chosen), call.or("scale", Arg::Float(1.0))]).map(Out::Node)
+}
+
+pub(super) fn div<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let row = match call.arg("rounding_mode") {
+        Arg::Str(mode) if &*mode == "floor" => "floor_divide",
+        Arg::Str(mode) if &*mode == "trunc" => "trunc_divide",
+        _ => "div",
+    };
+    let args = [call.first()?, call.need("other")?];
+    builder.call(row, args).map(Out::Node)
+}
+
+/// Sums and means, whose dtype may be given.
+pub(super) fn reduce<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    generic(builder, call.base, call, &[])
+}
+
+pub(super) fn where_nonzero<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let places = builder.call("nonzero", [call.first()?])?;
+    let n = match call.node.outputs.as_slice() {
+        [super::schema::Argument::AsTensors(tensors)] => tensors.len() as i64,
+        _ => return Err(err!(Load, "expected a list of tensors as the output").into()),
+    };
+    let part =
+        |builder: &mut Builder<'a>, i| builder.call("select", [Arg::Leaf(places), Arg::Int(1), Arg::Int(i)]);
+    Ok(Out::Many((0..n).map(|i| part(builder, i).map(Out::Node)).collect::<Attempt<_>>()?))
+}
+
+pub(super) fn norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (p, ord) = (call.arg("p"), call.arg("ord"));
+    let p = match (p, ord) {
+        (Arg::None, Arg::None) => Arg::Float(2.0),
+        (Arg::None, ord) => ord,
+        (p, _) => p,
+    };
+    let is_matrix =
+        call.base == "linalg_norm" && matches!(call.get("ord"), Some(arg) if !matches!(arg, Arg::None));
+    let mut args = vec![("x", call.first()?)];
+    if let Arg::Str(_) = p {
+        args.extend([
+            ("ord", p),
+            ("dim", call.arg("dim")),
+            ("keepdim", call.or("keepdim", Arg::Bool(false))),
+        ]);
+        return named(builder, "linalg_matrix_norm", args).map(Out::Node);
+    }
+    let rank = builder.tensor_type(node(&call.first()?)?)?.rank();
+    let n_axes = ints(&call.arg("dim")).map_or(rank, |dims| dims.len());
+    args.extend([("ord", p), ("dim", call.arg("dim")), ("keepdim", call.or("keepdim", Arg::Bool(false)))]);
+    args.push(("dtype", call.arg("dtype")));
+    let row = if is_matrix && n_axes == 2 { "linalg_matrix_norm" } else { "linalg_vector_norm" };
+    named(builder, row, args).map(Out::Node)
+}
+
+/// Sorts, of which `stable` may be absent.
+pub(super) fn sort<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    generic(builder, call.base, call, &[])
+}
+
+pub(super) fn fill<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let value = call.need("value")?;
+    filled(builder, call, value)
+}
+
+pub(super) fn zero<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    filled(builder, call, Arg::Int(0))
+}
+
+fn filled<'a>(builder: &mut Builder<'a>, call: &Call<'a>, value: Arg) -> Attempt<Out> {
+    let x = call.first()?;
+    if let Arg::Leaf(value) = value {
+        let ty = builder.tensor_type(node(&x)?)?;
+        return builder.conform(value, &ty).map(Out::Node);
+    }
+    let op = builder.row("full_like")?;
+    builder.emit(op, vec![x, value], &[]).map(Out::Node)
+}
+
+/// `copy(self, src)`: `src` as the type of `self`.
+pub(super) fn copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let ty = builder.tensor_type(node(&call.first()?)?)?;
+    let source = node(&call.need("src")?)?;
+    builder.conform(source, &ty).map(Out::Node)
+}
+
+/// `isin` with a number on one side.
+pub(super) fn isin<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let mut args = Vec::new();
+    for (name, arg) in &call.args {
+        let arg = match (arg, *name) {
+            (Arg::Int(_), "element" | "elements" | "test_element" | "test_elements") => {
+                Arg::Leaf(full(builder, arg.clone(), DType::I64)?)
+            }
+            (Arg::Float(_), "element" | "elements" | "test_element" | "test_elements") => {
+                Arg::Leaf(full(builder, arg.clone(), DType::F32)?)
+            }
+            _ => arg.clone(),
+        };
+        args.push((*name, arg));
+    }
+    named(builder, "isin", args).map(Out::Node)
+}
+
+pub(super) fn log_sigmoid_forward<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let out = builder.call("logsigmoid", [call.first()?])?;
+    let buffer = builder.call("empty", [Arg::ints([0])])?;
+    Ok(Out::Many(vec![Out::Node(out), Out::Node(buffer)]))
+}
+
+/// A softmax that is 0, not NaN, for a row of which everything is minus infinity.
+pub(super) fn safe_softmax<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let out = named(builder, "softmax", without(call, &[]))?;
+    let masked = builder.call("eq", [x, Arg::Float(f64::NEG_INFINITY)])?;
+    let op = builder.row("all")?;
+    let all = builder.emit(
+        op,
+        vec![Arg::Leaf(masked)],
+        &[("dim", call.need("dim")?), ("keepdim", Arg::Bool(true))],
+    )?;
+    builder.call("masked_fill", [Arg::Leaf(out), Arg::Leaf(all), Arg::Float(0.0)]).map(Out::Node)
+}
+
+pub(super) fn nll_loss_forward<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let args = without(call, &[]);
+    let loss = named(builder, "nll_loss", args)?;
+    let weight = full(builder, Arg::Float(1.0), DType::F32)?;
+    Ok(Out::Many(vec![Out::Node(loss), Out::Node(weight)]))
+}
+
+pub(super) fn prelu_kernel<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, weight) = (call.first()?, call.need("weight")?);
+    let positive = builder.call("gt", [x.clone(), Arg::Int(0)])?;
+    let scaled = builder.call("mul", [x.clone(), weight])?;
+    builder.call("where", [Arg::Leaf(positive), x, Arg::Leaf(scaled)]).map(Out::Node)
+}
+
+/// `g * v / norm(v)`, the norm over all axes but one.
+pub(super) fn weight_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (v, g) = (call.need("v")?, call.need("g")?);
+    let norm = norm_but(builder, v.clone(), &call.or("dim", Arg::Int(0)), Arg::Float(2.0))?;
+    let ratio = builder.call("div", [g, Arg::Leaf(norm)])?;
+    let out = builder.call("mul", [v, Arg::Leaf(ratio)])?;
+    Ok(match call.base {
+        "_weight_norm_interface" => Out::Many(vec![Out::Node(out), Out::Node(norm)]),
+        _ => Out::Node(out),
+    })
+}
+
+pub(super) fn norm_except_dim<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let p = call.or("pow", Arg::Int(2));
+    norm_but(builder, call.need("v")?, &call.or("dim", Arg::Int(0)), p).map(Out::Node)
+}
+
+fn norm_but<'a>(builder: &mut Builder<'a>, v: Arg, dim: &Arg, p: Arg) -> Attempt<NodeId> {
+    let rank = builder.tensor_type(node(&v)?)?.rank() as i64;
+    let keep = match dim {
+        Arg::Int(-1) => None,
+        Arg::Int(dim) => Some(dim.rem_euclid(rank.max(1))),
+        _ => return Err(err!(Load, "expected a known axis").into()),
+    };
+    let axes: Vec<Arg> = (0..rank).filter(|axis| Some(*axis) != keep).map(Arg::Int).collect();
+    let all = keep.is_none();
+    let dim = if all { Arg::None } else { Arg::list(axes) };
+    named(
+        builder,
+        "linalg_vector_norm",
+        vec![("x", v), ("ord", p), ("dim", dim), ("keepdim", Arg::Bool(!all))],
+    )
+}
+
+pub(super) fn arange<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let mut args = Vec::new();
+    match (call.get("start"), call.get("end")) {
+        (Some(start), Some(end)) => args.extend([start.clone(), end.clone()]),
+        (None, Some(end)) => args.extend([Arg::Int(0), end.clone()]),
+        _ => return Err(err!(Load, "arange without an end").into()),
+    }
+    args.push(call.or("step", Arg::Int(1)));
+    let op = builder.row("arange")?;
+    let dtype = call.arg("dtype");
+    // One argument is how the row spells a start of 0 itself.
+    let kwargs: Vec<(&str, Arg)> = match dtype {
+        Arg::None => Vec::new(),
+        dtype => vec![("dtype", dtype)],
+    };
+    if call.get("start").is_none() && call.get("step").is_none() {
+        return builder.emit(op, vec![args[1].clone()], &kwargs).map(Out::Node);
+    }
+    builder.emit(op, args, &kwargs).map(Out::Node)
+}
+
+pub(super) fn randint<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let args = vec![
+        ("low", call.or("low", Arg::Int(0))),
+        ("high", call.need("high")?),
+        ("size", call.need("size")?),
+        ("dtype", call.arg("dtype")),
+    ];
+    named(builder, "randint", args).map(Out::Node)
+}
+
+/// Normal numbers of a mean and deviation in the sizes of a tensor.
+pub(super) fn normal_functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let noise = builder.call("randn_like", [call.first()?])?;
+    let scaled = builder.call("mul", [Arg::Leaf(noise), call.or("std", Arg::Float(1.0))])?;
+    builder.call("add", [Arg::Leaf(scaled), call.or("mean", Arg::Float(0.0))]).map(Out::Node)
+}
+
+pub(super) fn bernoulli_p<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let op = builder.row("full_like")?;
+    let p = builder.emit(op, vec![call.first()?, call.or("p", Arg::Float(0.5))], &[])?;
+    builder.call("bernoulli", [Arg::Leaf(p)]).map(Out::Node)
+}
+
+pub(super) fn to_copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    match call.arg("dtype") {
+        Arg::DType(dtype) => builder.call("to", [call.first()?, Arg::DType(dtype)]).map(Out::Node),
+        _ => builder.call("clone", [call.first()?]).map(Out::Node),
+    }
+}
+
+pub(super) fn gelu<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let row = match call.arg("approximate") {
+        Arg::Str(kind) if &*kind == "tanh" => "gelu_tanh",
+        Arg::Str(kind) if &*kind != "none" => {
+            return Err(err!(Load, "unknown approximation {kind:?} of gelu").into());
+        }
+        _ => "gelu",
+    };
+    builder.call(row, [call.first()?]).map(Out::Node)
+}
+
+/// Returns indices as `getitem` takes them: an axis without one is taken whole.
+fn as_index(indices: &Arg) -> Attempt<Arg> {
+    let items = indices.items().ok_or_else(|| err!(Load, "expected a list of indices"))?;
+    let whole = || Arg::slice(Arg::None, Arg::None, Arg::None);
+    Ok(Arg::tuple(items.iter().map(|item| if matches!(item, Arg::None) { whole() } else { item.clone() })))
+}
+
+pub(super) fn index<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let index = as_index(&call.need("indices")?)?;
+    builder.call("getitem", [call.first()?, index]).map(Out::Node)
+}
+
+/// Elements where a mask holds, and a number elsewhere; indices may be out of range where it does not.
+pub(super) fn masked_index<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, mask) = (call.first()?, call.need("mask")?);
+    let ty = builder.tensor_type(node(&x)?)?;
+    let indices = call.need("indices")?;
+    let items = indices.items().ok_or_else(|| err!(Load, "expected a list of indices"))?;
+    let mut clamped = Vec::new();
+    for (axis, item) in items.iter().enumerate() {
+        clamped.push(match item {
+            Arg::Leaf(_) => {
+                let size = ty.shape.get(axis).cloned().unwrap_or(Dim::new(1));
+                let last = Arg::dim(size - Dim::new(1));
+                Arg::Leaf(builder.call("clamp", [item.clone(), Arg::Int(0), last])?)
+            }
+            other => other.clone(),
+        });
+    }
+    let picked = builder.call("getitem", [x, as_index(&Arg::list(clamped))?])?;
+    let not = builder.call("logical_not", [mask])?;
+    builder
+        .call("masked_fill", [Arg::Leaf(picked), Arg::Leaf(not), call.or("fill", Arg::Int(0))])
+        .map(Out::Node)
+}
+
+/// The running statistics after a batch: `(mean, var)` of it, the unbiased variance taken.
+fn update_statistics<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Option<[NodeId; 2]>> {
+    let (Arg::Leaf(_), Arg::Leaf(_)) = (call.arg("running_mean"), call.arg("running_var")) else {
+        return Ok(None);
+    };
+    let x = call.first()?;
+    let rank = builder.tensor_type(node(&x)?)?.rank() as i64;
+    let axes = Arg::ints((0..rank).filter(|axis| *axis != 1));
+    let momentum = match call.or("momentum", Arg::Float(0.1)) {
+        Arg::Float(x) => x,
+        Arg::Int(n) => n as f64,
+        _ => return Err(err!(Load, "expected a known momentum").into()),
+    };
+    let mut updated = Vec::new();
+    for (name, row) in [("running_mean", "mean"), ("running_var", "var")] {
+        let op = builder.row(row)?;
+        let batch = builder.emit(op, vec![x.clone()], &[("dim", axes.clone())])?;
+        let old = call.arg(name);
+        let kept = builder.call("mul", [old.clone(), Arg::Float(1.0 - momentum)])?;
+        let new = builder.call("mul", [Arg::Leaf(batch), Arg::Float(momentum)])?;
+        let sum = builder.call("add", [Arg::Leaf(kept), Arg::Leaf(new)])?;
+        let like = builder.tensor_type(node(&old)?)?;
+        updated.push(builder.conform(sum, &like)?);
+    }
+    Ok(Some([updated[0], updated[1]]))
+}
+
+/// Writes the updated statistics to the tensors that the call names.
+fn write_statistics<'a>(builder: &mut Builder<'a>, call: &Call<'a>, updated: [NodeId; 2]) -> Attempt<()> {
+    for (name, new) in ["running_mean", "running_var"].into_iter().zip(updated) {
+        let position = call.args.iter().position(|(other, _)| *other == name);
+        let position = position.ok_or_else(|| err!(Load, "{name} is missing"))?;
+        let view = builder.view_named(call.tensor_name(position)?)?;
+        write(builder, &view, new)?;
+    }
+    Ok(())
+}
+
+pub(super) fn batch_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let out = generic(builder, "batch_norm", call, &[])?;
+    if call.is_true("training")
+        && let Some(updated) = update_statistics(builder, call)?
+    {
+        write_statistics(builder, call, updated)?;
+    }
+    Ok(out)
+}
+
+/// The forms of batch norm that also give what a backward pass needs: mean and inverse deviation of the batch.
+pub(super) fn native_batch_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let training = match call.base {
+        "_native_batch_norm_legit_no_training" | "_batch_norm_no_update" => false,
+        "_batch_norm_with_update" | "_batch_norm_with_update_functional" => true,
+        _ => call.is_true("training"),
+    };
+    let x = call.first()?;
+    let mut args = without(call, &["training"]);
+    if !args.iter().any(|(name, _)| *name == "running_mean") {
+        args.extend([("running_mean", Arg::None), ("running_var", Arg::None)]);
+    }
+    args.push(("training", Arg::Bool(training)));
+    let op = builder.row("batch_norm")?;
+    let names = ["running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"];
+    let kwargs: Vec<(&str, Arg)> = names
+        .iter()
+        .filter_map(|name| args.iter().find(|(other, _)| other == name).map(|(_, arg)| (*name, arg.clone())))
+        .collect();
+    let out = builder.emit(op, vec![x.clone()], &kwargs)?;
+    let (mean, inverse) = if training {
+        let rank = builder.tensor_type(node(&x)?)?.rank() as i64;
+        let axes = Arg::ints((0..rank).filter(|axis| *axis != 1));
+        statistics(builder, x, axes, false, &call.or("eps", Arg::Float(1e-5)))?
+    } else {
+        let empty = builder.call("empty", [Arg::ints([0])])?;
+        (empty, empty)
+    };
+    let mut outs = vec![Out::Node(out), Out::Node(mean), Out::Node(inverse)];
+    if call.base.starts_with("_batch_norm") {
+        let reserve =
+            named(builder, "empty", vec![("size", Arg::ints([0])), ("dtype", Arg::DType(DType::U8))])?;
+        outs.push(Out::Node(reserve));
+    }
+    if training && let Some(updated) = update_statistics(builder, call)? {
+        if call.base.ends_with("_functional") {
+            outs.extend(updated.map(Out::Node));
+        } else {
+            write_statistics(builder, call, updated)?;
+        }
+    }
+    Ok(Out::Many(outs))
+}
+
+/// Mean and inverse deviation over axes.
+fn statistics<'a>(
+    builder: &mut Builder<'a>,
+    x: Arg,
+    axes: Arg,
+    keepdim: bool,
+    eps: &Arg,
+) -> Attempt<(NodeId, NodeId)> {
+    let op = builder.row("mean")?;
+    let keep = ("keepdim", Arg::Bool(keepdim));
+    let mean = builder.emit(op, vec![x.clone()], &[("dim", axes.clone()), keep.clone()])?;
+    let op = builder.row("var")?;
+    let var = builder.emit(op, vec![x], &[("dim", axes), ("correction", Arg::Int(0)), keep])?;
+    let shifted = builder.call("add", [Arg::Leaf(var), eps.clone()])?;
+    let inverse = builder.call("rsqrt", [Arg::Leaf(shifted)])?;
+    Ok((mean, inverse))
+}
+
+pub(super) fn native_layer_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let out = named(builder, "layer_norm", without(call, &[]))?;
+    let n = call.need("normalized_shape")?.items().map_or(1, <[Arg]>::len) as i64;
+    let axes = Arg::ints(-n..0);
+    let (mean, inverse) = statistics(builder, x, axes, true, &call.or("eps", Arg::Float(1e-5)))?;
+    Ok(Out::Many(vec![Out::Node(out), Out::Node(mean), Out::Node(inverse)]))
+}
+
+pub(super) fn fused_rms_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let out = named(builder, "rms_norm", without(call, &[]))?;
+    let n = call.need("normalized_shape")?.items().map_or(1, <[Arg]>::len) as i64;
+    let square = builder.call("mul", [x.clone(), x.clone()])?;
+    let op = builder.row("mean")?;
+    let mean = builder.emit(
+        op,
+        vec![Arg::Leaf(square)],
+        &[("dim", Arg::ints(-n..0)), ("keepdim", Arg::Bool(true))],
+    )?;
+    let eps = match call.arg("eps") {
+        Arg::None => match builder.tensor_type(node(&x)?)?.dtype {
+            DType::F64 => Arg::Float(f64::EPSILON),
+            _ => Arg::Float(f64::from(f32::EPSILON)),
+        },
+        eps => eps,
+    };
+    let shifted = builder.call("add", [Arg::Leaf(mean), eps])?;
+    let inverse = builder.call("rsqrt", [Arg::Leaf(shifted)])?;
+    Ok(Out::Many(vec![Out::Node(out), Out::Node(inverse)]))
+}
+
+/// `(input, weight, bias, N, C, HxW, group, eps)`.
+pub(super) fn native_group_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let group = call.need("group")?;
+    let args = vec![
+        ("x", x.clone()),
+        ("num_groups", group.clone()),
+        ("weight", call.arg("weight")),
+        ("bias", call.arg("bias")),
+        ("eps", call.or("eps", Arg::Float(1e-5))),
+    ];
+    let out = named(builder, "group_norm", args)?;
+    let sizes = Arg::list([call.need("N")?, group, Arg::Int(-1)]);
+    let grouped = builder.call("reshape", [x, sizes])?;
+    let (mean, inverse) =
+        statistics(builder, Arg::Leaf(grouped), Arg::ints([2]), false, &call.or("eps", Arg::Float(1e-5)))?;
+    Ok(Out::Many(vec![Out::Node(out), Out::Node(mean), Out::Node(inverse)]))
+}
+
+pub(super) fn instance_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    if call.is_true("use_input_stats") && matches!(call.arg("running_mean"), Arg::Leaf(_)) {
+        return Err(err!(Load, "instance_norm that updates running statistics cannot be imported")
+            .help("call `model.eval()` before exporting")
+            .into());
+    }
+    generic(builder, "instance_norm", call, &[])
+}
+
+/// Dropout in evaluation gives its argument itself.
+pub(super) fn dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    if call.is_true("train") {
+        let row = if call.base == "dropout" { "dropout" } else { call.base };
+        return generic(builder, row, call, &[("train", "training")]);
+    }
+    let alias = Call { base: "alias", overload: "", node: call.node, args: call.args.clone() };
+    Ok(views::import(builder, &alias)?.unwrap_or(Out::Nothing))
+}
+
+pub(super) fn native_dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let op = builder.row("ones_like")?;
+    let ones = builder.emit(op, vec![x.clone()], &[("dtype", Arg::DType(DType::Bool))])?;
+    if !call.is_true("train") {
+        let copy = builder.call("clone", [x])?;
+        return Ok(Out::Many(vec![Out::Node(copy), Out::Node(ones)]));
+    }
+    let ty = builder.tensor_type(node(&x)?)?;
+    let like = builder.emit(op, vec![x.clone()], &[("dtype", Arg::DType(ty.dtype))])?;
+    let p = call.or("p", Arg::Float(0.5));
+    let kept = builder.call("dropout", [Arg::Leaf(like), p])?;
+    let mask = builder.call("gt", [Arg::Leaf(kept), Arg::Int(0)])?;
+    let out = builder.call("mul", [x, Arg::Leaf(kept)])?;
+    Ok(Out::Many(vec![Out::Node(out), Out::Node(mask)]))
+}
+
+/// Convolutions: one number stands for all axes, and padding may be a word.
+pub(super) fn conv<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    generic(builder, call.base, call, &[])
+}
+
+pub(super) fn convolution<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    generic(builder, "convolution", call, &[])
+}
+
+/// The forms of attention; those for a device also give what a backward pass needs, which nothing may use.
+pub(super) fn attention<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let mask = match call.arg("attn_bias") {
+        Arg::None => call.arg("attn_mask"),
+        mask => mask,
+    };
+    let args = vec![
+        ("x", call.first()?),
+        ("key", call.need("key")?),
+        ("value", call.need("value")?),
+        ("attn_mask", mask),
+        ("dropout_p", call.or("dropout_p", Arg::Float(0.0))),
+        ("is_causal", call.or("is_causal", Arg::Bool(false))),
+        ("scale", call.arg("scale")),
+        ("enable_gqa", call.or("enable_gqa", Arg::Bool(false))),
+    ];
+    let out = named(builder, "scaled_dot_product_attention", args)?;
+    if call.base == "scaled_dot_product_attention" {
+        return Ok(Out::Node(out));
+    }
+    // (output, logsumexp, …): the others are not computed, so a use of them is an error.
+    Ok(Out::Many(vec![Out::Node(out)]))
+}
+
+/// LSTM, GRU and simple recurrences: `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`.
+pub(super) fn recurrent<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let hx = call.need("hx")?;
+    let mut args = vec![("x", call.first()?)];
+    match hx.items() {
+        Some([h, c]) => args.extend([("h0", h.clone()), ("c0", c.clone())]),
+        Some(_) => return Err(err!(Load, "expected two states of {}", call.base).into()),
+        None => args.push(("h0", hx)),
+    }
+    for name in ["params", "has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first"] {
+        args.push((name, call.need(name)?));
+    }
+    named(builder, call.base, args).map(Out::Node)
+}
+
+/// `lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh)`.
+pub(super) fn cell<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let mut args = vec![("x", call.first()?)];
+    let hx = call.need("hx")?;
+    match hx.items() {
+        Some([h, c]) => args.extend([("h", h.clone()), ("c", c.clone())]),
+        Some(_) => return Err(err!(Load, "expected two states of {}", call.base).into()),
+        None => args.push(("h", hx)),
+    }
+    for name in ["w_ih", "w_hh", "b_ih", "b_hh"] {
+        args.push((name, call.arg(name)));
+    }
+    named(builder, call.base, args).map(Out::Node)
+}
+
+pub(super) fn pad<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let sizes = call.get("pad").or(call.get("padding")).cloned();
+    let sizes = sizes.ok_or_else(|| err!(Load, "{} without sizes", call.base))?;
+    let mode = match call.base {
+        "constant_pad_nd" => Arg::str("constant"),
+        "_pad_circular" => Arg::str("circular"),
+        "pad" => call.or("mode", Arg::str("constant")),
+        base if base.starts_with("reflection") => Arg::str("reflect"),
+        _ => Arg::str("replicate"),
+    };
+    let args = vec![("x", call.first()?), ("pad", sizes), ("mode", mode), ("value", call.arg("value"))];
+    named(builder, "pad", args).map(Out::Node)
+}
+
+/// `(input, output_size?, align_corners?, scale_factors?)`, or with scales one by one beside the size.
+pub(super) fn upsample<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let name = call.base.trim_start_matches('_');
+    let mode = match name {
+        _ if name.starts_with("upsample_nearest_exact") => "nearest-exact",
+        _ if name.starts_with("upsample_nearest") => "nearest",
+        "upsample_linear1d" => "linear",
+        _ if name.starts_with("upsample_bilinear") => "bilinear",
+        "upsample_trilinear3d" => "trilinear",
+        _ => "bicubic",
+    };
+    let size = call.arg("output_size");
+    let scales: Vec<Arg> = match call.arg("scale_factors") {
+        Arg::List(items) => items.into_vec(),
+        _ => {
+            let names: &[&str] = if call.get("scales").is_some() {
+                &["scales"]
+            } else {
+                &["scales_d", "scales_h", "scales_w"]
+            };
+            names.iter().filter_map(|name| call.get(name)).cloned().collect()
+        }
+    };
+    let has_scales =
+        !scales.is_empty() && scales.iter().all(|scale| matches!(scale, Arg::Float(_) | Arg::Int(_)));
+    let mut args = vec![("x", x), ("mode", Arg::str(mode))];
+    // With both, the size is what the scales give, and positions are computed with the scales.
+    let by_scale = has_scales && (matches!(size, Arg::None) || scales_give(builder, call, &size, &scales)?);
+    if by_scale {
+        args.push(("scale_factor", Arg::list(scales)));
+        args.push(("recompute_scale_factor", Arg::Bool(false)));
+    } else {
+        args.push(("size", size));
+    }
+    if mode.ends_with("linear") || mode == "bicubic" {
+        args.push(("align_corners", call.or("align_corners", Arg::Bool(false))));
+    }
+    if name.ends_with("_aa") {
+        args.push(("antialias", Arg::Bool(true)));
+    }
+    named(builder, "interpolate", args).map(Out::Node)
+}
+
+/// Returns whether sizes are those that scales give.
+fn scales_give<'a>(builder: &mut Builder<'a>, call: &Call<'a>, size: &Arg, scales: &[Arg]) -> Attempt<bool> {
+    let ty = builder.tensor_type(node(&call.first()?)?)?;
+    let Some(sizes) = ints(size) else { return Ok(true) };
+    let scaled = |(dim, scale): (&Dim, &Arg)| {
+        let scale = match scale {
+            Arg::Float(x) => *x,
+            Arg::Int(n) => *n as f64,
+            _ => return None,
+        };
+        dim.known().map(|n| (n as f64 * scale).floor() as i64)
+    };
+    let given: Option<Vec<i64>> = ty.shape.iter().skip(2).zip(scales).map(scaled).collect();
+    Ok(given.is_none_or(|given| given == sizes))
+}
+
+pub(super) fn grid_sampler<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let word = |name: &str, words: &[&'static str]| -> Attempt<Arg> {
+        match call.or(name, Arg::Int(0)) {
+            Arg::Int(code) => {
+                let word = usize::try_from(code).ok().and_then(|code| words.get(code));
+                Ok(Arg::str(*word.ok_or_else(|| err!(Load, "unknown {name} {code} of grid_sampler"))?))
+            }
+            _ => Err(err!(Load, "expected a number as {name}").into()),
+        }
+    };
+    let args = vec![
+        ("x", call.first()?),
+        ("grid", call.need("grid")?),
+        ("mode", word("interpolation_mode", &["bilinear", "nearest", "bicubic"])?),
+        ("padding_mode", word("padding_mode", &["zeros", "border", "reflection"])?),
+        ("align_corners", call.or("align_corners", Arg::Bool(false))),
+    ];
+    named(builder, "grid_sample", args).map(Out::Node)
+}

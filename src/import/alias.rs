@@ -1,0 +1,274 @@
+//! In-place code as values: tensors are views of storages, and a write to a view is scattered into its storage.
+//!
+//! Every tensor of the program is a [`View`]: a storage and the [`Step`]s that lead from it to the tensor. A write gives the
+//! storage a new value and a new version; a view that is older is made again, by its steps, when it is next read. So every
+//! alias sees every write, in program order, and the graph holds no write at all.
+
+use std::rc::Rc;
+
+use super::build::{Attempt, Builder};
+use crate::{Arg, NodeId, TensorType, bail, err};
+
+/// What was written to together.
+pub(super) struct Storage {
+    /// The present value of the whole.
+    pub(super) value: NodeId,
+    /// How often it was written to.
+    pub(super) version: u32,
+    /// What keeps the value after the call.
+    pub(super) origin: Origin,
+}
+
+/// What keeps a storage after the call.
+#[derive(Clone, PartialEq)]
+pub(super) enum Origin {
+    /// Nothing: a value of the program.
+    Local,
+    /// The caller.
+    Input,
+    /// A parameter or constant, which no call may change.
+    Fixed(String),
+    /// The buffer of this name.
+    Buffer(String),
+}
+
+/// A tensor of the program.
+#[derive(Clone)]
+pub(super) struct View {
+    pub(super) storage: usize,
+    pub(super) steps: Option<Rc<Step>>,
+    /// The value, when the storage had this version.
+    pub(super) node: NodeId,
+    pub(super) version: u32,
+}
+
+/// One view of another; the outer ones come first.
+pub(super) struct Step {
+    parent: Option<Rc<Step>>,
+    kind: StepKind,
+}
+
+/// What a view shows.
+#[derive(Clone)]
+pub(super) enum StepKind {
+    /// The same elements in these sizes.
+    Reshape(Vec<Arg>),
+    /// The axes in this order.
+    Permute(Vec<usize>),
+    /// One index of an axis.
+    Select { dim: i64, index: Arg },
+    /// A range of an axis.
+    Slice { dim: i64, start: Arg, end: Arg, step: Arg },
+    /// A diagonal.
+    Diagonal { offset: Arg, dim1: Arg, dim2: Arg },
+    /// Elements repeated along axes of size 1.
+    Expand(Vec<Arg>),
+    /// The result of an operation that cannot be written through.
+    Opaque { row: &'static str, args: Vec<Arg> },
+}
+
+impl Drop for Step {
+    /// Frees a long chain without recursion.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(step) = next {
+            next = Rc::try_unwrap(step).ok().and_then(|mut step| step.parent.take());
+        }
+    }
+}
+
+impl View {
+    /// Returns the steps, innermost storage first.
+    fn path(&self) -> Vec<Rc<Step>> {
+        let mut path = Vec::new();
+        let mut next = self.steps.clone();
+        while let Some(step) = next {
+            next = step.parent.clone();
+            path.push(step);
+        }
+        path.reverse();
+        path
+    }
+}
+
+impl Builder<'_> {
+    /// Makes a tensor that shares nothing.
+    pub(super) fn fresh(&mut self, node: NodeId, origin: Origin) -> View {
+        self.storages.push(Storage { value: node, version: 0, origin });
+        View { storage: self.storages.len() - 1, steps: None, node, version: 0 }
+    }
+
+    /// Makes a view of a view, whose value is `node`.
+    pub(super) fn view(&mut self, of: &View, kind: StepKind, node: NodeId) -> View {
+        let steps = Some(Rc::new(Step { parent: of.steps.clone(), kind }));
+        View { storage: of.storage, steps, node, version: self.storages[of.storage].version }
+    }
+
+    /// Returns the present value of a tensor.
+    pub(super) fn current(&mut self, view: &View) -> Attempt<NodeId> {
+        let storage = &self.storages[view.storage];
+        if view.version == storage.version {
+            return Ok(view.node);
+        }
+        let mut node = storage.value;
+        for step in view.path() {
+            node = self.replay(view.storage, &step, node)?;
+        }
+        Ok(node)
+    }
+
+    /// Applies a step to the present value of what it is a view of, once for each version.
+    fn replay(&mut self, storage: usize, step: &Rc<Step>, base: NodeId) -> Attempt<NodeId> {
+        let key = (storage, self.storages[storage].version, Rc::as_ptr(step) as usize);
+        if let Some((node, _)) = self.replayed.get(&key) {
+            return Ok(*node);
+        }
+        let node = self.apply_step(&step.kind, base)?;
+        // The step is kept, so that no other can come to lie at its address.
+        self.replayed.insert(key, (node, step.clone()));
+        Ok(node)
+    }
+
+    fn apply_step(&mut self, kind: &StepKind, base: NodeId) -> Attempt<NodeId> {
+        let x = Arg::Leaf(base);
+        match kind.clone() {
+            StepKind::Reshape(sizes) => self.call("reshape", [x, Arg::list(sizes)]),
+            StepKind::Permute(axes) => {
+                self.call("permute", [x, Arg::ints(axes.into_iter().map(|axis| axis as i64))])
+            }
+            StepKind::Select { dim, index } => self.call("select", [x, Arg::Int(dim), index]),
+            StepKind::Slice { dim, start, end, step } => {
+                self.call("slice", [x, Arg::Int(dim), start, end, step])
+            }
+            StepKind::Diagonal { offset, dim1, dim2 } => self.call("diagonal", [x, offset, dim1, dim2]),
+            StepKind::Expand(sizes) => self.call("expand", [x, Arg::list(sizes)]),
+            StepKind::Opaque { row, args } => self.call(row, [vec![x], args].concat()),
+        }
+    }
+
+    /// Writes `new`, of the type of the tensor, to the tensor and so to everything that shares its storage.
+    pub(super) fn write(&mut self, view: &View, new: NodeId) -> Attempt<()> {
+        if let Origin::Fixed(name) = &self.storages[view.storage].origin {
+            return Err(err!(Load, "the program writes to {name:?}, which is no buffer")
+                .help("register what changes as a buffer: `self.register_buffer`")
+                .into());
+        }
+        let path = view.path();
+        let mut base = self.storages[view.storage].value;
+        let mut bases = Vec::with_capacity(path.len());
+        for step in &path {
+            bases.push(base);
+            base = self.replay(view.storage, step, base)?;
+        }
+        let mut value = new;
+        for (step, base) in path.iter().zip(bases).rev() {
+            value = self.scatter(&step.kind, base, value)?;
+        }
+        let storage = &mut self.storages[view.storage];
+        storage.value = value;
+        storage.version += 1;
+        if let Some(step) = &view.steps {
+            let key = (view.storage, storage.version, Rc::as_ptr(step) as usize);
+            self.replayed.insert(key, (new, step.clone()));
+        }
+        Ok(())
+    }
+
+    /// Returns `base` with `value` in the place of its view.
+    fn scatter(&mut self, kind: &StepKind, base: NodeId, value: NodeId) -> Attempt<NodeId> {
+        let ty = self.tensor_type(base)?;
+        let (base, value) = (Arg::Leaf(base), Arg::Leaf(value));
+        match kind.clone() {
+            StepKind::Reshape(_) => self.call("reshape", [value, sizes_of(&ty)]),
+            StepKind::Permute(axes) => {
+                let mut inverse = vec![0; axes.len()];
+                axes.iter().enumerate().for_each(|(i, &axis)| inverse[axis] = i as i64);
+                self.call("permute", [value, Arg::ints(inverse)])
+            }
+            StepKind::Select { dim, index } => {
+                self.call("select_scatter", [base, value, Arg::Int(dim), index])
+            }
+            StepKind::Slice { dim, start, end, step } => {
+                self.call("slice_scatter", [base, value, Arg::Int(dim), start, end, step])
+            }
+            StepKind::Diagonal { offset, dim1, dim2 } => {
+                self.call("diagonal_scatter", [base, value, offset, dim1, dim2])
+            }
+            StepKind::Expand(sizes) => {
+                // The written elements are equal along a repeated axis, or PyTorch had refused: the first one is taken.
+                let Arg::Leaf(mut node) = value else { bail_broken()? };
+                let extra = sizes.len() - ty.rank();
+                for axis in 0..sizes.len() {
+                    let kept = axis >= extra && ty.shape[axis - extra].known() != Some(1);
+                    if !kept {
+                        let (zero, one) = (Arg::Int(0), Arg::Int(1));
+                        node = self.call("slice", [Arg::Leaf(node), Arg::Int(axis as i64), zero, one])?;
+                    }
+                }
+                self.call("reshape", [Arg::Leaf(node), sizes_of(&ty)])
+            }
+            StepKind::Opaque { row, .. } => {
+                Err(err!(Load, "a write through {row} cannot be expressed as a value")
+                    .help("write to the tensor itself, or to a clone")
+                    .into())
+            }
+        }
+    }
+}
+
+fn bail_broken<T>() -> crate::Result<T> {
+    bail!(Graph, "a value is a node")
+}
+
+/// Returns the sizes of a type as an argument.
+pub(super) fn sizes_of(ty: &TensorType) -> Arg {
+    Arg::list(ty.shape.iter().map(|dim| Arg::dim(dim.clone())))
+}
+
+/// Returns whether elements in these sizes and strides can be seen in new sizes without copying.
+pub(super) fn is_viewable(sizes: &[i64], strides: &[i64], new: &[i64]) -> bool {
+    let numel: i64 = sizes.iter().fold(1, |n, &size| n.saturating_mul(size));
+    if numel == 0 || sizes.len() != strides.len() {
+        return true;
+    }
+    // From the right: runs of old axes that are contiguous among themselves take whole new axes.
+    let mut new = new.iter().rev().copied().filter(|&size| size != 1).peekable();
+    let mut old = sizes.iter().zip(strides).rev().filter(|(size, _)| **size != 1).peekable();
+    while let Some((&size, &stride)) = old.next() {
+        let (mut run, mut step) = (size, stride.saturating_mul(size));
+        while let Some((&size, &stride)) = old.peek().copied() {
+            if stride != step {
+                break;
+            }
+            run = run.saturating_mul(size);
+            step = stride.saturating_mul(size);
+            old.next();
+        }
+        let mut taken = 1i64;
+        while taken < run {
+            match new.next() {
+                Some(size) if size > 0 => taken = taken.saturating_mul(size),
+                _ => return false,
+            }
+        }
+        if taken != run {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_viewable;
+
+    #[test]
+    fn only_whole_runs_can_be_viewed() {
+        assert!(is_viewable(&[2, 3, 4], &[12, 4, 1], &[6, 4]));
+        assert!(is_viewable(&[2, 3, 4], &[12, 4, 1], &[24]));
+        assert!(!is_viewable(&[3, 2], &[1, 3], &[6]));
+        assert!(is_viewable(&[3, 2], &[1, 3], &[3, 1, 2]));
+        assert!(!is_viewable(&[2, 2, 3], &[12, 3, 1], &[4, 3]));
+        assert!(is_viewable(&[2, 2, 3], &[12, 3, 1], &[2, 6]));
+    }
+}

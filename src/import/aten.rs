@@ -1,0 +1,377 @@
+//! PyTorch's operators and the rows that answer to them.
+//!
+//! Most operators need no entry: name and parameter names of the row are PyTorch's. [`TABLE`] holds the others. An entry is for
+//! one overload, `max.dim`, or for all of them, `max`. An operator whose name ends in `_` is the one without, whose result is
+//! written to the first argument; operators in `views` give aliases.
+
+use super::alias::View;
+use super::build::{Attempt, Builder, Failure, Out, shorten};
+use super::schema::{Argument, Node};
+use super::{adapt, control, views};
+use crate::{Arg, Kind, Op, Result, err};
+
+/// What is done with an operator.
+pub(super) enum How {
+    /// A row of another name.
+    Row(&'static str),
+    /// A row of another name, with arguments that have other names there; `""` leaves an argument out.
+    Renamed(&'static str, &'static [(&'static str, &'static str)]),
+    /// Anything else.
+    Emit(Emit),
+}
+
+type Emit = for<'a> fn(&mut Builder<'a>, &Call<'a>) -> Attempt<Out>;
+
+use How::{Emit as E, Renamed, Row};
+
+/// The operators whose row is called otherwise, or that are more than a row.
+#[rustfmt::skip]
+static TABLE: &[(&str, How)] = &[
+    // Other names.
+    ("__and__", Row("bitwise_and")), ("__or__", Row("bitwise_or")), ("__xor__", Row("bitwise_xor")),
+    ("__iand__", Row("bitwise_and")), ("__ior__", Row("bitwise_or")), ("__ixor__", Row("bitwise_xor")),
+    ("__lshift__", Row("bitwise_left_shift")), ("__rshift__", Row("bitwise_right_shift")),
+    ("__ilshift__", Row("bitwise_left_shift")), ("__irshift__", Row("bitwise_right_shift")),
+    ("absolute", Row("abs")), ("negative", Row("neg")), ("subtract", Row("sub")), ("multiply", Row("mul")),
+    ("divide", E(adapt::div)), ("true_divide", Row("div")), ("div", E(adapt::div)),
+    ("greater", Row("gt")), ("greater_equal", Row("ge")), ("less", Row("lt")), ("less_equal", Row("le")),
+    ("not_equal", Row("ne")), ("eq", Row("eq")), ("clip", Row("clamp")), ("fix", Row("trunc")),
+    ("arccos", Row("acos")), ("arcsin", Row("asin")), ("arctan", Row("atan")), ("arctan2", Row("atan2")),
+    ("arccosh", Row("acosh")), ("arcsinh", Row("asinh")), ("arctanh", Row("atanh")),
+    ("concat", Row("cat")), ("concatenate", Row("cat")), ("row_stack", Row("vstack")),
+    ("log_sigmoid", Row("logsigmoid")), ("log_sigmoid_forward", E(adapt::log_sigmoid_forward)),
+    ("special_expit", Row("sigmoid")), ("special_erf", Row("erf")), ("special_erfc", Row("erfc")), ("special_erfinv", Row("erfinv")),
+    ("special_exp2", Row("exp2")), ("special_expm1", Row("expm1")), ("special_log1p", Row("log1p")), ("special_logit", Row("logit")),
+    ("special_logsumexp", Row("logsumexp")), ("special_softmax", Row("softmax")), ("special_log_softmax", Row("log_softmax")),
+    ("special_xlogy", Row("xlogy")), ("special_sinc", Row("sinc")), ("special_round", Row("round")),
+    ("special_gammaln", Row("lgamma")), ("special_digamma", Row("digamma")), ("special_psi", Row("digamma")),
+    ("matrix_power", Row("linalg_matrix_power")), ("linalg_matmul", Row("matmul")), ("det", Row("linalg_det")),
+    ("inverse", Row("linalg_inv")), ("linalg_cross", Renamed("cross", &[])), ("chain_matmul", Row("linalg_multi_dot")),
+    ("ger", Row("outer")), ("moveaxis", Row("movedim")), ("swapdims", Row("transpose")),
+    ("_safe_softmax", E(adapt::safe_softmax)),
+    ("_softmax", Renamed("softmax", &[("half_to_float", "")])),
+    ("_log_softmax", Renamed("log_softmax", &[("half_to_float", "")])),
+    // Overloads with a meaning of their own.
+    ("max.dim", Row("max_dim")), ("min.dim", Row("min_dim")), ("max.other", Row("maximum")), ("min.other", Row("minimum")),
+    ("median.dim", Row("median")), ("mean", E(adapt::reduce)), ("sum", E(adapt::reduce)), ("nansum", E(adapt::reduce)),
+    ("scatter.value", Renamed("scatter", &[("value", "src")])), ("scatter.value_reduce", Renamed("scatter", &[("value", "src")])),
+    ("index_fill", Row("index_fill")), ("where.default", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
+    ("pow.Scalar", Row("pow")), ("norm", E(adapt::norm)), ("linalg_norm", E(adapt::norm)),
+    ("round.decimals", Row("round")), ("repeat_interleave", Row("repeat_interleave")),
+    ("split_with_sizes_copy", Row("split_with_sizes")), ("fmod", Row("fmod")), ("clamp", Row("clamp")),
+    ("sort.stable", E(adapt::sort)), ("argsort.stable", E(adapt::sort)), ("cumsum", Row("cumsum")),
+    ("bitwise_not", Row("bitwise_not")), ("fill", E(adapt::fill)), ("copy", E(adapt::copy)), ("zero", E(adapt::zero)),
+    ("rsub", Row("rsub")), ("_adaptive_avg_pool2d", Row("adaptive_avg_pool2d")), ("_adaptive_avg_pool3d", Row("adaptive_avg_pool3d")),
+    ("adaptive_max_pool1d", Row("adaptive_max_pool1d_with_indices")),
+    ("adaptive_max_pool2d", Row("adaptive_max_pool2d_with_indices")),
+    ("adaptive_max_pool3d", Row("adaptive_max_pool3d_with_indices")),
+    ("isin.Scalar_Tensor", E(adapt::isin)), ("isin.Tensor_Scalar", E(adapt::isin)),
+    ("nll_loss_nd", Row("nll_loss")), ("cross_entropy_loss", Row("cross_entropy")),
+    ("nll_loss_forward", E(adapt::nll_loss_forward)), ("nll_loss2d_forward", E(adapt::nll_loss_forward)),
+    ("_prelu_kernel", E(adapt::prelu_kernel)), ("argmax", Row("argmax")), ("_weight_norm", E(adapt::weight_norm)), ("_weight_norm_interface", E(adapt::weight_norm)),
+    ("norm_except_dim", E(adapt::norm_except_dim)),
+    ("diff", Row("diff")), ("pixel_shuffle", Row("pixel_shuffle")), ("trapz", Row("trapezoid")),
+    // Creation.
+    ("arange", E(adapt::arange)), ("scalar_tensor", Row("scalar_tensor")), ("full", E(adapt::full_of)), ("full_like", E(adapt::full_of)), ("new_full", E(adapt::full_of)), ("elu", E(adapt::elu)),
+    ("lift_fresh_copy", Row("clone")), ("clone", Row("clone")), ("empty_strided", Renamed("empty", &[("stride", "")])),
+    ("empty.memory_format", Row("empty")), ("new_empty_strided", Renamed("new_empty", &[("stride", "")])),
+    ("empty_permuted", Renamed("empty", &[("physical_layout", "")])),
+    ("eye.m", Row("eye")), ("randint", E(adapt::randint)), ("normal_functional", E(adapt::normal_functional)),
+    ("bernoulli.p", E(adapt::bernoulli_p)), ("_to_copy", E(adapt::to_copy)), ("linspace", Row("linspace")),
+    // Networks.
+    ("embedding", Renamed("embedding", &[("indices", "x"), ("padding_idx", ""), ("scale_grad_by_freq", ""), ("sparse", "")])),
+    ("gelu", E(adapt::gelu)), ("addmm", Row("addmm")), ("_unsafe_index", E(adapt::index)), ("index", E(adapt::index)),
+    ("_unsafe_masked_index", E(adapt::masked_index)),
+    ("_unsafe_index_put", Row("index_put")), ("index_put", Row("index_put")),
+    ("batch_norm", E(adapt::batch_norm)), ("_native_batch_norm_legit", E(adapt::native_batch_norm)),
+    ("_native_batch_norm_legit_functional", E(adapt::native_batch_norm)),
+    ("_native_batch_norm_legit_no_training", E(adapt::native_batch_norm)), ("native_batch_norm", E(adapt::native_batch_norm)),
+    ("_batch_norm_with_update", E(adapt::native_batch_norm)), ("_batch_norm_with_update_functional", E(adapt::native_batch_norm)),
+    ("_batch_norm_no_update", E(adapt::native_batch_norm)),
+    ("native_layer_norm", E(adapt::native_layer_norm)), ("native_group_norm", E(adapt::native_group_norm)),
+    ("_fused_rms_norm", E(adapt::fused_rms_norm)), ("instance_norm", E(adapt::instance_norm)),
+    ("native_dropout", E(adapt::native_dropout)), ("dropout", E(adapt::dropout)), ("feature_dropout", E(adapt::dropout)),
+    ("alpha_dropout", E(adapt::dropout)), ("feature_alpha_dropout", E(adapt::dropout)),
+    ("conv1d", E(adapt::conv)), ("conv2d", E(adapt::conv)), ("conv3d", E(adapt::conv)), ("_convolution", E(adapt::convolution)),
+    ("conv_transpose2d.input", Row("conv_transpose2d")), ("conv_transpose3d.input", Row("conv_transpose3d")),
+    ("scaled_dot_product_attention", E(adapt::attention)),
+    ("_scaled_dot_product_flash_attention_for_cpu", E(adapt::attention)),
+    ("_scaled_dot_product_flash_attention", E(adapt::attention)),
+    ("_scaled_dot_product_efficient_attention", E(adapt::attention)),
+    ("_scaled_dot_product_attention_math_for_mps", E(adapt::attention)),
+    ("_scaled_dot_product_attention_math", E(adapt::attention)), ("_scaled_dot_product_fused_attention_overrideable", E(adapt::attention)),
+    ("lstm.input", E(adapt::recurrent)), ("gru.input", E(adapt::recurrent)),
+    ("rnn_tanh.input", E(adapt::recurrent)), ("rnn_relu.input", E(adapt::recurrent)),
+    ("lstm_cell", E(adapt::cell)), ("gru_cell", E(adapt::cell)), ("_cdist_forward", Renamed("cdist", &[("compute_mode", "")])),
+    ("constant_pad_nd", E(adapt::pad)), ("pad", E(adapt::pad)), ("reflection_pad1d", E(adapt::pad)), ("reflection_pad2d", E(adapt::pad)),
+    ("reflection_pad3d", E(adapt::pad)), ("replication_pad1d", E(adapt::pad)), ("replication_pad2d", E(adapt::pad)),
+    ("replication_pad3d", E(adapt::pad)), ("_pad_circular", E(adapt::pad)),
+    ("upsample_nearest1d", E(adapt::upsample)), ("upsample_nearest2d", E(adapt::upsample)), ("upsample_nearest3d", E(adapt::upsample)),
+    ("_upsample_nearest_exact1d", E(adapt::upsample)), ("_upsample_nearest_exact2d", E(adapt::upsample)),
+    ("_upsample_nearest_exact3d", E(adapt::upsample)), ("upsample_linear1d", E(adapt::upsample)),
+    ("upsample_bilinear2d", E(adapt::upsample)), ("upsample_trilinear3d", E(adapt::upsample)), ("upsample_bicubic2d", E(adapt::upsample)),
+    ("_upsample_bilinear2d_aa", E(adapt::upsample)), ("_upsample_bicubic2d_aa", E(adapt::upsample)),
+    ("grid_sampler", E(adapt::grid_sampler)), ("grid_sampler_2d", E(adapt::grid_sampler)), ("grid_sampler_3d", E(adapt::grid_sampler)),
+    // Numbers and checks.
+    ("sym_size", E(control::sym_size)), ("sym_numel", E(control::sym_numel)), ("item", E(control::item)),
+    ("_local_scalar_dense", E(control::item)), ("sym_constrain_range", E(control::nothing)),
+    ("sym_constrain_range_for_size", E(control::nothing)), ("_assert_tensor_metadata", E(control::nothing)),
+    ("_assert_scalar", E(control::assert_scalar)), ("_assert_async", E(control::assert_tensor)),
+    ("_functional_assert_scalar", E(control::assert_scalar)), ("_functional_assert_async", E(control::assert_tensor)),
+    ("_linalg_check_errors", E(control::nothing)), ("is_nonzero", E(control::item)),
+];
+
+/// Arguments about memory, devices and gradients, which say nothing about values.
+const WITHOUT_EFFECT: &[&str] = &[
+    "device",
+    "layout",
+    "memory_format",
+    "pin_memory",
+    "non_blocking",
+    "requires_grad",
+    "cudnn_enabled",
+    "cudnn_enable",
+    "benchmark",
+    "deterministic",
+    "allow_tf32",
+    "generator",
+    "implicit",
+    "copy",
+];
+
+/// A call in an archive, with its arguments read.
+pub(super) struct Call<'a> {
+    /// The name, such as `add`, without the underscore of in-place ones.
+    pub(super) base: &'a str,
+    /// The overload, such as `Tensor`; empty for `default`.
+    pub(super) overload: &'a str,
+    pub(super) node: &'a Node,
+    pub(super) args: Vec<(&'a str, Arg)>,
+}
+
+impl<'a> Call<'a> {
+    /// Returns an argument that is given.
+    pub(super) fn get(&self, name: &str) -> Option<&Arg> {
+        self.args.iter().find(|(other, _)| *other == name).map(|(_, arg)| arg)
+    }
+
+    /// Returns an argument, none if it is not given.
+    pub(super) fn arg(&self, name: &str) -> Arg {
+        self.get(name).cloned().unwrap_or(Arg::None)
+    }
+
+    /// Returns an argument, or its default.
+    pub(super) fn or(&self, name: &str, default: Arg) -> Arg {
+        self.get(name).cloned().unwrap_or(default)
+    }
+
+    /// Returns an argument that must be given.
+    pub(super) fn need(&self, name: &str) -> Attempt<Arg> {
+        Ok(self
+            .get(name)
+            .cloned()
+            .ok_or_else(|| err!(Load, "the argument {name:?} of {} is missing", self.base))?)
+    }
+
+    pub(super) fn is_true(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(Arg::Bool(true)))
+    }
+
+    /// Returns the first argument.
+    pub(super) fn first(&self) -> Attempt<Arg> {
+        Ok(self
+            .args
+            .first()
+            .map(|(_, arg)| arg.clone())
+            .ok_or_else(|| err!(Load, "{} without arguments", self.base))?)
+    }
+
+    /// Returns the name of the tensor that an argument is in the archive.
+    pub(super) fn tensor_name(&self, position: usize) -> Attempt<&'a str> {
+        match self.node.inputs.get(position).map(|input| &input.arg) {
+            Some(Argument::AsTensor(tensor)) => Ok(&tensor.name),
+            _ => Err(err!(Load, "expected a tensor as argument {position} of {}", self.base).into()),
+        }
+    }
+
+    /// Returns the tensor that the first argument is.
+    pub(super) fn view(&self, builder: &Builder<'a>) -> Attempt<View> {
+        builder.view_named(self.tensor_name(0)?)
+    }
+}
+
+/// Imports a node.
+pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<Out> {
+    let target = node.target.as_str();
+    if let Some(name) = target.strip_prefix("torch.ops.higher_order.") {
+        return control::higher_order(builder, node, name);
+    }
+    let Some(name) = target.strip_prefix("torch.ops.") else { return control::number(builder, node) };
+    let mut parts = name.splitn(3, '.');
+    let (space, base, overload) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    if space.is_empty() || base.is_empty() {
+        return Err(err!(Load, "{:?} is no operator", shorten(target)).into());
+    }
+    let overload = if overload == "default" { "" } else { overload };
+    let args = node.inputs.iter().map(|input| Ok((input.name.as_str(), builder.argument(&input.arg)?)));
+    let mut call = Call { base, overload, node, args: args.collect::<Attempt<Vec<_>>>()? };
+    if !matches!(space, "aten" | "prims") {
+        return users_own(builder, space, &call);
+    }
+    if let Some(out) = views::import(builder, &call)? {
+        return Ok(out);
+    }
+    let in_place = base.strip_suffix('_').filter(|name| !name.ends_with('_'));
+    let is_dunder = base.starts_with("__i") && base.ends_with("__") && base != "__invert__";
+    if in_place.is_none() && !is_dunder {
+        return functional(builder, &call);
+    }
+    call.base = in_place.unwrap_or(base);
+    let view = call.view(builder)?;
+    let new = match functional(builder, &call)? {
+        Out::Node(node) => node,
+        Out::View(view) => builder.current(&view)?,
+        _ => return Err(err!(Load, "{base} gives no tensor").into()),
+    };
+    write(builder, &view, new)
+}
+
+/// Writes a result to a tensor, as its type; returns the tensor.
+pub(super) fn write(builder: &mut Builder<'_>, view: &View, new: crate::NodeId) -> Attempt<Out> {
+    let old = builder.current(view)?;
+    let like = builder.tensor_type(old)?;
+    let new = builder.conform(new, &like)?;
+    builder.write(view, new)?;
+    let version = builder.storages[view.storage].version;
+    Ok(Out::View(View { node: new, version, ..view.clone() }))
+}
+
+/// Imports a call that writes nothing.
+pub(super) fn functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let full = format!("{}.{}", call.base, call.overload);
+    let entry = TABLE
+        .iter()
+        .find(|(name, _)| *name == full)
+        .or_else(|| TABLE.iter().find(|(name, _)| *name == call.base));
+    match entry {
+        Some((_, How::Row(row))) => generic(builder, row, call, &[]),
+        Some((_, How::Renamed(row, names))) => generic(builder, row, call, names),
+        Some((_, How::Emit(emit))) => emit(builder, call),
+        None => generic(builder, call.base, call, &[]),
+    }
+}
+
+/// Calls a row of the user: `mylib_norm` or `norm` for `torch.ops.mylib.norm`.
+fn users_own<'a>(builder: &mut Builder<'a>, space: &str, call: &Call<'a>) -> Attempt<Out> {
+    let long = format!("{space}_{}", call.base);
+    let row = if builder.registry.get(&long).is_some() { long } else { call.base.to_owned() };
+    match generic(builder, &row, call, &[]) {
+        Err(Failure::Missing(_)) => Err(Failure::Missing(long_name(space, call.base))),
+        other => other,
+    }
+}
+
+fn long_name(space: &str, base: &str) -> String {
+    format!("{space}_{base}")
+}
+
+/// Calls a row with the arguments of a call, by their names.
+pub(super) fn generic<'a>(
+    builder: &mut Builder<'a>,
+    row: &str,
+    call: &Call<'a>,
+    renamed: &[(&str, &'static str)],
+) -> Attempt<Out> {
+    let op = builder.row(row)?;
+    let mut named: Vec<(&str, Arg)> = Vec::new();
+    for (name, arg) in &call.args {
+        match renamed.iter().find(|(from, _)| from == name) {
+            Some((_, "")) => {}
+            Some((_, to)) => named.push((to, arg.clone())),
+            None => named.push((name, arg.clone())),
+        }
+    }
+    let kwargs = arrange(&op, call.base, named)?;
+    builder.emit(op, Vec::new(), &kwargs).map(Out::Node).map_err(|failure| failure)
+}
+
+/// Calls a row, with arguments by the names that PyTorch or the row gives them.
+pub(super) fn named(builder: &mut Builder<'_>, row: &str, args: Vec<(&str, Arg)>) -> Attempt<crate::NodeId> {
+    let op = builder.row(row)?;
+    let kwargs = arrange(&op, row, args)?;
+    let (mut positional, mut by_name) = (Vec::new(), Vec::new());
+    for (name, arg) in kwargs {
+        let place = op.params.iter().position(|param| param.name == name);
+        if place == Some(positional.len()) && by_name.is_empty() && !op.params[positional.len()].keyword_only
+        {
+            positional.push(arg);
+        } else {
+            by_name.push((name, arg));
+        }
+    }
+    builder.emit(op, positional, &by_name)
+}
+
+/// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place.
+fn arrange<'n>(op: &Op, base: &str, args: Vec<(&'n str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
+    let params = op.params;
+    let mut places: Vec<Option<usize>> =
+        args.iter().map(|(name, _)| params.iter().position(|param| param.name == *name)).collect();
+    for i in 0..args.len() {
+        let (name, arg) = &args[i];
+        if places[i].is_some() || WITHOUT_EFFECT.contains(name) {
+            continue;
+        }
+        let is_free = |place: usize| {
+            place < params.len() && !places.contains(&Some(place)) && params[place].kind.accepts(arg)
+        };
+        let place = match *name {
+            "self" | "input" | "x" if i == 0 => Some(0),
+            "other" => Some(1),
+            _ => Some(i),
+        };
+        let spelled = params.iter().position(|param| {
+            matches!(
+                (*name, param.name),
+                ("other", "y" | "exponent" | "value") | ("size", "shape") | ("shape", "size")
+            )
+        });
+        let found = spelled.filter(|&place| is_free(place)).or(place.filter(|&place| is_free(place)));
+        match (found, arg) {
+            (Some(place), _) => places[i] = Some(place),
+            // What is absent needs no place.
+            (None, Arg::None) => {}
+            (None, _) => {
+                return Err(err!(Load, "the row {} has no parameter for {name:?} of {base}", op.name)
+                    .help(format!("its schema is {}", **op)));
+            }
+        }
+    }
+    let mut out = Vec::new();
+    for ((name, arg), place) in args.into_iter().zip(places) {
+        let Some(place) = place else { continue };
+        let param = &params[place];
+        let arg = match (arg, param.kind) {
+            // No axes are all axes.
+            (Arg::List(items), Kind::Axes) if items.is_empty() && op.name != "squeeze" => Arg::None,
+            (Arg::Int(code), Kind::Str) if name == "reduction" => Arg::str(match code {
+                0 => "none",
+                1 => "mean",
+                2 => "sum",
+                _ => return Err(err!(Load, "unknown reduction {code} of {base}")),
+            }),
+            (arg, _) => arg,
+        };
+        // An absent argument is the row's default.
+        if matches!(arg, Arg::None) && param.default.is_some() {
+            continue;
+        }
+        out.push((place, param.name, arg));
+    }
+    out.sort_by_key(|(place, ..)| *place);
+    Ok(out.into_iter().map(|(_, name, arg)| (name, arg)).collect())
+}

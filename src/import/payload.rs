@@ -1,0 +1,125 @@
+//! The tensors of an archive: parameters, buffers and constants by their PyTorch names.
+//!
+//! Names that share a storage share it here; the same view of it is one tensor, so tied weights stay tied.
+
+use std::collections::BTreeMap;
+
+use super::archive::Archive;
+use super::schema::{PayloadConfig, PayloadMeta, SymInt, Table, TensorMeta};
+use crate::{Array, DType, Result, Tensor, bail, err};
+
+/// The most elements that a view may have beyond those of its storage, as an expanded one has.
+const MAX_EXPANDED: usize = 1 << 24;
+
+/// Dtype, sizes, strides and offset.
+type Layout = (DType, Vec<usize>, Vec<isize>, usize);
+
+/// The tables of an archive, and what has been read.
+pub(super) struct Payloads {
+    weights: Table<PayloadMeta>,
+    constants: Table<PayloadMeta>,
+    storages: BTreeMap<(String, DType), Array>,
+    tensors: Vec<(String, Layout, Tensor)>,
+}
+
+impl Payloads {
+    pub(super) fn open(archive: &mut Archive, model: &str) -> Result<Payloads> {
+        let mut config = |kind: &str| -> Result<Table<PayloadMeta>> {
+            let name = format!("data/{kind}/{model}_{kind}_config.json");
+            if !archive.contains(&name) {
+                return Ok(Table::default());
+            }
+            archive.json::<PayloadConfig>(&name).map(|config| config.config)
+        };
+        let (weights, constants) = (config("weights")?, config("constants")?);
+        Ok(Payloads { weights, constants, storages: BTreeMap::new(), tensors: Vec::new() })
+    }
+
+    /// Returns the parameter, buffer or constant of this name.
+    pub(super) fn get(&mut self, archive: &mut Archive, name: &str) -> Result<Tensor> {
+        let in_weights = self.weights.get(name).map(|meta| ("weights", meta));
+        let (folder, meta) = in_weights
+            .or_else(|| self.constants.get(name).map(|meta| ("constants", meta)))
+            .ok_or_else(|| {
+                let names = self.weights.keys().chain(self.constants.keys()).map(String::as_str);
+                err!(Load, "{} has no weights for {name:?}", archive.origin())
+                    .help(crate::names::suggest(name, names))
+            })?;
+        let path = &meta.path_name;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if path.is_empty() || !path.chars().all(is_plain) || path.contains("..") {
+            bail!(Load, "{}: {name:?} lies at {path:?}, which is not the name of a member", archive.origin());
+        }
+        let member = format!("data/{folder}/{path}");
+        let Some(tensor_meta) = meta.tensor_meta.as_ref().filter(|_| !meta.use_pickle) else {
+            return Err(err!(Load, "{}: {name:?} is pickled, which needs Python", archive.origin())
+                .help("turn custom objects into tensors before exporting"));
+        };
+        let in_name = |error: crate::Error| {
+            crate::Error::new(error.kind(), format!("{}: {name:?}: {}", archive.origin(), error.message()))
+        };
+        let layout = layout(tensor_meta).map_err(in_name)?;
+        if let Some((.., tensor)) =
+            self.tensors.iter().find(|(other, other_layout, _)| *other == member && *other_layout == layout)
+        {
+            return Ok(tensor.clone());
+        }
+        let key = (member.clone(), layout.0);
+        if !self.storages.contains_key(&key) {
+            let storage = read(archive, &member, layout.0)?;
+            self.storages.insert(key.clone(), storage);
+        }
+        let tensor = view(&self.storages[&key], &layout).map_err(|error| {
+            crate::Error::new(error.kind(), format!("{}: {name:?}: {}", archive.origin(), error.message()))
+        })?;
+        self.tensors.push((member, layout, tensor.clone()));
+        Ok(tensor)
+    }
+}
+
+fn read(archive: &mut Archive, member: &str, dtype: DType) -> Result<Array> {
+    let bytes = archive.read(member)?;
+    if bytes.len() % dtype.size() != 0 {
+        bail!(
+            Load,
+            "{}: {member:?} has {} bytes, which are no whole number of {dtype}",
+            archive.origin(),
+            bytes.len()
+        );
+    }
+    Array::from_le_bytes(dtype, &[bytes.len() / dtype.size()], &bytes)
+}
+
+fn view(storage: &Array, layout: &Layout) -> Result<Tensor> {
+    let (_, sizes, strides, offset) = layout;
+    let numel = sizes.iter().try_fold(1usize, |n, &size| n.checked_mul(size));
+    let numel = numel.ok_or_else(|| err!(Limit, "the sizes {sizes:?} are too much for any storage"))?;
+    if numel > storage.numel().saturating_add(MAX_EXPANDED) {
+        bail!(Limit, "the sizes {sizes:?} are too much for a storage of {} elements", storage.numel());
+    }
+    storage.as_strided(sizes, strides, *offset).map(Tensor::from)
+}
+
+fn layout(meta: &TensorMeta) -> Result<Layout> {
+    let number = |size: &SymInt| match size {
+        SymInt::AsInt(n) => Ok(*n),
+        SymInt::AsExpr(expr) => {
+            bail!(Load, "expected a known size of a stored tensor, got {:?}", expr.expr_str)
+        }
+    };
+    let unsigned = |size: &SymInt| {
+        let n = number(size)?;
+        usize::try_from(n).map_err(|_| err!(Shape, "expected a size of at least 0, got {n}"))
+    };
+    if let Some(layout) = meta.layout.filter(|&layout| layout != super::STRIDED) {
+        bail!(Load, "expected a strided tensor, got layout {layout}");
+    }
+    let sizes = meta.sizes.iter().map(unsigned).collect::<Result<Vec<usize>>>()?;
+    let strides = meta
+        .strides
+        .iter()
+        .map(|stride| number(stride).map(|n| n as isize))
+        .collect::<Result<Vec<isize>>>()?;
+    let offset = meta.storage_offset.as_ref().map_or(Ok(0), unsigned)?;
+    Ok((super::dtype(meta.dtype)?, sizes, strides, offset))
+}
