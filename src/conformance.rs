@@ -190,6 +190,7 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Runs a case; returns whether the shape rule knew the type.
 fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
+    let op = names::chosen(op, name, &case.kwargs);
     let (args, kwargs) = names::adapt(&op, name, &case.args, &case.kwargs);
     let args = op.bind(&args, &kwargs)?;
     let value = (op.eval)(&args)?;
