@@ -104,7 +104,7 @@ fn names_types_lines_and_structure_are_kept() {
     assert!(matches!(gm.graph().output(), Arg::Dict(entries) if entries.len() == 3));
     let gm = fx::import::pt2(data("mlp.pt2")).unwrap();
     expect_test::expect![[r#"
-        graph main(%input: f32[s31 in 1..=64, 20]) -> f32[s31, 5]"#]]
+        graph main<s31: 1..=64>(%input: f32[s31, 20]) -> f32[s31, 5]"#]]
     .assert_eq(gm.graph().to_string().lines().next().unwrap().trim_end_matches(" {"));
     let linear = gm.graph().node(gm.graph().find("linear").unwrap()).unwrap();
     assert_eq!(linear.meta().module_path(), "0");
