@@ -3,6 +3,8 @@
 //! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives a type that the
 //! result has. A case never ends the run: errors and panics are failures with a reason.
 //!
+//! Random operators draw what PyTorch's CPU generator draws, from the seed 42 for each case.
+//!
 //! `names` maps PyTorch's names and calling conventions to rows; `case` reads the cases.
 
 mod case;
@@ -13,12 +15,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use self::case::Case;
-use crate::{Arg, Error, Op, OpDef, Registry, Result, Tensor, Type, TypeTree, Value, bail, err};
+use crate::{
+    Arg, Error, Generator, Op, OpDef, Registry, Result, Tensor, Type, TypeTree, Value, bail, err,
+    with_generator,
+};
 
 /// How far a float may be off, relative to the expected one.
 pub const RTOL: f64 = 1e-4;
 /// How far a float may be off at least.
 pub const ATOL: f64 = 1e-5;
+
+/// The seed with which PyTorch drew the random numbers of a case.
+pub const SEED: u64 = 42;
 
 /// The outcome of a run, by operator.
 #[derive(Debug, Default)]
@@ -193,7 +201,7 @@ fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
     let op = names::chosen(op, name, &case.kwargs);
     let (args, kwargs) = names::adapt(&op, name, &case.args, &case.kwargs);
     let args = op.bind(&args, &kwargs)?;
-    let value = (op.eval)(&args)?;
+    let value = with_generator(&Generator::pytorch(SEED), || (op.eval)(&args))?;
     if let Some(error) = value.error() {
         return Err(error.clone());
     }

@@ -49,8 +49,23 @@ const IN_THE_NAME: &[(&str, &str)] = &[
 ];
 
 /// Rows that the value of one argument chooses.
-const BY_ARGUMENT: &[(&str, &str, &str, Op)] =
-    &[("nn.functional.gelu", "approximate", "tanh", fx_ops::pointwise::gelu_tanh::OP)];
+const BY_ARGUMENT: &[(&str, &str, IsChosen, Op)] = &[
+    (
+        "nn.functional.gelu",
+        "approximate",
+        |value| matches!(value, Arg::Str(value) if &**value == "tanh"),
+        fx_ops::pointwise::gelu_tanh::OP,
+    ),
+    (
+        "nn.functional.scaled_dot_product_attention",
+        "dropout_p",
+        |value| matches!(value, Arg::Float(p) if *p != 0.0),
+        fx_ops::attention::scaled_dot_product_attention_dropout::OP,
+    ),
+];
+
+/// Whether an argument's value chooses a row.
+type IsChosen = fn(&Value) -> bool;
 
 /// Operators whose test inputs have the first two arguments in the other order.
 const SWAPPED: &[&str] = &["einsum", "nn.functional.embedding", "nn.functional.embedding_bag", "where"];
@@ -82,12 +97,9 @@ fn find(registry: &Registry, name: &str) -> Result<Op> {
 
 /// Returns the row for a call, which an argument may choose instead of `op`.
 pub(super) fn chosen(op: Op, name: &str, kwargs: &[(String, Value)]) -> Op {
-    let is_chosen = |key: &str, text: &str| {
-        kwargs
-            .iter()
-            .any(|(other, value)| other == key && matches!(value, Arg::Str(value) if &**value == text))
-    };
-    let choice = BY_ARGUMENT.iter().find(|(other, key, text, _)| *other == name && is_chosen(key, text));
+    let choice = BY_ARGUMENT.iter().find(|(other, key, is_chosen, _)| {
+        *other == name && kwargs.iter().any(|(other, value)| other == key && is_chosen(value))
+    });
     choice.map_or(op, |&(.., op)| op)
 }
 

@@ -539,17 +539,22 @@ pub(super) fn attention<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
         Arg::None => call.arg("attn_mask"),
         mask => mask,
     };
+    let dropout_p = call.or("dropout_p", Arg::Float(0.0));
+    let op = match dropout_p {
+        Arg::Float(0.0) | Arg::Int(0) => "scaled_dot_product_attention",
+        _ => "scaled_dot_product_attention_dropout",
+    };
     let args = vec![
         ("x", call.first()?),
         ("key", call.need("key")?),
         ("value", call.need("value")?),
         ("attn_mask", mask),
-        ("dropout_p", call.or("dropout_p", Arg::Float(0.0))),
+        ("dropout_p", dropout_p),
         ("is_causal", call.or("is_causal", Arg::Bool(false))),
         ("scale", call.arg("scale")),
         ("enable_gqa", call.or("enable_gqa", Arg::Bool(false))),
     ];
-    let out = named(builder, "scaled_dot_product_attention", args)?;
+    let out = named(builder, op, args)?;
     if call.base == "scaled_dot_product_attention" {
         return Ok(Out::Node(out));
     }
