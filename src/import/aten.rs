@@ -349,7 +349,7 @@ pub(super) fn named(builder: &mut Builder<'_>, row: &str, args: Vec<(&str, Arg)>
 }
 
 /// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place.
-fn arrange<'n>(op: &Op, base: &str, args: Vec<(&'n str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
+fn arrange(op: &Op, base: &str, args: Vec<(&str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
     let params = op.params;
     let mut places: Vec<Option<usize>> =
         args.iter().map(|(name, _)| params.iter().position(|param| param.name == *name)).collect();

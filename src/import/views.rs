@@ -306,7 +306,7 @@ fn narrow<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     };
     let (mut from, length) = (number(&start)?, number(&length)?);
     if from.known().is_some_and(|n| n < 0) {
-        from = from + &ty.shape[dim];
+        from += &ty.shape[dim];
     }
     let end = Arg::dim(&from + &length);
     let kind = StepKind::Slice { dim: dim as i64, start: Arg::dim(from), end, step: Arg::Int(1) };
