@@ -7,7 +7,7 @@
 use super::alias::View;
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::schema::{Argument, Node};
-use super::{adapt, control, unrolled, views};
+use super::{adapt, autocast, control, unrolled, views};
 use crate::{Arg, Kind, Op, Result, err};
 
 /// What is done with an operator.
@@ -219,11 +219,19 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
         return Err(err!(Load, "{:?} is no operator", shorten(target)).into());
     }
     let overload = if overload == "default" { "" } else { overload };
-    let args = node.inputs.iter().map(|input| Ok((input.name.as_str(), builder.argument(&input.arg)?)));
+    let args = node.inputs.iter().map(|input| {
+        let arg = match (input.name.as_str(), builder.argument(&input.arg)?) {
+            // How PyTorch spells a slice without an end.
+            ("end", Arg::Int(i64::MAX)) => Arg::None,
+            (_, arg) => arg,
+        };
+        Ok((input.name.as_str(), arg))
+    });
     let mut call = Call { base, overload, node, args: args.collect::<Attempt<Vec<_>>>()? };
     if !matches!(space, "aten" | "prims") {
         return users_own(builder, space, &call);
     }
+    autocast::cast(builder, &mut call)?;
     if let Some(out) = views::import(builder, &call)? {
         return Ok(out);
     }

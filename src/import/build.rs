@@ -12,16 +12,17 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::alias::{Origin, Step as ViewStep, Storage, View, sizes_of};
 pub(super) use self::problems::Problems;
 pub(super) use self::regions::Output;
-use super::alias::{Origin, Step as ViewStep, Storage, View, sizes_of};
 use super::schema::{
     self, Argument, OptionalTensor, SymBoolArgument, SymFloatArgument, SymInt, SymIntArgument, TensorMeta,
 };
 use super::symbols::Symbols;
 use super::{aten, metadata};
 use crate::{
-    Arg, Dim, Error, Graph, NodeId, NodeMeta, Op, Registry, Result, Target, TensorType, TypeTree, bail, err,
+    Arg, DType, Dim, Error, Graph, NodeId, NodeMeta, Op, Registry, Result, Target, TensorType, TypeTree,
+    bail, err,
 };
 
 /// Why a node could not be imported.
@@ -91,6 +92,8 @@ pub(super) struct Builder<'a> {
     /// Where sizes that depend on data come from: the axis of a node, or a node that is the number.
     data_sizes: HashMap<String, (NodeId, Option<i64>)>,
     nesting: usize,
+    /// The dtype to which automatic casts lower operands, in a part of the program that has them.
+    pub(super) autocast: Option<DType>,
     pub(super) problems: Problems,
 }
 
@@ -116,6 +119,7 @@ impl<'a> Builder<'a> {
             bound: HashSet::new(),
             data_sizes: HashMap::new(),
             nesting: 0,
+            autocast: None,
             problems: Problems::default(),
         }
     }
@@ -153,7 +157,13 @@ impl<'a> Builder<'a> {
 
     /// Returns the present value of a name.
     pub(super) fn value_named(&mut self, name: &str) -> Attempt<Arg> {
-        match self.entry(name)?.clone() {
+        let entry = self.entry(name)?.clone();
+        self.present(entry)
+    }
+
+    /// Returns the present value of an entry.
+    pub(super) fn present(&mut self, entry: Entry) -> Attempt<Arg> {
+        match entry {
             Entry::Tensor(view) => self.current(&view).map(Arg::Leaf),
             Entry::Value(value) => Ok(value),
             Entry::Poisoned => Err(Failure::Poisoned),

@@ -73,15 +73,49 @@ impl<'a> Builder<'a> {
             )
             .into());
         }
+        let names: Vec<Option<&'a str>> = inner.inputs.iter().map(input_name).collect();
+        self.region(&graph.name, &names, args, |builder, entries| {
+            builder.source = inner;
+            for (name, entry) in names.iter().zip(entries) {
+                if let Some(name) = name {
+                    builder.define(name, entry)?;
+                }
+            }
+            builder.run(&inner.nodes)?;
+            let outputs =
+                inner.outputs.iter().map(|output| builder.argument(output)).collect::<Attempt<Vec<_>>>()?;
+            Ok(match output {
+                Output::Tuple => Arg::tuple(outputs),
+                Output::List => Arg::list(outputs),
+                Output::One => match <[Arg; 1]>::try_from(outputs) {
+                    Ok([one]) => one,
+                    Err(outputs) => {
+                        return Err(err!(Load, "expected one output, got {}", outputs.len()).into());
+                    }
+                },
+            })
+        })
+    }
+
+    /// Builds a closed sub-graph that takes values of the types of `args`, and returns what `body` makes of them.
+    pub(in crate::import) fn region(
+        &mut self,
+        name: &str,
+        names: &[Option<&'a str>],
+        args: &[Arg],
+        body: impl FnOnce(&mut Builder<'a>, Vec<Entry>) -> Attempt<Arg>,
+    ) -> Attempt<Arc<Graph>> {
         let types: Vec<Option<TypeTree>> = args.iter().map(|arg| self.type_tree(arg)).collect();
-        let mut builder = Builder::new(&graph.name, self.registry, self.symbols, inner);
+        let mut builder = Builder::new(name, self.registry, self.symbols, self.source);
         std::mem::swap(&mut builder.problems, &mut self.problems);
         std::mem::swap(&mut builder.made_up, &mut self.made_up);
         builder.nesting = self.nesting;
         builder.meta = self.meta.clone();
+        builder.autocast = self.autocast;
         let result = builder.nested(|builder| {
-            for (i, (input, ty)) in inner.inputs.iter().zip(types).enumerate() {
-                let name = input_name(input);
+            let mut entries = Vec::new();
+            for (i, ty) in types.into_iter().enumerate() {
+                let name = names.get(i).copied().flatten();
                 let node = builder.graph.placeholder(name.unwrap_or(&format!("arg_{i}")))?;
                 let value = match &ty {
                     Some(Arg::Dim(dim)) => Some(Arg::Dim(dim.clone())),
@@ -91,27 +125,13 @@ impl<'a> Builder<'a> {
                 if let Some(ty) = ty {
                     builder.declare(node, ty)?;
                 }
-                if let Some(name) = name {
-                    let entry = match value {
-                        Some(value) => Entry::Value(value),
-                        None => Entry::Tensor(builder.fresh(node, Origin::Input)),
-                    };
-                    builder.define(name, entry)?;
-                }
+                entries.push(match value {
+                    Some(value) => Entry::Value(value),
+                    None => Entry::Tensor(builder.fresh(node, Origin::Input)),
+                });
             }
-            builder.run(&inner.nodes)?;
-            let outputs =
-                inner.outputs.iter().map(|output| builder.argument(output)).collect::<Attempt<Vec<_>>>()?;
-            builder.graph.set_output(match output {
-                Output::Tuple => Arg::tuple(outputs),
-                Output::List => Arg::list(outputs),
-                Output::One => match <[Arg; 1]>::try_from(outputs) {
-                    Ok([one]) => one,
-                    Err(outputs) => {
-                        return Err(err!(Load, "expected one output, got {}", outputs.len()).into());
-                    }
-                },
-            })?;
+            let output = body(builder, entries)?;
+            builder.graph.set_output(output)?;
             builder.graph.eliminate_dead_code(|_| true);
             Ok(())
         });
