@@ -10,6 +10,7 @@ mod archive;
 mod aten;
 mod autocast;
 mod build;
+mod compose;
 mod control;
 mod hierarchy;
 mod loops;

@@ -2,7 +2,7 @@
 
 use super::aten::{Call, generic, named, write};
 use super::build::{Attempt, Builder, Out, input_name};
-use super::{unrolled, views};
+use super::{compose, unrolled, views};
 use crate::{Arg, DType, Dim, NodeId, err};
 
 pub(super) fn node(arg: &Arg) -> Attempt<NodeId> {
@@ -157,8 +157,21 @@ pub(super) fn isin<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
 }
 
 pub(super) fn log_sigmoid_forward<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let out = builder.call("logsigmoid", [call.first()?])?;
-    let buffer = builder.call("empty", [Arg::ints([0])])?;
+    let x = call.first()?;
+    let out = builder.call("logsigmoid", [x.clone()])?;
+    let magnitude = builder.call("abs", [x])?;
+    let negative = builder.call("neg", [Arg::Leaf(magnitude)])?;
+    let mut buffer = builder.call("exp", [Arg::Leaf(negative)])?;
+    let declared = match call.node.outputs.get(1).and_then(input_name) {
+        Some(name) => builder.declared(name)?,
+        None => None,
+    };
+    if let Some(declared) = declared
+        && declared.shape.numel().known() == Some(0)
+    {
+        let dtype = Arg::DType(declared.dtype);
+        buffer = named(builder, "empty", vec![("size", Arg::ints([0])), ("dtype", dtype)])?;
+    }
     Ok(Out::Many(vec![Out::Node(out), Out::Node(buffer)]))
 }
 
@@ -551,8 +564,10 @@ pub(super) fn instance_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
 /// Dropout in evaluation gives its argument itself.
 pub(super) fn dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     if call.is_true("train") {
-        let row = if call.base == "dropout" { "dropout" } else { call.base };
-        return generic(builder, row, call, &[("train", "training")]);
+        if call.base != "dropout" {
+            return compose::special_dropout(builder, call);
+        }
+        return generic(builder, "dropout", call, &[("train", "training")]);
     }
     let alias = Call { base: "alias", overload: "", node: call.node, args: call.args.clone() };
     Ok(views::import(builder, &alias)?.unwrap_or(Out::Nothing))

@@ -4,7 +4,7 @@ use super::aten::Call;
 use super::build::{Attempt, Builder, Entry, Failure, Out, Output, shorten};
 use super::alias::Origin;
 use super::loops::{self, Steps};
-use super::schema::{Argument, Graph, NamedArgument, Node};
+use super::schema::{Argument, Graph, NamedArgument, Node, SymInt};
 use crate::{Arg, DType, Dim, Type, err, ops};
 
 /// Imports a node of Python's `operator`, `math` or `torch`: a number, for which the archive has an expression.
@@ -68,6 +68,19 @@ pub(super) fn sym_numel<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
     let Arg::Leaf(x) = call.first()? else { return Err(err!(Load, "expected a tensor").into()) };
     let size = builder.tensor_type(x)?.shape.numel();
     sized(builder, call, size)
+}
+
+/// Where a tensor begins in its storage, as it was when the program was exported.
+pub(super) fn sym_storage_offset<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    if let [output] = call.node.outputs.as_slice()
+        && let Some(value) = builder.number(output)?
+    {
+        return Ok(Out::Value(value));
+    }
+    match builder.tensor_meta(call.tensor_name(0)?).and_then(|meta| meta.storage_offset.as_ref()) {
+        Some(SymInt::AsInt(n)) => Ok(Out::Value(Arg::Int(*n))),
+        _ => Err(err!(Load, "expected a known offset of a tensor").into()),
+    }
 }
 
 /// Compares a size with what the archive says of it.

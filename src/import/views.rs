@@ -2,7 +2,7 @@
 
 use super::alias::{StepKind, View, is_viewable, sizes_of};
 use super::aten::{Call, functional, generic};
-use super::build::{Attempt, Builder, Out};
+use super::build::{Attempt, Builder, Failure, Out};
 use super::schema::{Argument, SymExpr, SymInt};
 use crate::ops::axis;
 use crate::{Arg, Dim, NodeId, TensorType, err};
@@ -24,7 +24,8 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
         | "_autocast_to_reduced_precision"
         | "_autocast_to_full_precision" => maybe_copy(builder, call)?,
         "reshape" | "_reshape" | "flatten" | "reshape_as" | "ravel" => reshape(builder, call, false)?,
-        "view" if call.overload == "dtype" => return Ok(None),
+        "view" if call.overload == "dtype" => return Err(Failure::Missing("view_dtype".to_owned())),
+        "atleast_1d" | "atleast_2d" | "atleast_3d" if call.overload == "Sequence" => return Ok(None),
         "view" | "view_as" | "unflatten" | "unsqueeze" | "squeeze" | "_unsafe_view" | "_reshape_alias"
         | "atleast_1d" | "atleast_2d" | "atleast_3d" => reshape(builder, call, true)?,
         "unsqueeze_" | "squeeze_" => in_place(builder, call, |builder, call| reshape(builder, call, true))?,
