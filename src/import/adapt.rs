@@ -628,7 +628,8 @@ pub(super) fn recurrent<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
         _ => return Err(err!(Load, "expected a known number of layers").into()),
     };
     let without_projection = if call.is_true("has_biases") { 4 } else { 2 };
-    if let (Some(states @ [_, _]), true) = (hx.items(), n_params > n_cells.saturating_mul(without_projection)) {
+    if let (Some(states @ [_, _]), true) = (hx.items(), n_params > n_cells.saturating_mul(without_projection))
+    {
         return unrolled::projected(builder, call, states);
     }
     let mut args = vec![("x", call.first()?)];

@@ -46,7 +46,7 @@ static TABLE: &[(&str, How)] = &[
     ("special_xlogy", Row("xlogy")), ("special_sinc", Row("sinc")), ("special_round", Row("round")),
     ("special_gammaln", Row("lgamma")), ("special_digamma", Row("digamma")), ("special_psi", Row("digamma")),
     ("matrix_power", Row("linalg_matrix_power")), ("linalg_matmul", Row("matmul")), ("det", Row("linalg_det")),
-    ("inverse", Row("linalg_inv")), ("linalg_cross", Renamed("cross", &[])), ("chain_matmul", Row("linalg_multi_dot")),
+    ("inverse", Row("linalg_inv")), ("linalg_cross", E(compose::cross)), ("chain_matmul", Row("linalg_multi_dot")),
     ("ger", Row("outer")), ("moveaxis", Row("movedim")), ("swapdims", Row("transpose")),
     ("_safe_softmax", E(adapt::safe_softmax)),
     ("_softmax", Renamed("softmax", &[("half_to_float", "")])),
@@ -127,6 +127,7 @@ static TABLE: &[(&str, How)] = &[
     ("_embedding_bag_forward_only", E(compose::embedding_bag)), ("_pdist_forward", Row("pdist")),
     ("slogdet", E(compose::slogdet)), ("_linalg_slogdet", E(compose::slogdet)), ("logdet", E(compose::logdet)),
     ("cholesky_solve", E(compose::cholesky_solve)), ("cholesky_inverse", E(compose::cholesky_solve)), ("triangular_solve", E(compose::triangular_solve)),
+    ("linalg_solve_triangular", E(compose::solve_triangular)), ("bartlett_window", E(compose::window)), ("blackman_window", E(compose::window)),
     ("vander", E(compose::vander)), ("affine_grid_generator", E(compose::affine_grid)),
     ("frobenius_norm", E(compose::matrix_norm)), ("nuclear_norm", E(compose::matrix_norm)),
     ("exponential", E(compose::drawn)), ("log_normal", E(compose::drawn)), ("cauchy", E(compose::drawn)), ("geometric", E(compose::drawn)),
@@ -335,7 +336,8 @@ fn entry(base: &str, overload: &str) -> Option<&'static How> {
 
 /// Calls a row of the user: `mylib_norm` or `norm` for `torch.ops.mylib.norm`.
 fn users_own<'a>(builder: &mut Builder<'a>, space: &str, call: &Call<'a>) -> Attempt<Out> {
-    if let Some((_, emit)) = OTHERS.iter().find(|(name, _)| name.split_once("::") == Some((space, call.base))) {
+    if let Some((_, emit)) = OTHERS.iter().find(|(name, _)| name.split_once("::") == Some((space, call.base)))
+    {
         return emit(builder, call);
     }
     let long = format!("{space}_{}", call.base);

@@ -12,9 +12,9 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::alias::{Origin, Step as ViewStep, Storage, View, sizes_of};
 pub(super) use self::problems::Problems;
 pub(super) use self::regions::Output;
+use super::alias::{Origin, Step as ViewStep, Storage, View, sizes_of};
 use super::schema::{
     self, Argument, OptionalTensor, SymBoolArgument, SymFloatArgument, SymInt, SymIntArgument, TensorMeta,
 };

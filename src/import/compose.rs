@@ -37,10 +37,12 @@ pub(super) fn logspace<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attemp
     };
     let args = [call.need("start")?, call.need("end")?, call.need("steps")?];
     let powers = with(builder, "linspace", args, &[("dtype", Arg::DType(DType::F64))])?;
-    let base = with(builder, "full", [Arg::list([]), call.or("base", Arg::Float(10.0))], &[(
-        "dtype",
-        Arg::DType(DType::F64),
-    )])?;
+    let base = with(
+        builder,
+        "full",
+        [Arg::list([]), call.or("base", Arg::Float(10.0))],
+        &[("dtype", Arg::DType(DType::F64))],
+    )?;
     let out = builder.call("pow", [leaf(base), leaf(powers)])?;
     builder.call("to", [leaf(out), Arg::DType(dtype)]).map(Out::Node)
 }
@@ -275,14 +277,39 @@ pub(super) fn scalar_tensor<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
     with(builder, "full", [Arg::list([]), value], &[("dtype", dtype)]).map(Out::Node)
 }
 
-/// `unique_dim`, `_unique2` and `unique_consecutive`: always with the inverse and the counts.
+/// `unique_dim`, `_unique2` and `unique_consecutive`: the elements, the inverse and the counts; what is not asked for is empty.
 pub(super) fn unique<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let row = if call.base == "unique_consecutive" { "unique_consecutive" } else { "unique" };
-    let mut kwargs = vec![("return_inverse", Arg::Bool(true)), ("return_counts", Arg::Bool(true))];
+    let mut kwargs = Vec::new();
+    let mut asked = vec![true];
+    for (output, name) in ["return_inverse", "return_counts"].into_iter().enumerate() {
+        // PyTorch may give more than it was asked for.
+        let declared = match call.node.outputs.get(output + 1).and_then(input_name) {
+            Some(name) => builder.declared(name)?,
+            None => None,
+        };
+        let is_given = declared.is_some_and(|ty| ty.shape.numel().known() != Some(0));
+        asked.push(is_given || call.is_true(name));
+        kwargs.push((name, Arg::Bool(is_given || call.is_true(name))));
+    }
     if !matches!(call.arg("dim"), Arg::None) {
         kwargs.push(("dim", call.arg("dim")));
     }
-    with(builder, row, [call.first()?], &kwargs).map(Out::Node)
+    let found = with(builder, row, [call.first()?], &kwargs)?;
+    let is_alone = asked.iter().filter(|asked| **asked).count() == 1;
+    let mut outs = Vec::new();
+    let mut place = 0;
+    for asked in asked {
+        outs.push(Out::Node(if !asked {
+            with(builder, "empty", [Arg::ints([0])], &[("dtype", Arg::DType(DType::I64))])?
+        } else if is_alone {
+            found
+        } else {
+            place += 1;
+            builder.call("getitem", [leaf(found), Arg::Int(place - 1)])?
+        }));
+    }
+    Ok(Out::Many(outs))
 }
 
 /// `_trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim)`: a product of three, summed over axes.
@@ -399,43 +426,95 @@ pub(super) fn logdet<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
     builder.call("masked_fill", [leaf(log), leaf(negative), Arg::Float(f64::NAN)]).map(Out::Node)
 }
 
-/// Solutions of `A x = b` where `A = L L.t()`, for `(b, L, upper)` or, with the identity as `b`, `(L, upper)`.
+/// Solutions of `A x = b` where `A = L L.t()`, for `(b, L, upper)` or, as the inverse of `A`, for `(L, upper)`.
 pub(super) fn cholesky_solve<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (factor, b) = match call.get("input2") {
         Some(factor) => (factor.clone(), Some(call.first()?)),
         None => (call.first()?, None),
     };
-    let ty = builder.tensor_type(node(&factor)?)?;
-    let b = match (b, ty.shape.last()) {
-        (Some(b), _) => b,
-        (None, Some(n)) => {
-            let eye = with(builder, "eye", [Arg::dim(n.clone())], &[("dtype", Arg::DType(ty.dtype))])?;
-            leaf(builder.call("expand", [leaf(eye), super::alias::sizes_of(&ty)])?)
-        }
-        (None, None) => return Err(err!(Load, "expected a matrix, got {ty}").into()),
+    let factor = triangle(builder, factor, call.is_true("upper"), false)?;
+    let flipped = builder.call("transpose", [leaf(factor), Arg::Int(-2), Arg::Int(-1)])?;
+    let product = match call.is_true("upper") {
+        true => builder.call("matmul", [leaf(flipped), leaf(factor)])?,
+        false => builder.call("matmul", [leaf(factor), leaf(flipped)])?,
     };
-    let flipped = leaf(builder.call("transpose", [factor.clone(), Arg::Int(-2), Arg::Int(-1)])?);
-    let (lower, upper) = if call.is_true("upper") { (flipped, factor) } else { (factor, flipped) };
-    let half = with(builder, "linalg_solve_triangular", [lower, b], &[("upper", Arg::Bool(false))])?;
-    with(builder, "linalg_solve_triangular", [upper, leaf(half)], &[("upper", Arg::Bool(true))]).map(Out::Node)
+    match b {
+        Some(b) => builder.call("linalg_solve", [leaf(product), b]),
+        None => builder.call("linalg_inv", [leaf(product)]),
+    }
+    .map(Out::Node)
+}
+
+/// A triangle of a matrix, with ones on the diagonal if `unit`.
+fn triangle<'a>(builder: &mut Builder<'a>, matrix: Arg, upper: bool, unit: bool) -> Attempt<NodeId> {
+    let (row, first) = if upper { ("triu", 1) } else { ("tril", -1) };
+    let ty = builder.tensor_type(node(&matrix)?)?;
+    if !unit {
+        return builder.call(row, [matrix]);
+    }
+    let Some(n) = ty.shape.last().cloned() else {
+        return Err(err!(Load, "expected a matrix, got {ty}").into());
+    };
+    let inner = builder.call(row, [matrix, Arg::Int(first)])?;
+    let ones = with(builder, "eye", [Arg::dim(n)], &[("dtype", Arg::DType(ty.dtype))])?;
+    builder.call("add", [leaf(inner), leaf(ones)])
+}
+
+/// `linalg_solve_triangular(A, b, upper, left, unitriangular)`.
+pub(super) fn solve_triangular<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let matrix = triangle(builder, call.first()?, call.is_true("upper"), call.is_true("unitriangular"))?;
+    let left = call.or("left", Arg::Bool(true));
+    with(builder, "linalg_solve", [leaf(matrix), call.need("B")?], &[("left", left)]).map(Out::Node)
 }
 
 /// `triangular_solve(b, A, upper, transpose, unitriangular)`: the solution and `A`.
 pub(super) fn triangular_solve<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (b, a) = (call.first()?, call.need("A")?);
-    let mut upper = !matches!(call.get("upper"), Some(Arg::Bool(false)));
-    let mut matrix = a.clone();
+    let upper = !matches!(call.get("upper"), Some(Arg::Bool(false)));
+    let mut matrix = triangle(builder, a.clone(), upper, call.is_true("unitriangular"))?;
     if call.is_true("transpose") {
-        matrix = leaf(builder.call("transpose", [matrix, Arg::Int(-2), Arg::Int(-1)])?);
-        upper = !upper;
+        matrix = builder.call("transpose", [leaf(matrix), Arg::Int(-2), Arg::Int(-1)])?;
     }
-    let kwargs = [
-        ("upper", Arg::Bool(upper)),
-        ("unitriangular", call.or("unitriangular", Arg::Bool(false))),
-    ];
-    let out = with(builder, "linalg_solve_triangular", [matrix, b], &kwargs)?;
+    let out = builder.call("linalg_solve", [leaf(matrix), b])?;
     let copy = builder.call("clone", [a])?;
     Ok(Out::Many(vec![Out::Node(out), Out::Node(copy)]))
+}
+
+/// `bartlett_window` and `blackman_window`.
+pub(super) fn window<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let Arg::Int(length) = call.first()? else {
+        return Err(err!(Load, "expected a known length of a window").into());
+    };
+    let dtype = call.or("dtype", Arg::DType(DType::F32));
+    let periodic = !matches!(call.get("periodic"), Some(Arg::Bool(false)));
+    if length <= 1 {
+        return with(builder, "full", [Arg::ints([length]), Arg::Int(1)], &[("dtype", dtype)]).map(Out::Node);
+    }
+    let period = if periodic { length } else { length - 1 };
+    let places = with(builder, "arange", [Arg::Int(length)], &[("dtype", Arg::DType(DType::F64))])?;
+    let out = if call.base == "bartlett_window" {
+        let scaled = builder.call("mul", [leaf(places), Arg::Float(2.0 / period as f64)])?;
+        let centred = builder.call("sub", [leaf(scaled), Arg::Float(1.0)])?;
+        let magnitude = builder.call("abs", [leaf(centred)])?;
+        builder.call("rsub", [leaf(magnitude), Arg::Float(1.0)])?
+    } else {
+        let wave = |builder: &mut Builder<'a>, times: f64, weight: f64| {
+            let step = times * std::f64::consts::TAU / period as f64;
+            let angle = builder.call("mul", [leaf(places), Arg::Float(step)])?;
+            let wave = builder.call("cos", [leaf(angle)])?;
+            builder.call("mul", [leaf(wave), Arg::Float(weight)])
+        };
+        let (slow, fast) = (wave(builder, 1.0, -0.5)?, wave(builder, 2.0, 0.08)?);
+        let sum = builder.call("add", [leaf(slow), leaf(fast)])?;
+        builder.call("add", [leaf(sum), Arg::Float(0.42)])?
+    };
+    builder.call("to", [leaf(out), dtype]).map(Out::Node)
+}
+
+/// `linalg_cross`, along the last axis unless told otherwise.
+pub(super) fn cross<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let args = [call.first()?, call.need("other")?];
+    with(builder, "cross", args, &[("dim", call.or("dim", Arg::Int(-1)))]).map(Out::Node)
 }
 
 /// `vander(x, N, increasing)`: the greatest power first, unless increasing.
@@ -478,7 +557,8 @@ pub(super) fn affine_grid<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Att
         let line = builder.call("reshape", [leaf(line), shape])?;
         coordinates.push(leaf(builder.call("expand", [leaf(line), Arg::list(extents.to_vec())])?));
     }
-    let ones = with(builder, "full", [Arg::list(extents.to_vec()), Arg::Int(1)], &[("dtype", Arg::DType(dtype))])?;
+    let ones =
+        with(builder, "full", [Arg::list(extents.to_vec()), Arg::Int(1)], &[("dtype", Arg::DType(dtype))])?;
     coordinates.push(leaf(ones));
     let grid = builder.call("stack", [Arg::list(coordinates), Arg::Int(-1)])?;
     let points = builder.call("reshape", [leaf(grid), Arg::ints([-1, k as i64 + 1])])?;
@@ -605,12 +685,15 @@ pub(super) fn multinomial<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Att
     }
     let sums = builder.call("cumsum", [x, Arg::Int(-1)])?;
     let rank = ty.rank() as i64;
-    let total = builder.call("narrow", [
-        leaf(sums),
-        Arg::Int(rank - 1),
-        ty.shape.last().map_or(Arg::Int(0), |size| Arg::dim(size.clone() - Dim::new(1))),
-        Arg::Int(1),
-    ])?;
+    let total = builder.call(
+        "narrow",
+        [
+            leaf(sums),
+            Arg::Int(rank - 1),
+            ty.shape.last().map_or(Arg::Int(0), |size| Arg::dim(size.clone() - Dim::new(1))),
+            Arg::Int(1),
+        ],
+    )?;
     let shape = ty.shape.iter().take(ty.rank().saturating_sub(1)).map(|dim| Arg::dim(dim.clone()));
     let shape = Arg::list(shape.chain([n]));
     let noise = with(builder, "rand", [shape], &[("dtype", Arg::DType(ty.dtype))])?;
@@ -656,7 +739,8 @@ pub(super) fn special_dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) ->
         true => Arg::Int(1),
         false => Arg::dim(dim.clone()),
     });
-    let chance = with(builder, "full", [Arg::list(sizes), Arg::Float(1.0 - p)], &[("dtype", Arg::DType(ty.dtype))])?;
+    let chance =
+        with(builder, "full", [Arg::list(sizes), Arg::Float(1.0 - p)], &[("dtype", Arg::DType(ty.dtype))])?;
     let kept = builder.call("bernoulli", [leaf(chance)])?;
     if !call.base.ends_with("alpha_dropout") {
         let scaled = builder.call("div", [leaf(kept), Arg::Float(1.0 - p)])?;

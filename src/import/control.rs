@@ -1,8 +1,8 @@
 //! Nodes that are no tensor operators: numbers, checks, and higher-order operators.
 
+use super::alias::Origin;
 use super::aten::Call;
 use super::build::{Attempt, Builder, Entry, Failure, Out, Output, shorten};
-use super::alias::Origin;
 use super::loops::{self, Steps};
 use super::schema::{Argument, Graph, NamedArgument, Node, SymInt};
 use crate::{Arg, DType, Dim, Type, err, ops};
@@ -295,7 +295,9 @@ fn stepwise<'a>(
             next.push(builder.present(entry)?);
         }
         if next.len() < n_carried {
-            return Err(err!(Load, "expected at least {n_carried} results of a step, got {}", next.len()).into());
+            return Err(
+                err!(Load, "expected at least {n_carried} results of a step, got {}", next.len()).into()
+            );
         }
         let results = next.split_off(n_carried);
         Ok((next, results))

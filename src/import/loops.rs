@@ -68,11 +68,7 @@ fn written_out<'a>(
     Ok((carried, stacked))
 }
 
-fn looped<'a>(
-    builder: &mut Builder<'a>,
-    steps: Steps,
-    step: Step<'_, 'a>,
-) -> Attempt<(Vec<Arg>, Vec<Arg>)> {
+fn looped<'a>(builder: &mut Builder<'a>, steps: Steps, step: Step<'_, 'a>) -> Attempt<(Vec<Arg>, Vec<Arg>)> {
     let Steps { n, reverse, carried, xs, captured } = steps;
     let (n_carried, n_xs) = (carried.len(), xs.len());
     let index = number(builder, 0)?;

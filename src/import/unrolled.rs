@@ -77,13 +77,16 @@ fn layers<'a>(builder: &mut Builder<'a>, call: &Call<'a>, cell: Cell, states: &[
             }
             let projection = if cell == Cell::Projected { params[n_params - 1].clone() } else { Arg::None };
             let weights = [params[1].clone(), bias(1), projection];
-            let (given, captured): (Vec<bool>, Vec<Arg>) = weights
-                .iter()
-                .map(|weight| (!matches!(weight, Arg::None), weight.clone()))
-                .unzip();
+            let (given, captured): (Vec<bool>, Vec<Arg>) =
+                weights.iter().map(|weight| (!matches!(weight, Arg::None), weight.clone())).unzip();
             let captured = captured.into_iter().filter(|weight| !matches!(weight, Arg::None)).collect();
-            let steps =
-                Steps { n: Dim::clone(&n), reverse: direction == 1, carried, xs: vec![Arg::Leaf(inputs)], captured };
+            let steps = Steps {
+                n: Dim::clone(&n),
+                reverse: direction == 1,
+                carried,
+                xs: vec![Arg::Leaf(inputs)],
+                captured,
+            };
             let (states, outs) = loops::run(builder, steps, &mut |builder, carried, mut xs, captured| {
                 let mut captured = captured.into_iter();
                 let weights = std::array::from_fn(|i| match given[i] {

@@ -95,9 +95,29 @@ pub(super) fn is_view(base: &str) -> bool {
 fn is_copied(base: &str) -> bool {
     matches!(
         base,
-        "alias" | "as_strided" | "detach" | "diagonal" | "expand" | "narrow" | "permute" | "select" | "slice" | "split"
-            | "split_with_sizes" | "squeeze" | "t" | "transpose" | "unbind" | "unfold" | "unsqueeze" | "view"
-            | "_reshape_alias" | "_reshape" | "_conj" | "lift_fresh" | "lift"
+        "alias"
+            | "as_strided"
+            | "detach"
+            | "diagonal"
+            | "expand"
+            | "narrow"
+            | "permute"
+            | "select"
+            | "slice"
+            | "split"
+            | "split_with_sizes"
+            | "squeeze"
+            | "t"
+            | "transpose"
+            | "unbind"
+            | "unfold"
+            | "unsqueeze"
+            | "view"
+            | "_reshape_alias"
+            | "_reshape"
+            | "_conj"
+            | "lift_fresh"
+            | "lift"
     )
 }
 
@@ -443,9 +463,7 @@ fn reaches_out(ty: &TensorType, size: &Arg, stride: &Arg, offset: &Arg) -> bool 
         Arg::Int(n) => Some(*n),
         _ => None,
     };
-    let last = |(size, stride): (&Arg, &Arg)| {
-        Some((known(size)? - 1).max(0).saturating_mul(known(stride)?))
-    };
+    let last = |(size, stride): (&Arg, &Arg)| Some((known(size)? - 1).max(0).saturating_mul(known(stride)?));
     let (Some(sizes), Some(strides), Some(numel)) = (size.items(), stride.items(), ty.shape.numel().known())
     else {
         return false;

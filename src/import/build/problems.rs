@@ -58,8 +58,12 @@ impl Problems {
                 _ => String::new(),
             };
             let similar = if similar.starts_with("did") { format!("; {similar}") } else { String::new() };
-            let error = Error::new(ErrorKind::Unresolved, message)
-                .help(format!("give rows called {} to `Pt2::registry`{similar}", rows.join(", ")));
+            let mut help = format!("give rows called {} to `Pt2::registry`{similar}", rows.join(", "));
+            if self.unknown.keys().any(|target| target.starts_with("torch._functorch.")) {
+                "call `program = program.run_decompositions()` before saving, which writes vmap out"
+                    .clone_into(&mut help);
+            }
+            let error = Error::new(ErrorKind::Unresolved, message).help(help);
             errors.insert(0, error);
         }
         if self.n_errors > MAX_REPORTED {
