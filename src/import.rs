@@ -1,7 +1,8 @@
 //! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
 //!
 //! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after node, `aten` maps
-//! PyTorch's operators to rows, `alias` turns in-place code into values; `symbols`, `pytree` and `metadata` read the small
+//! PyTorch's operators to rows, with the help of `adapt`, `compose` and `draws`, `control` imports what runs sub-graphs, `alias`
+//! turns in-place code into values; `symbols`, `pytree` and `metadata` read the small
 //! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded time and memory.
 
 mod adapt;
@@ -12,6 +13,7 @@ mod autocast;
 mod build;
 mod compose;
 mod control;
+mod draws;
 mod hierarchy;
 mod loops;
 mod metadata;

@@ -2,7 +2,7 @@
 
 use super::aten::{Call, generic, named, write};
 use super::build::{Attempt, Builder, Out, input_name};
-use super::{compose, unrolled, views};
+use super::unrolled;
 use crate::{Arg, DType, Dim, NodeId, err};
 
 pub(super) fn node(arg: &Arg) -> Attempt<NodeId> {
@@ -256,43 +256,6 @@ pub(super) fn arange<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
         return builder.emit(op, vec![args[1].clone()], &kwargs).map(Out::Node);
     }
     builder.emit(op, args, &kwargs).map(Out::Node)
-}
-
-pub(super) fn randint<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let args = vec![
-        ("low", call.or("low", Arg::Int(0))),
-        ("high", call.need("high")?),
-        ("size", call.need("size")?),
-        ("dtype", call.arg("dtype")),
-    ];
-    named(builder, "randint", args).map(Out::Node)
-}
-
-/// Normal numbers of a mean and deviation in the sizes of a tensor.
-pub(super) fn normal_functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let noise = builder.call("randn_like", [call.first()?])?;
-    let scaled = builder.call("mul", [Arg::Leaf(noise), call.or("std", Arg::Float(1.0))])?;
-    builder.call("add", [Arg::Leaf(scaled), call.or("mean", Arg::Float(0.0))]).map(Out::Node)
-}
-
-/// Uniform numbers of `from` to `to` in the sizes of a tensor.
-pub(super) fn uniform<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let number = |name: &str, default: f64| match call.arg(name) {
-        Arg::Float(x) => Ok(x),
-        Arg::Int(n) => Ok(n as f64),
-        Arg::None => Ok(default),
-        other => Err(err!(Load, "expected a known number as {name:?}, got {}", other.kind_name())),
-    };
-    let (from, to) = (number("from", 0.0)?, number("to", 1.0)?);
-    let noise = builder.call("rand_like", [call.first()?])?;
-    let scaled = builder.call("mul", [Arg::Leaf(noise), Arg::Float(to - from)])?;
-    builder.call("add", [Arg::Leaf(scaled), Arg::Float(from)]).map(Out::Node)
-}
-
-pub(super) fn bernoulli_p<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let op = builder.row("full_like")?;
-    let p = builder.emit(op, vec![call.first()?, call.or("p", Arg::Float(0.5))], &[])?;
-    builder.call("bernoulli", [Arg::Leaf(p)]).map(Out::Node)
 }
 
 pub(super) fn to_copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
@@ -559,35 +522,6 @@ pub(super) fn instance_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
     })?;
     write_statistics(builder, call, updated)?;
     Ok(out)
-}
-
-/// Dropout in evaluation gives its argument itself.
-pub(super) fn dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    if call.is_true("train") {
-        if call.base != "dropout" {
-            return compose::special_dropout(builder, call);
-        }
-        return generic(builder, "dropout", call, &[("train", "training")]);
-    }
-    let alias = Call { base: "alias", overload: "", node: call.node, args: call.args.clone() };
-    Ok(views::import(builder, &alias)?.unwrap_or(Out::Nothing))
-}
-
-pub(super) fn native_dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let x = call.first()?;
-    let op = builder.row("ones_like")?;
-    let ones = builder.emit(op, vec![x.clone()], &[("dtype", Arg::DType(DType::Bool))])?;
-    if !call.is_true("train") {
-        let copy = builder.call("clone", [x])?;
-        return Ok(Out::Many(vec![Out::Node(copy), Out::Node(ones)]));
-    }
-    let ty = builder.tensor_type(node(&x)?)?;
-    let like = builder.emit(op, vec![x.clone()], &[("dtype", Arg::DType(ty.dtype))])?;
-    let p = call.or("p", Arg::Float(0.5));
-    let kept = builder.call("dropout", [Arg::Leaf(like), p])?;
-    let mask = builder.call("gt", [Arg::Leaf(kept), Arg::Int(0)])?;
-    let out = builder.call("mul", [x, Arg::Leaf(kept)])?;
-    Ok(Out::Many(vec![Out::Node(out), Out::Node(mask)]))
 }
 
 /// The forms of attention; those for a device also give what a backward pass needs, which nothing may use.

@@ -7,7 +7,7 @@
 use super::alias::View;
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::schema::{Argument, Node};
-use super::{adapt, autocast, compose, control, unrolled, views};
+use super::{adapt, autocast, compose, control, draws, unrolled, views};
 use crate::{Arg, Kind, Op, Result, err};
 
 /// What is done with an operator.
@@ -76,8 +76,8 @@ static TABLE: &[(&str, How)] = &[
     ("lift_fresh_copy", Row("clone")), ("empty_strided", Renamed("empty", &[("stride", "")])),
     ("new_empty_strided", Renamed("new_empty", &[("stride", "")])),
     ("empty_permuted", Renamed("empty", &[("physical_layout", "")])),
-    ("randint", E(adapt::randint)), ("normal_functional", E(adapt::normal_functional)),
-    ("bernoulli.p", E(adapt::bernoulli_p)), ("bernoulli.float", E(adapt::bernoulli_p)), ("uniform.", E(adapt::uniform)), ("normal.", E(adapt::normal_functional)), ("_to_copy", E(adapt::to_copy)),
+    ("randint", E(draws::randint)), ("normal_functional", E(draws::normal_functional)),
+    ("bernoulli.p", E(draws::bernoulli_p)), ("bernoulli.float", E(draws::bernoulli_p)), ("uniform.", E(draws::uniform)), ("normal.", E(draws::normal_functional)), ("_to_copy", E(adapt::to_copy)),
     // Networks.
     ("embedding", Renamed("embedding", &[("indices", "x"), ("padding_idx", ""), ("scale_grad_by_freq", ""), ("sparse", "")])),
     ("gelu", E(adapt::gelu)), ("_unsafe_index", E(adapt::index)), ("index", E(adapt::index)),
@@ -90,8 +90,8 @@ static TABLE: &[(&str, How)] = &[
     ("_batch_norm_no_update", E(adapt::native_batch_norm)),
     ("native_layer_norm", E(adapt::native_layer_norm)), ("native_group_norm", E(adapt::native_group_norm)),
     ("_fused_rms_norm", E(adapt::fused_rms_norm)), ("instance_norm", E(adapt::instance_norm)),
-    ("native_dropout", E(adapt::native_dropout)), ("dropout", E(adapt::dropout)), ("feature_dropout", E(adapt::dropout)),
-    ("alpha_dropout", E(adapt::dropout)), ("feature_alpha_dropout", E(adapt::dropout)),
+    ("native_dropout", E(draws::native_dropout)), ("dropout", E(draws::dropout)), ("feature_dropout", E(draws::dropout)),
+    ("alpha_dropout", E(draws::dropout)), ("feature_alpha_dropout", E(draws::dropout)),
     ("_convolution", Row("convolution")),
     ("conv_transpose2d.input", Row("conv_transpose2d")), ("conv_transpose3d.input", Row("conv_transpose3d")),
     ("scaled_dot_product_attention", E(adapt::attention)),
@@ -130,10 +130,10 @@ static TABLE: &[(&str, How)] = &[
     ("linalg_solve_triangular", E(compose::solve_triangular)), ("bartlett_window", E(compose::window)), ("blackman_window", E(compose::window)),
     ("vander", E(compose::vander)), ("affine_grid_generator", E(compose::affine_grid)),
     ("frobenius_norm", E(compose::matrix_norm)), ("nuclear_norm", E(compose::matrix_norm)),
-    ("exponential", E(compose::drawn)), ("log_normal", E(compose::drawn)), ("cauchy", E(compose::drawn)), ("geometric", E(compose::drawn)),
-    ("normal.Tensor_float", E(compose::normal)), ("normal.float_Tensor", E(compose::normal)), ("normal.Tensor_Tensor", E(compose::normal)),
-    ("normal.float_float", E(compose::normal)), ("randint_like", E(compose::randint_like)), ("multinomial", E(compose::multinomial)),
-    ("rrelu", E(compose::rrelu)), ("rrelu_with_noise", E(compose::rrelu)), ("rrelu_with_noise_functional", E(compose::rrelu)),
+    ("exponential", E(draws::drawn)), ("log_normal", E(draws::drawn)), ("cauchy", E(draws::drawn)), ("geometric", E(draws::drawn)),
+    ("normal.Tensor_float", E(draws::normal)), ("normal.float_Tensor", E(draws::normal)), ("normal.Tensor_Tensor", E(draws::normal)),
+    ("normal.float_float", E(draws::normal)), ("randint_like", E(draws::randint_like)), ("multinomial", E(draws::multinomial)),
+    ("rrelu", E(draws::rrelu)), ("rrelu_with_noise", E(draws::rrelu)), ("rrelu_with_noise_functional", E(draws::rrelu)),
     ("convert_element_type", E(compose::convert)), ("_index_put_impl", Renamed("index_put", &[("unsafe", "")])),
     ("rnn_tanh_cell", E(unrolled::simple_cell)), ("rnn_relu_cell", E(unrolled::simple_cell)),
     // Numbers and checks.

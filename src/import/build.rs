@@ -21,8 +21,8 @@ use super::schema::{
 use super::symbols::Symbols;
 use super::{aten, metadata};
 use crate::{
-    Arg, DType, Dim, Error, Graph, NodeId, NodeMeta, Op, Registry, Result, Target, TensorType, TypeTree,
-    bail, err,
+    Arg, Class, DType, Dim, Error, Graph, NodeId, NodeMeta, Op, Registry, Result, Target, TensorType,
+    TypeTree, bail, err,
 };
 
 /// Why a node could not be imported.
@@ -92,6 +92,8 @@ pub(super) struct Builder<'a> {
     /// Where sizes that depend on data come from: the axis of a node, or a node that is the number.
     data_sizes: HashMap<String, (NodeId, Option<i64>)>,
     nesting: usize,
+    /// Numbers of the host that are computed as tensors of rank 0; they do not widen the dtype of tensors.
+    numbers: HashSet<NodeId>,
     /// The dtype to which automatic casts lower operands, in a part of the program that has them.
     pub(super) autocast: Option<DType>,
     pub(super) problems: Problems,
@@ -119,6 +121,7 @@ impl<'a> Builder<'a> {
             bound: HashSet::new(),
             data_sizes: HashMap::new(),
             nesting: 0,
+            numbers: HashSet::new(),
             autocast: None,
             problems: Problems::default(),
         }
@@ -398,6 +401,9 @@ impl<'a> Builder<'a> {
         let mut bound = op.bind(&args, kwargs)?;
         for arg in &mut bound {
             *arg = self.lower(arg)?;
+        }
+        if let Class::Pointwise(_) = op.class {
+            self.settle_numbers(&mut bound)?;
         }
         let types: Option<Vec<TypeTree>> = bound.iter().map(|arg| self.type_tree(arg)).collect();
         let ty = match &types {

@@ -46,7 +46,11 @@ pub(super) fn number<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
         "sym_float" => return Ok(Out::Value(args.into_iter().next().unwrap_or(Arg::None))),
         _ => return Err(Failure::Missing(last_part(&node.target).to_owned())),
     };
-    builder.call(row, args).map(Out::Node)
+    let node = builder.call(row, args)?;
+    if let Argument::AsSymFloat(_) = output {
+        builder.note_number(node);
+    }
+    Ok(Out::Node(node))
 }
 
 fn last_part(target: &str) -> &str {
@@ -123,6 +127,9 @@ pub(super) fn item<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
         // A condition or a float stays a tensor, of which operators and `cond` take the one element.
         _ if dtype == DType::Bool || dtype.is_float() => {
             let node = builder.call("reshape", [x, Arg::list([])])?;
+            if dtype.is_float() {
+                builder.note_number(node);
+            }
             Ok(Out::Value(Arg::Leaf(node)))
         }
         _ => {

@@ -199,7 +199,8 @@ fn one_tensor_under_two_names_is_updated_once_under_both() {
 fn names_that_are_no_identifiers_get_underscores() {
     let path = data("odd_names.pt2");
     let gm = fx::import::pt2(&path).unwrap();
-    let mut names: Vec<&str> = gm.attributes().map(|(path, _)| path).filter(|path| path.ends_with("weight")).collect();
+    let mut names: Vec<&str> =
+        gm.attributes().map(|(path, _)| path).filter(|path| path.ends_with("weight")).collect();
     names.sort_unstable();
     assert_eq!(names, ["parts.1_2__.weight", "parts.a_b.weight", "parts.a_b.weight_1"]);
     let nested = Pt2::new(&path).hierarchy(true).load().unwrap();

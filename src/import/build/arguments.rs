@@ -127,7 +127,9 @@ impl<'a> Builder<'a> {
                 Some(SymFloat::AsFloat(x)) => return Ok(Some(Arg::Float(x.0))),
                 Some(SymFloat::AsExpr(expr)) => {
                     let expr = symbols::parse(&expr.expr_str)?;
-                    return self.float_expr(&expr).map(Some);
+                    let value = self.float_expr(&expr)?;
+                    self.numbers.extend(value.leaf());
+                    return Ok(Some(value));
                 }
                 None => None,
             },
@@ -191,5 +193,35 @@ impl<'a> Builder<'a> {
             return self.call(row, [first]).map(Arg::Leaf);
         }
         rest.into_iter().try_fold(first, |a, b| self.call(row, [a, b]).map(Arg::Leaf))
+    }
+
+    /// Notes that a node is a number of the host.
+    pub(in crate::import) fn note_number(&mut self, node: crate::NodeId) {
+        self.numbers.insert(node);
+    }
+
+    /// Casts numbers of the host among the operands to the float dtype of the tensors beside them, which they do not widen.
+    pub(super) fn settle_numbers(&mut self, operands: &mut [Arg]) -> Attempt<()> {
+        let is_number = |this: &Self, arg: &Arg| arg.leaf().is_some_and(|node| this.numbers.contains(node));
+        if !operands.iter().any(|arg| is_number(self, arg)) {
+            return Ok(());
+        }
+        let mut dtypes = Vec::new();
+        for arg in operands.iter().filter(|arg| !is_number(self, arg)) {
+            if let Some(node) = arg.leaf() {
+                dtypes.push(self.tensor_type(*node)?.dtype);
+            }
+        }
+        if dtypes.is_empty() {
+            return Ok(());
+        }
+        let floats = dtypes.into_iter().filter(|dtype| dtype.is_float());
+        let to = floats.reduce(DType::promote).unwrap_or(DType::F32);
+        for operand in operands {
+            if is_number(self, operand) && to != DType::F64 {
+                *operand = Arg::Leaf(self.call("to", [operand.clone(), Arg::DType(to)])?);
+            }
+        }
+        Ok(())
     }
 }
