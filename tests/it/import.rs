@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fx::import::Pt2;
 use fx::weights::Weights;
-use fx::{Arg, ErrorKind, OpCode, Tensor, check};
+use fx::{Arg, ErrorKind, OpCode, Parts, Tensor, check};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use zip::write::SimpleFileOptions;
