@@ -6,7 +6,6 @@ use rayon::prelude::*;
 
 /// Work on fewer elements than this stays on the calling thread.
 pub(crate) const PARALLEL: usize = 1 << 16;
-const CHUNK: usize = 1 << 14;
 
 /// Allocates `numel` default elements; a request that memory cannot hold is an error.
 pub(crate) fn blank<T: Element>(numel: usize) -> Result<Vec<T>> {
@@ -17,13 +16,7 @@ pub(crate) fn blank<T: Element>(numel: usize) -> Result<Vec<T>> {
 
 /// Makes `numel` elements; `fill` gets the position of a chunk and the chunk.
 pub(crate) fn fill<T: Element>(numel: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<Vec<T>> {
-    let mut out = blank(numel)?;
-    if numel < PARALLEL {
-        fill(0, &mut out);
-    } else {
-        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| fill(i * CHUNK, chunk));
-    }
-    Ok(out)
+    fx_core::array::build(numel, fill)
 }
 
 /// Makes `n_rows` rows of `width` elements, each of which costs `cost` steps.

@@ -61,6 +61,16 @@ pub fn gemm<T: GemmElement>(
     let by_rows = m >= n;
     let (length, other) = if by_rows { (m, n) } else { (n, m) };
     let panel = panel_length(length, other, k);
+    // Every panel packs the other operand anew, which is slow across memory, so that is turned once for all.
+    let turned: Vec<T>;
+    let (mut a, mut rsa, mut csa, mut b, mut rsb, mut csb) = (a, rsa, csa, b, rsb, csb);
+    if panel < length && by_rows && rsb == 1 && csb != 1 && k >= TILE {
+        turned = transposed(b, n, k, csb);
+        (b, rsb, csb) = (&turned, n, 1);
+    } else if panel < length && !by_rows && csa == 1 && rsa != 1 && k >= TILE {
+        turned = transposed(a, m, k, rsa);
+        (a, rsa, csa) = (&turned, 1, m);
+    }
     let out = SendPointer(c.as_mut_ptr());
     let run = |first: usize| {
         let count = panel.min(length - first);
@@ -84,6 +94,44 @@ pub fn gemm<T: GemmElement>(
     } else {
         (0..length.div_ceil(panel)).into_par_iter().for_each(|i| run(i * panel));
     }
+}
+
+/// The side of the tiles in which a matrix is transposed.
+const TILE: usize = 16;
+
+/// Returns the transpose of a matrix whose rows, contiguous ones, are `stride` apart.
+pub(crate) fn transposed<T: GemmElement>(x: &[T], rows: usize, cols: usize, stride: usize) -> Vec<T> {
+    let mut out = vec![T::zero(); rows * cols];
+    let band = |(i, out): (usize, &mut [T])| {
+        let (col, width) = (i * TILE, out.len() / rows);
+        for row in (0..rows).step_by(TILE) {
+            let height = TILE.min(rows - row);
+            if height == TILE && width == TILE {
+                let mut tile = [[T::zero(); TILE]; TILE];
+                for (i, line) in tile.iter_mut().enumerate() {
+                    line.copy_from_slice(&x[(row + i) * stride + col..][..TILE]);
+                }
+                for (j, out) in out.chunks_mut(rows).enumerate() {
+                    let out = &mut out[row..row + TILE];
+                    for i in 0..TILE {
+                        out[i] = tile[i][j];
+                    }
+                }
+            } else {
+                for (j, out) in out.chunks_mut(rows).enumerate() {
+                    for i in row..row + height {
+                        out[i] = x[i * stride + col + j];
+                    }
+                }
+            }
+        }
+    };
+    if rows * cols < GRAIN / 16 {
+        out.chunks_mut(TILE * rows.max(1)).enumerate().for_each(band);
+    } else {
+        out.par_chunks_mut(TILE * rows).enumerate().with_min_len(4).for_each(band);
+    }
+    out
 }
 
 /// Is [`gemm`] for f32.
