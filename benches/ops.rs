@@ -2,7 +2,7 @@
 //!
 //! `FX_PYTHON=python cargo bench --bench ops -- FILTER...` runs the cases of `ops.cases` whose line contains a filter, or all.
 //! Both sides take turns on the same shapes with the same number of threads (`RAYON_NUM_THREADS`, 2 if it is not set);
-//! every call makes its result anew. `ratio` compares the medians, `best` the fastest samples. The worst comes first.
+//! every call makes its result anew, and `FX_SAMPLES` samples (15) are taken. `ratio` compares the medians, `best` the fastest samples. The worst comes first.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::collections::BTreeSet;
@@ -14,7 +14,6 @@ use fx::{Arg, Array, Class, DType, Op, Tensor, Value};
 use serde_json::{Value as Json, json};
 
 const CASES: &str = include_str!("ops.cases");
-const SAMPLES: usize = 15;
 /// How long one sample takes at least, and how long a side works before its sample so that its threads are awake.
 const SAMPLE: Duration = Duration::from_millis(2);
 const WARM: Duration = Duration::from_millis(2);
@@ -151,6 +150,11 @@ impl Torch {
     }
 }
 
+/// How many samples are taken of each side: `FX_SAMPLES`, or 15.
+fn samples() -> usize {
+    std::env::var("FX_SAMPLES").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
+}
+
 /// How many calls take about `time`, when one takes `once`.
 fn calls(time: Duration, once: Duration) -> usize {
     (time.as_secs_f64() / once.as_secs_f64().max(1e-9)).ceil().clamp(1.0, 1e4) as usize
@@ -210,7 +214,7 @@ fn measure(case: &Case, torch: Option<&mut Torch>) -> Result<(Times, Option<Time
         None => None,
     };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..SAMPLES {
+    for _ in 0..samples() {
         run(warm)?;
         ours.push(run(n)?.as_secs_f64() / n as f64);
         if let Some((n, warm, torch)) = &mut torch {
