@@ -120,9 +120,20 @@ impl fmt::Display for Report {
 
 /// Checks every program of a folder on these engines; [`ENGINES`] are all.
 pub fn dir(path: impl AsRef<Path>, engines: &[Engine]) -> Result<Report> {
+    dir_with(path, engines, &mut |_, _, _| {})
+}
+
+/// As [`dir`]; before each program `progress` is told how many are done, how many there are, and its name.
+pub fn dir_with(
+    path: impl AsRef<Path>,
+    engines: &[Engine],
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<Report> {
+    let files = files(path.as_ref())?;
     let mut report = Report::default();
-    for program in files(path.as_ref())? {
-        report.programs.push(file(&program, engines));
+    for (i, program) in files.iter().enumerate() {
+        progress(i, files.len(), &program.file_stem().unwrap_or_default().to_string_lossy());
+        report.programs.push(file(program, engines));
     }
     Ok(report)
 }
@@ -186,9 +197,11 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 
 fn run(gm: &GraphModule, engine: &Engine, io: &Weights, set: usize) -> Result<f64> {
     let args = inputs(gm, io, set)?;
-    let output = (engine.run)(gm, &args)?;
-    let mut got = Vec::new();
-    leaves(&output, &mut got);
+    agree(&tensors(&(engine.run)(gm, &args)?), io, set)
+}
+
+/// Compares outputs with those of an input set; returns the greatest error relative to the greatest magnitude.
+pub fn agree(got: &[Tensor], io: &Weights, set: usize) -> Result<f64> {
     let mut greatest = 0f64;
     let mut n = 0;
     while let Some(expected) = io.get(&format!("{set}.out{n}"))? {
@@ -226,8 +239,9 @@ pub fn inputs(gm: &GraphModule, io: &Weights, set: usize) -> Result<Vec<Value>> 
     Ok(args)
 }
 
-/// Collects the tensors of a result; numbers are tensors of rank 0.
-fn leaves(value: &Value, out: &mut Vec<Tensor>) {
+/// Returns the tensors of a result in order; numbers are tensors of rank 0.
+pub fn tensors(value: &Value) -> Vec<Tensor> {
+    let mut out = Vec::new();
     value.walk(&mut |part| match part {
         Arg::Leaf(tensor) => out.push(tensor.clone()),
         Arg::Int(n) => out.push(Tensor::new(Array::scalar(*n))),
@@ -235,6 +249,7 @@ fn leaves(value: &Value, out: &mut Vec<Tensor>) {
         Arg::Bool(x) => out.push(Tensor::new(Array::scalar(*x))),
         _ => {}
     });
+    out
 }
 
 /// Returns the greatest error relative to the greatest magnitude; floats may be off by [`RTOL`] and [`ATOL`], others not.

@@ -3,6 +3,8 @@
 //! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives a type that the
 //! result has. A case never ends the run: errors and panics are failures with a reason.
 //!
+//! Random operators draw what PyTorch's CPU generator draws, from the seed 42 for each case.
+//!
 //! `names` maps PyTorch's names and calling conventions to rows; `case` reads the cases.
 
 mod case;
@@ -13,12 +15,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use self::case::Case;
-use crate::{Arg, Error, Op, OpDef, Registry, Result, Tensor, Type, TypeTree, Value, bail, err};
+use crate::{
+    Arg, Error, Generator, Op, OpDef, Registry, Result, Tensor, Type, TypeTree, Value, bail, err,
+    with_generator,
+};
 
 /// How far a float may be off, relative to the expected one.
 pub const RTOL: f64 = 1e-4;
 /// How far a float may be off at least.
 pub const ATOL: f64 = 1e-5;
+
+/// The seed with which PyTorch drew the random numbers of a case.
+pub const SEED: u64 = 42;
 
 /// The outcome of a run, by operator.
 #[derive(Debug, Default)]
@@ -99,13 +107,18 @@ impl fmt::Display for Report {
 /// `only` restricts the run to these names, PyTorch's or that of a row; one that ends in `*` is a prefix. Nothing stands
 /// for all.
 pub fn run(dir: &Path, only: &[&str]) -> Result<Report> {
+    run_with(dir, only, &mut |_, _, _| {})
+}
+
+/// As [`run`]; before each operator `progress` is told how many are done, how many there are, and its name.
+pub fn run_with(dir: &Path, only: &[&str], progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Report> {
     let registry = crate::registry();
     let mut report = Report::default();
-    for (name, path) in files(dir)? {
-        let wanted = only.is_empty() || only.iter().any(|pattern| matches(pattern, &name));
-        if wanted {
-            report.ops.push(run_op(&registry, &name, &path));
-        }
+    let mut files = files(dir)?;
+    files.retain(|(name, _)| only.is_empty() || only.iter().any(|pattern| matches(pattern, name)));
+    for (i, (name, path)) in files.iter().enumerate() {
+        progress(i, files.len(), name);
+        report.ops.push(run_op(&registry, name, path));
     }
     if report.ops.is_empty() {
         return Err(err!(Argument, "no operator in {} is called {}", dir.display(), only.join(" or "))
@@ -185,9 +198,10 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Runs a case; returns whether the shape rule knew the type.
 fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
+    let op = names::chosen(op, name, &case.kwargs);
     let (args, kwargs) = names::adapt(&op, name, &case.args, &case.kwargs);
     let args = op.bind(&args, &kwargs)?;
-    let value = (op.eval)(&args)?;
+    let value = with_generator(&Generator::pytorch(SEED), || (op.eval)(&args))?;
     if let Some(error) = value.error() {
         return Err(error.clone());
     }

@@ -16,6 +16,7 @@ mod payload;
 mod pytree;
 mod schema;
 mod symbols;
+mod unrolled;
 mod views;
 
 use std::collections::HashSet;

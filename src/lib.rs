@@ -13,6 +13,8 @@ pub mod check;
 pub mod conformance;
 pub mod import;
 pub mod prelude;
+pub mod program;
+pub mod reference;
 mod vocabulary;
 
 pub use fx_core::rng::{Generator, manual_seed, with_generator};

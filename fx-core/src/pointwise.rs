@@ -235,6 +235,11 @@ pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Re
 }
 
 impl PointwiseDef {
+    /// Returns the dtypes on which the body is defined, after promotion.
+    pub fn dtypes(&self) -> impl Iterator<Item = DType> {
+        DType::ALL.iter().copied().filter(|dtype| has_kernel(&self.kernels, *dtype))
+    }
+
     /// A row to fill in with `..PointwiseDef::BASE`.
     pub const BASE: PointwiseDef = PointwiseDef {
         operands: &[],
@@ -293,8 +298,7 @@ impl PointwiseDef {
         if has_kernel(&self.kernels, dtype) {
             return Ok(dtype);
         }
-        let supported: Vec<&str> =
-            DType::ALL.iter().filter(|d| has_kernel(&self.kernels, **d)).map(|d| d.name()).collect();
+        let supported: Vec<&str> = self.dtypes().map(DType::name).collect();
         Err(err!(DType, "not defined for {dtype}").help(format!("it takes {}", supported.join(", "))))
     }
 

@@ -4,13 +4,16 @@
 //! filling a buffer gives the same bits for any number of threads and any chunking. Blocks of one
 //! generator never overlap. (f64 normals take std's logarithm and sine, all else is exact or [`crate::math`].)
 
+mod mt19937;
+
 use std::cell::RefCell;
 use std::f64::consts::TAU;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use mt19937::Mt19937;
 use rayon::prelude::*;
 
 use crate::math;
@@ -26,6 +29,8 @@ pub struct Generator {
 struct State {
     seed: AtomicU64,
     offset: AtomicU64,
+    /// The generator whose numbers PyTorch's would be, instead of Philox.
+    pytorch: Option<Mutex<Mt19937>>,
 }
 
 /// A range of counters that belongs to its holder alone, and the numbers that they stand for.
@@ -74,7 +79,22 @@ impl Generator {
 
     /// Makes the generator that continues where [`Generator::state`] was taken.
     pub fn with_state(seed: u64, offset: u64) -> Self {
-        Generator { state: Arc::new(State { seed: AtomicU64::new(seed), offset: AtomicU64::new(offset) }) }
+        let (seed, offset) = (AtomicU64::new(seed), AtomicU64::new(offset));
+        Generator { state: Arc::new(State { seed, offset, pytorch: None }) }
+    }
+
+    /// Makes a generator that draws what PyTorch draws on a CPU after `torch.manual_seed(seed)`: `rand`, `randint`,
+    /// `randperm`, `bernoulli` and `dropout` give the same numbers, `randn` the same up to rounding.
+    ///
+    /// It is for comparing with PyTorch: its numbers can only be drawn one after another, so it is slower than the default.
+    pub fn pytorch(seed: u64) -> Self {
+        let pytorch = Some(Mutex::new(Mt19937::new(seed)));
+        let (seed, offset) = (AtomicU64::new(seed), AtomicU64::new(0));
+        Generator { state: Arc::new(State { seed, offset, pytorch }) }
+    }
+
+    fn mt19937(&self) -> Option<MutexGuard<'_, Mt19937>> {
+        Some(self.state.pytorch.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the seed and the number of counters handed out.
@@ -86,9 +106,13 @@ impl Generator {
     pub fn seed(&self, seed: u64) {
         self.state.seed.store(seed, Ordering::Relaxed);
         self.state.offset.store(0, Ordering::Relaxed);
+        if let Some(mut state) = self.mt19937() {
+            *state = Mt19937::new(seed);
+        }
     }
 
-    /// Hands out the counters of `n` numbers of any type.
+    /// Hands out the counters of `n` numbers of any type, which are Philox's also where others are asked of
+    /// [`pytorch`](Self::pytorch).
     pub fn reserve(&self, n: usize) -> Block {
         let seed = self.state.seed.load(Ordering::Relaxed);
         let counters = n.div_ceil(2) as u64;
@@ -98,36 +122,52 @@ impl Generator {
 
     /// Returns 64 random bits.
     pub fn bits(&self) -> u64 {
-        self.reserve(1).bits64(0)
+        let mut out = [0];
+        self.fill_bits(&mut out);
+        out[0]
     }
 
     /// Returns a number in [0, 1), a multiple of 2^-24.
     pub fn uniform_f32(&self) -> f32 {
-        self.reserve(1).uniform_f32(0)
+        let mut out = [0.0];
+        self.fill_uniform_f32(&mut out);
+        out[0]
     }
 
     /// Returns a number in [0, 1), a multiple of 2^-53.
     pub fn uniform_f64(&self) -> f64 {
-        self.reserve(1).uniform_f64(0)
+        let mut out = [0.0];
+        self.fill_uniform_f64(&mut out);
+        out[0]
     }
 
     /// Returns a number of the standard normal distribution.
     pub fn normal_f32(&self) -> f32 {
-        self.reserve(1).normal_f32(0)
+        let mut out = [0.0];
+        self.fill_normal_f32(&mut out);
+        out[0]
     }
 
     /// Returns a number of the standard normal distribution.
     pub fn normal_f64(&self) -> f64 {
-        self.reserve(1).normal_f64(0)
+        let mut out = [0.0];
+        self.fill_normal_f64(&mut out);
+        out[0]
     }
 
     /// Returns an integer in `0..n`, biased by at most `n * 2^-64`; 0 if `n` is 0.
     pub fn below(&self, n: u64) -> u64 {
+        if let Some(mut state) = self.mt19937() {
+            return state.below(n);
+        }
         self.reserve(1).below(0, n)
     }
 
     /// Returns the integers `0..n` in random order.
     pub fn permutation(&self, n: usize) -> Vec<i64> {
+        if let Some(mut state) = self.mt19937() {
+            return state.permutation(n);
+        }
         let block = self.reserve(n);
         let mut items: Vec<i64> = (0..n as i64).collect();
         for i in (1..n).rev() {
@@ -138,32 +178,80 @@ impl Generator {
 
     /// Fills `out` with 64-bit words.
     pub fn fill_bits(&self, out: &mut [u64]) {
+        if let Some(mut state) = self.mt19937() {
+            return out.iter_mut().for_each(|x| *x = state.bits64());
+        }
         self.fill(out, Block::fill_bits);
     }
 
     /// Fills `out` with numbers in [0, 1).
     pub fn fill_uniform_f32(&self, out: &mut [f32]) {
+        if let Some(mut state) = self.mt19937() {
+            return out.iter_mut().for_each(|x| *x = state.uniform_f32());
+        }
         self.fill(out, Block::fill_uniform_f32);
     }
 
     /// Fills `out` with numbers in [0, 1).
     pub fn fill_uniform_f64(&self, out: &mut [f64]) {
+        if let Some(mut state) = self.mt19937() {
+            return out.iter_mut().for_each(|x| *x = state.uniform_f64());
+        }
         self.fill(out, Block::fill_uniform_f64);
     }
 
     /// Fills `out` with numbers of the standard normal distribution.
     pub fn fill_normal_f32(&self, out: &mut [f32]) {
+        if let Some(mut state) = self.mt19937() {
+            return state.fill_normal(out, |state| state.uniform_f32().into(), |x| x as f32);
+        }
         self.fill(out, Block::fill_normal_f32);
     }
 
     /// Fills `out` with numbers of the standard normal distribution.
     pub fn fill_normal_f64(&self, out: &mut [f64]) {
+        if let Some(mut state) = self.mt19937() {
+            return state.fill_normal(out, Mt19937::uniform_f64, |x| x);
+        }
         self.fill(out, Block::fill_normal_f64);
     }
 
     /// Fills `out` with integers in `0..n`; zeros if `n` is 0.
     pub fn fill_below(&self, n: u64, out: &mut [i64]) {
+        if let Some(mut state) = self.mt19937() {
+            return out.iter_mut().for_each(|x| *x = state.below(n) as i64);
+        }
         self.fill(out, |block, first, out| block.fill_below(n, first, out));
+    }
+
+    /// Fills `out` with what is true with the probability that `chance` gives for its position. `narrow` says that the
+    /// probabilities are of `f32` or less, for which PyTorch draws fewer bits.
+    pub fn fill_bernoulli(&self, chance: impl Fn(usize) -> f64 + Sync, narrow: bool, out: &mut [bool]) {
+        if let Some(mut state) = self.mt19937() {
+            for (i, x) in out.iter_mut().enumerate() {
+                let drawn = if narrow { state.uniform_f32().into() } else { state.uniform_f64() };
+                *x = drawn < chance(i);
+            }
+            return;
+        }
+        self.fill(out, |block, first, out| {
+            for (i, x) in out.iter_mut().enumerate() {
+                *x = block.uniform_f64(first + i) < chance(first + i);
+            }
+        });
+    }
+
+    /// Fills `out` with what stays of a tensor from which each element is dropped with probability `p`.
+    pub fn fill_kept(&self, p: f64, out: &mut [bool]) {
+        if self.state.pytorch.is_some() {
+            return self.fill_bernoulli(|_| 1.0 - p, false, out);
+        }
+        let p = p as f32;
+        self.fill(out, |block, first, out| {
+            for (i, x) in out.iter_mut().enumerate() {
+                *x = block.uniform_f32(first + i) >= p;
+            }
+        });
     }
 
     fn fill<T: Send>(&self, out: &mut [T], fill: impl Fn(&Block, usize, &mut [T]) + Sync) {
@@ -183,7 +271,9 @@ impl Generator {
 impl Clone for Generator {
     fn clone(&self) -> Self {
         let (seed, offset) = self.state();
-        Generator::with_state(seed, offset)
+        let (seed, offset) = (AtomicU64::new(seed), AtomicU64::new(offset));
+        let pytorch = self.mt19937().map(|state| Mutex::new(state.clone()));
+        Generator { state: Arc::new(State { seed, offset, pytorch }) }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::check::{
 };
 use crate::kernel::gemm::{GemmElement, gemm};
 use crate::kernel::rows;
+use crate::random::kept;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[ATTENTION];
@@ -23,11 +24,57 @@ kernels! {
     ///
     /// Leading axes broadcast. `scale` is `1 / sqrt(e)` if nothing is given. A mask broadcasts to `[.., l, s]`: bools say what
     /// takes part, floats are added. `is_causal` lets query `i` see keys up to `i`. A query that sees no key gives zeros. With
-    /// `enable_gqa` each key head (axis -3) serves as many query heads as there are per key head. Dropout is not done here:
-    /// `dropout_p` must be 0.
+    /// `enable_gqa` each key head (axis -3) serves as many query heads as there are per key head. `dropout_p` must be 0:
+    /// [`scaled_dot_product_attention_dropout`] drops.
     scaled_dot_product_attention(x: Tensor, key: Tensor, value: Tensor, attn_mask: OptTensor = None,
         dropout_p: Float = 0.0, is_causal: Bool = false; scale: OptFloat = None, enable_gqa: Bool = false)
+        = pure_type, pure_kernel;
+    /// As [`scaled_dot_product_attention`], but sets each weight that a query gives to a key to zero with
+    /// probability `dropout_p` and scales the others by `1 / (1 - dropout_p)`.
+    #[effects = RANDOM]
+    scaled_dot_product_attention_dropout(x: Tensor, key: Tensor, value: Tensor, attn_mask: OptTensor = None,
+        dropout_p: Float = 0.0, is_causal: Bool = false; scale: OptFloat = None, enable_gqa: Bool = false)
         = attention_type, attention_kernel;
+}
+
+#[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
+fn pure_type(
+    query: &TensorType,
+    key: &TensorType,
+    value: &TensorType,
+    mask: Option<&TensorType>,
+    dropout_p: Option<f64>,
+    is_causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<TensorType> {
+    no_dropout(dropout_p)?;
+    attention_type(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+}
+
+#[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
+fn pure_kernel(
+    query: &Array,
+    key: &Array,
+    value: &Array,
+    mask: Option<&Array>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<Array> {
+    no_dropout(Some(dropout_p))?;
+    attention_kernel(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+}
+
+/// Refuses dropout where no random number may be drawn.
+fn no_dropout(p: Option<f64>) -> Result<()> {
+    match p {
+        Some(p) if p != 0.0 => Err(err!(Argument, "expected a dropout_p of 0, got {p}").help(
+            "call `scaled_dot_product_attention_dropout`, which is random, or trace the model in eval mode",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Returns how many query heads share a key head, if that is known.
@@ -62,10 +109,8 @@ fn attention_type(
     float_only(query.dtype)?;
     same_dtype("a key", query.dtype, key.dtype)?;
     same_dtype("a value", query.dtype, value.dtype)?;
-    if dropout_p.is_some_and(|p| p != 0.0) {
-        return Err(err!(Argument, "expected a dropout_p of 0, got {}", dropout_p.unwrap_or(0.0)).help(
-            "attention does no dropout; apply `dropout` to its parts, or trace the model in eval mode",
-        ));
+    if let Some(p) = dropout_p.filter(|p| !(0.0..=1.0).contains(p)) {
+        bail!(Argument, "expected a dropout_p from 0 to 1, got {p}");
     }
     if is_causal && mask.is_some() {
         bail!(Argument, "expected either attn_mask or is_causal, got both");
@@ -197,6 +242,11 @@ fn attention_kernel(
         }),
         scale: scale.unwrap_or(1.0 / (depth as f64).sqrt()),
         is_causal,
+        factor: if dropout_p < 1.0 { 1.0 / (1.0 - dropout_p) } else { 0.0 },
+    };
+    let kept = match dropout_p {
+        0.0 => None,
+        p => Some(kept(checked_numel(&[batch, &[queries, keys]].concat())?, p)?),
     };
     in_float!(wide, T => {
         let data = [q.data::<T>()?, k.data::<T>()?, v.data::<T>()?];
@@ -216,7 +266,8 @@ fn attention_kernel(
                 let [q, k, v] = starts[i];
                 let part = |data: &'_ [T], at: usize| data.get(at..).map_or(0, |_| at);
                 let operands = [&data[0][part(data[0], q)..], &data[1][part(data[1], k)..], &data[2][part(data[2], v)..]];
-                head.block(block * BLOCK, operands, mask, out);
+                let kept = kept.as_ref().map(|kept| &kept[i * queries * keys..][..queries * keys]);
+                head.block(block * BLOCK, operands, mask, kept, out);
             };
             let work = BLOCK.saturating_mul(keys).saturating_mul(head.depth + width).max(1);
             let at_once = (1usize << 19).div_ceil(work);
@@ -250,6 +301,8 @@ struct Head {
     mask_strides: (usize, usize),
     scale: f64,
     is_causal: bool,
+    /// What the weights that are not dropped are multiplied by.
+    factor: f64,
 }
 
 impl Head {
@@ -259,6 +312,7 @@ impl Head {
         first: usize,
         [q, k, v]: [&[T]; 3],
         mask: Option<&[T]>,
+        kept: Option<&[bool]>,
         out: &mut [T],
     ) {
         let count = BLOCK.min(self.queries - first);
@@ -284,6 +338,11 @@ impl Head {
                 row[first + i + 1..].fill(-T::INFINITY);
             }
             rows::softmax_row(row, true);
+            if let Some(kept) = kept {
+                let factor = T::from_f64(self.factor);
+                let kept = &kept[(first + i) * self.keys..];
+                row.iter_mut().zip(kept).for_each(|(x, &kept)| *x = if kept { *x * factor } else { T::ZERO });
+            }
         }
         gemm(count, keys, self.values, T::ONE, &scores, (keys, 1), v, sv, T::ZERO, out, (self.values, 1));
     }

@@ -5,35 +5,52 @@
 // Derives of this crate name `::fx`, as those of users do.
 extern crate fx_core as fx;
 
+pub mod activation;
 pub mod arrange;
 pub mod attention;
 mod check;
 pub mod close;
+pub mod columns;
+mod compose;
 pub mod conv;
 pub mod count;
 pub mod create;
+pub mod decompose;
+pub mod distance;
+pub mod einsum;
+pub mod fft;
 pub mod indices;
 mod infer;
 pub mod join;
 pub mod kernel;
 pub mod linalg;
+pub mod lookup;
+pub mod loss;
 pub mod masked;
 pub mod nn;
 pub mod norm;
+pub mod norms;
+pub mod pad;
 pub mod patch;
 pub mod pointwise;
+pub mod pool;
+pub mod products;
 pub mod put;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
+pub mod resize;
+pub mod sample;
 pub mod scatter;
 pub mod search;
+pub mod shuffle;
 pub mod strided;
 #[cfg(test)]
 mod testing;
 pub mod unique;
 pub mod view;
 pub mod weights;
+pub mod window;
 
 use fx_core::{Op, Registry};
 
@@ -48,7 +65,23 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
         random::TABLES,
         linalg::TABLES,
         conv::TABLES,
+        pool::TABLES,
+        pad::TABLES,
         norm::TABLES,
+        lookup::TABLES,
+        loss::TABLES,
+        shuffle::TABLES,
+        einsum::TABLES,
+        products::TABLES,
+        decompose::TABLES,
+        norms::TABLES,
+        distance::TABLES,
+        window::TABLES,
+        activation::TABLES,
+        fft::TABLES,
+        resize::TABLES,
+        sample::TABLES,
+        columns::TABLES,
         attention::TABLES,
         recurrent::TABLES,
         arrange::TABLES,

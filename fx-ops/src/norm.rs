@@ -1,20 +1,19 @@
-//! Softmax, normalisation, embedding and losses.
+//! Softmax and normalisation.
 //!
 //! Half precision is computed in `f32`. Rows are reduced in a fixed order, so that results do not depend on threads.
 
-use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::op::kind::{DimVec, IntVec};
-use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, err, kernels};
+use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, err, kernels};
 
 use crate::check::{
-    at_least, dense, float_only, in_float, known_axis, opt_dense, opt_slice, opt_type_of, same_dtype,
-    same_shape, same_size, sizes, slice, type_of, wide, zeroed,
+    at_least, dense, float_only, in_float, known_axis, opt_dense, opt_slice, opt_type_of, same_shape, slice,
+    type_of, wide,
 };
 use crate::kernel::rows;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[NORMALIZATION, LOOKUP];
+pub static TABLES: &[&[Op]] = &[NORMALIZATION];
 
 kernels! {
     /// Softmax and normalisation.
@@ -56,38 +55,6 @@ kernels! {
         = response_type, response_kernel;
 }
 
-kernels! {
-    /// Look-up and losses.
-    pub trait Lookup; pub static LOOKUP;
-
-    /// The rows of `weight`, `[n, d]`, that the integers in `x` name: `[..] -> [.., d]`. `padding_idx` matters to training
-    /// only.
-    ///
-    /// With `max_norm` a row whose `norm_type`-norm is greater is scaled down to it; `weight` itself stays as it is.
-    embedding(x: Tensor, weight: Tensor; padding_idx: OptInt = None, max_norm: OptFloat = None, norm_type: Float = 2.0)
-        = embedding_type, embedding_kernel;
-    /// The mean, or with `reduction` `"sum"` or `"none"` the sum or each, of `(x - target)^2`.
-    mse_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = pair_loss_type, mse_loss_kernel;
-    /// The mean, sum or each of `|x - target|`.
-    l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = pair_loss_type, l1_loss_kernel;
-    /// The mean, sum or each of `-(target log(x) + (1 - target) log(1 - x))`, logarithms at least -100, times `weight`.
-    binary_cross_entropy(x: Tensor, target: Tensor, weight: OptTensor = None; reduction: Str = "mean")
-        = bce_type, bce_kernel;
-    /// `binary_cross_entropy` of `sigmoid(x)`; `pos_weight` multiplies the first term.
-    binary_cross_entropy_with_logits(x: Tensor, target: Tensor, weight: OptTensor = None; reduction: Str = "mean",
-        pos_weight: OptTensor = None) = bce_logits_type, bce_logits_kernel;
-    /// `-x[target]` of logarithms `[n, c, ..]` and classes `[n, ..]`, or `[c]` and `[]`, each times `weight[class]`.
-    ///
-    /// The mean is over the sum of the weights; targets `ignore_index` do not count.
-    nll_loss(x: Tensor, target: Tensor, weight: OptTensor = None; ignore_index: Int = -100, reduction: Str = "mean")
-        = nll_type, nll_kernel;
-    /// `nll_loss` of `log_softmax(x)`; or, for targets of floats like `x`, `-sum(target * log_softmax(x))`.
-    ///
-    /// `label_smoothing` gives that much of each target to all classes alike.
-    cross_entropy(x: Tensor, target: Tensor, weight: OptTensor = None; ignore_index: Int = -100, reduction: Str = "mean",
-        label_smoothing: Float = 0.0) = cross_entropy_type, cross_entropy_kernel;
-}
-
 fn softmax_type(x: &TensorType, dim: Dim, dtype: Option<DType>) -> Result<TensorType> {
     let dtype = dtype.unwrap_or(x.dtype);
     float_only(dtype)?;
@@ -113,7 +80,7 @@ fn along(
 
 macro_rules! softmax_kernels {
     ($($name:ident = |$out:ident, $width:ident| $run:expr;)*) => {$(
-        fn $name(x: &Array, dim: i64, dtype: Option<DType>) -> Result<Array> {
+        pub(crate) fn $name(x: &Array, dim: i64, dtype: Option<DType>) -> Result<Array> {
             let ty = softmax_type(&type_of(x), dim.into(), dtype)?;
             let axis = known_axis(&dim.into(), x.rank())?.unwrap_or(0);
             along(&x.cast(wide(ty.dtype)), axis, ty.dtype, |x, $width| {
@@ -294,6 +261,11 @@ fn batch_norm_type(
     _momentum: Option<f64>,
     _eps: Option<f64>,
 ) -> Result<TensorType> {
+    if x.rank() == 1 && !x.shape[0].same(&Dim::new(0)).is_no() {
+        // PyTorch takes a vector without elements and gives it back.
+        float_only(x.dtype)?;
+        return Ok(x.clone());
+    }
     channels(
         x,
         2,
@@ -327,6 +299,9 @@ fn batch_norm_kernel(
     let wide = wide(x.dtype());
     let [mean, variance, weight, bias] = [mean, variance, weight, bias].map(|x| opt_dense(x, wide));
     let (mean, variance, weight, bias) = (mean?, variance?, weight?, bias?);
+    if x.rank() == 1 {
+        return Ok(x.clone());
+    }
     let (n, n_channels) = (x.shape()[0], x.shape()[1]);
     let plane: usize = x.shape()[2..].iter().product();
     in_float!(wide, T => {
@@ -426,7 +401,7 @@ fn normalize_kernel(x: &Array, p: f64, dim: i64, eps: f64) -> Result<Array> {
 }
 
 /// Returns the `p`-norm of a row.
-fn norm<T: Real>(row: &[T], p: f64) -> T {
+pub(crate) fn norm<T: Real>(row: &[T], p: f64) -> T {
     if p == 2.0 {
         return Real::sqrt(rows::sum(row, |x| x * x));
     }
@@ -455,14 +430,16 @@ fn response_type(
     _b: Option<f64>,
     _k: Option<f64>,
 ) -> Result<TensorType> {
-    channels(x, 3, [("", None); 4])?;
+    let dtype = if x.dtype.is_float() { x.dtype } else { DType::F32 };
+    let ty = TensorType { dtype, shape: x.shape.clone() };
+    channels(&ty, 3, [("", None); 4])?;
     at_least("a size of neighbourhoods", 1, &size)?;
-    Ok(x.clone())
+    Ok(ty)
 }
 
 fn response_kernel(x: &Array, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Array> {
-    response_type(&type_of(x), size.into(), None, None, None)?;
-    let wide = wide(x.dtype());
+    let ty = response_type(&type_of(x), size.into(), None, None, None)?;
+    let wide = wide(ty.dtype);
     let dense = dense(x, wide)?;
     let channels = x.shape()[1];
     let plane: usize = x.shape()[2..].iter().product();
@@ -482,377 +459,6 @@ fn response_kernel(x: &Array, size: i64, alpha: f64, beta: f64, k: f64) -> Resul
                 *x /= Real::pow(base, T::from_f64(beta));
             }
         });
-        Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
+        Ok(Array::from_vec(out, x.shape())?.cast(ty.dtype))
     })
-}
-
-fn integers_only(what: &str, dtype: DType) -> Result<()> {
-    if !dtype.is_int() {
-        return Err(
-            err!(DType, "expected {what} of integers, got {dtype}").help("convert with `to(DType::I64)`")
-        );
-    }
-    Ok(())
-}
-
-fn embedding_type(
-    x: &TensorType,
-    weight: &TensorType,
-    _padding_idx: Option<Dim>,
-    _max_norm: Option<f64>,
-    _norm_type: Option<f64>,
-) -> Result<TensorType> {
-    integers_only("indices", x.dtype)?;
-    if weight.rank() != 2 {
-        bail!(Shape, "expected a weight [n, d], got {weight}");
-    }
-    Ok(TensorType::new(weight.dtype, x.shape.iter().chain([&weight.shape[1]]).collect::<Shape>()))
-}
-
-fn embedding_kernel(
-    x: &Array,
-    weight: &Array,
-    _padding_idx: Option<i64>,
-    max_norm: Option<f64>,
-    norm_type: f64,
-) -> Result<Array> {
-    let ty = embedding_type(&type_of(x), &type_of(weight), None, max_norm, None)?;
-    let shape = sizes(&ty.shape)?;
-    let numel = checked_numel(&shape)?;
-    let (n, width) = (weight.shape()[0], weight.shape()[1]);
-    let indices = x.cast(DType::I64).to_vec::<i64>()?;
-    if let Some(index) =
-        indices.iter().find(|&&index| usize::try_from(index).is_ok_and(|index| index < n).eq(&false))
-    {
-        bail!(Index, "expected indices in 0..{n}, got {index}");
-    }
-    if let Some(max_norm) = max_norm {
-        let wide = wide(weight.dtype());
-        let weight = dense(weight, wide)?;
-        return in_float!(wide, T => {
-            let table = slice::<T>(&weight);
-            let mut out = zeroed::<T>(numel)?;
-            rows::for_each_row(&mut out, width, |i, row| {
-                row.copy_from_slice(&table[indices[i] as usize * width..][..width]);
-                let norm = norm(row, norm_type);
-                if norm > max_norm as T {
-                    row.iter_mut().for_each(|x| *x *= max_norm as T / (norm + 1e-7));
-                }
-            });
-            Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
-        });
-    }
-    let weight = weight.contiguous()?;
-    fx_core::array::dispatch_dtype!(weight.dtype(), T => {
-        let rows = slice::<T>(&weight);
-        let mut out = fx_core::array::try_vec::<T>(numel)?;
-        indices.iter().for_each(|&index| out.extend_from_slice(&rows[index as usize * width..][..width]));
-        Array::from_vec(out, &shape)
-    })
-}
-
-fn check_reduction(reduction: &str) -> Result<()> {
-    if !["none", "mean", "sum"].contains(&reduction) {
-        bail!(Argument, "expected the reduction \"none\", \"mean\" or \"sum\", got {reduction:?}");
-    }
-    Ok(())
-}
-
-/// Returns the type of a loss that is `each` without a reduction.
-fn reduced_type(each: TensorType, reduction: &str) -> Result<TensorType> {
-    check_reduction(reduction)?;
-    Ok(if reduction == "none" { each } else { TensorType::new(each.dtype, Shape::default()) })
-}
-
-/// Reduces losses, computed in `T`, over `count`.
-fn reduced<T: Real + Element>(
-    each: Vec<T>,
-    shape: &[usize],
-    reduction: &str,
-    count: Option<T>,
-) -> Result<Array> {
-    if reduction == "none" {
-        return Array::from_vec(each, shape);
-    }
-    let sum = rows::sum(&each, |x| x);
-    let count = count.unwrap_or(T::from_f64(each.len() as f64));
-    Ok(Array::scalar(if reduction == "mean" { sum / count } else { sum }))
-}
-
-fn pair_loss_type(x: &TensorType, target: &TensorType, reduction: &str) -> Result<TensorType> {
-    let dtype = x.dtype.promote(target.dtype);
-    float_only(dtype)?;
-    let shape = fx_core::pointwise::broadcast_dims([&x.shape[..], &target.shape[..]].into_iter())?;
-    reduced_type(TensorType::new(dtype, shape), reduction)
-}
-
-macro_rules! pair_losses {
-    ($($name:ident = |$x:ident, $y:ident| $body:expr;)*) => {$(
-        fn $name(x: &Array, target: &Array, reduction: &str) -> Result<Array> {
-            pair_loss_type(&type_of(x), &type_of(target), reduction)?;
-            let dtype = x.dtype().promote(target.dtype());
-            let shape = fx_core::pointwise::broadcast_shapes([x.shape(), target.shape()].into_iter())?;
-            let wide = wide(dtype);
-            let (x, y) = (dense(&x.broadcast_to(&shape)?, wide)?, dense(&target.broadcast_to(&shape)?, wide)?);
-            in_float!(wide, T => {
-                let each = slice::<T>(&x).iter().zip(slice::<T>(&y)).map(|(&$x, &$y)| $body).collect();
-                Ok(reduced(each, &shape, reduction, None)?.cast(dtype))
-            })
-        }
-    )*};
-}
-pair_losses! {
-    mse_loss_kernel = |x, y| (x - y) * (x - y);
-    l1_loss_kernel = |x, y| Real::abs(x - y);
-}
-
-fn bce_type(
-    x: &TensorType,
-    target: &TensorType,
-    weight: Option<&TensorType>,
-    reduction: &str,
-) -> Result<TensorType> {
-    float_only(x.dtype)?;
-    same_dtype("a target", x.dtype, target.dtype)?;
-    same_shape("a target", &x.shape, &target.shape)?;
-    if let Some(weight) = weight {
-        fits("a weight", &weight.shape, &x.shape)?;
-    }
-    reduced_type(x.clone(), reduction)
-}
-
-/// Refuses a shape that does not broadcast to another.
-fn fits(what: &str, from: &[Dim], to: &[Dim]) -> Result<()> {
-    let one = Dim::new(1);
-    let bad = from.len() > to.len()
-        || from
-            .iter()
-            .rev()
-            .zip(to.iter().rev())
-            .any(|(from, to)| from.same(&one).is_no() && from.same(to).is_no());
-    if bad {
-        let show = |dims: &[Dim]| dims.iter().collect::<Shape>();
-        bail!(Shape, "expected {what} that broadcasts to {}, got {}", show(to), show(from));
-    }
-    Ok(())
-}
-
-fn bce_kernel(x: &Array, target: &Array, weight: Option<&Array>, reduction: &str) -> Result<Array> {
-    bce_type(&type_of(x), &type_of(target), opt_type_of(weight).as_ref(), reduction)?;
-    let wide = wide(x.dtype());
-    let (dense_x, target) = (dense(x, wide)?, dense(target, wide)?);
-    let weight = broadcast_weight(weight, x.shape(), wide)?;
-    in_float!(wide, T => {
-        let data = slice::<T>(&dense_x);
-        if let Some(x) = data.iter().find(|&&x| !(0.0..=1.0).contains(&x)) {
-            bail!(Argument, "expected probabilities between 0 and 1, got {x}");
-        }
-        let low = |x: T| if x < -100.0 { -100.0 } else { x };
-        let mut each: Vec<T> = data
-            .iter()
-            .zip(slice::<T>(&target))
-            .map(|(&x, &y)| (y - 1.0) * low(Real::log1p(-x)) - y * low(Real::log(x)))
-            .collect();
-        if let Some(weight) = opt_slice::<T>(&weight) {
-            each.iter_mut().zip(weight).for_each(|(x, &w)| *x *= w);
-        }
-        Ok(reduced(each, x.shape(), reduction, None)?.cast(x.dtype()))
-    })
-}
-
-fn broadcast_weight(weight: Option<&Array>, shape: &[usize], dtype: DType) -> Result<Option<Array>> {
-    weight.map(|weight| dense(&weight.broadcast_to(shape)?, dtype)).transpose()
-}
-
-fn bce_logits_type(
-    x: &TensorType,
-    target: &TensorType,
-    weight: Option<&TensorType>,
-    reduction: &str,
-    pos_weight: Option<&TensorType>,
-) -> Result<TensorType> {
-    if let Some(weight) = pos_weight {
-        fits("a pos_weight", &weight.shape, &x.shape)?;
-    }
-    bce_type(x, target, weight, reduction)
-}
-
-fn bce_logits_kernel(
-    x: &Array,
-    target: &Array,
-    weight: Option<&Array>,
-    reduction: &str,
-    pos_weight: Option<&Array>,
-) -> Result<Array> {
-    let (weight_ty, pos_ty) = (opt_type_of(weight), opt_type_of(pos_weight));
-    bce_logits_type(&type_of(x), &type_of(target), weight_ty.as_ref(), reduction, pos_ty.as_ref())?;
-    let wide = wide(x.dtype());
-    let (dense_x, target) = (dense(x, wide)?, dense(target, wide)?);
-    let (weight, pos) =
-        (broadcast_weight(weight, x.shape(), wide)?, broadcast_weight(pos_weight, x.shape(), wide)?);
-    in_float!(wide, T => {
-        let pos = opt_slice::<T>(&pos);
-        let mut each: Vec<T> = slice::<T>(&dense_x)
-            .iter()
-            .zip(slice::<T>(&target))
-            .enumerate()
-            .map(|(i, (&x, &y))| {
-                // log(sigmoid(x)), without overflow.
-                let log = (if x < 0.0 { x } else { 0.0 }) - Real::log1p(Real::exp(-Real::abs(x)));
-                (1.0 - y) * x - (1.0 + pos.map_or(0.0, |pos| (pos[i] - 1.0) * y)) * log
-            })
-            .collect();
-        if let Some(weight) = opt_slice::<T>(&weight) {
-            each.iter_mut().zip(weight).for_each(|(x, &w)| *x *= w);
-        }
-        Ok(reduced(each, x.shape(), reduction, None)?.cast(x.dtype()))
-    })
-}
-
-/// Returns the axis of the classes: 0 of `[c]`, else 1.
-fn class_axis(x: &TensorType) -> Result<usize> {
-    match x.rank() {
-        0 => bail!(Shape, "expected scores [c] or [n, c, ..], got {x}"),
-        1 => Ok(0),
-        _ => Ok(1),
-    }
-}
-
-fn nll_type(
-    x: &TensorType,
-    target: &TensorType,
-    weight: Option<&TensorType>,
-    _ignore_index: Dim,
-    reduction: &str,
-) -> Result<TensorType> {
-    float_only(x.dtype)?;
-    integers_only("a target", target.dtype)?;
-    let axis = class_axis(x)?;
-    let mut each = x.shape.clone();
-    let classes = each.dims_mut().remove(axis);
-    same_shape("a target", &each, &target.shape)?;
-    if let Some(weight) = weight {
-        same_shape("a weight", &[classes], &weight.shape)?;
-    }
-    reduced_type(TensorType::new(x.dtype, each), reduction)
-}
-
-fn nll_kernel(
-    x: &Array,
-    target: &Array,
-    weight: Option<&Array>,
-    ignore_index: i64,
-    reduction: &str,
-) -> Result<Array> {
-    nll_type(&type_of(x), &type_of(target), opt_type_of(weight).as_ref(), ignore_index.into(), reduction)?;
-    picked(x, target, weight, ignore_index, reduction, 0.0)
-}
-
-/// Reduces `-x[target]`, mixed with the mean over all classes by `smoothing`.
-fn picked(
-    x: &Array,
-    target: &Array,
-    weight: Option<&Array>,
-    ignore_index: i64,
-    reduction: &str,
-    smoothing: f64,
-) -> Result<Array> {
-    let axis = class_axis(&type_of(x))?;
-    let (classes, plane) = (x.shape()[axis], x.shape()[axis + 1..].iter().product::<usize>());
-    let wide = wide(x.dtype());
-    let (dense_x, weight) = (dense(x, wide)?, opt_dense(weight, wide)?);
-    let targets = target.cast(DType::I64).to_vec::<i64>()?;
-    in_float!(wide, T => {
-        let (data, weight) = (slice::<T>(&dense_x), opt_slice::<T>(&weight));
-        let weight_of = |class: usize| weight.map_or(1.0, |weight| weight[class]);
-        let mut each = zeroed::<T>(targets.len())?;
-        let mut total: T = 0.0;
-        for (i, (&class, out)) in targets.iter().zip(&mut each).enumerate() {
-            if class == ignore_index {
-                continue;
-            }
-            let Some(class) = usize::try_from(class).ok().filter(|&class| class < classes) else {
-                bail!(Index, "expected classes in 0..{classes}, got {class}");
-            };
-            let start = i / plane.max(1) * classes * plane + i % plane.max(1);
-            let (smoothing, weight) = (smoothing as T, weight_of(class));
-            total += weight;
-            *out = -(1.0 - smoothing) * weight * data[start + class * plane];
-            if smoothing > 0.0 {
-                let all = (0..classes).fold(0.0, |sum, class| sum + weight_of(class) * data[start + class * plane]);
-                *out -= smoothing / classes as T * all;
-            }
-        }
-        Ok(reduced(each, target.shape(), reduction, Some(total))?.cast(x.dtype()))
-    })
-}
-
-fn cross_entropy_type(
-    x: &TensorType,
-    target: &TensorType,
-    weight: Option<&TensorType>,
-    ignore_index: Dim,
-    reduction: &str,
-    _label_smoothing: Option<f64>,
-) -> Result<TensorType> {
-    if !target.dtype.is_float() {
-        return nll_type(x, target, weight, ignore_index, reduction);
-    }
-    float_only(x.dtype)?;
-    let axis = class_axis(x)?;
-    same_shape("a target", &x.shape, &target.shape)?;
-    let mut each = x.shape.clone();
-    let classes = each.dims_mut().remove(axis);
-    if let Some(weight) = weight {
-        same_size(
-            "as many weights as classes:",
-            &classes,
-            &weight.shape.first().cloned().unwrap_or(Dim::new(1)),
-        )?;
-    }
-    reduced_type(TensorType::new(x.dtype, each), reduction)
-}
-
-fn cross_entropy_kernel(
-    x: &Array,
-    target: &Array,
-    weight: Option<&Array>,
-    ignore_index: i64,
-    reduction: &str,
-    smoothing: f64,
-) -> Result<Array> {
-    let (x_ty, target_ty, weight_ty) = (type_of(x), type_of(target), opt_type_of(weight));
-    let ty = cross_entropy_type(&x_ty, &target_ty, weight_ty.as_ref(), ignore_index.into(), reduction, None)?;
-    if !(0.0..=1.0).contains(&smoothing) {
-        bail!(Argument, "expected a label_smoothing between 0 and 1, got {smoothing}");
-    }
-    let axis = class_axis(&x_ty)?;
-    let logs = log_softmax_kernel(x, axis as i64, Some(wide(x.dtype())))?;
-    if !target.dtype().is_float() {
-        return Ok(picked(&logs, target, weight, ignore_index, reduction, smoothing)?.cast(x.dtype()));
-    }
-    let last = x.rank() - 1;
-    let classes = x.shape()[axis];
-    let wide = logs.dtype();
-    // Classes become the last axis, the others keep their order.
-    let axes: Vec<usize> = (0..=last).filter(|&k| k != axis).chain([axis]).collect();
-    let (logs, target) = (dense(&logs.permute(&axes)?, wide)?, dense(&target.permute(&axes)?, wide)?);
-    let weight = opt_dense(weight, wide)?;
-    let mut shape = x.shape().to_vec();
-    shape.remove(axis);
-    let batch = if x.rank() == 1 { 1 } else { x.shape()[0] * x.shape()[2..].iter().product::<usize>() };
-    let out = in_float!(wide, T => {
-        let weight = opt_slice::<T>(&weight);
-        let smoothing = smoothing as T;
-        let mut each = zeroed::<T>(checked_numel(&shape)?)?;
-        for (i, out) in each.iter_mut().enumerate() {
-            let (logs, target) = (&slice::<T>(&logs)[i * classes..][..classes], &slice::<T>(&target)[i * classes..][..classes]);
-            *out = (0..classes).fold(0.0, |sum, class| {
-                let share = target[class] * (1.0 - smoothing) + smoothing / classes as T;
-                sum - share * weight.map_or(1.0, |weight| weight[class]) * logs[class]
-            });
-        }
-        reduced(each, &shape, reduction, Some(batch as T))
-    })?;
-    Ok(out.cast(ty.dtype))
 }

@@ -5,8 +5,8 @@ use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::{Array, Category, DType, Dim, Op, Result, TensorType, bail, err, kernels};
 
 use crate::check::{same_shape, sizes};
-use crate::conv::{pad_kernel, pad_type};
 use crate::infer::{axis_of, known, type_of, typed};
+use crate::pad::{pad_kernel, pad_type};
 use crate::view::{diagonal_array, diagonal_type, select_array, select_type, slice_array, slice_type};
 
 kernels! {

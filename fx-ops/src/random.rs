@@ -143,12 +143,8 @@ fn bernoulli_array(x: &Array) -> Result<Array> {
     if let Some(p) = chances.iter().find(|p| !(0.0..=1.0).contains(*p)) {
         bail!(Argument, "expected probabilities from 0 to 1, got {p}");
     }
-    let block = default_generator().reserve(chances.len());
-    let data = fill::<bool>(chances.len(), |start, out| {
-        out.iter_mut()
-            .enumerate()
-            .for_each(|(i, out)| *out = block.uniform_f64(start + i) < chances[start + i]);
-    })?;
+    let mut data = blank::<bool>(chances.len())?;
+    default_generator().fill_bernoulli(|i| chances[i], x.dtype() != DType::F64, &mut data);
     Ok(Array::from_vec(data, x.shape())?.cast(x.dtype()))
 }
 
@@ -170,27 +166,30 @@ fn dropout_array(x: &Array, p: f64, training: bool) -> Result<Array> {
     if p == 1.0 {
         return Array::zeros(x.dtype(), x.shape());
     }
-    let scale = 1.0 / (1.0 - p);
-    let block = default_generator().reserve(x.numel());
+    let kept = kept(x.numel(), p)?;
     if x.dtype() == DType::F64 {
-        let from: Vec<f64> = x.to_vec()?;
+        let (from, scale): (Vec<f64>, _) = (x.to_vec()?, 1.0 / (1.0 - p));
         let data = fill::<f64>(from.len(), |start, out| {
-            for (i, out) in out.iter_mut().enumerate() {
-                *out =
-                    if f64::from(block.uniform_f32(start + i)) < p { 0.0 } else { from[start + i] * scale };
+            for (i, out) in (start..).zip(out) {
+                *out = if kept[i] { from[i] * scale } else { 0.0 };
             }
         })?;
         return Array::from_vec(data, x.shape());
     }
-    let from: Vec<f32> = x.cast(DType::F32).to_vec()?;
-    let (p, scale) = (p as f32, scale as f32);
+    let (from, scale): (Vec<f32>, _) = (x.cast(DType::F32).to_vec()?, (1.0 / (1.0 - p)) as f32);
     let data = fill::<f32>(from.len(), |start, out| {
-        block.fill_uniform_f32(start, out);
-        for (i, out) in out.iter_mut().enumerate() {
-            *out = if *out < p { 0.0 } else { from[start + i] * scale };
+        for (i, out) in (start..).zip(out) {
+            *out = if kept[i] { from[i] * scale } else { 0.0 };
         }
     })?;
     Ok(Array::from_vec(data, x.shape())?.cast(x.dtype()))
+}
+
+/// Draws which of `n` elements stay when each is dropped with probability `p`.
+pub(crate) fn kept(n: usize, p: f64) -> Result<Vec<bool>> {
+    let mut kept = blank::<bool>(n)?;
+    default_generator().fill_kept(p, &mut kept);
+    Ok(kept)
 }
 
 #[cfg(test)]

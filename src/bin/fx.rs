@@ -1,9 +1,14 @@
-//! The command line of fx.
+//! The command line of fx: arguments and output only; each command is a function of the library.
+#![allow(clippy::print_stdout, reason = "the output of the command line")]
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fx::weights::Weights;
+use fx::{GraphModule, check, conformance, program};
+use serde_json::{Value as Json, json};
 
 #[derive(Parser)]
 #[command(name = "fx", version, about = "Capture, inspect, rewrite and run tensor programs")]
@@ -14,6 +19,66 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Print a program as text
+    Print {
+        #[command(flatten)]
+        program: Program,
+        /// In whose wording
+        #[arg(long, value_enum, default_value_t = Style::Fx)]
+        style: Style,
+    },
+    /// Print a program as a table, a line for each node
+    Table {
+        #[command(flatten)]
+        program: Program,
+        /// Print a JSON array of the nodes
+        #[arg(long)]
+        json: bool,
+    },
+    /// List everything that is wrong with a program; fails if there is anything
+    Lint {
+        #[command(flatten)]
+        program: Program,
+        /// Print a JSON array of the violations
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a program as a Graphviz graph
+    Dot {
+        #[command(flatten)]
+        program: Program,
+        /// Print a drawing in SVG instead, which needs no other program
+        #[arg(long)]
+        svg: bool,
+    },
+    /// Run a program on the inputs of a file, and compare with the outputs that the file expects, if it does
+    Run {
+        #[command(flatten)]
+        program: Program,
+        /// A safetensors file with the tensors 0.in0, 0.in1, …, and perhaps 0.out0, …; 1.in0 begins a second set
+        #[arg(long, value_name = "FILE")]
+        io: PathBuf,
+        /// What runs it
+        #[arg(long, default_value = check::ENGINES[0].name)]
+        engine: String,
+        /// Write the outputs to this safetensors file, as 0.out0, …
+        #[arg(long, value_name = "FILE")]
+        save: Option<PathBuf>,
+        /// Print a JSON array of the sets
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare every NAME.pt2 of a folder with the outputs in NAME.io.safetensors
+    Check {
+        /// The folder
+        dir: PathBuf,
+        /// Only this engine; may be repeated
+        #[arg(long, value_name = "NAME")]
+        engine: Vec<String>,
+        /// Print a JSON array of the programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Run operator reference cases
     Conformance {
         /// The folder with NAME.json and NAME.safetensors, or with a folder ops of them
@@ -24,12 +89,42 @@ enum Command {
         /// List every failure, and how often the shape rule knows no type
         #[arg(long)]
         verbose: bool,
+        /// Print a JSON array of the operators
+        #[arg(long, conflicts_with = "verbose")]
+        json: bool,
     },
-    /// Run exported programs and compare with what PyTorch returned
-    Check {
-        /// The folder with NAME.pt2 and NAME.io.safetensors
-        dir: PathBuf,
+    /// List the operations, or tell about one
+    Ops {
+        /// The operation
+        name: Option<String>,
+        /// Print the reference in Markdown
+        #[arg(long, conflicts_with = "name")]
+        markdown: bool,
     },
+}
+
+/// A program in a file.
+#[derive(Args)]
+struct Program {
+    /// fx text, or an archive that torch.export.save wrote
+    file: PathBuf,
+    /// A safetensors file with the tensors that fx text reads by path
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+}
+
+impl Program {
+    fn open(&self) -> fx::Result<GraphModule> {
+        program::open(&self.file, self.weights.as_deref())
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Style {
+    /// fx text, which reads back
+    Fx,
+    /// The wording of torch.fx
+    Torch,
 }
 
 fn main() -> ExitCode {
@@ -38,19 +133,82 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
-            ExitCode::FAILURE
+            ExitCode::from(2)
         }
     }
 }
 
 /// Runs a command; returns whether what it checked holds.
-#[allow(clippy::print_stdout, reason = "the output of the command line")]
 fn run(command: Command) -> fx::Result<bool> {
     match command {
-        Command::Conformance { dir, only, verbose } => {
+        Command::Print { program, style } => {
+            let gm = program.open()?;
+            print(&match style {
+                Style::Fx => gm.graph().to_text(),
+                Style::Torch => gm.graph().to_torch_string(),
+            });
+            Ok(true)
+        }
+        Command::Table { program, json } => {
+            let gm = program.open()?;
+            if json {
+                print_json(gm.graph().nodes().map(|(_, node)| node_json(node)).collect());
+            } else {
+                print(&gm.graph().tabular());
+            }
+            Ok(true)
+        }
+        Command::Lint { program, json } => lint(&program, json),
+        Command::Dot { program, svg } => {
+            let gm = program.open()?;
+            print(&if svg { gm.graph().to_svg() } else { gm.graph().to_dot() });
+            Ok(true)
+        }
+        Command::Run { program, io, engine, save, json } => {
+            let engine = program::engine(&engine)?;
+            let ran = program::run(&program.open()?, &Weights::open(io)?, &engine)?;
+            if let Some(path) = save {
+                let named = |ran: &program::Ran| {
+                    let name = |i: usize| format!("{}.out{i}", ran.set);
+                    ran.outputs
+                        .iter()
+                        .enumerate()
+                        .map(|(i, tensor)| (name(i), tensor.clone()))
+                        .collect::<Vec<_>>()
+                };
+                fx::weights::save(path, &ran.iter().flat_map(named).collect::<Vec<_>>(), &[])?;
+            }
+            if json {
+                print_json(ran.iter().map(ran_json).collect());
+            } else {
+                ran.iter().for_each(print_ran);
+            }
+            Ok(ran.iter().all(|ran| !matches!(ran.agrees, Some(Err(_)))))
+        }
+        Command::Check { dir, engine, json } => {
+            let engines: Vec<check::Engine> = match engine.is_empty() {
+                true => check::ENGINES.to_vec(),
+                false => engine.iter().map(|name| program::engine(name)).collect::<fx::Result<_>>()?,
+            };
+            let mut bar = Bar::new();
+            let report = check::dir_with(&dir, &engines, &mut |done, all, name| bar.show(done, all, name))?;
+            drop(bar);
+            if json {
+                print_json(report.programs.iter().map(program_json).collect());
+            } else {
+                println!("{report}");
+            }
+            Ok(report.failed() == 0)
+        }
+        Command::Conformance { dir, only, verbose, json } => {
             let only: Vec<&str> = only.iter().map(String::as_str).collect();
-            let report = fx::conformance::run(&dir, &only)?;
-            if verbose {
+            let mut bar = Bar::new();
+            let report =
+                conformance::run_with(&dir, &only, &mut |done, all, name| bar.show(done, all, name))?;
+            drop(bar);
+            if json {
+                print_json(report.ops.iter().map(op_json).collect());
+            } else if verbose {
                 for op in &report.ops {
                     let untyped = match op.untyped {
                         0 => String::new(),
@@ -65,10 +223,127 @@ fn run(command: Command) -> fx::Result<bool> {
             }
             Ok(report.failed() == 0)
         }
-        Command::Check { dir } => {
-            let report = fx::check::dir(&dir, fx::check::ENGINES)?;
-            println!("{report}");
-            Ok(report.failed() == 0)
+        Command::Ops { name: Some(name), .. } => {
+            print(&fx::reference::operation(fx::registry().find(&name)?));
+            Ok(true)
+        }
+        Command::Ops { name: None, markdown } => {
+            print(&if markdown { fx::reference::markdown() } else { fx::reference::list() });
+            Ok(true)
+        }
+    }
+}
+
+fn lint(program: &Program, json: bool) -> fx::Result<bool> {
+    let gm = program.open()?;
+    // Text without weights has no tensors at its paths, which is no mistake in it.
+    let has_tensors = gm.attributes().len() + gm.children().len() > 0;
+    let found = if has_tensors { gm.lint() } else { gm.graph().lint() };
+    if json {
+        let violation = |violation: &fx::lint::Violation| {
+            let source = violation.source.as_ref().map(ToString::to_string);
+            json!({"node": violation.node, "message": violation.message, "source": source})
+        };
+        print_json(found.iter().map(violation).collect());
+    } else {
+        found.iter().for_each(|violation| println!("{violation}"));
+    }
+    Ok(found.is_empty())
+}
+
+fn node_json(node: &fx::Node) -> Json {
+    json!({
+        "name": node.name(),
+        "opcode": node.opcode().name(),
+        "target": node.target().to_string(),
+        "inputs": node.all_args().map(ToString::to_string).collect::<Vec<_>>(),
+        "type": node.ty().map(ToString::to_string),
+        "users": node.n_users(),
+        "source": node.meta().source.as_ref().map(ToString::to_string),
+        "module": node.meta().stack.as_ref().and_then(|stack| stack.last()).map(|frame| frame.path.to_string()),
+    })
+}
+
+fn ran_json(ran: &program::Ran) -> Json {
+    let (error, problem) = match &ran.agrees {
+        Some(Ok(error)) => (Some(*error), None),
+        Some(Err(problem)) => (None, Some(problem)),
+        None => (None, None),
+    };
+    let outputs: Vec<String> = ran.outputs.iter().map(|tensor| format!("{tensor:?}")).collect();
+    json!({"set": ran.set, "outputs": outputs, "error": error, "problem": problem})
+}
+
+fn print_ran(ran: &program::Ran) {
+    match &ran.agrees {
+        Some(Ok(error)) => println!("set {}: agrees, greatest error {error:.1e}", ran.set),
+        Some(Err(problem)) => println!("set {}: {problem}", ran.set),
+        None => println!("set {}:", ran.set),
+    }
+    for (i, tensor) in ran.outputs.iter().enumerate() {
+        println!("  out{i}: {tensor:?}");
+        if ran.agrees.is_none() {
+            tensor.to_string().lines().for_each(|line| println!("    {line}"));
+        }
+    }
+}
+
+fn program_json(program: &check::Program) -> Json {
+    let run = |run: &check::Run| {
+        json!({
+            "engine": run.engine, "set": run.set,
+            "error": run.outcome.as_ref().ok(), "problem": run.outcome.as_ref().err(),
+        })
+    };
+    json!({
+        "name": program.name, "passed": program.passed(), "problem": program.problem,
+        "runs": program.runs.iter().map(run).collect::<Vec<_>>(),
+    })
+}
+
+fn op_json(op: &conformance::OpReport) -> Json {
+    let failure = |failure: &conformance::Failure| json!({"case": failure.case, "call": failure.call, "reason": failure.reason});
+    json!({
+        "name": op.name, "passed": op.passed(), "total": op.total,
+        "failures": op.failures.iter().map(failure).collect::<Vec<_>>(),
+    })
+}
+
+/// Prints text that may end in a line break already; a closed pipe ends the program in silence.
+fn print(text: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let line_break = if text.ends_with('\n') { "" } else { "\n" };
+    if write!(out, "{text}{line_break}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+fn print_json(items: Vec<Json>) {
+    print(&format!("{:#}", Json::Array(items)));
+}
+
+/// A progress bar on a terminal, nothing elsewhere.
+struct Bar(bool);
+
+impl Bar {
+    fn new() -> Self {
+        Bar(std::io::stderr().is_terminal())
+    }
+
+    fn show(&mut self, done: usize, all: usize, name: &str) {
+        const WIDTH: usize = 30;
+        if self.0 {
+            let full = done * WIDTH / all.max(1);
+            eprint!("\r\x1b[K[{:#<full$}{:.<rest$}] {done}/{all} {name}", "", "", rest = WIDTH - full);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if self.0 {
+            eprint!("\r\x1b[K");
         }
     }
 }

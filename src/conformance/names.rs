@@ -16,6 +16,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ("min.reduction_no_dim", &["min"]),
     ("min.reduction_with_dim", &["min_dim"]),
     ("nn.functional.logsigmoid", &["log_sigmoid", "logsigmoid"]),
+    ("nn.functional.fold", &["col2im"]),
     ("nn.functional.unfold", &["im2col"]),
     ("nn.functional.upsample_nearest", &["upsample_nearest", "interpolate"]),
     ("signal.windows.hamming", &["hamming_window"]),
@@ -41,8 +42,30 @@ const WITHOUT_EFFECT: &[&str] =
     &["device", "layout", "memory_format", "pin_memory", "requires_grad", "scale_grad_by_freq", "sparse"];
 
 /// Arguments that the row's name says already.
-const IN_THE_NAME: &[(&str, &str)] =
-    &[("div.floor_rounding", "rounding_mode"), ("div.trunc_rounding", "rounding_mode")];
+const IN_THE_NAME: &[(&str, &str)] = &[
+    ("div.floor_rounding", "rounding_mode"),
+    ("div.trunc_rounding", "rounding_mode"),
+    ("nn.functional.gelu", "approximate"),
+];
+
+/// Rows that the value of one argument chooses.
+const BY_ARGUMENT: &[(&str, &str, IsChosen, Op)] = &[
+    (
+        "nn.functional.gelu",
+        "approximate",
+        |value| matches!(value, Arg::Str(value) if &**value == "tanh"),
+        fx_ops::pointwise::gelu_tanh::OP,
+    ),
+    (
+        "nn.functional.scaled_dot_product_attention",
+        "dropout_p",
+        |value| matches!(value, Arg::Float(p) if *p != 0.0),
+        fx_ops::attention::scaled_dot_product_attention_dropout::OP,
+    ),
+];
+
+/// Whether an argument's value chooses a row.
+type IsChosen = fn(&Value) -> bool;
 
 /// Operators whose test inputs have the first two arguments in the other order.
 const SWAPPED: &[&str] = &["einsum", "nn.functional.embedding", "nn.functional.embedding_bag", "where"];
@@ -72,8 +95,17 @@ fn find(registry: &Registry, name: &str) -> Result<Op> {
     registry.find(base)
 }
 
+/// Returns the row for a call, which an argument may choose instead of `op`.
+pub(super) fn chosen(op: Op, name: &str, kwargs: &[(String, Value)]) -> Op {
+    let choice = BY_ARGUMENT.iter().find(|(other, key, is_chosen, _)| {
+        *other == name && kwargs.iter().any(|(other, value)| other == key && is_chosen(value))
+    });
+    choice.map_or(op, |&(.., op)| op)
+}
+
 /// Arranges the arguments of PyTorch's call for a row: those without effect left out where the row does not take them,
-/// tensors or integers given one by one (`permute(x, 1, 0)`) gathered in a list.
+/// tensors or integers given one by one (`permute(x, 1, 0)`) gathered in a list, and arguments by position named that a row
+/// takes by name only.
 pub(super) fn adapt(
     op: &OpDef,
     name: &str,
@@ -82,9 +114,14 @@ pub(super) fn adapt(
 ) -> (Vec<Value>, Vec<(String, Value)>) {
     let takes = |key: &str| op.params.iter().any(|param| param.name == key);
     let left_out = |key: &str| WITHOUT_EFFECT.contains(&key) || IN_THE_NAME.contains(&(name, key));
-    let kwargs: Vec<_> = kwargs.iter().filter(|(key, _)| takes(key) || !left_out(key)).cloned().collect();
+    let mut kwargs: Vec<(String, Value)> =
+        kwargs.iter().filter(|(key, _)| takes(key) || !left_out(key)).cloned().collect();
+    if name.starts_with("signal.windows.") {
+        // A symmetric window, which PyTorch makes by default here, is one that is not periodic.
+        let sym = kwargs.iter().position(|(key, _)| key == "sym").map(|at| kwargs.remove(at).1);
+        kwargs.push(("periodic".to_owned(), Arg::Bool(matches!(sym, Some(Arg::Bool(false))))));
+    }
 
-    let mut kwargs = kwargs;
     let mut args = args.to_vec();
     // `std(x, unbiased)`: the second argument of other calls is an axis.
     if takes("unbiased") && matches!(args.get(1), Some(Arg::Bool(_))) {
@@ -114,6 +151,11 @@ pub(super) fn adapt(
     {
         let ints = args.split_off(positional.len() - 1);
         args.push(Arg::list(ints));
+    }
+    if args.len() > positional.len() && args.len() <= op.params.len() {
+        let named = args.split_off(positional.len());
+        let names = op.params[positional.len()..].iter().map(|param| param.name.to_owned());
+        kwargs.extend(names.zip(named));
     }
     (args, kwargs)
 }

@@ -75,11 +75,6 @@ pub(super) fn div<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out
     builder.call(row, args).map(Out::Node)
 }
 
-/// Sums and means, whose dtype may be given.
-pub(super) fn reduce<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, call.base, call, &[])
-}
-
 pub(super) fn where_nonzero<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let places = builder.call("nonzero", [call.first()?])?;
     let n = match call.node.outputs.as_slice() {
@@ -115,11 +110,6 @@ pub(super) fn norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     args.push(("dtype", call.arg("dtype")));
     let row = if is_matrix && n_axes == 2 { "linalg_matrix_norm" } else { "linalg_vector_norm" };
     named(builder, row, args).map(Out::Node)
-}
-
-/// Sorts, of which `stable` may be absent.
-pub(super) fn sort<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, call.base, call, &[])
 }
 
 pub(super) fn fill<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
@@ -270,6 +260,20 @@ pub(super) fn normal_functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) 
     let noise = builder.call("randn_like", [call.first()?])?;
     let scaled = builder.call("mul", [Arg::Leaf(noise), call.or("std", Arg::Float(1.0))])?;
     builder.call("add", [Arg::Leaf(scaled), call.or("mean", Arg::Float(0.0))]).map(Out::Node)
+}
+
+/// Uniform numbers of `from` to `to` in the sizes of a tensor.
+pub(super) fn uniform<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let number = |name: &str, default: f64| match call.arg(name) {
+        Arg::Float(x) => Ok(x),
+        Arg::Int(n) => Ok(n as f64),
+        Arg::None => Ok(default),
+        other => Err(err!(Load, "expected a known number as {name:?}, got {}", other.kind_name())),
+    };
+    let (from, to) = (number("from", 0.0)?, number("to", 1.0)?);
+    let noise = builder.call("rand_like", [call.first()?])?;
+    let scaled = builder.call("mul", [Arg::Leaf(noise), Arg::Float(to - from)])?;
+    builder.call("add", [Arg::Leaf(scaled), Arg::Float(from)]).map(Out::Node)
 }
 
 pub(super) fn bernoulli_p<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
@@ -529,32 +533,28 @@ pub(super) fn native_dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> 
     Ok(Out::Many(vec![Out::Node(out), Out::Node(mask)]))
 }
 
-/// Convolutions: one number stands for all axes, and padding may be a word.
-pub(super) fn conv<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, call.base, call, &[])
-}
-
-pub(super) fn convolution<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    generic(builder, "convolution", call, &[])
-}
-
 /// The forms of attention; those for a device also give what a backward pass needs, which nothing may use.
 pub(super) fn attention<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let mask = match call.arg("attn_bias") {
         Arg::None => call.arg("attn_mask"),
         mask => mask,
     };
+    let dropout_p = call.or("dropout_p", Arg::Float(0.0));
+    let op = match dropout_p {
+        Arg::Float(0.0) | Arg::Int(0) => "scaled_dot_product_attention",
+        _ => "scaled_dot_product_attention_dropout",
+    };
     let args = vec![
         ("x", call.first()?),
         ("key", call.need("key")?),
         ("value", call.need("value")?),
         ("attn_mask", mask),
-        ("dropout_p", call.or("dropout_p", Arg::Float(0.0))),
+        ("dropout_p", dropout_p),
         ("is_causal", call.or("is_causal", Arg::Bool(false))),
         ("scale", call.arg("scale")),
         ("enable_gqa", call.or("enable_gqa", Arg::Bool(false))),
     ];
-    let out = named(builder, "scaled_dot_product_attention", args)?;
+    let out = named(builder, op, args)?;
     if call.base == "scaled_dot_product_attention" {
         return Ok(Out::Node(out));
     }
@@ -684,4 +684,23 @@ pub(super) fn grid_sampler<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> At
         ("align_corners", call.or("align_corners", Arg::Bool(false))),
     ];
     named(builder, "grid_sample", args).map(Out::Node)
+}
+
+/// Factorisations that also give what a backward pass or a check needs: the result alone.
+pub(super) fn first_only<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let row = match call.base {
+        "_linalg_det" => "linalg_det",
+        "linalg_inv_ex" => "linalg_inv",
+        "linalg_cholesky_ex" => "linalg_cholesky",
+        _ => "linalg_solve",
+    };
+    let left_out = [("check_errors", ""), ("left", "left")];
+    let Out::Node(result) = generic(builder, row, call, &left_out)? else { return Ok(Out::Nothing) };
+    Ok(Out::Many(vec![Out::Node(result)]))
+}
+
+/// `tensordot(self, other, dims_self, dims_other)`, whose row takes both lists as one argument.
+pub(super) fn tensordot<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let dims = Arg::list([call.need("dims_self")?, call.need("dims_other")?]);
+    builder.call("tensordot", [call.first()?, call.need("other")?, dims]).map(Out::Node)
 }

@@ -7,7 +7,7 @@
 use super::alias::View;
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::schema::{Argument, Node};
-use super::{adapt, control, views};
+use super::{adapt, control, unrolled, views};
 use crate::{Arg, Kind, Op, Result, err};
 
 /// What is done with an operator.
@@ -35,7 +35,7 @@ static TABLE: &[(&str, How)] = &[
     ("absolute", Row("abs")), ("negative", Row("neg")), ("subtract", Row("sub")), ("multiply", Row("mul")),
     ("divide", E(adapt::div)), ("true_divide", Row("div")), ("div", E(adapt::div)),
     ("greater", Row("gt")), ("greater_equal", Row("ge")), ("less", Row("lt")), ("less_equal", Row("le")),
-    ("not_equal", Row("ne")), ("eq", Row("eq")), ("clip", Row("clamp")), ("fix", Row("trunc")),
+    ("not_equal", Row("ne")), ("clip", Row("clamp")), ("fix", Row("trunc")),
     ("arccos", Row("acos")), ("arcsin", Row("asin")), ("arctan", Row("atan")), ("arctan2", Row("atan2")),
     ("arccosh", Row("acosh")), ("arcsinh", Row("asinh")), ("arctanh", Row("atanh")),
     ("concat", Row("cat")), ("concatenate", Row("cat")), ("row_stack", Row("vstack")),
@@ -53,36 +53,36 @@ static TABLE: &[(&str, How)] = &[
     ("_log_softmax", Renamed("log_softmax", &[("half_to_float", "")])),
     // Overloads with a meaning of their own.
     ("max.dim", Row("max_dim")), ("min.dim", Row("min_dim")), ("max.other", Row("maximum")), ("min.other", Row("minimum")),
-    ("median.dim", Row("median")), ("mean", E(adapt::reduce)), ("sum", E(adapt::reduce)), ("nansum", E(adapt::reduce)),
+    ("median.dim", Row("median_dim")), ("nanmedian.dim", Row("nanmedian_dim")),
     ("scatter.value", Renamed("scatter", &[("value", "src")])), ("scatter.value_reduce", Renamed("scatter", &[("value", "src")])),
-    ("index_fill", Row("index_fill")), ("where.default", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
-    ("pow.Scalar", Row("pow")), ("norm", E(adapt::norm)), ("linalg_norm", E(adapt::norm)),
-    ("round.decimals", Row("round")), ("repeat_interleave", Row("repeat_interleave")),
-    ("split_with_sizes_copy", Row("split_with_sizes")), ("fmod", Row("fmod")), ("clamp", Row("clamp")),
-    ("sort.stable", E(adapt::sort)), ("argsort.stable", E(adapt::sort)), ("cumsum", Row("cumsum")),
-    ("bitwise_not", Row("bitwise_not")), ("fill", E(adapt::fill)), ("copy", E(adapt::copy)), ("zero", E(adapt::zero)),
-    ("rsub", Row("rsub")), ("_adaptive_avg_pool2d", Row("adaptive_avg_pool2d")), ("_adaptive_avg_pool3d", Row("adaptive_avg_pool3d")),
+    ("where.default", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
+    ("norm", E(adapt::norm)), ("linalg_norm", E(adapt::norm)),
+   
+    ("split_with_sizes_copy", Row("split_with_sizes")),
+   
+    ("fill", E(adapt::fill)), ("copy", E(adapt::copy)), ("zero", E(adapt::zero)),
+    ("_adaptive_avg_pool2d", Row("adaptive_avg_pool2d")), ("_adaptive_avg_pool3d", Row("adaptive_avg_pool3d")),
     ("adaptive_max_pool1d", Row("adaptive_max_pool1d_with_indices")),
     ("adaptive_max_pool2d", Row("adaptive_max_pool2d_with_indices")),
     ("adaptive_max_pool3d", Row("adaptive_max_pool3d_with_indices")),
     ("isin.Scalar_Tensor", E(adapt::isin)), ("isin.Tensor_Scalar", E(adapt::isin)),
     ("nll_loss_nd", Row("nll_loss")), ("cross_entropy_loss", Row("cross_entropy")),
     ("nll_loss_forward", E(adapt::nll_loss_forward)), ("nll_loss2d_forward", E(adapt::nll_loss_forward)),
-    ("_prelu_kernel", E(adapt::prelu_kernel)), ("argmax", Row("argmax")), ("_weight_norm", E(adapt::weight_norm)), ("_weight_norm_interface", E(adapt::weight_norm)),
+    ("_prelu_kernel", E(adapt::prelu_kernel)), ("_weight_norm", E(adapt::weight_norm)), ("_weight_norm_interface", E(adapt::weight_norm)),
     ("norm_except_dim", E(adapt::norm_except_dim)),
-    ("diff", Row("diff")), ("pixel_shuffle", Row("pixel_shuffle")), ("trapz", Row("trapezoid")),
+    ("trapz", Row("trapezoid")),
     // Creation.
-    ("arange", E(adapt::arange)), ("scalar_tensor", Row("scalar_tensor")), ("full", E(adapt::full_of)), ("full_like", E(adapt::full_of)), ("new_full", E(adapt::full_of)), ("elu", E(adapt::elu)),
-    ("lift_fresh_copy", Row("clone")), ("clone", Row("clone")), ("empty_strided", Renamed("empty", &[("stride", "")])),
-    ("empty.memory_format", Row("empty")), ("new_empty_strided", Renamed("new_empty", &[("stride", "")])),
+    ("arange", E(adapt::arange)), ("full", E(adapt::full_of)), ("full_like", E(adapt::full_of)), ("new_full", E(adapt::full_of)), ("elu", E(adapt::elu)),
+    ("lift_fresh_copy", Row("clone")), ("empty_strided", Renamed("empty", &[("stride", "")])),
+    ("new_empty_strided", Renamed("new_empty", &[("stride", "")])),
     ("empty_permuted", Renamed("empty", &[("physical_layout", "")])),
-    ("eye.m", Row("eye")), ("randint", E(adapt::randint)), ("normal_functional", E(adapt::normal_functional)),
-    ("bernoulli.p", E(adapt::bernoulli_p)), ("_to_copy", E(adapt::to_copy)), ("linspace", Row("linspace")),
+    ("randint", E(adapt::randint)), ("normal_functional", E(adapt::normal_functional)),
+    ("bernoulli.p", E(adapt::bernoulli_p)), ("bernoulli.float", E(adapt::bernoulli_p)), ("uniform.", E(adapt::uniform)), ("normal.", E(adapt::normal_functional)), ("_to_copy", E(adapt::to_copy)),
     // Networks.
     ("embedding", Renamed("embedding", &[("indices", "x"), ("padding_idx", ""), ("scale_grad_by_freq", ""), ("sparse", "")])),
-    ("gelu", E(adapt::gelu)), ("addmm", Row("addmm")), ("_unsafe_index", E(adapt::index)), ("index", E(adapt::index)),
+    ("gelu", E(adapt::gelu)), ("_unsafe_index", E(adapt::index)), ("index", E(adapt::index)),
     ("_unsafe_masked_index", E(adapt::masked_index)),
-    ("_unsafe_index_put", Row("index_put")), ("index_put", Row("index_put")),
+    ("_unsafe_index_put", Row("index_put")),
     ("batch_norm", E(adapt::batch_norm)), ("_native_batch_norm_legit", E(adapt::native_batch_norm)),
     ("_native_batch_norm_legit_functional", E(adapt::native_batch_norm)),
     ("_native_batch_norm_legit_no_training", E(adapt::native_batch_norm)), ("native_batch_norm", E(adapt::native_batch_norm)),
@@ -92,7 +92,7 @@ static TABLE: &[(&str, How)] = &[
     ("_fused_rms_norm", E(adapt::fused_rms_norm)), ("instance_norm", E(adapt::instance_norm)),
     ("native_dropout", E(adapt::native_dropout)), ("dropout", E(adapt::dropout)), ("feature_dropout", E(adapt::dropout)),
     ("alpha_dropout", E(adapt::dropout)), ("feature_alpha_dropout", E(adapt::dropout)),
-    ("conv1d", E(adapt::conv)), ("conv2d", E(adapt::conv)), ("conv3d", E(adapt::conv)), ("_convolution", E(adapt::convolution)),
+    ("_convolution", Row("convolution")),
     ("conv_transpose2d.input", Row("conv_transpose2d")), ("conv_transpose3d.input", Row("conv_transpose3d")),
     ("scaled_dot_product_attention", E(adapt::attention)),
     ("_scaled_dot_product_flash_attention_for_cpu", E(adapt::attention)),
@@ -101,7 +101,7 @@ static TABLE: &[(&str, How)] = &[
     ("_scaled_dot_product_attention_math_for_mps", E(adapt::attention)),
     ("_scaled_dot_product_attention_math", E(adapt::attention)), ("_scaled_dot_product_fused_attention_overrideable", E(adapt::attention)),
     ("lstm.input", E(adapt::recurrent)), ("gru.input", E(adapt::recurrent)),
-    ("rnn_tanh.input", E(adapt::recurrent)), ("rnn_relu.input", E(adapt::recurrent)),
+    ("rnn_tanh.input", E(unrolled::simple)), ("rnn_relu.input", E(unrolled::simple)),
     ("lstm_cell", E(adapt::cell)), ("gru_cell", E(adapt::cell)), ("_cdist_forward", Renamed("cdist", &[("compute_mode", "")])),
     ("constant_pad_nd", E(adapt::pad)), ("pad", E(adapt::pad)), ("reflection_pad1d", E(adapt::pad)), ("reflection_pad2d", E(adapt::pad)),
     ("reflection_pad3d", E(adapt::pad)), ("replication_pad1d", E(adapt::pad)), ("replication_pad2d", E(adapt::pad)),
@@ -118,6 +118,8 @@ static TABLE: &[(&str, How)] = &[
     ("sym_constrain_range_for_size", E(control::nothing)), ("_assert_tensor_metadata", E(control::nothing)),
     ("_assert_scalar", E(control::assert_scalar)), ("_assert_async", E(control::assert_tensor)),
     ("_functional_assert_scalar", E(control::assert_scalar)), ("_functional_assert_async", E(control::assert_tensor)),
+    ("_linalg_det", E(adapt::first_only)), ("linalg_inv_ex", E(adapt::first_only)), ("linalg_cholesky_ex", E(adapt::first_only)),
+    ("_linalg_solve_ex", E(adapt::first_only)), ("linalg_solve_ex", E(adapt::first_only)), ("tensordot", E(adapt::tensordot)),
     ("_linalg_check_errors", E(control::nothing)), ("is_nonzero", E(control::item)),
 ];
 
@@ -252,17 +254,47 @@ pub(super) fn write(builder: &mut Builder<'_>, view: &View, new: crate::NodeId) 
 
 /// Imports a call that writes nothing.
 pub(super) fn functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let full = format!("{}.{}", call.base, call.overload);
-    let entry = TABLE
-        .iter()
-        .find(|(name, _)| *name == full)
-        .or_else(|| TABLE.iter().find(|(name, _)| *name == call.base));
-    match entry {
-        Some((_, How::Row(row))) => generic(builder, row, call, &[]),
-        Some((_, How::Renamed(row, names))) => generic(builder, row, call, names),
-        Some((_, How::Emit(emit))) => emit(builder, call),
+    match entry(call.base, call.overload) {
+        Some(How::Row(row)) => generic(builder, row, call, &[]),
+        Some(How::Renamed(row, names)) => generic(builder, row, call, names),
+        Some(How::Emit(emit)) => emit(builder, call),
         None => generic(builder, call.base, call, &[]),
     }
+}
+
+/// Returns the rows that a node and the graphs in it lack, without importing it: its arguments may be unknown.
+pub(super) fn lacking<'a>(builder: &Builder<'a>, node: &'a Node, found: &mut Vec<(&'a Node, String)>) {
+    for input in &node.inputs {
+        if let Argument::AsGraph(graph) = &input.arg {
+            graph.graph.nodes.iter().for_each(|inner| lacking(builder, inner, found));
+        }
+    }
+    let Some(name) = node.target.strip_prefix("torch.ops.").filter(|name| !name.starts_with("higher_order."))
+    else {
+        return;
+    };
+    let mut parts = name.splitn(3, '.');
+    let (space, base) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let overload = parts.next().filter(|overload| *overload != "default").unwrap_or_default();
+    let has = |row: &str| builder.registry.get(row).is_some();
+    let missing = if !matches!(space, "aten" | "prims") {
+        (!has(base) && !has(&long_name(space, base))).then(|| long_name(space, base))
+    } else {
+        let base = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
+        match entry(base, overload) {
+            Some(How::Row(row) | How::Renamed(row, _)) => (!has(row)).then(|| (*row).to_owned()),
+            Some(How::Emit(_)) => None,
+            None => (!has(base) && !views::is_view(base)).then(|| base.to_owned()),
+        }
+    };
+    found.extend(missing.map(|row| (node, row)));
+}
+
+/// Returns what is done with an operator that is not done as its name says.
+fn entry(base: &str, overload: &str) -> Option<&'static How> {
+    let full = format!("{base}.{overload}");
+    let exact = TABLE.iter().find(|(name, _)| *name == full);
+    exact.or_else(|| TABLE.iter().find(|(name, _)| *name == base)).map(|(_, how)| how)
 }
 
 /// Calls a row of the user: `mylib_norm` or `norm` for `torch.ops.mylib.norm`.
@@ -296,7 +328,7 @@ pub(super) fn generic<'a>(
         }
     }
     let kwargs = arrange(&op, call.base, named)?;
-    builder.emit(op, Vec::new(), &kwargs).map(Out::Node).map_err(|failure| failure)
+    builder.emit(op, Vec::new(), &kwargs).map(Out::Node)
 }
 
 /// Calls a row, with arguments by the names that PyTorch or the row gives them.
@@ -317,7 +349,7 @@ pub(super) fn named(builder: &mut Builder<'_>, row: &str, args: Vec<(&str, Arg)>
 }
 
 /// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place.
-fn arrange<'n>(op: &Op, base: &str, args: Vec<(&'n str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
+fn arrange(op: &Op, base: &str, args: Vec<(&str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
     let params = op.params;
     let mut places: Vec<Option<usize>> =
         args.iter().map(|(name, _)| params.iter().position(|param| param.name == *name)).collect();

@@ -278,16 +278,18 @@ impl<'a> Builder<'a> {
                 _ => node.name.clone().unwrap_or_else(|| names.first().copied().unwrap_or("node").to_owned()),
             };
             let attempt = self.node(node, &names);
-            let place = || match (&self.meta.source, &node.name) {
-                (Some(source), _) => format!("{}:{}", source.file(), source.line),
-                (None, Some(name)) => format!("node {}", shorten(name)),
-                (None, None) => format!("node {}", shorten(&self.hint)),
-            };
             match attempt {
                 Ok(()) => continue,
-                Err(Failure::Poisoned) => {}
+                Err(Failure::Poisoned) => {
+                    let mut found = Vec::new();
+                    aten::lacking(self, node, &mut found);
+                    for (inner, row) in found {
+                        let place = place_of(inner, &metadata::of(inner));
+                        self.problems.unknown(&inner.target, &row, place);
+                    }
+                }
                 Err(Failure::Missing(row)) => {
-                    let place = place();
+                    let place = place_of(node, &self.meta);
                     self.problems.unknown(&node.target, &row, place);
                 }
                 Err(Failure::Error(error)) => {
@@ -339,7 +341,8 @@ impl<'a> Builder<'a> {
     /// Takes apart what a node gives.
     fn parts(&mut self, out: Out, n: usize) -> Attempt<Vec<Out>> {
         match out {
-            Out::Many(parts) if parts.len() == n => Ok(parts),
+            // Outputs that only a backward pass needs are not computed; a use of one is an error.
+            Out::Many(parts) if parts.len() <= n => Ok(parts),
             Out::Node(node) => {
                 if let Some(ty) = self.graph.node(node)?.ty() {
                     match ty.items() {
@@ -486,7 +489,8 @@ impl<'a> Builder<'a> {
     }
 
     fn depends_on_data(&self, dim: &Dim) -> bool {
-        !self.data_sizes.is_empty() && dim.symbols().iter().any(|symbol| self.data_sizes.contains_key(symbol.name()))
+        !self.data_sizes.is_empty()
+            && dim.symbols().iter().any(|symbol| self.data_sizes.contains_key(symbol.name()))
     }
 
     fn lower_dim(&mut self, dim: &Dim) -> Result<Arg> {
@@ -537,7 +541,10 @@ impl<'a> Builder<'a> {
 
     /// Remembers which node has a size that depends on data, where it is the first.
     fn note_data_sizes(&mut self, id: NodeId) {
-        let Some(TypeTree::Leaf(Type::Tensor(ty))) = self.graph.node(id).ok().and_then(crate::Node::ty) else { return };
+        let Some(TypeTree::Leaf(Type::Tensor(ty))) = self.graph.node(id).ok().and_then(crate::Node::ty)
+        else {
+            return;
+        };
         let places: Vec<(String, i64)> = (0..)
             .zip(ty.shape.iter())
             .filter_map(|(axis, dim)| Some((dim.as_symbol()?.name().to_owned(), axis)))
@@ -613,7 +620,8 @@ impl<'a> Builder<'a> {
     pub(super) fn declare(&mut self, node: NodeId, ty: TypeTree) -> Result<()> {
         ty.walk(&mut |part| match part {
             Arg::Leaf(Type::Tensor(ty)) => {
-                self.bound.extend(ty.shape.iter().flat_map(Dim::symbols).map(|symbol| symbol.name().to_owned()));
+                self.bound
+                    .extend(ty.shape.iter().flat_map(Dim::symbols).map(|symbol| symbol.name().to_owned()));
             }
             Arg::Dim(dim) => self.bound.extend(dim.symbols().iter().map(|symbol| symbol.name().to_owned())),
             _ => {}
@@ -773,6 +781,7 @@ impl<'a> Builder<'a> {
         }
         if let Ok(dim) = self.symbols.value(expr)
             && dim.error().is_none()
+            && !dim.symbols().iter().any(|symbol| symbol.name().starts_with('z'))
         {
             let number = Arg::dim(dim);
             if let Arg::Int(n) = number {
@@ -953,6 +962,15 @@ pub(super) fn input_name(input: &Argument) -> Option<&str> {
         | Argument::AsSymFloat(SymFloatArgument::AsName(name))
         | Argument::AsSymBool(SymBoolArgument::AsName(name)) => Some(name),
         _ => None,
+    }
+}
+
+/// Says where a node comes from, for messages.
+fn place_of(node: &schema::Node, meta: &NodeMeta) -> String {
+    match (&meta.source, &node.name) {
+        (Some(source), _) => format!("{}:{}", source.file(), source.line),
+        (None, Some(name)) => format!("node {}", shorten(name)),
+        (None, None) => "a node without a name".to_owned(),
     }
 }
 

@@ -207,9 +207,10 @@ fn replace(
     let graph = module.graph_mut();
     let last = *region.nodes.last().unwrap_or(&results[0]);
     let meta = graph.node(region.nodes[0])?.meta().clone();
-    let outer = meta.stack.as_ref().map(|stack| {
-        stack.iter().take_while(|frame| frame.path != region.path).cloned().collect::<Vec<_>>()
-    });
+    let outer = meta
+        .stack
+        .as_ref()
+        .map(|stack| stack.iter().take_while(|frame| frame.path != region.path).cloned().collect::<Vec<_>>());
     let types: Vec<Option<Arc<TypeTree>>> =
         results.iter().map(|id| Ok(graph.node(*id)?.meta().ty.clone())).collect::<Result<_>>()?;
     let call = graph.inserting_after(last, |graph| -> Result<Vec<NodeId>> {

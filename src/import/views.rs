@@ -49,6 +49,42 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
     Ok(Some(out))
 }
 
+/// Returns whether an operator without a row of its own may be one of these.
+pub(super) fn is_view(base: &str) -> bool {
+    const WITHOUT_ROW: &[&str] = &[
+        "lift_fresh",
+        "lift",
+        "resolve_conj",
+        "resolve_neg",
+        "real",
+        "conj",
+        "_conj",
+        "requires_grad",
+        "type_as",
+        "reshape_as",
+        "ravel",
+        "view_as",
+        "_unsafe_view",
+        "_reshape_alias",
+        "numpy_T",
+        "mT",
+        "mH",
+        "adjoint",
+        "matrix_H",
+        "swapdims",
+        "moveaxis",
+        "linalg_diagonal",
+        "expand_as",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "unsafe_split",
+        "unsafe_chunk",
+        "unsafe_split_with_sizes",
+    ];
+    WITHOUT_ROW.contains(&base)
+}
+
 /// Returns the first argument with its present value.
 fn alias<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<View> {
     let mut view = call.view(builder)?;
@@ -270,7 +306,7 @@ fn narrow<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     };
     let (mut from, length) = (number(&start)?, number(&length)?);
     if from.known().is_some_and(|n| n < 0) {
-        from = from + &ty.shape[dim];
+        from += &ty.shape[dim];
     }
     let end = Arg::dim(&from + &length);
     let kind = StepKind::Slice { dim: dim as i64, start: Arg::dim(from), end, step: Arg::Int(1) };

@@ -70,7 +70,7 @@ fn right_cases_pass_and_wrong_ones_are_explained() {
 
     let report = conformance::run(&scratch.0, &["no_such*"]).unwrap();
     expect_test::expect![[r#"
-        nn.functional.no_such_op.variant  0/1  case 0: nn.functional.no_such_op.variant: unknown operation "no_such_op"   help: check the spelling
+        nn.functional.no_such_op.variant  0/1  case 0: nn.functional.no_such_op.variant(f32[2]): unknown operation "no_such_op"   help: check the spelling
         0 passed, 1 failed"#]].assert_eq(&report.to_string());
     assert!(conformance::run(&scratch.0, &["nothing"]).is_err());
     assert!(conformance::run(Path::new("/none"), &[]).is_err());

@@ -4,6 +4,7 @@ mod conformance;
 mod edit;
 mod errors;
 mod files;
+mod import;
 mod models;
 mod rows;
 mod ui;

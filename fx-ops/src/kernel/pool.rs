@@ -67,15 +67,15 @@ impl PoolSpec {
     fn output_length(&self, i: usize, input: usize) -> Result<usize> {
         let [kernel, stride, padding, dilation] =
             [self.kernel[i], self.stride[i], self.padding[i], self.dilation[i]];
-        if padding > kernel / 2 {
-            bail!(
-                Argument,
-                "padding must be at most half the kernel {kernel} in dimension {i}, got {padding}"
-            );
-        }
         let overflow = || err!(Limit, "size of a pooling does not fit into memory");
         let span =
             (kernel - 1).checked_mul(dilation).and_then(|span| span.checked_add(1)).ok_or_else(overflow)?;
+        if padding > span / 2 {
+            bail!(
+                Argument,
+                "padding must be at most half the window of {span} in dimension {i}, got {padding}"
+            );
+        }
         let padded = padding.checked_mul(2).and_then(|both| both.checked_add(input)).ok_or_else(overflow)?;
         // Positions of windows must stay within i64, also those of an overhanging last one.
         let end = padded.checked_add(span).and_then(|end| end.checked_add(stride)).ok_or_else(overflow)?;

@@ -26,6 +26,7 @@ mod init;
 mod linear;
 mod norm;
 mod pool;
+mod rearrange;
 mod recurrent;
 mod sequential;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use identity::Identity;
 pub use linear::Linear;
 pub use norm::{BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm};
 pub use pool::{AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d};
+pub use rearrange::{ChannelShuffle, Fold, GLU, PReLU, PixelShuffle, PixelUnshuffle, Unfold, Upsample};
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell};
 pub use sequential::Sequential;
 

@@ -4,7 +4,7 @@ use fx_core::{Tensor, call};
 use fx_macros::{Module, forward};
 
 use super::extent::Extent;
-use crate::conv::{adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d};
+use crate::pool::{adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d};
 
 macro_rules! max_pools {
     ($($(#[$doc:meta])* $name:ident($rank:literal) = $function:ident;)*) => {$(

@@ -4,10 +4,14 @@ use fx_core::{
     Arg, Array, DType, Dim, Error, Op, Shape, Symbol, Tensor, TensorType, Type, TypeTree, Value, call,
 };
 use fx_ops::attention::scaled_dot_product_attention;
-use fx_ops::conv::{self, Convolution, Padding, Pooling};
+use fx_ops::conv::{self, Convolution};
 use fx_ops::linalg::{Linalg, addmm, linear, matmul};
-use fx_ops::norm::{self, Normalization, cross_entropy, layer_norm, softmax};
+use fx_ops::lookup;
+use fx_ops::loss::{self, cross_entropy};
+use fx_ops::norm::{self, Normalization, layer_norm, softmax};
+use fx_ops::pad::{self, Padding};
 use fx_ops::pointwise::{self, Activation, Elementary};
+use fx_ops::pool::{self, Pooling};
 use fx_ops::recurrent::{gru, gru_cell, lstm, lstm_cell};
 use proptest::prelude::*;
 
@@ -233,9 +237,9 @@ fn losses_have_exact_values() {
     let one: Tensor = call!(cross_entropy(&x, &target, ignore_index = 1));
     close(&one, &Tensor::new(2.0f32.ln()));
     close(&x.layer_norm([2], (), (), 0.0), &Tensor::from_vec(vec![f32::NAN, f32::NAN, -1.0, 1.0], &[2, 2]));
-    let rows = norm::embedding(&target, &x);
+    let rows = lookup::embedding(&target, &x);
     assert!(rows.bits_eq(&x));
-    assert!(norm::embedding(Tensor::new(vec![2i64]), &x).error().unwrap().message().contains("0..2"));
+    assert!(lookup::embedding(Tensor::new(vec![2i64]), &x).error().unwrap().message().contains("0..2"));
 }
 
 /// Returns the operation's result on one thread and on four.
@@ -300,17 +304,17 @@ fn rules_agree_with_kernels_on_symbols() {
         conv::conv_transpose2d::OP,
         &[t(&[2, 6, 9, 8]), t(&[6, 4, 3, 3]), t(&[4]), ints(&[2]), ints(&[1])],
     );
-    check_rule(conv::max_pool2d::OP, &[t(&[6, 9, 8]), ints(&[3, 2]), ints(&[2]), ints(&[1])]);
-    check_rule(conv::max_pool2d_with_indices::OP, &[t(&[2, 6, 9, 8]), ints(&[3])]);
-    check_rule(conv::avg_pool2d::OP, &[t(&[2, 6, 9, 8]), ints(&[3])]);
-    check_rule(conv::adaptive_avg_pool2d::OP, &[t(&[2, 6, 9, 8]), Value::list([Arg::None, Arg::Int(3)])]);
-    check_rule(conv::pad::OP, &[t(&[2, 6, 9, 8]), ints(&[1, 2, -1, 3]), Arg::str("replicate")]);
+    check_rule(pool::max_pool2d::OP, &[t(&[6, 9, 8]), ints(&[3, 2]), ints(&[2]), ints(&[1])]);
+    check_rule(pool::max_pool2d_with_indices::OP, &[t(&[2, 6, 9, 8]), ints(&[3])]);
+    check_rule(pool::avg_pool2d::OP, &[t(&[2, 6, 9, 8]), ints(&[3])]);
+    check_rule(pool::adaptive_avg_pool2d::OP, &[t(&[2, 6, 9, 8]), Value::list([Arg::None, Arg::Int(3)])]);
+    check_rule(pad::pad::OP, &[t(&[2, 6, 9, 8]), ints(&[1, 2, -1, 3]), Arg::str("replicate")]);
     check_rule(norm::softmax::OP, &[t(&[4, 5]), Arg::Int(-1)]);
     check_rule(norm::layer_norm::OP, &[t(&[4, 5]), ints(&[5]), t(&[5]), t(&[5])]);
     check_rule(norm::group_norm::OP, &[t(&[2, 6, 4]), Arg::Int(3), t(&[6])]);
     check_rule(norm::batch_norm::OP, &[t(&[2, 6, 4]), t(&[6]), t(&[6])]);
-    check_rule(norm::embedding::OP, &[classes.clone(), t(&[4, 5])]);
-    check_rule(norm::cross_entropy::OP, &[t(&[3, 5]), classes]);
+    check_rule(lookup::embedding::OP, &[classes.clone(), t(&[4, 5])]);
+    check_rule(loss::cross_entropy::OP, &[t(&[3, 5]), classes]);
     check_rule(scaled_dot_product_attention::OP, &[t(&[2, 3, 4, 8]), t(&[2, 3, 6, 8]), t(&[2, 3, 6, 5])]);
     let params = [t(&[20, 3]), t(&[20, 5]), t(&[20]), t(&[20])];
     check_rule(lstm_cell::OP, &[&[t(&[2, 3]), t(&[2, 5]), t(&[2, 5])][..], &params].concat());

@@ -149,7 +149,7 @@ fn impossible_poolings_are_errors() {
     let message = |spec: &PoolSpec, n: usize| spec.output_size(&[n]).unwrap_err().message().to_owned();
     assert_eq!(message(&spec, 2), "pooling takes a padded input of at least 3 in dimension 0, got 2");
     spec.padding = vec![2];
-    assert_eq!(message(&spec, 9), "padding must be at most half the kernel 3 in dimension 0, got 2");
+    assert_eq!(message(&spec, 9), "padding must be at most half the window of 3 in dimension 0, got 2");
     spec = PoolSpec::new(vec![usize::MAX]);
     assert_eq!(spec.output_size(&[1]).unwrap_err().kind(), fx_core::ErrorKind::Limit);
     let spec = PoolSpec::new(vec![2]);

@@ -1,0 +1,124 @@
+//! Distances between the rows of matrices.
+
+use fx_core::array::checked_numel;
+use fx_core::math::Real;
+use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
+use fx_core::{Array, Dim, Op, Result, Shape, TensorType, bail, kernels};
+
+use crate::check::{dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide};
+use crate::kernel::chunks::fill_rows;
+use crate::kernel::rows;
+
+/// The tables of this file.
+pub static TABLES: &[&[Op]] = &[DISTANCES];
+
+kernels! {
+    /// Distances between rows.
+    pub trait Distances; pub static DISTANCES;
+
+    /// The `p`-norms of the differences of all rows: `[.., m, d], [.., n, d]` gives `[.., m, n]`, over broadcast leading axes.
+    ///
+    /// `compute_mode` is accepted, and every mode computes the differences, which is exact.
+    cdist(x: Tensor, x2: Tensor, p: Float = 2.0; compute_mode: Str = "use_mm_for_euclid_dist_if_necessary")
+        = cdist_type, cdist_kernel;
+    /// The `p`-norms of the differences of rows `i < j` of `[n, d]`, row by row: `[n (n - 1) / 2]`.
+    pdist(x: Tensor, p: Float = 2.0) = pdist_type, pdist_kernel;
+}
+
+fn order(p: Option<f64>) -> Result<()> {
+    if p.is_some_and(|p| p.is_nan() || p < 0.0) {
+        bail!(Argument, "expected a p of at least 0, got {}", p.unwrap_or(0.0));
+    }
+    Ok(())
+}
+
+fn cdist_type(x: &TensorType, other: &TensorType, p: Option<f64>, mode: &str) -> Result<TensorType> {
+    float_only(x.dtype)?;
+    same_dtype("a second operand", x.dtype, other.dtype)?;
+    order(p)?;
+    let modes =
+        ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"];
+    if !modes.contains(&mode) {
+        bail!(Argument, "expected a compute_mode among {modes:?}, got {mode:?}");
+    }
+    let ([batch @ .., m, d], [batch_b @ .., n, d_b]) = (&x.shape[..], &other.shape[..]) else {
+        bail!(Shape, "expected matrices of rows, got {x} and {other}");
+    };
+    same_size("rows of", d, d_b)?;
+    let batch = broadcast_dims([batch, batch_b].into_iter())?;
+    Ok(TensorType::new(x.dtype, batch.iter().chain([m, n]).collect::<Shape>()))
+}
+
+/// Returns the `p`-norm of the difference of two rows, which `gap` has room for.
+fn apart<T: Real>(a: &[T], b: &[T], p: f64, gap: &mut [T]) -> T {
+    gap.iter_mut().zip(a.iter().zip(b)).for_each(|(gap, (&a, &b))| *gap = a - b);
+    crate::norm::norm(gap, p)
+}
+
+fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
+    let ty = cdist_type(&type_of(x), &type_of(other), Some(p), mode)?;
+    let shape = sizes(&ty.shape)?;
+    checked_numel(&shape)?;
+    let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
+    let d = x.shape()[x.rank() - 1];
+    let wide = wide(x.dtype());
+    let batch =
+        broadcast_shapes([&x.shape()[..x.rank() - 2], &other.shape()[..other.rank() - 2]].into_iter())?;
+    let spread = |x: &Array, rows: usize| dense(&x.broadcast_to(&[&batch[..], &[rows, d]].concat())?, wide);
+    let (a, b) = (spread(x, m)?, spread(other, n)?);
+    in_float!(wide, T => {
+        let (a, b) = (slice::<T>(&a), slice::<T>(&b));
+        let n_rows = batch.iter().product::<usize>() * m;
+        let out = fill_rows::<T>(n_rows, n, n.saturating_mul(d.max(1)), |i, out| {
+            let row = &a[i * d..][..d];
+            let others = &b[i / m * n * d..][..n * d];
+            let mut gap = vec![T::ZERO; d];
+            for (j, out) in out.iter_mut().enumerate() {
+                *out = match p {
+                    2.0 => Real::sqrt(square_gap(row, &others[j * d..][..d])),
+                    p => apart(row, &others[j * d..][..d], p, &mut gap),
+                };
+            }
+        })?;
+        Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
+    })
+}
+
+/// Returns the square of the distance, in sixteen interleaved sums.
+fn square_gap<T: Real>(a: &[T], b: &[T]) -> T {
+    const LANES: usize = 16;
+    let mut lanes = [T::ZERO; LANES];
+    for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
+        for (lane, (&a, &b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+            *lane = *lane + (a - b) * (a - b);
+        }
+    }
+    rows::sum(&lanes, |x| x)
+}
+
+fn pdist_type(x: &TensorType, p: Option<f64>) -> Result<TensorType> {
+    float_only(x.dtype)?;
+    order(p)?;
+    let [n, _] = &x.shape[..] else { bail!(Shape, "expected rows [n, d], got {x}") };
+    // The smallest number of pairs is that of no rows.
+    let pairs = (n * (n - 1)).floor_div(&Dim::new(2));
+    Ok(TensorType::new(x.dtype, [pairs].into_iter().collect::<Shape>()))
+}
+
+fn pdist_kernel(x: &Array, p: f64) -> Result<Array> {
+    let ty = pdist_type(&type_of(x), Some(p))?;
+    let (n, d) = (x.shape()[0], x.shape()[1]);
+    let shape = sizes(&ty.shape)?;
+    let wide = wide(x.dtype());
+    let x = dense(x, wide)?;
+    in_float!(wide, T => {
+        let x = slice::<T>(&x);
+        let pairs: Vec<(u32, u32)> = (0..n as u32).flat_map(|i| (i + 1..n as u32).map(move |j| (i, j))).collect();
+        let out = fill_rows::<T>(checked_numel(&shape)?, 1, d.max(1), |at, out| {
+            let (i, j) = pairs[at];
+            let mut gap = vec![T::ZERO; d];
+            out[0] = apart(&x[i as usize * d..][..d], &x[j as usize * d..][..d], p, &mut gap);
+        })?;
+        Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
+    })
+}

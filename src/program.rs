@@ -1,0 +1,116 @@
+//! Programs in files, as the command line takes them: fx text, and exported PyTorch programs.
+
+use std::fs;
+use std::path::Path;
+
+use crate::check::{self, Engine};
+use crate::weights::Weights;
+use crate::{
+    Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Result, Target, Tensor, bail, err, import, ops,
+};
+
+/// Reads a program: an archive that `torch.export.save` wrote, or fx text.
+///
+/// Text holds no tensors; those that it reads by path are taken from `weights`, where that is given.
+pub fn open(path: impl AsRef<Path>, weights: Option<&Path>) -> Result<GraphModule> {
+    let path = path.as_ref();
+    if is_archive(path)? {
+        if weights.is_some() {
+            return Err(err!(Argument, "{} brings its own weights", path.display())
+                .help("give weights only for fx text, which has none"));
+        }
+        return import::pt2(path);
+    }
+    let io = |error: std::io::Error| {
+        err!(Io, "cannot read {}: {error}", path.display())
+            .help("expected fx text, or an archive of torch.export")
+    };
+    let text = fs::read_to_string(path).map_err(io)?;
+    let graph = Graph::parse_file(&text, &path.display().to_string(), &crate::registry())?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut gm = GraphModule::new(&name, graph);
+    if let Some(weights) = weights {
+        attach(&mut gm, &Weights::open(weights)?)?;
+    }
+    Ok(gm)
+}
+
+/// Returns whether a file is a zip archive, by its first bytes.
+fn is_archive(path: &Path) -> Result<bool> {
+    use std::io::Read;
+    let io = |error: std::io::Error| err!(Io, "cannot read {}: {error}", path.display());
+    let mut start = Vec::new();
+    fs::File::open(path).map_err(io)?.take(4).read_to_end(&mut start).map_err(io)?;
+    Ok(start == b"PK\x03\x04" || start == b"PK\x05\x06")
+}
+
+/// Gives a module the tensors that its graph reads: a buffer where the graph updates it, a parameter elsewhere.
+fn attach(gm: &mut GraphModule, weights: &Weights) -> Result<()> {
+    let mut paths: Vec<String> = Vec::new();
+    let mut updated: Vec<String> = Vec::new();
+    for (_, node) in gm.graph().nodes() {
+        match node.target() {
+            Target::GetAttr(path) => paths.push(path.to_string()),
+            Target::CallFunction(op) if *op == ops::set_buffer::OP => {
+                if let Some(Arg::Str(path)) = node.args().first() {
+                    updated.push(path.to_string());
+                }
+            }
+            _ => {}
+        }
+    }
+    for path in paths.iter().chain(&updated) {
+        let tensor = weights.require(path)?;
+        let attribute = match updated.contains(path) {
+            true => Attribute::Buffer(Buffer::new(tensor)),
+            false => Attribute::Parameter(Parameter::new(tensor)),
+        };
+        gm.set_attribute(path, attribute)?;
+    }
+    Ok(())
+}
+
+/// What a program returned for an input set.
+#[derive(Debug)]
+pub struct Ran {
+    /// The number of the set.
+    pub set: usize,
+    /// The tensors, in the order in which the structure of the result holds them.
+    pub outputs: Vec<Tensor>,
+    /// Where the file says what is expected: the greatest error relative to the greatest magnitude, or how it differs.
+    pub agrees: Option<std::result::Result<f64, String>>,
+}
+
+/// Runs a program on every input set of a file: the tensors `0.in0`, `0.in1`, … are the first set, leaf by leaf; `0.out0`, …
+/// are what is expected, if they are there; `1.in0` begins the second set. Each set starts from the buffers as they were.
+pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> {
+    let mut sets = Vec::new();
+    let has = |set: usize, name: &str| io.contains(&format!("{set}.{name}"));
+    while has(sets.len(), "in0") || has(sets.len(), "out0") {
+        let set = sets.len();
+        let args = check::inputs(gm, io, set)?;
+        let outputs = check::tensors(&(engine.run)(gm, &args)?);
+        let agrees = has(set, "out0").then(|| {
+            let outcome = check::agree(&outputs, io, set);
+            outcome.map_err(|error| error.message().to_owned())
+        });
+        sets.push(Ran { set, outputs, agrees });
+    }
+    if sets.is_empty() {
+        return Err(err!(Load, "there is no input set in the file").help(
+            "the first input is called 0.in0, the second 0.in1; what is expected 0.out0; a second set begins with 1.in0",
+        ));
+    }
+    Ok(sets)
+}
+
+/// Returns the engine of this name.
+pub fn engine(name: &str) -> Result<Engine> {
+    match check::ENGINES.iter().find(|engine| engine.name == name) {
+        Some(engine) => Ok(*engine),
+        None => {
+            let names: Vec<&str> = check::ENGINES.iter().map(|engine| engine.name).collect();
+            bail!(Argument, "there is no engine {name:?}; the engines are {}", names.join(", "))
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Exported PyTorch programs run as PyTorch ran them, and damaged ones are errors.
+#![allow(missing_docs)]
+
+use std::io::{Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+
+use fx::import::Pt2;
+use fx::weights::Weights;
+use fx::{Arg, ErrorKind, OpCode, Tensor, check};
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use zip::write::SimpleFileOptions;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/zoo").join(name)
+}
+
+/// The members of an archive.
+fn members(name: &str) -> Vec<(String, Vec<u8>)> {
+    let mut zip = zip::ZipArchive::new(Cursor::new(std::fs::read(data(name)).unwrap())).unwrap();
+    (0..zip.len())
+        .map(|i| {
+            let mut file = zip.by_index(i).unwrap();
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).unwrap();
+            (file.name().unwrap().into_owned(), bytes)
+        })
+        .collect()
+}
+
+fn pack(members: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in members {
+        let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+        zip.start_file(name.as_str(), options).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// An archive whose members have been changed.
+fn changed(name: &str, change: impl Fn(&str, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
+    let members: Vec<(String, Vec<u8>)> = members(name)
+        .into_iter()
+        .filter_map(|(name, bytes)| Some((name.clone(), change(&name, bytes)?)))
+        .collect();
+    pack(&members)
+}
+
+/// An archive whose program has been changed.
+fn edited(name: &str, edit: impl Fn(&mut Json)) -> Vec<u8> {
+    changed(name, |member, bytes| {
+        if !member.ends_with("models/model.json") && !member.contains("/models/") {
+            return Some(bytes);
+        }
+        let mut program: Json = serde_json::from_slice(&bytes).unwrap();
+        edit(&mut program);
+        Some(serde_json::to_vec(&program).unwrap())
+    })
+}
+
+fn error(bytes: Vec<u8>) -> fx::Error {
+    Pt2::from_bytes(bytes).load().expect_err("a damaged archive was read")
+}
+
+#[test]
+fn programs_give_what_pytorch_gave() {
+    let report = check::dir(data(""), check::ENGINES).unwrap();
+    assert_eq!((report.failed(), report.passed()), (0, report.programs.len()), "{report}");
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/zoo");
+    if !shared.is_dir() {
+        eprintln!("skipped: there is no {}", shared.display());
+        return;
+    }
+    let report = check::dir(shared, check::ENGINES).unwrap();
+    assert_eq!(report.failed(), 0, "{report}");
+}
+
+#[test]
+fn the_hierarchy_of_modules_is_restored() {
+    let path = data("mlp.pt2");
+    let flat = fx::import::pt2(&path).unwrap();
+    let nested = Pt2::new(&path).hierarchy(true).load().unwrap();
+    let children: Vec<&str> = nested.children().map(|(path, _)| path).collect();
+    assert_eq!(children, ["0", "1", "3", "4"]);
+    assert_eq!(nested.graph().find_nodes(OpCode::CallModule, None).len(), 4);
+    assert_eq!(nested.attributes().len(), 0);
+    assert!(nested.lint().is_empty());
+    let io = Weights::open(data("mlp.io.safetensors")).unwrap();
+    let args = check::inputs(&flat, &io, 1).unwrap();
+    let call = |gm: &fx::GraphModule| Tensor::try_from(gm.call_values(&args).unwrap()).unwrap();
+    assert!(call(&flat).bits_eq(&call(&nested)));
+}
+
+#[test]
+fn names_types_lines_and_structure_are_kept() {
+    let gm = fx::import::pt2(data("pytree.pt2")).unwrap();
+    let names: Vec<&str> = gm.graph().inputs().iter().map(|input| &*input.name).collect();
+    assert_eq!(names, ["x", "d", "k", "mask", "flag"]);
+    assert!(
+        matches!(gm.graph().inputs()[2].tree, Arg::Int(3))
+            && matches!(gm.graph().inputs()[3].tree, Arg::None)
+    );
+    assert!(matches!(gm.graph().output(), Arg::Dict(entries) if entries.len() == 3));
+    let gm = fx::import::pt2(data("mlp.pt2")).unwrap();
+    expect_test::expect![[r#"
+        graph main<s31: 1..=64>(%input: f32[s31, 20]) -> f32[s31, 5]"#]]
+    .assert_eq(gm.graph().to_string().lines().next().unwrap().trim_end_matches(" {"));
+    let linear = gm.graph().node(gm.graph().find("linear").unwrap()).unwrap();
+    assert_eq!(linear.meta().module_path(), "0");
+    assert!(linear.meta().source.as_ref().unwrap().file().ends_with("linear.py"));
+    let tied = fx::import::pt2(data("tied.pt2")).unwrap();
+    let (a, b) = (tied.attr("e.weight").unwrap(), tied.attr("h.weight").unwrap());
+    assert!(a.array().unwrap().shares_storage(b.array().unwrap()));
+}
+
+#[test]
+fn buffers_keep_what_the_program_writes() {
+    let gm = fx::import::pt2(data("buffers.pt2")).unwrap();
+    let io = Weights::open(data("buffers.io.safetensors")).unwrap();
+    let args = check::inputs(&gm, &io, 0).unwrap();
+    gm.call_values(&args).unwrap();
+    gm.call_values(&args).unwrap();
+    assert_eq!(gm.attr("n").unwrap().item::<i64>().unwrap(), 2);
+    assert!(gm.graph().nodes().all(|(_, node)| !node.name().is_empty()));
+}
+
+#[test]
+fn unknown_operators_are_listed_at_once() {
+    let bytes = edited("mlp.pt2", |program| {
+        let nodes = program["graph_module"]["graph"]["nodes"].as_array_mut().unwrap();
+        nodes[1]["target"] = json!("torch.ops.mylib.gate.default");
+        nodes[3]["target"] = json!("torch.ops.aten.no_such_thing.default");
+    });
+    let error = error(bytes);
+    assert_eq!(error.kind(), ErrorKind::Unresolved);
+    expect_test::expect![[r#"
+        the given bytes: 2 unknown operators: torch.ops.aten.no_such_thing.default at torch/nn/modules/linear.py:134; torch.ops.mylib.gate.default at torch/nn/modules/activation.py:143
+          help: give rows called mylib_gate, no_such_thing to `Pt2::registry`"#]]
+    .assert_eq(&error.to_string());
+}
+
+#[fx::wrap]
+fn mylib_gate(x: &Tensor) -> Tensor {
+    x * 2.0
+}
+
+#[test]
+fn users_supply_operators() {
+    let bytes = edited("mlp.pt2", |program| {
+        program["graph_module"]["graph"]["nodes"][1]["target"] = json!("torch.ops.mylib.gate.default");
+    });
+    let registry = fx::registry().with(&[mylib_gate::OP]).unwrap();
+    let gm = Pt2::from_bytes(bytes).registry(&registry).load().unwrap();
+    assert_eq!(gm.graph().find_nodes(OpCode::CallFunction, Some("mylib_gate")).len(), 1);
+}
+
+#[test]
+fn damaged_programs_are_errors() {
+    type Edit = fn(&mut Json);
+    let edits: &[(&str, Edit)] = &[
+        ("schema version", |p| p["schema_version"]["major"] = json!(9)),
+        ("dangling reference", |p| {
+            p["graph_module"]["graph"]["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = json!("softmax")
+        }),
+        ("a name given twice", |p| {
+            p["graph_module"]["graph"]["nodes"][1]["outputs"][0]["as_tensor"]["name"] = json!("linear")
+        }),
+        ("a path out of the module", |p| {
+            p["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] =
+                json!("../../etc/passwd")
+        }),
+        ("another size", |p| {
+            p["graph_module"]["graph"]["tensor_values"]["relu"]["sizes"][1]["as_int"] = json!(33)
+        }),
+        ("a huge size", |p| {
+            p["graph_module"]["graph"]["tensor_values"]["p_0_weight"]["sizes"][0]["as_int"] =
+                json!(1i64 << 60)
+        }),
+        ("a negative size", |p| {
+            p["graph_module"]["graph"]["tensor_values"]["input"]["sizes"][1]["as_int"] = json!(-1)
+        }),
+        ("an unknown dtype", |p| p["graph_module"]["graph"]["tensor_values"]["relu"]["dtype"] = json!(99)),
+        ("a bad expression", |p| {
+            p["graph_module"]["graph"]["tensor_values"]["relu"]["sizes"][0]["as_expr"]["expr_str"] =
+                json!("__import__('os')")
+        }),
+        ("an empty range", |p| p["range_constraints"]["s31"]["max_val"] = json!(0)),
+        ("fewer outputs", |p| p["graph_module"]["graph"]["outputs"] = json!([])),
+        ("a wrong tree", |p| {
+            p["graph_module"]["module_call_graph"][0]["signature"]["in_spec"] = json!("[1, {}]")
+        }),
+        ("an unknown variant", |p| {
+            p["graph_module"]["graph"]["nodes"][0]["inputs"][0]["arg"] = json!({"as_magic": 1})
+        }),
+        ("no nodes", |p| p["graph_module"]["graph"]["nodes"] = json!(null)),
+    ];
+    for (what, edit) in edits {
+        let error = error(edited("mlp.pt2", edit));
+        assert!(!error.message().is_empty() && error.message().len() < 2000, "{what}: {error}");
+    }
+}
+
+#[test]
+fn damaged_archives_are_errors() {
+    let without =
+        |part: &'static str| changed("mlp.pt2", move |name, bytes| (!name.contains(part)).then_some(bytes));
+    for part in ["models/", "weight_2", "archive_version", "archive_format"] {
+        assert_eq!(error(without(part)).kind(), ErrorKind::Load, "{part}");
+    }
+    let short = changed("mlp.pt2", |name, mut bytes| {
+        if name.ends_with("weight_0") {
+            bytes.truncate(100);
+        }
+        Some(bytes)
+    });
+    assert_eq!(error(short).kind(), ErrorKind::Index);
+    let version = changed("mlp.pt2", |name, bytes| {
+        Some(if name.ends_with("archive_version") { b"7".to_vec() } else { bytes })
+    });
+    assert!(error(version).message().contains("archive version"));
+    let mut outside = members("mlp.pt2");
+    outside.push(("mlp/../../x".to_owned(), Vec::new()));
+    assert!(error(pack(&outside)).message().contains("plain relative path"));
+    let twice = changed("mlp.pt2", |name, bytes| {
+        Some(if name.ends_with("config.json") {
+            br#"{"config": {"a": {"path_name": "x"}, "a": {"path_name": "y"}}}"#.to_vec()
+        } else {
+            bytes
+        })
+    });
+    assert!(error(twice).message().contains("given twice"));
+    let bytes = std::fs::read(data("mlp.pt2")).unwrap();
+    for n in [0, 10, 1000, bytes.len() / 2, bytes.len() - 1] {
+        assert!(Pt2::from_bytes(&bytes[..n]).load().is_err(), "{n} bytes");
+    }
+}
+
+#[test]
+fn a_zip_bomb_is_refused() {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let deflated = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+    for (name, bytes) in members("mlp.pt2") {
+        zip.start_file(name.as_str(), deflated).unwrap();
+        let bomb = if name.ends_with("models/mlp.json") || name.ends_with("models/model.json") {
+            vec![b' '; 64 << 20]
+        } else {
+            bytes
+        };
+        zip.write_all(&bomb).unwrap();
+    }
+    let error = error(zip.finish().unwrap().into_inner());
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+}
+
+/// Replaces the `n`th value of a document, counted through everything.
+fn replace_nth(json: &mut Json, n: &mut usize, new: &Json) {
+    if *n == 0 {
+        *json = new.clone();
+        *n = usize::MAX;
+        return;
+    }
+    *n -= 1;
+    let inner: Vec<&mut Json> = match json {
+        Json::Array(items) => items.iter_mut().collect(),
+        Json::Object(entries) => entries.iter_mut().map(|(_, value)| value).collect(),
+        _ => return,
+    };
+    for value in inner {
+        replace_nth(value, n, new);
+        if *n == usize::MAX {
+            return;
+        }
+    }
+}
+
+fn replacement() -> impl Strategy<Value = Json> {
+    prop_oneof![
+        Just(json!(null)),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!(-1)),
+        Just(json!(i64::MAX)),
+        Just(json!(1e300)),
+        Just(json!(true)),
+        Just(json!("")),
+        Just(json!("linear")),
+        Just(json!("x\"; } %a\n../..")),
+        Just(json!({"as_int": 1i64 << 40})),
+        Just(json!({"as_tensor": {"name": "relu"}})),
+        Just(json!({"as_none": true})),
+        (0i64..20).prop_map(|n| json!(n)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Whatever a program says, reading it ends in a sound module, which prints and parses, or an error.
+    #[test]
+    fn edited_programs_do_not_break_the_reader(
+        name in prop_oneof![Just("mlp.pt2"), Just("chain.pt2"), Just("cond_nested.pt2"), Just("data_dep.pt2")],
+        edits in prop::collection::vec((0usize..4000, replacement()), 1..4),
+    ) {
+        let bytes = edited(name, |program| {
+            for (n, new) in &edits {
+                replace_nth(program, &mut n.clone(), new);
+            }
+        });
+        if let Ok(gm) = Pt2::from_bytes(bytes).load() {
+            prop_assert!(gm.lint().is_empty());
+            let text = gm.graph().to_string();
+            prop_assert!(fx::Graph::parse(&text, &fx::registry()).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn flipped_and_truncated_bytes_do_not_break_the_reader(
+        flips in prop::collection::vec((0usize..20_000, 1u8..), 0..6),
+        length in prop::option::of(0usize..20_000),
+    ) {
+        let mut bytes = std::fs::read(data("mlp.pt2")).unwrap();
+        for (at, mask) in flips {
+            let at = at % bytes.len();
+            bytes[at] ^= mask;
+        }
+        bytes.truncate(length.unwrap_or(usize::MAX));
+        let _ = Pt2::from_bytes(bytes).load();
+    }
+}
