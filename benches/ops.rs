@@ -2,7 +2,8 @@
 //!
 //! `FX_PYTHON=python cargo bench --bench ops -- FILTER...` runs the cases of `ops.cases` whose line contains a filter, or all.
 //! Both sides take turns on the same shapes with the same number of threads (`RAYON_NUM_THREADS`, 2 if it is not set);
-//! every call makes its result anew, and `FX_SAMPLES` samples (15) are taken. `ratio` compares the medians, `best` the fastest samples. The worst comes first.
+//! every call makes its result anew, and `FX_SAMPLES` samples (15) are taken. `ratio` compares the fastest samples, `median` the
+//! median ones. The worst comes first. `FX_TABLE=PATH` writes a Markdown table too.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::collections::BTreeSet;
@@ -100,6 +101,15 @@ fn tensor(dtype: DType, spec: &str, random: &mut impl FnMut() -> f64) -> Value {
         data.iter_mut().for_each(|x| *x = x.floor());
     }
     match how {
+        "spd" => {
+            let side = shape[0];
+            for i in 0..side {
+                for j in 0..i {
+                    data[i * side + j] = data[j * side + i];
+                }
+                data[i * side + i] += 4.0 * side as f64;
+            }
+        }
         "sorted" => data.sort_by(f64::total_cmp),
         "perm" => {
             data.iter_mut().enumerate().for_each(|(i, x)| *x = i as f64);
@@ -150,6 +160,13 @@ impl Torch {
     }
 }
 
+/// The name of the processor, where the system tells.
+fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    line.map_or("an unknown processor", |(_, name)| name.trim()).to_owned()
+}
+
 /// How many samples are taken of each side: `FX_SAMPLES`, or 15.
 fn samples() -> usize {
     std::env::var("FX_SAMPLES").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
@@ -160,14 +177,14 @@ fn calls(time: Duration, once: Duration) -> usize {
     (time.as_secs_f64() / once.as_secs_f64().max(1e-9)).ceil().clamp(1.0, 1e4) as usize
 }
 
-/// Median and least time of a call in milliseconds.
+/// Median and least time of a call in microseconds.
 #[derive(Clone, Copy)]
 struct Times(f64, f64);
 
 impl Times {
     fn of(mut samples: Vec<f64>) -> Times {
         samples.sort_by(f64::total_cmp);
-        Times(samples[samples.len() / 2] * 1e3, samples[0] * 1e3)
+        Times(samples[samples.len() / 2] * 1e6, samples[0] * 1e6)
     }
 }
 
@@ -201,10 +218,7 @@ fn measure(case: &Case, torch: Option<&mut Torch>) -> Result<(Times, Option<Time
         Some(torch) => {
             let line = json!({"row": case.op.name, "torch": case.torch, "args": case.args, "kwargs": case.kwargs});
             match torch.ask(&format!("case {line}")).strip_prefix("error ") {
-                Some(error) => {
-                    eprintln!("PyTorch: {}: {error}", case.text);
-                    None
-                }
+                Some(error) => return Err(format!("PyTorch: {error}")),
                 None => {
                     let once = torch.run(1).min(torch.run(2));
                     Some((calls(SAMPLE, once), calls(WARM, once), torch))
@@ -231,45 +245,75 @@ fn main() {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().expect("the pool is not yet made");
     let cases = cases();
     let mut torch = Torch::start(threads);
-    let mut rows = Vec::new();
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for case in &cases {
         if !filters.is_empty() && !filters.iter().any(|filter| case.text.contains(filter.as_str())) {
             continue;
         }
         match measure(case, torch.as_mut()) {
             Ok((ours, theirs)) => rows.push((case, ours, theirs)),
-            Err(error) => eprintln!("{}: {error}", case.text),
+            Err(error) => failed.push(format!("{}: {error}", case.text)),
         }
     }
-    let ratio = |ours: Times, theirs: Option<Times>| theirs.map_or(f64::NAN, |theirs| ours.0 / theirs.0);
-    let best = |ours: Times, theirs: Option<Times>| theirs.map_or(f64::NAN, |theirs| ours.1 / theirs.1);
+    let ratio = |ours: Times, theirs: Option<Times>| theirs.map_or(f64::NAN, |theirs| ours.1 / theirs.1);
+    let over = |(case, ours, theirs): &&(&Case, Times, Option<Times>)| ratio(*ours, *theirs) > case.limit;
     rows.sort_by(|a, b| ratio(b.1, b.2).total_cmp(&ratio(a.1, a.2)));
-    println!("{:>9} {:>9} {:>7} {:>7} {:>5}  case", "ours ms", "torch ms", "ratio", "best", "limit");
+    println!("{:>11} {:>11} {:>7} {:>7} {:>5}  case", "fx us", "torch us", "ratio", "median", "limit");
     for (case, ours, theirs) in &rows {
         println!(
-            "{:9.4} {:9.4} {:7.2} {:7.2} {:5}  {}",
-            ours.0,
-            theirs.map_or(f64::NAN, |theirs| theirs.0),
+            "{:11.2} {:11.2} {:7.2} {:7.2} {:5}  {}",
+            ours.1,
+            theirs.map_or(f64::NAN, |theirs| theirs.1),
             ratio(*ours, *theirs),
-            best(*ours, *theirs),
+            theirs.map_or(f64::NAN, |theirs| ours.0 / theirs.0),
             case.limit,
             case.text
         );
     }
-    if filters.is_empty() {
-        let measured: BTreeSet<&str> = cases.iter().map(|case| case.op.name).collect();
-        let registry = fx::registry();
-        let without: Vec<&str> = registry
-            .iter()
-            .filter(|op| !matches!(op.class, Class::Control) && !op.effects.host && !op.effects.state)
-            .map(|op| op.name)
-            .filter(|name| !measured.contains(name))
-            .collect();
-        println!("operations without a case: {}", if without.is_empty() { "none".to_owned() } else { without.join(" ") });
+    let measured: BTreeSet<&str> = cases.iter().map(|case| case.op.name).collect();
+    let registry = fx::registry();
+    let without: Vec<&str> = registry
+        .iter()
+        .filter(|op| !matches!(op.class, Class::Control) && !op.effects.host && !op.effects.state)
+        .map(|op| op.name)
+        .filter(|name| !measured.contains(name))
+        .collect();
+    println!("not measured: {}", if without.is_empty() { "none".to_owned() } else { without.join(" ") });
+    if !failed.is_empty() {
+        println!("failed:\n  {}", failed.join("\n  "));
     }
-    let above = rows.iter().filter(|(case, ours, theirs)| ratio(*ours, *theirs) > case.limit).count();
-    let above_best = rows.iter().filter(|(case, ours, theirs)| best(*ours, *theirs) > case.limit).count();
-    println!("{above} of {} cases above their limit ({above_best} by the fastest samples), {threads} threads", rows.len());
+    let n_over = rows.iter().filter(over).count();
+    println!("{} within their limits, {n_over} over, {threads} threads", rows.len() - n_over);
+    if let (Some(path), Some(torch)) = (std::env::var_os("FX_TABLE"), torch.as_mut()) {
+        let mut text = format!(
+            "# Operations beside PyTorch\n\n\
+             Generated by `FX_TABLE=BENCH_OPS.md FX_PYTHON=python cargo bench --bench ops`; do not edit.\n\n\
+             fx {}, PyTorch {} in eager mode, {threads} threads each, {}, {}-{}. Times are those of the fastest of {} samples in\n\
+             microseconds; both sides took turns on the same shapes, and every call made its result anew. A ratio above 1 means that\n\
+             PyTorch is faster. The notation of the cases is explained in `benches/ops.cases`.\n\n\
+             {} cases within their limits, {n_over} over. Operations without a case: {}.\n\n\
+             | operation | fx | PyTorch | ratio | limit |\n|---|---:|---:|---:|---:|\n",
+            env!("CARGO_PKG_VERSION"),
+            torch.ask("version"),
+            processor(),
+            std::env::consts::ARCH,
+            std::env::consts::OS,
+            samples(),
+            rows.len() - n_over,
+            if without.is_empty() { "none".to_owned() } else { without.join(", ") },
+        );
+        for (case, ours, theirs) in rows.iter().filter(|row| row.2.is_some()) {
+            let theirs = theirs.map_or(f64::NAN, |theirs| theirs.1);
+            let (name, rest) = case.text.split_once(' ').unwrap_or((&case.text, ""));
+            let ratio = ours.1 / theirs;
+            let bold = if ratio > case.limit { "**" } else { "" };
+            text += &format!(
+                "| {name} `{rest}` | {:.1} | {theirs:.1} | {bold}{ratio:.2}{bold} | {} |\n",
+                ours.1, case.limit
+            );
+        }
+        std::fs::write(path, text).expect("the table can be written");
+    }
     if let Some(mut torch) = torch {
         drop(torch.to);
         torch.child.wait().expect("the worker ends");

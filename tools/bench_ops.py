@@ -1,6 +1,7 @@
 """Times PyTorch's side of `cargo bench --bench ops`, which starts this with FX_PYTHON and talks to it line by line.
 
 `threads N`       sets the number of threads
+`version`         answers PyTorch's version
 `case JSON`       makes the operands of a case and calls it once; answers `ok`, or `error` with the reason
 `run N`           calls it N times; answers the nanoseconds that all calls took
 """
@@ -17,7 +18,7 @@ DTYPES = {
     "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
     "u8": torch.uint8, "i8": torch.int8, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool,
 }
-SPEC = re.compile(r"(\w+)\[([\d,]*)\](\.T)?(?: (perm|sorted|(-?[\d.]+)\.\.(-?[\d.]+)))?$")
+SPEC = re.compile(r"(\w+)\[([\d,]*)\](\.T)?(?: (perm|sorted|spd|(-?[\d.]+)\.\.(-?[\d.]+)))?$")
 
 
 def tensor(dtype, shape, transposed, how, low, high):
@@ -34,6 +35,8 @@ def tensor(dtype, shape, transposed, how, low, high):
         x = torch.rand(shape) * (high - low) + low
     else:
         x = torch.randint(int(low or 0), int(high or 100), shape)
+    if how == "spd":
+        x = x + x.mT + 8 * shape[0] * torch.eye(shape[0])
     x = x.to(dtype)
     if how == "sorted":
         x = x.sort().values
@@ -68,6 +71,8 @@ def main():
         if command == "threads":
             torch.set_num_threads(int(rest))
             answer = "ok"
+        elif command == "version":
+            answer = torch.__version__
         elif command == "case":
             try:
                 case = json.loads(rest)

@@ -7,7 +7,7 @@
 
 use half::{bf16, f16};
 
-use crate::array::{BLOCK, Cast, Strided, build_with, checked_numel, convert, dispatch_dtype};
+use crate::array::{BLOCK, Cast, Strided, Strides, build, checked_numel, convert, dispatch_dtype};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
@@ -386,26 +386,23 @@ impl PointwiseDef {
         let sources: Vec<Source<'_, T>> =
             operands.iter().map(|operand| Source::new(operand, shape, O::DTYPE)).collect::<Result<_>>()?;
         let params: Vec<T> = params.iter().map(|&x| T::from_scalar(x)).collect();
-        let n_gathers = sources.iter().filter(|source| matches!(source, Source::Gather(_))).count();
         let splats: Vec<Vec<T>> = sources.iter().map(|source| source.splat(numel.min(BLOCK))).collect();
-        let init = || vec![T::default(); n_gathers * BLOCK];
+        let with = |at: usize, len: usize, kernel: &mut dyn FnMut(&[&[T]])| {
+            with_operands(&sources, &splats, at, len, kernel);
+        };
         let data = match block {
             Block::Bool(kernel) => {
-                let fill = |buffer: &mut Vec<T>, at, out: &mut [bool]| {
-                    with_operands(&sources, &splats, buffer, at, out.len(), |xs| kernel(xs, &params, out));
-                };
-                return Array::from_vec(build_with(numel, init, fill)?, shape);
+                let fill = |at: usize, out: &mut [bool]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
+                return Array::from_vec(build(numel, fill)?, shape);
             }
             Block::Same(kernel) if T::DTYPE == O::DTYPE => {
-                let fill = |buffer: &mut Vec<T>, at, out: &mut [T]| {
-                    with_operands(&sources, &splats, buffer, at, out.len(), |xs| kernel(xs, &params, out));
-                };
-                return Array::from_vec(build_with(numel, init, fill)?, shape);
+                let fill = |at: usize, out: &mut [T]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
+                return Array::from_vec(build(numel, fill)?, shape);
             }
-            Block::Same(kernel) => build_with(numel, init, |buffer, at, out: &mut [O]| {
+            Block::Same(kernel) => build(numel, |at, out: &mut [O]| {
                 let mut wide = [T::default(); BLOCK];
                 let wide = &mut wide[..out.len()];
-                with_operands(&sources, &splats, buffer, at, out.len(), |xs| kernel(xs, &params, wide));
+                with(at, out.len(), &mut |xs| kernel(xs, &params, wide));
                 convert(wide, out);
             })?,
         };
@@ -450,6 +447,13 @@ impl<'a, T: Compute> Source<'a, T> {
             return Ok(Source::Slice(data));
         }
         let wide = array.broadcast_to(shape)?;
+        if array.dtype() == T::DTYPE {
+            let (data, strides) = (array.data::<T>()?, Strides::from_slice(wide.strides()));
+            let shape = Sizes::from_slice(shape);
+            return Ok(Source::Gather(Box::new(move |start, out| {
+                Strided { data, shape: &shape, strides: &strides, offset: 0 }.block(start, out);
+            })));
+        }
         Ok(Source::Gather(T::gather(array, &wide, dtype)?))
     }
 }
@@ -470,7 +474,10 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dty
         (wide.shape().into(), wide.strides().to_vec(), wide.offset());
     Box::new(move |start, out| {
         let view = Strided { data, shape: &shape, strides: &strides, offset };
-        view.block(start, out, Cast::cast, convert);
+        let mut block = [S::default(); BLOCK];
+        let block = &mut block[..out.len()];
+        view.block(start, block);
+        convert(block, out);
         if round {
             for x in out {
                 *x = T::from_scalar(round_to(x.to_scalar(), dtype));
@@ -483,19 +490,20 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dty
 fn with_operands<T: Compute>(
     sources: &[Source<'_, T>],
     splats: &[Vec<T>],
-    buffer: &mut [T],
     at: usize,
     len: usize,
-    kernel: impl FnOnce(&[&[T]]),
+    kernel: &mut dyn FnMut(&[&[T]]),
 ) {
-    let mut buffers = buffer.chunks_mut(BLOCK);
+    let n_gathers = sources.iter().filter(|source| matches!(source, Source::Gather(_))).count();
+    let mut buffer = vec![T::default(); n_gathers * len];
+    let mut buffers = buffer.chunks_mut(len.max(1));
     let mut xs: smallvec::SmallVec<[&[T]; 4]> = smallvec::SmallVec::new();
     for (source, splat) in sources.iter().zip(splats) {
         xs.push(match source {
             Source::Slice(data) => &data[at..at + len],
             Source::Splat(_) => &splat[..len],
             Source::Gather(fill) => {
-                let block = &mut buffers.next().expect("every gathered operand has a buffer")[..len];
+                let block = buffers.next().map_or(&mut [][..], |block| block);
                 fill(at, block);
                 block
             }

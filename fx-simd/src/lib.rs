@@ -1,10 +1,15 @@
-//! Runs safe loops in the widest vectors of the machine.
+//! Runs safe loops in the widest vectors of the machine, and fills new memory.
 //!
 //! Code is compiled for the oldest machine of its kind unless a function says otherwise. [`widest`] runs a piece of [`Work`] in
 //! a function that was compiled for AVX2 or AVX-512, if the machine has them; all that is inlined into it becomes wide too.
 //!
 //! Invariant: the bits of a result do not depend on the instruction set. Rust never contracts `a * b + c` or reorders sums, so
-//! the same operations are done in the same order, only more of them at a time. It is the only `unsafe` of this crate.
+//! the same operations are done in the same order, only more of them at a time. Builds with debug assertions have the plain loops
+//! only, for each copy of a loop is compiled anew.
+
+mod memory;
+
+pub use memory::{collect, copy};
 
 /// A piece of work whose `run` is `#[inline(always)]`, as is everything hot that it calls.
 pub trait Work {
@@ -31,7 +36,7 @@ pub fn call<A, R>(function: impl FnOnce(A) -> R, arguments: A) -> R {
 /// Runs the work in the widest vectors that this machine has.
 #[inline]
 pub fn widest<W: Work>(work: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
     {
         #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
         fn avx512<W: Work>(work: W) -> W::Output {
@@ -53,14 +58,14 @@ pub fn widest<W: Work>(work: W) -> W::Output {
     work.run()
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[inline]
 fn has_avx2() -> bool {
     use std::arch::is_x86_feature_detected as has;
     has!("avx2") && has!("bmi1") && has!("bmi2")
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[inline]
 fn has_avx512() -> bool {
     use std::arch::is_x86_feature_detected as has;

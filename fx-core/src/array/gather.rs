@@ -41,7 +41,7 @@ pub(super) fn gather<T: Element>(
     }
     if numel >= PARALLEL {
         let view = Strided { data, shape: &sizes, strides: &strides, offset };
-        return build(numel, |at, out| view.block(at, out, |x| x, |from, to: &mut [T]| to.copy_from_slice(from)));
+        return build(numel, |at, out| view.block(at, out));
     }
     let runs = Runs::new(&sizes, [(&strides, offset)]);
     let (len, [stride]) = (runs.run_len(), runs.run_strides());
@@ -71,15 +71,8 @@ pub(crate) struct Strided<'a, T> {
 }
 
 impl<T: Element> Strided<'_, T> {
-    /// Fills `out` with the elements from the position `start` in row-major order on; `one` converts an element, `many`
-    /// neighbours.
-    pub(crate) fn block<D: Element>(
-        &self,
-        start: usize,
-        out: &mut [D],
-        one: impl Fn(T) -> D,
-        many: impl Fn(&[T], &mut [D]),
-    ) {
+    /// Fills `out` with the elements from the position `start` in row-major order on.
+    pub(crate) fn block(&self, start: usize, out: &mut [T]) {
         let Strided { data, shape, strides, offset } = *self;
         let rank = shape.len();
         let mut index = Sizes::from_elem(0, rank);
@@ -93,21 +86,25 @@ impl<T: Element> Strided<'_, T> {
             .zip(strides)
             .fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
         let Some(last) = rank.checked_sub(1) else {
-            return out.fill(one(data[at]));
+            return out.fill(data[at]);
         };
         let mut filled = 0;
         while filled < out.len() {
             let len = (shape[last] - index[last]).min(out.len() - filled);
             let run = &mut out[filled..filled + len];
             match strides[last] {
-                0 => run.fill(one(data[at])),
-                1 => many(&data[at..at + len], run),
+                0 => run.fill(data[at]),
+                1 => fx_simd::copy(&data[at..at + len], run),
+                -1 => {
+                    let from = data[..=at].iter().rev();
+                    run.iter_mut().zip(from).for_each(|(o, &x)| *o = x);
+                }
                 step @ 2.. => {
                     let from = data[at..].iter().step_by(step as usize);
-                    run.iter_mut().zip(from).for_each(|(o, &x)| *o = one(x));
+                    run.iter_mut().zip(from).for_each(|(o, &x)| *o = x);
                 }
                 step => run.iter_mut().enumerate().for_each(|(i, o)| {
-                    *o = one(data[at.wrapping_add_signed(step.wrapping_mul(i as isize))]);
+                    *o = data[at.wrapping_add_signed(step.wrapping_mul(i as isize))];
                 }),
             }
             filled += len;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 pub use half::{bf16, f16};
 
-pub use self::build::{BLOCK, build, build_with};
+pub use self::build::{BLOCK, build, build_blocks};
 pub use self::cast::{Cast, convert};
 pub use self::compare::Mismatch;
 pub(crate) use self::gather::Strided;
@@ -204,9 +204,8 @@ impl Array {
     pub fn full(dtype: DType, shape: &[usize], x: Scalar) -> Result<Array> {
         let numel = checked_numel(shape)?;
         let storage = dispatch_dtype!(dtype, T => {
-            let mut data = try_vec::<T>(numel)?;
-            data.resize(numel, T::from_scalar(x));
-            T::storage(data)
+            let x = T::from_scalar(x);
+            T::storage(build(numel, |_, out: &mut [T]| out.fill(x))?)
         });
         Ok(Array::row_major(storage, shape.into()))
     }

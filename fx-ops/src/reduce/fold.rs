@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::infer::axis_or_only;
 use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
 
-const LANES: usize = 16;
+const LANES: usize = 64;
 /// Elements of a row that are folded without branching.
 const BLOCK: usize = 512;
 /// Rows that are folded into a tile of columns one after the other.

@@ -332,7 +332,7 @@ fn scatter_array(x: &Array, dim: i64, index: &Array, src: OperandValue<'_>, redu
 }
 
 /// Where the elements of an index tensor lead: to `picked` along an axis of another tensor, beside it to their own place.
-struct Places<'a> {
+pub(crate) struct Places<'a> {
     /// The sizes before the axis, of the tensor and of the index.
     outer: [Sizes; 2],
     /// The elements of the tensor and of the index that share a place before the axis.
@@ -345,7 +345,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn new(shape: &[usize], index: &[usize], at: usize, picked: &'a [usize]) -> Places<'a> {
+    pub(crate) fn new(shape: &[usize], index: &[usize], at: usize, picked: &'a [usize]) -> Places<'a> {
         let strides = row_major(&shape[at + 1..]);
         let inner = StridedIndex::new(&index[at + 1..], [(&strides[..], 0)]).map(|[to]| to).collect();
         Places {
@@ -373,8 +373,8 @@ impl<'a> Places<'a> {
     }
 
     /// Combines the elements of `from` one after the other with those of `out`; slabs are independent.
-    fn combine<T: Element>(&self, out: &mut [T], from: &[T], f: impl Fn(&mut T, T) + Sync) {
-        let run = |(i, out): (usize, &mut [T])| {
+    pub(crate) fn combine<U: Send, T: Element>(&self, out: &mut [U], from: &[T], f: impl Fn(&mut U, T) + Sync) {
+        let run = |(i, out): (usize, &mut [U])| {
             let Some(start) = self.start(i) else { return };
             let range = start..start + self.slab[1];
             let width = self.inner.len().max(1);
