@@ -178,12 +178,32 @@ impl Cast<f32> for bf16 {
     fn cast(self) -> f32 {
         self.to_f32()
     }
+
+    #[inline(always)]
+    fn cast_slice(from: &[Self], to: &mut [f32]) {
+        for (y, x) in to.iter_mut().zip(from) {
+            let bits = u32::from(x.to_bits());
+            // NaN becomes quiet.
+            let quiet = if bits & 0x7fff > 0x7f80 { 0x40 } else { 0 };
+            *y = f32::from_bits((bits | quiet) << 16);
+        }
+    }
 }
 
 impl Cast<bf16> for f32 {
     #[inline]
     fn cast(self) -> bf16 {
         bf16::from_f32(self)
+    }
+
+    #[inline(always)]
+    fn cast_slice(from: &[Self], to: &mut [bf16]) {
+        for (y, x) in to.iter_mut().zip(from) {
+            let bits = x.to_bits();
+            let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+            let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+            *y = bf16::from_bits(if is_nan { bits >> 16 | 0x40 } else { nearest } as u16);
+        }
     }
 }
 

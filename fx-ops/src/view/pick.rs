@@ -59,7 +59,8 @@ pub(crate) fn check_index(index: &TensorType) -> Result<()> {
 /// Returns positions in row-major order, resolved and checked against a size.
 pub(crate) fn positions(index: &Array, size: usize) -> Result<Vec<usize>> {
     let raw = index.cast(DType::I64).contiguous()?;
-    let raw = raw.data::<i64>()?;
+    // A view may be contiguous and still shorter than its storage.
+    let raw = &raw.data::<i64>()?[..index.numel()];
     if let Some(i) = raw.iter().find(|i| usize::try_from(**i).is_ok_and(|i| i < size).not()) {
         bail!(Index, "position {i} is out of range for an axis of size {size}");
     }
