@@ -49,9 +49,15 @@ fn cases() -> Vec<Case> {
             let full = text.replace("[N", "[1000000").replace("[K", "[1000").replace(",K", ",1000");
             let mut args: Vec<Json> = serde_json::from_str(&full).unwrap_or_else(|e| panic!("{line:?}: {e}"));
             let kwargs = args.pop_if(|last| last.is_object()).unwrap_or(json!({}));
-            let torch =
-                if torch.starts_with('{') { format!("{torch}[{row:?}]") } else { torch.to_owned() };
-            cases.push(Case { op, args, kwargs, torch, limit, text: format!("{row} {}", &text[1..text.len() - 1]) });
+            let torch = if torch.starts_with('{') { format!("{torch}[{row:?}]") } else { torch.to_owned() };
+            cases.push(Case {
+                op,
+                args,
+                kwargs,
+                torch,
+                limit,
+                text: format!("{row} {}", &text[1..text.len() - 1]),
+            });
         }
     }
     cases
@@ -216,7 +222,8 @@ fn measure(case: &Case, torch: Option<&mut Torch>) -> Result<(Times, Option<Time
 
     let mut torch = match torch {
         Some(torch) => {
-            let line = json!({"row": case.op.name, "torch": case.torch, "args": case.args, "kwargs": case.kwargs});
+            let line =
+                json!({"row": case.op.name, "torch": case.torch, "args": case.args, "kwargs": case.kwargs});
             match torch.ask(&format!("case {line}")).strip_prefix("error ") {
                 Some(error) => return Err(format!("PyTorch: {error}")),
                 None => {

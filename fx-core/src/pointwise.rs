@@ -392,7 +392,8 @@ impl PointwiseDef {
         };
         let data = match block {
             Block::Bool(kernel) => {
-                let fill = |at: usize, out: &mut [bool]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
+                let fill =
+                    |at: usize, out: &mut [bool]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
                 return Array::from_vec(build(numel, fill)?, shape);
             }
             Block::Same(kernel) if T::DTYPE == O::DTYPE => {

@@ -180,7 +180,8 @@ impl Weights {
         let b_hh = opt_slice::<T>(&self.b_hh);
         let mut state_gates = filled(batch, width, b_hh)?;
         // Every step packs the weight anew, which is slow across memory, so that is turned once for all.
-        let turned = if steps > 1 && batch > 1 { transposed(w_hh, width, hidden, hidden) } else { Vec::new() };
+        let turned =
+            if steps > 1 && batch > 1 { transposed(w_hh, width, hidden, hidden) } else { Vec::new() };
         let (w_hh, strides) = if turned.is_empty() { (w_hh, (1, hidden)) } else { (&turned[..], (width, 1)) };
         for step in 0..steps {
             let step = if reverse { steps - 1 - step } else { step };
@@ -208,7 +209,9 @@ impl Weights {
                 let (gx, gh) = (&gates[row * width..][..width], &state_gates[item * width..][..width]);
                 let h = &mut h[item * hidden..][..hidden];
                 match cell {
-                    Cell::Lstm => fx_simd::call(lstm_step, (gx, gh, &mut *h, &mut c[item * hidden..][..hidden])),
+                    Cell::Lstm => {
+                        fx_simd::call(lstm_step, (gx, gh, &mut *h, &mut c[item * hidden..][..hidden]))
+                    }
                     Cell::Gru => fx_simd::call(gru_step, (gx, gh, &mut *h)),
                 }
                 out[row * out_stride + out_offset..][..hidden].copy_from_slice(h);

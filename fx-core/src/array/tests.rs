@@ -428,5 +428,7 @@ fn halves_convert_alike_one_by_one_and_in_slices() {
     assert!(narrow.as_slice::<bf16>().unwrap().iter().map(|x| x.to_bits()).eq(expected));
     let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
     let wide = Array::from_vec(all.clone(), &[all.len()]).unwrap().cast(DType::F32);
-    assert!(wide.as_slice::<f32>().unwrap().iter().zip(&all).all(|(x, y)| x.to_bits() == y.to_f32().to_bits()));
+    assert!(
+        wide.as_slice::<f32>().unwrap().iter().zip(&all).all(|(x, y)| x.to_bits() == y.to_f32().to_bits())
+    );
 }

@@ -146,14 +146,28 @@ fn f32_remainders_are_exact() {
     let values: Vec<f32> = (0..=u32::MAX)
         .step_by(7_340_033)
         .map(f32::from_bits)
-        .chain([0.0, -0.0, 1.0, -1.0, 3.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, f32::MIN_POSITIVE])
+        .chain([
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            3.0,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+            1e-45,
+            f32::MIN_POSITIVE,
+        ])
         .chain((-40..40).map(|i| i as f32 * 0.37))
         .chain((1..40).map(|i| 16_777_216.0 - i as f32))
         .collect();
     for &x in &values {
         for &y in &values {
             let (got, want) = (math::fmod(x, y), x % y);
-            assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{x:e} % {y:e}: {got:e}");
+            assert!(
+                got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()),
+                "{x:e} % {y:e}: {got:e}"
+            );
         }
     }
 }

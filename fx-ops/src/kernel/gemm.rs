@@ -361,9 +361,7 @@ const PIECE: usize = 1 << 14;
 
 /// Adds the products of the rows from `first` with `x` to `sums`.
 #[inline(always)]
-fn matrix_vector_block<T: Float>(
-    (first, sums, matrix, (rs, cs), x): (usize, &mut [T], &[T], Strides, &[T]),
-) {
+fn matrix_vector_block<T: Float>((first, sums, matrix, (rs, cs), x): (usize, &mut [T], &[T], Strides, &[T])) {
     if rs == 1 {
         // A column at a time over rows that stay in the first cache.
         for (tile, sums) in sums.chunks_mut(1024).enumerate() {

@@ -391,7 +391,9 @@ fn maxima<T: Real>(
             let out = &mut out[at..at + even.count];
             out.fill(-T::INFINITY);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
-                even.each_offset(&x[row * width..][..width], |x| fx_simd::call(raise, (&mut *out, x, even.stride)));
+                even.each_offset(&x[row * width..][..width], |x| {
+                    fx_simd::call(raise, (&mut *out, x, even.stride))
+                });
             }
         });
         each_window(axes, even, |at, [d, h, w]| {
@@ -447,7 +449,9 @@ fn averages<T: Real>(
             let out = &mut out[at..at + even.count];
             out.fill(T::ZERO);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
-                even.each_offset(&x[row * width..][..width], |x| fx_simd::call(sum_up, (&mut *out, x, even.stride)));
+                even.each_offset(&x[row * width..][..width], |x| {
+                    fx_simd::call(sum_up, (&mut *out, x, even.stride))
+                });
             }
             let inside = d.len() * h.len() * even.len;
             if inside > 0 {

@@ -107,9 +107,8 @@ fn gather_array(x: &Array, dim: i64, index: &Array) -> Result<Array> {
     let step = std::mem::replace(&mut strides[at], 0) as usize;
     let width = wide.shape()[wide.rank() - 1].max(1);
     let last = strides.pop().map_or(0, |stride| stride as usize);
-    let rows: Vec<usize> = StridedIndex::new(&wide.shape()[..wide.rank() - 1], [(&strides[..], 0)])
-        .map(|[base]| base)
-        .collect();
+    let rows: Vec<usize> =
+        StridedIndex::new(&wide.shape()[..wide.rank() - 1], [(&strides[..], 0)]).map(|[base]| base).collect();
     dispatch_dtype!(x.dtype(), T => {
         let data = x.data::<T>()?;
         let out = fill(picked.len(), |start, out: &mut [T]| {
@@ -374,7 +373,12 @@ impl<'a> Places<'a> {
     }
 
     /// Combines the elements of `from` one after the other with those of `out`; slabs are independent.
-    pub(crate) fn combine<U: Send, T: Element>(&self, out: &mut [U], from: &[T], f: impl Fn(&mut U, T) + Sync) {
+    pub(crate) fn combine<U: Send, T: Element>(
+        &self,
+        out: &mut [U],
+        from: &[T],
+        f: impl Fn(&mut U, T) + Sync,
+    ) {
         let run = |(i, out): (usize, &mut [U])| {
             let Some(start) = self.start(i) else { return };
             let range = start..start + self.slab[1];
