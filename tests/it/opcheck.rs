@@ -25,19 +25,38 @@ fx::kernels! {
     pub trait Liars; pub static LIARS;
 
     /// The rule keeps the dtype, the kernel does not.
-    wrong_dtype(x: Tensor) = |x: &TensorType| Ok(x.clone()), |x: &Array| Ok(x.cast(DType::F64));
+    wrong_dtype(x: Tensor) = same_type, to_f64;
     /// The rule fixes the first size to that of the samples.
-    wrong_on_symbols(x: Tensor) = fixed_type, |x: &Array| Ok(x.clone());
+    wrong_on_symbols(x: Tensor) = fixed_type, same_array;
     /// The kernel does not think of empty tensors.
-    panics_when_empty(x: Tensor) = |x: &TensorType| Ok(x.clone()), first_everywhere;
+    panics_when_empty(x: Tensor) = same_type, first_everywhere;
     /// The kernel reads the clock of its calls.
-    counts_calls(x: Tensor) = |x: &TensorType| Ok(TensorType::new(DType::I64, fx::Shape::default())),
-        |_: &Array| Ok(Array::scalar(CALLS.fetch_add(1, Ordering::Relaxed)));
+    counts_calls(x: Tensor) = counter_type, count;
     /// The rule takes integers, the kernel does not.
-    rule_takes_too_much(x: Tensor) = |x: &TensorType| Ok(x.clone()), only_floats;
+    rule_takes_too_much(x: Tensor) = same_type, only_floats;
 }
 
 static CALLS: AtomicI64 = AtomicI64::new(0);
+
+fn same_type(x: &TensorType) -> Result<TensorType> {
+    Ok(x.clone())
+}
+
+fn same_array(x: &Array) -> Result<Array> {
+    Ok(x.clone())
+}
+
+fn to_f64(x: &Array) -> Result<Array> {
+    Ok(x.cast(DType::F64))
+}
+
+fn counter_type(_: &TensorType) -> Result<TensorType> {
+    Ok(TensorType::new(DType::I64, fx::Shape::default()))
+}
+
+fn count(_: &Array) -> Result<Array> {
+    Ok(Array::scalar(CALLS.fetch_add(1, Ordering::Relaxed)))
+}
 
 fn fixed_type(x: &TensorType) -> Result<TensorType> {
     let mut shape = x.shape.clone();
