@@ -252,7 +252,8 @@ pub fn tensors(value: &Value) -> Vec<Tensor> {
     out
 }
 
-/// Returns the greatest error relative to the greatest magnitude; floats may be off by [`RTOL`] and [`ATOL`], others not.
+/// Returns the greatest error relative to the greatest magnitude; floats may be off by [`RTOL`] and [`ATOL`], halves by their
+/// last place, others not at all.
 fn compare(got: &Tensor, expected: &Tensor) -> Result<f64> {
     let (got, expected) = (got.array()?, expected.array()?);
     let is_float = |dtype: DType| dtype.is_float();
@@ -274,7 +275,14 @@ fn compare(got: &Tensor, expected: &Tensor) -> Result<f64> {
     let scale = expected.iter_scalars().map(|x| finite(x.to_f64())).fold(0.0, f64::max);
     let expected =
         if got.dtype() == expected.dtype() { expected.clone() } else { expected.cast(got.dtype()) };
-    got.all_close(&expected, RTOL, ATOL * scale).map_err(|mismatch| err!(Check, "{mismatch}"))?;
+    // A rounding of a half is far coarser than what is allowed for f32.
+    let unit = match got.dtype() {
+        DType::BF16 => f64::from(2f32.powi(-7)),
+        DType::F16 => f64::from(2f32.powi(-10)),
+        _ => 0.0,
+    };
+    got.all_close(&expected, RTOL.max(unit), ATOL.max(unit) * scale)
+        .map_err(|mismatch| err!(Check, "{mismatch}"))?;
     let difference = |(a, b): (crate::Scalar, crate::Scalar)| finite(a.to_f64() - b.to_f64());
     let greatest = got.iter_scalars().zip(expected.iter_scalars()).map(difference).fold(0.0, f64::max);
     Ok(if scale > 0.0 { greatest / scale } else { greatest })

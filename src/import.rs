@@ -1,16 +1,21 @@
 //! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
 //!
 //! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after node, `aten` maps
-//! PyTorch's operators to rows, `alias` turns in-place code into values; `symbols`, `pytree` and `metadata` read the small
+//! PyTorch's operators to rows, with the help of `adapt`, `compose` and `draws`, `control` imports what runs sub-graphs, `alias`
+//! turns in-place code into values; `symbols`, `pytree` and `metadata` read the small
 //! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded time and memory.
 
 mod adapt;
 mod alias;
 mod archive;
 mod aten;
+mod autocast;
 mod build;
+mod compose;
 mod control;
+mod draws;
 mod hierarchy;
+mod loops;
 mod metadata;
 mod payload;
 mod pytree;
@@ -19,14 +24,14 @@ mod symbols;
 mod unrolled;
 mod views;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::alias::Origin;
 use self::archive::Archive;
 use self::build::{Builder, Entry, Failure, input_name, shorten};
-use self::payload::Payloads;
+use self::payload::{Payloads, Place};
 use self::schema::{Argument, ExportedProgram, InputSpec, OutputSpec, SymInt, SymIntArgument};
 use self::symbols::Symbols;
 use crate::{
@@ -136,6 +141,7 @@ impl Pt2 {
         let program: ExportedProgram = archive.parse(&member, &bytes)?;
         drop(bytes);
         let registry = self.registry.unwrap_or_else(crate::registry);
+        let mut payloads = Payloads::open(&mut archive, &model)?;
         let in_archive = |error: Error| match error.related() {
             [] => {
                 let mut located =
@@ -150,11 +156,10 @@ impl Pt2 {
             }
             _ => error,
         };
-        let built = build(&model, &program, &registry).map_err(in_archive)?;
-        let mut payloads = Payloads::open(&mut archive, &model)?;
+        let built = build(&model, &program, &registry, &payloads).map_err(in_archive)?;
         let mut gm = GraphModule::new(&model, built.graph);
         for attribute in built.attributes {
-            let tensor = payloads.get(&mut archive, &attribute.path)?;
+            let tensor = payloads.get(&mut archive, &attribute.name)?;
             let ty: TypeTree = tensor.ty()?.into();
             if ty.tensor() != Some(&attribute.ty) {
                 bail!(
@@ -219,9 +224,16 @@ fn dtype(code: u32) -> Result<DType> {
         8 => DType::F64,
         12 => DType::Bool,
         13 => DType::BF16,
-        9..=11 => bail!(DType, "complex numbers are not supported, got PyTorch's dtype {code}"),
+        3 => return Err(unsupported("int16").help("cast to `torch.int32` before exporting")),
+        28 => return Err(unsupported("uint16").help("cast to `torch.int32` before exporting")),
+        29 | 30 => return Err(unsupported("uint32 or uint64").help("cast to `torch.int64` before exporting")),
+        9..=11 => return Err(unsupported("complex").help("compute with real and imaginary parts")),
         _ => bail!(DType, "PyTorch's dtype {code} is not supported"),
     })
+}
+
+fn unsupported(name: &str) -> Error {
+    err!(DType, "numbers of PyTorch's dtype {name} are not supported")
 }
 
 /// A graph and what it reads.
@@ -233,6 +245,10 @@ struct Built {
 /// A tensor that the program reads by name.
 struct Attr {
     path: String,
+    /// The name in the archive.
+    name: String,
+    /// Where it lies in the archive.
+    place: Option<Place>,
     kind: Kind,
     ty: crate::TensorType,
 }
@@ -244,11 +260,11 @@ enum Kind {
     Constant,
 }
 
-fn build(name: &str, program: &ExportedProgram, registry: &Registry) -> Result<Built> {
+fn build(name: &str, program: &ExportedProgram, registry: &Registry, payloads: &Payloads) -> Result<Built> {
     let symbols = Symbols::new(&program.range_constraints)?;
     let module = &program.graph_module;
     let mut builder = Builder::new("main", registry, &symbols, &module.graph);
-    let attributes = inputs(&mut builder, module)?;
+    let attributes = inputs(&mut builder, module, payloads)?;
     builder.run(&module.graph.nodes)?;
     let outputs = outputs(&mut builder, module, &attributes);
     let output = match outputs {
@@ -303,7 +319,11 @@ fn calling(module: &schema::GraphModule) -> Result<Option<Calling>> {
 }
 
 /// Makes placeholders and reads of attributes.
-fn inputs<'a>(builder: &mut Builder<'a>, module: &'a schema::GraphModule) -> Result<Vec<Attr>> {
+fn inputs<'a>(
+    builder: &mut Builder<'a>,
+    module: &'a schema::GraphModule,
+    payloads: &Payloads,
+) -> Result<Vec<Attr>> {
     let graph = &module.graph;
     let specs = &module.signature.input_specs;
     if specs.len() != graph.inputs.len() {
@@ -312,6 +332,7 @@ fn inputs<'a>(builder: &mut Builder<'a>, module: &'a schema::GraphModule) -> Res
     // What the caller gives: names of the archive, or literals.
     let mut given: Vec<Result<&'a str, Arg<()>>> = Vec::new();
     let mut attributes: Vec<Attr> = Vec::new();
+    let mut names: HashSet<&'a str> = HashSet::new();
     let mut reads: Vec<(&'a str, usize)> = Vec::new();
     for (spec, input) in specs.iter().zip(&graph.inputs) {
         let (name, path, kind) = match spec {
@@ -346,22 +367,35 @@ fn inputs<'a>(builder: &mut Builder<'a>, module: &'a schema::GraphModule) -> Res
         let ty = builder
             .declared(name)?
             .ok_or_else(|| err!(Load, "the type of the input {:?} is missing", shorten(name)))?;
-        if attributes.iter().any(|other| other.path == *path) {
+        if !names.insert(path) {
             bail!(Load, "two inputs are {:?}", shorten(path));
         }
-        check_path(path)?;
         reads.push((name, attributes.len()));
-        attributes.push(Attr { path: path.clone(), kind, ty });
+        let place = payloads.place(path);
+        attributes.push(Attr { path: String::new(), name: path.clone(), place, kind, ty });
     }
+    name_paths(&mut attributes)?;
     placeholders(builder, module, given)?;
+    let mut buffers: HashMap<&Place, alias::View> = HashMap::new();
     for (name, place) in reads {
         let attribute = &attributes[place];
+        // Two buffers that are one tensor are one storage.
+        let is_buffer = matches!(attribute.kind, Kind::Buffer { .. });
+        let memory = attribute.place.as_ref().filter(|_| is_buffer);
+        if let Some(view) = memory.and_then(|memory| buffers.get(memory)) {
+            let view = view.clone();
+            builder.define(name, Entry::Tensor(view))?;
+            continue;
+        }
         let node = builder.get_attr(&attribute.path, attribute.ty.clone())?;
         let origin = match attribute.kind {
             Kind::Buffer { .. } => Origin::Buffer(attribute.path.clone()),
             _ => Origin::Fixed(attribute.path.clone()),
         };
         let view = builder.fresh(node, origin);
+        if let Some(memory) = memory {
+            buffers.insert(memory, view.clone());
+        }
         builder.define(name, Entry::Tensor(view))?;
     }
     Ok(attributes)
@@ -454,12 +488,59 @@ fn literal(argument: &Argument) -> Result<Arg<()>> {
     })
 }
 
-fn check_path(path: &str) -> Result<()> {
-    let is_plain =
-        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if path.len() > 4096 || !path.split('.').all(is_plain) {
-        return Err(err!(Load, "the name {:?} of a parameter or buffer is not a dotted path", shorten(path))
+/// Gives buffers that are the same tensor the same update; those that only overlap cannot be updated.
+fn share_updates(attributes: &[Attr], updates: &mut [Option<NodeId>]) -> Result<()> {
+    for i in 0..attributes.len() {
+        let (Some(update), Some(place)) = (updates[i], &attributes[i].place) else { continue };
+        for (j, other) in attributes.iter().enumerate().filter(|(j, _)| *j != i) {
+            match &other.place {
+                Some(other_place) if other_place == place => updates[j] = Some(update),
+                Some(other_place) if other_place.overlaps(place) => {
+                    let (a, b) = (shorten(&attributes[i].name), shorten(&other.name));
+                    return Err(err!(Load, "the program updates {a:?}, which shares memory with {b:?}")
+                        .help(
+                            "give each buffer memory of its own: `self.register_buffer(name, x.clone())`",
+                        ));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns a dotted path in which what no identifier has is an underscore.
+fn plain(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    path.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// Gives attributes their paths: their names, where what no identifier has, as keys of a `ModuleDict` may, is an underscore.
+fn name_paths(attributes: &mut [Attr]) -> Result<()> {
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    // Names that stay as they are come first, so that no other takes their place.
+    let mut order: Vec<usize> = (0..attributes.len()).collect();
+    order.sort_by_key(|&i| plain(&attributes[i].name) != attributes[i].name);
+    for i in order {
+        let name = &attributes[i].name;
+        if name.len() > 4096 || name.split('.').any(str::is_empty) {
+            return Err(err!(
+                Load,
+                "the name {:?} of a parameter or buffer is not a dotted path",
+                shorten(name)
+            )
             .help("use names of letters, digits and underscores, separated by dots"));
+        }
+        let plain = plain(name);
+        let number = numbers.entry(plain.clone()).or_default();
+        let mut path = plain.clone();
+        while taken.contains(&path) {
+            *number += 1;
+            path = format!("{plain}_{number}");
+        }
+        taken.insert(path.clone());
+        attributes[i].path = path;
     }
     Ok(())
 }
@@ -497,7 +578,7 @@ fn outputs<'a>(
             OutputSpec::LossOutput { arg } => values.push(builder.value_named(&arg.name)?),
             OutputSpec::BufferMutation { arg, buffer_name } => {
                 let place =
-                    attributes.iter().position(|attribute| attribute.path == *buffer_name).ok_or_else(
+                    attributes.iter().position(|attribute| attribute.name == *buffer_name).ok_or_else(
                         || err!(Load, "an output updates {:?}, which is no buffer", shorten(buffer_name)),
                     )?;
                 match builder.value_named(&arg.name)? {
@@ -519,6 +600,7 @@ fn outputs<'a>(
             }
         }
     }
+    share_updates(attributes, &mut updates)?;
     for (attribute, update) in attributes.iter().zip(updates) {
         let Some(node) = update else { continue };
         let reads_itself =

@@ -87,6 +87,15 @@ impl<L> Items<L> {
     pub fn into_vec(self) -> Vec<Arg<L>> {
         self.items
     }
+
+    /// Rewrites every item. A loop, since collecting results does not know how many there will be.
+    fn try_rewrite<M>(&self, f: &mut Rewrite<'_, L, M>) -> Result<Vec<Arg<M>>> {
+        let mut items = Vec::with_capacity(self.items.len());
+        for item in &self.items {
+            items.push(item.try_rewrite(f)?);
+        }
+        Ok(items)
+    }
 }
 
 impl<L> Deref for Items<L> {
@@ -288,12 +297,8 @@ impl<L> Arg<L> {
             Arg::Graph(x) => Arg::Graph(x.clone()),
             Arg::Failed(x) => Arg::Failed(x.clone()),
             Arg::Leaf(_) => bail_unmapped()?,
-            Arg::Tuple(items) => {
-                Arg::tuple(items.iter().map(|item| item.try_rewrite(f)).collect::<Result<Vec<_>>>()?)
-            }
-            Arg::List(items) => {
-                Arg::list(items.iter().map(|item| item.try_rewrite(f)).collect::<Result<Vec<_>>>()?)
-            }
+            Arg::Tuple(items) => Arg::sequence(items.try_rewrite(f)?, Arg::Tuple),
+            Arg::List(items) => Arg::sequence(items.try_rewrite(f)?, Arg::List),
             Arg::Dict(entries) => Arg::dict(
                 entries
                     .iter()

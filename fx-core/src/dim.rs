@@ -222,6 +222,11 @@ impl Dim {
         matches!(self.0, Repr::Const(_))
     }
 
+    /// Returns whether this is the same expression in memory; equal ones need not be.
+    pub(crate) fn is(&self, other: &Dim) -> bool {
+        matches!((&self.0, &other.0), (Repr::Expr(a), Repr::Expr(b)) if Arc::ptr_eq(a, b))
+    }
+
     /// Returns the symbol, if the size is exactly one symbol.
     pub fn as_symbol(&self) -> Option<&Symbol> {
         match self.as_atom()? {

@@ -62,6 +62,15 @@ pub(crate) fn new_symbols(ty: &TypeTree, args: &[TypeTree]) -> Vec<Symbol> {
     found
 }
 
+/// Returns whether every size is a number or the very size of an argument, as is most common and quickly seen.
+fn is_of_arguments(ty: &TypeTree, args: &[TypeTree]) -> bool {
+    let Arg::Leaf(Type::Tensor(ty)) = ty else { return false };
+    ty.shape.iter().all(|dim| {
+        dim.is_known()
+            || args.iter().filter_map(TypeTree::tensor).any(|arg| arg.shape.iter().any(|other| dim.is(other)))
+    })
+}
+
 /// Gives the new symbols of a result the names that the node was recorded with, and those without one a name by `name`.
 pub(crate) fn settle(
     ty: TypeTree,
@@ -69,6 +78,9 @@ pub(crate) fn settle(
     recorded: Option<&TypeTree>,
     name: &mut dyn FnMut() -> Arc<str>,
 ) -> TypeTree {
+    if is_of_arguments(&ty, args) {
+        return ty;
+    }
     let new = new_symbols(&ty, args);
     if new.is_empty() {
         return ty;

@@ -174,24 +174,32 @@ fn split_number(name: &str) -> (&str, Option<u64>) {
 /// `ALL_CAPS` gives `all_caps`, `__call__` gives `call`.
 pub fn snake_case(name: &str) -> String {
     let name = name.strip_prefix("__").and_then(|n| n.strip_suffix("__")).unwrap_or(name);
+    let name = name.as_bytes();
     let mut out = String::with_capacity(name.len() + 4);
-    let mut previous = '_';
-    for (at, c) in name.char_indices() {
-        if c.is_ascii_uppercase() {
-            let next_is_lower = name.as_bytes().get(at + 1).is_some_and(u8::is_ascii_lowercase);
+    let mut previous = b'_';
+    for (at, &byte) in name.iter().enumerate() {
+        if byte.is_ascii_uppercase() {
+            let next_is_lower = name.get(at + 1).is_some_and(u8::is_ascii_lowercase);
             let boundary = previous.is_ascii_lowercase()
                 || previous.is_ascii_digit() && next_is_lower
                 || previous.is_ascii_uppercase() && next_is_lower;
             if boundary {
                 out.push('_');
             }
-            out.push(c.to_ascii_lowercase());
-        } else {
-            out.push(if c.is_ascii_alphanumeric() { c } else { '_' });
+            out.push(byte.to_ascii_lowercase() as char);
+        } else if byte.is_ascii_alphanumeric() {
+            out.push(byte as char);
+        } else if !is_continuation(byte) {
+            out.push('_');
         }
-        previous = c;
+        previous = byte;
     }
     out
+}
+
+/// Returns whether a byte is not the first of its character in UTF-8.
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
 }
 
 /// Returns advice that names up to three candidates similar to `name`.
@@ -266,6 +274,7 @@ mod tests {
             ("__call__", "call"),
             ("a.b.weight", "a_b_weight"),
             ("BatchNorm2d", "batch_norm2d"),
+            ("größe.Ünit", "gr__e__nit"),
         ];
         for (name, expected) in pairs {
             assert_eq!(snake_case(name), expected);

@@ -6,9 +6,8 @@
 //! and generated Rust run the same text.
 
 use half::{bf16, f16};
-use rayon::prelude::*;
 
-use crate::array::{Cast, checked_numel, dispatch_dtype, try_vec};
+use crate::array::{BLOCK, Cast, Strided, Strides, build, checked_numel, convert, dispatch_dtype};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
@@ -387,42 +386,28 @@ impl PointwiseDef {
         let sources: Vec<Source<'_, T>> =
             operands.iter().map(|operand| Source::new(operand, shape, O::DTYPE)).collect::<Result<_>>()?;
         let params: Vec<T> = params.iter().map(|&x| T::from_scalar(x)).collect();
-        match block {
+        let splats: Vec<Vec<T>> = sources.iter().map(|source| source.splat(numel.min(BLOCK))).collect();
+        let with = |at: usize, len: usize, kernel: &mut dyn FnMut(&[&[T]])| {
+            with_operands(&sources, &splats, at, len, kernel);
+        };
+        let data = match block {
             Block::Bool(kernel) => {
-                let mut out: Vec<bool> = zeroed(numel)?;
-                for_each_block(&mut out, &sources, shape, |xs, out| kernel(xs, &params, out));
-                Array::from_vec(out, shape)
+                let fill = |at: usize, out: &mut [bool]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
+                return Array::from_vec(build(numel, fill)?, shape);
             }
             Block::Same(kernel) if T::DTYPE == O::DTYPE => {
-                let mut out: Vec<T> = zeroed(numel)?;
-                for_each_block(&mut out, &sources, shape, |xs, out| kernel(xs, &params, out));
-                Array::from_vec(out, shape)
+                let fill = |at: usize, out: &mut [T]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
+                return Array::from_vec(build(numel, fill)?, shape);
             }
-            Block::Same(kernel) => {
-                let mut out: Vec<O> = zeroed(numel)?;
-                for_each_block(&mut out, &sources, shape, |xs, out| {
-                    let mut wide = [T::default(); BLOCK];
-                    kernel(xs, &params, &mut wide[..out.len()]);
-                    for (narrow, wide) in out.iter_mut().zip(wide) {
-                        *narrow = wide.cast();
-                    }
-                });
-                Array::from_vec(out, shape)
-            }
-        }
+            Block::Same(kernel) => build(numel, |at, out: &mut [O]| {
+                let mut wide = [T::default(); BLOCK];
+                let wide = &mut wide[..out.len()];
+                with(at, out.len(), &mut |xs| kernel(xs, &params, wide));
+                convert(wide, out);
+            })?,
+        };
+        Array::from_vec(data, shape)
     }
-}
-
-/// The number of elements that are computed at a time.
-const BLOCK: usize = 1024;
-
-/// The number of elements above which threads share the work.
-const PARALLEL: usize = 1 << 16;
-
-fn zeroed<T: Element>(numel: usize) -> Result<Vec<T>> {
-    let mut data = try_vec(numel)?;
-    data.resize(numel, T::default());
-    Ok(data)
 }
 
 /// Where the blocks of an operand come from.
@@ -436,6 +421,14 @@ enum Source<'a, T> {
 }
 
 impl<'a, T: Compute> Source<'a, T> {
+    /// Returns `len` copies of a number that is the same everywhere.
+    fn splat(&self, len: usize) -> Vec<T> {
+        match self {
+            Source::Splat(x) => vec![*x; len],
+            _ => Vec::new(),
+        }
+    }
+
     fn new(operand: &OperandValue<'a>, shape: &[usize], dtype: DType) -> Result<Self> {
         let array = match operand {
             OperandValue::Scalar(x) => {
@@ -454,6 +447,13 @@ impl<'a, T: Compute> Source<'a, T> {
             return Ok(Source::Slice(data));
         }
         let wide = array.broadcast_to(shape)?;
+        if array.dtype() == T::DTYPE {
+            let (data, strides) = (array.data::<T>()?, Strides::from_slice(wide.strides()));
+            let shape = Sizes::from_slice(shape);
+            return Ok(Source::Gather(Box::new(move |start, out| {
+                Strided { data, shape: &shape, strides: &strides, offset: 0 }.block(start, out);
+            })));
+        }
         Ok(Source::Gather(T::gather(array, &wide, dtype)?))
     }
 }
@@ -473,42 +473,11 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dty
     let (shape, strides, offset): (Sizes, Vec<isize>, usize) =
         (wide.shape().into(), wide.strides().to_vec(), wide.offset());
     Box::new(move |start, out| {
-        let rank = shape.len();
-        let mut index: Sizes = Sizes::from_elem(0, rank);
-        let mut rest = start;
-        for axis in (0..rank).rev() {
-            index[axis] = rest % shape[axis];
-            rest /= shape[axis];
-        }
-        let mut at = index
-            .iter()
-            .zip(&strides)
-            .fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
-        let last = rank - 1;
-        let mut filled = 0;
-        while filled < out.len() {
-            let len = (shape[last] - index[last]).min(out.len() - filled);
-            let run = &mut out[filled..filled + len];
-            match strides[last] {
-                0 => run.fill(data[at].cast()),
-                1 => run.iter_mut().zip(&data[at..at + len]).for_each(|(o, &x)| *o = x.cast()),
-                step => run.iter_mut().enumerate().for_each(|(i, o)| {
-                    *o = data[at.wrapping_add_signed(step.wrapping_mul(i as isize))].cast();
-                }),
-            }
-            filled += len;
-            at = at.wrapping_add_signed(strides[last].wrapping_mul(len as isize));
-            index[last] += len;
-            for axis in (1..rank).rev() {
-                if index[axis] < shape[axis] {
-                    break;
-                }
-                at = at.wrapping_add_signed(-strides[axis].wrapping_mul(shape[axis] as isize));
-                index[axis] = 0;
-                index[axis - 1] += 1;
-                at = at.wrapping_add_signed(strides[axis - 1]);
-            }
-        }
+        let view = Strided { data, shape: &shape, strides: &strides, offset };
+        let mut block = [S::default(); BLOCK];
+        let block = &mut block[..out.len()];
+        view.block(start, block);
+        convert(block, out);
         if round {
             for x in out {
                 *x = T::from_scalar(round_to(x.to_scalar(), dtype));
@@ -517,49 +486,28 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dty
     })
 }
 
-/// Calls `kernel` for each block of the result, in parallel where it pays.
-fn for_each_block<T: Compute, O: Element>(
-    out: &mut [O],
+/// Calls `kernel` with the `len` elements of each operand from a position on.
+fn with_operands<T: Compute>(
     sources: &[Source<'_, T>],
-    _shape: &[usize],
-    kernel: impl Fn(&[&[T]], &mut [O]) + Sync,
+    splats: &[Vec<T>],
+    at: usize,
+    len: usize,
+    kernel: &mut dyn FnMut(&[&[T]]),
 ) {
-    let splats: Vec<Vec<T>> = sources
-        .iter()
-        .map(|source| match source {
-            Source::Splat(x) => vec![*x; BLOCK.min(out.len())],
-            _ => Vec::new(),
-        })
-        .collect();
     let n_gathers = sources.iter().filter(|source| matches!(source, Source::Gather(_))).count();
-    let run = |start: usize, out: &mut [O]| {
-        let mut buffer = vec![T::default(); n_gathers * BLOCK.min(out.len())];
-        for (i, out) in out.chunks_mut(BLOCK).enumerate() {
-            let at = start + i * BLOCK;
-            let len = out.len();
-            let mut buffers = buffer.chunks_mut(len.max(1));
-            for source in sources {
-                if let (Source::Gather(fill), Some(buffer)) =
-                    (source, if matches!(source, Source::Gather(_)) { buffers.next() } else { None })
-                {
-                    fill(at, &mut buffer[..len]);
-                }
+    let mut buffer = vec![T::default(); n_gathers * len];
+    let mut buffers = buffer.chunks_mut(len.max(1));
+    let mut xs: smallvec::SmallVec<[&[T]; 4]> = smallvec::SmallVec::new();
+    for (source, splat) in sources.iter().zip(splats) {
+        xs.push(match source {
+            Source::Slice(data) => &data[at..at + len],
+            Source::Splat(_) => &splat[..len],
+            Source::Gather(fill) => {
+                let block = buffers.next().map_or(&mut [][..], |block| block);
+                fill(at, block);
+                block
             }
-            let mut buffers = buffer.chunks(len.max(1));
-            let mut xs: smallvec::SmallVec<[&[T]; 4]> = smallvec::SmallVec::new();
-            for (source, splat) in sources.iter().zip(&splats) {
-                xs.push(match source {
-                    Source::Slice(data) => &data[at..at + len],
-                    Source::Splat(_) => &splat[..len],
-                    Source::Gather(_) => buffers.next().map_or(&[], |buffer| &buffer[..len]),
-                });
-            }
-            kernel(&xs, out);
-        }
-    };
-    if out.len() < PARALLEL {
-        return run(0, out);
+        });
     }
-    let chunk = (PARALLEL / 4).next_multiple_of(BLOCK);
-    out.par_chunks_mut(chunk).enumerate().for_each(|(i, out)| run(i * chunk, out));
+    kernel(&xs);
 }

@@ -182,7 +182,7 @@ impl TypeTree {
     /// Returns whether nothing at all is missing: no leaf is [`Type::Any`].
     pub fn is_complete(&self) -> bool {
         let mut complete = true;
-        self.for_each_leaf(&mut |leaf| complete &= *leaf != Type::Any);
+        self.for_each_leaf(&mut |leaf| complete &= !matches!(leaf, Type::Any));
         complete
     }
 }

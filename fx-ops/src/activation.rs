@@ -44,7 +44,7 @@ fn prelu_kernel(x: &Array, weight: &Array) -> Result<Array> {
     let n = weight.numel();
     // One weight is for whole rows of any length, several are for the planes of a channel.
     let width = if n > 1 { x.shape()[2..].iter().product() } else { x.shape().last().copied().unwrap_or(1) };
-    let n_rows = if width == 0 { 0 } else { x.numel() / width };
+    let n_rows = x.numel().checked_div(width).unwrap_or(0);
     in_float!(wide, T => {
         let (data, weight) = (slice::<T>(&dense_x), slice::<T>(&weight));
         let out = fill_rows::<T>(n_rows, width, width, |row, out| {

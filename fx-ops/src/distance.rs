@@ -6,7 +6,7 @@ use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, Dim, Op, Result, Shape, TensorType, bail, kernels};
 
 use crate::check::{dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide};
-use crate::kernel::chunks::fill_rows;
+use crate::kernel::chunks::{fill, fill_rows};
 use crate::kernel::rows;
 
 /// The tables of this file.
@@ -75,7 +75,7 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
             let mut gap = vec![T::ZERO; d];
             for (j, out) in out.iter_mut().enumerate() {
                 *out = match p {
-                    2.0 => Real::sqrt(square_gap(row, &others[j * d..][..d])),
+                    2.0 => Real::sqrt(fx_simd::call(square_gap, (row, &others[j * d..][..d]))),
                     p => apart(row, &others[j * d..][..d], p, &mut gap),
                 };
             }
@@ -85,13 +85,18 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
 }
 
 /// Returns the square of the distance, in sixteen interleaved sums.
-fn square_gap<T: Real>(a: &[T], b: &[T]) -> T {
+#[inline(always)]
+fn square_gap<T: Real>((a, b): (&[T], &[T])) -> T {
     const LANES: usize = 16;
     let mut lanes = [T::ZERO; LANES];
-    for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
-        for (lane, (&a, &b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
-            *lane = *lane + (a - b) * (a - b);
+    let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        for i in 0..LANES {
+            lanes[i] = lanes[i] + (a[i] - b[i]) * (a[i] - b[i]);
         }
+    }
+    for (lane, (&a, &b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        *lane = *lane + (a - b) * (a - b);
     }
     rows::sum(&lanes, |x| x)
 }
@@ -114,10 +119,15 @@ fn pdist_kernel(x: &Array, p: f64) -> Result<Array> {
     in_float!(wide, T => {
         let x = slice::<T>(&x);
         let pairs: Vec<(u32, u32)> = (0..n as u32).flat_map(|i| (i + 1..n as u32).map(move |j| (i, j))).collect();
-        let out = fill_rows::<T>(checked_numel(&shape)?, 1, d.max(1), |at, out| {
-            let (i, j) = pairs[at];
+        let out = fill(checked_numel(&shape)?, |start, out: &mut [T]| {
             let mut gap = vec![T::ZERO; d];
-            out[0] = apart(&x[i as usize * d..][..d], &x[j as usize * d..][..d], p, &mut gap);
+            for (out, &(i, j)) in out.iter_mut().zip(&pairs[start..]) {
+                let (a, b) = (&x[i as usize * d..][..d], &x[j as usize * d..][..d]);
+                *out = match p {
+                    2.0 => Real::sqrt(fx_simd::call(square_gap, (a, b))),
+                    p => apart(a, b, p, &mut gap),
+                };
+            }
         })?;
         Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
     })

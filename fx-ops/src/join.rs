@@ -1,12 +1,12 @@
 //! Rows that join several tensors into one, or fit them to each other.
 
-use fx_core::array::{Sizes, checked_numel, dispatch_dtype};
+use fx_core::array::{BLOCK, Sizes, build_blocks, checked_numel, dispatch_dtype};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
-use fx_core::{Array, DType, Dim, Op, Result, Tensor, TensorType, Truth, bail, err, functions};
+use fx_core::{Array, DType, Dim, Element, Op, Result, Tensor, TensorType, Truth, bail, err, functions};
 use smallvec::SmallVec;
 
 use crate::infer::{axis, axis_of, type_of, typed};
-use crate::kernel::chunks::fill_rows;
+use crate::kernel::chunks::{PARALLEL, fill};
 
 functions! {
     pub static JOIN;
@@ -116,15 +116,62 @@ pub(crate) fn concat_arrays(arrays: &[&Array], at: usize) -> Result<Array> {
                 Ok((data, x.shape()[at..].iter().product()))
             })
             .collect::<Result<_>>()?;
-        let out = fill_rows::<T>(outer, width, width, |row, out| {
-            let mut filled = 0;
-            for &(data, n) in &parts {
-                out[filled..filled + n].copy_from_slice(&data[row * n..][..n]);
-                filled += n;
-            }
-        })?;
+        let parts = Parts { parts, width };
+        let out = if width >= BLOCK {
+            fill(outer * width, |at, out: &mut [T]| parts.run(at, out))?
+        } else {
+            let rows = BLOCK / width.max(1);
+            let at_once = PARALLEL.div_ceil(BLOCK);
+            build_blocks(outer * width, rows * width, at_once, &|at, out: &mut [T]| parts.rows(at, out))?
+        };
         Array::from_vec(out, &shape)
     })
+}
+
+/// Data of which each row takes some elements, and all that it takes.
+struct Parts<'a, T> {
+    parts: Vec<(&'a [T], usize)>,
+    width: usize,
+}
+
+impl<T: Element> Parts<'_, T> {
+    /// Fills `out` from a position on.
+    fn run(&self, at: usize, out: &mut [T]) {
+        let (mut row, mut column) = (at / self.width, at % self.width);
+        let mut filled = 0;
+        while filled < out.len() {
+            let mut first = 0;
+            for &(data, n) in &self.parts {
+                if column >= first && column < first + n {
+                    let len = (first + n - column).min(out.len() - filled);
+                    let from = &data[row * n + column - first..][..len];
+                    fx_simd::copy(from, &mut out[filled..filled + len]);
+                    (filled, column) = (filled + len, column + len);
+                }
+                first += n;
+            }
+            if column == self.width {
+                (row, column) = (row + 1, 0);
+            }
+        }
+    }
+
+    /// Fills whole rows, from the one at a position on.
+    fn rows(&self, at: usize, out: &mut [T]) {
+        let row = at / self.width.max(1);
+        let mut first = 0;
+        for &(data, n) in &self.parts {
+            let rows = out.chunks_mut(self.width);
+            match n {
+                0 => {}
+                1 => rows.zip(&data[row..]).for_each(|(out, &x)| out[first] = x),
+                _ => rows
+                    .zip(data[row * n..].chunks(n))
+                    .for_each(|(out, from)| out[first..first + n].copy_from_slice(from)),
+            }
+            first += n;
+        }
+    }
 }
 
 fn stack_type(tensors: Types<'_>, dim: Dim) -> Result<TensorType> {

@@ -12,6 +12,7 @@ use fx_core::{
 
 use crate::check::{same_dtype, same_size, slice};
 use crate::infer::{axis_or_only, expect_same, known, type_of, typed};
+use crate::kernel::chunks::fill;
 use crate::view::{Ring, at_least_1d, check_index, positions};
 
 kernels! {
@@ -287,7 +288,10 @@ fn take_array(x: &Array, index: &Array) -> Result<Array> {
     let dense = x.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
         let data = slice::<T>(&dense);
-        Array::from_vec(places.iter().map(|&at| data[at]).collect::<Vec<T>>(), index.shape())
+        let out = fill(places.len(), |start, out: &mut [T]| {
+            out.iter_mut().zip(&places[start..]).for_each(|(out, &at)| *out = data[at]);
+        })?;
+        Array::from_vec(out, index.shape())
     })
 }
 

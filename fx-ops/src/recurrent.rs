@@ -11,7 +11,7 @@ use crate::check::{
     dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, slice, type_of,
     wide, zeroed,
 };
-use crate::kernel::gemm::{GemmElement, gemm};
+use crate::kernel::gemm::{GemmElement, gemm, transposed};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[RECURRENT];
@@ -179,6 +179,9 @@ impl Weights {
         gemm(rows, input, width, T::ONE, x, (input, 1), w_ih, (1, input), T::ONE, &mut gates, (width, 1));
         let b_hh = opt_slice::<T>(&self.b_hh);
         let mut state_gates = filled(batch, width, b_hh)?;
+        // Every step packs the weight anew, which is slow across memory, so that is turned once for all.
+        let turned = if steps > 1 && batch > 1 { transposed(w_hh, width, hidden, hidden) } else { Vec::new() };
+        let (w_hh, strides) = if turned.is_empty() { (w_hh, (1, hidden)) } else { (&turned[..], (width, 1)) };
         for step in 0..steps {
             let step = if reverse { steps - 1 - step } else { step };
             for row in state_gates.chunks_mut(width.max(1)) {
@@ -195,7 +198,7 @@ impl Weights {
                 h,
                 (hidden, 1),
                 w_hh,
-                (1, hidden),
+                strides,
                 T::ONE,
                 &mut state_gates,
                 (width, 1),
@@ -205,8 +208,8 @@ impl Weights {
                 let (gx, gh) = (&gates[row * width..][..width], &state_gates[item * width..][..width]);
                 let h = &mut h[item * hidden..][..hidden];
                 match cell {
-                    Cell::Lstm => lstm_step(gx, gh, h, &mut c[item * hidden..][..hidden]),
-                    Cell::Gru => gru_step(gx, gh, h),
+                    Cell::Lstm => fx_simd::call(lstm_step, (gx, gh, &mut *h, &mut c[item * hidden..][..hidden])),
+                    Cell::Gru => fx_simd::call(gru_step, (gx, gh, &mut *h)),
                 }
                 out[row * out_stride + out_offset..][..hidden].copy_from_slice(h);
             }
@@ -224,23 +227,29 @@ fn filled<T: Element + Real>(rows: usize, width: usize, bias: Option<&[T]>) -> R
     Ok(out)
 }
 
-fn lstm_step<T: Real>(gx: &[T], gh: &[T], h: &mut [T], c: &mut [T]) {
+#[inline(always)]
+fn lstm_step<T: Real>((gx, gh, h, c): (&[T], &[T], &mut [T], &mut [T])) {
     let n = h.len();
-    let gate = |k: usize, j: usize| gx[k * n + j] + gh[k * n + j];
+    let c = &mut c[..n];
+    let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
+    let (a, b, d, e) = (part(0), part(1), part(2), part(3));
     for j in 0..n {
-        let (input, forget) = (math::sigmoid(gate(0, j)), math::sigmoid(gate(1, j)));
-        let (new, output) = (math::tanh(gate(2, j)), math::sigmoid(gate(3, j)));
+        let (input, forget) = (math::sigmoid(a.0[j] + a.1[j]), math::sigmoid(b.0[j] + b.1[j]));
+        let (new, output) = (math::tanh(d.0[j] + d.1[j]), math::sigmoid(e.0[j] + e.1[j]));
         c[j] = forget * c[j] + input * new;
         h[j] = output * math::tanh(c[j]);
     }
 }
 
-fn gru_step<T: Real>(gx: &[T], gh: &[T], h: &mut [T]) {
+#[inline(always)]
+fn gru_step<T: Real>((gx, gh, h): (&[T], &[T], &mut [T])) {
     let n = h.len();
+    let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
+    let (a, b, d) = (part(0), part(1), part(2));
     for j in 0..n {
-        let reset = math::sigmoid(gx[j] + gh[j]);
-        let update = math::sigmoid(gx[n + j] + gh[n + j]);
-        let new = math::tanh(gx[2 * n + j] + reset * gh[2 * n + j]);
+        let reset = math::sigmoid(a.0[j] + a.1[j]);
+        let update = math::sigmoid(b.0[j] + b.1[j]);
+        let new = math::tanh(d.0[j] + reset * d.1[j]);
         h[j] = new + update * (h[j] - new);
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Elements are combined one after the other in row-major order of the index, halves in f32.
 
-use fx_core::array::{Sizes, StridedIndex, dispatch_dtype, row_major};
+use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::{Arg, Array, Dim, Op, Result, TensorType, bail, err, kernels};
 
 use crate::check::{same_dtype, wide, zeroed};
 use crate::infer::{axis_or_only, known, type_of};
 use crate::put::index_copy_type;
-use crate::view::{Ring, at_least_1d, check_index, check_within, positions};
+use crate::view::{Places, Ring, at_least_1d, check_index, check_within, positions};
 
 kernels! {
     /// Operations that combine elements at the places that an index tensor names.
@@ -88,8 +88,7 @@ fn scatter_reduce_array(
         source = source.slice_axis(axis, 0, size, 1)?;
     }
     let picked = positions(&index, base.shape()[at])?;
-    let mut strides = row_major(base.shape());
-    let step = std::mem::replace(&mut strides[at], 0) as usize;
+    let places = Places::new(base.shape(), index.shape(), at, &picked);
     // The first element that comes to a place replaces what is there, unless that takes part.
     let is_counted = !include_self || reduce == Reduce::Mean;
     let mut counts = zeroed::<i64>(if is_counted { x.numel() } else { 0 })?;
@@ -99,12 +98,22 @@ fn scatter_reduce_array(
     let (base, source) = (base.cast(dtype), source.cast(dtype));
     let out = dispatch_dtype!(dtype, T => {
         let mut out: Vec<T> = base.to_vec()?;
+        let source = source.contiguous()?;
         let from = source.data::<T>()?;
-        let walk = StridedIndex::new(index.shape(), [(&strides[..], 0), (source.strides(), 0)]);
-        for ([base, from_at], &i) in walk.zip(&picked) {
-            let to = base + i * step;
-            let is_first = counts.get_mut(to).is_some_and(|n| std::mem::replace(n, *n + 1) == 0);
-            out[to] = if is_first { from[from_at] } else { combined(out[to], from[from_at], reduce) };
+        if is_counted {
+            let mut pairs: Vec<(T, i64)> = out.iter().copied().zip(counts.iter().copied()).collect();
+            places.combine(&mut pairs, from, |(to, n), x| {
+                *to = if *n == 0 { x } else { combined(*to, x, reduce) };
+                *n += 1;
+            });
+            (out, counts) = pairs.into_iter().unzip();
+        } else {
+            match reduce {
+                Reduce::Sum | Reduce::Mean => places.combine(&mut out, from, |to, x| *to = to.plus(x)),
+                Reduce::Prod => places.combine(&mut out, from, |to, x| *to = to.times(x)),
+                Reduce::Max => places.combine(&mut out, from, |to, x| *to = combined(*to, x, Reduce::Max)),
+                Reduce::Min => places.combine(&mut out, from, |to, x| *to = combined(*to, x, Reduce::Min)),
+            }
         }
         Array::from_vec(out, x.shape())?
     });
@@ -112,6 +121,7 @@ fn scatter_reduce_array(
     if reduce == Reduce::Mean { mean(&out, counts) } else { Ok(out) }
 }
 
+#[inline(always)]
 fn combined<T: Ring>(x: T, y: T, reduce: Reduce) -> T {
     #[allow(clippy::eq_op, reason = "NaN differs from itself")]
     let is_nan = |x: T| x != x;

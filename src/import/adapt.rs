@@ -1,11 +1,11 @@
 //! PyTorch's operators that are written with several rows, or whose arguments a row takes in another form.
 
 use super::aten::{Call, generic, named, write};
-use super::build::{Attempt, Builder, Out};
-use super::views;
+use super::build::{Attempt, Builder, Out, input_name};
+use super::unrolled;
 use crate::{Arg, DType, Dim, NodeId, err};
 
-fn node(arg: &Arg) -> Attempt<NodeId> {
+pub(super) fn node(arg: &Arg) -> Attempt<NodeId> {
     Ok(arg.leaf().copied().ok_or_else(|| err!(Load, "expected a tensor, got {}", arg.kind_name()))?)
 }
 
@@ -21,7 +21,7 @@ fn ints(arg: &Arg) -> Option<Vec<i64>> {
 }
 
 /// Returns the arguments but some.
-fn without<'a>(call: &Call<'a>, names: &[&str]) -> Vec<(&'a str, Arg)> {
+pub(super) fn without<'a>(call: &Call<'a>, names: &[&str]) -> Vec<(&'a str, Arg)> {
     call.args.iter().filter(|(name, _)| !names.contains(name)).cloned().collect()
 }
 
@@ -157,8 +157,21 @@ pub(super) fn isin<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
 }
 
 pub(super) fn log_sigmoid_forward<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let out = builder.call("logsigmoid", [call.first()?])?;
-    let buffer = builder.call("empty", [Arg::ints([0])])?;
+    let x = call.first()?;
+    let out = builder.call("logsigmoid", [x.clone()])?;
+    let magnitude = builder.call("abs", [x])?;
+    let negative = builder.call("neg", [Arg::Leaf(magnitude)])?;
+    let mut buffer = builder.call("exp", [Arg::Leaf(negative)])?;
+    let declared = match call.node.outputs.get(1).and_then(input_name) {
+        Some(name) => builder.declared(name)?,
+        None => None,
+    };
+    if let Some(declared) = declared
+        && declared.shape.numel().known() == Some(0)
+    {
+        let dtype = Arg::DType(declared.dtype);
+        buffer = named(builder, "empty", vec![("size", Arg::ints([0])), ("dtype", dtype)])?;
+    }
     Ok(Out::Many(vec![Out::Node(out), Out::Node(buffer)]))
 }
 
@@ -245,43 +258,6 @@ pub(super) fn arange<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
     builder.emit(op, args, &kwargs).map(Out::Node)
 }
 
-pub(super) fn randint<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let args = vec![
-        ("low", call.or("low", Arg::Int(0))),
-        ("high", call.need("high")?),
-        ("size", call.need("size")?),
-        ("dtype", call.arg("dtype")),
-    ];
-    named(builder, "randint", args).map(Out::Node)
-}
-
-/// Normal numbers of a mean and deviation in the sizes of a tensor.
-pub(super) fn normal_functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let noise = builder.call("randn_like", [call.first()?])?;
-    let scaled = builder.call("mul", [Arg::Leaf(noise), call.or("std", Arg::Float(1.0))])?;
-    builder.call("add", [Arg::Leaf(scaled), call.or("mean", Arg::Float(0.0))]).map(Out::Node)
-}
-
-/// Uniform numbers of `from` to `to` in the sizes of a tensor.
-pub(super) fn uniform<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let number = |name: &str, default: f64| match call.arg(name) {
-        Arg::Float(x) => Ok(x),
-        Arg::Int(n) => Ok(n as f64),
-        Arg::None => Ok(default),
-        other => Err(err!(Load, "expected a known number as {name:?}, got {}", other.kind_name())),
-    };
-    let (from, to) = (number("from", 0.0)?, number("to", 1.0)?);
-    let noise = builder.call("rand_like", [call.first()?])?;
-    let scaled = builder.call("mul", [Arg::Leaf(noise), Arg::Float(to - from)])?;
-    builder.call("add", [Arg::Leaf(scaled), Arg::Float(from)]).map(Out::Node)
-}
-
-pub(super) fn bernoulli_p<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let op = builder.row("full_like")?;
-    let p = builder.emit(op, vec![call.first()?, call.or("p", Arg::Float(0.5))], &[])?;
-    builder.call("bernoulli", [Arg::Leaf(p)]).map(Out::Node)
-}
-
 pub(super) fn to_copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     match call.arg("dtype") {
         Arg::DType(dtype) => builder.call("to", [call.first()?, Arg::DType(dtype)]).map(Out::Node),
@@ -344,23 +320,34 @@ fn update_statistics<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
     let x = call.first()?;
     let rank = builder.tensor_type(node(&x)?)?.rank() as i64;
     let axes = Arg::ints((0..rank).filter(|axis| *axis != 1));
+    updated_statistics(builder, call, |builder, row| {
+        let op = builder.row(row)?;
+        builder.emit(op, vec![x.clone()], &[("dim", axes.clone())])
+    })
+    .map(Some)
+}
+
+/// Mixes what a batch gives, as mean and variance, into the running statistics of a call.
+fn updated_statistics<'a>(
+    builder: &mut Builder<'a>,
+    call: &Call<'a>,
+    batch: impl Fn(&mut Builder<'a>, &str) -> Attempt<NodeId>,
+) -> Attempt<[NodeId; 2]> {
     let momentum = match call.or("momentum", Arg::Float(0.1)) {
         Arg::Float(x) => x,
         Arg::Int(n) => n as f64,
         _ => return Err(err!(Load, "expected a known momentum").into()),
     };
-    let mut updated = Vec::new();
-    for (name, row) in [("running_mean", "mean"), ("running_var", "var")] {
-        let op = builder.row(row)?;
-        let batch = builder.emit(op, vec![x.clone()], &[("dim", axes.clone())])?;
+    let mut updated = |name: &str, row: &str| {
+        let batch = batch(builder, row)?;
         let old = call.arg(name);
         let kept = builder.call("mul", [old.clone(), Arg::Float(1.0 - momentum)])?;
         let new = builder.call("mul", [Arg::Leaf(batch), Arg::Float(momentum)])?;
         let sum = builder.call("add", [Arg::Leaf(kept), Arg::Leaf(new)])?;
         let like = builder.tensor_type(node(&old)?)?;
-        updated.push(builder.conform(sum, &like)?);
-    }
-    Ok(Some([updated[0], updated[1]]))
+        builder.conform(sum, &like)
+    };
+    Ok([updated("running_mean", "mean")?, updated("running_var", "var")?])
 }
 
 /// Writes the updated statistics to the tensors that the call names.
@@ -412,7 +399,7 @@ pub(super) fn native_batch_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) 
         let empty = builder.call("empty", [Arg::ints([0])])?;
         (empty, empty)
     };
-    let mut outs = vec![Out::Node(out), Out::Node(mean), Out::Node(inverse)];
+    let mut outs = saved(builder, call, out, [mean, inverse])?;
     if call.base.starts_with("_batch_norm") {
         let reserve =
             named(builder, "empty", vec![("size", Arg::ints([0])), ("dtype", Arg::DType(DType::U8))])?;
@@ -446,13 +433,32 @@ fn statistics<'a>(
     Ok((mean, inverse))
 }
 
+/// A result and what is saved beside it for a backward pass, in the dtypes that the archive gives.
+fn saved<'a, const N: usize>(
+    builder: &mut Builder<'a>,
+    call: &Call<'a>,
+    out: NodeId,
+    statistics: [NodeId; N],
+) -> Attempt<Vec<Out>> {
+    let mut outs = vec![Out::Node(out)];
+    for (mut node, output) in statistics.into_iter().zip(call.node.outputs.iter().skip(1)) {
+        if let Some(declared) = input_name(output).map(|name| builder.declared(name)).transpose()?.flatten()
+            && declared.dtype != builder.tensor_type(node)?.dtype
+        {
+            node = builder.call("to", [Arg::Leaf(node), Arg::DType(declared.dtype)])?;
+        }
+        outs.push(Out::Node(node));
+    }
+    Ok(outs)
+}
+
 pub(super) fn native_layer_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let x = call.first()?;
     let out = named(builder, "layer_norm", without(call, &[]))?;
     let n = call.need("normalized_shape")?.items().map_or(1, <[Arg]>::len) as i64;
     let axes = Arg::ints(-n..0);
     let (mean, inverse) = statistics(builder, x, axes, true, &call.or("eps", Arg::Float(1e-5)))?;
-    Ok(Out::Many(vec![Out::Node(out), Out::Node(mean), Out::Node(inverse)]))
+    saved(builder, call, out, [mean, inverse]).map(Out::Many)
 }
 
 pub(super) fn fused_rms_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
@@ -475,7 +481,7 @@ pub(super) fn fused_rms_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> 
     };
     let shifted = builder.call("add", [Arg::Leaf(mean), eps])?;
     let inverse = builder.call("rsqrt", [Arg::Leaf(shifted)])?;
-    Ok(Out::Many(vec![Out::Node(out), Out::Node(inverse)]))
+    saved(builder, call, out, [inverse]).map(Out::Many)
 }
 
 /// `(input, weight, bias, N, C, HxW, group, eps)`.
@@ -494,43 +500,28 @@ pub(super) fn native_group_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) 
     let grouped = builder.call("reshape", [x, sizes])?;
     let (mean, inverse) =
         statistics(builder, Arg::Leaf(grouped), Arg::ints([2]), false, &call.or("eps", Arg::Float(1e-5)))?;
-    Ok(Out::Many(vec![Out::Node(out), Out::Node(mean), Out::Node(inverse)]))
+    saved(builder, call, out, [mean, inverse]).map(Out::Many)
 }
 
+/// Instance norm; with running statistics and `use_input_stats` they are updated by the mean over all instances.
 pub(super) fn instance_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    if call.is_true("use_input_stats") && matches!(call.arg("running_mean"), Arg::Leaf(_)) {
-        return Err(err!(Load, "instance_norm that updates running statistics cannot be imported")
-            .help("call `model.eval()` before exporting")
-            .into());
+    let updates = call.is_true("use_input_stats") && matches!(call.arg("running_mean"), Arg::Leaf(_));
+    if !updates {
+        return generic(builder, "instance_norm", call, &[]);
     }
-    generic(builder, "instance_norm", call, &[])
-}
-
-/// Dropout in evaluation gives its argument itself.
-pub(super) fn dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    if call.is_true("train") {
-        let row = if call.base == "dropout" { "dropout" } else { call.base };
-        return generic(builder, row, call, &[("train", "training")]);
-    }
-    let alias = Call { base: "alias", overload: "", node: call.node, args: call.args.clone() };
-    Ok(views::import(builder, &alias)?.unwrap_or(Out::Nothing))
-}
-
-pub(super) fn native_dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let plain = Call { args: without(call, &["running_mean", "running_var"]), ..*call };
+    let out = generic(builder, "instance_norm", &plain, &[])?;
     let x = call.first()?;
-    let op = builder.row("ones_like")?;
-    let ones = builder.emit(op, vec![x.clone()], &[("dtype", Arg::DType(DType::Bool))])?;
-    if !call.is_true("train") {
-        let copy = builder.call("clone", [x])?;
-        return Ok(Out::Many(vec![Out::Node(copy), Out::Node(ones)]));
-    }
-    let ty = builder.tensor_type(node(&x)?)?;
-    let like = builder.emit(op, vec![x.clone()], &[("dtype", Arg::DType(ty.dtype))])?;
-    let p = call.or("p", Arg::Float(0.5));
-    let kept = builder.call("dropout", [Arg::Leaf(like), p])?;
-    let mask = builder.call("gt", [Arg::Leaf(kept), Arg::Int(0)])?;
-    let out = builder.call("mul", [x, Arg::Leaf(kept)])?;
-    Ok(Out::Many(vec![Out::Node(out), Out::Node(mask)]))
+    let rank = builder.tensor_type(node(&x)?)?.rank() as i64;
+    let axes = Arg::ints(2..rank);
+    let updated = updated_statistics(builder, call, |builder, row| {
+        let op = builder.row(row)?;
+        let each = builder.emit(op, vec![x.clone()], &[("dim", axes.clone())])?;
+        let op = builder.row("mean")?;
+        builder.emit(op, vec![Arg::Leaf(each)], &[("dim", Arg::ints([0]))])
+    })?;
+    write_statistics(builder, call, updated)?;
+    Ok(out)
 }
 
 /// The forms of attention; those for a device also give what a backward pass needs, which nothing may use.
@@ -565,6 +556,16 @@ pub(super) fn attention<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
 /// LSTM, GRU and simple recurrences: `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`.
 pub(super) fn recurrent<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let hx = call.need("hx")?;
+    let n_params = call.need("params")?.items().map_or(0, <[Arg]>::len) as i64;
+    let n_cells = match call.need("num_layers")? {
+        Arg::Int(n) => n.saturating_mul(1 + i64::from(call.is_true("bidirectional"))),
+        _ => return Err(err!(Load, "expected a known number of layers").into()),
+    };
+    let without_projection = if call.is_true("has_biases") { 4 } else { 2 };
+    if let (Some(states @ [_, _]), true) = (hx.items(), n_params > n_cells.saturating_mul(without_projection))
+    {
+        return unrolled::projected(builder, call, states);
+    }
     let mut args = vec![("x", call.first()?)];
     match hx.items() {
         Some([h, c]) => args.extend([("h0", h.clone()), ("c0", c.clone())]),

@@ -63,8 +63,8 @@ pub(super) enum StepKind {
     Diagonal { offset: Arg, dim1: Arg, dim2: Arg },
     /// Elements repeated along axes of size 1.
     Expand(Vec<Arg>),
-    /// The result of an operation that cannot be written through.
-    Opaque { row: &'static str, args: Vec<Arg> },
+    /// Elements by strides, counted in row-major order.
+    Strided { size: Arg, stride: Arg, offset: Arg },
 }
 
 impl Drop for Step {
@@ -142,7 +142,7 @@ impl Builder<'_> {
             }
             StepKind::Diagonal { offset, dim1, dim2 } => self.call("diagonal", [x, offset, dim1, dim2]),
             StepKind::Expand(sizes) => self.call("expand", [x, Arg::list(sizes)]),
-            StepKind::Opaque { row, args } => self.call(row, [vec![x], args].concat()),
+            StepKind::Strided { size, stride, offset } => self.call("as_strided", [x, size, stride, offset]),
         }
     }
 
@@ -207,10 +207,8 @@ impl Builder<'_> {
                 }
                 self.call("reshape", [Arg::Leaf(node), sizes_of(&ty)])
             }
-            StepKind::Opaque { row, .. } => {
-                Err(err!(Load, "a write through {row} cannot be expressed as a value")
-                    .help("write to the tensor itself, or to a clone")
-                    .into())
+            StepKind::Strided { size, stride, offset } => {
+                self.call("as_strided_scatter", [base, value, size, stride, offset])
             }
         }
     }

@@ -54,7 +54,7 @@ impl Archive {
 
     fn new(source: Box<dyn Source>, length: u64, origin: String) -> Result<Archive> {
         // The sample inputs are an archive within the archive: its directory is not to be taken for ours.
-        let config = Config { archive_offset: ArchiveOffset::Known(0), ..Config::default() };
+        let config = Config { archive_offset: ArchiveOffset::Known(0) };
         let zip = ZipArchive::with_config(config, source).map_err(|error| {
             err!(Load, "{origin} is not a valid zip archive: {error}")
                 .help("the file may be truncated; export it again with `torch.export.save`")

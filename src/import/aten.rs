@@ -7,7 +7,7 @@
 use super::alias::View;
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::schema::{Argument, Node};
-use super::{adapt, control, unrolled, views};
+use super::{adapt, autocast, compose, control, draws, unrolled, views};
 use crate::{Arg, Kind, Op, Result, err};
 
 /// What is done with an operator.
@@ -46,7 +46,7 @@ static TABLE: &[(&str, How)] = &[
     ("special_xlogy", Row("xlogy")), ("special_sinc", Row("sinc")), ("special_round", Row("round")),
     ("special_gammaln", Row("lgamma")), ("special_digamma", Row("digamma")), ("special_psi", Row("digamma")),
     ("matrix_power", Row("linalg_matrix_power")), ("linalg_matmul", Row("matmul")), ("det", Row("linalg_det")),
-    ("inverse", Row("linalg_inv")), ("linalg_cross", Renamed("cross", &[])), ("chain_matmul", Row("linalg_multi_dot")),
+    ("inverse", Row("linalg_inv")), ("linalg_cross", E(compose::cross)), ("chain_matmul", Row("linalg_multi_dot")),
     ("ger", Row("outer")), ("moveaxis", Row("movedim")), ("swapdims", Row("transpose")),
     ("_safe_softmax", E(adapt::safe_softmax)),
     ("_softmax", Renamed("softmax", &[("half_to_float", "")])),
@@ -55,7 +55,7 @@ static TABLE: &[(&str, How)] = &[
     ("max.dim", Row("max_dim")), ("min.dim", Row("min_dim")), ("max.other", Row("maximum")), ("min.other", Row("minimum")),
     ("median.dim", Row("median_dim")), ("nanmedian.dim", Row("nanmedian_dim")),
     ("scatter.value", Renamed("scatter", &[("value", "src")])), ("scatter.value_reduce", Renamed("scatter", &[("value", "src")])),
-    ("where.default", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
+    ("where.", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
     ("norm", E(adapt::norm)), ("linalg_norm", E(adapt::norm)),
    
     ("split_with_sizes_copy", Row("split_with_sizes")),
@@ -76,8 +76,8 @@ static TABLE: &[(&str, How)] = &[
     ("lift_fresh_copy", Row("clone")), ("empty_strided", Renamed("empty", &[("stride", "")])),
     ("new_empty_strided", Renamed("new_empty", &[("stride", "")])),
     ("empty_permuted", Renamed("empty", &[("physical_layout", "")])),
-    ("randint", E(adapt::randint)), ("normal_functional", E(adapt::normal_functional)),
-    ("bernoulli.p", E(adapt::bernoulli_p)), ("bernoulli.float", E(adapt::bernoulli_p)), ("uniform.", E(adapt::uniform)), ("normal.", E(adapt::normal_functional)), ("_to_copy", E(adapt::to_copy)),
+    ("randint", E(draws::randint)), ("normal_functional", E(draws::normal_functional)),
+    ("bernoulli.p", E(draws::bernoulli_p)), ("bernoulli.float", E(draws::bernoulli_p)), ("uniform.", E(draws::uniform)), ("normal.", E(draws::normal_functional)), ("_to_copy", E(adapt::to_copy)),
     // Networks.
     ("embedding", Renamed("embedding", &[("indices", "x"), ("padding_idx", ""), ("scale_grad_by_freq", ""), ("sparse", "")])),
     ("gelu", E(adapt::gelu)), ("_unsafe_index", E(adapt::index)), ("index", E(adapt::index)),
@@ -90,8 +90,8 @@ static TABLE: &[(&str, How)] = &[
     ("_batch_norm_no_update", E(adapt::native_batch_norm)),
     ("native_layer_norm", E(adapt::native_layer_norm)), ("native_group_norm", E(adapt::native_group_norm)),
     ("_fused_rms_norm", E(adapt::fused_rms_norm)), ("instance_norm", E(adapt::instance_norm)),
-    ("native_dropout", E(adapt::native_dropout)), ("dropout", E(adapt::dropout)), ("feature_dropout", E(adapt::dropout)),
-    ("alpha_dropout", E(adapt::dropout)), ("feature_alpha_dropout", E(adapt::dropout)),
+    ("native_dropout", E(draws::native_dropout)), ("dropout", E(draws::dropout)), ("feature_dropout", E(draws::dropout)),
+    ("alpha_dropout", E(draws::dropout)), ("feature_alpha_dropout", E(draws::dropout)),
     ("_convolution", Row("convolution")),
     ("conv_transpose2d.input", Row("conv_transpose2d")), ("conv_transpose3d.input", Row("conv_transpose3d")),
     ("scaled_dot_product_attention", E(adapt::attention)),
@@ -112,7 +112,32 @@ static TABLE: &[(&str, How)] = &[
     ("upsample_bilinear2d", E(adapt::upsample)), ("upsample_trilinear3d", E(adapt::upsample)), ("upsample_bicubic2d", E(adapt::upsample)),
     ("_upsample_bilinear2d_aa", E(adapt::upsample)), ("_upsample_bicubic2d_aa", E(adapt::upsample)),
     ("grid_sampler", E(adapt::grid_sampler)), ("grid_sampler_2d", E(adapt::grid_sampler)), ("grid_sampler_3d", E(adapt::grid_sampler)),
+    // Without a row.
+    ("vdot", Row("dot")), ("linalg_vecdot", E(compose::vecdot)), ("logspace", E(compose::logspace)), ("cartesian_prod", E(compose::cartesian_prod)),
+    ("combinations", E(compose::combinations)), ("nonzero_static", E(compose::nonzero_static)), ("sum_to_size", E(compose::sum_to_size)),
+    ("repeat_interleave.Tensor", E(compose::repeat_indices)), ("atleast_1d.Sequence", E(compose::atleast)),
+    ("atleast_2d.Sequence", E(compose::atleast)), ("atleast_3d.Sequence", E(compose::atleast)), ("diagflat", E(compose::diagflat)),
+    ("logaddexp2", E(compose::logaddexp2)), ("ldexp", E(compose::ldexp)), ("float_power", E(compose::float_power)),
+    ("isneginf", E(compose::is_infinity)), ("isposinf", E(compose::is_infinity)), ("isreal", E(compose::is_real)),
+    ("special_entr", E(compose::entr)), ("special_ndtr", E(compose::ndtr)), ("special_xlog1py", E(compose::xlog1py)),
+    ("mvlgamma", E(compose::mvlgamma)), ("special_multigammaln", E(compose::mvlgamma)), ("scalar_tensor", E(compose::scalar_tensor)),
+    ("_unique2", E(compose::unique)), ("unique_dim", E(compose::unique)), ("unique_consecutive", E(compose::unique)),
+    ("_trilinear", E(compose::trilinear)), ("max_unpool2d", E(compose::max_unpool)), ("max_unpool3d", E(compose::max_unpool)),
+    ("fill_diagonal", E(compose::fill_diagonal)), ("embedding_bag", E(compose::embedding_bag)), ("_embedding_bag", E(compose::embedding_bag)),
+    ("_embedding_bag_forward_only", E(compose::embedding_bag)), ("_pdist_forward", Row("pdist")),
+    ("slogdet", E(compose::slogdet)), ("_linalg_slogdet", E(compose::slogdet)), ("logdet", E(compose::logdet)),
+    ("cholesky_solve", E(compose::cholesky_solve)), ("cholesky_inverse", E(compose::cholesky_solve)), ("triangular_solve", E(compose::triangular_solve)),
+    ("linalg_solve_triangular", E(compose::solve_triangular)), ("bartlett_window", E(compose::window)), ("blackman_window", E(compose::window)),
+    ("vander", E(compose::vander)), ("affine_grid_generator", E(compose::affine_grid)),
+    ("frobenius_norm", E(compose::matrix_norm)), ("nuclear_norm", E(compose::matrix_norm)),
+    ("exponential", E(draws::drawn)), ("log_normal", E(draws::drawn)), ("cauchy", E(draws::drawn)), ("geometric", E(draws::drawn)),
+    ("normal.Tensor_float", E(draws::normal)), ("normal.float_Tensor", E(draws::normal)), ("normal.Tensor_Tensor", E(draws::normal)),
+    ("normal.float_float", E(draws::normal)), ("randint_like", E(draws::randint_like)), ("multinomial", E(draws::multinomial)),
+    ("rrelu", E(draws::rrelu)), ("rrelu_with_noise", E(draws::rrelu)), ("rrelu_with_noise_functional", E(draws::rrelu)),
+    ("convert_element_type", E(compose::convert)), ("_index_put_impl", Renamed("index_put", &[("unsafe", "")])),
+    ("rnn_tanh_cell", E(unrolled::simple_cell)), ("rnn_relu_cell", E(unrolled::simple_cell)),
     // Numbers and checks.
+    ("sym_storage_offset", E(control::sym_storage_offset)),
     ("sym_size", E(control::sym_size)), ("sym_numel", E(control::sym_numel)), ("item", E(control::item)),
     ("_local_scalar_dense", E(control::item)), ("sym_constrain_range", E(control::nothing)),
     ("sym_constrain_range_for_size", E(control::nothing)), ("_assert_tensor_metadata", E(control::nothing)),
@@ -122,6 +147,9 @@ static TABLE: &[(&str, How)] = &[
     ("_linalg_solve_ex", E(adapt::first_only)), ("linalg_solve_ex", E(adapt::first_only)), ("tensordot", E(adapt::tensordot)),
     ("_linalg_check_errors", E(control::nothing)), ("is_nonzero", E(control::item)),
 ];
+
+/// Operators of other libraries that are known here.
+static OTHERS: &[(&str, Emit)] = &[("transformers::grouped_mm_fallback", compose::grouped_mm)];
 
 /// Arguments about memory, devices and gradients, which say nothing about values.
 const WITHOUT_EFFECT: &[&str] = &[
@@ -219,11 +247,19 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
         return Err(err!(Load, "{:?} is no operator", shorten(target)).into());
     }
     let overload = if overload == "default" { "" } else { overload };
-    let args = node.inputs.iter().map(|input| Ok((input.name.as_str(), builder.argument(&input.arg)?)));
+    let args = node.inputs.iter().map(|input| {
+        let arg = match (input.name.as_str(), builder.argument(&input.arg)?) {
+            // How PyTorch spells a slice without an end.
+            ("end", Arg::Int(i64::MAX)) => Arg::None,
+            (_, arg) => arg,
+        };
+        Ok((input.name.as_str(), arg))
+    });
     let mut call = Call { base, overload, node, args: args.collect::<Attempt<Vec<_>>>()? };
     if !matches!(space, "aten" | "prims") {
         return users_own(builder, space, &call);
     }
+    autocast::cast(builder, &mut call)?;
     if let Some(out) = views::import(builder, &call)? {
         return Ok(out);
     }
@@ -278,7 +314,8 @@ pub(super) fn lacking<'a>(builder: &Builder<'a>, node: &'a Node, found: &mut Vec
     let overload = parts.next().filter(|overload| *overload != "default").unwrap_or_default();
     let has = |row: &str| builder.registry.get(row).is_some();
     let missing = if !matches!(space, "aten" | "prims") {
-        (!has(base) && !has(&long_name(space, base))).then(|| long_name(space, base))
+        let is_known = OTHERS.iter().any(|(name, _)| name.split_once("::") == Some((space, base)));
+        (!is_known && !has(base) && !has(&long_name(space, base))).then(|| long_name(space, base))
     } else {
         let base = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
         match entry(base, overload) {
@@ -299,6 +336,10 @@ fn entry(base: &str, overload: &str) -> Option<&'static How> {
 
 /// Calls a row of the user: `mylib_norm` or `norm` for `torch.ops.mylib.norm`.
 fn users_own<'a>(builder: &mut Builder<'a>, space: &str, call: &Call<'a>) -> Attempt<Out> {
+    if let Some((_, emit)) = OTHERS.iter().find(|(name, _)| name.split_once("::") == Some((space, call.base)))
+    {
+        return emit(builder, call);
+    }
     let long = format!("{space}_{}", call.base);
     let row = if builder.registry.get(&long).is_some() { long } else { call.base.to_owned() };
     match generic(builder, &row, call, &[]) {
@@ -349,7 +390,7 @@ pub(super) fn named(builder: &mut Builder<'_>, row: &str, args: Vec<(&str, Arg)>
 }
 
 /// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place.
-fn arrange<'n>(op: &Op, base: &str, args: Vec<(&'n str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
+fn arrange(op: &Op, base: &str, args: Vec<(&str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
     let params = op.params;
     let mut places: Vec<Option<usize>> =
         args.iter().map(|(name, _)| params.iter().position(|param| param.name == *name)).collect();

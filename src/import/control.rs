@@ -1,8 +1,10 @@
 //! Nodes that are no tensor operators: numbers, checks, and higher-order operators.
 
+use super::alias::Origin;
 use super::aten::Call;
 use super::build::{Attempt, Builder, Entry, Failure, Out, Output, shorten};
-use super::schema::{Argument, Node};
+use super::loops::{self, Steps};
+use super::schema::{Argument, Graph, NamedArgument, Node, SymInt};
 use crate::{Arg, DType, Dim, Type, err, ops};
 
 /// Imports a node of Python's `operator`, `math` or `torch`: a number, for which the archive has an expression.
@@ -44,7 +46,11 @@ pub(super) fn number<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
         "sym_float" => return Ok(Out::Value(args.into_iter().next().unwrap_or(Arg::None))),
         _ => return Err(Failure::Missing(last_part(&node.target).to_owned())),
     };
-    builder.call(row, args).map(Out::Node)
+    let node = builder.call(row, args)?;
+    if let Argument::AsSymFloat(_) = output {
+        builder.note_number(node);
+    }
+    Ok(Out::Node(node))
 }
 
 fn last_part(target: &str) -> &str {
@@ -66,6 +72,19 @@ pub(super) fn sym_numel<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
     let Arg::Leaf(x) = call.first()? else { return Err(err!(Load, "expected a tensor").into()) };
     let size = builder.tensor_type(x)?.shape.numel();
     sized(builder, call, size)
+}
+
+/// Where a tensor begins in its storage, as it was when the program was exported.
+pub(super) fn sym_storage_offset<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    if let [output] = call.node.outputs.as_slice()
+        && let Some(value) = builder.number(output)?
+    {
+        return Ok(Out::Value(value));
+    }
+    match builder.tensor_meta(call.tensor_name(0)?).and_then(|meta| meta.storage_offset.as_ref()) {
+        Some(SymInt::AsInt(n)) => Ok(Out::Value(Arg::Int(*n))),
+        _ => Err(err!(Load, "expected a known offset of a tensor").into()),
+    }
 }
 
 /// Compares a size with what the archive says of it.
@@ -108,6 +127,9 @@ pub(super) fn item<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
         // A condition or a float stays a tensor, of which operators and `cond` take the one element.
         _ if dtype == DType::Bool || dtype.is_float() => {
             let node = builder.call("reshape", [x, Arg::list([])])?;
+            if dtype.is_float() {
+                builder.note_number(node);
+            }
             Ok(Out::Value(Arg::Leaf(node)))
         }
         _ => {
@@ -154,6 +176,8 @@ pub(super) fn higher_order<'a>(builder: &mut Builder<'a>, node: &'a Node, name: 
         "with_effects" => with_effects(node),
         "cond" => cond(builder, node),
         "while_loop" => while_loop(builder, node),
+        "scan" => scan(builder, node),
+        "map_impl" | "map" => map(builder, node),
         "wrap_with_set_grad_enabled"
         | "wrap"
         | "tag_activation_checkpoint"
@@ -229,23 +253,78 @@ fn while_loop<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<Out> {
     builder.emit(op, args, &[]).map(Out::Node)
 }
 
+/// `scan(step, carried, xs, captured)`: gives what the last step carries on, and what all steps give beside it.
+fn scan<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<Out> {
+    let args: Vec<&Argument> = node.inputs.iter().map(|input| &input.arg).collect();
+    let [Argument::AsGraph(graph), carried, xs, rest @ ..] = args.as_slice() else {
+        return Err(err!(Load, "expected a graph, carried values and a sequence as arguments of scan").into());
+    };
+    let (carried, xs) = (operands(builder, &[carried])?, operands(builder, &[xs])?);
+    let captured = operands(builder, rest)?;
+    stepwise(builder, &graph.graph, carried, xs, captured)
+}
+
+/// `map(f, xs, captured)`: gives what `f` makes of each element.
+fn map<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<Out> {
+    let args: Vec<&Argument> = node.inputs.iter().map(|input| &input.arg).collect();
+    let [Argument::AsGraph(graph), xs, rest @ ..] = args.as_slice() else {
+        return Err(err!(Load, "expected a graph and a sequence as arguments of map").into());
+    };
+    let (xs, captured) = (operands(builder, &[xs])?, operands(builder, rest)?);
+    stepwise(builder, &graph.graph, Vec::new(), xs, captured)
+}
+
+/// Runs a graph of the archive for each element of sequences.
+fn stepwise<'a>(
+    builder: &mut Builder<'a>,
+    graph: &'a Graph,
+    carried: Vec<Arg>,
+    xs: Vec<Arg>,
+    captured: Vec<Arg>,
+) -> Attempt<Out> {
+    let Some(Arg::Leaf(first)) = xs.first() else {
+        return Err(err!(Load, "expected a sequence to go over").into());
+    };
+    let n = builder.tensor_type(*first)?.shape.first().cloned();
+    let n = n.ok_or_else(|| err!(Load, "expected a sequence to go over, got a tensor of rank 0"))?;
+    let n_carried = carried.len();
+    let steps = Steps { n, reverse: false, carried, xs, captured };
+    let (last, results) = loops::run(builder, steps, &mut |builder, carried, xs, captured| {
+        let mut entries = Vec::new();
+        for arg in carried.into_iter().chain(xs).chain(captured) {
+            entries.push(match arg {
+                Arg::Leaf(node) => Entry::Tensor(builder.fresh(node, Origin::Input)),
+                other => Entry::Value(other),
+            });
+        }
+        let mut next = Vec::new();
+        for entry in builder.inline(graph, entries)? {
+            next.push(builder.present(entry)?);
+        }
+        if next.len() < n_carried {
+            return Err(
+                err!(Load, "expected at least {n_carried} results of a step, got {}", next.len()).into()
+            );
+        }
+        let results = next.split_off(n_carried);
+        Ok((next, results))
+    })?;
+    let out = |arg: Arg| match arg {
+        Arg::Leaf(node) => Out::Node(node),
+        other => Out::Value(other),
+    };
+    Ok(Out::Many(last.into_iter().chain(results).map(out).collect()))
+}
+
 /// Runs the graph of a wrapper where it stands.
 fn inline<'a>(builder: &mut Builder<'a>, node: &'a Node, name: &str) -> Attempt<Out> {
     let place = node.inputs.iter().position(|input| matches!(input.arg, Argument::AsGraph(_)));
     let Some((place, Argument::AsGraph(graph))) = place.map(|place| (place, &node.inputs[place].arg)) else {
         return Err(err!(Load, "expected a graph as an argument of {name}").into());
     };
+    let outer = builder.autocast;
     if name == "wrap_with_autocast" {
-        // (device, dtype, enabled, cache_enabled, graph, operands…)
-        let enabled =
-            node.inputs[..place].iter().skip(2).any(|input| matches!(input.arg, Argument::AsBool(true)));
-        let to_other = matches!(node.inputs.first().map(|input| &input.arg), Some(Argument::AsString(device)) if device != "cpu");
-        let is_on = node.inputs.get(2).is_some_and(|input| !matches!(input.arg, Argument::AsBool(false)));
-        if enabled && is_on && !to_other {
-            return Err(err!(Load, "automatic casts in a part of the program cannot be imported")
-                .help("export without torch.autocast, or call `run_decompositions` first")
-                .into());
-        }
+        builder.autocast = autocast(builder, &node.inputs[..place])?;
     }
     let mut args = Vec::new();
     for input in &node.inputs[place + 1..] {
@@ -261,13 +340,28 @@ fn inline<'a>(builder: &mut Builder<'a>, node: &'a Node, name: &str) -> Attempt<
     }
     // Keyword arguments of the wrapper itself follow the operands.
     args.truncate(graph.graph.inputs.len());
-    let entries = builder.inline(&graph.graph, args)?;
+    let entries = builder.inline(&graph.graph, args);
+    builder.autocast = outer;
+    let entries = entries?;
     let out = |entry| match entry {
         Entry::Tensor(view) => Out::View(view),
         Entry::Value(value) => Out::Value(value),
         Entry::Poisoned => Out::Nothing,
     };
     Ok(Out::Many(entries.into_iter().map(out).collect()))
+}
+
+/// Reads `(device, dtype, enabled, cache_enabled)`: to which dtype operands are lowered, if they are. The program was recorded
+/// on the CPU, where casts for another device have no effect.
+fn autocast<'a>(builder: &mut Builder<'a>, inputs: &'a [NamedArgument]) -> Attempt<Option<DType>> {
+    let args = inputs.iter().map(|input| builder.argument(&input.arg)).collect::<Attempt<Vec<Arg>>>()?;
+    Ok(match args.as_slice() {
+        [Arg::Str(device), ..] if &**device != "cpu" => builder.autocast,
+        [_, _, Arg::Bool(false), ..] => None,
+        [_, Arg::DType(dtype), Arg::Bool(true) | Arg::None, ..] => Some(*dtype),
+        [_, Arg::None, Arg::Bool(true) | Arg::None, ..] => Some(DType::BF16),
+        _ => return Err(err!(Load, "expected a device, a dtype and a flag as arguments of autocast").into()),
+    })
 }
 
 impl Builder<'_> {

@@ -48,9 +48,14 @@ fn module_stack(text: &str) -> Option<Arc<[ModuleFrame]>> {
             return None;
         }
         let call = key.rsplit_once('@').and_then(|(_, call)| call.parse().ok()).unwrap_or(0);
-        let path = path.split('@').next().unwrap_or_default();
+        let path = super::plain(path.split('@').next().unwrap_or_default());
         let type_name = type_name.rsplit('.').next().unwrap_or(type_name);
-        Some(ModuleFrame { path: Arc::from(path), type_name: Arc::from(type_name), call, source: None })
+        Some(ModuleFrame {
+            path: Arc::from(path.as_str()),
+            type_name: Arc::from(type_name),
+            call,
+            source: None,
+        })
     };
     let frames: Vec<ModuleFrame> = text.split(';').filter_map(frame).take(MAX_FRAMES).collect();
     (!frames.is_empty()).then(|| Arc::from(frames))

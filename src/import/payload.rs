@@ -14,6 +14,36 @@ const MAX_EXPANDED: usize = 1 << 24;
 /// Dtype, sizes, strides and offset.
 type Layout = (DType, Vec<usize>, Vec<isize>, usize);
 
+/// Where a tensor lies.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    member: String,
+    layout: Layout,
+}
+
+impl Place {
+    /// Returns whether two tensors may have an element in common.
+    pub(super) fn overlaps(&self, other: &Place) -> bool {
+        let (a, b) = (self.bytes(), other.bytes());
+        self.member == other.member && a.start < b.end && b.start < a.end
+    }
+
+    /// Returns the bytes from the first to the last element.
+    fn bytes(&self) -> std::ops::Range<i128> {
+        let (dtype, sizes, strides, offset) = &self.layout;
+        let start = *offset as i128;
+        if sizes.contains(&0) {
+            return start..start;
+        }
+        let reach = |(&size, &stride): (&usize, &isize)| (size as i128 - 1).saturating_mul(stride as i128);
+        let reaches = || sizes.iter().zip(strides).map(reach);
+        let first = reaches().filter(|reach| *reach < 0).fold(start, i128::saturating_add);
+        let last = reaches().filter(|reach| *reach > 0).fold(start, i128::saturating_add);
+        let size = dtype.size() as i128;
+        first.saturating_mul(size)..last.saturating_add(1).saturating_mul(size)
+    }
+}
+
 /// The tables of an archive, and what has been read.
 pub(super) struct Payloads {
     weights: Table<PayloadMeta>,
@@ -35,16 +65,25 @@ impl Payloads {
         Ok(Payloads { weights, constants, storages: BTreeMap::new(), tensors: Vec::new() })
     }
 
+    /// Returns where a parameter, buffer or constant lies, if the archive says so.
+    pub(super) fn place(&self, name: &str) -> Option<Place> {
+        let (folder, meta) = self.find(name)?;
+        let layout = layout(meta.tensor_meta.as_ref()?).ok()?;
+        Some(Place { member: format!("{folder}/{}", meta.path_name), layout })
+    }
+
+    fn find(&self, name: &str) -> Option<(&'static str, &PayloadMeta)> {
+        let in_weights = self.weights.get(name).map(|meta| ("weights", meta));
+        in_weights.or_else(|| self.constants.get(name).map(|meta| ("constants", meta)))
+    }
+
     /// Returns the parameter, buffer or constant of this name.
     pub(super) fn get(&mut self, archive: &mut Archive, name: &str) -> Result<Tensor> {
-        let in_weights = self.weights.get(name).map(|meta| ("weights", meta));
-        let (folder, meta) = in_weights
-            .or_else(|| self.constants.get(name).map(|meta| ("constants", meta)))
-            .ok_or_else(|| {
-                let names = self.weights.keys().chain(self.constants.keys()).map(String::as_str);
-                err!(Load, "{} has no weights for {name:?}", archive.origin())
-                    .help(crate::names::suggest(name, names))
-            })?;
+        let (folder, meta) = self.find(name).ok_or_else(|| {
+            let names = self.weights.keys().chain(self.constants.keys()).map(String::as_str);
+            err!(Load, "{} has no weights for {name:?}", archive.origin())
+                .help(crate::names::suggest(name, names))
+        })?;
         let path = &meta.path_name;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if path.is_empty() || !path.chars().all(is_plain) || path.contains("..") {

@@ -177,6 +177,7 @@ pub(super) struct Named {
 /// What an argument is. Fields that are not read are there because a union is read whole.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the names in the file")]
 pub(super) enum Argument {
     AsNone(IgnoredAny),
     AsTensor(Named),
@@ -255,6 +256,7 @@ pub(super) struct SymExpr {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the names in the file")]
 pub(super) enum Hint {
     AsInt(i64),
     AsBool(IgnoredAny),

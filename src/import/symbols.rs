@@ -12,6 +12,8 @@ use crate::{Dim, Result, Symbol, bail, err};
 const MAX_DEPTH: usize = 64;
 /// How long an expression may be.
 const MAX_LEN: usize = 1 << 16;
+/// How many bits a float may have after the point to be a fraction.
+const MAX_FRACTION_BITS: u32 = 20;
 /// The greatest exponent of a power.
 const MAX_POWER: i64 = 16;
 
@@ -63,6 +65,9 @@ impl Symbols {
             Expr::Symbol(name) => return Ok(self.get(name)),
             Expr::Call(name, args) => (name.as_str(), args),
         };
+        if let ("TruncToInt" | "FloorToInt" | "CeilToInt", [inner]) = (name, args.as_slice()) {
+            return self.rounded(name, inner);
+        }
         let args = args.iter().map(|arg| self.value(arg)).collect::<Result<Vec<Dim>>>()?;
         let (zero, one) = (Dim::new(0), Dim::new(1));
         let not = |x: Dim| &one - &x;
@@ -100,11 +105,7 @@ impl Symbols {
                 }
             }
             "Abs" => fold(&|a, _| a.clone()).map(|a| a.max(&(&zero - &a)))?,
-            "Integer" | "ToFloat" | "TruncToInt" | "FloorToInt" | "CeilToInt" | "RoundToInt" | "Identity"
-                if args.len() == 1 =>
-            {
-                args[0].clone()
-            }
+            "Integer" | "ToFloat" | "RoundToInt" | "Identity" if args.len() == 1 => args[0].clone(),
             "Equality" | "Eq" => pair().map(|(a, b)| le(a, b).min(&le(b, a)))?,
             "Unequality" | "Ne" => not(pair().map(|(a, b)| le(a, b).min(&le(b, a)))?),
             "LessThan" | "Le" => pair().map(|(a, b)| le(a, b))?,
@@ -115,6 +116,65 @@ impl Symbols {
             "Where" | "ITE" if args.len() == 3 => &args[2] + &args[0] * (&args[1] - &args[2]),
             _ => bail!(Parse, "unknown function {name:?} of {} arguments", args.len()),
         })
+    }
+}
+
+impl Symbols {
+    /// Rounds a fraction of sizes, such as half a size, to an integer.
+    fn rounded(&self, name: &str, expr: &Expr) -> Result<Dim> {
+        let (above, below) = self.fraction(expr)?;
+        if below == 1 {
+            return Ok(above);
+        }
+        match name {
+            "CeilToInt" => Ok(above.ceil_div(&Dim::new(below))),
+            "TruncToInt" if !above.less(&Dim::new(0)).is_no() => {
+                bail!(Parse, "expected a fraction of at least 0 to cut off, got {above} / {below}")
+            }
+            _ => Ok(above.floor_div(&Dim::new(below))),
+        }
+    }
+
+    /// Returns an expression as a fraction with a denominator that is a number.
+    fn fraction(&self, expr: &Expr) -> Result<(Dim, i64)> {
+        let (name, args) = match expr {
+            Expr::Float(x) => {
+                // Floats that people write as scales, such as 1.5, have a small power of 2 below.
+                let scaled = (0..=MAX_FRACTION_BITS).map(|bits| (x * f64::from(1u32 << bits), 1i64 << bits));
+                let whole = |(above, _): &(f64, i64)| above.fract() == 0.0 && above.abs() < 1e12;
+                let (above, below) = { scaled }
+                    .find(whole)
+                    .ok_or_else(|| err!(Parse, "expected a fraction of integers, got {x}"))?;
+                return Ok((Dim::new(above as i64), below));
+            }
+            Expr::Call(name, args) => (name.as_str(), args.as_slice()),
+            other => return Ok((self.value(other)?, 1)),
+        };
+        let limit = |below: Option<i64>| {
+            below
+                .filter(|below| *below <= 1 << 30)
+                .ok_or_else(|| err!(Parse, "a fraction with too great a denominator"))
+        };
+        match (name, args) {
+            ("Mul", [first, rest @ ..]) => rest.iter().try_fold(self.fraction(first)?, |(a, b), factor| {
+                let (above, below) = self.fraction(factor)?;
+                Ok((a * above, limit(b.checked_mul(below))?))
+            }),
+            ("Add", [first, rest @ ..]) => rest.iter().try_fold(self.fraction(first)?, |(a, b), term| {
+                let (above, below) = self.fraction(term)?;
+                let both = limit(b.checked_mul(below))?;
+                Ok((a * Dim::new(below) + above * Dim::new(b), both))
+            }),
+            ("IntTrueDiv" | "FloatTrueDiv", [a, b]) => {
+                let ((above, below), (divisor, by)) = (self.fraction(a)?, self.fraction(b)?);
+                match divisor.known() {
+                    Some(n) if n > 0 => Ok((above * Dim::new(by), limit(below.checked_mul(n))?)),
+                    _ => bail!(Parse, "expected a known divisor, got {divisor}"),
+                }
+            }
+            ("ToFloat" | "Identity", [inner]) => self.fraction(inner),
+            _ => Ok((self.value(expr)?, 1)),
+        }
     }
 }
 
@@ -365,6 +425,10 @@ mod tests {
         assert_eq!(read(&format!("Pow({s0}, Integer(2))")), read("s0*s0"));
         assert_eq!(read("Max(Integer(1), Symbol('s0', integer=True))"), "s0");
         assert_eq!(read("s0**2"), read("s0*s0"));
+        let half = format!("Mul(Float('0.5', precision=53), ToFloat({s0}))");
+        assert_eq!(read(&format!("TruncToInt({half})")), read("s0//2"));
+        assert_eq!(read(&format!("CeilToInt(Add({half}, Float('0.5')))")), read("(s0 + 2)//2"));
+        assert!(read("FloorToInt(Mul(Float('0.7'), s0))").starts_with("error"));
     }
 
     #[test]

@@ -2,13 +2,17 @@
 
 use super::alias::{StepKind, View, is_viewable, sizes_of};
 use super::aten::{Call, functional, generic};
-use super::build::{Attempt, Builder, Out};
+use super::build::{Attempt, Builder, Failure, Out};
 use super::schema::{Argument, SymExpr, SymInt};
 use crate::ops::axis;
 use crate::{Arg, Dim, NodeId, TensorType, err};
 
 /// Imports an operator that gives an alias; `None` if it is none.
 pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Option<Out>> {
+    if let Some(base) = call.base.strip_suffix("_copy").filter(|base| is_copied(base)) {
+        let copied = Call { base, args: call.args.clone(), ..*call };
+        return Ok(import(builder, &copied)?.map(without_alias));
+    }
     let out = match call.base {
         "alias" | "detach" | "detach_" | "lift_fresh" | "lift" | "positive" | "resolve_conj"
         | "resolve_neg" | "real" | "conj" | "_conj" | "view_of" | "requires_grad_" => {
@@ -19,8 +23,9 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
         | "type_as"
         | "_autocast_to_reduced_precision"
         | "_autocast_to_full_precision" => maybe_copy(builder, call)?,
-        "reshape" | "flatten" | "reshape_as" | "ravel" => reshape(builder, call, false)?,
-        "view" if call.overload == "dtype" => return Ok(None),
+        "reshape" | "_reshape" | "flatten" | "reshape_as" | "ravel" => reshape(builder, call, false)?,
+        "view" if call.overload == "dtype" => return Err(Failure::Missing("view_dtype".to_owned())),
+        "atleast_1d" | "atleast_2d" | "atleast_3d" if call.overload == "Sequence" => return Ok(None),
         "view" | "view_as" | "unflatten" | "unsqueeze" | "squeeze" | "_unsafe_view" | "_reshape_alias"
         | "atleast_1d" | "atleast_2d" | "atleast_3d" => reshape(builder, call, true)?,
         "unsqueeze_" | "squeeze_" => in_place(builder, call, |builder, call| reshape(builder, call, true))?,
@@ -32,7 +37,8 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
         "narrow" => narrow(builder, call)?,
         "diagonal" | "linalg_diagonal" => diagonal(builder, call)?,
         "expand" | "expand_as" | "broadcast_to" => expand(builder, call)?,
-        "unfold" | "as_strided" => opaque(builder, call)?,
+        "unfold" => unfold(builder, call)?,
+        "as_strided" => as_strided(builder, call)?,
         "split"
         | "split_with_sizes"
         | "chunk"
@@ -83,6 +89,45 @@ pub(super) fn is_view(base: &str) -> bool {
         "unsafe_split_with_sizes",
     ];
     WITHOUT_ROW.contains(&base)
+}
+
+/// Returns whether there is an operator `base_copy`, the copy of what `base` shows.
+fn is_copied(base: &str) -> bool {
+    matches!(
+        base,
+        "alias"
+            | "as_strided"
+            | "detach"
+            | "diagonal"
+            | "expand"
+            | "narrow"
+            | "permute"
+            | "select"
+            | "slice"
+            | "split"
+            | "split_with_sizes"
+            | "squeeze"
+            | "t"
+            | "transpose"
+            | "unbind"
+            | "unfold"
+            | "unsqueeze"
+            | "view"
+            | "_reshape_alias"
+            | "_reshape"
+            | "_conj"
+            | "lift_fresh"
+            | "lift"
+    )
+}
+
+/// Turns views into values of their own.
+fn without_alias(out: Out) -> Out {
+    match out {
+        Out::View(view) => Out::Node(view.node),
+        Out::Many(outs) => Out::Many(outs.into_iter().map(without_alias).collect()),
+        other => other,
+    }
 }
 
 /// Returns the first argument with its present value.
@@ -175,7 +220,7 @@ fn reshape<'a>(builder: &mut Builder<'a>, call: &Call<'a>, always: bool) -> Atte
             let node = builder.call("reshape", [call.first()?, sizes_of(&other)])?;
             (node, other)
         }
-        "_unsafe_view" | "_reshape_alias" => {
+        "_unsafe_view" | "_reshape_alias" | "_reshape" => {
             let node = builder.call("reshape", [call.first()?, call.need("size")?])?;
             (node, builder.tensor_type(node)?)
         }
@@ -306,7 +351,7 @@ fn narrow<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     };
     let (mut from, length) = (number(&start)?, number(&length)?);
     if from.known().is_some_and(|n| n < 0) {
-        from = from + &ty.shape[dim];
+        from += &ty.shape[dim];
     }
     let end = Arg::dim(&from + &length);
     let kind = StepKind::Slice { dim: dim as i64, start: Arg::dim(from), end, step: Arg::Int(1) };
@@ -334,12 +379,100 @@ fn expand<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     Ok(Out::View(builder.view(&of, StepKind::Expand(sizes.into_vec()), node)))
 }
 
-fn opaque<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+/// Windows along an axis, `(self, dimension, size, step)`: strides over the elements in row-major order.
+fn unfold<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
-    let row = if call.base == "unfold" { "unfold" } else { "as_strided" };
-    let args: Vec<Arg> = call.args.iter().skip(1).map(|(_, arg)| arg.clone()).collect();
-    let (node, _) = emit(builder, call, row)?;
-    Ok(Out::View(builder.view(&of, StepKind::Opaque { row, args }, node)))
+    let ty = builder.tensor_type(tensor(&call.first()?)?)?;
+    let (node, out) = emit(builder, call, "unfold")?;
+    let (Arg::Int(dim), Arg::Int(step)) = (call.need("dimension")?, call.need("step")?) else {
+        return Ok(Out::Node(node));
+    };
+    let mut strides = row_major(&ty);
+    if ty.rank() == 0 {
+        strides.push(Dim::new(1));
+    } else {
+        let dim = axis(dim, ty.rank())?;
+        let stride = strides[dim].clone();
+        strides[dim] = &stride * Dim::new(step);
+        strides.push(stride);
+    }
+    let kind = StepKind::Strided { size: sizes_of(&out), stride: dims(strides), offset: Arg::Int(0) };
+    Ok(Out::View(builder.view(&of, kind, node)))
+}
+
+fn row_major(ty: &TensorType) -> Vec<Dim> {
+    let mut strides = Vec::new();
+    let mut stride = Dim::new(1);
+    for size in ty.shape.iter().rev() {
+        strides.push(stride.clone());
+        stride = &stride * size;
+    }
+    strides.reverse();
+    strides
+}
+
+fn dims(dims: Vec<Dim>) -> Arg {
+    Arg::list(dims.into_iter().map(Arg::dim))
+}
+
+/// `(self, size, stride, storage_offset?)`: counts in the storage, which is what the tensor's own elements are only if it is
+/// dense and begins where the storage does.
+fn as_strided<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let of = call.view(builder)?;
+    let ty = builder.tensor_type(tensor(&call.first()?)?)?;
+    let (size, stride) = (call.need("size")?, call.need("stride")?);
+    let mut offset = call.arg("storage_offset");
+    if let Some(meta) = builder.tensor_meta(call.tensor_name(0)?) {
+        let strides: Option<Vec<i64>> = meta.strides.iter().map(hint).collect();
+        let sizes: Option<Vec<i64>> = meta.sizes.iter().map(hint).collect();
+        let is_dense = match (sizes, strides) {
+            (Some(sizes), Some(strides)) => is_dense(&sizes, &strides),
+            _ => false,
+        };
+        let start = meta.storage_offset.as_ref().map_or(Some(0), hint);
+        offset = match (offset, start) {
+            (Arg::None, _) => Arg::Int(0),
+            (Arg::Int(n), Some(start)) if n >= start => Arg::Int(n - start),
+            (offset, Some(0)) => offset,
+            _ => Arg::None,
+        };
+        if !is_dense || matches!(offset, Arg::None) || reaches_out(&ty, &size, &stride, &offset) {
+            return Err(err!(Load, "as_strided of a tensor that is part of another cannot be imported")
+                .help("call it on a tensor that is contiguous")
+                .into());
+        }
+    }
+    let node = builder.call("as_strided", [call.first()?, size.clone(), stride.clone(), offset.clone()])?;
+    Ok(Out::View(builder.view(&of, StepKind::Strided { size, stride, offset }, node)))
+}
+
+/// Returns whether elements lie one after the other in row-major order.
+fn is_dense(sizes: &[i64], strides: &[i64]) -> bool {
+    let mut expected = 1i64;
+    sizes.len() == strides.len()
+        && sizes.iter().zip(strides).rev().all(|(&size, &stride)| {
+            let fits = size == 1 || stride == expected;
+            expected = expected.saturating_mul(size);
+            fits
+        })
+}
+
+/// Returns whether strides certainly lead beyond the elements of a tensor.
+fn reaches_out(ty: &TensorType, size: &Arg, stride: &Arg, offset: &Arg) -> bool {
+    let known = |arg: &Arg| match arg {
+        Arg::Int(n) => Some(*n),
+        _ => None,
+    };
+    let last = |(size, stride): (&Arg, &Arg)| Some((known(size)? - 1).max(0).saturating_mul(known(stride)?));
+    let (Some(sizes), Some(strides), Some(numel)) = (size.items(), stride.items(), ty.shape.numel().known())
+    else {
+        return false;
+    };
+    let lasts: Option<Vec<i64>> = sizes.iter().zip(strides).map(last).collect();
+    match (lasts, known(offset)) {
+        (Some(lasts), Some(offset)) => lasts.into_iter().fold(offset, i64::saturating_add) >= numel.max(1),
+        _ => false,
+    }
 }
 
 /// The parts of a split along an axis, each a view.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fx::import::Pt2;
 use fx::weights::Weights;
-use fx::{Arg, ErrorKind, OpCode, Tensor, check};
+use fx::{Arg, ErrorKind, OpCode, Parts, Tensor, check};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use zip::write::SimpleFileOptions;
@@ -138,6 +138,85 @@ fn unknown_operators_are_listed_at_once() {
         the given bytes: 2 unknown operators: torch.ops.aten.no_such_thing.default at torch/nn/modules/linear.py:134; torch.ops.mylib.gate.default at torch/nn/modules/activation.py:143
           help: give rows called mylib_gate, no_such_thing to `Pt2::registry`"#]]
     .assert_eq(&error.to_string());
+}
+
+#[test]
+fn what_stays_unsupported_is_named() {
+    let target = |i: usize, target: &'static str| {
+        edited("mlp.pt2", move |program| {
+            program["graph_module"]["graph"]["nodes"][i]["target"] = json!(target);
+        })
+    };
+    let vmap = error(target(1, "torch._functorch.predispatch._add_batch_dim"));
+    assert_eq!(vmap.kind(), ErrorKind::Unresolved);
+    assert!(vmap.to_string().contains("run_decompositions"), "{vmap}");
+    for (code, name) in [(3, "int16"), (10, "complex"), (28, "uint16"), (99, "99")] {
+        let error = error(edited("mlp.pt2", |program| {
+            program["graph_module"]["graph"]["tensor_values"]["relu"]["dtype"] = json!(code);
+        }));
+        assert_eq!(error.kind(), ErrorKind::DType);
+        assert!(error.message().contains(name) && error.source_loc().is_some(), "{error}");
+    }
+}
+
+/// Says in an archive that a buffer lies in the memory of another, some elements on.
+fn moved(name: &str, from: &'static str, to: &'static str, offset: i64) -> Vec<u8> {
+    changed(name, move |member, bytes| {
+        if !member.ends_with("weights_config.json") {
+            return Some(bytes);
+        }
+        let mut config: Json = serde_json::from_slice(&bytes).unwrap();
+        let mut place = config["config"][to].clone();
+        place["tensor_meta"]["storage_offset"] = json!({"as_int": offset});
+        place["tensor_meta"]["sizes"] = json!([{"as_int": 3 - offset}]);
+        config["config"][from] = place;
+        Some(serde_json::to_vec(&config).unwrap())
+    })
+}
+
+#[test]
+fn a_buffer_that_overlaps_an_updated_one_is_an_error() {
+    let error = error(moved("one_buffer_twice.pt2", "norm.running_mean", "count", 1));
+    assert_eq!(error.kind(), ErrorKind::Load);
+    assert!(error.message().contains("shares memory with"), "{error}");
+}
+
+#[test]
+fn one_tensor_under_two_names_is_updated_once_under_both() {
+    let gm = fx::import::pt2(data("one_buffer_twice.pt2")).unwrap();
+    let io = Weights::open(data("one_buffer_twice.io.safetensors")).unwrap();
+    let args = check::inputs(&gm, &io, 0).unwrap();
+    for _ in 0..2 {
+        gm.call_values(&args).unwrap();
+    }
+    let (count, seen) = (gm.attr("count").unwrap(), gm.attr("seen").unwrap());
+    let x = Tensor::try_from(args[0].clone()).unwrap();
+    let row = x.select(0, 0).select(0, 0);
+    assert!(count.bits_eq(&seen) && count.bits_eq(&(&row + &row)));
+}
+
+#[test]
+fn names_that_are_no_identifiers_get_underscores() {
+    let path = data("odd_names.pt2");
+    let gm = fx::import::pt2(&path).unwrap();
+    let mut names: Vec<&str> =
+        gm.attributes().map(|(path, _)| path).filter(|path| path.contains(".weight")).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["parts.1_2__.weight", "parts.a_b.weight", "parts.a_b.weight_1"]);
+    let nested = Pt2::new(&path).hierarchy(true).load().unwrap();
+    assert!(nested.lint().is_empty());
+    let io = Weights::open(data("odd_names.io.safetensors")).unwrap();
+    let args = check::inputs(&gm, &io, 1).unwrap();
+    let call = |gm: &fx::GraphModule| check::tensors(&gm.call_values(&args).unwrap()).remove(0);
+    assert!(call(&gm).bits_eq(&call(&nested)));
+}
+
+#[test]
+fn many_steps_are_a_loop_and_few_are_written_out() {
+    let gm = fx::import::pt2(data("loops.pt2")).unwrap();
+    let loops = gm.graph().find_nodes(OpCode::CallFunction, Some("while_loop")).len();
+    assert_eq!(loops, 1);
+    assert!(gm.graph().find_nodes(OpCode::CallFunction, Some("tanh")).len() >= 3);
 }
 
 #[fx::wrap]

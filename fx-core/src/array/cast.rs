@@ -11,11 +11,12 @@
 //! `f16` and `bf16` convert by way of `f32`, as in PyTorch, so that hardware with and without half
 //! instructions agrees. An `f64` is thus rounded twice on its way to them.
 
+use fx_simd::{Work, widest};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::layout::span;
-use super::{Array, Storage, Stored, dispatch_dtype, row_major};
+use super::{Array, Storage, Stored, build, dispatch_dtype, row_major};
 use crate::{DType, Element};
 
 /// The number of half-precision elements that are converted through one buffer.
@@ -26,10 +27,27 @@ pub trait Cast<D: Element>: Element {
     /// Converts one value.
     fn cast(self) -> D;
 
-    /// Appends the converted values.
-    fn cast_slice(from: &[Self], to: &mut Vec<D>) {
-        to.extend(from.iter().map(|&x| x.cast()));
+    /// Converts values of slices of equal length.
+    #[inline(always)]
+    fn cast_slice(from: &[Self], to: &mut [D]) {
+        to.iter_mut().zip(from).for_each(|(y, &x)| *y = x.cast());
     }
+}
+
+struct Convert<'a, S, D>(&'a [S], &'a mut [D]);
+
+impl<S: Cast<D>, D: Element> Work for Convert<'_, S, D> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        S::cast_slice(self.0, self.1);
+    }
+}
+
+/// Converts values of slices of equal length, in wide vectors.
+#[doc(hidden)]
+pub fn convert<S: Cast<D>, D: Element>(from: &[S], to: &mut [D]) {
+    widest(Convert(from, to));
 }
 
 macro_rules! native {
@@ -76,11 +94,12 @@ macro_rules! from_half {
             #[inline]
             fn cast(self) -> $to { self.to_f32().cast() }
 
-            fn cast_slice(from: &[Self], to: &mut Vec<$to>) {
+            #[inline(always)]
+            fn cast_slice(from: &[Self], to: &mut [$to]) {
                 let mut buffer = [0f32; CHUNK];
-                for chunk in from.chunks(CHUNK) {
-                    let buffer = &mut buffer[..chunk.len()];
-                    chunk.convert_to_f32_slice(buffer);
+                for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
+                    let buffer = &mut buffer[..from.len()];
+                    Cast::cast_slice(from, buffer);
                     Cast::cast_slice(buffer, to);
                 }
             }
@@ -88,8 +107,8 @@ macro_rules! from_half {
     };
 }
 from_half! {
-    f16 => bool, u8, i8, i32, i64, bf16, f32, f64;
-    bf16 => bool, u8, i8, i32, i64, f16, f32, f64;
+    f16 => bool, u8, i8, i32, i64, bf16, f64;
+    bf16 => bool, u8, i8, i32, i64, f16, f64;
 }
 
 macro_rules! to_half {
@@ -98,27 +117,94 @@ macro_rules! to_half {
             #[inline]
             fn cast(self) -> $half { <$half>::from_f32(self.cast()) }
 
-            fn cast_slice(from: &[Self], to: &mut Vec<$half>) {
-                let mut buffer = Vec::with_capacity(CHUNK);
-                for chunk in from.chunks(CHUNK) {
-                    buffer.clear();
-                    Cast::<f32>::cast_slice(chunk, &mut buffer);
-                    let start = to.len();
-                    to.resize(start + chunk.len(), <$half>::default());
-                    to[start..].convert_from_f32_slice(&buffer);
+            #[inline(always)]
+            fn cast_slice(from: &[Self], to: &mut [$half]) {
+                let mut buffer = [0f32; CHUNK];
+                for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
+                    let buffer = &mut buffer[..from.len()];
+                    Cast::<f32>::cast_slice(from, buffer);
+                    Cast::cast_slice(buffer, to);
                 }
             }
         })*)*
-
-        $(impl Cast<$half> for $half {
-            #[inline]
-            fn cast(self) -> $half { self }
-        })*
     };
 }
 to_half! {
-    f16 => bool, u8, i8, i32, i64, f32, f64;
-    bf16 => bool, u8, i8, i32, i64, f32, f64;
+    f16 => bool, u8, i8, i32, i64, f64;
+    bf16 => bool, u8, i8, i32, i64, f64;
+}
+
+// One by one, an f16 asks each time whether there are instructions for it; a slice asks once.
+impl Cast<f32> for f16 {
+    #[inline]
+    fn cast(self) -> f32 {
+        self.to_f32()
+    }
+
+    #[inline(always)]
+    fn cast_slice(from: &[Self], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
+    }
+}
+
+impl Cast<f16> for f32 {
+    #[inline]
+    fn cast(self) -> f16 {
+        f16::from_f32(self)
+    }
+
+    #[inline(always)]
+    fn cast_slice(from: &[Self], to: &mut [f16]) {
+        to.convert_from_f32_slice(from);
+    }
+}
+
+impl Cast<f16> for f16 {
+    #[inline]
+    fn cast(self) -> f16 {
+        self
+    }
+}
+
+impl Cast<bf16> for bf16 {
+    #[inline]
+    fn cast(self) -> bf16 {
+        self
+    }
+}
+
+impl Cast<f32> for bf16 {
+    #[inline]
+    fn cast(self) -> f32 {
+        self.to_f32()
+    }
+
+    #[inline(always)]
+    fn cast_slice(from: &[Self], to: &mut [f32]) {
+        for (y, x) in to.iter_mut().zip(from) {
+            let bits = u32::from(x.to_bits());
+            // NaN becomes quiet.
+            let quiet = if bits & 0x7fff > 0x7f80 { 0x40 } else { 0 };
+            *y = f32::from_bits((bits | quiet) << 16);
+        }
+    }
+}
+
+impl Cast<bf16> for f32 {
+    #[inline]
+    fn cast(self) -> bf16 {
+        bf16::from_f32(self)
+    }
+
+    #[inline(always)]
+    fn cast_slice(from: &[Self], to: &mut [bf16]) {
+        for (y, x) in to.iter_mut().zip(from) {
+            let bits = x.to_bits();
+            let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+            let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+            *y = bf16::from_bits(if is_nan { bits >> 16 | 0x40 } else { nearest } as u16);
+        }
+    }
 }
 
 impl Array {
@@ -147,9 +233,8 @@ fn cast_range(storage: &Storage, start: usize, len: usize, dtype: DType) -> Stor
     dispatch_dtype!(storage.dtype(), S => {
         let from = &S::slice(storage).expect("the storage has the dtype it says")[start..start + len];
         dispatch_dtype!(dtype, D => {
-            let mut to: Vec<D> = Vec::with_capacity(len);
-            Cast::cast_slice(from, &mut to);
-            D::storage(to)
+            let fill = |at: usize, to: &mut [D]| convert(&from[at..at + to.len()], to);
+            D::storage(build(len, fill).expect("a converted copy fits in memory"))
         })
     })
 }

@@ -2,9 +2,14 @@
 
 use std::iter::repeat_n;
 
-use super::layout::{StridedIndex, checked_numel, coalesce, row_major};
-use super::{Runs, try_vec};
+use rayon::prelude::*;
+
+use super::layout::{Sizes, StridedIndex, checked_numel, coalesce, row_major};
+use super::{Runs, build, try_vec};
 use crate::{Element, Result};
+
+/// The number of elements above which threads share the work.
+const PARALLEL: usize = 1 << 15;
 
 /// The side of the tiles in which a transposed pair of axes is copied.
 const TILE: usize = 32;
@@ -19,15 +24,24 @@ pub(super) fn gather<T: Element>(
     offset: usize,
 ) -> Result<Vec<T>> {
     let numel = checked_numel(shape)?;
-    let mut out = try_vec(numel)?;
+    let mut out = try_vec(if numel < PARALLEL { numel } else { 0 })?;
     if numel == 0 {
         return Ok(out);
     }
     let (sizes, [strides]) = coalesce(shape, [strides]);
     if let Some(axis) = transposed_axis(&sizes, &strides) {
+        let mut out = try_vec(numel)?;
         out.resize(numel, T::default());
-        copy_tiles(data, &mut out, &sizes, &strides, offset, axis);
+        if numel < PARALLEL || axis + 2 != sizes.len() {
+            copy_tiles(data, &mut out, &sizes, &strides, offset, axis);
+        } else {
+            copy_bands(data, &mut out, &sizes, &strides, offset);
+        }
         return Ok(out);
+    }
+    if numel >= PARALLEL {
+        let view = Strided { data, shape: &sizes, strides: &strides, offset };
+        return build(numel, |at, out| view.block(at, out));
     }
     let runs = Runs::new(&sizes, [(&strides, offset)]);
     let (len, [stride]) = (runs.run_len(), runs.run_strides());
@@ -48,6 +62,67 @@ pub(super) fn gather<T: Element>(
     Ok(out)
 }
 
+/// A strided view of elements.
+pub(crate) struct Strided<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) shape: &'a [usize],
+    pub(crate) strides: &'a [isize],
+    pub(crate) offset: usize,
+}
+
+impl<T: Element> Strided<'_, T> {
+    /// Fills `out` with the elements from the position `start` in row-major order on.
+    pub(crate) fn block(&self, start: usize, out: &mut [T]) {
+        let Strided { data, shape, strides, offset } = *self;
+        let rank = shape.len();
+        let mut index = Sizes::from_elem(0, rank);
+        let mut rest = start;
+        for axis in (0..rank).rev() {
+            index[axis] = rest % shape[axis];
+            rest /= shape[axis];
+        }
+        let mut at = index
+            .iter()
+            .zip(strides)
+            .fold(offset, |at, (&i, &s)| at.wrapping_add_signed(s.wrapping_mul(i as isize)));
+        let Some(last) = rank.checked_sub(1) else {
+            return out.fill(data[at]);
+        };
+        let mut filled = 0;
+        while filled < out.len() {
+            let len = (shape[last] - index[last]).min(out.len() - filled);
+            let run = &mut out[filled..filled + len];
+            match strides[last] {
+                0 => run.fill(data[at]),
+                1 => fx_simd::copy(&data[at..at + len], run),
+                -1 => {
+                    let from = data[..=at].iter().rev();
+                    run.iter_mut().zip(from).for_each(|(o, &x)| *o = x);
+                }
+                step @ 2.. => {
+                    let from = data[at..].iter().step_by(step as usize);
+                    run.iter_mut().zip(from).for_each(|(o, &x)| *o = x);
+                }
+                step => run.iter_mut().enumerate().for_each(|(i, o)| {
+                    *o = data[at.wrapping_add_signed(step.wrapping_mul(i as isize))];
+                }),
+            }
+            filled += len;
+            at = at.wrapping_add_signed(strides[last].wrapping_mul(len as isize));
+            index[last] += len;
+            for axis in (1..rank).rev() {
+                if index[axis] < shape[axis] {
+                    break;
+                }
+                at = at.wrapping_add_signed(strides[axis].wrapping_mul(shape[axis] as isize).wrapping_neg());
+                index[axis] = 0;
+                index[axis - 1] += 1;
+                at = at.wrapping_add_signed(strides[axis - 1]);
+            }
+        }
+    }
+}
+
 /// Returns the outer axis along which neighbours lie closest, if they lie closer than along the last axis.
 fn transposed_axis(sizes: &[usize], strides: &[isize]) -> Option<usize> {
     let (&inner, outer) = strides.split_last()?;
@@ -58,6 +133,21 @@ fn transposed_axis(sizes: &[usize], strides: &[isize]) -> Option<usize> {
         .filter(|&axis| outer[axis] > 0 && sizes[axis] >= 4)
         .min_by_key(|&axis| outer[axis])?;
     (outer[axis] < inner).then_some(axis)
+}
+
+/// As [`copy_tiles`] over the last two axes, in parallel over bands of rows, which lie together in `out`.
+fn copy_bands<T: Element>(data: &[T], out: &mut [T], sizes: &[usize], strides: &[isize], offset: usize) {
+    let axis = sizes.len() - 2;
+    let (rows, columns) = (sizes[axis], sizes[axis + 1]);
+    let starts = StridedIndex::new(&sizes[..axis], [(&strides[..axis], offset)]);
+    let matrices = out.chunks_mut(rows * columns).zip(starts);
+    let bands = matrices.flat_map(|(matrix, [start])| {
+        matrix.chunks_mut(TILE * columns).enumerate().map(move |(i, band)| (start, i * TILE, band))
+    });
+    bands.collect::<Vec<_>>().into_par_iter().with_min_len(4).for_each(|(start, row, band)| {
+        let sizes = [band.len() / columns, columns];
+        copy_tiles(data, band, &sizes, &strides[axis..], start + row * strides[axis] as usize, 0);
+    });
 }
 
 /// Copies tile by tile over `axis` and the last axis, through a buffer, so that each cache line of either

@@ -8,6 +8,7 @@
 //! Where to go next: `layout` walks strides, `gather` copies them into row-major order, `cast` converts,
 //! `compare` tests for equality, `interop` speaks ndarray, nested Rust arrays and bytes, `fmt` prints.
 
+mod build;
 mod cast;
 mod compare;
 mod fmt;
@@ -22,8 +23,10 @@ use std::sync::Arc;
 
 pub use half::{bf16, f16};
 
-pub use self::cast::Cast;
+pub use self::build::{BLOCK, build, build_blocks};
+pub use self::cast::{Cast, convert};
 pub use self::compare::Mismatch;
+pub(crate) use self::gather::Strided;
 pub use self::layout::{
     Runs, Sizes, StridedIndex, Strides, checked_numel, coalesce, is_row_major, reshaped, row_major, span,
 };
@@ -201,9 +204,8 @@ impl Array {
     pub fn full(dtype: DType, shape: &[usize], x: Scalar) -> Result<Array> {
         let numel = checked_numel(shape)?;
         let storage = dispatch_dtype!(dtype, T => {
-            let mut data = try_vec::<T>(numel)?;
-            data.resize(numel, T::from_scalar(x));
-            T::storage(data)
+            let x = T::from_scalar(x);
+            T::storage(build(numel, |_, out: &mut [T]| out.fill(x))?)
         });
         Ok(Array::row_major(storage, shape.into()))
     }

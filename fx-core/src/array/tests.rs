@@ -419,3 +419,14 @@ fn printing_does_bounded_work() {
     assert_eq!(long.len(), 6001);
     expect!["[1, 1, 1,  ..., 1, 1, 1]"].assert_eq(&one.broadcast_to(&[1 << 62]).unwrap().to_string());
 }
+
+#[test]
+fn halves_convert_alike_one_by_one_and_in_slices() {
+    let x: Vec<f32> = (0..=u32::MAX).step_by(65_213).map(f32::from_bits).collect();
+    let narrow = Array::from_vec(x.clone(), &[x.len()]).unwrap().cast(DType::BF16);
+    let expected = x.iter().map(|&x| bf16::from_f32(x).to_bits());
+    assert!(narrow.as_slice::<bf16>().unwrap().iter().map(|x| x.to_bits()).eq(expected));
+    let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
+    let wide = Array::from_vec(all.clone(), &[all.len()]).unwrap().cast(DType::F32);
+    assert!(wide.as_slice::<f32>().unwrap().iter().zip(&all).all(|(x, y)| x.to_bits() == y.to_f32().to_bits()));
+}

@@ -142,6 +142,34 @@ fn binary_f32_functions_keep_their_bounds() {
 }
 
 #[test]
+fn f32_remainders_are_exact() {
+    let values: Vec<f32> = (0..=u32::MAX)
+        .step_by(7_340_033)
+        .map(f32::from_bits)
+        .chain([0.0, -0.0, 1.0, -1.0, 3.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, f32::MIN_POSITIVE])
+        .chain((-40..40).map(|i| i as f32 * 0.37))
+        .chain((1..40).map(|i| 16_777_216.0 - i as f32))
+        .collect();
+    for &x in &values {
+        for &y in &values {
+            let (got, want) = (math::fmod(x, y), x % y);
+            assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{x:e} % {y:e}: {got:e}");
+        }
+    }
+}
+
+#[test]
+fn f32_erfinv_keeps_its_bound() {
+    let near_ends = (0..4096).map(|i| f32::from_bits(1f32.to_bits() - i));
+    for x in near_ends.chain((0..=1f32.to_bits()).step_by(99_991).map(f32::from_bits)) {
+        let want = math::erfinv(f64::from(x));
+        assert!(ulp(math::erfinv(x), want) <= 1.0, "erfinv({x:e})");
+        assert_eq!(math::erfinv(-x).to_bits(), (-math::erfinv(x)).to_bits());
+    }
+    assert!(math::erfinv(1.5f32).is_nan() && math::erfinv(f32::NAN).is_nan());
+}
+
+#[test]
 fn odd_functions_keep_the_sign_of_zero() {
     for f in [
         math::sin::<f32>,

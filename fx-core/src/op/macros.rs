@@ -366,15 +366,24 @@ macro_rules! __pointwise_block {
     ($t:ident, $out:ident, [$($x:ident)*] [$($p:ident)*], $body:expr) => {{
         #[allow(unused_variables, unused_comparisons, clippy::all, reason = "the body is the user's expression")]
         fn block(xs: &[&[$t]], ps: &[$t], out: &mut [$out]) {
-            let n = out.len();
-            let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
-            let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
-            $(let $x = &$x[..n];)*
-            $(let $p: $t = *$p;)*
-            for i in 0..n {
-                $(let $x: $t = $x[i];)*
-                out[i] = $body;
+            struct Loop<'a>(&'a [&'a [$t]], &'a [$t], &'a mut [$out]);
+            impl $crate::__private::Work for Loop<'_> {
+                type Output = ();
+                #[inline(always)]
+                fn run(self) {
+                    let Loop(xs, ps, out) = self;
+                    let n = out.len();
+                    let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
+                    let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
+                    $(let $x = &$x[..n];)*
+                    $(let $p: $t = *$p;)*
+                    for i in 0..n {
+                        $(let $x: $t = $x[i];)*
+                        out[i] = $body;
+                    }
+                }
             }
+            $crate::__private::widest(Loop(xs, ps, out))
         }
         block
     }};

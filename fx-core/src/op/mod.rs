@@ -14,6 +14,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 pub use convert::ToArg;
 pub use kind::{Kind, ParamKind};
 pub use registry::Registry;
@@ -124,6 +126,13 @@ pub struct Param {
     pub keyword_only: bool,
 }
 
+impl Param {
+    /// Returns the default, or none if there is none.
+    pub(crate) fn default_arg<L>(&self) -> Arg<L> {
+        self.default.map_or(Arg::None, Default::to_arg)
+    }
+}
+
 /// Positional and keyword arguments, as a call is written.
 pub type Spelled<L> = (Vec<Arg<L>>, Vec<(Arc<str>, Arg<L>)>);
 
@@ -170,6 +179,20 @@ impl OpDef {
         args: &[Arg<L>],
         kwargs: &[(impl AsRef<str>, Arg<L>)],
     ) -> Result<Vec<Arg<L>>> {
+        let placed = self.place(args, kwargs)?;
+        let mut out = Vec::with_capacity(placed.len());
+        for (param, arg) in self.params.iter().zip(placed) {
+            out.push(arg.cloned().unwrap_or_else(|| param.default_arg()));
+        }
+        Ok(out)
+    }
+
+    /// Finds the argument of each parameter, as [`bind`](OpDef::bind) does: `None` where the default stands.
+    pub(crate) fn place<'a, L>(
+        &self,
+        args: &'a [Arg<L>],
+        kwargs: &'a [(impl AsRef<str>, Arg<L>)],
+    ) -> Result<SmallVec<[Option<&'a Arg<L>>; 10]>> {
         let n_positional = self.params.iter().filter(|param| !param.keyword_only).count();
         if args.len() > n_positional {
             return Err(err!(
@@ -189,35 +212,32 @@ impl OpDef {
                 return Err(err!(Argument, "{} got the argument {key:?} twice", self.name));
             }
         }
-        let mut out = Vec::with_capacity(self.params.len());
+        let mut placed = SmallVec::with_capacity(self.params.len());
         for (i, param) in self.params.iter().enumerate() {
             let by_name = || kwargs.iter().find(|(key, _)| key.as_ref() == param.name).map(|(_, arg)| arg);
-            let arg = match (args.get(i).or_else(by_name), param.default) {
-                (Some(arg), _) => arg.clone(),
-                (None, Some(default)) => default.to_arg(),
-                (None, None) => {
+            let arg = args.get(i).or_else(by_name);
+            match arg {
+                Some(Arg::Failed(error)) => return Err(error.clone()),
+                Some(Arg::None) if param.default == Some(Default::None) => {}
+                Some(arg) if !param.kind.accepts(arg) => {
+                    return Err(err!(
+                        Argument,
+                        "{}: argument {:?} takes {}, got {}",
+                        self.name,
+                        param.name,
+                        param.kind.describe(),
+                        arg.kind_name()
+                    ));
+                }
+                None if param.default.is_none() => {
                     return Err(err!(Argument, "{} needs the argument {:?}", self.name, param.name)
                         .help(format!("its schema is {self}")));
                 }
-            };
-            if let Arg::Failed(error) = &arg {
-                return Err(error.clone());
+                _ => {}
             }
-            let is_default =
-                param.default.is_some_and(|default| default == Default::None) && matches!(arg, Arg::None);
-            if !is_default && !param.kind.accepts(&arg) {
-                return Err(err!(
-                    Argument,
-                    "{}: argument {:?} takes {}, got {}",
-                    self.name,
-                    param.name,
-                    param.kind.describe(),
-                    arg.kind_name()
-                ));
-            }
-            out.push(arg);
+            placed.push(arg);
         }
-        Ok(out)
+        Ok(placed)
     }
 
     /// Spells arguments in schema order as traces do: required ones by position, others by name where they differ from their

@@ -154,6 +154,8 @@ struct Called {
     type_name: Arc<str>,
     /// How often.
     count: u32,
+    /// Whether it is among the children of the graph module.
+    is_child: bool,
 }
 
 /// Where a node of a graph that is traced again came from.

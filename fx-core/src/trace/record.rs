@@ -1,6 +1,5 @@
 //! Recording: symbols to nodes, members of the traced module to `get_attr` and `call_module`, sizes to expressions.
 
-use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
@@ -36,28 +35,23 @@ pub(super) fn record_call(
     kwargs: &[(&str, Value)],
     source: &SourceLoc,
 ) -> Result<Value> {
-    let in_order = kwargs.is_empty() && args.len() == op.params.len();
-    let bound: Cow<'_, [Value]> =
-        if in_order && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
-            Cow::Borrowed(args)
-        } else {
-            Cow::Owned(op.bind(args, kwargs)?)
-        };
+    let placed = op.place(args, kwargs)?;
+    let mut types = Vec::with_capacity(placed.len());
+    for (param, arg) in op.params.iter().zip(&placed) {
+        types.push(arg.map_or_else(|| Ok(param.default_arg()), type_of)?);
+    }
     if tracer.types_only {
-        let types = bound.iter().map(type_of).collect::<Result<SmallVec<[TypeTree; 4]>>>()?;
         let ty = op.infer(&types)?.map_or(Arg::Leaf(Type::Any), |ty| settle(tracer, ty, &types));
         return Ok(typed_result(tracer, ty));
     }
-    let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
     let mut positional: SmallVec<[Arg; 2]> = SmallVec::new();
     let mut keywords = Kwargs::new();
     let mut by_name = false;
-    for (param, arg) in op.params.iter().zip(bound.iter()) {
-        types.push(type_of(arg)?);
-        if param.default.is_some_and(|default| default.is(arg)) {
+    for (param, arg) in op.params.iter().zip(placed) {
+        let Some(arg) = arg.filter(|arg| !param.default.is_some_and(|default| default.is(arg))) else {
             by_name = true;
             continue;
-        }
+        };
         let arg = lower(tracer, arg)?;
         if by_name || param.default.is_some() {
             by_name = true;
@@ -336,7 +330,7 @@ impl State {
                 type_names.push((type_name, shared.clone()));
                 shared
             });
-            Called { path: Arc::from(members.module_path(number)), type_name, count: 0 }
+            Called { path: Arc::from(members.module_path(number)), type_name, count: 0, is_child: false }
         });
         let (path, type_name, call) = (called.path.clone(), called.type_name.clone(), called.count);
         called.count += 1;
@@ -580,9 +574,9 @@ fn record_module(
     let ty = if types.iter().all(TypeTree::is_complete) { infer_module(module, &types)? } else { None };
     let ty = ty.map(|ty| settle(tracer, ty, &types));
     let (path, is_new) = {
-        let state = tracer.lock();
-        let path = &state.called[&number].path;
-        (path.clone(), !state.children.contains_key(path))
+        let mut state = tracer.lock();
+        let called = state.called.get_mut(&number).expect("the frame was pushed");
+        (called.path.clone(), !std::mem::replace(&mut called.is_child, true))
     };
     let child: Option<Arc<dyn Forward>> = is_new.then(|| Arc::from(dyn_clone::clone_box(module)));
     let mut state = tracer.lock();

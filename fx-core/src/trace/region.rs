@@ -108,12 +108,8 @@ pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<V
     let tracer = tracer.unwrap_or_else(|| Arc::new(Tracer::new(Graph::default(), None, true)));
     let args: Vec<Value> = types
         .iter()
-        .map(|ty| {
-            ty.try_flat_map(&mut |leaf| {
-                Ok(Arg::Leaf(super::record::typed_symbol(&tracer, Arg::Leaf(leaf.clone()))))
-            })
-        })
-        .collect::<Result<_>>()?;
+        .map(|ty| ty.map(&mut |leaf| super::record::typed_symbol(&tracer, Arg::Leaf(leaf.clone()))))
+        .collect();
     let output = finish(&tracer, || f(&args))?;
     let ty = output.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree())?;
     drop((args, output));

@@ -1,12 +1,11 @@
 //! Filling new buffers in parallel: work is cut by its size alone, so the number of threads changes nothing.
 
-use fx_core::array::try_vec;
+use fx_core::array::{build, build_blocks, try_vec};
 use fx_core::{Element, Result};
 use rayon::prelude::*;
 
 /// Work on fewer elements than this stays on the calling thread.
 pub(crate) const PARALLEL: usize = 1 << 16;
-const CHUNK: usize = 1 << 14;
 
 /// Allocates `numel` default elements; a request that memory cannot hold is an error.
 pub(crate) fn blank<T: Element>(numel: usize) -> Result<Vec<T>> {
@@ -17,13 +16,7 @@ pub(crate) fn blank<T: Element>(numel: usize) -> Result<Vec<T>> {
 
 /// Makes `numel` elements; `fill` gets the position of a chunk and the chunk.
 pub(crate) fn fill<T: Element>(numel: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<Vec<T>> {
-    let mut out = blank(numel)?;
-    if numel < PARALLEL {
-        fill(0, &mut out);
-    } else {
-        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| fill(i * CHUNK, chunk));
-    }
-    Ok(out)
+    build(numel, fill)
 }
 
 /// Makes `n_rows` rows of `width` elements, each of which costs `cost` steps.
@@ -33,17 +26,11 @@ pub(crate) fn fill_rows<T: Element>(
     cost: usize,
     fill: impl Fn(usize, &mut [T]) + Sync,
 ) -> Result<Vec<T>> {
-    let mut out = blank(n_rows * width)?;
-    if width == 0 {
-        return Ok(out);
-    }
-    if n_rows < 2 || n_rows.saturating_mul(cost) < PARALLEL {
-        out.chunks_mut(width).enumerate().for_each(|(i, row)| fill(i, row));
-    } else {
-        let min = (PARALLEL / 8).div_ceil(cost.max(1));
-        out.par_chunks_mut(width).with_min_len(min).enumerate().for_each(|(i, row)| fill(i, row));
-    }
-    Ok(out)
+    let numel = n_rows * width;
+    let width = width.max(1);
+    let serial = n_rows.saturating_mul(cost) < PARALLEL;
+    let at_once = if serial { n_rows } else { (PARALLEL / 8).div_ceil(cost.max(1)) };
+    build_blocks(numel, width, at_once, &|at, row| fill(at / width, row))
 }
 
 /// As [`fill_rows`], for two results of the same shape.

@@ -7,7 +7,7 @@
 use fx_core::{Result, bail, err};
 use rayon::prelude::*;
 
-use super::gemm::{GemmElement, gemm};
+use super::gemm::{GemmElement, gemm, transposed};
 
 /// How a kernel moves over its input; one number a spatial dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -353,6 +353,7 @@ impl Geometry {
         let block =
             (SCRATCH / depth.max(self.c_out)).max(1).min(size.div_ceil(4).next_multiple_of(64)).min(size);
         let n_blocks = size.div_ceil(block);
+        let n_tasks_of_group = out.len() / (self.c_out * size * self.groups) * n_blocks;
         // The rows of the output, cut at the blocks, are dealt out to the tasks.
         let mut tasks: Vec<Vec<&mut [T]>> = Vec::new();
         for group in out.chunks_mut(self.c_out * size) {
@@ -364,6 +365,14 @@ impl Geometry {
                 }
             }
         }
+        // Every task packs the weight anew, which is slow across memory, so that is turned once for all.
+        let weights: Vec<Vec<T>> = match n_tasks_of_group > 1 && depth > 0 {
+            true => {
+                let each = weight.chunks(self.c_out * depth).take(self.groups);
+                each.map(|weight| transposed(weight, self.c_out, depth, depth)).collect()
+            }
+            false => Vec::new(),
+        };
         tasks.into_par_iter().enumerate().for_each_init(
             || (Vec::new(), Vec::new()),
             |(columns, product), (task, rows)| {
@@ -377,7 +386,10 @@ impl Geometry {
                     start..start + count,
                     columns,
                 );
-                let weight = &weight[group * self.c_out * depth..];
+                let (weight, strides) = match weights.get(group) {
+                    Some(turned) => (&turned[..], (1, self.c_out)),
+                    None => (&weight[group * self.c_out * depth..], (depth, 1)),
+                };
                 let (one, zero) = (T::one(), T::zero());
                 gemm(
                     self.c_out,
@@ -385,7 +397,7 @@ impl Geometry {
                     count,
                     one,
                     weight,
-                    (depth, 1),
+                    strides,
                     columns,
                     (count, 1),
                     zero,

@@ -61,6 +61,16 @@ pub fn gemm<T: GemmElement>(
     let by_rows = m >= n;
     let (length, other) = if by_rows { (m, n) } else { (n, m) };
     let panel = panel_length(length, other, k);
+    // Every panel packs the other operand anew, which is slow across memory, so that is turned once for all.
+    let turned: Vec<T>;
+    let (mut a, mut rsa, mut csa, mut b, mut rsb, mut csb) = (a, rsa, csa, b, rsb, csb);
+    if panel < length && by_rows && rsb == 1 && csb != 1 && k >= TILE {
+        turned = transposed(b, n, k, csb);
+        (b, rsb, csb) = (&turned, n, 1);
+    } else if panel < length && !by_rows && csa == 1 && rsa != 1 && k >= TILE {
+        turned = transposed(a, m, k, rsa);
+        (a, rsa, csa) = (&turned, 1, m);
+    }
     let out = SendPointer(c.as_mut_ptr());
     let run = |first: usize| {
         let count = panel.min(length - first);
@@ -84,6 +94,44 @@ pub fn gemm<T: GemmElement>(
     } else {
         (0..length.div_ceil(panel)).into_par_iter().for_each(|i| run(i * panel));
     }
+}
+
+/// The side of the tiles in which a matrix is transposed.
+const TILE: usize = 16;
+
+/// Returns the transpose of a matrix whose rows, contiguous ones, are `stride` apart.
+pub(crate) fn transposed<T: GemmElement>(x: &[T], rows: usize, cols: usize, stride: usize) -> Vec<T> {
+    let mut out = vec![T::zero(); rows * cols];
+    let band = |(i, out): (usize, &mut [T])| {
+        let (col, width) = (i * TILE, out.len() / rows);
+        for row in (0..rows).step_by(TILE) {
+            let height = TILE.min(rows - row);
+            if height == TILE && width == TILE {
+                let mut tile = [[T::zero(); TILE]; TILE];
+                for (i, line) in tile.iter_mut().enumerate() {
+                    line.copy_from_slice(&x[(row + i) * stride + col..][..TILE]);
+                }
+                for (j, out) in out.chunks_mut(rows).enumerate() {
+                    let out = &mut out[row..row + TILE];
+                    for i in 0..TILE {
+                        out[i] = tile[i][j];
+                    }
+                }
+            } else {
+                for (j, out) in out.chunks_mut(rows).enumerate() {
+                    for i in row..row + height {
+                        out[i] = x[i * stride + col + j];
+                    }
+                }
+            }
+        }
+    };
+    if rows * cols < GRAIN / 16 {
+        out.chunks_mut(TILE * rows.max(1)).enumerate().for_each(band);
+    } else {
+        out.par_chunks_mut(TILE * rows).enumerate().with_min_len(4).for_each(band);
+    }
+    out
 }
 
 /// Is [`gemm`] for f32.
@@ -290,8 +338,14 @@ fn matrix_vector<T: GemmElement>(
     };
     let mut sums = vec![T::zero(); rows];
     let block = (GRAIN / 8).div_ceil(k).next_multiple_of(64);
-    let run = |(i, sums): (usize, &mut [T])| T::block(i * block, sums, matrix, (rs, cs), x);
-    if rows <= block {
+    let run = |(i, sums): (usize, &mut [T])| {
+        fx_simd::call(matrix_vector_block, (i * block, sums, matrix, (rs, cs), x));
+    };
+    if rows == 1 && cs == 1 && k > 2 * PIECE {
+        let dots = |(a, b): (&[T], &[T])| fx_simd::call(dot_of, (a, b));
+        let pieces: Vec<T> = matrix[..k].par_chunks(PIECE).zip(x.par_chunks(PIECE)).map(dots).collect();
+        sums[0] = dot(&pieces, &vec![T::one(); pieces.len()]);
+    } else if rows <= block {
         run((0, &mut sums));
     } else {
         sums.par_chunks_mut(block).enumerate().for_each(run);
@@ -302,9 +356,14 @@ fn matrix_vector<T: GemmElement>(
     }
 }
 
+/// The elements of a long dot product that one thread multiplies.
+const PIECE: usize = 1 << 14;
+
 /// Adds the products of the rows from `first` with `x` to `sums`.
 #[inline(always)]
-fn matrix_vector_block<T: Float>(first: usize, sums: &mut [T], matrix: &[T], (rs, cs): Strides, x: &[T]) {
+fn matrix_vector_block<T: Float>(
+    (first, sums, matrix, (rs, cs), x): (usize, &mut [T], &[T], Strides, &[T]),
+) {
     if rs == 1 {
         // A column at a time over rows that stay in the first cache.
         for (tile, sums) in sums.chunks_mut(1024).enumerate() {
@@ -326,10 +385,15 @@ fn matrix_vector_block<T: Float>(first: usize, sums: &mut [T], matrix: &[T], (rs
     }
 }
 
-/// Returns the dot product in 32 interleaved sums, which are added as a tree.
+#[inline(always)]
+fn dot_of<T: Float>((a, b): (&[T], &[T])) -> T {
+    dot(a, b)
+}
+
+/// Returns the dot product in 64 interleaved sums, which are added as a tree.
 #[inline(always)]
 fn dot<T: Float>(a: &[T], b: &[T]) -> T {
-    const LANES: usize = 32;
+    const LANES: usize = 64;
     let mut sums = [T::zero(); LANES];
     let (a_blocks, a_rest) = a.as_chunks::<LANES>();
     let (b_blocks, b_rest) = b.as_chunks::<LANES>();
@@ -352,8 +416,6 @@ fn dot<T: Float>(a: &[T], b: &[T]) -> T {
 }
 
 mod sealed {
-    use super::{Strides, matrix_vector_block};
-
     pub trait Raw: Sized {
         /// Multiplies through raw pointers.
         ///
@@ -374,9 +436,6 @@ mod sealed {
             c: *mut Self,
             sc: (isize, isize),
         );
-
-        /// Is [`matrix_vector_block`] in the widest vectors of this machine, with the same bits.
-        fn block(first: usize, sums: &mut [Self], matrix: &[Self], strides: Strides, x: &[Self]);
     }
 
     macro_rules! raw {
@@ -397,21 +456,6 @@ mod sealed {
                 ) {
                     // SAFETY: the caller's promise is what the callee asks for.
                     unsafe { $raw(m, k, n, alpha, a, rsa, csa, b, rsb, csb, beta, c, rsc, csc) }
-                }
-
-                fn block(first: usize, sums: &mut [Self], matrix: &[Self], strides: Strides, x: &[Self]) {
-                    #[cfg(target_arch = "x86_64")]
-                    {
-                        #[target_feature(enable = "avx2")]
-                        fn avx2(first: usize, sums: &mut [$ty], matrix: &[$ty], strides: Strides, x: &[$ty]) {
-                            matrix_vector_block(first, sums, matrix, strides, x);
-                        }
-                        if std::arch::is_x86_feature_detected!("avx2") {
-                            // SAFETY: the feature was detected just now; the function itself is safe.
-                            return unsafe { avx2(first, sums, matrix, strides, x) };
-                        }
-                    }
-                    matrix_vector_block(first, sums, matrix, strides, x);
                 }
             }
         };

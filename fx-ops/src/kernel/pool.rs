@@ -266,14 +266,94 @@ fn planes_at_once(axes: &[Vec<Window>; 3]) -> usize {
     GRAIN.div_ceil(work.max(1))
 }
 
-/// Calls `f` for each output of a plane, in row-major order, with its number and its windows.
-fn each_window(axes: &[Vec<Window>; 3], mut f: impl FnMut(usize, [Window; 3])) {
-    let mut at = 0;
-    for &d in &axes[0] {
-        for &h in &axes[1] {
-            for &w in &axes[2] {
-                f(at, [d, h, w]);
-                at += 1;
+/// Windows of a row that are alike but for their place, `stride` apart.
+#[derive(Debug, Clone, Copy, Default)]
+struct Even {
+    /// The first of them, and how many they are.
+    first: usize,
+    count: usize,
+    stride: usize,
+    /// Where the first one starts, how far its elements are apart, how many they are, with and without the border.
+    start: usize,
+    step: usize,
+    len: usize,
+    padded: usize,
+}
+
+impl Even {
+    /// Returns the first run of largest windows.
+    fn find(windows: &[Window]) -> Even {
+        let len = windows.iter().map(|w| w.len()).max().unwrap_or(0);
+        let Some(first) = windows.iter().position(|w| w.len() == len).filter(|_| len > 0) else {
+            return Even::default();
+        };
+        let start = windows[first];
+        let stride = windows.get(first + 1).map_or(1, |next| next.start.saturating_sub(start.start).max(1));
+        let is_alike = |(i, w): &(usize, &Window)| {
+            w.len() == len && w.padded == start.padded && w.start == start.start + i * stride
+        };
+        let count = windows[first..].iter().enumerate().take_while(is_alike).count();
+        Even { first, count, stride, start: start.start, step: start.step, len, padded: start.padded }
+    }
+
+    /// Calls `f` for each row of a plane, with the number of the first of these windows and the other windows.
+    fn each_row(self, axes: &[Vec<Window>; 3], mut f: impl FnMut(usize, Window, Window)) {
+        if self.count == 0 {
+            return;
+        }
+        for (i, &d) in axes[0].iter().enumerate() {
+            for (j, &h) in axes[1].iter().enumerate() {
+                f((i * axes[1].len() + j) * axes[2].len() + self.first, d, h);
+            }
+        }
+    }
+
+    /// Calls `f` for each element of a window with what follows it in the row, up to that of the last window.
+    fn each_offset<T>(self, row: &[T], mut f: impl FnMut(&[T])) {
+        for k in 0..self.len {
+            let at = self.start + k * self.step;
+            f(&row[at..=at + (self.count - 1) * self.stride]);
+        }
+    }
+}
+
+/// Calls `f` with each number and every `stride`-th element.
+#[inline(always)]
+fn each_pair<T: Copy>(out: &mut [T], x: &[T], stride: usize, mut f: impl FnMut(&mut T, T)) {
+    match stride {
+        1 => out.iter_mut().zip(x).for_each(|(out, &x)| f(out, x)),
+        2 => {
+            let (pairs, rest) = x.as_chunks::<2>();
+            out.iter_mut().zip(pairs).for_each(|(out, &[x, _])| f(out, x));
+            if let (Some(out), Some(&x)) = (out.get_mut(pairs.len()), rest.first()) {
+                f(out, x);
+            }
+        }
+        _ => out.iter_mut().zip(x.iter().step_by(stride)).for_each(|(out, &x)| f(out, x)),
+    }
+}
+
+#[inline(always)]
+fn raise<T: Real>((out, x, stride): (&mut [T], &[T], usize)) {
+    each_pair(out, x, stride, |best, x| {
+        let is_nan = x.partial_cmp(&x).is_none();
+        *best = if x > *best || is_nan { x } else { *best };
+    });
+}
+
+#[inline(always)]
+fn sum_up<T: Real>((out, x, stride): (&mut [T], &[T], usize)) {
+    each_pair(out, x, stride, |sum, x| *sum = *sum + x);
+}
+
+/// Calls `f` for each output of a plane but those of `even`, in row-major order, with its number and its windows.
+fn each_window(axes: &[Vec<Window>; 3], even: Even, mut f: impl FnMut(usize, [Window; 3])) {
+    let width = axes[2].len();
+    for (i, &d) in axes[0].iter().enumerate() {
+        for (j, &h) in axes[1].iter().enumerate() {
+            let at = (i * axes[1].len() + j) * width;
+            for k in (0..even.first).chain(even.first + even.count..width) {
+                f(at + k, [d, h, axes[2][k]]);
             }
         }
     }
@@ -303,9 +383,18 @@ fn maxima<T: Real>(
         return Ok(());
     }
     let [height, width] = rows(input);
+    let even = Even::find(&axes[2]);
     let plane = |i: usize, out: &mut [T], mut indices: Option<&mut [i64]>| {
         let x = &x[(i * from).min(x.len())..];
-        each_window(axes, |at, [d, h, w]| {
+        let even = if indices.is_none() { even } else { Even::default() };
+        even.each_row(axes, |at, d, h| {
+            let out = &mut out[at..at + even.count];
+            out.fill(-T::INFINITY);
+            for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
+                even.each_offset(&x[row * width..][..width], |x| fx_simd::call(raise, (&mut *out, x, even.stride)));
+            }
+        });
+        each_window(axes, even, |at, [d, h, w]| {
             let (mut best, mut best_at) = (-T::INFINITY, None);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
                 for position in w.positions().map(|w| row * width + w) {
@@ -351,9 +440,22 @@ fn averages<T: Real>(
         return Ok(());
     }
     let [height, width] = rows(input);
+    let even = Even::find(&axes[2]);
     out.par_chunks_mut(to).enumerate().with_min_len(planes_at_once(axes)).for_each(|(i, out)| {
         let x = &x[(i * from).min(x.len())..];
-        each_window(axes, |at, [d, h, w]| {
+        even.each_row(axes, |at, d, h| {
+            let out = &mut out[at..at + even.count];
+            out.fill(T::ZERO);
+            for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
+                even.each_offset(&x[row * width..][..width], |x| fx_simd::call(sum_up, (&mut *out, x, even.stride)));
+            }
+            let inside = d.len() * h.len() * even.len;
+            if inside > 0 {
+                let divisor = T::from_f64(divisor(inside, d.padded * h.padded * even.padded));
+                out.iter_mut().for_each(|x| *x = *x / divisor);
+            }
+        });
+        each_window(axes, even, |at, [d, h, w]| {
             let mut sum = T::ZERO;
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
                 for &value in &x[row * width + w.start..row * width + w.end] {

@@ -61,6 +61,11 @@ pub fn for_each_row<T: Send>(out: &mut [T], width: usize, f: impl Fn(usize, &mut
 
 /// Replaces a row by its softmax; a row of minus infinities gives NaN, or zeros if `masked`.
 pub fn softmax_row<T: Real>(row: &mut [T], masked: bool) {
+    fx_simd::call(softmax_body, (row, masked));
+}
+
+#[inline(always)]
+fn softmax_body<T: Real>((row, masked): (&mut [T], bool)) {
     let greatest = maximum(row);
     if masked && greatest == -T::INFINITY && row.iter().all(|&x| x == greatest) {
         return row.fill(T::ZERO);
@@ -77,15 +82,23 @@ pub fn softmax<T: Real>(out: &mut [T], width: usize) {
 
 /// Replaces rows by the logarithm of their softmax.
 pub fn log_softmax<T: Real>(out: &mut [T], width: usize) {
-    for_each_row(out, width, |_, row| {
-        let greatest = maximum(row);
-        let log = math::log(sum(row, |x| math::exp(x - greatest)));
-        row.iter_mut().for_each(|x| *x = (*x - greatest) - log);
-    });
+    for_each_row(out, width, |_, row| fx_simd::call(log_softmax_row, row));
+}
+
+#[inline(always)]
+fn log_softmax_row<T: Real>(row: &mut [T]) {
+    let greatest = maximum(row);
+    let log = math::log(sum(row, |x| math::exp(x - greatest)));
+    row.iter_mut().for_each(|x| *x = (*x - greatest) - log);
 }
 
 /// Returns mean and variance (over the number of elements) of a row, in two passes.
 pub fn moments<T: Real>(row: &[T]) -> (T, T) {
+    fx_simd::call(moments_body, row)
+}
+
+#[inline(always)]
+fn moments_body<T: Real>(row: &[T]) -> (T, T) {
     let n = T::from_f64(row.len() as f64);
     let mean = sum(row, |x| x) / n;
     (mean, sum(row, |x| (x - mean) * (x - mean)) / n)
@@ -93,24 +106,31 @@ pub fn moments<T: Real>(row: &[T]) -> (T, T) {
 
 /// Replaces rows by `(x - mean) / sqrt(variance + eps)`, times weight, plus bias, element by element.
 pub fn layer_norm<T: Real>(out: &mut [T], width: usize, weight: Option<&[T]>, bias: Option<&[T]>, eps: f64) {
-    for_each_row(out, width, |_, row| {
-        let (mean, variance) = moments(row);
-        let scale = T::ONE / math::sqrt(variance + T::from_f64(eps));
-        row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
-        affine(row, weight, bias);
-    });
+    for_each_row(out, width, |_, row| fx_simd::call(layer_norm_row, (row, weight, bias, eps)));
+}
+
+#[inline(always)]
+fn layer_norm_row<T: Real>((row, weight, bias, eps): (&mut [T], Option<&[T]>, Option<&[T]>, f64)) {
+    let (mean, variance) = moments_body(row);
+    let scale = T::ONE / math::sqrt(variance + T::from_f64(eps));
+    row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
+    affine(row, weight, bias);
 }
 
 /// Replaces rows by `x / sqrt(mean of squares + eps)`, times weight.
 pub fn rms_norm<T: Real>(out: &mut [T], width: usize, weight: Option<&[T]>, eps: f64) {
-    for_each_row(out, width, |_, row| {
-        let square = sum(row, |x| x * x) / T::from_f64(row.len() as f64);
-        let scale = T::ONE / math::sqrt(square + T::from_f64(eps));
-        row.iter_mut().for_each(|x| *x = *x * scale);
-        affine(row, weight, None);
-    });
+    for_each_row(out, width, |_, row| fx_simd::call(rms_norm_row, (row, weight, eps)));
 }
 
+#[inline(always)]
+fn rms_norm_row<T: Real>((row, weight, eps): (&mut [T], Option<&[T]>, f64)) {
+    let square = sum(row, |x| x * x) / T::from_f64(row.len() as f64);
+    let scale = T::ONE / math::sqrt(square + T::from_f64(eps));
+    row.iter_mut().for_each(|x| *x = *x * scale);
+    affine(row, weight, None);
+}
+
+#[inline(always)]
 fn affine<T: Real>(row: &mut [T], weight: Option<&[T]>, bias: Option<&[T]>) {
     if let Some(weight) = weight {
         row.iter_mut().zip(weight).for_each(|(x, &w)| *x = *x * w);
@@ -123,7 +143,11 @@ fn affine<T: Real>(row: &mut [T], weight: Option<&[T]>, bias: Option<&[T]>) {
 /// Replaces each row by `scale * x + shift`, where the row's number gives both.
 pub fn scale_rows<T: Real>(out: &mut [T], width: usize, factors: impl Fn(usize) -> (T, T) + Sync) {
     for_each_row(out, width, |i, row| {
-        let (scale, shift) = factors(i);
-        row.iter_mut().for_each(|x| *x = *x * scale + shift);
+        fx_simd::call(scale_row, (row, factors(i)));
     });
+}
+
+#[inline(always)]
+fn scale_row<T: Real>((row, (scale, shift)): (&mut [T], (T, T))) {
+    row.iter_mut().for_each(|x| *x = *x * scale + shift);
 }

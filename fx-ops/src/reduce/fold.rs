@@ -12,11 +12,13 @@ use rayon::prelude::*;
 use crate::infer::axis_or_only;
 use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
 
-const LANES: usize = 16;
+const LANES: usize = 64;
 /// Elements of a row that are folded without branching.
 const BLOCK: usize = 512;
 /// Rows that are folded into a tile of columns one after the other.
 const ROWS: usize = 32;
+/// Elements of a row that one thread folds.
+const SERIAL: usize = 1 << 15;
 /// Columns that are folded together.
 const TILE: usize = 512;
 
@@ -110,36 +112,45 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
     where
         S: Fn(A, T) -> A + Sync,
     {
-        if row.len() <= BLOCK {
-            return self.block(row);
+        if row.len() < SERIAL {
+            return self.serial(row);
         }
         let (left, right) = row.split_at((row.len() / 2).next_multiple_of(BLOCK));
-        let (left, right) = if row.len() < PARALLEL {
-            (self.row(left), self.row(right))
-        } else {
-            rayon::join(|| self.row(left), || self.row(right))
-        };
+        let (left, right) = rayon::join(|| self.row(left), || self.row(right));
         (self.merge)(left, right)
     }
 
-    fn block<T: Element>(&self, row: &[T]) -> A
+    /// Folds a row by the same tree on this thread.
+    fn serial<T: Element>(&self, row: &[T]) -> A
     where
         S: Fn(A, T) -> A,
     {
-        let mut lanes = [self.init; LANES];
-        let mut chunks = row.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane = (self.step)(*lane, x);
+        if row.len() <= BLOCK {
+            return fx_simd::call(Self::block, (self, row));
+        }
+        let (left, right) = row.split_at((row.len() / 2).next_multiple_of(BLOCK));
+        (self.merge)(self.serial(left), self.serial(right))
+    }
+
+    #[inline(always)]
+    fn block<T: Element>((fold, row): (&Self, &[T])) -> A
+    where
+        S: Fn(A, T) -> A,
+    {
+        let mut lanes = [fold.init; LANES];
+        let (chunks, rest) = row.as_chunks::<LANES>();
+        for chunk in chunks {
+            for i in 0..LANES {
+                lanes[i] = (fold.step)(lanes[i], chunk[i]);
             }
         }
-        for (lane, &x) in lanes.iter_mut().zip(chunks.remainder()) {
-            *lane = (self.step)(*lane, x);
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
+            *lane = (fold.step)(*lane, x);
         }
         let mut half = LANES / 2;
         while half > 0 {
             for i in 0..half {
-                lanes[i] = (self.merge)(lanes[i], lanes[i + half]);
+                lanes[i] = (fold.merge)(lanes[i], lanes[i + half]);
             }
             half /= 2;
         }
@@ -151,14 +162,7 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A + Sync,
     {
         if rows.len() <= ROWS {
-            out.fill(self.init);
-            for row in rows {
-                let line = &tile.data[row * tile.width + tile.first..][..out.len()];
-                for (out, &x) in out.iter_mut().zip(line) {
-                    *out = (self.step)(*out, x);
-                }
-            }
-            return;
+            return fx_simd::call(Self::lines, (self, tile, rows, out));
         }
         let middle = rows.start + (rows.len() / 2).next_multiple_of(ROWS);
         let (upper, lower) = (rows.start..middle, middle..rows.end);
@@ -170,6 +174,21 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
             rayon::join(|| self.columns(tile, upper, out), || self.columns(tile, lower, &mut other));
         }
         out.iter_mut().zip(other).for_each(|(out, x)| *out = (self.merge)(*out, x));
+    }
+
+    /// Folds few rows into a tile of columns.
+    #[inline(always)]
+    fn lines<T: Element>((fold, tile, rows, out): (&Self, &Columns<'_, T>, Range<usize>, &mut [A]))
+    where
+        S: Fn(A, T) -> A,
+    {
+        out.fill(fold.init);
+        for row in rows {
+            let line = &tile.data[row * tile.width + tile.first..][..out.len()];
+            for (out, &x) in out.iter_mut().zip(line) {
+                *out = (fold.step)(*out, x);
+            }
+        }
     }
 }
 

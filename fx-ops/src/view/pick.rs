@@ -1,14 +1,17 @@
 //! Rows that read and write elements by index tensors and masks.
 
-use fx_core::array::{Sizes, StridedIndex, Strides, dispatch_dtype, row_major};
+use std::ops::Not;
+
+use fx_core::array::{BLOCK, Sizes, StridedIndex, Strides, dispatch_dtype, row_major};
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes, result_dtype, result_dtype_of_types};
 use fx_core::{
     Array, Category, DType, Dim, Element, Result, Scalar, Stored, TensorType, bail, err, functions, kernels,
 };
+use rayon::prelude::*;
 
 use crate::infer::{axis_or_only, expect_same, known, type_of, typed};
-use crate::kernel::chunks::{fill, fill_rows};
+use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
 
 kernels! {
     /// Operations that read and write elements by index tensors and masks.
@@ -55,12 +58,13 @@ pub(crate) fn check_index(index: &TensorType) -> Result<()> {
 
 /// Returns positions in row-major order, resolved and checked against a size.
 pub(crate) fn positions(index: &Array, size: usize) -> Result<Vec<usize>> {
-    let raw: Vec<i64> = index.cast(DType::I64).to_vec()?;
-    let at = |&i: &i64| match usize::try_from(i) {
-        Ok(i) if i < size => Ok(i),
-        _ => Err(err!(Index, "position {i} is out of range for an axis of size {size}")),
-    };
-    raw.iter().map(at).collect()
+    let raw = index.cast(DType::I64).contiguous()?;
+    // A view may be contiguous and still shorter than its storage.
+    let raw = &raw.data::<i64>()?[..index.numel()];
+    if let Some(i) = raw.iter().find(|i| usize::try_from(**i).is_ok_and(|i| i < size).not()) {
+        bail!(Index, "position {i} is out of range for an axis of size {size}");
+    }
+    Ok(raw.iter().map(|&i| i as usize).collect())
 }
 
 /// Returns `x` as of rank 1, if it has rank 0.
@@ -101,10 +105,23 @@ fn gather_array(x: &Array, dim: i64, index: &Array) -> Result<Array> {
     let picked = positions(&wide, x.shape()[at])?;
     let mut strides: Strides = x.strides().into();
     let step = std::mem::replace(&mut strides[at], 0) as usize;
+    let width = wide.shape()[wide.rank() - 1].max(1);
+    let last = strides.pop().map_or(0, |stride| stride as usize);
+    let rows: Vec<usize> = StridedIndex::new(&wide.shape()[..wide.rank() - 1], [(&strides[..], 0)])
+        .map(|[base]| base)
+        .collect();
     dispatch_dtype!(x.dtype(), T => {
         let data = x.data::<T>()?;
-        let walk = StridedIndex::new(wide.shape(), [(&strides[..], 0)]);
-        let out: Vec<T> = walk.zip(&picked).map(|([base], &i)| data[base + i * step]).collect();
+        let out = fill(picked.len(), |start, out: &mut [T]| {
+            let (mut row, mut column) = (start / width, start % width);
+            for (out, &i) in out.iter_mut().zip(&picked[start..]) {
+                *out = data[rows[row] + column * last + i * step];
+                column += 1;
+                if column == width {
+                    (row, column) = (row + 1, 0);
+                }
+            }
+        })?;
         Array::from_vec(out, index.shape())
     })
 }
@@ -301,22 +318,78 @@ fn scatter_array(x: &Array, dim: i64, index: &Array, src: OperandValue<'_>, redu
         }
         OperandValue::Scalar(value) => Array::full(x.dtype(), &[], value)?.broadcast_to(index.shape())?,
     };
-    let mut strides = row_major(wide.shape());
-    let step = std::mem::replace(&mut strides[at], 0) as usize;
+    let places = Places::new(wide.shape(), index.shape(), at, &picked);
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = wide.to_vec()?;
+        let source = source.contiguous()?;
         let from = source.data::<T>()?;
-        let walk = StridedIndex::new(index.shape(), [(&strides[..], 0), (source.strides(), 0)]);
-        for ([base, from_at], &i) in walk.zip(&picked) {
-            let (slot, value) = (&mut out[base + i * step], from[from_at]);
-            *slot = match combine {
-                Combine::Replace => value,
-                Combine::Add => slot.plus(value),
-                Combine::Multiply => slot.times(value),
-            };
+        match combine {
+            Combine::Replace => places.combine(&mut out, from, |slot, value| *slot = value),
+            Combine::Add => places.combine(&mut out, from, |slot, value| *slot = slot.plus(value)),
+            Combine::Multiply => places.combine(&mut out, from, |slot, value| *slot = slot.times(value)),
         }
         Array::from_vec(out, x.shape())
     })
+}
+
+/// Where the elements of an index tensor lead: to `picked` along an axis of another tensor, beside it to their own place.
+pub(crate) struct Places<'a> {
+    /// The sizes before the axis, of the tensor and of the index.
+    outer: [Sizes; 2],
+    /// The elements of the tensor and of the index that share a place before the axis.
+    slab: [usize; 2],
+    /// The step along the axis of the tensor.
+    step: usize,
+    /// For each place of the index behind the axis that of the tensor.
+    inner: Vec<usize>,
+    picked: &'a [usize],
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn new(shape: &[usize], index: &[usize], at: usize, picked: &'a [usize]) -> Places<'a> {
+        let strides = row_major(&shape[at + 1..]);
+        let inner = StridedIndex::new(&index[at + 1..], [(&strides[..], 0)]).map(|[to]| to).collect();
+        Places {
+            outer: [shape[..at].into(), index[..at].into()],
+            slab: [shape[at..].iter().product(), index[at..].iter().product()],
+            step: shape[at + 1..].iter().product(),
+            inner,
+            picked,
+        }
+    }
+
+    /// Returns where in the index the elements of a slab of the tensor begin, unless it has none for it.
+    fn start(&self, mut slab: usize) -> Option<usize> {
+        let (mut start, mut size) = (0, self.slab[1]);
+        for (&n, &n_index) in self.outer[0].iter().zip(&self.outer[1]).rev() {
+            let i = slab % n;
+            if i >= n_index {
+                return None;
+            }
+            start += i * size;
+            size *= n_index;
+            slab /= n;
+        }
+        Some(start)
+    }
+
+    /// Combines the elements of `from` one after the other with those of `out`; slabs are independent.
+    pub(crate) fn combine<U: Send, T: Element>(&self, out: &mut [U], from: &[T], f: impl Fn(&mut U, T) + Sync) {
+        let run = |(i, out): (usize, &mut [U])| {
+            let Some(start) = self.start(i) else { return };
+            let range = start..start + self.slab[1];
+            let width = self.inner.len().max(1);
+            let rows = self.picked[range.clone()].chunks(width).zip(from[range].chunks(width));
+            for (picked, from) in rows {
+                for ((&to, &x), &beside) in picked.iter().zip(from).zip(&self.inner) {
+                    f(&mut out[to * self.step + beside], x);
+                }
+            }
+        };
+        let slab = self.slab[0].max(1);
+        let at_once = PARALLEL.div_ceil(self.slab[1].max(1));
+        out.par_chunks_mut(slab).enumerate().with_min_len(at_once).for_each(run);
+    }
 }
 
 fn index_add_type(
@@ -433,11 +506,22 @@ enum Source<'a, T> {
 }
 
 impl<T: Copy> Source<'_, T> {
-    fn get(&self, at: usize) -> T {
+    /// Returns the elements from a position on, as many as `spare` has.
+    fn block<'b>(&'b self, at: usize, spare: &'b mut [T]) -> &'b [T] {
         match self {
-            Source::One(x) => *x,
-            Source::Each(data) => data[at],
+            Source::One(x) => {
+                spare.fill(*x);
+                spare
+            }
+            Source::Each(data) => &data[at..at + spare.len()],
         }
+    }
+}
+
+#[inline(always)]
+fn select<T: Copy>((mask, yes, no, out): (&[bool], &[T], &[T], &mut [T])) {
+    for (((out, &mask), &yes), &no) in out.iter_mut().zip(mask).zip(yes).zip(no) {
+        *out = if mask { yes } else { no };
     }
 }
 
@@ -453,10 +537,13 @@ pub(crate) fn choose(mask: &Array, yes: &Array, no: &Array) -> Result<Array> {
     dispatch_dtype!(yes.dtype(), T => {
         let (mask, yes, no) = (source::<bool>(&mask)?, source::<T>(&yes)?, source::<T>(&no)?);
         let out = fill(numel, |start, out: &mut [T]| {
-            for (i, out) in out.iter_mut().enumerate() {
-                let at = start + i;
-                *out = if mask.get(at) { yes.get(at) } else { no.get(at) };
-            }
+            let mut spare = [[T::default(); BLOCK]; 2];
+            let [yes_spare, no_spare] = &mut spare;
+            let mut mask_spare = [false; BLOCK];
+            let mask = mask.block(start, &mut mask_spare[..out.len()]);
+            let yes = yes.block(start, &mut yes_spare[..out.len()]);
+            let no = no.block(start, &mut no_spare[..out.len()]);
+            fx_simd::call(select, (mask, yes, no, out));
         })?;
         Array::from_vec(out, &shape)
     })

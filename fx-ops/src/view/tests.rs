@@ -219,3 +219,13 @@ fn where_and_masked_fill_promote_as_pytorch() {
     let masked = call1("masked_fill", &[tensor(half), mask(), Arg::Float(f64::NEG_INFINITY)]).unwrap();
     assert_eq!(masked.cast(fx_core::DType::F32).to_vec::<f32>().unwrap(), [f32::NEG_INFINITY, 2.0]);
 }
+
+#[test]
+fn positions_may_be_a_window_on_a_longer_storage() {
+    let all = Array::from([1i64, 0, 9, 9]);
+    let window = || tensor(all.slice_axis(0, 0, 2, 1).unwrap());
+    let gathered = call1("gather", &[tensor([5.0f32, 6.0]), Arg::Int(0), window()]).unwrap();
+    assert!(gathered.bits_eq(&[6.0f32, 5.0].into()));
+    let added = call1("scatter_add", &[tensor([5i64, 6]), Arg::Int(0), window(), window()]).unwrap();
+    assert!(added.bits_eq(&[5i64, 7].into()));
+}

@@ -1,0 +1,606 @@
+//! PyTorch's operators that have no row, as several rows.
+
+use super::adapt::{node, without};
+use super::aten::{Call, generic, named};
+use super::build::{Attempt, Builder, Out, input_name};
+use crate::{Arg, DType, Dim, NodeId, err};
+
+pub(super) fn leaf(node: NodeId) -> Arg {
+    Arg::Leaf(node)
+}
+
+/// Calls a row by position with keyword arguments.
+pub(super) fn with<'a>(
+    builder: &mut Builder<'a>,
+    row: &str,
+    args: impl IntoIterator<Item = Arg>,
+    kwargs: &[(&str, Arg)],
+) -> Attempt<NodeId> {
+    let op = builder.row(row)?;
+    builder.emit(op, args.into_iter().collect(), kwargs)
+}
+
+/// `logspace(start, end, steps, base)`: `base` to the power of `linspace`.
+pub(super) fn logspace<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let dtype = match call.arg("dtype") {
+        Arg::DType(dtype) => dtype,
+        _ => DType::F32,
+    };
+    let args = [call.need("start")?, call.need("end")?, call.need("steps")?];
+    let powers = with(builder, "linspace", args, &[("dtype", Arg::DType(DType::F64))])?;
+    let base = with(
+        builder,
+        "full",
+        [Arg::list([]), call.or("base", Arg::Float(10.0))],
+        &[("dtype", Arg::DType(DType::F64))],
+    )?;
+    let out = builder.call("pow", [leaf(base), leaf(powers)])?;
+    builder.call("to", [leaf(out), Arg::DType(dtype)]).map(Out::Node)
+}
+
+/// All tuples of elements of vectors.
+pub(super) fn cartesian_prod<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let tensors = call.first()?;
+    let n = tensors.items().map_or(0, <[Arg]>::len);
+    if let Some([one]) = tensors.items() {
+        return builder.call("clone", [one.clone()]).map(Out::Node);
+    }
+    let grids = with(builder, "meshgrid", [tensors], &[("indexing", Arg::str("ij"))])?;
+    let mut columns = Vec::new();
+    for i in 0..n {
+        let grid = builder.call("getitem", [leaf(grids), Arg::Int(i as i64)])?;
+        columns.push(leaf(builder.call("reshape", [leaf(grid), Arg::ints([-1])])?));
+    }
+    builder.call("stack", [Arg::list(columns), Arg::Int(1)]).map(Out::Node)
+}
+
+/// The combinations of `r` elements of a vector: the places where indices rise.
+pub(super) fn combinations<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let (Arg::Int(r), Some(count)) = (call.or("r", Arg::Int(2)), declared_size(builder, call, 0)?) else {
+        return Err(err!(Load, "expected a known number of elements to combine").into());
+    };
+    let ty = builder.tensor_type(node(&x)?)?;
+    let Some(size) = ty.shape.first().cloned() else {
+        return Err(err!(Load, "expected a vector to combine, got {ty}").into());
+    };
+    if !(1..=8).contains(&r) {
+        return Err(err!(Load, "expected 1 to 8 elements to combine, got {r}").into());
+    }
+    let row = if call.is_true("with_replacement") { "le" } else { "lt" };
+    let places = builder.call("arange", [Arg::dim(size)])?;
+    let mut mask: Option<NodeId> = None;
+    let along = |builder: &mut Builder<'a>, axis: i64| {
+        let shape = Arg::ints((0..r).map(|i| if i == axis { -1 } else { 1 }));
+        builder.call("reshape", [leaf(places), shape])
+    };
+    for axis in 1..r {
+        let (a, b) = (along(builder, axis - 1)?, along(builder, axis)?);
+        let rises = builder.call(row, [leaf(a), leaf(b)])?;
+        mask = Some(match mask {
+            None => rises,
+            Some(mask) => builder.call("logical_and", [leaf(mask), leaf(rises)])?,
+        });
+    }
+    let Some(mask) = mask else { return builder.call("reshape", [x, Arg::ints([-1, 1])]).map(Out::Node) };
+    let found = builder.call("nonzero", [leaf(mask)])?;
+    let rows = builder.call("arange", [count])?;
+    let found = builder.call("index_select", [leaf(found), Arg::Int(0), leaf(rows)])?;
+    builder.call("getitem", [x, Arg::tuple([leaf(found)])]).map(Out::Node)
+}
+
+/// The indices of the first `size` elements that are not zero, and `fill_value` where there are fewer.
+pub(super) fn nonzero_static<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, size) = (call.first()?, call.need("size")?);
+    let rank = builder.tensor_type(node(&x)?)?.rank() as i64;
+    let found = builder.call("nonzero", [x])?;
+    let sizes = Arg::list([size.clone(), Arg::Int(rank)]);
+    let fill = call.or("fill_value", Arg::Int(-1));
+    let rest = with(builder, "full", [sizes, fill], &[("dtype", Arg::DType(DType::I64))])?;
+    let all = builder.call("cat", [Arg::list([leaf(found), leaf(rest)]), Arg::Int(0)])?;
+    let rows = builder.call("arange", [size])?;
+    builder.call("index_select", [leaf(all), Arg::Int(0), leaf(rows)]).map(Out::Node)
+}
+
+/// The declared size of an axis of the output.
+fn declared_size<'a>(builder: &Builder<'a>, call: &Call<'a>, axis: usize) -> Attempt<Option<Arg>> {
+    let name = call.node.outputs.first().and_then(input_name);
+    let ty = name.map(|name| builder.declared(name)).transpose()?.flatten();
+    Ok(ty.and_then(|ty| ty.shape.get(axis).cloned()).map(Arg::dim))
+}
+
+/// The sum over what a broadcast to the sizes of the tensor had repeated.
+pub(super) fn sum_to_size<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, size) = (call.first()?, call.need("size")?);
+    let ty = builder.tensor_type(node(&x)?)?;
+    let target: Option<Vec<Dim>> = size
+        .items()
+        .unwrap_or_default()
+        .iter()
+        .map(|size| match size {
+            Arg::Int(n) => Some(Dim::new(*n)),
+            Arg::Dim(dim) => Some(dim.clone()),
+            _ => None,
+        })
+        .collect();
+    let Some(target) = target.filter(|target| target.len() <= ty.rank()) else {
+        return Err(err!(Load, "expected known sizes, at most {} of them", ty.rank()).into());
+    };
+    let extra = ty.rank() - target.len();
+    let summed = |axis: &usize| {
+        *axis < extra || (target[axis - extra].known() == Some(1) && ty.shape[*axis].known() != Some(1))
+    };
+    let axes: Vec<i64> = (0..ty.rank()).filter(summed).map(|axis| axis as i64).collect();
+    if axes.is_empty() {
+        return builder.call("clone", [x]).map(Out::Node);
+    }
+    let sum = with(builder, "sum", [x], &[("dim", Arg::ints(axes)), ("keepdim", Arg::Bool(true))])?;
+    builder.call("reshape", [leaf(sum), size]).map(Out::Node)
+}
+
+/// `repeat_interleave(repeats)`: each index as often as its element says.
+pub(super) fn repeat_indices<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let repeats = call.first()?;
+    let ty = builder.tensor_type(node(&repeats)?)?;
+    let Some(size) = ty.shape.first().cloned() else {
+        return Err(err!(Load, "expected a vector of repeats, got {ty}").into());
+    };
+    let dtype = Arg::DType(ty.dtype);
+    let indices = with(builder, "arange", [Arg::dim(size)], &[("dtype", dtype)])?;
+    let args = [leaf(indices), repeats, Arg::Int(0)];
+    with(builder, "repeat_interleave", args, &[("output_size", call.arg("output_size"))]).map(Out::Node)
+}
+
+/// `atleast_1d` and so on of a list.
+pub(super) fn atleast<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let tensors = call.first()?;
+    let items = tensors.items().ok_or_else(|| err!(Load, "expected a list of tensors"))?;
+    let outs = items.iter().map(|item| builder.call(call.base, [item.clone()]).map(Out::Node));
+    outs.collect::<Attempt<Vec<Out>>>().map(Out::Many)
+}
+
+pub(super) fn diagflat<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let flat = builder.call("reshape", [call.first()?, Arg::ints([-1])])?;
+    builder.call("diag_embed", [leaf(flat), call.or("offset", Arg::Int(0))]).map(Out::Node)
+}
+
+/// `log2(2^x + 2^y)`.
+pub(super) fn logaddexp2<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let two = std::f64::consts::LN_2;
+    let x = builder.call("mul", [call.first()?, Arg::Float(two)])?;
+    let y = builder.call("mul", [call.need("other")?, Arg::Float(two)])?;
+    let sum = builder.call("logaddexp", [leaf(x), leaf(y)])?;
+    builder.call("mul", [leaf(sum), Arg::Float(1.0 / two)]).map(Out::Node)
+}
+
+/// `x * 2^other`.
+pub(super) fn ldexp<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let power = builder.call("exp2", [call.need("other")?])?;
+    builder.call("mul", [call.first()?, leaf(power)]).map(Out::Node)
+}
+
+/// A power in `f64`.
+pub(super) fn float_power<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let wide = |builder: &mut Builder<'a>, arg: Arg| match arg {
+        Arg::Leaf(_) => builder.call("to", [arg, Arg::DType(DType::F64)]).map(leaf),
+        Arg::Int(_) | Arg::Float(_) => {
+            with(builder, "full", [Arg::list([]), arg], &[("dtype", Arg::DType(DType::F64))]).map(leaf)
+        }
+        other => Ok(other),
+    };
+    let (x, exponent) = (wide(builder, call.first()?)?, wide(builder, call.need("exponent")?)?);
+    builder.call("pow", [x, exponent]).map(Out::Node)
+}
+
+/// `isposinf` and `isneginf`.
+pub(super) fn is_infinity<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    if !builder.tensor_type(node(&x)?)?.dtype.is_float() {
+        return with(builder, "zeros_like", [x], &[("dtype", Arg::DType(DType::Bool))]).map(Out::Node);
+    }
+    let infinity = if call.base == "isneginf" { f64::NEG_INFINITY } else { f64::INFINITY };
+    builder.call("eq", [x, Arg::Float(infinity)]).map(Out::Node)
+}
+
+pub(super) fn is_real<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    with(builder, "ones_like", [call.first()?], &[("dtype", Arg::DType(DType::Bool))]).map(Out::Node)
+}
+
+/// `-x log(x)`.
+pub(super) fn entr<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let out = builder.call("xlogy", [x.clone(), x.clone()])?;
+    let out = builder.call("neg", [leaf(out)])?;
+    let negative = builder.call("lt", [x, Arg::Int(0)])?;
+    builder.call("masked_fill", [leaf(out), leaf(negative), Arg::Float(f64::NEG_INFINITY)]).map(Out::Node)
+}
+
+/// The distribution function of the standard normal distribution.
+pub(super) fn ndtr<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = builder.call("mul", [call.first()?, Arg::Float(-std::f64::consts::FRAC_1_SQRT_2)])?;
+    let x = builder.call("erfc", [leaf(x)])?;
+    builder.call("mul", [leaf(x), Arg::Float(0.5)]).map(Out::Node)
+}
+
+/// `x log1p(y)`, 0 where `x` is, NaN where `y` is.
+pub(super) fn xlog1py<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, y) = (call.first()?, call.need("other")?);
+    let (Arg::Leaf(_), Arg::Leaf(_)) = (&x, &y) else {
+        return Err(err!(Load, "expected tensors as operands of {}", call.base).into());
+    };
+    let log = builder.call("log1p", [y.clone()])?;
+    let out = builder.call("mul", [x.clone(), leaf(log)])?;
+    let zero = builder.call("eq", [x, Arg::Int(0)])?;
+    let nan = builder.call("isnan", [y])?;
+    let number = builder.call("logical_not", [leaf(nan)])?;
+    let zero = builder.call("logical_and", [leaf(zero), leaf(number)])?;
+    builder.call("where", [leaf(zero), Arg::Float(0.0), leaf(out)]).map(Out::Node)
+}
+
+/// The logarithm of the gamma function of `p` variables.
+pub(super) fn mvlgamma<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let Arg::Int(p @ 1..=64) = call.need("p")? else {
+        return Err(err!(Load, "expected 1 to 64 variables of {}", call.base).into());
+    };
+    let constant = (p * (p - 1)) as f64 / 4.0 * std::f64::consts::PI.ln();
+    let mut sum: Option<NodeId> = None;
+    for i in 0..p {
+        let shifted = builder.call("sub", [call.first()?, Arg::Float(i as f64 / 2.0)])?;
+        let term = builder.call("lgamma", [leaf(shifted)])?;
+        sum = Some(match sum {
+            None => builder.call("add", [leaf(term), Arg::Float(constant)])?,
+            Some(sum) => builder.call("add", [leaf(sum), leaf(term)])?,
+        });
+    }
+    sum.map(Out::Node).ok_or_else(|| err!(Load, "expected variables").into())
+}
+
+/// A number as a tensor, of `f32` where no dtype is given.
+pub(super) fn scalar_tensor<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let dtype = match call.arg("dtype") {
+        Arg::None => Arg::DType(DType::F32),
+        dtype => dtype,
+    };
+    let value = call.first()?;
+    if let Arg::Leaf(_) = value {
+        return builder.call("to", [value, dtype]).map(Out::Node);
+    }
+    with(builder, "full", [Arg::list([]), value], &[("dtype", dtype)]).map(Out::Node)
+}
+
+/// `unique_dim`, `_unique2` and `unique_consecutive`: the elements, the inverse and the counts; what is not asked for is empty.
+pub(super) fn unique<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let row = if call.base == "unique_consecutive" { "unique_consecutive" } else { "unique" };
+    let mut kwargs = Vec::new();
+    let mut asked = vec![true];
+    for (output, name) in ["return_inverse", "return_counts"].into_iter().enumerate() {
+        // PyTorch may give more than it was asked for.
+        let declared = match call.node.outputs.get(output + 1).and_then(input_name) {
+            Some(name) => builder.declared(name)?,
+            None => None,
+        };
+        let is_given = declared.is_some_and(|ty| ty.shape.numel().known() != Some(0));
+        asked.push(is_given || call.is_true(name));
+        kwargs.push((name, Arg::Bool(is_given || call.is_true(name))));
+    }
+    if !matches!(call.arg("dim"), Arg::None) {
+        kwargs.push(("dim", call.arg("dim")));
+    }
+    let found = with(builder, row, [call.first()?], &kwargs)?;
+    let is_alone = asked.iter().filter(|asked| **asked).count() == 1;
+    let mut outs = Vec::new();
+    let mut place = 0;
+    for asked in asked {
+        outs.push(Out::Node(if !asked {
+            with(builder, "empty", [Arg::ints([0])], &[("dtype", Arg::DType(DType::I64))])?
+        } else if is_alone {
+            found
+        } else {
+            place += 1;
+            builder.call("getitem", [leaf(found), Arg::Int(place - 1)])?
+        }));
+    }
+    Ok(Out::Many(outs))
+}
+
+/// `_trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim)`: a product of three, summed over axes.
+pub(super) fn trilinear<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let mut product: Option<NodeId> = None;
+    for (factor, axes) in [("i1", "expand1"), ("i2", "expand2"), ("i3", "expand3")] {
+        let mut x = call.need(factor)?;
+        for axis in call.arg(axes).items().unwrap_or_default() {
+            x = leaf(builder.call("unsqueeze", [x, axis.clone()])?);
+        }
+        product = Some(match product {
+            None => node(&x)?,
+            Some(product) => builder.call("mul", [leaf(product), x])?,
+        });
+    }
+    let product = product.ok_or_else(|| err!(Load, "expected three factors"))?;
+    let axes = call.need("sumdim")?;
+    if axes.items().is_some_and(<[Arg]>::is_empty) {
+        return Ok(Out::Node(product));
+    }
+    with(builder, "sum", [leaf(product)], &[("dim", axes)]).map(Out::Node)
+}
+
+/// `max_unpool2d` and `max_unpool3d`: the elements at their places among zeros.
+pub(super) fn max_unpool<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, indices, size) = (call.first()?, call.need("indices")?, call.need("output_size")?);
+    let ty = builder.tensor_type(node(&x)?)?;
+    let sizes = size.items().unwrap_or_default().to_vec();
+    if sizes.len() > ty.rank() {
+        return Err(err!(Load, "expected at most {} sizes, got {}", ty.rank(), sizes.len()).into());
+    }
+    let leading: Vec<Arg> =
+        ty.shape[..ty.rank() - sizes.len()].iter().map(|dim| Arg::dim(dim.clone())).collect();
+    let rows: Vec<Arg> = leading.iter().cloned().chain([Arg::Int(-1)]).collect();
+    let area = sizes.iter().try_fold(Dim::new(1), |area, size| match size {
+        Arg::Int(n) => Some(area * Dim::new(*n)),
+        Arg::Dim(dim) => Some(area * dim.clone()),
+        _ => None,
+    });
+    let area = area.ok_or_else(|| err!(Load, "expected known sizes of {}", call.base))?;
+    let x = builder.call("reshape", [x, Arg::list(rows.clone())])?;
+    let indices = builder.call("reshape", [indices, Arg::list(rows)])?;
+    let blank = Arg::list(leading.iter().cloned().chain([Arg::dim(area)]));
+    let zeros = with(builder, "full", [blank, Arg::Int(0)], &[("dtype", Arg::DType(ty.dtype))])?;
+    let out = builder.call("scatter", [leaf(zeros), Arg::Int(-1), leaf(indices), leaf(x)])?;
+    let shape = Arg::list(leading.into_iter().chain(sizes));
+    builder.call("reshape", [leaf(out), shape]).map(Out::Node)
+}
+
+/// `fill_diagonal(self, fill_value, wrap)`; the indices of all axes are equal on the diagonal.
+pub(super) fn fill_diagonal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let ty = builder.tensor_type(node(&x)?)?;
+    if ty.rank() != 2 {
+        return Err(err!(Load, "expected a matrix to fill the diagonal of, got {ty}").into());
+    }
+    let wraps = call.is_true("wrap") && !ty.shape[0].same(&ty.shape[1]).is_yes();
+    let at = |builder: &mut Builder<'a>, axis: usize| {
+        let places = builder.call("arange", [Arg::dim(ty.shape[axis].clone())])?;
+        let shape = if axis == 0 { [-1, 1] } else { [1, -1] };
+        builder.call("reshape", [leaf(places), Arg::ints(shape)])
+    };
+    let (mut row, column) = (at(builder, 0)?, at(builder, 1)?);
+    if wraps {
+        // A row is left out between the diagonals of a tall matrix.
+        let period = ty.shape[1].clone() + Dim::new(1);
+        row = builder.call("remainder", [leaf(row), Arg::dim(period)])?;
+    }
+    let mask = builder.call("eq", [leaf(row), leaf(column)])?;
+    builder.call("masked_fill", [x, leaf(mask), call.need("fill_value")?]).map(Out::Node)
+}
+
+/// The forms of `embedding_bag`: `(output, offsets of indices, sizes of bags, places of maxima)`, of which only the first is
+/// computed.
+pub(super) fn embedding_bag<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let mode = match call.or("mode", Arg::Int(0)) {
+        Arg::Int(0) => "sum",
+        Arg::Int(1) => "mean",
+        Arg::Int(2) => "max",
+        _ => return Err(err!(Load, "unknown mode of {}", call.base).into()),
+    };
+    let padding = match call.arg("padding_idx") {
+        Arg::Int(-1) if call.base.starts_with('_') => Arg::None,
+        padding => padding,
+    };
+    let args = [call.need("indices")?, call.need("weight")?, call.arg("offsets")];
+    let kwargs = [
+        ("mode", Arg::str(mode)),
+        ("per_sample_weights", call.arg("per_sample_weights")),
+        ("include_last_offset", call.or("include_last_offset", Arg::Bool(false))),
+        ("padding_idx", padding),
+    ];
+    let out = with(builder, "embedding_bag", args, &kwargs)?;
+    Ok(Out::Many(vec![Out::Node(out)]))
+}
+
+/// The sign and the logarithm of a determinant, and what is saved beside them.
+pub(super) fn slogdet<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let [sign, log] = sign_and_log(builder, call)?;
+    Ok(Out::Many(vec![Out::Node(sign), Out::Node(log)]))
+}
+
+fn sign_and_log<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<[NodeId; 2]> {
+    let both = builder.call("linalg_slogdet", [call.first()?])?;
+    Ok([
+        builder.call("getitem", [leaf(both), Arg::Int(0)])?,
+        builder.call("getitem", [leaf(both), Arg::Int(1)])?,
+    ])
+}
+
+pub(super) fn logdet<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let [sign, log] = sign_and_log(builder, call)?;
+    let negative = builder.call("lt", [leaf(sign), Arg::Int(0)])?;
+    builder.call("masked_fill", [leaf(log), leaf(negative), Arg::Float(f64::NAN)]).map(Out::Node)
+}
+
+/// Solutions of `A x = b` where `A = L L.t()`, for `(b, L, upper)` or, as the inverse of `A`, for `(L, upper)`.
+pub(super) fn cholesky_solve<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (factor, b) = match call.get("input2") {
+        Some(factor) => (factor.clone(), Some(call.first()?)),
+        None => (call.first()?, None),
+    };
+    let factor = triangle(builder, factor, call.is_true("upper"), false)?;
+    let flipped = builder.call("transpose", [leaf(factor), Arg::Int(-2), Arg::Int(-1)])?;
+    let product = match call.is_true("upper") {
+        true => builder.call("matmul", [leaf(flipped), leaf(factor)])?,
+        false => builder.call("matmul", [leaf(factor), leaf(flipped)])?,
+    };
+    match b {
+        Some(b) => builder.call("linalg_solve", [leaf(product), b]),
+        None => builder.call("linalg_inv", [leaf(product)]),
+    }
+    .map(Out::Node)
+}
+
+/// A triangle of a matrix, with ones on the diagonal if `unit`.
+fn triangle<'a>(builder: &mut Builder<'a>, matrix: Arg, upper: bool, unit: bool) -> Attempt<NodeId> {
+    let (row, first) = if upper { ("triu", 1) } else { ("tril", -1) };
+    let ty = builder.tensor_type(node(&matrix)?)?;
+    if !unit {
+        return builder.call(row, [matrix]);
+    }
+    let Some(n) = ty.shape.last().cloned() else {
+        return Err(err!(Load, "expected a matrix, got {ty}").into());
+    };
+    let inner = builder.call(row, [matrix, Arg::Int(first)])?;
+    let ones = with(builder, "eye", [Arg::dim(n)], &[("dtype", Arg::DType(ty.dtype))])?;
+    builder.call("add", [leaf(inner), leaf(ones)])
+}
+
+/// `linalg_solve_triangular(A, b, upper, left, unitriangular)`.
+pub(super) fn solve_triangular<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let matrix = triangle(builder, call.first()?, call.is_true("upper"), call.is_true("unitriangular"))?;
+    let left = call.or("left", Arg::Bool(true));
+    with(builder, "linalg_solve", [leaf(matrix), call.need("B")?], &[("left", left)]).map(Out::Node)
+}
+
+/// `triangular_solve(b, A, upper, transpose, unitriangular)`: the solution and `A`.
+pub(super) fn triangular_solve<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (b, a) = (call.first()?, call.need("A")?);
+    let upper = !matches!(call.get("upper"), Some(Arg::Bool(false)));
+    let mut matrix = triangle(builder, a.clone(), upper, call.is_true("unitriangular"))?;
+    if call.is_true("transpose") {
+        matrix = builder.call("transpose", [leaf(matrix), Arg::Int(-2), Arg::Int(-1)])?;
+    }
+    let out = builder.call("linalg_solve", [leaf(matrix), b])?;
+    let copy = builder.call("clone", [a])?;
+    Ok(Out::Many(vec![Out::Node(out), Out::Node(copy)]))
+}
+
+/// `bartlett_window` and `blackman_window`.
+pub(super) fn window<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let Arg::Int(length) = call.first()? else {
+        return Err(err!(Load, "expected a known length of a window").into());
+    };
+    let dtype = call.or("dtype", Arg::DType(DType::F32));
+    let periodic = !matches!(call.get("periodic"), Some(Arg::Bool(false)));
+    if length <= 1 {
+        return with(builder, "full", [Arg::ints([length]), Arg::Int(1)], &[("dtype", dtype)]).map(Out::Node);
+    }
+    let period = if periodic { length } else { length - 1 };
+    let places = with(builder, "arange", [Arg::Int(length)], &[("dtype", Arg::DType(DType::F64))])?;
+    let out = if call.base == "bartlett_window" {
+        let scaled = builder.call("mul", [leaf(places), Arg::Float(2.0 / period as f64)])?;
+        let centred = builder.call("sub", [leaf(scaled), Arg::Float(1.0)])?;
+        let magnitude = builder.call("abs", [leaf(centred)])?;
+        builder.call("rsub", [leaf(magnitude), Arg::Float(1.0)])?
+    } else {
+        let wave = |builder: &mut Builder<'a>, times: f64, weight: f64| {
+            let step = times * std::f64::consts::TAU / period as f64;
+            let angle = builder.call("mul", [leaf(places), Arg::Float(step)])?;
+            let wave = builder.call("cos", [leaf(angle)])?;
+            builder.call("mul", [leaf(wave), Arg::Float(weight)])
+        };
+        let (slow, fast) = (wave(builder, 1.0, -0.5)?, wave(builder, 2.0, 0.08)?);
+        let sum = builder.call("add", [leaf(slow), leaf(fast)])?;
+        builder.call("add", [leaf(sum), Arg::Float(0.42)])?
+    };
+    builder.call("to", [leaf(out), dtype]).map(Out::Node)
+}
+
+/// `linalg_cross`, along the last axis unless told otherwise.
+pub(super) fn cross<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let args = [call.first()?, call.need("other")?];
+    with(builder, "cross", args, &[("dim", call.or("dim", Arg::Int(-1)))]).map(Out::Node)
+}
+
+/// `vander(x, N, increasing)`: the greatest power first, unless increasing.
+pub(super) fn vander<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let powers = with(builder, "linalg_vander", [call.first()?], &[("N", call.arg("N"))])?;
+    if call.is_true("increasing") {
+        return Ok(Out::Node(powers));
+    }
+    builder.call("flip", [leaf(powers), Arg::ints([-1])]).map(Out::Node)
+}
+
+/// The sum of products along an axis.
+pub(super) fn vecdot<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let product = builder.call("mul", [call.first()?, call.need("y")?])?;
+    with(builder, "sum", [leaf(product)], &[("dim", call.or("dim", Arg::Int(-1)))]).map(Out::Node)
+}
+
+/// `affine_grid_generator(theta, size, align_corners)`: where `theta` takes the centres of pixels, from -1 to 1.
+pub(super) fn affine_grid<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (theta, size) = (call.first()?, call.need("size")?);
+    let dtype = builder.tensor_type(node(&theta)?)?.dtype;
+    let size = size.items().unwrap_or_default().to_vec();
+    let [batch, _, extents @ ..] = size.as_slice() else {
+        return Err(err!(Load, "expected at least two sizes of a grid").into());
+    };
+    let k = extents.len();
+    let mut coordinates = Vec::new();
+    for (axis, extent) in extents.iter().enumerate().rev() {
+        let Arg::Int(n) = extent else {
+            return Err(err!(Load, "expected known sizes of a grid").into());
+        };
+        let end = match (*n, call.is_true("align_corners")) {
+            (1, true) => 0.0,
+            (_, true) => 1.0,
+            (n, false) => (n as f64 - 1.0) / n as f64,
+        };
+        let args = [Arg::Float(-end), Arg::Float(end), extent.clone()];
+        let line = with(builder, "linspace", args, &[("dtype", Arg::DType(dtype))])?;
+        let shape = Arg::ints((0..k).map(|i| if i == axis { -1 } else { 1 }));
+        let line = builder.call("reshape", [leaf(line), shape])?;
+        coordinates.push(leaf(builder.call("expand", [leaf(line), Arg::list(extents.to_vec())])?));
+    }
+    let ones =
+        with(builder, "full", [Arg::list(extents.to_vec()), Arg::Int(1)], &[("dtype", Arg::DType(dtype))])?;
+    coordinates.push(leaf(ones));
+    let grid = builder.call("stack", [Arg::list(coordinates), Arg::Int(-1)])?;
+    let points = builder.call("reshape", [leaf(grid), Arg::ints([-1, k as i64 + 1])])?;
+    let flipped = builder.call("transpose", [theta, Arg::Int(1), Arg::Int(2)])?;
+    let moved = builder.call("matmul", [leaf(points), leaf(flipped)])?;
+    let shape = std::iter::once(batch.clone()).chain(extents.iter().cloned()).chain([Arg::Int(k as i64)]);
+    builder.call("reshape", [leaf(moved), Arg::list(shape)]).map(Out::Node)
+}
+
+/// `frobenius_norm(x, dim, keepdim)` and `nuclear_norm`.
+pub(super) fn matrix_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let mut args = without(call, &[]);
+    if call.base == "frobenius_norm" {
+        args.push(("ord", Arg::Float(2.0)));
+        return named(builder, "linalg_vector_norm", args).map(Out::Node);
+    }
+    args.push(("ord", Arg::str("nuc")));
+    named(builder, "linalg_matrix_norm", args).map(Out::Node)
+}
+
+/// `grouped_mm_fallback(input, weight, offs)` of transformers: rows, sorted by group, times the matrix of their group; `offs`
+/// are the ends of the groups. Rows after the last end are zero.
+pub(super) fn grouped_mm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, weight, ends) = (call.first()?, call.need("weight")?, call.need("offs")?);
+    let ty = builder.tensor_type(node(&weight)?)?;
+    let (Some(groups), Some(rows)) =
+        (ty.shape.first().and_then(Dim::known), builder.tensor_type(node(&x)?)?.shape.first().cloned())
+    else {
+        return Err(err!(Load, "expected a known number of groups").into());
+    };
+    if !(1..=1024).contains(&groups) {
+        return Err(err!(Limit, "expected 1 to 1024 groups, got {groups}").into());
+    }
+    let places = builder.call("arange", [Arg::dim(rows)])?;
+    let of_row = with(builder, "searchsorted", [ends, leaf(places)], &[("right", Arg::Bool(true))])?;
+    let of_row = builder.call("unsqueeze", [leaf(of_row), Arg::Int(1)])?;
+    let mut sum: Option<NodeId> = None;
+    for group in 0..groups {
+        let matrix = builder.call("select", [weight.clone(), Arg::Int(0), Arg::Int(group)])?;
+        let product = builder.call("matmul", [x.clone(), leaf(matrix)])?;
+        let is_in = builder.call("eq", [leaf(of_row), Arg::Int(group)])?;
+        let part = builder.call("where", [leaf(is_in), leaf(product), Arg::Float(0.0)])?;
+        sum = Some(match sum {
+            None => part,
+            Some(sum) => builder.call("add", [leaf(sum), leaf(part)])?,
+        });
+    }
+    sum.map(Out::Node).ok_or_else(|| err!(Load, "expected groups").into())
+}
+
+/// `convert_element_type(a, dtype)`.
+pub(super) fn convert<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    generic(builder, "to", call, &[("a", "x")])
+}
