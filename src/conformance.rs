@@ -1,7 +1,8 @@
 //! Runs operator reference cases, calls of one operator with the outputs that PyTorch returned.
 //!
-//! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives a type that the
-//! result has. A case never ends the run: errors and panics are failures with a reason.
+//! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives the type of the
+//! result, also for symbols in place of sizes: equal ones for equal sizes, and one each. There a rule may also say what it
+//! needs to know. A case never ends the run: errors and panics are failures with a reason.
 //!
 //! Random operators draw what PyTorch's CPU generator draws, from the seed 42 for each case.
 //!
@@ -11,14 +12,12 @@ mod case;
 mod names;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use self::case::Case;
-use crate::{
-    Arg, Error, Generator, Op, OpDef, Registry, Result, Tensor, Type, TypeTree, Value, bail, err,
-    with_generator,
-};
+use crate::opcheck::call::guarded;
+use crate::opcheck::rule::{self, Naming, describe};
+use crate::{Arg, Error, Generator, Op, Registry, Result, Tensor, Value, err, with_generator};
 
 /// How far a float may be off, relative to the expected one.
 pub const RTOL: f64 = 1e-4;
@@ -187,15 +186,6 @@ fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
     report
 }
 
-/// Turns a panic into an error, so that the other cases run.
-fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-        let message =
-            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        bail!(Check, "panicked: {}", message.unwrap_or("without a message"))
-    })
-}
-
 /// Runs a case; returns whether the shape rule knew the type.
 fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
     let op = names::chosen(op, name, &case.kwargs);
@@ -206,44 +196,12 @@ fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
         return Err(error.clone());
     }
     compare(&value, &case.out, "")?;
-    check_rule(&op, &args, &value).map_err(|error| err!(Check, "shape rule: {}", error.message()))
-}
-
-/// Checks that the result has the type that the shape rule gives; returns whether it gives one.
-fn check_rule(op: &OpDef, args: &[Value], value: &Value) -> Result<bool> {
-    let types = args
-        .iter()
-        .map(|arg| arg.try_flat_map(&mut |tensor| Ok(Arg::Leaf(Type::Tensor(tensor.ty()?)))))
-        .collect::<Result<Vec<TypeTree>>>()?;
-    match op.infer(&types)? {
-        Some(ty) => has_type(value, &ty).map(|()| true),
-        None => Ok(false),
-    }
-}
-
-fn has_type(value: &Value, ty: &TypeTree) -> Result<()> {
-    let fits = match (ty, value) {
-        (Arg::Leaf(Type::Any), _) => true,
-        (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(tensor)) => {
-            let array = tensor.array()?;
-            let sizes = ty.shape.iter().zip(array.shape());
-            ty.dtype == array.dtype()
-                && ty.rank() == array.rank()
-                && sizes.into_iter().all(|(dim, &size)| dim.known().is_none_or(|n| n == size as i64))
-        }
-        (Arg::Leaf(Type::Int) | Arg::Dim(_), Arg::Int(_))
-        | (Arg::Leaf(Type::Float), Arg::Float(_))
-        | (Arg::Leaf(Type::Bool), Arg::Bool(_))
-        | (Arg::None, Arg::None) => true,
-        (Arg::Tuple(types), Arg::Tuple(values)) | (Arg::List(types), Arg::List(values)) => {
-            if types.len() == values.len() {
-                return values.iter().zip(types.iter()).try_for_each(|(value, ty)| has_type(value, ty));
-            }
-            false
-        }
-        _ => ty.scalar().is_some() && ty.scalar() == value.scalar(),
-    };
-    if fits { Ok(()) } else { bail!(Check, "expected {}, got {ty}", describe(value)) }
+    let types = rule::types(&args)?;
+    let typed = rule::check(&op, &types, &value);
+    let symbolic = |naming| rule::check_symbolic(op, &types, &value, naming);
+    typed
+        .and_then(|typed| Naming::ALL.into_iter().try_for_each(symbolic).map(|()| typed))
+        .map_err(|error| err!(Check, "shape rule: {}", error.message()))
 }
 
 /// Compares a result with the expected one; `path` says where in it, such as `[1]`.
@@ -266,13 +224,5 @@ fn compare(got: &Value, expected: &Value, path: &str) -> Result<()> {
         (Arg::None, Arg::None) => Ok(()),
         _ if got.scalar().is_some() && got.scalar() == expected.scalar() => Ok(()),
         _ => Err(here(err!(Check, "expected {}, got {}", describe(expected), describe(got)))),
-    }
-}
-
-/// Returns a value in short: tensors by type.
-fn describe(value: &Value) -> String {
-    match value {
-        Arg::Leaf(tensor) => format!("{tensor:?}"),
-        other => other.map(&mut |tensor| format!("{tensor:?}")).to_string(),
     }
 }

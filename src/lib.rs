@@ -12,6 +12,7 @@ struct Readme;
 pub mod check;
 pub mod conformance;
 pub mod import;
+pub mod opcheck;
 pub mod prelude;
 pub mod program;
 pub mod reference;

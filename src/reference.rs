@@ -4,28 +4,7 @@ use std::fmt::Write;
 
 use crate::op::Class;
 use crate::pointwise::Rule;
-use crate::{DType, Op, registry};
-
-/// The classes in the order of the reference, with what unites their operations.
-const CLASSES: [(&str, &str); 6] = [
-    ("Pointwise", "Element by element, with broadcasting. Groups of them become one loop."),
-    ("Reductions", "Over axes."),
-    ("Views", "No element is computed."),
-    ("Kernels", "Everything that has a kernel of its own."),
-    ("Composites", "Functions over other operations that are kept as one node."),
-    ("Control flow", "Operations that run sub-graphs."),
-];
-
-fn class(op: Op) -> usize {
-    match op.class {
-        Class::Pointwise(_) => 0,
-        Class::Reduce => 1,
-        Class::View => 2,
-        Class::Kernel => 3,
-        Class::Composite => 4,
-        Class::Control => 5,
-    }
-}
+use crate::{DType, Op, opcheck, registry};
 
 /// Returns the built-in operations by name.
 fn operations() -> Vec<Op> {
@@ -44,31 +23,49 @@ pub fn operation(op: Op) -> String {
     format!("{}\n\n{}\n{}", *op, paragraphs(op), notes(op))
 }
 
-/// Returns the text of `OPS.md`.
+/// Returns the text of `OPS.md`: every operation under its family, after a table of contents.
 pub fn markdown() -> String {
-    let ops = operations();
+    let core: Vec<Op> = crate::ops::TABLES.iter().copied().flatten().copied().collect();
+    let mut families = vec![("Operators, indexing, control flow and effects", core)];
+    families.extend(
+        fx_ops::families().map(|(name, tables)| (name, tables.iter().copied().flatten().copied().collect())),
+    );
     let mut out = String::from(
         "# Operations\n\n\
          Made from the rows by `fx ops --markdown > OPS.md`; a test keeps it fresh. Names, order of arguments, defaults,\n\
-         promotion and broadcasting are PyTorch's. A parameter after `*` is given by name. An operation with a method is called\n\
-         `x.name(..)` or `name(&x, ..)`.\n",
+         promotion and broadcasting are PyTorch's. A parameter after `*` is given by name only: `call!(sum(x, 1, keepdim = true))`\n\
+         writes any argument by name. Errors travel in the result; see `Tensor::ok`. Dtypes and examples are what\n\
+         `fx ops --check` runs.\n",
     );
-    for (i, (title, united)) in CLASSES.iter().enumerate() {
-        let members: Vec<&Op> = ops.iter().filter(|op| class(**op) == i).collect();
-        if members.is_empty() {
-            continue;
-        }
-        let _ = write!(out, "\n## {title}\n\n{united}\n");
-        for op in members {
-            let (name, schema) = (op.name, &**op);
-            let _ = write!(out, "\n### {name}\n\n```text\n{schema}\n```\n\n{}\n", paragraphs(*op));
-            let notes = notes(*op);
-            if !notes.is_empty() {
-                let _ = write!(out, "\n{notes}\n");
-            }
+    for (family, ops) in &mut families {
+        ops.sort_unstable_by_key(|op| op.name);
+        let links: Vec<String> = ops.iter().map(|op| format!("[{0}](#{0})", op.name)).collect();
+        let _ = write!(out, "\n**{family}**: {}\n", links.join(", "));
+    }
+    for (family, ops) in &families {
+        let _ = write!(out, "\n## {family}\n");
+        for op in ops {
+            let (name, schema, doc, notes) = (op.name, &**op, paragraphs(*op), notes(*op));
+            let _ =
+                write!(out, "\n### {name}\n\n```text\n{schema}\n{}```\n\n{doc}\n\n{notes}\n", example(*op));
         }
     }
     out
+}
+
+/// Returns a call with types and the type of its result, from the first sample of an operation; nothing for one that acts
+/// on the host, which must not run here.
+fn example(op: Op) -> String {
+    if op.effects.host || op.effects.state {
+        return String::new();
+    }
+    let Some(sample) = opcheck::samples(op).ok().and_then(|samples| samples.into_iter().next()) else {
+        return String::new();
+    };
+    match opcheck::call::run(op, &sample) {
+        Ok(value) => format!("{}({sample}) -> {}\n", op.name, opcheck::rule::describe(&value)),
+        Err(_) => String::new(),
+    }
 }
 
 /// Returns the documentation of a row without the blank that rustdoc leaves before each line.
@@ -79,32 +76,54 @@ fn paragraphs(op: Op) -> String {
 
 /// Returns what else is true of an operation, in one line.
 fn notes(op: Op) -> String {
-    let mut notes = Vec::new();
-    let dtypes;
+    let kind = match op.class {
+        Class::Pointwise(_) => "Pointwise",
+        Class::Reduce => "Reduction",
+        Class::View => "View",
+        Class::Kernel => "Kernel",
+        Class::Composite => "Composite",
+        Class::Control => "Control flow",
+    };
+    let mut notes = vec![match op.method {
+        true => format!("{kind}, method and function."),
+        false => format!("{kind}, function."),
+    }];
     if let Class::Pointwise(def) = op.class {
-        let names: Vec<&str> = def.dtypes().map(DType::name).collect();
-        dtypes = match (names.len() == DType::ALL.len(), def.rule) {
-            (true, rule) => format!("Takes every dtype; {}.", result(rule)),
-            (false, rule) => format!("Takes {}; {}.", names.join(", "), result(rule)),
-        };
-        notes.push(&*dtypes);
+        let dtypes: Vec<DType> = def.dtypes().collect();
+        notes.push(format!("Computes in {}; {}.", listed(&dtypes), result(def.rule)));
+    } else if !op.takes_no_tensor() && !op.effects.host {
+        let groups = opcheck::samples(op).and_then(|samples| {
+            samples.first().map_or(Ok(Vec::new()), |sample| opcheck::accepted_dtypes(op, sample))
+        });
+        for (names, dtypes) in groups.unwrap_or_default() {
+            notes.push(format!("`{}`: {}.", names.join("`, `"), listed(&dtypes)));
+        }
     }
-    if op.method {
-        notes.push("Method.");
-    }
-    if op.commutative {
-        notes.push("Commutative.");
-    }
-    if op.effects.random {
-        notes.push("Draws random numbers.");
-    }
-    if op.effects.state {
-        notes.push("Writes a buffer.");
-    }
-    if op.effects.host {
-        notes.push("Acts on the host.");
-    }
+    let facts = [
+        (op.commutative, "Commutative."),
+        (op.effects.random, "Draws random numbers."),
+        (op.effects.state, "Writes a buffer."),
+        (op.effects.host, "Acts on the host."),
+    ];
+    notes.extend(facts.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| note.to_owned()));
     notes.join(" ")
+}
+
+/// Lists dtypes, in short where they are those of a kind.
+fn listed(dtypes: &[DType]) -> String {
+    let of =
+        |keep: fn(DType) -> bool| DType::ALL.iter().copied().filter(|dtype| keep(*dtype)).collect::<Vec<_>>();
+    let kinds: [(&str, fn(DType) -> bool); 5] = [
+        ("every dtype", |_| true),
+        ("floats", DType::is_float),
+        ("integers", DType::is_int),
+        ("numbers", |dtype| dtype != DType::Bool),
+        ("integers and bools", |dtype| !dtype.is_float()),
+    ];
+    match kinds.into_iter().find(|(_, keep)| of(*keep) == dtypes) {
+        Some((name, _)) => name.to_owned(),
+        None => dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Says which dtype a pointwise operation gives.

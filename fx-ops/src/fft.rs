@@ -178,12 +178,18 @@ fn spectra_type(
     win_length: Option<Dim>,
     window: Option<&TensorType>,
     center: bool,
-    _pad_mode: &str,
+    pad_mode: &str,
     _normalized: bool,
     onesided: &TypeTree,
     complex: &TypeTree,
 ) -> Result<TensorType> {
     let frames = frames(n_fft, hop, win_length, onesided, complex)?;
+    if let (true, "reflect", Some(length)) = (center, pad_mode, x.shape.last()) {
+        let border = frames.n_fft.floor_div(&Dim::new(2));
+        if length.less_equal(&border).is_yes() {
+            bail!(Shape, "expected a reflected padding below the size {length} of the signal, got {border}");
+        }
+    }
     frames_type(x, window, center, &frames)
 }
 

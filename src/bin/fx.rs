@@ -100,6 +100,9 @@ enum Command {
         /// Print the reference in Markdown
         #[arg(long, conflicts_with = "name")]
         markdown: bool,
+        /// Check the row against its kernel, or all rows; fails if one is wrong
+        #[arg(long, conflicts_with = "markdown")]
+        check: bool,
     },
 }
 
@@ -223,15 +226,37 @@ fn run(command: Command) -> fx::Result<bool> {
             }
             Ok(report.failed() == 0)
         }
+        Command::Ops { name, check: true, .. } => check_ops(name.as_deref()),
         Command::Ops { name: Some(name), .. } => {
             print(&fx::reference::operation(fx::registry().find(&name)?));
             Ok(true)
         }
-        Command::Ops { name: None, markdown } => {
+        Command::Ops { name: None, markdown, .. } => {
             print(&if markdown { fx::reference::markdown() } else { fx::reference::list() });
             Ok(true)
         }
     }
+}
+
+fn check_ops(name: Option<&str>) -> fx::Result<bool> {
+    let registry = fx::registry();
+    let ops: Vec<fx::Op> = match name {
+        Some(name) => vec![registry.find(name)?],
+        None => registry.iter().collect(),
+    };
+    let (mut bar, mut wrong) = (Bar::new(), 0);
+    for (i, op) in ops.iter().enumerate() {
+        bar.show(i, ops.len(), op.name);
+        let report = fx::opcheck::check(*op)?;
+        if name.is_some() || !report.findings.is_empty() {
+            bar.clear();
+            println!("{report}");
+        }
+        wrong += usize::from(!report.findings.is_empty());
+    }
+    drop(bar);
+    println!("{} passed, {wrong} failed", ops.len() - wrong);
+    Ok(wrong == 0)
 }
 
 fn lint(program: &Program, json: bool) -> fx::Result<bool> {
@@ -340,10 +365,16 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
-    fn drop(&mut self) {
+impl Bar {
+    fn clear(&mut self) {
         if self.0 {
             eprint!("\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.clear();
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
+use crate::opcheck::rule;
 use crate::weights::Weights;
 use crate::{Arg, DType, Result, Tensor, Value, bail, err};
 
@@ -20,8 +21,8 @@ pub(super) struct Case {
 impl Case {
     /// Returns the call as text, with types for tensors.
     pub(super) fn call(&self, name: &str) -> String {
-        let args = self.args.iter().map(super::describe);
-        let kwargs = self.kwargs.iter().map(|(key, value)| format!("{key}={}", super::describe(value)));
+        let args = self.args.iter().map(rule::describe);
+        let kwargs = self.kwargs.iter().map(|(key, value)| format!("{key}={}", rule::describe(value)));
         format!("{name}({})", args.chain(kwargs).collect::<Vec<_>>().join(", "))
     }
 }

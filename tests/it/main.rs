@@ -1,10 +1,13 @@
 //! The integration tests: one binary, one module a concern.
 
+mod cli;
 mod conformance;
 mod edit;
 mod errors;
 mod files;
 mod import;
 mod models;
+mod opcheck;
+mod ops;
 mod rows;
 mod ui;

@@ -91,10 +91,8 @@ fn copy<T: Element>(x: &[T], from: &[usize], sources: &[Vec<Option<usize>>], fil
     let numel = sources.iter().map(Vec::len).product::<usize>();
     let width = from[from.len() - 1];
     // The positions of the last axis that come from neighbours.
-    let start = last
-        .iter()
-        .position(|&at| at == Some(last.iter().flatten().min().copied().unwrap_or(0)))
-        .unwrap_or(0);
+    let first = last.iter().flatten().min().copied().unwrap_or(0);
+    let start = last.iter().position(|&at| at == Some(first)).unwrap_or(0);
     let mut end = start;
     while end < last.len()
         && last[end].is_some_and(|at| Some(at) == last[start].map(|first| first + end - start))

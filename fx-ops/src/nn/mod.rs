@@ -15,10 +15,12 @@
 
 mod activation;
 mod attention;
+mod bilinear;
 mod conv;
 mod conv_transpose;
 mod dropout;
 mod embedding;
+mod embedding_bag;
 mod extent;
 mod flatten;
 mod identity;
@@ -34,16 +36,21 @@ mod tests;
 
 pub use activation::{GELU, Hardswish, LeakyReLU, ReLU, ReLU6, SiLU, Sigmoid, Softmax, Tanh};
 pub use attention::MultiheadAttention;
+pub use bilinear::Bilinear;
 pub use conv::{Conv1d, Conv2d, Conv3d};
 pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
+pub use embedding_bag::EmbeddingBag;
 pub use extent::{Extent, Sizes};
 pub use flatten::Flatten;
 pub use identity::Identity;
 pub use linear::Linear;
 pub use norm::{BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm};
-pub use pool::{AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d};
+pub use pool::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AvgPool1d, AvgPool2d,
+    MaxPool1d, MaxPool2d,
+};
 pub use rearrange::{ChannelShuffle, Fold, GLU, PReLU, PixelShuffle, PixelUnshuffle, Unfold, Upsample};
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell};
 pub use sequential::Sequential;

@@ -4,7 +4,10 @@ use fx_core::{Tensor, call};
 use fx_macros::{Module, forward};
 
 use super::extent::Extent;
-use crate::pool::{adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d};
+use crate::pool::{
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_max_pool1d, adaptive_max_pool2d, avg_pool1d,
+    avg_pool2d, max_pool1d, max_pool2d,
+};
 
 macro_rules! max_pools {
     ($($(#[$doc:meta])* $name:ident($rank:literal) = $function:ident;)*) => {$(
@@ -184,7 +187,7 @@ average_pools! {
 }
 
 macro_rules! adaptive_pools {
-    ($($(#[$doc:meta])* $name:ident($rank:literal) = $function:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($rank:literal, $what:literal) = $function:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Module, Debug)]
         #[module(leaf, no_load, repr = "Self::repr")]
@@ -207,7 +210,7 @@ macro_rules! adaptive_pools {
 
         #[forward]
         impl $name {
-            /// Takes the averages of `[batch, channels, sizes..]`.
+            #[doc = concat!("Takes the ", $what, " of `[batch, channels, sizes..]`.")]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 $function(x, self.output_size)
             }
@@ -216,7 +219,11 @@ macro_rules! adaptive_pools {
 }
 adaptive_pools! {
     /// The averages of windows that cut one axis into a given number of parts.
-    AdaptiveAvgPool1d(1) = adaptive_avg_pool1d;
+    AdaptiveAvgPool1d(1, "averages") = adaptive_avg_pool1d;
     /// The averages of windows that cut two axes into a given number of parts: `AdaptiveAvgPool2d::new(1)`.
-    AdaptiveAvgPool2d(2) = adaptive_avg_pool2d;
+    AdaptiveAvgPool2d(2, "averages") = adaptive_avg_pool2d;
+    /// The maxima of windows that cut one axis into a given number of parts.
+    AdaptiveMaxPool1d(1, "maxima") = adaptive_max_pool1d;
+    /// The maxima of windows that cut two axes into a given number of parts.
+    AdaptiveMaxPool2d(2, "maxima") = adaptive_max_pool2d;
 }

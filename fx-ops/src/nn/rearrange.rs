@@ -1,9 +1,9 @@
 //! Layers that rearrange or resize: thin modules over rows, with PyTorch's parameter names.
 
-use fx_core::{Tensor, call};
+use fx_core::{Arg, Tensor, Value, call};
 use fx_macros::{Module, forward};
 
-use super::extent::Extent;
+use super::extent::{Extent, Sizes};
 use crate::activation::prelu;
 use crate::columns::{col2im, im2col};
 use crate::resize::interpolate;
@@ -85,13 +85,16 @@ impl PReLU {
     }
 }
 
-/// Resizes `[n, c, spatial..]` by a factor: `Upsample::new(2.0).mode("bilinear")`.
+/// Resizes `[n, c, spatial..]` by a factor, `Upsample::new(2.0).mode("bilinear")`, or to a size, `Upsample::to_size([7, 5])`.
 #[derive(Module, Debug)]
 #[module(leaf, no_load, repr = "Self::repr")]
 pub struct Upsample {
     /// How many times as large every spatial size becomes.
     #[module(skip)]
     pub scale_factor: f64,
+    /// The spatial sizes of the result, instead of a factor.
+    #[module(skip)]
+    pub size: Option<Sizes>,
     /// The mode of `interpolate`.
     #[module(skip)]
     pub mode: String,
@@ -103,7 +106,12 @@ pub struct Upsample {
 impl Upsample {
     /// Makes a layer of the mode `"nearest"`.
     pub fn new(scale_factor: f64) -> Self {
-        Upsample { scale_factor, mode: "nearest".to_owned(), align_corners: false }
+        Upsample { scale_factor, size: None, mode: "nearest".to_owned(), align_corners: false }
+    }
+
+    /// Makes a layer of the mode `"nearest"` whose results have these spatial sizes; one size stands for all axes.
+    pub fn to_size(size: impl Into<Sizes>) -> Self {
+        Upsample { size: Some(size.into()), ..Upsample::new(1.0) }
     }
 
     /// Sets the mode.
@@ -119,7 +127,10 @@ impl Upsample {
     }
 
     fn repr(&self) -> String {
-        format!("scale_factor={}, mode={:?}", self.scale_factor, self.mode)
+        match &self.size {
+            Some(size) => format!("size={}, mode={:?}", size.repr(), self.mode),
+            None => format!("scale_factor={}, mode={:?}", self.scale_factor, self.mode),
+        }
     }
 }
 
@@ -127,15 +138,13 @@ impl Upsample {
 impl Upsample {
     /// Resizes an image.
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        if self.align_corners {
-            return call!(interpolate(
-                x,
-                scale_factor = self.scale_factor,
-                mode = self.mode.as_str(),
-                align_corners = true
-            ));
-        }
-        call!(interpolate(x, scale_factor = self.scale_factor, mode = self.mode.as_str()))
+        let (size, factor): (Value, Value) = match &self.size {
+            Some(Sizes(sizes)) if sizes.len() == 1 => (Arg::Int(sizes[0] as i64), Arg::None),
+            Some(Sizes(sizes)) => (Arg::ints(sizes.iter().map(|&n| n as i64)), Arg::None),
+            None => (Arg::None, Arg::Float(self.scale_factor)),
+        };
+        let align_corners: Value = if self.align_corners { Arg::Bool(true) } else { Arg::None };
+        call!(interpolate(x, size, factor, mode = self.mode.as_str(), align_corners = align_corners))
     }
 }
 

@@ -134,6 +134,9 @@ fn trapezoid_type(
         // Without any place PyTorch keeps the dtype.
         return typed(y.dtype, without(&y.shape, at));
     }
+    if !cumulative && !y.dtype.is_float() && size.less(&one) == fx_core::Truth::Unknown {
+        return Err(fx_core::op::unknown_type());
+    }
     if y.dtype == DType::Bool || x.is_some_and(|x| x.dtype == DType::Bool) || dx == Category::Bool {
         bail!(DType, "expected numbers, got {y}");
     }

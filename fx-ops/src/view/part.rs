@@ -285,10 +285,8 @@ fn repeat_interleave_type(
     output_size: Option<Dim>,
 ) -> Result<TensorType> {
     let at = opt_axis(dim.as_ref(), x.rank())?;
-    if let OperandType::Tensor(ty) = repeats
-        && (!ty.dtype.is_int() || ty.rank() > 1)
-    {
-        bail!(Argument, "expected repeats as integers of rank 0 or 1, got {ty}");
+    if let OperandType::Tensor(ty) = repeats {
+        counts_of_repeats(ty)?;
     }
     let size = output_size.ok_or_else(unknown_type)?;
     match at {
@@ -297,12 +295,23 @@ fn repeat_interleave_type(
     }
 }
 
+/// Refuses what cannot be numbers of repeats.
+fn counts_of_repeats(ty: &TensorType) -> Result<()> {
+    if !ty.dtype.is_int() || ty.rank() > 1 {
+        bail!(Argument, "expected repeats as integers of rank 0 or 1, got {ty}");
+    }
+    Ok(())
+}
+
 fn repeat_interleave_array(
     x: &Array,
     repeats: OperandValue<'_>,
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Array> {
+    if let OperandValue::Array(n) = repeats {
+        counts_of_repeats(&TensorType::new(n.dtype(), n.shape()))?;
+    }
     let (x, at) = match dim {
         Some(dim) if x.rank() > 0 => (x.clone(), axis(dim, x.rank())?),
         Some(dim) => (x.reshape(&[1])?, axis_or_only(dim, 0)?),

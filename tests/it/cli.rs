@@ -1,0 +1,177 @@
+//! The command line: output, exit codes, and errors that name the file and the reason.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fx(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fx"))
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// Runs a command that does what it should, and returns what it wrote; a pipe gets no progress bar.
+#[track_caller]
+fn ok(args: &[&str]) -> String {
+    let output = fx(args);
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{args:?}");
+    text(&output.stdout)
+}
+
+/// Runs a command that cannot do what it should, and returns the reason.
+#[track_caller]
+fn refused(args: &[&str]) -> String {
+    let output = fx(args);
+    let reason = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{args:?}: {reason}");
+    assert!(reason.starts_with("error: ") && !reason.contains("panicked"), "{args:?}: {reason}");
+    reason
+}
+
+#[track_caller]
+fn json(text: &str) -> Vec<serde_json::Value> {
+    match serde_json::from_str(text) {
+        Ok(serde_json::Value::Array(items)) => items,
+        other => panic!("expected an array, got {other:?}"),
+    }
+}
+
+/// Makes an empty folder for one test.
+fn folder(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+const TEXT: &str = "graph main(%x: f32[2, 3]) {\n  %y = relu(%x)\n  %z = sum(%y, dim=1)\n  return %z\n}\n";
+const CHAIN: &str = "tests/data/zoo/chain.pt2";
+const CHAIN_IO: &str = "tests/data/zoo/chain.io.safetensors";
+
+#[test]
+fn programs_are_shown_in_every_form() {
+    let dir = folder("show");
+    let path = dir.join("small.fx");
+    std::fs::write(&path, TEXT).unwrap();
+    let file = path.to_str().unwrap();
+    let printed = ok(&["print", file]);
+    assert!(printed.starts_with("graph main(%x: f32[2, 3]) {"), "{printed}");
+    assert!(fx::Graph::parse(&printed, &fx::registry()).is_ok());
+    assert!(ok(&["print", file, "--style", "torch"]).contains("call_function"));
+    assert_eq!(ok(&["lint", file]), "");
+    assert_eq!(json(&ok(&["lint", file, "--json"])), Vec::<serde_json::Value>::new());
+    assert!(ok(&["dot", file]).starts_with("digraph"));
+    assert!(ok(&["dot", file, "--svg"]).contains("<svg"));
+    let table = ok(&["table", file]);
+    assert!(table.contains("relu") && table.lines().count() >= 4, "{table}");
+    let nodes = json(&ok(&["table", file, "--json"]));
+    let names: Vec<&str> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["x", "y", "z", "output"]);
+    for command in ["print", "table", "lint", "dot"] {
+        let shown = ok(&[command, CHAIN]);
+        assert_eq!(shown.is_empty(), command == "lint", "{command}: {shown}");
+    }
+}
+
+#[test]
+fn programs_run_on_inputs_of_a_file() {
+    let shown = ok(&["run", CHAIN, "--io", CHAIN_IO]);
+    assert!(shown.starts_with("set 0: agrees"), "{shown}");
+    let sets = json(&ok(&["run", CHAIN, "--io", CHAIN_IO, "--json"]));
+    assert!(sets.iter().all(|set| set["problem"].is_null() && set["error"].is_number()), "{sets:?}");
+
+    // Other inputs than the program takes, and another engine than there is.
+    let other = refused(&["run", CHAIN, "--io", "tests/data/zoo/missing.safetensors"]);
+    assert!(other.contains("missing.safetensors"), "{other}");
+    let engine = refused(&["run", CHAIN, "--io", CHAIN_IO, "--engine", "warp"]);
+    assert!(engine.contains("\"warp\"") && engine.contains("the engines are"), "{engine}");
+}
+
+#[test]
+fn a_wrong_output_fails_the_run_and_the_check() {
+    let dir = folder("wrong");
+    std::fs::copy(CHAIN, dir.join("chain.pt2")).unwrap();
+    let io = dir.join("chain.io.safetensors");
+    let mut bytes = std::fs::read(CHAIN_IO).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 0x40;
+    std::fs::write(&io, &bytes).unwrap();
+    let output = fx(&["run", CHAIN, "--io", io.to_str().unwrap()]);
+    let checked = fx(&["check", dir.to_str().unwrap()]);
+    for output in [&output, &checked] {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+    }
+    assert!(text(&checked.stdout).trim_end().ends_with("0 passed, 1 failed"), "{checked:?}");
+    let programs = json(&text(&fx(&["check", dir.to_str().unwrap(), "--json"]).stdout));
+    assert_eq!(programs[0]["passed"], false);
+}
+
+#[test]
+fn folders_of_programs_and_of_cases_are_checked() {
+    let shown = ok(&["check", "tests/data/zoo"]);
+    assert!(shown.trim_end().ends_with(", 0 failed"), "{shown}");
+    let programs = json(&ok(&["check", "tests/data/zoo", "--json"]));
+    assert!(programs.iter().all(|program| program["passed"] == true));
+
+    // A folder of programs has no cases, an empty one nothing.
+    let empty = folder("empty");
+    for command in ["check", "conformance"] {
+        let reason = refused(&[command, empty.to_str().unwrap()]);
+        assert!(reason.contains(empty.to_str().unwrap()), "{reason}");
+        let reason = refused(&[command, "tests/data/nowhere"]);
+        assert!(reason.contains("tests/data/nowhere"), "{reason}");
+    }
+    let broken = folder("cases");
+    std::fs::write(broken.join("relu.json"), "{").unwrap();
+    std::fs::write(
+        broken.join("relu.safetensors"),
+        2u64.to_le_bytes().iter().chain(b"{}").copied().collect::<Vec<u8>>(),
+    )
+    .unwrap();
+    let output = fx(&["conformance", broken.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).trim_end().ends_with("0 passed, 1 failed"), "{output:?}");
+}
+
+#[test]
+fn operations_are_listed_described_and_checked() {
+    assert!(ok(&["ops"]).lines().any(|line| line == "matmul(x: tensor, other: tensor)"));
+    assert!(ok(&["ops", "relu"]).starts_with("relu(x: operand)\n\n"));
+    assert!(refused(&["ops", "rellu"]).contains("relu"));
+    assert!(ok(&["ops", "relu", "--check"]).ends_with("1 passed, 0 failed\n"));
+}
+
+#[test]
+fn broken_files_are_errors_that_name_them() {
+    let dir = folder("broken");
+    let archive = std::fs::read(CHAIN).unwrap();
+    let contents: [(&str, &[u8]); 6] = [
+        ("empty.fx", b""),
+        ("garbage.fx", b"\xff\xfe\x00\x01 not a graph"),
+        ("unfinished.fx", b"graph main(%x) {\n  %y = relu(%x\n"),
+        ("unknown.fx", b"graph main(%x) {\n  %y = rellu(%x)\n  return %y\n}\n"),
+        ("cut.pt2", &archive[..archive.len() / 2]),
+        ("zip.pt2", b"PK\x03\x04 and nothing else"),
+    ];
+    for (name, bytes) in contents {
+        let path = dir.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        for command in ["print", "table", "lint", "dot"] {
+            let reason = refused(&[command, path.to_str().unwrap()]);
+            assert!(reason.contains(name), "{command}: {reason}");
+        }
+    }
+    for path in [dir.to_str().unwrap(), "tests/data/nowhere.pt2"] {
+        let reason = refused(&["print", path]);
+        assert!(reason.contains(path), "{reason}");
+    }
+    let unknown = fx(&["prant", CHAIN]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("print"), "{unknown:?}");
+}
