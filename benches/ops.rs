@@ -148,7 +148,8 @@ impl Torch {
             .stdout(Stdio::piped())
             .spawn()
             .expect("FX_PYTHON is a Python that starts");
-        let (to, from) = (child.stdin.take()?, BufReader::new(child.stdout.take()?));
+        let to = child.stdin.take().expect("it was asked for");
+        let from = BufReader::new(child.stdout.take().expect("it was asked for"));
         let mut torch = Torch { child, to, from };
         torch.ask(&format!("threads {threads}"));
         Some(torch)

@@ -55,7 +55,7 @@ const STRIDED: u32 = 7;
 /// ```no_run
 /// let gm = fx::import::pt2("model.pt2")?;
 /// println!("{}", gm.graph());
-/// # fx::Result::Ok(())
+/// # Ok::<(), fx::Error>(())
 /// ```
 pub fn pt2(path: impl AsRef<Path>) -> Result<GraphModule> {
     Pt2::new(path).load()

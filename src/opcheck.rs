@@ -300,7 +300,7 @@ impl Check {
             }
         }
         let Ok(expanded) = call::with_arrays(args, call::expanded) else { return };
-        if let Ok(dense) = call::with_arrays(&expanded, |array| crate::Array::contiguous(array)) {
+        if let Ok(dense) = call::with_arrays(&expanded, crate::Array::contiguous) {
             let expected = self.eval(&dense);
             self.as_contiguous("expanded", &expanded, expected);
         }

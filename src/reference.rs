@@ -113,7 +113,8 @@ fn notes(op: Op) -> String {
 fn listed(dtypes: &[DType]) -> String {
     let of =
         |keep: fn(DType) -> bool| DType::ALL.iter().copied().filter(|dtype| keep(*dtype)).collect::<Vec<_>>();
-    let kinds: [(&str, fn(DType) -> bool); 5] = [
+    type Is = fn(DType) -> bool;
+    let kinds: [(&str, Is); 5] = [
         ("every dtype", |_| true),
         ("floats", DType::is_float),
         ("integers", DType::is_int),

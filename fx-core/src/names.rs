@@ -44,6 +44,12 @@ pub(crate) struct Claim {
 }
 
 impl<T: Copy> Namespace<T> {
+    /// Makes room for more names.
+    pub(crate) fn reserve(&mut self, additional: usize) {
+        self.used.reserve(additional);
+        self.counts.reserve(additional);
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<T> {
         self.used.get(name).copied()
     }

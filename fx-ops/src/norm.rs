@@ -275,8 +275,8 @@ fn batch_norm_type(
         return Err(err!(Argument, "expected running_mean and running_var, for training is false")
             .help("pass training = true to take the statistics of the batch"));
     }
-    let per_channel = &x.shape[0] * &x.shape[2..].iter().product::<Dim>();
-    if training && per_channel.same(&Dim::new(1)).is_yes() {
+    let per_channel = || &x.shape[0] * &x.shape[2..].iter().product::<Dim>();
+    if training && per_channel().same(&Dim::new(1)).is_yes() {
         bail!(Shape, "expected more than 1 value for each channel in training, got {x}");
     }
     Ok(x.clone())

@@ -245,6 +245,7 @@ fn lstm_step<T: Real>((gx, gh, h, c): (&[T], &[T], &mut [T], &mut [T])) {
 }
 
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "five slices are read at one place")]
 fn gru_step<T: Real>((gx, gh, h): (&[T], &[T], &mut [T])) {
     let n = h.len();
     let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);

@@ -161,7 +161,7 @@ fn filled(dtype: DType, shape: &[usize], below: i64, seed: usize) -> Result<Arra
     crate::array::dispatch_dtype!(dtype, T => {
         let mut data = crate::array::try_vec::<T>(numel)?;
         data.extend((0..numel).map(|i| T::from_scalar(match dtype {
-            DType::Bool => Scalar::Bool((i * 5 + seed) % 3 != 0),
+            DType::Bool => Scalar::Bool(!(i * 5 + seed).is_multiple_of(3)),
             dtype if dtype.is_float() => Scalar::Float(float(i)),
             _ => Scalar::Int(((i * 7 + seed * 3) as i64) % below.max(1)),
         })));

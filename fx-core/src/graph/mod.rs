@@ -199,6 +199,11 @@ impl Graph {
         self.names.get(name)
     }
 
+    /// Makes room for the names of more nodes.
+    pub(crate) fn reserve_names(&mut self, additional: usize) {
+        self.names.reserve(additional);
+    }
+
     /// Returns the node called `name`, or an error that names the most similar ones.
     pub fn find_or_err(&self, name: &str) -> Result<NodeId> {
         self.find(name).ok_or_else(|| {

@@ -269,10 +269,14 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         let tracer = Arc::new(Tracer::new(Graph::new("main"), None, false));
         let values = {
             let mut state = tracer.lock();
-            state.is_leaf = self.is_leaf.clone();
+            if let Some(policy) = &self.is_leaf {
+                let _ = tracer.is_leaf.set(policy.clone());
+            }
             state.record_sources = self.record_sources;
             if let Some(root) = self.function.root() {
-                state.members = Arc::new(Members::of(root));
+                let members = Members::of(root);
+                state.graph.reserve_names(members.n_modules());
+                state.members = Arc::new(members);
             }
             let mut values = Vec::with_capacity(arguments.len());
             for (name, structure) in arguments {
@@ -298,7 +302,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
             &name,
             graph,
             std::mem::take(&mut state.attrs),
-            std::mem::take(&mut state.children),
+            std::mem::take(&mut state.children).into_iter().collect(),
         ))
     }
 

@@ -41,9 +41,23 @@ struct ModulePath {
 impl Members {
     /// Enters every member below `root`; of several paths to one member the first counts.
     pub(super) fn of(root: &dyn Module) -> Self {
-        let mut walk = Walk { members: Members::default(), prefix: 0..0 };
+        let mut walk = Walk { members: Members::with_room(), prefix: 0..0 };
         root.visit(&mut walk);
         walk.members
+    }
+
+    /// Has room for a model of common size, whose tables then do not grow step by step.
+    fn with_room() -> Self {
+        const ROOM: usize = 200;
+        let mut members = Members {
+            paths: String::with_capacity(16 * ROOM),
+            entries: Vec::with_capacity(ROOM),
+            ..Members::default()
+        };
+        members.attrs.reserve(ROOM);
+        members.buffers.reserve(ROOM);
+        members.modules.reserve(ROOM);
+        members
     }
 
     /// Enters a tensor.
@@ -70,6 +84,11 @@ impl Members {
     /// Returns the number of a module, the first of those at its address.
     pub(super) fn module(&self, module: &dyn Module) -> Option<usize> {
         self.modules.get(&key_of(module)).map(|(first, _)| *first)
+    }
+
+    /// Returns how many modules there are; their numbers are below.
+    pub(super) fn n_modules(&self) -> usize {
+        self.entries.len()
     }
 
     /// Returns the number of the next module at the same address.

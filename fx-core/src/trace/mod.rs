@@ -13,8 +13,8 @@ mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
 use members::Members;
@@ -90,6 +90,12 @@ pub(crate) struct Tracer {
     parent: Option<Arc<Tracer>>,
     /// Whether only types are wanted: nothing is recorded, symbols have a type and no node.
     types_only: bool,
+    /// Whether it has ended; set while the state is locked.
+    finished: AtomicBool,
+    /// Numbers the symbols of a trace of types.
+    next_symbol: AtomicU32,
+    /// Which modules are recorded as one node, if the user says.
+    is_leaf: OnceLock<LeafPolicy>,
     state: Mutex<State>,
 }
 
@@ -116,18 +122,17 @@ pub struct Attr {
 }
 
 struct State {
-    /// Numbers the symbols of a trace of types.
-    next_symbol: u32,
     graph: Graph,
     members: Arc<Members>,
     /// The node of each attribute that was read, by path.
     read: FxHashMap<Arc<str>, Tensor>,
     attrs: std::collections::BTreeMap<Arc<str>, Attr>,
-    children: std::collections::BTreeMap<Arc<str>, Arc<dyn Forward>>,
+    /// The leaf modules that were called, each once.
+    children: Vec<(Arc<str>, Arc<dyn Forward>)>,
     stack: Vec<ModuleFrame>,
     shared_stack: Option<Arc<[ModuleFrame]>>,
     /// What is known of the modules that were called, by number.
-    called: FxHashMap<usize, Called>,
+    called: Vec<Option<Called>>,
     /// The types of the modules that were called, each once.
     type_names: Vec<(&'static str, Arc<str>)>,
     /// The node of a graph that is traced again, whose place the next nodes have.
@@ -135,9 +140,7 @@ struct State {
     /// For each group of modules at one address, which have no data, the one that was called last.
     turns: FxHashMap<usize, usize>,
     errors: Vec<Error>,
-    is_leaf: Option<LeafPolicy>,
     record_sources: bool,
-    finished: bool,
     /// For a sub-graph: symbols and values of the outside, and the placeholder that stands for each.
     captures: Vec<(Value, Tensor)>,
     /// The node that updates each buffer, by path.
@@ -247,8 +250,10 @@ impl Tracer {
             id: next_id(),
             parent,
             types_only,
+            finished: AtomicBool::new(false),
+            next_symbol: AtomicU32::new(0),
+            is_leaf: OnceLock::new(),
             state: Mutex::new(State {
-                next_symbol: 0,
                 graph,
                 members,
                 read: FxHashMap::default(),
@@ -256,14 +261,12 @@ impl Tracer {
                 children: Default::default(),
                 stack: Vec::new(),
                 shared_stack: None,
-                called: FxHashMap::default(),
+                called: Vec::new(),
                 type_names: Vec::new(),
                 origin: None,
                 turns: FxHashMap::default(),
                 errors: Vec::new(),
-                is_leaf: None,
                 record_sources,
-                finished: false,
                 captures: Vec::new(),
                 updates: FxHashMap::default(),
                 names: Default::default(),
@@ -277,8 +280,8 @@ impl Tracer {
     fn renewed(mut tracer: Arc<Tracer>) -> Option<Arc<Tracer>> {
         let ended = Arc::get_mut(&mut tracer)?;
         ended.id = next_id();
+        *ended.finished.get_mut() = false;
         let state = ended.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        state.finished = false;
         state.errors.clear();
         state.names = Default::default();
         state.data_sizes.clear();
@@ -287,6 +290,10 @@ impl Tracer {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
     }
 
     /// Returns the innermost active tracer of this thread.
@@ -405,7 +412,7 @@ pub(crate) fn apply_at(
     }
     let tracer = match (tracer, &active) {
         (Some(tracer), Some(active)) if active.is_within(tracer.id) => Some(active),
-        (Some(tracer), Some(active)) if active.id != tracer.id && !tracer.lock().finished => {
+        (Some(tracer), Some(active)) if active.id != tracer.id && !tracer.is_finished() => {
             let error = err!(Trace, "a symbol of an outer trace is used inside an independent inner trace")
                 .help("pass it to the inner function as an argument")
                 .at(source)

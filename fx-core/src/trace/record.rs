@@ -1,5 +1,6 @@
 //! Recording: symbols to nodes, members of the traced module to `get_attr` and `call_module`, sizes to expressions.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
@@ -35,7 +36,13 @@ pub(super) fn record_call(
     kwargs: &[(&str, Value)],
     source: &SourceLoc,
 ) -> Result<Value> {
-    let placed = op.place(args, kwargs)?;
+    // Who applies a row as it was bound gives keyword-only parameters by position, too.
+    let is_bound = kwargs.is_empty() && args.len() == op.params.len();
+    let placed = if is_bound && args.iter().zip(op.params).all(|(arg, param)| param.kind.accepts(arg)) {
+        args.iter().map(Some).collect()
+    } else {
+        op.place(args, kwargs)?
+    };
     let mut types = Vec::with_capacity(placed.len());
     for (param, arg) in op.params.iter().zip(&placed) {
         types.push(arg.map_or_else(|| Ok(param.default_arg()), type_of)?);
@@ -63,7 +70,7 @@ pub(super) fn record_call(
     let ty = op.infer(&types)?.map(|ty| settle(tracer, ty, &types));
     let target = if method && op.method { Target::CallMethod(op) } else { Target::CallFunction(op) };
     let mut state = tracer.lock();
-    let node = state.create(target, positional, keywords, None, Some(source))?;
+    let node = state.create(tracer, target, positional, keywords, None, Some(source))?;
     state.note_data_sizes(node, ty.as_ref());
     state.proxy(tracer, node, ty).map(Arg::Leaf)
 }
@@ -71,9 +78,7 @@ pub(super) fn record_call(
 /// Returns a symbol of a trace of types.
 pub(super) fn typed_symbol(tracer: &Arc<Tracer>, ty: TypeTree) -> Tensor {
     static NAME: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("_"));
-    let mut state = tracer.lock();
-    let node = NodeId { index: state.next_symbol, stamp: 0 };
-    state.next_symbol += 1;
+    let node = NodeId { index: tracer.next_symbol.fetch_add(1, Ordering::Relaxed), stamp: 0 };
     let ty = ty.is_complete().then(|| Arc::new(ty));
     Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name: NAME.clone(), ty })))
 }
@@ -131,7 +136,7 @@ fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
     match &tensor.0 {
         Repr::Failed(error) => Err(error.clone()),
         Repr::Proxy(proxy) if proxy.tracer.id == tracer.id => {
-            if tracer.lock().finished {
+            if tracer.is_finished() {
                 return Err(err!(Trace, "%{} belongs to a trace that has ended", proxy.name)
                     .help("return values from the traced function instead of keeping its symbols"));
             }
@@ -231,6 +236,7 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
         use crate::dim::Step;
         let mut call = |op: Op, a: Arg, b: Arg| -> Result<Arg> {
             let node = state.create(
+                tracer,
                 Target::CallFunction(op),
                 SmallVec::from_iter([a, b]),
                 Kwargs::new(),
@@ -284,7 +290,8 @@ fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
     let node = lower_tensor(tracer, &tensor)?;
     let mut state = tracer.lock();
     let args = SmallVec::from_iter([Arg::Leaf(node), Arg::Int(axis)]);
-    let size = state.create(Target::CallFunction(crate::ops::size::OP), args, Kwargs::new(), None, None)?;
+    let size =
+        state.create(tracer, Target::CallFunction(crate::ops::size::OP), args, Kwargs::new(), None, None)?;
     state.graph.meta_mut(size)?.ty = Some(Arc::new(Arg::Dim(Dim::symbol(symbol.clone()))));
     Ok(Some(size))
 }
@@ -308,8 +315,7 @@ impl Tracer {
 
     /// Returns whether a module is recorded as one node. The state is not locked while the user's code decides.
     fn is_leaf(&self, module: &dyn crate::Module, number: usize) -> bool {
-        let policy = self.lock().is_leaf.clone();
-        match policy {
+        match self.is_leaf.get() {
             Some(policy) => {
                 let members = self.lock().members.clone();
                 policy(module, members.module_path(number))
@@ -323,7 +329,10 @@ impl State {
     /// Puts a module on the stack.
     fn push_frame(&mut self, number: usize, type_name: &'static str, source: SourceLoc) {
         let State { called, members, type_names, .. } = self;
-        let called = called.entry(number).or_insert_with(|| {
+        if called.len() <= number {
+            called.resize_with(members.n_modules(), || None);
+        }
+        let called = called[number].get_or_insert_with(|| {
             let known = type_names.iter().find(|(name, _)| std::ptr::eq(*name, type_name));
             let type_name = known.map(|(_, shared)| shared.clone()).unwrap_or_else(|| {
                 let shared: Arc<str> = Arc::from(type_name);
@@ -365,13 +374,14 @@ impl State {
     /// Adds a node with source and module stack.
     fn create(
         &mut self,
+        tracer: &Tracer,
         target: Target,
         args: SmallVec<[Arg; 2]>,
         kwargs: Kwargs,
         hint: Option<&str>,
         source: Option<&SourceLoc>,
     ) -> Result<NodeId> {
-        if self.finished {
+        if tracer.is_finished() {
             return Err(err!(Trace, "this trace has ended")
                 .help("return values from the traced function instead of keeping its symbols"));
         }
@@ -431,7 +441,8 @@ impl State {
         }
         let path: Arc<str> = Arc::from(path);
         let ty = attr.tensor.type_tree()?;
-        let node = self.create(Target::GetAttr(path.clone()), SmallVec::new(), Kwargs::new(), None, None)?;
+        let node =
+            self.create(tracer, Target::GetAttr(path.clone()), SmallVec::new(), Kwargs::new(), None, None)?;
         let symbol = self.proxy(tracer, node, Some(ty))?;
         self.read.insert(path.clone(), symbol.clone());
         self.attrs.insert(path, attr);
@@ -575,15 +586,15 @@ fn record_module(
     let ty = ty.map(|ty| settle(tracer, ty, &types));
     let (path, is_new) = {
         let mut state = tracer.lock();
-        let called = state.called.get_mut(&number).expect("the frame was pushed");
+        let called = state.called[number].as_mut().expect("the frame was pushed");
         (called.path.clone(), !std::mem::replace(&mut called.is_child, true))
     };
     let child: Option<Arc<dyn Forward>> = is_new.then(|| Arc::from(dyn_clone::clone_box(module)));
     let mut state = tracer.lock();
     if let Some(child) = child {
-        state.children.insert(path.clone(), child);
+        state.children.push((path.clone(), child));
     }
-    let node = state.create(Target::CallModule(path), inputs, Kwargs::new(), None, Some(source))?;
+    let node = state.create(tracer, Target::CallModule(path), inputs, Kwargs::new(), None, Some(source))?;
     state.note_data_sizes(node, ty.as_ref());
     state.proxy(tracer, node, ty).map(Arg::Leaf)
 }
@@ -647,6 +658,7 @@ fn record_update(
     let path: Arc<str> = Arc::from(path);
     let args = SmallVec::from_iter([Arg::Str(path.clone()), Arg::Leaf(node)]);
     let update = state.create(
+        tracer,
         Target::CallFunction(crate::ops::set_buffer::OP),
         args,
         Kwargs::new(),

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Scope, Tracer};
 use crate::{Arg, Error, Graph, Result, Tensor, TypeTree, Value, err};
@@ -59,7 +60,7 @@ pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) ->
     impl Drop for End<'_> {
         fn drop(&mut self) {
             let mut state = self.0.lock();
-            state.finished = true;
+            self.0.finished.store(true, Ordering::Release);
             let read = std::mem::take(&mut state.read);
             for (_, symbol) in &mut state.captures {
                 *symbol = Tensor::failed(err!(Trace, "this trace has ended"));

@@ -106,11 +106,11 @@ fn moments_body<T: Real>(row: &[T]) -> (T, T) {
 
 /// Replaces rows by `(x - mean) / sqrt(variance + eps)`, times weight, plus bias, element by element.
 pub fn layer_norm<T: Real>(out: &mut [T], width: usize, weight: Option<&[T]>, bias: Option<&[T]>, eps: f64) {
-    for_each_row(out, width, |_, row| fx_simd::call(layer_norm_row, (row, weight, bias, eps)));
+    for_each_row(out, width, |_, row| fx_simd::call(layer_norm_row, (row, [weight, bias], eps)));
 }
 
 #[inline(always)]
-fn layer_norm_row<T: Real>((row, weight, bias, eps): (&mut [T], Option<&[T]>, Option<&[T]>, f64)) {
+fn layer_norm_row<T: Real>((row, [weight, bias], eps): (&mut [T], [Option<&[T]>; 2], f64)) {
     let (mean, variance) = moments_body(row);
     let scale = T::ONE / math::sqrt(variance + T::from_f64(eps));
     row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
