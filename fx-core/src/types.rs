@@ -181,6 +181,9 @@ impl TypeTree {
 
     /// Returns whether nothing at all is missing: no leaf is [`Type::Any`].
     pub fn is_complete(&self) -> bool {
+        if let Arg::Leaf(leaf) = self {
+            return !matches!(leaf, Type::Any);
+        }
         let mut complete = true;
         self.for_each_leaf(&mut |leaf| complete &= !matches!(leaf, Type::Any));
         complete

@@ -368,11 +368,11 @@ pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> 
 }
 
 /// As [`apply`], for the given line of the user's program.
-pub(crate) fn apply_at(
+pub(crate) fn apply_at<'a>(
     op: Op,
     method: bool,
-    args: &[Value],
-    kwargs: &[(&str, Value)],
+    args: &'a [Value],
+    kwargs: &'a [(&str, Value)],
     source: SourceLoc,
 ) -> Result<Value> {
     let mut tracer: Option<&Arc<Tracer>> = None;
@@ -380,7 +380,7 @@ pub(crate) fn apply_at(
     let mut failure: Option<&Error> = None;
     let mut has_tensor = false;
     for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
-        arg.walk(&mut |arg| match arg {
+        let mut see = |arg: &'a Value| match arg {
             Arg::Leaf(Tensor(Repr::Proxy(proxy))) => {
                 has_tensor = true;
                 match tracer {
@@ -397,7 +397,9 @@ pub(crate) fn apply_at(
                 failure = Some(error)
             }
             _ => {}
-        });
+        };
+        // Most arguments hold no others.
+        if arg.depth() > 0 { arg.walk(&mut see) } else { see(arg) }
     }
     if let Some(error) = failure {
         return Err(note(error.clone(), tracer));

@@ -109,6 +109,10 @@ fn settle(tracer: &Tracer, ty: TypeTree, args: &[TypeTree]) -> TypeTree {
 fn type_of(arg: &Value) -> Result<TypeTree> {
     match arg {
         Arg::Leaf(tensor) => tensor.type_tree(),
+        Arg::None => Ok(Arg::None),
+        Arg::Bool(x) => Ok(Arg::Bool(*x)),
+        Arg::Int(x) => Ok(Arg::Int(*x)),
+        Arg::Float(x) => Ok(Arg::Float(*x)),
         Arg::Dim(dim) if dim.symbols().iter().any(|symbol| symbol.owner() != 0) => Ok(Arg::Leaf(Type::Int)),
         _ => arg.try_rewrite(&mut |arg| match arg {
             Arg::Leaf(tensor) => tensor.type_tree().map(Some),
