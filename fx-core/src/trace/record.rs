@@ -43,7 +43,7 @@ pub(super) fn record_call(
     } else {
         op.place(args, kwargs)?
     };
-    let mut types = Vec::with_capacity(placed.len());
+    let mut types: SmallVec<[TypeTree; 10]> = SmallVec::new();
     for (param, arg) in op.params.iter().zip(&placed) {
         types.push(arg.map_or_else(|| Ok(param.default_arg()), type_of)?);
     }
@@ -583,8 +583,12 @@ fn record_module(
     args: &[Value],
     source: &SourceLoc,
 ) -> Result<Value> {
-    let inputs = args.iter().map(|arg| lower(tracer, arg)).collect::<Result<SmallVec<[Arg; 2]>>>()?;
-    let types = args.iter().map(type_of).collect::<Result<SmallVec<[TypeTree; 4]>>>()?;
+    let mut inputs: SmallVec<[Arg; 2]> = SmallVec::new();
+    let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
+    for arg in args {
+        inputs.push(lower(tracer, arg)?);
+        types.push(type_of(arg)?);
+    }
     let _frame = Frame::push(tracer, number, module.as_module().type_name(), source.clone());
     let ty = if types.iter().all(TypeTree::is_complete) { infer_module(module, &types)? } else { None };
     let ty = ty.map(|ty| settle(tracer, ty, &types));

@@ -72,14 +72,15 @@ pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) ->
     let end = End(tracer);
     let result = {
         let _scope = Scope::enter(Some(tracer.clone()));
-        f().and_then(|output| {
-            output.try_rewrite(&mut |arg| match arg {
+        f().and_then(|output| match output {
+            Arg::Leaf(tensor) => super::record::symbol_of(tracer, &tensor).map(Arg::Leaf),
+            _ => output.try_rewrite(&mut |arg| match arg {
                 Arg::Failed(error) => Err(error.clone()),
                 Arg::Leaf(tensor) => {
                     super::record::symbol_of(tracer, tensor).map(|symbol| Some(Arg::Leaf(symbol)))
                 }
                 _ => Ok(None),
-            })
+            }),
         })
     };
     drop(end);
@@ -107,12 +108,19 @@ thread_local! {
 pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<TypeTree> {
     let tracer = IDLE.take().and_then(Tracer::renewed);
     let tracer = tracer.unwrap_or_else(|| Arc::new(Tracer::new(Graph::default(), None, true)));
-    let args: Vec<Value> = types
-        .iter()
-        .map(|ty| ty.map(&mut |leaf| super::record::typed_symbol(&tracer, Arg::Leaf(leaf.clone()))))
-        .collect();
+    let symbol = |ty: &TypeTree| super::record::typed_symbol(&tracer, ty.clone());
+    let mut args: Vec<Value> = Vec::with_capacity(types.len());
+    for ty in types {
+        args.push(match ty {
+            Arg::Leaf(_) => Arg::Leaf(symbol(ty)),
+            _ => ty.map(&mut |leaf| symbol(&Arg::Leaf(leaf.clone()))),
+        });
+    }
     let output = finish(&tracer, || f(&args))?;
-    let ty = output.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree())?;
+    let ty = match &output {
+        Arg::Leaf(tensor) => tensor.type_tree()?,
+        _ => output.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree())?,
+    };
     drop((args, output));
     IDLE.set(Some(tracer));
     if ty.is_complete() { Ok(ty) } else { Err(crate::op::unknown_type()) }
