@@ -210,12 +210,7 @@ fn dot_kernel(a: &Array, b: &Array) -> Result<Array> {
 
 fn outer_kernel(a: &Array, b: &Array) -> Result<Array> {
     outer_type(&type_of(a), &type_of(b))?;
-    let (a, b) = (a.unsqueeze(1)?, b.unsqueeze(0)?);
-    let value = (fx_core::ops::mul::OP.eval)(&[fx_core::Arg::Leaf(a.into()), fx_core::Arg::Leaf(b.into())])?;
-    match value {
-        fx_core::Arg::Leaf(tensor) => tensor.array().cloned(),
-        other => bail!(Argument, "expected a tensor, got {}", other.kind_name()),
-    }
+    crate::outer::outer(a, b, a.dtype().promote(b.dtype()))
 }
 
 /// What is added to a product: `beta * x + alpha * product`.

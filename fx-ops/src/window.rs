@@ -1,5 +1,6 @@
 //! Windows for the analysis of signals.
 
+use fx_core::math::near_cos;
 use fx_core::{Array, DType, Dim, Op, Result, Shape, TensorType, err, functions};
 
 use crate::check::{at_least, float_only};
@@ -44,8 +45,17 @@ fn raised_cosine(
         return Ok(Array::from_vec(vec![1.0f64], &[1])?.cast(ty.dtype));
     }
     let step = std::f64::consts::TAU / (length - usize::from(!periodic && length > 0)) as f64;
-    let out = fill::<f64>(length, |start, out| {
-        out.iter_mut().enumerate().for_each(|(i, x)| *x = alpha - beta * ((start + i) as f64 * step).cos());
-    })?;
+    let at = |i: usize| alpha - beta * near_cos(i as f64 * step);
+    if ty.dtype == DType::F64 {
+        let out = fill::<f64>(length, |start, out| fx_simd::call(positions, (start, out, at)))?;
+        return Array::from_vec(out, &[length]);
+    }
+    let out = fill::<f32>(length, |start, out| fx_simd::call(positions, (start, out, |i| at(i) as f32)))?;
     Ok(Array::from_vec(out, &[length])?.cast(ty.dtype))
+}
+
+/// Fills a block with a function of its positions.
+#[inline(always)]
+fn positions<T>((start, out, at): (usize, &mut [T], impl Fn(usize) -> T)) {
+    out.iter_mut().enumerate().for_each(|(i, x)| *x = at(start + i));
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Array, Runs, Sizes, Stored, dispatch_dtype};
+use rayon::prelude::*;
+
+use super::{Array, Cast, Runs, Sizes, Stored, dispatch_dtype};
 use crate::{DType, Element, Scalar};
 
 /// The first difference that [`Array::all_close`] reports.
@@ -148,5 +150,23 @@ fn abs_error(x: Scalar, y: Scalar) -> f64 {
                 if error.is_nan() { f64::INFINITY } else { error }
             }
         }
+    }
+}
+
+impl Array {
+    /// Returns whether an element, taken as an integer, is as asked.
+    pub fn any_int(&self, wanted: impl Fn(i64) -> bool + Sync) -> bool {
+        const CHUNK: usize = 1 << 15;
+        dispatch_dtype!(self.dtype(), T => {
+            let Some(data) = self.as_slice::<T>() else {
+                return self.iter_scalars().any(|x| wanted(x.to_i64()));
+            };
+            // Without a way out of the loop it becomes vector code.
+            let any = |block: &[T]| fx_simd::call(
+                |block: &[T]| block.iter().fold(false, |any, &x| any | wanted(Cast::<i64>::cast(x))),
+                block,
+            );
+            if data.len() <= CHUNK { any(data) } else { data.par_chunks(CHUNK).any(any) }
+        })
     }
 }

@@ -1,0 +1,68 @@
+//! Keeping some of a sequence of numbers, in parallel.
+
+use rayon::prelude::*;
+
+use super::build;
+use crate::{Element, Result};
+
+/// The numbers that are marked at a time.
+const CHUNK: usize = 4096;
+
+/// Returns `make(i)` for each `i` below `n` that is marked, in order.
+///
+/// `mark` gets the first number of a chunk and a mark for each; it is called twice for every chunk.
+pub fn compacted<T: Element>(
+    n: usize,
+    mark: &(dyn Fn(usize, &mut [bool]) + Sync),
+    make: impl Fn(usize) -> T + Sync,
+) -> Result<Vec<T>> {
+    let marked = |chunk: usize, marks: &mut [bool; CHUNK]| {
+        let len = CHUNK.min(n - chunk * CHUNK);
+        mark(chunk * CHUNK, &mut marks[..len]);
+        len
+    };
+    let count = |chunk: usize| {
+        let mut marks = [false; CHUNK];
+        let len = marked(chunk, &mut marks);
+        fx_simd::call(|marks: &[bool]| marks.iter().map(|&mark| u32::from(mark)).sum::<u32>(), &marks[..len])
+    };
+    let chunks = n.div_ceil(CHUNK);
+    let counts: Vec<u32> = (0..chunks).into_par_iter().with_min_len(8).map(count).collect();
+    let total = counts.iter().map(|&count| count as usize).sum();
+    let mut out = build(total, |_, _: &mut [T]| {})?;
+    let mut rest = &mut out[..];
+    let mut parts = Vec::with_capacity(chunks);
+    for &count in &counts {
+        let (part, tail) = rest.split_at_mut(count as usize);
+        parts.push(part);
+        rest = tail;
+    }
+    parts.into_par_iter().enumerate().with_min_len(8).for_each(|(chunk, part)| {
+        let mut marks = [false; CHUNK];
+        let len = marked(chunk, &mut marks);
+        // What is not kept is overwritten by what follows, which costs less than a branch that is hard to foresee.
+        let (mut kept, mut filled) = ([T::default(); CHUNK], 0);
+        for (i, &mark) in marks[..len].iter().enumerate() {
+            kept[filled] = make(chunk * CHUNK + i);
+            filled += usize::from(mark);
+        }
+        part.copy_from_slice(&kept[..filled]);
+    });
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marked_numbers_are_kept_in_order() {
+        for n in [0, 1, 5, CHUNK, CHUNK + 1, 3 * CHUNK + 7] {
+            let mark = |at: usize, marks: &mut [bool]| {
+                marks.iter_mut().enumerate().for_each(|(i, mark)| *mark = (at + i) % 7 < 3);
+            };
+            let expected: Vec<i64> = (0..n as i64).filter(|i| i % 7 < 3).collect();
+            assert_eq!(compacted(n, &mark, |i| i as i64).unwrap(), expected);
+        }
+    }
+}
