@@ -4,7 +4,7 @@
 //! common case as a vector loop where it holds for the whole block, and the body elsewhere. Invariant: both give the same bits, so
 //! the body is still what the row means.
 
-use fx_simd::call;
+use fx_simd::{Work, call, widest};
 
 use crate::math;
 use crate::pointwise::{Block, Kernels};
@@ -45,18 +45,24 @@ fn quotients((x, y, out): (&[f32], &[f32], &mut [f32])) {
 /// Replaces kernels of rows whose body is `math::pow`.
 pub const fn pow(kernels: Kernels) -> Kernels {
     kernels
-        .f32(Block::Same(|xs, _, out| call(powers::<f32>, (xs[0], xs[1], out))))
-        .f64(Block::Same(|xs, _, out| call(powers::<f64>, (xs[0], xs[1], out))))
+        .f32(Block::Same(|xs, _, out| widest(Powers(xs[0], xs[1], out))))
+        .f64(Block::Same(|xs, _, out| widest(Powers(xs[0], xs[1], out))))
 }
 
 /// Replaces kernels of rows whose body is `math::sin`.
 pub const fn sin(kernels: Kernels) -> Kernels {
-    kernels.f64(Block::Same(|xs, _, out| call(near_or, (xs[0], out, |x| math::near_sin(x), |x| math::sin(x)))))
+    kernels.f64(Block::Same(|xs, _, out| match all_near(xs[0]) {
+        true => widest(NearSin(xs[0], out)),
+        false => out.iter_mut().zip(xs[0]).for_each(|(out, &x)| *out = math::sin(x)),
+    }))
 }
 
 /// Replaces kernels of rows whose body is `math::cos`.
 pub const fn cos(kernels: Kernels) -> Kernels {
-    kernels.f64(Block::Same(|xs, _, out| call(near_or, (xs[0], out, |x| math::near_cos(x), |x| math::cos(x)))))
+    kernels.f64(Block::Same(|xs, _, out| match all_near(xs[0]) {
+        true => widest(NearCos(xs[0], out)),
+        false => out.iter_mut().zip(xs[0]).for_each(|(out, &x)| *out = math::cos(x)),
+    }))
 }
 
 /// Quotients below this fit into the bits of an f64 beside those of the divisor.
@@ -83,32 +89,68 @@ fn fmod_f32((x, y, out): (&[f32], &[f32], &mut [f32])) {
     }
 }
 
-#[inline(always)]
-fn powers<T: math::Real>((x, y, out): (&[T], &[T], &mut [T])) {
-    let exponent = y.first().copied().unwrap_or(T::ZERO);
-    let is_one = y.iter().fold(true, |same, &y| same & (y == exponent));
-    let is = |literal: f64| is_one && exponent == T::from_f64(literal);
-    // The exponent is a literal in each loop, so that little of the body is left.
-    if is(2.0) {
-        out.iter_mut().zip(x).for_each(|(out, &x)| *out = math::pow(x, T::from_f64(2.0)));
-    } else if is(3.0) {
-        out.iter_mut().zip(x).for_each(|(out, &x)| *out = math::pow(x, T::from_f64(3.0)));
-    } else if is(0.5) {
-        out.iter_mut().zip(x).for_each(|(out, &x)| *out = math::pow(x, T::from_f64(0.5)));
-    } else if is(-1.0) {
-        out.iter_mut().zip(x).for_each(|(out, &x)| *out = math::pow(x, T::from_f64(-1.0)));
-    } else {
-        for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
-            *out = math::pow(x, y);
+// The bodies of the following are long. Only the `run` of a `Work` is inlined whatever its length, and only if it is, it is
+// compiled for wide vectors.
+
+struct Powers<'a, T>(&'a [T], &'a [T], &'a mut [T]);
+
+impl<T: math::Real> Work for Powers<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Powers(x, y, out) = self;
+        let exponent = y.first().copied().unwrap_or(T::ZERO);
+        let is_one = y.iter().fold(true, |same, &y| same & (y == exponent));
+        let is = |literal: f64| is_one && exponent == T::from_f64(literal);
+        // The exponent is a literal in each loop, so that little of the body is left.
+        if is(2.0) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(2.0));
+            }
+        } else if is(3.0) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(3.0));
+            }
+        } else if is(0.5) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(0.5));
+            }
+        } else if is(-1.0) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(-1.0));
+            }
+        } else {
+            for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+                *out = math::pow(x, y);
+            }
         }
     }
 }
 
-#[inline(always)]
-fn near_or((x, out, near, any): (&[f64], &mut [f64], impl Fn(f64) -> f64, impl Fn(f64) -> f64)) {
-    if x.iter().fold(true, |is_near, &x| is_near & math::is_near(x)) {
-        out.iter_mut().zip(x).for_each(|(out, &x)| *out = near(x));
-    } else {
-        out.iter_mut().zip(x).for_each(|(out, &x)| *out = any(x));
+fn all_near(x: &[f64]) -> bool {
+    call(|x: &[f64]| x.iter().fold(true, |is_near, &x| is_near & math::is_near(x)), x)
+}
+
+struct NearSin<'a>(&'a [f64], &'a mut [f64]);
+
+impl Work for NearSin<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &x) in self.1.iter_mut().zip(self.0) {
+            *out = math::near_sin(x);
+        }
+    }
+}
+
+struct NearCos<'a>(&'a [f64], &'a mut [f64]);
+
+impl Work for NearCos<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &x) in self.1.iter_mut().zip(self.0) {
+            *out = math::near_cos(x);
+        }
     }
 }

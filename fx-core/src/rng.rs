@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use mt19937::Mt19937;
-use rayon::prelude::*;
 
 use crate::math;
 
@@ -260,7 +259,7 @@ impl Generator {
         if out.len() <= CHUNK {
             return fill(&block, 0, out);
         }
-        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| fill(&block, i * CHUNK, chunk));
+        fx_simd::parallel::chunks(out, CHUNK, 1, |i, chunk| fill(&block, i * CHUNK, chunk));
     }
 
     fn handle(&self) -> Generator {
@@ -351,7 +350,9 @@ impl Block {
         let counter = first.div_ceil(4);
         for (i, chunk) in body.chunks_mut(4 * AT_ONCE).enumerate() {
             let mut words = [[0; 2]; 2 * AT_ONCE];
-            for (k, pairs) in words.as_chunks_mut::<2>().0.iter_mut().take(chunk.len().div_ceil(4)).enumerate() {
+            for (k, pairs) in
+                words.as_chunks_mut::<2>().0.iter_mut().take(chunk.len().div_ceil(4)).enumerate()
+            {
                 let [a, b, c, d] = self.words(counter + i * AT_ONCE + k);
                 *pairs = [[a, b], [c, d]];
             }

@@ -5,8 +5,7 @@ use fx_core::array::{checked_numel, dispatch_dtype};
 use fx_core::op::kind::{IntVec, IntoType, IntoValue};
 use fx_core::op::unknown_type;
 use fx_core::{
-    Arg, Array, DType, Dim, Op, Result, Tensor, TensorType, Type, TypeTree, Value, bail, functions,
-    kernels,
+    Arg, Array, DType, Dim, Op, Result, Tensor, TensorType, Type, TypeTree, Value, bail, functions, kernels,
 };
 use smallvec::SmallVec;
 

@@ -4,6 +4,7 @@ use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, Dim, Op, Result, Shape, TensorType, bail, kernels};
+use fx_simd::{Work, widest};
 
 use crate::check::{dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide};
 use crate::kernel::chunks::{fill, fill_rows};
@@ -75,7 +76,7 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
             let row = &a[i * d..][..d];
             let others = &b[i / m * n * d..][..n * d];
             if p == 2.0 {
-                return fx_simd::call(euclidean, (row, others, n, 0, out));
+                return widest(Euclidean { row, others, n, first: 0, out });
             }
             let mut gap = vec![T::ZERO; d];
             for (j, out) in out.iter_mut().enumerate() {
@@ -90,26 +91,38 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
 const COLUMNS: usize = 64;
 
 /// Stores the distances of a row to columns from `first` on of `others`, which are columns of `n` elements.
-#[inline(always)]
-fn euclidean<T: Real>((row, others, n, first, out): (&[T], &[T], usize, usize, &mut [T])) {
-    for (block, out) in out.chunks_mut(COLUMNS).enumerate() {
-        let at = first + block * COLUMNS;
-        let mut sums = [T::ZERO; COLUMNS];
-        if out.len() == COLUMNS {
-            for (k, &x) in row.iter().enumerate() {
-                let (line, _) = others[k * n + at..].as_chunks::<COLUMNS>();
-                for (sum, &y) in sums.iter_mut().zip(&line[0]) {
-                    *sum = *sum + (x - y) * (x - y);
+struct Euclidean<'a, T> {
+    row: &'a [T],
+    others: &'a [T],
+    n: usize,
+    first: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Work for Euclidean<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Euclidean { row, others, n, first, out } = self;
+        for (block, out) in out.chunks_mut(COLUMNS).enumerate() {
+            let at = first + block * COLUMNS;
+            let mut sums = [T::ZERO; COLUMNS];
+            if out.len() == COLUMNS {
+                for (k, &x) in row.iter().enumerate() {
+                    let (line, _) = others[k * n + at..].as_chunks::<COLUMNS>();
+                    for (sum, &y) in sums.iter_mut().zip(&line[0]) {
+                        *sum = *sum + (x - y) * (x - y);
+                    }
+                }
+            } else {
+                for (k, &x) in row.iter().enumerate() {
+                    for (sum, &y) in sums.iter_mut().zip(&others[k * n + at..][..out.len()]) {
+                        *sum = *sum + (x - y) * (x - y);
+                    }
                 }
             }
-        } else {
-            for (k, &x) in row.iter().enumerate() {
-                for (sum, &y) in sums.iter_mut().zip(&others[k * n + at..][..out.len()]) {
-                    *sum = *sum + (x - y) * (x - y);
-                }
-            }
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = Real::sqrt(sum));
         }
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = Real::sqrt(sum));
     }
 }
 
@@ -142,7 +155,7 @@ fn pdist_kernel(x: &Array, p: f64) -> Result<Array> {
                 let (part, tail) = rest.split_at_mut((n - j).min(rest.len()));
                 let row = &x[i * d..][..d];
                 if p == 2.0 {
-                    fx_simd::call(euclidean, (row, columns, n, j, part));
+                    widest(Euclidean { row, others: columns, n, first: j, out: part });
                 } else {
                     for (j, out) in (j..).zip(part) {
                         *out = apart(row, &x[j * d..][..d], p, &mut gap);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, err, functions, kernels};
 use smallvec::SmallVec;
 
-use crate::compose::Operand;
 use crate::check::type_of;
+use crate::compose::Operand;
 use crate::infer::{axis, expect_same};
 
 /// The tables of this file.

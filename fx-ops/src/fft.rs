@@ -121,7 +121,8 @@ fn tiny_inverses<T: Real + fx_core::Element>(
         let twice = if k == 0 || 2 * k == n { 1.0 } else { 2.0 };
         T::from_f64(twice * scale * cosine(j * k, n))
     };
-    let table: Vec<T> = (0..n).flat_map(|j| (0..used).map(move |k| (j, k))).map(|(j, k)| factor(j, k)).collect();
+    let table: Vec<T> =
+        (0..n).flat_map(|j| (0..used).map(move |k| (j, k))).map(|(j, k)| factor(j, k)).collect();
     let block = n * (BLOCK / n);
     build_blocks(rows * n, block, 32, &|at, out| {
         let lines = data[at / n * size..].chunks(size);
@@ -224,7 +225,8 @@ impl<T: Planned + Real> Halves<T> {
     #[inline(always)]
     fn frequency(&self, signal: &[Complex<T>], k: usize) -> Complex<T> {
         let half = signal.len();
-        let (a, b) = (signal[if k == half { 0 } else { k }], signal[if k == 0 { 0 } else { half - k }].conj());
+        let (a, b) =
+            (signal[if k == half { 0 } else { k }], signal[if k == 0 { 0 } else { half - k }].conj());
         let (sum, difference) = (a + b, (a - b) * self.turns[k]);
         let one_half = <T as Real>::from_f64(0.5);
         // The difference times -i.

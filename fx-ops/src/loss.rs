@@ -3,16 +3,16 @@
 //! `reduction` is `"mean"`, `"sum"` or `"none"`. Half precision is computed in `f32`.
 
 use fx_core::array::{BLOCK, checked_numel};
-use fx_core::math::Real;
+use fx_core::math::{self, Real};
 use fx_core::{Arg, Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, kernels};
-use rayon::prelude::*;
+use fx_simd::{Work, widest};
 
 use crate::check::{
     dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, same_size, slice,
     type_of, wide, zeroed,
 };
 use crate::compose::{Operand, float};
-use crate::kernel::chunks::fill;
+use crate::kernel::chunks::{fill, fill_rows};
 use crate::kernel::rows;
 use crate::lookup::integers_only;
 use crate::norm::log_softmax_kernel;
@@ -123,13 +123,12 @@ fn reduced_blocks<T: Real + Element>(
     if reduction == "none" {
         return Array::from_vec(fill(numel, each)?, shape);
     }
-    let sum = |i: usize| {
+    let sums = fill_rows::<T>(numel.div_ceil(BLOCK), 1, BLOCK, |i, out| {
         let mut block = [T::ZERO; BLOCK];
         let block = &mut block[..BLOCK.min(numel - i * BLOCK)];
         each(i * BLOCK, block);
-        fx_simd::call(block_sum, block)
-    };
-    let sums: Vec<T> = (0..numel.div_ceil(BLOCK)).into_par_iter().with_min_len(32).map(sum).collect();
+        out[0] = fx_simd::call(block_sum, block);
+    })?;
     reduced(sums, shape, reduction, Some(T::from_f64(numel as f64)))
 }
 
@@ -317,24 +316,36 @@ fn bce_logits_kernel(
         let (data, target) = (slice::<T>(&dense_x), slice::<T>(&target));
         let out = reduced_blocks(x.shape(), reduction, |at, out: &mut [T]| {
             let n = out.len();
-            // log(sigmoid(x)), without overflow.
-            let log = |x: T| (if x < 0.0 { x } else { 0.0 }) - Real::log1p(Real::exp(-Real::abs(x)));
-            let (x, y) = (&data[at..at + n], &target[at..at + n]);
+            let y = &target[at..at + n];
             match pos {
-                None => fx_simd::call(pairs, (&mut *out, x, y, |x, y| (1.0 - y) * x - log(x))),
+                None => out.fill(1.0),
                 Some(pos) => {
                     let factor = |pos: T, y: T| 1.0 + (pos - 1.0) * y;
                     fx_simd::call(pairs, (&mut *out, &pos[at..at + n], y, factor));
-                    let all = out.iter_mut().zip(x).zip(y);
-                    all.for_each(|((out, &x), &y)| *out = (1.0 - y) * x - *out * log(x));
                 }
             }
+            widest(Logistic(out, &data[at..at + n], y));
             if let Some(weight) = weight {
                 out.iter_mut().zip(&weight[at..]).for_each(|(x, &w)| *x *= w);
             }
         })?;
         Ok(out.cast(x.dtype()))
     })
+}
+
+/// Replaces the factors of `log(sigmoid(x))` in the cross entropies of logits and targets by these.
+struct Logistic<'a, T>(&'a mut [T], &'a [T], &'a [T]);
+
+impl<T: Real> Work for Logistic<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for ((out, &x), &y) in self.0.iter_mut().zip(self.1).zip(self.2) {
+            // log(sigmoid(x)), without overflow.
+            let log = (if x < T::ZERO { x } else { T::ZERO }) - math::log1p(math::exp(-math::abs(x)));
+            *out = (T::ONE - y) * x - *out * log;
+        }
+    }
 }
 
 /// Returns the axis of the classes: 0 of `[c]`, else 1.

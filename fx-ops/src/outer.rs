@@ -3,8 +3,8 @@
 use fx_core::array::{BLOCK, Sizes, build_blocks, checked_numel, dispatch_dtype};
 use fx_core::{Array, DType, Element, Result, Stored, bail};
 
-use crate::kernel::chunks::{PARALLEL, fill_rows};
 use crate::check::{dense, slice};
+use crate::kernel::chunks::{PARALLEL, fill_rows};
 use crate::view::Ring;
 
 /// Returns the outer product of two vectors in a dtype that holds both.
@@ -37,10 +37,14 @@ pub(crate) fn added_outer(
             let (a, b) = (slice::<$T>(&a), slice::<$T>(&b));
             let x = x.as_ref().map(slice::<$T>);
             let (beta, alpha) = (beta as $T, alpha as $T);
-            let out = fill_rows::<$T>(m, n, n, |i, out| match x {
-                None => fx_simd::call(each, (out, b, b, |b, _| a[i] * b * alpha)),
-                Some(x) => {
-                    fx_simd::call(each, (out, b, &x[i * n..][..n], |b, x| a[i] * b * alpha + x * beta));
+            let out = fill_rows::<$T>(m, n, n, |i, out| {
+                let a = a[i];
+                match x {
+                    None => fx_simd::call(each, (out, b, b, |b, _| a * b * alpha)),
+                    Some(x) => {
+                        let x = &x[i * n..][..n];
+                        fx_simd::call(each, (out, b, x, |b, x| a * b * alpha + x * beta));
+                    }
                 }
             })?;
             Array::from_vec(out, &[m, n])
@@ -112,11 +116,7 @@ fn cross_slabs<T: Ring>((out, a, b, inner, minus): (&mut [T], &[T], &[T], usize,
         let (out, _) = out.as_chunks_mut::<3>();
         let ((a, _), (b, _)) = (a.as_chunks::<3>(), b.as_chunks::<3>());
         for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-            *out = [
-                one(a[1], b[2], a[2], b[1]),
-                one(a[2], b[0], a[0], b[2]),
-                one(a[0], b[1], a[1], b[0]),
-            ];
+            *out = [one(a[1], b[2], a[2], b[1]), one(a[2], b[0], a[0], b[2]), one(a[0], b[1], a[1], b[0])];
         }
         return;
     }

@@ -3,7 +3,7 @@
 use fx_core::array::{Runs, Sizes, Strides, dispatch_dtype};
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::{Array, Category, DType, Dim, Element, Op, Result, TensorType, bail, err, kernels};
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use crate::check::{same_shape, sizes};
 use crate::infer::{axis_of, known, type_of, typed};
@@ -85,10 +85,9 @@ impl Place {
         let (len, steps) = (runs.run_len(), runs.run_strides());
         runs.for_each(|[to, at]| match steps {
             [1, 1] if len > PARALLEL_RUN => {
-                let pairs = out[to..to + len].par_chunks_mut(PARALLEL_RUN / 2);
-                pairs
-                    .zip(from[at..at + len].par_chunks(PARALLEL_RUN / 2))
-                    .for_each(|(out, from)| fx_simd::copy(from, out));
+                parallel::chunks(&mut out[to..to + len], PARALLEL_RUN / 4, 1, |i, out| {
+                    fx_simd::copy(&from[at + i * PARALLEL_RUN / 4..][..out.len()], out);
+                });
             }
             [1, 1] => fx_simd::copy(&from[at..at + len], &mut out[to..to + len]),
             [to_step, from_step] => (0..len).for_each(|i| {

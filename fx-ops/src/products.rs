@@ -5,7 +5,8 @@ use fx_core::op::Default::Int;
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{
-    Arg, Array, Category, DType, Dim, Op, Result, Scalar, TensorType, TypeTree, Value, bail, functions, kernels,
+    Arg, Array, Category, DType, Dim, Op, Result, Scalar, TensorType, TypeTree, Value, bail, functions,
+    kernels,
 };
 use smallvec::SmallVec;
 
@@ -13,8 +14,8 @@ use crate::check::{same_dtype, sizes, type_of};
 use crate::compose::{Number, Operand, promoted};
 use crate::einsum::contracted;
 use crate::infer::{axis, expect_same, known};
-use crate::outer;
 use crate::linalg::addmm;
+use crate::outer;
 use crate::view::{expand, roll};
 
 /// The tables of this file.

@@ -185,7 +185,8 @@ fn index_reduce_array(
     let picked = slice::<i64>(&picked);
     // Of each sub-tensor, whether it is replaced, and how many are combined.
     let mut counts = vec![i64::from(include_self); size];
-    let is_first: Vec<bool> = picked.iter().map(|&to| std::mem::replace(&mut counts[to as usize], 1) == 0).collect();
+    let is_first: Vec<bool> =
+        picked.iter().map(|&to| std::mem::replace(&mut counts[to as usize], 1) == 0).collect();
     counts.fill(i64::from(include_self));
     picked.iter().for_each(|&to| counts[to as usize] += 1);
     // Halves are combined in f32.

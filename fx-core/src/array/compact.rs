@@ -1,8 +1,8 @@
 //! Keeping some of a sequence of numbers, in parallel.
 
-use rayon::prelude::*;
+use fx_simd::parallel;
 
-use super::build;
+use super::{build, build_blocks};
 use crate::{Element, Result};
 
 /// The numbers that are marked at a time.
@@ -21,23 +21,23 @@ pub fn compacted<T: Element>(
         mark(chunk * CHUNK, &mut marks[..len]);
         len
     };
-    let count = |chunk: usize| {
+    let count = |chunk: usize, out: &mut [i64]| {
         let mut marks = [false; CHUNK];
         let len = marked(chunk, &mut marks);
-        fx_simd::call(|marks: &[bool]| marks.iter().map(|&mark| u32::from(mark)).sum::<u32>(), &marks[..len])
+        let count = |marks: &[bool]| marks.iter().map(|&mark| u32::from(mark)).sum::<u32>();
+        out[0] = fx_simd::call(count, &marks[..len]).into();
     };
-    let chunks = n.div_ceil(CHUNK);
-    let counts: Vec<u32> = (0..chunks).into_par_iter().with_min_len(8).map(count).collect();
-    let total = counts.iter().map(|&count| count as usize).sum();
+    let counts = build_blocks(n.div_ceil(CHUNK), 1, 8, &count)?;
+    let total = counts.iter().sum::<i64>() as usize;
     let mut out = build(total, |_, _: &mut [T]| {})?;
     let mut rest = &mut out[..];
-    let mut parts = Vec::with_capacity(chunks);
+    let mut parts = Vec::with_capacity(counts.len());
     for &count in &counts {
         let (part, tail) = rest.split_at_mut(count as usize);
         parts.push(part);
         rest = tail;
     }
-    parts.into_par_iter().enumerate().with_min_len(8).for_each(|(chunk, part)| {
+    parallel::chunks(&mut parts, 1, 8, |chunk, part| {
         let mut marks = [false; CHUNK];
         let len = marked(chunk, &mut marks);
         // What is not kept is overwritten by what follows, which costs less than a branch that is hard to foresee.
@@ -46,9 +46,22 @@ pub fn compacted<T: Element>(
             kept[filled] = make(chunk * CHUNK + i);
             filled += usize::from(mark);
         }
-        part.copy_from_slice(&kept[..filled]);
+        part[0].copy_from_slice(&kept[..filled]);
     });
     Ok(out)
+}
+
+/// Returns whether `any` holds for a chunk of the data, in parallel.
+pub fn any_chunk<T: Sync>(data: &[T], any: impl Fn(&[T]) -> bool + Sync) -> bool {
+    const CHUNK: usize = 1 << 15;
+    if data.len() <= CHUNK {
+        return any(data);
+    }
+    let mut found = vec![false; data.len().div_ceil(CHUNK)];
+    parallel::chunks(&mut found, 1, 1, |i, found| {
+        found[0] = any(&data[i * CHUNK..(i * CHUNK + CHUNK).min(data.len())]);
+    });
+    found.contains(&true)
 }
 
 #[cfg(test)]

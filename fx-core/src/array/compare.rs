@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use rayon::prelude::*;
-
-use super::{Array, Cast, Runs, Sizes, Stored, dispatch_dtype};
+use super::{Array, Cast, Runs, Sizes, Stored, any_chunk, dispatch_dtype};
 use crate::{DType, Element, Scalar};
 
 /// The first difference that [`Array::all_close`] reports.
@@ -156,7 +154,6 @@ fn abs_error(x: Scalar, y: Scalar) -> f64 {
 impl Array {
     /// Returns whether an element, taken as an integer, is as asked.
     pub fn any_int(&self, wanted: impl Fn(i64) -> bool + Sync) -> bool {
-        const CHUNK: usize = 1 << 15;
         dispatch_dtype!(self.dtype(), T => {
             let Some(data) = self.as_slice::<T>() else {
                 return self.iter_scalars().any(|x| wanted(x.to_i64()));
@@ -166,7 +163,7 @@ impl Array {
                 |block: &[T]| block.iter().fold(false, |any, &x| any | wanted(Cast::<i64>::cast(x))),
                 block,
             );
-            if data.len() <= CHUNK { any(data) } else { data.par_chunks(CHUNK).any(any) }
+            any_chunk(data, any)
         })
     }
 }

@@ -27,7 +27,7 @@ pub use half::{bf16, f16};
 
 pub use self::build::{BLOCK, build, build_blocks};
 pub use self::cast::{Cast, convert};
-pub use self::compact::compacted;
+pub use self::compact::{any_chunk, compacted};
 pub use self::compare::Mismatch;
 pub(crate) use self::gather::Strided;
 pub use self::layout::{

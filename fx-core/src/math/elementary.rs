@@ -1,4 +1,3 @@
-
 // Elementary functions of f64 to nearly full precision, straight-line as those of f32. Coefficients of `exp_sum64`, `log_full`
 // and `sin_cos64` are those of fdlibm (Sun Microsystems, 1993), which bounds their errors by 1 ULP.
 
@@ -13,17 +12,16 @@ fn exp_sum64(high: f64, low: f64) -> f64 {
     let lower = n * 1.908_214_929_270_587_7e-10 - low;
     let r = upper - lower;
     let z = r * r;
-    let c = r - z
-        * poly(
-            z,
-            [
-                0.166_666_666_666_666_02,
-                -0.002_777_777_777_701_559_3,
-                6.613_756_321_437_934e-5,
-                -1.653_390_220_546_525_2e-6,
-                4.138_136_797_057_238_5e-8,
-            ],
-        );
+    let c = r - z * poly(
+        z,
+        [
+            0.166_666_666_666_666_02,
+            -0.002_777_777_777_701_559_3,
+            6.613_756_321_437_934e-5,
+            -1.653_390_220_546_525_2e-6,
+            4.138_136_797_057_238_5e-8,
+        ],
+    );
     let p = 1.0 + (r * c / (2.0 - c) - lower + upper);
     // Two factors, for the exponent of a subnormal or of 2^1024 does not fit into one.
     let n = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i64;
@@ -45,19 +43,18 @@ fn log_full(x: f64) -> f64 {
     let f = f64::from_bits((ix & 0x000f_ffff_ffff_ffff).wrapping_add(SQRT_HALF)) - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let r = z
-        * poly(
-            z,
-            [
-                0.666_666_666_666_673_5,
-                0.399_999_999_994_094_2,
-                0.285_714_287_436_623_9,
-                0.222_221_984_321_497_84,
-                0.181_835_721_616_180_5,
-                0.153_138_376_992_093_73,
-                0.147_981_986_051_165_86,
-            ],
-        );
+    let r = z * poly(
+        z,
+        [
+            0.666_666_666_666_673_5,
+            0.399_999_999_994_094_2,
+            0.285_714_287_436_623_9,
+            0.222_221_984_321_497_84,
+            0.181_835_721_616_180_5,
+            0.153_138_376_992_093_73,
+            0.147_981_986_051_165_86,
+        ],
+    );
     let half_square = 0.5 * f * f;
     let low = s * (half_square + r) + k * 1.908_214_929_270_587_7e-10;
     log_special(x, k * 0.693_147_180_369_123_8 - ((half_square - low) - f))

@@ -119,7 +119,8 @@ fn f32_functions_keep_their_bounds() {
     check("softplus", 2.0, |x| math::softplus(x, 1.5, 20.0), |x| math::softplus(x, 1.5, 20.0), all);
     let positive = |x: f32| x.is_nan() || x >= 0.0;
     check("lgamma", 1.0, math::lgamma::<f32>, <f64 as Real>::lgamma, positive);
-    let away = |x: f32| x < 0.0 && (x - x.round()).abs() > 0.01 && <f64 as Real>::lgamma(x.into()).abs() > 0.01;
+    let away =
+        |x: f32| x < 0.0 && (x - x.round()).abs() > 0.01 && <f64 as Real>::lgamma(x.into()).abs() > 0.01;
     check("lgamma", 1.0, math::lgamma::<f32>, <f64 as Real>::lgamma, away);
     for x in [1e-30f32, 1e30, -1e30, f32::INFINITY, f32::MAX] {
         assert!(ulp(math::asinh(x), f64::from(x).asinh()) <= 1.0, "asinh({x})");

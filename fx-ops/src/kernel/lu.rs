@@ -4,7 +4,7 @@
 //! sums are in an order that depends on the sizes alone.
 
 use fx_core::math::Real;
-use rayon::prelude::*;
+use fx_simd::{Work, parallel, widest};
 
 /// The columns that are decomposed at a time, and those of a block of a product.
 const BAND: usize = 32;
@@ -29,7 +29,7 @@ pub(crate) fn lu<T: Real>(a: &mut [T], n: usize) -> (Vec<usize>, T) {
             line[..width].copy_from_slice(&row[first..first + width]);
             line
         }));
-        for (k, pivot) in fx_simd::call(decompose_panel, (&mut panel[..], width)).into_iter().enumerate() {
+        for (k, pivot) in widest(Panel(&mut panel, width)).into_iter().enumerate() {
             let k = first + k;
             if pivot + first != k {
                 let (upper, lower) = a.split_at_mut((pivot + first) * n);
@@ -52,13 +52,37 @@ pub(crate) fn lu<T: Real>(a: &mut [T], n: usize) -> (Vec<usize>, T) {
             beside.extend_from_slice(&row[next..]);
         }
         let unit: Vec<[T; BAND]> = panel[..width].to_vec();
-        fx_simd::call(solve_lower, (&unit[..], true, &mut beside[..], n - next));
+        widest(Lower(&unit, true, &mut beside, n - next));
         for (row, line) in upper[first * n..].chunks_mut(n).zip(beside.chunks(n - next)) {
             row[next..].copy_from_slice(line);
         }
         subtract(lower, n, next, &panel[width..], &beside, width, None);
     }
     (rows, sign)
+}
+
+// Long functions are compiled for wide vectors only as the `run` of a `Work`.
+
+macro_rules! works {
+    ($($name:ident($($field:ident: $ty:ty),*) -> $out:ty = $call:expr;)*) => {$(
+        struct $name<'a, T>($($ty),*);
+        impl<'a, T: Real> Work for $name<'a, T> {
+            type Output = $out;
+            #[inline(always)]
+            fn run(self) -> $out {
+                let $name($($field),*) = self;
+                $call
+            }
+        }
+    )*};
+}
+works! {
+    Panel(panel: &'a mut [[T; BAND]], width: usize) -> Vec<usize> = decompose_panel((panel, width));
+    Lower(triangle: &'a [[T; BAND]], is_unit: bool, x: &'a mut [T], width: usize) -> () =
+        solve_lower((triangle, is_unit, x, width));
+    Upper(triangle: &'a [[T; BAND]], x: &'a mut [T], width: usize) -> () = solve_upper((triangle, x, width));
+    Band(product: Product<'a, T>) -> () = subtract_band(product);
+    Triangle(a: &'a mut [[T; BAND]]) -> Option<usize> = decompose_triangle(a);
 }
 
 /// Decomposes the columns of a panel; returns the row that each pivot comes from.
@@ -153,27 +177,18 @@ fn subtract<T: Real>(
             packed
         })
         .collect();
-    let band = |(i, (c, left)): (usize, (&mut [T], &[[T; BAND]]))| {
+    let band = |i: usize, c: &mut [T]| {
+        let left = &left[i * BAND..(i * BAND + BAND).min(left.len())];
         let below = below.map(|below| below + i * BAND);
-        fx_simd::call(subtract_band, (c, stride, first, left, &blocks, depth, below));
+        widest(Band((c, stride, first, left, &blocks, depth, below)));
     };
-    let bands = || left.chunks(BAND);
-    if left.len() * width * depth < GRAIN {
-        c.chunks_mut(BAND * stride).zip(bands()).enumerate().for_each(band);
-    } else {
-        c.par_chunks_mut(BAND * stride).zip(left.par_chunks(BAND)).enumerate().for_each(band);
-    }
+    let at_once = if left.len() * width * depth < GRAIN { usize::MAX } else { 1 };
+    let rows = left.len() * stride;
+    parallel::chunks(&mut c[..rows], BAND * stride, at_once, band);
 }
 
-type Product<'a, T> = (
-    &'a mut [T],
-    usize,
-    usize,
-    &'a [[T; BAND]],
-    &'a [[[T; BAND]; BAND]],
-    usize,
-    Option<usize>,
-);
+type Product<'a, T> =
+    (&'a mut [T], usize, usize, &'a [[T; BAND]], &'a [[[T; BAND]; BAND]], usize, Option<usize>);
 
 #[inline(always)]
 fn subtract_band<T: Real>((c, stride, first, left, blocks, depth, below): Product<'_, T>) {
@@ -189,15 +204,20 @@ fn subtract_band<T: Real>((c, stride, first, left, blocks, depth, below): Produc
                 for (sums, row) in sums.iter_mut().zip(rows.chunks(stride)) {
                     sums[..len].copy_from_slice(&row[start..start + len]);
                 }
+                // Each row has a loop of its own, which becomes vector code.
+                let [mut a, mut b, mut c, mut d] = sums;
                 for (k, line) in right[..depth].iter().enumerate() {
-                    for r in 0..ROWS {
-                        let factor = left[r][k];
+                    let take = |sums: &mut [T; BAND], factor: T| {
                         for j in 0..BAND {
-                            sums[r][j] = sums[r][j] - factor * line[j];
+                            sums[j] = sums[j] - factor * line[j];
                         }
-                    }
+                    };
+                    take(&mut a, left[0][k]);
+                    take(&mut b, left[1][k]);
+                    take(&mut c, left[2][k]);
+                    take(&mut d, left[3][k]);
                 }
-                for (sums, row) in sums.iter().zip(rows.chunks_mut(stride)) {
+                for (sums, row) in [a, b, c, d].iter().zip(rows.chunks_mut(stride)) {
                     row[start..start + len].copy_from_slice(&sums[..len]);
                 }
                 continue;
@@ -234,7 +254,7 @@ pub(crate) fn solve_lu<T: Real>(a: &[T], n: usize, x: &mut [T], m: usize) {
         let panel = lines(&a[first * n..], n, first, width);
         let (done, rest) = x.split_at_mut((first + width) * m);
         let here = &mut done[first * m..];
-        fx_simd::call(solve_lower, (&panel[..width], true, &mut *here, m));
+        widest(Lower(&panel[..width], true, here, m));
         subtract(rest, m, 0, &panel[width..], here, width, None);
     }
     for first in (0..n).step_by(BAND).rev() {
@@ -242,7 +262,7 @@ pub(crate) fn solve_lu<T: Real>(a: &[T], n: usize, x: &mut [T], m: usize) {
         let panel = lines(&a[..(first + width) * n], n, first, width);
         let (rest, here) = x.split_at_mut(first * m);
         let here = &mut here[..width * m];
-        fx_simd::call(solve_upper, (&panel[first..], &mut *here, m));
+        widest(Upper(&panel[first..], here, m));
         subtract(rest, m, 0, &panel[..first], here, width, None);
     }
 }
@@ -255,7 +275,7 @@ pub(crate) fn cholesky<T: Real>(a: &mut [T], n: usize) -> Result<(), usize> {
         let width = BAND.min(n - first);
         let next = first + width;
         let mut triangle = lines(&a[first * n..next * n], n, first, width);
-        if let Some(k) = fx_simd::call(decompose_triangle, &mut triangle[..]) {
+        if let Some(k) = widest(Triangle(&mut triangle)) {
             return Err(first + k + 1);
         }
         for (row, line) in a[first * n..next * n].chunks_mut(n).zip(&triangle) {
@@ -274,7 +294,7 @@ pub(crate) fn cholesky<T: Real>(a: &mut [T], n: usize) -> Result<(), usize> {
                 turned[k * below + i] = x;
             }
         }
-        fx_simd::call(solve_lower, (&triangle[..], false, &mut turned[..], below));
+        widest(Lower(&triangle, false, &mut turned, below));
         let mut panel = vec![[T::ZERO; BAND]; below];
         for (k, column) in turned.chunks(below).enumerate() {
             panel.iter_mut().zip(column).for_each(|(line, &x)| line[k] = x);
@@ -316,7 +336,12 @@ mod tests {
     use super::*;
 
     fn numbers(n: usize) -> Vec<f64> {
-        (0..n).map(|i| ((i * 7919 % 1009) as f64 * 0.37).sin()).collect()
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+        };
+        (0..n).map(|_| next()).collect()
     }
 
     fn product(a: &[f64], b: &[f64], n: usize, m: usize) -> Vec<f64> {

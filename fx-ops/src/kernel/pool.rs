@@ -5,7 +5,7 @@
 
 use fx_core::math::Real;
 use fx_core::{Result, bail, err};
-use rayon::prelude::*;
+use fx_simd::{Work, parallel};
 
 /// The windows of a pooling; one number a spatial dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -374,14 +374,12 @@ fn maxima<T: Real>(
     let plane_of = |i: usize| &x[(i * from).min(x.len())..];
     let Some(indices) = indices else {
         let block = at_once.clamp(1, 16);
-        let planes = out.par_chunks_mut(to * block).enumerate().with_min_len(at_once.div_ceil(block));
-        planes.for_each(|(i, out)| {
+        parallel::chunks(out, to * block, at_once.div_ceil(block), |i, out| {
             way.reduce(plane_of(i * block), [from, to], [height, width], axes, out, &Greatest);
         });
         return Ok(());
     };
-    let planes = out.par_chunks_mut(to).zip(indices.par_chunks_mut(to)).enumerate().with_min_len(at_once);
-    planes.for_each(|(i, (out, indices))| {
+    parallel::chunk_pairs((out, to), (indices, to), at_once, |i, out, indices| {
         let x = plane_of(i);
         each_window(axes, Even::default(), |at, [d, h, w]| {
             let (mut best, mut best_at) = (-T::INFINITY, None);
@@ -500,14 +498,9 @@ fn joined<T: Real, P: Pool<T>>(line: &[T]) -> T {
     for (lane, &x) in lanes.iter_mut().zip(rest) {
         *lane = P::join(*lane, x);
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] = P::join(lanes[i], lanes[i + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
+    let eight: [T; 8] = std::array::from_fn(|i| P::join(lanes[i], lanes[i + 8]));
+    let four: [T; 4] = std::array::from_fn(|i| P::join(eight[i], eight[i + 4]));
+    P::join(P::join(four[0], four[2]), P::join(four[1], four[3]))
 }
 
 /// How the windows of a plane are reduced; it depends on the windows alone.
@@ -543,12 +536,21 @@ impl Way {
         out: &mut [T],
         pool: &P,
     ) {
-        fx_simd::call(reduce_planes, (self, x, planes, size, axes, out, pool));
+        fx_simd::widest(ReducePlanes((self, x, planes, size, axes, out, pool)));
     }
 }
 
-type Planes<'a, T, P> =
-    (&'a Way, &'a [T], [usize; 2], [usize; 2], &'a [Vec<Window>; 3], &'a mut [T], &'a P);
+type Planes<'a, T, P> = (&'a Way, &'a [T], [usize; 2], [usize; 2], &'a [Vec<Window>; 3], &'a mut [T], &'a P);
+
+struct ReducePlanes<'a, T, P>(Planes<'a, T, P>);
+
+impl<T: Real, P: Pool<T>> Work for ReducePlanes<'_, T, P> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce_planes(self.0);
+    }
+}
 
 #[inline(always)]
 fn reduce_planes<T: Real, P: Pool<T>>((way, x, [from, to], size, axes, out, pool): Planes<'_, T, P>) {
@@ -569,9 +571,8 @@ fn reduce_plane<T: Real, P: Pool<T>>(
     pool: &P,
     line: &mut [T],
 ) {
-    let rows_of = |d: Window, h: Window| {
-        d.positions().flat_map(move |d| h.positions().map(move |h| d * height + h))
-    };
+    let rows_of =
+        |d: Window, h: Window| d.positions().flat_map(move |d| h.positions().map(move |h| d * height + h));
     match way {
         Way::Whole => {
             let [d, h, w] = [axes[0][0], axes[1][0], axes[2][0]];
@@ -599,7 +600,7 @@ fn reduce_plane<T: Real, P: Pool<T>>(
                         }
                         &*line
                     };
-                    for (slot, &w) in slots.by_ref().zip(&axes[2]) {
+                    for (&w, slot) in axes[2].iter().zip(slots.by_ref()) {
                         *slot = pool.finish(joined::<T, P>(&line[w.start..w.end]), [d, h, w]);
                     }
                 }
@@ -646,8 +647,7 @@ fn averages<T: Real>(
     let way = Way::find(axes);
     let (at_once, pool) = (planes_at_once(axes), Mean(divisor));
     let block = at_once.clamp(1, 16);
-    let planes = out.par_chunks_mut(to * block).enumerate().with_min_len(at_once.div_ceil(block));
-    planes.for_each(|(i, out)| {
+    parallel::chunks(out, to * block, at_once.div_ceil(block), |i, out| {
         way.reduce(&x[(i * block * from).min(x.len())..], [from, to], size, axes, out, &pool);
     });
     Ok(())

@@ -1,12 +1,12 @@
 //! Rows that read and write elements by index tensors and masks.
 
-use fx_core::array::{BLOCK, Sizes, StridedIndex, Strides, dispatch_dtype, row_major};
+use fx_core::array::{BLOCK, Sizes, StridedIndex, Strides, any_chunk, dispatch_dtype, row_major};
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes, result_dtype, result_dtype_of_types};
 use fx_core::{
     Array, Category, DType, Dim, Element, Result, Scalar, Stored, TensorType, bail, err, functions, kernels,
 };
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use crate::check::{dense, slice};
 use crate::infer::{axis_or_only, expect_same, known, type_of, typed};
@@ -91,8 +91,7 @@ pub(crate) fn from_end(index: &Array, size: usize) -> Result<Array> {
 
 /// Returns whether a number is as asked.
 fn any(data: &[i64], wanted: impl Fn(i64) -> bool + Sync) -> bool {
-    let any = |block: &[i64]| block.iter().fold(false, |any, &i| any | wanted(i));
-    if data.len() <= PARALLEL { any(data) } else { data.par_chunks(PARALLEL).any(any) }
+    any_chunk(data, |block| block.iter().fold(false, |any, &i| any | wanted(i)))
 }
 
 /// Returns `x` as of rank 1, if it has rank 0.
@@ -427,7 +426,7 @@ impl<'a> Places<'a> {
         };
         let slab = self.slab[0].max(1);
         let at_once = PARALLEL.div_ceil(self.slab[1].max(1));
-        out.par_chunks_mut(slab).enumerate().with_min_len(at_once).for_each(run);
+        parallel::chunks(out, slab, at_once, |i, out| run((i, out)));
     }
 }
 
@@ -488,12 +487,7 @@ pub(crate) fn each_slab<U: Send, T: Sync>(
         return;
     }
     let at_once = (PARALLEL / 8).div_ceil(taken);
-    if from.len() <= PARALLEL / 8 {
-        out.chunks_mut(to).zip(from.chunks(taken)).for_each(|(out, from)| f(out, from));
-    } else {
-        let slabs = out.par_chunks_mut(to).zip(from.par_chunks(taken)).with_min_len(at_once);
-        slabs.for_each(|(out, from)| f(out, from));
-    }
+    parallel::chunks(out, to, at_once, |i, out| f(out, &from[i * taken..][..taken]));
 }
 
 #[inline(always)]

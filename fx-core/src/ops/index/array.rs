@@ -1,10 +1,9 @@
 //! Indexing arrays: views for the basic entries, then one gather for all tensors among them.
 
-use rayon::prelude::*;
-
 use super::entry::{self, Domain, Entry, bad_mask, bad_step, not_an_index, out_of_range};
 use crate::array::{
-    Runs, Sizes, StridedIndex, Strides, build, build_blocks, checked_numel, dispatch_dtype, try_vec,
+    Runs, Sizes, StridedIndex, Strides, any_chunk, build, build_blocks, checked_numel, dispatch_dtype,
+    try_vec,
 };
 use crate::pointwise::broadcast_shapes;
 use crate::{Array, DType, Dim, Element, Result, Tensor, Value, bail, err};
@@ -182,8 +181,7 @@ fn wrap(index: Array, axis: usize, size: usize) -> Result<Array> {
 
 /// Returns whether a number is as asked, in parallel over chunks.
 fn any(data: &[i64], wanted: impl Fn(i64) -> bool + Sync) -> bool {
-    let any = |block: &[i64]| block.iter().fold(false, |any, &i| any | wanted(i));
-    if data.len() <= PARALLEL { any(data) } else { data.par_chunks(PARALLEL).any(any) }
+    any_chunk(data, |block| block.iter().fold(false, |any, &i| any | wanted(i)))
 }
 
 /// Work on fewer elements stays on the calling thread.
