@@ -16,6 +16,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::layout::span;
+use super::to_int;
 use super::{Array, Storage, Stored, build, dispatch_dtype, row_major};
 use crate::{DType, Element};
 
@@ -63,9 +64,22 @@ native! {
     i8 => u8, i8, i32, i64, f32, f64;
     i32 => u8, i8, i32, i64, f32, f64;
     i64 => u8, i8, i32, i64, f32, f64;
-    f32 => u8, i8, i32, i64, f32, f64;
-    f64 => u8, i8, i32, i64, f32, f64;
+    f32 => f32, f64;
+    f64 => f32, f64;
     bool => bool, u8, i8, i32, i64;
+}
+
+macro_rules! to_int {
+    ($($from:ty => $($to:ty: $function:path),*;)*) => {
+        $($(impl Cast<$to> for $from {
+            #[inline(always)]
+            fn cast(self) -> $to { $function(self) }
+        })*)*
+    };
+}
+to_int! {
+    f32 => u8: to_int::f32_to_u8, i8: to_int::f32_to_i8, i32: to_int::f32_to_i32, i64: to_int::f32_to_i64;
+    f64 => u8: to_int::f64_to_u8, i8: to_int::f64_to_i8, i32: to_int::f64_to_i32, i64: to_int::f64_to_i64;
 }
 
 macro_rules! to_bool {

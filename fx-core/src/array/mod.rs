@@ -19,6 +19,7 @@ mod interop;
 mod layout;
 #[cfg(test)]
 mod tests;
+mod to_int;
 mod view;
 
 use std::sync::Arc;
