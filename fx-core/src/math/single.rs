@@ -71,8 +71,8 @@ impl Real for f32 {
         let ix = u.to_bits().wrapping_sub(SQRT_HALF32);
         let k = ((ix as i32) >> 23) as f32;
         let f = f32::from_bits((ix & 0x007f_ffff).wrapping_add(SQRT_HALF32)) - 1.0;
-        // What `u` lost, unless the sum is not needed.
-        let lost = (if k > 0.0 { 1.0 - (u - x) } else { x - (u - 1.0) }) / u;
+        // What `u` lost, exactly, unless the sum is not needed.
+        let lost = (if x > 1.0 { 1.0 - (u - x) } else { x - (u - 1.0) }) / u;
         let (f, lost) = (if k == 0.0 { x } else { f }, if k == 0.0 { 0.0 } else { lost });
         let value = log_reduced32(k, f, lost);
         let value = if x == -1.0 { f32::NEG_INFINITY } else { value };

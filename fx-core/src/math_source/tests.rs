@@ -149,7 +149,9 @@ fn f64_functions_are_as_good_as_those_of_std() {
     same("sin", math::sin, f64::sin);
     same("cos", math::cos, f64::cos);
     same("tanh", math::tanh, f64::tanh);
-    same("sigmoid", math::sigmoid, |x| 1.0 / (1.0 + (-x).exp()));
+    same("sigmoid", math::sigmoid, |x| {
+        if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+    });
 }
 
 #[test]
