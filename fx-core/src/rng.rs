@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use mt19937::Mt19937;
-use rayon::prelude::*;
 
 use crate::math;
 
@@ -260,7 +259,7 @@ impl Generator {
         if out.len() <= CHUNK {
             return fill(&block, 0, out);
         }
-        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| fill(&block, i * CHUNK, chunk));
+        fx_simd::parallel::chunks(out, CHUNK, 1, |i, chunk| fill(&block, i * CHUNK, chunk));
     }
 
     fn handle(&self) -> Generator {

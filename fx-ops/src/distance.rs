@@ -75,7 +75,7 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
             let mut gap = vec![T::ZERO; d];
             for (j, out) in out.iter_mut().enumerate() {
                 *out = match p {
-                    2.0 => Real::sqrt(fx_simd::call(square_gap, (row, &others[j * d..][..d]))),
+                    2.0 => Real::sqrt(fx_simd::call::<square_gap, _>((row, &others[j * d..][..d]))),
                     p => apart(row, &others[j * d..][..d], p, &mut gap),
                 };
             }
@@ -84,21 +84,22 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
     })
 }
 
-/// Returns the square of the distance, in sixteen interleaved sums.
-#[inline(always)]
-fn square_gap<T: Real>((a, b): (&[T], &[T])) -> T {
-    const LANES: usize = 16;
-    let mut lanes = [T::ZERO; LANES];
-    let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (a, b) in a_blocks.iter().zip(b_blocks) {
-        for i in 0..LANES {
-            lanes[i] = lanes[i] + (a[i] - b[i]) * (a[i] - b[i]);
+fx_simd::wide! {
+    /// Returns the square of the distance, in sixteen interleaved sums.
+    fn square_gap[T: Real]((a, b): (&[T], &[T])) -> T {
+        const LANES: usize = 16;
+        let mut lanes = [T::ZERO; LANES];
+        let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+        for (a, b) in a_blocks.iter().zip(b_blocks) {
+            for i in 0..LANES {
+                lanes[i] = lanes[i] + (a[i] - b[i]) * (a[i] - b[i]);
+            }
         }
+        for (lane, (&a, &b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+            *lane = *lane + (a - b) * (a - b);
+        }
+        rows::sum(&lanes, |x| x)
     }
-    for (lane, (&a, &b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
-        *lane = *lane + (a - b) * (a - b);
-    }
-    rows::sum(&lanes, |x| x)
 }
 
 fn pdist_type(x: &TensorType, p: Option<f64>) -> Result<TensorType> {
@@ -124,7 +125,7 @@ fn pdist_kernel(x: &Array, p: f64) -> Result<Array> {
             for (out, &(i, j)) in out.iter_mut().zip(&pairs[start..]) {
                 let (a, b) = (&x[i as usize * d..][..d], &x[j as usize * d..][..d]);
                 *out = match p {
-                    2.0 => Real::sqrt(fx_simd::call(square_gap, (a, b))),
+                    2.0 => Real::sqrt(fx_simd::call::<square_gap, _>((a, b))),
                     p => apart(a, b, p, &mut gap),
                 };
             }

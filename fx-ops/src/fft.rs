@@ -4,7 +4,6 @@ use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::op::Default::None as Nothing;
 use fx_core::{Arg, Array, DType, Dim, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
-use rayon::prelude::*;
 use rustfft::num_complex::Complex;
 use rustfft::{FftNum, FftPlanner};
 
@@ -119,7 +118,7 @@ fn transformed<T: Real + FftNum + fx_core::Element>(
     let mut planner = FftPlanner::<T>::new();
     let plan = if inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) };
     let zero = Complex::new(T::ZERO, T::ZERO);
-    let run = |(block, out): (usize, &mut [T])| {
+    let run = |block: usize, out: &mut [T]| {
         let (mut signal, mut scratch) = (vec![zero; n], vec![zero; plan.get_inplace_scratch_len()]);
         for (i, out) in out.chunks_mut(width).enumerate() {
             load(block * ROWS + i, &mut signal);
@@ -127,11 +126,8 @@ fn transformed<T: Real + FftNum + fx_core::Element>(
             store(&signal, out);
         }
     };
-    if numel < crate::kernel::chunks::PARALLEL {
-        out.chunks_mut(width * ROWS).enumerate().for_each(run);
-    } else {
-        out.par_chunks_mut(width * ROWS).enumerate().for_each(run);
-    }
+    let at_once = if numel < crate::kernel::chunks::PARALLEL { numel } else { 1 };
+    fx_simd::parallel::chunks(&mut out, width * ROWS, at_once, run);
     Ok(out)
 }
 

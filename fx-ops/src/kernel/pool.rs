@@ -333,17 +333,19 @@ fn each_pair<T: Copy>(out: &mut [T], x: &[T], stride: usize, mut f: impl FnMut(&
     }
 }
 
-#[inline(always)]
-fn raise<T: Real>((out, x, stride): (&mut [T], &[T], usize)) {
-    each_pair(out, x, stride, |best, x| {
-        let is_nan = x.partial_cmp(&x).is_none();
-        *best = if x > *best || is_nan { x } else { *best };
-    });
+fx_simd::wide! {
+    fn raise[T: Real]((out, x, stride): (&mut [T], &[T], usize)) {
+        each_pair(out, x, stride, |best, x| {
+            let is_nan = x.partial_cmp(&x).is_none();
+            *best = if x > *best || is_nan { x } else { *best };
+        });
+    }
 }
 
-#[inline(always)]
-fn sum_up<T: Real>((out, x, stride): (&mut [T], &[T], usize)) {
-    each_pair(out, x, stride, |sum, x| *sum = *sum + x);
+fx_simd::wide! {
+    fn sum_up[T: Real]((out, x, stride): (&mut [T], &[T], usize)) {
+        each_pair(out, x, stride, |sum, x| *sum = *sum + x);
+    }
 }
 
 /// Calls `f` for each output of a plane but those of `even`, in row-major order, with its number and its windows.
@@ -392,7 +394,7 @@ fn maxima<T: Real>(
             out.fill(-T::INFINITY);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
                 even.each_offset(&x[row * width..][..width], |x| {
-                    fx_simd::call(raise, (&mut *out, x, even.stride))
+                    fx_simd::call::<raise, _>((&mut *out, x, even.stride))
                 });
             }
         });
@@ -450,7 +452,7 @@ fn averages<T: Real>(
             out.fill(T::ZERO);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
                 even.each_offset(&x[row * width..][..width], |x| {
-                    fx_simd::call(sum_up, (&mut *out, x, even.stride))
+                    fx_simd::call::<sum_up, _>((&mut *out, x, even.stride))
                 });
             }
             let inside = d.len() * h.len() * even.len;
