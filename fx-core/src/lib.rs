@@ -7,6 +7,7 @@
 pub mod __private;
 pub mod arg;
 pub mod array;
+pub mod blocks;
 pub mod dim;
 pub mod dtype;
 pub mod error;
@@ -17,7 +18,10 @@ pub mod graph_module;
 pub mod infer;
 pub mod interp;
 pub mod lint;
-/// Scalar mathematics that compilers vectorise, generic over f32 and f64.
+#[allow(
+    clippy::approx_constant,
+    reason = "coefficients of polynomials lie near the constants that they approximate"
+)]
 pub mod math;
 pub mod math_source;
 pub mod module;

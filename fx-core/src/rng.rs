@@ -168,11 +168,11 @@ impl Generator {
             return state.permutation(n);
         }
         let block = self.reserve(n);
-        let mut items: Vec<i64> = (0..n as i64).collect();
-        for i in (1..n).rev() {
-            items.swap(i, block.below(i, i as u64 + 1) as usize);
+        // Small numbers make the swaps, which miss the cache, cheaper.
+        if let Ok(n) = u32::try_from(n) {
+            return block.permuted((0..n).collect()).into_iter().map(i64::from).collect();
         }
-        items
+        block.permuted((0..n as i64).collect())
     }
 
     /// Fills `out` with 64-bit words.
@@ -343,10 +343,53 @@ impl Block {
 
     /// Fills `out` with the numbers from `first`.
     pub fn fill_normal_f32(&self, first: usize, out: &mut [f32]) {
-        self.fill_words(first, out, |words| {
-            let ([a, b], [c, d]) = (normal_pair_f32(words[0], words[1]), normal_pair_f32(words[2], words[3]));
-            [a, b, c, d]
-        });
+        const AT_ONCE: usize = 128;
+        let head = (first.next_multiple_of(4) - first).min(out.len());
+        let (head, body) = out.split_at_mut(head);
+        head.iter_mut().enumerate().for_each(|(i, x)| *x = self.normal_f32(first + i));
+        let counter = first.div_ceil(4);
+        for (i, chunk) in body.chunks_mut(4 * AT_ONCE).enumerate() {
+            let mut words = [[0; 2]; 2 * AT_ONCE];
+            for (k, pairs) in
+                words.as_chunks_mut::<2>().0.iter_mut().take(chunk.len().div_ceil(4)).enumerate()
+            {
+                let [a, b, c, d] = self.words(counter + i * AT_ONCE + k);
+                *pairs = [[a, b], [c, d]];
+            }
+            fx_simd::call::<normal_pairs, _>((&words, chunk));
+        }
+    }
+
+    /// Fills `out` with the integers in `0..n` from `first`.
+    pub fn fill_below(&self, n: u64, first: usize, out: &mut [i64]) {
+        let below = |bits: u64| ((u128::from(bits) * u128::from(n)) >> 64) as i64;
+        let head = (first % 2).min(out.len());
+        let (head, body) = out.split_at_mut(head);
+        head.iter_mut().for_each(|x| *x = self.below(first, n) as i64);
+        let counter = first.div_ceil(2);
+        for (i, pair) in body.chunks_mut(2).enumerate() {
+            let [a, b, c, d] = self.words(counter + i).map(u64::from);
+            let numbers = [below(a | b << 32), below(c | d << 32)];
+            pair.iter_mut().zip(numbers).for_each(|(x, number)| *x = number);
+        }
+    }
+
+    /// Returns items in random order.
+    fn permuted<T>(&self, mut items: Vec<T>) -> Vec<T> {
+        const AT_ONCE: usize = 512;
+        let mut bits = [0; AT_ONCE];
+        for start in (0..items.len()).step_by(AT_ONCE).rev() {
+            let end = items.len().min(start + AT_ONCE);
+            for (i, pair) in bits[..end - start].chunks_mut(2).enumerate() {
+                let [a, b, c, d] = self.words(start / 2 + i).map(u64::from);
+                pair.iter_mut().zip([a | b << 32, c | d << 32]).for_each(|(x, word)| *x = word);
+            }
+            for i in (start.max(1)..end).rev() {
+                let below = (u128::from(bits[i - start]) * (i as u128 + 1)) >> 64;
+                items.swap(i, below as usize);
+            }
+        }
+        items
     }
 
     fills! {
@@ -356,8 +399,6 @@ impl Block {
         fill_uniform_f64() = uniform_f64 as f64;
         /// Fills `out` with the numbers from `first`.
         fill_normal_f64() = normal_f64 as f64;
-        /// Fills `out` with the integers in `0..n` from `first`.
-        fill_below(n: u64) = below as i64;
     }
 
     /// Fills `out` four numbers a counter; the numbers before the first whole counter are computed singly.
@@ -379,6 +420,7 @@ impl Block {
     }
 }
 
+#[inline(always)]
 fn uniform_f32(bits: u32) -> f32 {
     (bits >> 8) as f32 * (1.0 / 16_777_216.0)
 }
@@ -388,10 +430,24 @@ fn uniform_f64(bits: u64) -> f64 {
 }
 
 /// The Box-Muller transform of two words.
+#[inline(always)]
 fn normal_pair_f32(a: u32, b: u32) -> [f32; 2] {
     let radius = math::sqrt(-2.0 * math::log(1.0 - uniform_f32(a)));
     let angle = TAU as f32 * uniform_f32(b);
     [radius * math::cos(angle), radius * math::sin(angle)]
+}
+
+fx_simd::wide! {
+/// Fills `out` with the numbers of pairs of words.
+fn normal_pairs[]((words, out): (&[[u32; 2]], &mut [f32])) {
+    let (pairs, rest) = out.as_chunks_mut::<2>();
+    for (out, &[a, b]) in pairs.iter_mut().zip(words) {
+        *out = normal_pair_f32(a, b);
+    }
+    for (out, &[a, b]) in rest.iter_mut().zip(&words[pairs.len()..]) {
+        *out = normal_pair_f32(a, b)[0];
+    }
+}
 }
 
 /// The Philox4x32 bijection with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).

@@ -1,17 +1,18 @@
 //! Arranging tensors: more axes, side by side, turned about, cut at positions.
 #![allow(non_snake_case, reason = "rows are named as in PyTorch, where `T` is a transpose")]
 
+use fx_core::array::{checked_numel, dispatch_dtype};
 use fx_core::op::kind::{IntVec, IntoType, IntoValue};
 use fx_core::op::unknown_type;
 use fx_core::{
-    Arg, Array, DType, Dim, Op, Result, Scalar, Tensor, TensorType, Type, TypeTree, Value, bail, functions,
-    kernels,
+    Arg, Array, DType, Dim, Op, Result, Tensor, TensorType, Type, TypeTree, Value, bail, functions, kernels,
 };
 use smallvec::SmallVec;
 
-use crate::check::sizes;
+use crate::check::{dense, sizes, slice};
 use crate::infer::{axis, axis_of, clamp_position, known, type_of, typed};
 use crate::join::{at_least, cat_array, cat_type};
+use crate::kernel::chunks::fill_rows;
 use crate::view::{bounded, flip_array, with_size};
 
 functions! {
@@ -125,22 +126,28 @@ fn block_diag_array(tensors: Arrays<'_>) -> Result<Array> {
     let types: Vec<TensorType> = tensors.iter().map(|x| type_of(x)).collect();
     let ty = block_diag_type(types.iter().collect())?;
     let shape = sizes(&ty.shape)?;
-    let (mut rows, mut before) = (Vec::new(), 0);
+    checked_numel(&shape)?;
+    // Each block with the row and column after its last one.
+    let (mut blocks, mut end) = (Vec::with_capacity(tensors.len()), [0, 0]);
     for x in &tensors {
-        let size = |axis: usize| at_least(2, &type_of(x)).shape[axis].known().map_or(0, |n| n as usize);
-        let (height, width) = (size(0), size(1));
-        // Borders left and right make each block a band of full width.
-        let right = shape[1] - before - width;
-        let block = x.cast(ty.dtype).reshape(&[height, width])?;
-        let border = crate::kernel::pad::Mode::Constant(Scalar::Bool(false));
-        rows.push(crate::kernel::pad::pad_array(&block, &[[0, 0], [before as i64, right as i64]], border)?);
-        before += width;
+        let size = match x.shape() {
+            [] => [1, 1],
+            [width] => [1, *width],
+            [height, width] => [*height, *width],
+            _ => bail!(Shape, "expected tensors of rank 2 at most, got {}", x.describe()),
+        };
+        end = [end[0] + size[0], end[1] + size[1]];
+        blocks.push((dense(x, ty.dtype)?, size, end));
     }
-    if rows.is_empty() {
-        Array::zeros(ty.dtype, &shape)
-    } else {
-        crate::join::concat_arrays(&rows.iter().collect::<Vec<_>>(), 0)
-    }
+    dispatch_dtype!(ty.dtype, T => {
+        let out = fill_rows::<T>(shape[0], shape[1], shape[1], |row, out| {
+            let at = blocks.partition_point(|(_, _, end)| end[0] <= row);
+            let (x, [height, width], end) = &blocks[at];
+            let row = row + height - end[0];
+            out[end[1] - width..end[1]].copy_from_slice(&slice::<T>(x)[row * width..][..*width]);
+        })?;
+        Array::from_vec(out, &shape)
+    })
 }
 
 fn as_column(ty: &TensorType) -> TensorType {

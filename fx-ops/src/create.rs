@@ -1,6 +1,6 @@
 //! Rows that make tensors out of numbers and sizes.
 
-use fx_core::array::{Sizes, dispatch_dtype};
+use fx_core::array::{Cast, Sizes, dispatch_dtype};
 use fx_core::dtype::default_dtype;
 use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::op::unknown_type;
@@ -182,10 +182,9 @@ fn arange_array(start: &Value, end: &Value, step: &Value, dtype: Option<DType>) 
         if dtype.is_some_and(|dtype| !dtype.is_float()) {
             // Integers count in whole steps, as in PyTorch.
             let (first, step) = (first as i64, step as i64);
-            let at = |i: usize| Scalar::Int(first.wrapping_add((i as i64).wrapping_mul(step)));
-            return ramp(n, dtype.unwrap_or(DType::I64), at);
+            return whole_ramp(n, dtype.unwrap_or(DType::I64), first, step);
         }
-        return ramp(n, dtype.unwrap_or(DType::F32), |i| Scalar::Float(first + i as f64 * step));
+        return ramp(n, dtype.unwrap_or(DType::F32), |i| first + i as f64 * step);
     }
     let (first, end, step) = (start.to_i64(), end.to_i64(), step.to_i64());
     let span =
@@ -193,18 +192,31 @@ fn arange_array(start: &Value, end: &Value, step: &Value, dtype: Option<DType>) 
     check_direction(step as f64, span < 0)?;
     let n = (span + i128::from(step.unsigned_abs()) - 1) / i128::from(step.unsigned_abs());
     let n = usize::try_from(n).map_err(|_| err!(Limit, "expected fewer numbers than {n}"))?;
-    ramp(n, dtype.unwrap_or(DType::I64), |i| Scalar::Int(first.wrapping_add((i as i64).wrapping_mul(step))))
+    whole_ramp(n, dtype.unwrap_or(DType::I64), first, step)
 }
 
 /// Makes a tensor of rank 1 from its positions.
-fn ramp(n: usize, dtype: DType, at: impl Fn(usize) -> Scalar + Sync) -> Result<Array> {
+fn ramp(n: usize, dtype: DType, at: impl Fn(usize) -> f64 + Sync) -> Result<Array> {
     fx_core::array::checked_numel(&[n])?;
     dispatch_dtype!(dtype, T => {
-        let data = fill(n, |start, out: &mut [T]| {
-            out.iter_mut().enumerate().for_each(|(i, out)| *out = T::from_scalar(at(start + i)));
-        })?;
-        Array::from_vec(data, &[n])
+        let at = |i: usize| Cast::<T>::cast(at(i));
+        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call::<positions, _>((start, out, at)))?, &[n])
     })
+}
+
+/// Makes the numbers from `first` on, `step` apart; they wrap.
+fn whole_ramp(n: usize, dtype: DType, first: i64, step: i64) -> Result<Array> {
+    fx_core::array::checked_numel(&[n])?;
+    dispatch_dtype!(dtype, T => {
+        let at = |i: usize| Cast::<T>::cast(first.wrapping_add((i as i64).wrapping_mul(step)));
+        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call::<positions, _>((start, out, at)))?, &[n])
+    })
+}
+
+fx_simd::wide! {
+    fn positions[T, F: Fn(usize) -> T]((start, out, at): (usize, &mut [T], F)) {
+        out.iter_mut().enumerate().for_each(|(i, out)| *out = at(start + i));
+    }
 }
 
 fn linspace_array(start: f64, end: f64, steps: i64, dtype: Option<DType>) -> Result<Array> {
@@ -216,7 +228,7 @@ fn linspace_array(start: f64, end: f64, steps: i64, dtype: Option<DType>) -> Res
     // From both ends, so that the end is exact.
     let at =
         |i: usize| if i < n.div_ceil(2) { start + step * i as f64 } else { end - step * (n - 1 - i) as f64 };
-    ramp(n, dtype.unwrap_or(DType::F32), |i| Scalar::Float(at(i)))
+    ramp(n, dtype.unwrap_or(DType::F32), at)
 }
 
 fn eye_type(n: Dim, m: Option<Dim>, dtype: Option<DType>) -> Result<TensorType> {

@@ -1,16 +1,19 @@
 //! Decompositions of matrices and what follows from them: solutions, inverses, determinants, singular values.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. All is computed in f64, each matrix by one
-//! thread in a fixed order.
+//! Matrices are the last two axes, the others a batch that threads share. Singular values are computed in f64, all else in the
+//! dtype of the operand.
 
 use fx_core::array::checked_numel;
+use fx_core::math::Real;
 use fx_core::op::unknown_type;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
-use fx_core::{Array, DType, Op, Result, Shape, TensorType, Truth, bail, err, kernels};
-use rayon::prelude::*;
+use fx_core::{Array, DType, Element, Op, Result, Shape, TensorType, Truth, bail, err, kernels};
+use fx_simd::parallel;
 
-use crate::check::{dense, same_dtype, slice, type_of, zeroed};
+use crate::check::{dense, in_float, same_dtype, slice, type_of, zeroed};
 use crate::infer::expect_same;
+use crate::kernel::lu::{self, solve_lu};
+use crate::kernel::svd;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[DECOMPOSITIONS];
@@ -106,149 +109,102 @@ fn solve_type(x: &TensorType, other: &TensorType, left: bool) -> Result<TensorTy
 const GRAIN: usize = 1 << 15;
 
 /// Runs `run` on each matrix with its room in the result; matrices are `from` and results `to` elements.
-fn each_matrix(
-    x: &[f64],
+fn each_matrix<T: Element>(
+    x: &[T],
     from: usize,
     to: usize,
     batch: usize,
     work: usize,
-    run: impl Fn(&[f64], &mut [f64]) -> Result<()> + Sync,
-) -> Result<Vec<f64>> {
+    run: impl Fn(&[T], &mut [T]) -> Result<()> + Sync,
+) -> Result<Vec<T>> {
     let numel = batch.checked_mul(to).ok_or_else(|| err!(Limit, "a result does not fit into memory"))?;
-    let mut out = zeroed::<f64>(numel)?;
+    let mut out = zeroed::<T>(numel)?;
     if to == 0 {
         return Ok(out);
     }
     let at_once = GRAIN.div_ceil(work.max(1));
-    let run = |(i, out): (usize, &mut [f64])| run(&x[i * from..][..from], out);
-    if batch <= at_once {
-        out.chunks_mut(to).enumerate().try_for_each(run)?;
-    } else {
-        // The first failing matrix is reported, whichever thread finds one first.
-        let results: Vec<Result<()>> =
-            out.par_chunks_mut(to).enumerate().with_min_len(at_once).map(run).collect();
-        results.into_iter().collect::<Result<()>>()?;
-    }
+    try_chunks(&mut out, to, at_once, |i, out| run(&x[i * from..][..from], out))?;
     Ok(out)
 }
 
-/// Returns the elements in f64, and the sizes of batch, rows and columns.
-fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
-    let (rows, columns) = (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1]);
-    Ok((dense(x, DType::F64)?, x.shape()[..x.rank() - 2].iter().product(), rows, columns))
+/// Calls `run` for each matrix of `size` elements. The error of the first one that fails is returned, whichever thread finds one first.
+fn try_chunks<T: Send>(
+    out: &mut [T],
+    size: usize,
+    at_once: usize,
+    run: impl Fn(usize, &mut [T]) -> Result<()> + Sync,
+) -> Result<()> {
+    let mut results = vec![Ok(()); out.len() / size];
+    parallel::chunk_pairs((out, size), (&mut results, 1), at_once, |i, out, result| result[0] = run(i, out));
+    results.into_iter().collect()
 }
 
-/// Decomposes `a`, n by n, in place into unit lower and upper triangles of its permuted rows. Returns the row that is at
-/// each place and the sign of the permutation; a pivot may be zero.
-fn lu(a: &mut [f64], n: usize) -> (Vec<usize>, f64) {
-    let mut rows: Vec<usize> = (0..n).collect();
-    let mut sign = 1.0;
-    for k in 0..n {
-        let pivot =
-            (k + 1..n).fold(k, |best, i| if a[i * n + k].abs() > a[best * n + k].abs() { i } else { best });
-        if pivot != k {
-            let (upper, lower) = a.split_at_mut(pivot * n);
-            upper[k * n..][..n].swap_with_slice(&mut lower[..n]);
-            rows.swap(k, pivot);
-            sign = -sign;
-        }
-        let (upper, lower) = a.split_at_mut((k + 1) * n);
-        let pivot_row = &upper[k * n..];
-        if pivot_row[k] == 0.0 {
-            continue;
-        }
-        for row in lower.chunks_mut(n) {
-            let factor = row[k] / pivot_row[k];
-            row[k] = factor;
-            for (x, p) in row[k + 1..].iter_mut().zip(&pivot_row[k + 1..]) {
-                *x -= factor * p;
-            }
-        }
-    }
-    (rows, sign)
+/// Returns the elements in row-major order, and the sizes of batch, rows and columns.
+fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
+    let (rows, columns) = (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1]);
+    Ok((x.contiguous()?, x.shape()[..x.rank() - 2].iter().product(), rows, columns))
 }
 
 /// Stores in `out`, n by m, the solution of `a @ out = b` for a decomposed `a`.
-fn solve_lu(a: &[f64], n: usize, rows: &[usize], b: &[f64], m: usize, out: &mut [f64]) -> Result<()> {
-    if let Some(k) = (0..n).find(|&k| a[k * n + k] == 0.0) {
+fn solve_with<T: Real>(a: &[T], n: usize, rows: &[usize], b: &[T], m: usize, out: &mut [T]) -> Result<()> {
+    if let Some(k) = (0..n).find(|&k| a[k * n + k] == T::ZERO) {
         return Err(err!(Argument, "expected an invertible matrix, got a singular one")
             .help(format!("pivot {k} of {n} is zero")));
     }
     for (i, &row) in rows.iter().enumerate() {
         out[i * m..][..m].copy_from_slice(&b[row * m..][..m]);
     }
-    for i in 0..n {
-        let (above, rest) = out.split_at_mut(i * m);
-        for k in 0..i {
-            let factor = a[i * n + k];
-            rest[..m].iter_mut().zip(&above[k * m..]).for_each(|(x, y)| *x -= factor * y);
-        }
-    }
-    for i in (0..n).rev() {
-        let (above, below) = out.split_at_mut((i + 1) * m);
-        let row = &mut above[i * m..];
-        for k in i + 1..n {
-            let factor = a[i * n + k];
-            row.iter_mut().zip(&below[(k - i - 1) * m..]).for_each(|(x, y)| *x -= factor * y);
-        }
-        row.iter_mut().for_each(|x| *x /= a[i * n + i]);
-    }
+    solve_lu(a, n, out, m);
     Ok(())
 }
 
 fn cholesky(x: &Array, upper: bool) -> Result<Array> {
     square(&type_of(x))?;
     let (data, batch, n, _) = matrices(x)?;
-    let out = each_matrix(slice(&data), n * n, n * n, batch, n * n * n, |a, l| {
-        for j in 0..n {
-            let row = |l: &[f64], i: usize| -> f64 { (0..j).map(|k| l[i * n + k] * l[j * n + k]).sum() };
-            let pivot = a[j * n + j] - row(l, j);
-            if pivot <= 0.0 || pivot.is_nan() {
-                return Err(err!(Argument, "expected a positive definite matrix")
-                    .help(format!("the leading minor of order {} is not positive definite", j + 1)));
-            }
-            let pivot = pivot.sqrt();
-            l[j * n + j] = pivot;
-            for i in j + 1..n {
-                l[i * n + j] = (a[i * n + j] - row(l, i)) / pivot;
-            }
-        }
-        Ok(())
+    let out = in_float!(x.dtype(), T => {
+        let out = each_matrix::<T>(slice(&data), n * n, n * n, batch, n * n * n, |a, l| {
+            l.copy_from_slice(a);
+            lu::cholesky(l, n).map_err(|order| {
+                err!(Argument, "expected a positive definite matrix")
+                    .help(format!("the leading minor of order {order} is not positive definite"))
+            })
+        })?;
+        Array::from_vec(out, x.shape())
     })?;
-    let out = Array::from_vec(out, x.shape())?.cast(x.dtype());
     if upper { out.transpose(x.rank() - 2, x.rank() - 1)?.contiguous() } else { Ok(out) }
 }
 
-/// Returns sign and logarithm of the magnitude of each determinant.
-fn sign_and_log(x: &Array) -> Result<Vec<f64>> {
+/// Returns for each matrix what `run` makes of its pivots and the sign of its permutation.
+fn from_pivots<const N: usize>(x: &Array, run: impl Fn(&[f64], f64) -> [f64; N] + Sync) -> Result<Vec<f64>> {
     let (data, batch, n, _) = matrices(x)?;
-    each_matrix(slice(&data), n * n, 2, batch, n * n * n, |a, out| {
-        let mut a = a.to_vec();
-        let (_, sign) = lu(&mut a, n);
-        let diagonal = || (0..n).map(|k| a[k * n + k]);
-        out[0] = diagonal()
-            .fold(sign, |sign, x| if x == 0.0 || x.is_nan() { sign * x } else { sign * x.signum() });
-        out[1] = diagonal().map(|x| x.abs().ln()).sum();
-        Ok(())
+    in_float!(x.dtype(), T => {
+        let data = slice::<T>(&data);
+        let numbers: Vec<f64> = (0..batch).map(|i| i as f64).collect();
+        each_matrix(&numbers, 1, N, batch, n * n * n, |number, out| {
+            let mut a = data[number[0] as usize * n * n..][..n * n].to_vec();
+            let (_, sign) = lu::lu(&mut a, n);
+            let pivots: Vec<f64> = (0..n).map(|k| Real::to_f64(a[k * n + k])).collect();
+            out.copy_from_slice(&run(&pivots, Real::to_f64(sign)));
+            Ok(())
+        })
     })
 }
 
 fn det(x: &Array) -> Result<Array> {
     let ty = det_type(&type_of(x))?;
-    let (data, batch, n, _) = matrices(x)?;
-    let out = each_matrix(slice(&data), n * n, 1, batch, n * n * n, |a, out| {
-        let mut a = a.to_vec();
-        let (_, sign) = lu(&mut a, n);
-        out[0] = (0..n).fold(sign, |product, k| product * a[k * n + k]);
-        Ok(())
-    })?;
+    let out = from_pivots(x, |pivots, sign| [pivots.iter().fold(sign, |product, x| product * x)])?;
     Ok(Array::from_vec(out, &crate::check::sizes(&ty.shape)?)?.cast(x.dtype()))
 }
 
 fn slogdet(x: &Array) -> Result<(Array, Array)> {
     let ty = det_type(&type_of(x))?;
     let shape = crate::check::sizes(&ty.shape)?;
-    let pairs = sign_and_log(x)?;
+    let pairs = from_pivots(x, |pivots, sign| {
+        let signs = pivots
+            .iter()
+            .fold(sign, |sign, &x| if x == 0.0 || x.is_nan() { sign * x } else { sign * x.signum() });
+        [signs, pivots.iter().map(|x| x.abs().ln()).sum()]
+    })?;
     let half = |i: usize| -> Result<Array> {
         Ok(Array::from_vec::<f64>(pairs.iter().skip(i).step_by(2).copied().collect(), &shape)?
             .cast(x.dtype()))
@@ -259,14 +215,16 @@ fn slogdet(x: &Array) -> Result<(Array, Array)> {
 fn inverse(x: &Array) -> Result<Array> {
     square(&type_of(x))?;
     let (data, batch, n, _) = matrices(x)?;
-    let mut identity = zeroed::<f64>(checked_numel(&[n, n])?)?;
-    identity.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-    let out = each_matrix(slice(&data), n * n, n * n, batch, n * n * n, |a, out| {
-        let mut a = a.to_vec();
-        let (rows, _) = lu(&mut a, n);
-        solve_lu(&a, n, &rows, &identity, n, out)
-    })?;
-    Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
+    in_float!(x.dtype(), T => {
+        let mut identity = zeroed::<T>(checked_numel(&[n, n])?)?;
+        identity.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
+        let out = each_matrix::<T>(slice(&data), n * n, n * n, batch, n * n * n, |a, out| {
+            let mut a = a.to_vec();
+            let (rows, _) = lu::lu(&mut a, n);
+            solve_with(&a, n, &rows, &identity, n, out)
+        })?;
+        Array::from_vec(out, x.shape())
+    })
 }
 
 fn solve(x: &Array, other: &Array, left: bool) -> Result<Array> {
@@ -284,77 +242,40 @@ fn solve(x: &Array, other: &Array, left: bool) -> Result<Array> {
     let split = |x: &Array| (x.shape()[..x.rank() - 2].to_vec(), x.shape()[x.rank() - 2..].to_vec());
     let ((batch_x, tail_x), (batch_b, tail_b)) = (split(x), split(other));
     let batch = broadcast_shapes([&batch_x[..], &batch_b[..]].into_iter())?;
-    let spread =
-        |x: &Array, tail: &[usize]| dense(&x.broadcast_to(&[&batch[..], tail].concat())?, DType::F64);
+    let spread = |x: &Array, tail: &[usize]| x.broadcast_to(&[&batch[..], tail].concat())?.contiguous();
     let (a, b) = (spread(x, &tail_x)?, spread(other, &tail_b)?);
     let (n, m) = (tail_b[0], tail_b[1]);
-    // Both sides of a system lie one after the other, so that threads take them together.
-    let (a, b) = (slice::<f64>(&a), slice::<f64>(&b));
     let systems: usize = batch.iter().product();
-    let numbers: Vec<f64> = (0..systems).map(|i| i as f64).collect();
-    let out = each_matrix(&numbers, 1, n * m, systems, n * n * (n + m), |number, out| {
-        let i = number[0] as usize;
-        let mut a = a[i * n * n..][..n * n].to_vec();
-        let (rows, _) = lu(&mut a, n);
-        solve_lu(&a, n, &rows, &b[i * n * m..][..n * m], m, out)
-    })?;
-    Ok(Array::from_vec(out, &[&batch[..], &tail_b[..]].concat())?.cast(x.dtype()))
+    in_float!(x.dtype(), T => {
+        // Both sides of a system lie one after the other, so that threads take them together.
+        let (a, b) = (slice::<T>(&a), slice::<T>(&b));
+        let mut out = zeroed::<T>(checked_numel(&[systems, n, m])?)?;
+        let run = |i: usize, out: &mut [T]| {
+            let mut a = a[i * n * n..][..n * n].to_vec();
+            let (rows, _) = lu::lu(&mut a, n);
+            solve_with(&a, n, &rows, &b[i * n * m..][..n * m], m, out)
+        };
+        if !out.is_empty() {
+            let at_once = GRAIN.div_ceil((n * n * (n + m)).max(1));
+            try_chunks(&mut out, n * m, at_once, run)?;
+        }
+        Array::from_vec(out, &[&batch[..], &tail_b[..]].concat())
+    })
 }
 
-/// Sweeps of rotations after which a matrix counts as diagonal; quadratic convergence needs about ten.
-const SWEEPS: usize = 60;
-
-/// One-sided Jacobi: rotates pairs of rows until all are orthogonal; their lengths are the singular values.
 fn singular_values(x: &Array) -> Result<Array> {
     let ty = singular_type(&type_of(x))?;
-    let x = if x.shape()[x.rank() - 2] > x.shape()[x.rank() - 1] {
+    let x = if x.shape()[x.rank() - 2] < x.shape()[x.rank() - 1] {
         x.transpose(x.rank() - 2, x.rank() - 1)?
     } else {
         x.clone()
     };
-    let (data, batch, m, n) = matrices(&x)?;
-    let out = each_matrix(slice(&data), m * n, m, batch, 8 * m * m * n, |a, out| {
-        if a.iter().any(|x| !x.is_finite()) {
-            out.fill(f64::NAN);
-            return Ok(());
-        }
-        let mut a = a.to_vec();
-        for _ in 0..SWEEPS {
-            let mut is_done = true;
-            for p in 0..m {
-                for q in p + 1..m {
-                    let (upper, lower) = a.split_at_mut(q * n);
-                    is_done &= !rotate(&mut upper[p * n..][..n], &mut lower[..n]);
-                }
-            }
-            if is_done {
-                break;
-            }
-        }
-        for (out, row) in out.iter_mut().zip(a.chunks(n.max(1))) {
-            *out = row.iter().map(|x| x * x).sum::<f64>().sqrt();
-        }
-        out.sort_by(|a, b| b.total_cmp(a));
+    let (data, batch, m, n) = matrices(&dense(&x, DType::F64)?)?;
+    let out = each_matrix(slice(&data), m * n, n, batch, 4 * m * n * n, |a, out| {
+        svd::singular_values(&mut a.to_vec(), n, out);
         Ok(())
     })?;
     Ok(Array::from_vec(out, &crate::check::sizes(&ty.shape)?)?.cast(ty.dtype))
-}
-
-/// Rotates two rows to be orthogonal; returns whether they were not.
-fn rotate(p: &mut [f64], q: &mut [f64]) -> bool {
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let (alpha, beta, gamma) = (dot(p, p), dot(q, q), dot(p, q));
-    if gamma.abs() <= 1e-15 * (alpha * beta).sqrt() || gamma == 0.0 {
-        return false;
-    }
-    let zeta = (beta - alpha) / (2.0 * gamma);
-    let tangent = zeta.signum() / (zeta.abs() + zeta.hypot(1.0));
-    let cosine = 1.0 / tangent.hypot(1.0);
-    let sine = cosine * tangent;
-    for (x, y) in p.iter_mut().zip(q) {
-        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
-    }
-    true
 }
 
 #[cfg(test)]
@@ -376,7 +297,8 @@ mod tests {
     #[test]
     fn a_batch_of_systems_gives_the_same_bits_for_any_number_of_threads() {
         let (batch, n) = (300, 9);
-        let data: Vec<f32> = (0..batch * n * n).map(|i| ((i * 7919 % 1009) as f32).sin()).collect();
+        let data: Vec<f32> =
+            (0..batch * n * n).map(|i| ((i * i % 1009 * 7919 % 1013) as f32).sin()).collect();
         let x = Array::from_vec(data, &[batch, n, n]).unwrap();
         let run = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

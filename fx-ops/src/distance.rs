@@ -4,10 +4,10 @@ use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, Dim, Op, Result, Shape, TensorType, bail, kernels};
+use fx_simd::{Work, widest};
 
 use crate::check::{dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide};
 use crate::kernel::chunks::{fill, fill_rows};
-use crate::kernel::rows;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[DISTANCES];
@@ -65,40 +65,64 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
     let batch =
         broadcast_shapes([&x.shape()[..x.rank() - 2], &other.shape()[..other.rank() - 2]].into_iter())?;
     let spread = |x: &Array, rows: usize| dense(&x.broadcast_to(&[&batch[..], &[rows, d]].concat())?, wide);
-    let (a, b) = (spread(x, m)?, spread(other, n)?);
+    let (a, mut b) = (spread(x, m)?, spread(other, n)?);
+    if p == 2.0 {
+        b = b.transpose(b.rank() - 1, b.rank() - 2)?.contiguous()?;
+    }
     in_float!(wide, T => {
         let (a, b) = (slice::<T>(&a), slice::<T>(&b));
         let n_rows = batch.iter().product::<usize>() * m;
         let out = fill_rows::<T>(n_rows, n, n.saturating_mul(d.max(1)), |i, out| {
             let row = &a[i * d..][..d];
             let others = &b[i / m * n * d..][..n * d];
+            if p == 2.0 {
+                return widest(Euclidean { row, others, n, first: 0, out });
+            }
             let mut gap = vec![T::ZERO; d];
             for (j, out) in out.iter_mut().enumerate() {
-                *out = match p {
-                    2.0 => Real::sqrt(fx_simd::call::<square_gap, _>((row, &others[j * d..][..d]))),
-                    p => apart(row, &others[j * d..][..d], p, &mut gap),
-                };
+                *out = apart(row, &others[j * d..][..d], p, &mut gap);
             }
         })?;
         Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
     })
 }
 
-fx_simd::wide! {
-    /// Returns the square of the distance, in sixteen interleaved sums.
-    fn square_gap[T: Real]((a, b): (&[T], &[T])) -> T {
-        const LANES: usize = 16;
-        let mut lanes = [T::ZERO; LANES];
-        let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-        for (a, b) in a_blocks.iter().zip(b_blocks) {
-            for i in 0..LANES {
-                lanes[i] = lanes[i] + (a[i] - b[i]) * (a[i] - b[i]);
+/// Columns whose sums are kept in registers.
+const COLUMNS: usize = 64;
+
+/// Stores the distances of a row to columns from `first` on of `others`, which are columns of `n` elements.
+struct Euclidean<'a, T> {
+    row: &'a [T],
+    others: &'a [T],
+    n: usize,
+    first: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Work for Euclidean<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Euclidean { row, others, n, first, out } = self;
+        for (block, out) in out.chunks_mut(COLUMNS).enumerate() {
+            let at = first + block * COLUMNS;
+            let mut sums = [T::ZERO; COLUMNS];
+            if out.len() == COLUMNS {
+                for (k, &x) in row.iter().enumerate() {
+                    let (line, _) = others[k * n + at..].as_chunks::<COLUMNS>();
+                    for (sum, &y) in sums.iter_mut().zip(&line[0]) {
+                        *sum = *sum + (x - y) * (x - y);
+                    }
+                }
+            } else {
+                for (k, &x) in row.iter().enumerate() {
+                    for (sum, &y) in sums.iter_mut().zip(&others[k * n + at..][..out.len()]) {
+                        *sum = *sum + (x - y) * (x - y);
+                    }
+                }
             }
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = Real::sqrt(sum));
         }
-        for (lane, (&a, &b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
-            *lane = *lane + (a - b) * (a - b);
-        }
-        rows::sum(&lanes, |x| x)
     }
 }
 
@@ -117,19 +141,40 @@ fn pdist_kernel(x: &Array, p: f64) -> Result<Array> {
     let shape = sizes(&ty.shape)?;
     let wide = wide(x.dtype());
     let x = dense(x, wide)?;
+    let columns = x.transpose(0, 1)?.contiguous()?;
     in_float!(wide, T => {
-        let x = slice::<T>(&x);
-        let pairs: Vec<(u32, u32)> = (0..n as u32).flat_map(|i| (i + 1..n as u32).map(move |j| (i, j))).collect();
-        let out = fill(checked_numel(&shape)?, |start, out: &mut [T]| {
+        let (x, columns) = (slice::<T>(&x), slice::<T>(&columns));
+        // Where the pairs of a row begin.
+        let start = |i: usize| i * (2 * n - i - 1) / 2;
+        let out = fill(checked_numel(&shape)?, |at, out: &mut [T]| {
+            let mut i = partition(n, |i| start(i) <= at) - 1;
+            let mut j = i + 1 + at - start(i);
+            let mut rest = out;
             let mut gap = vec![T::ZERO; d];
-            for (out, &(i, j)) in out.iter_mut().zip(&pairs[start..]) {
-                let (a, b) = (&x[i as usize * d..][..d], &x[j as usize * d..][..d]);
-                *out = match p {
-                    2.0 => Real::sqrt(fx_simd::call::<square_gap, _>((a, b))),
-                    p => apart(a, b, p, &mut gap),
-                };
+            while !rest.is_empty() {
+                let (part, tail) = rest.split_at_mut((n - j).min(rest.len()));
+                let row = &x[i * d..][..d];
+                if p == 2.0 {
+                    widest(Euclidean { row, others: columns, n, first: j, out: part });
+                } else {
+                    for (j, out) in (j..).zip(part) {
+                        *out = apart(row, &x[j * d..][..d], p, &mut gap);
+                    }
+                }
+                rest = tail;
+                (i, j) = (i + 1, i + 2);
             }
         })?;
         Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
     })
+}
+
+/// Returns the first number below `n` for which `is_before` does not hold.
+fn partition(n: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, n);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, err, functions, kernels};
 use smallvec::SmallVec;
 
+use crate::check::type_of;
 use crate::compose::Operand;
 use crate::infer::{axis, expect_same};
 
@@ -33,7 +34,8 @@ kernels! {
     /// With an operand of rank 0 it is the product.
     inner(x: Tensor, other: Tensor) = inner_product, inner_product;
     /// The Kronecker product: blocks of `other`, each times an element of `x`. Sizes are products of sizes.
-    kron(x: Tensor, other: Tensor) = kronecker, kronecker;
+    kron(x: Tensor, other: Tensor) =
+        |x: &TensorType, other: &TensorType| kronecker(x, other), kronecker_array;
 }
 
 /// An axis: a letter, or a position of `...` counted from its end.
@@ -246,6 +248,16 @@ fn inner_product<V: Operand>(x: &V, other: &V) -> Result<V> {
     let (a, b) = (x.dims(), other.dims());
     expect_same(&a[a.len() - 1], &b[b.len() - 1], "the last size of both operands")?;
     contracted(x, other, [&[-1], &[-1]])
+}
+
+fn kronecker_array(x: &Array, other: &Array) -> Result<Array> {
+    let ty = kronecker(&type_of(x), &type_of(other))?;
+    let rank = ty.rank();
+    let grow = |x: &Array| {
+        let missing = std::iter::repeat_n(1, rank - x.rank());
+        x.reshape(&missing.chain(x.shape().iter().copied()).collect::<Vec<_>>())
+    };
+    crate::outer::kronecker(&grow(x)?, &grow(other)?, ty.dtype)
 }
 
 fn kronecker<V: Operand>(x: &V, other: &V) -> Result<V> {

@@ -1,11 +1,13 @@
 //! Fourier transforms with real results, by the crate rustfft. There are no complex dtypes: spectra are pairs of reals.
 
-use fx_core::array::checked_numel;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use fx_core::array::{BLOCK, build_blocks, checked_numel};
 use fx_core::math::Real;
 use fx_core::op::Default::None as Nothing;
 use fx_core::{Arg, Array, DType, Dim, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 use rustfft::num_complex::Complex;
-use rustfft::{FftNum, FftPlanner};
+use rustfft::{Fft, FftNum, FftPlanner};
 
 use crate::check::{at_least, dense, float_only, in_float, same_dtype, sizes, slice, type_of, wide};
 use crate::compose::Operand;
@@ -80,7 +82,13 @@ fn inverse(x: &Array, n: Option<i64>, dim: i64, norm: &Value) -> Result<Array> {
     moved_shape[last] = n;
     let out = in_float!(wide, T => {
         let data = slice::<T>(&moved);
-        let rows = moved_shape[..last].iter().product();
+        let rows: usize = moved_shape[..last].iter().product();
+        if n <= TINY {
+            return Array::from_vec(tiny_inverses(data, rows, size, n, scale)?, &moved_shape)?
+                .transpose(at, last)?
+                .cast(ty.dtype)
+                .contiguous();
+        }
         let out = transformed::<T>(rows, n, n, true, |row, signal| {
             let half = &data[row * size..][..size];
             // The second half mirrors the first.
@@ -96,11 +104,51 @@ fn inverse(x: &Array, n: Option<i64>, dim: i64, norm: &Value) -> Result<Array> {
     out.transpose(at, last)?.cast(ty.dtype).contiguous()
 }
 
-/// The rows that one thread transforms at a time, with one scratch buffer.
-const ROWS: usize = 16;
+/// Signals this short are sums of cosines.
+const TINY: usize = 8;
+
+/// Returns the signals of `n` elements whose half spectra are rows of `size` real numbers.
+fn tiny_inverses<T: Real + fx_core::Element>(
+    data: &[T],
+    rows: usize,
+    size: usize,
+    n: usize,
+    scale: f64,
+) -> Result<Vec<T>> {
+    // The second half mirrors the first.
+    let used = size.min(n / 2 + 1);
+    let factor = |j: usize, k: usize| {
+        let twice = if k == 0 || 2 * k == n { 1.0 } else { 2.0 };
+        T::from_f64(twice * scale * cosine(j * k, n))
+    };
+    let table: Vec<T> =
+        (0..n).flat_map(|j| (0..used).map(move |k| (j, k))).map(|(j, k)| factor(j, k)).collect();
+    let block = n * (BLOCK / n);
+    build_blocks(rows * n, block, 32, &|at, out| {
+        let lines = data[at / n * size..].chunks(size);
+        for (out, line) in out.chunks_mut(n).zip(lines) {
+            for (out, factors) in out.iter_mut().zip(table.chunks(used)) {
+                *out = line.iter().zip(factors).fold(T::ZERO, |sum, (&x, &factor)| sum + x * factor);
+            }
+        }
+    })
+}
+
+/// Returns the cosine of `turns / n` turns, exact for quarters.
+fn cosine(turns: usize, n: usize) -> f64 {
+    match turns * 4 % (4 * n) {
+        0 => 1.0,
+        t if t == n || t == 3 * n => 0.0,
+        t if t == 2 * n => -1.0,
+        _ => (std::f64::consts::TAU * (turns % n) as f64 / n as f64).cos(),
+    }
+}
+
+/// The elements that a thread transforms at a time, with one scratch buffer.
+const AT_ONCE: usize = 1 << 13;
 
 /// Transforms rows of `n` elements: `load` fills one, `store` takes `width` numbers out of it.
-fn transformed<T: Real + FftNum + fx_core::Element>(
+fn transformed<T: Planned + Real + fx_core::Element>(
     rows: usize,
     n: usize,
     width: usize,
@@ -109,26 +157,81 @@ fn transformed<T: Real + FftNum + fx_core::Element>(
     store: impl Fn(&[Complex<T>], &mut [T]) + Sync,
 ) -> Result<Vec<T>> {
     let numel = rows.checked_mul(width).ok_or_else(|| err!(Limit, "a spectrum does not fit into memory"))?;
-    let mut out = blank::<T>(numel)?;
-    if out.is_empty() {
-        return Ok(out);
+    if numel == 0 {
+        return blank::<T>(0);
     }
     // Asks for the memory first, so that too much of it is an error.
     drop(fx_core::array::try_vec::<f64>(n.saturating_mul(8))?);
-    let mut planner = FftPlanner::<T>::new();
-    let plan = if inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) };
+    let plan = plan::<T>(n, inverse);
     let zero = Complex::new(T::ZERO, T::ZERO);
-    let run = |block: usize, out: &mut [T]| {
-        let (mut signal, mut scratch) = (vec![zero; n], vec![zero; plan.get_inplace_scratch_len()]);
-        for (i, out) in out.chunks_mut(width).enumerate() {
-            load(block * ROWS + i, &mut signal);
-            plan.process_with_scratch(&mut signal, &mut scratch);
-            store(&signal, out);
+    let block = AT_ONCE.div_ceil(n);
+    let at_once = if numel < crate::kernel::chunks::PARALLEL { rows } else { 1 };
+    build_blocks(numel, width * block, at_once, &|at, out| {
+        let (first, count) = (at / width, out.len() / width);
+        let (mut signal, mut scratch) = (vec![zero; n * count], vec![zero; plan.get_inplace_scratch_len()]);
+        signal.chunks_mut(n).enumerate().for_each(|(i, signal)| load(first + i, signal));
+        plan.process_with_scratch(&mut signal, &mut scratch);
+        signal.chunks(n).zip(out.chunks_mut(width)).for_each(|(signal, out)| store(signal, out));
+    })
+}
+
+/// A type whose plans are kept.
+trait Planned: FftNum {
+    fn planner() -> &'static Mutex<(FftPlanner<Self>, usize)>;
+}
+macro_rules! planned {
+    ($($t:ty)*) => {$(
+        impl Planned for $t {
+            fn planner() -> &'static Mutex<(FftPlanner<Self>, usize)> {
+                static PLANNER: LazyLock<Mutex<(FftPlanner<$t>, usize)>> =
+                    LazyLock::new(|| Mutex::new((FftPlanner::new(), 0)));
+                &PLANNER
+            }
         }
-    };
-    let at_once = if numel < crate::kernel::chunks::PARALLEL { numel } else { 1 };
-    fx_simd::parallel::chunks(&mut out, width * ROWS, at_once, run);
-    Ok(out)
+    )*};
+}
+planned!(f32 f64);
+
+/// The elements of the plans that a planner keeps; it begins anew with more of them.
+const KEPT: usize = 1 << 20;
+
+fn plan<T: Planned>(n: usize, inverse: bool) -> Arc<dyn Fft<T>> {
+    let mut planner = T::planner().lock().unwrap_or_else(PoisonError::into_inner);
+    planner.1 = planner.1.saturating_add(n);
+    if planner.1 > KEPT {
+        *planner = (FftPlanner::new(), n);
+    }
+    if inverse { planner.0.plan_fft_inverse(n) } else { planner.0.plan_fft_forward(n) }
+}
+
+/// The half spectra of real signals of an even length, each from a transform of half the length: the even elements are real
+/// parts and the odd ones imaginary parts.
+struct Halves<T> {
+    plan: Arc<dyn Fft<T>>,
+    /// `exp(-2 pi i k / n)`.
+    turns: Vec<Complex<T>>,
+}
+
+impl<T: Planned + Real> Halves<T> {
+    fn new(n: usize) -> Self {
+        let turn = |k: usize| {
+            let angle = -std::f64::consts::TAU * k as f64 / n as f64;
+            Complex::new(<T as Real>::from_f64(angle.cos()), <T as Real>::from_f64(angle.sin()))
+        };
+        Halves { plan: plan(n / 2, false), turns: (0..=n / 2).map(turn).collect() }
+    }
+
+    /// Stores frequency `k` of the spectrum of a transformed signal.
+    #[inline(always)]
+    fn frequency(&self, signal: &[Complex<T>], k: usize) -> Complex<T> {
+        let half = signal.len();
+        let (a, b) =
+            (signal[if k == half { 0 } else { k }], signal[if k == 0 { 0 } else { half - k }].conj());
+        let (sum, difference) = (a + b, (a - b) * self.turns[k]);
+        let one_half = <T as Real>::from_f64(0.5);
+        // The difference times -i.
+        Complex::new((sum.re + difference.im) * one_half, (sum.im - difference.re) * one_half)
+    }
 }
 
 /// The numbers of a short-time transform.
@@ -245,23 +348,70 @@ fn spectra(
     let batch: usize = shape[..shape.len() - 3].iter().product();
     let out = in_float!(wide, T => {
         let (data, window) = (slice::<T>(&x), crate::check::opt_slice::<T>(&window));
-        let out = transformed::<T>(batch * count, n, 2 * frequencies, false, |row, signal| {
-            let part = &data[row / count * length + row % count * hop..][..n];
-            for (i, (out, &x)) in signal.iter_mut().zip(part).enumerate() {
-                let inside = i >= before && i < before + width;
-                let factor = if inside { window.map_or(1.0, |window| window[i - before]) } else { 0.0 };
-                *out = Complex::new(x * factor, 0.0);
-            }
-        }, |signal, out| {
-            for (pair, x) in out.chunks_mut(2).zip(signal) {
-                pair[0] = x.re * scale as T;
-                pair[1] = x.im * scale as T;
+        // The window with zeros on both sides, and the scale.
+        let mut factors = vec![T::ZERO; n];
+        for (i, factor) in factors[before..before + width].iter_mut().enumerate() {
+            *factor = window.map_or(1.0, |window| window[i]) * scale as T;
+        }
+        let part = |row: usize| &data[row / count * length + row % count * hop..][..n];
+        let spectra = if n % 2 == 0 && frequencies == n / 2 + 1 {
+            let halves = Halves::<T>::new(n);
+            half_spectra(&halves, batch * count, &factors, part)?
+        } else {
+            transformed::<T>(batch * count, n, 2 * frequencies, false, |row, signal| {
+                for ((out, &x), &factor) in signal.iter_mut().zip(part(row)).zip(&factors) {
+                    *out = Complex::new(x * factor, 0.0);
+                }
+            }, |signal, out| {
+                out.as_chunks_mut::<2>().0.iter_mut().zip(signal).for_each(|(out, x)| *out = [x.re, x.im]);
+            })?
+        };
+        // Frequencies come before windows; a few of them are gathered at a time, of neighbours in memory.
+        const LINES: usize = 8;
+        let plane = frequencies * count;
+        let out = build_blocks(2 * batch * plane, 2 * count, LINES, &|at, out: &mut [T]| {
+            let (image, k) = (at / (2 * plane), at / (2 * count) % frequencies);
+            let from = &spectra[image * 2 * plane..][..2 * plane];
+            for (out, line) in out.as_chunks_mut::<2>().0.iter_mut().zip(from.chunks(2 * frequencies)) {
+                *out = [line[2 * k], line[2 * k + 1]];
             }
         })?;
-        // Frequencies come before windows.
-        Array::from_vec(out, &[batch, count, frequencies, 2])
+        Array::from_vec(out, &shape)
     })?;
-    out.transpose(1, 2)?.contiguous()?.reshape(&shape).map(|out| out.cast(ty.dtype))
+    Ok(out.cast(ty.dtype))
+}
+
+/// Returns the spectra of rows of an even length times `factors`, as pairs.
+fn half_spectra<'a, T: Planned + Real + fx_core::Element>(
+    halves: &Halves<T>,
+    rows: usize,
+    factors: &[T],
+    part: impl Fn(usize) -> &'a [T] + Sync,
+) -> Result<Vec<T>> {
+    let half = factors.len() / 2;
+    let width = 2 * (half + 1);
+    let numel = rows.checked_mul(width).ok_or_else(|| err!(Limit, "a spectrum does not fit into memory"))?;
+    let zero = Complex::new(T::ZERO, T::ZERO);
+    let block = AT_ONCE.div_ceil(half);
+    let at_once = if numel < crate::kernel::chunks::PARALLEL { rows } else { 1 };
+    build_blocks(numel, width * block, at_once, &|at, out| {
+        let (first, count) = (at / width, out.len() / width);
+        let mut signal = vec![zero; half * count];
+        let mut scratch = vec![zero; halves.plan.get_inplace_scratch_len()];
+        for (i, signal) in signal.chunks_mut(half).enumerate() {
+            let (x, factors) = (part(first + i).as_chunks::<2>().0, factors.as_chunks::<2>().0);
+            for ((out, x), factor) in signal.iter_mut().zip(x).zip(factors) {
+                *out = Complex::new(x[0] * factor[0], x[1] * factor[1]);
+            }
+        }
+        halves.plan.process_with_scratch(&mut signal, &mut scratch);
+        for (signal, out) in signal.chunks(half).zip(out.chunks_mut(width)) {
+            for (k, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let x = halves.frequency(signal, k);
+                *out = [x.re, x.im];
+            }
+        }
+    })
 }
 
 #[cfg(test)]

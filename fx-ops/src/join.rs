@@ -159,6 +159,11 @@ impl<T: Element> Parts<'_, T> {
     /// Fills whole rows, from the one at a position on.
     fn rows(&self, at: usize, out: &mut [T]) {
         let row = at / self.width.max(1);
+        if let [(a, 1), (b, 1)] = self.parts[..] {
+            let (pairs, _) = out.as_chunks_mut::<2>();
+            pairs.iter_mut().zip(&a[row..]).zip(&b[row..]).for_each(|((out, &a), &b)| *out = [a, b]);
+            return;
+        }
         let mut first = 0;
         for &(data, n) in &self.parts {
             let rows = out.chunks_mut(self.width);

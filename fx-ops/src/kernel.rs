@@ -6,7 +6,9 @@
 pub(crate) mod chunks;
 pub mod conv;
 pub mod gemm;
+pub(crate) mod lu;
 pub mod pad;
 pub mod pool;
 pub mod rows;
 pub(crate) mod select;
+pub(crate) mod svd;

@@ -30,6 +30,7 @@ pub mod masked;
 pub mod nn;
 pub mod norm;
 pub mod norms;
+mod outer;
 pub mod pad;
 pub mod patch;
 pub mod pointwise;

@@ -70,11 +70,7 @@ fn embedding_kernel(
     let numel = checked_numel(&shape)?;
     let (n, width) = (weight.shape()[0], weight.shape()[1]);
     let indices = x.cast(DType::I64).to_vec::<i64>()?;
-    if let Some(index) =
-        indices.iter().find(|&&index| usize::try_from(index).is_ok_and(|index| index < n).eq(&false))
-    {
-        bail!(Index, "expected indices in 0..{n}, got {index}");
-    }
+    in_table(&indices, n)?;
     if let Some(max_norm) = max_norm {
         let wide = wide(weight.dtype());
         let weight = dense(weight, wide)?;
@@ -94,10 +90,26 @@ fn embedding_kernel(
     let weight = weight.contiguous()?;
     fx_core::array::dispatch_dtype!(weight.dtype(), T => {
         let rows = slice::<T>(&weight);
-        let mut out = fx_core::array::try_vec::<T>(numel)?;
-        indices.iter().for_each(|&index| out.extend_from_slice(&rows[index as usize * width..][..width]));
+        let out = fill_rows::<T>(indices.len(), width, width, |i, out| {
+            fx_simd::copy(&rows[indices[i] as usize * width..][..width], out);
+        })?;
         Array::from_vec(out, &shape)
     })
+}
+
+/// Refuses what is no row of a table.
+fn in_table(indices: &[i64], n: usize) -> Result<()> {
+    match indices.iter().find(|&&index| usize::try_from(index).is_ok_and(|index| index < n).eq(&false)) {
+        Some(index) => bail!(Index, "expected indices in 0..{n}, got {index}"),
+        None => Ok(()),
+    }
+}
+
+fx_simd::wide! {
+    /// Joins a row with another, element by element.
+    fn join_row[T: Copy, F: Fn(T, T) -> T]((out, row, join): (&mut [T], &[T], F)) {
+        out.iter_mut().zip(row).for_each(|(out, &x)| *out = join(*out, x));
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
@@ -193,23 +205,30 @@ fn bag_kernel(
     }
     // The rows, each scaled as `embedding` scales it.
     let flat = Array::from_vec(indices.clone(), &[indices.len()])?;
-    let rows = embedding_kernel(&flat, weight, None, max_norm, norm_type)?;
     let wide = wide(ty.dtype);
-    let (rows, scale) = (dense(&rows, wide)?, opt_dense(scale, wide)?);
+    // The table itself serves as rows if nothing is done to them.
+    let is_table = max_norm.is_none() && weight.dtype() == wide;
+    let rows = match is_table {
+        true => {
+            in_table(&indices, n)?;
+            weight.contiguous()?
+        }
+        false => dense(&embedding_kernel(&flat, weight, None, max_norm, norm_type)?, wide)?,
+    };
+    let scale = opt_dense(scale, wide)?;
     in_float!(wide, T => {
         let (rows, scale) = (slice::<T>(&rows), opt_slice::<T>(&scale));
-        let cost = rows.len() / shape[0].max(1);
+        let cost = indices.len() * width / shape[0].max(1);
         let out = fill_rows::<T>(shape[0], width, cost, |bag, out| {
             let mut count = 0;
             for at in (cuts[bag]..cuts[bag + 1]).filter(|&at| Some(indices[at]) != padding) {
-                let row = &rows[at * width..][..width];
-                let scale = scale.map_or(1.0, |scale| scale[at]);
-                for (out, &x) in out.iter_mut().zip(row) {
-                    *out = match mode {
-                        "max" if count == 0 => x,
-                        "max" => fx_core::math::maximum(*out, x),
-                        _ => *out + scale * x,
-                    };
+                let row = if is_table { indices[at] as usize } else { at };
+                let row = &rows[row * width..][..width];
+                match (mode, count, scale) {
+                    ("max", 0, _) => out.copy_from_slice(row),
+                    ("max", ..) => fx_simd::call::<join_row, _>((&mut *out, row, fx_core::math::maximum)),
+                    (_, _, Some(scale)) => fx_simd::call::<join_row, _>((&mut *out, row, |a, x| a + scale[at] * x)),
+                    (_, _, None) => fx_simd::call::<join_row, _>((&mut *out, row, |a, x| a + x)),
                 }
                 count += 1;
             }

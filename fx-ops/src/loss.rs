@@ -2,15 +2,17 @@
 //!
 //! `reduction` is `"mean"`, `"sum"` or `"none"`. Half precision is computed in `f32`.
 
-use fx_core::array::checked_numel;
-use fx_core::math::Real;
+use fx_core::array::{BLOCK, checked_numel};
+use fx_core::math::{self, Real};
 use fx_core::{Arg, Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, kernels};
+use fx_simd::{Work, widest};
 
 use crate::check::{
     dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, same_size, slice,
     type_of, wide, zeroed,
 };
 use crate::compose::{Operand, float};
+use crate::kernel::chunks::{fill, fill_rows};
 use crate::kernel::rows;
 use crate::lookup::integers_only;
 use crate::norm::log_softmax_kernel;
@@ -109,6 +111,33 @@ fn pair_loss_type(x: &TensorType, target: &TensorType, reduction: &str) -> Resul
     reduced_type(TensorType::new(dtype, shape), reduction)
 }
 
+/// Computes losses block by block and reduces them as [`reduced`] does, in sums of blocks that are added as a tree.
+///
+/// `each` gets the position of a block and the block.
+fn reduced_blocks<T: Real + Element>(
+    shape: &[usize],
+    reduction: &str,
+    each: impl Fn(usize, &mut [T]) + Sync,
+) -> Result<Array> {
+    let numel = checked_numel(shape)?;
+    if reduction == "none" {
+        return Array::from_vec(fill(numel, each)?, shape);
+    }
+    let sums = fill_rows::<T>(numel.div_ceil(BLOCK), 1, BLOCK, |i, out| {
+        let mut block = [T::ZERO; BLOCK];
+        let block = &mut block[..BLOCK.min(numel - i * BLOCK)];
+        each(i * BLOCK, block);
+        out[0] = fx_simd::call::<block_sum, _>(block);
+    })?;
+    reduced(sums, shape, reduction, Some(T::from_f64(numel as f64)))
+}
+
+fx_simd::wide! {
+    fn block_sum[T: Real](block: &mut [T]) -> T {
+        rows::sum(block, |x| x)
+    }
+}
+
 /// Makes kernels of losses; a third name is the parameter of the loss.
 macro_rules! pair_losses {
     ($($name:ident = |$x:ident, $y:ident $(, $p:ident)?| $body:expr;)*) => {$(
@@ -120,12 +149,24 @@ macro_rules! pair_losses {
             let (x, y) = (dense(&x.broadcast_to(&shape)?, wide)?, dense(&target.broadcast_to(&shape)?, wide)?);
             in_float!(wide, T => {
                 $(let $p = $p as T;)?
-                let each = slice::<T>(&x).iter().zip(slice::<T>(&y)).map(|(&$x, &$y)| $body).collect();
-                Ok(reduced(each, &shape, reduction, None)?.cast(dtype))
+                let (x, y) = (slice::<T>(&x), slice::<T>(&y));
+                let out = reduced_blocks(&shape, reduction, |at, out: &mut [T]| {
+                    let n = out.len();
+                    fx_simd::call::<pairs, _>((out, &x[at..at + n], &y[at..at + n], |$x, $y| $body));
+                })?;
+                Ok(out.cast(dtype))
             })
         }
     )*};
 }
+
+fx_simd::wide! {
+    /// Fills a block with a function of two others.
+    fn pairs[T: Copy, F: Fn(T, T) -> T]((out, x, y, f): (&mut [T], &[T], &[T], F)) {
+        out.iter_mut().zip(x).zip(y).for_each(|((out, &x), &y)| *out = f(x, y));
+    }
+}
+
 pair_losses! {
     mse_loss_kernel = |x, y| (x - y) * (x - y);
     l1_loss_kernel = |x, y| Real::abs(x - y);
@@ -273,22 +314,40 @@ fn bce_logits_kernel(
     let (weight, pos) =
         (broadcast_weight(weight, x.shape(), wide)?, broadcast_weight(pos_weight, x.shape(), wide)?);
     in_float!(wide, T => {
-        let pos = opt_slice::<T>(&pos);
-        let mut each: Vec<T> = slice::<T>(&dense_x)
-            .iter()
-            .zip(slice::<T>(&target))
-            .enumerate()
-            .map(|(i, (&x, &y))| {
-                // log(sigmoid(x)), without overflow.
-                let log = (if x < 0.0 { x } else { 0.0 }) - Real::log1p(Real::exp(-Real::abs(x)));
-                (1.0 - y) * x - (1.0 + pos.map_or(0.0, |pos| (pos[i] - 1.0) * y)) * log
-            })
-            .collect();
-        if let Some(weight) = opt_slice::<T>(&weight) {
-            each.iter_mut().zip(weight).for_each(|(x, &w)| *x *= w);
-        }
-        Ok(reduced(each, x.shape(), reduction, None)?.cast(x.dtype()))
+        let (pos, weight) = (opt_slice::<T>(&pos), opt_slice::<T>(&weight));
+        let (data, target) = (slice::<T>(&dense_x), slice::<T>(&target));
+        let out = reduced_blocks(x.shape(), reduction, |at, out: &mut [T]| {
+            let n = out.len();
+            let y = &target[at..at + n];
+            match pos {
+                None => out.fill(1.0),
+                Some(pos) => {
+                    let factor = |pos: T, y: T| 1.0 + (pos - 1.0) * y;
+                    fx_simd::call::<pairs, _>((&mut *out, &pos[at..at + n], y, factor));
+                }
+            }
+            widest(Logistic(out, &data[at..at + n], y));
+            if let Some(weight) = weight {
+                out.iter_mut().zip(&weight[at..]).for_each(|(x, &w)| *x *= w);
+            }
+        })?;
+        Ok(out.cast(x.dtype()))
     })
+}
+
+/// Replaces the factors of `log(sigmoid(x))` in the cross entropies of logits and targets by these.
+struct Logistic<'a, T>(&'a mut [T], &'a [T], &'a [T]);
+
+impl<T: Real> Work for Logistic<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for ((out, &x), &y) in self.0.iter_mut().zip(self.1).zip(self.2) {
+            // log(sigmoid(x)), without overflow.
+            let log = (if x < T::ZERO { x } else { T::ZERO }) - math::log1p(math::exp(-math::abs(x)));
+            *out = (T::ONE - y) * x - *out * log;
+        }
+    }
 }
 
 /// Returns the axis of the classes: 0 of `[c]`, else 1.

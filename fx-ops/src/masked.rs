@@ -6,6 +6,7 @@ use fx_core::{Array, Op, Result, TensorType, bail, kernels};
 
 use crate::check::{same_dtype, slice};
 use crate::infer::{type_of, typed};
+use crate::kernel::chunks::fill;
 use crate::search::{fresh_size, nonzero_positions};
 use crate::view::check_mask;
 
@@ -36,7 +37,9 @@ fn masked_select_array(x: &Array, mask: &Array) -> Result<Array> {
     let found = nonzero_positions(&mask)?;
     dispatch_dtype!(x.dtype(), T => {
         let data = slice::<T>(&x);
-        Array::from_vec(found.iter().map(|&at| data[at]).collect::<Vec<T>>(), &[found.len()])
+        Array::from_vec(fill(found.len(), |start, out: &mut [T]| {
+            out.iter_mut().zip(&found[start..]).for_each(|(out, &at)| *out = data[at as usize]);
+        })?, &[found.len()])
     })
 }
 
@@ -62,7 +65,7 @@ fn masked_scatter_array(x: &Array, mask: &Array, source: &Array) -> Result<Array
     let source = source.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = x.broadcast_to(&shape)?.to_vec()?;
-        found.iter().zip(slice::<T>(&source)).for_each(|(&at, &x)| out[at] = x);
+        found.iter().zip(slice::<T>(&source)).for_each(|(&at, &x)| out[at as usize] = x);
         Array::from_vec(out, &shape)
     })
 }

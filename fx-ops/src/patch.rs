@@ -1,8 +1,9 @@
 //! Copies of a tensor in which a regular part is replaced: a slice, a diagonal, or everything.
 
-use fx_core::array::{StridedIndex, dispatch_dtype};
+use fx_core::array::{Runs, Sizes, Strides, dispatch_dtype};
 use fx_core::op::kind::{OperandType, OperandValue};
-use fx_core::{Array, Category, DType, Dim, Op, Result, TensorType, bail, err, kernels};
+use fx_core::{Array, Category, DType, Dim, Element, Op, Result, TensorType, bail, err, kernels};
+use fx_simd::parallel;
 
 use crate::check::{same_shape, sizes};
 use crate::infer::{axis_of, known, type_of, typed};
@@ -52,18 +53,49 @@ pub(crate) fn check_part(part: &TensorType, src: &TensorType) -> Result<()> {
 /// Writes `src` to the part of `x` that `view` takes.
 pub(crate) fn patched(x: &Array, src: &Array, view: impl Fn(&Array) -> Result<Array>) -> Result<Array> {
     let base = x.contiguous()?;
-    let part = view(&base)?;
+    let place = Place::of(&base, view)?;
     let src = src.cast(x.dtype());
-    let first = part.offset().saturating_sub(base.offset());
     dispatch_dtype!(x.dtype(), T => {
-        let mut out: Vec<T> = base.to_vec()?;
-        if !part.is_empty() {
-            let from = src.data::<T>()?;
-            let walk = StridedIndex::new(part.shape(), [(part.strides(), first), (src.strides(), 0)]);
-            walk.for_each(|[to, at]| out[to] = from[at]);
-        }
+        let mut out: Vec<T> = base.into_vec()?;
+        place.write(&mut out, &src)?;
         Array::from_vec(out, x.shape())
     })
+}
+
+/// The part of a contiguous array that a view takes.
+struct Place {
+    shape: Sizes,
+    strides: Strides,
+    first: usize,
+}
+
+/// Runs of more elements than this are copied by several threads.
+const PARALLEL_RUN: usize = 1 << 16;
+
+impl Place {
+    fn of(base: &Array, view: impl Fn(&Array) -> Result<Array>) -> Result<Place> {
+        let part = view(base)?;
+        let first = part.offset().saturating_sub(base.offset());
+        Ok(Place { shape: part.shape().into(), strides: part.strides().into(), first })
+    }
+
+    fn write<T: Element>(&self, out: &mut [T], src: &Array) -> Result<()> {
+        let from = src.data::<T>()?;
+        let runs = Runs::new(&self.shape, [(&self.strides, self.first), (src.strides(), 0)]);
+        let (len, steps) = (runs.run_len(), runs.run_strides());
+        runs.for_each(|[to, at]| match steps {
+            [1, 1] if len > PARALLEL_RUN => {
+                parallel::chunks(&mut out[to..to + len], PARALLEL_RUN / 4, 1, |i, out| {
+                    fx_simd::copy(&from[at + i * PARALLEL_RUN / 4..][..out.len()], out);
+                });
+            }
+            [1, 1] => fx_simd::copy(&from[at..at + len], &mut out[to..to + len]),
+            [to_step, from_step] => (0..len).for_each(|i| {
+                out[to + i * to_step as usize] = from[at + i * from_step as usize];
+            }),
+        });
+        Ok(())
+    }
 }
 
 fn select_scatter_type(x: &TensorType, src: &TensorType, dim: Dim, index: Dim) -> Result<TensorType> {
@@ -142,8 +174,14 @@ fn diag_embed_type(x: &TensorType, offset: Dim, dim1: Dim, dim2: Dim) -> Result<
 
 fn diag_embed_array(x: &Array, offset: i64, dim1: i64, dim2: i64) -> Result<Array> {
     let ty = diag_embed_type(&type_of(x), offset.into(), dim1.into(), dim2.into())?;
-    let zeros = Array::zeros(x.dtype(), &sizes(&ty.shape)?)?;
-    patched(&zeros, x, |zeros| diagonal_array(zeros, offset, dim1, dim2))
+    let shape = sizes(&ty.shape)?;
+    let zeros = Array::zeros(x.dtype(), &shape)?;
+    let place = Place::of(&zeros, |zeros| diagonal_array(zeros, offset, dim1, dim2))?;
+    dispatch_dtype!(x.dtype(), T => {
+        let mut out: Vec<T> = zeros.into_vec()?;
+        place.write(&mut out, x)?;
+        Array::from_vec(out, &shape)
+    })
 }
 
 fn diag_type(x: &TensorType, diagonal: Dim) -> Result<TensorType> {

@@ -89,8 +89,6 @@ pointwise! {
     sgn(x) -> Same { real: math::sign(x), int: if x > 0 { 1 } else if x < 0 { !0 } else { 0 }, bool: x }
     /// Whether the sign bit is set, also that of -0.0.
     signbit(x) -> Bool { real: math::copysign(1.0, x) < 0.0, int: x < 0, bool: false }
-    /// `x` itself; not defined for bools.
-    positive(x) -> Same { num: x }
     /// e to the power of `x`.
     exp(x) -> Float { real: math::exp(x) }
     /// 2 to the power of `x`.
@@ -114,8 +112,10 @@ pointwise! {
     /// `1 / x`.
     reciprocal(x) -> Float { real: 1.0 / x }
     /// The sine of radians.
+    #[blocks = fx_core::blocks::sin]
     sin(x) -> Float { real: math::sin(x) }
     /// The cosine of radians.
+    #[blocks = fx_core::blocks::cos]
     cos(x) -> Float { real: math::cos(x) }
     /// The tangent of radians.
     tan(x) -> Float { real: math::tan(x) }
@@ -167,6 +167,7 @@ pointwise! {
     frac(x) -> Same { real: x - math::trunc(x) }
     /// `x` to the power of `exponent`. Integers wrap, and a negative exponent of integers is an error.
     #[check = no_negative_exponent]
+    #[blocks = fx_core::blocks::pow]
     pow(x, exponent) -> Same {
         real: math::pow(x, exponent),
         int: {
@@ -205,6 +206,7 @@ pointwise! {
     }
     /// C's remainder, with the sign of `x`. Integer division by zero is an error.
     #[check = no_zero_divisor]
+    #[blocks = fx_core::blocks::fmod]
     fmod(x, other) -> Same { real: math::fmod(x, other), int: x.wrapping_rem(other) }
     /// `x / other` rounded towards zero, as PyTorch's `div` with `rounding_mode = "trunc"`. Integers wrap, and integer
     /// division by zero is an error.
@@ -290,7 +292,7 @@ pointwise! {
 }
 
 /// Returns whether the result would be integral, and one element of the second operand is as asked.
-fn integral_with(operands: &[OperandValue<'_>], wanted: impl Fn(i64) -> bool) -> bool {
+fn integral_with(operands: &[OperandValue<'_>], wanted: impl Fn(i64) -> bool + Sync) -> bool {
     let is_float = |operand: &OperandValue<'_>| match operand {
         OperandValue::Array(array) => array.dtype().is_float(),
         OperandValue::Scalar(x) => x.category() == Category::Float,
@@ -299,7 +301,7 @@ fn integral_with(operands: &[OperandValue<'_>], wanted: impl Fn(i64) -> bool) ->
         return false;
     }
     match operands.get(1) {
-        Some(OperandValue::Array(array)) => array.iter_scalars().any(|x| wanted(x.to_i64())),
+        Some(OperandValue::Array(array)) => array.any_int(wanted),
         Some(OperandValue::Scalar(x)) => wanted(x.to_i64()),
         None => false,
     }

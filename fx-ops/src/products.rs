@@ -5,15 +5,17 @@ use fx_core::op::Default::Int;
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{
-    Arg, Array, DType, Dim, Op, Result, Scalar, TensorType, TypeTree, Value, bail, functions, kernels,
+    Arg, Array, Category, DType, Dim, Op, Result, Scalar, TensorType, TypeTree, Value, bail, functions,
+    kernels,
 };
 use smallvec::SmallVec;
 
-use crate::check::same_dtype;
+use crate::check::{same_dtype, sizes, type_of};
 use crate::compose::{Number, Operand, promoted};
 use crate::einsum::contracted;
 use crate::infer::{axis, expect_same, known};
 use crate::linalg::addmm;
+use crate::outer;
 use crate::view::{expand, roll};
 
 /// The tables of this file.
@@ -28,7 +30,9 @@ kernels! {
     addbmm(x: Tensor, batch1: Tensor, batch2: Tensor; beta: Number = Int(1), alpha: Number = Int(1))
         = summed_batch, summed_batch;
     /// `beta * x + alpha * outer(vec1, vec2)` in the promoted dtype; `x` broadcasts, and is not read if `beta` is 0.
-    addr(x: Tensor, vec1: Tensor, vec2: Tensor; beta: Number = Int(1), alpha: Number = Int(1)) = added_outer, added_outer;
+    addr(x: Tensor, vec1: Tensor, vec2: Tensor; beta: Number = Int(1), alpha: Number = Int(1)) =
+        |x: &TensorType, a: &TensorType, b: &TensorType, beta: Category, alpha: Category| added_outer(x, a, b, beta, alpha),
+        addr_array;
     /// Sums products over axes of both: the last `dims` of `x` with the first of `other`, or `dims = [of_x, of_other]`.
     ///
     /// The result has the other axes of `x`, then those of `other`. A size of 1 repeats.
@@ -36,15 +40,19 @@ kernels! {
         |x: &TensorType, other: &TensorType, dims: &TypeTree| tensor_product(x, other, axes_of(dims, |_| Err(unknown_type()))?),
         |x: &Array, other: &Array, dims: &Value| tensor_product(x, other, axes_of(dims, <kind::Int as ParamKind>::value)?);
     /// The cross product along `dim`, which is of size 3; operands broadcast.
-    linalg_cross(x: Tensor, other: Tensor; dim: Int = -1) = cross_along, cross_along;
+    linalg_cross(x: Tensor, other: Tensor; dim: Int = -1) =
+        |x: &TensorType, other: &TensorType, dim: Dim| cross_along(x, other, dim), cross_array;
     /// `linalg_cross` along `dim`, or the first axis of size 3.
     cross(x: Tensor, other: Tensor, dim: OptInt = None) =
         |x: &TensorType, other: &TensorType, dim: Option<Dim>| cross_somewhere(x, other, dim),
-        |x: &Array, other: &Array, dim: Option<i64>| cross_somewhere(x, other, dim.map(Dim::new));
+        |x: &Array, other: &Array, dim: Option<i64>| {
+            let dim = cross_axis(&type_of(x), &type_of(other), dim.map(Dim::new))?;
+            cross_array(x, other, known(&dim)?)
+        };
     /// The powers of each element: `[.., n]` becomes `[.., n, N]` with `out[.., i, j] = x[.., i]^j`; without `N` it is `n`.
     linalg_vander(x: Tensor; N: OptInt = None) =
         |x: &TensorType, n: Option<Dim>| powers(x, n),
-        |x: &Array, n: Option<i64>| powers(x, n.map(Dim::new));
+        powers_array;
     /// The product of `n` matrices `x`: the identity for 0, and products of the inverse below 0.
     linalg_matrix_power(x: Tensor, n: Int) = power_type, power_array;
     /// `out[.., o] = sum over i, j of x[.., i] * weight[o, i, j] * input2[.., j]`, plus `bias[o]`.
@@ -94,6 +102,15 @@ fn added_outer<V: Operand>(x: &V, a: &V, b: &V, beta: impl Number, alpha: impl N
     let product = a.insert_axis(1)?.mul(&b.insert_axis(0)?)?.mul(alpha)?;
     let out = if beta.to_f64() == 0.0 { product } else { product.add(&x.mul(beta)?)? };
     out.to_dtype(dtype)
+}
+
+fn addr_array(x: &Array, a: &Array, b: &Array, beta: Scalar, alpha: Scalar) -> Result<Array> {
+    let ty = added_outer(&type_of(x), &type_of(a), &type_of(b), beta.category(), alpha.category())?;
+    if !matches!(ty.dtype, DType::F32 | DType::F64) {
+        return added_outer(x, a, b, beta, alpha);
+    }
+    let factors = [beta.to_f64(), alpha.to_f64()];
+    outer::added_outer((factors[0] != 0.0).then_some(x), a, b, ty.dtype, factors)
 }
 
 /// Reads pairs of axes, or how many; a leaf is read by `leaf`.
@@ -154,14 +171,26 @@ fn cross_along<V: Operand>(x: &V, other: &V, dim: impl Into<Dim>) -> Result<V> {
     plus.sub(&turn(x, 2)?.mul(&turn(other, 1)?)?)
 }
 
-fn cross_somewhere<V: Operand>(x: &V, other: &V, dim: Option<Dim>) -> Result<V> {
+fn cross_array(x: &Array, other: &Array, dim: i64) -> Result<Array> {
+    let ty = cross_along(&type_of(x), &type_of(other), dim)?;
+    let shape = sizes(&ty.shape)?;
+    let spread = |x: &Array| x.cast(ty.dtype).broadcast_to(&shape);
+    outer::cross(&spread(x)?, &spread(other)?, axis(dim, shape.len())?)
+}
+
+fn cross_somewhere(x: &TensorType, other: &TensorType, dim: Option<Dim>) -> Result<TensorType> {
+    cross_along(x, other, cross_axis(x, other, dim)?)
+}
+
+/// Returns the axis of a cross product: the first of size 3 if none is given.
+fn cross_axis(x: &TensorType, other: &TensorType, dim: Option<Dim>) -> Result<Dim> {
     if let Some(dim) = dim {
-        return cross_along(x, other, dim);
+        return Ok(dim);
     }
-    let shape = fx_core::pointwise::broadcast_dims([&x.dims()[..], &other.dims()[..]].into_iter())?;
+    let shape = fx_core::pointwise::broadcast_dims([&x.shape[..], &other.shape[..]].into_iter())?;
     for (at, size) in shape.iter().enumerate() {
         match size.known() {
-            Some(3) => return cross_along(x, other, at as i64),
+            Some(3) => return Ok(Dim::new(at as i64)),
             Some(_) => {}
             None => return Err(unknown_type()),
         }
@@ -185,6 +214,13 @@ fn powers<V: Operand>(x: &V, n: Option<Dim>) -> Result<V> {
     let kept = [("dtype", Arg::DType(x.ty().dtype))];
     let rest = base.apply_with(crate::reduce::cumprod::OP, &[Arg::Int(rank as i64)], &kept)?;
     V::join(&[ones, rest], rank)
+}
+
+fn powers_array(x: &Array, n: Option<i64>) -> Result<Array> {
+    let ty = powers(&type_of(x), n.map(Dim::new))?;
+    let shape = sizes(&ty.shape)?;
+    let (&n, leading) = shape.split_last().expect("a result has the axis of the powers");
+    outer::powers(&x.cast(ty.dtype).reshape(leading)?, n)
 }
 
 fn square(x: &TensorType) -> Result<()> {

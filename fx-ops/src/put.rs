@@ -4,7 +4,7 @@
 
 use fx_core::array::{Sizes, checked_numel, dispatch_dtype};
 use fx_core::op::kind::{OperandType, OperandValue};
-use fx_core::ops::{index_array, index_type};
+use fx_core::ops::{index_array, index_places, index_type};
 use fx_core::{
     Arg, Array, DType, Dim, ErrorKind, Op, Result, Tensor, TensorType, Type, TypeTree, Value, bail, err,
     kernels,
@@ -13,7 +13,7 @@ use fx_core::{
 use crate::check::{same_dtype, same_size, slice};
 use crate::infer::{axis_or_only, expect_same, known, type_of, typed};
 use crate::kernel::chunks::fill;
-use crate::view::{Ring, at_least_1d, check_index, positions};
+use crate::view::{Ring, at_least_1d, check_index, checked, each_slab, from_end};
 
 kernels! {
     /// Operations that write by index tensors.
@@ -135,19 +135,47 @@ fn index_put_array(x: &Array, indices: &Value, values: &Array, accumulate: bool)
         bail!(Index, "an index of {n_named} axes is too long for a tensor of rank {}", x.rank());
     };
     let width = trailing.iter().product::<usize>();
+    if let Some((shape, places)) = index_places(x, &entries)? {
+        return put_places(x, &places, &shape, trailing, values, accumulate);
+    }
     let numel = checked_numel(&x.shape()[..n_named])?;
     let numbered = Array::from_vec((0..numel as i64).collect::<Vec<i64>>(), &x.shape()[..n_named])?;
     let places = index_array(&numbered, &entries)?;
-    let shape: Sizes = places.shape().iter().chain(trailing).copied().collect();
-    let values = values.broadcast_to(&shape)?.contiguous()?;
-    let places = places.contiguous()?;
-    let places = slice::<i64>(&places);
+    let dense = places.contiguous()?;
+    let starts: Vec<i64> = slice::<i64>(&dense).iter().map(|&place| place * width as i64).collect();
+    put_places(x, &starts, places.shape(), trailing, values, accumulate)
+}
+
+/// Writes `values`, broadcast to `shape` and the trailing axes, in runs of the trailing axes that begin at `places`.
+fn put_places(
+    x: &Array,
+    places: &[i64],
+    shape: &[usize],
+    trailing: &[usize],
+    values: &Array,
+    accumulate: bool,
+) -> Result<Array> {
+    let width: usize = trailing.iter().product();
+    let wide: Sizes = shape.iter().chain(trailing).copied().collect();
+    let spread = values.broadcast_to(&wide)?;
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = x.to_vec()?;
-        if width > 0 {
-            let each = places.iter().zip(slice::<T>(&values).chunks_exact(width));
-            for (&place, from) in each {
-                write(&mut out[place as usize * width..][..width], from, accumulate);
+        if width == 1 && values.numel() == 1 && !accumulate {
+            let value = values.contiguous()?;
+            let value = slice::<T>(&value)[0];
+            places.iter().for_each(|&place| out[place as usize] = value);
+        } else if width > 0 {
+            let spread = spread.contiguous()?;
+            let from = slice::<T>(&spread);
+            match (width, accumulate) {
+                (1, false) => places.iter().zip(from).for_each(|(&to, &x)| out[to as usize] = x),
+                (1, true) => places.iter().zip(from).for_each(|(&to, &x)| {
+                    let out = &mut out[to as usize];
+                    *out = out.plus(x);
+                }),
+                _ => places.iter().zip(from.chunks_exact(width)).for_each(|(&to, from)| {
+                    write(&mut out[to as usize..][..width], from, accumulate);
+                }),
             }
         }
         Array::from_vec(out, x.shape())
@@ -214,16 +242,16 @@ fn index_copy_array(x: &Array, dim: i64, index: &Array, source: &Array) -> Resul
 
 /// Writes the sub-tensors of `source`, which is contiguous, to positions along an axis.
 fn write_rows(x: &Array, at: usize, index: &Array, source: &Array, shape: &[usize]) -> Result<Array> {
-    let picked = positions(index, x.shape()[at])?;
+    let picked = checked(index, x.shape()[at])?;
+    let picked = slice::<i64>(&picked);
     let (size, inner) = (x.shape()[at], x.shape()[at + 1..].iter().product::<usize>());
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = x.to_vec()?;
-        if inner > 0 && !picked.is_empty() {
-            for (row, from) in slice::<T>(source).chunks_exact(inner).enumerate() {
-                let to = (row / picked.len() * size + picked[row % picked.len()]) * inner;
-                out[to..to + inner].copy_from_slice(from);
+        each_slab(&mut out, slice::<T>(source), size, picked.len(), inner, |out, from| {
+            for (&to, from) in picked.iter().zip(from.chunks_exact(inner)) {
+                out[to as usize * inner..][..inner].copy_from_slice(from);
             }
-        }
+        });
         Array::from_vec(out, shape)
     })
 }
@@ -268,13 +296,6 @@ fn index_fill_array(x: &Array, dim: i64, index: &Array, value: OperandValue<'_>)
     write_rows(&wide, at, &index, &Array::full(x.dtype(), &shape, value)?, x.shape())
 }
 
-/// Returns positions in which those that count from the end are resolved.
-fn from_end(index: &Array, size: usize) -> Result<Array> {
-    let mut data: Vec<i64> = index.cast(DType::I64).to_vec()?;
-    data.iter_mut().filter(|i| **i < 0).for_each(|i| *i = i.saturating_add(size as i64));
-    Array::from_vec(data, index.shape())
-}
-
 fn take_type(x: &TensorType, index: &TensorType) -> Result<TensorType> {
     if index.dtype != DType::I64 {
         bail!(DType, "expected positions of i64, got {index}");
@@ -284,12 +305,13 @@ fn take_type(x: &TensorType, index: &TensorType) -> Result<TensorType> {
 
 fn take_array(x: &Array, index: &Array) -> Result<Array> {
     take_type(&type_of(x), &type_of(index))?;
-    let places = positions(&from_end(index, x.numel())?, x.numel())?;
+    let places = checked(&from_end(index, x.numel())?, x.numel())?;
+    let places = slice::<i64>(&places);
     let dense = x.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
         let data = slice::<T>(&dense);
         let out = fill(places.len(), |start, out: &mut [T]| {
-            out.iter_mut().zip(&places[start..]).for_each(|(out, &at)| *out = data[at]);
+            out.iter_mut().zip(&places[start..]).for_each(|(out, &at)| *out = data[at as usize]);
         })?;
         Array::from_vec(out, index.shape())
     })
@@ -309,12 +331,14 @@ fn put_type(
 
 fn put_array(x: &Array, index: &Array, source: &Array, accumulate: bool) -> Result<Array> {
     put_type(&type_of(x), &type_of(index), &type_of(source), accumulate)?;
-    let places = positions(&from_end(index, x.numel())?, x.numel())?;
+    let places = checked(&from_end(index, x.numel())?, x.numel())?;
+    let places = slice::<i64>(&places);
     let source = source.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = x.to_vec()?;
-        for (&at, from) in places.iter().zip(slice::<T>(&source).chunks_exact(1)) {
-            write(&mut out[at..=at], from, accumulate);
+        for (&at, &x) in places.iter().zip(slice::<T>(&source)) {
+            let out = &mut out[at as usize];
+            *out = if accumulate { out.plus(x) } else { x };
         }
         Array::from_vec(out, x.shape())
     })

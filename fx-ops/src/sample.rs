@@ -9,7 +9,7 @@ use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree,
 use crate::check::{
     at_least, dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide,
 };
-use crate::kernel::chunks::fill_rows;
+use crate::kernel::chunks::{fill_row_pairs, fill_rows};
 use crate::resize::cubic;
 
 /// The tables of this file.
@@ -178,6 +178,28 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
     let plane: usize = spatial.iter().product();
     let width = shape[shape.len() - 1];
     let lines: usize = shape[2..shape.len() - 1].iter().product();
+    if channels >= SHARED {
+        let places = lines * width;
+        let taps = match mode {
+            "nearest" => 1,
+            "bicubic" => 16,
+            _ => 1 << rank,
+        };
+        checked_numel(&[shape[0], places, taps])?;
+        return in_float!(wide, T => {
+            let (x, grid) = (slice::<T>(&dense_x), slice::<T>(&grid));
+            let (from, weights) =
+                fill_row_pairs::<i64, T>(shape[0] * places, taps, 16 * taps, |place, from, weights| {
+                    taps_of(&grid[place * rank..][..rank], axes, mode, from, weights);
+                })?;
+            let out = fill_rows::<T>(shape[0] * channels, places, places * taps, |image, out| {
+                let first = image / channels * places * taps;
+                let (from, weights) = (&from[first..][..places * taps], &weights[first..][..places * taps]);
+                weighted(&x[image * plane..][..plane], from, weights, taps, out);
+            })?;
+            Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
+        });
+    }
     in_float!(wide, T => {
         let (x, grid) = (slice::<T>(&dense_x), slice::<T>(&grid));
         // A row of the result is a line of one channel.
@@ -190,6 +212,50 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
         })?;
         Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))
     })
+}
+
+/// The channels from which on the pixels and weights of the places are found once for all of them.
+const SHARED: usize = 2;
+
+/// Stores the pixels that make up the one at a place, with their weights; a pixel beyond the border is -1.
+fn taps_of<T: Real>(place: &[T], axes: [Axis; 3], mode: &str, from: &mut [i64], weights: &mut [T]) {
+    let [across, down, _] = axes;
+    let mut taps = [[(None, T::ZERO); 4]; 3];
+    taps[2][0] = (Some(0), T::ONE);
+    let mut counts = [1; 3];
+    for (i, &place) in place.iter().enumerate() {
+        counts[i] = axes[i].taps(mode, place, &mut taps[i]);
+    }
+    let mut slots = from.iter_mut().zip(weights);
+    for &(z, of_z) in &taps[2][..counts[2]] {
+        for &(y, of_y) in &taps[1][..counts[1]] {
+            for (&(x, of_x), (from, weight)) in taps[0][..counts[0]].iter().zip(slots.by_ref()) {
+                *from = match (z, y, x) {
+                    (Some(z), Some(y), Some(x)) => ((z * down.size + y) * across.size + x) as i64,
+                    _ => -1,
+                };
+                *weight = of_z * of_y * of_x;
+            }
+        }
+    }
+}
+
+/// Stores sums of pixels times weights, `taps` of both for each.
+fn weighted<T: Real>(x: &[T], from: &[i64], weights: &[T], taps: usize, out: &mut [T]) {
+    let add = |sum: T, (&from, &weight): (&i64, &T)| match x.get(from as usize) {
+        Some(&x) => sum + x * weight,
+        None => sum,
+    };
+    if taps == 4 {
+        let ((from, _), (weights, _)) = (from.as_chunks::<4>(), weights.as_chunks::<4>());
+        for ((out, from), weights) in out.iter_mut().zip(from).zip(weights) {
+            *out = from.iter().zip(weights).fold(T::ZERO, add);
+        }
+        return;
+    }
+    for ((out, from), weights) in out.iter_mut().zip(from.chunks(taps)).zip(weights.chunks(taps)) {
+        *out = from.iter().zip(weights).fold(T::ZERO, add);
+    }
 }
 
 /// Samples one plane at the places of a line.
@@ -260,18 +326,24 @@ fn affine(theta: &Array, size: IntVec, align: &Value) -> Result<Array> {
     };
     in_float!(wide, T => {
         let theta = slice::<T>(&theta);
-        let out = fill_rows::<T>(shape[0] * pixels, rank, rank * rank, |row, out| {
-            let (image, mut rest) = (row / pixels, row % pixels);
-            let mut base = [1.0; 4];
-            // The last axis is the first coordinate.
-            for (i, &size) in spatial.iter().rev().enumerate() {
-                base[i] = place(rest % size, size);
+        let width = spatial[rank - 1];
+        let across: Vec<T> = (0..width).map(|at| T::from_f64(place(at, width))).collect();
+        let lines = pixels / width;
+        let out = fill_rows::<T>(shape[0] * lines, width * rank, width * rank * rank, |row, out| {
+            let (image, mut rest) = (row / lines, row % lines);
+            let map = &theta[image * rank * (rank + 1)..][..rank * (rank + 1)];
+            // The last axis is the first coordinate; those of the others are the same for the whole line.
+            let mut base = [T::ONE; 3];
+            for (base, &size) in base.iter_mut().zip(spatial.iter().rev().skip(1)) {
+                *base = T::from_f64(place(rest % size, size));
                 rest /= size;
             }
-            base[rank] = 1.0;
-            let map = &theta[image * rank * (rank + 1)..][..rank * (rank + 1)];
-            for (out, line) in out.iter_mut().zip(map.chunks(rank + 1)) {
-                *out = line.iter().zip(base).fold(0.0, |sum, (&a, b)| sum + a * T::from_f64(b));
+            let base = &base[..rank - 1];
+            for (out, &x) in out.chunks_exact_mut(rank).zip(&across) {
+                for (out, line) in out.iter_mut().zip(map.chunks_exact(rank + 1)) {
+                    let sum = base.iter().zip(&line[1..]).fold(line[0] * x, |sum, (&b, &a)| sum + a * b);
+                    *out = sum + line[rank];
+                }
             }
         })?;
         Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))

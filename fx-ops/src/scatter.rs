@@ -5,10 +5,10 @@
 use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::{Arg, Array, Dim, Op, Result, TensorType, bail, err, kernels};
 
-use crate::check::{same_dtype, wide, zeroed};
+use crate::check::{same_dtype, slice, wide, zeroed};
 use crate::infer::{axis_or_only, known, type_of};
 use crate::put::index_copy_type;
-use crate::view::{Places, Ring, at_least_1d, check_index, check_within, positions};
+use crate::view::{Places, Ring, at_least_1d, check_index, check_within, checked, each_slab};
 
 kernels! {
     /// Operations that combine elements at the places that an index tensor names.
@@ -87,8 +87,8 @@ fn scatter_reduce_array(
     for (axis, &size) in index.shape().iter().enumerate() {
         source = source.slice_axis(axis, 0, size, 1)?;
     }
-    let picked = positions(&index, base.shape()[at])?;
-    let places = Places::new(base.shape(), index.shape(), at, &picked);
+    let picked = checked(&index, base.shape()[at])?;
+    let places = Places::new(base.shape(), index.shape(), at, slice(&picked));
     // The first element that comes to a place replaces what is there, unless that takes part.
     let is_counted = !include_self || reduce == Reduce::Mean;
     let mut counts = zeroed::<i64>(if is_counted { x.numel() } else { 0 })?;
@@ -118,7 +118,10 @@ fn scatter_reduce_array(
         Array::from_vec(out, x.shape())?
     });
     let out = out.cast(x.dtype());
-    if reduce == Reduce::Mean { mean(&out, counts) } else { Ok(out) }
+    if reduce != Reduce::Mean {
+        return Ok(out);
+    }
+    mean(&out, &Array::from_vec(counts, out.shape())?)
 }
 
 #[inline(always)]
@@ -146,9 +149,9 @@ fn combined<T: Ring>(x: T, y: T, reduce: Reduce) -> T {
 }
 
 /// Divides sums by the number of their elements; integers are rounded down.
-fn mean(sums: &Array, mut counts: Vec<i64>) -> Result<Array> {
-    counts.iter_mut().for_each(|n| *n = (*n).max(1));
-    let counts = Array::from_vec(counts, sums.shape())?.cast(sums.dtype());
+fn mean(sums: &Array, counts: &Array) -> Result<Array> {
+    let least = crate::compose::Operand::apply(counts, crate::pointwise::clamp_min::OP, &[Arg::Int(1)])?;
+    let counts = least.cast(sums.dtype());
     let op = if sums.dtype().is_float() { fx_core::ops::div::OP } else { fx_core::ops::floor_divide::OP };
     let out = (op.eval)(&[Arg::Leaf(sums.clone().into()), Arg::Leaf(counts.into())])?;
     out.leaf().ok_or_else(|| err!(Structure, "a quotient is a tensor"))?.array().cloned()
@@ -175,14 +178,53 @@ fn index_reduce_array(
 ) -> Result<Array> {
     index_reduce_type(&type_of(x), dim.into(), &type_of(index), &type_of(source), reduce)?;
     let at = axis_or_only(dim, x.rank())?;
+    let reduce = Reduce::read(reduce)?;
     let base = at_least_1d(x)?;
+    let (size, inner) = (base.shape()[at], base.shape()[at + 1..].iter().product::<usize>());
+    let picked = checked(index, size)?;
+    let picked = slice::<i64>(&picked);
+    // Of each sub-tensor, whether it is replaced, and how many are combined.
+    let mut counts = vec![i64::from(include_self); size];
+    let is_first: Vec<bool> =
+        picked.iter().map(|&to| std::mem::replace(&mut counts[to as usize], 1) == 0).collect();
+    counts.fill(i64::from(include_self));
+    picked.iter().for_each(|&to| counts[to as usize] += 1);
+    // Halves are combined in f32.
+    let dtype = wide(x.dtype());
+    let (wide_base, source) = (base.cast(dtype), source.cast(dtype).contiguous()?);
+    let out = dispatch_dtype!(dtype, T => {
+        let mut out: Vec<T> = wide_base.to_vec()?;
+        each_slab(&mut out, slice::<T>(&source), size, picked.len(), inner, |out, from| {
+            for ((&to, &is_first), from) in picked.iter().zip(&is_first).zip(from.chunks(inner)) {
+                let out = &mut out[to as usize * inner..][..inner];
+                if is_first {
+                    out.copy_from_slice(from);
+                } else {
+                    fx_simd::call::<combine_rows, _>((out, from, reduce));
+                }
+            }
+        });
+        Array::from_vec(out, x.shape())?
+    });
+    let out = out.cast(x.dtype());
+    if reduce != Reduce::Mean {
+        return Ok(out);
+    }
     let mut shape = Sizes::from_elem(1, base.rank());
-    shape[at] = index.numel();
-    let index = index.reshape(&shape)?;
-    let mut shape = Sizes::from_slice(base.shape());
-    shape[at] = index.numel();
-    let (index, source) = (index.broadcast_to(&shape)?, source.reshape(&shape)?);
-    scatter_reduce_array(&base, dim, &index, &source, reduce, include_self)?.reshape(x.shape())
+    shape[at] = size;
+    mean(&out, &Array::from_vec(counts, &shape[..x.rank()])?)
+}
+
+fx_simd::wide! {
+    fn combine_rows[T: Ring]((out, from, reduce): (&mut [T], &[T], Reduce)) {
+        let pairs = out.iter_mut().zip(from);
+        match reduce {
+            Reduce::Sum | Reduce::Mean => pairs.for_each(|(to, &x)| *to = to.plus(x)),
+            Reduce::Prod => pairs.for_each(|(to, &x)| *to = to.times(x)),
+            Reduce::Max => pairs.for_each(|(to, &x)| *to = combined(*to, x, Reduce::Max)),
+            Reduce::Min => pairs.for_each(|(to, &x)| *to = combined(*to, x, Reduce::Min)),
+        }
+    }
 }
 
 #[cfg(test)]

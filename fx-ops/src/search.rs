@@ -1,15 +1,15 @@
 //! Searching: places in sorted sequences, membership, and the positions of elements that are not zero.
 
-use fx_core::array::{Sizes, checked_numel, dispatch_dtype, try_vec};
+use fx_core::array::{BLOCK, Sizes, build_blocks, checked_numel, compacted, dispatch_dtype, try_vec};
 use fx_core::op::kind::{IntoType, IntoValue, OperandType, OperandValue};
 use fx_core::pointwise::{result_dtype, result_dtype_of_types};
 use fx_core::{
-    Array, DType, Dim, Op, Result, Symbol, TensorType, TypeTree, Value, bail, err, functions, kernels,
+    Array, DType, Dim, Element, Op, Result, Symbol, TensorType, TypeTree, Value, bail, functions, kernels,
 };
 
 use crate::check::{dense, same_shape, same_size, slice};
 use crate::infer::{type_of, typed};
-use crate::kernel::chunks::{fill, fill_rows};
+use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
 use crate::reduce::extreme::{Ordered, dispatch_ordered};
 use crate::reduce::order;
 use crate::view::positions;
@@ -266,17 +266,20 @@ fn nonzero_type(x: &TensorType, as_tuple: bool) -> Result<TypeTree> {
 }
 
 /// Returns where in row-major order the elements are that are not zero.
-pub(crate) fn nonzero_positions(x: &Array) -> Result<Vec<usize>> {
+pub(crate) fn nonzero_positions(x: &Array) -> Result<Vec<i64>> {
     let x = x.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
         let data = slice::<T>(&x);
-        let is_set = |x: &T| *x != T::default();
-        let count = data.iter().filter(|x| is_set(x)).count();
-        let mut out = Vec::new();
-        out.try_reserve_exact(count).map_err(|_| err!(Limit, "cannot allocate {count} positions"))?;
-        out.extend(data.iter().enumerate().filter(|(_, x)| is_set(x)).map(|(i, _)| i));
-        Ok(out)
+        let mark = |at: usize, marks: &mut [bool]| fx_simd::call::<set, _>((&data[at..at + marks.len()], marks));
+        compacted(data.len(), &mark, |i| i as i64)
     })
+}
+
+fx_simd::wide! {
+    /// Marks the elements that are not zero.
+    fn set[T: Element]((data, marks): (&[T], &mut [bool])) {
+        marks.iter_mut().zip(data).for_each(|(mark, &x)| *mark = x != T::default());
+    }
 }
 
 fn nonzero_array(x: &Array, as_tuple: bool) -> Result<Value> {
@@ -284,11 +287,16 @@ fn nonzero_array(x: &Array, as_tuple: bool) -> Result<Value> {
     if !as_tuple {
         let rank = x.rank();
         let shape = Sizes::from_slice(x.shape());
-        checked_numel(&[found.len(), rank])?;
-        let out = fill_rows::<i64>(found.len(), rank, rank, |row, out| {
-            let mut rest = found[row];
-            for (out, &size) in out.iter_mut().zip(&shape).rev() {
-                (*out, rest) = ((rest % size) as i64, rest / size);
+        let numel = checked_numel(&[found.len(), rank])?;
+        let count = found.len();
+        if rank < 2 {
+            let found = if rank == 0 { Vec::new() } else { found };
+            return Ok(Array::from_vec(found, &[count, rank])?.into_value());
+        }
+        let rows = BLOCK / rank + 1;
+        let out = build_blocks(numel, rows * rank, PARALLEL.div_ceil(BLOCK), &|at, out: &mut [i64]| {
+            for (out, &at) in out.chunks_exact_mut(rank).zip(&found[at / rank..]) {
+                indices(at, &shape, out);
             }
         })?;
         return Ok(Array::from_vec(out, &[found.len(), rank])?.into_value());
@@ -299,10 +307,25 @@ fn nonzero_array(x: &Array, as_tuple: bool) -> Result<Value> {
     for &size in shape {
         stride /= size.max(1);
         let mut axis = try_vec::<i64>(found.len())?;
-        axis.extend(found.iter().map(|&at| (at / stride % size) as i64));
+        axis.extend(found.iter().map(|&at| (at as usize / stride % size) as i64));
         axes.push(Array::from_vec(axis, &[found.len()])?.into_value());
     }
     Ok(fx_core::Arg::tuple(axes))
+}
+
+/// Stores the index of a position in row-major order.
+#[inline]
+fn indices(at: i64, shape: &[usize], out: &mut [i64]) {
+    let mut rest = at as usize;
+    for (out, &size) in out.iter_mut().zip(shape).skip(1).rev() {
+        // Short numbers are divided faster.
+        let (quotient, remainder) = match (u32::try_from(rest), u32::try_from(size)) {
+            (Ok(rest), Ok(size)) => ((rest / size) as usize, (rest % size) as usize),
+            _ => (rest / size, rest % size),
+        };
+        (*out, rest) = (remainder as i64, quotient);
+    }
+    out[0] = rest as i64;
 }
 
 #[cfg(test)]

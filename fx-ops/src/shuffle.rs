@@ -1,11 +1,13 @@
 //! Channels and pixels rearranged: compositions of `reshape`, `permute` and `narrow`.
 
+use fx_core::math::{self, Real};
 use fx_core::op::kind::DimVec;
-use fx_core::{Dim, Op, Result, bail, kernels};
+use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, kernels};
 
-use crate::check::{at_least, float_only};
+use crate::check::{at_least, float_only, in_float, sizes, slice, type_of};
 use crate::compose::Operand;
 use crate::infer::{axis, known};
+use crate::kernel::chunks::fill_rows;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[SHUFFLES];
@@ -21,7 +23,7 @@ kernels! {
     /// Interleaves the `groups` of channels of `[n, c, ..]`: channel `g (c / groups) + i` becomes `i groups + g`.
     channel_shuffle(x: Tensor, groups: Int) = shuffled_channels, shuffled_channels;
     /// The gated linear unit, of floats: `a * sigmoid(b)` for the halves `a` and `b` of axis `dim`, whose size is even.
-    glu(x: Tensor, dim: Int = -1) = gated, gated;
+    glu(x: Tensor, dim: Int = -1) = |x: &TensorType, dim: Dim| gated(x, dim), gated_array;
 }
 
 /// Refuses a size that is definitely no multiple.
@@ -82,6 +84,33 @@ fn shuffled_channels<V: Operand>(x: &V, groups: impl Into<Dim>) -> Result<V> {
     let cut: Vec<Dim> = [n, &groups, &c.floor_div(&groups)].into_iter().chain(rest).cloned().collect();
     let axes: Vec<usize> = [0, 2, 1].into_iter().chain(3..cut.len()).collect();
     x.arrange(&cut)?.reorder(&axes)?.arrange(&dims)
+}
+
+fn gated_array(x: &Array, dim: i64) -> Result<Array> {
+    let ty = gated(&type_of(x), Dim::new(dim))?;
+    let at = axis(dim, x.rank())?;
+    if !matches!(x.dtype(), DType::F32 | DType::F64) {
+        return gated(x, dim);
+    }
+    let (shape, x) = (sizes(&ty.shape)?, x.contiguous()?);
+    let half: usize = shape[at..].iter().product();
+    let outer: usize = shape[..at].iter().product();
+    in_float!(x.dtype(), T => {
+        let data = slice::<T>(&x);
+        let out = fill_rows::<T>(outer, half, 16 * half, |row, out| {
+            let (value, gate) = data[2 * row * half..][..2 * half].split_at(half);
+            fx_simd::call::<gate_row, _>((out, value, gate));
+        })?;
+        Array::from_vec(out, &shape)
+    })
+}
+
+fx_simd::wide! {
+    fn gate_row[T: Real]((out, value, gate): (&mut [T], &[T], &[T])) {
+        for ((out, &x), &gate) in out.iter_mut().zip(value).zip(gate) {
+            *out = x * math::sigmoid(gate);
+        }
+    }
 }
 
 fn gated<V: Operand>(x: &V, dim: impl Into<Dim>) -> Result<V> {

@@ -124,6 +124,7 @@ fn every_rule_agrees_with_its_kernel() {
         ("expand_as", vec![row(), x()]),
         ("contiguous", vec![x()]),
         ("detach", vec![x()]),
+        ("positive", vec![x()]),
         ("alias", vec![x()]),
         ("clone", vec![x()]),
         ("to", vec![x(), Arg::DType(DType::I64)]),

@@ -1,17 +1,19 @@
 //! Distinct elements and sub-tensors.
 //!
-//! Elements are equal as `==` says: 0 and -0 are, a NaN equals nothing. They are found by hashing, so that only the distinct
-//! ones are sorted; no hash order reaches the result.
+//! Elements are equal as `==` says: 0 and -0 are, a NaN equals nothing. Elements are sorted, with their places if these are
+//! asked for. Sub-tensors are found by hashing, so that only the distinct ones are sorted; no hash order reaches the result.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use fx_core::array::Sizes;
+use fx_core::array::{Sizes, compacted};
 use fx_core::op::kind::{IntoType, IntoValue};
-use fx_core::{Arg, Array, DType, Dim, Op, Result, Stored, TensorType, TypeTree, Value, bail, kernels};
+use fx_core::{Arg, Array, DType, Dim, Op, Result, Stored, TensorType, TypeTree, Value, bail, err, kernels};
+use rayon::prelude::*;
 
 use crate::check::{at_least, slice};
 use crate::infer::{axis, axis_of, type_of, typed};
+use crate::kernel::chunks::PARALLEL;
 use crate::reduce::extreme::{Ordered, comparable, dispatch_ordered};
 use crate::reduce::order;
 use crate::search::fresh_size;
@@ -79,6 +81,9 @@ fn unique_array(
         None => (x.reshape(&[x.numel()])?, 0),
         Some(dim) => (x.clone(), axis(dim, x.rank())?),
     };
+    if rows.rank() == 1 && !inverse && !counts {
+        return Ok(distinct(&rows, consecutive)?.cast(x.dtype()).into_value());
+    }
     let groups = Groups::of(&rows, at, consecutive)?;
     let values = take_rows(&rows, at, &groups.first)?;
     let n = groups.first.len();
@@ -92,6 +97,58 @@ fn unique_array(
         out.push(Array::from_vec(groups.counts, &[n])?.into_value());
     }
     Ok(if out.len() == 1 { out.swap_remove(0) } else { Arg::tuple(out) })
+}
+
+/// Returns the distinct elements of a vector alone, in ascending order or, of neighbours, in theirs.
+fn distinct(x: &Array, consecutive: bool) -> Result<Array> {
+    let dense = comparable(x).contiguous()?;
+    let out = dispatch_ordered!(x.dtype(), T => {
+        let data = slice::<T>(&dense);
+        let found = if consecutive { changes(data)? } else { sorted_set(data)? };
+        let n = found.len();
+        Array::from_vec(found, &[n])?
+    });
+    Ok(out)
+}
+
+/// Returns the elements that differ from the one before.
+fn changes<T: Ordered>(data: &[T]) -> Result<Vec<T>> {
+    let mark = |at: usize, marks: &mut [bool]| {
+        let before = at.saturating_sub(1);
+        let first = usize::from(at == 0);
+        marks[..first].fill(true);
+        let n = marks.len();
+        fx_simd::call::<differ, _>((&data[before..], &data[at + first..at + n], &mut marks[first..]));
+    };
+    compacted(data.len(), &mark, |i| data[i])
+}
+
+fx_simd::wide! {
+    /// Marks elements that differ from those of another slice.
+    fn differ[T: PartialEq]((before, data, marks): (&[T], &[T], &mut [bool])) {
+        marks.iter_mut().zip(before).zip(data).for_each(|((mark, a), b)| *mark = a != b);
+    }
+}
+
+/// Returns the distinct elements in ascending order, then every NaN; of equal ones the first.
+fn sorted_set<T: Ordered>(data: &[T]) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    items.try_reserve_exact(data.len()).map_err(|_| err!(Limit, "cannot sort {} elements", data.len()))?;
+    items.extend(data.iter().copied().filter(|x| !x.is_nan()));
+    let compare = |a: &T, b: &T| if a.below(*b) { Ordering::Less } else { b.below(*a).cmp(&false) };
+    if items.len() < PARALLEL {
+        items.sort_unstable_by(compare);
+    } else {
+        items.par_sort_unstable_by(compare);
+    }
+    items.dedup();
+    // Only 0 and -0 are equal and yet different.
+    let zero = T::default();
+    if let Some(first) = data.iter().find(|x| **x == zero) {
+        items.iter_mut().filter(|x| **x == zero).for_each(|x| *x = *first);
+    }
+    items.extend(data.iter().copied().filter(|x| x.is_nan()));
+    Ok(items)
 }
 
 /// Equal sub-tensors, in the order of the result.
@@ -119,10 +176,7 @@ impl Groups {
             let row = |i: usize| &data[i * width..][..width];
             match (consecutive, width) {
                 (true, _) => Groups::consecutive(n, |a, b| row(a) == row(b)),
-                (false, 1) => {
-                    let key = |i: usize| (!data[i].is_nan()).then(|| key(data[i]));
-                    Groups::hashed(n, key, |a, b| order(data[a], data[b], false))
-                }
+                (false, 1) => Groups::sorted(data),
                 (false, _) => {
                     let keys: Vec<u64> = data.iter().map(|&x| key(x)).collect();
                     let key = |i: usize| {
@@ -144,6 +198,27 @@ impl Groups {
             }
             *groups.counts.last_mut().expect("the first position opens a group") += 1;
             groups.inverse.push(groups.first.len() as i64 - 1);
+        }
+        groups
+    }
+
+    /// Groups equal elements, in ascending order.
+    fn sorted<T: Ordered>(data: &[T]) -> Groups {
+        let mut items: Vec<(T, usize)> = data.iter().copied().zip(0..).collect();
+        let compare = |a: &(T, usize), b: &(T, usize)| order(a.0, b.0, false).then(a.1.cmp(&b.1));
+        if items.len() < PARALLEL {
+            items.sort_unstable_by(compare);
+        } else {
+            items.par_sort_unstable_by(compare);
+        }
+        let mut groups = Groups { first: Vec::new(), inverse: vec![0; data.len()], counts: Vec::new() };
+        for (i, &(x, at)) in items.iter().enumerate() {
+            if i == 0 || items[i - 1].0 != x {
+                groups.first.push(at);
+                groups.counts.push(0);
+            }
+            *groups.counts.last_mut().expect("the first element opens a group") += 1;
+            groups.inverse[at] = groups.first.len() as i64 - 1;
         }
         groups
     }

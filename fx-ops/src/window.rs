@@ -1,6 +1,8 @@
 //! Windows for the analysis of signals.
 
+use fx_core::math::{Real, near_cos};
 use fx_core::{Array, DType, Dim, Op, Result, Shape, TensorType, err, functions};
+use fx_simd::{Work, widest};
 
 use crate::check::{at_least, float_only};
 use crate::kernel::chunks::fill;
@@ -44,8 +46,29 @@ fn raised_cosine(
         return Ok(Array::from_vec(vec![1.0f64], &[1])?.cast(ty.dtype));
     }
     let step = std::f64::consts::TAU / (length - usize::from(!periodic && length > 0)) as f64;
-    let out = fill::<f64>(length, |start, out| {
-        out.iter_mut().enumerate().for_each(|(i, x)| *x = alpha - beta * ((start + i) as f64 * step).cos());
-    })?;
+    if ty.dtype == DType::F64 {
+        let out = fill::<f64>(length, |start, out| widest(RaisedCosine { start, step, alpha, beta, out }))?;
+        return Array::from_vec(out, &[length]);
+    }
+    let out = fill::<f32>(length, |start, out| widest(RaisedCosine { start, step, alpha, beta, out }))?;
     Ok(Array::from_vec(out, &[length])?.cast(ty.dtype))
+}
+
+/// The elements of a window from a position on.
+struct RaisedCosine<'a, T> {
+    start: usize,
+    step: f64,
+    alpha: f64,
+    beta: f64,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Work for RaisedCosine<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (i, out) in self.out.iter_mut().enumerate() {
+            *out = T::from_f64(self.alpha - self.beta * near_cos((self.start + i) as f64 * self.step));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Array, Runs, Sizes, Stored, dispatch_dtype};
+use super::{Array, Cast, Runs, Sizes, Stored, any_chunk, dispatch_dtype};
 use crate::{DType, Element, Scalar};
 
 /// The first difference that [`Array::all_close`] reports.
@@ -148,5 +148,29 @@ fn abs_error(x: Scalar, y: Scalar) -> f64 {
                 if error.is_nan() { f64::INFINITY } else { error }
             }
         }
+    }
+}
+
+impl Array {
+    /// Returns whether an element, taken as an integer, is as asked.
+    pub fn any_int(&self, wanted: impl Fn(i64) -> bool + Sync) -> bool {
+        dispatch_dtype!(self.dtype(), T => {
+            let Some(data) = self.as_slice::<T>() else {
+                return self.iter_scalars().any(|x| wanted(x.to_i64()));
+            };
+            // Without a way out of the loop it becomes vector code.
+            any_chunk(data, |block: &[T]| fx_simd::call::<any_as, _>((block, &wanted)))
+        })
+    }
+}
+
+fx_simd::wide! {
+    /// Returns whether an element is as wanted.
+    fn any_as[T: Cast<i64>, F: Fn(i64) -> bool]((block, wanted): (&[T], &F)) -> bool {
+        let mut any = false;
+        for &x in block {
+            any |= wanted(x.cast());
+        }
+        any
     }
 }

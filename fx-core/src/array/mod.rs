@@ -6,10 +6,12 @@
 //! non-zero sizes multiply to at most `isize::MAX`.
 //!
 //! Where to go next: `layout` walks strides, `gather` copies them into row-major order, `cast` converts,
-//! `compare` tests for equality, `interop` speaks ndarray, nested Rust arrays and bytes, `fmt` prints.
+//! `compact` keeps some of
+//! a sequence, `compare` tests for equality, `interop` speaks ndarray, nested Rust arrays and bytes, `fmt` prints.
 
 mod build;
 mod cast;
+mod compact;
 mod compare;
 mod fmt;
 mod gather;
@@ -25,6 +27,7 @@ pub use half::{bf16, f16};
 
 pub use self::build::{BLOCK, build, build_blocks, build_slots, build_slots_with};
 pub use self::cast::{Cast, convert};
+pub use self::compact::{any_chunk, compacted};
 pub use self::compare::Mismatch;
 pub(crate) use self::gather::Strided;
 pub use self::layout::{

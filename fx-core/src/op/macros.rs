@@ -202,7 +202,8 @@ macro_rules! __call {
 /// (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32, i64), `bool`, `num` (real and int) and `any`; a later
 /// arm replaces an earlier one. An operand with `= x`, such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is
 /// `x` then, without a part in promotion; see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value).
-/// A body may name only its operands and parameters, literals, and paths such as `math::exp`.
+/// `#[blocks = path]` names a function of [`blocks`](crate::blocks) or one like them, which replaces some block kernels by
+/// faster ones with the same bits. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
 /// Parameters have the type of the elements.
 #[macro_export]
 macro_rules! pointwise {
@@ -213,6 +214,7 @@ macro_rules! pointwise {
             $(#[doc = $doc:literal])+
             $(#[commutative = $commutative:literal])?
             $(#[check = $check:expr])?
+            $(#[blocks = $blocks:path])?
             $name:ident($x:ident $(, $y:ident $(= $absent:expr)?)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
         )*
     ) => {
@@ -229,7 +231,10 @@ macro_rules! pointwise {
                         absent: &[None $(, $crate::__operand!(absent $($absent)?))*],
                         params: &[$($(stringify!($p)),*)?],
                         rule: $crate::pointwise::Rule::$rule,
-                        kernels: $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+),
+                        kernels: $crate::__blocks!(
+                            [$($blocks)?]
+                            $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+)
+                        ),
                         sources: &[$((stringify!($arm), stringify!($body))),+],
                         $(check: $check,)?
                         ..$crate::pointwise::PointwiseDef::BASE
@@ -321,6 +326,17 @@ macro_rules! __operand {
     };
     (absent $absent:expr) => {
         ::core::option::Option::Some($absent)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __blocks {
+    ([] $kernels:expr) => {
+        $kernels
+    };
+    ([$blocks:path] $kernels:expr) => {
+        $blocks($kernels)
     };
 }
 

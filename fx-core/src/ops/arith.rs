@@ -24,6 +24,7 @@ pointwise! {
     div(x, y) -> Float { real: x / y }
     /// `x / y` rounded down. Integer division by zero is an error.
     #[check = no_zero_divisor]
+    #[blocks = crate::blocks::floor_divide]
     floor_divide(x, y) -> Same {
         real: math::floor_divide(x, y),
         int: { let q = x.wrapping_div(y); if (x.wrapping_rem(y) != 0) && ((x < 0) != (y < 0)) { q - 1 } else { q } },
@@ -31,6 +32,7 @@ pointwise! {
     }
     /// The remainder with the sign of `y`, as Python's `%`. Integer division by zero is an error.
     #[check = no_zero_divisor]
+    #[blocks = crate::blocks::remainder]
     remainder(x, y) -> Same {
         real: math::remainder(x, y),
         int: { let r = x.wrapping_rem(y); if (r != 0) && ((r < 0) != (y < 0)) { r + y } else { r } },
@@ -110,12 +112,15 @@ fn no_zero_divisor(operands: &[OperandValue<'_>]) -> Result<()> {
         OperandValue::Array(array) => !array.dtype().is_float(),
         OperandValue::Scalar(x) => x.category() != crate::Category::Float,
     };
+    if !operands.iter().all(is_int) {
+        return Ok(());
+    }
     let has_zero = match operands.get(1) {
-        Some(OperandValue::Array(array)) => array.iter_scalars().any(|x| !x.to_bool()),
+        Some(OperandValue::Array(array)) => array.any_int(|x| x == 0),
         Some(OperandValue::Scalar(x)) => !x.to_bool(),
         None => false,
     };
-    if has_zero && operands.iter().all(is_int) {
+    if has_zero {
         return Err(err!(Argument, "integer division by zero")
             .help("divide floats, or replace zeros with `where_` first"));
     }

@@ -11,7 +11,7 @@ mod syntax;
 mod tests;
 mod types;
 
-pub use array::index_array;
+pub use array::{index_array, index_places};
 pub use syntax::{IntoBound, IntoIndex, with_step};
 pub use types::index_type;
 

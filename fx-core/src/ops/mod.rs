@@ -10,7 +10,7 @@ mod sizes;
 pub use arith::*;
 pub use control::{cond, while_loop};
 pub use effects::{check, print, set_buffer};
-pub use index::{IntoBound, IntoIndex, getitem, index_array, index_type, with_step};
+pub use index::{IntoBound, IntoIndex, getitem, index_array, index_places, index_type, with_step};
 pub use sizes::{item, size};
 
 use crate::{Op, Result, err};

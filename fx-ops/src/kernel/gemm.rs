@@ -48,7 +48,7 @@ pub fn gemm<T: GemmElement>(
 
 /// Is [`gemm`], on this thread alone unless it may be `shared`.
 #[expect(clippy::too_many_arguments, reason = "the field's convention")]
-fn gemm_by<T: GemmElement>(
+pub(crate) fn gemm_by<T: GemmElement>(
     shared: bool,
     m: usize,
     k: usize,
@@ -137,7 +137,7 @@ fn gemm_by<T: GemmElement>(
 }
 
 /// The products of a batch from which each is left to one thread.
-pub(super) const MANY: usize = 8;
+pub(crate) const MANY: usize = 8;
 
 /// The multiply-adds below which matrixmultiply, which packs into a few kilobytes, is faster.
 const SMALL: usize = 1 << 10;

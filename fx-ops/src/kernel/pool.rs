@@ -5,7 +5,7 @@
 
 use fx_core::math::Real;
 use fx_core::{Result, bail, err};
-use rayon::prelude::*;
+use fx_simd::{Work, parallel};
 
 /// The windows of a pooling; one number a spatial dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -273,11 +273,10 @@ struct Even {
     first: usize,
     count: usize,
     stride: usize,
-    /// Where the first one starts, how far its elements are apart, how many they are, with and without the border.
+    /// Where the first one starts, how far its elements are apart, how many they are.
     start: usize,
     step: usize,
     len: usize,
-    padded: usize,
 }
 
 impl Even {
@@ -293,7 +292,7 @@ impl Even {
             w.len() == len && w.padded == start.padded && w.start == start.start + i * stride
         };
         let count = windows[first..].iter().enumerate().take_while(is_alike).count();
-        Even { first, count, stride, start: start.start, step: start.step, len, padded: start.padded }
+        Even { first, count, stride, start: start.start, step: start.step, len }
     }
 
     /// Calls `f` for each row of a plane, with the number of the first of these windows and the other windows.
@@ -330,21 +329,6 @@ fn each_pair<T: Copy>(out: &mut [T], x: &[T], stride: usize, mut f: impl FnMut(&
             }
         }
         _ => out.iter_mut().zip(x.iter().step_by(stride)).for_each(|(out, &x)| f(out, x)),
-    }
-}
-
-fx_simd::wide! {
-    fn raise[T: Real]((out, x, stride): (&mut [T], &[T], usize)) {
-        each_pair(out, x, stride, |best, x| {
-            let is_nan = x.partial_cmp(&x).is_none();
-            *best = if x > *best || is_nan { x } else { *best };
-        });
-    }
-}
-
-fx_simd::wide! {
-    fn sum_up[T: Real]((out, x, stride): (&mut [T], &[T], usize)) {
-        each_pair(out, x, stride, |sum, x| *sum = *sum + x);
     }
 }
 
@@ -385,49 +369,266 @@ fn maxima<T: Real>(
         return Ok(());
     }
     let [height, width] = rows(input);
-    let even = Even::find(&axes[2]);
-    let plane = |i: usize, out: &mut [T], mut indices: Option<&mut [i64]>| {
-        let x = &x[(i * from).min(x.len())..];
-        let even = if indices.is_none() { even } else { Even::default() };
-        even.each_row(axes, |at, d, h| {
-            let out = &mut out[at..at + even.count];
-            out.fill(-T::INFINITY);
-            for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
-                even.each_offset(&x[row * width..][..width], |x| {
-                    fx_simd::call::<raise, _>((&mut *out, x, even.stride))
-                });
-            }
+    let way = Way::find(axes);
+    let at_once = planes_at_once(axes);
+    let plane_of = |i: usize| &x[(i * from).min(x.len())..];
+    let Some(indices) = indices else {
+        let block = at_once.clamp(1, 16);
+        parallel::chunks(out, to * block, at_once.div_ceil(block), |i, out| {
+            way.reduce(plane_of(i * block), [from, to], [height, width], axes, out, &Greatest);
         });
-        each_window(axes, even, |at, [d, h, w]| {
+        return Ok(());
+    };
+    parallel::chunk_pairs((out, to), (indices, to), at_once, |i, out, indices| {
+        let x = plane_of(i);
+        each_window(axes, Even::default(), |at, [d, h, w]| {
             let (mut best, mut best_at) = (-T::INFINITY, None);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
-                for position in w.positions().map(|w| row * width + w) {
-                    let value = x[position];
+                let line = &x[row * width..][..width];
+                if w.step == 1 {
+                    // Neighbours are compared without their places first.
+                    let Some((k, value)) = first_greatest(&line[w.start..w.end]) else { continue };
                     let is_nan = value.partial_cmp(&value).is_none();
                     if value > best || is_nan || best_at.is_none() {
-                        (best, best_at) = (value, Some(position));
+                        (best, best_at) = (value, Some(row * width + w.start + k));
+                    }
+                    continue;
+                }
+                for position in w.positions() {
+                    let value = line[position];
+                    let is_nan = value.partial_cmp(&value).is_none();
+                    if value > best || is_nan || best_at.is_none() {
+                        (best, best_at) = (value, Some(row * width + position));
                     }
                 }
             }
             out[at] = best;
-            if let Some(indices) = &mut indices {
-                indices[at] = best_at.unwrap_or(0) as i64;
-            }
+            indices[at] = best_at.unwrap_or(0) as i64;
         });
-    };
-    let at_once = planes_at_once(axes);
-    match indices {
-        None => {
-            let planes = out.par_chunks_mut(to).enumerate().with_min_len(at_once);
-            planes.for_each(|(i, out)| plane(i, out, None));
+    });
+    Ok(())
+}
+
+/// Returns the first of the greatest elements, or the last NaN, with its place.
+fn first_greatest<T: Real>(line: &[T]) -> Option<(usize, T)> {
+    if line.len() < LONG {
+        let mut best = (0, *line.first()?);
+        for (k, &x) in line.iter().enumerate().skip(1) {
+            if x > best.1 || x.partial_cmp(&x).is_none() {
+                best = (k, x);
+            }
         }
-        Some(indices) => {
-            let planes =
-                out.par_chunks_mut(to).zip(indices.par_chunks_mut(to)).enumerate().with_min_len(at_once);
-            planes.for_each(|(i, (out, indices))| plane(i, out, Some(indices)));
+        return Some(best);
+    }
+    let best = fx_simd::call::<greatest_of, _>(line);
+    let is_nan = best.partial_cmp(&best).is_none();
+    let at = match is_nan {
+        true => line.iter().rposition(|x| x.partial_cmp(x).is_none()),
+        false => line.iter().position(|&x| x == best),
+    };
+    at.map(|at| (at, line[at]))
+}
+
+/// A window of as many neighbours is reduced in lanes.
+const LONG: usize = 32;
+
+/// How the elements of a window become one.
+trait Pool<T: Real>: Sync {
+    fn start() -> T;
+    fn join(a: T, b: T) -> T;
+    fn finish(&self, value: T, windows: [Window; 3]) -> T;
+}
+
+struct Greatest;
+impl<T: Real> Pool<T> for Greatest {
+    #[inline(always)]
+    fn start() -> T {
+        -T::INFINITY
+    }
+    #[inline(always)]
+    fn join(a: T, b: T) -> T {
+        if b > a || b.partial_cmp(&b).is_none() { b } else { a }
+    }
+    #[inline(always)]
+    fn finish(&self, value: T, _: [Window; 3]) -> T {
+        value
+    }
+}
+
+/// The sum, divided by what is said for the elements inside the input and with the border.
+struct Mean<F>(F);
+impl<T: Real, F: Fn(usize, usize) -> f64 + Sync> Pool<T> for Mean<F> {
+    #[inline(always)]
+    fn start() -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn join(a: T, b: T) -> T {
+        a + b
+    }
+    #[inline(always)]
+    fn finish(&self, value: T, [d, h, w]: [Window; 3]) -> T {
+        let inside = d.len() * h.len() * w.len();
+        if inside == 0 {
+            return T::ZERO;
+        }
+        value / T::from_f64((self.0)(inside, d.padded * h.padded * w.padded))
+    }
+}
+
+fx_simd::wide! {
+    fn greatest_of[T: Real](line: &[T]) -> T {
+        joined::<T, Greatest>(line)
+    }
+}
+
+/// Joins neighbours: few one after the other, many in lanes.
+#[inline(always)]
+fn joined<T: Real, P: Pool<T>>(line: &[T]) -> T {
+    const LANES: usize = 16;
+    if line.len() < LONG {
+        return line.iter().fold(P::start(), |a, &b| P::join(a, b));
+    }
+    let mut lanes = [P::start(); LANES];
+    let (blocks, rest) = line.as_chunks::<LANES>();
+    for block in blocks {
+        for (lane, &x) in lanes.iter_mut().zip(block) {
+            *lane = P::join(*lane, x);
         }
     }
-    Ok(())
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = P::join(*lane, x);
+    }
+    let eight: [T; 8] = std::array::from_fn(|i| P::join(lanes[i], lanes[i + 8]));
+    let four: [T; 4] = std::array::from_fn(|i| P::join(eight[i], eight[i + 4]));
+    P::join(P::join(four[0], four[2]), P::join(four[1], four[3]))
+}
+
+/// How the windows of a plane are reduced; it depends on the windows alone.
+enum Way {
+    /// One window that is the whole plane.
+    Whole,
+    /// Rows of a window are joined first, then the neighbours in what results.
+    Down,
+    /// Windows side by side are reduced together, element by element.
+    Across(Even),
+}
+
+impl Way {
+    fn find(axes: &[Vec<Window>; 3]) -> Way {
+        let [depth, height, width] = axes;
+        let is_one = |axis: &[Window]| axis.len() == 1 && axis[0].step == 1;
+        if is_one(depth) && is_one(height) && is_one(width) {
+            return Way::Whole;
+        }
+        // Windows that overlap little are cheaper to reduce row by row; many small ones side by side are not.
+        let taken: usize = width.iter().map(|w| w.len()).sum();
+        let is_dense = width.iter().all(|w| w.step == 1) && width.last().is_some_and(|w| taken <= 2 * w.end);
+        if is_dense && taken >= 4 * width.len() { Way::Down } else { Way::Across(Even::find(width)) }
+    }
+
+    /// Reduces planes that lie one after the other, of as many elements as `planes` says in and out.
+    fn reduce<T: Real, P: Pool<T>>(
+        &self,
+        x: &[T],
+        planes: [usize; 2],
+        size: [usize; 2],
+        axes: &[Vec<Window>; 3],
+        out: &mut [T],
+        pool: &P,
+    ) {
+        fx_simd::widest(ReducePlanes((self, x, planes, size, axes, out, pool)));
+    }
+}
+
+type Planes<'a, T, P> = (&'a Way, &'a [T], [usize; 2], [usize; 2], &'a [Vec<Window>; 3], &'a mut [T], &'a P);
+
+struct ReducePlanes<'a, T, P>(Planes<'a, T, P>);
+
+impl<T: Real, P: Pool<T>> Work for ReducePlanes<'_, T, P> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce_planes(self.0);
+    }
+}
+
+#[inline(always)]
+fn reduce_planes<T: Real, P: Pool<T>>((way, x, [from, to], size, axes, out, pool): Planes<'_, T, P>) {
+    let mut line = vec![P::start(); size[1]];
+    for (i, out) in out.chunks_mut(to).enumerate() {
+        reduce_plane(way, &x[(i * from).min(x.len())..], size, axes, out, pool, &mut line);
+    }
+}
+
+/// Reduces a plane; `line` has room for a row of it.
+#[inline(always)]
+fn reduce_plane<T: Real, P: Pool<T>>(
+    way: &Way,
+    x: &[T],
+    [height, width]: [usize; 2],
+    axes: &[Vec<Window>; 3],
+    out: &mut [T],
+    pool: &P,
+    line: &mut [T],
+) {
+    let rows_of =
+        |d: Window, h: Window| d.positions().flat_map(move |d| h.positions().map(move |h| d * height + h));
+    match way {
+        Way::Whole => {
+            let [d, h, w] = [axes[0][0], axes[1][0], axes[2][0]];
+            let is_full = w.len() == width && (h.len() == height || d.len() == 1);
+            let value = if is_full && d.len() * h.len() > 0 {
+                let start = (d.start * height + h.start) * width;
+                joined::<T, P>(&x[start..][..d.len() * h.len() * width])
+            } else {
+                let rows = rows_of(d, h).map(|row| joined::<T, P>(&x[row * width..][w.start..w.end]));
+                rows.fold(P::start(), P::join)
+            };
+            out[0] = pool.finish(value, [d, h, w]);
+        }
+        Way::Down => {
+            let mut slots = out.iter_mut();
+            for &d in &axes[0] {
+                for &h in &axes[1] {
+                    let is_single = d.len() * h.len() == 1;
+                    let line = if is_single {
+                        &x[(d.start * height + h.start) * width..][..width]
+                    } else {
+                        line.fill(P::start());
+                        for row in rows_of(d, h) {
+                            line.iter_mut().zip(&x[row * width..]).for_each(|(a, &b)| *a = P::join(*a, b));
+                        }
+                        &*line
+                    };
+                    for (&w, slot) in axes[2].iter().zip(slots.by_ref()) {
+                        *slot = pool.finish(joined::<T, P>(&line[w.start..w.end]), [d, h, w]);
+                    }
+                }
+            }
+        }
+        Way::Across(even) => {
+            even.each_row(axes, |at, d, h| {
+                let out = &mut out[at..at + even.count];
+                out.fill(P::start());
+                for row in rows_of(d, h) {
+                    even.each_offset(&x[row * width..][..width], |x| {
+                        each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
+                    });
+                }
+                let window = axes[2][even.first];
+                out.iter_mut().for_each(|x| *x = pool.finish(*x, [d, h, window]));
+            });
+            each_window(axes, *even, |at, [d, h, w]| {
+                let mut value = P::start();
+                for row in rows_of(d, h) {
+                    let line = &x[row * width..][..width];
+                    value = w.positions().fold(value, |a, k| P::join(a, line[k]));
+                }
+                out[at] = pool.finish(value, [d, h, w]);
+            });
+        }
+    }
 }
 
 /// Stores each window's sum over what `divisor` says for the elements inside the input and with the border.
@@ -443,35 +644,12 @@ fn averages<T: Real>(
     if out.is_empty() {
         return Ok(());
     }
-    let [height, width] = rows(input);
-    let even = Even::find(&axes[2]);
-    out.par_chunks_mut(to).enumerate().with_min_len(planes_at_once(axes)).for_each(|(i, out)| {
-        let x = &x[(i * from).min(x.len())..];
-        even.each_row(axes, |at, d, h| {
-            let out = &mut out[at..at + even.count];
-            out.fill(T::ZERO);
-            for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
-                even.each_offset(&x[row * width..][..width], |x| {
-                    fx_simd::call::<sum_up, _>((&mut *out, x, even.stride))
-                });
-            }
-            let inside = d.len() * h.len() * even.len;
-            if inside > 0 {
-                let divisor = T::from_f64(divisor(inside, d.padded * h.padded * even.padded));
-                out.iter_mut().for_each(|x| *x = *x / divisor);
-            }
-        });
-        each_window(axes, even, |at, [d, h, w]| {
-            let mut sum = T::ZERO;
-            for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
-                for &value in &x[row * width + w.start..row * width + w.end] {
-                    sum = sum + value;
-                }
-            }
-            let inside = d.len() * h.len() * w.len();
-            let divisor = divisor(inside, d.padded * h.padded * w.padded);
-            out[at] = if inside == 0 { T::ZERO } else { sum / T::from_f64(divisor) };
-        });
+    let size = rows(input);
+    let way = Way::find(axes);
+    let (at_once, pool) = (planes_at_once(axes), Mean(divisor));
+    let block = at_once.clamp(1, 16);
+    parallel::chunks(out, to * block, at_once.div_ceil(block), |i, out| {
+        way.reduce(&x[(i * block * from).min(x.len())..], [from, to], size, axes, out, &pool);
     });
     Ok(())
 }

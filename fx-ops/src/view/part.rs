@@ -1,15 +1,16 @@
 //! Rows that take parts of a tensor, repeat it, or turn it about.
 
-use fx_core::array::{Sizes, dispatch_dtype};
+use fx_core::array::{BLOCK, Sizes, build_blocks, dispatch_dtype};
 use fx_core::op::kind::{DimVec, IntVec, OperandType, OperandValue};
 use fx_core::op::unknown_type;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, err, kernels};
 
 use super::shape::known_size;
+use crate::check::slice as elements;
 use crate::infer::{
     axis, axis_of, axis_or_only, clamp_position, dims, distinct_axes, known, opt_axis, sizes, type_of, typed,
 };
-use crate::kernel::chunks::fill_rows;
+use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
 
 kernels! {
     /// Operations that take parts of a tensor, repeat it, or turn it about.
@@ -237,8 +238,27 @@ fn rolled(x: &Array, at: usize, shift: i64) -> Result<Array> {
     if first == 0 {
         return Ok(x.clone());
     }
-    let parts = [x.slice_axis(at, first, size, 1)?, x.slice_axis(at, 0, first, 1)?];
-    crate::join::concat_arrays(&[&parts[0], &parts[1]], at)
+    let inner: usize = x.shape()[at + 1..].iter().product();
+    let (width, first) = (size * inner, first * inner);
+    let x = x.contiguous()?;
+    dispatch_dtype!(x.dtype(), T => {
+        let data = elements::<T>(&x);
+        let out = fill(data.len(), |at, out: &mut [T]| {
+            let (mut row, mut column, mut rest) = (at / width, at % width, out);
+            while !rest.is_empty() {
+                let (end, shift) = if column < width - first { (width - first, first) } else { (width, 0) };
+                let from = if shift > 0 { column + shift } else { column - (width - first) };
+                let (part, tail) = rest.split_at_mut((end - column).min(rest.len()));
+                fx_simd::copy(&data[row * width + from..][..part.len()], part);
+                column += part.len();
+                if column == width {
+                    (row, column) = (row + 1, 0);
+                }
+                rest = tail;
+            }
+        })?;
+        Array::from_vec(out, x.shape())
+    })
 }
 
 fn repeat_type(x: &TensorType, repeats: DimVec) -> Result<TensorType> {
@@ -258,6 +278,16 @@ fn repeat_type(x: &TensorType, repeats: DimVec) -> Result<TensorType> {
 fn repeat_array(x: &Array, repeats: IntVec) -> Result<Array> {
     let shape = sizes(&repeat_type(&type_of(x), dims(&repeats))?)?;
     let added = shape.len() - x.rank();
+    if let (Some(&size), Some(&n)) = (x.shape().last(), repeats.last())
+        && n > 1
+        && size < SHORT
+        && size > 0
+    {
+        // Runs that are this short are laid side by side first.
+        let mut once: IntVec = repeats.clone();
+        *once.last_mut().expect("there is a last repeat") = 1;
+        return repeat_array(&repeat_last(x, n as usize)?, once);
+    }
     let (mut wide, mut split) = (Sizes::new(), Sizes::new());
     for (i, &n) in repeats.iter().enumerate() {
         let size = if i < added { 1 } else { x.shape()[i - added] };
@@ -266,6 +296,32 @@ fn repeat_array(x: &Array, repeats: IntVec) -> Result<Array> {
         wide.extend([n, size]);
     }
     x.reshape(&split)?.broadcast_to(&wide)?.reshape(&shape)
+}
+
+/// Lines shorter than this are repeated line by line.
+const SHORT: usize = 256;
+
+/// Repeats the last axis.
+fn repeat_last(x: &Array, n: usize) -> Result<Array> {
+    let size = x.shape()[x.rank() - 1];
+    let mut shape = Sizes::from_slice(x.shape());
+    shape[x.rank() - 1] = size.saturating_mul(n);
+    let numel = fx_core::array::checked_numel(&shape)?;
+    let width = size * n;
+    let x = x.contiguous()?;
+    dispatch_dtype!(x.dtype(), T => {
+        let data = elements::<T>(&x);
+        let out = fill_rows::<T>(numel / width, width, width, |row, out| {
+            out[..size].copy_from_slice(&data[row * size..][..size]);
+            let mut done = size;
+            while done < width {
+                let more = done.min(width - done);
+                out.copy_within(..more, done);
+                done += more;
+            }
+        })?;
+        Array::from_vec(out, &shape)
+    })
 }
 
 fn tile_type(x: &TensorType, repeats: DimVec) -> Result<TensorType> {
@@ -318,10 +374,22 @@ fn repeat_interleave_array(
         None => (x.reshape(&[x.numel()])?, 0),
     };
     let size = x.shape()[at];
+    let uniform = match repeats {
+        OperandValue::Scalar(n) => Some(n.to_i64()),
+        OperandValue::Array(n) if n.numel() == 1 => Some(n.item()?.to_i64()),
+        OperandValue::Array(_) => None,
+    };
+    if let Some(n) = uniform {
+        let n = usize::try_from(n).map_err(|_| err!(Argument, "expected repeats of at least 0, got {n}"))?;
+        let length = size.checked_mul(n).ok_or_else(|| err!(Limit, "cannot repeat {n} times"))?;
+        if output_size.is_some_and(|n| usize::try_from(n) != Ok(length)) {
+            bail!(Argument, "expected repeats that add up to output_size, got {length}");
+        }
+        return repeat_each(&x, at, n);
+    }
     let counts: Vec<i64> = match repeats {
-        OperandValue::Scalar(n) => vec![n.to_i64(); size],
-        OperandValue::Array(n) if n.numel() == 1 => vec![n.item()?.to_i64(); size],
         OperandValue::Array(n) if n.rank() == 1 && n.numel() == size => n.cast(DType::I64).to_vec()?,
+        OperandValue::Scalar(_) => unreachable!("a number is the same everywhere"),
         OperandValue::Array(n) => bail!(Shape, "expected one or {size} repeats, got {}", n.describe()),
     };
     let mut index = Vec::new();
@@ -334,6 +402,29 @@ fn repeat_interleave_array(
         bail!(Argument, "expected repeats that add up to output_size, got {}", index.len());
     }
     super::pick::take_rows(&x, at, &index)
+}
+
+/// Repeats each position of an axis `n` times.
+fn repeat_each(x: &Array, at: usize, n: usize) -> Result<Array> {
+    let inner: usize = x.shape()[at + 1..].iter().product();
+    let mut shape = Sizes::from_slice(x.shape());
+    shape[at] = shape[at].saturating_mul(n);
+    let numel = fx_core::array::checked_numel(&shape)?;
+    let x = x.contiguous()?;
+    dispatch_dtype!(x.dtype(), T => {
+        let data = elements::<T>(&x);
+        let out = if inner == 1 && n > 0 {
+            let block = n * (BLOCK / n).max(1);
+            build_blocks(numel, block, PARALLEL.div_ceil(block), &|at, out: &mut [T]| {
+                out.chunks_mut(n).zip(&data[at / n..]).for_each(|(out, &x)| out.fill(x));
+            })?
+        } else {
+            fill_rows::<T>(numel / inner.max(1), inner, inner, |row, out| {
+                fx_simd::copy(&data[row / n * inner..][..inner], out);
+            })?
+        };
+        Array::from_vec(out, &shape)
+    })
 }
 
 /// Refuses lists of tensors so long that they cannot be meant.

@@ -1,15 +1,14 @@
 //! Rows that read and write elements by index tensors and masks.
 
-use std::ops::Not;
-
-use fx_core::array::{BLOCK, Sizes, StridedIndex, Strides, dispatch_dtype, row_major};
+use fx_core::array::{BLOCK, Sizes, StridedIndex, Strides, any_chunk, dispatch_dtype, row_major};
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes, result_dtype, result_dtype_of_types};
 use fx_core::{
     Array, Category, DType, Dim, Element, Result, Scalar, Stored, TensorType, bail, err, functions, kernels,
 };
-use rayon::prelude::*;
+use fx_simd::parallel;
 
+use crate::check::{dense, slice};
 use crate::infer::{axis_or_only, expect_same, known, type_of, typed};
 use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
 
@@ -58,13 +57,41 @@ pub(crate) fn check_index(index: &TensorType) -> Result<()> {
 
 /// Returns positions in row-major order, resolved and checked against a size.
 pub(crate) fn positions(index: &Array, size: usize) -> Result<Vec<usize>> {
-    let raw = index.cast(DType::I64).contiguous()?;
-    // A view may be contiguous and still shorter than its storage.
-    let raw = &raw.data::<i64>()?[..index.numel()];
-    if let Some(i) = raw.iter().find(|i| usize::try_from(**i).is_ok_and(|i| i < size).not()) {
-        bail!(Index, "position {i} is out of range for an axis of size {size}");
+    let checked = checked(index, size)?;
+    Ok(slice::<i64>(&checked).iter().map(|&i| i as usize).collect())
+}
+
+/// Returns positions as contiguous i64, checked against a size.
+pub(crate) fn checked(index: &Array, size: usize) -> Result<Array> {
+    let index = dense(index, DType::I64)?;
+    let raw = slice::<i64>(&index);
+    // As unsigned numbers, negative positions are too large as well; without a way out the loop is vector code.
+    let is_bad = |i: i64| i as u64 >= size as u64;
+    if any(raw, is_bad) {
+        let bad = raw.iter().find(|&&i| is_bad(i)).copied().unwrap_or_default();
+        bail!(Index, "position {bad} is out of range for an axis of size {size}");
     }
-    Ok(raw.iter().map(|&i| i as usize).collect())
+    Ok(index)
+}
+
+/// Returns positions with those that count from the end of an axis resolved.
+pub(crate) fn from_end(index: &Array, size: usize) -> Result<Array> {
+    let index = dense(index, DType::I64)?;
+    let raw = slice::<i64>(&index);
+    if !any(raw, |i| i < 0) {
+        return Ok(index);
+    }
+    let out = fill(raw.len(), |at, out: &mut [i64]| {
+        for (out, &i) in out.iter_mut().zip(&raw[at..]) {
+            *out = if i < 0 { i.saturating_add(size as i64) } else { i };
+        }
+    })?;
+    Array::from_vec(out, index.shape())
+}
+
+/// Returns whether a number is as asked.
+fn any(data: &[i64], wanted: impl Fn(i64) -> bool + Sync) -> bool {
+    any_chunk(data, |block| block.iter().fold(false, |any, &i| any | wanted(i)))
 }
 
 /// Returns `x` as of rank 1, if it has rank 0.
@@ -102,7 +129,8 @@ fn gather_array(x: &Array, dim: i64, index: &Array) -> Result<Array> {
         return Array::zeros(x.dtype(), index.shape());
     }
     let (x, wide) = (at_least_1d(x)?, at_least_1d(index)?);
-    let picked = positions(&wide, x.shape()[at])?;
+    let picked = checked(&wide, x.shape()[at])?;
+    let picked = slice::<i64>(&picked);
     let mut strides: Strides = x.strides().into();
     let step = std::mem::replace(&mut strides[at], 0) as usize;
     let width = wide.shape()[wide.rank() - 1].max(1);
@@ -112,13 +140,20 @@ fn gather_array(x: &Array, dim: i64, index: &Array) -> Result<Array> {
     dispatch_dtype!(x.dtype(), T => {
         let data = x.data::<T>()?;
         let out = fill(picked.len(), |start, out: &mut [T]| {
-            let (mut row, mut column) = (start / width, start % width);
-            for (out, &i) in out.iter_mut().zip(&picked[start..]) {
-                *out = data[rows[row] + column * last + i * step];
-                column += 1;
-                if column == width {
-                    (row, column) = (row + 1, 0);
+            let (mut row, mut column, mut rest) = (start / width, start % width, out);
+            let mut picked = &picked[start..];
+            while !rest.is_empty() {
+                let (part, tail) = rest.split_at_mut((width - column).min(rest.len()));
+                let (here, later) = picked.split_at(part.len());
+                let line = &data[rows[row]..];
+                match (step, last) {
+                    (1, 0) => part.iter_mut().zip(here).for_each(|(out, &i)| *out = line[i as usize]),
+                    _ => {
+                        let pairs = part.iter_mut().zip(here).zip(column..);
+                        pairs.for_each(|((out, &i), column)| *out = line[column * last + i as usize * step]);
+                    }
                 }
+                (row, column, rest, picked) = (row + 1, 0, tail, later);
             }
         })?;
         Array::from_vec(out, index.shape())
@@ -151,13 +186,13 @@ fn take_along_array(x: &Array, indices: &Array, dim: Option<i64>) -> Result<Arra
     take_along_type(&type_of(x), &type_of(indices), dim.map(Dim::new))?;
     let Some(dim) = dim else {
         let (x, indices) = (x.reshape(&[x.numel()])?, indices.reshape(&[indices.numel()])?);
-        return gather_array(&x, 0, &from_start(&indices, x.numel())?);
+        return gather_array(&x, 0, &from_end(&indices, x.numel())?);
     };
     let at = axis_or_only(dim, x.rank())?;
     if x.rank() == 0 {
-        return gather_array(x, dim, &from_start(indices, 1)?);
+        return gather_array(x, dim, &from_end(indices, 1)?);
     }
-    let indices = &from_start(indices, x.shape()[at])?;
+    let indices = &from_end(indices, x.shape()[at])?;
     let beside = |x: &Array, size: usize| {
         let mut shape = Sizes::from_slice(x.shape());
         shape[at] = size;
@@ -170,13 +205,6 @@ fn take_along_array(x: &Array, indices: &Array, dim: Option<i64>) -> Result<Arra
         x.broadcast_to(&shape)
     };
     gather_array(&wide(x)?, dim, &wide(indices)?)
-}
-
-/// Returns positions with those that count from the end of an axis resolved.
-fn from_start(indices: &Array, size: usize) -> Result<Array> {
-    let mut data: Vec<i64> = indices.cast(DType::I64).to_vec()?;
-    data.iter_mut().filter(|i| **i < 0).for_each(|i| *i = i.saturating_add(size as i64));
-    Array::from_vec(data, indices.shape())
 }
 
 fn index_select_type(x: &TensorType, dim: Dim, index: &TensorType) -> Result<TensorType> {
@@ -254,7 +282,9 @@ pub(crate) trait Ring: Element + PartialOrd {
 macro_rules! rings {
     ($($ty:ty: |$x:ident, $y:ident| $plus:expr, $times:expr;)*) => {
         $(impl Ring for $ty {
+            #[inline(always)]
             fn plus(self, other: Self) -> Self { let ($x, $y) = (self, other); $plus }
+            #[inline(always)]
             fn times(self, other: Self) -> Self { let ($x, $y) = (self, other); $times }
         })*
     };
@@ -305,7 +335,7 @@ fn scatter_array(x: &Array, dim: i64, index: &Array, src: OperandValue<'_>, redu
     }
     let at = axis_or_only(dim, x.rank())?;
     let (wide, index) = (at_least_1d(x)?, at_least_1d(index)?);
-    let picked = positions(&index, wide.shape()[at])?;
+    let picked = checked(&index, wide.shape()[at])?;
     let combine = Combine::read(reduce)?;
     let source = match src {
         OperandValue::Array(src) => {
@@ -317,7 +347,7 @@ fn scatter_array(x: &Array, dim: i64, index: &Array, src: OperandValue<'_>, redu
         }
         OperandValue::Scalar(value) => Array::full(x.dtype(), &[], value)?.broadcast_to(index.shape())?,
     };
-    let places = Places::new(wide.shape(), index.shape(), at, &picked);
+    let places = Places::new(wide.shape(), index.shape(), at, slice(&picked));
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = wide.to_vec()?;
         let source = source.contiguous()?;
@@ -341,11 +371,11 @@ pub(crate) struct Places<'a> {
     step: usize,
     /// For each place of the index behind the axis that of the tensor.
     inner: Vec<usize>,
-    picked: &'a [usize],
+    picked: &'a [i64],
 }
 
 impl<'a> Places<'a> {
-    pub(crate) fn new(shape: &[usize], index: &[usize], at: usize, picked: &'a [usize]) -> Places<'a> {
+    pub(crate) fn new(shape: &[usize], index: &[usize], at: usize, picked: &'a [i64]) -> Places<'a> {
         let strides = row_major(&shape[at + 1..]);
         let inner = StridedIndex::new(&index[at + 1..], [(&strides[..], 0)]).map(|[to]| to).collect();
         Places {
@@ -382,17 +412,21 @@ impl<'a> Places<'a> {
         let run = |(i, out): (usize, &mut [U])| {
             let Some(start) = self.start(i) else { return };
             let range = start..start + self.slab[1];
+            if self.inner == [0] {
+                let pairs = self.picked[range.clone()].iter().zip(&from[range]);
+                return pairs.for_each(|(&to, &x)| f(&mut out[to as usize * self.step], x));
+            }
             let width = self.inner.len().max(1);
             let rows = self.picked[range.clone()].chunks(width).zip(from[range].chunks(width));
             for (picked, from) in rows {
                 for ((&to, &x), &beside) in picked.iter().zip(from).zip(&self.inner) {
-                    f(&mut out[to * self.step + beside], x);
+                    f(&mut out[to as usize * self.step + beside], x);
                 }
             }
         };
         let slab = self.slab[0].max(1);
         let at_once = PARALLEL.div_ceil(self.slab[1].max(1));
-        out.par_chunks_mut(slab).enumerate().with_min_len(at_once).for_each(run);
+        parallel::chunks(out, slab, at_once, |i, out| run((i, out)));
     }
 }
 
@@ -424,20 +458,52 @@ fn index_add_array(x: &Array, dim: i64, index: &Array, source: &Array, alpha: Sc
     index_add_type(&type_of(x), dim.into(), &type_of(index), &type_of(source), alpha.category())?;
     let at = axis_or_only(dim, x.rank())?;
     let (wide, source) = (at_least_1d(x)?, at_least_1d(source)?.contiguous()?);
-    let picked = positions(index, wide.shape()[at])?;
+    let picked = checked(index, wide.shape()[at])?;
+    let picked = slice::<i64>(&picked);
     let (size, inner) = (wide.shape()[at], wide.shape()[at + 1..].iter().product::<usize>());
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = wide.to_vec()?;
         let from = source.as_slice::<T>().ok_or_else(|| err!(DType, "storage of another dtype"))?;
         let alpha = T::from_scalar(alpha);
-        if inner > 0 && !picked.is_empty() {
-            for (row, from) in from.chunks(inner).enumerate() {
-                let to = (row / picked.len() * size + picked[row % picked.len()]) * inner;
-                out[to..to + inner].iter_mut().zip(from).for_each(|(out, &x)| *out = out.plus(x.times(alpha)));
-            }
-        }
+        each_slab(&mut out, from, size, picked.len(), inner, |out, from| {
+            fx_simd::call::<add_rows, _>((out, from, picked, inner, alpha));
+        });
         Array::from_vec(out, x.shape())
     })
+}
+
+/// Calls `f` with the parts of `out` and `from` that share a place before an axis, of which they have `size` and `picked`
+/// positions.
+pub(crate) fn each_slab<U: Send, T: Sync>(
+    out: &mut [U],
+    from: &[T],
+    size: usize,
+    picked: usize,
+    inner: usize,
+    f: impl Fn(&mut [U], &[T]) + Sync,
+) {
+    let (to, taken) = (size * inner, picked * inner);
+    if to == 0 || taken == 0 {
+        return;
+    }
+    let at_once = (PARALLEL / 8).div_ceil(taken);
+    parallel::chunks(out, to, at_once, |i, out| f(out, &from[i * taken..][..taken]));
+}
+
+fx_simd::wide! {
+    fn add_rows[T: Ring]((out, from, picked, inner, alpha): (&mut [T], &[T], &[i64], usize, T)) {
+        if inner == 1 {
+            for (&to, &x) in picked.iter().zip(from) {
+                let out = &mut out[to as usize];
+                *out = out.plus(x.times(alpha));
+            }
+            return;
+        }
+        for (&to, from) in picked.iter().zip(from.chunks(inner)) {
+            let row = &mut out[to as usize * inner..][..inner];
+            row.iter_mut().zip(from).for_each(|(out, &x)| *out = out.plus(x.times(alpha)));
+        }
+    }
 }
 
 pub(crate) fn check_mask(mask: &TensorType, what: &str) -> Result<()> {

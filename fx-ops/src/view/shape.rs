@@ -79,6 +79,9 @@ kernels! {
     /// The tensor itself.
     #[class = View]
     alias(x: Tensor) = same_type, same_array;
+    /// The tensor itself; not defined for bools.
+    #[class = View]
+    positive(x: Tensor) = number_type, |x: &Array| number_type(&type_of(x)).map(|_| x.clone());
     /// Converts to `dtype`: floats to integers towards zero, anything but zero to true.
     to(x: Tensor, dtype: DType) =
         |x: &TensorType, dtype: DType| Ok::<_, fx_core::Error>(TensorType { dtype, shape: x.shape.clone() }),
@@ -100,6 +103,13 @@ functions! {
 }
 
 fn same_type(x: &TensorType) -> Result<TensorType> {
+    Ok(x.clone())
+}
+
+fn number_type(x: &TensorType) -> Result<TensorType> {
+    if x.dtype == DType::Bool {
+        bail!(DType, "expected numbers, got bool");
+    }
     Ok(x.clone())
 }
 

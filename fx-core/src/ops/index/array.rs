@@ -1,9 +1,10 @@
 //! Indexing arrays: views for the basic entries, then one gather for all tensors among them.
 
-use smallvec::SmallVec;
-
 use super::entry::{self, Domain, Entry, bad_mask, bad_step, not_an_index, out_of_range};
-use crate::array::{Runs, Sizes, StridedIndex, Strides, checked_numel, dispatch_dtype, try_vec};
+use crate::array::{
+    Runs, Sizes, StridedIndex, Strides, any_chunk, build, build_blocks, checked_numel, dispatch_dtype,
+    try_vec,
+};
 use crate::pointwise::broadcast_shapes;
 use crate::{Array, DType, Dim, Element, Result, Tensor, Value, bail, err};
 
@@ -11,6 +12,30 @@ use crate::{Array, DType, Dim, Element, Result, Tensor, Value, bail, err};
 ///
 /// An index is one entry or a tuple of entries. Without tensors, lists and bools among them the result is a view.
 pub fn index_array(x: &Array, index: &Value) -> Result<Array> {
+    let (view, advanced) = read(x, index)?;
+    if advanced.is_empty() { Ok(view) } else { gather(&view, &advanced) }
+}
+
+/// Returns where the elements that an index names begin in the row-major order of `x`, and their shape, if the index has one
+/// tensor for each of the first axes, or for several of them a mask, and nothing else; `None` for other indices.
+pub fn index_places(x: &Array, index: &Value) -> Result<Option<(Sizes, Vec<i64>)>> {
+    let x = x.contiguous()?;
+    let (view, advanced) = read(&x, index)?;
+    let rest = view.rank() - advanced.len();
+    let is_plain = !advanced.is_empty()
+        && advanced.iter().enumerate().all(|(k, (axis, _))| *axis == k)
+        && rest <= x.rank()
+        && view.offset() == x.offset()
+        && view.numel() == x.numel()
+        && view.shape()[advanced.len()..] == x.shape()[x.rank() - rest..];
+    if !is_plain {
+        return Ok(None);
+    }
+    offsets(&view, &advanced).map(Some)
+}
+
+/// Reads an index: the view by its basic entries, and its tensors of positions with the axes of the view that they name.
+fn read(x: &Array, index: &Value) -> Result<(Array, Vec<(usize, Array)>)> {
     let entries = entry::read::<Values>(index, x.rank())?;
     // The axis of the result so far, and of `x`, for messages.
     let (mut view, mut at, mut axis) = (x.clone(), 0, 0);
@@ -51,11 +76,17 @@ pub fn index_array(x: &Array, index: &Value) -> Result<Array> {
                         return Err(bad_mask(size, axis + k, x.shape()[axis + k]));
                     }
                 }
-                for positions in nonzero(&tensor)? {
-                    advanced.push((at, positions));
-                    at += 1;
-                    axis += 1;
-                }
+                // The axes of the mask become one.
+                let rank = tensor.rank();
+                let mut merged = Sizes::from_slice(&view.shape()[..at]);
+                merged.push(tensor.numel());
+                merged.extend_from_slice(&view.shape()[at + rank..]);
+                view = view.reshape(&merged)?;
+                let found = true_positions(&tensor)?;
+                let count = found.len();
+                advanced.push((at, Array::from_vec(found, &[count])?));
+                at += 1;
+                axis += rank;
             }
             Entry::Tensor(tensor) => {
                 advanced.push((at, wrap(tensor, axis, x.shape()[axis])?));
@@ -64,7 +95,7 @@ pub fn index_array(x: &Array, index: &Value) -> Result<Array> {
             }
         }
     }
-    if advanced.is_empty() { Ok(view) } else { gather(&view, &advanced) }
+    Ok((view, advanced))
 }
 
 enum Values {}
@@ -133,53 +164,64 @@ fn clamp(i: i64, size: usize) -> usize {
 /// Returns the indices as positions: contiguous, none negative, all within the axis.
 fn wrap(index: Array, axis: usize, size: usize) -> Result<Array> {
     let index = index.cast(DType::I64).contiguous()?;
-    let mut positions = try_vec::<i64>(index.numel())?;
-    for &i in index.as_slice::<i64>().unwrap_or(&[]) {
-        positions.push(position(i, size).ok_or_else(|| out_of_range(i, axis, size))? as i64);
+    let raw = index.as_slice::<i64>().unwrap_or(&[]);
+    // Compared as unsigned numbers, negative positions are out of range too.
+    if !any(raw, |i| i as u64 >= size as u64) {
+        return Ok(index);
     }
-    Array::from_vec(positions, index.shape())
+    let n = size as i64;
+    if let Some(&bad) = raw.iter().find(|&&i| i < -n || i >= n) {
+        return Err(out_of_range(bad, axis, size));
+    }
+    let fill = |at: usize, out: &mut [i64]| {
+        out.iter_mut().zip(&raw[at..]).for_each(|(out, &i)| *out = if i < 0 { i + n } else { i });
+    };
+    Array::from_vec(build(raw.len(), fill)?, index.shape())
 }
 
-/// Returns the positions of the true elements of a mask, one array an axis.
-fn nonzero(mask: &Array) -> Result<Vec<Array>> {
-    let rank = mask.rank();
-    let data = mask.contiguous()?;
-    let data = data.as_slice::<bool>().unwrap_or(&[]);
-    let count = data.iter().filter(|&&x| x).count();
-    let mut positions: Vec<Vec<i64>> = (0..rank).map(|_| try_vec(count)).collect::<Result<_>>()?;
-    let mut index: Sizes = SmallVec::from_elem(0, rank);
-    for &x in data {
-        if x {
-            positions.iter_mut().zip(&index).for_each(|(positions, &i)| positions.push(i as i64));
-        }
-        for axis in (0..rank).rev() {
-            index[axis] += 1;
-            if index[axis] < mask.shape()[axis] {
-                break;
-            }
-            index[axis] = 0;
-        }
-    }
-    positions.into_iter().map(|positions| Array::from_vec(positions, &[count])).collect()
+/// Returns whether a number is as asked, in parallel over chunks.
+fn any(data: &[i64], wanted: impl Fn(i64) -> bool + Sync) -> bool {
+    any_chunk(data, |block| block.iter().fold(false, |any, &i| any | wanted(i)))
 }
 
-/// Gathers by positions: their broadcast shape takes the place of the indexed axes if these are adjacent, else it comes first.
-fn gather(x: &Array, advanced: &[(usize, Array)]) -> Result<Array> {
+/// Work on fewer elements stays on the calling thread.
+const PARALLEL: usize = 1 << 15;
+
+/// Returns the positions of the true elements of a mask in row-major order.
+fn true_positions(mask: &Array) -> Result<Vec<i64>> {
+    let mask = mask.contiguous()?;
+    let data = mask.as_slice::<bool>().ok_or_else(|| err!(DType, "expected bool, got {}", mask.dtype()))?;
+    crate::array::compacted(
+        data.len(),
+        &|at, marks| marks.copy_from_slice(&data[at..at + marks.len()]),
+        |i| i as i64,
+    )
+}
+
+/// Returns the broadcast shape of positions, and where their elements lie from the beginning of `x` on.
+fn offsets(x: &Array, advanced: &[(usize, Array)]) -> Result<(Sizes, Vec<i64>)> {
     let shape = broadcast_shapes(advanced.iter().map(|(_, index)| index.shape())).map_err(|error| {
         err!(Index, "the indices {} do not broadcast together", describe(advanced))
             .help(error.advice().unwrap_or("their sizes must be equal or 1").to_owned())
     })?;
     let n = checked_numel(&shape)?;
-    let mut offsets = try_vec::<i64>(n)?;
-    offsets.resize(n, 0);
-    for (axis, index) in advanced {
-        let stride = x.strides()[*axis] as i64;
-        let wide = index.broadcast_to(&shape)?;
-        let data = wide.data::<i64>()?;
-        for (offset, [at]) in offsets.iter_mut().zip(StridedIndex::new(&shape, [(wide.strides(), 0)])) {
-            *offset += data[at] * stride;
+    let dense: Vec<(Array, i64)> = advanced
+        .iter()
+        .map(|(axis, index)| Ok((index.broadcast_to(&shape)?.contiguous()?, x.strides()[*axis] as i64)))
+        .collect::<Result<_>>()?;
+    let parts: Vec<(&[i64], i64)> =
+        dense.iter().map(|(index, stride)| (index.as_slice::<i64>().unwrap_or(&[]), *stride)).collect();
+    let sums = build(n, |at, out: &mut [i64]| {
+        for (data, stride) in &parts {
+            out.iter_mut().zip(&data[at..]).for_each(|(out, &i)| *out += i * stride);
         }
-    }
+    })?;
+    Ok((shape, sums))
+}
+
+/// Gathers by positions: their broadcast shape takes the place of the indexed axes if these are adjacent, else it comes first.
+fn gather(x: &Array, advanced: &[(usize, Array)]) -> Result<Array> {
+    let (shape, offsets) = offsets(x, advanced)?;
     let first = advanced[0].0;
     let is_adjacent = advanced.iter().enumerate().all(|(k, (axis, _))| *axis == first + k);
     let n_before = if is_adjacent { first } else { 0 };
@@ -212,6 +254,16 @@ fn copy<T: Element>(
     let runs = Runs::new(&after.0, [(&after.1, 0)]);
     let (len, [stride]) = (runs.run_len(), runs.run_strides());
     let starts: Vec<usize> = runs.map(|[start]| start).collect();
+    if before.0.is_empty() && starts.len() == 1 && (len == 1 || stride == 1) {
+        if len == 1 {
+            return build(numel, |at, out| {
+                out.iter_mut().zip(&offsets[at..]).for_each(|(out, &i)| *out = data[i as usize]);
+            });
+        }
+        return build_blocks(numel, len, PARALLEL.div_ceil(len), &|at, out| {
+            fx_simd::copy(&data[offsets[at / len] as usize..][..len], out);
+        });
+    }
     for [base] in StridedIndex::new(&before.0, [(&before.1, 0)]) {
         for offset in offsets {
             for start in &starts {

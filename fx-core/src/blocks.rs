@@ -1,0 +1,178 @@
+//! Block kernels that look at a whole block before they choose a loop.
+//!
+//! The scalar body of some rows has a rare case that keeps a loop over it from becoming vector code. These kernels run the
+//! common case as a vector loop where it holds for the whole block, and the body elsewhere. Invariant: both give the same bits, so
+//! the body is still what the row means.
+
+use fx_simd::{At, Filled, Slots, Work, call, wide, widest};
+
+use crate::math;
+use crate::pointwise::{Block, Kernels};
+
+/// Replaces kernels of rows whose body is `math::fmod`.
+pub const fn fmod(kernels: Kernels) -> Kernels {
+    kernels.f32(Block::Same(|xs, _, out| out.cleared(|out| call::<fmod_f32, _>((xs[0], xs[1], out)))))
+}
+
+/// Replaces kernels of rows whose body is `math::remainder`.
+pub const fn remainder(kernels: Kernels) -> Kernels {
+    kernels.f32(Block::Same(|xs, _, out| {
+        out.cleared(|out| {
+            call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
+            call::<remainders, _>((xs[1], out));
+        })
+    }))
+}
+
+/// Replaces kernels of rows whose body is `math::floor_divide`.
+pub const fn floor_divide(kernels: Kernels) -> Kernels {
+    kernels.f32(Block::Same(|xs, _, out| {
+        out.cleared(|out| {
+            call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
+            call::<quotients, _>((xs[0], xs[1], out));
+        })
+    }))
+}
+
+wide! {
+    fn remainders[]((y, out): (&[f32], &mut [f32])) {
+        for (r, &y) in out.iter_mut().zip(y) {
+            *r = math::remainder_of(*r, y);
+        }
+    }
+
+    fn quotients[]((x, y, out): (&[f32], &[f32], &mut [f32])) {
+        for ((r, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            *r = math::floor_divide_of(*r, x, y);
+        }
+    }
+}
+
+/// Replaces kernels of rows whose body is `math::pow`.
+pub const fn pow(kernels: Kernels) -> Kernels {
+    kernels
+        .f32(Block::Same(|xs, _, out| out.cleared(|out| widest(Powers(xs[0], xs[1], out)))))
+        .f64(Block::Same(|xs, _, out| out.cleared(|out| widest(Powers(xs[0], xs[1], out)))))
+}
+
+/// Replaces kernels of rows whose body is `math::sin`.
+pub const fn sin(kernels: Kernels) -> Kernels {
+    kernels.f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
+        true => widest(NearSin(xs[0], out)),
+        false => out.each(|i| math::sin(xs[0][i])),
+    }))
+}
+
+/// Replaces kernels of rows whose body is `math::cos`.
+pub const fn cos(kernels: Kernels) -> Kernels {
+    kernels.f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
+        true => widest(NearCos(xs[0], out)),
+        false => out.each(|i| math::cos(xs[0][i])),
+    }))
+}
+
+/// Quotients below this fit into the bits of an f64 beside those of the divisor.
+const FAR: f64 = 268_435_456.0;
+
+wide! {
+    fn fmod_f32[]((x, y, out): (&[f32], &[f32], &mut [f32])) {
+        const ROUND: f64 = 6_755_399_441_055_744.0;
+        let mut is_near = true;
+        for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            let (a, b) = (f64::from(x.abs()), f64::from(y.abs()));
+            let quotient = a / b;
+            is_near &= quotient < FAR;
+            // Product and difference are exact.
+            let r = a - ((quotient + ROUND) - ROUND) * b;
+            let r = if r < 0.0 { r + b } else { r };
+            let r = if b == f64::INFINITY { a } else { r };
+            *out = (r as f32).copysign(x);
+        }
+        if !is_near {
+            for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+                *out = math::fmod(x, y);
+            }
+        }
+    }
+}
+
+struct Powers<'a, T>(&'a [T], &'a [T], &'a mut [T]);
+
+impl<T: math::Real> Work for Powers<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Powers(x, y, out) = self;
+        let exponent = y.first().copied().unwrap_or(T::ZERO);
+        let is_one = y.iter().fold(true, |same, &y| same & (y == exponent));
+        let is = |literal: f64| is_one && exponent == T::from_f64(literal);
+        // The exponent is a literal in each loop, so that little of the body is left.
+        if is(2.0) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(2.0));
+            }
+        } else if is(3.0) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(3.0));
+            }
+        } else if is(0.5) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(0.5));
+            }
+        } else if is(-1.0) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = math::pow(x, T::from_f64(-1.0));
+            }
+        } else {
+            for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+                *out = math::pow(x, y);
+            }
+        }
+    }
+}
+
+wide! {
+    fn all_near[](x: &[f64]) -> bool {
+        let mut all = true;
+        for &x in x {
+            all &= math::is_near(x);
+        }
+        all
+    }
+}
+
+struct NearSin<'a, 'b>(&'b [f64], Slots<'a, f64>);
+
+impl<'a> Work for NearSin<'a, '_> {
+    type Output = Filled<'a>;
+    #[inline(always)]
+    fn run(self) -> Filled<'a> {
+        struct Each<'b>(&'b [f64]);
+        impl At<f64> for Each<'_> {
+            #[inline(always)]
+            fn at(&self, i: usize) -> f64 {
+                math::near_sin(self.0[i])
+            }
+        }
+        let x = &self.0[..self.1.len()];
+        self.1.each_of(Each(x))
+    }
+}
+
+struct NearCos<'a, 'b>(&'b [f64], Slots<'a, f64>);
+
+impl<'a> Work for NearCos<'a, '_> {
+    type Output = Filled<'a>;
+    #[inline(always)]
+    fn run(self) -> Filled<'a> {
+        struct Each<'b>(&'b [f64]);
+        impl At<f64> for Each<'_> {
+            #[inline(always)]
+            fn at(&self, i: usize) -> f64 {
+                math::near_cos(self.0[i])
+            }
+        }
+        let x = &self.0[..self.1.len()];
+        self.1.each_of(Each(x))
+    }
+}
