@@ -28,10 +28,18 @@ pub struct Engine {
 pub const ENGINES: &[Engine] = &[
     Engine { name: "eager", run: |gm, args| gm.clone().call_values(args) },
     Engine { name: "interpreted", run: interpreted },
+    Engine { name: "passes", run: after_passes },
 ];
 
 fn interpreted(gm: &GraphModule, args: &[Value]) -> Result<Value> {
     gm.clone().eval().run(args).map(|evaluated| evaluated.output)
+}
+
+/// Runs what the default passes make of the graph.
+fn after_passes(gm: &GraphModule, args: &[Value]) -> Result<Value> {
+    let mut gm = gm.clone();
+    crate::Passes::parse(crate::pass::DEFAULT, &crate::pass::all())?.run(&mut gm)?;
+    gm.call_values(args)
 }
 
 /// The outcome for a folder.

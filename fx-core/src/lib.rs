@@ -29,7 +29,9 @@ pub mod names;
 pub mod node;
 pub mod op;
 pub mod ops;
+pub mod pass;
 pub mod pointwise;
+pub mod rewrite;
 pub mod rng;
 pub mod tensor;
 #[doc(hidden)]
@@ -52,6 +54,8 @@ pub use lint::{Violation, ViolationKind};
 pub use module::{Buffer, Forward, Module, Parameter};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
 pub use op::{Class, Effects, Kind, Op, OpDef, Param, Registry, ToArg};
+pub use pass::{Context, Pass, Passes};
+pub use rewrite::{Found, Pattern, Rule, Rules, replace_pattern};
 pub use tensor::{Tensor, Value};
 pub use trace::{InputSpec, symbolic_trace, trace};
 pub use transform::Rebuild;

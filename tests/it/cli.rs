@@ -175,3 +175,48 @@ fn broken_files_are_errors_that_name_them() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("print"), "{unknown:?}");
 }
+
+const DOUBLE: &str = "graph main(%x: f32[n, 3]) -> f32[n, 3] {\n  %s: f32[n, 3] = sigmoid(%x)\n  %y: f32[n, 3] = mul(%s, %x)\n  %a: f32[n, 3] = neg(%y)\n  %b: f32[n, 3] = neg(%a)\n  return %b\n}\n";
+
+#[test]
+fn programs_are_changed_by_passes() {
+    let dir = folder("pass");
+    let path = dir.join("double.fx");
+    std::fs::write(&path, DOUBLE).unwrap();
+    let file = path.to_str().unwrap();
+    let printed = ok(&["pass", "simplify,recognize", file, "--compare", "2"]);
+    assert!(
+        printed.starts_with("graph main(%x: f32[n, 3]) -> f32[n, 3] {\n  %silu: f32[n, 3] = silu(%x)"),
+        "{printed}"
+    );
+    assert!(!printed.contains("neg("), "{printed}");
+    let report = ok(&["pass", "default", file, "--report", "--compare", "2"]);
+    assert!(
+        report.contains("recognize") && report.contains("2 runs agree") && report.contains("silu x 1"),
+        "{report}"
+    );
+    let diff = ok(&["pass", "recognize", file, "--diff"]);
+    assert!(diff.contains("-  %s: f32[n, 3] = sigmoid(%x)\n") && diff.contains("+  %silu"), "{diff}");
+    assert!(ok(&["pass", "list"]).contains("fold_batch_norm"));
+    assert!(refused(&["pass", "simplfy", file]).contains("there is no pass \"simplfy\""));
+    assert!(refused(&["pass", "cse(", file]).contains("expected the name of an option"));
+    assert!(refused(&["pass", "cse"]).contains("no program is given"));
+}
+
+#[test]
+fn rules_explain_where_they_match() {
+    let dir = folder("explain");
+    let path = dir.join("double.fx");
+    std::fs::write(&path, DOUBLE).unwrap();
+    let file = path.to_str().unwrap();
+    let text = ok(&["explain", "neg_neg", file]);
+    let expected = "neg_neg does not match %a: f32[n, 3] = neg(%y): expected a call of neg for %neg, found %y: f32[n, 3] = mul(%s, %x)  \
+                    in %a: f32[n, 3] = neg(%y)\nneg_neg matches %b: f32[n, 3] = neg(%a)\n";
+    assert_eq!(text, expected);
+    assert!(ok(&["explain", "silu", file, "--node", "y"]).starts_with("silu matches %y"));
+    let nowhere = fx(&["explain", "t_t", file]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(ok(&["explain", "list"]).contains("layer_norm_bias"));
+    assert!(refused(&["explain", "neg_neg"]).contains("no program is given"));
+    assert!(refused(&["explain", "neg", file]).contains("there is no rule \"neg\""));
+}
