@@ -1,7 +1,7 @@
 //! The text of [`crate::math`], which code generation pastes into a module of its own.
 
-/// The source of `fx_core::math`; it stands alone inside `mod math { ... }`.
-pub const SOURCE: &str = include_str!("math.rs");
+/// The source of `fx_core::math` and, behind it, `fx_core::special`; it stands alone inside `mod math { ... }`.
+pub const SOURCE: &str = concat!(include_str!("math.rs"), "\n", include_str!("special.rs"));
 
 #[cfg(test)]
 mod tests;

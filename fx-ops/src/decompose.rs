@@ -48,7 +48,7 @@ pub(crate) fn decomposable(dtype: DType) -> Result<()> {
     Ok(())
 }
 
-fn square(x: &TensorType) -> Result<TensorType> {
+pub(crate) fn square(x: &TensorType) -> Result<TensorType> {
     decomposable(x.dtype)?;
     let [.., rows, columns] = &x.shape[..] else { bail!(Shape, "expected square matrices, got {x}") };
     expect_same(rows, columns, "the columns of a square matrix")?;
@@ -106,7 +106,7 @@ fn solve_type(x: &TensorType, other: &TensorType, left: bool) -> Result<TensorTy
 const GRAIN: usize = 1 << 15;
 
 /// Runs `run` on each matrix with its room in the result; matrices are `from` and results `to` elements.
-fn each_matrix(
+pub(crate) fn each_matrix(
     x: &[f64],
     from: usize,
     to: usize,
@@ -133,7 +133,7 @@ fn each_matrix(
 }
 
 /// Returns the elements in f64, and the sizes of batch, rows and columns.
-fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
+pub(crate) fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
     let (rows, columns) = (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1]);
     Ok((dense(x, DType::F64)?, x.shape()[..x.rank() - 2].iter().product(), rows, columns))
 }

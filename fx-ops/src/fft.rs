@@ -101,7 +101,7 @@ fn inverse(x: &Array, n: Option<i64>, dim: i64, norm: &Value) -> Result<Array> {
 const ROWS: usize = 16;
 
 /// Transforms rows of `n` elements: `load` fills one, `store` takes `width` numbers out of it.
-fn transformed<T: Real + FftNum + fx_core::Element>(
+pub(crate) fn transformed<T: Real + FftNum + fx_core::Element>(
     rows: usize,
     n: usize,
     width: usize,

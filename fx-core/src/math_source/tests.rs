@@ -4,6 +4,7 @@ use crate::math::{self, Real};
 mod pasted {
     #![allow(dead_code, unreachable_pub, unused_imports, reason = "the pasted text is the whole library")]
     include!("../math.rs");
+    include!("../special.rs");
 }
 
 #[test]
