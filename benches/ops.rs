@@ -15,9 +15,13 @@ use fx::{Arg, Array, Class, DType, Op, Tensor, Value};
 use serde_json::{Value as Json, json};
 
 const CASES: &str = include_str!("ops.cases");
-/// How long one sample takes at least, and how long a side works before its sample so that its threads are awake.
+/// How long one sample takes at least.
 const SAMPLE: Duration = Duration::from_millis(2);
-const WARM: Duration = Duration::from_millis(2);
+/// How long a side works before its samples of a turn: its threads are awake then, and those of the other side, which OpenMP
+/// keeps spinning for milliseconds, sleep.
+const WARM: Duration = Duration::from_millis(20);
+/// The samples that a side takes in a turn.
+const TURN: usize = 5;
 
 struct Case {
     op: Op,
@@ -236,12 +240,16 @@ fn measure(case: &Case, torch: Option<&mut Torch>) -> Result<(Times, Option<Time
         None => None,
     };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..samples() {
+    for _ in 0..samples().div_ceil(TURN) {
         run(warm)?;
-        ours.push(run(n)?.as_secs_f64() / n as f64);
+        for _ in 0..TURN {
+            ours.push(run(n)?.as_secs_f64() / n as f64);
+        }
         if let Some((n, warm, torch)) = &mut torch {
             torch.run(*warm);
-            theirs.push(torch.run(*n).as_secs_f64() / *n as f64);
+            for _ in 0..TURN {
+                theirs.push(torch.run(*n).as_secs_f64() / *n as f64);
+            }
         }
     }
     Ok((Times::of(ours), torch.map(|_| Times::of(theirs))))

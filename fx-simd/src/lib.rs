@@ -1,4 +1,4 @@
-//! Runs safe loops in the widest vectors of the machine, and fills new memory.
+//! Runs safe loops in the widest vectors and on all threads of the machine, and fills new memory.
 //!
 //! Code is compiled for the oldest machine of its kind unless a function says otherwise. [`widest`] runs a piece of [`Work`] in
 //! a function that was compiled for AVX2 or AVX-512, if the machine has them; all that is inlined into it becomes wide too.
@@ -8,6 +8,8 @@
 //! only, for each copy of a loop is compiled anew.
 
 mod memory;
+pub mod parallel;
+mod placement;
 
 pub use memory::{collect, copy};
 

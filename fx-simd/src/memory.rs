@@ -6,7 +6,7 @@
 use std::collections::TryReserveError;
 use std::mem::MaybeUninit;
 
-use rayon::prelude::*;
+use crate::parallel;
 
 /// The bytes that are copied or set at a time. Longer runs may become string instructions, which some machines are slow at.
 const RUN: usize = 2048;
@@ -25,12 +25,7 @@ pub fn collect<T: Copy + Default + Send>(
     out.try_reserve_exact(numel)?;
     let block = block.max(1);
     let slots = &mut out.spare_capacity_mut()[..numel];
-    let run = |(i, slots): (usize, &mut [MaybeUninit<T>])| fill(i * block, cleared(slots));
-    if numel.div_ceil(block) <= at_once {
-        slots.chunks_mut(block).enumerate().for_each(run);
-    } else {
-        slots.par_chunks_mut(block).enumerate().with_min_len(at_once.max(1)).for_each(run);
-    }
+    parallel::chunks(slots, block, at_once, |i, slots| fill(i * block, cleared(slots)));
     // SAFETY: the capacity is at least `numel`, and the blocks that `cleared` wrote cover all of these elements.
     unsafe { out.set_len(numel) };
     Ok(out)

@@ -1,0 +1,394 @@
+//! Parallel loops whose threads stay awake for a moment, so that the next loop starts at once.
+//!
+//! The threads are those of the current rayon pool, and as many as it has. The thread that calls takes part; the others are
+//! asked for help by [`rayon::spawn`], and look out for further loops for `AWAKE` before they return to the pool. The tasks
+//! are dealt out in runs of neighbours, the same to each thread in each loop of the same size, which keeps caches warm; who
+//! is done early takes tasks from others.
+//!
+//! Invariant: a loop never waits for help that has not begun. The thread that calls would do all tasks itself, so loops may be
+//! nested and called from any thread, and what they compute does not depend on who helped.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::placement;
+
+/// How long a thread looks out for the next loop. Waking one up takes about a tenth of this.
+const AWAKE: Duration = Duration::from_micros(100);
+
+/// Calls `f` for every number below `n`, in parallel.
+pub fn each(n: usize, f: impl Fn(usize) + Sync) {
+    each_with(n, || (), |(), i| f(i));
+}
+
+/// Calls `f` for every number below `n`, in parallel; each thread makes itself a scratch value first.
+pub fn each_with<S>(n: usize, scratch: impl Fn() -> S + Sync, f: impl Fn(&mut S, usize) + Sync) {
+    let threads = rayon::current_num_threads().min(n);
+    if threads <= 1 {
+        if n > 0 {
+            let mut scratch = scratch();
+            (0..n).for_each(|i| f(&mut scratch, i));
+        }
+        return;
+    }
+    run(n, threads, &|next| {
+        let mut scratch = scratch();
+        while let Some(i) = next() {
+            f(&mut scratch, i);
+        }
+    });
+}
+
+/// Calls `f` with the number of each chunk of `width` elements and the chunk, in parallel; a task has `at_once` chunks.
+///
+/// The last chunk may be shorter. If there are no more than `at_once`, all stays on this thread.
+pub fn chunks<T: Send>(items: &mut [T], width: usize, at_once: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    chunks_with(items, width, at_once, || (), |(), i, chunk| f(i, chunk));
+}
+
+/// As [`chunks`]; each thread makes itself a scratch value first.
+pub fn chunks_with<T: Send, S>(
+    items: &mut [T],
+    width: usize,
+    at_once: usize,
+    scratch: impl Fn() -> S + Sync,
+    f: impl Fn(&mut S, usize, &mut [T]) + Sync,
+) {
+    let (width, at_once) = (width.max(1), at_once.max(1));
+    let step = width.saturating_mul(at_once);
+    let tasks = Pieces::new(items, step);
+    each_with(tasks.n, scratch, |scratch, task| {
+        // SAFETY: each task is taken once.
+        let piece = unsafe { tasks.get(task) };
+        piece.chunks_mut(width).enumerate().for_each(|(i, chunk)| f(scratch, task * at_once + i, chunk));
+    });
+}
+
+/// As [`chunks`], for two slices that have equally many chunks.
+///
+/// # Panics
+///
+/// When the numbers of chunks differ.
+pub fn chunk_pairs<T: Send, U: Send>(
+    (a, a_width): (&mut [T], usize),
+    (b, b_width): (&mut [U], usize),
+    at_once: usize,
+    f: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
+    let (a_width, b_width, at_once) = (a_width.max(1), b_width.max(1), at_once.max(1));
+    assert_eq!(a.len().div_ceil(a_width), b.len().div_ceil(b_width), "two slices have equally many chunks");
+    let a = Pieces::new(a, a_width.saturating_mul(at_once));
+    let b = Pieces::new(b, b_width.saturating_mul(at_once));
+    each(a.n, |task| {
+        // SAFETY: each task is taken once.
+        let (a, b) = unsafe { (a.get(task), b.get(task)) };
+        let pairs = a.chunks_mut(a_width).zip(b.chunks_mut(b_width));
+        pairs.enumerate().for_each(|(i, (a, b))| f(task * at_once + i, a, b));
+    });
+}
+
+/// Calls `f` with each item, in parallel.
+pub fn items<T: Send>(items: Vec<T>, f: impl Fn(usize, T) + Sync) {
+    items_with(items, || (), |(), i, item| f(i, item));
+}
+
+/// As [`items`]; each thread makes itself a scratch value first.
+pub fn items_with<T: Send, S>(
+    items: Vec<T>,
+    scratch: impl Fn() -> S + Sync,
+    f: impl Fn(&mut S, usize, T) + Sync,
+) {
+    let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
+    chunks_with(&mut items, 1, 1, scratch, |scratch, i, item| {
+        if let Some(item) = item[0].take() {
+            f(scratch, i, item);
+        }
+    });
+}
+
+/// A slice in pieces that different threads have.
+struct Pieces<T> {
+    start: *mut T,
+    len: usize,
+    step: usize,
+    n: usize,
+}
+
+impl<T> Pieces<T> {
+    fn new(items: &mut [T], step: usize) -> Pieces<T> {
+        Pieces { start: items.as_mut_ptr(), len: items.len(), step, n: items.len().div_ceil(step) }
+    }
+
+    /// Returns a piece.
+    ///
+    /// # Safety
+    ///
+    /// The slice is still borrowed, and every piece is asked for once.
+    #[expect(clippy::mut_from_ref, reason = "pieces are disjoint and each is asked for once")]
+    unsafe fn get(&self, i: usize) -> &mut [T] {
+        assert!(i < self.n, "a piece of the slice");
+        let from = i * self.step;
+        // SAFETY: the piece lies within the slice, and pieces are disjoint.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(from), self.step.min(self.len - from)) }
+    }
+}
+
+// SAFETY: threads get disjoint pieces of what was borrowed exclusively.
+unsafe impl<T: Send> Sync for Pieces<T> {}
+
+/// What a thread does in a loop: it is given a function that deals out its tasks.
+type Body<'a> = dyn Fn(&mut dyn FnMut() -> Option<usize>) + Sync + 'a;
+
+/// A loop that threads work on.
+struct Job {
+    /// The function of the loop. It lives as long as tasks are unfinished.
+    body: *const Body<'static>,
+    runs: Box<[Run]>,
+    joined: AtomicUsize,
+    /// The core of the thread that called.
+    core: Option<usize>,
+    unfinished: AtomicUsize,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// Neighbouring tasks, those before `next` are taken. Runs lie on cache lines of their own.
+#[repr(align(128))]
+struct Run {
+    next: AtomicUsize,
+    end: usize,
+}
+
+// SAFETY: `body` is `Sync`, and is called only while the loop that made it waits (see `Job::help`).
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Job {
+    /// Takes a task, of the own run if there is one.
+    fn take(&self, own: usize) -> Option<usize> {
+        let (before, from) = self.runs.split_at(own % self.runs.len());
+        from.iter().chain(before).find_map(|run| {
+            if run.next.load(Ordering::Relaxed) >= run.end {
+                return None;
+            }
+            let task = run.next.fetch_add(1, Ordering::Relaxed);
+            (task < run.end).then_some(task)
+        })
+    }
+
+    /// Works on tasks until all are taken.
+    fn help(&self) {
+        let own = self.joined.fetch_add(1, Ordering::Relaxed);
+        let Some(first) = self.take(own) else { return };
+        let (mut first, mut taken) = (Some(first), 1);
+        let mut next = || {
+            first.take().or_else(|| {
+                let task = self.take(own)?;
+                taken += 1;
+                Some(task)
+            })
+        };
+        // SAFETY: a task was taken and is not counted as finished before the end of this function. Until then the loop's
+        // caller waits, so that the function is alive.
+        let body = unsafe { &*self.body };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&mut next))) {
+            self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+        }
+        self.unfinished.fetch_sub(taken, Ordering::Release);
+    }
+
+    /// Waits until other threads have finished the tasks that they took.
+    fn wait(&self) {
+        let mut spins = 0u32;
+        while self.unfinished.load(Ordering::Acquire) > 0 {
+            spins += 1;
+            if spins < 10_000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    }
+}
+
+/// The newest loop, and the threads that look out for one.
+struct Hub {
+    newest: Mutex<Option<Arc<Job>>>,
+    /// Counts the loops.
+    epoch: AtomicUsize,
+    /// Counts the threads that help or look out.
+    awake: AtomicUsize,
+}
+
+static HUB: Hub = Hub { newest: Mutex::new(None), epoch: AtomicUsize::new(0), awake: AtomicUsize::new(0) };
+
+/// Runs `n` tasks on `threads` threads, two or more.
+fn run(n: usize, threads: usize, body: &Body<'_>) {
+    let runs = (0..threads).map(|i| {
+        let [from, end] = [i, i + 1].map(|i| (i as u128 * n as u128 / threads as u128) as usize);
+        Run { next: AtomicUsize::new(from), end }
+    });
+    // SAFETY: only the lifetime changes; `wait` returns when nobody can call the function any more.
+    let body = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
+    let job = Arc::new(Job {
+        body,
+        runs: runs.collect(),
+        joined: AtomicUsize::new(0),
+        core: placement::core(),
+        unfinished: AtomicUsize::new(n),
+        panic: Mutex::new(None),
+    });
+    *HUB.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
+    HUB.epoch.fetch_add(1, Ordering::SeqCst);
+    for _ in HUB.awake.load(Ordering::SeqCst)..threads - 1 {
+        HUB.awake.fetch_add(1, Ordering::SeqCst);
+        rayon::spawn(look_out);
+    }
+    job.help();
+    if job.joined.load(Ordering::Relaxed) == 1 {
+        // All that help may be on this very core, waiting for their turn to move away.
+        std::thread::yield_now();
+    }
+    job.wait();
+    let panic = job.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(panic) = panic {
+        resume_unwind(panic);
+    }
+}
+
+thread_local! {
+    /// Says that this thread looks out already: it may come by a second request when it does the work of others.
+    static LOOKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Helps with the newest loop, and with those that follow soon.
+fn look_out() {
+    if LOOKING.replace(true) {
+        HUB.awake.fetch_sub(1, Ordering::SeqCst);
+        return;
+    }
+    let mut seen = usize::MAX;
+    while next_loop(&mut seen) {
+        let newest = HUB.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(job) = newest {
+            if job.core.is_some() && job.core == placement::core() {
+                placement::leave_core();
+            }
+            job.help();
+        }
+    }
+    LOOKING.set(false);
+}
+
+/// Waits for a loop that begins after the one that was `seen`; gives up after a while.
+fn next_loop(seen: &mut usize) -> bool {
+    let since = Instant::now();
+    loop {
+        let epoch = HUB.epoch.load(Ordering::SeqCst);
+        if epoch != *seen {
+            *seen = epoch;
+            return true;
+        }
+        (0..32).for_each(|_| std::hint::spin_loop());
+        let waited = since.elapsed();
+        if waited > AWAKE {
+            HUB.awake.fetch_sub(1, Ordering::SeqCst);
+            // A loop that begins from now on asks for help again, but one that began just now counted on this thread.
+            if HUB.epoch.load(Ordering::SeqCst) == *seen {
+                return false;
+            }
+            HUB.awake.fetch_add(1, Ordering::SeqCst);
+        } else if waited > AWAKE / 4 {
+            // The pool may have other work. It is too early before, when it only has requests that are meant for its other threads.
+            rayon::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_threads<R: Send>(n: usize, f: impl FnOnce() -> R + Send) -> R {
+        rayon::ThreadPoolBuilder::new().num_threads(n).build().expect("threads can be made").install(f)
+    }
+
+    #[test]
+    fn every_task_is_done_once() {
+        for threads in [1, 2, 3, 8] {
+            for n in [0, 1, 2, 7, 1000] {
+                let counts: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+                with_threads(threads, || {
+                    each(n, |i| {
+                        counts[i].fetch_add(1, Ordering::Relaxed);
+                    });
+                });
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{threads} {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_are_numbered_and_scratch_is_kept() {
+        for (len, width, at_once) in [(1000, 7, 3), (5, 10, 1), (0, 3, 2), (64, 64, 1), (9, usize::MAX, 4)] {
+            let mut items = vec![0; len];
+            let run = |scratch: &mut usize, i: usize, chunk: &mut [usize]| {
+                *scratch += 1;
+                chunk.fill(i + 1);
+            };
+            chunks_with(&mut items, width, at_once, || 0, run);
+            assert!(items.iter().enumerate().all(|(i, &x)| x == i / width + 1));
+        }
+    }
+
+    #[test]
+    fn pairs_of_chunks_belong_together() {
+        let (mut a, mut b) = (vec![0; 100], vec![0; 50]);
+        chunk_pairs((&mut a, 4), (&mut b, 2), 3, |i, a, b| {
+            a.fill(i);
+            b.fill(i);
+        });
+        assert!((0..100).all(|i| a[i] == i / 4 && b[i / 2] == i / 4));
+    }
+
+    #[test]
+    fn items_are_given_away_once() {
+        let left = AtomicUsize::new(0);
+        items((0..100).map(Box::new).collect(), |i, item| {
+            assert_eq!(i, *item);
+            left.fetch_add(*item, Ordering::Relaxed);
+        });
+        assert_eq!(left.into_inner(), 99 * 50);
+    }
+
+    #[test]
+    fn loops_nest_and_run_side_by_side() {
+        let total = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        each(5, |_| {
+                            each(20, |i| {
+                                total.fetch_add(i, Ordering::Relaxed);
+                            });
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), 4 * 50 * 5 * 190);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller() {
+        for threads in [1, 4] {
+            let result = catch_unwind(|| {
+                with_threads(threads, || each(100, |i| assert!(i != 63, "task {i}")));
+            });
+            let panic = result.expect_err("a task panics");
+            assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("task 63"));
+        }
+        each(10, |_| {});
+    }
+}
