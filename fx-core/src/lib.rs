@@ -24,6 +24,14 @@ pub mod lint;
 )]
 pub mod math;
 pub mod math_source;
+/// Special functions, and the rest of [`math`]; one text with it in generated code.
+pub mod special {
+    pub use crate::math::*;
+    include!("special.rs");
+
+    #[cfg(test)]
+    mod tests;
+}
 pub mod module;
 pub mod names;
 pub mod node;

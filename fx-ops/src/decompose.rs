@@ -51,7 +51,7 @@ pub(crate) fn decomposable(dtype: DType) -> Result<()> {
     Ok(())
 }
 
-fn square(x: &TensorType) -> Result<TensorType> {
+pub(crate) fn square(x: &TensorType) -> Result<TensorType> {
     decomposable(x.dtype)?;
     let [.., rows, columns] = &x.shape[..] else { bail!(Shape, "expected square matrices, got {x}") };
     expect_same(rows, columns, "the columns of a square matrix")?;
@@ -109,7 +109,7 @@ fn solve_type(x: &TensorType, other: &TensorType, left: bool) -> Result<TensorTy
 const GRAIN: usize = 1 << 15;
 
 /// Runs `run` on each matrix with its room in the result; matrices are `from` and results `to` elements.
-fn each_matrix<T: Element>(
+pub(crate) fn each_matrix<T: Element>(
     x: &[T],
     from: usize,
     to: usize,
@@ -140,7 +140,7 @@ fn try_chunks<T: Send>(
 }
 
 /// Returns the elements in row-major order, and the sizes of batch, rows and columns.
-fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
+pub(crate) fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
     let (rows, columns) = (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1]);
     Ok((x.contiguous()?, x.shape()[..x.rank() - 2].iter().product(), rows, columns))
 }

@@ -76,7 +76,7 @@ kernels! {
         reduction: Str = "mean") = gaussian, gaussian;
 }
 
-fn check_reduction(reduction: &str) -> Result<()> {
+pub(crate) fn check_reduction(reduction: &str) -> Result<()> {
     if !["none", "mean", "sum"].contains(&reduction) {
         bail!(Argument, "expected the reduction \"none\", \"mean\" or \"sum\", got {reduction:?}");
     }
@@ -84,13 +84,13 @@ fn check_reduction(reduction: &str) -> Result<()> {
 }
 
 /// Returns the type of a loss that is `each` without a reduction.
-fn reduced_type(each: TensorType, reduction: &str) -> Result<TensorType> {
+pub(crate) fn reduced_type(each: TensorType, reduction: &str) -> Result<TensorType> {
     check_reduction(reduction)?;
     Ok(if reduction == "none" { each } else { TensorType::new(each.dtype, Shape::default()) })
 }
 
 /// Reduces losses, computed in `T`, over `count`.
-fn reduced<T: Real + Element>(
+pub(crate) fn reduced<T: Real + Element>(
     each: Vec<T>,
     shape: &[usize],
     reduction: &str,

@@ -93,6 +93,65 @@ fn programs_run_on_inputs_of_a_file() {
 }
 
 #[test]
+fn text_runs_with_weights_and_outputs_are_saved() {
+    use fx::weights::Weights;
+
+    let dir = folder("weights");
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    let program = "graph main(%x: f32[2, 3]) {\n  %w: f32[3] = self.layer.scale\n  %n: f32[] = self.steps\n  \
+        %y = mul(%x, %w)\n  %m = add(%n, 1)\n  set_buffer(\"steps\", %m)\n  return (%y, [%m])\n}\n";
+    std::fs::write(dir.join("net.fx"), program).unwrap();
+    let save = |name: &str, tensors: &[(&str, fx::Tensor)]| {
+        fx::weights::save(path(name), tensors, &[]).unwrap();
+    };
+    save(
+        "w.safetensors",
+        &[("layer.scale", fx::Tensor::new([1f32, 2.0, 3.0])), ("steps", fx::Tensor::new(4f32))],
+    );
+    save(
+        "io.safetensors",
+        &[("0.in0", fx::Tensor::new([[1f32; 3]; 2])), ("1.in0", fx::Tensor::new([[2f32; 3]; 2]))],
+    );
+    let (net, weights, io, out) =
+        (path("net.fx"), path("w.safetensors"), path("io.safetensors"), path("out.safetensors"));
+    let command = ["run", &net, "--weights", &weights, "--io", &io, "--save", &out];
+    let shown = ok(&command);
+    assert!(shown.contains("set 0") && shown.contains("set 1"), "{shown}");
+    let saved = Weights::open(&out).unwrap();
+    let data = |name: &str| saved.require(name).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(data("1.out0"), [2.0, 4.0, 6.0, 2.0, 4.0, 6.0]);
+    // Each set starts from the buffers as they were.
+    assert_eq!((data("0.out1"), data("1.out1")), (vec![5.0], vec![5.0]));
+    assert!(!saved.contains("0.out2"));
+    // What was saved is what another run is compared with.
+    let both: Vec<(&str, fx::Tensor)> =
+        ["0.out0", "0.out1"].map(|name| (name, saved.require(name).unwrap())).to_vec();
+    save("both.safetensors", &[&both[..], &[("0.in0", fx::Tensor::new([[1f32; 3]; 2]))]].concat());
+    assert!(
+        ok(&["run", &net, "--weights", &weights, "--io", &path("both.safetensors")])
+            .starts_with("set 0: agrees")
+    );
+
+    // Weights that are missing, of no use, or not where they should be.
+    let reason = refused(&["run", &net, "--weights", &io, "--io", &io]);
+    assert!(reason.contains("layer.scale"), "{reason}");
+    assert!(!fx(&["run", &net, "--io", &io]).status.success());
+    let reason = refused(&["run", CHAIN, "--weights", &weights, "--io", CHAIN_IO]);
+    assert!(reason.contains("brings its own weights"), "{reason}");
+    let reason = refused(&[
+        "run",
+        &net,
+        "--weights",
+        &weights,
+        "--io",
+        &io,
+        "--save",
+        &path("no/such/folder.safetensors"),
+    ]);
+    assert!(reason.contains("folder.safetensors"), "{reason}");
+}
+
+#[test]
 fn a_wrong_output_fails_the_run_and_the_check() {
     let dir = folder("wrong");
     std::fs::copy(CHAIN, dir.join("chain.pt2")).unwrap();

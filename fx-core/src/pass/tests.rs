@@ -49,12 +49,12 @@ fn folded_constants_follow_their_parameters() {
     "#]]
     .assert_eq(&gm.graph().to_string());
     gm.set_attribute("w", Attribute::Parameter(Parameter::new(Tensor::new([5.0f32, 6.0])))).unwrap();
-    assert_eq!(gm.call(&[x.clone()]).unwrap().to_vec::<f32>().unwrap(), [10.0, 12.0]);
+    assert_eq!(gm.call(std::slice::from_ref(&x)).unwrap().to_vec::<f32>().unwrap(), [10.0, 12.0]);
     gm.delete_unused();
     assert_eq!(gm.attributes().len(), 2);
     let wrong = Parameter::new(Tensor::new([true]));
     gm.set_attribute("w", Attribute::Parameter(wrong)).unwrap();
-    assert_eq!(gm.call(&[x.clone()]).unwrap().to_vec::<f32>().unwrap(), [2.0, 2.0]);
+    assert_eq!(gm.call(std::slice::from_ref(&x)).unwrap().to_vec::<f32>().unwrap(), [2.0, 2.0]);
     let mut frozen = doubled();
     Passes::parse("const_fold(freeze=true)", PASSES).unwrap().run(&mut frozen).unwrap();
     frozen.delete_unused();
