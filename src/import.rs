@@ -1,8 +1,9 @@
 //! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
 //!
 //! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after node, `aten` maps
-//! PyTorch's operators to rows, with the help of `adapt`, `compose` and `draws`, `control` imports what runs sub-graphs, `alias`
-//! turns in-place code into values; `symbols`, `pytree` and `metadata` read the small
+//! PyTorch's operators to rows, with the help of `adapt`, `compose`, `linear`,
+//! `normalise` and `draws`, `control` imports what runs sub-graphs, `alias`
+//! turns in-place code into values, `complex` and `spectra` complex numbers into pairs of reals; `symbols`, `pytree` and `metadata` read the small
 //! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded time and memory.
 
 mod adapt;
@@ -11,15 +12,19 @@ mod archive;
 mod aten;
 mod autocast;
 mod build;
+mod complex;
 mod compose;
 mod control;
 mod draws;
 mod hierarchy;
+mod linear;
 mod loops;
 mod metadata;
+mod normalise;
 mod payload;
 mod pytree;
 mod schema;
+mod spectra;
 mod symbols;
 mod unrolled;
 mod views;
@@ -47,7 +52,8 @@ const STRIDED: u32 = 7;
 /// Parameters, buffers and constants have their PyTorch names, and tied ones share one tensor. Inputs and outputs have the
 /// structure of the Python function; dynamic sizes are symbols with ranges. In-place code is turned into values: the graph
 /// computes the same without a write, and buffers that the program changes are updated when a call has succeeded. Nodes know
-/// their Python line and the modules that they were called in.
+/// their Python line and the modules that they were called in. A complex tensor is one of reals with an additional last axis of
+/// 2, as `torch.view_as_real` gives it.
 ///
 /// Everything that is wrong is in one error: operators that no row answers to are listed with the lines where they occur;
 /// supply them with [`Pt2::registry`].
@@ -227,7 +233,10 @@ fn dtype(code: u32) -> Result<DType> {
         3 => return Err(unsupported("int16").help("cast to `torch.int32` before exporting")),
         28 => return Err(unsupported("uint16").help("cast to `torch.int32` before exporting")),
         29 | 30 => return Err(unsupported("uint32 or uint64").help("cast to `torch.int64` before exporting")),
-        9..=11 => return Err(unsupported("complex").help("compute with real and imaginary parts")),
+        9..=11 => {
+            return Err(unsupported("complex")
+                .help("compute with real and imaginary parts, or `run_decompositions()` before saving"));
+        }
         _ => bail!(DType, "PyTorch's dtype {code} is not supported"),
     })
 }
@@ -264,9 +273,9 @@ fn build(name: &str, program: &ExportedProgram, registry: &Registry, payloads: &
     let symbols = Symbols::new(&program.range_constraints)?;
     let module = &program.graph_module;
     let mut builder = Builder::new("main", registry, &symbols, &module.graph);
-    let attributes = inputs(&mut builder, module, payloads)?;
+    let mut attributes = inputs(&mut builder, module, payloads)?;
     builder.run(&module.graph.nodes)?;
-    let outputs = outputs(&mut builder, module, &attributes);
+    let outputs = outputs(&mut builder, module, &mut attributes);
     let output = match outputs {
         Ok(output) => Some(output),
         Err(Failure::Poisoned) => None,
@@ -389,8 +398,9 @@ fn inputs<'a>(
         }
         let node = builder.get_attr(&attribute.path, attribute.ty.clone())?;
         let origin = match attribute.kind {
-            Kind::Buffer { .. } => Origin::Buffer(attribute.path.clone()),
-            _ => Origin::Fixed(attribute.path.clone()),
+            // A parameter that the program writes to is a buffer.
+            Kind::Buffer { .. } | Kind::Parameter => Origin::Buffer(attribute.path.clone()),
+            Kind::Constant => Origin::Fixed(attribute.path.clone()),
         };
         let view = builder.fresh(node, origin);
         if let Some(memory) = memory {
@@ -549,7 +559,7 @@ fn name_paths(attributes: &mut [Attr]) -> Result<()> {
 fn outputs<'a>(
     builder: &mut Builder<'a>,
     module: &'a schema::GraphModule,
-    attributes: &[Attr],
+    attributes: &mut [Attr],
 ) -> Result<Arg, Failure> {
     let graph = &module.graph;
     let specs = &module.signature.output_specs;
@@ -576,7 +586,8 @@ fn outputs<'a>(
                 values.push(builder.lower(&value)?);
             }
             OutputSpec::LossOutput { arg } => values.push(builder.value_named(&arg.name)?),
-            OutputSpec::BufferMutation { arg, buffer_name } => {
+            OutputSpec::BufferMutation { arg, buffer_name }
+            | OutputSpec::ParameterMutation { arg, parameter_name: buffer_name } => {
                 let place =
                     attributes.iter().position(|attribute| attribute.name == *buffer_name).ok_or_else(
                         || err!(Load, "an output updates {:?}, which is no buffer", shorten(buffer_name)),
@@ -591,8 +602,7 @@ fn outputs<'a>(
             // The caller's tensors are values: that the program writes to them cannot be seen.
             OutputSpec::UserInputMutation { .. } => {}
             OutputSpec::Token {} => {}
-            OutputSpec::ParameterMutation { parameter_name: name }
-            | OutputSpec::GradientToParameter { parameter_name: name }
+            OutputSpec::GradientToParameter { parameter_name: name }
             | OutputSpec::GradientToUserInput { user_input_name: name } => {
                 return Err(err!(Load, "the program trains {:?}, which cannot be imported", shorten(name))
                     .help("export the model for inference")
@@ -601,15 +611,19 @@ fn outputs<'a>(
         }
     }
     share_updates(attributes, &mut updates)?;
-    for (attribute, update) in attributes.iter().zip(updates) {
+    for (attribute, update) in attributes.iter_mut().zip(updates) {
         let Some(node) = update else { continue };
         let reads_itself =
             matches!(builder.graph.node(node)?.target(), Target::GetAttr(path) if **path == *attribute.path);
         if reads_itself {
             continue;
         }
-        if !matches!(attribute.kind, Kind::Buffer { .. }) {
-            return Err(err!(Load, "the program updates {:?}, which is no buffer", attribute.path).into());
+        match attribute.kind {
+            Kind::Buffer { .. } => {}
+            Kind::Parameter => attribute.kind = Kind::Buffer { persistent: true },
+            Kind::Constant => {
+                return Err(err!(Load, "the program updates {:?}, which is no buffer", attribute.path).into());
+            }
         }
         let args = [Arg::Str(Arc::from(attribute.path.as_str())), Arg::Leaf(node)];
         builder.update(args)?;

@@ -13,6 +13,13 @@ pub mod check;
 pub mod conformance;
 pub mod import;
 pub mod opcheck;
+/// Passes, and what runs and verifies them.
+pub mod pass {
+    pub use fx_core::pass::*;
+    pub use fx_ops::pass::{
+        CONVERT_DTYPE, DEFAULT, FOLD_BATCH_NORM, MERGE_LINEARS, RECOGNIZE, REMOVE_IDENTITIES, SIMPLIFY, all,
+    };
+}
 pub mod prelude;
 pub mod program;
 pub mod reference;
@@ -21,5 +28,5 @@ mod vocabulary;
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
-pub use fx_ops::{nn, registry, weights};
+pub use fx_ops::{nn, registry, rules, weights};
 pub use vocabulary::*;

@@ -114,3 +114,36 @@ pub fn engine(name: &str) -> Result<Engine> {
         }
     }
 }
+
+/// Says where a rule matches a program, and where not and why, a line for each node that has the operation of the rule's
+/// first output; and how often it matches.
+pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(String, usize)> {
+    let rule = crate::rules::find(rule)?.rule()?;
+    let explanations = match node {
+        Some(name) => vec![rule.explain(gm, gm.graph().find_or_err(name)?)?],
+        None => rule.explain_all(gm)?,
+    };
+    let matches = explanations.iter().filter(|explanation| explanation.mismatch.is_none()).count();
+    let mut text: String = explanations.iter().map(|explanation| format!("{explanation}\n")).collect();
+    if explanations.is_empty() {
+        text = format!("{} has no node that could be the result of {}\n", gm.name(), rule.name());
+    }
+    Ok((text, matches))
+}
+
+/// Returns the passes with what they do and can be told.
+pub fn list_passes() -> String {
+    let mut text = String::new();
+    for pass in crate::pass::all() {
+        text += &format!("{}\n    {}\n", pass.name, pass.doc);
+        for option in pass.options {
+            text += &format!("    {} = {}: {}\n", option.name, option.default.to_arg::<String>(), option.doc);
+        }
+    }
+    text + &format!("default\n    {}\n", crate::pass::DEFAULT)
+}
+
+/// Returns the rules with what they do.
+pub fn list_rules() -> String {
+    crate::rules::all().map(|rule| format!("{:20} {}\n", rule.name, rule.doc.trim())).collect()
+}

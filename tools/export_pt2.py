@@ -6,7 +6,8 @@
 `factory(i)` (or `factory()`) returns `(module, args)`, `(module, args, kwargs)` or `(module, args, kwargs, dynamic_shapes)`
 with example inputs of input set i, 0 or 1; where shapes are dynamic, give set 1 other sizes. The module of set 0 is exported;
 `--decompose` writes core ATen, `--train` leaves the module in training mode. Inputs and outputs are stored leaf by leaf, in
-the order of PyTorch's pytrees: tensors, and int, float and bool inputs that are dynamic, as tensors of rank 0.
+the order of PyTorch's pytrees: tensors, and int, float and bool inputs that are dynamic, as tensors of rank 0; complex ones
+as `torch.view_as_real` gives them.
 """
 import argparse
 import copy
@@ -26,7 +27,8 @@ def example(factory, i):
 
 def tensors(prefix, leaves):
     leaves = [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in leaves]
-    return {f"{prefix}{n}": leaf.detach().clone().contiguous() for n, leaf in enumerate(leaves)}
+    leaves = [torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf for leaf in leaves]
+    return {f"{prefix}{n}": leaf.detach().resolve_neg().clone().contiguous() for n, leaf in enumerate(leaves)}
 
 
 def inputs(program, args, kwargs):
@@ -50,14 +52,17 @@ def export(factory, name, out=".", decompose=False, train=False, strict=False):
         program = torch.export.export(module, *state, dynamic_shapes=dynamic_shapes, strict=strict)
         if decompose:
             program = program.run_decompositions()
+        out = pathlib.Path(out)
+        # Before it is called, which updates its buffers.
+        torch.export.save(program, out / f"{name}.pt2")
         stored = {}
         for i in range(2):
             _, args, kwargs, _ = example(factory, i)
             stored |= tensors(f"{i}.in", inputs(program, args, kwargs))
             result = copy.deepcopy(module)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
             stored |= tensors(f"{i}.out", outputs(result))
-        out = pathlib.Path(out)
-        torch.export.save(program, out / f"{name}.pt2")
+        # A program that was specialised to the sizes of set 0 refuses those of set 1 here. It shares buffers with the module.
+        program.module()(*copy.deepcopy(args), **copy.deepcopy(kwargs))
         save_file(stored, out / f"{name}.io.safetensors")
     return program
 

@@ -5,6 +5,7 @@
 //! so that recursion over an `Arg` is always bounded; what would be deeper becomes [`Arg::Failed`].
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -365,6 +366,31 @@ impl<L> Arg<L> {
             (Arg::Leaf(a), Arg::Leaf(b)) => leaf(a, b),
             (Arg::Failed(a), Arg::Failed(b)) => a.same(b),
             _ => false,
+        }
+    }
+
+    /// Hashes the argument so that what [`eq_by`](Self::eq_by) calls equal hashes alike, with `leaf` to hash leaves.
+    pub fn hash_by<H: Hasher>(&self, state: &mut H, leaf: &mut dyn FnMut(&L, &mut H)) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Arg::None | Arg::Ellipsis | Arg::Failed(_) => {}
+            Arg::Bool(x) => x.hash(state),
+            Arg::Int(x) => x.hash(state),
+            Arg::Float(x) => x.to_bits().hash(state),
+            Arg::Str(x) => x.hash(state),
+            Arg::DType(x) => x.hash(state),
+            Arg::Dim(x) => x.hash(state),
+            Arg::Slice(slice) => slice.parts().into_iter().for_each(|part| part.hash_by(state, leaf)),
+            Arg::Tuple(items) | Arg::List(items) => {
+                items.len().hash(state);
+                items.iter().for_each(|item| item.hash_by(state, leaf));
+            }
+            Arg::Dict(entries) => entries.iter().for_each(|(key, item)| {
+                key.hash(state);
+                item.hash_by(state, leaf);
+            }),
+            Arg::Graph(graph) => (graph.name(), graph.len()).hash(state),
+            Arg::Leaf(x) => leaf(x, state),
         }
     }
 

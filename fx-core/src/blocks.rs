@@ -4,93 +4,97 @@
 //! common case as a vector loop where it holds for the whole block, and the body elsewhere. Invariant: both give the same bits, so
 //! the body is still what the row means.
 
-use fx_simd::{Work, call, widest};
+use fx_simd::{At, Filled, Slots, Work, call, wide, widest};
 
 use crate::math;
 use crate::pointwise::{Block, Kernels};
 
 /// Replaces kernels of rows whose body is `math::fmod`.
 pub const fn fmod(kernels: Kernels) -> Kernels {
-    kernels.f32(Block::Same(|xs, _, out| call(fmod_f32, (xs[0], xs[1], out))))
+    kernels.f32(Block::Same(|xs, _, out| out.cleared(|out| call::<fmod_f32, _>((xs[0], xs[1], out)))))
 }
 
 /// Replaces kernels of rows whose body is `math::remainder`.
 pub const fn remainder(kernels: Kernels) -> Kernels {
     kernels.f32(Block::Same(|xs, _, out| {
-        call(fmod_f32, (xs[0], xs[1], &mut *out));
-        call(remainders, (xs[1], out));
+        out.cleared(|out| {
+            call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
+            call::<remainders, _>((xs[1], out));
+        })
     }))
 }
 
 /// Replaces kernels of rows whose body is `math::floor_divide`.
 pub const fn floor_divide(kernels: Kernels) -> Kernels {
     kernels.f32(Block::Same(|xs, _, out| {
-        call(fmod_f32, (xs[0], xs[1], &mut *out));
-        call(quotients, (xs[0], xs[1], out));
+        out.cleared(|out| {
+            call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
+            call::<quotients, _>((xs[0], xs[1], out));
+        })
     }))
 }
 
-#[inline(always)]
-fn remainders((y, out): (&[f32], &mut [f32])) {
-    out.iter_mut().zip(y).for_each(|(r, &y)| *r = math::remainder_of(*r, y));
-}
+wide! {
+    fn remainders[]((y, out): (&[f32], &mut [f32])) {
+        for (r, &y) in out.iter_mut().zip(y) {
+            *r = math::remainder_of(*r, y);
+        }
+    }
 
-#[inline(always)]
-fn quotients((x, y, out): (&[f32], &[f32], &mut [f32])) {
-    for ((r, &x), &y) in out.iter_mut().zip(x).zip(y) {
-        *r = math::floor_divide_of(*r, x, y);
+    fn quotients[]((x, y, out): (&[f32], &[f32], &mut [f32])) {
+        for ((r, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            *r = math::floor_divide_of(*r, x, y);
+        }
     }
 }
 
 /// Replaces kernels of rows whose body is `math::pow`.
 pub const fn pow(kernels: Kernels) -> Kernels {
     kernels
-        .f32(Block::Same(|xs, _, out| widest(Powers(xs[0], xs[1], out))))
-        .f64(Block::Same(|xs, _, out| widest(Powers(xs[0], xs[1], out))))
+        .f32(Block::Same(|xs, _, out| out.cleared(|out| widest(Powers(xs[0], xs[1], out)))))
+        .f64(Block::Same(|xs, _, out| out.cleared(|out| widest(Powers(xs[0], xs[1], out)))))
 }
 
 /// Replaces kernels of rows whose body is `math::sin`.
 pub const fn sin(kernels: Kernels) -> Kernels {
-    kernels.f64(Block::Same(|xs, _, out| match all_near(xs[0]) {
+    kernels.f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
         true => widest(NearSin(xs[0], out)),
-        false => out.iter_mut().zip(xs[0]).for_each(|(out, &x)| *out = math::sin(x)),
+        false => out.each(|i| math::sin(xs[0][i])),
     }))
 }
 
 /// Replaces kernels of rows whose body is `math::cos`.
 pub const fn cos(kernels: Kernels) -> Kernels {
-    kernels.f64(Block::Same(|xs, _, out| match all_near(xs[0]) {
+    kernels.f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
         true => widest(NearCos(xs[0], out)),
-        false => out.iter_mut().zip(xs[0]).for_each(|(out, &x)| *out = math::cos(x)),
+        false => out.each(|i| math::cos(xs[0][i])),
     }))
 }
 
 /// Quotients below this fit into the bits of an f64 beside those of the divisor.
 const FAR: f64 = 268_435_456.0;
 
-#[inline(always)]
-fn fmod_f32((x, y, out): (&[f32], &[f32], &mut [f32])) {
-    const ROUND: f64 = 6_755_399_441_055_744.0;
-    let mut is_near = true;
-    for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
-        let (a, b) = (f64::from(x.abs()), f64::from(y.abs()));
-        let quotient = a / b;
-        is_near &= quotient < FAR;
-        // Product and difference are exact.
-        let r = a - ((quotient + ROUND) - ROUND) * b;
-        let r = if r < 0.0 { r + b } else { r };
-        let r = if b == f64::INFINITY { a } else { r };
-        *out = (r as f32).copysign(x);
-    }
-    if !is_near {
+wide! {
+    fn fmod_f32[]((x, y, out): (&[f32], &[f32], &mut [f32])) {
+        const ROUND: f64 = 6_755_399_441_055_744.0;
+        let mut is_near = true;
         for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
-            *out = math::fmod(x, y);
+            let (a, b) = (f64::from(x.abs()), f64::from(y.abs()));
+            let quotient = a / b;
+            is_near &= quotient < FAR;
+            // Product and difference are exact.
+            let r = a - ((quotient + ROUND) - ROUND) * b;
+            let r = if r < 0.0 { r + b } else { r };
+            let r = if b == f64::INFINITY { a } else { r };
+            *out = (r as f32).copysign(x);
+        }
+        if !is_near {
+            for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+                *out = math::fmod(x, y);
+            }
         }
     }
 }
-
-// The bodies of the following are long. Only the `run` of a `Work` is inlined whatever its length, and only if it is, it is
-// compiled for wide vectors.
 
 struct Powers<'a, T>(&'a [T], &'a [T], &'a mut [T]);
 
@@ -127,30 +131,48 @@ impl<T: math::Real> Work for Powers<'_, T> {
     }
 }
 
-fn all_near(x: &[f64]) -> bool {
-    call(|x: &[f64]| x.iter().fold(true, |is_near, &x| is_near & math::is_near(x)), x)
-}
-
-struct NearSin<'a>(&'a [f64], &'a mut [f64]);
-
-impl Work for NearSin<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for (out, &x) in self.1.iter_mut().zip(self.0) {
-            *out = math::near_sin(x);
+wide! {
+    fn all_near[](x: &[f64]) -> bool {
+        let mut all = true;
+        for &x in x {
+            all &= math::is_near(x);
         }
+        all
     }
 }
 
-struct NearCos<'a>(&'a [f64], &'a mut [f64]);
+struct NearSin<'a, 'b>(&'b [f64], Slots<'a, f64>);
 
-impl Work for NearCos<'_> {
-    type Output = ();
+impl<'a> Work for NearSin<'a, '_> {
+    type Output = Filled<'a>;
     #[inline(always)]
-    fn run(self) {
-        for (out, &x) in self.1.iter_mut().zip(self.0) {
-            *out = math::near_cos(x);
+    fn run(self) -> Filled<'a> {
+        struct Each<'b>(&'b [f64]);
+        impl At<f64> for Each<'_> {
+            #[inline(always)]
+            fn at(&self, i: usize) -> f64 {
+                math::near_sin(self.0[i])
+            }
         }
+        let x = &self.0[..self.1.len()];
+        self.1.each_of(Each(x))
+    }
+}
+
+struct NearCos<'a, 'b>(&'b [f64], Slots<'a, f64>);
+
+impl<'a> Work for NearCos<'a, '_> {
+    type Output = Filled<'a>;
+    #[inline(always)]
+    fn run(self) -> Filled<'a> {
+        struct Each<'b>(&'b [f64]);
+        impl At<f64> for Each<'_> {
+            #[inline(always)]
+            fn at(&self, i: usize) -> f64 {
+                math::near_cos(self.0[i])
+            }
+        }
+        let x = &self.0[..self.1.len()];
+        self.1.each_of(Each(x))
     }
 }

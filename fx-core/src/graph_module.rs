@@ -8,6 +8,7 @@ pub(crate) use crate::eval::run_closed;
 use crate::eval::{Eval, Evaluated};
 use crate::interp::Schedule;
 use crate::module::{InputDecl, Visitor, VisitorMut};
+use crate::pass::{Folded, Recipe};
 use crate::trace::{Attr, AttrKind};
 use crate::{
     Arg, Buffer, Error, Forward, Graph, Module, NodeId, OpCode, Parameter, Result, SourceLoc, Target, Tensor,
@@ -42,8 +43,10 @@ impl Attribute {
 pub struct GraphModule {
     name: String,
     graph: Graph,
-    attributes: BTreeMap<Arc<str>, Attribute>,
-    children: BTreeMap<Arc<str>, Arc<dyn Forward>>,
+    attributes: Attributes,
+    children: Children,
+    /// How folded constants were made.
+    folded: Folded,
     schedule: OnceLock<Arc<Schedule>>,
 }
 
@@ -55,8 +58,56 @@ impl Clone for GraphModule {
             graph: self.graph.clone(),
             attributes: self.attributes.clone(),
             children: self.children.iter().map(|(path, child)| (path.clone(), clone_child(child))).collect(),
+            folded: self.folded.clone(),
             schedule: OnceLock::new(),
         }
+    }
+}
+
+/// Attributes by path.
+pub(crate) type Attributes = BTreeMap<Arc<str>, Attribute>;
+/// Sub-modules by path.
+pub(crate) type Children = BTreeMap<Arc<str>, Arc<dyn Forward>>;
+
+/// What the paths of a graph refer to: nothing at all for a closed sub-graph.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Parts<'a> {
+    attributes: Option<&'a Attributes>,
+    children: Option<&'a Children>,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(attributes: &'a Attributes, children: &'a Children) -> Self {
+        Parts { attributes: Some(attributes), children: Some(children) }
+    }
+
+    /// Returns whether the graph is a closed sub-graph, which can refer to nothing.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.attributes.is_none()
+    }
+
+    pub(crate) fn attribute(&self, path: &str) -> Option<&'a Attribute> {
+        self.attributes.and_then(|attributes| attributes.get(path))
+    }
+
+    pub(crate) fn child(&self, path: &str) -> Option<&'a dyn Forward> {
+        self.children.and_then(|children| children.get(path)).map(|child| &**child)
+    }
+
+    /// Returns whether a path is an attribute or a module already.
+    pub(crate) fn is_taken(&self, path: &str) -> bool {
+        self.attribute(path).is_some() || self.child(path).is_some()
+    }
+
+    /// Returns whether a call of the module has no effect.
+    pub(crate) fn is_pure(&self, path: &str) -> bool {
+        self.child(path).is_some_and(|child| child.as_module().is_pure())
+    }
+
+    /// Returns whether a node must be kept and keeps its place among others like it.
+    pub(crate) fn has_effect(&self, node: &crate::Node) -> bool {
+        !matches!(node.opcode(), OpCode::Placeholder | OpCode::Output)
+            && crate::graph::is_impure(node, &|path| self.is_pure(path))
     }
 }
 
@@ -72,6 +123,7 @@ impl GraphModule {
             graph,
             attributes: BTreeMap::new(),
             children: BTreeMap::new(),
+            folded: Folded::default(),
             schedule: OnceLock::new(),
         }
     }
@@ -111,6 +163,33 @@ impl GraphModule {
     /// Replaces the graph.
     pub fn set_graph(&mut self, graph: Graph) {
         *self.graph_mut() = graph;
+    }
+
+    /// Splits into the graph and the tables of what its paths refer to.
+    pub(crate) fn split(&mut self) -> (&mut Graph, &mut Attributes, &mut Children) {
+        self.schedule = OnceLock::new();
+        (&mut self.graph, &mut self.attributes, &mut self.children)
+    }
+
+    /// Returns what the paths of the graph refer to.
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts::new(&self.attributes, &self.children)
+    }
+
+    /// Returns a copy that shares sub-modules and buffers with this one, to return to if an edit fails.
+    pub(crate) fn snapshot(&self) -> GraphModule {
+        let share = |attribute: &Attribute| match attribute {
+            Attribute::Buffer(buffer) => Attribute::Buffer(buffer.share()),
+            other => other.clone(),
+        };
+        GraphModule {
+            name: self.name.clone(),
+            graph: self.graph.clone(),
+            attributes: self.attributes.iter().map(|(path, value)| (path.clone(), share(value))).collect(),
+            children: self.children.clone(),
+            folded: self.folded.clone(),
+            schedule: OnceLock::new(),
+        }
     }
 
     pub(crate) fn schedule(&self) -> Result<Arc<Schedule>> {
@@ -193,14 +272,35 @@ impl GraphModule {
         self.attributes.iter().map(|(path, attribute)| (&**path, attribute))
     }
 
-    /// Adds or replaces an attribute.
+    /// Adds or replaces an attribute; constants that were folded from it are made anew.
     pub fn set_attribute(&mut self, path: &str, attribute: Attribute) -> Result<()> {
         check_path(path)?;
         if self.children.contains_key(path) {
             bail!(Graph, "{path:?} is a sub-module");
         }
+        self.folded.remove(path);
         self.attributes.insert(Arc::from(path), attribute);
+        self.folded.refresh(&mut self.attributes);
         Ok(())
+    }
+
+    /// Returns how the constant at a path was folded, if it was.
+    pub fn recipe(&self, path: &str) -> Option<&Recipe> {
+        self.folded.get(path)
+    }
+
+    /// Returns whether a constant is folded from the attribute at a path.
+    pub(crate) fn is_folded_from(&self, path: &str) -> bool {
+        self.folded.iter().any(|(_, recipe)| recipe.sources().any(|source| source == path))
+    }
+
+    /// Makes folded constants anew whose sources have changed; needed after a buffer was stored to through a handle of its own.
+    pub fn refresh_folded(&mut self) {
+        self.folded.refresh(&mut self.attributes);
+    }
+
+    pub(crate) fn set_recipe(&mut self, path: &str, recipe: Recipe) {
+        self.folded.insert(path, recipe);
     }
 
     /// Removes an attribute, which no node may read.
@@ -209,6 +309,7 @@ impl GraphModule {
             bail!(Graph, "the attribute {path:?} is read by %{node}");
         }
         self.attribute(path)?;
+        self.folded.remove(path);
         self.attributes.remove(path).ok_or_else(|| err!(Unresolved, "no attribute {path:?}"))
     }
 
@@ -233,6 +334,11 @@ impl GraphModule {
             let similar = crate::names::suggest(path, self.children.keys().map(|key| &**key));
             err!(Unresolved, "{} has no sub-module {path:?}", self.name).help(similar)
         })
+    }
+
+    /// Returns the sub-module at a path, which others may share.
+    pub(crate) fn shared_child(&self, path: &str) -> Option<Arc<dyn Forward>> {
+        self.children.get(path).cloned()
     }
 
     /// Returns every sub-module by path.
@@ -276,6 +382,12 @@ impl GraphModule {
                 used.push(path.clone());
             }
         }
+        // A folded constant that is in use needs what it is made from.
+        for (path, recipe) in self.folded.iter() {
+            if used.contains(path) {
+                used.extend(recipe.sources().map(Arc::from));
+            }
+        }
         used.sort_unstable();
         let unused = |path: &Arc<str>| used.binary_search(path).is_err();
         let paths: Vec<Arc<str>> =
@@ -283,6 +395,7 @@ impl GraphModule {
         for path in &paths {
             self.children.remove(path);
             self.attributes.remove(path);
+            self.folded.remove(path);
         }
         paths.into_iter().map(|path| path.to_string()).collect()
     }
@@ -318,6 +431,14 @@ impl GraphModule {
             let target = inner.node(inner_id)?.target().clone();
             if let Some(inner_path) = target.path() {
                 inner.set_path(inner_id, &format!("{path}.{inner_path}"))?;
+            }
+            if target.op() == Some(crate::ops::set_buffer::OP) {
+                let node = inner.node(inner_id)?;
+                let mut bound = crate::ops::set_buffer::OP.bind(node.args(), node.kwargs())?;
+                if let Some(Arg::Str(buffer)) = bound.first() {
+                    bound[0] = Arg::str(format!("{path}.{buffer}"));
+                }
+                inner.set_all_args(inner_id, bound.into(), Default::default())?;
             }
         }
         let new = self.graph.transaction(|graph| {
@@ -435,6 +556,7 @@ impl Module for GraphModule {
                 visitor.module(path, child.as_module_mut());
             }
         }
+        self.folded.refresh(&mut self.attributes);
     }
 
     fn type_name(&self) -> &'static str {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::graph_module::GraphModule;
+use crate::graph_module::{GraphModule, Parts};
 use crate::interp::{Interpreter, NodeRef, Run, Schedule, interpret, interpret_with};
-use crate::{Arg, Graph, NodeId, Op, Result, Type, TypeTree, bail, err};
+use crate::{Arg, Graph, NodeId, Op, Result, Target, Type, TypeTree, bail, err};
 
 /// The interpreter of types.
 #[derive(Default)]
 struct Infer<'a> {
-    module: Option<&'a GraphModule>,
+    parts: Parts<'a>,
     found: Vec<(NodeId, TypeTree)>,
     names: crate::fresh::Names,
 }
@@ -34,9 +34,10 @@ impl Interpreter for Infer<'_> {
     }
 
     fn get_attr(&mut self, _node: NodeRef<'_>, path: &Arc<str>) -> Result<TypeTree> {
-        match self.module {
-            Some(module) => module.attr(path)?.type_tree(),
-            None => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
+        match self.parts.attribute(path) {
+            Some(attribute) => attribute.tensor().type_tree(),
+            None if self.parts.is_closed() => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
+            None => bail!(Unresolved, "there is no attribute {path:?}"),
         }
     }
 
@@ -48,8 +49,11 @@ impl Interpreter for Infer<'_> {
     }
 
     fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[TypeTree]) -> Result<TypeTree> {
-        let Some(module) = self.module else { bail!(Graph, "a closed sub-graph calls the module {path:?}") };
-        let child = module.child(path)?;
+        let child = match self.parts.child(path) {
+            Some(child) => child,
+            None if self.parts.is_closed() => bail!(Graph, "a closed sub-graph calls the module {path:?}"),
+            None => bail!(Unresolved, "there is no sub-module {path:?}"),
+        };
         if !args.iter().all(TypeTree::is_complete) {
             return Ok(Arg::Leaf(Type::Any));
         }
@@ -73,30 +77,80 @@ pub(crate) fn infer_graph(graph: &Graph, inputs: &[TypeTree]) -> Result<TypeTree
     interpret(graph, &mut it, inputs.to_vec())
 }
 
+/// Returns the type of an argument from the recorded types of the nodes in it; `None` if one has none that is complete.
+pub(crate) fn type_of(graph: &Graph, arg: &Arg) -> Option<TypeTree> {
+    let known = |id: &NodeId| graph.node(*id).ok().and_then(crate::Node::ty).filter(|ty| ty.is_complete());
+    match arg {
+        Arg::Leaf(id) => known(id).cloned(),
+        _ => {
+            let mut complete = true;
+            arg.for_each_leaf(&mut |id| complete &= known(id).is_some());
+            if !complete {
+                return None;
+            }
+            arg.try_flat_map(&mut |id| Ok(known(id).cloned().unwrap_or(Arg::Leaf(Type::Any)))).ok()
+        }
+    }
+}
+
+/// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or if it has a size
+/// that depends on data and thus needs a name.
+pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<Option<TypeTree>> {
+    let node = graph.node(id)?;
+    let types = |args: &[Arg]| args.iter().map(|arg| type_of(graph, arg)).collect::<Option<Vec<_>>>();
+    let settled = |ty: TypeTree, args: &[TypeTree]| {
+        Some(ty).filter(|ty| crate::fresh::new_symbols(ty, args).is_empty())
+    };
+    match node.target() {
+        Target::GetAttr(path) => match parts.attribute(path) {
+            Some(attribute) => attribute.tensor().type_tree().map(Some),
+            None => Ok(node.ty().cloned()),
+        },
+        Target::CallFunction(op) | Target::CallMethod(op) => {
+            let Some(types) = types(&op.bind(node.args(), node.kwargs())?) else { return Ok(None) };
+            Ok(op.infer(&types)?.and_then(|ty| settled(ty, &types)))
+        }
+        Target::CallModule(path) => match (parts.child(path), types(node.args())) {
+            (Some(child), Some(types)) => {
+                Ok(crate::trace::infer_module(child, &types)?.and_then(|ty| settled(ty, &types)))
+            }
+            _ => Ok(None),
+        },
+        Target::Placeholder | Target::Output => Ok(node.ty().cloned()),
+    }
+}
+
 impl GraphModule {
     /// Returns the type of every node from the types of the placeholders, in program order; nothing is computed.
     ///
     /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known gets `Any`.
     pub fn infer(&self, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
-        let graph = self.graph();
-        let n = graph.placeholders().len();
-        if n != inputs.len() {
-            bail!(Argument, "the graph has {n} placeholders, got {} types", inputs.len());
-        }
-        let mut it = Infer { module: Some(self), ..Infer::default() };
-        let schedule = Schedule::new(graph)?;
-        interpret_with(graph, &schedule, &mut it, Run::new(inputs.to_vec()))?;
-        Ok(it.found)
+        infer_all(self.graph(), self.parts(), inputs)
     }
 
     /// Enters the type of every node into its metadata, as [`infer`](Self::infer) finds it.
     pub fn propagate_types(&mut self, inputs: &[TypeTree]) -> Result<()> {
-        let found = self.infer(inputs)?;
-        let graph = self.graph_mut();
-        for (id, ty) in found {
-            let known = ty.is_complete();
-            graph.meta_mut(id).map_err(|_| err!(Graph, "a node vanished"))?.ty = known.then(|| Arc::new(ty));
-        }
-        Ok(())
+        let (graph, attributes, children) = self.split();
+        propagate(graph, Parts::new(attributes, children), inputs)
     }
+}
+
+/// Enters the type of every node into its metadata.
+pub(crate) fn propagate(graph: &mut Graph, parts: Parts<'_>, inputs: &[TypeTree]) -> Result<()> {
+    for (id, ty) in infer_all(graph, parts, inputs)? {
+        let known = ty.is_complete();
+        graph.meta_mut(id).map_err(|_| err!(Graph, "a node vanished"))?.ty = known.then(|| Arc::new(ty));
+    }
+    Ok(())
+}
+
+fn infer_all(graph: &Graph, parts: Parts<'_>, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
+    let n = graph.placeholders().len();
+    if n != inputs.len() {
+        bail!(Argument, "the graph has {n} placeholders, got {} types", inputs.len());
+    }
+    let mut it = Infer { parts, ..Infer::default() };
+    let schedule = Schedule::new(graph)?;
+    interpret_with(graph, &schedule, &mut it, Run::new(inputs.to_vec()))?;
+    Ok(it.found)
 }

@@ -18,14 +18,28 @@ pub mod graph_module;
 pub mod infer;
 pub mod interp;
 pub mod lint;
+#[allow(
+    clippy::approx_constant,
+    reason = "coefficients of polynomials lie near the constants that they approximate"
+)]
 pub mod math;
 pub mod math_source;
+/// Special functions, and the rest of [`math`]; one text with it in generated code.
+pub mod special {
+    pub use crate::math::*;
+    include!("special.rs");
+
+    #[cfg(test)]
+    mod tests;
+}
 pub mod module;
 pub mod names;
 pub mod node;
 pub mod op;
 pub mod ops;
+pub mod pass;
 pub mod pointwise;
+pub mod rewrite;
 pub mod rng;
 pub mod tensor;
 #[doc(hidden)]
@@ -48,6 +62,8 @@ pub use lint::{Violation, ViolationKind};
 pub use module::{Buffer, Forward, Module, Parameter};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
 pub use op::{Class, Effects, Kind, Op, OpDef, Param, Registry, ToArg};
+pub use pass::{Context, Pass, Passes};
+pub use rewrite::{Found, Pattern, Rule, Rules, replace_pattern};
 pub use tensor::{Tensor, Value};
 pub use trace::{InputSpec, symbolic_trace, trace};
 pub use transform::Rebuild;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::infer::type_of;
 use crate::node::{Node, NodeId, Target};
 use crate::{
     Arg, Attribute, Dim, Error, ErrorKind, Graph, GraphModule, Op, OpCode, SourceLoc, Symbol, TensorType,
@@ -390,24 +391,8 @@ impl Linter {
     }
 }
 
-/// Returns the type of an argument; `None` if a node in it has no complete type.
-fn type_of(graph: &Graph, arg: &Arg) -> Option<TypeTree> {
-    let known = |id: &NodeId| graph.node(*id).ok().and_then(Node::ty).filter(|ty| ty.is_complete());
-    match arg {
-        Arg::Leaf(id) => known(id).cloned(),
-        _ => {
-            let mut complete = true;
-            arg.for_each_leaf(&mut |id| complete &= known(id).is_some());
-            if !complete {
-                return None;
-            }
-            arg.try_flat_map(&mut |id| Ok(known(id).cloned().unwrap_or(Arg::Leaf(Type::Any)))).ok()
-        }
-    }
-}
-
 /// Returns whether a recorded type is the inferred one, as far as both are known; sizes with new symbols may be any.
-fn agrees(expected: &TypeTree, got: &TypeTree, new: &[Symbol]) -> bool {
+pub(crate) fn agrees(expected: &TypeTree, got: &TypeTree, new: &[Symbol]) -> bool {
     match (expected, got) {
         (Arg::Leaf(Type::Any), _) | (_, Arg::Leaf(Type::Any)) => true,
         (Arg::Leaf(Type::Tensor(a)), Arg::Leaf(Type::Tensor(b))) => {

@@ -1,12 +1,14 @@
 //! The text of [`crate::math`], which code generation pastes into a module of its own.
 
-/// The source of `fx_core::math`; it stands alone inside `mod math { ... }`.
+/// The source of `fx_core::math` and, behind it, `fx_core::special`; it stands alone inside `mod math { ... }`.
 pub const SOURCE: &str = concat!(
     include_str!("math/real.rs"),
     include_str!("math/parts.rs"),
     include_str!("math/elementary.rs"),
     include_str!("math/single.rs"),
     include_str!("math/double.rs"),
+    "\n",
+    include_str!("special.rs"),
 );
 
 #[cfg(test)]

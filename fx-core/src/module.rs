@@ -111,6 +111,11 @@ impl Buffer {
         *self.cell.write().unwrap_or_else(std::sync::PoisonError::into_inner) = value;
     }
 
+    /// Returns another handle of the same cell.
+    pub(crate) fn share(&self) -> Self {
+        Buffer { cell: self.cell.clone(), persistent: self.persistent }
+    }
+
     /// Identifies the cell while it lives.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.cell).cast::<()>() as usize

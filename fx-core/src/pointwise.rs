@@ -5,9 +5,11 @@
 //! small buffer. So broadcasting, strides and casts cost one pass over cache-sized memory, and the eager kernel, fused groups
 //! and generated Rust run the same text.
 
+use fx_simd::{Filled, Slots};
 use half::{bf16, f16};
+use smallvec::SmallVec;
 
-use crate::array::{BLOCK, Cast, Strided, Strides, build, checked_numel, convert, dispatch_dtype};
+use crate::array::{BLOCK, Cast, Strided, Strides, build_slots_with, checked_numel, convert, dispatch_dtype};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
@@ -15,12 +17,15 @@ use crate::{
     TypeTree, Value, dtype::default_dtype, err,
 };
 
-/// A block kernel for the element type `T`: operands, parameters, result.
+/// A loop that computes the elements of `O` from those of the operands, of equal length, and the parameters.
+pub type Kernel<T, O> = for<'a> fn(&[&[T]], &[T], Slots<'a, O>) -> Filled<'a>;
+
+/// A block kernel for the element type `T`.
 pub enum Block<T: 'static> {
     /// The result is of the same type.
-    Same(fn(&[&[T]], &[T], &mut [T])),
+    Same(Kernel<T, T>),
     /// The result is a bool.
-    Bool(fn(&[&[T]], &[T], &mut [bool])),
+    Bool(Kernel<T, bool>),
 }
 
 impl<T> Clone for Block<T> {
@@ -387,27 +392,22 @@ impl PointwiseDef {
             operands.iter().map(|operand| Source::new(operand, shape, O::DTYPE)).collect::<Result<_>>()?;
         let params: Vec<T> = params.iter().map(|&x| T::from_scalar(x)).collect();
         let splats: Vec<Vec<T>> = sources.iter().map(|source| source.splat(numel.min(BLOCK))).collect();
-        let with = |at: usize, len: usize, kernel: &mut dyn FnMut(&[&[T]])| {
-            with_operands(&sources, &splats, at, len, kernel);
-        };
-        let data = match block {
-            Block::Bool(kernel) => {
-                let fill =
-                    |at: usize, out: &mut [bool]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
-                return Array::from_vec(build(numel, fill)?, shape);
-            }
+        let operands = Operands::new(&sources, &splats, shape);
+        match block {
+            Block::Bool(kernel) => Array::from_vec(operands.build(numel, &params, kernel)?, shape),
             Block::Same(kernel) if T::DTYPE == O::DTYPE => {
-                let fill = |at: usize, out: &mut [T]| with(at, out.len(), &mut |xs| kernel(xs, &params, out));
-                return Array::from_vec(build(numel, fill)?, shape);
+                Array::from_vec(operands.build(numel, &params, kernel)?, shape)
             }
-            Block::Same(kernel) => build(numel, |at, out: &mut [O]| {
-                let mut wide = [T::default(); BLOCK];
-                let wide = &mut wide[..out.len()];
-                with(at, out.len(), &mut |xs| kernel(xs, &params, wide));
-                convert(wide, out);
-            })?,
-        };
-        Array::from_vec(data, shape)
+            Block::Same(kernel) => {
+                let scratch = || (operands.scratch(numel), vec![T::default(); numel.min(BLOCK)]);
+                let data = build_slots_with::<O, _>(numel, scratch, |(scratch, wide), at, out| {
+                    let wide = &mut wide[..out.len()];
+                    operands.block(scratch, at, &params, kernel, Slots::over(wide));
+                    convert(wide, out)
+                })?;
+                Array::from_vec(data, shape)
+            }
+        }
     }
 }
 
@@ -417,9 +417,42 @@ enum Source<'a, T> {
     Slice(&'a [T]),
     /// The same number everywhere.
     Splat(T),
-    /// Gathered and converted block by block.
+    /// Of the computed type.
+    Rows(Rows<'a, T>),
+    /// Gathered and converted from a position on, or only converted.
     Gather(Gather<'a, T>),
 }
+
+/// A broadcast operand of the shape of the result.
+struct Rows<'a, T> {
+    data: &'a [T],
+    /// The strides along the result's axes.
+    strides: Strides,
+}
+
+impl<T> Rows<'_, T> {
+    /// Returns how many of the last axes are walked as one, with a step of 0 or 1.
+    fn plain_axes(&self, shape: &[usize]) -> usize {
+        let axes = || shape.iter().zip(&self.strides).rev();
+        let same = axes().take_while(|&(&size, &stride)| size == 1 || stride == 0).count();
+        let mut step = 1;
+        let dense = axes().take_while(|&(&size, &stride)| {
+            let fits = size == 1 || stride == step;
+            step *= size as isize;
+            fits
+        });
+        same.max(dense.count())
+    }
+
+    /// Returns the step, 0 or 1, along the last `n_plain` axes.
+    fn step(&self, shape: &[usize], n_plain: usize) -> isize {
+        let plain = shape.iter().zip(&self.strides).rev().take(n_plain);
+        plain.into_iter().find(|(size, _)| **size > 1).map_or(0, |(_, &stride)| stride)
+    }
+}
+
+/// The shortest run along which operands are read in place rather than gathered.
+const SHORTEST_RUN: usize = 32;
 
 impl<'a, T: Compute> Source<'a, T> {
     /// Returns `len` copies of a number that is the same everywhere.
@@ -450,10 +483,7 @@ impl<'a, T: Compute> Source<'a, T> {
         let wide = array.broadcast_to(shape)?;
         if array.dtype() == T::DTYPE {
             let (data, strides) = (array.data::<T>()?, Strides::from_slice(wide.strides()));
-            let shape = Sizes::from_slice(shape);
-            return Ok(Source::Gather(Box::new(move |start, out| {
-                Strided { data, shape: &shape, strides: &strides, offset: 0 }.block(start, out);
-            })));
+            return Ok(Source::Rows(Rows { data, strides }));
         }
         Ok(Source::Gather(T::gather(array, &wide, dtype)?))
     }
@@ -473,12 +503,17 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dty
     let round = matches!(dtype, DType::F16 | DType::BF16) && S::DTYPE != dtype;
     let (shape, strides, offset): (Sizes, Vec<isize>, usize) =
         (wide.shape().into(), wide.strides().to_vec(), wide.offset());
+    let dense = wide.is_contiguous();
     Box::new(move |start, out| {
-        let view = Strided { data, shape: &shape, strides: &strides, offset };
-        let mut block = [S::default(); BLOCK];
-        let block = &mut block[..out.len()];
-        view.block(start, block);
-        convert(block, out);
+        if dense {
+            convert(&data[offset + start..], Slots::over(out));
+        } else {
+            let view = Strided { data, shape: &shape, strides: &strides, offset };
+            let mut block = [S::default(); BLOCK];
+            let block = &mut block[..out.len()];
+            view.block(start, block);
+            convert(block, Slots::over(out));
+        }
         if round {
             for x in out {
                 *x = T::from_scalar(round_to(x.to_scalar(), dtype));
@@ -487,28 +522,161 @@ fn gather<'a, S: Element + Cast<T>, T: Compute>(data: &'a [S], wide: &Array, dty
     })
 }
 
-/// Calls `kernel` with the `len` elements of each operand from a position on.
-fn with_operands<T: Compute>(
-    sources: &[Source<'_, T>],
-    splats: &[Vec<T>],
-    at: usize,
-    len: usize,
-    kernel: &mut dyn FnMut(&[&[T]]),
-) {
-    let n_gathers = sources.iter().filter(|source| matches!(source, Source::Gather(_))).count();
-    let mut buffer = vec![T::default(); n_gathers * len];
-    let mut buffers = buffer.chunks_mut(len.max(1));
-    let mut xs: smallvec::SmallVec<[&[T]; 4]> = smallvec::SmallVec::new();
-    for (source, splat) in sources.iter().zip(splats) {
-        xs.push(match source {
-            Source::Slice(data) => &data[at..at + len],
-            Source::Splat(_) => &splat[..len],
-            Source::Gather(fill) => {
-                let block = buffers.next().map_or(&mut [][..], |block| block);
-                fill(at, block);
-                block
-            }
+/// The operands of a computation.
+struct Operands<'s, 'a, T> {
+    sources: &'s [Source<'a, T>],
+    splats: &'s [Vec<T>],
+    shape: &'s [usize],
+    /// How many of the last axes every broadcast operand walks as one; 0 if broadcast operands are to be gathered.
+    n_plain: usize,
+    /// The number of elements along these axes.
+    run: usize,
+}
+
+impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
+    fn new(sources: &'s [Source<'a, T>], splats: &'s [Vec<T>], shape: &'s [usize]) -> Self {
+        let rows = sources.iter().filter_map(|source| match source {
+            Source::Rows(rows) => Some(rows.plain_axes(shape)),
+            _ => None,
         });
+        let n_plain = rows.min().unwrap_or(0);
+        let run = shape[shape.len() - n_plain..].iter().product();
+        let n_plain = if run < SHORTEST_RUN { 0 } else { n_plain };
+        Operands { sources, splats, shape, n_plain, run }
     }
-    kernel(&xs);
+
+    /// Computes all elements.
+    fn build<O: Element>(&self, numel: usize, params: &[T], kernel: Kernel<T, O>) -> Result<Vec<O>> {
+        build_slots_with(
+            numel,
+            || self.scratch(numel),
+            |scratch, at, out| self.block(scratch, at, params, kernel, out),
+        )
+    }
+
+    /// Makes buffers for the operands that are not read in place.
+    fn scratch(&self, numel: usize) -> Vec<T> {
+        let n_buffers =
+            self.sources.iter().filter(|x| matches!(x, Source::Gather(_) | Source::Rows(_))).count();
+        vec![T::default(); n_buffers * numel.min(BLOCK)]
+    }
+
+    /// Computes the elements from a position on.
+    fn block<'b, O: Element>(
+        &self,
+        scratch: &mut [T],
+        at: usize,
+        params: &[T],
+        kernel: Kernel<T, O>,
+        out: Slots<'b, O>,
+    ) -> Filled<'b> {
+        if self.n_plain == 0 {
+            return kernel(&self.at(at, out.len(), None, scratch), params, out);
+        }
+        let mut walk = Walk::new(self, at);
+        let first = self.run - at % self.run;
+        out.runs(first, self.run, |start, out| {
+            let xs = self.at(at + start, out.len(), Some(&walk), scratch);
+            let filled = kernel(&xs, params, out);
+            drop(xs);
+            walk.next_run(self);
+            filled
+        })
+    }
+
+    /// Returns the `len` elements of each operand from a position on; those that `walk` leads lie in one run.
+    fn at<'b>(
+        &'b self,
+        at: usize,
+        len: usize,
+        walk: Option<&Walk>,
+        scratch: &'b mut [T],
+    ) -> SmallVec<[&'b [T]; 4]> {
+        let mut buffers = scratch.chunks_mut(len.max(1));
+        let mut buffer = || buffers.next().map_or(&mut [][..], |block| block);
+        let mut xs = SmallVec::new();
+        let mut n_rows = 0;
+        for (source, splat) in self.sources.iter().zip(self.splats) {
+            xs.push(match source {
+                Source::Slice(data) => &data[at..at + len],
+                Source::Splat(_) => &splat[..len],
+                Source::Rows(Rows { data, strides }) => match walk {
+                    Some(walk) => {
+                        let (place, step) = walk.places[n_rows];
+                        n_rows += 1;
+                        if step == 0 {
+                            let block = buffer();
+                            Slots::over(block).fill(data[place]);
+                            block
+                        } else {
+                            &data[place..place + len]
+                        }
+                    }
+                    None => {
+                        let block = buffer();
+                        Strided { data, shape: self.shape, strides, offset: 0 }.block(at, block);
+                        block
+                    }
+                },
+                Source::Gather(fill) => {
+                    let block = buffer();
+                    fill(at, block);
+                    block
+                }
+            });
+        }
+        xs
+    }
+
+    /// Returns the broadcast operands.
+    fn rows(&self) -> impl Iterator<Item = &Rows<'a, T>> {
+        self.sources.iter().filter_map(|source| match source {
+            Source::Rows(rows) => Some(rows),
+            _ => None,
+        })
+    }
+}
+
+/// A walk from run to run.
+struct Walk {
+    /// The index of the run along the other axes.
+    index: Sizes,
+    /// For each broadcast operand the place of the run's next element, and the step along the run.
+    places: SmallVec<[(usize, isize); 4]>,
+}
+
+impl Walk {
+    /// Starts at a position of the result.
+    fn new<T: Compute>(operands: &Operands<'_, '_, T>, at: usize) -> Walk {
+        let outer = &operands.shape[..operands.shape.len() - operands.n_plain];
+        let (mut rest, inner) = (at / operands.run, at % operands.run);
+        let mut index = Sizes::from_elem(0, outer.len());
+        for (i, &size) in index.iter_mut().zip(outer).rev() {
+            *i = rest % size;
+            rest /= size;
+        }
+        let places = operands.rows().map(|rows| {
+            let step = rows.step(operands.shape, operands.n_plain);
+            let at: isize = index.iter().zip(&rows.strides).map(|(&i, &stride)| i as isize * stride).sum();
+            (at as usize + inner * step as usize, step)
+        });
+        let places = places.collect();
+        Walk { index, places }
+    }
+
+    /// Goes to the start of the next run.
+    fn next_run<T: Compute>(&mut self, operands: &Operands<'_, '_, T>) {
+        for (i, &size) in self.index.iter_mut().zip(operands.shape).rev() {
+            *i += 1;
+            if *i < size {
+                break;
+            }
+            *i = 0;
+        }
+        for (rows, (place, _)) in operands.rows().zip(&mut self.places) {
+            let at: isize =
+                self.index.iter().zip(&rows.strides).map(|(&i, &stride)| i as isize * stride).sum();
+            *place = at as usize;
+        }
+    }
 }

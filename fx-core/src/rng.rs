@@ -356,7 +356,7 @@ impl Block {
                 let [a, b, c, d] = self.words(counter + i * AT_ONCE + k);
                 *pairs = [[a, b], [c, d]];
             }
-            fx_simd::call(normal_pairs, (&words, chunk));
+            fx_simd::call::<normal_pairs, _>((&words, chunk));
         }
     }
 
@@ -437,9 +437,9 @@ fn normal_pair_f32(a: u32, b: u32) -> [f32; 2] {
     [radius * math::cos(angle), radius * math::sin(angle)]
 }
 
+fx_simd::wide! {
 /// Fills `out` with the numbers of pairs of words.
-#[inline(always)]
-fn normal_pairs((words, out): (&[[u32; 2]], &mut [f32])) {
+fn normal_pairs[]((words, out): (&[[u32; 2]], &mut [f32])) {
     let (pairs, rest) = out.as_chunks_mut::<2>();
     for (out, &[a, b]) in pairs.iter_mut().zip(words) {
         *out = normal_pair_f32(a, b);
@@ -447,6 +447,7 @@ fn normal_pairs((words, out): (&[[u32; 2]], &mut [f32])) {
     for (out, &[a, b]) in rest.iter_mut().zip(&words[pairs.len()..]) {
         *out = normal_pair_f32(a, b)[0];
     }
+}
 }
 
 /// The Philox4x32 bijection with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).

@@ -4,7 +4,7 @@ use fx_core::array::{StridedIndex, Strides, checked_numel};
 use fx_core::math::Real;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, err, kernels};
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use crate::check::{
     dense, float_only, in_float, opt_type_of, same_dtype, same_size, sizes, slice, type_of, wide, zeroed,
@@ -253,7 +253,6 @@ fn attention_kernel(
         let mask = mask.as_ref().map(|mask| mask.data::<T>()).transpose()?;
         let mut out = zeroed::<T>(checked_numel(&shape)?)?;
         if !out.is_empty() {
-            let blocks = queries.div_ceil(BLOCK);
             let width = head.values;
             // The blocks of a head follow each other, the last one may be shorter.
             let tasks: Vec<(usize, usize, &mut [T])> = out
@@ -261,7 +260,7 @@ fn attention_kernel(
                 .enumerate()
                 .flat_map(|(i, out)| out.chunks_mut(BLOCK * width).enumerate().map(move |(block, out)| (i, block, out)))
                 .collect();
-            let run = |(i, block, out): (usize, usize, &mut [T])| {
+            let run = |_, (i, block, out): (usize, usize, &mut [T])| {
                 let mask = mask.map(|mask| &mask[mask_starts[i]..]);
                 let [q, k, v] = starts[i];
                 let part = |data: &'_ [T], at: usize| data.get(at..).map_or(0, |_| at);
@@ -270,11 +269,10 @@ fn attention_kernel(
                 head.block(block * BLOCK, operands, mask, kept, out);
             };
             let work = BLOCK.saturating_mul(keys).saturating_mul(head.depth + width).max(1);
-            let at_once = (1usize << 19).div_ceil(work);
-            if blocks * starts.len() <= at_once {
-                tasks.into_iter().for_each(run);
+            if tasks.len().saturating_mul(work) <= 1 << 19 {
+                tasks.into_iter().enumerate().for_each(|(i, task)| run(i, task));
             } else {
-                tasks.into_par_iter().with_min_len(at_once).for_each(run);
+                parallel::items(tasks, run);
             }
         }
         Ok(Array::from_vec(out, &shape)?.cast(dtype))

@@ -200,7 +200,7 @@ fn ramp(n: usize, dtype: DType, at: impl Fn(usize) -> f64 + Sync) -> Result<Arra
     fx_core::array::checked_numel(&[n])?;
     dispatch_dtype!(dtype, T => {
         let at = |i: usize| Cast::<T>::cast(at(i));
-        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call(positions, (start, out, at)))?, &[n])
+        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call::<positions, _>((start, out, at)))?, &[n])
     })
 }
 
@@ -209,13 +209,14 @@ fn whole_ramp(n: usize, dtype: DType, first: i64, step: i64) -> Result<Array> {
     fx_core::array::checked_numel(&[n])?;
     dispatch_dtype!(dtype, T => {
         let at = |i: usize| Cast::<T>::cast(first.wrapping_add((i as i64).wrapping_mul(step)));
-        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call(positions, (start, out, at)))?, &[n])
+        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call::<positions, _>((start, out, at)))?, &[n])
     })
 }
 
-#[inline(always)]
-fn positions<T>((start, out, at): (usize, &mut [T], impl Fn(usize) -> T)) {
-    out.iter_mut().enumerate().for_each(|(i, out)| *out = at(start + i));
+fx_simd::wide! {
+    fn positions[T, F: Fn(usize) -> T]((start, out, at): (usize, &mut [T], F)) {
+        out.iter_mut().enumerate().for_each(|(i, out)| *out = at(start + i));
+    }
 }
 
 fn linspace_array(start: f64, end: f64, steps: i64, dtype: Option<DType>) -> Result<Array> {

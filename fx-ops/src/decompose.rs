@@ -8,7 +8,7 @@ use fx_core::math::Real;
 use fx_core::op::unknown_type;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Element, Op, Result, Shape, TensorType, Truth, bail, err, kernels};
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use crate::check::{dense, in_float, same_dtype, slice, type_of, zeroed};
 use crate::infer::expect_same;
@@ -51,7 +51,7 @@ pub(crate) fn decomposable(dtype: DType) -> Result<()> {
     Ok(())
 }
 
-fn square(x: &TensorType) -> Result<TensorType> {
+pub(crate) fn square(x: &TensorType) -> Result<TensorType> {
     decomposable(x.dtype)?;
     let [.., rows, columns] = &x.shape[..] else { bail!(Shape, "expected square matrices, got {x}") };
     expect_same(rows, columns, "the columns of a square matrix")?;
@@ -109,7 +109,7 @@ fn solve_type(x: &TensorType, other: &TensorType, left: bool) -> Result<TensorTy
 const GRAIN: usize = 1 << 15;
 
 /// Runs `run` on each matrix with its room in the result; matrices are `from` and results `to` elements.
-fn each_matrix<T: Element>(
+pub(crate) fn each_matrix<T: Element>(
     x: &[T],
     from: usize,
     to: usize,
@@ -123,20 +123,24 @@ fn each_matrix<T: Element>(
         return Ok(out);
     }
     let at_once = GRAIN.div_ceil(work.max(1));
-    let run = |(i, out): (usize, &mut [T])| run(&x[i * from..][..from], out);
-    if batch <= at_once {
-        out.chunks_mut(to).enumerate().try_for_each(run)?;
-    } else {
-        // The first failing matrix is reported, whichever thread finds one first.
-        let results: Vec<Result<()>> =
-            out.par_chunks_mut(to).enumerate().with_min_len(at_once).map(run).collect();
-        results.into_iter().collect::<Result<()>>()?;
-    }
+    try_chunks(&mut out, to, at_once, |i, out| run(&x[i * from..][..from], out))?;
     Ok(out)
 }
 
+/// Calls `run` for each matrix of `size` elements. The error of the first one that fails is returned, whichever thread finds one first.
+fn try_chunks<T: Send>(
+    out: &mut [T],
+    size: usize,
+    at_once: usize,
+    run: impl Fn(usize, &mut [T]) -> Result<()> + Sync,
+) -> Result<()> {
+    let mut results = vec![Ok(()); out.len() / size];
+    parallel::chunk_pairs((out, size), (&mut results, 1), at_once, |i, out, result| result[0] = run(i, out));
+    results.into_iter().collect()
+}
+
 /// Returns the elements in row-major order, and the sizes of batch, rows and columns.
-fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
+pub(crate) fn matrices(x: &Array) -> Result<(Array, usize, usize, usize)> {
     let (rows, columns) = (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1]);
     Ok((x.contiguous()?, x.shape()[..x.rank() - 2].iter().product(), rows, columns))
 }
@@ -179,8 +183,8 @@ fn from_pivots<const N: usize>(x: &Array, run: impl Fn(&[f64], f64) -> [f64; N] 
         each_matrix(&numbers, 1, N, batch, n * n * n, |number, out| {
             let mut a = data[number[0] as usize * n * n..][..n * n].to_vec();
             let (_, sign) = lu::lu(&mut a, n);
-            let pivots: Vec<f64> = (0..n).map(|k| f64::from(a[k * n + k])).collect();
-            out.copy_from_slice(&run(&pivots, f64::from(sign)));
+            let pivots: Vec<f64> = (0..n).map(|k| Real::to_f64(a[k * n + k])).collect();
+            out.copy_from_slice(&run(&pivots, Real::to_f64(sign)));
             Ok(())
         })
     })
@@ -246,15 +250,14 @@ fn solve(x: &Array, other: &Array, left: bool) -> Result<Array> {
         // Both sides of a system lie one after the other, so that threads take them together.
         let (a, b) = (slice::<T>(&a), slice::<T>(&b));
         let mut out = zeroed::<T>(checked_numel(&[systems, n, m])?)?;
-        let run = |(i, out): (usize, &mut [T])| {
+        let run = |i: usize, out: &mut [T]| {
             let mut a = a[i * n * n..][..n * n].to_vec();
             let (rows, _) = lu::lu(&mut a, n);
             solve_with(&a, n, &rows, &b[i * n * m..][..n * m], m, out)
         };
         if !out.is_empty() {
             let at_once = GRAIN.div_ceil((n * n * (n + m)).max(1));
-            let systems = out.par_chunks_mut(n * m).enumerate().with_min_len(at_once);
-            systems.map(run).collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
+            try_chunks(&mut out, n * m, at_once, run)?;
         }
         Array::from_vec(out, &[&batch[..], &tail_b[..]].concat())
     })

@@ -148,7 +148,7 @@ fn cosine(turns: usize, n: usize) -> f64 {
 const AT_ONCE: usize = 1 << 13;
 
 /// Transforms rows of `n` elements: `load` fills one, `store` takes `width` numbers out of it.
-fn transformed<T: Planned + Real + fx_core::Element>(
+pub(crate) fn transformed<T: Planned + Real + fx_core::Element>(
     rows: usize,
     n: usize,
     width: usize,
@@ -176,7 +176,7 @@ fn transformed<T: Planned + Real + fx_core::Element>(
 }
 
 /// A type whose plans are kept.
-trait Planned: FftNum {
+pub(crate) trait Planned: FftNum {
     fn planner() -> &'static Mutex<(FftPlanner<Self>, usize)>;
 }
 macro_rules! planned {

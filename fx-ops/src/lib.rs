@@ -18,7 +18,10 @@ pub mod create;
 pub mod decompose;
 pub mod distance;
 pub mod einsum;
+pub mod factor;
 pub mod fft;
+pub mod fractional;
+pub mod histogram;
 pub mod indices;
 mod infer;
 pub mod join;
@@ -26,12 +29,14 @@ pub mod kernel;
 pub mod linalg;
 pub mod lookup;
 pub mod loss;
+pub mod margin;
 pub mod masked;
 pub mod nn;
 pub mod norm;
 pub mod norms;
 mod outer;
 pub mod pad;
+pub mod pass;
 pub mod patch;
 pub mod pointwise;
 pub mod pool;
@@ -40,11 +45,16 @@ pub mod put;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
+pub mod regions;
 pub mod resize;
+pub mod rules;
 pub mod sample;
 pub mod scatter;
 pub mod search;
 pub mod shuffle;
+pub mod special;
+pub mod spectral;
+pub mod spectrum;
 pub mod strided;
 #[cfg(test)]
 mod testing;
@@ -64,6 +74,7 @@ pub fn tables() -> impl Iterator<Item = &'static [Op]> {
 pub fn families() -> impl Iterator<Item = (&'static str, &'static [&'static [Op]])> {
     [
         ("Element by element", pointwise::TABLES),
+        ("Special functions", special::TABLES),
         ("Reductions", reduce::TABLES),
         ("Views and selection", view::TABLES),
         ("Factories", create::TABLES),
@@ -72,27 +83,34 @@ pub fn families() -> impl Iterator<Item = (&'static str, &'static [&'static [Op]
         ("Matrix products", linalg::TABLES),
         ("Convolution", conv::TABLES),
         ("Pooling", pool::TABLES),
+        ("Pooling at random places", fractional::TABLES),
         ("Padding", pad::TABLES),
         ("Normalisation", norm::TABLES),
         ("Embeddings", lookup::TABLES),
         ("Losses", loss::TABLES),
+        ("Losses by margins and alignments", margin::TABLES),
         ("Pixels and channels", shuffle::TABLES),
         ("Contractions", einsum::TABLES),
         ("Products", products::TABLES),
         ("Factorisations", decompose::TABLES),
+        ("Factors", factor::TABLES),
+        ("Eigenvalues and singular values", spectral::TABLES),
         ("Norms", norms::TABLES),
         ("Distances", distance::TABLES),
         ("Windows", window::TABLES),
         ("Activations with weights", activation::TABLES),
         ("Fourier transforms", fft::TABLES),
+        ("Fourier transforms of complex numbers", spectrum::TABLES),
         ("Resizing", resize::TABLES),
         ("Sampling", sample::TABLES),
         ("Columns of windows", columns::TABLES),
         ("Attention", attention::TABLES),
+        ("Regions of images", regions::TABLES),
         ("Recurrent networks", recurrent::TABLES),
         ("Arranging", arrange::TABLES),
         ("Closeness", close::TABLES),
         ("Counting", count::TABLES),
+        ("Histograms", histogram::TABLES),
         ("Indices", indices::TABLES),
         ("Masks", masked::TABLES),
         ("Patching", patch::TABLES),

@@ -9,10 +9,10 @@ use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{
     Array, Category, DType, Dim, Element, Op, Result, Scalar, Shape, Stored, TensorType, bail, err, kernels,
 };
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use crate::check::{opt_type_of, same_dtype, same_size, type_of, wide, zeroed};
-use crate::kernel::gemm::{gemm, gemm_int};
+use crate::kernel::gemm::{MANY, gemm_by, gemm_int};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[LINALG];
@@ -262,8 +262,9 @@ fn multiply(a: &Array, b: &Array, addend: Option<Addend<'_>>) -> Result<Array> {
 type Matrix<'a, T> = (&'a [T], (usize, usize));
 
 trait Multiply: Element {
-    /// Stores `alpha * a @ b + beta * c` in the row-major `c`; `c` is not read when `beta` is zero.
+    /// Stores `alpha * a @ b + beta * c` in the row-major `c`; `c` is not read when `beta` is zero. Threads may share the work.
     fn multiply(
+        shared: bool,
         sizes: [usize; 3],
         alpha: Self,
         a: Matrix<'_, Self>,
@@ -277,6 +278,7 @@ macro_rules! multiply_floats {
     ($($t:ty)*) => {$(
         impl Multiply for $t {
             fn multiply(
+                shared: bool,
                 [m, k, n]: [usize; 3],
                 alpha: $t,
                 (a, sa): Matrix<'_, $t>,
@@ -284,7 +286,7 @@ macro_rules! multiply_floats {
                 beta: $t,
                 c: &mut [$t],
             ) {
-                gemm(m, k, n, alpha, a, sa, b, sb, beta, c, (n, 1));
+                gemm_by(shared, m, k, n, alpha, a, sa, b, sb, beta, c, (n, 1));
             }
         }
     )*};
@@ -295,6 +297,7 @@ macro_rules! multiply_ints {
     ($($t:ty)*) => {$(
         impl Multiply for $t {
             fn multiply(
+                _shared: bool,
                 [m, k, n]: [usize; 3],
                 alpha: $t,
                 (a, sa): Matrix<'_, $t>,
@@ -354,7 +357,7 @@ fn multiply_in<T: Multiply + Stored>(a: &Array, b: &Array, addend: Option<Addend
     let as_one = (b.rank() == 2).then(|| reshaped(a.shape(), a.strides(), &[rows_of_a, k])).flatten();
     if let Some(strides) = as_one {
         let sa = (strides[0] as usize, strides[1] as usize);
-        T::multiply([rows_of_a, k, n], alpha, (a_data, sa), (b_data, matrix(&b)), beta, &mut out);
+        T::multiply(true, [rows_of_a, k, n], alpha, (a_data, sa), (b_data, matrix(&b)), beta, &mut out);
         return Array::from_vec(out, &shape);
     }
     let broadcast = |array: &Array, rows: usize, columns: usize| {
@@ -367,20 +370,16 @@ fn multiply_in<T: Multiply + Stored>(a: &Array, b: &Array, addend: Option<Addend
         StridedIndex::new(&batch, [(&a.strides()[..batch.len()], 0), (&b.strides()[..batch.len()], 0)])
             .collect();
     let (sa, sb) = (matrix(&a), matrix(&b));
+    let shared = starts.len() < MANY;
     let run = |[at_a, at_b]: [usize; 2], out: &mut [T]| {
         // With k = 0 an operand has no elements, and nothing is read.
         let (a, b) = (a_data.get(at_a..).unwrap_or(&[]), b_data.get(at_b..).unwrap_or(&[]));
-        T::multiply([m, k, n], alpha, (a, sa), (b, sb), beta, out);
+        T::multiply(shared, [m, k, n], alpha, (a, sa), (b, sb), beta, out);
     };
     let at_once = GRAIN.div_ceil(m.saturating_mul(n).saturating_mul(k).max(1));
-    if starts.len() <= at_once {
-        out.chunks_mut(m * n).zip(starts).for_each(|(out, starts)| run(starts, out));
-    } else {
-        let chunks = out.par_chunks_mut(m * n).zip(starts).with_min_len(at_once);
-        chunks.for_each(|(out, starts)| run(starts, out));
-    }
+    parallel::chunks(&mut out, m * n, at_once, |i, out| run(starts[i], out));
     Array::from_vec(out, &shape)
 }
 
 /// The multiply-adds below which a second thread does not pay.
-const GRAIN: usize = 1 << 20;
+const GRAIN: usize = 1 << 18;

@@ -105,10 +105,11 @@ fn in_table(indices: &[i64], n: usize) -> Result<()> {
     }
 }
 
-/// Joins a row with another, element by element.
-#[inline(always)]
-fn join_row<T: Copy>((out, row, join): (&mut [T], &[T], impl Fn(T, T) -> T)) {
-    out.iter_mut().zip(row).for_each(|(out, &x)| *out = join(*out, x));
+fx_simd::wide! {
+    /// Joins a row with another, element by element.
+    fn join_row[T: Copy, F: Fn(T, T) -> T]((out, row, join): (&mut [T], &[T], F)) {
+        out.iter_mut().zip(row).for_each(|(out, &x)| *out = join(*out, x));
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
@@ -225,9 +226,9 @@ fn bag_kernel(
                 let row = &rows[row * width..][..width];
                 match (mode, count, scale) {
                     ("max", 0, _) => out.copy_from_slice(row),
-                    ("max", ..) => fx_simd::call(join_row, (&mut *out, row, fx_core::math::maximum)),
-                    (_, _, Some(scale)) => fx_simd::call(join_row, (&mut *out, row, |a, x| a + scale[at] * x)),
-                    (_, _, None) => fx_simd::call(join_row, (&mut *out, row, |a, x| a + x)),
+                    ("max", ..) => fx_simd::call::<join_row, _>((&mut *out, row, fx_core::math::maximum)),
+                    (_, _, Some(scale)) => fx_simd::call::<join_row, _>((&mut *out, row, |a, x| a + scale[at] * x)),
+                    (_, _, None) => fx_simd::call::<join_row, _>((&mut *out, row, |a, x| a + x)),
                 }
                 count += 1;
             }

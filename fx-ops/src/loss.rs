@@ -76,7 +76,7 @@ kernels! {
         reduction: Str = "mean") = gaussian, gaussian;
 }
 
-fn check_reduction(reduction: &str) -> Result<()> {
+pub(crate) fn check_reduction(reduction: &str) -> Result<()> {
     if !["none", "mean", "sum"].contains(&reduction) {
         bail!(Argument, "expected the reduction \"none\", \"mean\" or \"sum\", got {reduction:?}");
     }
@@ -84,13 +84,13 @@ fn check_reduction(reduction: &str) -> Result<()> {
 }
 
 /// Returns the type of a loss that is `each` without a reduction.
-fn reduced_type(each: TensorType, reduction: &str) -> Result<TensorType> {
+pub(crate) fn reduced_type(each: TensorType, reduction: &str) -> Result<TensorType> {
     check_reduction(reduction)?;
     Ok(if reduction == "none" { each } else { TensorType::new(each.dtype, Shape::default()) })
 }
 
 /// Reduces losses, computed in `T`, over `count`.
-fn reduced<T: Real + Element>(
+pub(crate) fn reduced<T: Real + Element>(
     each: Vec<T>,
     shape: &[usize],
     reduction: &str,
@@ -127,14 +127,15 @@ fn reduced_blocks<T: Real + Element>(
         let mut block = [T::ZERO; BLOCK];
         let block = &mut block[..BLOCK.min(numel - i * BLOCK)];
         each(i * BLOCK, block);
-        out[0] = fx_simd::call(block_sum, block);
+        out[0] = fx_simd::call::<block_sum, _>(block);
     })?;
     reduced(sums, shape, reduction, Some(T::from_f64(numel as f64)))
 }
 
-#[inline(always)]
-fn block_sum<T: Real>(block: &mut [T]) -> T {
-    rows::sum(block, |x| x)
+fx_simd::wide! {
+    fn block_sum[T: Real](block: &mut [T]) -> T {
+        rows::sum(block, |x| x)
+    }
 }
 
 /// Makes kernels of losses; a third name is the parameter of the loss.
@@ -151,7 +152,7 @@ macro_rules! pair_losses {
                 let (x, y) = (slice::<T>(&x), slice::<T>(&y));
                 let out = reduced_blocks(&shape, reduction, |at, out: &mut [T]| {
                     let n = out.len();
-                    fx_simd::call(pairs, (out, &x[at..at + n], &y[at..at + n], |$x, $y| $body));
+                    fx_simd::call::<pairs, _>((out, &x[at..at + n], &y[at..at + n], |$x, $y| $body));
                 })?;
                 Ok(out.cast(dtype))
             })
@@ -159,10 +160,11 @@ macro_rules! pair_losses {
     )*};
 }
 
-/// Fills a block with a function of two others.
-#[inline(always)]
-fn pairs<T: Copy>((out, x, y, f): (&mut [T], &[T], &[T], impl Fn(T, T) -> T)) {
-    out.iter_mut().zip(x).zip(y).for_each(|((out, &x), &y)| *out = f(x, y));
+fx_simd::wide! {
+    /// Fills a block with a function of two others.
+    fn pairs[T: Copy, F: Fn(T, T) -> T]((out, x, y, f): (&mut [T], &[T], &[T], F)) {
+        out.iter_mut().zip(x).zip(y).for_each(|((out, &x), &y)| *out = f(x, y));
+    }
 }
 
 pair_losses! {
@@ -321,7 +323,7 @@ fn bce_logits_kernel(
                 None => out.fill(1.0),
                 Some(pos) => {
                     let factor = |pos: T, y: T| 1.0 + (pos - 1.0) * y;
-                    fx_simd::call(pairs, (&mut *out, &pos[at..at + n], y, factor));
+                    fx_simd::call::<pairs, _>((&mut *out, &pos[at..at + n], y, factor));
                 }
             }
             widest(Logistic(out, &data[at..at + n], y));

@@ -2,15 +2,17 @@
 //!
 //! Half precision is computed in `f32`. Rows are reduced in a fixed order, so that results do not depend on threads.
 
-use fx_core::math::Real;
+use fx_core::math::{self, Real};
 use fx_core::op::kind::{DimVec, IntVec};
-use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, err, kernels};
+use fx_core::{Array, DType, Dim, Element, Op, Result, TensorType, bail, err, kernels};
 
 use crate::check::{
     at_least, dense, float_only, in_float, known_axis, opt_dense, opt_slice, opt_type_of, same_shape, slice,
     type_of, wide,
 };
+use crate::kernel::chunks::{PARALLEL, fill_rows};
 use crate::kernel::rows;
+use crate::reduce::fold::{Fold, fold};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[NORMALIZATION];
@@ -78,28 +80,94 @@ fn along(
     run(moved, width)?.transpose(axis, last)?.cast(dtype).contiguous()
 }
 
-macro_rules! softmax_kernels {
-    ($($name:ident = |$out:ident, $width:ident| $run:expr;)*) => {$(
-        pub(crate) fn $name(x: &Array, dim: i64, dtype: Option<DType>) -> Result<Array> {
-            let ty = softmax_type(&type_of(x), dim.into(), dtype)?;
-            let axis = known_axis(&dim.into(), x.rank())?.unwrap_or(0);
-            along(&x.cast(wide(ty.dtype)), axis, ty.dtype, |x, $width| {
-                in_float!(x.dtype(), T => {
-                    let mut $out = x.to_vec::<T>()?;
-                    $run;
-                    Array::from_vec($out, x.shape())
-                })
-            })
-        }
-    )*};
+fn softmax_kernel(x: &Array, dim: i64, dtype: Option<DType>) -> Result<Array> {
+    softmax_along(x, dim, dtype, false)
 }
-softmax_kernels! {
-    softmax_kernel = |out, width| rows::softmax(&mut out, width);
-    log_softmax_kernel = |out, width| rows::log_softmax(&mut out, width);
-    softmin_kernel = |out, width| {
-        out.iter_mut().for_each(|x| *x = -*x);
-        rows::softmax(&mut out, width);
-    };
+
+pub(crate) fn log_softmax_kernel(x: &Array, dim: i64, dtype: Option<DType>) -> Result<Array> {
+    softmax_along(x, dim, dtype, true)
+}
+
+fn softmin_kernel(x: &Array, dim: i64, dtype: Option<DType>) -> Result<Array> {
+    let ty = softmax_type(&type_of(x), dim.into(), dtype)?;
+    let wide = dense(x, wide(ty.dtype))?;
+    let negated = in_float!(wide.dtype(), T => {
+        let mut data = wide.into_vec::<T>()?;
+        fx_simd::parallel::chunks(&mut data, PARALLEL / 4, 1, |_, data| data.iter_mut().for_each(|x| *x = -*x));
+        Array::from_vec(data, x.shape())
+    })?;
+    softmax_along(&negated, dim, Some(ty.dtype), false)
+}
+
+fn softmax_along(x: &Array, dim: i64, dtype: Option<DType>, log: bool) -> Result<Array> {
+    let ty = softmax_type(&type_of(x), dim.into(), dtype)?;
+    let axis = known_axis(&dim.into(), x.rank())?.unwrap_or(0);
+    let x = x.cast(wide(ty.dtype));
+    let inner: usize = x.shape()[(axis + 1).min(x.rank())..].iter().product();
+    if inner >= WIDE_ROW {
+        let x = x.contiguous()?;
+        return in_float!(x.dtype(), T => Ok(softmax_columns::<T>(&x, axis, inner, log)?.cast(ty.dtype)));
+    }
+    along(&x, axis, ty.dtype, |x, width| {
+        in_float!(x.dtype(), T => {
+            let shape = x.shape().to_vec();
+            let mut out = x.into_vec::<T>()?;
+            match log {
+                false => rows::softmax(&mut out, width),
+                true => rows::log_softmax(&mut out, width),
+            }
+            Array::from_vec(out, &shape)
+        })
+    })
+}
+
+/// The number of elements beside each other from which an axis before them is reduced in place.
+const WIDE_ROW: usize = 16;
+
+/// Takes the softmax along an axis of a contiguous array, after which `inner` elements lie beside each other.
+fn softmax_columns<T: Element + Real>(x: &Array, axis: usize, inner: usize, log: bool) -> Result<Array> {
+    let mask: Vec<bool> = (0..x.rank()).map(|i| i == axis).collect();
+    let (n, data) = (x.shape()[axis], slice::<T>(x));
+    let greater = |a: T, b: T| if b > a { b } else { a };
+    let greatest = fold(x, &mask, &Fold { init: -T::INFINITY, step: greater, merge: greater })?;
+    let beside = |row: usize| row / n * inner..(row / n + 1) * inner;
+    let powers = fill_rows(data.len() / inner, inner, inner, |row, out| {
+        fx_simd::call::<exponentials, _>((&data[row * inner..][..inner], &greatest[beside(row)], out));
+    })?;
+    let powers = Array::from_vec(powers, x.shape())?;
+    let sums =
+        fold(&powers, &mask, &Fold { init: T::ZERO, step: |a: T, x: T| a + x, merge: |a: T, b: T| a + b })?;
+    let mut out = powers.into_vec::<T>()?;
+    rows::for_each_row(&mut out, inner, |row, out| {
+        let (sums, greatest) = (&sums[beside(row)], &greatest[beside(row)]);
+        match log {
+            false => out.iter_mut().zip(sums).for_each(|(y, &sum)| *y = *y / sum),
+            true => {
+                fx_simd::call::<log_shares, _>((&data[row * inner..][..inner], greatest, sums, out));
+            }
+        }
+    });
+    Array::from_vec(out, x.shape())
+}
+
+fx_simd::wide! {
+    /// Stores `exp(x - greatest)`.
+    fn exponentials[T: Real]((x, greatest, out): (&[T], &[T], &mut [T])) {
+        let n = out.len();
+        let (x, greatest) = (&x[..n], &greatest[..n]);
+        for i in 0..n {
+            out[i] = math::exp(x[i] - greatest[i]);
+        }
+    }
+
+    /// Stores `x - greatest - log(sum)`.
+    fn log_shares[T: Real]((x, greatest, sums, out): (&[T], &[T], &[T], &mut [T])) {
+        let n = out.len();
+        let (x, greatest, sums) = (&x[..n], &greatest[..n], &sums[..n]);
+        for i in 0..n {
+            out[i] = (x[i] - greatest[i]) - math::log(sums[i]);
+        }
+    }
 }
 
 /// Checks the last axes against `normalized_shape`.

@@ -14,7 +14,7 @@ pub(crate) fn outer(a: &Array, b: &Array, dtype: DType) -> Result<Array> {
     let (a, b) = (dense(a, dtype)?, dense(b, dtype)?);
     dispatch_dtype!(dtype, T => {
         let (a, b) = (slice::<T>(&a), slice::<T>(&b));
-        let out = fill_rows::<T>(m, n, n, |i, out| fx_simd::call(scaled, (out, a[i], b)))?;
+        let out = fill_rows::<T>(m, n, n, |i, out| fx_simd::call::<scaled, _>((out, a[i], b)))?;
         Array::from_vec(out, &[m, n])
     })
 }
@@ -40,10 +40,10 @@ pub(crate) fn added_outer(
             let out = fill_rows::<$T>(m, n, n, |i, out| {
                 let a = a[i];
                 match x {
-                    None => fx_simd::call(each, (out, b, b, |b, _| a * b * alpha)),
+                    None => fx_simd::call::<each, _>((out, b, b, |b, _| a * b * alpha)),
                     Some(x) => {
                         let x = &x[i * n..][..n];
-                        fx_simd::call(each, (out, b, x, |b, x| a * b * alpha + x * beta));
+                        fx_simd::call::<each, _>((out, b, x, |b, x| a * b * alpha + x * beta));
                     }
                 }
             })?;
@@ -83,7 +83,7 @@ pub(crate) fn kronecker(a: &Array, b: &Array, dtype: DType) -> Result<Array> {
                 step_a *= sizes_a[axis];
                 step_b *= sizes_b[axis];
             }
-            fx_simd::call(tiles, (out, &a[row_a * p..][..p], &b[row_b * q..][..q]));
+            fx_simd::call::<tiles, _>((out, &a[row_a * p..][..p], &b[row_b * q..][..q]));
         })?;
         Array::from_vec(out, &shape)
     })
@@ -103,31 +103,32 @@ pub(crate) fn cross(a: &Array, b: &Array, at: usize) -> Result<Array> {
         let at_once = PARALLEL.div_ceil(slabs * slab.max(1));
         let out = build_blocks(a.len(), slabs * slab, at_once, &|start, out: &mut [T]| {
             let (a, b) = (&a[start..start + out.len()], &b[start..start + out.len()]);
-            fx_simd::call(cross_slabs, (out, a, b, inner, minus));
+            fx_simd::call::<cross_slabs, _>((out, a, b, inner, minus));
         })?;
         Array::from_vec(out, &shape)
     })
 }
 
-#[inline(always)]
-fn cross_slabs<T: Ring>((out, a, b, inner, minus): (&mut [T], &[T], &[T], usize, T)) {
-    let one = |a: T, b: T, c: T, d: T| a.times(b).plus(c.times(d).times(minus));
-    if inner == 1 {
-        let (out, _) = out.as_chunks_mut::<3>();
-        let ((a, _), (b, _)) = (a.as_chunks::<3>(), b.as_chunks::<3>());
-        for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-            *out = [one(a[1], b[2], a[2], b[1]), one(a[2], b[0], a[0], b[2]), one(a[0], b[1], a[1], b[0])];
+fx_simd::wide! {
+    fn cross_slabs[T: Ring]((out, a, b, inner, minus): (&mut [T], &[T], &[T], usize, T)) {
+        let one = |a: T, b: T, c: T, d: T| a.times(b).plus(c.times(d).times(minus));
+        if inner == 1 {
+            let (out, _) = out.as_chunks_mut::<3>();
+            let ((a, _), (b, _)) = (a.as_chunks::<3>(), b.as_chunks::<3>());
+            for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+                *out = [one(a[1], b[2], a[2], b[1]), one(a[2], b[0], a[0], b[2]), one(a[0], b[1], a[1], b[0])];
+            }
+            return;
         }
-        return;
-    }
-    let slabs = out.chunks_mut(3 * inner).zip(a.chunks(3 * inner)).zip(b.chunks(3 * inner));
-    for ((out, a), b) in slabs {
-        for (axis, out) in out.chunks_mut(inner).enumerate() {
-            let (next, last) = ((axis + 1) % 3 * inner, (axis + 2) % 3 * inner);
-            let (a_next, a_last) = (&a[next..][..inner], &a[last..][..inner]);
-            let (b_next, b_last) = (&b[next..][..inner], &b[last..][..inner]);
-            for (i, out) in out.iter_mut().enumerate() {
-                *out = one(a_next[i], b_last[i], a_last[i], b_next[i]);
+        let slabs = out.chunks_mut(3 * inner).zip(a.chunks(3 * inner)).zip(b.chunks(3 * inner));
+        for ((out, a), b) in slabs {
+            for (axis, out) in out.chunks_mut(inner).enumerate() {
+                let (next, last) = ((axis + 1) % 3 * inner, (axis + 2) % 3 * inner);
+                let (a_next, a_last) = (&a[next..][..inner], &a[last..][..inner]);
+                let (b_next, b_last) = (&b[next..][..inner], &b[last..][..inner]);
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = one(a_next[i], b_last[i], a_last[i], b_next[i]);
+                }
             }
         }
     }
@@ -152,19 +153,22 @@ pub(crate) fn powers(x: &Array, n: usize) -> Result<Array> {
     })
 }
 
-#[inline(always)]
-fn scaled<T: Ring>((out, factor, row): (&mut [T], T, &[T])) {
-    out.iter_mut().zip(row).for_each(|(out, &x)| *out = factor.times(x));
-}
-
-#[inline(always)]
-fn each<T: Element>((out, x, y, f): (&mut [T], &[T], &[T], impl Fn(T, T) -> T)) {
-    out.iter_mut().zip(x).zip(y).for_each(|((out, &x), &y)| *out = f(x, y));
-}
-
-#[inline(always)]
-fn tiles<T: Ring>((out, factors, row): (&mut [T], &[T], &[T])) {
-    for (out, &factor) in out.chunks_mut(row.len()).zip(factors) {
+fx_simd::wide! {
+    fn scaled[T: Ring]((out, factor, row): (&mut [T], T, &[T])) {
         out.iter_mut().zip(row).for_each(|(out, &x)| *out = factor.times(x));
+    }
+}
+
+fx_simd::wide! {
+    fn each[T: Element, F: Fn(T, T) -> T]((out, x, y, f): (&mut [T], &[T], &[T], F)) {
+        out.iter_mut().zip(x).zip(y).for_each(|((out, &x), &y)| *out = f(x, y));
+    }
+}
+
+fx_simd::wide! {
+    fn tiles[T: Ring]((out, factors, row): (&mut [T], &[T], &[T])) {
+        for (out, &factor) in out.chunks_mut(row.len()).zip(factors) {
+            out.iter_mut().zip(row).for_each(|(out, &x)| *out = factor.times(x));
+        }
     }
 }

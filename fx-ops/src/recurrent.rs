@@ -210,9 +210,9 @@ impl Weights {
                 let h = &mut h[item * hidden..][..hidden];
                 match cell {
                     Cell::Lstm => {
-                        fx_simd::call(lstm_step, (gx, gh, &mut *h, &mut c[item * hidden..][..hidden]))
+                        fx_simd::call::<lstm_step, _>((gx, gh, &mut *h, &mut c[item * hidden..][..hidden]))
                     }
-                    Cell::Gru => fx_simd::call(gru_step, (gx, gh, &mut *h)),
+                    Cell::Gru => fx_simd::call::<gru_step, _>((gx, gh, &mut *h)),
                 }
                 out[row * out_stride + out_offset..][..hidden].copy_from_slice(h);
             }
@@ -230,31 +230,32 @@ fn filled<T: Element + Real>(rows: usize, width: usize, bias: Option<&[T]>) -> R
     Ok(out)
 }
 
-#[inline(always)]
-fn lstm_step<T: Real>((gx, gh, h, c): (&[T], &[T], &mut [T], &mut [T])) {
-    let n = h.len();
-    let c = &mut c[..n];
-    let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
-    let (a, b, d, e) = (part(0), part(1), part(2), part(3));
-    for j in 0..n {
-        let (input, forget) = (math::sigmoid(a.0[j] + a.1[j]), math::sigmoid(b.0[j] + b.1[j]));
-        let (new, output) = (math::tanh(d.0[j] + d.1[j]), math::sigmoid(e.0[j] + e.1[j]));
-        c[j] = forget * c[j] + input * new;
-        h[j] = output * math::tanh(c[j]);
+fx_simd::wide! {
+    fn lstm_step[T: Real]((gx, gh, h, c): (&[T], &[T], &mut [T], &mut [T])) {
+        let n = h.len();
+        let c = &mut c[..n];
+        let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
+        let (a, b, d, e) = (part(0), part(1), part(2), part(3));
+        for j in 0..n {
+            let (input, forget) = (math::sigmoid(a.0[j] + a.1[j]), math::sigmoid(b.0[j] + b.1[j]));
+            let (new, output) = (math::tanh(d.0[j] + d.1[j]), math::sigmoid(e.0[j] + e.1[j]));
+            c[j] = forget * c[j] + input * new;
+            h[j] = output * math::tanh(c[j]);
+        }
     }
 }
 
-#[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "five slices are read at one place")]
-fn gru_step<T: Real>((gx, gh, h): (&[T], &[T], &mut [T])) {
-    let n = h.len();
-    let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
-    let (a, b, d) = (part(0), part(1), part(2));
-    for j in 0..n {
-        let reset = math::sigmoid(a.0[j] + a.1[j]);
-        let update = math::sigmoid(b.0[j] + b.1[j]);
-        let new = math::tanh(d.0[j] + reset * d.1[j]);
-        h[j] = new + update * (h[j] - new);
+fx_simd::wide! {
+    fn gru_step[T: Real]((gx, gh, h): (&[T], &[T], &mut [T])) {
+        let n = h.len();
+        let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
+        let (a, b, d) = (part(0), part(1), part(2));
+        for (j, h) in h.iter_mut().enumerate() {
+            let reset = math::sigmoid(a.0[j] + a.1[j]);
+            let update = math::sigmoid(b.0[j] + b.1[j]);
+            let new = math::tanh(d.0[j] + reset * d.1[j]);
+            *h = new + update * (*h - new);
+        }
     }
 }
 

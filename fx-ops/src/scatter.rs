@@ -200,7 +200,7 @@ fn index_reduce_array(
                 if is_first {
                     out.copy_from_slice(from);
                 } else {
-                    fx_simd::call(combine_rows, (out, from, reduce));
+                    fx_simd::call::<combine_rows, _>((out, from, reduce));
                 }
             }
         });
@@ -215,14 +215,15 @@ fn index_reduce_array(
     mean(&out, &Array::from_vec(counts, &shape[..x.rank()])?)
 }
 
-#[inline(always)]
-fn combine_rows<T: Ring>((out, from, reduce): (&mut [T], &[T], Reduce)) {
-    let pairs = out.iter_mut().zip(from);
-    match reduce {
-        Reduce::Sum | Reduce::Mean => pairs.for_each(|(to, &x)| *to = to.plus(x)),
-        Reduce::Prod => pairs.for_each(|(to, &x)| *to = to.times(x)),
-        Reduce::Max => pairs.for_each(|(to, &x)| *to = combined(*to, x, Reduce::Max)),
-        Reduce::Min => pairs.for_each(|(to, &x)| *to = combined(*to, x, Reduce::Min)),
+fx_simd::wide! {
+    fn combine_rows[T: Ring]((out, from, reduce): (&mut [T], &[T], Reduce)) {
+        let pairs = out.iter_mut().zip(from);
+        match reduce {
+            Reduce::Sum | Reduce::Mean => pairs.for_each(|(to, &x)| *to = to.plus(x)),
+            Reduce::Prod => pairs.for_each(|(to, &x)| *to = to.times(x)),
+            Reduce::Max => pairs.for_each(|(to, &x)| *to = combined(*to, x, Reduce::Max)),
+            Reduce::Min => pairs.for_each(|(to, &x)| *to = combined(*to, x, Reduce::Min)),
+        }
     }
 }
 

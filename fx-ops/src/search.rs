@@ -270,15 +270,16 @@ pub(crate) fn nonzero_positions(x: &Array) -> Result<Vec<i64>> {
     let x = x.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
         let data = slice::<T>(&x);
-        let mark = |at: usize, marks: &mut [bool]| fx_simd::call(set, (&data[at..at + marks.len()], marks));
+        let mark = |at: usize, marks: &mut [bool]| fx_simd::call::<set, _>((&data[at..at + marks.len()], marks));
         compacted(data.len(), &mark, |i| i as i64)
     })
 }
 
-/// Marks the elements that are not zero.
-#[inline(always)]
-fn set<T: Element>((data, marks): (&[T], &mut [bool])) {
-    marks.iter_mut().zip(data).for_each(|(mark, &x)| *mark = x != T::default());
+fx_simd::wide! {
+    /// Marks the elements that are not zero.
+    fn set[T: Element]((data, marks): (&[T], &mut [bool])) {
+        marks.iter_mut().zip(data).for_each(|(mark, &x)| *mark = x != T::default());
+    }
 }
 
 fn nonzero_array(x: &Array, as_tuple: bool) -> Result<Value> {

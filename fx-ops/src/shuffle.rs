@@ -99,16 +99,17 @@ fn gated_array(x: &Array, dim: i64) -> Result<Array> {
         let data = slice::<T>(&x);
         let out = fill_rows::<T>(outer, half, 16 * half, |row, out| {
             let (value, gate) = data[2 * row * half..][..2 * half].split_at(half);
-            fx_simd::call(gate_row, (out, value, gate));
+            fx_simd::call::<gate_row, _>((out, value, gate));
         })?;
         Array::from_vec(out, &shape)
     })
 }
 
-#[inline(always)]
-fn gate_row<T: Real>((out, value, gate): (&mut [T], &[T], &[T])) {
-    for ((out, &x), &gate) in out.iter_mut().zip(value).zip(gate) {
-        *out = x * math::sigmoid(gate);
+fx_simd::wide! {
+    fn gate_row[T: Real]((out, value, gate): (&mut [T], &[T], &[T])) {
+        for ((out, &x), &gate) in out.iter_mut().zip(value).zip(gate) {
+            *out = x * math::sigmoid(gate);
+        }
     }
 }
 

@@ -118,15 +118,16 @@ fn changes<T: Ordered>(data: &[T]) -> Result<Vec<T>> {
         let first = usize::from(at == 0);
         marks[..first].fill(true);
         let n = marks.len();
-        fx_simd::call(differ, (&data[before..], &data[at + first..at + n], &mut marks[first..]));
+        fx_simd::call::<differ, _>((&data[before..], &data[at + first..at + n], &mut marks[first..]));
     };
     compacted(data.len(), &mark, |i| data[i])
 }
 
-/// Marks elements that differ from those of another slice.
-#[inline(always)]
-fn differ<T: PartialEq>((before, data, marks): (&[T], &[T], &mut [bool])) {
-    marks.iter_mut().zip(before).zip(data).for_each(|((mark, a), b)| *mark = a != b);
+fx_simd::wide! {
+    /// Marks elements that differ from those of another slice.
+    fn differ[T: PartialEq]((before, data, marks): (&[T], &[T], &mut [bool])) {
+        marks.iter_mut().zip(before).zip(data).for_each(|((mark, a), b)| *mark = a != b);
+    }
 }
 
 /// Returns the distinct elements in ascending order, then every NaN; of equal ones the first.

@@ -7,11 +7,15 @@
 //! the same operations are done in the same order, only more of them at a time. Builds with debug assertions have the plain loops
 //! only, for each copy of a loop is compiled anew.
 
+mod convert;
 mod memory;
 pub mod parallel;
 mod placement;
 
-pub use memory::{collect, copy};
+use std::marker::PhantomData;
+
+pub use convert::{Truncate, f16_to_f32, f32_to_f16};
+pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy};
 
 /// A piece of work whose `run` is `#[inline(always)]`, as is everything hot that it calls.
 pub trait Work {
@@ -21,18 +25,60 @@ pub trait Work {
     fn run(self) -> Self::Output;
 }
 
-/// Calls a function in the widest vectors that this machine has. It should be a named one that is `#[inline(always)]`.
+/// A function that [`call`] compiles for wide vectors; [`wide!`] writes implementations.
+pub trait Wide<A> {
+    /// The result.
+    type Output;
+    /// Is the function. Implementations must be `#[inline(always)]`.
+    fn run(arguments: A) -> Self::Output;
+}
+
+/// Defines functions for [`call`]: generic parameters in brackets, then one argument, mostly a tuple, with its type.
+///
+/// A closure or a plain function would not do: they are called by way of a function of their own, which is compiled for the oldest
+/// machine if it is long.
+///
+/// ```
+/// fx_simd::wide! {
+///     /// Adds a number to each element.
+///     fn add[T: Copy + core::ops::Add<Output = T>]((row, y): (&mut [T], T)) {
+///         for x in row {
+///             *x = *x + y;
+///         }
+///     }
+/// }
+/// let mut row = [1.0, 2.0];
+/// fx_simd::call::<add, _>((&mut row[..], 0.5));
+/// assert_eq!(row, [1.5, 2.5]);
+/// ```
+#[macro_export]
+macro_rules! wide {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident [$($generics:tt)*] ($arguments:tt: $ty:ty) $(-> $out:ty)? $body:block)*) => {$(
+        $(#[$meta])*
+        #[allow(non_camel_case_types, reason = "it stands for a function")]
+        $vis enum $name {}
+        impl<$($generics)*> $crate::Wide<$ty> for $name {
+            type Output = $crate::wide!(@output $($out)?);
+            #[inline(always)]
+            fn run($arguments: $ty) $(-> $out)? $body
+        }
+    )*};
+    (@output) => { () };
+    (@output $out:ty) => { $out };
+}
+
+/// Calls a function that [`wide!`] defined, in the widest vectors that this machine has.
 #[inline]
-pub fn call<A, R>(function: impl FnOnce(A) -> R, arguments: A) -> R {
-    struct Call<F, A>(F, A);
-    impl<F: FnOnce(A) -> R, A, R> Work for Call<F, A> {
-        type Output = R;
+pub fn call<F: Wide<A>, A>(arguments: A) -> F::Output {
+    struct Call<F, A>(A, PhantomData<F>);
+    impl<F: Wide<A>, A> Work for Call<F, A> {
+        type Output = F::Output;
         #[inline(always)]
-        fn run(self) -> R {
-            (self.0)(self.1)
+        fn run(self) -> F::Output {
+            F::run(self.0)
         }
     }
-    widest(Call(function, arguments))
+    widest(Call::<F, A>(arguments, PhantomData))
 }
 
 /// Runs the work in the widest vectors that this machine has.
@@ -48,36 +94,59 @@ pub fn widest<W: Work>(work: W) -> W::Output {
         fn avx2<W: Work>(work: W) -> W::Output {
             work.run()
         }
-        if has_avx512() {
-            // SAFETY: the features were found just now; the function is safe otherwise.
-            return unsafe { avx512(work) };
-        }
-        if has_avx2() {
+        match level() {
+            // SAFETY: the features were found; the function is safe otherwise.
+            Level::Avx512 => return unsafe { avx512(work) },
             // SAFETY: as above.
-            return unsafe { avx2(work) };
+            Level::Avx2 => return unsafe { avx2(work) },
+            Level::Plain => {}
         }
     }
     work.run()
 }
 
+/// The vectors that code is compiled for.
 #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
-#[inline]
-fn has_avx2() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("avx2") && has!("bmi1") && has!("bmi2")
+#[derive(Clone, Copy)]
+enum Level {
+    Plain = 1,
+    Avx2,
+    Avx512,
 }
 
+/// Returns what this machine has. To ask for each feature would take as long as a short loop, so the answer is kept.
 #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[inline]
-fn has_avx512() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has_avx2()
-        && has!("fma")
-        && has!("avx512f")
-        && has!("avx512bw")
-        && has!("avx512cd")
-        && has!("avx512dq")
-        && has!("avx512vl")
+fn level() -> Level {
+    use std::sync::atomic::{AtomicU8, Ordering};
+    static LEVEL: AtomicU8 = AtomicU8::new(0);
+    #[cold]
+    fn find() -> Level {
+        use std::arch::is_x86_feature_detected as has;
+        let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2");
+        let avx512 = avx2
+            && has!("fma")
+            && has!("avx512f")
+            && has!("avx512bw")
+            && has!("avx512cd")
+            && has!("avx512dq")
+            && has!("avx512vl");
+        let level = match (avx2, avx512) {
+            (_, true) => Level::Avx512,
+            (true, false) => Level::Avx2,
+            (false, false) => Level::Plain,
+        };
+        LEVEL.store(level as u8, Ordering::Relaxed);
+        level
+    }
+    const AVX2: u8 = Level::Avx2 as u8;
+    const AVX512: u8 = Level::Avx512 as u8;
+    match LEVEL.load(Ordering::Relaxed) {
+        AVX512 => Level::Avx512,
+        AVX2 => Level::Avx2,
+        0 => find(),
+        _ => Level::Plain,
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +169,7 @@ mod tests {
         Sum(&x, &mut narrow).run();
         widest(Sum(&x, &mut wide));
         assert!(narrow.iter().zip(&wide).all(|(a, b)| a.to_bits() == b.to_bits()));
-        assert_eq!(call(|x| x + 1, 6), 7);
+        wide! { fn add[](x: i32) -> i32 { x + 1 } }
+        assert_eq!(call::<add, _>(6), 7);
     }
 }

@@ -1,43 +1,170 @@
 //! New memory that is filled block by block, and copies.
 //!
-//! Invariant: safe code never sees memory without a value. A block gets default values right before it is handed out, so that it
-//! is in the first cache when it is written; memory is thus crossed once.
+//! Invariant: safe code never reads memory without a value. It is handed out as [`Slots`], which can only be written.
 
 use std::collections::TryReserveError;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::parallel;
+use crate::{Work, parallel, widest};
 
 /// The bytes that are copied or set at a time. Longer runs may become string instructions, which some machines are slow at.
 const RUN: usize = 2048;
 
-/// Makes `numel` elements; `fill` gets the position of a block, and the block with default values.
+/// Elements that must be written before they can be read.
+///
+/// Each method that gives [`Filled`] writes all of them. The lifetime stands for this very memory, so that no other can be passed
+/// off as filled.
+pub struct Slots<'a, T> {
+    slots: &'a mut [MaybeUninit<T>],
+    this: PhantomData<fn(&'a ()) -> &'a ()>,
+}
+
+/// A function of a position, whose `at` is `#[inline(always)]`.
+pub trait At<T> {
+    /// Returns the element at a position.
+    fn at(&self, i: usize) -> T;
+}
+
+/// The word that all elements of [`Slots`] were written.
+pub struct Filled<'a>(PhantomData<fn(&'a ()) -> &'a ()>);
+
+impl<'a, T: Copy> Slots<'a, T> {
+    /// Takes elements that have values already.
+    pub fn over(elements: &'a mut [T]) -> Slots<'a, T> {
+        // SAFETY: a `MaybeUninit<T>` is laid out as a `T`, and only values are ever written here.
+        Slots::new(unsafe { &mut *(std::ptr::from_mut(elements) as *mut [MaybeUninit<T>]) })
+    }
+
+    fn new(slots: &'a mut [MaybeUninit<T>]) -> Slots<'a, T> {
+        Slots { slots, this: PhantomData }
+    }
+
+    /// Returns the number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Returns whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Writes what `f` gives for each position. Unlike a closure, `f` is inlined however long it is, so that the loop can be wide.
+    #[inline(always)]
+    pub fn each_of(self, f: impl At<T>) -> Filled<'a> {
+        for i in 0..self.slots.len() {
+            self.slots[i].write(f.at(i));
+        }
+        Filled(PhantomData)
+    }
+
+    /// Writes what `f`, a short closure, gives for each position.
+    #[inline(always)]
+    pub fn each(self, mut f: impl FnMut(usize) -> T) -> Filled<'a> {
+        for i in 0..self.slots.len() {
+            self.slots[i].write(f(i));
+        }
+        Filled(PhantomData)
+    }
+
+    /// Lets `f` write a run of `first` elements and further ones of `width`; it gets the position of each run.
+    #[inline]
+    pub fn runs(
+        self,
+        first: usize,
+        width: usize,
+        mut f: impl for<'b> FnMut(usize, Slots<'b, T>) -> Filled<'b>,
+    ) -> Filled<'a> {
+        let (run, rest) = self.slots.split_at_mut(first.min(self.slots.len()));
+        if !run.is_empty() {
+            f(0, Slots::new(run));
+        }
+        for (i, run) in rest.chunks_mut(width.max(1)).enumerate() {
+            f(first + i * width.max(1), Slots::new(run));
+        }
+        Filled(PhantomData)
+    }
+
+    /// Writes the same value everywhere.
+    pub fn fill(self, x: T) -> Filled<'a> {
+        struct Fill<'a, T>(&'a mut [MaybeUninit<T>], T);
+        impl<T: Copy> Work for Fill<'_, T> {
+            type Output = ();
+            #[inline(always)]
+            fn run(self) {
+                self.0.fill(MaybeUninit::new(self.1));
+            }
+        }
+        for run in self.slots.chunks_mut((RUN / size_of::<T>().max(1)).max(1)) {
+            widest(Fill(run, x));
+        }
+        Filled(PhantomData)
+    }
+
+    /// Writes the elements of a slice.
+    ///
+    /// # Panics
+    ///
+    /// When the lengths differ.
+    #[inline]
+    pub fn copy(self, from: &[T]) -> Filled<'a> {
+        assert_eq!(from.len(), self.slots.len(), "a copy is as long as its source");
+        let run = (RUN / size_of::<T>().max(1)).max(1);
+        for (from, to) in from.chunks(run).zip(self.slots.chunks_mut(run)) {
+            to.write_copy_of_slice(from);
+        }
+        Filled(PhantomData)
+    }
+}
+
+impl<'a, T: Copy + Default> Slots<'a, T> {
+    /// Writes default values, then lets `f` change them.
+    pub fn cleared(self, f: impl FnOnce(&mut [T])) -> Filled<'a> {
+        for run in self.slots.chunks_mut((RUN / size_of::<T>().max(1)).max(1)) {
+            run.fill(MaybeUninit::new(T::default()));
+        }
+        // SAFETY: every element was written just now, and a `MaybeUninit<T>` is laid out as a `T`.
+        f(unsafe { &mut *(std::ptr::from_mut(self.slots) as *mut [T]) });
+        Filled(PhantomData)
+    }
+}
+
+/// Makes `numel` elements; `fill` gets the position of a block, and the block to be filled.
 ///
 /// Blocks have `block` elements, but the last one may have fewer. A task takes `at_once` blocks or more; if there are no more
 /// than that, all work stays on this thread. An allocation that fails is an error.
-pub fn collect<T: Copy + Default + Send>(
+pub fn collect<T: Copy + Send>(
     numel: usize,
     block: usize,
     at_once: usize,
-    fill: &(dyn Fn(usize, &mut [T]) + Sync),
+    fill: &(dyn for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync),
+) -> Result<Vec<T>, TryReserveError> {
+    collect_with(numel, block, at_once, &|| (), &|(), at, slots| fill(at, slots))
+}
+
+/// A function that fills a block, from its position on, with the help of a scratch value.
+pub type FillWith<'f, S, T> = dyn for<'a> Fn(&mut S, usize, Slots<'a, T>) -> Filled<'a> + Sync + 'f;
+
+/// As [`collect`]; each thread makes itself a scratch value first.
+pub fn collect_with<T: Copy + Send, S>(
+    numel: usize,
+    block: usize,
+    at_once: usize,
+    scratch: &(dyn Fn() -> S + Sync),
+    fill: &FillWith<'_, S, T>,
 ) -> Result<Vec<T>, TryReserveError> {
     let mut out = Vec::new();
     out.try_reserve_exact(numel)?;
     let block = block.max(1);
     let slots = &mut out.spare_capacity_mut()[..numel];
-    parallel::chunks(slots, block, at_once, |i, slots| fill(i * block, cleared(slots)));
-    // SAFETY: the capacity is at least `numel`, and the blocks that `cleared` wrote cover all of these elements.
+    parallel::chunks_with(slots, block, at_once, scratch, |scratch, i, slots| {
+        fill(scratch, i * block, Slots::new(slots));
+    });
+    // SAFETY: the capacity is at least `numel`, and `Filled` says that each block of them was written.
     unsafe { out.set_len(numel) };
     Ok(out)
-}
-
-/// Writes default values.
-fn cleared<T: Copy + Default>(slots: &mut [MaybeUninit<T>]) -> &mut [T] {
-    for run in slots.chunks_mut((RUN / size_of::<T>().max(1)).max(1)) {
-        run.fill(MaybeUninit::new(T::default()));
-    }
-    // SAFETY: every element was written just now, and a `MaybeUninit<T>` is laid out as a `T`.
-    unsafe { &mut *(std::ptr::from_mut(slots) as *mut [T]) }
 }
 
 /// Copies elements between slices of equal length.
@@ -61,13 +188,39 @@ mod tests {
     #[test]
     fn blocks_cover_all_elements() {
         for numel in [0, 1, 7, 1000, 5003] {
-            let out = collect(numel, 16, 3, &|at, out: &mut [usize]| {
-                assert!(out.iter().all(|&x| x == 0));
-                out.iter_mut().enumerate().for_each(|(i, x)| *x = at + i);
+            let out = collect(numel, 16, 3, &|at, out| {
+                out.cleared(|out| {
+                    assert!(out.iter().all(|&x| x == 0));
+                    out.iter_mut().enumerate().for_each(|(i, x)| *x = at + i);
+                })
             });
             assert_eq!(out.expect("it fits into memory"), (0..numel).collect::<Vec<_>>());
         }
-        assert!(collect(usize::MAX / 8, 16, 3, &|_, _: &mut [u64]| {}).is_err());
+        assert!(collect(usize::MAX / 8, 16, 3, &|_, out| out.fill(1u64)).is_err());
+    }
+
+    #[test]
+    fn slots_are_filled_in_every_way() {
+        let from: Vec<u16> = (0..5000).collect();
+        let make = |fill: &(dyn for<'a> Fn(usize, Slots<'a, u16>) -> Filled<'a> + Sync)| {
+            collect(5000, 1500, 1, fill).expect("it fits into memory")
+        };
+        assert_eq!(make(&|at, out| out.each(|i| (at + i) as u16)), from);
+        assert_eq!(
+            make(&|at, out| {
+                let n = out.len();
+                out.copy(&from[at..at + n])
+            }),
+            from
+        );
+        assert_eq!(make(&|_, out| out.fill(7)), [7; 5000]);
+        assert_eq!(
+            make(&|at, out| out.runs(5, 11, |start, out| out.each(|i| (at + start + i) as u16))),
+            from
+        );
+        let mut old = [1, 2, 3];
+        Slots::over(&mut old).each(|i| i as u8);
+        assert_eq!(old, [0, 1, 2]);
     }
 
     #[test]

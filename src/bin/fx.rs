@@ -93,6 +93,38 @@ enum Command {
         #[arg(long, conflicts_with = "verbose")]
         json: bool,
     },
+    /// Change a program by passes, check it after each, and print it
+    Pass {
+        /// The passes, such as normalize,cse or repeat(simplify,dead_code); `default` is the pipeline for inference; `list` lists all
+        passes: String,
+        /// fx text, or an archive that torch.export.save wrote
+        file: Option<PathBuf>,
+        /// A safetensors file with the tensors that fx text reads by path
+        #[arg(long, value_name = "FILE")]
+        weights: Option<PathBuf>,
+        /// Compare this many runs on generated inputs before and after each pass
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        compare: usize,
+        /// Print what each pass did instead of the program
+        #[arg(long)]
+        report: bool,
+        /// Print the difference that each pass makes instead of the program
+        #[arg(long)]
+        diff: bool,
+    },
+    /// Say where a rule matches a program, and where not and why; `list` lists the rules
+    Explain {
+        /// The rule
+        rule: String,
+        /// fx text, or an archive that torch.export.save wrote
+        file: Option<PathBuf>,
+        /// A safetensors file with the tensors that fx text reads by path
+        #[arg(long, value_name = "FILE")]
+        weights: Option<PathBuf>,
+        /// Only at the node of this name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+    },
     /// List the operations, or tell about one
     Ops {
         /// The operation
@@ -226,6 +258,36 @@ fn run(command: Command) -> fx::Result<bool> {
             }
             Ok(report.failed() == 0)
         }
+        Command::Pass { passes, file: None, .. } if passes == "list" => {
+            print(&program::list_passes());
+            Ok(true)
+        }
+        Command::Pass { file: None, .. } => Err(no_program()),
+        Command::Pass { passes, file: Some(file), weights, compare, report, diff } => {
+            let text = if passes == "default" { fx::pass::DEFAULT } else { &passes };
+            let mut passes = fx::Passes::parse(text, &fx::pass::all())?;
+            if compare > 0 {
+                passes = passes.compare_runs(compare, 0);
+            }
+            if diff {
+                passes = passes.keep_diffs();
+            }
+            let mut gm = program::open(file, weights.as_deref())?;
+            let done = passes.run(&mut gm)?;
+            print(&if report || diff { done.to_string() } else { gm.graph().to_text() });
+            Ok(true)
+        }
+        Command::Explain { rule, file: None, .. } if rule == "list" => {
+            print(&program::list_rules());
+            Ok(true)
+        }
+        Command::Explain { file: None, .. } => Err(no_program()),
+        Command::Explain { rule, file: Some(file), weights, node } => {
+            let gm = program::open(file, weights.as_deref())?;
+            let (explanations, matches) = program::explain(&gm, &rule, node.as_deref())?;
+            print(&explanations);
+            Ok(matches > 0)
+        }
         Command::Ops { name, check: true, .. } => check_ops(name.as_deref()),
         Command::Ops { name: Some(name), .. } => {
             print(&fx::reference::operation(fx::registry().find(&name)?));
@@ -236,6 +298,11 @@ fn run(command: Command) -> fx::Result<bool> {
             Ok(true)
         }
     }
+}
+
+fn no_program() -> fx::Error {
+    fx::err!(Argument, "no program is given")
+        .help("give a file after the name, or `list` instead of the name")
 }
 
 fn check_ops(name: Option<&str>) -> fx::Result<bool> {

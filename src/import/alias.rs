@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use super::build::{Attempt, Builder};
-use crate::{Arg, NodeId, TensorType, bail, err};
+use crate::{Arg, DType, NodeId, TensorType, bail, err};
 
 /// What was written to together.
 pub(super) struct Storage {
@@ -65,6 +65,8 @@ pub(super) enum StepKind {
     Expand(Vec<Arg>),
     /// Elements by strides, counted in row-major order.
     Strided { size: Arg, stride: Arg, offset: Arg },
+    /// The bytes as another dtype.
+    Bits(DType),
 }
 
 impl Drop for Step {
@@ -143,6 +145,7 @@ impl Builder<'_> {
             StepKind::Diagonal { offset, dim1, dim2 } => self.call("diagonal", [x, offset, dim1, dim2]),
             StepKind::Expand(sizes) => self.call("expand", [x, Arg::list(sizes)]),
             StepKind::Strided { size, stride, offset } => self.call("as_strided", [x, size, stride, offset]),
+            StepKind::Bits(dtype) => self.call("view_dtype", [x, Arg::DType(dtype)]),
         }
     }
 
@@ -210,6 +213,7 @@ impl Builder<'_> {
             StepKind::Strided { size, stride, offset } => {
                 self.call("as_strided_scatter", [base, value, size, stride, offset])
             }
+            StepKind::Bits(_) => self.call("view_dtype", [value, Arg::DType(ty.dtype)]),
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::alias::View;
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::schema::{Argument, Node};
-use super::{adapt, autocast, compose, control, draws, unrolled, views};
+use super::{adapt, autocast, complex, compose, control, draws, linear, normalise, spectra, unrolled, views};
 use crate::{Arg, Kind, Op, Result, err};
 
 /// What is done with an operator.
@@ -46,7 +46,7 @@ static TABLE: &[(&str, How)] = &[
     ("special_xlogy", Row("xlogy")), ("special_sinc", Row("sinc")), ("special_round", Row("round")),
     ("special_gammaln", Row("lgamma")), ("special_digamma", Row("digamma")), ("special_psi", Row("digamma")),
     ("matrix_power", Row("linalg_matrix_power")), ("linalg_matmul", Row("matmul")), ("det", Row("linalg_det")),
-    ("inverse", Row("linalg_inv")), ("linalg_cross", E(compose::cross)), ("chain_matmul", Row("linalg_multi_dot")),
+    ("inverse", Row("linalg_inv")), ("linalg_cross", E(linear::cross)), ("chain_matmul", Row("linalg_multi_dot")),
     ("ger", Row("outer")), ("moveaxis", Row("movedim")), ("swapdims", Row("transpose")),
     ("_safe_softmax", E(adapt::safe_softmax)),
     ("_softmax", Renamed("softmax", &[("half_to_float", "")])),
@@ -56,7 +56,7 @@ static TABLE: &[(&str, How)] = &[
     ("median.dim", Row("median_dim")), ("nanmedian.dim", Row("nanmedian_dim")),
     ("scatter.value", Renamed("scatter", &[("value", "src")])), ("scatter.value_reduce", Renamed("scatter", &[("value", "src")])),
     ("where.", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
-    ("norm", E(adapt::norm)), ("linalg_norm", E(adapt::norm)),
+    ("norm", E(linear::norm)), ("linalg_norm", E(linear::norm)),
    
     ("split_with_sizes_copy", Row("split_with_sizes")),
    
@@ -68,8 +68,8 @@ static TABLE: &[(&str, How)] = &[
     ("isin.Scalar_Tensor", E(adapt::isin)), ("isin.Tensor_Scalar", E(adapt::isin)),
     ("nll_loss_nd", Row("nll_loss")), ("cross_entropy_loss", Row("cross_entropy")),
     ("nll_loss_forward", E(adapt::nll_loss_forward)), ("nll_loss2d_forward", E(adapt::nll_loss_forward)),
-    ("_prelu_kernel", E(adapt::prelu_kernel)), ("_weight_norm", E(adapt::weight_norm)), ("_weight_norm_interface", E(adapt::weight_norm)),
-    ("norm_except_dim", E(adapt::norm_except_dim)),
+    ("_prelu_kernel", E(adapt::prelu_kernel)), ("_weight_norm", E(normalise::weight_norm)), ("_weight_norm_interface", E(normalise::weight_norm)),
+    ("norm_except_dim", E(normalise::norm_except_dim)),
     ("trapz", Row("trapezoid")),
     // Creation.
     ("arange", E(adapt::arange)), ("full", E(adapt::full_of)), ("full_like", E(adapt::full_of)), ("new_full", E(adapt::full_of)), ("elu", E(adapt::elu)),
@@ -83,13 +83,13 @@ static TABLE: &[(&str, How)] = &[
     ("gelu", E(adapt::gelu)), ("_unsafe_index", E(adapt::index)), ("index", E(adapt::index)),
     ("_unsafe_masked_index", E(adapt::masked_index)),
     ("_unsafe_index_put", Row("index_put")),
-    ("batch_norm", E(adapt::batch_norm)), ("_native_batch_norm_legit", E(adapt::native_batch_norm)),
-    ("_native_batch_norm_legit_functional", E(adapt::native_batch_norm)),
-    ("_native_batch_norm_legit_no_training", E(adapt::native_batch_norm)), ("native_batch_norm", E(adapt::native_batch_norm)),
-    ("_batch_norm_with_update", E(adapt::native_batch_norm)), ("_batch_norm_with_update_functional", E(adapt::native_batch_norm)),
-    ("_batch_norm_no_update", E(adapt::native_batch_norm)),
-    ("native_layer_norm", E(adapt::native_layer_norm)), ("native_group_norm", E(adapt::native_group_norm)),
-    ("_fused_rms_norm", E(adapt::fused_rms_norm)), ("instance_norm", E(adapt::instance_norm)),
+    ("batch_norm", E(normalise::batch_norm)), ("_native_batch_norm_legit", E(normalise::native_batch_norm)),
+    ("_native_batch_norm_legit_functional", E(normalise::native_batch_norm)),
+    ("_native_batch_norm_legit_no_training", E(normalise::native_batch_norm)), ("native_batch_norm", E(normalise::native_batch_norm)),
+    ("_batch_norm_with_update", E(normalise::native_batch_norm)), ("_batch_norm_with_update_functional", E(normalise::native_batch_norm)),
+    ("_batch_norm_no_update", E(normalise::native_batch_norm)),
+    ("native_layer_norm", E(normalise::native_layer_norm)), ("native_group_norm", E(normalise::native_group_norm)),
+    ("_fused_rms_norm", E(normalise::fused_rms_norm)), ("instance_norm", E(normalise::instance_norm)),
     ("native_dropout", E(draws::native_dropout)), ("dropout", E(draws::dropout)), ("feature_dropout", E(draws::dropout)),
     ("alpha_dropout", E(draws::dropout)), ("feature_alpha_dropout", E(draws::dropout)),
     ("_convolution", Row("convolution")),
@@ -113,29 +113,49 @@ static TABLE: &[(&str, How)] = &[
     ("_upsample_bilinear2d_aa", E(adapt::upsample)), ("_upsample_bicubic2d_aa", E(adapt::upsample)),
     ("grid_sampler", E(adapt::grid_sampler)), ("grid_sampler_2d", E(adapt::grid_sampler)), ("grid_sampler_3d", E(adapt::grid_sampler)),
     // Without a row.
-    ("vdot", Row("dot")), ("linalg_vecdot", E(compose::vecdot)), ("logspace", E(compose::logspace)), ("cartesian_prod", E(compose::cartesian_prod)),
+    ("vdot", Row("dot")), ("linalg_vecdot", E(linear::vecdot)), ("logspace", E(compose::logspace)), ("cartesian_prod", E(compose::cartesian_prod)),
     ("combinations", E(compose::combinations)), ("nonzero_static", E(compose::nonzero_static)), ("sum_to_size", E(compose::sum_to_size)),
     ("repeat_interleave.Tensor", E(compose::repeat_indices)), ("atleast_1d.Sequence", E(compose::atleast)),
     ("atleast_2d.Sequence", E(compose::atleast)), ("atleast_3d.Sequence", E(compose::atleast)), ("diagflat", E(compose::diagflat)),
     ("logaddexp2", E(compose::logaddexp2)), ("ldexp", E(compose::ldexp)), ("float_power", E(compose::float_power)),
     ("isneginf", E(compose::is_infinity)), ("isposinf", E(compose::is_infinity)), ("isreal", E(compose::is_real)),
-    ("special_entr", E(compose::entr)), ("special_ndtr", E(compose::ndtr)), ("special_xlog1py", E(compose::xlog1py)),
+    ("special_entr", E(compose::entr)), ("special_xlog1py", E(compose::xlog1py)),
     ("mvlgamma", E(compose::mvlgamma)), ("special_multigammaln", E(compose::mvlgamma)), ("scalar_tensor", E(compose::scalar_tensor)),
     ("_unique2", E(compose::unique)), ("unique_dim", E(compose::unique)), ("unique_consecutive", E(compose::unique)),
     ("_trilinear", E(compose::trilinear)), ("max_unpool2d", E(compose::max_unpool)), ("max_unpool3d", E(compose::max_unpool)),
     ("fill_diagonal", E(compose::fill_diagonal)), ("embedding_bag", E(compose::embedding_bag)), ("_embedding_bag", E(compose::embedding_bag)),
     ("_embedding_bag_forward_only", E(compose::embedding_bag)), ("_pdist_forward", Row("pdist")),
-    ("slogdet", E(compose::slogdet)), ("_linalg_slogdet", E(compose::slogdet)), ("logdet", E(compose::logdet)),
-    ("cholesky_solve", E(compose::cholesky_solve)), ("cholesky_inverse", E(compose::cholesky_solve)), ("triangular_solve", E(compose::triangular_solve)),
-    ("linalg_solve_triangular", E(compose::solve_triangular)), ("bartlett_window", E(compose::window)), ("blackman_window", E(compose::window)),
-    ("vander", E(compose::vander)), ("affine_grid_generator", E(compose::affine_grid)),
-    ("frobenius_norm", E(compose::matrix_norm)), ("nuclear_norm", E(compose::matrix_norm)),
+    ("slogdet", E(linear::slogdet)), ("_linalg_slogdet", E(linear::slogdet)), ("logdet", E(linear::logdet)),
+    ("cholesky_solve", E(linear::cholesky_solve)), ("cholesky_inverse", E(linear::cholesky_solve)), ("triangular_solve", E(linear::triangular_solve)),
+    ("linalg_solve_triangular", E(linear::solve_triangular)),
+    ("vander", E(linear::vander)), ("affine_grid_generator", E(compose::affine_grid)),
+    ("frobenius_norm", E(linear::matrix_norm)), ("nuclear_norm", E(linear::matrix_norm)),
     ("exponential", E(draws::drawn)), ("log_normal", E(draws::drawn)), ("cauchy", E(draws::drawn)), ("geometric", E(draws::drawn)),
     ("normal.Tensor_float", E(draws::normal)), ("normal.float_Tensor", E(draws::normal)), ("normal.Tensor_Tensor", E(draws::normal)),
     ("normal.float_float", E(draws::normal)), ("randint_like", E(draws::randint_like)), ("multinomial", E(draws::multinomial)),
     ("rrelu", E(draws::rrelu)), ("rrelu_with_noise", E(draws::rrelu)), ("rrelu_with_noise_functional", E(draws::rrelu)),
     ("convert_element_type", E(compose::convert)), ("_index_put_impl", Renamed("index_put", &[("unsafe", "")])),
     ("rnn_tanh_cell", E(unrolled::simple_cell)), ("rnn_relu_cell", E(unrolled::simple_cell)),
+    // Factors of matrices.
+    ("matrix_exp", Row("linalg_matrix_exp")), ("pinverse", E(linear::by_tolerance)), ("linalg_pinv", E(linear::by_tolerance)),
+    ("linalg_matrix_rank", E(linear::by_tolerance)), ("linalg_cond", E(linear::condition)), ("linalg_lstsq", E(linear::least_squares)),
+    ("linalg_svd", E(linear::svd)), ("_linalg_svd", E(linear::svd)), ("svd", E(linear::svd)),
+    ("linalg_svdvals", Renamed("linalg_svdvals", &[("driver", "")])), ("_linalg_eigh", E(linear::eigh)),
+    ("linalg_eigh", Renamed("linalg_eigh", &[("UPLO", "uplo")])), ("linalg_eigvalsh", Renamed("linalg_eigvalsh", &[("UPLO", "uplo")])),
+    ("linalg_lu_factor_ex", E(linear::lu_factor)), ("lu_solve", E(linear::lu_solve)),
+    ("linalg_lu_solve", Renamed("linalg_lu_solve", &[("LU", "x"), ("B", "other")])),
+    ("lu_unpack", Renamed("lu_unpack", &[("LU_data", "x"), ("LU_pivots", "pivots")])),
+    ("orgqr", Renamed("linalg_householder_product", &[("input2", "tau")])),
+    ("linalg_tensorinv", E(linear::tensor_inverse)), ("linalg_tensorsolve", E(linear::tensor_inverse)),
+    // Special functions, losses and others.
+    ("special_i0", Row("i0")), ("special_modified_bessel_i0", Row("i0")), ("special_modified_bessel_i1", Row("special_i1")),
+    ("special_gammainc", Row("igamma")), ("special_gammaincc", Row("igammac")), ("polygamma", E(adapt::polygamma)),
+    ("special_polygamma", E(adapt::polygamma)), ("_ctc_loss", E(adapt::loss_only)), ("multilabel_margin_loss_forward", E(adapt::loss_only)),
+    ("multi_margin_loss", E(adapt::multi_margin)), ("nll_loss2d", Row("nll_loss")), ("native_channel_shuffle", Row("channel_shuffle")),
+    ("_is_all_true", Row("all")), ("_is_any_true", Row("any")), ("_stack", Row("stack")), ("_euclidean_dist", Row("cdist")),
+    ("gradient", E(compose::gradient)), ("pad_sequence", E(compose::pad_sequence)), ("stft", E(spectra::stft)), ("istft", E(spectra::istft)),
+    ("fft_fftshift", E(spectra::shift)), ("fft_ifftshift", E(spectra::shift)), ("fft_fftfreq", E(spectra::frequencies)),
+    ("fft_rfftfreq", E(spectra::frequencies)),
     // Numbers and checks.
     ("sym_storage_offset", E(control::sym_storage_offset)),
     ("sym_size", E(control::sym_size)), ("sym_numel", E(control::sym_numel)), ("item", E(control::item)),
@@ -143,8 +163,8 @@ static TABLE: &[(&str, How)] = &[
     ("sym_constrain_range_for_size", E(control::nothing)), ("_assert_tensor_metadata", E(control::nothing)),
     ("_assert_scalar", E(control::assert_scalar)), ("_assert_async", E(control::assert_tensor)),
     ("_functional_assert_scalar", E(control::assert_scalar)), ("_functional_assert_async", E(control::assert_tensor)),
-    ("_linalg_det", E(adapt::first_only)), ("linalg_inv_ex", E(adapt::first_only)), ("linalg_cholesky_ex", E(adapt::first_only)),
-    ("_linalg_solve_ex", E(adapt::first_only)), ("linalg_solve_ex", E(adapt::first_only)), ("tensordot", E(adapt::tensordot)),
+    ("_linalg_det", E(linear::first_only)), ("linalg_inv_ex", E(linear::first_only)), ("linalg_cholesky_ex", E(linear::first_only)),
+    ("_linalg_solve_ex", E(linear::first_only)), ("linalg_solve_ex", E(linear::first_only)), ("tensordot", E(linear::tensordot)),
     ("_linalg_check_errors", E(control::nothing)), ("is_nonzero", E(control::item)),
 ];
 
@@ -259,6 +279,9 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
     if !matches!(space, "aten" | "prims") {
         return users_own(builder, space, &call);
     }
+    if let Some(out) = complex::import(builder, &call)? {
+        return Ok(out);
+    }
     autocast::cast(builder, &mut call)?;
     if let Some(out) = views::import(builder, &call)? {
         return Ok(out);
@@ -321,7 +344,10 @@ pub(super) fn lacking<'a>(builder: &Builder<'a>, node: &'a Node, found: &mut Vec
         match entry(base, overload) {
             Some(How::Row(row) | How::Renamed(row, _)) => (!has(row)).then(|| (*row).to_owned()),
             Some(How::Emit(_)) => None,
-            None => (!has(base) && !views::is_view(base)).then(|| base.to_owned()),
+            None => {
+                let is_known = has(base) || views::is_view(base) || complex::knows(base);
+                (!is_known).then(|| base.to_owned())
+            }
         }
     };
     found.extend(missing.map(|row| (node, row)));

@@ -19,7 +19,7 @@ use super::schema::{
     self, Argument, OptionalTensor, SymBoolArgument, SymFloatArgument, SymInt, SymIntArgument, TensorMeta,
 };
 use super::symbols::Symbols;
-use super::{aten, metadata};
+use super::{aten, complex, metadata};
 use crate::{
     Arg, Class, DType, Dim, Error, Graph, NodeId, NodeMeta, Op, Registry, Result, Target, TensorType,
     TypeTree, bail, err,
@@ -195,7 +195,10 @@ impl<'a> Builder<'a> {
         if let Some(dim) = shape.iter().find(|dim| dim.known().is_some_and(|n| n < 0)) {
             bail!(Load, "expected a size of at least 0, got {dim}");
         }
-        Ok(TensorType { dtype: super::dtype(meta.dtype)?, shape: shape.into_iter().collect() })
+        Ok(match complex::part_dtype(meta.dtype) {
+            Some(dtype) => TensorType { dtype, shape: shape.into_iter().chain([Dim::new(2)]).collect() },
+            None => TensorType { dtype: super::dtype(meta.dtype)?, shape: shape.into_iter().collect() },
+        })
     }
 
     fn size(&self, size: &SymInt) -> Result<Dim> {

@@ -1,7 +1,7 @@
 //! PyTorch's operators that have no row, as several rows.
 
-use super::adapt::{node, without};
-use super::aten::{Call, generic, named};
+use super::adapt::node;
+use super::aten::{Call, generic};
 use super::build::{Attempt, Builder, Out, input_name};
 use crate::{Arg, DType, Dim, NodeId, err};
 
@@ -215,13 +215,6 @@ pub(super) fn entr<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     builder.call("masked_fill", [leaf(out), leaf(negative), Arg::Float(f64::NEG_INFINITY)]).map(Out::Node)
 }
 
-/// The distribution function of the standard normal distribution.
-pub(super) fn ndtr<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let x = builder.call("mul", [call.first()?, Arg::Float(-std::f64::consts::FRAC_1_SQRT_2)])?;
-    let x = builder.call("erfc", [leaf(x)])?;
-    builder.call("mul", [leaf(x), Arg::Float(0.5)]).map(Out::Node)
-}
-
 /// `x log1p(y)`, 0 where `x` is, NaN where `y` is.
 pub(super) fn xlog1py<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (x, y) = (call.first()?, call.need("other")?);
@@ -397,132 +390,6 @@ pub(super) fn embedding_bag<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
     Ok(Out::Many(vec![Out::Node(out)]))
 }
 
-/// The sign and the logarithm of a determinant, and what is saved beside them.
-pub(super) fn slogdet<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let [sign, log] = sign_and_log(builder, call)?;
-    Ok(Out::Many(vec![Out::Node(sign), Out::Node(log)]))
-}
-
-fn sign_and_log<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<[NodeId; 2]> {
-    let both = builder.call("linalg_slogdet", [call.first()?])?;
-    Ok([
-        builder.call("getitem", [leaf(both), Arg::Int(0)])?,
-        builder.call("getitem", [leaf(both), Arg::Int(1)])?,
-    ])
-}
-
-pub(super) fn logdet<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let [sign, log] = sign_and_log(builder, call)?;
-    let negative = builder.call("lt", [leaf(sign), Arg::Int(0)])?;
-    builder.call("masked_fill", [leaf(log), leaf(negative), Arg::Float(f64::NAN)]).map(Out::Node)
-}
-
-/// Solutions of `A x = b` where `A = L L.t()`, for `(b, L, upper)` or, as the inverse of `A`, for `(L, upper)`.
-pub(super) fn cholesky_solve<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let (factor, b) = match call.get("input2") {
-        Some(factor) => (factor.clone(), Some(call.first()?)),
-        None => (call.first()?, None),
-    };
-    let factor = triangle(builder, factor, call.is_true("upper"), false)?;
-    let flipped = builder.call("transpose", [leaf(factor), Arg::Int(-2), Arg::Int(-1)])?;
-    let product = match call.is_true("upper") {
-        true => builder.call("matmul", [leaf(flipped), leaf(factor)])?,
-        false => builder.call("matmul", [leaf(factor), leaf(flipped)])?,
-    };
-    match b {
-        Some(b) => builder.call("linalg_solve", [leaf(product), b]),
-        None => builder.call("linalg_inv", [leaf(product)]),
-    }
-    .map(Out::Node)
-}
-
-/// A triangle of a matrix, with ones on the diagonal if `unit`.
-fn triangle<'a>(builder: &mut Builder<'a>, matrix: Arg, upper: bool, unit: bool) -> Attempt<NodeId> {
-    let (row, first) = if upper { ("triu", 1) } else { ("tril", -1) };
-    let ty = builder.tensor_type(node(&matrix)?)?;
-    if !unit {
-        return builder.call(row, [matrix]);
-    }
-    let Some(n) = ty.shape.last().cloned() else {
-        return Err(err!(Load, "expected a matrix, got {ty}").into());
-    };
-    let inner = builder.call(row, [matrix, Arg::Int(first)])?;
-    let ones = with(builder, "eye", [Arg::dim(n)], &[("dtype", Arg::DType(ty.dtype))])?;
-    builder.call("add", [leaf(inner), leaf(ones)])
-}
-
-/// `linalg_solve_triangular(A, b, upper, left, unitriangular)`.
-pub(super) fn solve_triangular<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let matrix = triangle(builder, call.first()?, call.is_true("upper"), call.is_true("unitriangular"))?;
-    let left = call.or("left", Arg::Bool(true));
-    with(builder, "linalg_solve", [leaf(matrix), call.need("B")?], &[("left", left)]).map(Out::Node)
-}
-
-/// `triangular_solve(b, A, upper, transpose, unitriangular)`: the solution and `A`.
-pub(super) fn triangular_solve<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let (b, a) = (call.first()?, call.need("A")?);
-    let upper = !matches!(call.get("upper"), Some(Arg::Bool(false)));
-    let mut matrix = triangle(builder, a.clone(), upper, call.is_true("unitriangular"))?;
-    if call.is_true("transpose") {
-        matrix = builder.call("transpose", [leaf(matrix), Arg::Int(-2), Arg::Int(-1)])?;
-    }
-    let out = builder.call("linalg_solve", [leaf(matrix), b])?;
-    let copy = builder.call("clone", [a])?;
-    Ok(Out::Many(vec![Out::Node(out), Out::Node(copy)]))
-}
-
-/// `bartlett_window` and `blackman_window`.
-pub(super) fn window<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let Arg::Int(length) = call.first()? else {
-        return Err(err!(Load, "expected a known length of a window").into());
-    };
-    let dtype = call.or("dtype", Arg::DType(DType::F32));
-    let periodic = !matches!(call.get("periodic"), Some(Arg::Bool(false)));
-    if length <= 1 {
-        return with(builder, "full", [Arg::ints([length]), Arg::Int(1)], &[("dtype", dtype)]).map(Out::Node);
-    }
-    let period = if periodic { length } else { length - 1 };
-    let places = with(builder, "arange", [Arg::Int(length)], &[("dtype", Arg::DType(DType::F64))])?;
-    let out = if call.base == "bartlett_window" {
-        let scaled = builder.call("mul", [leaf(places), Arg::Float(2.0 / period as f64)])?;
-        let centred = builder.call("sub", [leaf(scaled), Arg::Float(1.0)])?;
-        let magnitude = builder.call("abs", [leaf(centred)])?;
-        builder.call("rsub", [leaf(magnitude), Arg::Float(1.0)])?
-    } else {
-        let wave = |builder: &mut Builder<'a>, times: f64, weight: f64| {
-            let step = times * std::f64::consts::TAU / period as f64;
-            let angle = builder.call("mul", [leaf(places), Arg::Float(step)])?;
-            let wave = builder.call("cos", [leaf(angle)])?;
-            builder.call("mul", [leaf(wave), Arg::Float(weight)])
-        };
-        let (slow, fast) = (wave(builder, 1.0, -0.5)?, wave(builder, 2.0, 0.08)?);
-        let sum = builder.call("add", [leaf(slow), leaf(fast)])?;
-        builder.call("add", [leaf(sum), Arg::Float(0.42)])?
-    };
-    builder.call("to", [leaf(out), dtype]).map(Out::Node)
-}
-
-/// `linalg_cross`, along the last axis unless told otherwise.
-pub(super) fn cross<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let args = [call.first()?, call.need("other")?];
-    with(builder, "cross", args, &[("dim", call.or("dim", Arg::Int(-1)))]).map(Out::Node)
-}
-
-/// `vander(x, N, increasing)`: the greatest power first, unless increasing.
-pub(super) fn vander<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let powers = with(builder, "linalg_vander", [call.first()?], &[("N", call.arg("N"))])?;
-    if call.is_true("increasing") {
-        return Ok(Out::Node(powers));
-    }
-    builder.call("flip", [leaf(powers), Arg::ints([-1])]).map(Out::Node)
-}
-
-/// The sum of products along an axis.
-pub(super) fn vecdot<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let product = builder.call("mul", [call.first()?, call.need("y")?])?;
-    with(builder, "sum", [leaf(product)], &[("dim", call.or("dim", Arg::Int(-1)))]).map(Out::Node)
-}
-
 /// `affine_grid_generator(theta, size, align_corners)`: where `theta` takes the centres of pixels, from -1 to 1.
 pub(super) fn affine_grid<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (theta, size) = (call.first()?, call.need("size")?);
@@ -559,17 +426,6 @@ pub(super) fn affine_grid<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Att
     builder.call("reshape", [leaf(moved), Arg::list(shape)]).map(Out::Node)
 }
 
-/// `frobenius_norm(x, dim, keepdim)` and `nuclear_norm`.
-pub(super) fn matrix_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let mut args = without(call, &[]);
-    if call.base == "frobenius_norm" {
-        args.push(("ord", Arg::Float(2.0)));
-        return named(builder, "linalg_vector_norm", args).map(Out::Node);
-    }
-    args.push(("ord", Arg::str("nuc")));
-    named(builder, "linalg_matrix_norm", args).map(Out::Node)
-}
-
 /// `grouped_mm_fallback(input, weight, offs)` of transformers: rows, sorted by group, times the matrix of their group; `offs`
 /// are the ends of the groups. Rows after the last end are zero.
 pub(super) fn grouped_mm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
@@ -603,4 +459,120 @@ pub(super) fn grouped_mm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Atte
 /// `convert_element_type(a, dtype)`.
 pub(super) fn convert<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     generic(builder, "to", call, &[("a", "x")])
+}
+
+/// `gradient(x, spacing, dim, edge_order)`: central differences inside, one-sided ones at the ends, one result for each axis.
+pub(super) fn gradient<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let ty = builder.tensor_type(node(&x)?)?;
+    let axis = |arg: &Arg| match arg {
+        Arg::Int(axis) => Ok(crate::ops::axis(*axis, ty.rank())?),
+        other => Err(err!(Load, "expected a known axis, got {}", other.kind_name())),
+    };
+    let axes = match call.arg("dim") {
+        Arg::None => (0..ty.rank()).collect(),
+        Arg::List(items) => items.iter().map(axis).collect::<crate::Result<Vec<usize>>>()?,
+        one => vec![axis(&one)?],
+    };
+    let second = match call.or("edge_order", Arg::Int(1)) {
+        Arg::Int(1) => false,
+        Arg::Int(2) => true,
+        _ => return Err(err!(Load, "expected the edge_order 1 or 2").into()),
+    };
+    let mut outs = Vec::new();
+    for (i, &axis) in axes.iter().enumerate() {
+        let spacing = match call.arg("spacing") {
+            Arg::List(items) => {
+                items.get(i).cloned().ok_or_else(|| err!(Load, "expected a spacing for each axis"))?
+            }
+            Arg::None => Arg::Float(1.0),
+            one => one,
+        };
+        let along = |builder: &mut Builder<'a>, of: &Arg, at: usize, from: i64, to: Arg| {
+            builder.call("slice", [of.clone(), Arg::Int(at as i64), Arg::Int(from), to]).map(leaf)
+        };
+        let mut between = |of: &Arg, at: usize, [a, b]: [(i64, Arg); 2]| -> Attempt<Arg> {
+            let (low, high) = (along(builder, of, at, a.0, a.1)?, along(builder, of, at, b.0, b.1)?);
+            builder.call("sub", [high, low]).map(leaf)
+        };
+        let inner = || [(0, Arg::Int(-1)), (1, Arg::None)];
+        let steps = between(&x, axis, inner())?;
+        // The slopes between neighbours, and how far apart they are.
+        let (slopes, widths) = match &spacing {
+            Arg::Leaf(_) => {
+                let widths = between(&spacing, 0, inner())?;
+                let mut shape = vec![Arg::Int(1); ty.rank()];
+                shape[axis] = Arg::Int(-1);
+                let widths = leaf(builder.call("reshape", [widths, Arg::list(shape)])?);
+                (leaf(builder.call("div", [steps, widths.clone()])?), widths)
+            }
+            number => {
+                let slopes = leaf(builder.call("div", [steps, number.clone()])?);
+                let ones = leaf(builder.call("ones_like", [slopes.clone()])?);
+                (slopes, ones)
+            }
+        };
+        let part = |builder: &mut Builder<'a>, of: &Arg, from: Arg, to: Arg| {
+            builder.call("slice", [of.clone(), Arg::Int(axis as i64), from, to]).map(leaf)
+        };
+        let mut ends = |of: &Arg| -> Attempt<[Arg; 2]> {
+            Ok([part(builder, of, Arg::Int(0), Arg::Int(-1))?, part(builder, of, Arg::Int(1), Arg::None)?])
+        };
+        let ([s1, s2], [w1, w2]) = (ends(&slopes)?, ends(&widths)?);
+        // Each slope counts by the width of the other side.
+        let (a, b) =
+            (builder.call("mul", [s1.clone(), w2.clone()])?, builder.call("mul", [s2.clone(), w1.clone()])?);
+        let (sum, width) =
+            (builder.call("add", [leaf(a), leaf(b)])?, builder.call("add", [w1.clone(), w2.clone()])?);
+        let centre = leaf(builder.call("div", [leaf(sum), leaf(width)])?);
+        let mut first = part(builder, &slopes, Arg::Int(0), Arg::Int(1))?;
+        let mut last = part(builder, &slopes, Arg::Int(-1), Arg::None)?;
+        if second {
+            // The parabola through the last three places.
+            let edge = |builder: &mut Builder<'a>,
+                        near: (&Arg, &Arg),
+                        far: (&Arg, &Arg),
+                        at: [Arg; 2]|
+             -> Attempt<Arg> {
+                let [from, to] = at;
+                let mut cut = |of: &Arg| part(builder, of, from.clone(), to.clone());
+                let (s, w, t, v) = (cut(near.0)?, cut(near.1)?, cut(far.0)?, cut(far.1)?);
+                let change = builder.call("sub", [s.clone(), t])?;
+                let width = builder.call("add", [w.clone(), v])?;
+                let bend = builder.call("div", [leaf(change), leaf(width)])?;
+                let bend = builder.call("mul", [leaf(bend), w])?;
+                builder.call("add", [s, leaf(bend)]).map(leaf)
+            };
+            first = edge(builder, (&s1, &w1), (&s2, &w2), [Arg::Int(0), Arg::Int(1)])?;
+            last = edge(builder, (&s2, &w2), (&s1, &w1), [Arg::Int(-1), Arg::None])?;
+        }
+        let parts = Arg::list([first, centre, last]);
+        outs.push(Out::Node(builder.call("cat", [parts, Arg::Int(axis as i64)])?));
+    }
+    Ok(Out::Many(outs))
+}
+
+/// `pad_sequence(sequences, batch_first, padding_value, padding_side)`: filled to the longest, and stacked.
+pub(super) fn pad_sequence<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let sequences = call.first()?;
+    let items = sequences.items().ok_or_else(|| err!(Load, "expected a list of sequences"))?;
+    let types =
+        items.iter().map(|item| Ok(builder.tensor_type(node(item)?)?)).collect::<Attempt<Vec<_>>>()?;
+    let mut longest = Dim::new(0);
+    for ty in &types {
+        let length =
+            ty.shape.first().ok_or_else(|| err!(Load, "expected sequences with an axis, got {ty}"))?;
+        longest = longest.max(length);
+    }
+    let left = matches!(call.get("padding_side"), Some(Arg::Str(side)) if &**side == "left");
+    let mut padded = Vec::new();
+    for (item, ty) in items.iter().zip(&types) {
+        let mut pads = vec![Arg::Int(0); 2 * ty.rank()];
+        let place = if left { pads.len() - 2 } else { pads.len() - 1 };
+        pads[place] = Arg::dim(longest.clone() - ty.shape[0].clone());
+        let value = call.or("padding_value", Arg::Float(0.0));
+        padded.push(leaf(builder.call("constant_pad_nd", [item.clone(), Arg::list(pads), value])?));
+    }
+    let axis = if call.is_true("batch_first") { 0 } else { 1 };
+    builder.call("stack", [Arg::list(padded), Arg::Int(axis)]).map(Out::Node)
 }

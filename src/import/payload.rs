@@ -160,5 +160,11 @@ fn layout(meta: &TensorMeta) -> Result<Layout> {
         .map(|stride| number(stride).map(|n| n as isize))
         .collect::<Result<Vec<isize>>>()?;
     let offset = meta.storage_offset.as_ref().map_or(Ok(0), unsigned)?;
+    if let Some(dtype) = super::complex::part_dtype(meta.dtype) {
+        // Pairs of reals lie one after the other.
+        let (sizes, strides) =
+            (sizes.into_iter().chain([2]), strides.iter().map(|s| s.saturating_mul(2)).chain([1]));
+        return Ok((dtype, sizes.collect(), strides.collect(), offset.saturating_mul(2)));
+    }
     Ok((super::dtype(meta.dtype)?, sizes, strides, offset))
 }

@@ -53,6 +53,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
     }
 }
 
+/// A complex number.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Complex {
+    pub(super) real: Float,
+    pub(super) imag: Float,
+}
+
 /// A float; what JSON cannot write is text: `"Infinity"`, `"-Infinity"`, `"NaN"`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Float(pub(super) f64);
@@ -205,7 +212,7 @@ pub(super) enum Argument {
     AsSymFloat(SymFloatArgument),
     AsSymFloats(Vec<SymFloatArgument>),
     AsOptionalTensor(OptionalTensor),
-    AsComplex(IgnoredAny),
+    AsComplex(Complex),
     AsNestedTensors(Vec<Vec<Named>>),
     AsIntLists(Vec<Vec<i64>>),
     AsStringToArgument(Table<Argument>),
@@ -324,7 +331,7 @@ pub(super) enum OutputSpec {
     GradientToUserInput { user_input_name: String },
     UserInputMutation {},
     Token {},
-    ParameterMutation { parameter_name: String },
+    ParameterMutation { arg: Named, parameter_name: String },
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::alias::{StepKind, View, is_viewable, sizes_of};
 use super::aten::{Call, functional, generic};
-use super::build::{Attempt, Builder, Failure, Out};
+use super::build::{Attempt, Builder, Out};
 use super::schema::{Argument, SymExpr, SymInt};
 use crate::ops::axis;
 use crate::{Arg, Dim, NodeId, TensorType, err};
@@ -24,7 +24,7 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
         | "_autocast_to_reduced_precision"
         | "_autocast_to_full_precision" => maybe_copy(builder, call)?,
         "reshape" | "_reshape" | "flatten" | "reshape_as" | "ravel" => reshape(builder, call, false)?,
-        "view" if call.overload == "dtype" => return Err(Failure::Missing("view_dtype".to_owned())),
+        "view" if call.overload == "dtype" => bits(builder, call)?,
         "atleast_1d" | "atleast_2d" | "atleast_3d" if call.overload == "Sequence" => return Ok(None),
         "view" | "view_as" | "unflatten" | "unsqueeze" | "squeeze" | "_unsafe_view" | "_reshape_alias"
         | "atleast_1d" | "atleast_2d" | "atleast_3d" => reshape(builder, call, true)?,
@@ -209,6 +209,14 @@ fn maybe_copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
         return builder.call("contiguous", [Arg::Leaf(input)]).map(Out::Node);
     }
     alias(builder, call).map(Out::View)
+}
+
+/// The same bytes as another dtype.
+fn bits<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let of = call.view(builder)?;
+    let Arg::DType(dtype) = call.need("dtype")? else { return Err(err!(Load, "expected a dtype").into()) };
+    let node = builder.call("view_dtype", [call.first()?, Arg::DType(dtype)])?;
+    Ok(Out::View(builder.view(&of, StepKind::Bits(dtype), node)))
 }
 
 /// An operator that gives the same elements in other sizes.

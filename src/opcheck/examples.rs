@@ -11,7 +11,7 @@ pub(super) fn of(op: Op) -> impl Iterator<Item = &'static str> {
     EXAMPLES.iter().filter(move |(name, _)| is_built_in && *name == op.name).map(|(_, text)| *text)
 }
 
-/// Returns samples of the operations that run sub-graphs.
+/// Returns samples of the operations that run sub-graphs, or that take numbers which text does not write.
 pub(super) fn with_graphs(op: Op) -> Result<Vec<Sample>> {
     let registry = crate::registry();
     let graph = |text: &str| Graph::parse(text, &registry).map(|graph| Arg::Graph(Arc::new(graph)));
@@ -32,11 +32,67 @@ pub(super) fn with_graphs(op: Op) -> Result<Vec<Sample>> {
             Arg::list([tensor("i64[]<2")?]),
         ])]);
     }
+    if ["lu_unpack", "linalg_lu_solve"].contains(&op.name) && registry.get(op.name) == Some(op) {
+        let pivots = crate::Tensor::new([[1i32, 3, 3], [3, 2, 3]]);
+        let mut args = vec![tensor("f32[2, 3, 3]")?, Arg::Leaf(pivots)];
+        if op.name == "linalg_lu_solve" {
+            args.push(tensor("f32[2, 3, 4]")?);
+        }
+        return Ok(vec![Sample::new(args)]);
+    }
     Ok(Vec::new())
 }
 
 /// Names of operations with arguments, as [`Sample::parse`](super::Sample::parse) reads them.
 const EXAMPLES: &[(&str, &str)] = &[
+    ("_fft_c2c", "f32[3, 4, 2], [0, 1], 1"),
+    ("_fft_c2c", "f32[3, 4, 2], [0], 2, false"),
+    ("_fft_r2c", "f32[3, 5], [0, 1]"),
+    ("_fft_c2r", "f32[3, 3, 2], [0, 1], 2, 5"),
+    ("nms", "f32[5, 4], f32[5], 0.5"),
+    ("roi_align", "f32[2, 3, 6, 5], f32[4, 5], 4.0, 2, 3, 2"),
+    ("roi_align", "f32[2, 3, 6, 5], f32[4, 5], 4.0, 2, 3, aligned=true"),
+    ("roi_pool", "f32[2, 3, 6, 5], f32[4, 5], 4.0, 2, 3"),
+    ("ps_roi_align", "f32[2, 12, 6, 5], f32[4, 5], 4.0, 2, 3"),
+    ("ps_roi_pool", "f32[2, 12, 6, 5], f32[4, 5], 4.0, 2, 3"),
+    (
+        "deform_conv2d",
+        "f32[2, 4, 6, 5], f32[6, 2, 3, 3], f32[2, 36, 6, 5], f32[2, 18, 6, 5], f32[6], pad_h=1, pad_w=1, groups=2, offset_groups=2, use_mask=true",
+    ),
+    ("linalg_lu_factor", "f32[2, 4, 3]"),
+    ("linalg_lu", "f32[2, 4, 3]"),
+    ("linalg_qr", "f32[2, 4, 3]"),
+    ("linalg_qr", "f32[2, 4, 3], \"complete\""),
+    ("linalg_qr", "f32[2, 4, 3], \"r\""),
+    ("geqrf", "f32[2, 4, 3]"),
+    ("linalg_householder_product", "f32[2, 4, 3], f32[2, 2]"),
+    ("linalg_matrix_exp", "f32[2, 3, 3]"),
+    ("linalg_svd", "f32[2, 4, 3]"),
+    ("linalg_svd", "f32[2, 3, 4], false"),
+    ("linalg_eigh", "f32[2, 3, 3]"),
+    ("linalg_eigvalsh", "f32[2, 3, 3], \"U\""),
+    ("linalg_pinv", "f32[2, 4, 3]"),
+    ("linalg_pinv", "f32[2, 4, 3], atol=f32[2], rtol=0.01"),
+    ("linalg_matrix_rank", "f32[2, 4, 3]"),
+    ("cosine_embedding_loss", "f32[4, 3], f32[4, 3], i64[4]<2"),
+    ("triplet_margin_loss", "f32[4, 3], f32[4, 3], f32[4, 3], swap=true"),
+    ("multi_margin_loss", "f32[4, 5], i64[4]<5, weight=f32[5]"),
+    ("multilabel_margin_loss", "f32[4, 5], i64[4, 5]<5"),
+    ("ctc_loss", "f32[6, 2, 4], i64[2, 3]<4, [6, 5], [3, 2]"),
+    ("ctc_loss", "f32[6, 2, 4], i64[2, 2]<4, i64[2]<3, i64[2]<2, reduction=\"none\""),
+    ("fractional_max_pool2d", "f32[2, 3, 7, 6], 2, [3, 4], f32[2, 3, 2]"),
+    ("fractional_max_pool3d", "f32[3, 7, 6, 5], 2, [3, 4, 2], f32[1, 3, 3]"),
+    ("histogram", "f32[4, 3], 5"),
+    ("histogram", "f32[4, 3], 5, range=[0.0, 0.5], weight=f32[4, 3], density=true"),
+    ("kaiser_window", "7, false, 4.0"),
+    ("bartlett_window", "7"),
+    ("blackman_window", "7"),
+    ("polygamma", "f32[4, 3], n=2"),
+    ("gcd", "i64[4, 3]<9, i64[3]<9"),
+    ("lcm", "i64[4, 3]<9, i64[3]<9"),
+    ("nextafter", "f32[4, 3], f32[4, 3]"),
+    ("view_dtype", "f32[4, 3], i32"),
+    ("view_dtype", "f32[4, 6], f64"),
     ("adaptive_avg_pool1d", "f32[2, 3, 11], 4"),
     ("adaptive_avg_pool2d", "f32[2, 3, 7, 5], [3, 2]"),
     ("adaptive_avg_pool3d", "f32[2, 3, 7, 5, 4], [3, 2, 2]"),

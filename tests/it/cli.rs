@@ -93,6 +93,65 @@ fn programs_run_on_inputs_of_a_file() {
 }
 
 #[test]
+fn text_runs_with_weights_and_outputs_are_saved() {
+    use fx::weights::Weights;
+
+    let dir = folder("weights");
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    let program = "graph main(%x: f32[2, 3]) {\n  %w: f32[3] = self.layer.scale\n  %n: f32[] = self.steps\n  \
+        %y = mul(%x, %w)\n  %m = add(%n, 1)\n  set_buffer(\"steps\", %m)\n  return (%y, [%m])\n}\n";
+    std::fs::write(dir.join("net.fx"), program).unwrap();
+    let save = |name: &str, tensors: &[(&str, fx::Tensor)]| {
+        fx::weights::save(path(name), tensors, &[]).unwrap();
+    };
+    save(
+        "w.safetensors",
+        &[("layer.scale", fx::Tensor::new([1f32, 2.0, 3.0])), ("steps", fx::Tensor::new(4f32))],
+    );
+    save(
+        "io.safetensors",
+        &[("0.in0", fx::Tensor::new([[1f32; 3]; 2])), ("1.in0", fx::Tensor::new([[2f32; 3]; 2]))],
+    );
+    let (net, weights, io, out) =
+        (path("net.fx"), path("w.safetensors"), path("io.safetensors"), path("out.safetensors"));
+    let command = ["run", &net, "--weights", &weights, "--io", &io, "--save", &out];
+    let shown = ok(&command);
+    assert!(shown.contains("set 0") && shown.contains("set 1"), "{shown}");
+    let saved = Weights::open(&out).unwrap();
+    let data = |name: &str| saved.require(name).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(data("1.out0"), [2.0, 4.0, 6.0, 2.0, 4.0, 6.0]);
+    // Each set starts from the buffers as they were.
+    assert_eq!((data("0.out1"), data("1.out1")), (vec![5.0], vec![5.0]));
+    assert!(!saved.contains("0.out2"));
+    // What was saved is what another run is compared with.
+    let both: Vec<(&str, fx::Tensor)> =
+        ["0.out0", "0.out1"].map(|name| (name, saved.require(name).unwrap())).to_vec();
+    save("both.safetensors", &[&both[..], &[("0.in0", fx::Tensor::new([[1f32; 3]; 2]))]].concat());
+    assert!(
+        ok(&["run", &net, "--weights", &weights, "--io", &path("both.safetensors")])
+            .starts_with("set 0: agrees")
+    );
+
+    // Weights that are missing, of no use, or not where they should be.
+    let reason = refused(&["run", &net, "--weights", &io, "--io", &io]);
+    assert!(reason.contains("layer.scale"), "{reason}");
+    assert!(!fx(&["run", &net, "--io", &io]).status.success());
+    let reason = refused(&["run", CHAIN, "--weights", &weights, "--io", CHAIN_IO]);
+    assert!(reason.contains("brings its own weights"), "{reason}");
+    let reason = refused(&[
+        "run",
+        &net,
+        "--weights",
+        &weights,
+        "--io",
+        &io,
+        "--save",
+        &path("no/such/folder.safetensors"),
+    ]);
+    assert!(reason.contains("folder.safetensors"), "{reason}");
+}
+
+#[test]
 fn a_wrong_output_fails_the_run_and_the_check() {
     let dir = folder("wrong");
     std::fs::copy(CHAIN, dir.join("chain.pt2")).unwrap();
@@ -174,4 +233,49 @@ fn broken_files_are_errors_that_name_them() {
     let unknown = fx(&["prant", CHAIN]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("print"), "{unknown:?}");
+}
+
+const DOUBLE: &str = "graph main(%x: f32[n, 3]) -> f32[n, 3] {\n  %s: f32[n, 3] = sigmoid(%x)\n  %y: f32[n, 3] = mul(%s, %x)\n  %a: f32[n, 3] = neg(%y)\n  %b: f32[n, 3] = neg(%a)\n  return %b\n}\n";
+
+#[test]
+fn programs_are_changed_by_passes() {
+    let dir = folder("pass");
+    let path = dir.join("double.fx");
+    std::fs::write(&path, DOUBLE).unwrap();
+    let file = path.to_str().unwrap();
+    let printed = ok(&["pass", "simplify,recognize", file, "--compare", "2"]);
+    assert!(
+        printed.starts_with("graph main(%x: f32[n, 3]) -> f32[n, 3] {\n  %silu: f32[n, 3] = silu(%x)"),
+        "{printed}"
+    );
+    assert!(!printed.contains("neg("), "{printed}");
+    let report = ok(&["pass", "default", file, "--report", "--compare", "2"]);
+    assert!(
+        report.contains("recognize") && report.contains("2 runs agree") && report.contains("silu x 1"),
+        "{report}"
+    );
+    let diff = ok(&["pass", "recognize", file, "--diff"]);
+    assert!(diff.contains("-  %s: f32[n, 3] = sigmoid(%x)\n") && diff.contains("+  %silu"), "{diff}");
+    assert!(ok(&["pass", "list"]).contains("fold_batch_norm"));
+    assert!(refused(&["pass", "simplfy", file]).contains("there is no pass \"simplfy\""));
+    assert!(refused(&["pass", "cse(", file]).contains("expected the name of an option"));
+    assert!(refused(&["pass", "cse"]).contains("no program is given"));
+}
+
+#[test]
+fn rules_explain_where_they_match() {
+    let dir = folder("explain");
+    let path = dir.join("double.fx");
+    std::fs::write(&path, DOUBLE).unwrap();
+    let file = path.to_str().unwrap();
+    let text = ok(&["explain", "neg_neg", file]);
+    let expected = "neg_neg does not match %a: f32[n, 3] = neg(%y): expected a call of neg for %neg, found %y: f32[n, 3] = mul(%s, %x)  \
+                    in %a: f32[n, 3] = neg(%y)\nneg_neg matches %b: f32[n, 3] = neg(%a)\n";
+    assert_eq!(text, expected);
+    assert!(ok(&["explain", "silu", file, "--node", "y"]).starts_with("silu matches %y"));
+    let nowhere = fx(&["explain", "t_t", file]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(ok(&["explain", "list"]).contains("layer_norm_bias"));
+    assert!(refused(&["explain", "neg_neg"]).contains("no program is given"));
+    assert!(refused(&["explain", "neg", file]).contains("there is no rule \"neg\""));
 }

@@ -9,5 +9,6 @@ mod import;
 mod models;
 mod opcheck;
 mod ops;
+mod passes;
 mod rows;
 mod ui;

@@ -2,17 +2,36 @@
 //!
 //! Invariant: work is cut by its size alone, so the number of threads changes nothing.
 
-use crate::{Element, Result, err};
+use fx_simd::{Filled, Slots};
+
+use crate::{Element, Error, Result, err};
 
 /// The number of elements of a block.
-pub const BLOCK: usize = 1024;
+pub const BLOCK: usize = 2048;
 
 /// The number of blocks that a thread takes at least; work on fewer stays on the calling thread.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 8;
 
 /// Makes `numel` elements; `fill` gets the position of a block and the block, of [`BLOCK`] elements or fewer.
 pub fn build<T: Element>(numel: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<Vec<T>> {
     build_blocks(numel, BLOCK, AT_ONCE, &fill)
+}
+
+/// As [`build`], for a `fill` that need not read what it writes, which saves clearing the block.
+pub fn build_slots<T: Element>(
+    numel: usize,
+    fill: impl for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync,
+) -> Result<Vec<T>> {
+    fx_simd::collect(numel, BLOCK, AT_ONCE, &fill).map_err(|_| too_large::<T>(numel))
+}
+
+/// As [`build_slots`]; each thread makes itself a scratch value first.
+pub fn build_slots_with<T: Element, S>(
+    numel: usize,
+    scratch: impl Fn() -> S + Sync,
+    fill: impl for<'a> Fn(&mut S, usize, Slots<'a, T>) -> Filled<'a> + Sync,
+) -> Result<Vec<T>> {
+    fx_simd::collect_with(numel, BLOCK, AT_ONCE, &scratch, &fill).map_err(|_| too_large::<T>(numel))
 }
 
 /// Makes `numel` elements in blocks of `block`; a thread takes `at_once` of them or more. The blocks have default values.
@@ -22,6 +41,10 @@ pub fn build_blocks<T: Element>(
     at_once: usize,
     fill: &(dyn Fn(usize, &mut [T]) + Sync),
 ) -> Result<Vec<T>> {
-    fx_simd::collect(numel, block, at_once, fill)
-        .map_err(|_| err!(Limit, "cannot allocate {numel} elements of {}", T::DTYPE))
+    fx_simd::collect(numel, block, at_once, &|at, slots| slots.cleared(|out| fill(at, out)))
+        .map_err(|_| too_large::<T>(numel))
+}
+
+fn too_large<T: Element>(numel: usize) -> Error {
+    err!(Limit, "cannot allocate {numel} elements of {}", T::DTYPE)
 }

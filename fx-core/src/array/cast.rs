@@ -11,13 +11,12 @@
 //! `f16` and `bf16` convert by way of `f32`, as in PyTorch, so that hardware with and without half
 //! instructions agrees. An `f64` is thus rounded twice on its way to them.
 
-use fx_simd::{Work, widest};
+use fx_simd::{Filled, Slots, Truncate, Work, widest};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::layout::span;
-use super::to_int;
-use super::{Array, Storage, Stored, build, dispatch_dtype, row_major};
+use super::{Array, Storage, Stored, build_slots, dispatch_dtype, row_major};
 use crate::{DType, Element};
 
 /// The number of half-precision elements that are converted through one buffer.
@@ -28,27 +27,34 @@ pub trait Cast<D: Element>: Element {
     /// Converts one value.
     fn cast(self) -> D;
 
+    /// Converts as many values as there are slots.
+    #[inline(always)]
+    fn cast_slots<'a>(from: &[Self], to: Slots<'a, D>) -> Filled<'a> {
+        let from = &from[..to.len()];
+        to.each(|i| from[i].cast())
+    }
+
     /// Converts values of slices of equal length.
     #[inline(always)]
     fn cast_slice(from: &[Self], to: &mut [D]) {
-        to.iter_mut().zip(from).for_each(|(y, &x)| *y = x.cast());
+        Self::cast_slots(from, Slots::over(to));
     }
 }
 
-struct Convert<'a, S, D>(&'a [S], &'a mut [D]);
+struct Convert<'a, 'b, S, D>(&'b [S], Slots<'a, D>);
 
-impl<S: Cast<D>, D: Element> Work for Convert<'_, S, D> {
-    type Output = ();
+impl<'a, S: Cast<D>, D: Element> Work for Convert<'a, '_, S, D> {
+    type Output = Filled<'a>;
     #[inline(always)]
-    fn run(self) {
-        S::cast_slice(self.0, self.1);
+    fn run(self) -> Filled<'a> {
+        S::cast_slots(self.0, self.1)
     }
 }
 
-/// Converts values of slices of equal length, in wide vectors.
+/// Converts as many values as there are slots, in wide vectors.
 #[doc(hidden)]
-pub fn convert<S: Cast<D>, D: Element>(from: &[S], to: &mut [D]) {
-    widest(Convert(from, to));
+pub fn convert<'a, S: Cast<D>, D: Element>(from: &[S], to: Slots<'a, D>) -> Filled<'a> {
+    widest(Convert(from, to))
 }
 
 macro_rules! native {
@@ -69,17 +75,17 @@ native! {
     bool => bool, u8, i8, i32, i64;
 }
 
-macro_rules! to_int {
-    ($($from:ty => $($to:ty: $function:path),*;)*) => {
+macro_rules! truncated {
+    ($($from:ty => $($to:ty),*;)*) => {
         $($(impl Cast<$to> for $from {
             #[inline(always)]
-            fn cast(self) -> $to { $function(self) }
+            fn cast(self) -> $to { Truncate::<$to>::truncate(self) }
         })*)*
     };
 }
-to_int! {
-    f32 => u8: to_int::f32_to_u8, i8: to_int::f32_to_i8, i32: to_int::f32_to_i32, i64: to_int::f32_to_i64;
-    f64 => u8: to_int::f64_to_u8, i8: to_int::f64_to_i8, i32: to_int::f64_to_i32, i64: to_int::f64_to_i64;
+truncated! {
+    f32 => u8, i8, i32, i64;
+    f64 => u8, i8, i32, i64;
 }
 
 macro_rules! to_bool {
@@ -109,13 +115,15 @@ macro_rules! from_half {
             fn cast(self) -> $to { self.to_f32().cast() }
 
             #[inline(always)]
-            fn cast_slice(from: &[Self], to: &mut [$to]) {
+            fn cast_slots<'a>(from: &[Self], to: Slots<'a, $to>) -> Filled<'a> {
+                to.cleared(|to| {
                 let mut buffer = [0f32; CHUNK];
                 for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
                     let buffer = &mut buffer[..from.len()];
                     Cast::cast_slice(from, buffer);
                     Cast::cast_slice(buffer, to);
                 }
+                })
             }
         })*)*
     };
@@ -132,13 +140,15 @@ macro_rules! to_half {
             fn cast(self) -> $half { <$half>::from_f32(self.cast()) }
 
             #[inline(always)]
-            fn cast_slice(from: &[Self], to: &mut [$half]) {
+            fn cast_slots<'a>(from: &[Self], to: Slots<'a, $half>) -> Filled<'a> {
+                to.cleared(|to| {
                 let mut buffer = [0f32; CHUNK];
                 for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
                     let buffer = &mut buffer[..from.len()];
                     Cast::<f32>::cast_slice(from, buffer);
                     Cast::cast_slice(buffer, to);
                 }
+                })
             }
         })*)*
     };
@@ -156,8 +166,13 @@ impl Cast<f32> for f16 {
     }
 
     #[inline(always)]
-    fn cast_slice(from: &[Self], to: &mut [f32]) {
-        from.convert_to_f32_slice(to);
+    fn cast_slots<'a>(from: &[Self], to: Slots<'a, f32>) -> Filled<'a> {
+        let from = &from[..to.len()];
+        to.cleared(|to| {
+            if !fx_simd::f16_to_f32(from.reinterpret_cast(), to) {
+                from.convert_to_f32_slice(to);
+            }
+        })
     }
 }
 
@@ -168,8 +183,13 @@ impl Cast<f16> for f32 {
     }
 
     #[inline(always)]
-    fn cast_slice(from: &[Self], to: &mut [f16]) {
-        to.convert_from_f32_slice(from);
+    fn cast_slots<'a>(from: &[Self], to: Slots<'a, f16>) -> Filled<'a> {
+        let from = &from[..to.len()];
+        to.cleared(|to| {
+            if !fx_simd::f32_to_f16(from, to.reinterpret_cast_mut()) {
+                to.convert_from_f32_slice(from);
+            }
+        })
     }
 }
 
@@ -194,13 +214,14 @@ impl Cast<f32> for bf16 {
     }
 
     #[inline(always)]
-    fn cast_slice(from: &[Self], to: &mut [f32]) {
-        for (y, x) in to.iter_mut().zip(from) {
-            let bits = u32::from(x.to_bits());
+    fn cast_slots<'a>(from: &[Self], to: Slots<'a, f32>) -> Filled<'a> {
+        let from = &from[..to.len()];
+        to.each(|i| {
+            let bits = u32::from(from[i].to_bits());
             // NaN becomes quiet.
             let quiet = if bits & 0x7fff > 0x7f80 { 0x40 } else { 0 };
-            *y = f32::from_bits((bits | quiet) << 16);
-        }
+            f32::from_bits((bits | quiet) << 16)
+        })
     }
 }
 
@@ -211,13 +232,14 @@ impl Cast<bf16> for f32 {
     }
 
     #[inline(always)]
-    fn cast_slice(from: &[Self], to: &mut [bf16]) {
-        for (y, x) in to.iter_mut().zip(from) {
-            let bits = x.to_bits();
+    fn cast_slots<'a>(from: &[Self], to: Slots<'a, bf16>) -> Filled<'a> {
+        let from = &from[..to.len()];
+        to.each(|i| {
+            let bits = from[i].to_bits();
             let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
             let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
-            *y = bf16::from_bits(if is_nan { bits >> 16 | 0x40 } else { nearest } as u16);
-        }
+            bf16::from_bits(if is_nan { bits >> 16 | 0x40 } else { nearest } as u16)
+        })
     }
 }
 
@@ -247,8 +269,7 @@ fn cast_range(storage: &Storage, start: usize, len: usize, dtype: DType) -> Stor
     dispatch_dtype!(storage.dtype(), S => {
         let from = &S::slice(storage).expect("the storage has the dtype it says")[start..start + len];
         dispatch_dtype!(dtype, D => {
-            let fill = |at: usize, to: &mut [D]| convert(&from[at..at + to.len()], to);
-            D::storage(build(len, fill).expect("a converted copy fits in memory"))
+            D::storage(build_slots(len, |at, to| convert(&from[at..], to)).expect("a converted copy fits in memory"))
         })
     })
 }

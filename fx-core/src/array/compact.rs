@@ -24,8 +24,7 @@ pub fn compacted<T: Element>(
     let count = |chunk: usize, out: &mut [i64]| {
         let mut marks = [false; CHUNK];
         let len = marked(chunk, &mut marks);
-        let count = |marks: &[bool]| marks.iter().map(|&mark| u32::from(mark)).sum::<u32>();
-        out[0] = fx_simd::call(count, &marks[..len]).into();
+        out[0] = fx_simd::call::<count_marks, _>(&marks[..len]).into();
     };
     let counts = build_blocks(n.div_ceil(CHUNK), 1, 8, &count)?;
     let total = counts.iter().sum::<i64>() as usize;
@@ -62,6 +61,12 @@ pub fn any_chunk<T: Sync>(data: &[T], any: impl Fn(&[T]) -> bool + Sync) -> bool
         found[0] = any(&data[i * CHUNK..(i * CHUNK + CHUNK).min(data.len())]);
     });
     found.contains(&true)
+}
+
+fx_simd::wide! {
+    fn count_marks[](marks: &[bool]) -> u32 {
+        marks.iter().map(|&mark| u32::from(mark)).sum()
+    }
 }
 
 #[cfg(test)]

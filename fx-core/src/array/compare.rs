@@ -159,11 +159,18 @@ impl Array {
                 return self.iter_scalars().any(|x| wanted(x.to_i64()));
             };
             // Without a way out of the loop it becomes vector code.
-            let any = |block: &[T]| fx_simd::call(
-                |block: &[T]| block.iter().fold(false, |any, &x| any | wanted(Cast::<i64>::cast(x))),
-                block,
-            );
-            any_chunk(data, any)
+            any_chunk(data, |block: &[T]| fx_simd::call::<any_as, _>((block, &wanted)))
         })
+    }
+}
+
+fx_simd::wide! {
+    /// Returns whether an element is as wanted.
+    fn any_as[T: Cast<i64>, F: Fn(i64) -> bool]((block, wanted): (&[T], &F)) -> bool {
+        let mut any = false;
+        for &x in block {
+            any |= wanted(x.cast());
+        }
+        any
     }
 }

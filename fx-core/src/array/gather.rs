@@ -2,10 +2,8 @@
 
 use std::iter::repeat_n;
 
-use rayon::prelude::*;
-
 use super::layout::{Sizes, StridedIndex, checked_numel, coalesce, row_major};
-use super::{Runs, build, try_vec};
+use super::{Runs, build, build_slots, try_vec};
 use crate::{Element, Result};
 
 /// The number of elements above which threads share the work.
@@ -29,6 +27,12 @@ pub(super) fn gather<T: Element>(
         return Ok(out);
     }
     let (sizes, [strides]) = coalesce(shape, [strides]);
+    if strides[..] == [1] {
+        return build_slots(numel, |at, out| {
+            let len = out.len();
+            out.copy(&data[offset + at..][..len])
+        });
+    }
     if let Some(axis) = transposed_axis(&sizes, &strides) {
         let mut out = try_vec(numel)?;
         out.resize(numel, T::default());
@@ -144,7 +148,7 @@ fn copy_bands<T: Element>(data: &[T], out: &mut [T], sizes: &[usize], strides: &
     let bands = matrices.flat_map(|(matrix, [start])| {
         matrix.chunks_mut(TILE * columns).enumerate().map(move |(i, band)| (start, i * TILE, band))
     });
-    bands.collect::<Vec<_>>().into_par_iter().with_min_len(4).for_each(|(start, row, band)| {
+    fx_simd::parallel::items(bands.collect(), |_, (start, row, band)| {
         let sizes = [band.len() / columns, columns];
         copy_tiles(data, band, &sizes, &strides[axis..], start + row * strides[axis] as usize, 0);
     });

@@ -19,14 +19,13 @@ mod interop;
 mod layout;
 #[cfg(test)]
 mod tests;
-mod to_int;
 mod view;
 
 use std::sync::Arc;
 
 pub use half::{bf16, f16};
 
-pub use self::build::{BLOCK, build, build_blocks};
+pub use self::build::{BLOCK, build, build_blocks, build_slots, build_slots_with};
 pub use self::cast::{Cast, convert};
 pub use self::compact::{any_chunk, compacted};
 pub use self::compare::Mismatch;
@@ -209,7 +208,7 @@ impl Array {
         let numel = checked_numel(shape)?;
         let storage = dispatch_dtype!(dtype, T => {
             let x = T::from_scalar(x);
-            T::storage(build(numel, |_, out: &mut [T]| out.fill(x))?)
+            T::storage(build_slots(numel, |_, out| out.fill(x))?)
         });
         Ok(Array::row_major(storage, shape.into()))
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{Graph, Undo};
@@ -59,7 +60,13 @@ impl Graph {
         self.set_all_args(id, args, kwargs)
     }
 
-    fn set_all_args(&mut self, id: NodeId, args: SmallVec<[Arg; 2]>, kwargs: Kwargs) -> Result<()> {
+    /// Replaces all arguments of `id`.
+    pub(crate) fn set_all_args(
+        &mut self,
+        id: NodeId,
+        args: SmallVec<[Arg; 2]>,
+        kwargs: Kwargs,
+    ) -> Result<()> {
         let node = self.node(id)?;
         match node.opcode() {
             OpCode::Placeholder | OpCode::GetAttr if !(args.is_empty() && kwargs.is_empty()) => {
@@ -235,6 +242,57 @@ impl Graph {
             self.log(|| Undo::LastPlaceholder(old));
         }
         Ok(())
+    }
+
+    /// Calls `edit` with each distinct sub-graph among the arguments of this graph's nodes, and puts the ones that it
+    /// changed, for which it returns true, in the place of the old. A sub-graph used at several places stays one.
+    ///
+    /// Only direct sub-graphs are visited: `edit` calls this method for those below.
+    pub fn edit_subgraphs(&mut self, edit: &mut dyn FnMut(&mut Graph) -> Result<bool>) -> Result<bool> {
+        if self.depth == 0 {
+            return Ok(false);
+        }
+        // The old graphs are kept, so that their addresses are not used again.
+        let mut done: FxHashMap<usize, (Arc<Graph>, Option<Arc<Graph>>)> = FxHashMap::default();
+        let mut any = false;
+        for id in self.ids() {
+            let mut changed = false;
+            let node = self.get(id);
+            if node.subgraphs().is_empty() {
+                continue;
+            }
+            let mut rewrite = |arg: &Arg| {
+                arg.try_rewrite(&mut |arg| match arg {
+                    Arg::Leaf(id) => Ok(Some(Arg::Leaf(*id))),
+                    Arg::Graph(old) => {
+                        let key = Arc::as_ptr(old) as usize;
+                        let new = match done.get(&key) {
+                            Some((_, new)) => new.clone(),
+                            None => {
+                                let mut graph = Graph::clone(old);
+                                let new = edit(&mut graph)?.then(|| Arc::new(graph));
+                                done.insert(key, (old.clone(), new.clone()));
+                                new
+                            }
+                        };
+                        changed |= new.is_some();
+                        Ok(new.map(Arg::from))
+                    }
+                    _ => Ok(None),
+                })
+            };
+            let args = node.args.iter().map(&mut rewrite).collect::<Result<_>>()?;
+            let kwargs = node
+                .kwargs
+                .iter()
+                .map(|(key, arg)| Ok((key.clone(), rewrite(arg)?)))
+                .collect::<Result<_>>()?;
+            if changed {
+                self.set_all_args(id, args, kwargs)?;
+                any = true;
+            }
+        }
+        Ok(any)
     }
 
     /// Removes the nodes without users and without effects, and returns how many.

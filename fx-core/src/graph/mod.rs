@@ -283,6 +283,11 @@ impl Graph {
         Ok(self.order.label(a.index) < self.order.label(b.index))
     }
 
+    /// Returns a number that grows in program order. It is good until the next node is inserted or moved.
+    pub(crate) fn position(&self, id: NodeId) -> u64 {
+        self.order.label(id.index)
+    }
+
     /// Returns the nodes that use `id`, each once, in program order.
     pub fn users(&self, id: NodeId) -> Result<Vec<NodeId>> {
         let mut users = self.node(id)?.users.to_vec();

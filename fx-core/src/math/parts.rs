@@ -322,7 +322,7 @@ fn is_odd(y: f64) -> bool {
 fn lgamma_for_single(x: f64) -> f64 {
     let a = x.abs();
     // Between 1/2 and 5/2 by a fit around 2; elsewhere by Stirling's series, below 8 that of `a + 8`.
-    let is_near = a >= 0.5 && a < 2.5;
+    let is_near = (0.5..2.5).contains(&a);
     let is_below = a < 1.5;
     let s = a - if is_below { 1.0 } else { 2.0 };
     let near = s * poly(

@@ -98,7 +98,7 @@ free_functions! {
     log2(x);
     /// Returns the logarithm to base 10, within 1 ULP.
     log10(x);
-    /// Returns `log(1 + x)` without cancellation, within 1 ULP.
+    /// Returns `log(1 + x)` without cancellation, within 2 ULP.
     log1p(x);
     /// Returns the sine, within 1 ULP for every finite `x`.
     sin(x);
@@ -130,7 +130,7 @@ free_functions! {
     sigmoid(x);
     /// Returns the error function, within 2 ULP.
     erf(x);
-    /// Returns `1 - erf(x)` without cancellation, within 4 ULP.
+    /// Returns `1 - erf(x)` without cancellation, within 6 ULP.
     erfc(x);
     /// Returns the inverse of [`erf`], within 1 ULP (f64: about 1e-15 relative, not vectorised).
     erfinv(x);
@@ -150,7 +150,7 @@ free_functions! {
     pow(x, y);
     /// Returns `x * sigmoid(x)`, within 3 ULP where `x > -87`.
     silu(x);
-    /// Returns `x` times the normal distribution function of `x`, within 5 ULP where `x > -13`, also in that tail.
+    /// Returns `x` times the normal distribution function of `x`, within 7 ULP where `x > -13`, also in that tail.
     gelu(x);
     /// Returns the tanh approximation of [`gelu`], within 1 ULP.
     gelu_tanh(x);

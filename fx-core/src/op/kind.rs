@@ -125,6 +125,22 @@ impl Kind {
         )
     }
 
+    /// Returns the one way to write an argument of this kind, where it is written in another.
+    pub fn canonical<L: Clone>(self, arg: &Arg<L>) -> Option<Arg<L>> {
+        match (self, arg) {
+            (Kind::Float | Kind::OptFloat, Arg::Int(x)) if (*x as f64) as i64 == *x => {
+                Some(Arg::Float(*x as f64))
+            }
+            (Kind::Axes | Kind::Ints | Kind::OptInts | Kind::Shape, Arg::Int(_) | Arg::Dim(_)) => {
+                Some(Arg::list([arg.clone()]))
+            }
+            (Kind::Axes | Kind::Ints | Kind::OptInts | Kind::Shape | Kind::Tensors, Arg::Tuple(items)) => {
+                Some(Arg::list(items.iter().cloned()))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether an argument may be of this kind. A leaf may turn out to be an integer or bool at run time,
     /// so it is accepted for every kind that a node could yield.
     pub fn accepts<L>(self, arg: &Arg<L>) -> bool {

@@ -381,22 +381,28 @@ macro_rules! __pointwise_arms {
 macro_rules! __pointwise_block {
     ($t:ident, $out:ident, [$($x:ident)*] [$($p:ident)*], $body:expr) => {{
         #[allow(unused_variables, unused_comparisons, clippy::all, reason = "the body is the user's expression")]
-        fn block(xs: &[&[$t]], ps: &[$t], out: &mut [$out]) {
-            struct Loop<'a>(&'a [&'a [$t]], &'a [$t], &'a mut [$out]);
-            impl $crate::__private::Work for Loop<'_> {
-                type Output = ();
+        fn block<'a>(xs: &[&[$t]], ps: &[$t], out: $crate::__private::Slots<'a, $out>) -> $crate::__private::Filled<'a> {
+            struct Loop<'a, 'b>(&'b [&'b [$t]], &'b [$t], $crate::__private::Slots<'a, $out>);
+            impl<'a> $crate::__private::Work for Loop<'a, '_> {
+                type Output = $crate::__private::Filled<'a>;
                 #[inline(always)]
-                fn run(self) {
+                fn run(self) -> $crate::__private::Filled<'a> {
                     let Loop(xs, ps, out) = self;
                     let n = out.len();
                     let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
                     let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
                     $(let $x = &$x[..n];)*
                     $(let $p: $t = *$p;)*
-                    for i in 0..n {
-                        $(let $x: $t = $x[i];)*
-                        out[i] = $body;
-                    }
+                    out.each_of(Body { $($x,)* $($p),* })
+                }
+            }
+            struct Body<'a> { $($x: &'a [$t],)* $($p: $t),* }
+            impl $crate::__private::At<$out> for Body<'_> {
+                #[inline(always)]
+                fn at(&self, i: usize) -> $out {
+                    $(let $x: $t = self.$x[i];)*
+                    $(let $p: $t = self.$p;)*
+                    $body
                 }
             }
             $crate::__private::widest(Loop(xs, ps, out))

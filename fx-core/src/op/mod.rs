@@ -187,6 +187,30 @@ impl OpDef {
         Ok(out)
     }
 
+    /// Arranges arguments as [`bind`](OpDef::bind) does and writes each in one way, so that calls which mean the same have
+    /// equal arguments: an integer given for a float is a float, one axis a list of one, a tuple of integers a list.
+    pub fn canonical<L: Clone>(
+        &self,
+        args: &[Arg<L>],
+        kwargs: &[(impl AsRef<str>, Arg<L>)],
+    ) -> Result<Vec<Arg<L>>> {
+        let mut bound = self.bind(args, kwargs)?;
+        for (param, arg) in self.params.iter().zip(&mut bound) {
+            if let Some(canonical) = param.kind.canonical(arg) {
+                *arg = canonical;
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Returns whether the first two of these arguments, which are in schema order, may be exchanged: the operation is
+    /// commutative, and what follows them, such as the factor of `add`, has its default.
+    pub fn can_swap<L>(&self, bound: &[Arg<L>]) -> bool {
+        let is_default =
+            |(param, arg): (&Param, &Arg<L>)| param.default.is_some_and(|default| default.is(arg));
+        self.commutative && bound.len() >= 2 && self.params.iter().zip(bound).skip(2).all(is_default)
+    }
+
     /// Finds the argument of each parameter, as [`bind`](OpDef::bind) does: `None` where the default stands.
     pub(crate) fn place<'a, L>(
         &self,

@@ -119,9 +119,15 @@ pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, c
     let is_symbolic = carried.to_value().leaves().iter().any(|tensor| tensor.is_symbolic());
     if !is_tracing() && !is_symbolic {
         let mut carried = carried;
+        let types = carried.to_value();
         loop {
             match test(&carried).to_bool() {
-                Ok(true) => carried = body(carried),
+                Ok(true) => {
+                    carried = body(carried);
+                    if let Err(error) = keeps_types(&types, &carried.to_value()) {
+                        return A::failed(&error.at(SourceLoc::caller()));
+                    }
+                }
                 Ok(false) => return carried,
                 Err(error) => return A::failed(&error.at(SourceLoc::caller())),
             }
@@ -172,6 +178,21 @@ pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, c
         Ok(value) => A::from_value(&value).unwrap_or_else(|error| A::failed(&error)),
         Err(error) => A::failed(&error.at(source)),
     }
+}
+
+/// Refuses carried values of other types than those that a loop began with; a value that is an error passes.
+fn keeps_types(before: &Value, after: &Value) -> Result<()> {
+    let types = |value: &Value| value.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree());
+    let (Ok(given), Ok(out)) = (types(before), types(after)) else { return Ok(()) };
+    if given != out {
+        return Err(changed(&out, &given));
+    }
+    Ok(())
+}
+
+fn changed(out: &TypeTree, given: &TypeTree) -> Error {
+    err!(Structure, "the body of while_loop gives {out}, it was given {given}")
+        .help("carried values keep their dtype and shape")
 }
 
 /// Makes a closure that is called at most once callable by reference.
@@ -274,9 +295,7 @@ fn infer_while(args: &[TypeTree]) -> Result<TypeTree> {
     }
     let out = output_type(<kind::Graph as ParamKind>::ty(body)?, &all)?;
     if out != Arg::list(carried.clone()) {
-        let carried = Arg::list(carried);
-        return Err(err!(Structure, "the body of while_loop gives {out}, it was given {carried}")
-            .help("carried values keep their dtype and shape"));
+        return Err(changed(&out, &Arg::list(carried)));
     }
     Ok(out)
 }
@@ -298,6 +317,8 @@ fn eval_while(args: &[Value]) -> Result<Value> {
         if !go_on {
             return Ok(Arg::list(carried));
         }
-        carried = operands(&run_closed(body, &all)?)?;
+        let next = operands(&run_closed(body, &all)?)?;
+        keeps_types(&Arg::list(carried), &Arg::list(next.clone()))?;
+        carried = next;
     }
 }

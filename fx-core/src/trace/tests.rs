@@ -170,6 +170,16 @@ fn a_loop_runs_until_its_test_fails() {
 }
 
 #[test]
+fn a_loop_whose_body_changes_a_type_is_refused_at_run_time_too() {
+    let widens = |x: &Tensor| ops::while_loop(|a: &Tensor| ops::lt(a, 9), |a| a * 2.5, x.clone());
+    let eager = widens(&Tensor::new(3i64)).ok().unwrap_err();
+    let traced = trace(widens).input("x", "i64[]").build().unwrap_err();
+    for error in [eager, traced] {
+        assert!(error.message().contains("the body of while_loop gives"), "{error}");
+    }
+}
+
+#[test]
 fn a_graph_module_traced_again_is_the_same_graph() {
     let w = Tensor::new([1.0f32, 2.0]);
     let first = trace(|x: &Tensor| (x * x.dim(0), x + &w)).input("x", "f32[n, 2]").build().unwrap();

@@ -2,7 +2,6 @@
 
 use fx_core::array::{build, build_blocks, try_vec};
 use fx_core::{Element, Result};
-use rayon::prelude::*;
 
 /// Work on fewer elements than this stays on the calling thread.
 pub(crate) const PARALLEL: usize = 1 << 16;
@@ -44,15 +43,8 @@ pub(crate) fn fill_row_pairs<T: Element, U: Element>(
     if width == 0 {
         return Ok((a, b));
     }
-    if n_rows < 2 || n_rows.saturating_mul(cost) < PARALLEL {
-        a.chunks_mut(width).zip(b.chunks_mut(width)).enumerate().for_each(|(i, (a, b))| fill(i, a, b));
-    } else {
-        let min = (PARALLEL / 8).div_ceil(cost.max(1));
-        a.par_chunks_mut(width)
-            .zip(b.par_chunks_mut(width))
-            .with_min_len(min)
-            .enumerate()
-            .for_each(|(i, (a, b))| fill(i, a, b));
-    }
+    let serial = n_rows.saturating_mul(cost) < PARALLEL;
+    let at_once = if serial { n_rows } else { (PARALLEL / 8).div_ceil(cost.max(1)) };
+    fx_simd::parallel::chunk_pairs((&mut a, width), (&mut b, width), at_once, fill);
     Ok((a, b))
 }

@@ -1,11 +1,12 @@
 //! Convolutions of one to three dimensions on contiguous slices, with PyTorch's layouts and semantics.
 //!
 //! Input is `[batch, channels, spatial...]`; the weight is `[out, in / groups, kernel...]`, transposed
-//! `[in, out / groups, kernel...]`. Most run as GEMM on an unfolded block of the input; the scratch memory of a
-//! thread stays below [`SCRATCH`] elements, or one column if that is longer.
+//! `[in, out / groups, kernel...]`. Most run as GEMM whose right operand is unfolded from the input as it is packed, or, on machines
+//! without tiles of our own, on an unfolded block of the input; the scratch memory of a thread stays below [`SCRATCH`] elements,
+//! or one column if that is longer.
 
 use fx_core::{Result, bail, err};
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use super::gemm::{GemmElement, gemm, transposed};
 
@@ -166,6 +167,8 @@ pub fn conv_nd<T: GemmElement>(
         geometry.depthwise(x, weight, bias, out);
     } else if geometry.is_pointwise() {
         geometry.pointwise(x, weight, bias, out);
+    } else if let Some(tile) = T::tile() {
+        geometry.tiled(tile, x, weight, bias, out);
     } else {
         geometry.unfolded(x, weight, bias, out);
     }
@@ -288,7 +291,7 @@ impl Geometry {
 
     fn pointwise<T: GemmElement>(&self, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
         let size = self.out_size();
-        out.par_chunks_mut(self.c_out * size).enumerate().for_each(|(i, out)| {
+        parallel::chunks(out, self.c_out * size, 1, |i, out| {
             let group = i % self.groups;
             let x = &x[i * self.c_in * size..];
             let weight = &weight[group * self.c_out * self.c_in..];
@@ -318,7 +321,7 @@ impl Geometry {
         let channels = self.groups * self.c_out;
         let [_, height, width] = self.output;
         let at_once = (1usize << 14).div_ceil(size.saturating_mul(kernel));
-        out.par_chunks_mut(size).enumerate().with_min_len(at_once).for_each(|(i, out)| {
+        parallel::chunks(out, size, at_once, |i, out| {
             let (batch, channel) = (i / channels, i % channels);
             let x = &x[(batch * self.groups + channel / self.c_out) * in_size..][..in_size];
             let weight = &weight[channel * kernel..][..kernel];
@@ -373,9 +376,10 @@ impl Geometry {
             }
             false => Vec::new(),
         };
-        tasks.into_par_iter().enumerate().for_each_init(
+        parallel::items_with(
+            tasks,
             || (Vec::new(), Vec::new()),
-            |(columns, product), (task, rows)| {
+            |(columns, product), task, rows| {
                 let (i, start) = (task / n_blocks, task % n_blocks * block);
                 let group = i % self.groups;
                 let count = block.min(size - start);
@@ -444,6 +448,7 @@ impl Geometry {
     }
 }
 
+mod tiled;
 mod transposed;
 
 #[cfg(test)]

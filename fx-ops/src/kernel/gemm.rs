@@ -4,8 +4,15 @@
 //! elements of `c` are distinct. Work is cut into panels by the shape alone, so that the number of threads
 //! doesn't change a bit. Matrices of one row or column go a way of their own, at memory bandwidth.
 
+use fx_simd::parallel;
 use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
-use rayon::prelude::*;
+
+use self::blocked::pack;
+pub(super) use self::blocked::{Left, Output, Product, Right};
+pub(super) use self::tile::Tile;
+
+mod blocked;
+mod tile;
 
 /// Row and column stride of a matrix, in elements. Zero repeats a row or column of an input.
 pub type Strides = (usize, usize);
@@ -24,6 +31,25 @@ impl GemmElement for f64 {}
 /// When a slice is shorter than its shape and strides need, or two elements of `c` are one.
 #[expect(clippy::too_many_arguments, reason = "the field's convention")]
 pub fn gemm<T: GemmElement>(
+    m: usize,
+    k: usize,
+    n: usize,
+    alpha: T,
+    a: &[T],
+    sa: Strides,
+    b: &[T],
+    sb: Strides,
+    beta: T,
+    c: &mut [T],
+    sc: Strides,
+) {
+    gemm_by(true, m, k, n, alpha, a, sa, b, sb, beta, c, sc);
+}
+
+/// Is [`gemm`], on this thread alone unless it may be `shared`.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+pub(crate) fn gemm_by<T: GemmElement>(
+    shared: bool,
     m: usize,
     k: usize,
     n: usize,
@@ -57,6 +83,20 @@ pub fn gemm<T: GemmElement>(
     }
     if m == 1 {
         return matrix_vector(n, k, alpha, b, (csb, rsb), a, csa, beta, c, csc);
+    }
+    // Few rows times neighbouring elements of columns: dot products, for which nothing need be packed.
+    let few = |count: usize, stride: usize| count <= FEW && stride == 1 && k >= DOTS;
+    if few(m, rsb) {
+        return few_rows((m, k, n), alpha, a, (rsa, csa), b, csb, beta, c, (rsc, csc));
+    }
+    if few(n, csa) {
+        return few_rows((n, k, m), alpha, b, (csb, rsb), a, rsa, beta, c, (csc, rsc));
+    }
+    if let Some(tile) = T::tile()
+        && work(m, n, k) >= SMALL
+    {
+        let product = Product { tile, m, k, n, alpha, beta, shared };
+        return tiled(product, (a, (rsa, csa)), (b, (rsb, csb)), (c, (rsc, csc)));
     }
     let by_rows = m >= n;
     let (length, other) = if by_rows { (m, n) } else { (n, m) };
@@ -92,7 +132,50 @@ pub fn gemm<T: GemmElement>(
     if panel >= length {
         run(0);
     } else {
-        (0..length.div_ceil(panel)).into_par_iter().for_each(|i| run(i * panel));
+        parallel::each(length.div_ceil(panel), |i| run(i * panel));
+    }
+}
+
+/// The products of a batch from which each is left to one thread.
+pub(crate) const MANY: usize = 8;
+
+/// The multiply-adds below which matrixmultiply, which packs into a few kilobytes, is faster.
+const SMALL: usize = 1 << 10;
+
+/// Is [`gemm`] by tiles of our own; extents and `c` were asserted by the caller.
+fn tiled<T: GemmElement>(
+    mut product: Product<T>,
+    (mut a, (mut rsa, mut csa)): (&[T], Strides),
+    (mut b, (mut rsb, mut csb)): (&[T], Strides),
+    (c, (mut rsc, mut csc)): (&mut [T], Strides),
+) {
+    let Product { tile, m, n, k, .. } = product;
+    // The transposed product, if its tiles are fuller.
+    let padded = |m: usize, n: usize| m.next_multiple_of(tile.rows) * n.next_multiple_of(tile.cols);
+    if padded(n, m) < padded(m, n) / 4 * 3 {
+        (a, rsa, csa, b, rsb, csb) = (b, csb, rsb, a, csa, rsa);
+        (rsc, csc) = (csc, rsc);
+        (product.m, product.n) = (n, m);
+    }
+    let Product { m, n, .. } = product;
+    // The stride of a single row or column is arbitrary.
+    let (rsa, csa) = (if m == 1 { 0 } else { rsa }, if k == 1 { 0 } else { csa });
+    let (rsb, csb) = (if k == 1 { 0 } else { rsb }, if n == 1 { 0 } else { csb });
+    let turn = |from: usize, out: &mut [T]| {
+        pack(&b[from * csb..], (csb, rsb), tile.cols.min(n - from), tile.cols, out);
+    };
+    // Rows that are read for few strips only are not worth packing.
+    let right = if csb == 1 && m <= 2 * tile.rows { Right::Rows(b, rsb) } else { Right::Columns(&turn) };
+    let c = Output::new(c, (rsc, csc));
+    if product.packs_left() {
+        T::with_scratch(product.left_len(), |packed| {
+            product.pack_left(a, (rsa, csa), packed);
+            // SAFETY: the caller asserted that the elements of `c` are distinct and lie in it.
+            unsafe { product.run(&Left::Packed(packed), &right, &c) };
+        });
+    } else {
+        // SAFETY: as above.
+        unsafe { product.run(&Left::Strided(a, (rsa, csa)), &right, &c) };
     }
 }
 
@@ -102,7 +185,7 @@ const TILE: usize = 16;
 /// Returns the transpose of a matrix whose rows, contiguous ones, are `stride` apart.
 pub(crate) fn transposed<T: GemmElement>(x: &[T], rows: usize, cols: usize, stride: usize) -> Vec<T> {
     let mut out = vec![T::zero(); rows * cols];
-    let band = |(i, out): (usize, &mut [T])| {
+    let band = |i: usize, out: &mut [T]| {
         let (col, width) = (i * TILE, out.len() / rows);
         for row in (0..rows).step_by(TILE) {
             let height = TILE.min(rows - row);
@@ -126,11 +209,8 @@ pub(crate) fn transposed<T: GemmElement>(x: &[T], rows: usize, cols: usize, stri
             }
         }
     };
-    if rows * cols < GRAIN / 16 {
-        out.chunks_mut(TILE * rows.max(1)).enumerate().for_each(band);
-    } else {
-        out.par_chunks_mut(TILE * rows).enumerate().with_min_len(4).for_each(band);
-    }
+    let at_once = (GRAIN / 16).div_ceil(TILE * rows.max(1));
+    parallel::chunks(&mut out, TILE * rows.max(1), at_once, band);
     out
 }
 
@@ -202,14 +282,11 @@ pub fn bmm<T: GemmElement>(
     assert!(batched(batch, bsb, b_len) <= b.len(), "right operand of bmm is too short");
     let run = |i: usize, c: &mut [T]| {
         let (a, b) = (&a[(i * bsa).min(a.len())..], &b[(i * bsb).min(b.len())..]);
-        gemm(m, k, n, alpha, a, (rsa, csa), b, (rsb, csb), beta, c, (rsc, csc));
+        gemm_by(batch < MANY, m, k, n, alpha, a, (rsa, csa), b, (rsb, csb), beta, c, (rsc, csc));
     };
-    let group = GRAIN.div_ceil(work(m, n, k)).max(1);
-    if batch <= group {
-        c.chunks_mut(step).take(batch).enumerate().for_each(|(i, c)| run(i, c));
-    } else {
-        c.par_chunks_mut(step).take(batch).enumerate().with_min_len(group).for_each(|(i, c)| run(i, c));
-    }
+    let group = (GRAIN / 4).div_ceil(work(m, n, k)).max(1);
+    let length = step.saturating_mul(batch).min(c.len());
+    parallel::chunks(&mut c[..length], step, group, run);
 }
 
 /// Stores the product of integer matrices, with wrapping arithmetic, in the row-major `c`.
@@ -242,7 +319,7 @@ pub fn gemm_int<T>(
     assert!(extent(m, k, (rsa, csa)) <= a.len(), "left operand of gemm_int is too short");
     assert!(extent(k, n, (rsb, csb)) <= b.len(), "right operand of gemm_int is too short");
     let rows = (GRAIN / 4).div_ceil(work(n, k, 1)).clamp(1, m);
-    c.par_chunks_mut(n * rows).enumerate().for_each(|(block, c)| {
+    parallel::chunks(c, n * rows, 1, |block, c| {
         for (i, row) in c.chunks_mut(n).enumerate() {
             let i = block * rows + i;
             for p in 0..k {
@@ -338,17 +415,18 @@ fn matrix_vector<T: GemmElement>(
     };
     let mut sums = vec![T::zero(); rows];
     let block = (GRAIN / 8).div_ceil(k).next_multiple_of(64);
-    let run = |(i, sums): (usize, &mut [T])| {
-        fx_simd::call(matrix_vector_block, (i * block, sums, matrix, (rs, cs), x));
+    let run = |i: usize, sums: &mut [T]| {
+        fx_simd::call::<matrix_vector_block, _>((i * block, sums, matrix, (rs, cs), x));
     };
     if rows == 1 && cs == 1 && k > 2 * PIECE {
-        let dots = |(a, b): (&[T], &[T])| fx_simd::call(dot_of, (a, b));
-        let pieces: Vec<T> = matrix[..k].par_chunks(PIECE).zip(x.par_chunks(PIECE)).map(dots).collect();
+        let mut pieces = vec![T::zero(); k.div_ceil(PIECE)];
+        parallel::chunks(&mut pieces, 1, 1, |i, piece| {
+            let range = i * PIECE..((i + 1) * PIECE).min(k);
+            piece[0] = fx_simd::call::<dot_of, _>((&matrix[range.clone()], &x[range]));
+        });
         sums[0] = dot(&pieces, &vec![T::one(); pieces.len()]);
-    } else if rows <= block {
-        run((0, &mut sums));
     } else {
-        sums.par_chunks_mut(block).enumerate().for_each(run);
+        parallel::chunks(&mut sums, block, 1, run);
     }
     for (i, sum) in sums.into_iter().enumerate() {
         let slot = &mut out[i * out_stride];
@@ -359,39 +437,90 @@ fn matrix_vector<T: GemmElement>(
 /// The elements of a long dot product that one thread multiplies.
 const PIECE: usize = 1 << 14;
 
-/// Adds the products of the rows from `first` with `x` to `sums`.
-#[inline(always)]
-fn matrix_vector_block<T: Float>((first, sums, matrix, (rs, cs), x): (usize, &mut [T], &[T], Strides, &[T])) {
-    if rs == 1 {
-        // A column at a time over rows that stay in the first cache.
-        for (tile, sums) in sums.chunks_mut(1024).enumerate() {
-            let first = first + tile * 1024;
-            for (p, &x) in x.iter().enumerate() {
-                let column = &matrix[p * cs + first..][..sums.len()];
-                sums.iter_mut().zip(column).for_each(|(sum, &y)| *sum = *sum + x * y);
+fx_simd::wide! {
+    /// Adds the products of the rows from `first` with `x` to `sums`.
+    fn matrix_vector_block[T: Float]((first, sums, matrix, (rs, cs), x): (usize, &mut [T], &[T], Strides, &[T])) {
+        if rs == 1 {
+            // A column at a time over rows that stay in the first cache.
+            for (tile, sums) in sums.chunks_mut(1024).enumerate() {
+                let first = first + tile * 1024;
+                for (p, &x) in x.iter().enumerate() {
+                    let column = &matrix[p * cs + first..][..sums.len()];
+                    sums.iter_mut().zip(column).for_each(|(sum, &y)| *sum = *sum + x * y);
+                }
+            }
+            return;
+        }
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let start = (first + i) * rs;
+            *sum = if cs == 1 {
+                dot(&matrix[start..][..x.len()], x)
+            } else {
+                x.iter().enumerate().fold(T::zero(), |sum, (p, &x)| sum + matrix[start + p * cs] * x)
+            };
+        }
+    }
+}
+
+fx_simd::wide! {
+    fn dot_of[T: Float]((a, b): (&[T], &[T])) -> T {
+        dot(a, b)
+    }
+}
+
+/// The rows up to which dot products are faster than tiles.
+const FEW: usize = 3;
+/// The length from which they are.
+const DOTS: usize = 64;
+
+/// Stores the product of few rows with columns whose elements are neighbours; extents were asserted by the caller.
+#[expect(clippy::too_many_arguments, reason = "the field's convention")]
+fn few_rows<T: GemmElement>(
+    (m, k, n): (usize, usize, usize),
+    alpha: T,
+    a: &[T],
+    (rsa, csa): Strides,
+    b: &[T],
+    b_stride: usize,
+    beta: T,
+    c: &mut [T],
+    (rsc, csc): Strides,
+) {
+    let rows: Vec<T> = (0..m * k).map(|i| a[i / k * rsa + i % k * csa]).collect();
+    // By columns, so that a column is read once for all rows.
+    let mut sums = vec![T::zero(); n * m];
+    let columns_at_once = (GRAIN / 8).div_ceil(m * k).max(1);
+    parallel::chunks(&mut sums, m * columns_at_once, 1, |i, sums| {
+        fx_simd::call::<few_rows_block, _>((
+            &rows[..],
+            &b[i * columns_at_once * b_stride..],
+            b_stride,
+            k,
+            sums,
+        ));
+    });
+    for (at, &sum) in sums.iter().enumerate() {
+        let slot = &mut c[at % m * rsc + at / m * csc];
+        *slot = if beta.is_zero() { alpha * sum } else { alpha * sum + beta * *slot };
+    }
+}
+
+fx_simd::wide! {
+    fn few_rows_block[T: GemmElement]((rows, b, stride, k, sums): (&[T], &[T], usize, usize, &mut [T])) {
+        let m = rows.len() / k;
+        for (i, sums) in sums.chunks_mut(m).enumerate() {
+            let column = &b[i * stride..][..k];
+            for (sum, row) in sums.iter_mut().zip(rows.chunks(k)) {
+                *sum = dot(row, column);
             }
         }
-        return;
-    }
-    for (i, sum) in sums.iter_mut().enumerate() {
-        let start = (first + i) * rs;
-        *sum = if cs == 1 {
-            dot(&matrix[start..][..x.len()], x)
-        } else {
-            x.iter().enumerate().fold(T::zero(), |sum, (p, &x)| sum + matrix[start + p * cs] * x)
-        };
     }
 }
 
-#[inline(always)]
-fn dot_of<T: Float>((a, b): (&[T], &[T])) -> T {
-    dot(a, b)
-}
-
-/// Returns the dot product in 64 interleaved sums, which are added as a tree.
+/// Returns the dot product in interleaved sums, which are added as a tree; they are so many that none waits for the step before.
 #[inline(always)]
 fn dot<T: Float>(a: &[T], b: &[T]) -> T {
-    const LANES: usize = 64;
+    const LANES: usize = 256;
     let mut sums = [T::zero(); LANES];
     let (a_blocks, a_rest) = a.as_chunks::<LANES>();
     let (b_blocks, b_rest) = b.as_chunks::<LANES>();
@@ -414,7 +543,20 @@ fn dot<T: Float>(a: &[T], b: &[T]) -> T {
 }
 
 mod sealed {
+    use std::cell::RefCell;
+
+    use super::tile::{Tile, tile_f32, tile_f64};
+
+    /// The longest buffer that a thread keeps. New memory costs as much as it takes to pack a matrix into it.
+    const KEEP: usize = 1 << 21;
+
     pub trait Raw: Sized {
+        /// Lends a buffer of `len` elements with arbitrary values, which the thread keeps for the next time.
+        fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
+
+        /// Returns our own innermost loops, if there are some for this machine.
+        fn tile() -> Option<&'static Tile<Self>>;
+
         /// Multiplies through raw pointers.
         ///
         /// # Safety
@@ -437,8 +579,27 @@ mod sealed {
     }
 
     macro_rules! raw {
-        ($ty:ty, $raw:path) => {
+        ($ty:ty, $raw:path, $tile:path) => {
             impl Raw for $ty {
+                fn tile() -> Option<&'static Tile<Self>> {
+                    $tile()
+                }
+
+                fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
+                    thread_local! {
+                        static KEPT: RefCell<Vec<Vec<$ty>>> = const { RefCell::new(Vec::new()) };
+                    }
+                    let mut buffer = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
+                    if buffer.len() < len {
+                        buffer.resize(len, 0.0);
+                    }
+                    let result = f(&mut buffer[..len]);
+                    if buffer.len() <= KEEP {
+                        KEPT.with_borrow_mut(|kept| kept.push(buffer));
+                    }
+                    result
+                }
+
                 unsafe fn raw_gemm(
                     m: usize,
                     k: usize,
@@ -458,8 +619,8 @@ mod sealed {
             }
         };
     }
-    raw!(f32, matrixmultiply::sgemm);
-    raw!(f64, matrixmultiply::dgemm);
+    raw!(f32, matrixmultiply::sgemm, tile_f32);
+    raw!(f64, matrixmultiply::dgemm, tile_f64);
 }
 
 #[cfg(test)]

@@ -420,7 +420,7 @@ fn first_greatest<T: Real>(line: &[T]) -> Option<(usize, T)> {
         }
         return Some(best);
     }
-    let best = fx_simd::call(greatest_of, line);
+    let best = fx_simd::call::<greatest_of, _>(line);
     let is_nan = best.partial_cmp(&best).is_none();
     let at = match is_nan {
         true => line.iter().rposition(|x| x.partial_cmp(x).is_none()),
@@ -476,9 +476,10 @@ impl<T: Real, F: Fn(usize, usize) -> f64 + Sync> Pool<T> for Mean<F> {
     }
 }
 
-#[inline(always)]
-fn greatest_of<T: Real>(line: &[T]) -> T {
-    joined::<T, Greatest>(line)
+fx_simd::wide! {
+    fn greatest_of[T: Real](line: &[T]) -> T {
+        joined::<T, Greatest>(line)
+    }
 }
 
 /// Joins neighbours: few one after the other, many in lanes.

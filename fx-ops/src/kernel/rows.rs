@@ -3,28 +3,37 @@
 //! A row is reduced in `LANES` interleaved sums that are added as a tree, whichever thread has it.
 
 use fx_core::math::{self, Real};
-use rayon::prelude::*;
+use fx_simd::parallel;
 
-/// The interleaved sums of a row.
-const LANES: usize = 32;
+/// The interleaved sums of exponentials of a row.
+const LANES: usize = 64;
 
 /// The elements below which a second thread does not pay.
-const GRAIN: usize = 1 << 15;
+const GRAIN: usize = 1 << 13;
 
-/// Combines the elements of a row, after `map`, lane by lane.
+/// Rows shorter than this are combined in fewer lanes.
+const SHORT: usize = 512;
+
+/// Combines the elements of a row, after `map`, lane by lane. Many lanes are worked on like a short row of their own, so that no
+/// step waits for the one before.
 #[inline(always)]
-fn fold<T: Real>(row: &[T], start: T, map: impl Fn(T) -> T, join: impl Fn(T, T) -> T) -> T {
-    let mut lanes = [start; LANES];
-    let (blocks, rest) = row.as_chunks::<LANES>();
+fn fold<T: Real, const N: usize>(row: &[T], start: T, map: impl Fn(T) -> T, join: impl Fn(T, T) -> T) -> T {
+    let mut lanes = [start; N];
+    let (blocks, rest) = row.as_chunks::<N>();
     for block in blocks {
-        for (lane, &x) in lanes.iter_mut().zip(block) {
-            *lane = join(*lane, map(x));
+        for i in 0..N {
+            lanes[i] = join(lanes[i], map(block[i]));
         }
     }
     for (lane, &x) in lanes.iter_mut().zip(rest) {
         *lane = join(*lane, map(x));
     }
-    let mut width = LANES / 2;
+    tree(lanes, join)
+}
+
+#[inline(always)]
+fn tree<T: Real, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    let mut width = N / 2;
     while width > 0 {
         for i in 0..width {
             lanes[i] = join(lanes[i], lanes[i + width]);
@@ -37,13 +46,24 @@ fn fold<T: Real>(row: &[T], start: T, map: impl Fn(T) -> T, join: impl Fn(T, T) 
 /// Returns the sum of a row after `map`.
 #[inline(always)]
 pub fn sum<T: Real>(row: &[T], map: impl Fn(T) -> T) -> T {
-    fold(row, T::ZERO, map, |a, b| a + b)
+    let join = |a, b| a + b;
+    if row.len() < SHORT {
+        fold::<T, 32>(row, T::ZERO, map, join)
+    } else {
+        fold::<T, 256>(row, T::ZERO, map, join)
+    }
 }
 
 /// Returns the maximum of a row, minus infinity for an empty one; NaN does not count.
 #[inline(always)]
 fn maximum<T: Real>(row: &[T]) -> T {
-    fold(row, -T::INFINITY, |x| x, |a, b| if b > a { b } else { a })
+    let join = |a, b| if b > a { b } else { a };
+    let start = -T::INFINITY;
+    if row.len() < SHORT {
+        fold::<T, 32>(row, start, |x| x, join)
+    } else {
+        fold::<T, 256>(row, start, |x| x, join)
+    }
 }
 
 /// Calls `f` for every row of `out` with its number, in parallel where it pays.
@@ -52,27 +72,43 @@ pub fn for_each_row<T: Send>(out: &mut [T], width: usize, f: impl Fn(usize, &mut
         return;
     }
     let at_once = GRAIN.div_ceil(width);
-    if out.len() / width <= at_once {
-        out.chunks_mut(width).enumerate().for_each(|(i, row)| f(i, row));
-    } else {
-        out.par_chunks_mut(width).enumerate().with_min_len(at_once).for_each(|(i, row)| f(i, row));
-    }
+    parallel::chunks(out, width, at_once, f);
 }
 
 /// Replaces a row by its softmax; a row of minus infinities gives NaN, or zeros if `masked`.
 pub fn softmax_row<T: Real>(row: &mut [T], masked: bool) {
-    fx_simd::call(softmax_body, (row, masked));
+    fx_simd::call::<softmax_body, _>((row, masked));
 }
 
-#[inline(always)]
-fn softmax_body<T: Real>((row, masked): (&mut [T], bool)) {
-    let greatest = maximum(row);
-    if masked && greatest == -T::INFINITY && row.iter().all(|&x| x == greatest) {
-        return row.fill(T::ZERO);
+fx_simd::wide! {
+    fn softmax_body[T: Real]((row, masked): (&mut [T], bool)) {
+        let greatest = maximum(row);
+        if masked && greatest == -T::INFINITY && row.iter().all(|&x| x == greatest) {
+            return row.fill(T::ZERO);
+        }
+        let scale = T::ONE / exponentials(row, greatest);
+        for x in row {
+            *x = *x * scale;
+        }
     }
-    row.iter_mut().for_each(|x| *x = math::exp(*x - greatest));
-    let scale = T::ONE / sum(row, |x| x);
-    row.iter_mut().for_each(|x| *x = *x * scale);
+}
+
+/// Replaces the elements of a row by `exp(x - greatest)`, and returns their sum.
+#[inline(always)]
+fn exponentials<T: Real>(row: &mut [T], greatest: T) -> T {
+    let mut lanes = [T::ZERO; LANES];
+    let (blocks, rest) = row.as_chunks_mut::<LANES>();
+    for block in blocks {
+        for i in 0..LANES {
+            block[i] = math::exp(block[i] - greatest);
+            lanes[i] = lanes[i] + block[i];
+        }
+    }
+    for (lane, x) in lanes.iter_mut().zip(rest) {
+        *x = math::exp(*x - greatest);
+        *lane = *lane + *x;
+    }
+    tree(lanes, |a, b| a + b)
 }
 
 /// Replaces rows by their softmax.
@@ -80,54 +116,93 @@ pub fn softmax<T: Real>(out: &mut [T], width: usize) {
     for_each_row(out, width, |_, row| softmax_row(row, false));
 }
 
-/// Replaces rows by the logarithm of their softmax.
-pub fn log_softmax<T: Real>(out: &mut [T], width: usize) {
-    for_each_row(out, width, |_, row| fx_simd::call(log_softmax_row, row));
+/// Returns the sum of `exp(x - greatest)`.
+#[inline(always)]
+fn exponential_sum<T: Real>(row: &[T], greatest: T) -> T {
+    let mut lanes = [T::ZERO; LANES];
+    let (blocks, rest) = row.as_chunks::<LANES>();
+    for block in blocks {
+        for i in 0..LANES {
+            lanes[i] = lanes[i] + math::exp(block[i] - greatest);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = *lane + math::exp(x - greatest);
+    }
+    tree(lanes, |a, b| a + b)
 }
 
-#[inline(always)]
-fn log_softmax_row<T: Real>(row: &mut [T]) {
-    let greatest = maximum(row);
-    let log = math::log(sum(row, |x| math::exp(x - greatest)));
-    row.iter_mut().for_each(|x| *x = (*x - greatest) - log);
+/// Returns the logarithm of the sum of the exponentials of a row.
+pub fn log_sum_exp<T: Real>(row: &[T]) -> T {
+    fx_simd::call::<log_sum_exp_row, _>(row)
+}
+
+fx_simd::wide! {
+    fn log_sum_exp_row[T: Real](row: &[T]) -> T {
+        let greatest = maximum(row);
+        if greatest == T::INFINITY || greatest == -T::INFINITY {
+            // NaN is not a maximum.
+            let nan = row.iter().find(|x| x.partial_cmp(x).is_none());
+            return nan.copied().unwrap_or(greatest);
+        }
+        greatest + math::log(exponential_sum(row, greatest))
+    }
+}
+
+/// Replaces rows by the logarithm of their softmax.
+pub fn log_softmax<T: Real>(out: &mut [T], width: usize) {
+    for_each_row(out, width, |_, row| fx_simd::call::<log_softmax_row, _>(row));
+}
+
+fx_simd::wide! {
+    fn log_softmax_row[T: Real](row: &mut [T]) {
+        let greatest = maximum(row);
+        let log = math::log(exponential_sum(row, greatest));
+        for x in row {
+            *x = (*x - greatest) - log;
+        }
+    }
 }
 
 /// Returns mean and variance (over the number of elements) of a row, in two passes.
 pub fn moments<T: Real>(row: &[T]) -> (T, T) {
-    fx_simd::call(moments_body, row)
+    fx_simd::call::<moments_body, _>(row)
 }
 
-#[inline(always)]
-fn moments_body<T: Real>(row: &[T]) -> (T, T) {
-    let n = T::from_f64(row.len() as f64);
-    let mean = sum(row, |x| x) / n;
-    (mean, sum(row, |x| (x - mean) * (x - mean)) / n)
+fx_simd::wide! {
+    fn moments_body[T: Real](row: &[T]) -> (T, T) {
+        let n = T::from_f64(row.len() as f64);
+        let mean = sum(row, |x| x) / n;
+        (mean, sum(row, |x| (x - mean) * (x - mean)) / n)
+    }
 }
 
 /// Replaces rows by `(x - mean) / sqrt(variance + eps)`, times weight, plus bias, element by element.
 pub fn layer_norm<T: Real>(out: &mut [T], width: usize, weight: Option<&[T]>, bias: Option<&[T]>, eps: f64) {
-    for_each_row(out, width, |_, row| fx_simd::call(layer_norm_row, (row, [weight, bias], eps)));
+    for_each_row(out, width, |_, row| fx_simd::call::<layer_norm_row, _>((row, [weight, bias], eps)));
 }
 
-#[inline(always)]
-fn layer_norm_row<T: Real>((row, [weight, bias], eps): (&mut [T], [Option<&[T]>; 2], f64)) {
-    let (mean, variance) = moments_body(row);
-    let scale = T::ONE / math::sqrt(variance + T::from_f64(eps));
-    row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
-    affine(row, weight, bias);
+fx_simd::wide! {
+    fn layer_norm_row[T: Real]((row, [weight, bias], eps): (&mut [T], [Option<&[T]>; 2], f64)) {
+        let (mean, variance) = <moments_body as fx_simd::Wide<_>>::run(row);
+        let scale = T::ONE / math::sqrt(variance + T::from_f64(eps));
+        row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
+        affine(row, weight, bias);
+    }
 }
 
 /// Replaces rows by `x / sqrt(mean of squares + eps)`, times weight.
 pub fn rms_norm<T: Real>(out: &mut [T], width: usize, weight: Option<&[T]>, eps: f64) {
-    for_each_row(out, width, |_, row| fx_simd::call(rms_norm_row, (row, weight, eps)));
+    for_each_row(out, width, |_, row| fx_simd::call::<rms_norm_row, _>((row, weight, eps)));
 }
 
-#[inline(always)]
-fn rms_norm_row<T: Real>((row, weight, eps): (&mut [T], Option<&[T]>, f64)) {
-    let square = sum(row, |x| x * x) / T::from_f64(row.len() as f64);
-    let scale = T::ONE / math::sqrt(square + T::from_f64(eps));
-    row.iter_mut().for_each(|x| *x = *x * scale);
-    affine(row, weight, None);
+fx_simd::wide! {
+    fn rms_norm_row[T: Real]((row, weight, eps): (&mut [T], Option<&[T]>, f64)) {
+        let square = sum(row, |x| x * x) / T::from_f64(row.len() as f64);
+        let scale = T::ONE / math::sqrt(square + T::from_f64(eps));
+        row.iter_mut().for_each(|x| *x = *x * scale);
+        affine(row, weight, None);
+    }
 }
 
 #[inline(always)]
@@ -143,11 +218,12 @@ fn affine<T: Real>(row: &mut [T], weight: Option<&[T]>, bias: Option<&[T]>) {
 /// Replaces each row by `scale * x + shift`, where the row's number gives both.
 pub fn scale_rows<T: Real>(out: &mut [T], width: usize, factors: impl Fn(usize) -> (T, T) + Sync) {
     for_each_row(out, width, |i, row| {
-        fx_simd::call(scale_row, (row, factors(i)));
+        fx_simd::call::<scale_row, _>((row, factors(i)));
     });
 }
 
-#[inline(always)]
-fn scale_row<T: Real>((row, (scale, shift)): (&mut [T], (T, T))) {
-    row.iter_mut().for_each(|x| *x = *x * scale + shift);
+fx_simd::wide! {
+    fn scale_row[T: Real]((row, (scale, shift)): (&mut [T], (T, T))) {
+        row.iter_mut().for_each(|x| *x = *x * scale + shift);
+    }
 }

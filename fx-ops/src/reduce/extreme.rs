@@ -123,12 +123,12 @@ pub(crate) fn comparable(x: &Array) -> Array {
 
 #[inline]
 fn greater<T: Ordered>(a: T, b: T) -> T {
-    if a.below(b) || b.is_nan() { b } else { a }
+    if a.below(b) | b.is_nan() { b } else { a }
 }
 
 #[inline]
 fn lesser<T: Ordered>(a: T, b: T) -> T {
-    if b.below(a) || b.is_nan() { b } else { a }
+    if b.below(a) | b.is_nan() { b } else { a }
 }
 
 /// Refuses to choose from no elements.
@@ -194,9 +194,15 @@ pub(crate) fn pair_type(x: &TensorType, dim: Dim, keepdim: bool) -> Result<(Tens
 /// Returns the first element that wins, and its position.
 fn first<T: Ordered>(row: &[T], from: usize, max: bool) -> (T, usize) {
     if row.len() >= PARALLEL {
-        let (left, right) = row.split_at(row.len() / 2);
-        let (a, b) = rayon::join(|| first(left, from, max), || first(right, from + left.len(), max));
-        return if wins(b.0, a.0, max) { b } else { a };
+        let parts: Vec<&[T]> = row.chunks(PARALLEL / 2).collect();
+        let mut firsts = vec![(row[0], from); parts.len()];
+        fx_simd::parallel::chunks(&mut firsts, 1, 1, |i, out| {
+            out[0] = first(parts[i], from + i * (PARALLEL / 2), max);
+        });
+        return firsts
+            .into_iter()
+            .reduce(|a, b| if wins(b.0, a.0, max) { b } else { a })
+            .unwrap_or((row[0], from));
     }
     let mut best = (row[0], from);
     for (i, &x) in row.iter().enumerate() {

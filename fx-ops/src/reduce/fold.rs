@@ -7,14 +7,15 @@ use std::ops::Range;
 
 use fx_core::array::Sizes;
 use fx_core::{Array, Element, Result, err};
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use crate::infer::axis_or_only;
 use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
 
-const LANES: usize = 64;
+/// Rows shorter than this are folded in fewer lanes.
+const SHORT: usize = 1024;
 /// Elements of a row that are folded without branching.
-const BLOCK: usize = 512;
+const BLOCK: usize = 2048;
 /// Rows that are folded into a tile of columns one after the other.
 const ROWS: usize = 32;
 /// Elements of a row that one thread folds.
@@ -67,22 +68,55 @@ where
         return map_rows(x, mask, |row| with.row(row));
     };
     let data = slice::<T>(x)?;
-    let mut out = blank::<A>(outer * inner)?;
-    let run = |(i, out): (usize, &mut [A])| {
-        let tiles = inner.div_ceil(TILE);
-        let (block, tile) = (i / tiles, i % tiles);
+    // The rows of a block are cut as the tree does it, so that the threads share even a single block.
+    let leaf = (SERIAL / inner.min(TILE)).next_multiple_of(ROWS);
+    let mut leaves = Vec::new();
+    cut(0..n, ROWS, leaf, &mut leaves);
+    let mut parts = blank::<A>(outer * leaves.len() * inner)?;
+    let run = |i: usize, tile: usize, out: &mut [A]| {
+        let (block, leaf) = (i / leaves.len(), i % leaves.len());
         let columns =
             Columns { data: &data[block * n * inner..][..n * inner], width: inner, first: tile * TILE };
-        with.columns(&columns, 0..n, out);
+        with.columns(&columns, leaves[leaf].clone(), out);
     };
-    // Tiles never cross the end of a block: each block is cut by itself.
-    let tiles = out.chunks_mut(inner).flat_map(|block| block.chunks_mut(TILE)).enumerate();
+    let lines = parts.chunks_mut(inner).enumerate();
+    let tiles =
+        lines.flat_map(|(i, line)| line.chunks_mut(TILE).enumerate().map(move |(tile, out)| (i, tile, out)));
     if x.numel() < PARALLEL {
-        tiles.for_each(run);
+        tiles.for_each(|(i, tile, out)| run(i, tile, out));
+    } else if leaf.min(n) * inner.min(TILE) < PARALLEL / 8 {
+        // Small blocks: a task has several of them.
+        let at_once = (PARALLEL / 8).div_ceil(leaf.min(n) * inner);
+        parallel::chunks(&mut parts, inner, at_once, |i, line| {
+            line.chunks_mut(TILE).enumerate().for_each(|(tile, out)| run(i, tile, out));
+        });
     } else {
-        tiles.collect::<Vec<_>>().into_par_iter().for_each(run);
+        parallel::items(tiles.collect(), |_, (i, tile, out)| run(i, tile, out));
+    }
+    if leaves.len() == 1 {
+        return Ok(parts);
+    }
+    let mut out = blank::<A>(outer * inner)?;
+    for (parts, out) in parts.chunks_mut(leaves.len() * inner).zip(out.chunks_mut(inner)) {
+        with.merge_lines(n, leaf, parts, inner);
+        out.copy_from_slice(&parts[..inner]);
     }
     Ok(out)
+}
+
+/// Returns where the tree splits `len` steps, a multiple of `unit`.
+fn middle(len: usize, unit: usize) -> usize {
+    (len / 2).next_multiple_of(unit)
+}
+
+/// Cuts a range as the tree does, until parts have no more than `leaf` steps.
+fn cut(range: Range<usize>, unit: usize, leaf: usize, leaves: &mut Vec<Range<usize>>) {
+    if range.len() <= leaf {
+        return leaves.push(range);
+    }
+    let middle = range.start + middle(range.len(), unit);
+    cut(range.start..middle, unit, leaf, leaves);
+    cut(middle..range.end, unit, leaf, leaves);
 }
 
 /// Returns `[outer, reduced, inner]` if the array is contiguous and falls apart like that, with several inner elements.
@@ -115,8 +149,20 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         if row.len() < SERIAL {
             return self.serial(row);
         }
-        let (left, right) = row.split_at((row.len() / 2).next_multiple_of(BLOCK));
-        let (left, right) = rayon::join(|| self.row(left), || self.row(right));
+        let mut leaves = Vec::new();
+        cut(0..row.len(), BLOCK, SERIAL - 1, &mut leaves);
+        let mut parts = vec![self.init; leaves.len()];
+        parallel::chunks(&mut parts, 1, 1, |i, out| out[0] = self.serial(&row[leaves[i].clone()]));
+        self.tree(row.len(), &mut parts.into_iter())
+    }
+
+    /// Merges the results of the leaves of a row of `len` elements.
+    fn tree(&self, len: usize, leaves: &mut impl Iterator<Item = A>) -> A {
+        if len < SERIAL {
+            return leaves.next().unwrap_or(self.init);
+        }
+        let middle = middle(len, BLOCK);
+        let (left, right) = (self.tree(middle, leaves), self.tree(len - middle, leaves));
         (self.merge)(left, right)
     }
 
@@ -126,31 +172,33 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A,
     {
         if row.len() <= BLOCK {
-            return fx_simd::call(Self::block, (self, row));
+            return fx_simd::call::<block, _>((self, row));
         }
-        let (left, right) = row.split_at((row.len() / 2).next_multiple_of(BLOCK));
+        let (left, right) = row.split_at(middle(row.len(), BLOCK));
         (self.merge)(self.serial(left), self.serial(right))
     }
 
+    /// Folds a row in `N` lanes, which are merged as a tree. Many lanes are worked on like a short row of their own, so that no step
+    /// waits for the one before.
     #[inline(always)]
-    fn block<T: Element>((fold, row): (&Self, &[T])) -> A
+    fn lanes<T: Element, const N: usize>(&self, row: &[T]) -> A
     where
         S: Fn(A, T) -> A,
     {
-        let mut lanes = [fold.init; LANES];
-        let (chunks, rest) = row.as_chunks::<LANES>();
+        let mut lanes = [self.init; N];
+        let (chunks, rest) = row.as_chunks::<N>();
         for chunk in chunks {
-            for i in 0..LANES {
-                lanes[i] = (fold.step)(lanes[i], chunk[i]);
+            for i in 0..N {
+                lanes[i] = (self.step)(lanes[i], chunk[i]);
             }
         }
         for (lane, &x) in lanes.iter_mut().zip(rest) {
-            *lane = (fold.step)(*lane, x);
+            *lane = (self.step)(*lane, x);
         }
-        let mut half = LANES / 2;
+        let mut half = N / 2;
         while half > 0 {
             for i in 0..half {
-                lanes[i] = (fold.merge)(lanes[i], lanes[i + half]);
+                lanes[i] = (self.merge)(lanes[i], lanes[i + half]);
             }
             half /= 2;
         }
@@ -162,26 +210,41 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A + Sync,
     {
         if rows.len() <= ROWS {
-            return fx_simd::call(Self::lines, (self, tile, rows, out));
+            return fx_simd::call::<lines, _>((self, tile, rows, out));
         }
-        let middle = rows.start + (rows.len() / 2).next_multiple_of(ROWS);
-        let (upper, lower) = (rows.start..middle, middle..rows.end);
+        let middle = rows.start + middle(rows.len(), ROWS);
         let mut other = vec![self.init; out.len()];
-        if rows.len() * out.len() < PARALLEL {
-            self.columns(tile, upper, out);
-            self.columns(tile, lower, &mut other);
-        } else {
-            rayon::join(|| self.columns(tile, upper, out), || self.columns(tile, lower, &mut other));
-        }
+        self.columns(tile, rows.start..middle, out);
+        self.columns(tile, middle..rows.end, &mut other);
         out.iter_mut().zip(other).for_each(|(out, x)| *out = (self.merge)(*out, x));
     }
 
+    /// Merges the results of the leaves of `rows` rows, which lie one after the other, into the first; returns how many there were.
+    fn merge_lines(&self, rows: usize, leaf: usize, parts: &mut [A], width: usize) -> usize {
+        if rows <= leaf {
+            return 1;
+        }
+        let middle = middle(rows, ROWS);
+        let left = self.merge_lines(middle, leaf, parts, width);
+        let right = self.merge_lines(rows - middle, leaf, &mut parts[left * width..], width);
+        let (out, other) = parts.split_at_mut(left * width);
+        for (out, &x) in out[..width].iter_mut().zip(&*other) {
+            *out = (self.merge)(*out, x);
+        }
+        left + right
+    }
+}
+
+fx_simd::wide! {
+    /// Folds a short row.
+    fn block[A: Element, T: Element, S: Fn(A, T) -> A, M: Fn(A, A) -> A + Sync]((fold, row): (&Fold<A, S, M>, &[T])) -> A {
+        if row.len() < SHORT { fold.lanes::<T, 32>(row) } else { fold.lanes::<T, 256>(row) }
+    }
+
     /// Folds few rows into a tile of columns.
-    #[inline(always)]
-    fn lines<T: Element>((fold, tile, rows, out): (&Self, &Columns<'_, T>, Range<usize>, &mut [A]))
-    where
-        S: Fn(A, T) -> A,
-    {
+    fn lines[A: Element, T: Element, S: Fn(A, T) -> A, M](
+        (fold, tile, rows, out): (&Fold<A, S, M>, &Columns<'_, T>, Range<usize>, &mut [A])
+    ) {
         out.fill(fold.init);
         for row in rows {
             let line = &tile.data[row * tile.width + tile.first..][..out.len()];

@@ -1,13 +1,13 @@
 //! Sums and products over axes, and what is made of them: means, variances, norms, truth.
 
 use fx_core::array::dispatch_dtype;
-use fx_core::math::Real;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
 
 use super::fold::{Fold, fold, map_rows};
 use super::{reduced_array, reduced_type};
 use crate::infer::{as_slice, mask};
+use crate::kernel::rows;
 
 kernels! {
     /// Sums and products over axes, and what is made of them.
@@ -338,20 +338,10 @@ fn logsumexp_array(x: &Array, dim: Option<IntVec>, keepdim: bool) -> Result<Arra
     let mask = mask(as_slice(&dim), x.rank())?;
     let x = x.cast(wide(dtype));
     let out = match x.dtype() {
-        DType::F64 => reduced_array(map_rows(&x, &mask, log_sum_exp::<f64>)?, &x, &mask, keepdim),
-        _ => reduced_array(map_rows(&x, &mask, log_sum_exp::<f32>)?, &x, &mask, keepdim),
+        DType::F64 => reduced_array(map_rows(&x, &mask, rows::log_sum_exp::<f64>)?, &x, &mask, keepdim),
+        _ => reduced_array(map_rows(&x, &mask, rows::log_sum_exp::<f32>)?, &x, &mask, keepdim),
     };
     Ok(out?.cast(dtype))
-}
-
-fn log_sum_exp<T: Element + Real>(row: &[T]) -> T {
-    let greater = |a: T, b: T| if b > a || b.partial_cmp(&b).is_none() { b } else { a };
-    let max = Fold { init: -T::INFINITY, step: greater, merge: greater }.row(row);
-    if max == T::INFINITY || max == -T::INFINITY {
-        return max;
-    }
-    let total = Fold { init: T::ZERO, step: |a: T, x: T| a + T::exp(x - max), merge: |a: T, b: T| a + b };
-    max + T::log(total.row(row))
 }
 
 fn truth(x: &Array, dim: Option<IntVec>, keepdim: bool, all: bool) -> Result<Array> {

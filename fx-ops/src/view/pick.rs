@@ -466,7 +466,7 @@ fn index_add_array(x: &Array, dim: i64, index: &Array, source: &Array, alpha: Sc
         let from = source.as_slice::<T>().ok_or_else(|| err!(DType, "storage of another dtype"))?;
         let alpha = T::from_scalar(alpha);
         each_slab(&mut out, from, size, picked.len(), inner, |out, from| {
-            fx_simd::call(add_rows, (out, from, picked, inner, alpha));
+            fx_simd::call::<add_rows, _>((out, from, picked, inner, alpha));
         });
         Array::from_vec(out, x.shape())
     })
@@ -490,18 +490,19 @@ pub(crate) fn each_slab<U: Send, T: Sync>(
     parallel::chunks(out, to, at_once, |i, out| f(out, &from[i * taken..][..taken]));
 }
 
-#[inline(always)]
-fn add_rows<T: Ring>((out, from, picked, inner, alpha): (&mut [T], &[T], &[i64], usize, T)) {
-    if inner == 1 {
-        for (&to, &x) in picked.iter().zip(from) {
-            let out = &mut out[to as usize];
-            *out = out.plus(x.times(alpha));
+fx_simd::wide! {
+    fn add_rows[T: Ring]((out, from, picked, inner, alpha): (&mut [T], &[T], &[i64], usize, T)) {
+        if inner == 1 {
+            for (&to, &x) in picked.iter().zip(from) {
+                let out = &mut out[to as usize];
+                *out = out.plus(x.times(alpha));
+            }
+            return;
         }
-        return;
-    }
-    for (&to, from) in picked.iter().zip(from.chunks(inner)) {
-        let row = &mut out[to as usize * inner..][..inner];
-        row.iter_mut().zip(from).for_each(|(out, &x)| *out = out.plus(x.times(alpha)));
+        for (&to, from) in picked.iter().zip(from.chunks(inner)) {
+            let row = &mut out[to as usize * inner..][..inner];
+            row.iter_mut().zip(from).for_each(|(out, &x)| *out = out.plus(x.times(alpha)));
+        }
     }
 }
 
@@ -587,10 +588,11 @@ impl<T: Copy> Source<'_, T> {
     }
 }
 
-#[inline(always)]
-fn select<T: Copy>((mask, yes, no, out): (&[bool], &[T], &[T], &mut [T])) {
-    for (((out, &mask), &yes), &no) in out.iter_mut().zip(mask).zip(yes).zip(no) {
-        *out = if mask { yes } else { no };
+fx_simd::wide! {
+    fn select[T: Copy]((mask, yes, no, out): (&[bool], &[T], &[T], &mut [T])) {
+        for (((out, &mask), &yes), &no) in out.iter_mut().zip(mask).zip(yes).zip(no) {
+            *out = if mask { yes } else { no };
+        }
     }
 }
 
@@ -612,7 +614,7 @@ pub(crate) fn choose(mask: &Array, yes: &Array, no: &Array) -> Result<Array> {
             let mask = mask.block(start, &mut mask_spare[..out.len()]);
             let yes = yes.block(start, &mut yes_spare[..out.len()]);
             let no = no.block(start, &mut no_spare[..out.len()]);
-            fx_simd::call(select, (mask, yes, no, out));
+            fx_simd::call::<select, _>((mask, yes, no, out));
         })?;
         Array::from_vec(out, &shape)
     })

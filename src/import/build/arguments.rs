@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Attempt, Builder, shorten};
+use crate::import::complex;
 use crate::import::schema::{
     self, Argument, OptionalTensor, SymBool, SymBoolArgument, SymExpr, SymFloat, SymFloatArgument, SymInt,
     SymIntArgument,
@@ -62,7 +63,10 @@ impl<'a> Builder<'a> {
             Argument::AsSymBools(items) => {
                 Arg::list(items.iter().map(|item| self.sym_bool(item)).collect::<Attempt<Vec<_>>>()?)
             }
-            Argument::AsScalarType(code) => Arg::DType(crate::import::dtype(*code)?),
+            Argument::AsScalarType(code) => Arg::DType(match complex::part_dtype(*code) {
+                Some(dtype) => dtype,
+                None => crate::import::dtype(*code)?,
+            }),
             Argument::AsMemoryFormat(code) => Arg::Str(Arc::from(format!("memory_format {code}"))),
             Argument::AsLayout(crate::import::STRIDED) => Arg::str("strided"),
             Argument::AsLayout(code) => {
@@ -84,7 +88,7 @@ impl<'a> Builder<'a> {
             Argument::AsCustomObj(object) => {
                 return Err(err!(Load, "the custom object {:?} needs Python", shorten(&object.name)).into());
             }
-            Argument::AsComplex(_) => return Err(err!(DType, "complex numbers are not supported").into()),
+            Argument::AsComplex(x) => Arg::tuple([Arg::Float(x.real.0), Arg::Float(x.imag.0)]),
         })
     }
 

@@ -140,6 +140,90 @@ def composed(i):
     return Module(init, forward), (normal(1, 1, 4, 4, i=i), torch.tensor([0, 4, 1, 4]))
 
 
+def complex_numbers(i):
+    """Complex numbers, which are pairs of reals here: views, in-place code, transforms, parameters."""
+    def init(net):
+        net.register_buffer("turn", torch.polar(torch.ones(4), torch.arange(4.0)))
+        net.filter = nn.Parameter(torch.complex(normal(3, 5), normal(3, 5, i=1)))
+        net.steps = nn.Parameter(torch.ones(2))
+
+    def forward(net, x):
+        c = torch.view_as_complex(x.reshape(3, 4, 2).clone())
+        c.mul_(net.turn)
+        c[0] += 1j
+        c.imag.mul_(2)
+        row = torch.fft.irfft(torch.fft.rfft(x) * net.filter, n=8)
+        plane = torch.fft.fft2(c[:, None]).transpose(0, -1).abs()
+        window = torch.hann_window(4)
+        spectrum = torch.stft(x, 4, 2, window=window, return_complex=True)
+        signal = torch.istft(spectrum / (1 - 0.5j), 4, 2, window=window)
+        product = torch.einsum("ij,kj->ik", c, c.conj()).sum(-1)
+        net.turn.mul_(1j)
+        with torch.no_grad():
+            net.steps.mul_(2)
+        return torch.view_as_real(c), row, plane, signal, product.real, product.angle(), net.turn.real, net.steps * 1, c
+
+    return Module(init, forward), (normal(3, 8, i=i),)
+
+
+def regions(i):
+    """The operators of torchvision's detection networks."""
+    import torchvision.ops as ops
+
+    def forward(net, x, boxes, scores, offset, mask, weight):
+        boxes = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:].abs() + 0.5], 1)
+        per_image = [boxes[:2], boxes[2:]]
+        return (
+            ops.nms(boxes, scores, 0.3), ops.roi_align(x, per_image, (2, 1), 0.5, 2, True), ops.roi_align(x, per_image, 2),
+            ops.roi_pool(x, per_image, (3, 2), 0.5), ops.ps_roi_align(x, per_image, 2, 0.5),
+            ops.ps_roi_pool(x, per_image, 2, 0.7),
+            ops.deform_conv2d(x, offset, weight, stride=(2, 1), padding=(1, 0), dilation=(1, 2), mask=mask),
+        )
+
+    shapes = [(2, 4, 6, 7), (5, 4), (5,), (2, 36, 3, 3), (2, 18, 3, 3), (4, 2, 3, 3)]
+    args = [normal(*shape, i=10 * i + k) for k, shape in enumerate(shapes)]
+    args[1] = args[1].abs() * 4
+    return Module(lambda net: None, forward), tuple(args)
+
+
+def factors(i):
+    """Factorisations; vectors are unique up to a sign only, so what they rebuild is compared."""
+    def forward(net, x, y):
+        square = x @ x.mT + torch.eye(3)
+        u, s, v = torch.linalg.svd(y, full_matrices=False)
+        values, vectors = torch.linalg.eigh(square)
+        lu, pivots, info = torch.linalg.lu_factor_ex(x)
+        root, failed = torch.linalg.cholesky_ex(square)
+        return (
+            u * s[:, None] @ v, s, values, vectors * values[:, None] @ vectors.mT, torch.linalg.qr(y),
+            torch.linalg.qr(y, mode="complete"), torch.linalg.lu(y), torch.lu_unpack(lu, pivots), info,
+            torch.linalg.lu_solve(lu, pivots, y), torch.linalg.pinv(y), torch.linalg.matrix_rank(y),
+            torch.linalg.matrix_exp(x), torch.linalg.cond(x), torch.linalg.cond(x, 1), root, failed,
+            torch.linalg.householder_product(*torch.geqrf(y.mT)),
+        )
+
+    return Module(lambda net: None, forward), (normal(2, 3, 3, i=i), normal(2, 3, 4, i=i + 5))
+
+
+def special(i):
+    """Special functions, losses by margins, windows, histograms and bits."""
+    def forward(net, x, k, logs):
+        p, q = x.abs() + 0.1, x.sigmoid()
+        return (
+            torch.special.i0(x), torch.special.i1e(x), torch.igamma(p, q), torch.igammac(q, p), torch.polygamma(2, p),
+            torch.special.zeta(p + 1, q), torch.special.ndtri(q), torch.special.log_ndtr(x * 9), torch.special.erfcx(x),
+            torch.special.bessel_j0(x * 9), torch.special.bessel_y1(p), torch.special.modified_bessel_k0(p),
+            torch.gcd(k, k + 4), torch.lcm(k, k - 3), torch.frexp(x), torch.nextafter(x, q), torch.kaiser_window(5, False, 4.0),
+            torch.gradient(x, spacing=0.5, dim=1, edge_order=2), torch.gradient(x), x.view(torch.int32) + 1, x.view(torch.uint8)[:, ::3],
+            F.cosine_embedding_loss(x, q, torch.tensor([1.0, -1.0])), F.triplet_margin_loss(x, q, p, swap=True),
+            F.multi_margin_loss(x, k[0, :2], p=2), F.multilabel_margin_loss(x, k),
+            F.fractional_max_pool2d(logs, 2, output_size=2, _random_samples=q[None, :, :2]),
+        )
+
+    k = torch.tensor([[1, 2, -1], [2, 1, 0]])
+    return Module(lambda net: None, forward), (normal(2, 3, i=i), k, normal(1, 2, 5, 4, i=i + 1))
+
+
 def write(net, name, **options):
     """Exports, and deflates the archive to keep the repository small."""
     export(net, name, HERE, **options)
@@ -151,7 +235,9 @@ def write(net, name, **options):
             archive.writestr(zipfile.ZipInfo(member), content, zipfile.ZIP_DEFLATED)
 
 
-NETS = [loops, recurrent, autocast, odd_names, strided_writes, one_buffer_twice, composed]
+NETS = [
+    loops, recurrent, autocast, odd_names, strided_writes, one_buffer_twice, composed, complex_numbers, regions, factors, special,
+]
 
 if __name__ == "__main__":
     for net in NETS:

@@ -3,7 +3,7 @@
 //! A task owns some output channels of one group and adds the columns of all input positions to them in
 //! order, so that each output element is summed in an order that the shapes fix.
 
-use rayon::prelude::*;
+use fx_simd::parallel;
 
 use super::super::gemm::{GemmElement, gemm};
 use super::{Geometry, SCRATCH};
@@ -21,7 +21,7 @@ impl Geometry {
         let at_once = (1..=wanted).rev().find(|n| self.c_out.is_multiple_of(*n)).unwrap_or(1);
         let tasks_per_group = self.c_out / at_once;
         let block = (SCRATCH / kernel).max(1).min(in_size);
-        out.par_chunks_mut(at_once * size).enumerate().for_each_init(Vec::new, |columns, (task, out)| {
+        parallel::chunks_with(out, at_once * size, 1, Vec::new, |columns, task, out| {
             let (i, first) = (task / tasks_per_group, task % tasks_per_group * at_once);
             let group = i % self.groups;
             for (channel, row) in out.chunks_mut(size).enumerate() {

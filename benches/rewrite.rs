@@ -1,0 +1,91 @@
+//! What rewriting costs: rules over large graphs, large patterns, and each pass as the graph doubles.
+//!
+//! `cargo bench --bench rewrite`; throughput is in nodes.
+#![allow(missing_docs)]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use fx::prelude::*;
+use fx::rewrite::{Rule, Rules};
+use fx::{GraphModule, pass};
+
+/// A program of `n` nodes with types, in which every eighth node can be simplified or is computed twice.
+fn program(n: usize) -> GraphModule {
+    let body = move |x: &Tensor| {
+        let mut y = x.clone();
+        for i in 0..n / 8 {
+            let a = &y * (i as f64 + 0.5);
+            let b = a.relu();
+            let c = -(-&b);
+            let d = (&b + 1.5) + (&b + 1.5);
+            y = c + d;
+        }
+        y
+    };
+    fx::trace(body).input("x", "f32[n, 8]").without_sources().build().unwrap()
+}
+
+/// A hundred rules of which two match in [`program`].
+fn rules() -> Rules {
+    let built_in = fx::rules::all().map(|rule| rule.rule().unwrap());
+    let more = (0..30).map(|i| {
+        let factor = f64::from(i) + 0.25;
+        let pattern = move |x: &Tensor, y: &Tensor| (x * factor).relu() - y;
+        Rule::new(&format!("rule_{i}"), pattern, |x: &Tensor, y: &Tensor| x + y).unwrap()
+    });
+    Rules::new(built_in.chain(more))
+}
+
+fn matching(c: &mut Criterion) {
+    let mut group = c.benchmark_group("rules");
+    group.sample_size(10).measurement_time(Duration::from_secs(3));
+    let rules = rules();
+    assert!(rules.iter().len() >= 100);
+    for n in [25_000, 50_000, 100_000] {
+        let gm = program(n);
+        group.throughput(Throughput::Elements(n as u64));
+        group.bench_function(BenchmarkId::new("100 rules to a fixed point", n), |b| {
+            b.iter_batched(
+                || gm.clone(),
+                |mut gm| rules.run(&mut gm).unwrap().applied(),
+                BatchSize::PerIteration,
+            )
+        });
+    }
+    let chain = |n: usize| move |x: &Tensor| (0..n / 2).fold(x.clone(), |y, _| (-y) * 2.0);
+    let long = Rule::new("long", chain(10_000), |x: &Tensor| x.clone()).unwrap();
+    let gm = fx::trace(chain(100_000)).without_sources().build().unwrap();
+    group.throughput(Throughput::Elements(100_000));
+    group.bench_function("a pattern of 10000 nodes, ten times", |b| {
+        b.iter_batched(
+            || gm.clone(),
+            |mut gm| assert_eq!(fx::rewrite::replace(&mut gm, &long).unwrap().len(), 10),
+            BatchSize::PerIteration,
+        )
+    });
+    group.finish();
+}
+
+fn passes(c: &mut Criterion) {
+    let mut group = c.benchmark_group("passes");
+    group.sample_size(10).measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(200));
+    for n in [50_000, 100_000] {
+        let gm = program(n);
+        group.throughput(Throughput::Elements(n as u64));
+        for pass in pass::all() {
+            group.bench_function(BenchmarkId::new(pass.name, n), |b| {
+                b.iter_batched(
+                    || gm.clone(),
+                    |mut gm| black_box(pass.apply(&mut gm).unwrap()),
+                    BatchSize::PerIteration,
+                )
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, matching, passes);
+criterion_main!(benches);

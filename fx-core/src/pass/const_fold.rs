@@ -1,0 +1,338 @@
+//! Constant folding: what depends on weights only is computed once, and again when the weights change.
+//!
+//! A folded value is a constant with a [`Recipe`]: the graph that made it and the tensors that it was made from. Whatever
+//! changes attributes of a graph module asks whether recipes are out of date.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Context, Pass, PassOption};
+use crate::graph::NodeMap;
+use crate::node::{NodeId, OpCode, Provenance, Target};
+use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Value, op};
+
+/// Computes what depends on constants only.
+pub const CONST_FOLD: Pass = Pass {
+    name: "const_fold",
+    doc: "Computes everything that depends on parameters and constants only, once; it is computed again when one of them is \
+          replaced. Buffers are not folded, a call may update them; nodes with effects neither, nor what fails, which fails when it runs.",
+    options: &[
+        PassOption {
+            name: "max_mb",
+            default: op::Default::Int(256),
+            doc: "values larger than this many megabytes, and more than twice as large as what they are made from, stay computed",
+        },
+        PassOption {
+            name: "freeze",
+            default: op::Default::Bool(false),
+            doc: "forget how values were made: they no longer follow the parameters, which can be removed",
+        },
+    ],
+    after: &["normalize", "shape_prop"],
+    run,
+    ..Pass::BASE
+};
+
+/// How a folded constant was made.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// The graph; it reads attributes and has no inputs.
+    pub graph: Arc<Graph>,
+    /// The attributes that it read, with their values then.
+    sources: Vec<(Arc<str>, Tensor)>,
+}
+
+impl Recipe {
+    /// Returns the paths of the attributes that the constant is made from.
+    pub fn sources(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.sources.iter().map(|(path, _)| &**path)
+    }
+
+    fn is_fresh(&self, attributes: &BTreeMap<Arc<str>, Attribute>) -> bool {
+        self.sources.iter().all(|(path, then)| match attributes.get(path) {
+            Some(attribute) => is_same(&attribute.tensor(), then),
+            // What was removed cannot change.
+            None => true,
+        })
+    }
+
+    fn make(&self, attributes: &BTreeMap<Arc<str>, Attribute>) -> Result<(Tensor, Recipe)> {
+        let mut gm = GraphModule::new("fold", Graph::clone(&self.graph));
+        let mut sources = Vec::new();
+        for (path, then) in &self.sources {
+            let tensor = attributes.get(path).map_or(then.clone(), Attribute::tensor);
+            gm.set_attribute(path, Attribute::Constant(tensor.clone()))?;
+            sources.push((path.clone(), tensor));
+        }
+        let value = crate::trace::without_tracing(|| gm.call_values(&[]))?;
+        Ok((value.try_into()?, Recipe { graph: self.graph.clone(), sources }))
+    }
+}
+
+fn is_same(a: &Tensor, b: &Tensor) -> bool {
+    matches!((a.array(), b.array()), (Ok(a), Ok(b)) if std::ptr::eq(a, b))
+}
+
+/// The folded constants of a graph module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folded {
+    recipes: BTreeMap<Arc<str>, Recipe>,
+}
+
+impl Folded {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Recipe)> {
+        self.recipes.iter()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&Recipe> {
+        self.recipes.get(path)
+    }
+
+    pub(crate) fn insert(&mut self, path: &str, recipe: Recipe) {
+        self.recipes.insert(Arc::from(path), recipe);
+    }
+
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.recipes.remove(path);
+    }
+
+    /// Makes the constants anew whose sources have changed. Where that fails, reading the constant gives the error.
+    pub(crate) fn refresh(&mut self, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
+        // A recipe reads no folded constant, so the order does not matter.
+        for (path, recipe) in &mut self.recipes {
+            if recipe.is_fresh(attributes) {
+                continue;
+            }
+            let value = match recipe.make(attributes) {
+                Ok((value, new)) => {
+                    *recipe = new;
+                    value
+                }
+                Err(error) => Tensor::failed(error.in_context(|| format!("the folded constant {path}"))),
+            };
+            attributes.insert(path.clone(), Attribute::Constant(value));
+        }
+    }
+}
+
+/// A node whose value depends on constants only.
+struct Known {
+    value: Value,
+    bytes: usize,
+    /// Whether a parameter is among what it is made from.
+    of_parameters: bool,
+}
+
+fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
+    let max_bytes = usize::try_from(cx.int("max_mb")?.max(0)).unwrap_or(0).saturating_mul(1 << 20);
+    let freeze = cx.flag("freeze")?;
+    let known = evaluate(gm, max_bytes)?;
+    let mut folded: Vec<(NodeId, Arc<str>)> = Vec::new();
+    for id in gm.graph().ids() {
+        let node = gm.graph().node(id)?;
+        let Some(found) = known.get(&id) else { continue };
+        let is_needed = gm.graph().users(id)?.iter().any(|user| !known.contains_key(user));
+        if node.opcode() == OpCode::GetAttr || !is_needed {
+            continue;
+        }
+        let name = node.shared_name().clone();
+        match &found.value {
+            Arg::Leaf(tensor) => {
+                if !cx.allow(|| format!("fold %{name}")) {
+                    break;
+                }
+                let path = free_path(gm, &name);
+                let recipe = if freeze { None } else { Some(recipe(gm, id)?) };
+                gm.set_attribute(&path, Attribute::Constant(tensor.clone()))?;
+                if let Some(recipe) = recipe.filter(|recipe| !recipe.sources.is_empty()) {
+                    gm.set_recipe(&path, recipe);
+                }
+                folded.push((id, Arc::from(path)));
+            }
+            // A number that is read from a parameter may be another tomorrow.
+            literal if literal.leaves().is_empty() && !found.of_parameters => {
+                if !cx.allow(|| format!("fold %{name}")) {
+                    break;
+                }
+                let literal = literal.try_flat_map(&mut |_| Ok(Arg::None))?;
+                let (graph, _, _) = gm.split();
+                graph.transaction(|graph| {
+                    graph.replace_all_uses(id, literal)?;
+                    graph.erase(id)
+                })?;
+            }
+            _ => {}
+        }
+    }
+    let (graph, attributes, _) = gm.split();
+    for (id, path) in folded {
+        let (name, meta) = (graph.node(id)?.shared_name().clone(), graph.node(id)?.meta().clone());
+        let new = graph.inserting_before(id, |graph| graph.get_attr(&path))??;
+        *graph.meta_mut(new)? = meta;
+        let ty = attributes.get(&*path).and_then(|attribute| attribute.tensor().type_tree().ok());
+        let meta = graph.meta_mut(new)?;
+        meta.ty = ty.map(Arc::new);
+        meta.add_provenance(Provenance { pass: "const_fold".into(), from: vec![name] });
+        graph.replace_all_uses(id, new)?;
+    }
+    // What was folded is no longer used; everything else that is dead is not ours.
+    for id in graph.ids().into_iter().rev() {
+        if known.contains_key(&id) && graph.node(id)?.n_users() == 0 {
+            graph.erase(id)?;
+        }
+    }
+    Ok(())
+}
+
+/// Computes a node that depends on attributes only, and reads the result from a new constant instead; returns the new node.
+///
+/// The constant follows its sources, as with [`CONST_FOLD`], unless it is frozen. Buffers may be among them: the graph must not
+/// update them, and after a change by somebody else [`GraphModule::refresh_folded`] is needed.
+pub fn fold_node(gm: &mut GraphModule, id: NodeId, freeze: bool) -> Result<NodeId> {
+    let name = gm.graph().node(id)?.shared_name().clone();
+    let recipe = recipe(gm, id)?;
+    let (tensor, recipe) = recipe.make(gm.split().1)?;
+    let path = free_path(gm, &name);
+    gm.set_attribute(&path, Attribute::Constant(tensor.clone()))?;
+    if !freeze {
+        gm.set_recipe(&path, recipe);
+    }
+    let (graph, _, _) = gm.split();
+    graph.transaction(|graph| {
+        let mut meta = graph.node(id)?.meta().clone();
+        meta.ty = Some(Arc::new(tensor.type_tree()?));
+        meta.add_provenance(Provenance { pass: "const_fold".into(), from: vec![name] });
+        let new = graph.inserting_before(id, |graph| graph.get_attr(&path))??;
+        *graph.meta_mut(new)? = meta;
+        graph.replace_all_uses(id, new)?;
+        // What only the folded node needed.
+        let mut stack = vec![id];
+        while let Some(id) = stack.pop() {
+            let Ok(node) = graph.node(id) else { continue };
+            if node.n_users() == 0 && node.opcode() != OpCode::Placeholder {
+                stack.extend(node.inputs());
+                graph.erase(id)?;
+            }
+        }
+        Ok(new)
+    })
+}
+
+fn free_path(gm: &GraphModule, name: &str) -> String {
+    let is_free = |path: &str| !gm.parts().is_taken(path);
+    let first = format!("_folded_{name}");
+    if is_free(&first) {
+        return first;
+    }
+    (1..).map(|i| format!("{first}_{i}")).find(|path| is_free(path)).unwrap_or(first)
+}
+
+/// Computes every node that depends on constants only.
+fn evaluate(gm: &GraphModule, max_bytes: usize) -> Result<FxHashMap<NodeId, Known>> {
+    let (graph, parts) = (gm.graph(), gm.parts());
+    let mut known: FxHashMap<NodeId, Known> = FxHashMap::default();
+    for (id, node) in graph.nodes() {
+        let is_fixed = matches!(node.opcode(), OpCode::Placeholder | OpCode::Output);
+        if is_fixed || parts.has_effect(node) || !node.inputs().all(|input| known.contains_key(&input)) {
+            continue;
+        }
+        let mut of_parameters = node.inputs().any(|input| known[&input].of_parameters);
+        let value = match node.target() {
+            Target::GetAttr(path) => match parts.attribute(path) {
+                Some(Attribute::Constant(tensor)) => Some(Arg::Leaf(tensor.clone())),
+                Some(Attribute::Parameter(parameter)) => {
+                    of_parameters = true;
+                    Some(Arg::Leaf(parameter.tensor().clone()))
+                }
+                _ => None,
+            },
+            Target::CallFunction(op) | Target::CallMethod(op) => {
+                let is_large = |ty: &crate::TypeTree| bytes_of_type(ty).is_none_or(|n| n > max_bytes);
+                // A size that depends on data has a name at this node, by which others know it.
+                let has_symbol = node.all_args().any(has_symbol)
+                    || node.ty().is_some_and(|ty| !crate::fresh::symbols(ty).is_empty());
+                // What would be too large must not even be computed.
+                let too_large = has_symbol
+                    || match crate::infer::infer_node(graph, parts, id) {
+                        Ok(Some(ty)) => is_large(&ty),
+                        _ => node.inputs().len() == 0,
+                    };
+                if too_large { None } else { compute(node, *op, &known) }
+            }
+            // A module has parameters of its own, which change without our seeing it.
+            _ => None,
+        };
+        let Some(value) = value.filter(|value| value.error().is_none()) else { continue };
+        if value.leaves().iter().any(|tensor| tensor.array().is_err()) {
+            continue;
+        }
+        let bytes: usize = value.leaves().iter().filter_map(|x| x.array().ok()).map(|x| x.nbytes()).sum();
+        let sources: usize = node.inputs().map(|input| known[&input].bytes).sum();
+        if node.opcode() != OpCode::GetAttr && bytes > max_bytes.max(2 * sources) {
+            continue;
+        }
+        known.insert(id, Known { value, bytes, of_parameters });
+    }
+    Ok(known)
+}
+
+fn has_symbol(arg: &Arg) -> bool {
+    let mut found = false;
+    arg.walk(&mut |arg| found |= matches!(arg, Arg::Dim(_)));
+    found
+}
+
+/// Returns the size of the tensors of a type, where it is known.
+fn bytes_of_type(ty: &crate::TypeTree) -> Option<usize> {
+    ty.leaves().into_iter().filter_map(crate::Type::tensor).try_fold(0usize, |sum, ty| {
+        let n = ty.shape.known()?.iter().try_fold(1usize, |n, size| n.checked_mul(*size))?;
+        sum.checked_add(n.checked_mul(ty.dtype.size())?)
+    })
+}
+
+fn compute(node: &crate::Node, op: crate::Op, known: &FxHashMap<NodeId, Known>) -> Option<Value> {
+    let bound = op.bind(node.args(), node.kwargs()).ok()?;
+    let args: Vec<Value> = bound
+        .iter()
+        .map(|arg| arg.try_flat_map(&mut |id| Ok(known[id].value.clone())))
+        .collect::<Result<_>>()
+        .ok()?;
+    crate::trace::eval(op, &args).ok()
+}
+
+/// Returns the graph that computes a node from attributes; folded constants among them are computed, too.
+fn recipe(gm: &GraphModule, root: NodeId) -> Result<Recipe> {
+    let old = gm.graph();
+    let mut needed = FxHashSet::default();
+    let mut stack = vec![root];
+    while let Some(id) = stack.pop() {
+        if needed.insert(id) {
+            stack.extend(old.node(id)?.inputs());
+        }
+    }
+    let mut ids: Vec<NodeId> = needed.into_iter().collect();
+    ids.sort_unstable_by_key(|id| old.position(*id));
+    let (mut graph, mut map, mut sources) = (Graph::new("main"), NodeMap::default(), Vec::new());
+    for id in ids {
+        let path = match old.node(id)?.target() {
+            Target::GetAttr(path) => Some(path.clone()),
+            _ => None,
+        };
+        if let Some(recipe) = path.as_ref().and_then(|path| gm.recipe(path)) {
+            let copied = graph.copy_graph(&recipe.graph, &mut NodeMap::default())?;
+            map.insert(id, copied.output);
+            sources.extend(recipe.sources.iter().cloned());
+            continue;
+        }
+        graph.copy_node(old, id, &mut map)?;
+        if let Some(path) = path {
+            sources.push((path.clone(), gm.attr(&path)?));
+        }
+    }
+    sources.sort_by(|a, b| a.0.cmp(&b.0));
+    sources.dedup_by(|a, b| a.0 == b.0);
+    graph.set_output(map.get(&root).cloned().unwrap_or(Arg::None))?;
+    Ok(Recipe { graph: Arc::new(graph), sources })
+}

@@ -1,0 +1,31 @@
+//! Dead-code elimination.
+
+use super::{Context, Pass, each_graph};
+use crate::{GraphModule, Result};
+
+/// Removes what nobody uses.
+pub const DEAD_CODE: Pass = Pass {
+    name: "dead_code",
+    doc: "Removes nodes that nobody uses and that have no effect. Inputs stay: they are the signature.",
+    run,
+    ..Pass::BASE
+};
+
+fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
+    each_graph(gm, &mut |graph, parts| {
+        let mut changed = false;
+        for id in graph.ids().into_iter().rev() {
+            let node = graph.node(id)?;
+            let is_fixed = matches!(node.opcode(), crate::OpCode::Placeholder | crate::OpCode::Output);
+            if node.n_users() > 0 || is_fixed || parts.has_effect(node) {
+                continue;
+            }
+            if !cx.allow(|| format!("erase %{}", node.name())) {
+                break;
+            }
+            graph.erase(id)?;
+            changed = true;
+        }
+        Ok(changed)
+    })
+}

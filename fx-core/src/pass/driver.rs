@@ -1,0 +1,464 @@
+//! [`Passes`]: runs passes one after the other, checks each, and takes back the one that breaks something.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::diff::text_diff;
+use super::pipeline::option_value;
+use super::verify::{Before, Checks};
+use super::{Context, Pass};
+use crate::node::{Literal, Node, NodeId};
+use crate::rewrite::Rewrites;
+use crate::{Error, Graph, GraphModule, Result, bail, err};
+
+/// What a pass that is a closure does.
+type Closure = Arc<dyn Fn(&mut GraphModule, &mut Context) -> Result<()> + Send + Sync>;
+
+#[derive(Clone)]
+struct Entry {
+    name: Arc<str>,
+    pass: Pass,
+    options: Vec<(String, Literal)>,
+    closure: Option<Closure>,
+}
+
+#[derive(Clone)]
+enum Step {
+    Pass(Entry),
+    Repeat(Vec<Step>),
+}
+
+/// How often `repeat` goes round.
+const MOST_ROUNDS: usize = 100;
+
+/// A sequence of passes. After each, the graph is checked; a pass that fails or breaks something is undone, and the error
+/// names it and the very change.
+///
+/// ```ignore
+/// let report = Passes::new().add(CSE).add(DEAD_CODE).with("mine", |gm, cx| { .. Ok(()) }).run(&mut gm)?;
+/// let report = Passes::parse("normalize, repeat(simplify, cse)", fx::pass::all())?.run(&mut gm)?;
+/// ```
+#[derive(Clone)]
+pub struct Passes {
+    steps: Vec<Step>,
+    constraints: Vec<(Arc<str>, Arc<str>)>,
+    checks: Checks,
+    diffs: bool,
+}
+
+impl Default for Passes {
+    fn default() -> Self {
+        Passes::new()
+    }
+}
+
+impl Passes {
+    /// Makes an empty sequence that lints and compares types after each pass.
+    pub fn new() -> Self {
+        Passes {
+            steps: Vec::new(),
+            constraints: Vec::new(),
+            checks: Checks { lint: true, types: true, runs: None },
+            diffs: false,
+        }
+    }
+
+    /// Returns whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Adds a pass.
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "passes are not numbers")]
+    pub fn add(mut self, pass: Pass) -> Self {
+        let entry = Entry { name: Arc::from(pass.name), pass, options: Vec::new(), closure: None };
+        self.steps.push(Step::Pass(entry));
+        self
+    }
+
+    /// Adds a pass with options; one that it does not have, or of another kind, is an error.
+    pub fn add_with<K: Into<String>, V: Into<Literal>>(
+        mut self,
+        pass: Pass,
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self> {
+        let mut given: Vec<(String, Literal)> = Vec::new();
+        for (key, value) in options {
+            let key = key.into();
+            if given.iter().any(|(other, _)| *other == key) {
+                bail!(Argument, "the option {key} of {} is given twice", pass.name);
+            }
+            let value = option_value(&pass, &key, value.into())?;
+            given.push((key, value));
+        }
+        let entry = Entry { name: Arc::from(pass.name), pass, options: given, closure: None };
+        self.steps.push(Step::Pass(entry));
+        Ok(self)
+    }
+
+    /// Adds a closure as a pass, which may change results within rounding.
+    #[must_use]
+    pub fn with(
+        mut self,
+        name: &str,
+        run: impl Fn(&mut GraphModule, &mut Context) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let pass = Pass { name: "", exact: false, ..Pass::BASE };
+        let entry = Entry { name: Arc::from(name), pass, options: Vec::new(), closure: Some(Arc::new(run)) };
+        self.steps.push(Step::Pass(entry));
+        self
+    }
+
+    /// Adds passes that are run until none of them changes anything.
+    #[must_use]
+    pub fn repeat(mut self, passes: Passes) -> Self {
+        self.steps.push(Step::Repeat(passes.steps));
+        self.constraints.extend(passes.constraints);
+        self
+    }
+
+    /// Demands that one pass comes before another, where both are there.
+    #[must_use]
+    pub fn before(mut self, first: &str, second: &str) -> Self {
+        self.constraints.push((Arc::from(first), Arc::from(second)));
+        self
+    }
+
+    /// Runs the graph on inputs made from its types before and after each pass, and compares: `n` times, from a seed. Passes
+    /// that are not exact may differ by `1e-4` of the greatest magnitude; see [`tolerance`](Self::tolerance).
+    #[must_use]
+    pub fn compare_runs(mut self, n: usize, seed: u64) -> Self {
+        self.checks.runs = Some((n, seed, 1e-4));
+        self
+    }
+
+    /// Sets how far results may differ after a pass that is not exact.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        if let Some((_, _, old)) = &mut self.checks.runs {
+            *old = tolerance;
+        }
+        self
+    }
+
+    /// Leaves out all checks.
+    #[must_use]
+    pub fn unchecked(mut self) -> Self {
+        self.checks = Checks { lint: false, types: false, runs: None };
+        self
+    }
+
+    /// Keeps the difference of the graph's text that each pass makes in the report.
+    #[must_use]
+    pub fn keep_diffs(mut self) -> Self {
+        self.diffs = true;
+        self
+    }
+
+    /// Returns the names of the passes in order.
+    pub fn names(&self) -> Vec<String> {
+        fn collect(steps: &[Step], names: &mut Vec<String>) {
+            for step in steps {
+                match step {
+                    Step::Pass(entry) => names.push(entry.name.to_string()),
+                    Step::Repeat(steps) => collect(steps, names),
+                }
+            }
+        }
+        let mut names = Vec::new();
+        collect(&self.steps, &mut names);
+        names
+    }
+
+    /// Checks that passes come in the order that they demand.
+    pub fn check_order(&self) -> Result<()> {
+        let mut constraints: Vec<(String, String)> =
+            self.constraints.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+        fn collect(steps: &[Step], constraints: &mut Vec<(String, String)>) {
+            for step in steps {
+                match step {
+                    Step::Pass(entry) => {
+                        let after = entry.pass.after.iter();
+                        constraints.extend(after.map(|first| ((*first).to_owned(), entry.name.to_string())));
+                    }
+                    Step::Repeat(steps) => collect(steps, constraints),
+                }
+            }
+        }
+        collect(&self.steps, &mut constraints);
+        let names = self.names();
+        for (first, second) in constraints {
+            let (a, b) =
+                (names.iter().position(|name| *name == first), names.iter().position(|name| *name == second));
+            if let (Some(a), Some(b)) = (a, b)
+                && b < a
+            {
+                return Err(err!(Argument, "the pass {first} must come before {second}")
+                    .help(format!("the order is {}", names.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the passes. If one fails or breaks something, it is undone, those before it stay, and the error says what happened.
+    pub fn run(&self, gm: &mut GraphModule) -> Result<Report> {
+        self.check_order()?;
+        let mut report = Report { passes: Vec::new() };
+        self.steps(&self.steps, gm, &mut report)?;
+        Ok(report)
+    }
+
+    fn steps(&self, steps: &[Step], gm: &mut GraphModule, report: &mut Report) -> Result<bool> {
+        let mut changed = false;
+        for step in steps {
+            match step {
+                Step::Pass(entry) => {
+                    let done = self.pass(entry, gm).map_err(|error| {
+                        let before: Vec<&str> = report.passes.iter().map(|pass| &*pass.name).collect();
+                        match before.is_empty() {
+                            true => error,
+                            false => error.in_context(|| format!("after {}", before.join(", "))),
+                        }
+                    })?;
+                    changed |= done.changed();
+                    report.passes.push(done);
+                }
+                Step::Repeat(inner) => {
+                    let mut rounds = 0;
+                    while self.steps(inner, gm, report)? {
+                        changed = true;
+                        rounds += 1;
+                        if rounds == MOST_ROUNDS {
+                            return Err(err!(
+                                Limit,
+                                "passes still change the graph after {MOST_ROUNDS} rounds"
+                            )
+                            .help("one of them undoes what another does"));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    fn pass(&self, entry: &Entry, gm: &mut GraphModule) -> Result<PassReport> {
+        let before = gm.snapshot();
+        let start = Instant::now();
+        let (context, result) = entry.run(gm, Rewrites::default());
+        let time = start.elapsed();
+        if let Err(error) = result {
+            *gm = before;
+            return Err(failed(entry, &error));
+        }
+        let start = Instant::now();
+        let known = Before::new(&before, &self.checks);
+        let n_runs = known.as_ref().map_or(0, Before::n_runs);
+        let mut notes = context.notes;
+        if let (Err(error), true) = (&known, self.checks.runs.is_some()) {
+            notes.push(format!("no runs were compared: {}", error.message()));
+        }
+        let known = match known {
+            Ok(known) => known,
+            Err(_) => Before::new(&before, &Checks { runs: None, ..self.checks })?,
+        };
+        let (exact, retypes) = (entry.pass.exact, entry.pass.retypes);
+        if let Err(problem) = known.check(gm, &self.checks, exact, retypes) {
+            let is_good = |gm: &GraphModule| known.check(gm, &self.checks, exact, retypes).is_ok();
+            let guilty = bisect(entry, &before, context.rewrites.count(), &is_good);
+            let diff = text_diff(&before.graph().to_string(), &gm.graph().to_string());
+            *gm = before;
+            return Err(broken(entry, &problem, guilty, &diff));
+        }
+        let verify_time = start.elapsed();
+        let (created, erased, replaced) = count(before.graph(), gm.graph());
+        let moved = created + erased + replaced == 0 && before.graph() != gm.graph();
+        let diff = self.diffs.then(|| text_diff(&before.graph().to_string(), &gm.graph().to_string()));
+        Ok(PassReport {
+            name: entry.name.to_string(),
+            changes: context.rewrites.count(),
+            created,
+            erased,
+            replaced,
+            moved,
+            nodes: gm.graph().len(),
+            n_runs,
+            time,
+            verify_time,
+            notes,
+            diff,
+        })
+    }
+}
+
+impl Entry {
+    fn run(&self, gm: &mut GraphModule, rewrites: Rewrites) -> (Context, Result<()>) {
+        let mut context = Context::for_pass(&self.pass);
+        context.rewrites = rewrites;
+        for (key, value) in &self.options {
+            context.options.insert(Arc::from(&**key), value.clone());
+        }
+        let result = match &self.closure {
+            Some(closure) => closure(gm, &mut context),
+            None => (self.pass.run)(gm, &mut context),
+        };
+        (context, result)
+    }
+}
+
+/// Which change of a pass breaks the graph.
+enum Guilty {
+    /// The change with this number, of so many, and what it says of itself.
+    Change(usize, usize, String),
+    /// Also the pass without a change.
+    Itself,
+}
+
+/// Finds the first change with which the graph is broken, by running the pass again with limits.
+fn bisect(entry: &Entry, before: &GraphModule, n: usize, is_good: &dyn Fn(&GraphModule) -> bool) -> Guilty {
+    let run = |limit: usize| {
+        let mut gm = before.snapshot();
+        let (context, result) = entry.run(&mut gm, Rewrites::limited(limit));
+        (result.is_ok() && is_good(&gm), context)
+    };
+    let (mut good, mut bad) = (0, n);
+    if n == 0 || !run(0).0 {
+        return Guilty::Itself;
+    }
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if run(middle).0 { good = middle } else { bad = middle }
+    }
+    let (_, context) = run(bad);
+    Guilty::Change(bad, n, context.rewrites.last().unwrap_or("a change").to_owned())
+}
+
+fn failed(entry: &Entry, error: &Error) -> Error {
+    let text = format!("the pass {} failed: {}", entry.name, error.message());
+    let mut new = Error::new(error.kind(), text);
+    if let Some(context) = error.context() {
+        new = new.in_context(|| context.to_owned());
+    }
+    match error.advice() {
+        Some(advice) => new.help(advice),
+        None => new,
+    }
+}
+
+fn broken(entry: &Entry, problem: &Error, guilty: Guilty, diff: &str) -> Error {
+    let which = match guilty {
+        Guilty::Change(at, n, what) => format!("by change {at} of {n}, {what}"),
+        Guilty::Itself => "by what it does without counting changes".into(),
+    };
+    let mut lines: Vec<&str> = diff.lines().take(40).collect();
+    if diff.lines().count() > lines.len() {
+        lines.push("...");
+    }
+    Error::new(
+        problem.kind(),
+        format!("the pass {} broke the graph, {which}: {}", entry.name, problem.message()),
+    )
+    .help(format!("the pass was undone; it had changed\n{}", lines.join("\n")))
+}
+
+/// Returns how many nodes are new, are gone, and compute something else.
+fn count(before: &Graph, after: &Graph) -> (usize, usize, usize) {
+    let old: FxHashMap<NodeId, &Node> = before.nodes().collect();
+    let (mut created, mut kept, mut replaced) = (0, 0, 0);
+    for (id, node) in after.nodes() {
+        match old.get(&id) {
+            None => created += 1,
+            Some(old) => {
+                kept += 1;
+                let same = old.target() == node.target()
+                    && old.args() == node.args()
+                    && old.kwargs().len() == node.kwargs().len()
+                    && old.kwargs().iter().zip(node.kwargs()).all(|(a, b)| a.0 == b.0 && a.1 == b.1);
+                replaced += usize::from(!same);
+            }
+        }
+    }
+    (created, old.len() - kept, replaced)
+}
+
+/// What a pass did.
+#[derive(Clone, Debug)]
+pub struct PassReport {
+    /// The pass.
+    pub name: String,
+    /// How many changes it counted.
+    pub changes: usize,
+    /// How many nodes it made.
+    pub created: usize,
+    /// How many nodes it removed.
+    pub erased: usize,
+    /// How many nodes have another operation or other arguments than before.
+    pub replaced: usize,
+    /// Whether it changed order, names or metadata only.
+    pub moved: bool,
+    /// How many nodes the graph has after it.
+    pub nodes: usize,
+    /// How many runs were compared.
+    pub n_runs: usize,
+    /// The time that the pass took.
+    pub time: Duration,
+    /// The time that checking it took.
+    pub verify_time: Duration,
+    /// What the pass said.
+    pub notes: Vec<String>,
+    /// What changed in the text of the graph, if it was asked for.
+    pub diff: Option<String>,
+}
+
+impl PassReport {
+    /// Returns whether the pass changed anything in the graph.
+    pub fn changed(&self) -> bool {
+        self.created + self.erased + self.replaced > 0 || self.moved
+    }
+}
+
+/// What the passes did, in the order in which they ran.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Each run of a pass.
+    pub passes: Vec<PassReport>,
+}
+
+impl Report {
+    /// Returns whether any pass changed anything.
+    pub fn changed(&self) -> bool {
+        self.passes.iter().any(PassReport::changed)
+    }
+}
+
+/// A line a pass.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for pass in &self.passes {
+            writeln!(
+                f,
+                "{:20} {:6} changes  +{} -{} ~{} nodes, {} left  {:.1} ms, checked in {:.1} ms{}",
+                pass.name,
+                pass.changes,
+                pass.created,
+                pass.erased,
+                pass.replaced,
+                pass.nodes,
+                pass.time.as_secs_f64() * 1e3,
+                pass.verify_time.as_secs_f64() * 1e3,
+                if pass.n_runs > 0 { format!(", {} runs agree", pass.n_runs) } else { String::new() },
+            )?;
+            for note in &pass.notes {
+                writeln!(f, "    {note}")?;
+            }
+            if let Some(diff) = &pass.diff {
+                f.write_str(diff)?;
+            }
+        }
+        Ok(())
+    }
+}

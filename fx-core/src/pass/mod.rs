@@ -1,0 +1,198 @@
+//! Passes: functions that change a graph module, as rows with names, and [`Passes`], which runs and verifies them.
+//!
+//! A pass asks its [`Context`] before each change, so that the change which breaks something can be found. It visits sub-graphs
+//! too, and keeps nodes with effects and their order; `each_graph` does the first. One pass a file; those that need operations
+//! by name are in fx-ops.
+
+mod canonicalize;
+mod const_fold;
+mod cse;
+mod dead_code;
+mod diff;
+mod driver;
+mod inline;
+mod normalize;
+mod outline;
+mod pipeline;
+mod sample;
+mod shape_prop;
+mod sink;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+pub use canonicalize::CANONICALIZE;
+pub(crate) use const_fold::Folded;
+pub use const_fold::{CONST_FOLD, Recipe, fold_node};
+pub use cse::CSE;
+pub use dead_code::DEAD_CODE;
+pub use diff::text_diff;
+pub use driver::{PassReport, Passes, Report};
+pub use inline::{INLINE, INLINE_LEAVES, inline_module};
+pub use normalize::NORMALIZE;
+pub use outline::{OUTLINE, outline};
+pub use sample::sample_inputs;
+pub use shape_prop::{SHAPE_PROP, SIMPLIFY_SIZES};
+pub use sink::{HOIST, SINK};
+
+use crate::graph_module::Parts;
+use crate::node::Literal;
+use crate::op::Default as OptionDefault;
+use crate::rewrite::Rewrites;
+use crate::{Arg, DType, Graph, GraphModule, Result, bail};
+
+/// The passes of fx-core, in the order in which they are best run.
+pub static PASSES: &[Pass] = &[
+    INLINE,
+    INLINE_LEAVES,
+    OUTLINE,
+    NORMALIZE,
+    SHAPE_PROP,
+    SIMPLIFY_SIZES,
+    CONST_FOLD,
+    CSE,
+    DEAD_CODE,
+    HOIST,
+    SINK,
+    CANONICALIZE,
+];
+
+/// The row of a pass.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    /// The name, by which pipelines refer to it.
+    pub name: &'static str,
+    /// What it does, in Markdown.
+    pub doc: &'static str,
+    /// What it can be told.
+    pub options: &'static [PassOption],
+    /// Passes that come before it, if they are in the same pipeline.
+    pub after: &'static [&'static str],
+    /// Whether results keep their bits; else they are equal within rounding.
+    pub exact: bool,
+    /// Whether the types of results may change.
+    pub retypes: bool,
+    /// What it does.
+    pub run: fn(&mut GraphModule, &mut Context) -> Result<()>,
+}
+
+impl Pass {
+    /// A row to fill in with `..Pass::BASE`.
+    pub const BASE: Pass =
+        Pass { name: "", doc: "", options: &[], after: &[], exact: true, retypes: false, run: |_, _| Ok(()) };
+
+    /// Runs the pass once, without verification; returns how many changes it made.
+    pub fn apply(&self, gm: &mut GraphModule) -> Result<usize> {
+        let mut context = Context::for_pass(self);
+        (self.run)(gm, &mut context)?;
+        Ok(context.rewrites.count())
+    }
+}
+
+impl fmt::Debug for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Something that a pass can be told: `fuse(max=64)`.
+#[derive(Clone, Copy, Debug)]
+pub struct PassOption {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value if nothing is said; the kind of a value that is given is the same.
+    pub default: OptionDefault,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// What a pass is given: its options and the count of its changes.
+#[derive(Debug, Default)]
+pub struct Context {
+    /// Counts the changes; a pass asks before each.
+    pub rewrites: Rewrites,
+    options: BTreeMap<Arc<str>, Literal>,
+    notes: Vec<String>,
+}
+
+impl Context {
+    /// Makes the context of a pass with its defaults.
+    pub fn for_pass(pass: &Pass) -> Self {
+        let options = pass.options.iter().map(|option| (Arc::from(option.name), option.default.to_arg()));
+        Context { options: options.collect(), ..Context::default() }
+    }
+
+    /// Asks whether one more change may be made, and counts it; `describe` says which.
+    pub fn allow(&mut self, describe: impl FnOnce() -> String) -> bool {
+        self.rewrites.allow(describe)
+    }
+
+    /// Adds a sentence to the report.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Returns the value of an option.
+    pub fn option(&self, name: &str) -> Result<&Literal> {
+        match self.options.get(name) {
+            Some(value) => Ok(value),
+            None => bail!(Argument, "the pass has no option {name:?}"),
+        }
+    }
+
+    /// Returns an integer option.
+    pub fn int(&self, name: &str) -> Result<i64> {
+        match self.option(name)? {
+            Arg::Int(x) => Ok(*x),
+            other => bail!(Argument, "the option {name:?} is an integer, got {}", other.kind_name()),
+        }
+    }
+
+    /// Returns a bool option.
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        match self.option(name)? {
+            Arg::Bool(x) => Ok(*x),
+            other => bail!(Argument, "the option {name:?} is a bool, got {}", other.kind_name()),
+        }
+    }
+
+    /// Returns a text option.
+    pub fn text(&self, name: &str) -> Result<&str> {
+        match self.option(name)? {
+            Arg::Str(x) => Ok(x),
+            other => bail!(Argument, "the option {name:?} is a word, got {}", other.kind_name()),
+        }
+    }
+
+    /// Returns a dtype option.
+    pub fn dtype(&self, name: &str) -> Result<DType> {
+        match self.option(name)? {
+            Arg::DType(x) => Ok(*x),
+            Arg::Str(x) => x.parse(),
+            other => bail!(Argument, "the option {name:?} is a dtype, got {}", other.kind_name()),
+        }
+    }
+}
+
+/// Calls `edit` with the graph and what its paths refer to, after it was called with every sub-graph, innermost first; `edit`
+/// returns whether it changed the graph. On an error nothing is changed.
+pub(crate) fn each_graph(
+    gm: &mut GraphModule,
+    edit: &mut dyn FnMut(&mut Graph, Parts<'_>) -> Result<bool>,
+) -> Result<()> {
+    fn visit(
+        graph: &mut Graph,
+        parts: Parts<'_>,
+        edit: &mut dyn FnMut(&mut Graph, Parts<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        let below = graph.edit_subgraphs(&mut |inner| visit(inner, Parts::default(), edit))?;
+        Ok(edit(graph, parts)? | below)
+    }
+    let (graph, attributes, children) = gm.split();
+    graph.transaction(|graph| visit(graph, Parts::new(attributes, children), edit))?;
+    Ok(())
+}

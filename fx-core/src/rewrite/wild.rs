@@ -1,0 +1,178 @@
+//! What a pattern can say besides operations: captures, alternatives, attributes, modules, and literals that may vary.
+//!
+//! Captures and their like are rows that are recorded as any other and that [`Pattern`](super::Pattern) understands; they
+//! compute nothing. A literal that may vary is written as a number that stands for it: a NaN or an integer near the least
+//! one, which no program uses. So it can be given wherever a number can, and must not be calculated with.
+
+use std::any::TypeId;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Arg, Array, Module, Result, Tensor, Type, TypeTree, Value, bail, functions};
+
+functions! {
+    pub static MARKERS;
+
+    /// Names a value of a pattern, so that conditions and replacements can ask for it.
+    capture(x: Any, name: Str) = infer_capture, eval_capture;
+
+    /// In a pattern, any one of several values: the first that matches.
+    any_of(options: Tensors) = infer_any_of, eval_any_of;
+
+    /// In a pattern, a parameter, buffer or constant that the graph reads.
+    attr(name: Str) = infer_attr, eval_attr;
+
+    /// In a pattern, a call of a module of a type, by its number.
+    module_call(ty: Int, name: Str, args: Tensors) = infer_module, eval_module;
+}
+
+fn infer_capture(_x: &TypeTree, _name: &str) -> Result<TypeTree> {
+    Ok(Arg::Leaf(Type::Any))
+}
+fn infer_any_of(_options: smallvec::SmallVec<[&crate::TensorType; 4]>) -> Result<TypeTree> {
+    Ok(Arg::Leaf(Type::Any))
+}
+fn infer_attr(_name: &str) -> Result<TypeTree> {
+    Ok(Arg::Leaf(Type::Any))
+}
+fn infer_module(
+    _ty: crate::Dim,
+    _name: &str,
+    _args: smallvec::SmallVec<[&crate::TensorType; 4]>,
+) -> Result<TypeTree> {
+    Ok(Arg::Leaf(Type::Any))
+}
+
+fn only_in_patterns<T>(name: &str) -> Result<T> {
+    bail!(Trace, "{name} has a meaning in patterns only")
+}
+fn eval_capture(_x: &Value, _name: &str) -> Result<Value> {
+    only_in_patterns("capture")
+}
+fn eval_any_of(_options: smallvec::SmallVec<[&Array; 4]>) -> Result<Value> {
+    only_in_patterns("any_of")
+}
+fn eval_attr(_name: &str) -> Result<Value> {
+    only_in_patterns("attr")
+}
+fn eval_module(_ty: i64, _name: &str, _args: smallvec::SmallVec<[&Array; 4]>) -> Result<Value> {
+    only_in_patterns("module")
+}
+
+/// In a pattern, a call of any module of type `M` with one argument, captured as `name`.
+#[track_caller]
+pub fn module<M: Module>(name: &str, x: &Tensor) -> Tensor {
+    module_call(intern(Wild::Module(ModuleType::of::<M>())) as i64, name, [x])
+}
+
+/// In a pattern, any number as a literal or as a constant of rank 0; in a replacement, the number that was found.
+pub fn number(name: &str) -> f64 {
+    float(Wild::Number(Arc::from(name)))
+}
+
+/// In a pattern, any integer literal; in a replacement, the integer that was found.
+pub fn integer(name: &str) -> i64 {
+    INT_TAG + intern(Wild::Integer(Arc::from(name))) as i64
+}
+
+/// In a pattern, this number, as an integer or float literal or as a constant of rank 0.
+pub fn exactly(value: f64) -> f64 {
+    within(value, 0.0)
+}
+
+/// In a pattern, a number that is this one but for rounding: programs write the root of 2 with more or fewer digits.
+pub fn near(value: f64) -> f64 {
+    within(value, 1e-5)
+}
+
+/// In a pattern, a number that differs from this one by at most `tolerance` times its magnitude.
+pub fn within(value: f64, tolerance: f64) -> f64 {
+    float(Wild::Within { value, tolerance })
+}
+
+/// The type of a module that a pattern matches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ModuleType {
+    pub(super) id: TypeId,
+    pub(super) name: &'static str,
+}
+
+impl ModuleType {
+    fn of<M: Module>() -> Self {
+        let name = std::any::type_name::<M>();
+        ModuleType { id: TypeId::of::<M>(), name: name.rsplit("::").next().unwrap_or(name) }
+    }
+}
+
+/// What a number in a pattern stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wild {
+    Number(Arc<str>),
+    Integer(Arc<str>),
+    Within { value: f64, tolerance: f64 },
+    Module(ModuleType),
+}
+
+impl Wild {
+    /// Returns the name under which the value is captured.
+    pub(super) fn name(&self) -> Option<&Arc<str>> {
+        match self {
+            Wild::Number(name) | Wild::Integer(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Wild {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Wild::Number(name) => write!(f, "a number ({name})"),
+            Wild::Integer(name) => write!(f, "an integer ({name})"),
+            Wild::Within { value, tolerance: 0.0 } => write!(f, "{value}"),
+            Wild::Within { value, .. } => write!(f, "about {value}"),
+            Wild::Module(ty) => f.write_str(ty.name),
+        }
+    }
+}
+
+/// A quiet NaN whose payload no arithmetic makes.
+const FLOAT_TAG: u64 = 0x7ffc_f8f8_0000_0000;
+const INT_TAG: i64 = i64::MIN + 0x00f8_f8f8_0000_0000;
+/// How many there can be.
+const CAPACITY: u64 = 1 << 32;
+
+/// Every wildcard that was ever made, each once. Those of a program are few: they are written in its source.
+static TABLE: Mutex<Vec<Wild>> = Mutex::new(Vec::new());
+
+fn intern(wild: Wild) -> usize {
+    let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    table.iter().position(|other| *other == wild).unwrap_or_else(|| {
+        table.push(wild);
+        table.len() - 1
+    })
+}
+
+fn float(wild: Wild) -> f64 {
+    f64::from_bits(FLOAT_TAG | intern(wild) as u64)
+}
+
+fn by_number(index: u64) -> Option<Wild> {
+    let table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    table.get(usize::try_from(index).ok()?).cloned()
+}
+
+/// Returns the module type with a number.
+pub(super) fn module_type(index: i64) -> Option<ModuleType> {
+    match by_number(u64::try_from(index).ok()?) {
+        Some(Wild::Module(ty)) => Some(ty),
+        _ => None,
+    }
+}
+
+/// Returns what a literal stands for, if it is not itself.
+pub(super) fn wild<L>(arg: &Arg<L>) -> Option<Wild> {
+    match arg {
+        Arg::Float(x) if x.to_bits() & !(CAPACITY - 1) == FLOAT_TAG => by_number(x.to_bits() - FLOAT_TAG),
+        Arg::Int(x) if (INT_TAG..INT_TAG + CAPACITY as i64).contains(x) => by_number((x - INT_TAG) as u64),
+        _ => None,
+    }
+}

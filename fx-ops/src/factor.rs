@@ -1,0 +1,528 @@
+//! Factors of matrices by elimination and reflection: LU, QR and the exponential.
+//!
+//! Matrices are the last two axes, the others a batch that threads share. All is computed in f64, each matrix by one
+//! thread in a fixed order; signs and pivots are LAPACK's.
+
+use fx_core::pointwise::broadcast_shapes;
+use fx_core::{Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
+
+use crate::check::{dense, same_dtype, same_size, sizes, slice, type_of};
+use crate::decompose::{decomposable, each_matrix, matrices, square};
+
+/// The tables of this file.
+pub static TABLES: &[&[Op]] = &[FACTORS];
+
+kernels! {
+    /// Factors of matrices by elimination and reflection.
+    pub trait Factors; pub static FACTORS;
+
+    /// `(LU, pivots)`: the triangles of `x = P @ L @ U` in one matrix, without the ones of `L`, and as i32 from 1 on with which
+    /// row each row was exchanged. Without `pivot` no row is.
+    linalg_lu_factor(x: Tensor; pivot: Bool = true) -> (Tensor, Tensor) = lu_type, lu_factor;
+    /// `(P, L, U)` with `x = P @ L @ U` for matrices `[.., m, n]`: a permutation, a lower triangle `[.., m, min(m, n)]` with ones
+    /// on its diagonal, and an upper triangle. Without `pivot` the permutation is the identity.
+    linalg_lu(x: Tensor; pivot: Bool = true) -> (Tensor, Tensor, Tensor) = parts_type, lu_parts;
+    /// `(P, L, U)` of the result of `linalg_lu_factor`.
+    lu_unpack(x: Tensor, pivots: Tensor; unpack_data: Bool = true, unpack_pivots: Bool = true) -> (Tensor, Tensor, Tensor) =
+        unpack_type, unpack;
+    /// The `y` with `a @ y = other`, or without `left` with `y @ a = other`, for `a` as `linalg_lu_factor` gives it, or with
+    /// `adjoint` for its transpose. Batches broadcast. A singular matrix is an error.
+    linalg_lu_solve(x: Tensor, pivots: Tensor, other: Tensor; left: Bool = true, adjoint: Bool = false) =
+        lu_solve_type, lu_solve;
+    /// `(Q, R)` with `x = Q @ R`, columns of `Q` orthonormal, `R` an upper triangle: for `[.., m, n]` in mode "reduced"
+    /// `[.., m, min(m, n)]` and `[.., min(m, n), n]`, "complete" `[.., m, m]` and `[.., m, n]`, "r" an empty `Q` and the reduced `R`.
+    linalg_qr(x: Tensor, mode: Str = "reduced") -> (Tensor, Tensor) = qr_type, qr;
+    /// `(a, tau)`: `R` of `linalg_qr` and below it the reflectors that make `Q`, with their factors.
+    geqrf(x: Tensor) -> (Tensor, Tensor) = reflectors_type, reflectors;
+    /// The first columns of the product of the reflectors that `geqrf` gives.
+    linalg_householder_product(x: Tensor, tau: Tensor) = product_type, product;
+    /// The exponential of square matrices: the sum of `x^k / k!`.
+    linalg_matrix_exp(x: Tensor) = square, exponential;
+}
+
+/// Returns the sizes of matrices: those of the batch, rows and columns.
+fn matrix_sizes(x: &TensorType) -> Result<(&[Dim], &Dim, &Dim)> {
+    decomposable(x.dtype)?;
+    match &x.shape[..] {
+        [batch @ .., m, n] => Ok((batch, m, n)),
+        _ => bail!(Shape, "expected matrices, got {x}"),
+    }
+}
+
+/// Makes a type of a batch.
+fn batched<'a>(dtype: DType, batch: &'a [Dim], rest: impl IntoIterator<Item = &'a Dim>) -> TensorType {
+    TensorType::new(dtype, batch.iter().chain(rest).collect::<Shape>())
+}
+
+/// Cuts what `each_matrix` made, with several results one after the other for each matrix, into these results.
+fn cut<const N: usize>(packed: &[f64], parts: [usize; N]) -> [Vec<f64>; N] {
+    let total: usize = parts.iter().sum();
+    let mut start = 0;
+    parts.map(|part| {
+        let from = start;
+        start += part;
+        packed.chunks_exact(total.max(1)).flat_map(|matrix| &matrix[from..from + part]).copied().collect()
+    })
+}
+
+fn array(data: Vec<f64>, ty: &TensorType) -> Result<Array> {
+    Ok(Array::from_vec(data, &sizes(&ty.shape)?)?.cast(ty.dtype))
+}
+
+fn lu_type(x: &TensorType, _pivot: bool) -> Result<(TensorType, TensorType)> {
+    let (batch, m, n) = matrix_sizes(x)?;
+    Ok((x.clone(), batched(DType::I32, batch, [&m.min(n)])))
+}
+
+/// Eliminates in place; returns for each step with which row its row was exchanged.
+fn eliminate(a: &mut [f64], m: usize, n: usize, pivot: bool) -> Vec<usize> {
+    let mut exchanged = Vec::with_capacity(m.min(n));
+    for k in 0..m.min(n) {
+        let greater =
+            |best: usize, i: usize| if a[i * n + k].abs() > a[best * n + k].abs() { i } else { best };
+        let row = if pivot { (k + 1..m).fold(k, greater) } else { k };
+        exchanged.push(row);
+        if row != k {
+            let (upper, lower) = a.split_at_mut(row * n);
+            upper[k * n..][..n].swap_with_slice(&mut lower[..n]);
+        }
+        let (upper, lower) = a.split_at_mut((k + 1) * n);
+        let pivot_row = &upper[k * n..];
+        if pivot_row[k] == 0.0 {
+            continue;
+        }
+        for row in lower.chunks_mut(n) {
+            let factor = row[k] / pivot_row[k];
+            row[k] = factor;
+            row[k + 1..].iter_mut().zip(&pivot_row[k + 1..]).for_each(|(x, p)| *x -= factor * p);
+        }
+    }
+    exchanged
+}
+
+fn lu_factor(x: &Array, pivot: bool) -> Result<(Array, Array)> {
+    let (ty, pivots_ty) = lu_type(&type_of(x), pivot)?;
+    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let k = m.min(n);
+    let packed = each_matrix(slice(&data), m * n, m * n + k, batch, m * n * k, |a, out| {
+        out[..m * n].copy_from_slice(a);
+        let exchanged = eliminate(&mut out[..m * n], m, n, pivot);
+        out[m * n..].iter_mut().zip(exchanged).for_each(|(out, row)| *out = (row + 1) as f64);
+        Ok(())
+    })?;
+    let [factors, pivots] = cut(&packed, [m * n, k]);
+    Ok((array(factors, &ty)?, array(pivots, &pivots_ty)?))
+}
+
+fn parts_type(x: &TensorType, _pivot: bool) -> Result<(TensorType, TensorType, TensorType)> {
+    let (batch, m, n) = matrix_sizes(x)?;
+    let k = m.min(n);
+    Ok((batched(x.dtype, batch, [m, m]), batched(x.dtype, batch, [m, &k]), batched(x.dtype, batch, [&k, n])))
+}
+
+fn lu_parts(x: &Array, pivot: bool) -> Result<(Array, Array, Array)> {
+    parts_type(&type_of(x), pivot)?;
+    let (factors, pivots) = lu_factor(x, pivot)?;
+    unpack(&factors, &pivots, true, true)
+}
+
+fn unpack_type(
+    x: &TensorType,
+    pivots: &TensorType,
+    _with_data: bool,
+    _with_pivots: bool,
+) -> Result<(TensorType, TensorType, TensorType)> {
+    check_pivots(x, pivots)?;
+    parts_type(x, true)
+}
+
+fn check_pivots(x: &TensorType, pivots: &TensorType) -> Result<()> {
+    let (batch, m, n) = matrix_sizes(x)?;
+    if !pivots.dtype.is_int() {
+        bail!(DType, "expected pivots of integers, got {pivots}");
+    }
+    let expected = batched(pivots.dtype, batch, [&m.min(n)]);
+    crate::check::same_shape("pivots", &expected.shape, &pivots.shape)
+}
+
+/// Returns which row of the matrix is at each place.
+fn row_order(pivots: &[i64], m: usize) -> Result<Vec<usize>> {
+    let mut rows: Vec<usize> = (0..m).collect();
+    for (k, &pivot) in pivots.iter().enumerate() {
+        match usize::try_from(pivot.wrapping_sub(1)) {
+            Ok(row) if row < m => rows.swap(k, row),
+            _ => bail!(Argument, "expected pivots from 1 to {m}, got {pivot}"),
+        }
+    }
+    Ok(rows)
+}
+
+fn unpack(x: &Array, pivots: &Array, _with_data: bool, _with_pivots: bool) -> Result<(Array, Array, Array)> {
+    let (p_ty, l_ty, u_ty) = unpack_type(&type_of(x), &type_of(pivots), true, true)?;
+    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let k = m.min(n);
+    let pivots = dense(pivots, DType::I64)?;
+    let orders: Vec<Vec<usize>> =
+        (0..batch).map(|i| row_order(&slice::<i64>(&pivots)[i * k..][..k], m)).collect::<Result<_>>()?;
+    let mut permutations = crate::check::zeroed::<f64>(fx_core::array::checked_numel(&[batch, m, m])?)?;
+    for (i, order) in orders.iter().enumerate() {
+        order.iter().enumerate().for_each(|(place, &row)| permutations[(i * m + row) * m + place] = 1.0);
+    }
+    let packed = each_matrix(slice(&data), m * n, (m + n) * k, batch, m * n, |a, out| {
+        let (lower, upper) = out.split_at_mut(m * k);
+        for i in 0..m {
+            for j in 0..k {
+                lower[i * k + j] = if i == j {
+                    1.0
+                } else if i > j {
+                    a[i * n + j]
+                } else {
+                    0.0
+                };
+            }
+        }
+        for i in 0..k {
+            upper[i * n + i..(i + 1) * n].copy_from_slice(&a[i * n + i..(i + 1) * n]);
+        }
+        Ok(())
+    })?;
+    let [lower, upper] = cut(&packed, [m * k, k * n]);
+    Ok((array(permutations, &p_ty)?, array(lower, &l_ty)?, array(upper, &u_ty)?))
+}
+
+fn lu_solve_type(
+    x: &TensorType,
+    pivots: &TensorType,
+    other: &TensorType,
+    left: bool,
+    _adjoint: bool,
+) -> Result<TensorType> {
+    square(x)?;
+    check_pivots(x, pivots)?;
+    same_dtype("a right side", x.dtype, other.dtype)?;
+    let (batch, n, _) = matrix_sizes(x)?;
+    let (batch_b, rows, columns) = matrix_sizes(other)?;
+    same_size("a right side of size", n, if left { rows } else { columns })?;
+    let shape = fx_core::pointwise::broadcast_dims([batch, batch_b].into_iter())?;
+    Ok(TensorType::new(x.dtype, shape.iter().chain([rows, columns]).collect::<Shape>()))
+}
+
+fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool) -> Result<Array> {
+    let ty = lu_solve_type(&type_of(x), &type_of(pivots), &type_of(other), left, adjoint)?;
+    if !left {
+        // y @ a = b is a.T @ y.T = b.T.
+        let swap = |x: &Array| x.transpose(x.rank() - 2, x.rank() - 1);
+        return swap(&lu_solve(x, pivots, &swap(other)?, true, !adjoint)?)?.contiguous();
+    }
+    let shape = sizes(&ty.shape)?;
+    let batch = &shape[..shape.len() - 2];
+    let (n, m) = (shape[shape.len() - 2], shape[shape.len() - 1]);
+    let spread = |x: &Array, keep: usize, dtype: DType| {
+        let tail = &x.shape()[x.rank() - keep..];
+        dense(
+            &x.broadcast_to(
+                &broadcast_shapes([batch, &[]].into_iter())?.iter().chain(tail).copied().collect::<Vec<_>>(),
+            )?,
+            dtype,
+        )
+    };
+    let (a, b, pivots) =
+        (spread(x, 2, DType::F64)?, spread(other, 2, DType::F64)?, spread(pivots, 1, DType::I64)?);
+    let (a, b, pivots) = (slice::<f64>(&a), slice::<f64>(&b), slice::<i64>(&pivots));
+    let systems: usize = batch.iter().product();
+    let numbers: Vec<f64> = (0..systems).map(|i| i as f64).collect();
+    let out = each_matrix(&numbers, 1, n * m, systems, n * n * m.max(1), |number, out| {
+        let i = number[0] as usize;
+        let (a, b) = (&a[i * n * n..][..n * n], &b[i * n * m..][..n * m]);
+        if let Some(k) = (0..n).find(|&k| a[k * n + k] == 0.0) {
+            return Err(err!(Argument, "expected an invertible matrix, got a singular one")
+                .help(format!("pivot {k} of {n} is zero")));
+        }
+        let order = row_order(&pivots[i * n..][..n], n)?;
+        let y = &mut crate::check::zeroed::<f64>(n * m)?;
+        // One triangle after the other; of the transpose the upper one comes first and the permutation last.
+        let at = |i: usize, j: usize| if adjoint { a[j * n + i] } else { a[i * n + j] };
+        for (i, &row) in order.iter().enumerate() {
+            let from = if adjoint { i } else { row };
+            y[i * m..][..m].copy_from_slice(&b[from * m..][..m]);
+        }
+        let reduce = |y: &mut [f64], i: usize, k: usize| {
+            for c in 0..m {
+                y[i * m + c] -= at(i, k) * y[k * m + c];
+            }
+        };
+        for i in 0..n {
+            (0..i).for_each(|k| reduce(y, i, k));
+            if adjoint {
+                y[i * m..][..m].iter_mut().for_each(|x| *x /= a[i * n + i]);
+            }
+        }
+        for i in (0..n).rev() {
+            (i + 1..n).for_each(|k| reduce(y, i, k));
+            if !adjoint {
+                y[i * m..][..m].iter_mut().for_each(|x| *x /= a[i * n + i]);
+            }
+        }
+        for (i, &row) in order.iter().enumerate() {
+            let to = if adjoint { row } else { i };
+            out[to * m..][..m].copy_from_slice(&y[i * m..][..m]);
+        }
+        Ok(())
+    })?;
+    array(out, &ty)
+}
+
+/// How much of a decomposition is wanted.
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Reduced,
+    Complete,
+    OnlyR,
+}
+
+fn mode_of(mode: &str) -> Result<Mode> {
+    Ok(match mode {
+        "reduced" => Mode::Reduced,
+        "complete" => Mode::Complete,
+        "r" => Mode::OnlyR,
+        other => bail!(Argument, "expected the mode \"reduced\", \"complete\" or \"r\", got {other:?}"),
+    })
+}
+
+fn qr_type(x: &TensorType, mode: &str) -> Result<(TensorType, TensorType)> {
+    let mode = mode_of(mode)?;
+    let (batch, m, n) = matrix_sizes(x)?;
+    let k = if mode == Mode::Complete { m.clone() } else { m.min(n) };
+    let q = match mode {
+        Mode::OnlyR => TensorType::new(x.dtype, [Dim::new(0)].into_iter().collect::<Shape>()),
+        _ => batched(x.dtype, batch, [m, &k]),
+    };
+    Ok((q, batched(x.dtype, batch, [&k, n])))
+}
+
+fn reflectors_type(x: &TensorType) -> Result<(TensorType, TensorType)> {
+    let (batch, m, n) = matrix_sizes(x)?;
+    Ok((x.clone(), batched(x.dtype, batch, [&m.min(n)])))
+}
+
+/// Turns a matrix into an upper triangle, below which the reflectors are stored; returns their factors.
+fn reflect(a: &mut [f64], m: usize, n: usize) -> Vec<f64> {
+    let mut taus = Vec::with_capacity(m.min(n));
+    for k in 0..m.min(n) {
+        let below: f64 = (k + 1..m).map(|i| a[i * n + k] * a[i * n + k]).sum();
+        if below == 0.0 {
+            taus.push(0.0);
+            continue;
+        }
+        let alpha = a[k * n + k];
+        let beta = -(alpha * alpha + below).sqrt().copysign(alpha);
+        let tau = (beta - alpha) / beta;
+        (k + 1..m).for_each(|i| a[i * n + k] /= alpha - beta);
+        a[k * n + k] = beta;
+        for j in k + 1..n {
+            let dot = a[k * n + j] + (k + 1..m).map(|i| a[i * n + k] * a[i * n + j]).sum::<f64>();
+            a[k * n + j] -= tau * dot;
+            (k + 1..m).for_each(|i| a[i * n + j] -= tau * dot * a[i * n + k]);
+        }
+        taus.push(tau);
+    }
+    taus
+}
+
+/// Stores in `out`, m by `columns`, the first columns of the product of reflectors.
+fn multiply(a: &[f64], taus: &[f64], m: usize, n: usize, columns: usize, out: &mut [f64]) {
+    out.fill(0.0);
+    (0..m.min(columns)).for_each(|i| out[i * columns + i] = 1.0);
+    for (k, &tau) in taus.iter().enumerate().rev() {
+        for j in 0..columns {
+            let dot =
+                out[k * columns + j] + (k + 1..m).map(|i| a[i * n + k] * out[i * columns + j]).sum::<f64>();
+            out[k * columns + j] -= tau * dot;
+            (k + 1..m).for_each(|i| out[i * columns + j] -= tau * dot * a[i * n + k]);
+        }
+    }
+}
+
+fn reflectors(x: &Array) -> Result<(Array, Array)> {
+    let (ty, tau_ty) = reflectors_type(&type_of(x))?;
+    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let k = m.min(n);
+    let packed = each_matrix(slice(&data), m * n, m * n + k, batch, m * n * k, |a, out| {
+        out[..m * n].copy_from_slice(a);
+        let taus = reflect(&mut out[..m * n], m, n);
+        out[m * n..].copy_from_slice(&taus);
+        Ok(())
+    })?;
+    let [reflectors, taus] = cut(&packed, [m * n, k]);
+    Ok((array(reflectors, &ty)?, array(taus, &tau_ty)?))
+}
+
+fn product_type(x: &TensorType, tau: &TensorType) -> Result<TensorType> {
+    let (batch, m, n) = matrix_sizes(x)?;
+    same_dtype("tau", x.dtype, tau.dtype)?;
+    let ([batch_tau @ .., k], true) = (&tau.shape[..], tau.rank() + 1 == x.rank()) else {
+        bail!(Shape, "expected one tau for each reflector, got {tau} for {x}");
+    };
+    crate::check::same_shape("tau for a batch", batch, batch_tau)?;
+    if m.less(n).is_yes() || n.less(k).is_yes() {
+        bail!(
+            Shape,
+            "expected at least as many rows as columns, and as columns as reflectors, got {x} and {tau}"
+        );
+    }
+    Ok(x.clone())
+}
+
+fn product(x: &Array, tau: &Array) -> Result<Array> {
+    let ty = product_type(&type_of(x), &type_of(tau))?;
+    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let taus = dense(tau, DType::F64)?;
+    let k = tau.shape()[tau.rank() - 1];
+    let (data, taus) = (slice::<f64>(&data), slice::<f64>(&taus));
+    let numbers: Vec<f64> = (0..batch).map(|i| i as f64).collect();
+    let out = each_matrix(&numbers, 1, m * n, batch, m * n * k.max(1), |number, out| {
+        let i = number[0] as usize;
+        multiply(&data[i * m * n..][..m * n], &taus[i * k..][..k], m, n, n, out);
+        Ok(())
+    })?;
+    array(out, &ty)
+}
+
+fn qr(x: &Array, mode: &str) -> Result<(Array, Array)> {
+    let (q_ty, r_ty) = qr_type(&type_of(x), mode)?;
+    let mode = mode_of(mode)?;
+    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let k = if mode == Mode::Complete { m } else { m.min(n) };
+    let q_size = if mode == Mode::OnlyR { 0 } else { m * k };
+    fx_core::array::checked_numel(&[batch, m, k])?;
+    let packed = each_matrix(slice(&data), m * n, q_size + k * n, batch, m * n * k.max(1), |a, out| {
+        let mut a = a.to_vec();
+        let taus = reflect(&mut a, m, n);
+        let (q, r) = out.split_at_mut(q_size);
+        if mode != Mode::OnlyR {
+            multiply(&a, &taus, m, n, k, q);
+        }
+        for i in 0..k.min(n) {
+            r[i * n + i..(i + 1) * n].copy_from_slice(&a[i * n + i..(i + 1) * n]);
+        }
+        Ok(())
+    })?;
+    let [q, r] = cut(&packed, [q_size, k * n]);
+    Ok((array(q, &q_ty)?, array(r, &r_ty)?))
+}
+
+/// The terms of the exponential's series that count for a norm of at most 1/2.
+const TERMS: usize = 18;
+
+fn exponential(x: &Array) -> Result<Array> {
+    let ty = square(&type_of(x))?;
+    let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
+    let out = each_matrix(slice::<f64>(&data), n * n, n * n, batch, n * n * n * 30, |a, out| {
+        let norm = a.chunks(n.max(1)).map(|row| row.iter().map(|x| x.abs()).sum::<f64>()).fold(0.0, f64::max);
+        if !norm.is_finite() {
+            out.fill(f64::NAN);
+            return Ok(());
+        }
+        // The exponential of a part, squared as often as it was halved.
+        let halvings = if norm > 0.5 { (norm * 2.0).log2().ceil() as i32 } else { 0 };
+        let a: Vec<f64> = a.iter().map(|x| x / 2f64.powi(halvings)).collect();
+        let mut product = vec![0.0; n * n];
+        out.fill(0.0);
+        out.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
+        for k in (1..=TERMS).rev() {
+            times(&a, out, n, &mut product);
+            out.iter_mut().zip(&product).for_each(|(x, y)| *x = y / k as f64);
+            out.iter_mut().step_by(n + 1).for_each(|x| *x += 1.0);
+        }
+        for _ in 0..halvings {
+            times(out, out, n, &mut product);
+            out.copy_from_slice(&product);
+        }
+        Ok(())
+    })?;
+    array(out, &ty)
+}
+
+/// Stores the product of two n by n matrices.
+fn times(a: &[f64], b: &[f64], n: usize, out: &mut [f64]) {
+    out.fill(0.0);
+    for i in 0..n {
+        for k in 0..n {
+            let factor = a[i * n + k];
+            out[i * n..][..n].iter_mut().zip(&b[k * n..]).for_each(|(x, y)| *x += factor * y);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fx_core::{Arg, Value};
+
+    use super::*;
+    use crate::compose::Operand;
+    use crate::testing::{call, call1, tensor};
+
+    fn matrix(batch: usize, m: usize, n: usize) -> Array {
+        let data: Vec<f64> = (0..batch * m * n).map(|i| ((i * 37 % 101) as f64 * 0.7).sin()).collect();
+        Array::from_vec(data, &[batch, m, n]).unwrap()
+    }
+
+    fn parts(name: &str, args: &[Value]) -> Vec<Array> {
+        let out = call(name, args, &[]).unwrap();
+        out.leaves().into_iter().map(|part: &Tensor| part.array().unwrap().clone()).collect()
+    }
+
+    fn close(a: &Array, b: &Array) {
+        assert_eq!(a.shape(), b.shape());
+        let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
+        assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-12), "{a:?}\n{b:?}");
+    }
+
+    #[test]
+    fn factors_multiply_to_the_matrix() {
+        for (m, n) in [(4, 4), (5, 3), (3, 5), (1, 1)] {
+            let x = matrix(2, m, n);
+            let [p, l, u] = &parts("linalg_lu", &[tensor(x.clone())])[..] else { panic!() };
+            close(&p.matmul(&l.matmul(u).unwrap()).unwrap(), &x);
+            for mode in ["reduced", "complete"] {
+                let [q, r] = &parts("linalg_qr", &[tensor(x.clone()), Arg::str(mode)])[..] else { panic!() };
+                close(&q.matmul(r).unwrap(), &x);
+            }
+        }
+    }
+
+    #[test]
+    fn systems_are_solved_from_all_sides() {
+        let (x, b) = (matrix(1, 4, 4), matrix(3, 4, 2));
+        let [lu, pivots] = &parts("linalg_lu_factor", &[tensor(x.clone())])[..] else { panic!() };
+        let solve = |b: &Array, left: bool, adjoint: bool| {
+            let args = [tensor(lu.clone()), tensor(pivots.clone()), tensor(b.clone())];
+            let named = [("left", Arg::Bool(left)), ("adjoint", Arg::Bool(adjoint))];
+            let Arg::Leaf(y) = call("linalg_lu_solve", &args, &named).unwrap() else { panic!() };
+            y.array().unwrap().clone()
+        };
+        let turned = x.transpose(1, 2).unwrap();
+        close(&x.matmul(&solve(&b, true, false)).unwrap(), &b);
+        close(&turned.matmul(&solve(&b, true, true)).unwrap(), &b);
+        let c = b.transpose(1, 2).unwrap().contiguous().unwrap();
+        close(&solve(&c, false, false).matmul(&x).unwrap(), &c);
+        close(&solve(&c, false, true).matmul(&turned).unwrap(), &c);
+    }
+
+    #[test]
+    fn the_exponential_of_a_rotation_turns() {
+        let angle = 7.5f64;
+        let x = Array::from_vec(vec![0.0, -angle, angle, 0.0], &[2, 2]).unwrap();
+        let expected =
+            Array::from_vec(vec![angle.cos(), -angle.sin(), angle.sin(), angle.cos()], &[2, 2]).unwrap();
+        close(&call1("linalg_matrix_exp", &[tensor(x)]).unwrap(), &expected);
+    }
+
+    #[test]
+    fn broken_pivots_are_refused() {
+        let x = tensor(matrix(1, 2, 2));
+        let pivots = tensor([[0i32, 9]]);
+        assert!(call1("linalg_lu_solve", &[x.clone(), pivots.clone(), x.clone()]).is_err());
+        assert!(call("lu_unpack", &[x, pivots], &[]).is_err());
+    }
+}

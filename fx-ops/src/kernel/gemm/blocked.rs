@@ -1,0 +1,310 @@
+//! Matrix products in blocks that fit into caches, from operands that are packed in the order in which they are read.
+//!
+//! The right operand is cut into slivers of as many columns as a tile has, the left one into strips of as many rows. `k` is cut
+//! into blocks by its size alone, and elements of a tile are summed in order, so that a bit depends neither on the number of
+//! threads nor on where a tile lies.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use fx_simd::parallel;
+
+use super::tile::{Operands, Tile};
+use super::{GemmElement, Strides, work};
+
+/// The greatest steps of `k` that are done at a time: a sliver of them fits into the first caches.
+const K_BLOCK: usize = 384;
+/// The multiply-adds of a task.
+const TASK: usize = 1 << 20;
+/// The bytes of a task's part of the packed left operand: half of the second cache.
+const LEFT_BYTES: usize = 1 << 18;
+
+/// The bytes of the right operand that are packed at a time.
+const RIGHT_BYTES: usize = 1 << 22;
+
+/// The left operand of a product.
+pub(crate) enum Left<'a, T> {
+    /// Rows and columns at these strides.
+    Strided(&'a [T], Strides),
+    /// Packed by [`pack_left`].
+    Packed(&'a [T]),
+}
+
+/// The right operand of a product.
+pub(crate) enum Right<'a, T> {
+    /// Whose columns are packed part by part: the function writes those from a column on into a sliver, row by row. What it does
+    /// not write has an arbitrary value, and is for columns beyond the last one.
+    Columns(&'a (dyn Fn(usize, &mut [T]) + Sync)),
+    /// Rows of neighbouring elements at this stride, read in place.
+    Rows(&'a [T], usize),
+}
+
+/// Slivers that can be read: where one begins, and the stride of its rows.
+struct Slivers<'a, T> {
+    packed: &'a [T],
+    /// The first packed one.
+    first: usize,
+    rows: Option<(&'a [T], usize)>,
+}
+
+/// Where the result goes.
+pub(crate) struct Output<'a, T> {
+    start: *mut T,
+    strides: Strides,
+    this: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: tasks write disjoint elements of what was borrowed exclusively.
+unsafe impl<T: Send> Sync for Output<'_, T> {}
+
+impl<'a, T> Output<'a, T> {
+    /// Takes the elements `i * strides.0 + j * strides.1`, which must be distinct and lie in the slice for all rows and columns.
+    pub(crate) fn new(c: &'a mut [T], strides: Strides) -> Output<'a, T> {
+        Output { start: c.as_mut_ptr(), strides, this: PhantomData }
+    }
+}
+
+/// The sizes of a product, and what goes into it besides the operands.
+#[derive(Clone, Copy)]
+pub(crate) struct Product<T: 'static> {
+    pub(crate) tile: &'static Tile<T>,
+    pub(crate) m: usize,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+    pub(crate) alpha: T,
+    pub(crate) beta: T,
+    /// Whether threads share the work.
+    pub(crate) shared: bool,
+}
+
+impl<T: GemmElement> Product<T> {
+    /// Returns whether to pack the left operand pays.
+    pub(crate) fn packs_left(&self) -> bool {
+        self.n > 2 * self.tile.cols
+    }
+
+    /// Returns the length of the packed left operand.
+    pub(crate) fn left_len(&self) -> usize {
+        self.m.div_ceil(self.tile.rows) * self.tile.rows * self.k
+    }
+
+    /// Packs the left operand.
+    pub(crate) fn pack_left(&self, a: &[T], (rsa, csa): Strides, packed: &mut [T]) {
+        let rows = self.tile.rows;
+        parallel::chunks(packed, (rows * self.k).max(1), self.pieces_at_once(rows), |strip, out| {
+            let first = strip * rows;
+            pack(&a[first * rsa..], (rsa, csa), rows.min(self.m - first), rows, out);
+        });
+    }
+
+    /// Packs slivers of the right operand.
+    fn pack_right(&self, slivers: Range<usize>, fill: &(dyn Fn(usize, &mut [T]) + Sync), packed: &mut [T]) {
+        let cols = self.tile.cols;
+        parallel::chunks(packed, (cols * self.k).max(1), self.pieces_at_once(cols), |i, out| {
+            fill((slivers.start + i) * cols, out);
+        });
+    }
+
+    fn pieces_at_once(&self, width: usize) -> usize {
+        if !self.shared {
+            return usize::MAX;
+        }
+        (TASK / 32).div_ceil(width * self.k.max(1))
+    }
+
+    /// Stores the product in `c`.
+    ///
+    /// # Safety
+    ///
+    /// The elements of `c` are distinct and lie in its slice.
+    ///
+    /// # Panics
+    ///
+    /// When an operand is too short.
+    pub(crate) unsafe fn run(&self, a: &Left<'_, T>, b: &Right<'_, T>, c: &Output<'_, T>) {
+        let Product { tile, m, k, n, .. } = *self;
+        let (n_strips, n_slivers) = (m.div_ceil(tile.rows), n.div_ceil(tile.cols));
+        match a {
+            Left::Packed(a) => assert!(a.len() >= n_strips * tile.rows * k, "left operand is too short"),
+            Left::Strided(a, strides) => {
+                assert!(a.len() >= super::extent(m, k, *strides), "left operand is too short");
+            }
+        }
+        let sliver_len = tile.cols * k;
+        match *b {
+            Right::Columns(fill) => {
+                let at_once = (RIGHT_BYTES / size_of::<T>() / sliver_len.max(1)).max(8).min(n_slivers);
+                T::with_scratch(at_once * sliver_len, |packed| {
+                    for first in (0..n_slivers).step_by(at_once) {
+                        let slivers = first..(first + at_once).min(n_slivers);
+                        let packed = &mut packed[..slivers.len() * sliver_len];
+                        self.pack_right(slivers.clone(), fill, packed);
+                        // SAFETY: the caller's promise.
+                        unsafe { self.part(a, &Slivers { packed, first, rows: None }, c, slivers) };
+                    }
+                });
+            }
+            Right::Rows(b, stride) => {
+                assert!(b.len() >= super::extent(k, n, (stride, 1)), "right operand is too short");
+                let whole = n / tile.cols;
+                T::with_scratch((n_slivers - whole) * sliver_len, |packed| {
+                    let turn =
+                        |from: usize, out: &mut [T]| pack(&b[from..], (1, stride), n - from, tile.cols, out);
+                    self.pack_right(whole..n_slivers, &turn, packed);
+                    let slivers = Slivers { packed, first: whole, rows: Some((b, stride)) };
+                    // SAFETY: the caller's promise.
+                    unsafe { self.part(a, &slivers, c, 0..n_slivers) };
+                });
+            }
+        }
+    }
+
+    /// Stores the tiles of some slivers.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run`](Self::run), which checked the operands.
+    unsafe fn part(&self, a: &Left<'_, T>, b: &Slivers<'_, T>, c: &Output<'_, T>, range: Range<usize>) {
+        let Product { tile, m, k, .. } = *self;
+        let (n_strips, n_slivers) = (m.div_ceil(tile.rows), range.len());
+        // A task has some strips, whose rows stay in the second cache, and some slivers.
+        let most = (LEFT_BYTES / size_of::<T>() / (k.min(K_BLOCK) * tile.rows).max(1)).max(1);
+        let strips = n_strips.div_ceil(n_strips.div_ceil(most));
+        let slivers = TASK.div_ceil(work(strips * tile.rows, tile.cols, k)).min(n_slivers.div_ceil(4).max(1));
+        let (across, down) = (n_slivers.div_ceil(slivers), n_strips.div_ceil(strips));
+        let task = |i: usize| {
+            let (strip, sliver) = (i / across * strips, range.start + i % across * slivers);
+            let (strips, slivers) =
+                (strip..(strip + strips).min(n_strips), sliver..(sliver + slivers).min(range.end));
+            // SAFETY: tasks have disjoint tiles, and the caller promises that elements of `c` are distinct.
+            unsafe { self.block(a, b, c, strips, slivers) };
+        };
+        if !self.shared || work(m, n_slivers * tile.cols, k) <= TASK / 2 {
+            (0..across * down).for_each(task);
+        } else {
+            parallel::each(across * down, task);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`run`](Self::run), which checked the operands; nobody else has these tiles of `c`.
+    unsafe fn block(
+        &self,
+        a: &Left<'_, T>,
+        b: &Slivers<'_, T>,
+        c: &Output<'_, T>,
+        strips: Range<usize>,
+        slivers: Range<usize>,
+    ) {
+        let Product { tile, m, k, n, alpha, beta, .. } = *self;
+        let (rsc, csc) = c.strides;
+        let k_block = k.div_ceil(k.div_ceil(K_BLOCK).max(1)).max(1);
+        for from in (0..k).step_by(k_block) {
+            let steps = k_block.min(k - from);
+            for sliver in slivers.clone() {
+                let col = sliver * tile.cols;
+                let (b, b_stride) = match b.rows {
+                    Some((rows, stride)) if sliver < b.first => {
+                        (rows[from * stride + col..].as_ptr(), stride)
+                    }
+                    _ => (b.packed[((sliver - b.first) * k + from) * tile.cols..].as_ptr(), tile.cols),
+                };
+                for strip in strips.clone() {
+                    let row = strip * tile.rows;
+                    let (rows, cols) = (tile.rows.min(m - row), tile.cols.min(n - col));
+                    let (a, a_strides) = match a {
+                        Left::Packed(a) => (a[(strip * k + from) * tile.rows..].as_ptr(), (1, tile.rows)),
+                        Left::Strided(a, (rs, cs)) => (a[row * rs + from * cs..].as_ptr(), (*rs, *cs)),
+                    };
+                    let operands = Operands {
+                        a,
+                        a_strides,
+                        b,
+                        b_stride,
+                        alpha,
+                        beta: if from == 0 { beta } else { T::one() },
+                        c: c.start.wrapping_add(row * rsc + col * csc),
+                        c_strides: c.strides,
+                    };
+                    // SAFETY: the operands were found to be long enough in `run`; `c` is the caller's promise.
+                    unsafe { tile.run(rows, cols, steps, &operands) };
+                }
+            }
+        }
+    }
+}
+
+/// The rows that are turned at a time.
+const TURN: usize = 16;
+
+/// Writes `count` rows of a matrix as columns of the row-major `out`, of width `width`.
+pub(crate) fn pack<T: GemmElement>(x: &[T], (rs, cs): Strides, count: usize, width: usize, out: &mut [T]) {
+    let k = out.len() / width;
+    if rs == 1 {
+        for (p, out) in out.chunks_mut(width).enumerate() {
+            out[..count].copy_from_slice(&x[p * cs..][..count]);
+        }
+        return;
+    }
+    if cs == 1 {
+        for first in (0..count).step_by(TURN) {
+            let lines = TURN.min(count - first);
+            let whole = k / TURN * TURN;
+            if whole > 0 {
+                fx_simd::call::<turn, _>((&x[first * rs..], rs, lines, whole, &mut out[first..], width));
+            }
+            for i in first..first + lines {
+                for p in whole..k {
+                    out[p * width + i] = x[i * rs + p];
+                }
+            }
+        }
+        return;
+    }
+    for (p, out) in out.chunks_mut(width).enumerate() {
+        for (i, slot) in out[..count].iter_mut().enumerate() {
+            *slot = x[i * rs + p * cs];
+        }
+    }
+}
+
+fx_simd::wide! {
+    /// Turns up to `TURN` rows of a multiple of `TURN` elements.
+    fn turn[T: GemmElement]((x, stride, lines, k, out, width): (&[T], usize, usize, usize, &mut [T], usize)) {
+        match lines {
+            TURN => turn_lines::<T, TURN>(x, stride, k, out, width),
+            12 => turn_lines::<T, 12>(x, stride, k, out, width),
+            6 => turn_lines::<T, 6>(x, stride, k, out, width),
+            _ => {
+                for p in 0..k {
+                    for i in 0..lines {
+                        out[p * width + i] = x[i * stride + p];
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn turn_lines<T: GemmElement, const LINES: usize>(
+    x: &[T],
+    stride: usize,
+    k: usize,
+    out: &mut [T],
+    width: usize,
+) {
+    for from in (0..k).step_by(TURN) {
+        let mut square = [[T::zero(); TURN]; LINES];
+        for (i, line) in square.iter_mut().enumerate() {
+            *line = x[i * stride + from..].as_chunks::<TURN>().0[0];
+        }
+        for j in 0..TURN {
+            let out = &mut out[(from + j) * width..][..LINES];
+            for i in 0..LINES {
+                out[i] = square[i][j];
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Identities that keep every bit of the result.
+
+use fx_core::ops::*;
+use fx_core::rewrite::{Found, any_of, capture, exactly, integer, number};
+use fx_core::{Arg, DType, GraphModule, Result, Tensor, rules, symbolic_trace};
+
+use crate::join::cat;
+use crate::pointwise::*;
+use crate::random::dropout;
+use crate::view::*;
+
+rules! {
+    /// Identities that keep every bit, but for the payload of NaNs.
+    pub static ALGEBRA;
+
+    /// A number negated twice is itself.
+    neg_neg: |x: &Tensor| -(-x) => |x: &Tensor| x.clone();
+    /// A bit inverted twice is itself.
+    not_not: |x: &Tensor| bitwise_not(bitwise_not(x)) => |x: &Tensor| x.clone();
+    /// A truth value inverted twice is itself; of numbers it is whether they are zero.
+    logical_not_not: |x: &Tensor| logical_not(logical_not(x)) => |x: &Tensor| x.clone();
+    /// Not equal is different.
+    not_eq: |x: &Tensor, y: &Tensor| logical_not(eq(x, y)) => |x: &Tensor, y: &Tensor| ne(x, y);
+    /// Not different is equal.
+    not_ne: |x: &Tensor, y: &Tensor| logical_not(ne(x, y)) => |x: &Tensor, y: &Tensor| eq(x, y);
+    /// Multiplication by one.
+    mul_one: |x: &Tensor| x * exactly(1.0) => |x: &Tensor| x.clone();
+    /// Multiplication by minus one.
+    mul_minus_one: |x: &Tensor| x * exactly(-1.0) => |x: &Tensor| -x;
+    /// Division by one.
+    div_one: |x: &Tensor| x / exactly(1.0) => |x: &Tensor| x.clone();
+    /// One divided by a number.
+    one_div: |x: &Tensor| div(exactly(1.0), x) => |x: &Tensor| reciprocal(x);
+    /// Adding zero. To floats only that with a sign: `-0.0 + 0.0` is `0.0`.
+    add_zero: |x: &Tensor| x + number("c") => |x: &Tensor| x.clone(),
+        when "c is zero, and x is of integers or c is -0.0" |m| is_zero(m, true);
+    /// Subtracting zero; from floats only that without a sign.
+    sub_zero: |x: &Tensor| x - number("c") => |x: &Tensor| x.clone(),
+        when "c is zero, and x is of integers or c is 0.0" |m| is_zero(m, false);
+    /// Adding what is negated.
+    add_neg: |x: &Tensor, y: &Tensor| x + -y => |x: &Tensor, y: &Tensor| x - y;
+    /// Subtracting what is negated.
+    sub_neg: |x: &Tensor, y: &Tensor| x - -y => |x: &Tensor, y: &Tensor| x + y;
+    /// Numbers added to integers one after the other.
+    add_add: |x: &Tensor| (x + integer("a")) + integer("b"), build |m| {
+        let sum = m.int("a").zip(m.int("b")).and_then(|(a, b)| a.checked_add(b));
+        sum.map(|sum| symbolic_trace(move |x: &Tensor| x + sum)).transpose()
+    }, when "x is of integers" |m| m.dtype("x").is_some_and(|dtype| !dtype.is_float());
+    /// The first power.
+    pow_one: |x: &Tensor| pow(x, exactly(1.0)) => |x: &Tensor| x.clone();
+    /// The magnitude has no sign.
+    abs_abs: |x: &Tensor| abs(any_of([abs(x), neg(x)])) => |x: &Tensor| abs(x);
+    /// What is not negative stays.
+    relu_relu: |x: &Tensor| relu(relu(x)) => |x: &Tensor| relu(x);
+    /// The greater of a value and itself.
+    max_self: |x: &Tensor| any_of([maximum(x, x), minimum(x, x)]) => |x: &Tensor| x.clone();
+    /// The bits that a value has in common with itself.
+    and_self: |x: &Tensor| any_of([bitwise_and(x, x), bitwise_or(x, x)]) => |x: &Tensor| x.clone();
+    /// A choice between a value and itself.
+    where_same: |p: &Tensor, x: &Tensor| where_(p, x, x) => |_p: &Tensor, x: &Tensor| x.clone();
+    /// Dropout that drops nothing.
+    dropout_eval: |x: &Tensor| dropout(x, number("p"), false) => |x: &Tensor| x.clone();
+    /// Copies and marks that change nothing in a program of values.
+    no_copy: |x: &Tensor| any_of([clone(x), contiguous(x), detach(x), alias(x), positive(x)]) => |x: &Tensor| x.clone();
+    /// A conversion to the dtype that it has.
+    to_same: |x: &Tensor| capture(to(x, DType::F32), "to") => |x: &Tensor| x.clone(), free "to.dtype";
+    /// A conversion by way of a dtype that holds every value.
+    to_to: |x: &Tensor| capture(to(capture(to(x, DType::F32), "a"), DType::F32), "b"), build |m| {
+        dtype(m, "b.dtype").map(|dtype| symbolic_trace(move |x: &Tensor| to(x, dtype))).transpose()
+    }, free "a.dtype", free "b.dtype", when "the first conversion is exact" |m| {
+        m.dtype("x").zip(dtype(m, "a.dtype")).is_some_and(|(from, to)| is_exact(from, to))
+    };
+    /// A shape that it has.
+    reshape_same: |x: &Tensor| capture(any_of([
+        capture(reshape(x, [0]), "a"), capture(view(x, [0]), "b"), capture(flatten(x, 0, 0), "c"),
+    ]), "y") => |x: &Tensor| x.clone(),
+        free "a.shape", free "b.shape", free "c.start_dim", free "c.end_dim";
+    /// A shape after another.
+    reshape_reshape: |x: &Tensor| {
+        let inner = any_of([
+            capture(reshape(x, [0]), "a"), capture(view(x, [0]), "b"), capture(flatten(x, 0, 0), "c"),
+            capture(unsqueeze(x, 0), "d"), capture(squeeze(x, [0]), "e"),
+        ]);
+        any_of([capture(reshape(&inner, [0]), "r"), capture(view(&inner, [0]), "v")])
+    }, build |m| reshaped(m, "r.shape", "v.shape"),
+        free "a.shape", free "b.shape", free "c.start_dim", free "c.end_dim", free "d.dim", free "e.dim",
+        free "r.shape", free "v.shape";
+    /// An axis of size one put in and taken out.
+    squeeze_unsqueeze: |x: &Tensor| capture(squeeze(capture(unsqueeze(x, 0), "a"), [0]), "b") => |x: &Tensor| x.clone(),
+        free "a.dim", free "b.dim";
+    /// An expansion to the size that it has.
+    expand_same: |x: &Tensor| any_of([capture(expand(x, [0]), "a"), capture(broadcast_to(x, [0]), "b")]) => |x: &Tensor| x.clone(),
+        free "a.size", free "b.size";
+    /// An expansion of an expansion.
+    expand_expand: |x: &Tensor| capture(expand(capture(expand(x, [0]), "a"), [0]), "b"), build expanded,
+        free "a.size", free "b.size";
+    /// Two axes exchanged twice.
+    transpose_transpose: |x: &Tensor| transpose(transpose(x, integer("a"), integer("b")), integer("c"), integer("d"))
+        => |x: &Tensor| x.clone(), when "both exchange the same axes" |m| {
+            let pair = |a, b| m.axis(a, "x").zip(m.axis(b, "x")).map(|(a, b)| (a.min(b), a.max(b)));
+            pair("a", "b").is_some() && pair("a", "b") == pair("c", "d")
+        };
+    /// An axis exchanged with itself.
+    transpose_same: |x: &Tensor| transpose(x, integer("a"), integer("b")) => |x: &Tensor| x.clone(),
+        when "both are one axis" |m| m.axis("a", "x").is_some() && m.axis("a", "x") == m.axis("b", "x");
+    /// A transposition of a transposition.
+    t_t: |x: &Tensor| t(t(x)) => |x: &Tensor| x.clone();
+    /// Axes in the order that they have.
+    permute_same: |x: &Tensor| capture(permute(x, [0]), "p") => |x: &Tensor| x.clone(), free "p.dims",
+        when "the axes are in order" |m| order(m, "p.dims").is_some_and(|axes| axes.iter().enumerate().all(|(i, axis)| i == *axis));
+    /// Axes ordered twice.
+    permute_permute: |x: &Tensor| capture(permute(capture(permute(x, [0]), "a"), [0]), "b"), build |m| {
+        let Some((a, b)) = order(m, "a.dims").zip(order(m, "b.dims")) else { return Ok(None) };
+        let axes: Vec<i64> = b.into_iter().map(|axis| a[axis] as i64).collect();
+        symbolic_trace(move |x: &Tensor| permute(x, axes.clone())).map(Some)
+    }, free "a.dims", free "b.dims";
+    /// Two axes exchanged before axes are ordered.
+    permute_transpose: |x: &Tensor| capture(permute(transpose(x, integer("i"), integer("j")), [0]), "b"), build |m| {
+        let (Some(b), Some(i), Some(j)) = (order(m, "b.dims"), m.axis("i", "x"), m.axis("j", "x")) else { return Ok(None) };
+        let axes: Vec<i64> = b.into_iter().map(|k| if k == i { j } else if k == j { i } else { k } as i64).collect();
+        symbolic_trace(move |x: &Tensor| permute(x, axes.clone())).map(Some)
+    }, free "b.dims";
+    /// Axes turned round twice.
+    flip_flip: |x: &Tensor| capture(flip(capture(flip(x, [0]), "a"), [0]), "b") => |x: &Tensor| x.clone(),
+        free "a.dims", free "b.dims", when "both turn the same axes" |m| {
+            m.ints("a.dims").is_some() && m.ints("a.dims") == m.ints("b.dims")
+        };
+    /// A slice of everything.
+    slice_all: |x: &Tensor| capture(slice(x, 0, 0, 0, 1), "s") => |x: &Tensor| x.clone(),
+        free "s.dim", free "s.start", free "s.end";
+    /// A part of everything.
+    narrow_all: |x: &Tensor| capture(narrow(x, 0, 0, 0), "n") => |x: &Tensor| x.clone(),
+        free "n.dim", free "n.start", free "n.length";
+    /// One tensor joined with nothing.
+    cat_one: |x: &Tensor| cat([x], integer("d")) => |x: &Tensor| x.clone();
+    /// A lower triangle of a lower triangle.
+    tril_tril: |x: &Tensor| tril(tril(x, integer("k")), integer("k")) => |x: &Tensor| tril(x, integer("k"));
+    /// An upper triangle of an upper triangle.
+    triu_triu: |x: &Tensor| triu(triu(x, integer("k")), integer("k")) => |x: &Tensor| triu(x, integer("k"));
+}
+
+/// Returns whether the number `c` is a zero that leaves `x` as it is when it is added, with the sign that floats need.
+fn is_zero(m: &Found<'_>, negative: bool) -> bool {
+    m.number("c").is_some_and(|c| c == 0.0 && (!m.is_float("x") || c.is_sign_negative() == negative))
+}
+
+fn dtype(m: &Found<'_>, name: &str) -> Option<DType> {
+    match m.arg(name)? {
+        Arg::DType(dtype) => Some(*dtype),
+        _ => None,
+    }
+}
+
+/// Returns whether every value of a dtype is one of another.
+fn is_exact(from: DType, to: DType) -> bool {
+    use DType::*;
+    from == to
+        || match from {
+            Bool => true,
+            U8 => !matches!(to, Bool | I8),
+            I8 => !matches!(to, Bool | U8),
+            I32 => matches!(to, I64 | F64),
+            F16 | BF16 => matches!(to, F32 | F64),
+            F32 => to == F64,
+            _ => false,
+        }
+}
+
+/// Returns the axes of a permutation, counted from the front.
+fn order(m: &Found<'_>, name: &str) -> Option<Vec<usize>> {
+    let rank = m.rank("x")?;
+    let axes = m
+        .ints(name)?
+        .into_iter()
+        .map(|axis| fx_core::ops::axis(axis, rank).ok())
+        .collect::<Option<Vec<_>>>()?;
+    (axes.len() == rank).then_some(axes)
+}
+
+/// A reshape to the known sizes of the result, of which one may be a symbol.
+fn reshaped(m: &Found<'_>, a: &str, b: &str) -> Result<Option<GraphModule>> {
+    let Some(sizes) = m.ints(a).or_else(|| m.ints(b)) else { return Ok(None) };
+    symbolic_trace(move |x: &Tensor| reshape(x, sizes.clone())).map(Some)
+}
+
+/// An expansion to the sizes of the second, where `-1` keeps what the first gave.
+fn expanded(m: &Found<'_>) -> Result<Option<GraphModule>> {
+    let (Some(a), Some(b)) = (m.ints("a.size"), m.ints("b.size")) else { return Ok(None) };
+    let Some(added) = b.len().checked_sub(a.len()) else { return Ok(None) };
+    let size = |(i, size): (usize, &i64)| if *size == -1 && i >= added { a[i - added] } else { *size };
+    let sizes: Vec<i64> = b.iter().enumerate().map(size).collect();
+    symbolic_trace(move |x: &Tensor| expand(x, sizes.clone())).map(Some)
+}

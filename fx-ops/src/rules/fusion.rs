@@ -1,0 +1,234 @@
+//! Operations recognised from their parts, as programs that were exported write them. Results are equal within rounding.
+
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2, SQRT_2};
+
+use fx_core::ops::*;
+use fx_core::rewrite::{Found, any_of, capture, exactly, integer, near, number};
+use fx_core::{Arg, GraphModule, Result, Tensor, call, rules, symbolic_trace};
+
+use crate::arrange::mT;
+use crate::attention::scaled_dot_product_attention;
+use crate::linalg::{addmm, bmm, linear, matmul};
+use crate::norm::{layer_norm, log_softmax, rms_norm, softmax};
+use crate::pointwise::*;
+use crate::reduce::{amax, logsumexp, mean, sum, var};
+use crate::view::*;
+
+/// `sqrt(2 / pi)`, of the approximation of `gelu`.
+const SQRT_2_OVER_PI: f64 = 0.797_884_560_802_865_4;
+
+rules! {
+    /// Operations recognised from their parts; equal within rounding.
+    pub static FUSION;
+
+    /// A square.
+    pow_two: |x: &Tensor| pow(x, exactly(2.0)) => |x: &Tensor| square(x), when "x is of floats" |m| m.is_float("x");
+    /// A square root.
+    pow_half: |x: &Tensor| pow(x, exactly(0.5)) => |x: &Tensor| sqrt(x), when "x is of floats" |m| m.is_float("x");
+    /// The reciprocal of a square root.
+    rsqrt: |x: &Tensor| any_of([reciprocal(sqrt(x)), div(exactly(1.0), sqrt(x)), pow(x, exactly(-0.5))]) => |x: &Tensor| rsqrt(x);
+    /// Factors one after the other.
+    mul_mul: |x: &Tensor| (x * number("a")) * number("b"), build |m| {
+        let product = m.number("a").zip(m.number("b")).map(|(a, b)| a * b).filter(|product| product.is_normal());
+        product.map(|product| symbolic_trace(move |x: &Tensor| x * product)).transpose()
+    }, when "x is of floats" |m| m.is_float("x");
+    /// Multiplication by a reciprocal.
+    mul_reciprocal: |x: &Tensor, y: &Tensor| x * reciprocal(y) => |x: &Tensor, y: &Tensor| x / y;
+    /// `log(1 + x)`.
+    log1p: |x: &Tensor| log(x + exactly(1.0)) => |x: &Tensor| log1p(x), when "x is of floats" |m| m.is_float("x");
+    /// `exp(x) - 1`.
+    expm1: |x: &Tensor| exp(x) - exactly(1.0) => |x: &Tensor| expm1(x), when "x is of floats" |m| m.is_float("x");
+    /// A logarithm to base 2.
+    log2: |x: &Tensor| any_of([log(x) / near(LN_2), log(x) * near(1.0 / LN_2)]) => |x: &Tensor| log2(x);
+
+    /// A lower bound of zero.
+    relu: |x: &Tensor| any_of([maximum(x, exactly(0.0)), clamp_min(x, exactly(0.0)), clamp(x, exactly(0.0), ())])
+        => |x: &Tensor| relu(x);
+    /// Bounds of zero and six.
+    relu6: |x: &Tensor| any_of([
+        clamp(x, exactly(0.0), exactly(6.0)), clamp_max(relu(x), exactly(6.0)), minimum(relu(x), exactly(6.0)),
+        hardtanh(x, exactly(0.0), exactly(6.0)),
+    ]) => |x: &Tensor| relu6(x);
+    /// The logistic function.
+    sigmoid: |x: &Tensor| {
+        let sum = exp(-x) + exactly(1.0);
+        any_of([reciprocal(&sum), div(exactly(1.0), &sum)])
+    } => |x: &Tensor| sigmoid(x);
+    /// `x * sigmoid(x)`, or `x / (1 + exp(-x))`.
+    silu: |x: &Tensor| any_of([x * sigmoid(x), x / (exp(-x) + exactly(1.0))]) => |x: &Tensor| silu(x);
+    /// `log(1 + exp(x))`.
+    softplus: |x: &Tensor| any_of([log(exp(x) + exactly(1.0)), log1p(exp(x))]) => |x: &Tensor| plain_softplus(x);
+    /// `log(sigmoid(x))`.
+    logsigmoid: |x: &Tensor| any_of([log(sigmoid(x)), -plain_softplus(&-x)]) => |x: &Tensor| logsigmoid(x);
+    /// `x * tanh(softplus(x))`.
+    mish: |x: &Tensor| x * tanh(plain_softplus(x)) => |x: &Tensor| mish(x);
+    /// `x - tanh(x)`.
+    tanhshrink: |x: &Tensor| x - tanh(x) => |x: &Tensor| tanhshrink(x);
+    /// `x / (1 + |x|)`.
+    softsign: |x: &Tensor| x / (abs(x) + exactly(1.0)) => |x: &Tensor| softsign(x);
+    /// `relu6(x + 3) / 6`.
+    hardsigmoid: |x: &Tensor| any_of([relu6(x + exactly(3.0)) / exactly(6.0), relu6(x + exactly(3.0)) * near(1.0 / 6.0)])
+        => |x: &Tensor| hardsigmoid(x);
+    /// `x * hardsigmoid(x)`.
+    hardswish: |x: &Tensor| any_of([x * hardsigmoid(x), x * relu6(x + exactly(3.0)) / exactly(6.0)]) => |x: &Tensor| hardswish(x);
+    /// A choice of slopes.
+    leaky_relu: |x: &Tensor| where_(any_of([gt(x, exactly(0.0)), ge(x, exactly(0.0))]), x, x * number("slope"))
+        => |x: &Tensor| sloped(x, number("slope"));
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`, its factors in any order.
+    gelu: |x: &Tensor| {
+        let phi = erf(any_of([x / near(SQRT_2), x * near(FRAC_1_SQRT_2)])) + exactly(1.0);
+        any_of([x * exactly(0.5) * &phi, x / exactly(2.0) * &phi, x * (&phi * exactly(0.5)), x * &phi * exactly(0.5), x * &phi / exactly(2.0)])
+    } => |x: &Tensor| gelu(x);
+    /// The approximation of `gelu` by a hyperbolic tangent.
+    gelu_tanh: |x: &Tensor| {
+        let cube = any_of([pow(x, exactly(3.0)), square(x) * x, x * x * x]);
+        let inner = any_of([(x + cube * near(0.044715)) * near(SQRT_2_OVER_PI), x * near(SQRT_2_OVER_PI) * (square(x) * near(0.044715) + exactly(1.0))]);
+        let phi = tanh(inner) + exactly(1.0);
+        any_of([x * exactly(0.5) * &phi, x * (&phi * exactly(0.5)), x * &phi * exactly(0.5)])
+    } => |x: &Tensor| gelu_tanh(x);
+
+    /// `exp(x) / sum(exp(x))`, with or without the greatest element subtracted.
+    softmax: |x: &Tensor| {
+        let e = exp(any_of([x - amax(x, integer("d"), true), capture(x, "x")]));
+        &e / sum(&e, integer("d"), true)
+    } => |x: &Tensor| softmax(x, integer("d"));
+    /// The logarithm of a softmax.
+    log_softmax: |x: &Tensor| any_of([log(softmax(x, integer("d"))), x - logsumexp(x, integer("d"), true)])
+        => |x: &Tensor| log_softmax(x, integer("d"));
+    /// The logarithm of a sum of exponentials.
+    logsumexp: |x: &Tensor| capture(log(capture(sum(exp(x), 0, true), "s")), "y"), build |m| {
+        let (Some(axes), Some(keep)) = (m.ints("s.dim"), flag(m, "s.keepdim")) else { return Ok(None) };
+        symbolic_trace(move |x: &Tensor| logsumexp(x, axes.clone(), keep)).map(Some)
+    }, free "s.dim", free "s.keepdim";
+    /// `x / sqrt(mean(x^2) + eps)` over the last axis.
+    rms_norm: |x: &Tensor| {
+        let ms = mean(any_of([square(x), pow(x, exactly(2.0)), x * x]), integer("d"), true) + number("eps");
+        any_of([x * rsqrt(&ms), x / sqrt(&ms), x * reciprocal(sqrt(&ms))])
+    }, build |m| last_axis(m, |x, size, eps| rms_norm(x, [size], (), eps)), when "d is the last axis" is_last;
+    /// The factors of a root-mean-square norm.
+    rms_norm_weight: |x: &Tensor, w: &Tensor| capture(rms_norm(x, [0], (), number("eps")), "n") * w, build |m| {
+        let Some(shape) = m.ints("n.normalized_shape") else { return Ok(None) };
+        symbolic_trace(move |x: &Tensor, w: &Tensor| rms_norm(x, shape.clone(), w, number("eps"))).map(Some)
+    }, free "n.normalized_shape", when "the factors have the normalised shape and dtype" |m| is_weight(m, "y", "n");
+    /// `(x - mean(x)) / sqrt(var(x) + eps)` over the last axis.
+    layer_norm: |x: &Tensor| {
+        let c = x - mean(x, integer("d"), true);
+        let v = any_of([
+            mean(any_of([square(&c), pow(&c, exactly(2.0)), &c * &c]), integer("d"), true),
+            var(x, integer("d"), exactly(0.0), true),
+        ]) + number("eps");
+        any_of([&c / sqrt(&v), &c * rsqrt(&v), &c * reciprocal(sqrt(&v))])
+    }, build |m| last_axis(m, |x, size, eps| layer_norm(x, [size], (), (), eps)), when "d is the last axis" is_last;
+    /// The factors of a layer norm.
+    layer_norm_weight: |x: &Tensor, w: &Tensor| capture(layer_norm(x, [0], (), (), number("eps")), "n") * w, build |m| {
+        let Some(shape) = m.ints("n.normalized_shape") else { return Ok(None) };
+        symbolic_trace(move |x: &Tensor, w: &Tensor| layer_norm(x, shape.clone(), w, (), number("eps"))).map(Some)
+    }, free "n.normalized_shape", when "the factors have the normalised shape and dtype" |m| is_weight(m, "y", "n");
+    /// What is added to a layer norm with factors.
+    layer_norm_bias: |x: &Tensor, w: &Tensor, b: &Tensor| capture(layer_norm(x, [0], w, (), number("eps")), "n") + b, build |m| {
+        let Some(shape) = m.ints("n.normalized_shape") else { return Ok(None) };
+        symbolic_trace(move |x: &Tensor, w: &Tensor, b: &Tensor| layer_norm(x, shape.clone(), w, b, number("eps"))).map(Some)
+    }, free "n.normalized_shape", when "what is added has the normalised shape and dtype" |m| is_weight(m, "z", "n");
+
+    /// A product with a transposed matrix.
+    linear: |x: &Tensor, w: &Tensor| matmul(x, any_of([t(w), transpose(w, integer("i"), integer("j")), permute(w, [1, 0]), mT(w)]))
+        => |x: &Tensor, w: &Tensor| linear(x, w, ()), when "w is a matrix and x has axes" |m| {
+            m.rank("y") == Some(2) && m.rank("x") >= Some(1) && (m.int("i").is_none() || m.axis("i", "y") != m.axis("j", "y"))
+        };
+    /// What is added to a linear map.
+    linear_bias: |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, ()) + b => |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, b),
+        when "b has the size of the last axis" |m| {
+            m.rank("z") == Some(1) && m.dtype("z") == m.dtype("x") && m.ty("z").zip(m.ty("y")).is_some_and(|(b, w)| b.shape[0] == w.shape[0])
+        };
+    /// A product with a transposed matrix, and what is added.
+    addmm_linear: |x: &Tensor, w: &Tensor, b: &Tensor| addmm(b, x, t(w)) => |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, b),
+        when "b has one axis" |m| m.rank("z") == Some(1) && m.ty("z").zip(m.ty("y")).is_some_and(|(b, w)| b.shape[0] == w.shape[0]);
+    /// `softmax(q @ k.T * scale) @ v`, the scale at any place.
+    attention: |q: &Tensor, k: &Tensor, v: &Tensor| product(softmax(scores(q, k), integer("d")), v), build |m| attended(m, false),
+        when "operands have the same rank of at least 3, and the last axes are meant" are_heads;
+    /// Attention with a mask of floats that is added.
+    attention_mask: |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| product(softmax(scores(q, k) + mask, integer("d")), v),
+        build |m| attended(m, true),
+        when "operands have the same rank of at least 3, and the last axes are meant" are_heads,
+        when "the mask is of the dtype of the operands" |m| m.dtype("x3") == m.dtype("x");
+}
+
+/// `softplus` with its defaults.
+fn plain_softplus(x: &Tensor) -> Tensor {
+    call!(softplus(x))
+}
+
+fn sloped(x: &Tensor, slope: f64) -> Tensor {
+    call!(leaky_relu(x, negative_slope = slope))
+}
+
+fn product(a: impl AsRef<Tensor>, b: &Tensor) -> Tensor {
+    let a = a.as_ref();
+    any_of([matmul(a, b), bmm(a, b)])
+}
+
+/// The scaled products of queries and keys.
+fn scores(q: &Tensor, k: &Tensor) -> Tensor {
+    let kt = any_of([transpose(k, integer("i"), integer("j")), mT(k)]);
+    any_of([
+        product(q, &kt) * number("mul"),
+        product(q, &kt) / number("div"),
+        product(q * number("mul"), &kt),
+        product(q / number("div"), &kt),
+        product(q, &kt),
+    ])
+}
+
+fn are_heads(m: &Found<'_>) -> bool {
+    let Some(rank) = m.rank("x").filter(|rank| *rank >= 3) else { return false };
+    let transposed = [m.axis("i", "y"), m.axis("j", "y")];
+    let is_last = |axis: Option<usize>| axis == Some(rank - 1);
+    m.rank("y") == Some(rank)
+        && m.rank("z") == Some(rank)
+        && is_last(m.axis("d", "x"))
+        && (m.int("i").is_none()
+            || transposed.iter().any(|axis| is_last(*axis)) && transposed.contains(&Some(rank - 2)))
+}
+
+fn attended(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
+    let scale = m.number("mul").or_else(|| m.number("div").map(|x| 1.0 / x)).unwrap_or(1.0);
+    match masked {
+        true => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| {
+            attend(q, k, v, Some(mask), scale)
+        }),
+        false => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor| attend(q, k, v, None, scale)),
+    }
+    .map(Some)
+}
+
+fn attend(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Tensor {
+    match mask {
+        Some(mask) => call!(scaled_dot_product_attention(q, k, v, mask, scale = scale)),
+        None => call!(scaled_dot_product_attention(q, k, v, scale = scale)),
+    }
+}
+
+fn flag(m: &Found<'_>, name: &str) -> Option<bool> {
+    match m.arg(name)? {
+        Arg::Bool(x) => Some(*x),
+        _ => None,
+    }
+}
+
+fn is_last(m: &Found<'_>) -> bool {
+    m.axis("d", "x").zip(m.rank("x")).is_some_and(|(axis, rank)| axis + 1 == rank)
+}
+
+/// A norm over the last axis, whose size is known.
+fn last_axis(m: &Found<'_>, norm: fn(&Tensor, i64, f64) -> Tensor) -> Result<Option<GraphModule>> {
+    let size = m.ty("x").and_then(|ty| ty.shape.last()?.known());
+    let (Some(size), Some(eps)) = (size, m.number("eps")) else { return Ok(None) };
+    symbolic_trace(move |x: &Tensor| norm(x, size, eps)).map(Some)
+}
+
+/// Returns whether a tensor can be the factors of a norm.
+fn is_weight(m: &Found<'_>, weight: &str, norm: &str) -> bool {
+    let shape = m.ints(&format!("{norm}.normalized_shape"));
+    let sizes = m.sizes(weight).map(|sizes| sizes.into_iter().map(|size| size as i64).collect::<Vec<_>>());
+    shape.is_some() && shape == sizes && m.dtype(weight) == m.dtype("x")
+}

@@ -1,0 +1,41 @@
+//! Rewrite rules: identities that keep every bit ([`ALGEBRA`]), and operations recognised from their parts ([`FUSION`]).
+//!
+//! A rule is a row: pattern and replacement are closures on tensors, so they follow the operations. All are applied only where
+//! types are known and stay the same, which is why no row says that nothing is broadcast or promoted.
+
+mod algebra;
+mod fusion;
+
+pub use algebra::ALGEBRA;
+pub use fusion::FUSION;
+use fx_core::rewrite::RuleDef;
+
+/// Every table, with what unites its rules.
+pub static TABLES: &[(&str, &[RuleDef])] = &[("Identities", ALGEBRA), ("Recognition", FUSION)];
+
+/// Returns every rule of this crate.
+pub fn all() -> impl Iterator<Item = &'static RuleDef> {
+    TABLES.iter().flat_map(|(_, table)| table.iter())
+}
+
+/// Returns the rule called `name`, or an error that names similar ones.
+pub fn find(name: &str) -> fx_core::Result<&'static RuleDef> {
+    all().find(|rule| rule.name == name).ok_or_else(|| {
+        fx_core::err!(Unresolved, "there is no rule {name:?}")
+            .help(format!("the rules are {}", all().map(|rule| rule.name).collect::<Vec<_>>().join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_rule_compiles_and_names_are_distinct() {
+        let mut names: Vec<&str> = super::all().map(|rule| rule.name).collect();
+        for rule in super::all() {
+            rule.rule().unwrap_or_else(|error| panic!("{error}"));
+        }
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+        assert!(names.len() >= 40, "{}", names.len());
+    }
+}

@@ -1,0 +1,11 @@
+//! rule: expand_same
+graph main(%x: f32[3, 4]) {
+  %a = expand(%x, [3, -1])
+  %b = expand(%a, [2, 3, 4])
+  return %b
+}
+//! =>
+graph main(%x: f32[3, 4]) -> f32[2, 3, 4] {
+  %b: f32[2, 3, 4] = expand(%x, [2, 3, 4])
+  return %b
+}

@@ -1,0 +1,18 @@
+//! rule: softmax
+graph main(%x: f32[n, 4]) {
+  %a = amax(%x, [-1], keepdim=true)
+  %b = sub(%x, %a)
+  %c = exp(%b)
+  %d = sum(%c, -1, keepdim=true)
+  %e = div(%c, %d)
+  %f = exp(%e)
+  %g = sum(%f, [0], true)
+  %h = div(%f, %g)
+  return %h
+}
+//! =>
+graph main(%x: f32[n, 4]) -> f32[n, 4] {
+  %softmax: f32[n, 4] = softmax(%x, -1)
+  %softmax_1: f32[n, 4] = softmax(%softmax, 0)
+  return %softmax_1
+}
