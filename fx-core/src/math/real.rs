@@ -98,7 +98,7 @@ free_functions! {
     log2(x);
     /// Returns the logarithm to base 10, within 1 ULP.
     log10(x);
-    /// Returns `log(1 + x)` without cancellation, within 2 ULP.
+    /// Returns `log(1 + x)` without cancellation, within 1 ULP.
     log1p(x);
     /// Returns the sine, within 1 ULP for every finite `x`.
     sin(x);
