@@ -30,3 +30,14 @@ pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
 pub use fx_ops::{nn, registry, rules, weights};
 pub use vocabulary::*;
+
+/// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations of your own too.
+///
+/// ```
+/// let gm = fx::trace(|x: &fx::Tensor| x * 2).build()?;
+/// assert_eq!(fx::parse(&gm.graph().to_string())?.to_string(), gm.graph().to_string());
+/// # Ok::<(), fx::Error>(())
+/// ```
+pub fn parse(text: &str) -> Result<Graph> {
+    Graph::parse(text, &registry())
+}

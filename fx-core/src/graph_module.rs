@@ -222,8 +222,13 @@ impl GraphModule {
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
         let source = SourceLoc::caller();
-        let inputs = self.flatten_inputs(args).map_err(|error| error.at(source))?;
-        Ok(Eval::new(self).run_flat(inputs)?.output)
+        let evaluated = self.flatten_inputs(args).and_then(|inputs| Eval::new(self).run_flat(inputs));
+        // Errors of nodes have the line that the node came from; those of arguments get that of the call.
+        let evaluated = evaluated.map_err(|error| match error.source_loc() {
+            Some(_) => error,
+            None => error.at(source),
+        });
+        Ok(evaluated?.output)
     }
 
     /// Prepares an evaluation with hooks, given values or a profile.
