@@ -385,7 +385,7 @@ fn maxima<T: Real>(
             let (mut best, mut best_at) = (-T::INFINITY, None);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
                 let line = &x[row * width..][..width];
-                if w.step == 1 {
+                if w.step == 1 && w.end >= w.start + LONG {
                     // Neighbours are compared without their places first.
                     let Some((k, value)) = first_greatest(&line[w.start..w.end]) else { continue };
                     let is_nan = value.partial_cmp(&value).is_none();
@@ -411,15 +411,6 @@ fn maxima<T: Real>(
 
 /// Returns the first of the greatest elements, or the last NaN, with its place.
 fn first_greatest<T: Real>(line: &[T]) -> Option<(usize, T)> {
-    if line.len() < LONG {
-        let mut best = (0, *line.first()?);
-        for (k, &x) in line.iter().enumerate().skip(1) {
-            if x > best.1 || x.partial_cmp(&x).is_none() {
-                best = (k, x);
-            }
-        }
-        return Some(best);
-    }
     let best = fx_simd::call::<greatest_of, _>(line);
     let is_nan = best.partial_cmp(&best).is_none();
     let at = match is_nan {
