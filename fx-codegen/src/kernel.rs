@@ -64,15 +64,25 @@ fn write_function(
     for param in def.params {
         write!(text, "{param}: {dtype}, ")?;
     }
-    writeln!(text, "out: &mut [{result}]) {{")?;
-    writeln!(text, "    let n = out.len();")?;
+    let [out, n, i] = ["out", "n", "i"].map(|name| unused(def, name));
+    writeln!(text, "{out}: &mut [{result}]) {{")?;
+    writeln!(text, "    let {n} = {out}.len();")?;
     for operand in def.operands {
-        writeln!(text, "    let {operand} = &{operand}[..n];")?;
+        writeln!(text, "    let {operand} = &{operand}[..{n}];")?;
     }
-    writeln!(text, "    for i in 0..n {{")?;
+    writeln!(text, "    for {i} in 0..{n} {{")?;
     for operand in def.operands {
-        writeln!(text, "        let {operand}: {dtype} = {operand}[i];")?;
+        writeln!(text, "        let {operand}: {dtype} = {operand}[{i}];")?;
     }
-    writeln!(text, "        out[i] = {body};")?;
+    writeln!(text, "        {out}[{i}] = {body};")?;
     text.write_str("    }\n}\n")
+}
+
+/// Returns a name that is no operand or parameter of a row.
+fn unused(def: &PointwiseDef, name: &str) -> String {
+    let mut name = name.to_owned();
+    while def.operands.iter().chain(def.params).any(|taken| **taken == name) {
+        name.push('_');
+    }
+    name
 }

@@ -454,6 +454,9 @@ impl<T> Rows<'_, T> {
 /// The shortest run along which operands are read in place rather than gathered.
 const SHORTEST_RUN: usize = 32;
 
+/// Runs shorter than this are joined, so that the kernel need not be called for each.
+const LONG_RUN: usize = 512;
+
 impl<'a, T: Compute> Source<'a, T> {
     /// Returns `len` copies of a number that is the same everywhere.
     fn splat(&self, len: usize) -> Vec<T> {
@@ -573,6 +576,9 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         if self.n_plain == 0 {
             return kernel(&self.at(at, out.len(), None, scratch), params, out);
         }
+        if self.run < LONG_RUN {
+            return kernel(&self.joined(at, out.len(), scratch), params, out);
+        }
         let mut walk = Walk::new(self, at);
         let first = self.run - at % self.run;
         out.runs(first, self.run, |start, out| {
@@ -618,6 +624,49 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
                         block
                     }
                 },
+                Source::Gather(fill) => {
+                    let block = buffer();
+                    fill(at, block);
+                    block
+                }
+            });
+        }
+        xs
+    }
+
+    /// Returns the `len` elements of each operand from a position on, where those of short runs are joined in buffers.
+    fn joined<'b>(&'b self, at: usize, len: usize, scratch: &'b mut [T]) -> SmallVec<[&'b [T]; 4]> {
+        let mut buffers: SmallVec<[&mut [T]; 4]> = scratch.chunks_mut(len.max(1)).collect();
+        let mut walk = Walk::new(self, at);
+        let (mut done, mut left) = (0, self.run - at % self.run);
+        while done < len {
+            let range = done..done + left.min(len - done);
+            let (mut n_rows, mut n_buffers) = (0, 0);
+            for source in self.sources {
+                if let Source::Rows(Rows { data, .. }) = source {
+                    let (place, step) = walk.places[n_rows];
+                    let block = &mut buffers[n_buffers][range.clone()];
+                    match step {
+                        0 => {
+                            Slots::over(block).fill(data[place]);
+                        }
+                        _ => fx_simd::copy(&data[place..place + block.len()], block),
+                    }
+                    n_rows += 1;
+                }
+                n_buffers += usize::from(matches!(source, Source::Rows(_) | Source::Gather(_)));
+            }
+            (done, left) = (range.end, self.run);
+            walk.next_run(self);
+        }
+        let mut buffers = buffers.into_iter();
+        let mut buffer = || buffers.next().map_or(&mut [][..], |block| block);
+        let mut xs = SmallVec::new();
+        for (source, splat) in self.sources.iter().zip(self.splats) {
+            xs.push(match source {
+                Source::Slice(data) => &data[at..at + len],
+                Source::Splat(_) => &splat[..len],
+                Source::Rows(_) => buffer(),
                 Source::Gather(fill) => {
                     let block = buffer();
                     fill(at, block);

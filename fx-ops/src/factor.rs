@@ -151,7 +151,7 @@ fn row_order(pivots: &[i64], m: usize) -> Result<Vec<usize>> {
     for (k, &pivot) in pivots.iter().enumerate() {
         match usize::try_from(pivot.wrapping_sub(1)) {
             Ok(row) if row < m => rows.swap(k, row),
-            _ => bail!(Argument, "expected pivots from 1 to {m}, got {pivot}"),
+            _ => bail!(Index, "expected pivots from 1 to {m}, got {pivot}"),
         }
     }
     Ok(rows)

@@ -2,7 +2,9 @@
 //!
 //! `reduction` is `"mean"`, `"sum"` or `"none"`. Half precision is computed in `f32`.
 
-use fx_core::{Arg, Array, DType, Dim, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
+use fx_core::{
+    Arg, Array, DType, Dim, Op, Result, Shape, TensorType, Type, TypeTree, Value, bail, err, kernels,
+};
 
 use crate::check::{
     dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, same_size, slice,
@@ -241,9 +243,9 @@ fn labels(x: &Array, target: &Array, reduction: &str) -> Result<Array> {
 fn ctc_type(
     log_probs: &TensorType,
     targets: &TensorType,
-    _input_lengths: &TypeTree,
-    _target_lengths: &TypeTree,
-    _blank: Dim,
+    input_lengths: &TypeTree,
+    target_lengths: &TypeTree,
+    blank: Dim,
     reduction: &str,
     _zero_infinity: bool,
 ) -> Result<TensorType> {
@@ -261,7 +263,45 @@ fn ctc_type(
         ([n, _], Some(batch)) => same_size("as many targets as sequences,", batch, n)?,
         _ => bail!(Shape, "expected targets [n, s] or [sum of lengths], got {targets}"),
     }
+    let n = batch.map_or(Some(1), Dim::known);
+    let classes = log_probs.shape[log_probs.rank() - 1].known();
+    if let (Some(blank), Some(classes)) = (blank.known(), classes)
+        && !(0..classes).contains(&blank)
+    {
+        bail!(Argument, "expected a blank from 0 to {classes}, got {blank}");
+    }
+    let width = if targets.rank() == 2 { targets.shape[1].known() } else { targets.shape[0].known() };
+    for (lengths, most) in [(input_lengths, log_probs.shape[0].known()), (target_lengths, width)] {
+        check_lengths(lengths, n, most)?;
+    }
     reduced_type(TensorType::new(log_probs.dtype, batch.into_iter().collect::<Shape>()), reduction)
+}
+
+/// Checks lengths as far as they are known.
+fn check_lengths(lengths: &TypeTree, n: Option<i64>, most: Option<i64>) -> Result<()> {
+    let items = match lengths {
+        Arg::Leaf(Type::Tensor(ty)) => {
+            let count = ty.shape.iter().try_fold(1, |count, size| size.known().map(|size| count * size));
+            return match (count, n) {
+                (Some(count), Some(n)) if count != n => bail!(Argument, "expected {n} lengths, got {count}"),
+                _ => Ok(()),
+            };
+        }
+        other => other.items().map_or(std::slice::from_ref(other), |items| items),
+    };
+    if let Some(n) = n
+        && items.len() as i64 != n
+    {
+        bail!(Argument, "expected {n} lengths, got {}", items.len());
+    }
+    for item in items {
+        if let (Arg::Int(length), Some(most)) = (item, most)
+            && !(0..=most).contains(length)
+        {
+            bail!(Argument, "expected lengths from 0 to {most}, got {length}");
+        }
+    }
+    Ok(())
 }
 
 /// Returns lengths, of which each is at most `most`.
@@ -285,7 +325,7 @@ fn lengths(value: &Value, n: usize, most: usize) -> Result<Vec<usize>> {
     }
     let length = |&number: &i64| usize::try_from(number).ok().filter(|&length| length <= most);
     let found: Option<Vec<usize>> = numbers.iter().map(length).collect();
-    found.ok_or_else(|| err!(Argument, "expected lengths from 0 to {most}, got {numbers:?}"))
+    found.ok_or_else(|| err!(Index, "expected lengths from 0 to {most}, got {numbers:?}"))
 }
 
 /// Returns `log(exp(a) + exp(b) + exp(c))`.
@@ -307,6 +347,7 @@ fn ctc(
     zero_infinity: bool,
 ) -> Result<Array> {
     check_reduction(reduction)?;
+    float_only(log_probs.dtype())?;
     let has_batch = log_probs.rank() == 3;
     let whole = if has_batch { log_probs.clone() } else { log_probs.unsqueeze(1)? };
     let &[t, n, c] = whole.shape() else {
@@ -330,7 +371,7 @@ fn ctc(
         let from = if targets.rank() == 2 { i * width } else { start };
         start += length;
         let Some(classes) = classes.get(from..from + length) else {
-            bail!(Argument, "expected targets of {start} elements, got {}", classes.len());
+            bail!(Index, "expected targets of {start} elements, got {}", classes.len());
         };
         if let Some(class) = classes.iter().find(|class| !is_class(**class)) {
             bail!(Index, "expected a class from 0 to {c}, got {class}");

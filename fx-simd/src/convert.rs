@@ -1,5 +1,10 @@
 //! Conversions for which loops of plain Rust become poor vector code.
 
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use crate::{Filled, Slots};
+
 /// Conversion of a float to an integer: towards zero, NaN to 0, and to the nearest bound what is out of range, as `as` does.
 ///
 /// Unlike `as`, it becomes short vector code.
@@ -46,36 +51,40 @@ truncate_narrow! {
     f64 => u8, i8;
 }
 
-/// Converts the bits of 16-bit floats to f32, exactly; NaN becomes quiet. Returns whether this machine has instructions for it.
+/// Converts 16-bit floats to f32, exactly; NaN becomes quiet.
 ///
 /// # Panics
 ///
 /// When the lengths differ.
-pub fn f16_to_f32(from: &[u16], to: &mut [f32]) -> bool {
+pub fn f16_to_f32<'a>(from: &[f16], to: Slots<'a, f32>) -> Filled<'a> {
     assert_eq!(from.len(), to.len(), "a conversion is as long as its source");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f") {
-        // SAFETY: the feature was found just now.
-        unsafe { x86::f16_to_f32(from, to) };
-        return true;
+        let mut to = to;
+        // SAFETY: the feature was found just now, and the lengths are equal.
+        unsafe { x86::f16_to_f32(from.len(), from.as_ptr().cast(), to.as_mut_ptr()) };
+        // SAFETY: all elements were written.
+        return unsafe { to.filled() };
     }
-    false
+    to.cleared(|to| from.convert_to_f32_slice(to))
 }
 
-/// Rounds f32 to the bits of 16-bit floats, to nearest even. Returns whether this machine has instructions for it.
+/// Rounds f32 to 16-bit floats, to nearest even.
 ///
 /// # Panics
 ///
 /// When the lengths differ.
-pub fn f32_to_f16(from: &[f32], to: &mut [u16]) -> bool {
+pub fn f32_to_f16<'a>(from: &[f32], to: Slots<'a, f16>) -> Filled<'a> {
     assert_eq!(from.len(), to.len(), "a conversion is as long as its source");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f") {
-        // SAFETY: the feature was found just now.
-        unsafe { x86::f32_to_f16(from, to) };
-        return true;
+        let mut to = to;
+        // SAFETY: the feature was found just now, and the lengths are equal. An `f16` is laid out as its bits.
+        unsafe { x86::f32_to_f16(from.len(), from.as_ptr(), to.as_mut_ptr().cast()) };
+        // SAFETY: all elements were written.
+        return unsafe { to.filled() };
     }
-    false
+    to.cleared(|to| to.convert_from_f32_slice(from))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -87,40 +96,48 @@ mod x86 {
 
     const LANES: usize = 16;
 
+    /// # Safety
+    ///
+    /// There are `len` elements on both sides.
     #[target_feature(enable = "avx512f")]
-    pub(super) fn f16_to_f32(from: &[u16], to: &mut [f32]) {
-        let (blocks, rest) = from.as_chunks::<LANES>();
-        let (to_blocks, to_rest) = to.as_chunks_mut::<LANES>();
-        for (from, to) in blocks.iter().zip(to_blocks) {
-            // SAFETY: both blocks have 16 elements.
-            unsafe {
-                _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())))
-            };
-        }
-        if !rest.is_empty() {
-            let (mut bits, mut floats) = ([0; LANES], [0.0; LANES]);
-            bits[..rest.len()].copy_from_slice(rest);
-            f16_to_f32(&bits, &mut floats);
-            to_rest.copy_from_slice(&floats[..rest.len()]);
+    pub(super) unsafe fn f16_to_f32(len: usize, from: *const u16, to: *mut f32) {
+        let whole = len / LANES * LANES;
+        // SAFETY: blocks of 16 elements lie before the end; the rest goes through buffers of 16.
+        unsafe {
+            for at in (0..whole).step_by(LANES) {
+                _mm512_storeu_ps(to.add(at), _mm512_cvtph_ps(_mm256_loadu_si256(from.add(at).cast())));
+            }
+            if whole < len {
+                let (mut bits, mut floats) = ([0u16; LANES], [0.0f32; LANES]);
+                bits.as_mut_ptr().copy_from_nonoverlapping(from.add(whole), len - whole);
+                _mm512_storeu_ps(
+                    floats.as_mut_ptr(),
+                    _mm512_cvtph_ps(_mm256_loadu_si256(bits.as_ptr().cast())),
+                );
+                to.add(whole).copy_from_nonoverlapping(floats.as_ptr(), len - whole);
+            }
         }
     }
 
+    /// # Safety
+    ///
+    /// There are `len` elements on both sides.
     #[target_feature(enable = "avx512f")]
-    pub(super) fn f32_to_f16(from: &[f32], to: &mut [u16]) {
-        let (blocks, rest) = from.as_chunks::<LANES>();
-        let (to_blocks, to_rest) = to.as_chunks_mut::<LANES>();
-        for (from, to) in blocks.iter().zip(to_blocks) {
-            // SAFETY: both blocks have 16 elements.
-            unsafe {
-                let bits = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.as_ptr()));
-                _mm256_storeu_si256(to.as_mut_ptr().cast(), bits);
+    pub(super) unsafe fn f32_to_f16(len: usize, from: *const f32, to: *mut u16) {
+        let whole = len / LANES * LANES;
+        // SAFETY: as above.
+        unsafe {
+            for at in (0..whole).step_by(LANES) {
+                let bits = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.add(at)));
+                _mm256_storeu_si256(to.add(at).cast(), bits);
             }
-        }
-        if !rest.is_empty() {
-            let (mut bits, mut floats) = ([0; LANES], [0.0; LANES]);
-            floats[..rest.len()].copy_from_slice(rest);
-            f32_to_f16(&floats, &mut bits);
-            to_rest.copy_from_slice(&bits[..rest.len()]);
+            if whole < len {
+                let (mut bits, mut floats) = ([0u16; LANES], [0.0f32; LANES]);
+                floats.as_mut_ptr().copy_from_nonoverlapping(from.add(whole), len - whole);
+                let packed = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(floats.as_ptr()));
+                _mm256_storeu_si256(bits.as_mut_ptr().cast(), packed);
+                to.add(whole).copy_from_nonoverlapping(bits.as_ptr(), len - whole);
+            }
         }
     }
 }
@@ -149,15 +166,14 @@ mod tests {
 
     #[test]
     fn every_half_float_comes_back() {
-        let bits: Vec<u16> = (0..=u16::MAX).chain([1, 2, 3]).collect();
-        let (mut floats, mut back) = (vec![0.0; bits.len()], vec![0; bits.len()]);
-        if !f16_to_f32(&bits, &mut floats) || !f32_to_f16(&floats, &mut back) {
-            return;
-        }
-        for ((&bits, &back), &float) in bits.iter().zip(&back).zip(&floats) {
-            let is_nan = bits & 0x7fff > 0x7c00;
-            assert_eq!(float.is_nan(), is_nan);
-            assert_eq!(back, if is_nan { bits | 0x200 } else { bits });
+        let halves: Vec<f16> = (0..=u16::MAX).chain([1, 2, 3]).map(f16::from_bits).collect();
+        let (mut floats, mut back) = (vec![0.0; halves.len()], vec![f16::ZERO; halves.len()]);
+        f16_to_f32(&halves, Slots::over(&mut floats));
+        f32_to_f16(&floats, Slots::over(&mut back));
+        for ((half, back), float) in halves.iter().zip(&back).zip(&floats) {
+            assert_eq!(float.is_nan(), half.is_nan());
+            let bits = half.to_bits();
+            assert_eq!(back.to_bits(), if half.is_nan() { bits | 0x200 } else { bits });
         }
         assert_eq!([floats[0x3c00], floats[0xc000], floats[0x7bff]], [1.0, -2.0, 65504.0]);
     }

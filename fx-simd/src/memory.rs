@@ -40,6 +40,20 @@ impl<'a, T: Copy> Slots<'a, T> {
         Slots { slots, this: PhantomData }
     }
 
+    /// Returns where the elements are.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
+        self.slots.as_mut_ptr().cast()
+    }
+
+    /// Ends with the word that all elements were written.
+    ///
+    /// # Safety
+    ///
+    /// They were.
+    pub(crate) unsafe fn filled(self) -> Filled<'a> {
+        Filled(PhantomData)
+    }
+
     /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {

@@ -197,6 +197,10 @@ impl Job {
         let body = unsafe { &*self.body };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&mut next))) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+            // What nobody has begun is given up, for there may be no other thread to do it.
+            while self.take(own).is_some() {
+                taken += 1;
+            }
         }
         self.unfinished.fetch_sub(taken, Ordering::Release);
     }
@@ -382,12 +386,17 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_caller() {
-        for threads in [1, 4] {
+        for threads in [1, 2, 4] {
             let result = catch_unwind(|| {
                 with_threads(threads, || each(100, |i| assert!(i != 63, "task {i}")));
             });
             let panic = result.expect_err("a task panics");
             assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("task 63"));
+        }
+        // The first task panics, most often before another thread can help with the others.
+        for _ in 0..200 {
+            let result = catch_unwind(|| with_threads(2, || each(100, |i| assert!(i != 0))));
+            assert!(result.is_err());
         }
         each(10, |_| {});
     }

@@ -99,7 +99,7 @@ fn text_runs_with_weights_and_outputs_are_saved() {
     let dir = folder("weights");
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let program = "graph main(%x: f32[2, 3]) {\n  %w: f32[3] = self.layer.scale\n  %n: f32[] = self.steps\n  \
-        %y = mul(%x, %w)\n  %m = add(%n, 1)\n  set_buffer(\"steps\", %m)\n  return (%y, [%m])\n}\n";
+        %y = mul(%x, %w)\n  %m = add(%n, 1)\n  %s = set_buffer(\"steps\", %m)\n  return (%y, [%m])\n}\n";
     std::fs::write(dir.join("net.fx"), program).unwrap();
     let save = |name: &str, tensors: &[(&str, fx::Tensor)]| {
         fx::weights::save(path(name), tensors, &[]).unwrap();

@@ -12,7 +12,6 @@
 //! instructions agrees. An `f64` is thus rounded twice on its way to them.
 
 use fx_simd::{Filled, Slots, Truncate, Work, widest};
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::layout::span;
@@ -167,12 +166,7 @@ impl Cast<f32> for f16 {
 
     #[inline(always)]
     fn cast_slots<'a>(from: &[Self], to: Slots<'a, f32>) -> Filled<'a> {
-        let from = &from[..to.len()];
-        to.cleared(|to| {
-            if !fx_simd::f16_to_f32(from.reinterpret_cast(), to) {
-                from.convert_to_f32_slice(to);
-            }
-        })
+        fx_simd::f16_to_f32(&from[..to.len()], to)
     }
 }
 
@@ -184,12 +178,7 @@ impl Cast<f16> for f32 {
 
     #[inline(always)]
     fn cast_slots<'a>(from: &[Self], to: Slots<'a, f16>) -> Filled<'a> {
-        let from = &from[..to.len()];
-        to.cleared(|to| {
-            if !fx_simd::f32_to_f16(from, to.reinterpret_cast_mut()) {
-                to.convert_from_f32_slice(from);
-            }
-        })
+        fx_simd::f32_to_f16(&from[..to.len()], to)
     }
 }
 
