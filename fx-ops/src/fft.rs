@@ -12,7 +12,7 @@ use rustfft::{Fft, FftNum, FftPlanner};
 use crate::check::{at_least, dense, float_only, in_float, same_dtype, sizes, slice, type_of, wide};
 use crate::compose::Operand;
 use crate::infer::{axis, known};
-use crate::kernel::chunks::blank;
+use crate::kernel::chunks::{PARALLEL, blank};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[TRANSFORMS];
@@ -165,7 +165,7 @@ pub(crate) fn transformed<T: Planned + Real + fx_core::Element>(
     let plan = plan::<T>(n, inverse);
     let zero = Complex::new(T::ZERO, T::ZERO);
     let block = AT_ONCE.div_ceil(n);
-    let at_once = if numel < crate::kernel::chunks::PARALLEL { rows } else { 1 };
+    let at_once = if numel < PARALLEL { rows } else { 1 };
     build_blocks(numel, width * block, at_once, &|at, out| {
         let (first, count) = (at / width, out.len() / width);
         let (mut signal, mut scratch) = (vec![zero; n * count], vec![zero; plan.get_inplace_scratch_len()]);
@@ -366,14 +366,20 @@ fn spectra(
                 out.as_chunks_mut::<2>().0.iter_mut().zip(signal).for_each(|(out, x)| *out = [x.re, x.im]);
             })?
         };
-        // Frequencies come before windows; a few of them are gathered at a time, of neighbours in memory.
+        // Frequencies come before windows. A few of them are gathered at a time, for they are neighbours in memory.
         const LINES: usize = 8;
-        let plane = frequencies * count;
-        let out = build_blocks(2 * batch * plane, 2 * count, LINES, &|at, out: &mut [T]| {
-            let (image, k) = (at / (2 * plane), at / (2 * count) % frequencies);
-            let from = &spectra[image * 2 * plane..][..2 * plane];
-            for (out, line) in out.as_chunks_mut::<2>().0.iter_mut().zip(from.chunks(2 * frequencies)) {
-                *out = [line[2 * k], line[2 * k + 1]];
+        let (plane, width) = (2 * frequencies * count, 2 * count);
+        let out = build_blocks(batch * plane, LINES * width, PARALLEL.div_ceil(LINES * width), &|at, out: &mut [T]| {
+            let mut lines = [0; LINES];
+            for (line, start) in (at / width..).zip(&mut lines) {
+                *start = line / frequencies * plane + 2 * (line % frequencies);
+            }
+            let lines = &lines[..out.len() / width];
+            for window in 0..count {
+                for (out, start) in out.chunks_exact_mut(width).zip(lines) {
+                    let from = start + 2 * frequencies * window;
+                    out[2 * window..2 * window + 2].copy_from_slice(&spectra[from..from + 2]);
+                }
             }
         })?;
         Array::from_vec(out, &shape)
@@ -393,7 +399,7 @@ fn half_spectra<'a, T: Planned + Real + fx_core::Element>(
     let numel = rows.checked_mul(width).ok_or_else(|| err!(Limit, "a spectrum does not fit into memory"))?;
     let zero = Complex::new(T::ZERO, T::ZERO);
     let block = AT_ONCE.div_ceil(half);
-    let at_once = if numel < crate::kernel::chunks::PARALLEL { rows } else { 1 };
+    let at_once = if numel < PARALLEL { rows } else { 1 };
     build_blocks(numel, width * block, at_once, &|at, out| {
         let (first, count) = (at / width, out.len() / width);
         let mut signal = vec![zero; half * count];
