@@ -61,7 +61,7 @@ pub use interp::{Interpreter, NodeRef, interpret};
 pub use lint::{Violation, ViolationKind};
 pub use module::{Buffer, Forward, Module, Parameter};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
-pub use op::{Class, Effects, Kind, Op, OpDef, Param, Registry, ToArg};
+pub use op::{Class, Effects, Flops, Kind, Op, OpDef, Param, Registry, ToArg};
 pub use pass::{Context, Pass, Passes};
 pub use rewrite::{Found, Pattern, Rule, Rules, replace_pattern};
 pub use tensor::{Tensor, Value};

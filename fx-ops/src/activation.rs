@@ -1,5 +1,6 @@
 //! Activations with learnt or drawn slopes.
 
+use fx_core::op::Flops::PerOutput;
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, kernels};
 
 use crate::check::{dense, float_only, in_float, same_dtype, slice, type_of, wide};
@@ -15,8 +16,10 @@ kernels! {
     pub trait Slopes; pub static SLOPES;
 
     /// `x` where positive, `weight * x` elsewhere: one weight, or one for each channel, axis 1, of `x`.
+    #[flops = PerOutput(1)]
     prelu(x: Tensor, weight: Tensor) = prelu_type, prelu_kernel;
     /// `x` where positive, `(lower + upper) / 2 * x` elsewhere: the randomised unit of a model in evaluation.
+    #[flops = PerOutput(1)]
     rrelu(x: Tensor, lower: Float = 0.125, upper: Float = 0.333_333_333_333_333_3) = randomised, randomised;
 }
 

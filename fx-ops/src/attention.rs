@@ -2,6 +2,7 @@
 
 use fx_core::array::{StridedIndex, Strides, checked_numel};
 use fx_core::math::Real;
+use fx_core::op::Flops::Rule;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, err, kernels};
 use fx_simd::parallel;
@@ -9,6 +10,7 @@ use fx_simd::parallel;
 use crate::check::{
     dense, float_only, in_float, opt_type_of, same_dtype, same_size, sizes, slice, type_of, wide, zeroed,
 };
+use crate::flops;
 use crate::kernel::gemm::{GemmElement, gemm};
 use crate::kernel::rows;
 use crate::random::kept;
@@ -26,12 +28,14 @@ kernels! {
     /// takes part, floats are added. `is_causal` lets query `i` see keys up to `i`. A query that sees no key gives zeros. With
     /// `enable_gqa` each key head (axis -3) serves as many query heads as there are per key head. `dropout_p` must be 0:
     /// [`scaled_dot_product_attention_dropout`] drops.
+    #[flops = Rule(flops::attention)]
     scaled_dot_product_attention(x: Tensor, key: Tensor, value: Tensor, attn_mask: OptTensor = None,
         dropout_p: Float = 0.0, is_causal: Bool = false; scale: OptFloat = None, enable_gqa: Bool = false)
         = pure_type, pure_kernel;
     /// As [`scaled_dot_product_attention`], but sets each weight that a query gives to a key to zero with
     /// probability `dropout_p` and scales the others by `1 / (1 - dropout_p)`.
     #[effects = RANDOM]
+    #[flops = Rule(flops::attention)]
     scaled_dot_product_attention_dropout(x: Tensor, key: Tensor, value: Tensor, attn_mask: OptTensor = None,
         dropout_p: Float = 0.0, is_causal: Bool = false; scale: OptFloat = None, enable_gqa: Bool = false)
         = attention_type, attention_kernel;

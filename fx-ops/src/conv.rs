@@ -4,6 +4,7 @@
 //! `f32`, integers in `f64`, which is exact up to 2^53.
 
 use fx_core::op::Default::Int;
+use fx_core::op::Flops::Rule;
 use fx_core::op::ParamKind;
 use fx_core::op::kind::{self, IntVec};
 use fx_core::{
@@ -14,6 +15,7 @@ use crate::check::{
     at_least, dense, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, sizes, slice,
     type_of, wide, zeroed,
 };
+use crate::flops;
 use crate::kernel::conv::{ConvSpec, conv_nd};
 use crate::kernel::pad::{Mode, pad_array};
 
@@ -28,27 +30,34 @@ kernels! {
     ///
     /// The new size is `(l + 2 padding - dilation (k - 1) - 1) / stride + 1`. `padding` is one number, one for each axis,
     /// `"valid"` for none, or `"same"` (stride 1 only) for as much as keeps the size.
+    #[flops = Rule(flops::conv)]
     conv1d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Any = Int(0);
         dilation: Ints = &[1], groups: Int = 1) = conv_type::<1>, conv_kernel::<1>;
     /// Convolves `[n, c, h, w]` with `[out, c / groups, kh, kw]`; adds `bias[out]`. The rest is as in `conv1d`.
+    #[flops = Rule(flops::conv)]
     conv2d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Any = Int(0);
         dilation: Ints = &[1], groups: Int = 1) = conv_type::<2>, conv_kernel::<2>;
     /// Convolves `[n, c, d, h, w]` with `[out, c / groups, kd, kh, kw]`; adds `bias[out]`. The rest is as in `conv1d`.
+    #[flops = Rule(flops::conv)]
     conv3d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Any = Int(0);
         dilation: Ints = &[1], groups: Int = 1) = conv_type::<3>, conv_kernel::<3>;
     /// The transposed convolution of `[n, c, l]` with `[c, out / groups, k]`; adds `bias[out]`.
     ///
     /// The new size is `(l - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+    #[flops = Rule(flops::conv_transposed)]
     conv_transpose1d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Ints = &[0];
         output_padding: Ints = &[0], groups: Int = 1, dilation: Ints = &[1]) = transpose_type::<1>, transpose_kernel::<1>;
     /// The transposed convolution of `[n, c, h, w]` with `[c, out / groups, kh, kw]`. The rest is as in `conv_transpose1d`.
+    #[flops = Rule(flops::conv_transposed)]
     conv_transpose2d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Ints = &[0];
         output_padding: Ints = &[0], groups: Int = 1, dilation: Ints = &[1]) = transpose_type::<2>, transpose_kernel::<2>;
     /// The transposed convolution of `[n, c, d, h, w]` with `[c, out / groups, kd, kh, kw]`. The rest is as in
     /// `conv_transpose1d`.
+    #[flops = Rule(flops::conv_transposed)]
     conv_transpose3d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Ints = &[0];
         output_padding: Ints = &[0], groups: Int = 1, dilation: Ints = &[1]) = transpose_type::<3>, transpose_kernel::<3>;
     /// The convolution of any rank, plain or transposed, as ATen has it.
+    #[flops = Rule(flops::convolution)]
     convolution(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Ints = &[0],
         dilation: Ints = &[1], transposed: Bool = false, output_padding: Ints = &[0], groups: Int = 1)
         = convolution_type, convolution_kernel;

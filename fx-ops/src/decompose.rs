@@ -5,12 +5,14 @@
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
+use fx_core::op::Flops::{Rule, Unknown};
 use fx_core::op::unknown_type;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Element, Op, Result, Shape, TensorType, Truth, bail, err, kernels};
 use fx_simd::parallel;
 
 use crate::check::{dense, in_float, same_dtype, slice, type_of, zeroed};
+use crate::flops;
 use crate::infer::expect_same;
 use crate::kernel::lu::{self, solve_lu};
 use crate::kernel::svd;
@@ -25,21 +27,27 @@ kernels! {
     /// The lower triangle `L` with `x = L @ L.T` for symmetric positive definite matrices, or with `upper` its transpose.
     ///
     /// Only the lower triangle of `x` is read. Another matrix is an error.
+    #[flops = Rule(flops::cholesky)]
     linalg_cholesky(x: Tensor; upper: Bool = false) =
         |x: &TensorType, _upper| square(x), cholesky;
     /// The determinant of square matrices: `[.., n, n]` becomes `[..]`.
+    #[flops = Rule(flops::elimination)]
     linalg_det(x: Tensor) = det_type, det;
     /// Sign and logarithm of the magnitude of the determinant; 0 and minus infinity for singular matrices.
+    #[flops = Rule(flops::elimination)]
     linalg_slogdet(x: Tensor) -> (fx_core::Tensor, fx_core::Tensor) =
         |x: &TensorType| det_type(x).map(|ty| (ty.clone(), ty)), slogdet;
     /// The inverse of square matrices. A singular one is an error.
+    #[flops = Rule(flops::inverse)]
     linalg_inv(x: Tensor) = square, inverse;
     /// The `y` with `x @ y = other`, or without `left` with `y @ x = other`, for square matrices `x`.
     ///
     /// `other` is of matrices, or of vectors if its shape is that of `x` without the last axis. Batches broadcast. A singular
     /// matrix is an error.
+    #[flops = Rule(flops::solve)]
     linalg_solve(x: Tensor, other: Tensor; left: Bool = true) = solve_type, solve;
     /// The singular values of matrices in descending order: `[.., m, n]` becomes `[.., min(m, n)]`.
+    #[flops = Unknown]
     linalg_svdvals(x: Tensor) = singular_type, singular_values;
 }
 

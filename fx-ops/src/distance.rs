@@ -2,11 +2,13 @@
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
+use fx_core::op::Flops::Rule;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, Dim, Op, Result, Shape, TensorType, bail, kernels};
 use fx_simd::{Work, widest};
 
 use crate::check::{dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide};
+use crate::flops;
 use crate::kernel::chunks::{fill, fill_rows};
 
 /// The tables of this file.
@@ -19,9 +21,11 @@ kernels! {
     /// The `p`-norms of the differences of all rows: `[.., m, d], [.., n, d]` gives `[.., m, n]`, over broadcast leading axes.
     ///
     /// `compute_mode` is accepted, and every mode computes the differences, which is exact.
+    #[flops = Rule(flops::distances)]
     cdist(x: Tensor, x2: Tensor, p: Float = 2.0; compute_mode: Str = "use_mm_for_euclid_dist_if_necessary")
         = cdist_type, cdist_kernel;
     /// The `p`-norms of the differences of rows `i < j` of `[n, d]`, row by row: `[n (n - 1) / 2]`.
+    #[flops = Rule(flops::distances)]
     pdist(x: Tensor, p: Float = 2.0) = pdist_type, pdist_kernel;
 }
 

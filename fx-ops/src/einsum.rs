@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, err, functions, kernels};
 use smallvec::SmallVec;
 
 use crate::check::type_of;
 use crate::compose::Operand;
+use crate::flops;
 use crate::infer::{axis, expect_same};
 
 /// The tables of this file.
@@ -20,6 +22,7 @@ functions! {
     ///
     /// `...` stands for further axes, which broadcast. A letter twice in one operand takes the diagonal. Without `->` the
     /// result has the axes of `...` and then the letters that occur once, in alphabetical order. A size of 1 broadcasts.
+    #[flops = Rule(flops::einsum)]
     einsum(equation: Str, operands: Tensors) =
         |equation: &str, operands: SmallVec<[&TensorType; 4]>| named_sum(&operands, equation),
         |equation: &str, operands: SmallVec<[&Array; 4]>| named_sum(&operands, equation);
@@ -32,8 +35,10 @@ kernels! {
     /// Sums products over the last axis of both: `[.., k], [.., k]` gives the leading axes of `x` and then those of `other`.
     ///
     /// With an operand of rank 0 it is the product.
+    #[flops = Rule(flops::product::<0>)]
     inner(x: Tensor, other: Tensor) = inner_product, inner_product;
     /// The Kronecker product: blocks of `other`, each times an element of `x`. Sizes are products of sizes.
+    #[flops = PerOutput(1)]
     kron(x: Tensor, other: Tensor) =
         |x: &TensorType, other: &TensorType| kronecker(x, other), kronecker_array;
 }

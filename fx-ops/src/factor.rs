@@ -3,11 +3,13 @@
 //! Matrices are the last two axes, the others a batch that threads share. All is computed in f64, each matrix by one
 //! thread in a fixed order; signs and pivots are LAPACK's.
 
+use fx_core::op::Flops::{Rule, Unknown};
 use fx_core::pointwise::broadcast_shapes;
 use fx_core::{Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
 
 use crate::check::{dense, same_dtype, same_size, sizes, slice, type_of};
 use crate::decompose::{decomposable, each_matrix, matrices, square};
+use crate::flops;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[FACTORS];
@@ -18,25 +20,32 @@ kernels! {
 
     /// `(LU, pivots)`: the triangles of `x = P @ L @ U` in one matrix, without the ones of `L`, and as i32 from 1 on with which
     /// row each row was exchanged. Without `pivot` no row is.
+    #[flops = Rule(flops::elimination)]
     linalg_lu_factor(x: Tensor; pivot: Bool = true) -> (Tensor, Tensor) = lu_type, lu_factor;
     /// `(P, L, U)` with `x = P @ L @ U` for matrices `[.., m, n]`: a permutation, a lower triangle `[.., m, min(m, n)]` with ones
     /// on its diagonal, and an upper triangle. Without `pivot` the permutation is the identity.
+    #[flops = Rule(flops::elimination)]
     linalg_lu(x: Tensor; pivot: Bool = true) -> (Tensor, Tensor, Tensor) = parts_type, lu_parts;
     /// `(P, L, U)` of the result of `linalg_lu_factor`.
     lu_unpack(x: Tensor, pivots: Tensor; unpack_data: Bool = true, unpack_pivots: Bool = true) -> (Tensor, Tensor, Tensor) =
         unpack_type, unpack;
     /// The `y` with `a @ y = other`, or without `left` with `y @ a = other`, for `a` as `linalg_lu_factor` gives it, or with
     /// `adjoint` for its transpose. Batches broadcast. A singular matrix is an error.
+    #[flops = Unknown]
     linalg_lu_solve(x: Tensor, pivots: Tensor, other: Tensor; left: Bool = true, adjoint: Bool = false) =
         lu_solve_type, lu_solve;
     /// `(Q, R)` with `x = Q @ R`, columns of `Q` orthonormal, `R` an upper triangle: for `[.., m, n]` in mode "reduced"
     /// `[.., m, min(m, n)]` and `[.., min(m, n), n]`, "complete" `[.., m, m]` and `[.., m, n]`, "r" an empty `Q` and the reduced `R`.
+    #[flops = Unknown]
     linalg_qr(x: Tensor, mode: Str = "reduced") -> (Tensor, Tensor) = qr_type, qr;
     /// `(a, tau)`: `R` of `linalg_qr` and below it the reflectors that make `Q`, with their factors.
+    #[flops = Unknown]
     geqrf(x: Tensor) -> (Tensor, Tensor) = reflectors_type, reflectors;
     /// The first columns of the product of the reflectors that `geqrf` gives.
+    #[flops = Unknown]
     linalg_householder_product(x: Tensor, tau: Tensor) = product_type, product;
     /// The exponential of square matrices: the sum of `x^k / k!`.
+    #[flops = Unknown]
     linalg_matrix_exp(x: Tensor) = square, exponential;
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use fx_core::array::{BLOCK, build_blocks, checked_numel};
 use fx_core::math::Real;
 use fx_core::op::Default::None as Nothing;
+use fx_core::op::Flops::Unknown;
 use fx_core::{Arg, Array, DType, Dim, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftNum, FftPlanner};
@@ -26,6 +27,7 @@ kernels! {
     ///
     /// `norm` says by what it is divided: `"backward"` (or none) `n`, `"ortho"` its root, `"forward"` nothing. Integers are
     /// taken as f32.
+    #[flops = Unknown]
     fft_irfft(x: Tensor, n: OptInt = None, dim: Int = -1, norm: Any = Nothing) =
         |x: &TensorType, n: Option<Dim>, dim: Dim, norm: &TypeTree| {
             scale_of(norm, 1)?;
@@ -38,6 +40,7 @@ kernels! {
     /// Windows are multiplied by `window`, of `win_length` elements in the middle; `center` pads signals by half a window as
     /// `pad_mode` of `pad` says; `normalized` divides by the root of `n_fft`; without `onesided` there are `n_fft` frequencies.
     /// `return_complex` must be false.
+    #[flops = Unknown]
     stft(x: Tensor, n_fft: Int, hop_length: OptInt = None, win_length: OptInt = None, window: OptTensor = None,
         center: Bool = true, pad_mode: Str = "reflect", normalized: Bool = false, onesided: Any = Nothing,
         return_complex: Any = Nothing) = spectra_type, spectra;

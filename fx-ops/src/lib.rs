@@ -20,6 +20,7 @@ pub mod distance;
 pub mod einsum;
 pub mod factor;
 pub mod fft;
+mod flops;
 pub mod fractional;
 pub mod histogram;
 pub mod indices;

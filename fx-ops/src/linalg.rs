@@ -5,6 +5,7 @@
 
 use fx_core::array::{StridedIndex, reshaped};
 use fx_core::op::Default::Int;
+use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{
     Array, Category, DType, Dim, Element, Op, Result, Scalar, Shape, Stored, TensorType, bail, err, kernels,
@@ -12,6 +13,7 @@ use fx_core::{
 use fx_simd::parallel;
 
 use crate::check::{opt_type_of, same_dtype, same_size, type_of, wide, zeroed};
+use crate::flops;
 use crate::kernel::gemm::{MANY, gemm_by, gemm_int};
 
 /// The tables of this file.
@@ -25,29 +27,39 @@ kernels! {
     ///
     /// An operand of rank 1 is a row on the left or a column on the right, whose axis the result does not have. Both are of
     /// one dtype, which is not bool.
+    #[flops = Rule(flops::product::<0>)]
     matmul(x: Tensor, other: Tensor) = matmul_type, product;
     /// The matrix product `[m, k] @ [k, n] = [m, n]`, without broadcasting.
+    #[flops = Rule(flops::product::<0>)]
     mm(x: Tensor, mat2: Tensor) = mm_type, mm_kernel;
     /// The matrix products of a batch: `[b, m, k] @ [b, k, n] = [b, m, n]`, without broadcasting.
+    #[flops = Rule(flops::product::<0>)]
     bmm(x: Tensor, mat2: Tensor) = bmm_type, bmm_kernel;
     /// The product of a matrix and a vector: `[m, k] @ [k] = [m]`.
+    #[flops = Rule(flops::product::<0>)]
     mv(x: Tensor, vec: Tensor) = mv_type, mv_kernel;
     /// The sum of the products of two vectors: `[k] . [k] = []`.
+    #[flops = Rule(flops::product::<0>)]
     dot(x: Tensor, tensor: Tensor) = dot_type, dot_kernel;
     /// All products of two vectors: `[m] x [n] = [m, n]`, in the promoted dtype.
+    #[flops = PerOutput(1)]
     outer(x: Tensor, vec2: Tensor) = outer_type, outer_kernel;
     /// `beta * x + alpha * mat1 @ mat2`; `x` broadcasts to `[m, n]`, and is not read if `beta` is 0.
     ///
     /// For integers `beta` and `alpha` are rounded towards zero.
+    #[flops = Rule(flops::product::<1>)]
     addmm(x: Tensor, mat1: Tensor, mat2: Tensor; beta: Number = Int(1), alpha: Number = Int(1)) = addmm_type, addmm_kernel;
     /// `beta * x + alpha * mat @ vec`; `x` broadcasts to `[m]`, and is not read if `beta` is 0.
+    #[flops = Rule(flops::product::<1>)]
     addmv(x: Tensor, mat: Tensor, vec: Tensor; beta: Number = Int(1), alpha: Number = Int(1)) = addmv_type, addmv_kernel;
     /// `beta * x + alpha * batch1 @ batch2`; `x` broadcasts to `[b, m, n]`, and is not read if `beta` is 0.
+    #[flops = Rule(flops::product::<1>)]
     baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor; beta: Number = Int(1), alpha: Number = Int(1))
         = baddbmm_type, baddbmm_kernel;
     /// `x @ weight.T + bias`: `[.., in] -> [.., out]` for a weight `[out, in]` and a bias `[out]`.
     ///
     /// A weight `[in]` gives `[..]`.
+    #[flops = Rule(flops::product::<0>)]
     linear(x: Tensor, weight: Tensor, bias: OptTensor = None) = linear_type, linear_kernel;
 }
 

@@ -4,6 +4,7 @@
 
 use fx_core::array::{BLOCK, checked_numel};
 use fx_core::math::{self, Real};
+use fx_core::op::Flops::PerInput;
 use fx_core::{Arg, Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, kernels};
 use fx_simd::{Work, widest};
 
@@ -28,13 +29,17 @@ kernels! {
     pub trait Losses; pub static LOSSES;
 
     /// The mean, or with `reduction` `"sum"` or `"none"` the sum or each, of `(x - target)^2`.
+    #[flops = PerInput(3)]
     mse_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = pair_loss_type, mse_loss_kernel;
     /// The mean, sum or each of `|x - target|`.
+    #[flops = PerInput(3)]
     l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = pair_loss_type, l1_loss_kernel;
     /// The mean, sum or each of `-(target log(x) + (1 - target) log(1 - x))`, logarithms at least -100, times `weight`.
+    #[flops = PerInput(5)]
     binary_cross_entropy(x: Tensor, target: Tensor, weight: OptTensor = None; reduction: Str = "mean")
         = bce_type, bce_kernel;
     /// `binary_cross_entropy` of `sigmoid(x)`; `pos_weight` multiplies the first term.
+    #[flops = PerInput(5)]
     binary_cross_entropy_with_logits(x: Tensor, target: Tensor, weight: OptTensor = None; reduction: Str = "mean",
         pos_weight: OptTensor = None) = bce_logits_type, bce_logits_kernel;
     /// `-x[target]` of logarithms `[n, c, ..]` and classes `[n, ..]`, or `[c]` and `[]`, each times `weight[class]`.
@@ -45,33 +50,42 @@ kernels! {
     /// `nll_loss` of `log_softmax(x)`; or, for targets of floats like `x`, `-sum(target * log_softmax(x))`.
     ///
     /// `label_smoothing` gives that much of each target to all classes alike.
+    #[flops = PerInput(5)]
     cross_entropy(x: Tensor, target: Tensor, weight: OptTensor = None; ignore_index: Int = -100, reduction: Str = "mean",
         label_smoothing: Float = 0.0) = cross_entropy_type, cross_entropy_kernel;
     /// The mean, sum or each of `(x - target)^2 / 2` where `|x - target| < delta`, of `delta (|x - target| - delta / 2)`
     /// elsewhere, times `weight`.
+    #[flops = PerInput(3)]
     huber_loss(x: Tensor, target: Tensor, reduction: Str = "mean", delta: Float = 1.0, weight: OptTensor = None)
         = huber_type, huber_kernel;
     /// The mean, sum or each of `(x - target)^2 / (2 beta)` where `|x - target| < beta`, of `|x - target| - beta / 2` elsewhere.
+    #[flops = PerInput(3)]
     smooth_l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean", beta: Float = 1.0) = smooth_type, smooth_kernel;
     /// `target (log(target) - x)` for logarithms `x`, or with `log_target` `exp(target) (target - x)`.
     ///
     /// The reduction may also be `"batchmean"`, the sum divided by the first size.
+    #[flops = PerInput(3)]
     kl_div(x: Tensor, target: Tensor; reduction: Str = "mean", log_target: Bool = false) = divergence, divergence;
     /// The mean, sum or each of `log(1 + exp(-target x))` for targets 1 and -1.
+    #[flops = PerInput(3)]
     soft_margin_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = soft_margin, soft_margin;
     /// The mean, sum or each of `x` where `target` is 1 and `max(margin - x, 0)` where it is -1.
+    #[flops = PerInput(3)]
     hinge_embedding_loss(x: Tensor, target: Tensor; margin: Float = 1.0, reduction: Str = "mean") = hinge, hinge;
     /// The mean, sum or each of `max(-target (x - input2) + margin, 0)`.
+    #[flops = PerInput(3)]
     margin_ranking_loss(x: Tensor, input2: Tensor, target: Tensor; margin: Float = 0.0, reduction: Str = "mean")
         = ranking, ranking;
     /// The mean, sum or each of `exp(x) - target x`, or without `log_input` of `x - target log(x + eps)`.
     ///
     /// `full` adds Stirling's `target log(target) - target + log(2 pi target) / 2` where `target > 1`.
+    #[flops = PerInput(3)]
     poisson_nll_loss(x: Tensor, target: Tensor; log_input: Bool = true, full: Bool = false, eps: Float = 1e-8,
         reduction: Str = "mean") = poisson, poisson;
     /// The mean, sum or each of `(log(v) + (x - target)^2 / v) / 2` for `v = max(var, eps)`; `full` adds `log(2 pi) / 2`.
     ///
     /// `var` is of the shape of `x`, or with a last size of 1 or without the last axis.
+    #[flops = PerInput(5)]
     gaussian_nll_loss(x: Tensor, target: Tensor, var: Tensor; full: Bool = false, eps: Float = 1e-6,
         reduction: Str = "mean") = gaussian, gaussian;
 }

@@ -3,6 +3,7 @@
 //! Half precision is computed in `f32`. Rows are reduced in a fixed order, so that results do not depend on threads.
 
 use fx_core::math::{self, Real};
+use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::{Array, DType, Dim, Element, Op, Result, TensorType, bail, err, kernels};
 
@@ -10,6 +11,7 @@ use crate::check::{
     at_least, dense, float_only, in_float, known_axis, opt_dense, opt_slice, opt_type_of, same_shape, slice,
     type_of, wide,
 };
+use crate::flops;
 use crate::kernel::chunks::{PARALLEL, fill_rows};
 use crate::kernel::rows;
 use crate::reduce::fold::{Fold, fold};
@@ -22,37 +24,47 @@ kernels! {
     pub trait Normalization; pub static NORMALIZATION;
 
     /// `exp(x) / sum(exp(x))` along `dim`, of floats; `dtype` converts first.
+    #[flops = PerOutput(5)]
     softmax(x: Tensor, dim: Int; dtype: OptDType = None) = softmax_type, softmax_kernel;
     /// `log(softmax(x))` along `dim`, of floats; `dtype` converts first.
+    #[flops = PerOutput(5)]
     log_softmax(x: Tensor, dim: Int; dtype: OptDType = None) = softmax_type, log_softmax_kernel;
     /// `softmax(-x)` along `dim`, of floats; `dtype` converts first.
+    #[flops = PerOutput(5)]
     softmin(x: Tensor, dim: Int; dtype: OptDType = None) = softmax_type, softmin_kernel;
     /// `(x - mean) / sqrt(variance + eps) * weight + bias` over the last axes, whose sizes are `normalized_shape`.
     ///
     /// The variance is over the number of elements. Weight and bias are of `normalized_shape`.
+    #[flops = PerOutput(7)]
     layer_norm(x: Tensor, normalized_shape: Shape, weight: OptTensor = None, bias: OptTensor = None, eps: Float = 1e-5)
         = layer_norm_type, layer_norm_kernel;
     /// `x / sqrt(mean(x^2) + eps) * weight` over the last axes, whose sizes are `normalized_shape`.
     ///
     /// Without `eps` it is the machine epsilon of the dtype.
+    #[flops = PerOutput(4)]
     rms_norm(x: Tensor, normalized_shape: Shape, weight: OptTensor = None, eps: OptFloat = None)
         = rms_norm_type, rms_norm_kernel;
     /// Normalises `[n, c, ..]` over each of `num_groups` groups of channels; weight and bias are `[c]`.
+    #[flops = PerOutput(7)]
     group_norm(x: Tensor, num_groups: Int, weight: OptTensor = None, bias: OptTensor = None; eps: Float = 1e-5)
         = group_norm_type, group_norm_kernel;
     /// `(x - mean) / sqrt(variance + eps) * weight + bias` for each channel of `[n, c, ..]`.
     ///
     /// With `training` mean and variance are those of the batch, else `running_mean` and `running_var`, which are not updated
     /// here: `momentum` is for the module that does.
+    #[flops = Rule(flops::batch_norm)]
     batch_norm(x: Tensor, running_mean: OptTensor, running_var: OptTensor, weight: OptTensor = None, bias: OptTensor = None,
         training: Bool = false, momentum: Float = 0.1, eps: Float = 1e-5) = batch_norm_type, batch_norm_kernel;
     /// Normalises each channel of each item of `[n, c, ..]` by itself, or with `use_input_stats = false` by running statistics.
+    #[flops = PerOutput(7)]
     instance_norm(x: Tensor, running_mean: OptTensor = None, running_var: OptTensor = None, weight: OptTensor = None,
         bias: OptTensor = None; use_input_stats: Bool = true, momentum: Float = 0.1, eps: Float = 1e-5)
         = instance_norm_type, instance_norm_kernel;
     /// `x / max(|x|_p, eps)`, the norm along `dim`.
+    #[flops = PerOutput(4)]
     normalize(x: Tensor, p: Float = 2.0, dim: Int = 1; eps: Float = 1e-12) = normalize_type, normalize_kernel;
     /// `x / (k + alpha * mean of squares)^beta`, the mean over `size` neighbouring channels of `[n, c, ..]`.
+    #[flops = PerOutput(6)]
     local_response_norm(x: Tensor, size: Int; alpha: Float = 1e-4, beta: Float = 0.75, k: Float = 1.0)
         = response_type, response_kernel;
 }

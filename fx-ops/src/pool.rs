@@ -3,6 +3,7 @@
 //! Inputs are `[batch, channels, spatial..]` or, without a batch, `[channels, spatial..]`. Half precision is computed in
 //! `f32`, integers in `f64`, which is exact up to 2^53.
 
+use fx_core::op::Flops::{PerInput, Rule};
 use fx_core::op::kind::{self, IntVec, IntoType, IntoValue};
 use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{
@@ -11,6 +12,7 @@ use fx_core::{
 
 use crate::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, zeroed};
 use crate::conv::{each, float_for, spatial, unsigned};
+use crate::flops;
 use crate::kernel::pool::{self, Divisor, PoolSpec};
 
 /// The tables of this file.
@@ -26,53 +28,71 @@ kernels! {
     /// The new size is `(l + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded up with `ceil_mode` if the last window
     /// begins inside the input or its left border. NaN is the maximum of its windows. With
     /// `return_indices` the result is that of `max_pool1d_with_indices`.
+    #[flops = Rule(flops::pool::<1>)]
     max_pool1d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; dilation: Ints = &[1],
         ceil_mode: Bool = false, return_indices: Bool = false) = max_type::<1>, max_kernel::<1>;
     /// The maximum of windows over the last two axes, as in `max_pool1d`.
+    #[flops = Rule(flops::pool::<2>)]
     max_pool2d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; dilation: Ints = &[1],
         ceil_mode: Bool = false, return_indices: Bool = false) = max_type::<2>, max_kernel::<2>;
     /// The maximum of windows over the last three axes, as in `max_pool1d`.
+    #[flops = Rule(flops::pool::<3>)]
     max_pool3d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; dilation: Ints = &[1],
         ceil_mode: Bool = false, return_indices: Bool = false) = max_type::<3>, max_kernel::<3>;
     /// `max_pool1d` and the flat position of each maximum in its plane.
+    #[flops = Rule(flops::pool::<1>)]
     max_pool1d_with_indices(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0];
         dilation: Ints = &[1], ceil_mode: Bool = false) -> (Tensor, Tensor) = max_indices_type::<1>, max_indices_kernel::<1>;
     /// `max_pool2d` and the flat position of each maximum in its plane.
+    #[flops = Rule(flops::pool::<2>)]
     max_pool2d_with_indices(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0];
         dilation: Ints = &[1], ceil_mode: Bool = false) -> (Tensor, Tensor) = max_indices_type::<2>, max_indices_kernel::<2>;
     /// `max_pool3d` and the flat position of each maximum in its plane.
+    #[flops = Rule(flops::pool::<3>)]
     max_pool3d_with_indices(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0];
         dilation: Ints = &[1], ceil_mode: Bool = false) -> (Tensor, Tensor) = max_indices_type::<3>, max_indices_kernel::<3>;
     /// The average of windows over the last axis; sizes are as in `max_pool1d`, the border is zeros.
     ///
     /// It is the sum over the elements of the window in the input and, with `count_include_pad`, its border.
+    #[flops = Rule(flops::pool::<1>)]
     avg_pool1d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; ceil_mode: Bool = false,
         count_include_pad: Bool = true) = avg1_type, avg1_kernel;
     /// The average of windows over the last two axes, as in `avg_pool1d`; `divisor_override` is what sums are divided by.
+    #[flops = Rule(flops::pool::<2>)]
     avg_pool2d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; ceil_mode: Bool = false,
         count_include_pad: Bool = true, divisor_override: OptInt = None) = avg_type::<2>, avg_kernel::<2>;
     /// The average of windows over the last three axes, as in `avg_pool2d`.
+    #[flops = Rule(flops::pool::<3>)]
     avg_pool3d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; ceil_mode: Bool = false,
         count_include_pad: Bool = true, divisor_override: OptInt = None) = avg_type::<3>, avg_kernel::<3>;
     /// The averages of `output_size` nearly equal parts of the last axis.
+    #[flops = PerInput(1)]
     adaptive_avg_pool1d(x: Tensor, output_size: Any) = adaptive_type::<1>, adaptive_avg::<1>;
     /// The averages of `output_size` nearly equal parts of the last two axes; none in a list keeps the size of its axis.
+    #[flops = PerInput(1)]
     adaptive_avg_pool2d(x: Tensor, output_size: Any) = adaptive_type::<2>, adaptive_avg::<2>;
     /// The averages of `output_size` nearly equal parts of the last three axes; none in a list keeps the size of its axis.
+    #[flops = PerInput(1)]
     adaptive_avg_pool3d(x: Tensor, output_size: Any) = adaptive_type::<3>, adaptive_avg::<3>;
     /// The maxima of `output_size` nearly equal parts of the last axis.
+    #[flops = PerInput(1)]
     adaptive_max_pool1d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<1>, adaptive_max::<1>;
     /// The maxima of `output_size` nearly equal parts of the last two axes; none in a list keeps the size of its axis.
+    #[flops = PerInput(1)]
     adaptive_max_pool2d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<2>, adaptive_max::<2>;
     /// The maxima of `output_size` nearly equal parts of the last three axes; none in a list keeps the size of its axis.
+    #[flops = PerInput(1)]
     adaptive_max_pool3d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<3>, adaptive_max::<3>;
     /// `adaptive_max_pool1d` and the flat position of each maximum in its plane.
+    #[flops = PerInput(1)]
     adaptive_max_pool1d_with_indices(x: Tensor, output_size: Any) -> (Tensor, Tensor)
         = adaptive_indices_type::<1>, adaptive_max_indices::<1>;
     /// `adaptive_max_pool2d` and the flat position of each maximum in its plane.
+    #[flops = PerInput(1)]
     adaptive_max_pool2d_with_indices(x: Tensor, output_size: Any) -> (Tensor, Tensor)
         = adaptive_indices_type::<2>, adaptive_max_indices::<2>;
     /// `adaptive_max_pool3d` and the flat position of each maximum in its plane.
+    #[flops = PerInput(1)]
     adaptive_max_pool3d_with_indices(x: Tensor, output_size: Any) -> (Tensor, Tensor)
         = adaptive_indices_type::<3>, adaptive_max_indices::<3>;
 }

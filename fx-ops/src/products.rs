@@ -2,6 +2,7 @@
 #![allow(non_snake_case, reason = "the parameter of vander is called N")]
 
 use fx_core::op::Default::Int;
+use fx_core::op::Flops::{PerOutput, Rule, Unknown};
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{
@@ -13,6 +14,7 @@ use smallvec::SmallVec;
 use crate::check::{same_dtype, sizes, type_of};
 use crate::compose::{Number, Operand, promoted};
 use crate::einsum::contracted;
+use crate::flops;
 use crate::infer::{axis, expect_same, known};
 use crate::linalg::addmm;
 use crate::outer;
@@ -27,22 +29,27 @@ kernels! {
 
     /// `beta * x + alpha * sum over i of batch1[i] @ batch2[i]` for `[b, m, k]` and `[b, k, n]`; `x` broadcasts to `[m, n]`,
     /// and is not read if `beta` is 0.
+    #[flops = Rule(flops::summed_products)]
     addbmm(x: Tensor, batch1: Tensor, batch2: Tensor; beta: Number = Int(1), alpha: Number = Int(1))
         = summed_batch, summed_batch;
     /// `beta * x + alpha * outer(vec1, vec2)` in the promoted dtype; `x` broadcasts, and is not read if `beta` is 0.
+    #[flops = PerOutput(2)]
     addr(x: Tensor, vec1: Tensor, vec2: Tensor; beta: Number = Int(1), alpha: Number = Int(1)) =
         |x: &TensorType, a: &TensorType, b: &TensorType, beta: Category, alpha: Category| added_outer(x, a, b, beta, alpha),
         addr_array;
     /// Sums products over axes of both: the last `dims` of `x` with the first of `other`, or `dims = [of_x, of_other]`.
     ///
     /// The result has the other axes of `x`, then those of `other`. A size of 1 repeats.
+    #[flops = Rule(flops::tensordot)]
     tensordot(x: Tensor, other: Tensor, dims: Any = Int(2)) =
         |x: &TensorType, other: &TensorType, dims: &TypeTree| tensor_product(x, other, axes_of(dims, |_| Err(unknown_type()))?),
         |x: &Array, other: &Array, dims: &Value| tensor_product(x, other, axes_of(dims, <kind::Int as ParamKind>::value)?);
     /// The cross product along `dim`, which is of size 3; operands broadcast.
+    #[flops = PerOutput(3)]
     linalg_cross(x: Tensor, other: Tensor; dim: Int = -1) =
         |x: &TensorType, other: &TensorType, dim: Dim| cross_along(x, other, dim), cross_array;
     /// `linalg_cross` along `dim`, or the first axis of size 3.
+    #[flops = PerOutput(3)]
     cross(x: Tensor, other: Tensor, dim: OptInt = None) =
         |x: &TensorType, other: &TensorType, dim: Option<Dim>| cross_somewhere(x, other, dim),
         |x: &Array, other: &Array, dim: Option<i64>| {
@@ -50,12 +57,15 @@ kernels! {
             cross_array(x, other, known(&dim)?)
         };
     /// The powers of each element: `[.., n]` becomes `[.., n, N]` with `out[.., i, j] = x[.., i]^j`; without `N` it is `n`.
+    #[flops = PerOutput(1)]
     linalg_vander(x: Tensor; N: OptInt = None) =
         |x: &TensorType, n: Option<Dim>| powers(x, n),
         powers_array;
     /// The product of `n` matrices `x`: the identity for 0, and products of the inverse below 0.
+    #[flops = Unknown]
     linalg_matrix_power(x: Tensor, n: Int) = power_type, power_array;
     /// `out[.., o] = sum over i, j of x[.., i] * weight[o, i, j] * input2[.., j]`, plus `bias[o]`.
+    #[flops = Rule(flops::bilinear)]
     bilinear(x: Tensor, input2: Tensor, weight: Tensor, bias: OptTensor = None) = bilinear_form, bilinear_form;
 }
 
@@ -63,9 +73,11 @@ functions! {
     pub static CHAINS;
 
     /// The product of at least two matrices, in the order of fewest multiplications; the first and the last may be vectors.
+    #[flops = Unknown]
     linalg_multi_dot(tensors: Tensors) =
         |tensors: SmallVec<[&TensorType; 4]>| chained(&tensors), |tensors: SmallVec<[&Array; 4]>| chained(&tensors);
     /// The product of matrices, in the order of fewest multiplications.
+    #[flops = Unknown]
     chain_matmul(matrices: Tensors) =
         |tensors: SmallVec<[&TensorType; 4]>| chained_matrices(&tensors),
         |tensors: SmallVec<[&Array; 4]>| chained_matrices(&tensors);

@@ -5,12 +5,14 @@
 
 use fx_core::array::checked_numel;
 use fx_core::math::{self, Real};
+use fx_core::op::Flops::Rule;
 use fx_core::{Array, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
 
 use crate::check::{
     dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, slice, type_of,
     wide, zeroed,
 };
+use crate::flops;
 use crate::kernel::gemm::{GemmElement, gemm, transposed};
 
 /// The tables of this file.
@@ -24,11 +26,13 @@ kernels! {
     /// `h` and `c`.
     ///
     /// `c' = sigmoid(f) c + sigmoid(i) tanh(g)`, `h' = sigmoid(o) tanh(c')` for the gates `i, f, g, o`.
+    #[flops = Rule(flops::cell::<3>)]
     lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: OptTensor = None, b_hh: OptTensor = None)
         -> (Tensor, Tensor) = lstm_cell_type, lstm_cell_kernel;
     /// One step of a GRU: `x: [n, i]`, `h: [n, d]`, `w_ih: [3 d, i]`, `w_hh: [3 d, d]`, biases `[3 d]`; gives the new `h`.
     ///
     /// `h' = (1 - z) n + z h` with `n = tanh(n_x + r n_h)` for the gates `r, z, n`.
+    #[flops = Rule(flops::cell::<2>)]
     gru_cell(x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: OptTensor = None, b_hh: OptTensor = None)
         = gru_cell_type, gru_cell_kernel;
     /// An LSTM over a sequence `[t, n, i]`, or `[n, t, i]` with `batch_first`; gives the outputs of the last layer,
@@ -36,10 +40,12 @@ kernels! {
     ///
     /// `params` are `w_ih, w_hh` and, with `has_biases`, `b_ih, b_hh`, for each layer and direction. `dropout` is not done here:
     /// it must be 0 when `train` is true.
+    #[flops = Rule(flops::recurrent::<3>)]
     lstm(x: Tensor, h0: Tensor, c0: Tensor, params: Tensors; has_biases: Bool = true, num_layers: Int = 1,
         dropout: Float = 0.0, train: Bool = false, bidirectional: Bool = false, batch_first: Bool = false)
         -> (Tensor, Tensor, Tensor) = lstm_type, lstm_kernel;
     /// A GRU over a sequence, with inputs, parameters and results as in `lstm`, but without `c`.
+    #[flops = Rule(flops::recurrent::<2>)]
     gru(x: Tensor, h0: Tensor, params: Tensors; has_biases: Bool = true, num_layers: Int = 1, dropout: Float = 0.0,
         train: Bool = false, bidirectional: Bool = false, batch_first: Bool = false) -> (Tensor, Tensor) = gru_type, gru_kernel;
 }

@@ -4,12 +4,14 @@
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
+use fx_core::op::Flops::{Rule, Unknown};
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, err, kernels};
 
 use crate::check::{
     at_least, dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide,
 };
 use crate::compose::Operand;
+use crate::flops;
 use crate::kernel::chunks::{fill_row_pairs, fill_rows};
 use crate::search::fresh_size;
 
@@ -23,12 +25,14 @@ kernels! {
     /// The indices of the boxes `[n, 4]`, rows `x1, y1, x2, y2`, that remain, those of greater `scores` first.
     ///
     /// A box goes if its intersection with one that remains, divided by the union, is above `iou_threshold`.
+    #[flops = Unknown]
     nms(dets: Tensor, scores: Tensor, iou_threshold: Float) = nms_type, nms_kernel;
     /// The means of bilinear samples in a grid of `pooled_height` by `pooled_width` bins of each region of images
     /// `[n, c, h, w]`: `[k, c, pooled_height, pooled_width]`.
     ///
     /// A bin has `sampling_ratio` samples along each axis, or as many as it has pixels if that is not above 0. Regions are
     /// scaled by `spatial_scale`; with `aligned` moved by half a pixel, without at least one pixel large.
+    #[flops = Unknown]
     roi_align(input: Tensor, rois: Tensor, spatial_scale: Float = 1.0, pooled_height: Int = 1, pooled_width: Int = 1,
         sampling_ratio: Int = -1, aligned: Bool = false) = align_type, align_kernel;
     /// The maxima in a grid of bins of each region, whose corners are rounded to pixels: `[k, c, pooled_height,
@@ -37,6 +41,7 @@ kernels! {
         -> (fx_core::Tensor, fx_core::Tensor) = pool_type, pool_kernel;
     /// As `roi_align` with `aligned`, but each bin has channels of its own: `[n, c * bins, h, w]` gives `[k, c, pooled_height,
     /// pooled_width]`; and from which channel each element came.
+    #[flops = Unknown]
     ps_roi_align(input: Tensor, rois: Tensor, spatial_scale: Float = 1.0, pooled_height: Int = 1, pooled_width: Int = 1,
         sampling_ratio: Int = -1) -> (fx_core::Tensor, fx_core::Tensor) =
         |input: &TensorType, rois: &TensorType, scale, height, width, _ratio: Dim| own_type(input, rois, scale, height, width),
@@ -47,6 +52,7 @@ kernels! {
     /// The convolution of images `[n, c, h, w]` whose kernel samples, bilinearly, at places moved by `offset`
     /// `[n, 2 * offset_groups * kh * kw, oh, ow]`, y before x, and times `mask` `[n, offset_groups * kh * kw, oh, ow]` if
     /// `use_mask`. `weight` is `[o, c / groups, kh, kw]`, `bias` `[o]`.
+    #[flops = Rule(flops::conv)]
     deform_conv2d(input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor, stride_h: Int = 1,
         stride_w: Int = 1, pad_h: Int = 0, pad_w: Int = 0, dilation_h: Int = 1, dilation_w: Int = 1, groups: Int = 1,
         offset_groups: Int = 1, use_mask: Bool = false) = deform_type, deform_kernel;

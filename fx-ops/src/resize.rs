@@ -3,12 +3,14 @@
 use fx_core::array::{Sizes, checked_numel};
 use fx_core::math::Real;
 use fx_core::op::Default::None as Nothing;
+use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
 use crate::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, wide};
 use crate::compose::Operand;
+use crate::flops;
 use crate::kernel::chunks::fill_rows;
 
 /// The tables of this file.
@@ -24,6 +26,7 @@ kernels! {
     /// (3) or `"area"`, the average of nearly equal parts. Position `i` lies at `(i + 1/2) / scale - 1/2`, or with
     /// `align_corners` at `i (in - 1) / (out - 1)`. The scale is that of the sizes with `recompute_scale_factor` or a `size`, else
     /// `scale_factor`. `antialias` widens linear and cubic filters when images shrink.
+    #[flops = Rule(flops::interpolate)]
     interpolate(x: Tensor, size: Any = Nothing, scale_factor: Any = Nothing, mode: Str = "nearest",
         align_corners: Any = Nothing; recompute_scale_factor: Any = Nothing, antialias: Bool = false) =
         |x: &TensorType, size: &TypeTree, scale: &TypeTree, mode: &str, align: &TypeTree, recompute: &TypeTree, antialias|
@@ -37,6 +40,7 @@ kernels! {
         |x: &Array, size: &Value, scale: &Value|
             resized(x, &request(size, scale, &Arg::None, &Arg::None, read)?, "nearest", false);
     /// `interpolate` with the mode `"bilinear"` and `align_corners`.
+    #[flops = PerOutput(8)]
     upsample_bilinear(x: Tensor, size: Any = Nothing, scale_factor: Any = Nothing) =
         |x: &TensorType, size: &TypeTree, scale: &TypeTree| Plan::new(
             x, &request(size, scale, &Arg::Bool(true), &Arg::None, |_| Err(unknown_type()))?, "bilinear", false)

@@ -3,6 +3,7 @@
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::op::Default::None as Nothing;
+use fx_core::op::Flops::PerOutput;
 use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
@@ -24,11 +25,13 @@ kernels! {
     /// A place is (x, y) or (x, y, z), from -1 to 1 between the outer borders of the outer pixels, or with `align_corners`
     /// between their centres. `mode` is `"bilinear"`, `"nearest"` or, for images, `"bicubic"`. Beyond the border
     /// `padding_mode` sees `"zeros"`, the pixels of the `"border"`, or their `"reflection"`.
+    #[flops = PerOutput(8)]
     grid_sample(x: Tensor, grid: Tensor, mode: Str = "bilinear", padding_mode: Str = "zeros", align_corners: Any = Nothing) =
         |x: &TensorType, grid: &TensorType, mode: &str, padding: &str, _align: &TypeTree| sample_type(x, grid, mode, padding),
         sample;
     /// The places of pixels of images of `size`, `[n, c, h, w]` or `[n, c, d, h, w]`, under the maps `theta`, `[n, 2, 3]` or
     /// `[n, 3, 4]`: `[n, h, w, 2]` or `[n, d, h, w, 3]`, for `grid_sample`.
+    #[flops = PerOutput(6)]
     affine_grid(theta: Tensor, size: Shape, align_corners: Any = Nothing) =
         |theta: &TensorType, size: DimVec, _align: &TypeTree| affine_type(theta, &size), affine;
 }

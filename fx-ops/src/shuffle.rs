@@ -1,6 +1,7 @@
 //! Channels and pixels rearranged: compositions of `reshape`, `permute` and `narrow`.
 
 use fx_core::math::{self, Real};
+use fx_core::op::Flops::PerOutput;
 use fx_core::op::kind::DimVec;
 use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, kernels};
 
@@ -23,6 +24,7 @@ kernels! {
     /// Interleaves the `groups` of channels of `[n, c, ..]`: channel `g (c / groups) + i` becomes `i groups + g`.
     channel_shuffle(x: Tensor, groups: Int) = shuffled_channels, shuffled_channels;
     /// The gated linear unit, of floats: `a * sigmoid(b)` for the halves `a` and `b` of axis `dim`, whose size is even.
+    #[flops = PerOutput(2)]
     glu(x: Tensor, dim: Int = -1) = |x: &TensorType, dim: Dim| gated(x, dim), gated_array;
 }
 

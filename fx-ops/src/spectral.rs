@@ -3,6 +3,7 @@
 //! Matrices are the last two axes, the others a batch that threads share. All is computed in f64 by Jacobi's rotations, each
 //! matrix by one thread in a fixed order. Vectors are unique up to their sign only.
 
+use fx_core::op::Flops::Unknown;
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, bail, kernels};
@@ -20,11 +21,14 @@ kernels! {
     /// `(U, S, Vh)` with `x = U @ diag(S) @ Vh` for matrices `[.., m, n]`: orthonormal columns and rows, and the singular values
     /// in descending order. `U` is `[.., m, m]` and `Vh` `[.., n, n]`, or without `full_matrices` `[.., m, k]` and `[.., k, n]` for
     /// `k = min(m, n)`.
+    #[flops = Unknown]
     linalg_svd(x: Tensor, full_matrices: Bool = true) -> (Tensor, Tensor, Tensor) = svd_type, svd;
     /// `(values, vectors)` of symmetric matrices: the eigenvalues in ascending order, and in the columns eigenvectors of length 1.
     /// Only the lower triangle is read, or with `UPLO` "U" the upper one.
+    #[flops = Unknown]
     linalg_eigh(x: Tensor, uplo: Str = "L") -> (Tensor, Tensor) = eigen_type, eigen;
     /// The eigenvalues of `linalg_eigh`.
+    #[flops = Unknown]
     linalg_eigvalsh(x: Tensor, uplo: Str = "L") =
         |x: &TensorType, triangle: &str| eigen_type(x, triangle).map(|(values, _)| values),
         |x: &Array, triangle: &str| eigen(x, triangle).map(|(values, _)| values);
@@ -32,8 +36,10 @@ kernels! {
     ///
     /// Singular values up to `atol`, or `rtol` times the greatest, count as 0. `rtol` is by default the greater size times the
     /// precision of the dtype, or 0 if `atol` is given. With `hermitian` only the lower triangle is read.
+    #[flops = Unknown]
     linalg_pinv(x: Tensor; atol: OptOperand = None, rtol: OptOperand = None, hermitian: Bool = false) = pinv_type, pinv;
     /// The number of singular values that do not count as 0, which is as in `linalg_pinv`.
+    #[flops = Unknown]
     linalg_matrix_rank(x: Tensor; atol: OptOperand = None, rtol: OptOperand = None, hermitian: Bool = false) =
         rank_type, rank;
 }

@@ -5,6 +5,7 @@
 //! number of elements of a transform, 2 by that number.
 
 use fx_core::array::checked_numel;
+use fx_core::op::Flops::Unknown;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, kernels};
 use rustfft::num_complex::Complex;
@@ -24,16 +25,19 @@ kernels! {
     /// `forward` the same with `+`.
     ///
     /// `normalization` 1 divides by the root of the number of elements of a transform, 2 by that number, 0 by nothing.
+    #[flops = Unknown]
     _fft_c2c(x: Tensor, dim: Ints, normalization: Int = 0, forward: Bool = true) = both_type, both;
     /// The transforms of real signals over the axes `dim`: `[..]` becomes `[.., 2]`, and of the last axis in `dim` only the
     /// first half of `size / 2 + 1` frequencies is given, if `onesided`.
     ///
     /// `normalization` is as in `_fft_c2c`.
+    #[flops = Unknown]
     _fft_r2c(x: Tensor, dim: Ints, normalization: Int = 0, onesided: Bool = true) = forward_type, forward;
     /// The real signals of which `x`, `[.., 2]`, are the spectra: the inverse of `_fft_r2c` without a scale. The last axis in
     /// `dim` holds the first half and becomes `last_dim_size` elements.
     ///
     /// `normalization` is as in `_fft_c2c`.
+    #[flops = Unknown]
     _fft_c2r(x: Tensor, dim: Ints, normalization: Int = 0, last_dim_size: Int = 1) = backward_type, backward;
 }
 

@@ -14,7 +14,8 @@
 /// }
 /// ```
 /// Parameters before `;` are those of the Rust function; the others can be given by name with [`call!`](crate::call).
-/// The kernel and the shape rule take all of them, as [`ParamKind`](crate::op::ParamKind) says.
+/// The kernel and the shape rule take all of them, as [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`,
+/// `#[effects = ..]` and `#[flops = ..]`, in this order, set the fields of the row; see [`Flops`](crate::op::Flops).
 #[macro_export]
 macro_rules! kernels {
     (
@@ -24,12 +25,13 @@ macro_rules! kernels {
             $(#[doc = $doc:literal])+
             $(#[class = $class:ident])?
             $(#[effects = $effects:ident])?
+            $(#[flops = $flops:expr])?
             $name:ident($x:ident: Tensor $(, $p:ident: $k:ident $(= $d:expr)?)* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
         )*
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [true] $name
+                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [true] $name
                 ($x: Tensor $(, $p: $k $(= $d)?)*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -61,12 +63,13 @@ macro_rules! functions {
             $(#[doc = $doc:literal])+
             $(#[class = $class:ident])?
             $(#[effects = $effects:ident])?
+            $(#[flops = $flops:expr])?
             $name:ident($($p:ident: $k:ident $(= $d:expr)?),* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
         )*
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [false] $name
+                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [false] $name
                 ($($p: $k $(= $d)?),*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -79,7 +82,7 @@ macro_rules! functions {
 #[macro_export]
 macro_rules! __op_row {
     (
-        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$method:literal] $name:ident
+        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$($flops:expr)?] [$method:literal] $name:ident
         ($($p:ident: $k:ident $(= $d:expr)?),*) ($($q:ident: $l:ident = $e:expr),*) [$($ret:ty)?] $infer:expr, $kernel:expr
     ) => {
         #[doc(hidden)]
@@ -107,6 +110,7 @@ macro_rules! __op_row {
                     ],
                     $(class: $crate::Class::$class,)?
                     $(effects: $crate::Effects::$effects,)?
+                    $(flops: $flops,)?
                     method: $method,
                     infer: |args| {
                         let [$($p,)* $($q,)*] = args else { return $crate::op::wrong_arity(&DEF, args.len()) };

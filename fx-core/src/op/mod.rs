@@ -5,6 +5,7 @@
 //! own row has the same standing as a built-in one.
 
 pub mod convert;
+mod flops;
 pub mod kind;
 mod macros;
 mod registry;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use convert::ToArg;
+pub use flops::{Flops, elements};
 pub use kind::{Kind, ParamKind};
 pub use registry::Registry;
 
@@ -149,6 +151,8 @@ pub struct OpDef {
     pub class: Class,
     /// What it does besides.
     pub effects: Effects,
+    /// How much arithmetic it does.
+    pub flops: Flops,
     /// Whether the first two operands may be exchanged.
     pub commutative: bool,
     /// Whether `x.name(..)` exists, so that it may be called as a method.
@@ -167,6 +171,7 @@ impl OpDef {
         params: &[],
         class: Class::Kernel,
         effects: Effects::PURE,
+        flops: Flops::ByClass,
         commutative: false,
         method: false,
         infer: |_| Err(unknown_type()),

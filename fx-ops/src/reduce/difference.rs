@@ -1,6 +1,7 @@
 //! Differences of neighbours and their counterpart, the trapezoidal rule; and other sums of floats.
 
 use fx_core::array::Sizes;
+use fx_core::op::Flops::PerOutput;
 use fx_core::op::kind::IntVec;
 use fx_core::{
     Arg, Array, Category, DType, Dim, Op, Result, Scalar, Tensor, TensorType, Truth, bail, err, kernels,
@@ -18,6 +19,7 @@ kernels! {
 
     /// The differences of neighbours along `dim`, taken `n` times, after `prepend` and `append` are joined to `x`.
     /// On bools it is whether they differ.
+    #[flops = PerOutput(1)]
     diff(x: Tensor, n: Int = 1, dim: Int = -1, prepend: OptTensor = None, append: OptTensor = None) = diff_type, diff_array;
     /// The integral along `dim` of `y` by the trapezoidal rule, at the places `x`, or `dx` apart.
     ///
@@ -30,6 +32,7 @@ kernels! {
     trapz(y: Tensor, x: OptTensor = None; dx: Number = fx_core::op::Default::Float(1.0), dim: Int = -1) =
         |y, x, dx: Category, dim| trapezoid_type(y, x, dx, dim, false), |y: &Array, x, dx, dim| trapezoid_array(y, x, dx, dim, false);
     /// The integrals along `dim` from the first place to each other one, as `trapezoid`.
+    #[flops = PerOutput(3)]
     cumulative_trapezoid(y: Tensor, x: OptTensor = None; dx: Number = fx_core::op::Default::Float(1.0), dim: Int = -1) =
         |y, x, dx: Category, dim| trapezoid_type(y, x, dx, dim, true), |y: &Array, x, dx, dim| trapezoid_array(y, x, dx, dim, true);
     /// The sum of the diagonal of a matrix.
@@ -39,6 +42,7 @@ kernels! {
     #[class = Reduce]
     nanmean(x: Tensor, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) = nanmean_type, nanmean_array;
     /// The logarithm of the sum of the exponentials of all elements up to each one along `dim`, without overflow.
+    #[flops = PerOutput(3)]
     logcumsumexp(x: Tensor, dim: Int) = logcumsumexp_type, logcumsumexp_array;
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use fx_core::op::Flops::PerOutput;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, kernels};
 use rayon::prelude::*;
 
@@ -29,8 +30,10 @@ kernels! {
     /// Which of several equal elements are named, and in which order, is as in PyTorch.
     topk(x: Tensor, k: Int, dim: Int = -1, largest: Bool = true, sorted: Bool = true) -> (Tensor, Tensor) = topk_type, topk_array;
     /// The sums of all elements up to each one along `dim`. Integers and bools are summed as i64.
+    #[flops = PerOutput(1)]
     cumsum(x: Tensor, dim: Int; dtype: OptDType = None) = scan_type, |x: &Array, dim, dtype| scan(x, dim, dtype, false);
     /// The products of all elements up to each one along `dim`. Integers and bools are multiplied as i64.
+    #[flops = PerOutput(1)]
     cumprod(x: Tensor, dim: Int; dtype: OptDType = None) = scan_type, |x: &Array, dim, dtype| scan(x, dim, dtype, true);
     /// The greatest element up to each one along `dim`, and the position of the last such; NaN stays.
     cummax(x: Tensor, dim: Int) -> (Tensor, Tensor) = extreme_scan_type, |x: &Array, dim| extreme_scan(x, dim, true);

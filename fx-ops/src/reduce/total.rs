@@ -1,6 +1,7 @@
 //! Sums and products over axes, and what is made of them: means, variances, norms, truth.
 
 use fx_core::array::dispatch_dtype;
+use fx_core::op::Flops::PerInput;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
 
@@ -34,26 +35,32 @@ kernels! {
         |x: &TensorType, dim, keepdim, dtype| reduced_type(x, &dim, keepdim, total_dtype(x.dtype, dtype)), nansum_array;
     /// The variance over the axes `dim`, or over all: squared deviations divided by `max(n - correction, 0)`.
     #[class = Reduce]
+    #[flops = PerInput(3)]
     var(x: Tensor, dim: Axes = None, correction: OptFloat = Some(1.0), keepdim: Bool = false; unbiased: OptNumber = None) =
         spread_type, |x: &Array, dim, correction, keepdim, unbiased| Ok::<_, fx_core::Error>(spread(x, dim, correction, keepdim, unbiased, false)?.0);
     /// The standard deviation: the square root of `var`.
     #[class = Reduce]
+    #[flops = PerInput(3)]
     std(x: Tensor, dim: Axes = None, correction: OptFloat = Some(1.0), keepdim: Bool = false; unbiased: OptNumber = None) =
         spread_type, |x: &Array, dim, correction, keepdim, unbiased| Ok::<_, fx_core::Error>(spread(x, dim, correction, keepdim, unbiased, true)?.0);
     /// The variance and the mean over the axes `dim`, or over all.
     #[class = Reduce]
+    #[flops = PerInput(3)]
     var_mean(x: Tensor, dim: Axes = None, correction: OptFloat = Some(1.0), keepdim: Bool = false; unbiased: OptNumber = None) -> (Tensor, Tensor) =
         spread_pair_type, |x: &Array, dim, correction, keepdim, unbiased| spread(x, dim, correction, keepdim, unbiased, false);
     /// The standard deviation and the mean over the axes `dim`, or over all.
     #[class = Reduce]
+    #[flops = PerInput(3)]
     std_mean(x: Tensor, dim: Axes = None, correction: OptFloat = Some(1.0), keepdim: Bool = false; unbiased: OptNumber = None) -> (Tensor, Tensor) =
         spread_pair_type, |x: &Array, dim, correction, keepdim, unbiased| spread(x, dim, correction, keepdim, unbiased, true);
     /// The vector norm `sum(|x|^ord)^(1/ord)` over the axes `dim`, or over all; `ord` may be 0, inf or -inf. Of floats only.
     #[class = Reduce]
+    #[flops = PerInput(2)]
     linalg_vector_norm(x: Tensor, ord: Float = 2.0, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) =
         norm_type, norm_array;
     /// `log(sum(exp(x)))` over the axes `dim`, without overflow. Integers and bools are taken as f32.
     #[class = Reduce]
+    #[flops = PerInput(3)]
     logsumexp(x: Tensor, dim: Axes, keepdim: Bool = false) =
         |x: &TensorType, dim, keepdim| reduced_type(x, &dim, keepdim, float_or_f32(x.dtype)), logsumexp_array;
     /// Whether all elements along the axes `dim`, or of all, are not zero; true for no elements. A u8 tensor gives u8.
