@@ -144,7 +144,12 @@ pub(crate) fn propagate(graph: &mut Graph, parts: Parts<'_>, inputs: &[TypeTree]
     Ok(())
 }
 
-fn infer_all(graph: &Graph, parts: Parts<'_>, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
+/// Returns the type of every node from the types of the placeholders.
+pub(crate) fn infer_all(
+    graph: &Graph,
+    parts: Parts<'_>,
+    inputs: &[TypeTree],
+) -> Result<Vec<(NodeId, TypeTree)>> {
     let n = graph.placeholders().len();
     if n != inputs.len() {
         bail!(Argument, "the graph has {n} placeholders, got {} types", inputs.len());

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod __private;
+pub mod analysis;
 pub mod arg;
 pub mod array;
 pub mod blocks;
@@ -41,6 +42,7 @@ pub mod pass;
 pub mod pointwise;
 pub mod rewrite;
 pub mod rng;
+pub mod split;
 pub mod tensor;
 #[doc(hidden)]
 pub mod testing;

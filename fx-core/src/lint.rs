@@ -425,7 +425,7 @@ fn could_be_same(declared: &TensorType, given: &TensorType) -> bool {
 }
 
 /// Adds the symbols to which a value of this type gives a value.
-fn bind(bound: &mut FxHashSet<Symbol>, ty: &TypeTree) {
+pub(crate) fn bind(bound: &mut FxHashSet<Symbol>, ty: &TypeTree) {
     fresh::for_each_dim(ty, &mut |dim| {
         if dim.is_known() {
             return;

@@ -125,6 +125,17 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
     },
+    /// Say what each module of a program costs: parameters, arithmetic, bytes moved, and when most memory is taken
+    Summary {
+        #[command(flatten)]
+        program: Program,
+        /// A number for a symbolic size; may be repeated
+        #[arg(long, value_name = "NAME=N", value_parser = size)]
+        size: Vec<(String, i64)>,
+        /// Print JSON: the modules, and the peak of memory
+        #[arg(long)]
+        json: bool,
+    },
     /// List the operations, or tell about one
     Ops {
         /// The operation
@@ -288,6 +299,11 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&explanations);
             Ok(matches > 0)
         }
+        Command::Summary { program, size, json } => {
+            let summary = fx::analysis::Summary::new(&program.open()?, &size.into_iter().collect())?;
+            print(&if json { format!("{:#}", summary_json(&summary)) } else { summary.to_string() });
+            Ok(true)
+        }
         Command::Ops { name, check: true, .. } => check_ops(name.as_deref()),
         Command::Ops { name: Some(name), .. } => {
             print(&fx::reference::operation(fx::registry().find(&name)?));
@@ -354,6 +370,34 @@ fn node_json(node: &fx::Node) -> Json {
         "source": node.meta().source.as_ref().map(ToString::to_string),
         "module": node.meta().stack.as_ref().and_then(|stack| stack.last()).map(|frame| frame.path.to_string()),
     })
+}
+
+/// Reads `NAME=N`.
+fn size(text: &str) -> Result<(String, i64), String> {
+    let (name, n) = text.split_once('=').ok_or("expected NAME=N, such as batch=8")?;
+    let n = n.trim().parse().map_err(|_| format!("expected a number after {name}=, got {n:?}"))?;
+    Ok((name.trim().to_owned(), n))
+}
+
+/// Numbers are numbers, expressions over symbols are text, and what is not known is null.
+fn summary_json(summary: &fx::analysis::Summary) -> Json {
+    let dim = |dim: Option<fx::Dim>| match dim {
+        None => Json::Null,
+        Some(dim) => dim.known().map_or_else(|| json!(dim.to_string()), |n| json!(n)),
+    };
+    let row = |row: &fx::analysis::ModuleRow| {
+        json!({
+            "path": row.path, "type": row.type_name, "nodes": row.nodes, "unknown": row.unknown,
+            "parameters": row.parameters.elements, "parameter_bytes": row.parameters.bytes,
+            "flops": dim(row.cost.flops.clone()), "read": dim(row.cost.read.clone()),
+            "written": dim(row.cost.written.clone()), "output": row.output.as_ref().map(ToString::to_string),
+        })
+    };
+    let peak = summary
+        .peak
+        .as_ref()
+        .map(|peak| json!({"bytes": peak.bytes, "node": peak.node, "untyped": peak.untyped}));
+    json!({"modules": summary.rows.iter().map(row).collect::<Vec<_>>(), "peak": peak})
 }
 
 fn ran_json(ran: &program::Ran) -> Json {

@@ -11,4 +11,5 @@ mod opcheck;
 mod ops;
 mod passes;
 mod rows;
+mod splits;
 mod ui;

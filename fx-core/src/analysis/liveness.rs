@@ -33,7 +33,10 @@ impl Liveness {
         let Some(at) = self.flow.position(id) else { return Vec::new() };
         let own = std::iter::once(at as u32);
         let values = self.flow.inputs(at).iter().copied().chain(own);
-        values.filter(|i| self.last_use[*i as usize] as usize == at).map(|i| self.flow.id(i as usize)).collect()
+        values
+            .filter(|i| self.last_use[*i as usize] as usize == at)
+            .map(|i| self.flow.id(i as usize))
+            .collect()
     }
 
     /// Returns the values that are made before a node and used by it or later, in program order.
@@ -53,9 +56,12 @@ impl Liveness {
         }
         let mut sum = 0.0;
         change.truncate(n + 1);
-        change.into_iter().map(|change| {
-            sum += change;
-            sum
-        }).collect()
+        change
+            .into_iter()
+            .map(|change| {
+                sum += change;
+                sum
+            })
+            .collect()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Context, Pass};
 use crate::node::{NodeId, Target};
-use crate::{Forward, GraphModule, InputSpec, OpCode, Result, bail, op, trace};
+use crate::{Forward, GraphModule, InputSpec, OpCode, Result, TypeTree, bail, op, trace};
 
 /// Replaces calls of graph modules by their nodes.
 pub const INLINE: Pass = Pass {
@@ -75,19 +75,8 @@ pub fn inline_module(gm: &mut GraphModule, path: &str) -> Result<()> {
 }
 
 fn inline_calls(gm: &mut GraphModule, path: &str, calls: &[NodeId]) -> Result<()> {
-    let is_graph = gm.child(path)?.as_module().as_any().is::<GraphModule>();
     for id in calls {
-        if is_graph {
-            gm.inline(*id)?;
-            continue;
-        }
-        let traced = trace_child(gm, path, *id)?;
-        let original = gm.shared_child(path);
-        gm.add_submodule(path, traced)?;
-        gm.inline(*id)?;
-        if let Some(original) = original.filter(|_| calls_remain(gm, path)) {
-            gm.add_shared_submodule(path, original)?;
-        }
+        inline_call(gm, path, *id)?;
     }
     Ok(())
 }
@@ -98,17 +87,42 @@ fn calls_remain(gm: &GraphModule, path: &str) -> bool {
 
 /// Traces a sub-module with the types of the arguments of one of its calls.
 fn trace_child(gm: &GraphModule, path: &str, call: NodeId) -> Result<GraphModule> {
-    let child: Box<dyn Forward> = dyn_clone::clone_box(gm.child(path)?);
     let graph = gm.graph();
+    let known = |arg: &crate::Arg| match arg.leaves().is_empty() {
+        true => arg.try_flat_map(&mut |_| Ok(crate::Arg::None)).ok(),
+        false => crate::infer::type_of(graph, arg),
+    };
+    let types: Vec<Option<TypeTree>> = graph.node(call)?.args().iter().map(known).collect();
+    trace_call(gm.child(path)?, &types)
+}
+
+/// Traces a module through its leaves, with the types of its arguments as far as they are known; one without a leaf is a
+/// literal.
+pub(crate) fn trace_call(child: &dyn Forward, types: &[Option<TypeTree>]) -> Result<GraphModule> {
+    let child: Box<dyn Forward> = dyn_clone::clone_box(child);
     let names: Vec<String> = child.inputs().into_iter().map(|input| input.name.into_owned()).collect();
     let mut builder = trace(&child).leaf(|_, _| false);
-    for (name, arg) in names.iter().zip(graph.node(call)?.args()) {
-        if arg.leaves().is_empty() {
-            let value = arg.try_flat_map(&mut |_| Ok(crate::Arg::None))?;
-            builder = builder.constant(name, value);
-        } else if let Some(ty) = crate::infer::type_of(graph, arg) {
-            builder = builder.input(name, InputSpec::from(ty));
-        }
+    for (name, ty) in names.iter().zip(types) {
+        let Some(ty) = ty else { continue };
+        builder = match ty.leaves().is_empty() {
+            true => builder.constant(name, ty.try_flat_map(&mut |_| Ok(crate::Arg::None))?),
+            false => builder.input(name, InputSpec::from(ty.clone())),
+        };
     }
     builder.build()
+}
+
+/// Replaces one call of a sub-module by what it computes, whatever others call it, and returns the new nodes.
+pub(crate) fn inline_call(gm: &mut GraphModule, path: &str, call: NodeId) -> Result<Vec<NodeId>> {
+    if gm.child(path)?.as_module().as_any().is::<GraphModule>() {
+        return gm.inline(call);
+    }
+    let traced = trace_child(gm, path, call)?;
+    let original = gm.shared_child(path);
+    gm.add_submodule(path, traced)?;
+    let nodes = gm.inline(call)?;
+    if let Some(original) = original.filter(|_| calls_remain(gm, path)) {
+        gm.add_shared_submodule(path, original)?;
+    }
+    Ok(nodes)
 }

@@ -33,6 +33,7 @@ pub use dead_code::DEAD_CODE;
 pub use diff::text_diff;
 pub use driver::{PassReport, Passes, Report};
 pub use inline::{INLINE, INLINE_LEAVES, inline_module};
+pub(crate) use inline::{inline_call, trace_call};
 pub use normalize::NORMALIZE;
 pub use outline::{OUTLINE, outline};
 pub use sample::sample_inputs;
