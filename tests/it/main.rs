@@ -2,6 +2,7 @@
 
 mod cli;
 mod conformance;
+mod costs;
 mod edit;
 mod errors;
 mod files;
