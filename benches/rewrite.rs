@@ -87,5 +87,44 @@ fn passes(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, matching, passes);
+/// Splitting and its analyses, as the graph doubles.
+fn splitting(c: &mut Criterion) {
+    use fx::analysis::{Costs, Dominators, Flow, Liveness, Sizes};
+    use fx::split::pipeline::{Balance, Pipeline};
+    use fx::split::{PartSize, partition, split_by_size};
+
+    let mut group = c.benchmark_group("splitting");
+    group.sample_size(10).measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(200));
+    let taken = partition::names(["mul", "add", "relu"]);
+    for n in [50_000, 100_000] {
+        let gm = program(n);
+        group.throughput(Throughput::Elements(n as u64));
+        group.bench_function(BenchmarkId::new("dominators and liveness", n), |b| {
+            b.iter(|| {
+                let flow = Flow::new(gm.graph());
+                (Dominators::new(&flow), Dominators::post(&flow), Liveness::new(gm.graph()))
+            })
+        });
+        group.bench_function(BenchmarkId::new("costs", n), |b| {
+            b.iter(|| Costs::new(&gm, &Sizes::new()).unwrap())
+        });
+        let partitioner = partition::Partitioner::default();
+        group.bench_function(BenchmarkId::new("propose partitions", n), |b| {
+            b.iter(|| partitioner.propose(&gm, &taken).unwrap())
+        });
+        group.bench_function(BenchmarkId::new("fuse partitions", n), |b| {
+            let proposal = partitioner.propose(&gm, &taken).unwrap();
+            b.iter(|| partitioner.fuse(&gm, &proposal).unwrap())
+        });
+        group.bench_function(BenchmarkId::new("parts of 100 nodes", n), |b| {
+            b.iter(|| split_by_size(&gm, PartSize::Nodes(100)).unwrap())
+        });
+        group.bench_function(BenchmarkId::new("eight stages", n), |b| {
+            b.iter(|| Pipeline::new(8).balance(Balance::Nodes).cut(&gm).unwrap())
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, matching, passes, splitting);
 criterion_main!(benches);
