@@ -73,6 +73,7 @@ impl Bindings {
                 }
             }
             (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
+            (Arg::Dim(dim), Arg::Dim(size)) => self.bind_dim(dim, size),
             (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {
                 a.iter().zip(b.iter()).try_for_each(|(a, b)| self.bind(a, b))
             }

@@ -493,7 +493,7 @@ fn flatten(tree: &Arg, value: &Value, out: &mut Vec<Value>) -> Result<()> {
             out.push(Arg::Leaf(tensor.clone().ok()?));
             Ok(())
         }
-        (Arg::Leaf(_), Arg::Bool(_) | Arg::Int(_) | Arg::Float(_)) => {
+        (Arg::Leaf(_), Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) | Arg::Dim(_)) => {
             out.push(value.clone());
             Ok(())
         }

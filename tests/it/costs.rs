@@ -133,3 +133,26 @@ fn what_is_split_costs_the_same_and_shows_its_modules() {
     // The outer graph holds what it passes until the part returns.
     assert!(before.peak.unwrap().bytes <= after.peak.unwrap().bytes);
 }
+
+#[test]
+fn the_command_line_sums_up_programs() {
+    let fx = |args: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_fx"))
+            .args(args)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, table, _) = fx(&["summary", "tests/data/zoo/chain.pt2"]);
+    assert!(code == Some(0) && table.starts_with("module") && table.contains("\nparameters  "), "{table}");
+    let (_, text, _) = fx(&["summary", "tests/data/zoo/chain.pt2", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["modules"][0]["path"], "");
+    assert!(json["modules"][0]["nodes"].as_u64() > Some(0), "{text}");
+    let (code, _, error) = fx(&["summary", "tests/data/zoo/chain.pt2", "--size", "nothing=3"]);
+    assert!(code == Some(2) && error.contains("no size is called \"nothing\""), "{error}");
+    let (code, _, error) = fx(&["summary", "tests/data/zoo/chain.pt2", "--size", "n"]);
+    assert!(code == Some(2) && error.contains("expected NAME=N"), "{error}");
+}

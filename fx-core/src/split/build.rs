@@ -246,8 +246,12 @@ pub(super) fn inline_part(gm: &mut GraphModule, part: &Part) -> Result<()> {
             && op == ops::getitem::OP
         {
             let Some(value) = usize::try_from(*i).ok().and_then(|i| values.get(i)).cloned() else { continue };
-            graph.replace_all_uses(item, value)?;
+            let name = graph.node(item)?.shared_name().clone();
+            graph.replace_all_uses(item, value.clone())?;
             graph.erase(item)?;
+            if let Arg::Leaf(id) = value {
+                graph.rename(id, &name)?;
+            }
         }
     }
     let prefix = format!("{}.", part.path);
