@@ -90,8 +90,8 @@ fn passes(c: &mut Criterion) {
 /// Splitting and its analyses, as the graph doubles.
 fn splitting(c: &mut Criterion) {
     use fx::analysis::{Costs, Dominators, Flow, Liveness, Sizes};
-    use fx::split::pipeline::{Balance, Pipeline};
-    use fx::split::{PartSize, partition, split_by_size};
+    use fx::splitting::pipeline::{Balance, Pipeline};
+    use fx::splitting::{PartSize, partition, split_by_size};
 
     let mut group = c.benchmark_group("splitting");
     group.sample_size(10).measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(200));

@@ -8,7 +8,7 @@ mod models;
 use fx::analysis::{Sizes, Summary};
 use fx::bail;
 use fx::prelude::*;
-use fx::split::partition::{OperatorSupport, Partitioner, dtypes, names};
+use fx::splitting::partition::{OperatorSupport, Partitioner, dtypes, names};
 use fx::weights::Weights;
 use models::digits_cnn::DigitsCnn;
 

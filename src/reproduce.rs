@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::pass::{Context, INLINE_LEAVES};
-use crate::split::minimize::Culprit;
+use crate::splitting::minimize::Culprit;
 use crate::{OpCode, Result, Target, Tensor, check, err, weights};
 
 /// Writes `PATH.fx`, `PATH.io.safetensors` with the inputs and what the reference returned, and, if the program reads

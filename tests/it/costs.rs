@@ -124,7 +124,7 @@ fn modules_sum_up_to_the_whole_with_symbols_and_numbers() {
 #[test]
 fn what_is_split_costs_the_same_and_shows_its_modules() {
     let gm = net();
-    let split = fx::split::split_by_size(&gm, fx::split::PartSize::Nodes(3)).unwrap();
+    let split = fx::splitting::split_by_size(&gm, fx::splitting::PartSize::Nodes(3)).unwrap();
     let sizes: Sizes = [("n".to_owned(), 8)].into();
     let (before, after) = (Summary::new(&gm, &sizes).unwrap(), Summary::new(&split.module, &sizes).unwrap());
     assert_eq!(before.whole().cost.flops, after.whole().cost.flops);

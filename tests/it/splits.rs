@@ -2,9 +2,9 @@
 
 use fx::nn::{BatchNorm1d, Linear, ReLU};
 use fx::prelude::*;
-use fx::split::partition::{Partitioner, declines_inputs, dtypes, names};
-use fx::split::pipeline::{Balance, Pipeline};
-use fx::split::{Cycles, PartSize, Split, Splitter, split_by_size, split_by_tags, split_module};
+use fx::splitting::partition::{Partitioner, declines_inputs, dtypes, names};
+use fx::splitting::pipeline::{Balance, Pipeline};
+use fx::splitting::{Cycles, PartSize, Split, Splitter, split_by_size, split_by_tags, split_module};
 use fx::testing::Rng;
 use fx::{Arg, Generator, GraphModule, OpCode, Value, with_generator};
 
@@ -385,11 +385,11 @@ fn supports_combine_and_the_fewest_partitions_are_found() {
 }
 ",
     );
-    let names_of = |proposal: &fx::split::partition::Proposal| -> Vec<Vec<String>> {
+    let names_of = |proposal: &fx::splitting::partition::Proposal| -> Vec<Vec<String>> {
         let name = |id: &fx::NodeId| gm.graph().node(*id).unwrap().name().to_owned();
         proposal.partitions.iter().map(|partition| partition.nodes.iter().map(name).collect()).collect()
     };
-    use fx::split::partition::OperatorSupport;
+    use fx::splitting::partition::OperatorSupport;
     let both = names(["relu", "neg"]).and(dtypes([DType::F32]));
     let proposal = Partitioner::default().min_size(1).propose(&gm, &both).unwrap();
     assert_eq!(names_of(&proposal), [vec!["a", "e"], vec!["c", "d"]]);
@@ -452,7 +452,7 @@ fn a_wrong_runner_is_narrowed_to_the_node_and_written_down() {
         eval.run(inputs).map(|run| run.output)
     };
     let inputs = vec![Value::from(with_generator(&Generator::seeded(3), || fx::randn([3, 4])))];
-    let culprit = fx::split::minimize::minimize(&gm, &inputs, &wrong).unwrap().unwrap();
+    let culprit = fx::splitting::minimize::minimize(&gm, &inputs, &wrong).unwrap().unwrap();
     assert_eq!(culprit.nodes, ["tanh"]);
     assert_eq!(
         culprit.module.graph().to_string(),
@@ -460,7 +460,7 @@ fn a_wrong_runner_is_narrowed_to_the_node_and_written_down() {
     );
     assert!(culprit.runs < 20, "{}", culprit.runs);
     let right = |gm: &GraphModule, inputs: &[Value]| gm.call_values(inputs);
-    assert!(fx::split::minimize::minimize(&gm, &inputs, &right).unwrap().is_none());
+    assert!(fx::splitting::minimize::minimize(&gm, &inputs, &right).unwrap().is_none());
 }
 
 #[test]
@@ -476,7 +476,7 @@ fn what_differs_only_together_is_cut_out_together_and_runs_again_from_its_files(
         if fused { value.try_flat_map(&mut |tensor| Ok(Arg::Leaf(tensor + 1.0))) } else { Ok(value) }
     };
     let inputs = vec![Value::from(with_generator(&Generator::seeded(3), || fx::randn([3, 4])))];
-    let culprit = fx::split::minimize::minimize(&gm, &inputs, &wrong).unwrap().unwrap();
+    let culprit = fx::splitting::minimize::minimize(&gm, &inputs, &wrong).unwrap().unwrap();
     assert_eq!(culprit.nodes, ["relu", "mul"]);
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("culprit");
     std::fs::create_dir_all(&dir).unwrap();
