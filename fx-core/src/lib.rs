@@ -66,7 +66,7 @@ pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Pro
 pub use op::{Class, Effects, Flops, Kind, Op, OpDef, Param, Registry, ToArg};
 pub use pass::{Context, Pass, Passes};
 pub use rewrite::{Found, Pattern, Rule, Rules, replace_pattern};
-pub use splitting::{Split, Splitter, split_module};
+pub use splitting::split_module;
 pub use tensor::{Tensor, Value};
 pub use trace::{InputSpec, symbolic_trace, trace};
 pub use transform::Rebuild;
