@@ -1,10 +1,11 @@
 //! Splitting by size: consecutive nodes up to a limit.
 
-use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Split, Splitter, plan};
-use crate::analysis::ParameterCount;
-use crate::{Attribute, GraphModule, NodeId, Result, Target, bail};
+use crate::analysis::{ParameterCount, count_parameters};
+use crate::{Attribute, GraphModule, Node, Result, Target, bail};
 
 /// The most that a part holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,58 +17,69 @@ pub enum PartSize {
     ParameterBytes(u64),
 }
 
+/// What the present part holds.
+#[derive(Default)]
+struct Held {
+    nodes: usize,
+    /// Bytes of parameters, by the path of the attribute or module.
+    parameters: BTreeMap<Arc<str>, u64>,
+}
+
+impl Held {
+    fn add(&mut self, parameters: Vec<(Arc<str>, u64)>) {
+        self.nodes += 1;
+        self.parameters.extend(parameters);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.parameters.values().sum()
+    }
+}
+
 /// Splits a module into parts of consecutive nodes, each as large as the limit allows: `submod_0`, `submod_1`, …
 pub fn split_by_size(gm: &GraphModule, most: PartSize) -> Result<Split> {
     if matches!(most, PartSize::Nodes(0)) {
         bail!(Argument, "expected a part of at least one node");
     }
     let graph = gm.graph();
-    let (mut part, mut nodes, mut bytes) = (0usize, 0usize, 0u64);
-    let mut held: FxHashSet<NodeId> = FxHashSet::default();
-    let mut held_modules: FxHashSet<String> = FxHashSet::default();
+    let (mut part, mut held) = (0usize, Held::default());
     Splitter::default().split(gm, |at| {
         if plan::follows(graph, at.node) || plan::stores(at.node) {
             return part;
         }
-        let reads =
-            |id: &NodeId| graph.node(*id).is_ok_and(|node| matches!(node.target(), Target::GetAttr(_)));
-        let attributes: Vec<NodeId> = at.node.inputs().filter(reads).collect();
-        let size_of = |id: &NodeId| match graph.node(*id).map(|node| node.target()) {
-            Ok(Target::GetAttr(path)) => match gm.attribute(path) {
-                Ok(Attribute::Parameter(parameter)) => ParameterCount::of(parameter).bytes,
-                _ => 0,
-            },
-            _ => 0,
+        let parameters = match most {
+            PartSize::Nodes(_) => Vec::new(),
+            PartSize::ParameterBytes(_) => parameters_of(gm, at.node),
         };
-        let module = match at.node.target() {
-            Target::CallModule(path) => gm.child(path).ok().map(|child| (path.to_string(), child)),
-            _ => None,
+        let is_new = |(path, _): &&(Arc<str>, u64)| !held.parameters.contains_key(path);
+        let more: u64 = parameters.iter().filter(is_new).map(|(_, bytes)| bytes).sum();
+        let is_full = match most {
+            PartSize::Nodes(n) => held.nodes >= n,
+            PartSize::ParameterBytes(n) => held.nodes > 0 && more > 0 && held.bytes() + more > n,
         };
-        let of_module =
-            |module: &Option<(String, &dyn crate::Forward)>, held: &FxHashSet<String>| match module {
-                Some((path, child)) if !held.contains(path) => {
-                    crate::analysis::count_parameters(child.as_module()).bytes
-                }
-                _ => 0,
-            };
-        let new = |held: &FxHashSet<NodeId>| {
-            attributes.iter().filter(|id| !held.contains(id)).map(size_of).sum::<u64>()
-        };
-        let more = new(&held) + of_module(&module, &held_modules);
-        let full = match most {
-            PartSize::Nodes(n) => nodes >= n,
-            PartSize::ParameterBytes(n) => nodes > 0 && more > 0 && bytes + more > n,
-        };
-        if full {
+        if is_full {
             part += 1;
-            (nodes, bytes) = (0, 0);
-            held.clear();
-            held_modules.clear();
+            held = Held::default();
         }
-        nodes += 1;
-        bytes += new(&held) + of_module(&module, &held_modules);
-        held.extend(attributes);
-        held_modules.extend(module.map(|(path, _)| path));
+        held.add(parameters);
         part
     })
+}
+
+/// Returns the paths and bytes of the parameters that a node reads, or that the module has which it calls.
+fn parameters_of(gm: &GraphModule, node: &Node) -> Vec<(Arc<str>, u64)> {
+    let mut found = Vec::new();
+    for input in node.inputs() {
+        if let Ok(Target::GetAttr(path)) = gm.graph().node(input).map(Node::target)
+            && let Ok(Attribute::Parameter(parameter)) = gm.attribute(path)
+        {
+            found.push((path.clone(), ParameterCount::of(parameter).bytes));
+        }
+    }
+    if let Target::CallModule(path) = node.target()
+        && let Ok(child) = gm.child(path)
+    {
+        found.push((path.clone(), count_parameters(child.as_module()).bytes));
+    }
+    found
 }
