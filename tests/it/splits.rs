@@ -339,6 +339,8 @@ fn attributes_move_to_their_only_reader_and_shared_ones_stay_one() {
     let paths: Vec<String> =
         fx::module::collect_parameters(&split.module).into_iter().map(|(path, _)| path).collect();
     assert_eq!(paths, ["embedding", "submod_0.own"]);
+    // 48 bytes, then 12, then the 48 again: no two fit into 20.
+    assert_eq!(split_by_size(&gm, PartSize::ParameterBytes(20)).unwrap().parts.len(), 3);
     // A new value for the shared one changes both ends.
     let new = fx::randn([4, 3]);
     split.module.set_attribute("embedding", fx::Attribute::Parameter(Parameter::new(new.clone()))).unwrap();
