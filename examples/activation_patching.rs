@@ -114,10 +114,10 @@ fn run(gm: &GraphModule, tokens: &Tensor, streams: &[String], patch: Option<Patc
 /// Returns the name of the node that gives what a block returns.
 fn stream(gm: &GraphModule, layer: usize) -> Result<String> {
     let path = format!("blocks.{layer}");
-    let adds = gm.graph().nodes().filter(|(_, node)| {
+    let mut adds = gm.graph().nodes().filter(|(_, node)| {
         node.meta().module_path() == path && node.op().is_some_and(|op| op.name == "add")
     });
-    let last = adds.last().ok_or_else(|| err!(Check, "{path} adds nothing"))?;
+    let last = adds.next_back().ok_or_else(|| err!(Check, "{path} adds nothing"))?;
     Ok(last.1.name().to_owned())
 }
 
