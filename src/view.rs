@@ -1,0 +1,91 @@
+//! [`html`]: a program as one HTML page, with everything in it, that asks nothing of the network.
+//!
+//! The page holds its data as JSON and lays them out itself, so that modules fold and unfold: `view/layout.js` places boxes,
+//! `view/model.js` reads the data, `view/scene.js` draws what is in view, `view/app.js` is the rest of the page.
+//!
+//! Names and text come from files, and are never markup or script: here they are JSON without `<`, `>` and `&`, there they
+//! become text nodes and attributes only. The policy in the page forbids all requests.
+
+mod data;
+mod family;
+
+use crate::GraphModule;
+use crate::pass::Report;
+
+/// The page, with a mark where each part goes.
+const PAGE: &str = include_str!("view/page.html");
+const STYLE: &str = include_str!("view/style.css");
+const SCRIPT: [&str; 4] = [
+    include_str!("view/model.js"),
+    include_str!("view/layout.js"),
+    include_str!("view/scene.js"),
+    include_str!("view/app.js"),
+];
+
+/// Returns a page that shows a program: its graph, zoomable, with boxes for modules and sub-graphs, search, and what is known
+/// of each node. Equal programs give equal pages.
+///
+/// ```
+/// let gm = fx::trace(|x: &fx::Tensor| (x * 2).relu()).input("x", "f32[n]").build()?;
+/// let page = fx::view::html(&gm);
+/// assert!(page.starts_with("<!doctype html>") && page.contains("relu"));
+/// # Ok::<(), fx::Error>(())
+/// ```
+pub fn html(gm: &GraphModule) -> String {
+    page(gm, None)
+}
+
+/// Returns a page that shows a program as it was before passes, and what each pass did: the graph after it, its counts and its
+/// time, and the difference of the text.
+///
+/// What the report does not have is not shown: ask for it by [`Passes::keep_modules`](crate::Passes::keep_modules) and
+/// [`Passes::keep_diffs`](crate::Passes::keep_diffs).
+///
+/// ```
+/// let mut gm = fx::trace(|x: &fx::Tensor| x * 1.0 + x * 1.0).input("x", "f32[n]").build()?;
+/// let before = gm.clone();
+/// let report = fx::Passes::parse("cse, simplify", &fx::pass::all())?.keep_modules().keep_diffs().run(&mut gm)?;
+/// let page = fx::view::html_of_passes(&before, &report);
+/// # assert!(page.contains("simplify"));
+/// # Ok::<(), fx::Error>(())
+/// ```
+pub fn html_of_passes(before: &GraphModule, report: &Report) -> String {
+    page(before, Some(report))
+}
+
+fn page(gm: &GraphModule, report: Option<&Report>) -> String {
+    let data = in_script(&data::data(gm, report).to_string());
+    let script = SCRIPT.concat();
+    let parts = [("title", in_markup(gm.name())), ("style", STYLE.to_owned()), ("data", data), ("script", script)];
+    let (mut out, mut rest) = (String::new(), PAGE);
+    // Each mark is sought in the template alone, never in what was filled in.
+    for (name, part) in parts {
+        let mark = format!("<!--{name}-->");
+        let (before, after) = rest.split_once(&mark).expect("the template has each mark, in this order");
+        out.push_str(before);
+        out.push_str(&part);
+        rest = after;
+    }
+    out + rest
+}
+
+/// Writes JSON so that it can stand in a `script` element: what could end the element only occurs inside of strings.
+fn in_script(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+fn in_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
