@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::check::{self, Engine};
+use crate::view::Page;
 use crate::weights::Weights;
 use crate::{
     Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Passes, Result, Target, Tensor, bail, err, import, ops,
@@ -138,10 +139,11 @@ pub fn passes(text: &str) -> Result<Passes> {
 }
 
 /// Returns a page that shows a program and, if there are `passes`, what each of them does to a copy of it.
-pub fn view(gm: &GraphModule, passes: Option<&str>) -> Result<String> {
-    let Some(text) = passes else { return Ok(crate::view::html(gm)) };
+pub fn view(gm: &GraphModule, title: &str, passes: Option<&str>) -> Result<String> {
+    let page = Page::new(gm).title(title);
+    let Some(text) = passes else { return Ok(page.html()) };
     let report = self::passes(text)?.keep_diffs().keep_modules().run(&mut gm.clone())?;
-    Ok(crate::view::html_of_passes(gm, &report))
+    Ok(page.report(&report).html())
 }
 
 /// Returns the passes with what they do and can be told.

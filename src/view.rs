@@ -1,7 +1,7 @@
-//! [`html`]: a program as one HTML page, with everything in it, that asks nothing of the network.
+//! [`Page`]: a program as one HTML page, with everything in it, that asks nothing of the network.
 //!
-//! The page holds its data as JSON and lays them out itself, so that modules fold and unfold: `view/layout.js` places boxes,
-//! `view/model.js` reads the data, `view/scene.js` draws what is in view, `view/app.js` is the rest of the page.
+//! The page holds its data as JSON and lays them out itself, so that modules fold and unfold. In `view/`, `model.js` reads the
+//! data, `layout.js` places boxes, `scene.js` draws what is in view, `app.js` holds the other parts of the page together.
 //!
 //! Names and text come from files, and are never markup or script: here they are JSON without `<`, `>` and `&`, there they
 //! become text nodes and attributes only. The policy in the page forbids all requests.
@@ -15,10 +15,17 @@ use crate::pass::Report;
 /// The page, with a mark where each part goes.
 const PAGE: &str = include_str!("view/page.html");
 const STYLE: &str = include_str!("view/style.css");
-const SCRIPT: [&str; 4] = [
+const SCRIPT: [&str; 11] = [
+    include_str!("view/dom.js"),
     include_str!("view/model.js"),
     include_str!("view/layout.js"),
     include_str!("view/scene.js"),
+    include_str!("view/outline.js"),
+    include_str!("view/search.js"),
+    include_str!("view/details.js"),
+    include_str!("view/steps.js"),
+    include_str!("view/overview.js"),
+    include_str!("view/input.js"),
     include_str!("view/app.js"),
 ];
 
@@ -32,41 +39,72 @@ const SCRIPT: [&str; 4] = [
 /// # Ok::<(), fx::Error>(())
 /// ```
 pub fn html(gm: &GraphModule) -> String {
-    page(gm, None)
+    Page::new(gm).html()
 }
 
-/// Returns a page that shows a program as it was before passes, and what each pass did: the graph after it, its counts and its
-/// time, and the difference of the text.
-///
-/// What the report does not have is not shown: ask for it by [`Passes::keep_modules`](crate::Passes::keep_modules) and
-/// [`Passes::keep_diffs`](crate::Passes::keep_diffs).
+/// A page to be written: a program, perhaps with a title of its own and what passes did to it.
 ///
 /// ```
 /// let mut gm = fx::trace(|x: &fx::Tensor| x * 1.0 + x * 1.0).input("x", "f32[n]").build()?;
 /// let before = gm.clone();
 /// let report = fx::Passes::parse("cse, simplify", &fx::pass::all())?.keep_modules().keep_diffs().run(&mut gm)?;
-/// let page = fx::view::html_of_passes(&before, &report);
+/// let page = fx::view::Page::new(&before).title("twice").report(&report).html();
 /// # assert!(page.contains("simplify"));
 /// # Ok::<(), fx::Error>(())
 /// ```
-pub fn html_of_passes(before: &GraphModule, report: &Report) -> String {
-    page(before, Some(report))
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    gm: &'a GraphModule,
+    title: &'a str,
+    report: Option<&'a Report>,
 }
 
-fn page(gm: &GraphModule, report: Option<&Report>) -> String {
-    let data = in_script(&data::data(gm, report).to_string());
-    let script = SCRIPT.concat();
-    let parts = [("title", in_markup(gm.name())), ("style", STYLE.to_owned()), ("data", data), ("script", script)];
-    let (mut out, mut rest) = (String::new(), PAGE);
-    // Each mark is sought in the template alone, never in what was filled in.
-    for (name, part) in parts {
-        let mark = format!("<!--{name}-->");
-        let (before, after) = rest.split_once(&mark).expect("the template has each mark, in this order");
-        out.push_str(before);
-        out.push_str(&part);
-        rest = after;
+impl<'a> Page<'a> {
+    /// Makes the page of a program, under its name.
+    pub fn new(gm: &'a GraphModule) -> Self {
+        Page { gm, title: gm.name(), report: None }
     }
-    out + rest
+
+    /// Sets the title.
+    #[must_use]
+    pub fn title(self, title: &'a str) -> Self {
+        Page { title, ..self }
+    }
+
+    /// Adds what passes did to the program, which is given as it was before: the graph after each, its counts and its time,
+    /// and the difference of the text.
+    ///
+    /// What the report does not have is not shown: ask for it by [`Passes::keep_modules`](crate::Passes::keep_modules) and
+    /// [`Passes::keep_diffs`](crate::Passes::keep_diffs).
+    #[must_use]
+    pub fn report(self, report: &'a Report) -> Self {
+        Page { report: Some(report), ..self }
+    }
+
+    /// Returns the data of the page, as it holds them.
+    pub fn json(&self) -> serde_json::Value {
+        data::data(self)
+    }
+
+    /// Returns the page.
+    pub fn html(&self) -> String {
+        let parts = [
+            ("title", in_markup(self.title)),
+            ("style", STYLE.to_owned()),
+            ("data", in_script(&self.json().to_string())),
+            ("script", SCRIPT.concat()),
+        ];
+        let (mut out, mut rest) = (String::new(), PAGE);
+        // Each mark is sought in the template alone, never in what was filled in.
+        for (name, part) in parts {
+            let mark = format!("<!--{name}-->");
+            let (before, after) = rest.split_once(&mark).expect("the template has each mark, in this order");
+            out.push_str(before);
+            out.push_str(&part);
+            rest = after;
+        }
+        out + rest
+    }
 }
 
 /// Writes JSON so that it can stand in a `script` element: what could end the element only occurs inside of strings.

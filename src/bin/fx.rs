@@ -211,7 +211,8 @@ fn run(command: Command) -> fx::Result<bool> {
             Ok(true)
         }
         Command::View { program, out, passes } => {
-            let page = program::view(&program.open()?, passes.as_deref())?;
+            let title = program.file.file_stem().unwrap_or_default().to_string_lossy();
+            let page = program::view(&program.open()?, &title, passes.as_deref())?;
             std::fs::write(&out, page)
                 .map_err(|error| fx::err!(Io, "cannot write {}: {error}", out.display()))?;
             Ok(true)

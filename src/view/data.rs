@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use super::Page;
 use super::family::{FAMILIES, Families};
-use crate::pass::{PassReport, Report, SHAPE_PROP};
+use crate::pass::{PassReport, SHAPE_PROP};
 use crate::{Arg, Attribute, Graph, GraphModule, ModuleFrame, Node, NodeId, SourceLoc, Target};
 
 /// Longer texts are cut.
@@ -22,19 +23,19 @@ const MAX_NESTING: usize = 64;
 const FORMAT: u32 = 1;
 
 /// Returns the data of the page; see `model.js`, which reads them.
-pub(super) fn data(gm: &GraphModule, report: Option<&Report>) -> Json {
+pub(super) fn data(page: &Page<'_>) -> Json {
     let mut writer = Writer::new();
-    let given = typed(gm);
+    let given = typed(page.gm);
+    let passes = page.report.map_or(&[][..], |report| &report.passes);
     let mut before: &GraphModule = &given;
     let (main, _) = writer.state(before, None);
     let mut states = vec![json!([main, []])];
     let mut steps = Vec::new();
-    let typed: Vec<Option<GraphModule>> = report
-        .into_iter()
-        .flat_map(|report| &report.passes)
+    let typed: Vec<Option<GraphModule>> = passes
+        .iter()
         .map(|pass| pass.module.as_ref().filter(|_| pass.changed()).map(typed))
         .collect();
-    for (pass, after) in report.into_iter().flat_map(|report| &report.passes).zip(&typed) {
+    for (pass, after) in passes.iter().zip(&typed) {
         if let Some(after) = after {
             let (main, marks) = writer.state(after, Some(before));
             states.push(json!([main, marks]));
@@ -42,7 +43,7 @@ pub(super) fn data(gm: &GraphModule, report: Option<&Report>) -> Json {
         }
         steps.push(writer.step(pass, states.len() - 1));
     }
-    writer.finish(gm, states, steps)
+    writer.finish(page.title, states, steps)
 }
 
 /// Returns the module with the types of its nodes, as far as they follow from those of the inputs.
@@ -321,8 +322,8 @@ impl Writer {
         })
     }
 
-    fn finish(mut self, gm: &GraphModule, states: Vec<Json>, steps: Vec<Json>) -> Json {
-        let title = self.strings.add(gm.name());
+    fn finish(mut self, title: &str, states: Vec<Json>, steps: Vec<Json>) -> Json {
+        let title = self.strings.add(title);
         json!({
             "format": FORMAT,
             "title": title,

@@ -259,7 +259,10 @@ function tidy(box) {
     child.depth = box.depth + 1;
     if (child.kind === "module") {
       const path = child.frame.path;
-      child.title = outerPath && path.startsWith(outerPath + ".") ? path.slice(outerPath.length + 1) : path;
+      const isBelow = outerPath && path.startsWith(outerPath + ".");
+      child.title = isBelow ? path.slice(outerPath.length + 1) : path;
+      // A bare number says too little.
+      if (isBelow && /^[0-9]/.test(child.title)) child.title = outerPath.split(".").pop() + "." + child.title;
       tidy(child);
     } else {
       child.count = 1;

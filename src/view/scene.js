@@ -281,7 +281,16 @@ class Scene {
   // An open box: its frame and header.
   group(box, isNear) {
     const said = describe(this.model, box, this.options);
-    const attributes = { class: "group " + box.kind, id: "box-" + box.id, "data-key": box.key, role: "group", "aria-label": this.label(box) };
+    const owner = box.kind === "graph" ? box.parent : box;
+    const family = owner.kind === "node" ? this.model.families[owner.record.family].key : "module";
+    const attributes = {
+      class: "group " + box.kind,
+      id: "box-" + box.id,
+      "data-key": box.key,
+      role: "group",
+      "aria-label": this.label(box),
+      style: `--c: var(--f-${family})`,
+    };
     const g = shape("g", attributes,
       shape("rect", { class: "frame" + (box.depth % 2 ? " odd" : ""), x: box.x, y: box.y, width: box.w, height: box.h, rx: 9 }));
     if (isNear) {
@@ -400,7 +409,7 @@ class Scene {
     const inArea = (box) => area && box.x + box.w >= area.x0 && box.x <= area.x1 && box.y + box.h >= area.y0 && box.y <= area.y1;
     const outlines = [];
     for (const box of new Set(this.cone)) if (inArea(box)) outlines.push(outline(box, "cone"));
-    for (const box of new Set(this.matches)) if (inArea(box)) outlines.push(outline(box, "match"));
+    for (const box of new Set(this.matches)) if (inArea(box) && box !== this.selected) outlines.push(outline(box, "match"));
     const ways = [];
     const way = (pieces, kind) => {
       if (pieces.length === 0) return;
