@@ -11,6 +11,8 @@ const PADDING = 16;
 const HEADER = 30;
 const SWEEPS = 8;
 const POSITION_SWEEPS = 24;
+// Larger layouts are swept less often.
+const LARGE = 4000;
 
 // Lays out everything that is in sight below `root`, an open box of a graph, and returns the pieces of edges.
 // `measure(box)` returns the size of a box that is not open.
@@ -118,7 +120,7 @@ function addEdge(box, from, source, target) {
 }
 
 function vertex(box, port, w, h) {
-  return { box, port, w, h, x: 0, layer: 0, rank: 0, up: [], down: [] };
+  return { box, port, w, h, x: 0, layer: 0, rank: 0, key: 0, want: 0, weight: 0, floats: false, up: [], down: [] };
 }
 
 // How far from the middle of a vertex an edge of `from` ends.
@@ -216,7 +218,7 @@ function assignLayers(tops, items, bottoms, edges) {
 
 // Makes the bends of edges that pass through layers; those of one source are shared.
 function addBends(vertices, edges) {
-  const limit = vertices.length + 4 * Math.max(edges.length, 1000);
+  const limit = vertices.length + 3 * Math.max(edges.length, 1000);
   const chains = new Map();
   const linked = new Set();
   const link = (a, b, from) => {
@@ -265,8 +267,9 @@ function orderLayers(layers) {
   let fewest = Infinity;
   let n = 0;
   layers.forEach((layer) => (n += layer.length));
-  const counts = n <= 3000;
-  for (let sweep = 0; sweep <= SWEEPS; sweep++) {
+  const counts = n <= LARGE;
+  const sweeps = counts ? SWEEPS : SWEEPS / 2;
+  for (let sweep = 0; sweep <= sweeps; sweep++) {
     if (counts) {
       const crossings = countCrossings(layers);
       if (crossings < fewest) {
@@ -275,7 +278,7 @@ function orderLayers(layers) {
       }
       if (crossings === 0) break;
     }
-    if (sweep === SWEEPS) break;
+    if (sweep === sweeps) break;
     const isDown = sweep % 2 === 0;
     for (let k = 0; k < layers.length; k++) {
       const layer = layers[isDown ? k : layers.length - 1 - k];
@@ -328,6 +331,15 @@ function straightness(a, b) {
   return bends === 2 ? 12 : bends === 1 ? 2 : 1;
 }
 
+// Adds where the neighbours at one side want a vertex to be.
+function pull(v, near, isUp) {
+  for (const { v: other, from } of near) {
+    const weight = straightness(v, other);
+    v.want += weight * (other.x + offset(other, from, !isUp) - offset(v, from, isUp));
+    v.weight += weight;
+  }
+}
+
 function positionLayers(layers) {
   for (const layer of layers) {
     let x = 0;
@@ -337,26 +349,23 @@ function positionLayers(layers) {
     }
     layer.forEach((v) => (v.x -= (x - GAP) / 2));
   }
-  for (let sweep = 0; sweep < POSITION_SWEEPS; sweep++) {
-    const isLate = sweep >= POSITION_SWEEPS / 2;
+  let n = 0;
+  layers.forEach((layer) => (n += layer.length));
+  const sweeps = n <= LARGE ? POSITION_SWEEPS : POSITION_SWEEPS / 3;
+  for (let sweep = 0; sweep < sweeps; sweep++) {
+    const isLate = sweep >= sweeps / 2;
     const isDown = sweep % 2 === 0;
     for (let k = 0; k < layers.length; k++) {
       const layer = layers[isDown ? k : layers.length - 1 - k];
       let centre = 0;
       for (const v of layer) centre += v.x / layer.length;
       for (const v of layer) {
-        let [sum, total] = [0, 0];
-        const pull = (near, isUp) => {
-          for (const { v: other, from } of near) {
-            const weight = straightness(v, other);
-            sum += weight * (other.x + offset(other, from, !isUp) - offset(v, from, isUp));
-            total += weight;
-          }
-        };
-        if (isLate || isDown) pull(v.up, true);
-        if (isLate || !isDown) pull(v.down, false);
-        v.want = total > 0 ? sum / total : centre;
-        v.weight = total > 0 ? total : 0.01;
+        v.want = 0;
+        v.weight = 0;
+        if (isLate || isDown) pull(v, v.up, true);
+        if (isLate || !isDown) pull(v, v.down, false);
+        v.want = v.weight > 0 ? v.want / v.weight : centre;
+        v.weight = v.weight || 0.01;
       }
       spread(layer);
     }
@@ -365,26 +374,27 @@ function positionLayers(layers) {
 
 // Gives the vertices of a layer the positions nearest to those wanted that keep order and gaps, by pooling neighbours.
 function spread(layer) {
-  const offsets = new Array(layer.length);
-  let at = 0;
-  layer.forEach((v, i) => {
-    if (i > 0) at += (layer[i - 1].w + v.w) / 2 + GAP;
-    offsets[i] = at;
-  });
-  const pools = [];
-  layer.forEach((v, i) => {
-    let pool = { sum: (v.want - offsets[i]) * v.weight, weight: v.weight, n: 1 };
-    while (pools.length > 0) {
-      const last = pools[pools.length - 1];
-      if (last.sum / last.weight < pool.sum / pool.weight) break;
-      pools.pop();
-      pool = { sum: pool.sum + last.sum, weight: pool.weight + last.weight, n: pool.n + last.n };
+  const n = layer.length;
+  const offsets = new Float64Array(n);
+  const [sums, weights, counts] = [new Float64Array(n), new Float64Array(n), new Int32Array(n)];
+  let pools = 0;
+  for (let i = 0; i < n; i++) {
+    const v = layer[i];
+    if (i > 0) offsets[i] = offsets[i - 1] + (layer[i - 1].w + v.w) / 2 + GAP;
+    let [sum, weight, count] = [(v.want - offsets[i]) * v.weight, v.weight, 1];
+    while (pools > 0 && sums[pools - 1] / weights[pools - 1] >= sum / weight) {
+      pools -= 1;
+      sum += sums[pools];
+      weight += weights[pools];
+      count += counts[pools];
     }
-    pools.push(pool);
-  });
+    [sums[pools], weights[pools], counts[pools]] = [sum, weight, count];
+    pools += 1;
+  }
   let i = 0;
-  for (const pool of pools) {
-    for (let k = 0; k < pool.n; k++, i++) layer[i].x = pool.sum / pool.weight + offsets[i];
+  for (let pool = 0; pool < pools; pool++) {
+    const x = sums[pool] / weights[pool];
+    for (let k = 0; k < counts[pool]; k++, i++) layer[i].x = x + offsets[i];
   }
 }
 
