@@ -7,7 +7,8 @@ use crate::check::{self, Engine};
 use crate::view::Page;
 use crate::weights::Weights;
 use crate::{
-    Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Passes, Result, Target, Tensor, bail, err, import, ops,
+    Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Passes, Result, Target, Tensor, bail, err, import,
+    ops,
 };
 
 /// Reads a program: an archive that `torch.export.save` wrote, or fx text.

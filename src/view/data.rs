@@ -31,10 +31,8 @@ pub(super) fn data(page: &Page<'_>) -> Json {
     let (main, _) = writer.state(before, None);
     let mut states = vec![json!([main, []])];
     let mut steps = Vec::new();
-    let typed: Vec<Option<GraphModule>> = passes
-        .iter()
-        .map(|pass| pass.module.as_ref().filter(|_| pass.changed()).map(typed))
-        .collect();
+    let typed: Vec<Option<GraphModule>> =
+        passes.iter().map(|pass| pass.module.as_ref().filter(|_| pass.changed()).map(typed)).collect();
     for (pass, after) in passes.iter().zip(&typed) {
         if let Some(after) = after {
             let (main, marks) = writer.state(after, Some(before));
@@ -163,7 +161,8 @@ impl Writer {
                 new.push(i);
                 continue;
             };
-            let same = old.target() == node.target() && old.args() == node.args() && old.kwargs() == node.kwargs();
+            let same =
+                old.target() == node.target() && old.args() == node.args() && old.kwargs() == node.kwargs();
             if !same {
                 changed.push(i);
                 for (old, new) in old.subgraphs().into_iter().zip(node.subgraphs()) {
@@ -173,7 +172,9 @@ impl Writer {
                 }
             }
         }
-        if let Some(graph) = self.written.get(&std::ptr::from_ref(after)).filter(|_| new.len() + changed.len() > 0) {
+        if let Some(graph) =
+            self.written.get(&std::ptr::from_ref(after)).filter(|_| new.len() + changed.len() > 0)
+        {
             marks.push(json!([graph, new, changed]));
         }
     }
@@ -218,7 +219,9 @@ impl Writer {
             .ext()
             .map(|(key, value)| {
                 let mut text = String::new();
-                let write = value.write(&mut text, &mut |leaf, _| match *leaf {}, &mut |graph, f| write!(f, "@{}", graph.name()));
+                let write = value.write(&mut text, &mut |leaf, _| match *leaf {}, &mut |graph, f| {
+                    write!(f, "@{}", graph.name())
+                });
                 write.expect("writing to a string cannot fail");
                 json!([self.strings.add(key), self.strings.add(&text)])
             })
@@ -271,7 +274,12 @@ impl Writer {
             .take(MAX_NESTING)
             .map(|frame| {
                 let source = frame.source.as_ref().map(|source| self.source(source));
-                let row = json!([self.strings.add(&frame.path), self.strings.add(&frame.type_name), frame.call, source]);
+                let row = json!([
+                    self.strings.add(&frame.path),
+                    self.strings.add(&frame.type_name),
+                    frame.call,
+                    source
+                ]);
                 self.frames.add(row)
             })
             .collect();
@@ -281,7 +289,11 @@ impl Writer {
     /// Writes the arguments: the name of the parameter, if it has one, and the text.
     fn args(&mut self, graph: &Graph, node: &Node) -> Vec<Json> {
         let params = node.op().map_or(&[][..], |op| op.params);
-        let positional = node.args().iter().enumerate().map(|(i, arg)| (params.get(i).map_or("", |param| param.name), arg));
+        let positional = node
+            .args()
+            .iter()
+            .enumerate()
+            .map(|(i, arg)| (params.get(i).map_or("", |param| param.name), arg));
         let named = node.kwargs().iter().map(|(key, arg)| (&**key, arg));
         let mut args = Vec::new();
         for (key, arg) in positional.chain(named) {

@@ -144,11 +144,20 @@ mod tests {
     fn operations_have_the_family_that_people_expect() {
         let families = Families::new();
         let of = |name: &str| FAMILIES[families.of[&crate::registry().find(name).unwrap()]].0;
-        let found = ["relu", "add", "linear", "conv2d", "getitem", "cond", "size", "sum", "randn", "print"].map(of);
+        let found =
+            ["relu", "add", "linear", "conv2d", "getitem", "cond", "size", "sum", "randn", "print"].map(of);
         assert_eq!(
             found,
             [
-                "activation", "pointwise", "linear", "convolution", "view", "control", "view", "reduce", "create",
+                "activation",
+                "pointwise",
+                "linear",
+                "convolution",
+                "view",
+                "control",
+                "view",
+                "reduce",
+                "create",
                 "control"
             ]
         );

@@ -320,7 +320,8 @@ class Scene {
       "aria-label": this.label(box) + (mark ? ", " + mark : ""),
       style: `--c: var(--f-${family})`,
     };
-    const g = shape("g", attributes);
+    const hint = [this.label(box), box.kind === "node" ? box.record.source : "", box.frame ? box.frame.path : ""];
+    const g = shape("g", attributes, shape("title", {}, hint.filter(Boolean).join("\n")));
     if (box.canOpen) g.append(shape("rect", { class: "behind", x: x + 4, y: y + 4, width: w, height: h, rx: 7 }));
     g.append(shape("rect", { class: "card", x, y, width: w, height: h, rx: 7 }));
     if (box.kind === "module") g.append(...this.bands(box));

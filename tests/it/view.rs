@@ -94,7 +94,8 @@ fn equal_programs_give_equal_pages() {
 
 #[test]
 fn types_that_follow_from_the_inputs_are_shown() {
-    let data = Page::new(&parse("graph main(%x: f32[2, n]) {\n  %y = sum(%x, dim=0)\n  return %y\n}\n")).json();
+    let data =
+        Page::new(&parse("graph main(%x: f32[2, n]) {\n  %y = sum(%x, dim=0)\n  return %y\n}\n")).json();
     assert!(data["strings"].as_array().unwrap().contains(&Json::from("f32[n]")), "{data}");
 }
 
@@ -122,15 +123,19 @@ graph no(%x: f32[3]) -> f32[3] {
     check(&data);
     let states = data["states"].as_array().unwrap();
     let steps = data["steps"].as_array().unwrap();
-    let names: Vec<&str> =
-        steps.iter().map(|step| data["strings"][step["name"].as_u64().unwrap() as usize].as_str().unwrap()).collect();
+    let names: Vec<&str> = steps
+        .iter()
+        .map(|step| data["strings"][step["name"].as_u64().unwrap() as usize].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["sink", "simplify", "cse"]);
     assert_eq!(steps[0]["state"], 0, "a pass that changes nothing has the state before it");
     assert_eq!((steps[1]["erased"].as_u64(), steps[1]["state"].as_u64()), (Some(1), Some(1)));
     // After cse, the sub-graph has a node whose arguments changed, and so has the program.
     let marks = states[2][1].as_array().unwrap();
     assert_eq!(marks.len(), 2, "{marks:?}");
-    assert!(marks.iter().all(|mark| mark[1] == serde_json::json!([]) && mark[2].as_array().unwrap().len() == 1));
+    assert!(
+        marks.iter().all(|mark| mark[1] == serde_json::json!([]) && mark[2].as_array().unwrap().len() == 1)
+    );
     let diff: Vec<&str> = steps[2]["diff"]
         .as_array()
         .unwrap()
@@ -175,10 +180,17 @@ fn text_of_files_never_becomes_markup() {
     for tag in ["<script", "</script", "<title", "</title", "<style", "<img", "<!--", "onerror"] {
         let count = |page: &str| page.matches(tag).count();
         let expected = if tag == "onerror" { 1 } else { count(&harmless) };
-        assert!(count(&page) == expected || tag == "onerror", "{tag}: {} instead of {expected}", count(&page));
+        assert!(
+            count(&page) == expected || tag == "onerror",
+            "{tag}: {} instead of {expected}",
+            count(&page)
+        );
     }
     let data = data_of(&page);
-    assert!(data.contains("\\u003cscript\\u003e") && !data.contains(['<', '>', '&', '\u{202e}', '\u{2028}', '\0']));
+    assert!(
+        data.contains("\\u003cscript\\u003e")
+            && !data.contains(['<', '>', '&', '\u{202e}', '\u{2028}', '\0'])
+    );
     assert!(data.contains("\\\\u{202e}"), "characters that turn text are shown as what they are");
     check(&serde_json::from_str(data).unwrap());
     assert!(between(&page, "<title>", "</title>").starts_with("&lt;/title&gt;&lt;script&gt;"));
@@ -194,9 +206,19 @@ fn the_page_asks_nothing_of_the_network_and_makes_no_markup_of_text() {
     let addresses: HashSet<&str> =
         page.match_indices("http").map(|(i, _)| page[i..].split(['"', '\'', ' ']).next().unwrap()).collect();
     assert_eq!(addresses, HashSet::from(["http://www.w3.org/2000/svg", "http-equiv="]));
-    for word in
-        ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "DOMParser", "srcdoc", "fetch(", "@import", "url("]
-    {
+    for word in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "Function(",
+        "DOMParser",
+        "srcdoc",
+        "fetch(",
+        "@import",
+        "url(",
+    ] {
         assert!(!page.contains(word), "{word}");
     }
 }

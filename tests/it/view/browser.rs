@@ -15,11 +15,15 @@ fn browser() -> Option<PathBuf> {
     let given = std::env::var_os("FX_CHROMIUM").filter(|path| !path.is_empty()).map(PathBuf::from);
     let in_path = || {
         let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).flat_map(|dir| NAMES.map(|name| dir.join(name))).find(|file| file.is_file())
+        std::env::split_paths(&path)
+            .flat_map(|dir| NAMES.map(|name| dir.join(name)))
+            .find(|file| file.is_file())
     };
     let found = given.or_else(in_path);
     if found.is_none() {
-        eprintln!("SKIPPED: there is no Chromium in the path and $FX_CHROMIUM is not set, so the page was not drawn");
+        eprintln!(
+            "SKIPPED: there is no Chromium in the path and $FX_CHROMIUM is not set, so the page was not drawn"
+        );
     }
     found
 }
@@ -29,8 +33,20 @@ fn run(browser: &Path, dir: &Path, page: &str, fragment: &str, args: &[&str]) ->
     let file = dir.join("page.html");
     std::fs::write(&file, page).unwrap();
     let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--virtual-time-budget=5000"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--hide-scrollbars",
+        ])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--virtual-time-budget=5000",
+        ])
         .arg(format!("--user-data-dir={}", dir.join("profile").display()))
         .arg(format!("--window-size={},{}", SIZE.0, SIZE.1))
         .args(args)
@@ -74,7 +90,11 @@ impl Dom {
     fn new(browser: &Path, name: &str, page: &str, fragment: &str) -> Dom {
         let dom = Dom(run(browser, &folder(name), page, fragment, &["--dump-dom"]));
         let html = dom.tags("<html").next().expect("the page has been dumped");
-        assert_eq!((attribute(html, "data-ready"), attribute(html, "data-errors")), (Some("true"), None), "{name}");
+        assert_eq!(
+            (attribute(html, "data-ready"), attribute(html, "data-errors")),
+            (Some("true"), None),
+            "{name}"
+        );
         dom
     }
 
@@ -122,7 +142,10 @@ fn a_browser_lays_out_every_node_and_no_two_boxes_overlap() {
         assert!(edges.matches('M').count() >= 4, "{name}: {edges}");
     }
     let dom = Dom::new(&browser, "nested", &fx::view::html(&program("cond_nested")), "");
-    assert!(dom.0.contains("data-key=\"cond/true_graph_0/cond/false_graph_0/sub\""), "sub-graphs stand in their nodes");
+    assert!(
+        dom.0.contains("data-key=\"cond/true_graph_0/cond/false_graph_0/sub\""),
+        "sub-graphs stand in their nodes"
+    );
 }
 
 #[test]
@@ -133,7 +156,10 @@ fn a_link_selects_a_node_and_a_step() {
     let dom = Dom::new(&browser, "link", &page, &format!("#node=output&step={last}"));
     assert!(dom.0.contains("class=\"outline selected\""));
     assert!(dom.0.contains("<h2>%output</h2>"), "the details are those of the node");
-    assert!(dom.tags(&format!("<button data-step=\"{last}\"")).any(|tag| attribute(tag, "aria-current") == Some("step")));
+    assert!(
+        dom.tags(&format!("<button data-step=\"{last}\""))
+            .any(|tag| attribute(tag, "aria-current") == Some("step"))
+    );
     assert!(dom.0.contains("id=\"diff\""));
 }
 
@@ -141,7 +167,12 @@ fn a_link_selects_a_node_and_a_step() {
 fn a_browser_takes_hostile_text_for_text() {
     let Some(browser) = browser() else { return };
     let page = fx::view::html(&hostile());
-    for fragment in ["", "#node=y", "#node=__proto__&step=99", "#node=</script><script>document.documentElement.dataset.owned=1</script>"] {
+    for fragment in [
+        "",
+        "#node=y",
+        "#node=__proto__&step=99",
+        "#node=</script><script>document.documentElement.dataset.owned=1</script>",
+    ] {
         let dom = Dom::new(&browser, "hostile", &page, fragment);
         let html = dom.tags("<html").next().unwrap();
         assert_eq!(attribute(html, "data-owned"), None, "{fragment}");
@@ -173,7 +204,13 @@ fn the_picture_has_the_colours_of_the_families() {
     let Some(browser) = browser() else { return };
     let dir = folder("picture");
     let shot = dir.join("shot.png");
-    run(&browser, &dir, &fx::view::html(&program("chain")), "", &[&format!("--screenshot={}", shot.display())]);
+    run(
+        &browser,
+        &dir,
+        &fx::view::html(&program("chain")),
+        "",
+        &[&format!("--screenshot={}", shot.display())],
+    );
     let picture = Picture::decode(&std::fs::read(&shot).unwrap());
     assert!(picture.width >= 1000 && picture.height >= 600, "{} x {}", picture.width, picture.height);
     let colours: std::collections::HashSet<[u8; 3]> = picture.pixels.iter().copied().collect();
