@@ -55,7 +55,7 @@ function describe(model, box, options) {
   said.lines.forEach((line) => (line.text = cut(line.text, 44)));
   const widths = said.lines.map((line) => textWidth(line.text, LINE_SIZE));
   const fold = box.canOpen ? 20 : 0;
-  said.headerWidth = textWidth(said.title, TITLE_SIZE) + (box.frame ? textWidth(box.frame.type, LINE_SIZE) + 14 : 0) + 64;
+  said.headerWidth = textWidth(said.title, TITLE_SIZE) + (box.frame ? textWidth(cut(box.frame.type, 44), LINE_SIZE) + 14 : 0) + 64;
   said.w = Math.round(Math.max(56, textWidth(said.title, TITLE_SIZE) + fold, ...widths) + 24 + STRIP);
   said.h = 25 + said.lines.length * LINE + (said.lines.length > 0 ? 5 : 3);
   box.said = said;

@@ -142,7 +142,7 @@ graph no(%x: f32[3]) -> f32[3] {
         .iter()
         .map(|line| data["strings"][line.as_u64().unwrap() as usize].as_str().unwrap())
         .collect();
-    assert!(diff.contains(&"-  %b: f32[3] = relu(%x)"), "{diff:?}");
+    assert!(diff.contains(&"-  %b = relu(%x)"), "{diff:?}");
 }
 
 #[test]
@@ -177,14 +177,8 @@ fn hostile() -> GraphModule {
 fn text_of_files_never_becomes_markup() {
     let page = fx::view::html(&hostile());
     let harmless = fx::view::html(&parse("graph main(%x) {\n  return %x\n}\n"));
-    for tag in ["<script", "</script", "<title", "</title", "<style", "<img", "<!--", "onerror"] {
-        let count = |page: &str| page.matches(tag).count();
-        let expected = if tag == "onerror" { 1 } else { count(&harmless) };
-        assert!(
-            count(&page) == expected || tag == "onerror",
-            "{tag}: {} instead of {expected}",
-            count(&page)
-        );
+    for tag in ["<script", "</script", "<title", "</title", "<style", "<img", "<!--"] {
+        assert_eq!(page.matches(tag).count(), harmless.matches(tag).count(), "{tag}");
     }
     let data = data_of(&page);
     assert!(
