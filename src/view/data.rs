@@ -2,7 +2,7 @@
 //!
 //! Every text that comes from a file passes [`Strings::add`], which cuts it and makes its invisible characters visible.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -102,9 +102,10 @@ struct Writer {
     stacks: Table,
     nodes: Table,
     graphs: Table,
-    /// The schema and the documentation of each operation that occurs, by the position of its name.
+    /// The name, the schema and the documentation of each operation that occurs.
     ops: Vec<Json>,
-    op_positions: HashMap<usize, usize>,
+    /// The names of those.
+    described: HashSet<usize>,
     /// The graphs of the present state by address; they live as long as the state.
     written: HashMap<*const Graph, usize>,
 }
@@ -137,7 +138,7 @@ impl Writer {
             nodes: Table::default(),
             graphs: Table::default(),
             ops: Vec::new(),
-            op_positions: HashMap::new(),
+            described: HashSet::new(),
             written: HashMap::new(),
         }
     }
@@ -253,12 +254,11 @@ impl Writer {
     fn target(&mut self, node: &Node) -> usize {
         let target = self.strings.add(&node.target().to_string());
         if let Some(op) = node.op()
-            && !self.op_positions.contains_key(&target)
+            && self.described.insert(target)
         {
             let paragraph = op.doc.trim().split("\n\n").next().unwrap_or_default();
             let paragraph = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
             let (schema, doc) = (self.strings.add(&op.to_string()), self.strings.add(&paragraph));
-            self.op_positions.insert(target, self.ops.len());
             self.ops.push(json!([target, schema, doc]));
         }
         target
