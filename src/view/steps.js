@@ -17,7 +17,7 @@ class Steps {
         el("span", { class: "head" }, el("b", {}, name), el("span", {}, info)), counts));
     list.append(item(0, "as given", plural(this.app.model.graph(this.app.model.state(0).main).records.length, "node"), null, false));
     steps.forEach((step, i) => {
-      const isSame = step.state === (i === 0 ? 0 : steps[i - 1].state);
+      const isSame = step.created + step.erased + step.replaced === 0 && !step.moved;
       const counts = isSame || step.moved
         ? el("span", { class: "counts" }, isSame ? "no change" : "order, names or facts only")
         : el("span", { class: "counts" },
