@@ -5,10 +5,12 @@
 
 pub(crate) mod chunks;
 pub mod conv;
+pub(crate) mod fourier;
 pub mod gemm;
 pub(crate) mod lu;
 pub mod pad;
 pub mod pool;
+pub(crate) mod radix;
 pub mod rows;
 pub(crate) mod select;
 pub(crate) mod svd;

@@ -3,6 +3,7 @@
 use fx_core::array::dispatch_dtype;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
+use half::bf16;
 
 use super::fold::{Fold, fold, map_rows};
 use super::{reduced_array, reduced_type};
@@ -144,6 +145,26 @@ pub(crate) fn sum_array(
 ) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
+    // These casts are made on the way.
+    macro_rules! widened {
+        ($from:ty => $to:ty, $step:expr, $merge:expr) => {{
+            let data: Vec<$to> = fold::<$from, $to, _, _>(x, &mask, &Fold { init: <$to>::default(), step: $step, merge: $merge })?;
+            return Ok(reduced_array(data, x, &mask, keepdim)?.cast(dtype));
+        }};
+        (int $from:ty) => {
+            widened!($from => i64, |a: i64, x: $from| a.wrapping_add(i64::from(x)), i64::wrapping_add)
+        };
+    }
+    match (x.dtype(), dtype) {
+        (DType::BF16, DType::BF16 | DType::F32) => {
+            widened!(bf16 => f32, |a: f32, x: bf16| a + x.to_f32(), |a: f32, b: f32| a + b)
+        }
+        (DType::Bool, DType::I64) => widened!(int bool),
+        (DType::U8, DType::I64) => widened!(int u8),
+        (DType::I8, DType::I64) => widened!(int i8),
+        (DType::I32, DType::I64) => widened!(int i32),
+        _ => {}
+    }
     let x = x.cast(dtype).cast(wide(dtype));
     let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + x, |a: T, b: T| a + b;
         int |a: i64, x: i64| a.wrapping_add(x), |a: i64, b: i64| a.wrapping_add(b))?;
@@ -173,11 +194,16 @@ pub(crate) fn nansum_array(
     Ok(out.cast(dtype))
 }
 
-fn mean_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType>) -> Result<Array> {
+pub(crate) fn mean_array(
+    x: &Array,
+    dim: Option<IntVec>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Array> {
     let dtype = float(dtype.unwrap_or(x.dtype()), "a mean")?;
     let mask = mask(as_slice(&dim), x.rank())?;
     let n = count(x, &mask);
-    let total = sum_array(&x.cast(dtype).cast(wide(dtype)), dim, keepdim, None)?;
+    let total = sum_array(&x.cast(dtype), dim, keepdim, Some(wide(dtype)))?;
     let out = match wide(dtype) {
         DType::F64 => divided(total.to_vec::<f64>()?, |x| x / n as f64, total.shape()),
         _ => divided(total.to_vec::<f32>()?, |x| x / n as f32, total.shape()),
