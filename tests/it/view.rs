@@ -103,8 +103,8 @@ fn types_that_follow_from_the_inputs_are_shown() {
 fn steps_have_graphs_marks_and_differences() {
     let text = "\
 graph main(%p: bool[], %x: f32[3]) -> f32[3] {
-  %a = mul(%x, 1.0)
-  %r = cond(%p, @yes, @no, [%a])
+  %a: f32[3] = mul(%x, 1.0)
+  %r: f32[3] = cond(%p, @yes, @no, [%a])
   return %r
 }
 
