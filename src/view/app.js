@@ -219,7 +219,9 @@ class App {
       this.scene.camera = { s: camera.s, x: x - this.selected.x * camera.s, y: y - this.selected.y * camera.s };
       this.scene.redraw();
     } else if (before !== this.stateIndex) {
-      this.scene.fit(false);
+      const touched = this.scene.list.find((box) => !box.isLaidOut && this.scene.mark(box));
+      if (touched) this.scene.centre(touched);
+      else this.scene.fit(false);
     } else {
       this.scene.redraw();
     }

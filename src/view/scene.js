@@ -264,8 +264,9 @@ class Scene {
     return this.family !== null && !(box.kind === "node" && box.record.family === this.family);
   }
 
+  // Whether the pass that is looked at made a node, or changed it or what is in a module.
   mark(box) {
-    if (box.kind !== "node") return "";
+    if (box.kind !== "node") return box.children.some((child) => this.mark(child)) ? "changed" : "";
     const marks = this.marks.get(box.root.graph.position);
     if (!marks) return "";
     return marks.added.has(box.position) ? "new" : marks.changed.has(box.position) ? "changed" : "";
