@@ -33,7 +33,9 @@ const SCRIPT: [&str; 11] = [
 /// of each node. Equal programs give equal pages.
 ///
 /// ```
-/// let gm = fx::trace(|x: &fx::Tensor| (x * 2).relu()).input("x", "f32[n]").build()?;
+/// use fx::prelude::*;
+///
+/// let gm = fx::trace(|x: &Tensor| (x * 2).relu()).input("x", "f32[n]").build()?;
 /// let page = fx::view::html(&gm);
 /// assert!(page.starts_with("<!doctype html>") && page.contains("relu"));
 /// # Ok::<(), fx::Error>(())
