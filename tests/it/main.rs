@@ -12,3 +12,4 @@ mod ops;
 mod passes;
 mod rows;
 mod ui;
+mod view;
