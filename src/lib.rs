@@ -24,6 +24,7 @@ pub mod prelude;
 pub mod program;
 pub mod reference;
 pub mod reproduce;
+pub mod view;
 mod vocabulary;
 
 pub use fx_core::rng::{Generator, manual_seed, with_generator};

@@ -668,11 +668,16 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
             let Source::Rows(rows) = rows else { continue };
             let mut walk = Walk::of(self, [rows], at);
             let first = self.run - at % self.run;
-            let mut places = [walk.places[0].0; BLOCK / SHORTEST_RUN + 2];
             let n_runs = 1 + len.saturating_sub(first).div_ceil(self.run);
-            for place in &mut places[1..n_runs] {
+            // A run's place is a step along the last of the other axes from the one before, until that axis ends.
+            let mut places = SmallVec::<[usize; BLOCK / SHORTEST_RUN + 2]>::from_elem(walk.places[0].0, 1);
+            while places.len() < n_runs {
                 walk.next_run(self, [rows]);
-                *place = walk.places[0].0;
+                let (start, axis) = (walk.places[0].0, walk.index.len() - 1);
+                let n = (n_runs - places.len()).min(self.shape[axis] - walk.index[axis]);
+                let step = rows.strides[axis];
+                places.extend((0..n).map(|i| start.wrapping_add_signed(step * i as isize)));
+                walk.index[axis] += n - 1;
             }
             let repeats = walk.places[0].1 == 0;
             fx_simd::call::<join, _>((

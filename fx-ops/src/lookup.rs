@@ -114,18 +114,13 @@ fx_simd::wide! {
     fn join_rows[T: Real, const N: usize]((out, rows, is_max): (&mut [T], [(&[T], T); N], bool)) {
         let n = out.len();
         let rows = rows.map(|(row, scale)| (&row[..n], scale));
-        if is_max {
-            for i in 0..n {
-                for (row, _) in rows {
-                    out[i] = fx_core::math::maximum(out[i], row[i]);
-                }
+        for i in 0..n {
+            let mut joined = out[i];
+            for (row, scale) in rows {
+                let x = row[i];
+                joined = if is_max { fx_core::math::maximum(joined, x) } else { joined + scale * x };
             }
-        } else {
-            for i in 0..n {
-                for (row, scale) in rows {
-                    out[i] = out[i] + scale * row[i];
-                }
-            }
+            out[i] = joined;
         }
     }
 }
@@ -250,10 +245,6 @@ fn bag_kernel(
             }
             let (groups, rest) = places.as_chunks::<4>();
             for group in groups {
-                // What comes next, perhaps of the next bag, is fetched in the meantime.
-                for ahead in group[3] + 1..(group[3] + 5).min(indices.len()) {
-                    fx_simd::prefetch(term(ahead).0);
-                }
                 fx_simd::call::<join_rows, _>((&mut *out, group.map(term), is_max));
             }
             for &at in rest {

@@ -201,6 +201,7 @@ fn backward(x: &Array, dim: IntVec, normalization: i64, size: i64) -> Result<Arr
 #[cfg(test)]
 mod tests {
     use fx_core::Arg;
+    use rustfft::num_complex::Complex;
 
     use super::*;
     use crate::testing::{call1, tensor};

@@ -14,3 +14,4 @@ mod passes;
 mod rows;
 mod splits;
 mod ui;
+mod view;

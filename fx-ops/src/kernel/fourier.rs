@@ -34,9 +34,14 @@ floats!(f32 f64);
 /// The elements of the plans that a planner keeps; it begins anew with more of them.
 const KEPT: usize = 1 << 20;
 
-fn plan<T: Float>(n: usize, inverse: bool) -> Result<Arc<dyn Fft<T>>> {
-    // Asks for the memory first, so that too much of it is an error.
+/// Refuses a size for which there is not enough memory, before anything aborts for want of it.
+fn fits(n: usize) -> Result<()> {
     drop(try_vec::<f64>(n.saturating_mul(8))?);
+    Ok(())
+}
+
+fn plan<T: Float>(n: usize, inverse: bool) -> Result<Arc<dyn Fft<T>>> {
+    fits(n)?;
     let mut planner = T::planner().lock().unwrap_or_else(PoisonError::into_inner);
     planner.1 = planner.1.saturating_add(n);
     if planner.1 > KEPT {
@@ -108,7 +113,7 @@ pub(crate) fn reals_to_pairs<T: Float>(
         };
         return transformed(rows, n, 2 * frequencies, false, load, store);
     }
-    let turns = turns::<T>(n);
+    let turns = turns::<T>(n)?;
     let load = |row: usize, signal: &mut [Complex<T>]| {
         let mut reals = vec![<T as Real>::ZERO; n];
         load(row, &mut reals);
@@ -158,7 +163,7 @@ pub(crate) fn pairs_to_reals<T: Float>(
         };
         return transformed(rows, n, n, true, load, store);
     }
-    let turns = turns::<T>(n);
+    let turns = turns::<T>(n)?;
     let load = |row: usize, signal: &mut [Complex<T>]| {
         fx_simd::call::<refold, _>((&spectrum(row)[..], &turns[..], signal));
     };
@@ -170,12 +175,13 @@ pub(crate) fn pairs_to_reals<T: Float>(
 }
 
 /// Returns `exp(-2 pi i k / n)` for `k` up to a quarter of a turn.
-fn turns<T: Float>(n: usize) -> Vec<[T; 2]> {
+fn turns<T: Float>(n: usize) -> Result<Vec<[T; 2]>> {
+    fits(n)?;
     let turn = |k: usize| {
         let angle = -std::f64::consts::TAU * k as f64 / n as f64;
         [<T as Real>::from_f64(angle.cos()), <T as Real>::from_f64(angle.sin())]
     };
-    (0..=n / 4).map(turn).collect()
+    Ok((0..=n / 4).map(turn).collect())
 }
 
 fx_simd::wide! {
