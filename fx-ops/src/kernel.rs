@@ -6,6 +6,7 @@
 pub(crate) mod chunks;
 pub mod conv;
 pub(crate) mod eigen;
+pub(crate) mod fourier;
 pub mod gemm;
 pub(crate) mod lu;
 pub mod pad;
