@@ -5,7 +5,7 @@
 
 use fx_core::pointwise::broadcast_shapes;
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
-use fx_simd::parallel;
+use fx_simd::{call, parallel, wide};
 
 use crate::check::{dense, in_float, same_dtype, same_size, sizes, slice, type_of, zeroed};
 use crate::decompose::{GRAIN, decomposable, each_matrix, matrices, square};
@@ -372,27 +372,27 @@ fn qr(x: &Array, mode: &str) -> Result<(Array, Array)> {
     })
 }
 
-/// The greatest norm for which the terms of the exponential's series up to the 16th are enough.
-const NEAR: f64 = 0.75;
+/// The greatest norms for which the terms of the exponential's series up to the 16th are enough for f64, and for f32.
+const NEAR: (f64, f64) = (0.8, 2.0);
 
 fn exponential(x: &Array) -> Result<Array> {
     let ty = square(&type_of(x))?;
     let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
     let out = each_matrix(slice::<f64>(&data), n * n, n * n, batch, n * n * n * 18, |a, out| {
-        exponential_of(a, n, out, batch == 1);
+        exponential_of(a, n, if ty.dtype == DType::F32 { NEAR.1 } else { NEAR.0 }, out, batch == 1);
         Ok(())
     })?;
     array(out, &ty)
 }
 
 /// Stores the exponential of an n by n matrix, or NaN if its elements are not finite.
-fn exponential_of(a: &[f64], n: usize, out: &mut [f64], shared: bool) {
+fn exponential_of(a: &[f64], n: usize, near: f64, out: &mut [f64], shared: bool) {
     let norm = a.chunks(n.max(1)).map(|row| row.iter().map(|x| x.abs()).sum::<f64>()).fold(0.0, f64::max);
     if !norm.is_finite() || a.iter().any(|x| x.is_nan()) {
         return out.fill(f64::NAN);
     }
     // The exponential of a part, squared as often as it was halved.
-    let halvings = if norm > NEAR { (norm / NEAR).log2().ceil() as i32 } else { 0 };
+    let halvings = if norm > near { (norm / near).log2().ceil() as i32 } else { 0 };
     let times = |a: &[f64], b: &[f64], beta: f64, out: &mut [f64]| {
         gemm_by(shared, n, n, n, 1.0, a, (n, 1), b, (n, 1), beta, out, (n, 1));
     };
@@ -407,10 +407,9 @@ fn exponential_of(a: &[f64], n: usize, out: &mut [f64], shared: bool) {
     let mut inverse = [1.0; 17];
     (1..17).for_each(|k| inverse[k] = inverse[k - 1] / k as f64);
     let sum = |k: usize, next: &mut [f64]| {
-        for (i, x) in next.iter_mut().enumerate() {
-            let lower = (1..4).fold(0.0, |sum, j| sum + inverse[4 * k + j] * powers[j - 1][i]);
-            *x = if k == 3 { lower + inverse[16] * powers[3][i] } else { lower };
-        }
+        let last = if k == 3 { inverse[16] } else { 0.0 };
+        let factors = [inverse[4 * k + 1], inverse[4 * k + 2], inverse[4 * k + 3], last];
+        call::<combine, _>((&powers, factors, &mut *next));
         next.iter_mut().step_by(n + 1).for_each(|x| *x += inverse[4 * k]);
     };
     let mut other = vec![0.0; n * n];
@@ -423,6 +422,15 @@ fn exponential_of(a: &[f64], n: usize, out: &mut [f64], shared: bool) {
     for _ in 0..halvings {
         times(&other, &other, 0.0, out);
         other.copy_from_slice(out);
+    }
+}
+
+wide! {
+    /// Stores the sum of multiples.
+    fn combine[](([a, b, c, d], factors, out): (&[Vec<f64>; 4], [f64; 4], &mut [f64])) {
+        for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *out = (factors[0] * a + factors[1] * b) + (factors[2] * c + factors[3] * d);
+        }
     }
 }
 

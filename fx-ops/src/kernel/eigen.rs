@@ -131,7 +131,7 @@ fn take(row: &mut [f64], v: &[f64], w: &[f64], i: usize) {
     }
     let (at_v, at_w) = (v[i], w[i]);
     for ((x, &v), &w) in row.iter_mut().zip(v).zip(w) {
-        *x = *x - (at_v * w + at_w * v);
+        *x -= at_v * w + at_w * v;
     }
 }
 
@@ -164,7 +164,7 @@ fn take_part(
     for l in 0..LANES {
         let left = x[l] - (at_v * w[l] + at_w * v[l]);
         x[l] = left;
-        sum[l] = sum[l] + factor * left;
+        sum[l] += factor * left;
     }
 }
 

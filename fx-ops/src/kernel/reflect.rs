@@ -157,7 +157,7 @@ pub(super) fn product<T: GemmElement>(all: Reflections<'_, T>, offset: usize, ou
 /// Turns `a`, m by n, into an upper triangle, below which are the vectors without their first element, which is 1; stores the
 /// scales, of which there are as many as the smaller size.
 pub(crate) fn decompose<T: GemmElement>(a: &mut [T], n: usize, scales: &mut [T], shared: bool) {
-    let (m, count) = (if n == 0 { 0 } else { a.len() / n }, scales.len());
+    let (m, count) = (a.len().checked_div(n).unwrap_or(0), scales.len());
     for first in (0..count).step_by(BLOCK) {
         let next = (first + BLOCK).min(count);
         let (rows, width, stride) = (m - first, next - first, (m - first).next_multiple_of(LANES));
@@ -186,7 +186,7 @@ pub(crate) fn orthogonal<T: GemmElement>(
     out: &mut [T],
     shared: bool,
 ) {
-    let m = if columns == 0 { 0 } else { out.len() / columns };
+    let m = out.len().checked_div(columns).unwrap_or(0);
     let mut vectors = vec![T::zero(); scales.len() * m];
     for (i, row) in a.chunks_exact(n.max(1)).enumerate() {
         let below = &row[..i.min(scales.len())];

@@ -47,7 +47,7 @@ pub(crate) fn decompose(
         most => most,
     };
     a.iter_mut().for_each(|x| *x /= most);
-    let m = if n == 0 { 0 } else { a.len() / n };
+    let m = a.len().checked_div(n).unwrap_or(0);
     let (mut d, mut e) = (vec![0.0; n], vec![0.0; n]);
     let mut left = Side { vectors: vec![0.0; n * m], scales: vec![0.0; n] };
     let mut right = Side { vectors: vec![0.0; n * n], scales: vec![0.0; n] };
