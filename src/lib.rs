@@ -11,6 +11,7 @@ struct Readme;
 
 pub mod check;
 pub mod conformance;
+pub mod fuzz;
 pub mod import;
 pub mod opcheck;
 /// Passes, and what runs and verifies them.

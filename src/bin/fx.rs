@@ -125,6 +125,8 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
     },
+    /// Run passes and rules on random programs and compare what the programs do; fails if one does something else
+    Fuzz(Fuzz),
     /// List the operations, or tell about one
     Ops {
         /// The operation
@@ -136,6 +138,32 @@ enum Command {
         #[arg(long, conflicts_with = "markdown")]
         check: bool,
     },
+}
+
+/// Random programs, and what is run on them.
+#[derive(Args)]
+struct Fuzz {
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many programs
+    #[arg(long, default_value_t = 1000)]
+    count: usize,
+    /// These passes only, as one pipeline, such as normalize,cse; `default` is the pipeline for inference
+    #[arg(long, value_name = "LIST")]
+    passes: Option<String>,
+    /// The rules only, one by one
+    #[arg(long, conflicts_with = "passes")]
+    rules: bool,
+    /// The folder for programs that fail
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// How many threads; as many as there are cores, if 0
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// A program in a file.
@@ -288,6 +316,7 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&explanations);
             Ok(matches > 0)
         }
+        Command::Fuzz(options) => fuzz(&options),
         Command::Ops { name, check: true, .. } => check_ops(name.as_deref()),
         Command::Ops { name: Some(name), .. } => {
             print(&fx::reference::operation(fx::registry().find(&name)?));
@@ -303,6 +332,51 @@ fn run(command: Command) -> fx::Result<bool> {
 fn no_program() -> fx::Error {
     fx::err!(Argument, "no program is given")
         .help("give a file after the name, or `list` instead of the name")
+}
+
+fn fuzz(options: &Fuzz) -> fx::Result<bool> {
+    let passes = match (&options.passes, options.rules) {
+        (Some(text), _) if text == "default" => vec![fx::pass::DEFAULT.to_owned()],
+        (Some(text), _) => vec![text.clone()],
+        (None, true) => Vec::new(),
+        (None, false) => fx::fuzz::every_pass(),
+    };
+    let config = fx::fuzz::Config {
+        seed: options.seed,
+        count: options.count,
+        rules: options.passes.is_none(),
+        passes,
+        threads: options.threads,
+    };
+    // Whatever panics is caught and reported as a failure.
+    std::panic::set_hook(Box::new(|_| {}));
+    let bar = std::sync::Mutex::new(Bar::new());
+    let show = |done: usize| {
+        if let (true, Ok(mut bar)) = (done.is_multiple_of(16), bar.try_lock()) {
+            bar.show(done, options.count, "programs");
+        }
+    };
+    let summary = fx::fuzz::run(&config, &show)?;
+    drop(bar);
+    let paths = summary.failures.iter().map(|failure| failure.save(&options.out)).collect::<fx::Result<Vec<_>>>()?;
+    if options.json {
+        let failure = |(failure, path): (&fx::fuzz::Failure, &PathBuf)| {
+            json!({"what": failure.what, "seed": failure.seed, "problem": failure.problem, "file": path})
+        };
+        let failures: Vec<Json> = summary.failures.iter().zip(&paths).map(failure).collect();
+        print(&format!(
+            "{:#}",
+            json!({
+                "programs": summary.programs, "nodes": summary.nodes, "with": summary.with,
+                "comparisons": summary.comparisons, "skipped": summary.skipped, "passes": summary.passes,
+                "rules": summary.rules, "operations": summary.operations, "failures": failures,
+            })
+        ));
+    } else {
+        print(&summary.to_string());
+        paths.iter().for_each(|path| println!("written to {}", path.display()));
+    }
+    Ok(summary.failures.is_empty())
 }
 
 fn check_ops(name: Option<&str>) -> fx::Result<bool> {
