@@ -97,7 +97,7 @@ fn calls_remain(gm: &GraphModule, path: &str) -> bool {
 }
 
 /// Traces a sub-module with the types of the arguments of one of its calls.
-fn trace_child(gm: &GraphModule, path: &str, call: NodeId) -> Result<GraphModule> {
+pub(super) fn trace_child(gm: &GraphModule, path: &str, call: NodeId) -> Result<GraphModule> {
     let child: Box<dyn Forward> = dyn_clone::clone_box(gm.child(path)?);
     let graph = gm.graph();
     let names: Vec<String> = child.inputs().into_iter().map(|input| input.name.into_owned()).collect();
