@@ -9,6 +9,7 @@ pub mod gemm;
 pub(crate) mod lu;
 pub mod pad;
 pub mod pool;
+pub(crate) mod radix;
 pub mod rows;
 pub(crate) mod select;
 pub(crate) mod svd;

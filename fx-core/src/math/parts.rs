@@ -237,12 +237,18 @@ fn atan2_64(y: f64, x: f64) -> f64 {
 fn exp_sum32(high: f32, low: f32) -> f32 {
     let x = if high > 89.0 { 89.0 } else { high };
     let x = if x < -104.0 { -104.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND32;
-    let n = shifted - ROUND32;
-    let r = ((x - n * 0.693_359_4) - n * -2.121_944_4e-4) + low;
-    let q = poly32(r, [0.5, 0.166_665_73, 0.041_666_456, 0.008_363_769, 0.001_393_453_5]);
-    let p = (q * (r * r) + r) + 1.0;
+    let (p, shifted) = exp_parts32(x, low);
     p * power_of_two32(shifted, 0) * power_of_two32(shifted, 1)
+}
+
+/// Returns `p` near 1 and `n + ROUND32` with `exp(high + low) = p * 2^n`.
+#[inline(always)]
+fn exp_parts32(high: f32, low: f32) -> (f32, f32) {
+    let shifted = high * std::f32::consts::LOG2_E + ROUND32;
+    let n = shifted - ROUND32;
+    let r = ((high - n * 0.693_359_4) - n * -2.121_944_4e-4) + low;
+    let q = poly32(r, [0.5, 0.166_665_73, 0.041_666_456, 0.008_363_769, 0.001_393_453_5]);
+    ((q * (r * r) + r) + 1.0, shifted)
 }
 
 /// Returns one of two factors of 2^n, where `shifted` is `n + ROUND32`: the exponent of a subnormal or of 2^128 does not fit
@@ -276,29 +282,32 @@ fn simple_power32(x: f32, y: f32) -> f32 {
     if y == -1.0 { 1.0 / x } else { power }
 }
 
-/// Returns `exp(-scale * a^2)` for `scale` 1 or 1/2, and `erfc(t) * exp(t^2)`.
+/// Returns `2^shift * exp(-scale * a^2) * erfc(t) * exp(t^2)` for `scale` 1 or 1/2, where the exponent is not below -104.
 #[inline(always)]
-fn erfc_parts32(a: f32, t: f32, scale: f32) -> (f32, f32) {
+fn erfc_tail32(a: f32, t: f32, scale: f32, shift: i32) -> f32 {
+    // 2^-64, so that one power of two is enough for results that are subnormal.
+    const S: f32 = f32::from_bits((127 - 64) << 23);
     // The square of the upper 12 bits is exact.
     let upper = f32::from_bits(a.to_bits() & 0xffff_f000);
-    let gauss = exp_sum32(-scale * upper * upper, -scale * (a - upper) * (a + upper));
+    let (p, shifted) = exp_parts32(-scale * upper * upper, -scale * (a - upper) * (a + upper));
     let u = 1.0 / (t + 3.0);
     let q = poly32(
         (t - 3.0) * u,
         [
-            1.074_006_9,
-            -0.883_394_5,
-            0.590_228_44,
-            -0.310_466_6,
-            0.119_527_2,
-            -0.026_836_796,
-            -0.001_216_994_4,
-            0.003_078_341_3,
-            -0.000_498_761_2,
-            -0.000_333_718_05,
+            1.074_006_9 * S,
+            -0.883_394_5 * S,
+            0.590_228_44 * S,
+            -0.310_466_6 * S,
+            0.119_527_2 * S,
+            -0.026_836_796 * S,
+            -0.001_216_994_4 * S,
+            0.003_078_341_3 * S,
+            -0.000_498_761_2 * S,
+            -0.000_333_718_05 * S,
         ],
     );
-    (gauss, q * u)
+    let bits = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).wrapping_add((127 + 64 + shift) as u32);
+    q * u * p * f32::from_bits(bits << 23)
 }
 
 /// Returns `erf(x)` for `|x| < 0.93`.

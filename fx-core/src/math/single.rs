@@ -184,9 +184,9 @@ impl Real for f32 {
     #[inline(always)]
     fn erfc(x: f32) -> f32 {
         let a = x.abs();
-        let t = if a > 10.25 { 10.25 } else { a };
-        let (gauss, q) = erfc_parts32(t, t, 1.0);
-        let y = gauss * q;
+        // Above, the result rounds to 0.
+        let t = if a > 10.19 { 10.19 } else { a };
+        let y = erfc_tail32(t, t, 1.0, 0);
         let y = if x < 0.0 { 2.0 - y } else { y };
         if a < 0.375 { 1.0 - erf_small32(x) } else { y }
     }
@@ -280,9 +280,9 @@ impl Real for f32 {
     #[inline(always)]
     fn gelu(x: f32) -> f32 {
         let a = x.abs();
-        let a = if a > 14.5 { 14.5 } else { a };
-        let (gauss, q) = erfc_parts32(a, a * FRAC_1_SQRT_2 as f32, 0.5);
-        let tail = 0.5 * q * gauss;
+        // Above, the tail rounds to 0.
+        let a = if a > 14.42 { 14.42 } else { a };
+        let tail = erfc_tail32(a, a * FRAC_1_SQRT_2 as f32, 0.5, -1);
         x * if x < 0.0 { tail } else { 1.0 - tail }
     }
     #[inline(always)]

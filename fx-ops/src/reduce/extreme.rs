@@ -3,10 +3,12 @@
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, err, kernels};
 
-use super::fold::{Fold, Lines, fold};
+use fx_simd::parallel;
+
+use super::fold::{Fold, Lines, fold, slice};
 use super::{reduced_array, reduced_type};
-use crate::infer::{as_slice, axis_or_only, known, mask, reduced, type_of, typed};
-use crate::kernel::chunks::{PARALLEL, fill_row_pairs};
+use crate::infer::{as_slice, axis_or_only, known, mask, reduced, sizes, type_of, typed};
+use crate::kernel::chunks::{PARALLEL, blank, fill_row_pairs};
 
 kernels! {
     /// Minima and maxima, and where they are.
@@ -51,29 +53,40 @@ pub(crate) trait Ordered: Element {
     fn is_nan(self) -> bool;
     /// Returns whether this is less.
     fn below(self, other: Self) -> bool;
+    /// Returns a number that is less for lesser elements and the same for equal ones; NaN has the greatest of all.
+    fn key(self) -> u64;
 }
 
 macro_rules! ordered {
-    ($($ty:ty: $least:expr, $greatest:expr, |$x:ident| $nan:expr;)*) => {
+    ($($ty:ty: $least:expr, $greatest:expr, |$x:ident| $nan:expr, $key:expr;)*) => {
         $(impl Ordered for $ty {
             const LEAST: Self = $least;
             const GREATEST: Self = $greatest;
             #[inline]
-            fn is_nan(self) -> bool { let $x = self; $nan }
+            fn is_nan(self) -> bool { let $x = self; let _ = $x; $nan }
             #[inline]
             #[allow(clippy::bool_comparison, reason = "the same text for every type")]
             fn below(self, other: Self) -> bool { self < other }
+            #[inline]
+            fn key(self) -> u64 { let $x = self; $key }
         })*
     };
 }
 ordered! {
-    bool: false, true, |_x| false;
-    u8: u8::MIN, u8::MAX, |_x| false;
-    i8: i8::MIN, i8::MAX, |_x| false;
-    i32: i32::MIN, i32::MAX, |_x| false;
-    i64: i64::MIN, i64::MAX, |_x| false;
-    f32: f32::NEG_INFINITY, f32::INFINITY, |x| x.is_nan();
-    f64: f64::NEG_INFINITY, f64::INFINITY, |x| x.is_nan();
+    bool: false, true, |x| false, u64::from(x);
+    u8: u8::MIN, u8::MAX, |x| false, u64::from(x);
+    i8: i8::MIN, i8::MAX, |x| false, i64::from(x) as u64 ^ (1 << 63);
+    i32: i32::MIN, i32::MAX, |x| false, i64::from(x) as u64 ^ (1 << 63);
+    i64: i64::MIN, i64::MAX, |x| false, x as u64 ^ (1 << 63);
+    f32: f32::NEG_INFINITY, f32::INFINITY, |x| x.is_nan(), {
+        // Adding 0 makes both zeros the same.
+        let bits = (x + 0.0).to_bits();
+        u64::from(if x.is_nan() { u32::MAX } else if bits >> 31 == 1 { !bits } else { bits | 1 << 31 })
+    };
+    f64: f64::NEG_INFINITY, f64::INFINITY, |x| x.is_nan(), {
+        let bits = (x + 0.0).to_bits();
+        if x.is_nan() { u64::MAX } else if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+    };
 }
 
 /// Runs an expression with `$T` as the type in which elements of a dtype are compared: halves as f32.
@@ -196,7 +209,7 @@ fn first<T: Ordered>(row: &[T], from: usize, max: bool) -> (T, usize) {
     if row.len() >= PARALLEL {
         let parts: Vec<&[T]> = row.chunks(PARALLEL / 2).collect();
         let mut firsts = vec![(row[0], from); parts.len()];
-        fx_simd::parallel::chunks(&mut firsts, 1, 1, |i, out| {
+        parallel::chunks(&mut firsts, 1, 1, |i, out| {
             out[0] = first(parts[i], from + i * (PARALLEL / 2), max);
         });
         return firsts
@@ -213,14 +226,68 @@ fn first<T: Ordered>(row: &[T], from: usize, max: bool) -> (T, usize) {
     best
 }
 
-#[inline]
+/// Columns that are looked through together.
+const TILE: usize = 128;
+
+/// Returns the first elements that win in columns of `n` elements, and their positions; columns lie side by side, `inner` at a time.
+fn columns<T: Ordered>(data: &[T], n: usize, inner: usize, max: bool) -> Result<(Vec<T>, Vec<i32>)> {
+    let numel = data.len() / n;
+    let (mut values, mut indices) = (blank::<T>(numel)?, blank::<i32>(numel)?);
+    let lines = values.chunks_mut(inner).zip(indices.chunks_mut(inner)).zip(data.chunks(n * inner));
+    let tiles: Vec<_> = lines
+        .flat_map(|((values, indices), data)| {
+            let tiles = values.chunks_mut(TILE).zip(indices.chunks_mut(TILE)).enumerate();
+            tiles.map(move |(tile, (values, indices))| (data, tile * TILE, values, indices))
+        })
+        .collect();
+    let run = |(data, at, values, indices)| {
+        fx_simd::call::<column_tile, _>((data, inner, at, values, indices, max));
+    };
+    if data.len() < PARALLEL {
+        tiles.into_iter().for_each(run);
+    } else {
+        parallel::items(tiles, |_, tile| run(tile));
+    }
+    Ok((values, indices))
+}
+
+fx_simd::wide! {
+    /// Looks through the columns of a tile, of which the first is column `at` of rows of `width` elements.
+    fn column_tile[T: Ordered]((data, width, at, values, indices, max): (&[T], usize, usize, &mut [T], &mut [i32], bool)) {
+        let n = values.len();
+        let indices = &mut indices[..n];
+        values.copy_from_slice(&data[at..at + n]);
+        for (row, line) in data.chunks_exact(width).enumerate().skip(1) {
+            let line = &line[at..at + n];
+            for i in 0..n {
+                let is_new = wins(line[i], values[i], max);
+                values[i] = if is_new { line[i] } else { values[i] };
+                indices[i] = if is_new { row as i32 } else { indices[i] };
+            }
+        }
+    }
+}
+
+#[inline(always)]
 fn wins<T: Ordered>(x: T, best: T, max: bool) -> bool {
-    (if max { best.below(x) } else { x.below(best) }) || (x.is_nan() && !best.is_nan())
+    (if max { best.below(x) } else { x.below(best) }) | (x.is_nan() & !best.is_nan())
 }
 
 fn extreme_along(x: &Array, dim: i64, keepdim: bool, max: bool) -> Result<(Array, Array)> {
-    pair_type(&type_of(x), dim.into(), keepdim)?;
-    let lines = Lines::new(&comparable(x), dim)?;
+    let (ty, _) = pair_type(&type_of(x), dim.into(), keepdim)?;
+    let wide = comparable(x);
+    let at = axis_or_only(dim, x.rank())?;
+    let inner: usize = x.shape().iter().skip(at + 1).product();
+    if wide.is_contiguous() && inner > 1 && !x.is_empty() && i32::try_from(x.shape()[at]).is_ok() {
+        let (values, indices) = dispatch_ordered!(x.dtype(), T => {
+            let data = slice::<T>(&wide)?;
+            let shape = sizes(&ty)?;
+            let (values, indices) = columns(data, x.shape()[at], inner, max)?;
+            (Array::from_vec(values, &shape)?, Array::from_vec(indices, &shape)?)
+        });
+        return Ok((values.cast(x.dtype()), indices.cast(DType::I64)));
+    }
+    let lines = Lines::new(&wide, dim)?;
     let (values, indices) = dispatch_ordered!(x.dtype(), T => {
         let data = lines.data::<T>()?;
         let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, 1, lines.n, |row, value, index| {

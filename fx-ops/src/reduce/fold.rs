@@ -5,15 +5,19 @@
 
 use std::ops::Range;
 
-use fx_core::array::Sizes;
+use fx_core::array::{Sizes, build_blocks};
 use fx_core::{Array, Element, Result, err};
 use fx_simd::parallel;
 
 use crate::infer::axis_or_only;
 use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
 
-/// Rows shorter than this are folded in fewer lanes.
+/// Rows shorter than this are folded in fewer lanes,
 const SHORT: usize = 1024;
+/// and in fewer yet.
+const TINY: usize = 64;
+/// Elements of short rows that are folded in one go.
+const GROUP: usize = 1 << 13;
 /// Elements of a row that are folded without branching.
 const BLOCK: usize = 2048;
 /// Rows that are folded into a tile of columns one after the other.
@@ -55,6 +59,8 @@ pub(crate) fn map_rows<T: Element, O: Element>(
 }
 
 /// Folds the axes of `mask` of an array; the results are in the order of the other axes.
+///
+/// Reduced axes that lie apart are folded one group after the other, the last first, so that nothing is copied.
 pub(crate) fn fold<T: Element, A: Element, S, M>(
     x: &Array,
     mask: &[bool],
@@ -64,44 +70,37 @@ where
     S: Fn(A, T) -> A + Sync,
     M: Fn(A, A) -> A + Sync,
 {
-    let Some([outer, n, inner]) = columns_of(x, mask) else {
-        return map_rows(x, mask, |row| with.row(row));
-    };
-    let data = slice::<T>(x)?;
-    // The rows of a block are cut as the tree does it, so that the threads share even a single block.
-    let leaf = (SERIAL / inner.min(TILE)).next_multiple_of(ROWS);
-    let mut leaves = Vec::new();
-    cut(0..n, ROWS, leaf, &mut leaves);
-    let mut parts = blank::<A>(outer * leaves.len() * inner)?;
-    let run = |i: usize, tile: usize, out: &mut [A]| {
-        let (block, leaf) = (i / leaves.len(), i % leaves.len());
-        let columns =
-            Columns { data: &data[block * n * inner..][..n * inner], width: inner, first: tile * TILE };
-        with.columns(&columns, leaves[leaf].clone(), out);
-    };
-    let lines = parts.chunks_mut(inner).enumerate();
-    let tiles =
-        lines.flat_map(|(i, line)| line.chunks_mut(TILE).enumerate().map(move |(tile, out)| (i, tile, out)));
-    if x.numel() < PARALLEL {
-        tiles.for_each(|(i, tile, out)| run(i, tile, out));
-    } else if leaf.min(n) * inner.min(TILE) < PARALLEL / 8 {
-        // Small blocks: a task has several of them.
-        let at_once = (PARALLEL / 8).div_ceil(leaf.min(n) * inner);
-        parallel::chunks(&mut parts, inner, at_once, |i, line| {
-            line.chunks_mut(TILE).enumerate().for_each(|(tile, out)| run(i, tile, out));
-        });
-    } else {
-        parallel::items(tiles.collect(), |_, (i, tile, out)| run(i, tile, out));
+    if !x.is_contiguous() || x.is_empty() {
+        let (dense, n_rows, n) = rows(x, mask)?;
+        return with.part(slice::<T>(&dense)?, [n_rows, n, 1]);
     }
-    if leaves.len() == 1 {
-        return Ok(parts);
-    }
-    let mut out = blank::<A>(outer * inner)?;
-    for (parts, out) in parts.chunks_mut(leaves.len() * inner).zip(out.chunks_mut(inner)) {
-        with.merge_lines(n, leaf, parts, inner);
-        out.copy_from_slice(&parts[..inner]);
+    let mut groups = groups(x.shape(), mask);
+    let mut out = with.part(slice::<T>(x)?, last_reduced(&mut groups))?;
+    let rest = Fold { init: with.init, step: &with.merge, merge: &with.merge };
+    while groups.iter().any(|(_, reduced)| *reduced) {
+        out = rest.part(&out, last_reduced(&mut groups))?;
     }
     Ok(out)
+}
+
+/// Returns the sizes of groups of neighbouring axes that are all reduced or all not, by turns.
+fn groups(shape: &[usize], mask: &[bool]) -> Vec<(usize, bool)> {
+    let mut groups: Vec<(usize, bool)> = Vec::new();
+    for (&size, &reduced) in shape.iter().zip(mask).filter(|(size, _)| **size > 1) {
+        match groups.last_mut() {
+            Some(last) if last.1 == reduced => last.0 *= size,
+            _ => groups.push((size, reduced)),
+        }
+    }
+    groups
+}
+
+/// Takes the last reduced group away: how often there is one, its size, and how many elements lie in between its steps.
+fn last_reduced(groups: &mut Vec<(usize, bool)>) -> [usize; 3] {
+    let size = |groups: &[(usize, bool)]| groups.iter().map(|(size, _)| size).product::<usize>();
+    let Some(at) = groups.iter().rposition(|(_, reduced)| *reduced) else { return [1, 1, size(groups)] };
+    let (n, _) = groups.remove(at);
+    [size(&groups[..at]), n, size(&groups[at..])]
 }
 
 /// Returns where the tree splits `len` steps, a multiple of `unit`.
@@ -119,20 +118,6 @@ fn cut(range: Range<usize>, unit: usize, leaf: usize, leaves: &mut Vec<Range<usi
     cut(middle..range.end, unit, leaf, leaves);
 }
 
-/// Returns `[outer, reduced, inner]` if the array is contiguous and falls apart like that, with several inner elements.
-fn columns_of(x: &Array, mask: &[bool]) -> Option<[usize; 3]> {
-    if !x.is_contiguous() || x.is_empty() {
-        return None;
-    }
-    let reduced = |axis: &usize| mask[*axis] && x.shape()[*axis] > 1;
-    let first = (0..x.rank()).find(reduced)?;
-    let last = (0..x.rank()).rfind(reduced)?;
-    let size = |axes: Range<usize>| x.shape()[axes].iter().product::<usize>();
-    let whole = (first..=last).all(|axis| mask[axis] || x.shape()[axis] == 1);
-    let inner = size(last + 1..x.rank());
-    (whole && inner > 1).then(|| [size(0..first), size(first..last + 1), inner])
-}
-
 /// A tile of columns of a matrix.
 struct Columns<'a, T> {
     data: &'a [T],
@@ -141,6 +126,65 @@ struct Columns<'a, T> {
 }
 
 impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
+    /// Folds the middle one of three axes.
+    fn part<T: Element>(&self, data: &[T], [outer, n, inner]: [usize; 3]) -> Result<Vec<A>>
+    where
+        S: Fn(A, T) -> A + Sync,
+    {
+        match inner {
+            1 if n > BLOCK => fill_rows(outer, 1, n, |row, out| out[0] = self.row(&data[row * n..][..n])),
+            1 => {
+                let group = GROUP.div_ceil(n.max(1));
+                let at_once = if outer * n < PARALLEL { outer } else { 1 };
+                build_blocks(outer, group, at_once, &|at, out| {
+                    fx_simd::call::<short_rows, _>((self, &data[at * n..][..out.len() * n], out));
+                })
+            }
+            _ => self.all_columns(data, [outer, n, inner]),
+        }
+    }
+
+    /// Folds the middle one of three axes; the last one is longer than 1.
+    fn all_columns<T: Element>(&self, data: &[T], [outer, n, inner]: [usize; 3]) -> Result<Vec<A>>
+    where
+        S: Fn(A, T) -> A + Sync,
+    {
+        // The rows of a block are cut as the tree does it, so that the threads share even a single block.
+        let leaf = (SERIAL / inner.min(TILE)).next_multiple_of(ROWS);
+        let mut leaves = Vec::new();
+        cut(0..n, ROWS, leaf, &mut leaves);
+        let mut parts = blank::<A>(outer * leaves.len() * inner)?;
+        let run = |i: usize, tile: usize, out: &mut [A]| {
+            let (block, leaf) = (i / leaves.len(), i % leaves.len());
+            let columns =
+                Columns { data: &data[block * n * inner..][..n * inner], width: inner, first: tile * TILE };
+            self.columns(&columns, leaves[leaf].clone(), out);
+        };
+        let lines = parts.chunks_mut(inner).enumerate();
+        let tiles = lines
+            .flat_map(|(i, line)| line.chunks_mut(TILE).enumerate().map(move |(tile, out)| (i, tile, out)));
+        if data.len() < PARALLEL {
+            tiles.for_each(|(i, tile, out)| run(i, tile, out));
+        } else if leaf.min(n) * inner.min(TILE) < PARALLEL / 8 {
+            // Small blocks: a task has several of them.
+            let at_once = (PARALLEL / 8).div_ceil(leaf.min(n) * inner);
+            parallel::chunks(&mut parts, inner, at_once, |i, line| {
+                line.chunks_mut(TILE).enumerate().for_each(|(tile, out)| run(i, tile, out));
+            });
+        } else {
+            parallel::items(tiles.collect(), |_, (i, tile, out)| run(i, tile, out));
+        }
+        if leaves.len() == 1 {
+            return Ok(parts);
+        }
+        let mut out = blank::<A>(outer * inner)?;
+        for (parts, out) in parts.chunks_mut(leaves.len() * inner).zip(out.chunks_mut(inner)) {
+            self.merge_lines(n, leaf, parts, inner);
+            out.copy_from_slice(&parts[..inner]);
+        }
+        Ok(out)
+    }
+
     /// Folds a row.
     pub(crate) fn row<T: Element>(&self, row: &[T]) -> A
     where
@@ -178,6 +222,20 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         (self.merge)(self.serial(left), self.serial(right))
     }
 
+    /// Folds a row of at most `BLOCK` elements, in as many lanes as suit its length and fit into registers.
+    #[inline(always)]
+    fn short<T: Element>(&self, row: &[T]) -> A
+    where
+        S: Fn(A, T) -> A,
+    {
+        match row.len() {
+            0..TINY => self.lanes::<T, 16>(row),
+            TINY..SHORT => self.lanes::<T, 32>(row),
+            _ if size_of::<A>() > 4 => self.lanes::<T, 128>(row),
+            _ => self.lanes::<T, 256>(row),
+        }
+    }
+
     /// Folds a row in `N` lanes, which are merged as a tree. Many lanes are worked on like a short row of their own, so that no step
     /// waits for the one before.
     #[inline(always)]
@@ -186,15 +244,19 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A,
     {
         let mut lanes = [self.init; N];
-        let (chunks, rest) = row.as_chunks::<N>();
+        let (chunks, mut rest) = row.as_chunks::<N>();
         for chunk in chunks {
-            for i in 0..N {
-                lanes[i] = (self.step)(lanes[i], chunk[i]);
-            }
+            self.steps(&mut lanes, chunk);
         }
-        for (lane, &x) in lanes.iter_mut().zip(rest) {
-            *lane = (self.step)(*lane, x);
-        }
+        // What is left goes in parts of known length, for lanes in registers cannot be counted.
+        self.some::<T, N, 128>(&mut lanes, &mut rest);
+        self.some::<T, N, 64>(&mut lanes, &mut rest);
+        self.some::<T, N, 32>(&mut lanes, &mut rest);
+        self.some::<T, N, 16>(&mut lanes, &mut rest);
+        self.some::<T, N, 8>(&mut lanes, &mut rest);
+        self.some::<T, N, 4>(&mut lanes, &mut rest);
+        self.some::<T, N, 2>(&mut lanes, &mut rest);
+        self.some::<T, N, 1>(&mut lanes, &mut rest);
         let mut half = N / 2;
         while half > 0 {
             for i in 0..half {
@@ -203,6 +265,30 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
             half /= 2;
         }
         lanes[0]
+    }
+
+    #[inline(always)]
+    fn steps<T: Element, const N: usize, const K: usize>(&self, lanes: &mut [A; N], chunk: &[T; K])
+    where
+        S: Fn(A, T) -> A,
+    {
+        for i in 0..K {
+            lanes[i] = (self.step)(lanes[i], chunk[i]);
+        }
+    }
+
+    /// Folds the first `K` elements of the rest of a row, if there are so many, into the first lanes.
+    #[inline(always)]
+    fn some<T: Element, const N: usize, const K: usize>(&self, lanes: &mut [A; N], rest: &mut &[T])
+    where
+        S: Fn(A, T) -> A,
+    {
+        if K < N
+            && let Some((chunk, others)) = rest.split_first_chunk::<K>()
+        {
+            self.steps(lanes, chunk);
+            *rest = others;
+        }
     }
 
     fn columns<T: Element>(&self, tile: &Columns<'_, T>, rows: Range<usize>, out: &mut [A])
@@ -236,9 +322,19 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
 }
 
 fx_simd::wide! {
-    /// Folds a short row.
+    /// Folds a row of at most `BLOCK` elements.
     fn block[A: Element, T: Element, S: Fn(A, T) -> A, M: Fn(A, A) -> A + Sync]((fold, row): (&Fold<A, S, M>, &[T])) -> A {
-        if row.len() < SHORT { fold.lanes::<T, 32>(row) } else { fold.lanes::<T, 256>(row) }
+        fold.short(row)
+    }
+
+    /// Folds rows of at most `BLOCK` elements.
+    fn short_rows[A: Element, T: Element, S: Fn(A, T) -> A, M: Fn(A, A) -> A + Sync](
+        (fold, data, out): (&Fold<A, S, M>, &[T], &mut [A])
+    ) {
+        let n = data.len() / out.len().max(1);
+        for (row, out) in out.iter_mut().enumerate() {
+            *out = fold.short(&data[row * n..][..n]);
+        }
     }
 
     /// Folds few rows into a tile of columns.

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, kernels};
-use rayon::prelude::*;
 
 use super::extreme::{Ordered, comparable, dispatch_ordered};
 use super::fold::Lines;
 use super::total::{total_dtype, wide};
 use crate::infer::{axis_or_only, known, type_of, typed};
-use crate::kernel::chunks::{PARALLEL, fill_row_pairs, fill_rows};
+use crate::kernel::chunks::{fill_row_pairs, fill_rows};
+use crate::kernel::radix::{self, Key};
 use crate::kernel::select::{self, nth_element, partial_sort};
 
 kernels! {
@@ -62,22 +62,47 @@ pub(crate) fn sort_array(x: &Array, dim: i64, descending: bool, _stable: bool) -
     let (values, indices) = dispatch_ordered!(x.dtype(), T => {
         let data = lines.data::<T>()?;
         let n = lines.n;
-        let cost = n * n.max(2).ilog2() as usize;
-        let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, n, cost, |row, values, indices| {
-            let mut items: Vec<(T, i64)> = data[row * n..][..n].iter().copied().zip(0..).collect();
-            let compare = |a: &(T, i64), b: &(T, i64)| order(a.0, b.0, descending).then(a.1.cmp(&b.1));
-            if n >= PARALLEL {
-                items.par_sort_unstable_by(compare);
-            } else {
-                items.sort_unstable_by(compare);
-            }
-            for ((value, index), (x, at)) in values.iter_mut().zip(indices).zip(items) {
-                (*value, *index) = (x, at);
-            }
+        let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, n, n * 8, |row, values, indices| {
+            sort_row(&data[row * n..][..n], descending, values, indices);
         })?;
         (lines.restore(values, n)?, lines.restore(indices, n)?)
     });
     Ok((values.cast(x.dtype()), indices))
+}
+
+/// Rows shorter than this are sorted by comparing.
+const SHORT: usize = 128;
+
+/// Sorts a row, stably, and tells where the elements were.
+fn sort_row<T: Ordered>(row: &[T], descending: bool, values: &mut [T], indices: &mut [i64]) {
+    if row.len() < SHORT || u32::try_from(row.len()).is_err() {
+        let mut items: Vec<(T, i64)> = row.iter().copied().zip(0..).collect();
+        items.sort_by(|a, b| order(a.0, b.0, descending));
+        for ((value, index), (x, at)) in values.iter_mut().zip(indices).zip(items) {
+            (*value, *index) = (x, at);
+        }
+        return;
+    }
+    let keys = row.iter().map(|x| x.key());
+    let (least, greatest) = keys.fold((u64::MAX, 0), |(least, greatest), key| (least.min(key), greatest.max(key)));
+    let bits = u64::BITS - (greatest - least).leading_zeros();
+    let key = |x: &T| if descending { greatest - x.key() } else { x.key() - least };
+    let order = if bits <= u32::BITS {
+        sorted_places(row.iter().map(|x| key(x) as u32), bits)
+    } else {
+        sorted_places(row.iter().map(key), bits)
+    };
+    for ((value, index), at) in values.iter_mut().zip(indices).zip(order) {
+        (*value, *index) = (row[at as usize], i64::from(at));
+    }
+}
+
+/// Returns the places of keys of at most `bits` bits in the order of the keys.
+fn sorted_places<K: Key>(keys: impl Iterator<Item = K>, bits: u32) -> Vec<u32> {
+    let mut pairs: Vec<(K, u32)> = keys.zip(0..).collect();
+    let mut other = vec![(K::default(), 0); pairs.len()];
+    radix::sort(&mut pairs, &mut other, bits);
+    pairs.into_iter().map(|(_, at)| at).collect()
 }
 
 fn topk_type(

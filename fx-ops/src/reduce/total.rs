@@ -3,6 +3,7 @@
 use fx_core::array::dispatch_dtype;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
+use half::bf16;
 
 use super::fold::{Fold, fold, map_rows};
 use super::{reduced_array, reduced_type};
@@ -144,6 +145,12 @@ pub(crate) fn sum_array(
 ) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
+    if x.dtype() == DType::BF16 && matches!(dtype, DType::BF16 | DType::F32) {
+        // The cast is a shift, so it is made on the way.
+        let step = |a: f32, x: bf16| a + x.to_f32();
+        let data = fold(x, &mask, &Fold { init: 0.0, step, merge: |a: f32, b: f32| a + b })?;
+        return Ok(reduced_array(data, x, &mask, keepdim)?.cast(dtype));
+    }
     let x = x.cast(dtype).cast(wide(dtype));
     let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + x, |a: T, b: T| a + b;
         int |a: i64, x: i64| a.wrapping_add(x), |a: i64, b: i64| a.wrapping_add(b))?;
@@ -177,7 +184,7 @@ fn mean_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType
     let dtype = float(dtype.unwrap_or(x.dtype()), "a mean")?;
     let mask = mask(as_slice(&dim), x.rank())?;
     let n = count(x, &mask);
-    let total = sum_array(&x.cast(dtype).cast(wide(dtype)), dim, keepdim, None)?;
+    let total = sum_array(&x.cast(dtype), dim, keepdim, Some(wide(dtype)))?;
     let out = match wide(dtype) {
         DType::F64 => divided(total.to_vec::<f64>()?, |x| x / n as f64, total.shape()),
         _ => divided(total.to_vec::<f32>()?, |x| x / n as f32, total.shape()),
