@@ -100,8 +100,19 @@ fn second_inputs(builder: &mut Builder) -> Vec<Value> {
     inputs
 }
 
+/// Passes of a user, to be run on random programs.
+#[derive(Clone)]
+pub struct Own {
+    /// What they are called in the summary.
+    pub name: String,
+    /// The passes.
+    pub passes: Passes,
+    /// Whether they keep every bit.
+    pub exact: bool,
+}
+
 /// What is run on random programs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// The first seed.
     pub seed: u64,
@@ -111,6 +122,8 @@ pub struct Config {
     pub passes: Vec<String>,
     /// Whether each shipped rule is run on every program, one by one.
     pub rules: bool,
+    /// Passes that have no text.
+    pub own: Vec<Own>,
     /// How many threads; as many as the machine has, if this is 0.
     pub threads: usize,
 }
@@ -118,7 +131,7 @@ pub struct Config {
 impl Default for Config {
     /// Every pass by itself, the default pipeline, and every rule, on 200 programs.
     fn default() -> Self {
-        Config { seed: 0, count: 200, passes: every_pass(), rules: true, threads: 0 }
+        Config { seed: 0, count: 200, passes: every_pass(), rules: true, own: Vec::new(), threads: 0 }
     }
 }
 
@@ -126,6 +139,7 @@ impl Default for Config {
 pub fn every_pass() -> Vec<String> {
     let of = |pass: pass::Pass| match pass.name {
         "outline" => "outline(module=Block)".to_owned(),
+        "hoist_loops" => "hoist_loops, dead_code".to_owned(),
         name => name.to_owned(),
     };
     let typed = |text: String| format!("shape_prop, {text}");
@@ -256,6 +270,8 @@ struct Job {
 
 enum Change {
     Passes(Passes),
+    /// The program becomes a function of its state, which is called with it.
+    Functionalize,
     Rule(Box<Rules>),
 }
 
@@ -264,12 +280,21 @@ impl Job {
         let known = pass::all();
         let mut jobs = Vec::new();
         for text in &config.passes {
+            if text == pass::FUNCTIONALIZE.name {
+                let change = Change::Functionalize;
+                jobs.push(Job { name: text.clone(), exact: true, dtype: None, change });
+                continue;
+            }
             let passes = Passes::parse(text, &known)?;
             let names = passes.names();
             let is_exact = |name: &String| known.iter().find(|pass| pass.name == *name).is_none_or(|pass| pass.exact);
             let dtype = names.iter().any(|name| name == "convert_dtype").then_some(DType::BF16);
             let exact = names.iter().all(is_exact);
             jobs.push(Job { name: text.clone(), exact, dtype, change: Change::Passes(passes) });
+        }
+        for own in &config.own {
+            let change = Change::Passes(own.passes.clone());
+            jobs.push(Job { name: own.name.clone(), exact: own.exact, dtype: None, change });
         }
         if config.rules {
             for rule in steps::rules() {
@@ -288,6 +313,10 @@ impl Job {
             Change::Passes(passes) => {
                 let report = crate::opcheck::guarded(|| passes.run(gm))?;
                 Ok(usize::from(report.changed()))
+            }
+            Change::Functionalize => {
+                let (new, _) = crate::opcheck::guarded(|| pass::functionalize(gm, true))?;
+                new.lint().into_iter().next().map_or(Ok(1), |first| Err(first.into()))
             }
             Change::Rule(rules) => {
                 let report = crate::opcheck::guarded(|| rules.run(gm))?;
@@ -314,6 +343,11 @@ impl Known {
     /// Compares with a changed program; `Ok(false)` if that is not possible.
     fn compare(&mut self, job: &Job, gm: &GraphModule, after: &GraphModule, inputs: &[Value]) -> Result<bool> {
         let Some(before) = &self.before else { return Ok(false) };
+        if let Change::Functionalize = job.change {
+            let (new, state) = pass::functionalize(gm, true)?;
+            let after = outcome::run_function(&new, &state.arguments(inputs))?;
+            return outcome::same(before, &after).map(|()| true);
+        }
         if job.exact {
             return outcome::same(before, &outcome::run(after, inputs)?).map(|()| true);
         }
@@ -360,6 +394,7 @@ fn one(seed: u64, jobs: &[Job]) -> Summary {
     }
     if let Some(first) = case.gm.lint().into_iter().next() {
         summary.failures.push(fail("lint", first.to_string(), 0));
+        return summary;
     }
     match crate::Graph::parse(&case.gm.graph().to_text(), build::registry()) {
         Ok(parsed) if parsed == *case.gm.graph() => {}
@@ -370,6 +405,7 @@ fn one(seed: u64, jobs: &[Job]) -> Summary {
     if known[0].before.is_none() {
         let error = outcome::run(&case.gm, &case.inputs[0]).err().map_or(String::new(), |error| error.to_string());
         summary.failures.push(fail("program", error, 0));
+        return summary;
     }
     let mut copy = case.gm.clone();
     for job in jobs {

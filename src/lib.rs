@@ -9,9 +9,11 @@ extern crate self as fx;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod bisect;
 pub mod check;
 pub mod conformance;
 pub mod fuzz;
+pub mod graph_diff;
 pub mod import;
 pub mod opcheck;
 /// Passes, and what runs and verifies them.
@@ -26,6 +28,7 @@ pub mod program;
 pub mod reference;
 mod vocabulary;
 
+pub use graph_diff::graph_diff;
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};

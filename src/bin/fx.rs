@@ -125,6 +125,36 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
     },
+    /// Compare two programs by what they compute, whatever names, order and spelling; fails if they differ
+    Diff {
+        /// fx text, or an archive that torch.export.save wrote
+        before: PathBuf,
+        /// The other
+        after: PathBuf,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find the pass, and of its changes the one, that makes a program give other results; fails if there is one
+    Bisect {
+        #[command(flatten)]
+        program: Program,
+        /// The passes, as `fx pass` takes them
+        #[arg(long, value_name = "LIST", default_value = "default")]
+        passes: String,
+        /// A safetensors file with inputs, and perhaps what is expected, as `fx run` takes it
+        #[arg(long, value_name = "FILE")]
+        io: Option<PathBuf>,
+        /// How many runs on generated inputs are compared, if no file is given
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        runs: usize,
+        /// The seed of generated inputs
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// How far results of generated inputs may be off, relative to the greatest magnitude
+        #[arg(long, default_value_t = 1e-4)]
+        tolerance: f64,
+    },
     /// Run passes and rules on random programs and compare what the programs do; fails if one does something else
     Fuzz(Fuzz),
     /// List the operations, or tell about one
@@ -316,6 +346,23 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&explanations);
             Ok(matches > 0)
         }
+        Command::Diff { before, after, json } => {
+            let diff = fx::graph_diff(&program::open(before, None)?, &program::open(after, None)?)?;
+            print(&if json { format!("{:#}", diff_json(&diff)) } else { diff.to_string() });
+            Ok(diff.is_same())
+        }
+        Command::Bisect { program, passes, io, runs, seed, tolerance } => {
+            let text = if passes == "default" { fx::pass::DEFAULT } else { &passes };
+            let passes = fx::Passes::parse(text, &fx::pass::all())?;
+            let io = io.map(Weights::open).transpose()?;
+            let reference = match &io {
+                Some(io) => fx::bisect::Reference::File(io),
+                None => fx::bisect::Reference::Runs { n: runs, seed, tolerance },
+            };
+            let found = fx::bisect::bisect(&program.open()?, &passes, reference)?;
+            print(&found.as_ref().map_or_else(|| "no pass changes the results".into(), ToString::to_string));
+            Ok(found.is_none())
+        }
         Command::Fuzz(options) => fuzz(&options),
         Command::Ops { name, check: true, .. } => check_ops(name.as_deref()),
         Command::Ops { name: Some(name), .. } => {
@@ -334,6 +381,19 @@ fn no_program() -> fx::Error {
         .help("give a file after the name, or `list` instead of the name")
 }
 
+fn diff_json(diff: &fx::graph_diff::Diff) -> Json {
+    use fx::graph_diff::{Change, Line};
+    let line = |line: &Line| json!({"name": line.name, "text": line.text, "source": line.source});
+    let change = |change: &Change| match change {
+        Change::Signature { before, after } => json!({"kind": "signature", "before": before, "after": after}),
+        Change::Attribute { path, how } => json!({"kind": "attribute", "path": path, "how": how}),
+        Change::Changed { before, after } => json!({"kind": "changed", "before": line(before), "after": line(after)}),
+        Change::Removed(node) => json!({"kind": "removed", "before": line(node)}),
+        Change::Added(node) => json!({"kind": "added", "after": line(node)}),
+    };
+    json!({"same": diff.is_same(), "same_nodes": diff.same, "changes": diff.changes.iter().map(change).collect::<Vec<_>>()})
+}
+
 fn fuzz(options: &Fuzz) -> fx::Result<bool> {
     let passes = match (&options.passes, options.rules) {
         (Some(text), _) if text == "default" => vec![fx::pass::DEFAULT.to_owned()],
@@ -345,6 +405,7 @@ fn fuzz(options: &Fuzz) -> fx::Result<bool> {
         seed: options.seed,
         count: options.count,
         rules: options.passes.is_none(),
+        own: Vec::new(),
         passes,
         threads: options.threads,
     };

@@ -258,6 +258,10 @@ impl Builder {
         let frame = ModuleFrame { path: Arc::from(path), type_name: Arc::from("Block"), call: 0, source: None };
         let stack: Arc<[ModuleFrame]> = Arc::from([frame]);
         for id in self.log[mark..].to_vec() {
+            let node = self.gm.graph().node(id);
+            if node.is_ok_and(|node| node.opcode() == crate::OpCode::Placeholder) {
+                continue;
+            }
             if let Ok(meta) = self.gm.graph_mut().meta_mut(id) {
                 meta.stack = Some(stack.clone());
             }

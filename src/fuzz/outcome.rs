@@ -39,6 +39,16 @@ pub(super) fn run(gm: &GraphModule, inputs: &[Value]) -> Result<Outcome> {
     Ok(Outcome { output, buffers, printed })
 }
 
+/// Runs a function of state, which returns a result and new values of buffers.
+pub(super) fn run_function(gm: &GraphModule, arguments: &[Value]) -> Result<Outcome> {
+    let Outcome { output, printed, .. } = run(gm, arguments)?;
+    let (Some([output, Arg::Dict(updated)]), true) = (output.items(), matches!(output, Arg::Tuple(_))) else {
+        bail!(Structure, "expected a result and new values of buffers, got {output}")
+    };
+    let buffers = updated.iter().map(|(path, value)| Ok((path.to_string(), value.clone().try_into()?)));
+    Ok(Outcome { output: output.clone(), buffers: buffers.collect::<Result<_>>()?, printed })
+}
+
 /// Every tensor of an outcome with what it is called.
 fn tensors(outcome: &Outcome) -> Vec<(String, Tensor)> {
     let mut found: Vec<(String, Tensor)> = Vec::new();
@@ -96,6 +106,8 @@ fn pairs(before: &Outcome, after: &Outcome) -> Result<Vec<(String, Tensor, Tenso
 pub(super) struct Nearby {
     before: Outcome,
     disturbed: Vec<Vec<(String, Tensor)>>,
+    /// Whether so much is rounded that integers made from floats tell nothing.
+    is_coarse: bool,
 }
 
 impl Nearby {
@@ -109,7 +121,11 @@ impl Nearby {
             disturb(&mut copy, seed, dtype).ok()?;
             disturbed.push(tensors(&run(&copy, inputs).ok()?));
         }
-        (!EXTREME.get()).then(|| Nearby { before: before.clone(), disturbed })
+        (!EXTREME.get()).then(|| Nearby {
+            before: before.clone(),
+            disturbed,
+            is_coarse: dtype.is_some(),
+        })
     }
 
     /// Compares with what the program does after a change that may round in another way.
@@ -133,7 +149,7 @@ impl Nearby {
                 spread = spread.max(error);
             }
             let greatest = a.iter_scalars().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
-            if !is_stable || !greatest.is_finite() {
+            if !is_stable || !greatest.is_finite() || self.is_coarse && !a.dtype().is_float() {
                 continue;
             }
             // A result that a whole magnitude of disturbance cannot move tells nothing; neither does one that it moves away.

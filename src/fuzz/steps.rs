@@ -103,32 +103,38 @@ impl Builder {
             });
             let mut bound = Vec::with_capacity(call.args.len());
             for (param, arg) in call.op.params.iter().zip(&call.args) {
-                let filled = match arg {
-                    Arg::Leaf(Hole::Free) => self.free(call.op, param.name, param.kind, first?),
-                    Arg::Float(x) => self.literal(*x),
-                    Arg::List(items) if items.iter().all(|item| matches!(item, Arg::Leaf(Hole::Input(_) | Hole::Call(_)))) => {
-                        arg.try_flat_map(&mut |hole| {
-                            Ok(match hole {
-                                Hole::Input(i) => Arg::Leaf(inputs[*i]),
-                                Hole::Call(i) => Arg::Leaf(results[*i]),
-                                _ => Arg::None,
-                            })
-                        })
-                        .ok()?
-                    }
-                    Arg::Leaf(Hole::Input(i)) => Arg::Leaf(inputs[*i]),
-                    Arg::Leaf(Hole::Call(i)) => Arg::Leaf(results[*i]),
-                    Arg::Leaf(Hole::Attribute) => Arg::Leaf(self.outside(Tensor::new(0.5f32))?),
-                    Arg::Leaf(Hole::Number(name)) => {
-                        let number = self.number(name);
-                        literals.entry(name.clone()).or_insert(number).clone()
-                    }
-                    Arg::Leaf(Hole::Integer(name)) => {
-                        let integer = Arg::Int(self.rng.pick(&[-1, -1, 0, 1, -2, 2]));
-                        literals.entry(name.clone()).or_insert(integer).clone()
-                    }
-                    other => other.try_flat_map(&mut |_| Ok(Arg::None)).ok()?,
-                };
+                let mut failed = false;
+                let filled = arg.try_rewrite(&mut |arg| {
+                    Ok(Some(match arg {
+                        Arg::Float(x) => self.literal(*x),
+                        Arg::Leaf(Hole::Input(i)) => Arg::Leaf(inputs[*i]),
+                        Arg::Leaf(Hole::Call(i)) => Arg::Leaf(results[*i]),
+                        Arg::Leaf(Hole::Number(name)) => {
+                            let number = self.number(name);
+                            literals.entry(name.clone()).or_insert(number).clone()
+                        }
+                        Arg::Leaf(Hole::Integer(name)) => {
+                            let integer = Arg::Int(self.rng.pick(&[-1, -1, 0, 1, -2, 2]));
+                            literals.entry(name.clone()).or_insert(integer).clone()
+                        }
+                        Arg::Leaf(Hole::Free) => match first {
+                            Some(first) => self.free(call.op, param.name, param.kind, first),
+                            None => Arg::None,
+                        },
+                        Arg::Leaf(Hole::Attribute) => match self.outside(Tensor::new(0.5f32)) {
+                            Some(id) => Arg::Leaf(id),
+                            None => {
+                                failed = true;
+                                Arg::None
+                            }
+                        },
+                        _ => return Ok(None),
+                    }))
+                });
+                let Ok(filled) = filled else { return None };
+                if failed {
+                    return None;
+                }
                 bound.push(filled);
             }
             if call.op.commutative && bound.len() >= 2 && call.op.can_swap(&bound) && self.rng.one_in(2) {
@@ -159,9 +165,10 @@ impl Builder {
             }
             _ => {
                 let shapes = self.rng.pick(SHAPES);
-                let dtype = match self.rng.below(8) {
+                let dtype = match self.rng.below(10) {
                     0 => DType::F64,
-                    1 => self.rng.pick(DType::ALL),
+                    1 => DType::Bool,
+                    2 => self.rng.pick(DType::ALL),
                     _ => DType::F32,
                 };
                 let mut inputs = Vec::new();
@@ -353,7 +360,7 @@ impl Builder {
                 self.apply("check", [condition.into()])
             }
             2 if !self.is_closed => {
-                let ty = self.tensor_type(x)?.clone();
+                let ty = self.tensor_type(x).filter(|ty| ty.shape.known().is_some())?.clone();
                 let path = self.name("state");
                 let value = self.fresh(&ty)?;
                 self.gm.set_attribute(&path, crate::Attribute::Buffer(crate::Buffer::new(value))).ok()?;

@@ -5,6 +5,8 @@ mod conformance;
 mod edit;
 mod errors;
 mod files;
+mod fuzz;
+mod graph_diff;
 mod import;
 mod models;
 mod opcheck;

@@ -46,7 +46,7 @@ fn run(gm: &mut GraphModule, cx: &mut Context, parameters: bool) -> Result<()> {
 }
 
 /// The state of a module that became a function.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     /// The paths of the parameters that are arguments, in order.
     pub parameters: Vec<String>,

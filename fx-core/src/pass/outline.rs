@@ -152,6 +152,14 @@ impl Plan {
                 outputs.push(*id);
             }
         }
+        for id in &inputs {
+            let node = graph.node(*id)?;
+            if node.ty().is_some_and(|ty| !matches!(ty, Arg::Leaf(_))) {
+                let name = node.name();
+                return Err(err!(Graph, "%{name}, which the nodes use, is not one tensor or number")
+                    .help("outline the node that takes it apart with the others, or leave both outside"));
+            }
+        }
         if outputs.is_empty() {
             bail!(Graph, "nobody uses what the nodes compute");
         }
