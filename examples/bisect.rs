@@ -14,7 +14,8 @@ fn double(gm: &mut GraphModule, cx: &mut fx::Context) -> Result<()> {
             break;
         }
         graph.transaction(|graph| {
-            let new = graph.inserting_before(id, |graph| graph.call_function(fx::mul::OP, [x, Arg::Int(2)]))??;
+            let new =
+                graph.inserting_before(id, |graph| graph.call_function(fx::mul::OP, [x, Arg::Int(2)]))??;
             graph.replace_all_uses(id, new)?;
             graph.erase(id)
         })?;
@@ -30,7 +31,8 @@ fn main() -> Result<()> {
         (&c + &c).sigmoid() * -(-y)
     };
     let gm = fx::trace(program).input("x", "f32[n, 4]").input("y", "f32[n, 4]").build()?;
-    let passes = Passes::new().add(pass::NORMALIZE).add(pass::SIMPLIFY).with("double", double).add(pass::DEAD_CODE);
+    let passes =
+        Passes::new().add(pass::NORMALIZE).add(pass::SIMPLIFY).with("double", double).add(pass::DEAD_CODE);
 
     let reference = fx::bisect::Reference::Runs { n: 3, seed: 0, tolerance: 1e-4 };
     let culprit = fx::bisect::bisect(&gm, &passes, reference)?.expect("the pass is wrong");

@@ -28,7 +28,8 @@ fn main() -> Result<()> {
 
     let io = Weights::open(dir.join("io.safetensors"))?;
     let images = io.require("input")?;
-    let (old, new) = (before.call(std::slice::from_ref(&images))?, after.call(std::slice::from_ref(&images))?);
+    let (old, new) =
+        (before.call(std::slice::from_ref(&images))?, after.call(std::slice::from_ref(&images))?);
     models::compare("scores", &new, &old, TOLERANCE)?;
     models::compare("PyTorch's scores", &new, &io.require("logits")?, TOLERANCE)?;
 
@@ -44,7 +45,10 @@ fn main() -> Result<()> {
         times.sort_by(f64::total_cmp);
         times[ROUNDS / 2]
     });
-    println!("one image: {old:.2} ms before, {new:.2} ms after, {:.2} times as fast (medians of {ROUNDS})", old / new);
+    println!(
+        "one image: {old:.2} ms before, {new:.2} ms after, {:.2} times as fast (medians of {ROUNDS})",
+        old / new
+    );
     Ok(())
 }
 

@@ -27,8 +27,11 @@ pub fn bisect(gm: &GraphModule, passes: &Passes, reference: Reference<'_>) -> Re
         Reference::Runs { n, seed, tolerance } => passes.bisect(gm, &|after| {
             let compared = compare_runs(gm, after, n, seed, tolerance)?;
             if compared == 0 {
-                return Err(err!(Check, "no run can be compared: the program fails on all generated inputs, or prints")
-                    .help("give inputs by a file"));
+                return Err(err!(
+                    Check,
+                    "no run can be compared: the program fails on all generated inputs, or prints"
+                )
+                .help("give inputs by a file"));
             }
             Ok(())
         }),
@@ -66,7 +69,8 @@ fn same(got: &[Tensor], before: &[Tensor]) -> Result<()> {
     }
     for (i, (got, before)) in got.iter().zip(before).enumerate() {
         let (a, b) = (got.array()?, before.array()?);
-        let greatest = b.iter_scalars().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);
+        let greatest =
+            b.iter_scalars().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);
         a.all_close(b, check::RTOL, check::RTOL * greatest)
             .map_err(|mismatch| err!(Check, "output {i}: {mismatch}"))?;
     }

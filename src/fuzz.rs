@@ -144,17 +144,15 @@ pub fn every_pass() -> Vec<String> {
     };
     let typed = |text: String| format!("shape_prop, {text}");
     let each = pass::all().into_iter().map(of).flat_map(|text| {
-        let needs_types = ["simplify", "recognize", "fold_batch_norm", "merge_linears", "convert_dtype", "simplify_sizes"];
+        let needs_types =
+            ["simplify", "recognize", "fold_batch_norm", "merge_linears", "convert_dtype", "simplify_sizes"];
         match needs_types.contains(&&*text) {
             true => vec![typed(text)],
             false => vec![text],
         }
     });
-    each.chain([
-        pass::DEFAULT.to_owned(),
-        format!("inline_leaves, {}, canonicalize, sink", pass::DEFAULT),
-    ])
-    .collect()
+    each.chain([pass::DEFAULT.to_owned(), format!("inline_leaves, {}, canonicalize, sink", pass::DEFAULT)])
+        .collect()
 }
 
 /// What was done, and what failed.
@@ -203,7 +201,13 @@ impl Failure {
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let stem: String = self.what.chars().map(word).take(40).collect();
         let path = folder.join(format!("fuzz_{}_{stem}.fx", self.seed));
-        let text = format!("// {}, seed {}: {}\n{}", self.what, self.seed, self.problem.replace('\n', " "), self.text);
+        let text = format!(
+            "// {}, seed {}: {}\n{}",
+            self.what,
+            self.seed,
+            self.problem.replace('\n', " "),
+            self.text
+        );
         std::fs::write(&path, text).map_err(|error| err!(Io, "cannot write {}: {error}", path.display()))?;
         if !self.weights.is_empty() {
             crate::weights::save(path.with_extension("weights.safetensors"), &self.weights, &[])?;
@@ -216,7 +220,13 @@ impl Failure {
 /// Counts, a line for each pipeline and rule, and the failures.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} programs, {} nodes, {} operations of the vocabulary", self.programs, self.nodes, self.operations.len())?;
+        writeln!(
+            f,
+            "{} programs, {} nodes, {} operations of the vocabulary",
+            self.programs,
+            self.nodes,
+            self.operations.len()
+        )?;
         let with: Vec<String> = self.with.iter().map(|(what, n)| format!("{n} {what}")).collect();
         writeln!(f, "{}", with.join(", "))?;
         writeln!(f, "{} comparisons of runs, {} left out", self.comparisons, self.skipped)?;
@@ -227,7 +237,11 @@ impl fmt::Display for Summary {
             writeln!(f, "rule {name}: applied {n}")?;
         }
         for failure in &self.failures {
-            writeln!(f, "FAILED {} at seed {}: {}\n{}", failure.what, failure.seed, failure.problem, failure.text)?;
+            writeln!(
+                f,
+                "FAILED {} at seed {}: {}\n{}",
+                failure.what, failure.seed, failure.problem, failure.text
+            )?;
         }
         write!(f, "{} failures", self.failures.len())
     }
@@ -287,7 +301,8 @@ impl Job {
             }
             let passes = Passes::parse(text, &known)?;
             let names = passes.names();
-            let is_exact = |name: &String| known.iter().find(|pass| pass.name == *name).is_none_or(|pass| pass.exact);
+            let is_exact =
+                |name: &String| known.iter().find(|pass| pass.name == *name).is_none_or(|pass| pass.exact);
             let dtype = names.iter().any(|name| name == "convert_dtype").then_some(DType::BF16);
             let exact = names.iter().all(is_exact);
             jobs.push(Job { name: text.clone(), exact, dtype, change: Change::Passes(passes) });
@@ -321,7 +336,9 @@ impl Job {
             Change::Rule(rules) => {
                 let report = crate::opcheck::guarded(|| rules.run(gm))?;
                 match report.applied() > 0 {
-                    true => gm.lint().into_iter().next().map_or(Ok(report.applied()), |first| Err(first.into())),
+                    true => {
+                        gm.lint().into_iter().next().map_or(Ok(report.applied()), |first| Err(first.into()))
+                    }
                     false => Ok(0),
                 }
             }
@@ -341,7 +358,13 @@ impl Known {
     }
 
     /// Compares with a changed program; `Ok(false)` if that is not possible.
-    fn compare(&mut self, job: &Job, gm: &GraphModule, after: &GraphModule, inputs: &[Value]) -> Result<bool> {
+    fn compare(
+        &mut self,
+        job: &Job,
+        gm: &GraphModule,
+        after: &GraphModule,
+        inputs: &[Value],
+    ) -> Result<bool> {
         let Some(before) = &self.before else { return Ok(false) };
         if let Change::Functionalize = job.change {
             let (new, state) = pass::functionalize(gm, true)?;
@@ -403,7 +426,8 @@ fn one(seed: u64, jobs: &[Job]) -> Summary {
     }
     let mut known: Vec<Known> = case.inputs.iter().map(|inputs| Known::new(&case.gm, inputs)).collect();
     if known[0].before.is_none() {
-        let error = outcome::run(&case.gm, &case.inputs[0]).err().map_or(String::new(), |error| error.to_string());
+        let error =
+            outcome::run(&case.gm, &case.inputs[0]).err().map_or(String::new(), |error| error.to_string());
         summary.failures.push(fail("program", error, 0));
         return summary;
     }
@@ -457,8 +481,9 @@ fn describe(gm: &GraphModule, summary: &mut Summary) {
     let graph = gm.graph();
     let has = |f: &dyn Fn(&crate::Node) -> bool| graph.nodes().any(|(_, node)| f(node));
     let effect = |node: &crate::Node| node.op().is_some_and(|op| !op.effects.is_pure());
-    let symbolic =
-        |node: &crate::Node| node.ty().and_then(|ty| ty.tensor()).is_some_and(|ty| ty.shape.known().is_none());
+    let symbolic = |node: &crate::Node| {
+        node.ty().and_then(|ty| ty.tensor()).is_some_and(|ty| ty.shape.known().is_none())
+    };
     for (what, holds) in [
         ("with sub-graphs", graph.depth() > 0),
         ("with sub-modules", gm.children().len() > 0),
@@ -508,7 +533,8 @@ pub fn run(config: &Config, progress: &(dyn Fn(usize) + Sync)) -> Result<Summary
         let mut failing = Failing { gm: case.gm, inputs: case.inputs[set].clone() };
         if let Some(job) = jobs.iter().find(|job| job.name == failure.what) {
             let wanted = kind(&failure.problem);
-            let fails = |failing: &Failing| problem(job, failing).is_some_and(|problem| kind(&problem) == wanted);
+            let fails =
+                |failing: &Failing| problem(job, failing).is_some_and(|problem| kind(&problem) == wanted);
             failing = shrink::shrink(failing, &fails);
             failure.problem = problem(job, &failing).unwrap_or(std::mem::take(&mut failure.problem));
         }

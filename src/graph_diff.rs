@@ -178,7 +178,8 @@ fn has_effect(gm: &GraphModule, node: &Node) -> bool {
     let in_graph = |graph: &Graph| {
         fn any(graph: &Graph) -> bool {
             graph.nodes().any(|(_, node)| {
-                node.op().is_some_and(|op| !op.effects.is_pure()) || node.subgraphs().into_iter().any(|graph| any(graph))
+                node.op().is_some_and(|op| !op.effects.is_pure())
+                    || node.subgraphs().into_iter().any(|graph| any(graph))
             })
         }
         any(graph)
@@ -285,10 +286,14 @@ impl Matches {
     /// Matches what is left if all its operands or its only user are matched: the operation itself changed.
     fn by_neighbours(&mut self, left: &Side, right: &Side) {
         for (id, node) in left.gm.graph().nodes() {
-            if self.right_of.contains_key(&id) || matches!(node.opcode(), OpCode::Placeholder | OpCode::GetAttr) {
+            if self.right_of.contains_key(&id)
+                || matches!(node.opcode(), OpCode::Placeholder | OpCode::GetAttr)
+            {
                 continue;
             }
-            let Some(first) = node.inputs().find_map(|input| self.right_of.get(&input).copied()) else { continue };
+            let Some(first) = node.inputs().find_map(|input| self.right_of.get(&input).copied()) else {
+                continue;
+            };
             let users = right.gm.graph().users(first).unwrap_or_default();
             let is_candidate = |user: &NodeId| {
                 self.is_free(id, *user)
@@ -331,7 +336,9 @@ impl Matches {
                         && arguments(node, &of_left) == arguments(found, &of_right);
                     match same || node.opcode() == OpCode::Placeholder {
                         true => diff.same += 1,
-                        false => diff.changes.push(Change::Changed { before: line(left, id)?, after: line(right, *other)? }),
+                        false => diff
+                            .changes
+                            .push(Change::Changed { before: line(left, id)?, after: line(right, *other)? }),
                     }
                 }
             }

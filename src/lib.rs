@@ -28,11 +28,11 @@ pub mod program;
 pub mod reference;
 mod vocabulary;
 
-pub use graph_diff::graph_diff;
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
 pub use fx_ops::{nn, registry, rules, weights};
+pub use graph_diff::graph_diff;
 pub use vocabulary::*;
 
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations of your own too.

@@ -387,7 +387,9 @@ fn diff_json(diff: &fx::graph_diff::Diff) -> Json {
     let change = |change: &Change| match change {
         Change::Signature { before, after } => json!({"kind": "signature", "before": before, "after": after}),
         Change::Attribute { path, how } => json!({"kind": "attribute", "path": path, "how": how}),
-        Change::Changed { before, after } => json!({"kind": "changed", "before": line(before), "after": line(after)}),
+        Change::Changed { before, after } => {
+            json!({"kind": "changed", "before": line(before), "after": line(after)})
+        }
         Change::Removed(node) => json!({"kind": "removed", "before": line(node)}),
         Change::Added(node) => json!({"kind": "added", "after": line(node)}),
     };
@@ -419,11 +421,10 @@ fn fuzz(options: &Fuzz) -> fx::Result<bool> {
     };
     let summary = fx::fuzz::run(&config, &show)?;
     drop(bar);
-    let paths = summary.failures.iter().map(|failure| failure.save(&options.out)).collect::<fx::Result<Vec<_>>>()?;
+    let paths =
+        summary.failures.iter().map(|failure| failure.save(&options.out)).collect::<fx::Result<Vec<_>>>()?;
     if options.json {
-        let failure = |(failure, path): (&fx::fuzz::Failure, &PathBuf)| {
-            json!({"what": failure.what, "seed": failure.seed, "problem": failure.problem, "file": path})
-        };
+        let failure = |(failure, path): (&fx::fuzz::Failure, &PathBuf)| json!({"what": failure.what, "seed": failure.seed, "problem": failure.problem, "file": path});
         let failures: Vec<Json> = summary.failures.iter().zip(&paths).map(failure).collect();
         print(&format!(
             "{:#}",

@@ -245,7 +245,8 @@ impl Builder {
     /// Takes back what was made since.
     pub(super) fn back_to(&mut self, mark: usize) {
         for id in self.log.split_off(mark).into_iter().rev() {
-            let is_call = self.gm.graph().node(id).is_ok_and(|node| node.opcode() != crate::OpCode::Placeholder);
+            let is_call =
+                self.gm.graph().node(id).is_ok_and(|node| node.opcode() != crate::OpCode::Placeholder);
             if is_call && self.gm.graph_mut().erase(id).is_ok() {
                 self.values.remove(&id);
                 self.pool.retain(|other| *other != id);
@@ -255,7 +256,8 @@ impl Builder {
 
     /// Says that the nodes since were recorded in one call of a module.
     pub(super) fn frame(&mut self, mark: usize, path: &str) {
-        let frame = ModuleFrame { path: Arc::from(path), type_name: Arc::from("Block"), call: 0, source: None };
+        let frame =
+            ModuleFrame { path: Arc::from(path), type_name: Arc::from("Block"), call: 0, source: None };
         let stack: Arc<[ModuleFrame]> = Arc::from([frame]);
         for id in self.log[mark..].to_vec() {
             let node = self.gm.graph().node(id);

@@ -12,8 +12,8 @@ use crate::module::collect_buffers;
 use crate::ops::with_printed;
 use crate::testing::Rng;
 use crate::{
-    Arg, Array, DType, Generator, Graph, GraphModule, Kind, NodeId, Op, OpCode, OpDef, Param, Result, Target, Tensor,
-    TypeTree, Value, bail, err, with_generator,
+    Arg, Array, DType, Generator, Graph, GraphModule, Kind, NodeId, Op, OpCode, OpDef, Param, Result, Target,
+    Tensor, TypeTree, Value, bail, err, with_generator,
 };
 
 /// How many times as far as disturbed runs the results of a change may be away.
@@ -113,7 +113,12 @@ pub(super) struct Nearby {
 impl Nearby {
     /// Runs a program disturbed, by units in the last place of `dtype` if that is given, else of each value's own; `None` if it
     /// has values that cannot be compared.
-    pub(super) fn new(gm: &GraphModule, inputs: &[Value], before: &Outcome, dtype: Option<DType>) -> Option<Nearby> {
+    pub(super) fn new(
+        gm: &GraphModule,
+        inputs: &[Value],
+        before: &Outcome,
+        dtype: Option<DType>,
+    ) -> Option<Nearby> {
         let mut disturbed = Vec::new();
         EXTREME.set(false);
         for seed in 0..RUNS {
@@ -121,11 +126,7 @@ impl Nearby {
             disturb(&mut copy, seed, dtype).ok()?;
             disturbed.push(tensors(&run(&copy, inputs).ok()?));
         }
-        (!EXTREME.get()).then(|| Nearby {
-            before: before.clone(),
-            disturbed,
-            is_coarse: dtype.is_some(),
-        })
+        (!EXTREME.get()).then(|| Nearby { before: before.clone(), disturbed, is_coarse: dtype.is_some() })
     }
 
     /// Compares with what the program does after a change that may round in another way.
@@ -156,10 +157,14 @@ impl Nearby {
             if a.dtype().is_float() && spread > 0.05 * greatest {
                 continue;
             }
-            let allowed = if a.dtype().is_float() { SLACK * (spread + unit(a.dtype()) * greatest) } else { 0.0 };
+            let allowed =
+                if a.dtype().is_float() { SLACK * (spread + unit(a.dtype()) * greatest) } else { 0.0 };
             let error = difference(a, b);
             if error > allowed || error.is_nan() {
-                return Err(err!(Check, "{what} differs by {error:.1e}, allowed are {allowed:.1e} of {greatest:.1e}"));
+                return Err(err!(
+                    Check,
+                    "{what} differs by {error:.1e}, allowed are {allowed:.1e} of {greatest:.1e}"
+                ));
             }
         }
         Ok(())
@@ -172,7 +177,10 @@ fn difference(a: &Array, b: &Array) -> f64 {
         let (a, b) = (a.to_f64(), b.to_f64());
         if a == b || a.is_nan() && b.is_nan() { 0.0 } else { (a - b).abs() }
     };
-    a.iter_scalars().zip(b.iter_scalars()).map(one).fold(0.0, |max, x| if x.is_nan() { f64::NAN } else { max.max(x) })
+    a.iter_scalars()
+        .zip(b.iter_scalars())
+        .map(one)
+        .fold(0.0, |max, x| if x.is_nan() { f64::NAN } else { max.max(x) })
 }
 
 /// The rounding unit of a float dtype.
@@ -236,7 +244,9 @@ fn perturb(args: &[Value]) -> Result<Value> {
 fn disturb(gm: &mut GraphModule, seed: u64, dtype: Option<DType>) -> Result<()> {
     let children: Vec<(String, GraphModule)> = gm
         .children()
-        .filter_map(|(path, child)| Some((path.to_owned(), child.as_module().as_any().downcast_ref::<GraphModule>()?.clone())))
+        .filter_map(|(path, child)| {
+            Some((path.to_owned(), child.as_module().as_any().downcast_ref::<GraphModule>()?.clone()))
+        })
         .collect();
     for (path, mut child) in children {
         disturb(&mut child, seed, dtype)?;
@@ -262,8 +272,8 @@ fn disturb_graph(graph: &mut Graph, seed: u64, least: f64) -> Result<bool> {
         }
         let ty = node.meta().ty.clone();
         let args = [Arg::Leaf(id), Arg::Int((seed << 32) as i64 + i as i64), Arg::Float(least)];
-        let new: NodeId =
-            graph.inserting_after(id, |graph| graph.create(Target::CallFunction(PERTURB), args, [], None))??;
+        let new: NodeId = graph
+            .inserting_after(id, |graph| graph.create(Target::CallFunction(PERTURB), args, [], None))??;
         graph.meta_mut(new)?.ty = ty;
         graph.replace_uses_where(id, new, |user| user != new)?;
     }

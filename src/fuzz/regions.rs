@@ -43,7 +43,12 @@ impl Builder {
         let (then, otherwise) = (Arc::new(then.gm.graph().clone()), Arc::new(otherwise.gm.graph().clone()));
         let same = self.rng.one_in(8);
         let otherwise = if same { then.clone() } else { otherwise };
-        let args = vec![predicate, then.into(), otherwise.into(), Arg::list(operands.iter().map(|id| Arg::Leaf(*id)))];
+        let args = vec![
+            predicate,
+            then.into(),
+            otherwise.into(),
+            Arg::list(operands.iter().map(|id| Arg::Leaf(*id))),
+        ];
         let made = self.call(ops::cond::OP, args);
         if made.is_none() {
             self.back_to(mark);
@@ -133,26 +138,29 @@ impl Builder {
         let mark = self.mark();
         let seed = self.rng.bits();
         let x = self.pick_where(|b, id| b.is_float(id))?;
-        let features = self.tensor_type(x).and_then(|ty| ty.shape.last()?.known()).and_then(|n| usize::try_from(n).ok());
+        let features =
+            self.tensor_type(x).and_then(|ty| ty.shape.last()?.known()).and_then(|n| usize::try_from(n).ok());
         let rank = self.tensor_type(x)?.rank();
-        let channels = self.tensor_type(x).and_then(|ty| ty.shape.get(1)?.known()).and_then(|n| usize::try_from(n).ok());
+        let channels =
+            self.tensor_type(x).and_then(|ty| ty.shape.get(1)?.known()).and_then(|n| usize::try_from(n).ok());
         let f32 = self.tensor_type(x)?.dtype == crate::DType::F32;
-        let child: Arc<dyn Forward> = with_generator(&Generator::seeded(seed), || -> Option<Arc<dyn Forward>> {
-            Some(match self.rng.below(8) {
-                0 => Arc::new(nn::Identity),
-                1 => {
-                    let mut dropout = nn::Dropout::new(0.5);
-                    dropout.training = self.rng.one_in(3);
-                    Arc::new(dropout)
-                }
-                2 => Arc::new(nn::ReLU),
-                3 if f32 => Arc::new(nn::LayerNorm::new([features?])),
-                4 if f32 && rank == 2 => Arc::new(self.batch_norm(features?)),
-                5 if f32 && channels.is_some() && rank == 3 => Arc::new(self.batch_norm(channels?)),
-                6 | 7 if f32 => Arc::new(nn::Linear::new(features?, 3)),
-                _ => Arc::new(nn::Identity),
-            })
-        })?;
+        let child: Arc<dyn Forward> =
+            with_generator(&Generator::seeded(seed), || -> Option<Arc<dyn Forward>> {
+                Some(match self.rng.below(8) {
+                    0 => Arc::new(nn::Identity),
+                    1 => {
+                        let mut dropout = nn::Dropout::new(0.5);
+                        dropout.training = self.rng.one_in(3);
+                        Arc::new(dropout)
+                    }
+                    2 => Arc::new(nn::ReLU),
+                    3 if f32 => Arc::new(nn::LayerNorm::new([features?])),
+                    4 if f32 && rank == 2 => Arc::new(self.batch_norm(features?)),
+                    5 if f32 && channels.is_some() && rank == 3 => Arc::new(self.batch_norm(channels?)),
+                    6 | 7 if f32 => Arc::new(nn::Linear::new(features?, 3)),
+                    _ => Arc::new(nn::Identity),
+                })
+            })?;
         let is_linear = child.as_module().type_name() == "Linear";
         let path = self.name("layer");
         self.gm.add_shared_submodule(&path, child).ok()?;
@@ -232,9 +240,11 @@ impl Builder {
             _ => Arg::Leaf(last),
         };
         self.gm.graph_mut().set_output(output).expect("the output comes last");
-        let ty = self.gm.graph().output().try_flat_map(&mut |id| {
-            Ok(self.ty(*id).cloned().unwrap_or(Arg::Leaf(crate::Type::Any)))
-        });
+        let ty = self
+            .gm
+            .graph()
+            .output()
+            .try_flat_map(&mut |id| Ok(self.ty(*id).cloned().unwrap_or(Arg::Leaf(crate::Type::Any))));
         let output = self.gm.graph().output_node();
         if let (Ok(ty), Ok(meta)) = (ty, self.gm.graph_mut().meta_mut(output)) {
             meta.ty = Some(Arc::new(ty)).filter(|ty: &Arc<TypeTree>| ty.is_complete());

@@ -93,7 +93,8 @@ fn remove_dead(graph: &mut Graph, last: NodeId) -> Result<()> {
     for id in graph.ids().into_iter().rev() {
         let node = graph.node(id)?;
         let is_fixed = matches!(node.opcode(), OpCode::Placeholder | OpCode::Output);
-        let is_effect = node.op().is_some_and(|op| !op.effects.is_pure()) || node.opcode() == OpCode::CallModule;
+        let is_effect =
+            node.op().is_some_and(|op| !op.effects.is_pure()) || node.opcode() == OpCode::CallModule;
         if node.n_users() == 0 && !is_fixed && id != last && !is_effect {
             graph.erase(id)?;
         }
@@ -128,9 +129,9 @@ fn as_argument(failing: &mut Failing, id: NodeId) -> Result<bool> {
     let recorded = crate::with_generator(&crate::Generator::seeded(11), || crate::ops::with_printed(run).0)?;
     let Some(value) = recorded.recorded(&name).cloned() else { return Ok(false) };
     let graph = failing.gm.graph_mut();
-    let input = (0..).map(|i| format!("v{i}")).find(|name| {
-        graph.find(name).is_none() && graph.inputs().iter().all(|input| *input.name != **name)
-    });
+    let input = (0..)
+        .map(|i| format!("v{i}"))
+        .find(|name| graph.find(name).is_none() && graph.inputs().iter().all(|input| *input.name != **name));
     let new = graph.placeholder(&input.unwrap_or_default())?;
     graph.meta_mut(new)?.ty = Some(Arc::new(ty));
     graph.replace_all_uses(id, new)?;
@@ -188,7 +189,9 @@ fn edit_nth(graph: &mut Graph, left: &mut usize) -> Result<Found> {
         }
         let candidates: Vec<NodeId> = node
             .inputs()
-            .filter(|input| graph.node(*input).is_ok_and(|input| input.ty().is_some() && input.ty() == node.ty()))
+            .filter(|input| {
+                graph.node(*input).is_ok_and(|input| input.ty().is_some() && input.ty() == node.ty())
+            })
             .collect();
         for input in candidates {
             if *left == 0 {

@@ -218,13 +218,17 @@ impl Builder {
     fn free(&mut self, op: Op, name: &str, kind: Kind, x: NodeId) -> Arg {
         let dims: Vec<Dim> = self.tensor_type(x).map(|ty| ty.shape.to_vec()).unwrap_or_default();
         let rank = dims.len() as i64;
-        let axis = |b: &mut Builder| b.rng.below(rank.max(1) as usize) as i64 - if b.rng.one_in(2) { rank } else { 0 };
+        let axis = |b: &mut Builder| {
+            b.rng.below(rank.max(1) as usize) as i64 - if b.rng.one_in(2) { rank } else { 0 }
+        };
         let same = || Arg::list(dims.iter().map(|dim| Arg::dim(dim.clone())));
         match (op.name, name) {
             ("reshape" | "view", "shape") => match self.rng.below(5) {
                 0 => Arg::ints([-1]),
                 1 => Arg::list(dims.iter().rev().map(|dim| Arg::dim(dim.clone()))),
-                2 => Arg::list([Arg::Int(-1)].into_iter().chain(dims.last().map(|dim| Arg::dim(dim.clone())))),
+                2 => {
+                    Arg::list([Arg::Int(-1)].into_iter().chain(dims.last().map(|dim| Arg::dim(dim.clone()))))
+                }
                 3 => Arg::list(dims.iter().map(|dim| Arg::dim(dim.clone())).chain([Arg::Int(1)])),
                 _ => same(),
             },
@@ -270,7 +274,10 @@ impl Builder {
         let sample = &samples[self.rng.below(samples.len())];
         let bound = op.bind(&sample.args, &sample.kwargs).ok()?;
         let cast = self.rng.one_in(4).then(|| self.rng.pick(DType::ALL));
-        let resize = self.rng.one_in(5).then(|| (self.rng.pick(&[3usize, 4, 5, 2]), self.rng.pick(&[1usize, 0, 7, 2])));
+        let resize = self
+            .rng
+            .one_in(5)
+            .then(|| (self.rng.pick(&[3usize, 4, 5, 2]), self.rng.pick(&[1usize, 0, 7, 2])));
         for loose in [true, false] {
             let mark = self.mark();
             let mut filled = Vec::with_capacity(bound.len());
@@ -307,11 +314,16 @@ impl Builder {
         let same = |b: &Self, id: NodeId| {
             b.tensor(id).is_some_and(|x| x.dtype() == array.dtype() && x.shape() == array.shape())
         };
-        if is_float && !self.rng.one_in(3) && let Some(id) = self.pick_where(same) {
+        if is_float
+            && !self.rng.one_in(3)
+            && let Some(id) = self.pick_where(same)
+        {
             return Some(id);
         }
         let shape: Vec<usize> = match resize {
-            Some((from, to)) if loose => array.shape().iter().map(|&n| if n == from { to } else { n }).collect(),
+            Some((from, to)) if loose => {
+                array.shape().iter().map(|&n| if n == from { to } else { n }).collect()
+            }
             _ => array.shape().to_vec(),
         };
         let value = match (cast, is_float) {
@@ -336,7 +348,10 @@ impl Builder {
             return self.read(&path);
         };
         let mut bound = op.bind(node.args(), node.kwargs()).ok()?;
-        if op.can_swap(&bound) && self.rng.one_in(2) && matches!((&bound[0], &bound[1]), (Arg::Leaf(_), Arg::Leaf(_))) {
+        if op.can_swap(&bound)
+            && self.rng.one_in(2)
+            && matches!((&bound[0], &bound[1]), (Arg::Leaf(_), Arg::Leaf(_)))
+        {
             bound.swap(0, 1);
         }
         let copy = self.call(op, bound)?;
@@ -371,7 +386,8 @@ impl Builder {
             }
             3 => self.apply("dropout", [x.into(), Arg::Float(0.25), Arg::Bool(true)]),
             _ => {
-                let random: Vec<&(Op, Vec<_>)> = vocabulary().iter().filter(|(op, _)| op.effects.random).collect();
+                let random: Vec<&(Op, Vec<_>)> =
+                    vocabulary().iter().filter(|(op, _)| op.effects.random).collect();
                 let (op, samples) = random[self.rng.below(random.len())];
                 let sample = &samples[self.rng.below(samples.len())];
                 let bound = op.bind(&sample.args, &sample.kwargs).ok()?;
@@ -491,7 +507,9 @@ impl Builder {
         let w = self.weight(&[3, 4])?;
         let t = self.apply("t", [w.into()])?;
         let s = self.apply("softmax", [t.into(), Arg::Int(-1)])?;
-        let x = self.pick_where(|b, id| b.tensor_type(id).is_some_and(|ty| ty.shape.last().is_some_and(|dim| dim.known() == Some(4))));
+        let x = self.pick_where(|b, id| {
+            b.tensor_type(id).is_some_and(|ty| ty.shape.last().is_some_and(|dim| dim.known() == Some(4)))
+        });
         match x {
             Some(x) => self.apply("matmul", [x.into(), s.into()]).or(Some(s)),
             None => Some(s),
@@ -503,7 +521,9 @@ impl Builder {
 #[cfg(test)]
 #[test]
 fn operations_of_steps_exist() {
-    for name in ["conv1d", "conv2d", "conv_transpose1d", "linear", "batch_norm", "arange", "full", "dropout", "size"] {
+    for name in
+        ["conv1d", "conv2d", "conv_transpose1d", "linear", "batch_norm", "arange", "full", "dropout", "size"]
+    {
         assert_eq!(super::build::op(name).name, name);
     }
 }

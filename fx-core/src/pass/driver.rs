@@ -399,7 +399,8 @@ fn bisect_steps(
         };
         let problem = change.as_ref().and_then(|_| check(&bad).err()).unwrap_or(problem);
         let pass = entry.name.to_string();
-        let culprit = Culprit { pass, position: *n_passes, change, n_changes: n, problem, before: good, after: bad };
+        let culprit =
+            Culprit { pass, position: *n_passes, change, n_changes: n, problem, before: good, after: bad };
         return Ok((Some(culprit), true));
     }
     Ok((None, changed))
@@ -429,7 +430,9 @@ impl fmt::Display for Culprit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the pass {}, number {} that ran, ", self.pass, self.position)?;
         match &self.change {
-            Some((at, what)) => writeln!(f, "makes the program bad by change {at} of {}: {what}", self.n_changes)?,
+            Some((at, what)) => {
+                writeln!(f, "makes the program bad by change {at} of {}: {what}", self.n_changes)?
+            }
             None => writeln!(f, "makes the program bad by what it does without counting changes")?,
         }
         writeln!(f, "{}", self.problem.message())?;

@@ -193,7 +193,8 @@ impl Flat {
                     let [Arg::Str(path), value] = &bound[..] else {
                         bail!(Argument, "an update of a buffer needs its path and value")
                     };
-                    let value = value.try_flat_map(&mut |id| Ok(map.get(id).cloned().unwrap_or(Arg::None)))?;
+                    let value =
+                        value.try_flat_map(&mut |id| Ok(map.get(id).cloned().unwrap_or(Arg::None)))?;
                     flat.attributes.entry(path.to_string()).or_insert(gm.attribute(path)?.clone());
                     flat.update(path, value);
                     map.insert(id, Arg::None);

@@ -104,7 +104,8 @@ fn hoist(graph: &mut Graph, parts: Parts<'_>, id: NodeId, cx: &mut Context) -> R
 fn cannot_fail(graph: &Graph, node: &Node) -> bool {
     let Some(op) = node.op() else { return false };
     let types = || node.inputs().filter_map(|input| graph.node(input).ok()?.ty()?.tensor());
-    let is_known = node.ty().is_some_and(|ty| ty.tensor().is_some()) && types().count() == node.inputs().len();
+    let is_known =
+        node.ty().is_some_and(|ty| ty.tensor().is_some()) && types().count() == node.inputs().len();
     let is_fixed = || types().all(|ty| ty.shape.known().is_some());
     match op.class {
         // Integers may be divided by zero, shifted too far or raised to negative powers.

@@ -141,7 +141,8 @@ fn made(node: &Node, max_bytes: usize) -> Option<Tensor> {
     if numel.checked_mul(ty.dtype.size())? > max_bytes {
         return None;
     }
-    let args: Vec<Value> = bound.iter().map(|arg| arg.try_flat_map(&mut |_| Ok(Arg::None)).ok()).collect::<Option<_>>()?;
+    let args: Vec<Value> =
+        bound.iter().map(|arg| arg.try_flat_map(&mut |_| Ok(Arg::None)).ok()).collect::<Option<_>>()?;
     match crate::trace::eval(op, &args).ok()? {
         Arg::Leaf(tensor) if tensor.array().is_ok() => Some(tensor),
         _ => None,
@@ -254,9 +255,10 @@ pub fn inputs_as_constants(gm: &mut GraphModule, values: &[(String, Tensor)]) ->
         gm.set_attribute(&path, Attribute::Constant(tensor.clone()))?;
         let (graph, _, _) = gm.split();
         graph.transaction(|graph| {
-            let first = graph.ids().into_iter().find(|id| {
-                graph.node(*id).is_ok_and(|node| node.opcode() != OpCode::Placeholder)
-            });
+            let first = graph
+                .ids()
+                .into_iter()
+                .find(|id| graph.node(*id).is_ok_and(|node| node.opcode() != OpCode::Placeholder));
             let at = first.unwrap_or(graph.output_node());
             let meta = graph.node(id)?.meta().clone();
             let new = graph.inserting_before(at, |graph| graph.get_attr(&path))??;

@@ -51,12 +51,7 @@ impl<'a> Before<'a> {
     }
 
     /// Checks what became of the module; an error is what a pass broke.
-    pub(super) fn check(
-        &self,
-        after: &GraphModule,
-        checks: &Checks,
-        pass: &Pass,
-    ) -> Result<()> {
+    pub(super) fn check(&self, after: &GraphModule, checks: &Checks, pass: &Pass) -> Result<()> {
         let (exact, retypes) = (pass.exact, pass.retypes);
         let signature = |graph: &Graph| -> Vec<(String, String)> {
             let shape = |tree: &Arg| tree.map(&mut |_| "tensor").to_string();
