@@ -11,8 +11,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::pass::{CANONICALIZE, NORMALIZE};
 use crate::{Arg, Attribute, Graph, GraphModule, Node, NodeId, OpCode, Result, Target};
 
-/// How two programs differ; see [`graph_diff`].
-#[derive(Clone, Debug, Default)]
+/// How two programs differ; see [`graph_diff()`].
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
     /// What differs, in the order of the first program, with what was added where it stands in the second.
     pub changes: Vec<Change>,
@@ -43,6 +43,15 @@ pub enum Change {
         before: Line,
         /// The node in the second.
         after: Line,
+    },
+    /// Two nodes differ within their sub-graphs only.
+    Inside {
+        /// The node in the first program.
+        node: Line,
+        /// The name of the sub-graph.
+        graph: String,
+        /// How the sub-graphs differ.
+        diff: Box<Diff>,
     },
     /// A node is in the first program only.
     Removed(Line),
@@ -83,6 +92,12 @@ impl fmt::Display for Change {
             Change::Signature { before, after } => write!(f, "- ({before})\n+ ({after})"),
             Change::Attribute { path, how } => write!(f, "~ self.{path}: {how}"),
             Change::Changed { before, after } => write!(f, "- {before}\n+ {after}"),
+            Change::Inside { node, graph, diff } => {
+                write!(f, "~ {node}, in @{graph}:")?;
+                diff.changes.iter().try_for_each(|change| {
+                    change.to_string().lines().try_for_each(|line| write!(f, "\n    {line}"))
+                })
+            }
             Change::Removed(line) => write!(f, "- {line}"),
             Change::Added(line) => write!(f, "+ {line}"),
         }
@@ -146,26 +161,8 @@ impl Side {
         let mut gm = gm.clone();
         NORMALIZE.apply(&mut gm)?;
         CANONICALIZE.apply(&mut gm)?;
-        let mut hashes: HashMap<NodeId, u64> = HashMap::new();
-        let mut n_inputs = 0u64;
-        // Effects are different by their order.
-        let mut n_effects = 0u64;
-        let graph = gm.graph();
-        for (id, node) in graph.nodes() {
-            let mut hasher = DefaultHasher::new();
-            label(node).hash(&mut hasher);
-            if node.opcode() == OpCode::Placeholder {
-                n_inputs += 1;
-                n_inputs.hash(&mut hasher);
-            }
-            if has_effect(&gm, node) {
-                n_effects += 1;
-                n_effects.hash(&mut hasher);
-            }
-            arguments(node, &|id: NodeId| hashes[&id]).hash(&mut hasher);
-            let hash = hasher.finish();
-            hashes.insert(id, hash);
-        }
+        let hashes =
+            hashes(gm.graph(), &|path| gm.child(path).is_ok_and(|child| child.as_module().is_pure()));
         Ok(Side { gm, hashes })
     }
 
@@ -174,23 +171,50 @@ impl Side {
     }
 }
 
-fn has_effect(gm: &GraphModule, node: &Node) -> bool {
-    let in_graph = |graph: &Graph| {
-        fn any(graph: &Graph) -> bool {
-            graph.nodes().any(|(_, node)| {
-                node.op().is_some_and(|op| !op.effects.is_pure())
-                    || node.subgraphs().into_iter().any(|graph| any(graph))
-            })
+/// Returns a number for each node that depends on what it computes only.
+fn hashes(graph: &Graph, is_pure: &dyn Fn(&str) -> bool) -> HashMap<NodeId, u64> {
+    let mut hashes: HashMap<NodeId, u64> = HashMap::new();
+    let mut n_inputs = 0u64;
+    // Effects are different by their order.
+    let mut n_effects = 0u64;
+    for (id, node) in graph.nodes() {
+        let mut hasher = DefaultHasher::new();
+        label(node).hash(&mut hasher);
+        if node.opcode() == OpCode::Placeholder {
+            n_inputs += 1;
+            n_inputs.hash(&mut hasher);
         }
-        any(graph)
-    };
+        if has_effect(node, is_pure) {
+            n_effects += 1;
+            n_effects.hash(&mut hasher);
+        }
+        arguments(node, &|id: NodeId| hashes[&id]).hash(&mut hasher);
+        hashes.insert(id, hasher.finish());
+    }
+    hashes
+}
+
+fn has_effect(node: &Node, is_pure: &dyn Fn(&str) -> bool) -> bool {
     match node.target() {
-        Target::CallModule(path) => !gm.child(path).is_ok_and(|child| child.as_module().is_pure()),
+        Target::CallModule(path) => !is_pure(path),
         Target::CallFunction(op) | Target::CallMethod(op) => {
-            !op.effects.is_pure() || node.subgraphs().into_iter().any(|graph| in_graph(graph))
+            let inside = |graph: &Graph| graph.nodes().any(|(_, node)| has_effect(node, is_pure));
+            !op.effects.is_pure() || node.subgraphs().into_iter().any(|graph| inside(graph))
         }
         _ => false,
     }
+}
+
+/// Returns a number that depends on what a sub-graph computes, and on its effects.
+fn graph_hash(graph: &Graph) -> u64 {
+    let hashes = hashes(graph, &|_| true);
+    let mut hasher = DefaultHasher::new();
+    for (id, node) in graph.nodes() {
+        if node.opcode() == OpCode::Output || has_effect(node, &|_| true) {
+            hashes[&id].hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 /// What a node is, besides its arguments.
@@ -208,12 +232,15 @@ fn label(node: &Node) -> String {
 fn arguments(node: &Node, of: &dyn Fn(NodeId) -> u64) -> u64 {
     let hash = |arg: &Arg| {
         let mut hasher = DefaultHasher::new();
-        arg.hash_by(&mut hasher, &mut |id, hasher| of(*id).hash(hasher));
-        arg.walk(&mut |arg| {
-            if let Arg::Graph(graph) = arg {
-                graph.to_text().hash(&mut hasher);
-            }
+        let without_graphs = arg.try_rewrite(&mut |arg| {
+            Ok(match arg {
+                Arg::Leaf(id) => Some(Arg::Leaf(*id)),
+                Arg::Graph(graph) => Some(Arg::Int(graph_hash(graph) as i64)),
+                _ => None,
+            })
         });
+        let arg: Arg = without_graphs.unwrap_or_else(Arg::Failed);
+        arg.hash_by(&mut hasher, &mut |id, hasher| of(*id).hash(hasher));
         hasher.finish()
     };
     let mut hashes: Vec<u64> = node.args().iter().map(hash).collect();
@@ -308,7 +335,7 @@ impl Matches {
     }
 
     /// Lists what differs: matched nodes of another kind or with operands that are not matched, and nodes without match.
-    fn report(&self, left: &Side, right: &Side, diff: &mut Diff) -> Result<()> {
+    fn report(&self, left: &Side, right: &Side, diff_of: &mut Diff) -> Result<()> {
         let mut added: BTreeMap<usize, Vec<Change>> = BTreeMap::new();
         let position: HashMap<NodeId, usize> =
             left.gm.graph().nodes().enumerate().map(|(i, (id, _))| (id, i)).collect();
@@ -321,8 +348,8 @@ impl Matches {
         }
         for (i, (id, node)) in left.gm.graph().nodes().enumerate() {
             match self.right_of.get(&id) {
-                None => diff.changes.push(Change::Removed(line(left, id)?)),
-                Some(other) if left.hashes[&id] == right.hashes[other] => diff.same += 1,
+                None => diff_of.changes.push(Change::Removed(line(left, id)?)),
+                Some(other) if left.hashes[&id] == right.hashes[other] => diff_of.same += 1,
                 Some(other) => {
                     let found = right.gm.graph().node(*other)?;
                     // By names of the first program, where operands are matched.
@@ -334,15 +361,29 @@ impl Matches {
                     };
                     let same = label(node) == label(found)
                         && arguments(node, &of_left) == arguments(found, &of_right);
+                    let (a, b) = (node.subgraphs(), found.subgraphs());
+                    let is_inside = label(node) == label(found)
+                        && a.len() == b.len()
+                        && a.iter().zip(&b).any(|(a, b)| graph_hash(a) != graph_hash(b));
+                    if is_inside && !same {
+                        for (a, b) in a.into_iter().zip(b).filter(|(a, b)| graph_hash(a) != graph_hash(b)) {
+                            let of = |graph: &Graph| GraphModule::new(graph.name(), graph.clone());
+                            let (node, graph) = (line(left, id)?, a.name().to_owned());
+                            let diff = Box::new(graph_diff(&of(a), &of(b))?);
+                            diff_of.changes.push(Change::Inside { node, graph, diff });
+                        }
+                        diff_of.changes.extend(added.remove(&i).into_iter().flatten());
+                        continue;
+                    }
                     match same || node.opcode() == OpCode::Placeholder {
-                        true => diff.same += 1,
-                        false => diff
+                        true => diff_of.same += 1,
+                        false => diff_of
                             .changes
                             .push(Change::Changed { before: line(left, id)?, after: line(right, *other)? }),
                     }
                 }
             }
-            diff.changes.extend(added.remove(&i).into_iter().flatten());
+            diff_of.changes.extend(added.remove(&i).into_iter().flatten());
         }
         Ok(())
     }

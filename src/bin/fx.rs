@@ -390,10 +390,14 @@ fn diff_json(diff: &fx::graph_diff::Diff) -> Json {
         Change::Changed { before, after } => {
             json!({"kind": "changed", "before": line(before), "after": line(after)})
         }
+        Change::Inside { node, graph, diff } => {
+            json!({"kind": "inside", "node": line(node), "graph": graph, "diff": diff_json(diff)})
+        }
         Change::Removed(node) => json!({"kind": "removed", "before": line(node)}),
         Change::Added(node) => json!({"kind": "added", "after": line(node)}),
     };
-    json!({"same": diff.is_same(), "same_nodes": diff.same, "changes": diff.changes.iter().map(change).collect::<Vec<_>>()})
+    let changes: Vec<Json> = diff.changes.iter().map(change).collect();
+    json!({"same": diff.is_same(), "same_nodes": diff.same, "changes": changes})
 }
 
 fn fuzz(options: &Fuzz) -> fx::Result<bool> {

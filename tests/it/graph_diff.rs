@@ -73,3 +73,27 @@ fn every_random_program_is_the_same_as_its_canonical_form() {
         assert!(diff.is_same(), "seed {seed}: {diff}\n{}", gm.graph());
     }
 }
+
+#[test]
+fn differences_within_sub_graphs_are_shown_there() {
+    let text = "graph main(%p: bool[], %x: f32[2]) {
+  %y = cond(%p, @then, @otherwise, [%x])
+  return %y
+}
+
+graph then(%x: f32[2]) {
+  %a = exp(%x)
+  return %a
+}
+
+graph otherwise(%x: f32[2]) {
+  %b = neg(%x)
+  return %b
+}
+";
+    let renamed = text.replace("otherwise", "no").replace("%b", "%c");
+    assert!(graph_diff(&program(text), &program(&renamed)).unwrap().is_same());
+    let diff = graph_diff(&program(text), &program(&text.replace("neg", "abs"))).unwrap();
+    let [Change::Inside { graph, diff, .. }] = &diff.changes[..] else { panic!("{diff}") };
+    assert!(graph == "otherwise" && matches!(&diff.changes[..], [Change::Changed { .. }]), "{diff}");
+}
