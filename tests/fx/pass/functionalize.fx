@@ -12,3 +12,11 @@ graph main(%x: f32[n, 4]) {
   return %c
 }
 //! =>
+graph main(parameters: {"fc.weight": %parameters_fc_weight: f32[4]}, buffers: {"running_mean": %buffers_running_mean: f32[4]}, %x: f32[n, 4]) {
+  %a = mul(%x, %parameters_fc_weight)
+  %b = sub(%a, %buffers_running_mean)
+  %m = mean(%a, [0])
+  %new = add(%buffers_running_mean, %m)
+  %c = add(%b, %buffers_running_mean)
+  return (%c, {"running_mean": %new})
+}
