@@ -444,6 +444,11 @@ impl<T> Rows<'_, T> {
         same.max(dense.count())
     }
 
+    /// Returns where the elements at an index along the first axes begin.
+    fn place(&self, index: &[usize]) -> usize {
+        index.iter().zip(&self.strides).map(|(&i, &stride)| i as isize * stride).sum::<isize>() as usize
+    }
+
     /// Returns the step, 0 or 1, along the last `n_plain` axes.
     fn step(&self, shape: &[usize], n_plain: usize) -> isize {
         let plain = shape.iter().zip(&self.strides).rev().take(n_plain);
@@ -456,6 +461,9 @@ const SHORTEST_RUN: usize = 32;
 
 /// Runs shorter than this are joined, so that the kernel need not be called for each.
 const LONG_RUN: usize = 512;
+
+/// Bytes of buffers and repeated numbers that may be read again and again beside what streams through the fastest cache.
+const RESIDENT: usize = 12 << 10;
 
 impl<'a, T: Compute> Source<'a, T> {
     /// Returns `len` copies of a number that is the same everywhere.
@@ -534,6 +542,10 @@ struct Operands<'s, 'a, T> {
     n_plain: usize,
     /// The number of elements along these axes.
     run: usize,
+    /// Whether short runs are joined in buffers.
+    joins: bool,
+    /// How many elements are computed at a time.
+    part: usize,
 }
 
 impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
@@ -545,7 +557,15 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         let n_plain = rows.min().unwrap_or(0);
         let run = shape[shape.len() - n_plain..].iter().product();
         let n_plain = if run < SHORTEST_RUN { 0 } else { n_plain };
-        Operands { sources, splats, shape, n_plain, run }
+        let repeats =
+            |source: &Source<'_, T>| matches!(source, Source::Rows(rows) if rows.step(shape, n_plain) == 0);
+        let joins = run < if sources.iter().any(repeats) { BLOCK } else { LONG_RUN };
+        let n_resident = sources.iter().filter(|source| !matches!(source, Source::Slice(_))).count();
+        let mut part = BLOCK;
+        while n_resident * part * size_of::<T>() > RESIDENT && part > LONG_RUN {
+            part /= 2;
+        }
+        Operands { sources, splats, shape, n_plain, run, joins, part }
     }
 
     /// Computes all elements.
@@ -573,19 +593,24 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         kernel: Kernel<T, O>,
         out: Slots<'b, O>,
     ) -> Filled<'b> {
+        if out.len() > self.part {
+            return out.runs(self.part, self.part, |start, out| {
+                self.block(scratch, at + start, params, kernel, out)
+            });
+        }
         if self.n_plain == 0 {
             return kernel(&self.at(at, out.len(), None, scratch), params, out);
         }
-        if self.run < LONG_RUN {
+        if self.joins {
             return kernel(&self.joined(at, out.len(), scratch), params, out);
         }
-        let mut walk = Walk::new(self, at);
+        let mut walk = Walk::of(self, self.rows(), at);
         let first = self.run - at % self.run;
         out.runs(first, self.run, |start, out| {
             let xs = self.at(at + start, out.len(), Some(&walk), scratch);
             let filled = kernel(&xs, params, out);
             drop(xs);
-            walk.next_run(self);
+            walk.next_run(self, self.rows());
             filled
         })
     }
@@ -637,27 +662,32 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
     /// Returns the `len` elements of each operand from a position on, where those of short runs are joined in buffers.
     fn joined<'b>(&'b self, at: usize, len: usize, scratch: &'b mut [T]) -> SmallVec<[&'b [T]; 4]> {
         let mut buffers: SmallVec<[&mut [T]; 4]> = scratch.chunks_mut(len.max(1)).collect();
-        let mut walk = Walk::new(self, at);
-        let (mut done, mut left) = (0, self.run - at % self.run);
-        while done < len {
-            let range = done..done + left.min(len - done);
-            let (mut n_rows, mut n_buffers) = (0, 0);
-            for source in self.sources {
-                if let Source::Rows(Rows { data, .. }) = source {
-                    let (place, step) = walk.places[n_rows];
-                    let block = &mut buffers[n_buffers][range.clone()];
-                    match step {
-                        0 => {
-                            Slots::over(block).fill(data[place]);
-                        }
-                        _ => fx_simd::copy(&data[place..place + block.len()], block),
-                    }
-                    n_rows += 1;
-                }
-                n_buffers += usize::from(matches!(source, Source::Rows(_) | Source::Gather(_)));
+        let buffered =
+            self.sources.iter().filter(|source| matches!(source, Source::Rows(_) | Source::Gather(_)));
+        for (i, rows) in buffered.enumerate() {
+            let Source::Rows(rows) = rows else { continue };
+            let mut walk = Walk::of(self, [rows], at);
+            let first = self.run - at % self.run;
+            let n_runs = 1 + len.saturating_sub(first).div_ceil(self.run);
+            // A run's place is a step along the last of the other axes from the one before, until that axis ends.
+            let mut places = SmallVec::<[usize; BLOCK / SHORTEST_RUN + 2]>::from_elem(walk.places[0].0, 1);
+            while places.len() < n_runs {
+                walk.next_run(self, [rows]);
+                let (start, axis) = (walk.places[0].0, walk.index.len() - 1);
+                let n = (n_runs - places.len()).min(self.shape[axis] - walk.index[axis]);
+                let step = rows.strides[axis];
+                places.extend((0..n).map(|i| start.wrapping_add_signed(step * i as isize)));
+                walk.index[axis] += n - 1;
             }
-            (done, left) = (range.end, self.run);
-            walk.next_run(self);
+            let repeats = walk.places[0].1 == 0;
+            fx_simd::call::<join, _>((
+                rows.data,
+                &places[..n_runs],
+                repeats,
+                first,
+                self.run,
+                &mut *buffers[i],
+            ));
         }
         let mut buffers = buffers.into_iter();
         let mut buffer = || buffers.next().map_or(&mut [][..], |block| block);
@@ -695,8 +725,12 @@ struct Walk {
 }
 
 impl Walk {
-    /// Starts at a position of the result.
-    fn new<T: Compute>(operands: &Operands<'_, '_, T>, at: usize) -> Walk {
+    /// Starts at a position of the result; `rows` are operands.
+    fn of<'r, T: Compute>(
+        operands: &Operands<'_, '_, T>,
+        rows: impl IntoIterator<Item = &'r Rows<'r, T>>,
+        at: usize,
+    ) -> Walk {
         let outer = &operands.shape[..operands.shape.len() - operands.n_plain];
         let (mut rest, inner) = (at / operands.run, at % operands.run);
         let mut index = Sizes::from_elem(0, outer.len());
@@ -704,17 +738,20 @@ impl Walk {
             *i = rest % size;
             rest /= size;
         }
-        let places = operands.rows().map(|rows| {
+        let places = rows.into_iter().map(|rows| {
             let step = rows.step(operands.shape, operands.n_plain);
-            let at: isize = index.iter().zip(&rows.strides).map(|(&i, &stride)| i as isize * stride).sum();
-            (at as usize + inner * step as usize, step)
+            (rows.place(&index) + inner * step as usize, step)
         });
         let places = places.collect();
         Walk { index, places }
     }
 
     /// Goes to the start of the next run.
-    fn next_run<T: Compute>(&mut self, operands: &Operands<'_, '_, T>) {
+    fn next_run<'r, T: Compute>(
+        &mut self,
+        operands: &Operands<'_, '_, T>,
+        rows: impl IntoIterator<Item = &'r Rows<'r, T>>,
+    ) {
         for (i, &size) in self.index.iter_mut().zip(operands.shape).rev() {
             *i += 1;
             if *i < size {
@@ -722,10 +759,27 @@ impl Walk {
             }
             *i = 0;
         }
-        for (rows, (place, _)) in operands.rows().zip(&mut self.places) {
-            let at: isize =
-                self.index.iter().zip(&rows.strides).map(|(&i, &stride)| i as isize * stride).sum();
-            *place = at as usize;
+        for (rows, (place, _)) in rows.into_iter().zip(&mut self.places) {
+            *place = rows.place(&self.index);
+        }
+    }
+}
+
+fx_simd::wide! {
+    /// Joins the runs that begin at `places`, the first of `first` elements and all others of `run`, as far as the buffer goes.
+    /// A run is one element, repeated, or neighbours.
+    fn join[T: Copy]((data, places, repeats, first, run, buffer): (&[T], &[usize], bool, usize, usize, &mut [T])) {
+        let mut rest = buffer;
+        let mut len = first.min(rest.len());
+        for &place in places {
+            let (part, others) = rest.split_at_mut(len);
+            if repeats {
+                part.fill(data[place]);
+            } else {
+                part.copy_from_slice(&data[place..place + len]);
+            }
+            len = run.min(others.len());
+            rest = others;
         }
     }
 }

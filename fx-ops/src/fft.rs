@@ -1,18 +1,14 @@
-//! Fourier transforms with real results, by the crate rustfft. There are no complex dtypes: spectra are pairs of reals.
-
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+//! Fourier transforms with real results, made by `kernel::fourier`. There are no complex dtypes: spectra are pairs of reals.
 
 use fx_core::array::{BLOCK, build_blocks, checked_numel};
 use fx_core::math::Real;
 use fx_core::op::Default::None as Nothing;
 use fx_core::{Arg, Array, DType, Dim, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
-use rustfft::num_complex::Complex;
-use rustfft::{Fft, FftNum, FftPlanner};
 
 use crate::check::{at_least, dense, float_only, in_float, same_dtype, sizes, slice, type_of, wide};
 use crate::compose::Operand;
 use crate::infer::{axis, known};
-use crate::kernel::chunks::{PARALLEL, blank};
+use crate::kernel::fourier::{pairs_to_reals, reals_to_pairs};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[TRANSFORMS];
@@ -89,15 +85,9 @@ fn inverse(x: &Array, n: Option<i64>, dim: i64, norm: &Value) -> Result<Array> {
                 .cast(ty.dtype)
                 .contiguous();
         }
-        let out = transformed::<T>(rows, n, n, true, |row, signal| {
-            let half = &data[row * size..][..size];
-            // The second half mirrors the first.
-            for (k, out) in signal.iter_mut().enumerate() {
-                let re = half.get(k.min(n - k)).copied().unwrap_or(0.0);
-                *out = Complex::new(re, 0.0);
-            }
-        }, |signal, out| {
-            out.iter_mut().zip(signal).for_each(|(out, x)| *out = x.re * scale as T);
+        let out = pairs_to_reals::<T>(rows, n, scale as T, |row, pairs| {
+            let reals = &data[row * size..][..size];
+            pairs.iter_mut().zip(reals).for_each(|(pair, &re)| pair[0] = re);
         })?;
         Array::from_vec(out, &moved_shape)
     })?;
@@ -141,96 +131,6 @@ fn cosine(turns: usize, n: usize) -> f64 {
         t if t == n || t == 3 * n => 0.0,
         t if t == 2 * n => -1.0,
         _ => (std::f64::consts::TAU * (turns % n) as f64 / n as f64).cos(),
-    }
-}
-
-/// The elements that a thread transforms at a time, with one scratch buffer.
-const AT_ONCE: usize = 1 << 13;
-
-/// Transforms rows of `n` elements: `load` fills one, `store` takes `width` numbers out of it.
-pub(crate) fn transformed<T: Planned + Real + fx_core::Element>(
-    rows: usize,
-    n: usize,
-    width: usize,
-    inverse: bool,
-    load: impl Fn(usize, &mut [Complex<T>]) + Sync,
-    store: impl Fn(&[Complex<T>], &mut [T]) + Sync,
-) -> Result<Vec<T>> {
-    let numel = rows.checked_mul(width).ok_or_else(|| err!(Limit, "a spectrum does not fit into memory"))?;
-    if numel == 0 {
-        return blank::<T>(0);
-    }
-    // Asks for the memory first, so that too much of it is an error.
-    drop(fx_core::array::try_vec::<f64>(n.saturating_mul(8))?);
-    let plan = plan::<T>(n, inverse);
-    let zero = Complex::new(T::ZERO, T::ZERO);
-    let block = AT_ONCE.div_ceil(n);
-    let at_once = if numel < PARALLEL { rows } else { 1 };
-    build_blocks(numel, width * block, at_once, &|at, out| {
-        let (first, count) = (at / width, out.len() / width);
-        let (mut signal, mut scratch) = (vec![zero; n * count], vec![zero; plan.get_inplace_scratch_len()]);
-        signal.chunks_mut(n).enumerate().for_each(|(i, signal)| load(first + i, signal));
-        plan.process_with_scratch(&mut signal, &mut scratch);
-        signal.chunks(n).zip(out.chunks_mut(width)).for_each(|(signal, out)| store(signal, out));
-    })
-}
-
-/// A type whose plans are kept.
-pub(crate) trait Planned: FftNum {
-    fn planner() -> &'static Mutex<(FftPlanner<Self>, usize)>;
-}
-macro_rules! planned {
-    ($($t:ty)*) => {$(
-        impl Planned for $t {
-            fn planner() -> &'static Mutex<(FftPlanner<Self>, usize)> {
-                static PLANNER: LazyLock<Mutex<(FftPlanner<$t>, usize)>> =
-                    LazyLock::new(|| Mutex::new((FftPlanner::new(), 0)));
-                &PLANNER
-            }
-        }
-    )*};
-}
-planned!(f32 f64);
-
-/// The elements of the plans that a planner keeps; it begins anew with more of them.
-const KEPT: usize = 1 << 20;
-
-fn plan<T: Planned>(n: usize, inverse: bool) -> Arc<dyn Fft<T>> {
-    let mut planner = T::planner().lock().unwrap_or_else(PoisonError::into_inner);
-    planner.1 = planner.1.saturating_add(n);
-    if planner.1 > KEPT {
-        *planner = (FftPlanner::new(), n);
-    }
-    if inverse { planner.0.plan_fft_inverse(n) } else { planner.0.plan_fft_forward(n) }
-}
-
-/// The half spectra of real signals of an even length, each from a transform of half the length: the even elements are real
-/// parts and the odd ones imaginary parts.
-struct Halves<T> {
-    plan: Arc<dyn Fft<T>>,
-    /// `exp(-2 pi i k / n)`.
-    turns: Vec<Complex<T>>,
-}
-
-impl<T: Planned + Real> Halves<T> {
-    fn new(n: usize) -> Self {
-        let turn = |k: usize| {
-            let angle = -std::f64::consts::TAU * k as f64 / n as f64;
-            Complex::new(<T as Real>::from_f64(angle.cos()), <T as Real>::from_f64(angle.sin()))
-        };
-        Halves { plan: plan(n / 2, false), turns: (0..=n / 2).map(turn).collect() }
-    }
-
-    /// Stores frequency `k` of the spectrum of a transformed signal.
-    #[inline(always)]
-    fn frequency(&self, signal: &[Complex<T>], k: usize) -> Complex<T> {
-        let half = signal.len();
-        let (a, b) =
-            (signal[if k == half { 0 } else { k }], signal[if k == 0 { 0 } else { half - k }].conj());
-        let (sum, difference) = (a + b, (a - b) * self.turns[k]);
-        let one_half = <T as Real>::from_f64(0.5);
-        // The difference times -i.
-        Complex::new((sum.re + difference.im) * one_half, (sum.im - difference.re) * one_half)
     }
 }
 
@@ -354,70 +254,16 @@ fn spectra(
             *factor = window.map_or(1.0, |window| window[i]) * scale as T;
         }
         let part = |row: usize| &data[row / count * length + row % count * hop..][..n];
-        let spectra = if n % 2 == 0 && frequencies == n / 2 + 1 {
-            let halves = Halves::<T>::new(n);
-            half_spectra(&halves, batch * count, &factors, part)?
-        } else {
-            transformed::<T>(batch * count, n, 2 * frequencies, false, |row, signal| {
-                for ((out, &x), &factor) in signal.iter_mut().zip(part(row)).zip(&factors) {
-                    *out = Complex::new(x * factor, 0.0);
-                }
-            }, |signal, out| {
-                out.as_chunks_mut::<2>().0.iter_mut().zip(signal).for_each(|(out, x)| *out = [x.re, x.im]);
-            })?
-        };
-        // Frequencies come before windows. A few of them are gathered at a time, for they are neighbours in memory.
-        const LINES: usize = 8;
-        let (plane, width) = (2 * frequencies * count, 2 * count);
-        let out = build_blocks(batch * plane, LINES * width, PARALLEL.div_ceil(LINES * width), &|at, out: &mut [T]| {
-            let mut lines = [0; LINES];
-            for (line, start) in (at / width..).zip(&mut lines) {
-                *start = line / frequencies * plane + 2 * (line % frequencies);
-            }
-            let lines = &lines[..out.len() / width];
-            for window in 0..count {
-                for (out, start) in out.chunks_exact_mut(width).zip(lines) {
-                    let from = start + 2 * frequencies * window;
-                    out[2 * window..2 * window + 2].copy_from_slice(&spectra[from..from + 2]);
-                }
+        let spectra = reals_to_pairs(batch * count, n, frequencies, 1.0, |row, out: &mut [T]| {
+            for ((out, &x), &factor) in out.iter_mut().zip(part(row)).zip(&factors) {
+                *out = x * factor;
             }
         })?;
-        Array::from_vec(out, &shape)
+        // Frequencies come before windows in the result, which is a view.
+        let array = Array::from_vec(spectra, &[batch, count, frequencies, 2])?.permute(&[0, 2, 1, 3])?;
+        array.reshape(&shape)
     })?;
     Ok(out.cast(ty.dtype))
-}
-
-/// Returns the spectra of rows of an even length times `factors`, as pairs.
-fn half_spectra<'a, T: Planned + Real + fx_core::Element>(
-    halves: &Halves<T>,
-    rows: usize,
-    factors: &[T],
-    part: impl Fn(usize) -> &'a [T] + Sync,
-) -> Result<Vec<T>> {
-    let half = factors.len() / 2;
-    let width = 2 * (half + 1);
-    let numel = rows.checked_mul(width).ok_or_else(|| err!(Limit, "a spectrum does not fit into memory"))?;
-    let zero = Complex::new(T::ZERO, T::ZERO);
-    let block = AT_ONCE.div_ceil(half);
-    let at_once = if numel < PARALLEL { rows } else { 1 };
-    build_blocks(numel, width * block, at_once, &|at, out| {
-        let (first, count) = (at / width, out.len() / width);
-        let mut signal = vec![zero; half * count];
-        let mut scratch = vec![zero; halves.plan.get_inplace_scratch_len()];
-        for (i, signal) in signal.chunks_mut(half).enumerate() {
-            let (x, factors) = (part(first + i).as_chunks::<2>().0, factors.as_chunks::<2>().0);
-            for ((out, x), factor) in signal.iter_mut().zip(x).zip(factors) {
-                *out = Complex::new(x[0] * factor[0], x[1] * factor[1]);
-            }
-        }
-        halves.plan.process_with_scratch(&mut signal, &mut scratch);
-        for (signal, out) in signal.chunks(half).zip(out.chunks_mut(width)) {
-            for (k, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                let x = halves.frequency(signal, k);
-                *out = [x.re, x.im];
-            }
-        }
-    })
 }
 
 #[cfg(test)]

@@ -103,34 +103,47 @@ fn pool(x: &Array, kernel: &[i64], out: &[i64], random: &Array, n: usize) -> Res
     let wide = wide(ty.dtype);
     let (data, random) = (dense(x, wide)?, dense(random, DType::F64)?);
     let random = slice::<f64>(&random);
-    let taps: usize = kernel.iter().product();
+    // In three axes, the missing first ones of size 1.
+    let three = |sizes: &[usize]| -> [usize; 3] {
+        let mut all = [1; 3];
+        all[3 - n..].copy_from_slice(sizes);
+        all
+    };
+    let ([_, height, line], [depth_out, height_out, line_out]) = (three(inner), three(outer));
+    let [depth_kernel, height_kernel, line_kernel] = three(&kernel);
+    // Where the elements of a window are, seen from its first one.
+    let taps: Vec<usize> = (0..depth_kernel * height_kernel)
+        .map(|row| (row / height_kernel * height + row % height_kernel) * line)
+        .flat_map(|row| row..row + line_kernel)
+        .collect();
     let (values, places) = in_float!(wide, T => {
         let data = slice::<T>(&data);
-        let cost = width.saturating_mul(taps);
+        let cost = width.saturating_mul(taps.len());
         let (values, places) = fill_row_pairs::<T, i64>(planes, width, cost, |plane, values, places| {
             let x = &data[plane * area..][..area];
             // The numbers are for the axes from the last to the first.
-            let starts: Vec<Vec<usize>> = (0..n)
+            let mut starts: Vec<Vec<usize>> = (0..n)
                 .map(|axis| {
                     let sample = random[plane * n + n - 1 - axis];
                     starts(sample, inner[axis], kernel[axis], outer[axis], wide == DType::F32)
                 })
                 .collect();
-            for (i, (value, place)) in values.iter_mut().zip(places).enumerate() {
-                let (mut greatest, mut found) = (T::NEG_INFINITY, None);
-                for tap in 0..taps {
-                    let (mut at, mut stride, mut i, mut tap) = (0, 1, i, tap);
-                    for axis in (0..n).rev() {
-                        at += (starts[axis][i % outer[axis]] + tap % kernel[axis]) * stride;
-                        stride *= inner[axis];
-                        i /= outer[axis];
-                        tap /= kernel[axis];
+            starts.splice(0..0, vec![vec![0]; 3 - n]);
+            let first = |depth: usize, row: usize| (starts[0][depth] * height + starts[1][row]) * line;
+            let rows = (0..depth_out).flat_map(|depth| (0..height_out).map(move |row| (depth, row)));
+            let lines = values.chunks_mut(line_out).zip(places.chunks_mut(line_out));
+            for ((depth, row), (values, places)) in rows.zip(lines) {
+                let first = first(depth, row);
+                for ((value, place), &column) in values.iter_mut().zip(places).zip(&starts[2]) {
+                    let at = first + column;
+                    let (mut greatest, mut found) = (x[at], at);
+                    for at in taps[1..].iter().map(|tap| at + tap) {
+                        if x[at] > greatest || x[at].is_nan() {
+                            (greatest, found) = (x[at], at);
+                        }
                     }
-                    if found.is_none() || x[at] > greatest || x[at].is_nan() {
-                        (greatest, found) = (x[at], Some(at));
-                    }
+                    (*value, *place) = (greatest, found as i64);
                 }
-                (*value, *place) = (greatest, found.unwrap_or(0) as i64);
             }
         })?;
         Ok::<_, fx_core::Error>((Array::from_vec(values, &shape)?, Array::from_vec(places, &shape)?))

@@ -5,6 +5,7 @@
 
 pub(crate) mod chunks;
 pub mod conv;
+pub(crate) mod fourier;
 pub mod gemm;
 pub(crate) mod lu;
 pub mod pad;

@@ -1,13 +1,14 @@
 //! Rows of a table that integers name.
 
 use fx_core::array::checked_numel;
+use fx_core::math::Real;
 use fx_core::{Array, DType, Dim, Op, Result, Shape, TensorType, bail, err, kernels};
 
 use crate::check::{
     at_least, dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, sizes,
     slice, type_of, wide, zeroed,
 };
-use crate::kernel::chunks::fill_rows;
+use crate::kernel::chunks::{copy_rows, fill_rows};
 use crate::kernel::rows;
 use crate::norm::norm;
 
@@ -90,9 +91,7 @@ fn embedding_kernel(
     let weight = weight.contiguous()?;
     fx_core::array::dispatch_dtype!(weight.dtype(), T => {
         let rows = slice::<T>(&weight);
-        let out = fill_rows::<T>(indices.len(), width, width, |i, out| {
-            fx_simd::copy(&rows[indices[i] as usize * width..][..width], out);
-        })?;
+        let out = copy_rows::<T>(indices.len(), width, |i| &rows[indices[i] as usize * width..][..width])?;
         Array::from_vec(out, &shape)
     })
 }
@@ -106,9 +105,23 @@ fn in_table(indices: &[i64], n: usize) -> Result<()> {
 }
 
 fx_simd::wide! {
-    /// Joins a row with another, element by element.
-    fn join_row[T: Copy, F: Fn(T, T) -> T]((out, row, join): (&mut [T], &[T], F)) {
-        out.iter_mut().zip(row).for_each(|(out, &x)| *out = join(*out, x));
+    fn divide_row[T: Real]((out, n): (&mut [T], T)) {
+        out.iter_mut().for_each(|x| *x = *x / n);
+    }
+
+    /// Adds rows, each times its factor, one after the other, or takes the greatest elements. Several rows at a time, for memory can
+    /// send several as fast as one.
+    fn join_rows[T: Real, const N: usize]((out, rows, is_max): (&mut [T], [(&[T], T); N], bool)) {
+        let n = out.len();
+        let rows = rows.map(|(row, scale)| (&row[..n], scale));
+        for i in 0..n {
+            let mut joined = out[i];
+            for (row, scale) in rows {
+                let x = row[i];
+                joined = if is_max { fx_core::math::maximum(joined, x) } else { joined + scale * x };
+            }
+            out[i] = joined;
+        }
     }
 }
 
@@ -220,20 +233,25 @@ fn bag_kernel(
         let (rows, scale) = (slice::<T>(&rows), opt_slice::<T>(&scale));
         let cost = indices.len() * width / shape[0].max(1);
         let out = fill_rows::<T>(shape[0], width, cost, |bag, out| {
-            let mut count = 0;
-            for at in (cuts[bag]..cuts[bag + 1]).filter(|&at| Some(indices[at]) != padding) {
+            let places = (cuts[bag]..cuts[bag + 1]).filter(|&at| Some(indices[at]) != padding);
+            let places: Vec<usize> = places.collect();
+            let term = |at: usize| {
                 let row = if is_table { indices[at] as usize } else { at };
-                let row = &rows[row * width..][..width];
-                match (mode, count, scale) {
-                    ("max", 0, _) => out.copy_from_slice(row),
-                    ("max", ..) => fx_simd::call::<join_row, _>((&mut *out, row, fx_core::math::maximum)),
-                    (_, _, Some(scale)) => fx_simd::call::<join_row, _>((&mut *out, row, |a, x| a + scale[at] * x)),
-                    (_, _, None) => fx_simd::call::<join_row, _>((&mut *out, row, |a, x| a + x)),
-                }
-                count += 1;
+                (&rows[row * width..][..width], scale.map_or(1.0, |scale| scale[at]))
+            };
+            let is_max = mode == "max";
+            if let (true, Some(&first)) = (is_max, places.first()) {
+                out.copy_from_slice(term(first).0);
             }
-            if mode == "mean" && count > 0 {
-                out.iter_mut().for_each(|x| *x /= count as T);
+            let (groups, rest) = places.as_chunks::<4>();
+            for group in groups {
+                fx_simd::call::<join_rows, _>((&mut *out, group.map(term), is_max));
+            }
+            for &at in rest {
+                fx_simd::call::<join_rows, _>((&mut *out, [term(at)], is_max));
+            }
+            if mode == "mean" && !places.is_empty() {
+                fx_simd::call::<divide_row, _>((out, places.len() as T));
             }
         })?;
         Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))

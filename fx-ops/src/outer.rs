@@ -1,7 +1,8 @@
 //! Products of every element of one operand with every element of another, and what is as simple along rows.
 
-use fx_core::array::{BLOCK, Sizes, build_blocks, checked_numel, dispatch_dtype};
+use fx_core::array::{BLOCK, Sizes, build_blocks, build_slot_blocks, checked_numel, dispatch_dtype};
 use fx_core::{Array, DType, Element, Result, Stored, bail};
+use fx_simd::{Filled, Slots};
 
 use crate::check::{dense, slice};
 use crate::kernel::chunks::{PARALLEL, fill_rows};
@@ -14,7 +15,9 @@ pub(crate) fn outer(a: &Array, b: &Array, dtype: DType) -> Result<Array> {
     let (a, b) = (dense(a, dtype)?, dense(b, dtype)?);
     dispatch_dtype!(dtype, T => {
         let (a, b) = (slice::<T>(&a), slice::<T>(&b));
-        let out = fill_rows::<T>(m, n, n, |i, out| fx_simd::call::<scaled, _>((out, a[i], b)))?;
+        let out = build_slot_blocks::<T>(m * n, n, PARALLEL.div_ceil(8 * n.max(1)), &|at, out| {
+            fx_simd::call::<scaled, _>((out, a[at / n], b))
+        })?;
         Array::from_vec(out, &[m, n])
     })
 }
@@ -154,8 +157,9 @@ pub(crate) fn powers(x: &Array, n: usize) -> Result<Array> {
 }
 
 fx_simd::wide! {
-    fn scaled[T: Ring]((out, factor, row): (&mut [T], T, &[T])) {
-        out.iter_mut().zip(row).for_each(|(out, &x)| *out = factor.times(x));
+    fn scaled['a, T: Ring]((out, factor, row): (Slots<'a, T>, T, &[T])) -> Filled<'a> {
+        let row = &row[..out.len()];
+        out.each(|i| factor.times(row[i]))
     }
 }
 

@@ -12,6 +12,7 @@ use fx_core::{
 use crate::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, zeroed};
 use crate::conv::{each, float_for, spatial, unsigned};
 use crate::kernel::pool::{self, Divisor, PoolSpec};
+use crate::reduce::mean_array;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[POOLING];
@@ -345,6 +346,11 @@ fn adaptive_value<const N: usize>(x: &Array, arg: &Value) -> Result<TensorType> 
 
 fn adaptive_avg<const N: usize>(x: &Array, arg: &Value) -> Result<Array> {
     let ty = adaptive_value::<N>(x, arg)?;
+    let is_one = ty.shape.iter().rev().take(N).all(|size| size.known() == Some(1));
+    if is_one && ty.dtype.is_float() && !x.is_empty() {
+        // The mean of all: there is a loop for that.
+        return mean_array(x, Some((-(N as i64)..0).collect()), true, None);
+    }
     pooled!(x, &ty, N, |data: T, input, output, out| pool::adaptive_avg_pool(data, input, output, &mut out))
 }
 

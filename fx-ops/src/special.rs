@@ -212,6 +212,26 @@ fn view_array(x: &Array, dtype: DType) -> Result<Array> {
     let shape = crate::check::sizes(&ty.shape)?;
     checked_numel(&shape)?;
     let x = x.contiguous()?;
+    macro_rules! same_size {
+        ($from:ty, $to:ty, $view:expr) => {{
+            let data = slice::<$from>(&x);
+            let view = |at: usize, out: &mut [$to]| {
+                out.iter_mut().zip(&data[at..]).for_each(|(out, &x)| *out = $view(x));
+            };
+            return Array::from_vec(fx_core::array::build(data.len(), view)?, &shape);
+        }};
+    }
+    match (x.dtype(), dtype) {
+        (DType::F32, DType::I32) => same_size!(f32, i32, |x: f32| x.to_bits() as i32),
+        (DType::I32, DType::F32) => same_size!(i32, f32, |x: i32| f32::from_bits(x as u32)),
+        (DType::F64, DType::I64) => same_size!(f64, i64, |x: f64| x.to_bits() as i64),
+        (DType::I64, DType::F64) => same_size!(i64, f64, |x: i64| f64::from_bits(x as u64)),
+        (DType::F16, DType::BF16) => same_size!(f16, bf16, |x: f16| bf16::from_bits(x.to_bits())),
+        (DType::BF16, DType::F16) => same_size!(bf16, f16, |x: bf16| f16::from_bits(x.to_bits())),
+        (DType::I8, DType::U8) => same_size!(i8, u8, |x: i8| x as u8),
+        (DType::U8, DType::I8) => same_size!(u8, i8, |x: u8| x as i8),
+        _ => {}
+    }
     let mut bytes: Vec<u8> = fx_core::array::try_vec(x.numel() * x.dtype().size())?;
     fx_core::array::dispatch_dtype!(x.dtype(), T => {
         use fx_core::array::Stored;

@@ -7,11 +7,10 @@
 use fx_core::array::checked_numel;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, kernels};
-use rustfft::num_complex::Complex;
 
 use crate::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, wide};
-use crate::fft::transformed;
 use crate::infer::distinct_axes;
+use crate::kernel::fourier::{pairs_to_pairs, pairs_to_reals, reals_to_pairs};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[SPECTRA];
@@ -129,42 +128,22 @@ fn along(x: &Array, axis: usize, step: Step, inverse: bool, scale: f64) -> Resul
     let rows: usize = moved.shape()[..rank - 1].iter().product();
     let mut shape = moved.shape()[..rank - 1].to_vec();
     shape.push(width);
-    let out_parts = if matches!(step, Step::ToReal(_)) { 1 } else { 2 };
-    if out_parts == 2 {
+    if !matches!(step, Step::ToReal(_)) {
         shape.push(2);
     }
     checked_numel(&shape)?;
     let out = in_float!(x.dtype(), T => {
-        let data = slice::<T>(&moved);
-        let at = |row: usize, k: usize| match from_pairs {
-            true => Complex::new(data[2 * (row * size + k)], data[2 * (row * size + k) + 1]),
-            false => Complex::new(data[row * size + k], 0.0),
+        let (data, scale) = (slice::<T>(&moved), scale as T);
+        let out = match step {
+            Step::Pairs => pairs_to_pairs(data, n, inverse, scale)?,
+            Step::FromReal(frequencies) => reals_to_pairs(rows, n, frequencies, scale, |row, out: &mut [T]| {
+                out.copy_from_slice(&data[row * n..][..n]);
+            })?,
+            Step::ToReal(_) => pairs_to_reals(rows, n, scale, |row, out| {
+                let pairs = data[2 * row * size..][..2 * size].as_chunks::<2>().0;
+                out.iter_mut().zip(pairs).for_each(|(out, &pair)| *out = pair);
+            })?,
         };
-        let out = transformed::<T>(rows, n, width * out_parts, inverse, |row, signal| {
-            for (k, out) in signal.iter_mut().enumerate() {
-                *out = match step {
-                    Step::Pairs | Step::FromReal(_) => at(row, k),
-                    // The second half mirrors the first; what must be real counts as real.
-                    Step::ToReal(_) => {
-                        let from = k.min(n - k);
-                        let x = if from < size { at(row, from) } else { Complex::new(0.0, 0.0) };
-                        match (k, n - k) {
-                            (0, _) => Complex::new(x.re, 0.0),
-                            (a, b) if a == b => Complex::new(x.re, 0.0),
-                            (a, b) if a < b => x,
-                            _ => x.conj(),
-                        }
-                    }
-                };
-            }
-        }, |signal, out| {
-            for (out, x) in out.chunks_mut(out_parts).zip(signal) {
-                out[0] = x.re * scale as T;
-                if let Some(im) = out.get_mut(1) {
-                    *im = x.im * scale as T;
-                }
-            }
-        })?;
         Array::from_vec(out, &shape)
     })?;
     out.transpose(axis, rank - 1)
@@ -218,6 +197,7 @@ fn backward(x: &Array, dim: IntVec, normalization: i64, size: i64) -> Result<Arr
 #[cfg(test)]
 mod tests {
     use fx_core::Arg;
+    use rustfft::num_complex::Complex;
 
     use super::*;
     use crate::testing::{call1, tensor};

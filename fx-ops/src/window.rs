@@ -18,12 +18,12 @@ functions! {
     /// Of f32 by default. A window of one element is 1.
     hann_window(window_length: Int, periodic: Bool = true; dtype: OptDType = None) =
         |length, _periodic, dtype| window_type(length, dtype),
-        |length, periodic, dtype| raised_cosine(length, periodic, [0.5, 0.5], dtype);
+        |length, periodic, dtype| raised_cosine(length, periodic, [0.5, 0.5, 0.0], dtype);
     /// `alpha - beta cos(2 pi i / n)`, where `n` and the rest are as in `hann_window`.
     hamming_window(window_length: Int, periodic: Bool = true, alpha: Float = 0.54, beta: Float = 0.46;
         dtype: OptDType = None) =
         |length, _periodic, _alpha, _beta, dtype| window_type(length, dtype),
-        |length, periodic, alpha, beta, dtype| raised_cosine(length, periodic, [alpha, beta], dtype);
+        |length, periodic, alpha, beta, dtype| raised_cosine(length, periodic, [alpha, beta, 0.0], dtype);
     /// `1 - |2 i / n - 1|`, where `n` and the rest are as in `hann_window`.
     bartlett_window(window_length: Int, periodic: Bool = true; dtype: OptDType = None) =
         |length, _periodic, dtype| window_type(length, dtype),
@@ -31,10 +31,7 @@ functions! {
     /// `0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n)`, where `n` and the rest are as in `hann_window`.
     blackman_window(window_length: Int, periodic: Bool = true; dtype: OptDType = None) =
         |length, _periodic, dtype| window_type(length, dtype),
-        |length, periodic, dtype| window(length, periodic, dtype, |t| {
-            let angle = std::f64::consts::TAU * t;
-            0.42 - 0.5 * angle.cos() + 0.08 * (2.0 * angle).cos()
-        });
+        |length, periodic, dtype| raised_cosine(length, periodic, [0.42, 0.5, 0.08], dtype);
     /// `i0(beta sqrt(1 - (2 i / n - 1)^2)) / i0(beta)`, where `n` and the rest are as in `hann_window`.
     kaiser_window(window_length: Int, periodic: Bool = true, beta: Float = 12.0; dtype: OptDType = None) =
         |length, _periodic, _beta, dtype| window_type(length, dtype),
@@ -51,20 +48,14 @@ fn window_type(length: Dim, dtype: Option<DType>) -> Result<TensorType> {
     Ok(TensorType::new(dtype, [length].into_iter().collect::<Shape>()))
 }
 
-fn raised_cosine(
-    length: i64,
-    periodic: bool,
-    [alpha, beta]: [f64; 2],
-    dtype: Option<DType>,
-) -> Result<Array> {
+fn raised_cosine(length: i64, periodic: bool, factors: [f64; 3], dtype: Option<DType>) -> Result<Array> {
     windowed(length, periodic, dtype, |length, n, dtype| {
         let step = std::f64::consts::TAU / n;
         if dtype == DType::F64 {
-            let out =
-                fill::<f64>(length, |start, out| widest(RaisedCosine { start, step, alpha, beta, out }))?;
+            let out = fill::<f64>(length, |start, out| widest(RaisedCosine { start, step, factors, out }))?;
             return Array::from_vec(out, &[length]);
         }
-        let out = fill::<f32>(length, |start, out| widest(RaisedCosine { start, step, alpha, beta, out }))?;
+        let out = fill::<f32>(length, |start, out| widest(RaisedCosine { start, step, factors, out }))?;
         Array::from_vec(out, &[length])
     })
 }
@@ -100,8 +91,8 @@ fn windowed(
 struct RaisedCosine<'a, T> {
     start: usize,
     step: f64,
-    alpha: f64,
-    beta: f64,
+    /// Of 1, of minus the cosine, and of the cosine of twice the angle.
+    factors: [f64; 3],
     out: &'a mut [T],
 }
 
@@ -110,7 +101,9 @@ impl<T: Real> Work for RaisedCosine<'_, T> {
     #[inline(always)]
     fn run(self) {
         for (i, out) in self.out.iter_mut().enumerate() {
-            *out = T::from_f64(self.alpha - self.beta * near_cos((self.start + i) as f64 * self.step));
+            let cos = near_cos((self.start + i) as f64 * self.step);
+            let [one, first, second] = self.factors;
+            *out = T::from_f64(one - first * cos + second * (2.0 * cos * cos - 1.0));
         }
     }
 }

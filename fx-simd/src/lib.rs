@@ -11,11 +11,13 @@ mod convert;
 mod memory;
 pub mod parallel;
 mod placement;
+mod transpose;
 
 use std::marker::PhantomData;
 
 pub use convert::{Truncate, f16_to_f32, f32_to_f16};
 pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy};
+pub use transpose::transpose;
 
 /// A piece of work whose `run` is `#[inline(always)]`, as is everything hot that it calls.
 pub trait Work {

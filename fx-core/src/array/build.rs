@@ -45,6 +45,16 @@ pub fn build_blocks<T: Element>(
         .map_err(|_| too_large::<T>(numel))
 }
 
+/// As [`build_blocks`], for a `fill` that need not read what it writes, which saves clearing the block.
+pub fn build_slot_blocks<T: Element>(
+    numel: usize,
+    block: usize,
+    at_once: usize,
+    fill: &(dyn for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync),
+) -> Result<Vec<T>> {
+    fx_simd::collect(numel, block, at_once, fill).map_err(|_| too_large::<T>(numel))
+}
+
 fn too_large<T: Element>(numel: usize) -> Error {
     err!(Limit, "cannot allocate {numel} elements of {}", T::DTYPE)
 }

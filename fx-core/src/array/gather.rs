@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 
 use super::layout::{Sizes, StridedIndex, checked_numel, coalesce, row_major};
-use super::{Runs, build, build_slots, try_vec};
+use super::{Runs, build, build_blocks, build_slots, try_vec};
 use crate::{Element, Result};
 
 /// The number of elements above which threads share the work.
@@ -34,14 +34,7 @@ pub(super) fn gather<T: Element>(
         });
     }
     if let Some(axis) = transposed_axis(&sizes, &strides) {
-        let mut out = try_vec(numel)?;
-        out.resize(numel, T::default());
-        if numel < PARALLEL || axis + 2 != sizes.len() {
-            copy_tiles(data, &mut out, &sizes, &strides, offset, axis);
-        } else {
-            copy_bands(data, &mut out, &sizes, &strides, offset);
-        }
-        return Ok(out);
+        return bands(data, numel, &sizes, &strides, offset, axis);
     }
     if numel >= PARALLEL {
         let view = Strided { data, shape: &sizes, strides: &strides, offset };
@@ -139,31 +132,46 @@ fn transposed_axis(sizes: &[usize], strides: &[isize]) -> Option<usize> {
     (outer[axis] < inner).then_some(axis)
 }
 
-/// As [`copy_tiles`] over the last two axes, in parallel over bands of rows, which lie together in `out`.
-fn copy_bands<T: Element>(data: &[T], out: &mut [T], sizes: &[usize], strides: &[isize], offset: usize) {
-    let axis = sizes.len() - 2;
-    let (rows, columns) = (sizes[axis], sizes[axis + 1]);
-    let starts = StridedIndex::new(&sizes[..axis], [(&strides[..axis], offset)]);
-    let matrices = out.chunks_mut(rows * columns).zip(starts);
-    let bands = matrices.flat_map(|(matrix, [start])| {
-        matrix.chunks_mut(TILE * columns).enumerate().map(move |(i, band)| (start, i * TILE, band))
-    });
-    fx_simd::parallel::items(bands.collect(), |_, (start, row, band)| {
-        let sizes = [band.len() / columns, columns];
-        copy_tiles(data, band, &sizes, &strides[axis..], start + row * strides[axis] as usize, 0);
-    });
-}
-
-/// Copies tile by tile over `axis` and the last axis, through a buffer, so that each cache line of either
-/// side is touched once even when a large power of two separates neighbours.
-fn copy_tiles<T: Element>(
+/// Copies bands of indices of `axis`, which lie together in the result, in parallel and each as [`copy_tiles`] does it.
+fn bands<T: Element>(
     data: &[T],
-    out: &mut [T],
+    numel: usize,
     sizes: &[usize],
     strides: &[isize],
     offset: usize,
     axis: usize,
-) {
+) -> Result<Vec<T>> {
+    let (outer, n) = (&sizes[..axis], sizes[axis]);
+    let width: usize = sizes[axis + 1..].iter().product();
+    // Whole groups if they are small, else bands that are not so high that there are but few.
+    let height = match n * width {
+        0..PARALLEL => n,
+        _ => [TILE, TILE / 2].into_iter().find(|height| height * width * 4 <= numel).unwrap_or(TILE / 4),
+    };
+    let at_once = PARALLEL.div_ceil(height * width);
+    build_blocks(numel, height * width, at_once, &|at, mut out| {
+        let mut row = at / width;
+        while !out.is_empty() {
+            let (mut group, i) = (row / n, row % n);
+            let mut from = offset.wrapping_add_signed(strides[axis].wrapping_mul(i as isize));
+            for (&size, &stride) in outer.iter().zip(strides).rev() {
+                from = from.wrapping_add_signed(stride.wrapping_mul((group % size) as isize));
+                group /= size;
+            }
+            let height = (n - i).min(out.len() / width);
+            let (band, rest) = out.split_at_mut(height * width);
+            let mut sizes = Sizes::from_slice(&sizes[axis..]);
+            sizes[0] = height;
+            copy_tiles(data, band, &sizes, &strides[axis..], from);
+            (out, row) = (rest, row + height);
+        }
+    })
+}
+
+/// Copies tile by tile over the first and the last axis, through a buffer, so that each cache line of either
+/// side is touched once even when a large power of two separates neighbours.
+fn copy_tiles<T: Element>(data: &[T], out: &mut [T], sizes: &[usize], strides: &[isize], offset: usize) {
+    let axis = 0;
     let out_strides = row_major(sizes);
     let last = sizes.len() - 1;
     let (rows, columns) = (sizes[axis], sizes[last]);
@@ -178,20 +186,19 @@ fn copy_tiles<T: Element>(
             for column_start in (0..columns).step_by(TILE) {
                 let width = TILE.min(columns - column_start);
                 let corner = from + row_start * row_step + column_start * column_step;
+                let to_corner = to + row_start * out_step + column_start;
+                if row_step == 1 {
+                    let (from, to) = (&data[corner..], &mut out[to_corner..]);
+                    fx_simd::transpose(from, column_step, to, out_step, height, width);
+                    continue;
+                }
                 for (column, line) in tile.iter_mut().enumerate().take(width) {
                     let source = &data[corner + column * column_step..];
-                    if row_step == 1 {
-                        line[..height].copy_from_slice(&source[..height]);
-                    } else {
-                        line[..height]
-                            .iter_mut()
-                            .zip(source.iter().step_by(row_step))
-                            .for_each(|(x, &y)| *x = y);
-                    }
+                    let elements = source.iter().step_by(row_step);
+                    line[..height].iter_mut().zip(elements).for_each(|(x, &y)| *x = y);
                 }
-                let corner = to + row_start * out_step + column_start;
                 for row in 0..height {
-                    let line = &mut out[corner + row * out_step..][..width];
+                    let line = &mut out[to_corner + row * out_step..][..width];
                     line.iter_mut().zip(&tile).for_each(|(x, column)| *x = column[row]);
                 }
             }

@@ -282,14 +282,14 @@ fn simple_power32(x: f32, y: f32) -> f32 {
     if y == -1.0 { 1.0 / x } else { power }
 }
 
-/// Returns `2^shift * exp(-scale * a^2) * erfc(t) * exp(t^2)` for `scale` 1 or 1/2, where the exponent is not below -104.
+/// Returns `erfc(t)` for `t` from 0 to 10.19.
 #[inline(always)]
-fn erfc_tail32(a: f32, t: f32, scale: f32, shift: i32) -> f32 {
+fn erfc_tail32(t: f32) -> f32 {
     // 2^-64, so that one power of two is enough for results that are subnormal.
     const S: f32 = f32::from_bits((127 - 64) << 23);
     // The square of the upper 12 bits is exact.
-    let upper = f32::from_bits(a.to_bits() & 0xffff_f000);
-    let (p, shifted) = exp_parts32(-scale * upper * upper, -scale * (a - upper) * (a + upper));
+    let upper = f32::from_bits(t.to_bits() & 0xffff_f000);
+    let (p, shifted) = exp_parts32(-upper * upper, -(t - upper) * (t + upper));
     let u = 1.0 / (t + 3.0);
     let q = poly32(
         (t - 3.0) * u,
@@ -306,7 +306,40 @@ fn erfc_tail32(a: f32, t: f32, scale: f32, shift: i32) -> f32 {
             -0.000_333_718_05 * S,
         ],
     );
-    let bits = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).wrapping_add((127 + 64 + shift) as u32);
+    let bits = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).wrapping_add(127 + 64);
+    q * u * p * f32::from_bits(bits << 23)
+}
+
+/// Returns the normal distribution's mass above `a`, from 0 to 14.42.
+#[inline(always)]
+fn normal_tail32(a: f32) -> f32 {
+    // 2^-64, so that one power of two is enough for results that are subnormal.
+    const S: f32 = f32::from_bits((127 - 64) << 23);
+    // The square of the upper 12 bits is exact.
+    let upper = f32::from_bits(a.to_bits() & 0xffff_f000);
+    let (high, low) = (upper * upper, (a - upper) * (a + upper));
+    // exp(-a^2 / 2) = exp(-r / 2) * 2^n.
+    let shifted = high * (-0.5 * std::f32::consts::LOG2_E) + ROUND32;
+    let n = shifted - ROUND32;
+    let r = ((high + n * 1.386_718_8) + n * -4.243_888_8e-4) + low;
+    let p = poly32(r, [1.0, -0.5, 0.125, -0.020_833_216, 0.002_604_153_5, -0.000_261_367_78, 2.177_270_9e-5]);
+    // A fit of the tail times exp(a^2 / 2) * (a + 2.9), good to 2^-25.
+    let u = 1.0 / (a + 2.9);
+    let q = poly32(
+        (a - 2.9) * u,
+        [
+            0.72527796 * S,
+            -0.495965451 * S,
+            0.21131137 * S,
+            -0.0345246978 * S,
+            -0.0135616632 * S,
+            0.0056588836 * S,
+            0.00173983234 * S,
+            -0.000719685166 * S,
+            -0.000318417908 * S,
+        ],
+    );
+    let bits = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).wrapping_add(127 + 64);
     q * u * p * f32::from_bits(bits << 23)
 }
 

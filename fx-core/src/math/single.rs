@@ -186,7 +186,7 @@ impl Real for f32 {
         let a = x.abs();
         // Above, the result rounds to 0.
         let t = if a > 10.19 { 10.19 } else { a };
-        let y = erfc_tail32(t, t, 1.0, 0);
+        let y = erfc_tail32(t);
         let y = if x < 0.0 { 2.0 - y } else { y };
         if a < 0.375 { 1.0 - erf_small32(x) } else { y }
     }
@@ -282,7 +282,7 @@ impl Real for f32 {
         let a = x.abs();
         // Above, the tail rounds to 0.
         let a = if a > 14.42 { 14.42 } else { a };
-        let tail = erfc_tail32(a, a * FRAC_1_SQRT_2 as f32, 0.5, -1);
+        let tail = normal_tail32(a);
         x * if x < 0.0 { tail } else { 1.0 - tail }
     }
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Filling new buffers in parallel: work is cut by its size alone, so the number of threads changes nothing.
 
-use fx_core::array::{build, build_blocks, try_vec};
+use fx_core::array::{build, build_blocks, build_slot_blocks, try_vec};
 use fx_core::{Element, Result};
 
 /// Work on fewer elements than this stays on the calling thread.
@@ -30,6 +30,20 @@ pub(crate) fn fill_rows<T: Element>(
     let serial = n_rows.saturating_mul(cost) < PARALLEL;
     let at_once = if serial { n_rows } else { (PARALLEL / 8).div_ceil(cost.max(1)) };
     build_blocks(numel, width, at_once, &|at, row| fill(at / width, row))
+}
+
+/// Makes `n_rows` rows of `width` elements, each a copy of what `row` gives.
+pub(crate) fn copy_rows<'a, T: Element>(
+    n_rows: usize,
+    width: usize,
+    row: impl Fn(usize) -> &'a [T] + Sync,
+) -> Result<Vec<T>> {
+    let (numel, width) = (n_rows * width, width.max(1));
+    let group = (PARALLEL / 16).div_ceil(width);
+    let at_once = if numel < PARALLEL { n_rows } else { (PARALLEL / 8).div_ceil(group * width) };
+    build_slot_blocks(numel, group * width, at_once, &|at, slots| {
+        slots.runs(width, width, |start, slots| slots.copy(row((at + start) / width)))
+    })
 }
 
 /// As [`fill_rows`], for two results of the same shape.

@@ -167,7 +167,7 @@ fn tiled<T: GemmElement>(
     // Rows that are read for few strips only are not worth packing.
     let right = if csb == 1 && m <= 2 * tile.rows { Right::Rows(b, rsb) } else { Right::Columns(&turn) };
     let c = Output::new(c, (rsc, csc));
-    if product.packs_left() {
+    if product.packs_left((rsa, csa)) {
         T::with_scratch(product.left_len(), |packed| {
             product.pack_left(a, (rsa, csa), packed);
             // SAFETY: the caller asserted that the elements of `c` are distinct and lie in it.
@@ -469,7 +469,7 @@ fx_simd::wide! {
 }
 
 /// The rows up to which dot products are faster than tiles.
-const FEW: usize = 3;
+const FEW: usize = 12;
 /// The length from which they are.
 const DOTS: usize = 64;
 
@@ -508,6 +508,21 @@ fn few_rows<T: GemmElement>(
 fx_simd::wide! {
     fn few_rows_block[T: GemmElement]((rows, b, stride, k, sums): (&[T], &[T], usize, usize, &mut [T])) {
         let m = rows.len() / k;
+        if let Some(tile) = T::tile() {
+            for (pair, sums) in sums.chunks_mut(2 * m).enumerate() {
+                let cols = sums.len() / m;
+                for first in (0..m).step_by(tile.dot_rows) {
+                    let n = tile.dot_rows.min(m - first);
+                    let dots = tile.dots(n, cols, k, (&rows[first * k..], k), (&b[2 * pair * stride..], stride));
+                    for (i, dots) in dots[..n].iter().enumerate() {
+                        for (col, &dot) in dots[..cols].iter().enumerate() {
+                            sums[col * m + first + i] = dot;
+                        }
+                    }
+                }
+            }
+            return;
+        }
         for (i, sums) in sums.chunks_mut(m).enumerate() {
             let column = &b[i * stride..][..k];
             for (sum, row) in sums.iter_mut().zip(rows.chunks(k)) {

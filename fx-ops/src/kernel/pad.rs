@@ -2,8 +2,10 @@
 //!
 //! Each axis has a table of where its positions come from; the last axis is copied in runs.
 
-use fx_core::array::{Sizes, checked_numel, dispatch_dtype, try_vec};
+use fx_core::array::{Sizes, build_blocks, checked_numel, dispatch_dtype};
 use fx_core::{Array, Element, Result, Scalar, Stored, bail};
+
+use super::chunks::PARALLEL;
 
 /// What a border is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,12 +47,10 @@ pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
             Mode::Constant(value) => T::from_scalar(value),
             _ => T::default(),
         };
-        let mut out = try_vec(checked_numel(&shape)?)?;
-        let sources: Vec<Vec<Option<usize>>> = (shape.iter().zip(pairs).zip(x.shape()))
-            .map(|((&size, &pair), &old)| (0..size).map(|at| source(at as i64 - pair[0], old, pair, mode)).collect())
+        let axes: Vec<Axis> = (shape.iter().zip(pairs).zip(x.shape()))
+            .map(|((&size, &pair), &old)| Axis::new(size, old, pair, mode))
             .collect::<Result<_>>()?;
-        copy::<T>(x.as_slice().unwrap_or(&[]), x.shape(), &sources, fill, &mut out);
-        Array::from_vec(out, &shape)
+        Array::from_vec(copy::<T>(x.as_slice().unwrap_or(&[]), &axes, fill)?, &shape)
     })
 }
 
@@ -83,47 +83,86 @@ fn source(at: i64, old: usize, [before, after]: [i64; 2], mode: Mode) -> Result<
     Ok(Some(at as usize))
 }
 
-fn copy<T: Element>(x: &[T], from: &[usize], sources: &[Vec<Option<usize>>], fill: T, out: &mut Vec<T>) {
-    let Some((last, outer)) = sources.split_last() else {
-        out.extend_from_slice(x);
-        return;
-    };
-    let numel = sources.iter().map(Vec::len).product::<usize>();
-    let width = from[from.len() - 1];
-    // The positions of the last axis that come from neighbours.
-    let first = last.iter().flatten().min().copied().unwrap_or(0);
-    let start = last.iter().position(|&at| at == Some(first)).unwrap_or(0);
-    let mut end = start;
-    while end < last.len()
-        && last[end].is_some_and(|at| Some(at) == last[start].map(|first| first + end - start))
-    {
-        end += 1;
+/// Where the positions of an axis come from.
+struct Axis {
+    size: usize,
+    old: usize,
+    /// What shows at the first positions; `None` is the filling.
+    before: Vec<Option<usize>>,
+    /// The positions after those are neighbours, from this one on.
+    first: usize,
+    n: usize,
+    after: Vec<Option<usize>>,
+}
+
+impl Axis {
+    fn new(size: usize, old: usize, pair: [i64; 2], mode: Mode) -> Result<Axis> {
+        let [before, after] = pair.map(|n| usize::try_from(n).unwrap_or(0).min(size));
+        let at = |i: usize| source(i as i64 - pair[0], old, pair, mode);
+        // The borders may meet when elements are taken away at the other end.
+        let n = (size - before).saturating_sub(after);
+        Ok(Axis {
+            size,
+            old,
+            before: (0..before).map(at).collect::<Result<_>>()?,
+            first: usize::try_from(-pair[0]).unwrap_or(0),
+            n,
+            after: (before + n..size).map(at).collect::<Result<_>>()?,
+        })
     }
-    let mut index = vec![0; outer.len()];
-    while out.len() < numel {
-        let row = outer
-            .iter()
-            .zip(&index)
-            .zip(from)
-            .try_fold(0, |row, ((sources, &i), &size)| sources[i].map(|at| row * size + at));
-        match row {
-            None => out.resize(out.len() + last.len(), fill),
-            Some(row) => {
-                let row = &x[row * width..][..width];
-                let one = |at: &Option<usize>| at.map_or(fill, |at| row[at]);
-                out.extend(last[..start].iter().map(one));
-                if let Some(first) = last.get(start).copied().flatten().filter(|_| end > start) {
-                    out.extend_from_slice(&row[first..first + end - start]);
-                }
-                out.extend(last[end..].iter().map(one));
-            }
+
+    fn source(&self, at: usize) -> Option<usize> {
+        match at.checked_sub(self.before.len()) {
+            None => self.before[at],
+            Some(at) if at < self.n => Some(self.first + at),
+            Some(at) => self.after[at - self.n],
         }
-        for axis in (0..outer.len()).rev() {
-            index[axis] += 1;
-            if index[axis] < outer[axis].len() {
-                break;
+    }
+}
+
+/// The elements of a block.
+const BLOCK: usize = 1 << 12;
+
+fn copy<T: Element>(x: &[T], axes: &[Axis], fill: T) -> Result<Vec<T>> {
+    let Some((last, outer)) = axes.split_last() else { return Ok(x.to_vec()) };
+    let numel = axes.iter().map(|axis| axis.size).product::<usize>();
+    let at_once = if numel < PARALLEL { numel } else { 2 };
+    build_blocks(numel, BLOCK, at_once, &|mut at, mut out| {
+        while !out.is_empty() {
+            let (mut line, start) = (at / last.size, at % last.size);
+            let len = (last.size - start).min(out.len());
+            let (part, rest) = out.split_at_mut(len);
+            // Which row it is, the last axis first.
+            let (mut row, mut step) = (Some(0), 1);
+            for axis in outer.iter().rev() {
+                row = row.zip(axis.source(line % axis.size)).map(|(row, at)| row + at * step);
+                line /= axis.size;
+                step *= axis.old;
             }
-            index[axis] = 0;
+            match row {
+                Some(row) => copy_part(&x[row * last.old..][..last.old], last, start, fill, part),
+                None => part.fill(fill),
+            }
+            (out, at) = (rest, at + len);
         }
+    })
+}
+
+/// Copies a part of a row, from a position of the axis on.
+fn copy_part<T: Copy>(row: &[T], axis: &Axis, start: usize, fill: T, out: &mut [T]) {
+    let (from, to) = (axis.before.len(), axis.before.len() + axis.n);
+    let end = start + out.len();
+    let (before, others) = out.split_at_mut(from.clamp(start, end) - start);
+    let (middle, after) = others.split_at_mut(to.clamp(start, end) - from.clamp(start, end));
+    for (i, out) in before.iter_mut().enumerate() {
+        *out = axis.before[start + i].map_or(fill, |at| row[at]);
+    }
+    if !middle.is_empty() {
+        let first = axis.first + start.saturating_sub(from);
+        middle.copy_from_slice(&row[first..][..middle.len()]);
+    }
+    let skipped = start.saturating_sub(to);
+    for (out, at) in after.iter_mut().zip(&axis.after[skipped..]) {
+        *out = at.map_or(fill, |at| row[at]);
     }
 }

@@ -62,12 +62,12 @@ macro_rules! ordered {
         $(impl Ordered for $ty {
             const LEAST: Self = $least;
             const GREATEST: Self = $greatest;
-            #[inline]
+            #[inline(always)]
             fn is_nan(self) -> bool { let $x = self; let _ = $x; $nan }
-            #[inline]
+            #[inline(always)]
             #[allow(clippy::bool_comparison, reason = "the same text for every type")]
             fn below(self, other: Self) -> bool { self < other }
-            #[inline]
+            #[inline(always)]
             fn key(self) -> u64 { let $x = self; $key }
         })*
     };
@@ -134,12 +134,12 @@ pub(crate) fn comparable(x: &Array) -> Array {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn greater<T: Ordered>(a: T, b: T) -> T {
     if a.below(b) | b.is_nan() { b } else { a }
 }
 
-#[inline]
+#[inline(always)]
 fn lesser<T: Ordered>(a: T, b: T) -> T {
     if b.below(a) | b.is_nan() { b } else { a }
 }

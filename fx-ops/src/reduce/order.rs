@@ -2,13 +2,14 @@
 
 use std::cmp::Ordering;
 
+use fx_core::array::build_blocks;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, kernels};
 
 use super::extreme::{Ordered, comparable, dispatch_ordered};
-use super::fold::Lines;
+use super::fold::{Lines, slice};
 use super::total::{total_dtype, wide};
 use crate::infer::{axis_or_only, known, type_of, typed};
-use crate::kernel::chunks::{fill_row_pairs, fill_rows};
+use crate::kernel::chunks::{PARALLEL, fill_row_pairs, fill_rows};
 use crate::kernel::radix::{self, Key};
 use crate::kernel::select::{self, nth_element, partial_sort};
 
@@ -84,7 +85,8 @@ fn sort_row<T: Ordered>(row: &[T], descending: bool, values: &mut [T], indices: 
         return;
     }
     let keys = row.iter().map(|x| x.key());
-    let (least, greatest) = keys.fold((u64::MAX, 0), |(least, greatest), key| (least.min(key), greatest.max(key)));
+    let (least, greatest) =
+        keys.fold((u64::MAX, 0), |(least, greatest), key| (least.min(key), greatest.max(key)));
     let bits = u64::BITS - (greatest - least).leading_zeros();
     let key = |x: &T| if descending { greatest - x.key() } else { x.key() - least };
     let order = if bits <= u32::BITS {
@@ -171,16 +173,85 @@ fn scan_type(x: &TensorType, dim: Dim, dtype: Option<DType>) -> Result<TensorTyp
 
 pub(crate) fn scan(x: &Array, dim: i64, dtype: Option<DType>, product: bool) -> Result<Array> {
     let dtype = total_dtype(x.dtype(), dtype);
-    let lines = Lines::new(&x.cast(dtype).cast(wide(dtype)), dim)?;
+    let x = x.cast(dtype).cast(wide(dtype));
     let out = match (wide(dtype), product) {
-        (DType::F64, false) => scan_lines(&lines, 0.0, |a: f64, x: f64| a + x, |a| a),
-        (DType::F64, true) => scan_lines(&lines, 1.0, |a: f64, x: f64| a * x, |a| a),
-        (DType::F32, false) => scan_lines(&lines, 0.0, |a: f64, x: f32| a + f64::from(x), |a| a as f32),
-        (DType::F32, true) => scan_lines(&lines, 1.0, |a: f64, x: f32| a * f64::from(x), |a| a as f32),
-        (_, false) => scan_lines(&lines, 0, |a: i64, x: i64| a.wrapping_add(x), |a| a),
-        (_, true) => scan_lines(&lines, 1, |a: i64, x: i64| a.wrapping_mul(x), |a| a),
+        (DType::F64, false) => scan_along(&x, dim, 0.0, |a: f64, x: f64| a + x, |a, b| a + b, |a| a),
+        (DType::F64, true) => scan_along(&x, dim, 1.0, |a: f64, x: f64| a * x, |a, b| a * b, |a| a),
+        (DType::F32, false) => {
+            scan_along(&x, dim, 0.0, |a: f64, x: f32| a + f64::from(x), |a, b| a + b, |a| a as f32)
+        }
+        (DType::F32, true) => {
+            scan_along(&x, dim, 1.0, |a: f64, x: f32| a * f64::from(x), |a, b| a * b, |a| a as f32)
+        }
+        (_, false) => scan_along(&x, dim, 0, i64::wrapping_add, i64::wrapping_add, |a| a),
+        (_, true) => scan_along(&x, dim, 1, i64::wrapping_mul, i64::wrapping_mul, |a| a),
     };
     Ok(out?.cast(dtype))
+}
+
+/// The fewest columns that are scanned side by side.
+const COLUMNS: usize = 16;
+
+/// Scans along an axis; `join` makes one state of two.
+fn scan_along<T: Element, A: Element>(
+    x: &Array,
+    dim: i64,
+    init: A,
+    step: impl Fn(A, T) -> A + Sync,
+    join: impl Fn(A, A) -> A,
+    finish: impl Fn(A) -> T + Sync,
+) -> Result<Array> {
+    let at = axis_or_only(dim, x.rank())?;
+    let inner: usize = x.shape().iter().skip(at + 1).product();
+    if inner < COLUMNS || x.is_empty() {
+        return scan_lines(&Lines::new(x, dim)?, init, step, finish);
+    }
+    let dense = x.contiguous()?;
+    let (data, n) = (slice::<T>(&dense)?, x.shape()[at]);
+    // Blocks of rows: first what each adds, then where each begins, then their results.
+    let height = PARALLEL.div_ceil(inner);
+    let rows = data.len() / inner;
+    let block = |i: usize| i * height..((i + 1) * height).min(rows);
+    let line = |row: usize| &data[row * inner..][..inner];
+    let sums = fill_rows::<A>(rows.div_ceil(height) - 1, inner, height * inner, |i, sums| {
+        let first = block(i).rev().find(|row| row % n == 0).unwrap_or(block(i).start);
+        sums.fill(init);
+        for row in first..block(i).end {
+            fx_simd::call::<scan_sums, _>((&mut *sums, line(row), &step));
+        }
+    })?;
+    let mut starts = vec![init; inner];
+    for (i, sums) in sums.chunks(inner).enumerate() {
+        let goes_on = block(i).all(|row| row % n != 0);
+        for j in 0..inner {
+            let before = starts[i * inner + j];
+            starts.push(if goes_on { join(before, sums[j]) } else { sums[j] });
+        }
+    }
+    let out = build_blocks(data.len(), height * inner, 1, &|at, out: &mut [T]| {
+        let first = at / inner;
+        let mut state = starts[first / height * inner..][..inner].to_vec();
+        for (row, out) in (first..).zip(out.chunks_mut(inner)) {
+            if row % n == 0 {
+                state.fill(init);
+            }
+            fx_simd::call::<scan_row, _>((&mut state[..], line(row), out, &step, &finish));
+        }
+    })?;
+    Array::from_vec(out, x.shape())
+}
+
+fx_simd::wide! {
+    fn scan_sums[A: Copy, T: Copy, S: Fn(A, T) -> A]((sums, line, step): (&mut [A], &[T], &S)) {
+        sums.iter_mut().zip(line).for_each(|(sum, &x)| *sum = step(*sum, x));
+    }
+
+    fn scan_row[A: Copy, T: Copy, S: Fn(A, T) -> A, F: Fn(A) -> T]((state, line, out, step, finish): (&mut [A], &[T], &mut [T], &S, &F)) {
+        for ((state, &x), out) in state.iter_mut().zip(line).zip(out) {
+            *state = step(*state, x);
+            *out = finish(*state);
+        }
+    }
 }
 
 pub(crate) fn scan_lines<T: Element, A: Copy + Sync>(

@@ -145,11 +145,25 @@ pub(crate) fn sum_array(
 ) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
-    if x.dtype() == DType::BF16 && matches!(dtype, DType::BF16 | DType::F32) {
-        // The cast is a shift, so it is made on the way.
-        let step = |a: f32, x: bf16| a + x.to_f32();
-        let data = fold(x, &mask, &Fold { init: 0.0, step, merge: |a: f32, b: f32| a + b })?;
-        return Ok(reduced_array(data, x, &mask, keepdim)?.cast(dtype));
+    // These casts are made on the way.
+    macro_rules! widened {
+        ($from:ty => $to:ty, $step:expr, $merge:expr) => {{
+            let data: Vec<$to> = fold::<$from, $to, _, _>(x, &mask, &Fold { init: <$to>::default(), step: $step, merge: $merge })?;
+            return Ok(reduced_array(data, x, &mask, keepdim)?.cast(dtype));
+        }};
+        (int $from:ty) => {
+            widened!($from => i64, |a: i64, x: $from| a.wrapping_add(i64::from(x)), i64::wrapping_add)
+        };
+    }
+    match (x.dtype(), dtype) {
+        (DType::BF16, DType::BF16 | DType::F32) => {
+            widened!(bf16 => f32, |a: f32, x: bf16| a + x.to_f32(), |a: f32, b: f32| a + b)
+        }
+        (DType::Bool, DType::I64) => widened!(int bool),
+        (DType::U8, DType::I64) => widened!(int u8),
+        (DType::I8, DType::I64) => widened!(int i8),
+        (DType::I32, DType::I64) => widened!(int i32),
+        _ => {}
     }
     let x = x.cast(dtype).cast(wide(dtype));
     let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + x, |a: T, b: T| a + b;
@@ -180,7 +194,12 @@ pub(crate) fn nansum_array(
     Ok(out.cast(dtype))
 }
 
-fn mean_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType>) -> Result<Array> {
+pub(crate) fn mean_array(
+    x: &Array,
+    dim: Option<IntVec>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Array> {
     let dtype = float(dtype.unwrap_or(x.dtype()), "a mean")?;
     let mask = mask(as_slice(&dim), x.rank())?;
     let n = count(x, &mask);

@@ -10,7 +10,7 @@ use crate::check::slice as elements;
 use crate::infer::{
     axis, axis_of, axis_or_only, clamp_position, dims, distinct_axes, known, opt_axis, sizes, type_of, typed,
 };
-use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
+use crate::kernel::chunks::{PARALLEL, copy_rows, fill, fill_rows};
 
 kernels! {
     /// Operations that take parts of a tensor, repeat it, or turn it about.
@@ -419,9 +419,7 @@ fn repeat_each(x: &Array, at: usize, n: usize) -> Result<Array> {
                 out.chunks_mut(n).zip(&data[at / n..]).for_each(|(out, &x)| out.fill(x));
             })?
         } else {
-            fill_rows::<T>(numel / inner.max(1), inner, inner, |row, out| {
-                fx_simd::copy(&data[row / n * inner..][..inner], out);
-            })?
+            copy_rows::<T>(numel / inner.max(1), inner, |row| &data[row / n * inner..][..inner])?
         };
         Array::from_vec(out, &shape)
     })

@@ -10,7 +10,7 @@ use fx_simd::parallel;
 
 use crate::check::{dense, slice};
 use crate::infer::{axis_or_only, expect_same, known, type_of, typed};
-use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
+use crate::kernel::chunks::{PARALLEL, copy_rows, fill, fill_rows};
 
 kernels! {
     /// Operations that read and write elements by index tensors and masks.
@@ -246,9 +246,9 @@ pub(crate) fn take_rows(x: &Array, at: usize, index: &[usize]) -> Result<Array> 
                 out.iter_mut().zip(index).for_each(|(out, &i)| *out = line[i]);
             })?
         } else {
-            fill_rows::<T>(outer * index.len(), inner, inner, |row, out| {
+            copy_rows::<T>(outer * index.len(), inner, |row| {
                 let from = (row / index.len() * size + index[row % index.len()]) * inner;
-                out.copy_from_slice(&data[from..from + inner]);
+                &data[from..from + inner]
             })?
         };
         Array::from_vec(out, &shape)

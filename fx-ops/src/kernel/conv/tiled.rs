@@ -33,7 +33,7 @@ impl Geometry {
             });
         }
         let weights: Vec<&[T]> = weight.chunks(self.c_out * depth).collect();
-        let len = if product.packs_left() { product.left_len() } else { 0 };
+        let len = if product.packs_left((depth, 1)) { product.left_len() } else { 0 };
         T::with_scratch(len * self.groups, |packed| {
             if len > 0 {
                 for (weight, packed) in weights.iter().zip(packed.chunks_mut(len)) {

@@ -78,9 +78,16 @@ pub(crate) struct Product<T: 'static> {
 }
 
 impl<T: GemmElement> Product<T> {
-    /// Returns whether to pack the left operand pays.
-    pub(crate) fn packs_left(&self) -> bool {
-        self.n > 2 * self.tile.cols
+    /// Returns whether to pack the left operand, which has these strides, pays. Rows of neighbours are read about as fast as packed
+    /// ones, unless they are a power of two apart and push each other out of the first cache.
+    pub(crate) fn packs_left(&self, (rs, cs): Strides) -> bool {
+        const PAGE: usize = 4096;
+        let slivers = match cs {
+            1 if (rs * size_of::<T>()).is_multiple_of(PAGE) => 8,
+            1 => 32,
+            _ => 2,
+        };
+        self.n > slivers * self.tile.cols
     }
 
     /// Returns the length of the packed left operand.

@@ -12,7 +12,13 @@ pub struct Tile<T: 'static> {
     /// The columns of a tile.
     pub(crate) cols: usize,
     run: unsafe fn(rows: usize, cols: usize, k: usize, &Operands<T>),
+    /// The rows of which dot products are computed at a time.
+    pub(crate) dot_rows: usize,
+    dots: unsafe fn(rows: usize, k: usize, a: *const T, stride: usize, b: [*const T; 2], out: &mut Dots<T>),
 }
+
+/// The dot products of some rows with two columns.
+pub(crate) type Dots<T> = [[T; 2]; 4];
 
 /// The operands of a tile: `c = alpha * a @ b + beta * c`, where the columns of `b` lie one beside the other.
 pub(crate) struct Operands<T> {
@@ -37,6 +43,32 @@ impl<T> Tile<T> {
         debug_assert!((1..=self.rows).contains(&rows) && (1..=self.cols).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.run)(rows, cols, k, operands) }
+    }
+
+    /// Computes the dot products of up to `dot_rows` rows of `a`, which begin `a_stride` apart, with the first `cols` columns, one
+    /// or two, of `b`, which begin `b_stride` apart; all have `k` neighbouring elements. They are added in 64 bytes of lanes.
+    ///
+    /// # Panics
+    ///
+    /// When an operand is too short.
+    pub(crate) fn dots(
+        &self,
+        rows: usize,
+        cols: usize,
+        k: usize,
+        (a, a_stride): (&[T], usize),
+        (b, b_stride): (&[T], usize),
+    ) -> Dots<T>
+    where
+        T: super::GemmElement,
+    {
+        assert!((1..=self.dot_rows).contains(&rows) && (1..=2).contains(&cols));
+        assert!(a.len() >= (rows - 1) * a_stride + k && b.len() >= (cols - 1) * b_stride + k);
+        let mut out = [[T::zero(); 2]; 4];
+        let second = b[(cols - 1) * b_stride..].as_ptr();
+        // SAFETY: the rows and columns lie in the slices; the features were found when the tile was given.
+        unsafe { (self.dots)(rows, k, a.as_ptr(), a_stride, [b.as_ptr(), second], &mut out) };
+        out
     }
 }
 
@@ -78,18 +110,17 @@ mod x86 {
         _mm512_setzero_pd, _mm512_setzero_ps, _mm512_storeu_pd, _mm512_storeu_ps,
     };
 
-    use super::{Operands, Tile};
+    use super::{Dots, Operands, Tile};
 
     macro_rules! tiles {
-        ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*],
+        ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
             $zero:ident, $load:ident, $store:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident;)*) => {$(
             pub(super) static $name: Tile<$t> = {
-                const VECTORS: usize = 2;
                 const LANES: usize = $lanes;
-                const COLS: usize = VECTORS * LANES;
+                const COLS: usize = 2 * LANES;
 
                 #[target_feature(enable = $features)]
-                unsafe fn tile<const ROWS: usize>(cols: usize, k: usize, operands: &Operands<$t>) {
+                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<$t>) {
                     let &Operands { a, a_strides: (rsa, csa), b, b_stride, alpha, beta, c, c_strides: (rsc, csc) } =
                         operands;
                     // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
@@ -112,7 +143,7 @@ mod x86 {
                             b = b.wrapping_add(b_stride);
                         }
                         let scale = $set1(alpha);
-                        if cols == COLS && csc == 1 {
+                        if cols == VECTORS * LANES && csc == 1 {
                             for i in 0..ROWS {
                                 let c = c.wrapping_add(i * rsc);
                                 for j in 0..VECTORS {
@@ -142,26 +173,97 @@ mod x86 {
                     // SAFETY: the caller's promise.
                     unsafe {
                         match rows {
-                            $($rows => tile::<$rows>(cols, k, operands),)*
+                            // Half of the columns, if there are no more.
+                            $($rows if cols <= LANES => tile::<$rows, 1>(cols, k, operands),)*
+                            $($rows => tile::<$rows, 2>(cols, k, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
                         }
                     }
                 }
 
+                /// The vectors of the lanes in which a dot product is added.
+                const PARTS: usize = 64 / size_of::<$t>() / LANES;
+                const STEP: usize = PARTS * LANES;
+
+                #[target_feature(enable = $features)]
+                unsafe fn dot_tile<const ROWS: usize>(k: usize, a: *const $t, stride: usize, b: [*const $t; 2], out: &mut Dots<$t>) {
+                    let mut sums = [[[$zero(); PARTS]; 2]; ROWS];
+                    let add = |sums: &mut [[[_; PARTS]; 2]; ROWS], a: *const $t, stride: usize, b: [*const $t; 2]| {
+                        for part in 0..PARTS {
+                            // SAFETY: the caller of the closure promises `STEP` elements.
+                            let y = unsafe { b.map(|b| $load(b.add(part * LANES))) };
+                            for i in 0..ROWS {
+                                // SAFETY: as above.
+                                let x = unsafe { $load(a.add(i * stride + part * LANES)) };
+                                for j in 0..2 {
+                                    sums[i][j][part] = $fma(x, y[j], sums[i][j][part]);
+                                }
+                            }
+                        }
+                    };
+                    let whole = k / STEP * STEP;
+                    for at in (0..whole).step_by(STEP) {
+                        add(&mut sums, a.wrapping_add(at), stride, b.map(|b| b.wrapping_add(at)));
+                    }
+                    if whole < k {
+                        // What is left goes with zeros behind it.
+                        let mut rows = [[0.0; STEP]; ROWS];
+                        let mut cols = [[0.0; STEP]; 2];
+                        // SAFETY: the caller promises `k` elements.
+                        unsafe {
+                            for (i, row) in rows.iter_mut().enumerate() {
+                                row.as_mut_ptr().copy_from_nonoverlapping(a.add(i * stride + whole), k - whole);
+                            }
+                            for (col, b) in cols.iter_mut().zip(b) {
+                                col.as_mut_ptr().copy_from_nonoverlapping(b.add(whole), k - whole);
+                            }
+                        }
+                        add(&mut sums, rows.as_ptr().cast(), STEP, [cols[0].as_ptr(), cols[1].as_ptr()]);
+                    }
+                    for i in 0..ROWS {
+                        for j in 0..2 {
+                            let mut lanes = [0.0; STEP];
+                            for part in 0..PARTS {
+                                // SAFETY: there are `PARTS` vectors of lanes.
+                                unsafe { $store(lanes.as_mut_ptr().add(part * LANES), sums[i][j][part]) };
+                            }
+                            let mut half = STEP / 2;
+                            while half > 0 {
+                                for lane in 0..half {
+                                    lanes[lane] += lanes[lane + half];
+                                }
+                                half /= 2;
+                            }
+                            out[i][j] = lanes[0];
+                        }
+                    }
+                }
+
+                unsafe fn dots(rows: usize, k: usize, a: *const $t, stride: usize, b: [*const $t; 2], out: &mut Dots<$t>) {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        match rows {
+                            $($dot_rows => dot_tile::<$dot_rows>(k, a, stride, b, out),)*
+                            _ => unreachable!("there are no more rows than `dot_rows`"),
+                        }
+                    }
+                }
+
                 const ROWS: usize = [$($rows),*].len();
-                Tile { rows: ROWS, cols: COLS, run }
+                const DOT_ROWS: usize = [$($dot_rows),*].len();
+                Tile { rows: ROWS, cols: COLS, run, dot_rows: DOT_ROWS, dots }
             };
         )*};
     }
 
     tiles! {
-        F32_AVX512: f32, "avx512f", 16, [1 2 3 4 5 6 7 8 9 10 11 12],
+        F32_AVX512: f32, "avx512f", 16, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
             _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps;
-        F64_AVX512: f64, "avx512f", 8, [1 2 3 4 5 6 7 8 9 10 11 12],
+        F64_AVX512: f64, "avx512f", 8, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
             _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_mul_pd, _mm512_add_pd;
-        F32_AVX2: f32, "avx2,fma", 8, [1 2 3 4 5 6],
+        F32_AVX2: f32, "avx2,fma", 8, [1 2 3 4 5 6], [1 2],
             _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps;
-        F64_AVX2: f64, "avx2,fma", 4, [1 2 3 4 5 6],
+        F64_AVX2: f64, "avx2,fma", 4, [1 2 3 4 5 6], [1 2],
             _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_mul_pd, _mm256_add_pd;
     }
 }
