@@ -1,6 +1,6 @@
 //! Whether two programs do the same: results, buffers, and what is printed.
 //!
-//! Exact changes keep every bit, but for the payload of NaNs. For others the tolerance is found by experiment: the program before
+//! Exact changes keep every bit, but for the payload of NaNs, and for signs of zeros where a maximum or minimum chooses. For others the tolerance is found by experiment: the program before
 //! the change runs again with every float of every result disturbed by a few units in the last place ([`perturb`]), and results
 //! may differ from those before by [`SLACK`] times as much as these runs do. So a tensor may differ much where the program
 //! itself is sensitive, and hardly at all elsewhere. What a disturbance turns into something else, such as a position of a
@@ -62,8 +62,23 @@ fn tensors(outcome: &Outcome) -> Vec<(String, Tensor)> {
     found
 }
 
-/// Compares what a program did before and after a change that keeps every bit.
-pub(super) fn same(before: &Outcome, after: &Outcome) -> Result<()> {
+/// Returns whether a program, or a graph that it calls, takes the greater or lesser of two values: of zeros with different signs that
+/// is the second operand, as in PyTorch, though the operations are declared commutative.
+pub(super) fn picks_zeros(gm: &GraphModule) -> bool {
+    fn any(graph: &Graph) -> bool {
+        graph.nodes().any(|(_, node)| {
+            let picks = node.op().is_some_and(|op| [crate::maximum::OP, crate::minimum::OP].contains(&op));
+            picks || node.subgraphs().into_iter().any(|inner| any(inner))
+        })
+    }
+    any(gm.graph())
+        || gm.children().any(|(_, child)| {
+            child.as_module().as_any().downcast_ref::<GraphModule>().is_some_and(picks_zeros)
+        })
+}
+
+/// Compares what a program did before and after a change that keeps every bit, or all but signs of zeros.
+pub(super) fn same(before: &Outcome, after: &Outcome, with_zeros: bool) -> Result<()> {
     for (what, a, b) in pairs(before, after)? {
         let (a, b) = (a.array()?, b.array()?);
         if a.dtype() != b.dtype() || a.shape() != b.shape() {
@@ -71,7 +86,7 @@ pub(super) fn same(before: &Outcome, after: &Outcome) -> Result<()> {
         }
         let same = |(a, b): (crate::Scalar, crate::Scalar)| {
             let (x, y) = (a.to_f64(), b.to_f64());
-            x.is_nan() && y.is_nan() || x.to_bits() == y.to_bits() && a == b
+            x.is_nan() && y.is_nan() || a == b && (x.to_bits() == y.to_bits() || !with_zeros)
         };
         if let Some(i) = a.iter_scalars().zip(b.iter_scalars()).position(|pair| !same(pair)) {
             let at = |array: &Array| array.iter_scalars().nth(i).map_or(f64::NAN, |x| x.to_f64());
