@@ -1,7 +1,6 @@
 //! Passes and rules on random programs of the whole vocabulary; `fx fuzz --count 100000` is the long run.
 
 use fx::fuzz::{Case, Config, Own, run};
-use fx::prelude::*;
 use fx::{Arg, Graph, Passes};
 
 fn config(seed: u64, count: usize) -> Config {

@@ -24,7 +24,7 @@ fn names_order_and_spelling_do_not_matter() {
   %unused = neg(%q)
   %p = %x.relu()
   %p2 = relu(x=%x)
-  %r = add(%q, other=%p2, alpha=1)
+  %r = add(%q, y=%p2, alpha=1)
   %s = mul(2.0, %r)
   %t = tanh(%s)
   return (%t, %q)

@@ -15,7 +15,7 @@ graph test(%i: i64[], %x: f32[2], %y: f32[2], %k: i64[2]) {
 graph body(%i: i64[], %x: f32[2], %y: f32[2], %k: i64[2]) {
   %a: f32[2] = exp(%y)
   %b: f32[2] = mul(%a, 0.5)
-  %c: i64[2] = remainder(%k, %k)
+  %c: i64[2] = remainder(%k, 3)
   %d: f32[2] = mul(%x, %b)
   %e: f32[2] = add(%d, %c)
   %j: i64[] = add(%i, 1)
@@ -38,7 +38,7 @@ graph test(%i: i64[], %x: f32[2], %y: f32[2], %k: i64[2], most: %most_1: i64[], 
 }
 
 graph body(%i: i64[], %x: f32[2], %y: f32[2], %k: i64[2], %most: i64[], b: %b_1: f32[2]) -> [i64[], f32[2]] {
-  %c: i64[2] = remainder(%k, %k)
+  %c: i64[2] = remainder(%k, 3)
   %d: f32[2] = mul(%x, %b_1)
   %e: f32[2] = add(%d, %c)
   %j: i64[] = add(%i, 1)
