@@ -26,6 +26,7 @@ pub mod pass {
 pub mod prelude;
 pub mod program;
 pub mod reference;
+pub mod view;
 mod vocabulary;
 
 pub use fx_core::rng::{Generator, manual_seed, with_generator};

@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use crate::check::{self, Engine};
+use crate::view::Page;
 use crate::weights::Weights;
 use crate::{
-    Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Result, Target, Tensor, bail, err, import, ops,
+    Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Passes, Result, Target, Tensor, bail, err, import,
+    ops,
 };
 
 /// Reads a program: an archive that `torch.export.save` wrote, or fx text.
@@ -129,6 +131,20 @@ pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(Stri
         text = format!("{} has no node that could be the result of {}\n", gm.name(), rule.name());
     }
     Ok((text, matches))
+}
+
+/// Reads a pipeline, as [`Passes::parse`] does; `default` is [`DEFAULT`](crate::pass::DEFAULT).
+pub fn passes(text: &str) -> Result<Passes> {
+    let text = if text == "default" { crate::pass::DEFAULT } else { text };
+    Passes::parse(text, &crate::pass::all())
+}
+
+/// Returns a page that shows a program and, if there are `passes`, what each of them does to a copy of it.
+pub fn view(gm: &GraphModule, title: &str, passes: Option<&str>) -> Result<String> {
+    let page = Page::new(gm).title(title);
+    let Some(text) = passes else { return Ok(page.html()) };
+    let report = self::passes(text)?.keep_diffs().keep_modules().run(&mut gm.clone())?;
+    Ok(page.report(&report).html())
 }
 
 /// Returns the passes with what they do and can be told.

@@ -110,7 +110,9 @@ pub(crate) fn settle(
     }
     substitute(&ty, &|symbol| {
         let (from, to) = found.iter().find(|(from, _)| from == symbol)?;
-        Some(Dim::symbol(to.ranged(from.min(), from.max())))
+        // What the rule leaves open, as for a number out of data, is as recorded.
+        let min = if from.min() == i64::MIN { to.min() } else { from.min() };
+        Some(Dim::symbol(to.ranged(min, from.max().or(to.max()))))
     })
 }
 

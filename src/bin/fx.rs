@@ -51,6 +51,17 @@ enum Command {
         #[arg(long)]
         svg: bool,
     },
+    /// Write a page that shows a program, and what passes do to it, in a browser; it needs nothing else
+    View {
+        #[command(flatten)]
+        program: Program,
+        /// The page
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+        /// Run these passes, such as normalize,cse, and show each step; `default` is the pipeline for inference
+        #[arg(long, value_name = "LIST")]
+        passes: Option<String>,
+    },
     /// Run a program on the inputs of a file, and compare with the outputs that the file expects, if it does
     Run {
         #[command(flatten)]
@@ -257,6 +268,13 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&if svg { gm.graph().to_svg() } else { gm.graph().to_dot() });
             Ok(true)
         }
+        Command::View { program, out, passes } => {
+            let title = program.file.file_stem().unwrap_or_default().to_string_lossy();
+            let page = program::view(&program.open()?, &title, passes.as_deref())?;
+            std::fs::write(&out, page)
+                .map_err(|error| fx::err!(Io, "cannot write {}: {error}", out.display()))?;
+            Ok(true)
+        }
         Command::Run { program, io, engine, save, json } => {
             let engine = program::engine(&engine)?;
             let ran = program::run(&program.open()?, &Weights::open(io)?, &engine)?;
@@ -322,8 +340,7 @@ fn run(command: Command) -> fx::Result<bool> {
         }
         Command::Pass { file: None, .. } => Err(no_program()),
         Command::Pass { passes, file: Some(file), weights, compare, report, diff } => {
-            let text = if passes == "default" { fx::pass::DEFAULT } else { &passes };
-            let mut passes = fx::Passes::parse(text, &fx::pass::all())?;
+            let mut passes = program::passes(&passes)?;
             if compare > 0 {
                 passes = passes.compare_runs(compare, 0);
             }

@@ -494,6 +494,11 @@ fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     };
     let dim = axis(int(&call.or("dim", Arg::Int(default)))?, ty.rank())?;
     let names = list_names(call)?;
+    if call.base == "tensor_split" && matches!(call.arg("tensor_indices_or_sections"), Arg::Leaf(_)) {
+        return Err(err!(Load, "tensor_split at positions out of a tensor is not supported")
+            .help("cut with slices: `x[:, :i]` and `x[:, i:]` for `i = index.item()`")
+            .into());
+    }
     let row = match call.base {
         "split" if call.arg("split_size").items().is_some() => "split_with_sizes",
         "split" | "unsafe_split" => "split",

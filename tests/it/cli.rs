@@ -54,6 +54,22 @@ const CHAIN: &str = "tests/data/zoo/chain.pt2";
 const CHAIN_IO: &str = "tests/data/zoo/chain.io.safetensors";
 
 #[test]
+fn a_page_shows_a_program_and_passes() {
+    let dir = folder("view");
+    let (file, page) = (dir.join("small.fx"), dir.join("page.html"));
+    std::fs::write(&file, TEXT).unwrap();
+    let (file, page) = (file.to_str().unwrap(), page.to_str().unwrap());
+    assert_eq!(ok(&["view", file, "-o", page]), "");
+    let plain = std::fs::read_to_string(page).unwrap();
+    assert!(plain.contains("<title>small · fx</title>") && plain.contains("\"steps\":[]"));
+    assert_eq!(ok(&["view", file, "--passes", "normalize, shape_prop", "--out", page]), "");
+    assert!(std::fs::read_to_string(page).unwrap().contains("shape_prop"));
+    assert_eq!(ok(&["view", CHAIN, "-o", page, "--passes", "default"]), "");
+    assert!(refused(&["view", file, "-o", page, "--passes", "normalise"]).contains("normalize"));
+    assert!(refused(&["view", file, "-o", dir.join("no/page.html").to_str().unwrap()]).contains("page.html"));
+}
+
+#[test]
 fn programs_are_shown_in_every_form() {
     let dir = folder("show");
     let path = dir.join("small.fx");

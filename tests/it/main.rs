@@ -14,3 +14,4 @@ mod ops;
 mod passes;
 mod rows;
 mod ui;
+mod view;

@@ -47,6 +47,7 @@ pub struct Passes {
     constraints: Vec<(Arc<str>, Arc<str>)>,
     checks: Checks,
     diffs: bool,
+    modules: bool,
 }
 
 impl Default for Passes {
@@ -63,6 +64,7 @@ impl Passes {
             constraints: Vec::new(),
             checks: Checks { lint: true, types: true, runs: None },
             diffs: false,
+            modules: false,
         }
     }
 
@@ -156,6 +158,13 @@ impl Passes {
     #[must_use]
     pub fn keep_diffs(mut self) -> Self {
         self.diffs = true;
+        self
+    }
+
+    /// Keeps the module as it was after each pass in the report. They share memory where nothing changed.
+    #[must_use]
+    pub fn keep_modules(mut self) -> Self {
+        self.modules = true;
         self
     }
 
@@ -304,6 +313,7 @@ impl Passes {
             verify_time,
             notes,
             diff,
+            module: self.modules.then(|| gm.snapshot()),
         })
     }
 }
@@ -515,6 +525,8 @@ pub struct PassReport {
     pub notes: Vec<String>,
     /// What changed in the text of the graph, if it was asked for.
     pub diff: Option<String>,
+    /// The module after it, if it was asked for.
+    pub module: Option<GraphModule>,
 }
 
 impl PassReport {

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::{Context, Pass, each_graph};
-use crate::{Arg, GraphModule, Result, Type, TypeTree, ops};
+use crate::fresh::symbols;
+use crate::{Arg, GraphModule, Result, Symbol, Type, TypeTree, ops};
 
 /// Enters the type of every node.
 pub const SHAPE_PROP: Pass = Pass {
@@ -45,6 +48,11 @@ fn propagate(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
 fn sizes(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     each_graph(gm, &mut |graph, _| {
         let mut changed = false;
+        // Other symbols are bound by nodes, which the literal would not keep alive.
+        let of_inputs: FxHashSet<Symbol> = (graph.placeholders().iter())
+            .filter_map(|&id| Some(symbols(graph.node(id).ok()?.ty()?)))
+            .flatten()
+            .collect();
         for id in graph.ids() {
             let node = graph.node(id)?;
             if node.op() != Some(ops::size::OP) {
@@ -56,6 +64,9 @@ fn sizes(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
             let Some(size) = ops::axis(axis, ty.rank()).ok().map(|axis| ty.shape[axis].clone()) else {
                 continue;
             };
+            if !size.symbols().iter().all(|symbol| of_inputs.contains(symbol)) {
+                continue;
+            }
             if !cx.allow(|| format!("replace %{} by {size}", node.name())) {
                 return Ok(changed);
             }

@@ -1,5 +1,6 @@
 //! Minima and maxima, and where they are. NaN counts as both the least and the greatest: it wins.
 
+use fx_core::array::build_blocks;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, err, kernels};
 
@@ -164,8 +165,13 @@ fn extreme(x: &Array, dim: Option<IntVec>, keepdim: bool, max: bool) -> Result<A
     extreme_type(&type_of(x), dim.clone(), keepdim)?;
     let mask = mask(as_slice(&dim), x.rank())?;
     let wide = comparable(x);
+    let n: usize =
+        x.shape().iter().zip(&mask).filter(|(_, reduced)| **reduced).map(|(size, _)| size).product();
+    let are_rows = wide.is_contiguous() && mask.is_sorted() && (1..=SHORT).contains(&n);
     let out = dispatch_ordered!(x.dtype(), T => {
-        let data = if max {
+        let data = if are_rows {
+            short_rows(slice::<T>(&wide)?, n, max)?
+        } else if max {
             fold(&wide, &mask, &Fold { init: T::LEAST, step: greater::<T>, merge: greater::<T> })?
         } else {
             fold(&wide, &mask, &Fold { init: T::GREATEST, step: lesser::<T>, merge: lesser::<T> })?
@@ -173,6 +179,50 @@ fn extreme(x: &Array, dim: Option<IntVec>, keepdim: bool, max: bool) -> Result<A
         reduced_array(data, x, &mask, keepdim)?
     });
     Ok(out.cast(x.dtype()))
+}
+
+/// Rows up to this length are looked through without branching.
+const SHORT: usize = 2048;
+
+/// Returns the extreme of each row of `n` elements.
+fn short_rows<T: Ordered>(data: &[T], n: usize, max: bool) -> Result<Vec<T>> {
+    let group = (PARALLEL / 8).div_ceil(n);
+    let at_once = if data.len() < PARALLEL { data.len() } else { 1 };
+    build_blocks(data.len() / n, group, at_once, &|at, out| {
+        let data = &data[at * n..][..out.len() * n];
+        if max {
+            fx_simd::call::<extreme_rows, _>((data, n, T::LEAST, greater::<T>, out));
+        } else {
+            fx_simd::call::<extreme_rows, _>((data, n, T::GREATEST, lesser::<T>, out));
+        }
+    })
+}
+
+fx_simd::wide! {
+    /// Joins the elements of each row in lanes, which are so many that the compiler makes a loop over vectors of them.
+    fn extreme_rows[T: Ordered, F: Fn(T, T) -> T]((data, n, init, join, out): (&[T], usize, T, F, &mut [T])) {
+        const LANES: usize = 256;
+        for (row, out) in data.chunks_exact(n).zip(out) {
+            let mut lanes = [init; LANES];
+            let (chunks, rest) = row.as_chunks::<LANES>();
+            for chunk in chunks {
+                for i in 0..LANES {
+                    lanes[i] = join(lanes[i], chunk[i]);
+                }
+            }
+            for (lane, &x) in lanes.iter_mut().zip(rest) {
+                *lane = join(*lane, x);
+            }
+            let mut half = LANES / 2;
+            while half > 0 {
+                for i in 0..half {
+                    lanes[i] = join(lanes[i], lanes[i + half]);
+                }
+                half /= 2;
+            }
+            *out = lanes[0];
+        }
+    }
 }
 
 fn aminmax_type(x: &TensorType, dim: Option<Dim>, keepdim: bool) -> Result<(TensorType, TensorType)> {
