@@ -28,6 +28,7 @@ pub mod math_source;
 pub mod special {
     pub use crate::math::*;
     include!("special.rs");
+    include!("special/bessel.rs");
 
     #[cfg(test)]
     mod tests;

@@ -9,6 +9,7 @@ pub const SOURCE: &str = concat!(
     include_str!("math/double.rs"),
     "\n",
     include_str!("special.rs"),
+    include_str!("special/bessel.rs"),
 );
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ fn solve_type(x: &TensorType, other: &TensorType, left: bool) -> Result<TensorTy
 }
 
 /// The multiply-adds below which a second thread does not pay.
-const GRAIN: usize = 1 << 15;
+pub(crate) const GRAIN: usize = 1 << 15;
 
 /// Runs `run` on each matrix with its room in the result; matrices are `from` and results `to` elements.
 pub(crate) fn each_matrix<T: Element>(

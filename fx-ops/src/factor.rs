@@ -1,13 +1,17 @@
 //! Factors of matrices by elimination and reflection: LU, QR and the exponential.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. All is computed in f64, each matrix by one
-//! thread in a fixed order; signs and pivots are LAPACK's.
+//! Matrices are the last two axes, the others a batch that threads share. Signs and pivots are LAPACK's. Triangular and
+//! orthogonal factors are computed in the dtype of the operand, solutions and the exponential in f64.
 
 use fx_core::pointwise::broadcast_shapes;
-use fx_core::{Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
+use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
+use fx_simd::{call, parallel, wide};
 
-use crate::check::{dense, same_dtype, same_size, sizes, slice, type_of};
-use crate::decompose::{decomposable, each_matrix, matrices, square};
+use crate::check::{dense, in_float, same_dtype, same_size, sizes, slice, type_of, zeroed};
+use crate::decompose::{GRAIN, decomposable, each_matrix, matrices, square};
+use crate::kernel::chunks::fill_rows;
+use crate::kernel::gemm::gemm_by;
+use crate::kernel::{lu, reflect};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[FACTORS];
@@ -55,17 +59,21 @@ fn batched<'a>(dtype: DType, batch: &'a [Dim], rest: impl IntoIterator<Item = &'
 }
 
 /// Cuts what `each_matrix` made, with several results one after the other for each matrix, into these results.
-fn cut<const N: usize>(packed: &[f64], parts: [usize; N]) -> [Vec<f64>; N] {
+fn cut<T: Copy, const N: usize>(packed: &[T], parts: [usize; N]) -> [Vec<T>; N] {
     let total: usize = parts.iter().sum();
     let mut start = 0;
     parts.map(|part| {
         let from = start;
         start += part;
-        packed.chunks_exact(total.max(1)).flat_map(|matrix| &matrix[from..from + part]).copied().collect()
+        let mut out = Vec::with_capacity(packed.len() / total.max(1) * part);
+        packed
+            .chunks_exact(total.max(1))
+            .for_each(|matrix| out.extend_from_slice(&matrix[from..from + part]));
+        out
     })
 }
 
-fn array(data: Vec<f64>, ty: &TensorType) -> Result<Array> {
+fn array<T: Element>(data: Vec<T>, ty: &TensorType) -> Result<Array> {
     Ok(Array::from_vec(data, &sizes(&ty.shape)?)?.cast(ty.dtype))
 }
 
@@ -74,44 +82,21 @@ fn lu_type(x: &TensorType, _pivot: bool) -> Result<(TensorType, TensorType)> {
     Ok((x.clone(), batched(DType::I32, batch, [&m.min(n)])))
 }
 
-/// Eliminates in place; returns for each step with which row its row was exchanged.
-fn eliminate(a: &mut [f64], m: usize, n: usize, pivot: bool) -> Vec<usize> {
-    let mut exchanged = Vec::with_capacity(m.min(n));
-    for k in 0..m.min(n) {
-        let greater =
-            |best: usize, i: usize| if a[i * n + k].abs() > a[best * n + k].abs() { i } else { best };
-        let row = if pivot { (k + 1..m).fold(k, greater) } else { k };
-        exchanged.push(row);
-        if row != k {
-            let (upper, lower) = a.split_at_mut(row * n);
-            upper[k * n..][..n].swap_with_slice(&mut lower[..n]);
-        }
-        let (upper, lower) = a.split_at_mut((k + 1) * n);
-        let pivot_row = &upper[k * n..];
-        if pivot_row[k] == 0.0 {
-            continue;
-        }
-        for row in lower.chunks_mut(n) {
-            let factor = row[k] / pivot_row[k];
-            row[k] = factor;
-            row[k + 1..].iter_mut().zip(&pivot_row[k + 1..]).for_each(|(x, p)| *x -= factor * p);
-        }
-    }
-    exchanged
-}
-
 fn lu_factor(x: &Array, pivot: bool) -> Result<(Array, Array)> {
     let (ty, pivots_ty) = lu_type(&type_of(x), pivot)?;
-    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let (data, batch, m, n) = matrices(x)?;
     let k = m.min(n);
-    let packed = each_matrix(slice(&data), m * n, m * n + k, batch, m * n * k, |a, out| {
-        out[..m * n].copy_from_slice(a);
-        let exchanged = eliminate(&mut out[..m * n], m, n, pivot);
-        out[m * n..].iter_mut().zip(exchanged).for_each(|(out, row)| *out = (row + 1) as f64);
-        Ok(())
-    })?;
-    let [factors, pivots] = cut(&packed, [m * n, k]);
-    Ok((array(factors, &ty)?, array(pivots, &pivots_ty)?))
+    in_float!(x.dtype(), T => {
+        let mut pivots = zeroed::<i32>(fx_core::array::checked_numel(&[batch, k])?)?;
+        let mut factors = data.to_vec::<T>()?;
+        if k > 0 {
+            let at_once = GRAIN.div_ceil(m * n * k);
+            parallel::chunk_pairs((&mut factors, m * n), (&mut pivots, k), at_once, |_, a, pivots| {
+                lu::decompose(a, m, n, pivot, |k, row| pivots[k] = row as i32 + 1);
+            });
+        }
+        Ok((array(factors, &ty)?, array(pivots, &pivots_ty)?))
+    })
 }
 
 fn parts_type(x: &TensorType, _pivot: bool) -> Result<(TensorType, TensorType, TensorType)> {
@@ -159,35 +144,39 @@ fn row_order(pivots: &[i64], m: usize) -> Result<Vec<usize>> {
 
 fn unpack(x: &Array, pivots: &Array, _with_data: bool, _with_pivots: bool) -> Result<(Array, Array, Array)> {
     let (p_ty, l_ty, u_ty) = unpack_type(&type_of(x), &type_of(pivots), true, true)?;
-    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let (data, batch, m, n) = matrices(x)?;
     let k = m.min(n);
     let pivots = dense(pivots, DType::I64)?;
-    let orders: Vec<Vec<usize>> =
-        (0..batch).map(|i| row_order(&slice::<i64>(&pivots)[i * k..][..k], m)).collect::<Result<_>>()?;
-    let mut permutations = crate::check::zeroed::<f64>(fx_core::array::checked_numel(&[batch, m, m])?)?;
-    for (i, order) in orders.iter().enumerate() {
-        order.iter().enumerate().for_each(|(place, &row)| permutations[(i * m + row) * m + place] = 1.0);
+    for size in [m, n] {
+        fx_core::array::checked_numel(&[batch, m, size])?;
     }
-    let packed = each_matrix(slice(&data), m * n, (m + n) * k, batch, m * n, |a, out| {
-        let (lower, upper) = out.split_at_mut(m * k);
-        for i in 0..m {
-            for j in 0..k {
-                lower[i * k + j] = if i == j {
-                    1.0
-                } else if i > j {
-                    a[i * n + j]
-                } else {
-                    0.0
-                };
+    // At which place each row of the matrix is.
+    let mut places = zeroed::<i64>(batch * m)?;
+    for (i, places) in places.chunks_mut(m.max(1)).enumerate() {
+        let order = row_order(&slice::<i64>(&pivots)[i * k..][..k], m)?;
+        order.into_iter().enumerate().for_each(|(place, row)| places[row] = place as i64);
+    }
+    in_float!(x.dtype(), T => {
+        let data = slice::<T>(&data);
+        let permutations = fill_rows::<T>(batch * m, m, m, |row, out| {
+            out.fill(0.0);
+            out[places[row] as usize] = 1.0;
+        })?;
+        let lower = fill_rows::<T>(batch * m, k, k, |row, out| {
+            let below = (row % m).min(k);
+            out[..below].copy_from_slice(&data[row * n..][..below]);
+            out[below..].fill(0.0);
+            if let Some(diagonal) = out.get_mut(below) {
+                *diagonal = 1.0;
             }
-        }
-        for i in 0..k {
-            upper[i * n + i..(i + 1) * n].copy_from_slice(&a[i * n + i..(i + 1) * n]);
-        }
-        Ok(())
-    })?;
-    let [lower, upper] = cut(&packed, [m * k, k * n]);
-    Ok((array(permutations, &p_ty)?, array(lower, &l_ty)?, array(upper, &u_ty)?))
+        })?;
+        let upper = fill_rows::<T>(batch * k, n, n, |row, out| {
+            let (matrix, i) = (row / k, row % k);
+            out[..i].fill(0.0);
+            out[i..].copy_from_slice(&data[(matrix * m + i) * n..][i..n]);
+        })?;
+        Ok((array(permutations, &p_ty)?, array(lower, &l_ty)?, array(upper, &u_ty)?))
+    })
 }
 
 fn lu_solve_type(
@@ -305,56 +294,21 @@ fn reflectors_type(x: &TensorType) -> Result<(TensorType, TensorType)> {
     Ok((x.clone(), batched(x.dtype, batch, [&m.min(n)])))
 }
 
-/// Turns a matrix into an upper triangle, below which the reflectors are stored; returns their factors.
-fn reflect(a: &mut [f64], m: usize, n: usize) -> Vec<f64> {
-    let mut taus = Vec::with_capacity(m.min(n));
-    for k in 0..m.min(n) {
-        let below: f64 = (k + 1..m).map(|i| a[i * n + k] * a[i * n + k]).sum();
-        if below == 0.0 {
-            taus.push(0.0);
-            continue;
-        }
-        let alpha = a[k * n + k];
-        let beta = -(alpha * alpha + below).sqrt().copysign(alpha);
-        let tau = (beta - alpha) / beta;
-        (k + 1..m).for_each(|i| a[i * n + k] /= alpha - beta);
-        a[k * n + k] = beta;
-        for j in k + 1..n {
-            let dot = a[k * n + j] + (k + 1..m).map(|i| a[i * n + k] * a[i * n + j]).sum::<f64>();
-            a[k * n + j] -= tau * dot;
-            (k + 1..m).for_each(|i| a[i * n + j] -= tau * dot * a[i * n + k]);
-        }
-        taus.push(tau);
-    }
-    taus
-}
-
-/// Stores in `out`, m by `columns`, the first columns of the product of reflectors.
-fn multiply(a: &[f64], taus: &[f64], m: usize, n: usize, columns: usize, out: &mut [f64]) {
-    out.fill(0.0);
-    (0..m.min(columns)).for_each(|i| out[i * columns + i] = 1.0);
-    for (k, &tau) in taus.iter().enumerate().rev() {
-        for j in 0..columns {
-            let dot =
-                out[k * columns + j] + (k + 1..m).map(|i| a[i * n + k] * out[i * columns + j]).sum::<f64>();
-            out[k * columns + j] -= tau * dot;
-            (k + 1..m).for_each(|i| out[i * columns + j] -= tau * dot * a[i * n + k]);
-        }
-    }
-}
-
 fn reflectors(x: &Array) -> Result<(Array, Array)> {
     let (ty, tau_ty) = reflectors_type(&type_of(x))?;
-    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let (data, batch, m, n) = matrices(x)?;
     let k = m.min(n);
-    let packed = each_matrix(slice(&data), m * n, m * n + k, batch, m * n * k, |a, out| {
-        out[..m * n].copy_from_slice(a);
-        let taus = reflect(&mut out[..m * n], m, n);
-        out[m * n..].copy_from_slice(&taus);
-        Ok(())
-    })?;
-    let [reflectors, taus] = cut(&packed, [m * n, k]);
-    Ok((array(reflectors, &ty)?, array(taus, &tau_ty)?))
+    in_float!(x.dtype(), T => {
+        let mut taus = zeroed::<T>(fx_core::array::checked_numel(&[batch, k])?)?;
+        let mut out = data.to_vec::<T>()?;
+        if k > 0 {
+            let at_once = GRAIN.div_ceil(m * n * k);
+            parallel::chunk_pairs((&mut out, m * n), (&mut taus, k), at_once, |_, a, taus| {
+                reflect::decompose(a, n, taus, batch == 1);
+            });
+        }
+        Ok((array(out, &ty)?, array(taus, &tau_ty)?))
+    })
 }
 
 fn product_type(x: &TensorType, tau: &TensorType) -> Result<TensorType> {
@@ -375,81 +329,107 @@ fn product_type(x: &TensorType, tau: &TensorType) -> Result<TensorType> {
 
 fn product(x: &Array, tau: &Array) -> Result<Array> {
     let ty = product_type(&type_of(x), &type_of(tau))?;
-    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
-    let taus = dense(tau, DType::F64)?;
+    let (data, batch, m, n) = matrices(x)?;
+    let taus = tau.contiguous()?;
     let k = tau.shape()[tau.rank() - 1];
-    let (data, taus) = (slice::<f64>(&data), slice::<f64>(&taus));
-    let numbers: Vec<f64> = (0..batch).map(|i| i as f64).collect();
-    let out = each_matrix(&numbers, 1, m * n, batch, m * n * k.max(1), |number, out| {
-        let i = number[0] as usize;
-        multiply(&data[i * m * n..][..m * n], &taus[i * k..][..k], m, n, n, out);
-        Ok(())
-    })?;
-    array(out, &ty)
+    in_float!(x.dtype(), T => {
+        let (data, taus) = (slice::<T>(&data), slice::<T>(&taus));
+        let mut out = zeroed::<T>(data.len())?;
+        if m * n > 0 {
+            let at_once = GRAIN.div_ceil(m * n * k.max(1));
+            parallel::chunks(&mut out, m * n, at_once, |i, out| {
+                reflect::orthogonal(&data[i * m * n..][..m * n], n, &taus[i * k..][..k], n, out, batch == 1);
+            });
+        }
+        array(out, &ty)
+    })
 }
 
 fn qr(x: &Array, mode: &str) -> Result<(Array, Array)> {
     let (q_ty, r_ty) = qr_type(&type_of(x), mode)?;
     let mode = mode_of(mode)?;
-    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let (data, batch, m, n) = matrices(x)?;
     let k = if mode == Mode::Complete { m } else { m.min(n) };
     let q_size = if mode == Mode::OnlyR { 0 } else { m * k };
     fx_core::array::checked_numel(&[batch, m, k])?;
-    let packed = each_matrix(slice(&data), m * n, q_size + k * n, batch, m * n * k.max(1), |a, out| {
-        let mut a = a.to_vec();
-        let taus = reflect(&mut a, m, n);
-        let (q, r) = out.split_at_mut(q_size);
-        if mode != Mode::OnlyR {
-            multiply(&a, &taus, m, n, k, q);
-        }
-        for i in 0..k.min(n) {
-            r[i * n + i..(i + 1) * n].copy_from_slice(&a[i * n + i..(i + 1) * n]);
-        }
-        Ok(())
-    })?;
-    let [q, r] = cut(&packed, [q_size, k * n]);
-    Ok((array(q, &q_ty)?, array(r, &r_ty)?))
+    in_float!(x.dtype(), T => {
+        let work = m * n * k.max(1);
+        let packed = each_matrix::<T>(slice(&data), m * n, q_size + k * n, batch, work, |a, out| {
+            let mut a = a.to_vec();
+            let mut taus = vec![0.0; m.min(n)];
+            reflect::decompose(&mut a, n, &mut taus, batch == 1);
+            let (q, r) = out.split_at_mut(q_size);
+            if q_size > 0 {
+                reflect::orthogonal(&a, n, &taus, k, q, batch == 1);
+            }
+            for i in 0..k.min(n) {
+                r[i * n + i..(i + 1) * n].copy_from_slice(&a[i * n + i..(i + 1) * n]);
+            }
+            Ok(())
+        })?;
+        let [q, r] = cut(&packed, [q_size, k * n]);
+        Ok((array(q, &q_ty)?, array(r, &r_ty)?))
+    })
 }
 
-/// The terms of the exponential's series that count for a norm of at most 1/2.
-const TERMS: usize = 18;
+/// The greatest norms for which the terms of the exponential's series up to the 16th are enough for f64, and for f32.
+const NEAR: (f64, f64) = (0.8, 2.0);
 
 fn exponential(x: &Array) -> Result<Array> {
     let ty = square(&type_of(x))?;
     let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
-    let out = each_matrix(slice::<f64>(&data), n * n, n * n, batch, n * n * n * 30, |a, out| {
-        let norm = a.chunks(n.max(1)).map(|row| row.iter().map(|x| x.abs()).sum::<f64>()).fold(0.0, f64::max);
-        if !norm.is_finite() {
-            out.fill(f64::NAN);
-            return Ok(());
-        }
-        // The exponential of a part, squared as often as it was halved.
-        let halvings = if norm > 0.5 { (norm * 2.0).log2().ceil() as i32 } else { 0 };
-        let a: Vec<f64> = a.iter().map(|x| x / 2f64.powi(halvings)).collect();
-        let mut product = vec![0.0; n * n];
-        out.fill(0.0);
-        out.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-        for k in (1..=TERMS).rev() {
-            times(&a, out, n, &mut product);
-            out.iter_mut().zip(&product).for_each(|(x, y)| *x = y / k as f64);
-            out.iter_mut().step_by(n + 1).for_each(|x| *x += 1.0);
-        }
-        for _ in 0..halvings {
-            times(out, out, n, &mut product);
-            out.copy_from_slice(&product);
-        }
+    let out = each_matrix(slice::<f64>(&data), n * n, n * n, batch, n * n * n * 18, |a, out| {
+        exponential_of(a, n, if ty.dtype == DType::F32 { NEAR.1 } else { NEAR.0 }, out, batch == 1);
         Ok(())
     })?;
     array(out, &ty)
 }
 
-/// Stores the product of two n by n matrices.
-fn times(a: &[f64], b: &[f64], n: usize, out: &mut [f64]) {
-    out.fill(0.0);
-    for i in 0..n {
-        for k in 0..n {
-            let factor = a[i * n + k];
-            out[i * n..][..n].iter_mut().zip(&b[k * n..]).for_each(|(x, y)| *x += factor * y);
+/// Stores the exponential of an n by n matrix, or NaN if its elements are not finite.
+fn exponential_of(a: &[f64], n: usize, near: f64, out: &mut [f64], shared: bool) {
+    let norm = a.chunks(n.max(1)).map(|row| row.iter().map(|x| x.abs()).sum::<f64>()).fold(0.0, f64::max);
+    if !norm.is_finite() || a.iter().any(|x| x.is_nan()) {
+        return out.fill(f64::NAN);
+    }
+    // The exponential of a part, squared as often as it was halved.
+    let halvings = if norm > near { (norm / near).log2().ceil() as i32 } else { 0 };
+    let times = |a: &[f64], b: &[f64], beta: f64, out: &mut [f64]| {
+        gemm_by(shared, n, n, n, 1.0, a, (n, 1), b, (n, 1), beta, out, (n, 1));
+    };
+    let scale = 2f64.powi(-halvings);
+    let first: Vec<f64> = a.iter().map(|x| x * scale).collect();
+    let mut powers = [first, vec![0.0; n * n], vec![0.0; n * n], vec![0.0; n * n]];
+    for k in 1..4 {
+        let (done, rest) = powers.split_at_mut(k);
+        times(&done[(k - 1) / 2], &done[k / 2], 0.0, &mut rest[0]);
+    }
+    // The series as a polynomial of the fourth power, whose coefficients are sums of lower powers.
+    let mut inverse = [1.0; 17];
+    (1..17).for_each(|k| inverse[k] = inverse[k - 1] / k as f64);
+    let sum = |k: usize, next: &mut [f64]| {
+        let last = if k == 3 { inverse[16] } else { 0.0 };
+        let factors = [inverse[4 * k + 1], inverse[4 * k + 2], inverse[4 * k + 3], last];
+        call::<combine, _>((&powers, factors, &mut *next));
+        next.iter_mut().step_by(n + 1).for_each(|x| *x += inverse[4 * k]);
+    };
+    let mut other = vec![0.0; n * n];
+    sum(3, &mut other);
+    for k in (0..3).rev() {
+        sum(k, out);
+        times(&powers[3], &other, 1.0, out);
+        other.copy_from_slice(out);
+    }
+    for _ in 0..halvings {
+        times(&other, &other, 0.0, out);
+        other.copy_from_slice(out);
+    }
+}
+
+wide! {
+    /// Stores the sum of multiples.
+    fn combine[](([a, b, c, d], factors, out): (&[Vec<f64>; 4], [f64; 4], &mut [f64])) {
+        for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *out = (factors[0] * a + factors[1] * b) + (factors[2] * c + factors[3] * d);
         }
     }
 }

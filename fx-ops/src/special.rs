@@ -6,10 +6,11 @@ use fx_core::array::checked_numel;
 use fx_core::op::Default::Int;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::special as math;
-use fx_core::{Array, DType, Op, Result, Tensor, TensorType, bail, err, kernels, pointwise};
+use fx_core::{Array, DType, Element, Op, Result, Tensor, TensorType, bail, err, kernels, pointwise};
+use fx_simd::{call, wide};
 use half::{bf16, f16};
 
-use crate::check::{dense, float_only, slice, type_of};
+use crate::check::{dense, float_only, in_float, slice, type_of};
 use crate::kernel::chunks::fill;
 
 /// The tables of this file.
@@ -112,23 +113,36 @@ fn next_type(x: &TensorType, other: &TensorType) -> Result<TensorType> {
     Ok(TensorType { dtype, shape: broadcast_dims([&x.shape[..], &other.shape[..]].into_iter())? })
 }
 
-/// Moves by one in the order of floats, whose bits are sign and magnitude.
+/// Moves by one in the order of floats, whose bits are sign and magnitude; straight-line code.
 macro_rules! next_float {
     ($x:expr, $y:expr, $ty:ty) => {{
         let (x, y): ($ty, $ty) = ($x, $y);
-        if x.is_nan() || y.is_nan() {
-            <$ty>::NAN
-        } else if x == y {
-            y
-        } else if x == <$ty>::from_bits(0) {
-            let least = <$ty>::from_bits(1);
-            if y > x { least } else { -least }
-        } else if (y > x) == (x > <$ty>::from_bits(0)) {
-            <$ty>::from_bits(x.to_bits() + 1)
-        } else {
-            <$ty>::from_bits(x.to_bits() - 1)
-        }
+        let zero = <$ty>::from_bits(0);
+        let bits = x.to_bits();
+        let away = if (y > x) == (x > zero) { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+        let least = if y > zero { <$ty>::from_bits(1) } else { -<$ty>::from_bits(1) };
+        let next = if x == zero { least } else { <$ty>::from_bits(away) };
+        let next = if x == y { y } else { next };
+        if x.is_nan() | y.is_nan() { <$ty>::NAN } else { next }
     }};
+}
+
+macro_rules! next_floats {
+    ($($name:ident $ty:ty;)*) => {
+        wide! {$(
+            fn $name[]((x, y, out): (&[$ty], &[$ty], &mut [$ty])) {
+                for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+                    *out = next_float!(x, y, $ty);
+                }
+            }
+        )*}
+    };
+}
+next_floats! {
+    next_f16 f16;
+    next_bf16 bf16;
+    next_f32 f32;
+    next_f64 f64;
 }
 
 fn next_array(x: &Array, other: &Array) -> Result<Array> {
@@ -136,21 +150,17 @@ fn next_array(x: &Array, other: &Array) -> Result<Array> {
     let shape = broadcast_shapes([x.shape(), other.shape()].into_iter())?;
     let (x, y) = (dense(&x.broadcast_to(&shape)?, ty.dtype)?, dense(&other.broadcast_to(&shape)?, ty.dtype)?);
     macro_rules! run {
-        ($ty:ty) => {{
+        ($ty:ty, $next:ident) => {{
             let (x, y) = (slice::<$ty>(&x), slice::<$ty>(&y));
-            let out = fill::<$ty>(x.len(), |at, out| {
-                for (i, out) in out.iter_mut().enumerate() {
-                    *out = next_float!(x[at + i], y[at + i], $ty);
-                }
-            })?;
+            let out = fill::<$ty>(x.len(), |at, out| call::<$next, _>((&x[at..], &y[at..], out)))?;
             Array::from_vec(out, &shape)
         }};
     }
     match ty.dtype {
-        DType::F16 => run!(f16),
-        DType::BF16 => run!(bf16),
-        DType::F32 => run!(f32),
-        DType::F64 => run!(f64),
+        DType::F16 => run!(f16, next_f16),
+        DType::BF16 => run!(bf16, next_bf16),
+        DType::F32 => run!(f32, next_f32),
+        DType::F64 => run!(f64, next_f64),
         dtype => Err(err!(DType, "expected floats, got {dtype}")),
     }
 }
@@ -160,29 +170,56 @@ fn frexp_type(x: &TensorType) -> Result<(TensorType, TensorType)> {
     Ok((x.clone(), TensorType { dtype: DType::I32, shape: x.shape.clone() }))
 }
 
-/// Returns fraction and exponent.
-fn split(x: f64) -> (f64, i32) {
-    if x == 0.0 || !x.is_finite() {
-        return (x, 0);
+/// A float that is taken apart by its bits.
+trait Split: Element {
+    /// Returns fraction and exponent; straight-line code.
+    fn split(self) -> (Self, i32);
+}
+
+macro_rules! parts {
+    ($($ty:ty, $bits:ty, $mantissa:literal, $exponents:literal;)*) => {$(
+        impl Split for $ty {
+            #[inline(always)]
+            fn split(self) -> ($ty, i32) {
+                const HALF: $bits = $exponents / 2 - 1;
+                // Numbers too small for a leading one are scaled first.
+                let is_small = self.abs() < <$ty>::MIN_POSITIVE;
+                let x = if is_small { self * 18_446_744_073_709_551_616.0 } else { self };
+                let bits = x.to_bits();
+                let exponent = (bits >> $mantissa & $exponents) as i32 - HALF as i32;
+                let exponent = if is_small { exponent - 64 } else { exponent };
+                let fraction = <$ty>::from_bits(bits & !($exponents << $mantissa) | HALF << $mantissa);
+                // Zero, infinity and NaN stay.
+                let stays = !(self - self == 0.0) | (self == 0.0);
+                (if stays { self } else { fraction }, if stays { 0 } else { exponent })
+            }
+        }
+    )*};
+}
+parts! {
+    f32, u32, 23, 0xff;
+    f64, u64, 52, 0x7ff;
+}
+
+wide! {
+    fn fractions[T: Split]((x, out): (&[T], &mut [T])) {
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = x.split().0);
     }
-    // Numbers too small for a leading one are scaled first.
-    let (x, shift) = if x.abs() < f64::MIN_POSITIVE { (x * 2f64.powi(64), 64) } else { (x, 0) };
-    let bits = x.to_bits();
-    let exponent = (bits >> 52 & 0x7ff) as i32 - 1022;
-    (f64::from_bits(bits & !(0x7ff << 52) | 1022 << 52), exponent - shift)
+
+    fn exponents[T: Split]((x, out): (&[T], &mut [i32])) {
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = x.split().1);
+    }
 }
 
 fn frexp_array(x: &Array) -> Result<(Array, Array)> {
     frexp_type(&type_of(x))?;
-    let wide = dense(x, DType::F64)?;
-    let data = slice::<f64>(&wide);
-    let fractions = fill::<f64>(data.len(), |at, out| {
-        out.iter_mut().enumerate().for_each(|(i, out)| *out = split(data[at + i]).0);
-    })?;
-    let exponents = fill::<i32>(data.len(), |at, out| {
-        out.iter_mut().enumerate().for_each(|(i, out)| *out = split(data[at + i]).1);
-    })?;
-    Ok((Array::from_vec(fractions, x.shape())?.cast(x.dtype()), Array::from_vec(exponents, x.shape())?))
+    in_float!(x.dtype(), T => {
+        let wide = dense(x, T::DTYPE)?;
+        let data = slice::<T>(&wide);
+        let first = fill::<T>(data.len(), |at, out| call::<fractions, _>((&data[at..], out)))?;
+        let second = fill::<i32>(data.len(), |at, out| call::<exponents, _>((&data[at..], out)))?;
+        Ok((Array::from_vec(first, x.shape())?.cast(x.dtype()), Array::from_vec(second, x.shape())?))
+    })
 }
 
 fn view_type(x: &TensorType, dtype: DType) -> Result<TensorType> {

@@ -1,7 +1,7 @@
 //! Eigenvalues and singular values, and what follows from them: pseudo-inverses and ranks.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. All is computed in f64 by Jacobi's rotations, each
-//! matrix by one thread in a fixed order. Vectors are unique up to their sign only.
+//! Matrices are the last two axes, the others a batch that threads share. All is computed in f64. Vectors are
+//! unique up to their sign only.
 
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
@@ -9,6 +9,8 @@ use fx_core::{Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, bail, ke
 
 use crate::check::{dense, sizes, slice, type_of, zeroed};
 use crate::decompose::{decomposable, each_matrix, matrices, square};
+use crate::kernel::gemm::gemm_by;
+use crate::kernel::{eigen, svd};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[SPECTRAL];
@@ -20,14 +22,14 @@ kernels! {
     /// `(U, S, Vh)` with `x = U @ diag(S) @ Vh` for matrices `[.., m, n]`: orthonormal columns and rows, and the singular values
     /// in descending order. `U` is `[.., m, m]` and `Vh` `[.., n, n]`, or without `full_matrices` `[.., m, k]` and `[.., k, n]` for
     /// `k = min(m, n)`.
-    linalg_svd(x: Tensor, full_matrices: Bool = true) -> (Tensor, Tensor, Tensor) = svd_type, svd;
+    linalg_svd(x: Tensor, full_matrices: Bool = true) -> (Tensor, Tensor, Tensor) = svd_type, singular;
     /// `(values, vectors)` of symmetric matrices: the eigenvalues in ascending order, and in the columns eigenvectors of length 1.
     /// Only the lower triangle is read, or with `UPLO` "U" the upper one.
     linalg_eigh(x: Tensor, uplo: Str = "L") -> (Tensor, Tensor) = eigen_type, eigen;
     /// The eigenvalues of `linalg_eigh`.
     linalg_eigvalsh(x: Tensor, uplo: Str = "L") =
         |x: &TensorType, triangle: &str| eigen_type(x, triangle).map(|(values, _)| values),
-        |x: &Array, triangle: &str| eigen(x, triangle).map(|(values, _)| values);
+        eigenvalues;
     /// The pseudo-inverse of matrices: `[.., m, n]` becomes `[.., n, m]`.
     ///
     /// Singular values up to `atol`, or `rtol` times the greatest, count as 0. `rtol` is by default the greater size times the
@@ -65,108 +67,42 @@ fn svd_type(x: &TensorType, full: bool) -> Result<(TensorType, TensorType, Tenso
     ))
 }
 
-/// Sweeps of rotations after which a matrix counts as diagonal; quadratic convergence needs about ten.
-const SWEEPS: usize = 60;
-
-/// The decomposition of one matrix: singular values, and left and right vectors as rows.
+/// The decomposition of one matrix: singular values, and left and right vectors in columns. Where an element of the matrix is not
+/// finite, all is NaN.
 struct Decomposed {
     values: Vec<f64>,
-    left: Vec<Vec<f64>>,
-    right: Vec<Vec<f64>>,
+    left: Vec<f64>,
+    right: Vec<f64>,
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+/// Decomposes a matrix, with all vectors or as many as there are values.
+fn decomposed(a: &[f64], m: usize, n: usize, full: bool, shared: bool) -> Result<Decomposed> {
+    if m < n {
+        let Decomposed { values, left, right } = decomposed(&turned(a, n), n, m, full, shared)?;
+        return Ok(Decomposed { values, left: right, right: left });
+    }
+    let columns = if full { m } else { n };
+    let (mut values, mut left, mut right) = (zeroed(n)?, zeroed(m * columns)?, zeroed(n * n)?);
+    let vectors = svd::Vectors { left: &mut left, columns, right: &mut right };
+    svd::decompose(&mut a.to_vec(), n, &mut values, Some(vectors), shared);
+    Ok(Decomposed { values, left, right })
 }
 
-/// Applies a rotation to two rows.
-fn turn(rows: &mut [Vec<f64>], p: usize, q: usize, cosine: f64, sine: f64) {
-    let (upper, lower) = rows.split_at_mut(q);
-    for (x, y) in upper[p].iter_mut().zip(&mut lower[0]) {
-        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
+/// Returns the transpose of a matrix with rows of `n` elements.
+fn turned(a: &[f64], n: usize) -> Vec<f64> {
+    let mut out = vec![0.0; a.len()];
+    turn(a, n, &mut out);
+    out
+}
+
+fn turn(a: &[f64], n: usize, out: &mut [f64]) {
+    let m = a.len() / n.max(1);
+    for (i, row) in a.chunks_exact(n.max(1)).enumerate() {
+        row.iter().enumerate().for_each(|(j, &x)| out[j * m + i] = x);
     }
 }
 
-fn identity(n: usize) -> Vec<Vec<f64>> {
-    (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect()
-}
-
-/// Rotates the columns of a matrix with `m >= n` until they are orthogonal.
-fn decompose_tall(a: &[f64], m: usize, n: usize, full: bool) -> Decomposed {
-    let mut left: Vec<Vec<f64>> = (0..n).map(|j| (0..m).map(|i| a[i * n + j]).collect()).collect();
-    let mut right = identity(n);
-    for _ in 0..SWEEPS {
-        let mut is_done = true;
-        for p in 0..n {
-            for q in p + 1..n {
-                let (alpha, beta, gamma) =
-                    (dot(&left[p], &left[p]), dot(&left[q], &left[q]), dot(&left[p], &left[q]));
-                if gamma == 0.0 || gamma.abs() <= 1e-16 * (alpha * beta).sqrt() || gamma.is_nan() {
-                    continue;
-                }
-                is_done &= gamma.abs() <= 1e-15 * (alpha * beta).sqrt();
-                let zeta = (beta - alpha) / (2.0 * gamma);
-                let tangent = 1f64.copysign(zeta) / (zeta.abs() + zeta.hypot(1.0));
-                let cosine = 1.0 / tangent.hypot(1.0);
-                turn(&mut left, p, q, cosine, cosine * tangent);
-                turn(&mut right, p, q, cosine, cosine * tangent);
-            }
-        }
-        if is_done {
-            break;
-        }
-    }
-    let lengths: Vec<f64> = left.iter().map(|row| dot(row, row).sqrt()).collect();
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| lengths[b].total_cmp(&lengths[a]));
-    let values: Vec<f64> = order.iter().map(|&i| lengths[i]).collect();
-    let greatest = values.first().copied().unwrap_or(0.0);
-    let mut vectors: Vec<Vec<f64>> = Vec::new();
-    for (&i, &value) in order.iter().zip(&values) {
-        // The direction of what is nothing but rounding is chosen below.
-        if value <= greatest * 1e-300 || value == 0.0 {
-            break;
-        }
-        vectors.push(left[i].iter().map(|x| x / value).collect());
-    }
-    complete(&mut vectors, m, if full { m } else { n });
-    let right = order.into_iter().map(|i| std::mem::take(&mut right[i])).collect();
-    Decomposed { values, left: vectors, right }
-}
-
-/// Adds orthonormal vectors until there are `count`.
-fn complete(vectors: &mut Vec<Vec<f64>>, size: usize, count: usize) {
-    let mut axis = 0;
-    while vectors.len() < count && axis < size {
-        let mut new: Vec<f64> = (0..size).map(|i| f64::from(u8::from(i == axis))).collect();
-        axis += 1;
-        // Twice, for what rounding leaves.
-        for _ in 0..2 {
-            for other in vectors.iter() {
-                let along = dot(other, &new);
-                new.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);
-            }
-        }
-        let length = dot(&new, &new).sqrt();
-        if length > 0.5 / (size as f64).sqrt() {
-            vectors.push(new.into_iter().map(|x| x / length).collect());
-        }
-    }
-}
-
-fn decomposed(a: &[f64], m: usize, n: usize, full: bool) -> Option<Decomposed> {
-    if a.iter().any(|x| !x.is_finite()) {
-        return None;
-    }
-    if m >= n {
-        return Some(decompose_tall(a, m, n, full));
-    }
-    let turned: Vec<f64> = (0..n * m).map(|i| a[i % m * n + i / m]).collect();
-    let Decomposed { values, left, right } = decompose_tall(&turned, n, m, full);
-    Some(Decomposed { values, left: right, right: left })
-}
-
-fn svd(x: &Array, full: bool) -> Result<(Array, Array, Array)> {
+fn singular(x: &Array, full: bool) -> Result<(Array, Array, Array)> {
     let (u_ty, s_ty, v_ty) = svd_type(&type_of(x), full)?;
     let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
     let k = m.min(n);
@@ -175,19 +111,10 @@ fn svd(x: &Array, full: bool) -> Result<(Array, Array, Array)> {
     fx_core::array::checked_numel(&[batch, rows, n])?;
     let total = m * columns + k + rows * n;
     let packed = each_matrix(slice(&data), m * n, total, batch, 16 * m * n * k.max(1), |a, out| {
-        let Some(Decomposed { values, left, right }) = decomposed(a, m, n, full) else {
-            out.fill(f64::NAN);
-            return Ok(());
-        };
-        let (u, rest) = out.split_at_mut(m * columns);
-        let (s, v) = rest.split_at_mut(k);
-        for (j, vector) in left.iter().take(columns).enumerate() {
-            vector.iter().enumerate().for_each(|(i, &x)| u[i * columns + j] = x);
-        }
-        s.copy_from_slice(&values);
-        for (vector, row) in right.iter().zip(v.chunks_mut(n.max(1))) {
-            row.copy_from_slice(vector);
-        }
+        let Decomposed { values, left, right } = decomposed(a, m, n, full, batch == 1)?;
+        out[..m * columns].copy_from_slice(&left);
+        out[m * columns..][..k].copy_from_slice(&values);
+        turn(&right, rows, &mut out[m * columns + k..]);
         Ok(())
     })?;
     let part = |from: usize, len: usize| -> Vec<f64> {
@@ -209,44 +136,6 @@ fn eigen_type(x: &TensorType, triangle: &str) -> Result<(TensorType, TensorType)
     Ok((batched(x.dtype, batch, [n]), x.clone()))
 }
 
-/// Returns the eigenvalues of a symmetric matrix in ascending order, and the vectors as rows.
-fn eigen_of(a: &mut [f64], n: usize) -> (Vec<f64>, Vec<Vec<f64>>) {
-    let mut vectors = identity(n);
-    for _ in 0..SWEEPS {
-        let off: f64 = (0..n * n).filter(|i| i / n != i % n).map(|i| a[i] * a[i]).sum();
-        let on: f64 = (0..n).map(|i| a[i * n + i] * a[i * n + i]).sum();
-        if off == 0.0 || off <= 1e-36 * on {
-            break;
-        }
-        for p in 0..n {
-            for q in p + 1..n {
-                let gamma = a[p * n + q];
-                if gamma == 0.0 {
-                    continue;
-                }
-                let zeta = (a[q * n + q] - a[p * n + p]) / (2.0 * gamma);
-                let tangent = 1f64.copysign(zeta) / (zeta.abs() + zeta.hypot(1.0));
-                let cosine = 1.0 / tangent.hypot(1.0);
-                let sine = cosine * tangent;
-                for k in 0..n {
-                    let (x, y) = (a[k * n + p], a[k * n + q]);
-                    (a[k * n + p], a[k * n + q]) = (cosine * x - sine * y, sine * x + cosine * y);
-                }
-                for k in 0..n {
-                    let (x, y) = (a[p * n + k], a[q * n + k]);
-                    (a[p * n + k], a[q * n + k]) = (cosine * x - sine * y, sine * x + cosine * y);
-                }
-                (a[p * n + q], a[q * n + p]) = (0.0, 0.0);
-                turn(&mut vectors, p, q, cosine, sine);
-            }
-        }
-    }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&i, &j| a[i * n + i].total_cmp(&a[j * n + j]));
-    let values = order.iter().map(|&i| a[i * n + i]).collect();
-    (values, order.into_iter().map(|i| std::mem::take(&mut vectors[i])).collect())
-}
-
 /// Returns a matrix of which one triangle is that of both.
 fn symmetric(a: &[f64], n: usize, lower: bool) -> Vec<f64> {
     let at = |i: usize, j: usize| if (i >= j) == lower { a[i * n + j] } else { a[j * n + i] };
@@ -258,16 +147,8 @@ fn eigen(x: &Array, triangle: &str) -> Result<(Array, Array)> {
     let lower = triangle.eq_ignore_ascii_case("L");
     let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
     let packed = each_matrix(slice(&data), n * n, n + n * n, batch, 16 * n * n * n, |a, out| {
-        let mut a = symmetric(a, n, lower);
-        if a.iter().any(|x| !x.is_finite()) {
-            out.fill(f64::NAN);
-            return Ok(());
-        }
-        let (values, vectors) = eigen_of(&mut a, n);
-        out[..n].copy_from_slice(&values);
-        for (j, vector) in vectors.iter().enumerate() {
-            vector.iter().enumerate().for_each(|(i, &x)| out[n + i * n + j] = x);
-        }
+        let (values, vectors) = out.split_at_mut(n);
+        eigen::eigenvalues(&symmetric(a, n, lower), n, precision(x), values, Some(vectors), batch == 1);
         Ok(())
     })?;
     let part = |from: usize, len: usize| -> Vec<f64> {
@@ -278,6 +159,22 @@ fn eigen(x: &Array, triangle: &str) -> Result<(Array, Array)> {
             .collect()
     };
     Ok((array(part(0, n), &values_ty)?, array(part(n, n * n), &vectors_ty)?))
+}
+
+/// Returns how exact eigenvalues have to be: a good deal more than the dtype is.
+fn precision(x: &Array) -> f64 {
+    if x.dtype() == DType::F32 { f64::from(f32::EPSILON) / 1024.0 } else { f64::EPSILON }
+}
+
+fn eigenvalues(x: &Array, triangle: &str) -> Result<Array> {
+    let (ty, _) = eigen_type(&type_of(x), triangle)?;
+    let lower = triangle.eq_ignore_ascii_case("L");
+    let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
+    let out = each_matrix(slice(&data), n * n, n, batch, 4 * n * n * n, |a, out| {
+        eigen::eigenvalues(&symmetric(a, n, lower), n, precision(x), out, None, batch == 1);
+        Ok(())
+    })?;
+    array(out, &ty)
 }
 
 /// Returns the sizes of a tolerance.
@@ -357,23 +254,32 @@ impl Limited {
         Ok(Limited { data, batch, m, n, atol, rtol, precision })
     }
 
-    /// Runs a function on each matrix, with its values, vectors and limit.
-    fn each(&self, to: usize, run: impl Fn(Option<Decomposed>, f64, &mut [f64]) + Sync) -> Result<Vec<f64>> {
+    /// Runs a function on each matrix, with a function that returns the limit for the greatest value.
+    fn each(
+        &self,
+        to: usize,
+        run: impl Fn(&[f64], &dyn Fn(&[f64]) -> f64, &mut [f64]) -> Result<()> + Sync,
+    ) -> Result<Vec<f64>> {
         let (m, n) = (self.m, self.n);
-        let count: usize = self.batch.iter().product();
+        let count = self.count();
         let numbers: Vec<f64> = (0..count).map(|i| i as f64).collect();
         let data = slice::<f64>(&self.data);
         each_matrix(&numbers, 1, to, count, 16 * m * n * m.min(n).max(1), |number, out| {
             let i = number[0] as usize;
-            let found = decomposed(&data[i * m * n..][..m * n], m, n, false);
-            let greatest = found.as_ref().and_then(|found| found.values.first()).copied().unwrap_or(0.0);
             let at = |limit: &Option<Array>| limit.as_ref().map(|limit| slice::<f64>(limit)[i]);
             let (atol, rtol) = (at(&self.atol), at(&self.rtol));
             let default =
                 if atol.is_some_and(|atol| atol > 0.0) { 0.0 } else { m.max(n) as f64 * self.precision };
-            run(found, atol.unwrap_or(0.0).max(rtol.unwrap_or(default) * greatest), out);
-            Ok(())
+            let limit = |values: &[f64]| {
+                let greatest = values.first().copied().unwrap_or(0.0);
+                atol.unwrap_or(0.0).max(rtol.unwrap_or(default) * greatest)
+            };
+            run(&data[i * m * n..][..m * n], &limit, out)
         })
+    }
+
+    fn count(&self) -> usize {
+        self.batch.iter().product()
     }
 }
 
@@ -389,19 +295,17 @@ fn pinv(
     }
     let all = Limited::new(x, atol, rtol, hermitian)?;
     let (m, n) = (all.m, all.n);
-    let out = all.each(m * n, |found, limit, out| {
-        let Some(Decomposed { values, left, right }) = found else {
-            out.fill(f64::NAN);
-            return;
-        };
-        for ((value, u), v) in values.iter().zip(&left).zip(&right) {
-            if *value <= limit {
-                continue;
-            }
-            for (row, &v) in out.chunks_mut(m).zip(v) {
-                row.iter_mut().zip(u).for_each(|(x, u)| *x += v / value * u);
-            }
+    let (k, shared) = (m.min(n), all.count() == 1);
+    let out = all.each(m * n, |a, limit, out| {
+        let Decomposed { values, left, mut right } = decomposed(a, m, n, false, shared)?;
+        let limit = limit(&values);
+        for row in right.chunks_exact_mut(k) {
+            row.iter_mut()
+                .zip(&values)
+                .for_each(|(x, &value)| *x = if value <= limit { 0.0 } else { *x / value });
         }
+        gemm_by(shared, n, k, m, 1.0, &right, (k, 1), &left, (1, k), 0.0, out, (m, 1));
+        Ok(())
     })?;
     let shape = [&all.batch[..], &[n, m]].concat();
     Ok(Array::from_vec(if m * n == 0 { zeroed(0)? } else { out }, &shape)?.cast(x.dtype()))
@@ -418,9 +322,14 @@ fn rank(
         square(&type_of(x))?;
     }
     let all = Limited::new(x, atol, rtol, hermitian)?;
-    let out = all.each(1, |found, limit, out| {
-        let values = found.map(|found| found.values).unwrap_or_default();
+    let (m, n) = (all.m, all.n);
+    let out = all.each(1, |a, limit, out| {
+        let mut a = if m < n { turned(a, n) } else { a.to_vec() };
+        let mut values: Vec<f64> = zeroed(m.min(n))?;
+        svd::singular_values(&mut a, m.min(n), &mut values);
+        let limit = limit(&values);
         out[0] = values.iter().filter(|value| **value > limit).count() as f64;
+        Ok(())
     })?;
     Ok(Array::from_vec(out, &all.batch)?.cast(DType::I64))
 }

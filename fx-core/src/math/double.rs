@@ -9,6 +9,20 @@ impl Real for f64 {
     const ONE: f64 = 1.0;
     const NAN: f64 = f64::NAN;
     const INFINITY: f64 = f64::INFINITY;
+    const NEGLIGIBLE: f64 = 1e-17;
+
+    #[inline(always)]
+    fn sin_cos_wide(x: f64) -> (f64, f64) {
+        if x.abs() < NEAR {
+            let (sin, cos, quadrant) = sin_cos64(x);
+            (sin_quadrant(sin, cos, quadrant), sin_quadrant(sin, cos, quadrant.wrapping_add(1)))
+        } else {
+            x.sin_cos()
+        }
+    }
+    fn lgamma_wide(x: f64) -> f64 {
+        <f64 as Real>::lgamma(x)
+    }
 
     std_functions! {
         abs = abs(x); copysign = copysign(x, sign); exp2 = exp2(x); expm1 = exp_m1(x);

@@ -3,7 +3,7 @@
 
 /// Returns `exp(high + low)` for small `low`, within 1 ULP.
 #[inline(always)]
-fn exp_sum64(high: f64, low: f64) -> f64 {
+pub(crate) fn exp_sum64(high: f64, low: f64) -> f64 {
     let x = if high > 710.0 { 710.0 } else { high };
     let x = if x < -746.0 { -746.0 } else { x };
     let shifted = x * LOG2_E + ROUND;
@@ -33,7 +33,7 @@ fn exp_sum64(high: f64, low: f64) -> f64 {
 
 /// Returns the natural logarithm, within 1 ULP.
 #[inline(always)]
-fn log_full(x: f64) -> f64 {
+pub(crate) fn log_full(x: f64) -> f64 {
     const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
     let subnormal = x < f64::MIN_POSITIVE;
     let y = if subnormal { x * 18_014_398_509_481_984.0 } else { x };

@@ -1,9 +1,9 @@
 const LN_2: f64 = std::f64::consts::LN_2;
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
-const PI: f64 = std::f64::consts::PI;
+pub(crate) const PI: f64 = std::f64::consts::PI;
 const FRAC_PI_2: f64 = std::f64::consts::FRAC_PI_2;
 const FRAC_PI_4: f64 = std::f64::consts::FRAC_PI_4;
-const FRAC_1_SQRT_2: f64 = std::f64::consts::FRAC_1_SQRT_2;
+pub(crate) const FRAC_1_SQRT_2: f64 = std::f64::consts::FRAC_1_SQRT_2;
 const SQRT_2_OVER_PI: f64 = 0.797_884_560_802_865_4;
 
 /// Adding and subtracting 1.5 * 2^52 rounds to an integer, which stays in the low bits in between.
@@ -24,7 +24,7 @@ fn clamp64(x: f64, low: f64, high: f64) -> f64 {
 /// Returns the polynomial with these coefficients, the even powers apart from the odd ones, so that half as many steps wait for
 /// each other.
 #[inline(always)]
-fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
+pub(crate) fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
     let z = x * x;
     let (mut these, mut others) = (c[N - 1], c[N - 2]);
     let mut i = N - 2;

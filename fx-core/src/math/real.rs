@@ -30,6 +30,12 @@ pub trait Real:
     const ONE: Self;
     const NAN: Self;
     const INFINITY: Self;
+    /// The quotient of a term and a sum below which the term does not count.
+    const NEGLIGIBLE: f64;
+    /// Returns sine and cosine, of f32 to 1e-12.
+    fn sin_cos_wide(x: Self) -> (f64, f64);
+    /// Returns `lgamma` of a positive number, for f32 as good as its precision needs.
+    fn lgamma_wide(x: f64) -> f64;
     fn from_f64(x: f64) -> Self;
     fn to_f64(self) -> f64;
     fn abs(x: Self) -> Self;

@@ -3,6 +3,17 @@ impl Real for f32 {
     const ONE: f32 = 1.0;
     const NAN: f32 = f32::NAN;
     const INFINITY: f32 = f32::INFINITY;
+    const NEGLIGIBLE: f64 = 1e-10;
+
+    #[inline(always)]
+    fn sin_cos_wide(x: f32) -> (f64, f64) {
+        let (sin, cos, quadrant) = sin_cos_reduced(x);
+        (sin_quadrant(sin, cos, quadrant), sin_quadrant(sin, cos, quadrant.wrapping_add(1)))
+    }
+    #[inline(always)]
+    fn lgamma_wide(x: f64) -> f64 {
+        lgamma_for_single(x)
+    }
 
     #[inline(always)]
     fn from_f64(x: f64) -> f32 {

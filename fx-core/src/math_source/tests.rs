@@ -15,6 +15,7 @@ mod pasted {
     include!("../math/single.rs");
     include!("../math/double.rs");
     include!("../special.rs");
+    include!("../special/bessel.rs");
 }
 
 #[test]

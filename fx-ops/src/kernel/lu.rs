@@ -20,23 +20,40 @@ const GRAIN: usize = 1 << 20;
 pub(crate) fn lu<T: Real>(a: &mut [T], n: usize) -> (Vec<usize>, T) {
     let mut rows: Vec<usize> = (0..n).collect();
     let mut sign = T::ONE;
-    let mut panel = Vec::with_capacity(n);
-    for first in (0..n).step_by(BAND) {
-        let width = BAND.min(n - first);
+    decompose(a, n, n, true, |k, row| {
+        if k != row {
+            rows.swap(k, row);
+            sign = -sign;
+        }
+    });
+    (rows, sign)
+}
+
+/// As [`lu`] for m by n elements, and without `pivot` for rows as they are. `exchange` is told of each step the row of the pivot.
+pub(crate) fn decompose<T: Real>(
+    a: &mut [T],
+    m: usize,
+    n: usize,
+    pivot: bool,
+    mut exchange: impl FnMut(usize, usize),
+) {
+    let steps = m.min(n);
+    let mut panel = Vec::with_capacity(m);
+    for first in (0..steps).step_by(BAND) {
+        let width = BAND.min(steps - first);
         panel.clear();
         panel.extend(a[first * n..].chunks(n).map(|row| {
             let mut line = [T::ZERO; BAND];
             line[..width].copy_from_slice(&row[first..first + width]);
             line
         }));
-        for (k, pivot) in widest(Panel(&mut panel, width)).into_iter().enumerate() {
-            let k = first + k;
-            if pivot + first != k {
-                let (upper, lower) = a.split_at_mut((pivot + first) * n);
+        for (k, from) in widest(Panel(&mut panel, width, pivot)).into_iter().enumerate() {
+            let (k, from) = (first + k, first + from);
+            if from != k {
+                let (upper, lower) = a.split_at_mut(from * n);
                 upper[k * n..][..n].swap_with_slice(&mut lower[..n]);
-                rows.swap(k, pivot + first);
-                sign = -sign;
             }
+            exchange(k, from);
         }
         for (row, line) in a[first * n..].chunks_mut(n).zip(&panel) {
             row[first..first + width].copy_from_slice(&line[..width]);
@@ -58,7 +75,6 @@ pub(crate) fn lu<T: Real>(a: &mut [T], n: usize) -> (Vec<usize>, T) {
         }
         subtract(lower, n, next, &panel[width..], &beside, width, None);
     }
-    (rows, sign)
 }
 
 // Long functions are compiled for wide vectors only as the `run` of a `Work`.
@@ -77,7 +93,7 @@ macro_rules! works {
     )*};
 }
 works! {
-    Panel(panel: &'a mut [[T; BAND]], width: usize) -> Vec<usize> = decompose_panel((panel, width));
+    Panel(panel: &'a mut [[T; BAND]], width: usize, pivot: bool) -> Vec<usize> = decompose_panel((panel, width, pivot));
     Lower(triangle: &'a [[T; BAND]], is_unit: bool, x: &'a mut [T], width: usize) -> () =
         solve_lower((triangle, is_unit, x, width));
     Upper(triangle: &'a [[T; BAND]], x: &'a mut [T], width: usize) -> () = solve_upper((triangle, x, width));
@@ -87,11 +103,11 @@ works! {
 
 /// Decomposes the columns of a panel; returns the row that each pivot comes from.
 #[inline(always)]
-fn decompose_panel<T: Real>((panel, width): (&mut [[T; BAND]], usize)) -> Vec<usize> {
+fn decompose_panel<T: Real>((panel, width, pivot): (&mut [[T; BAND]], usize, bool)) -> Vec<usize> {
     let mut pivots = Vec::with_capacity(width);
     for k in 0..width {
         let (mut best, mut most) = (k, T::abs(panel[k][k]));
-        for (i, line) in panel.iter().enumerate().skip(k + 1) {
+        for (i, line) in panel.iter().enumerate().skip(k + 1).filter(|_| pivot) {
             if T::abs(line[k]) > most {
                 (best, most) = (i, T::abs(line[k]));
             }
