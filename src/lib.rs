@@ -9,8 +9,11 @@ extern crate self as fx;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod bisect;
 pub mod check;
 pub mod conformance;
+pub mod fuzz;
+pub mod graph_diff;
 pub mod import;
 pub mod opcheck;
 /// Passes, and what runs and verifies them.
@@ -31,6 +34,7 @@ pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
 pub use fx_ops::{nn, registry, rules, weights};
+pub use graph_diff::graph_diff;
 pub use vocabulary::*;
 
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations of your own too.

@@ -42,6 +42,7 @@ use std::sync::OnceLock;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+pub(crate) use self::call::guarded;
 pub use self::sample::{Sample, samples};
 use crate::{
     Arg, Class, DType, ErrorKind, GraphModule, InputSpec, Op, Registry, Result, Tensor, Type, Value, err,

@@ -466,7 +466,7 @@ impl GraphModule {
 }
 
 /// Says what the placeholders of an input become, by the structure of the argument.
-fn map_input(tree: &Arg, arg: &Arg, map: &mut crate::graph::NodeMap) -> Result<()> {
+pub(crate) fn map_input(tree: &Arg, arg: &Arg, map: &mut crate::graph::NodeMap) -> Result<()> {
     match (tree, arg) {
         (Arg::Leaf(id), arg) => {
             map.insert(*id, arg.clone());

@@ -121,6 +121,12 @@ pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<
 }
 
 impl GraphModule {
+    /// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or if it has a size
+    /// that depends on data and thus needs a name.
+    pub fn infer_node(&self, id: NodeId) -> Result<Option<TypeTree>> {
+        infer_node(self.graph(), self.parts(), id)
+    }
+
     /// Returns the type of every node from the types of the placeholders, in program order; nothing is computed.
     ///
     /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known gets `Any`.

@@ -147,6 +147,38 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compare two programs by what they compute, whatever names, order and spelling; fails if they differ
+    Diff {
+        /// fx text, or an archive that torch.export.save wrote
+        before: PathBuf,
+        /// The other
+        after: PathBuf,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find the pass, and of its changes the one, that makes a program give other results; fails if there is one
+    Bisect {
+        #[command(flatten)]
+        program: Program,
+        /// The passes, as `fx pass` takes them
+        #[arg(long, value_name = "LIST", default_value = "default")]
+        passes: String,
+        /// A safetensors file with inputs, and perhaps what is expected, as `fx run` takes it
+        #[arg(long, value_name = "FILE")]
+        io: Option<PathBuf>,
+        /// How many runs on generated inputs are compared, if no file is given
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        runs: usize,
+        /// The seed of generated inputs
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// How far results of generated inputs may be off, relative to the greatest magnitude
+        #[arg(long, default_value_t = 1e-4)]
+        tolerance: f64,
+    },
+    /// Run passes and rules on random programs and compare what the programs do; fails if one does something else
+    Fuzz(Fuzz),
     /// List the operations, or tell about one
     Ops {
         /// The operation
@@ -158,6 +190,32 @@ enum Command {
         #[arg(long, conflicts_with = "markdown")]
         check: bool,
     },
+}
+
+/// Random programs, and what is run on them.
+#[derive(Args)]
+struct Fuzz {
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many programs
+    #[arg(long, default_value_t = 1000)]
+    count: usize,
+    /// These passes only, as one pipeline, such as normalize,cse; `default` is the pipeline for inference
+    #[arg(long, value_name = "LIST")]
+    passes: Option<String>,
+    /// The rules only, one by one
+    #[arg(long, conflicts_with = "passes")]
+    rules: bool,
+    /// The folder for programs that fail
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// How many threads; as many as there are cores, if 0
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// A program in a file.
@@ -321,6 +379,24 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&if json { format!("{:#}", summary_json(&summary)) } else { summary.to_string() });
             Ok(true)
         }
+        Command::Diff { before, after, json } => {
+            let diff = fx::graph_diff(&program::open(before, None)?, &program::open(after, None)?)?;
+            print(&if json { format!("{:#}", diff_json(&diff)) } else { diff.to_string() });
+            Ok(diff.is_same())
+        }
+        Command::Bisect { program, passes, io, runs, seed, tolerance } => {
+            let text = if passes == "default" { fx::pass::DEFAULT } else { &passes };
+            let passes = fx::Passes::parse(text, &fx::pass::all())?;
+            let io = io.map(Weights::open).transpose()?;
+            let reference = match &io {
+                Some(io) => fx::bisect::Reference::File(io),
+                None => fx::bisect::Reference::Runs { n: runs, seed, tolerance },
+            };
+            let found = fx::bisect::bisect(&program.open()?, &passes, reference)?;
+            print(&found.as_ref().map_or_else(|| "no pass changes the results".into(), ToString::to_string));
+            Ok(found.is_none())
+        }
+        Command::Fuzz(options) => fuzz(&options),
         Command::Ops { name, check: true, .. } => check_ops(name.as_deref()),
         Command::Ops { name: Some(name), .. } => {
             print(&fx::reference::operation(fx::registry().find(&name)?));
@@ -336,6 +412,70 @@ fn run(command: Command) -> fx::Result<bool> {
 fn no_program() -> fx::Error {
     fx::err!(Argument, "no program is given")
         .help("give a file after the name, or `list` instead of the name")
+}
+
+fn diff_json(diff: &fx::graph_diff::Diff) -> Json {
+    use fx::graph_diff::{Change, Line};
+    let line = |line: &Line| json!({"name": line.name, "text": line.text, "source": line.source});
+    let change = |change: &Change| match change {
+        Change::Signature { before, after } => json!({"kind": "signature", "before": before, "after": after}),
+        Change::Attribute { path, how } => json!({"kind": "attribute", "path": path, "how": how}),
+        Change::Changed { before, after } => {
+            json!({"kind": "changed", "before": line(before), "after": line(after)})
+        }
+        Change::Inside { node, graph, diff } => {
+            json!({"kind": "inside", "node": line(node), "graph": graph, "diff": diff_json(diff)})
+        }
+        Change::Removed(node) => json!({"kind": "removed", "before": line(node)}),
+        Change::Added(node) => json!({"kind": "added", "after": line(node)}),
+    };
+    let changes: Vec<Json> = diff.changes.iter().map(change).collect();
+    json!({"same": diff.is_same(), "same_nodes": diff.same, "changes": changes})
+}
+
+fn fuzz(options: &Fuzz) -> fx::Result<bool> {
+    let passes = match (&options.passes, options.rules) {
+        (Some(text), _) if text == "default" => vec![fx::pass::DEFAULT.to_owned()],
+        (Some(text), _) => vec![text.clone()],
+        (None, true) => Vec::new(),
+        (None, false) => fx::fuzz::every_pass(),
+    };
+    let config = fx::fuzz::Config {
+        seed: options.seed,
+        count: options.count,
+        rules: options.passes.is_none(),
+        own: Vec::new(),
+        passes,
+        threads: options.threads,
+    };
+    // Whatever panics is caught and reported as a failure.
+    std::panic::set_hook(Box::new(|_| {}));
+    let bar = std::sync::Mutex::new(Bar::new());
+    let show = |done: usize| {
+        if let (true, Ok(mut bar)) = (done.is_multiple_of(16), bar.try_lock()) {
+            bar.show(done, options.count, "programs");
+        }
+    };
+    let summary = fx::fuzz::run(&config, &show)?;
+    drop(bar);
+    let paths =
+        summary.failures.iter().map(|failure| failure.save(&options.out)).collect::<fx::Result<Vec<_>>>()?;
+    if options.json {
+        let failure = |(failure, path): (&fx::fuzz::Failure, &PathBuf)| json!({"what": failure.what, "seed": failure.seed, "problem": failure.problem, "file": path});
+        let failures: Vec<Json> = summary.failures.iter().zip(&paths).map(failure).collect();
+        print(&format!(
+            "{:#}",
+            json!({
+                "programs": summary.programs, "nodes": summary.nodes, "with": summary.with,
+                "comparisons": summary.comparisons, "skipped": summary.skipped, "passes": summary.passes,
+                "rules": summary.rules, "operations": summary.operations, "failures": failures,
+            })
+        ));
+    } else {
+        print(&summary.to_string());
+        paths.iter().for_each(|path| println!("written to {}", path.display()));
+    }
+    Ok(summary.failures.is_empty())
 }
 
 fn check_ops(name: Option<&str>) -> fx::Result<bool> {

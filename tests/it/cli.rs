@@ -295,3 +295,41 @@ fn rules_explain_where_they_match() {
     assert!(refused(&["explain", "neg_neg"]).contains("no program is given"));
     assert!(refused(&["explain", "neg", file]).contains("there is no rule \"neg\""));
 }
+
+#[test]
+fn programs_are_compared_by_what_they_compute() {
+    let dir = folder("diff");
+    let write = |name: &str, text: &str| {
+        std::fs::write(dir.join(name), text).unwrap();
+        dir.join(name).to_str().unwrap().to_owned()
+    };
+    let a = write("a.fx", TEXT);
+    let b = write("b.fx", &TEXT.replace("relu(%x)", "%x.relu()").replace("%y", "%other"));
+    assert_eq!(ok(&["diff", &a, &b]), "the same: 4 nodes\n");
+    let c = write("c.fx", &TEXT.replace("dim=1", "dim=0"));
+    let output = fx(&["diff", &a, &c]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("1 changed, 0 removed, 0 added"), "{}", text(&output.stdout));
+    assert!(refused(&["diff", &a, "missing.fx"]).contains("missing.fx"));
+}
+
+#[test]
+fn passes_that_keep_results_are_not_guilty() {
+    let dir = folder("bisect");
+    let path = dir.join("small.fx");
+    std::fs::write(&path, TEXT).unwrap();
+    let file = path.to_str().unwrap();
+    assert_eq!(ok(&["bisect", file, "--passes", "normalize, cse"]), "no pass changes the results\n");
+    assert_eq!(ok(&["bisect", CHAIN, "--io", CHAIN_IO]), "no pass changes the results\n");
+}
+
+#[test]
+fn random_programs_run_from_the_command_line() {
+    let dir = folder("fuzz");
+    let out = dir.to_str().unwrap();
+    let shown = ok(&["fuzz", "--count", "5", "--passes", "normalize, cse, dead_code", "--out", out]);
+    assert!(shown.starts_with("5 programs") && shown.ends_with("0 failures\n"), "{shown}");
+    let shown = ok(&["fuzz", "--count", "3", "--rules", "--json", "--out", out]);
+    let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((json["programs"].as_u64(), json["failures"].as_array().map(Vec::len)), (Some(3), Some(0)));
+}

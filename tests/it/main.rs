@@ -6,6 +6,8 @@ mod costs;
 mod edit;
 mod errors;
 mod files;
+mod fuzz;
+mod graph_diff;
 mod import;
 mod models;
 mod opcheck;

@@ -1,5 +1,6 @@
 //! Effects: printing, checking, updating buffers. Every pass keeps them and their order.
 
+use std::cell::RefCell;
 use std::io::Write;
 
 use crate::{Arg, Array, Category, Result, TypeTree, Value, bail, err, functions};
@@ -24,7 +25,37 @@ fn infer_print(x: &TypeTree, _label: &str) -> Result<TypeTree> {
     Ok(x.clone())
 }
 
+thread_local! {
+    /// What is printed by this thread, if it is not to be written out.
+    static PRINTED: RefCell<Option<Vec<(String, Value)>>> = const { RefCell::new(None) };
+}
+
+/// Runs `f` and returns what it printed on this thread, which is not written to standard output.
+pub fn with_printed<T>(f: impl FnOnce() -> T) -> (T, Vec<(String, Value)>) {
+    struct Restore(Option<Vec<(String, Value)>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PRINTED.set(self.0.take());
+        }
+    }
+    let restore = Restore(PRINTED.replace(Some(Vec::new())));
+    let result = f();
+    let printed = PRINTED.take().unwrap_or_default();
+    drop(restore);
+    (result, printed)
+}
+
 fn eval_print(x: &Value, label: &str) -> Result<Value> {
+    let is_captured = PRINTED.with_borrow_mut(|printed| match printed {
+        Some(printed) => {
+            printed.push((label.to_owned(), x.clone()));
+            true
+        }
+        None => false,
+    });
+    if is_captured {
+        return Ok(x.clone());
+    }
     let mut out = std::io::stdout().lock();
     let separator = if label.is_empty() { "" } else { " " };
     writeln!(out, "{label}{separator}{x}").map_err(|error| err!(Io, "cannot print: {error}"))?;

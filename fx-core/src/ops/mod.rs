@@ -9,7 +9,7 @@ mod sizes;
 
 pub use arith::*;
 pub use control::{cond, while_loop};
-pub use effects::{check, print, set_buffer};
+pub use effects::{check, print, set_buffer, with_printed};
 pub use index::{IntoBound, IntoIndex, getitem, index_array, index_places, index_type, with_step};
 pub use sizes::{item, size};
 

@@ -143,7 +143,7 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
                 if !cx.allow(|| format!("fold %{name}")) {
                     break;
                 }
-                let path = free_path(gm, &name);
+                let path = free_path(gm, "_folded", &name);
                 let recipe = if freeze { None } else { Some(recipe(gm, id)?) };
                 gm.set_attribute(&path, Attribute::Constant(tensor.clone()))?;
                 if let Some(recipe) = recipe.filter(|recipe| !recipe.sources.is_empty()) {
@@ -194,7 +194,7 @@ pub fn fold_node(gm: &mut GraphModule, id: NodeId, freeze: bool) -> Result<NodeI
     let name = gm.graph().node(id)?.shared_name().clone();
     let recipe = recipe(gm, id)?;
     let (tensor, recipe) = recipe.make(gm.split().1)?;
-    let path = free_path(gm, &name);
+    let path = free_path(gm, "_folded", &name);
     gm.set_attribute(&path, Attribute::Constant(tensor.clone()))?;
     if !freeze {
         gm.set_recipe(&path, recipe);
@@ -220,9 +220,10 @@ pub fn fold_node(gm: &mut GraphModule, id: NodeId, freeze: bool) -> Result<NodeI
     })
 }
 
-fn free_path(gm: &GraphModule, name: &str) -> String {
+/// Returns a path for a new attribute that is named after a node.
+pub(super) fn free_path(gm: &GraphModule, prefix: &str, name: &str) -> String {
     let is_free = |path: &str| !gm.parts().is_taken(path);
-    let first = format!("_folded_{name}");
+    let first = format!("{prefix}_{name}");
     if is_free(&first) {
         return first;
     }

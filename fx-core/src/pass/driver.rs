@@ -255,6 +255,20 @@ impl Passes {
         Ok(changed)
     }
 
+    /// Finds what makes a program bad: the passes run one after the other, unchecked, until `check` fails; then the pass that did it runs
+    /// again with fewer changes until the first is found with which `check` fails. `None` if it never does; `gm` stays as it is.
+    pub fn bisect(
+        &self,
+        gm: &GraphModule,
+        check: &dyn Fn(&GraphModule) -> Result<()>,
+    ) -> Result<Option<Culprit>> {
+        self.check_order()?;
+        check(gm).map_err(|error| error.in_context(|| "the program before any pass".into()))?;
+        let mut gm = gm.snapshot();
+        let mut n_passes = 0;
+        bisect_steps(&self.steps, &mut gm, check, &mut n_passes).map(|(found, _)| found)
+    }
+
     fn pass(&self, entry: &Entry, gm: &mut GraphModule) -> Result<PassReport> {
         let before = gm.snapshot();
         let start = Instant::now();
@@ -275,9 +289,8 @@ impl Passes {
             Ok(known) => known,
             Err(_) => Before::new(&before, &Checks { runs: None, ..self.checks })?,
         };
-        let (exact, retypes) = (entry.pass.exact, entry.pass.retypes);
-        if let Err(problem) = known.check(gm, &self.checks, exact, retypes) {
-            let is_good = |gm: &GraphModule| known.check(gm, &self.checks, exact, retypes).is_ok();
+        if let Err(problem) = known.check(gm, &self.checks, &entry.pass) {
+            let is_good = |gm: &GraphModule| known.check(gm, &self.checks, &entry.pass).is_ok();
             let guilty = bisect(entry, &before, context.rewrites.count(), &is_good);
             let diff = text_diff(&before.graph().to_string(), &gm.graph().to_string());
             *gm = before;
@@ -345,6 +358,96 @@ fn bisect(entry: &Entry, before: &GraphModule, n: usize, is_good: &dyn Fn(&Graph
     }
     let (_, context) = run(bad);
     Guilty::Change(bad, n, context.rewrites.last().unwrap_or("a change").to_owned())
+}
+
+/// Returns what makes the program bad, and whether anything changed.
+fn bisect_steps(
+    steps: &[Step],
+    gm: &mut GraphModule,
+    check: &dyn Fn(&GraphModule) -> Result<()>,
+    n_passes: &mut usize,
+) -> Result<(Option<Culprit>, bool)> {
+    let mut changed = false;
+    for step in steps {
+        let entry = match step {
+            Step::Pass(entry) => entry,
+            Step::Repeat(inner) => {
+                for _ in 0..MOST_ROUNDS {
+                    let (found, any) = bisect_steps(inner, gm, check, n_passes)?;
+                    if found.is_some() {
+                        return Ok((found, true));
+                    }
+                    changed |= any;
+                    if !any {
+                        break;
+                    }
+                }
+                continue;
+            }
+        };
+        *n_passes += 1;
+        let before = gm.snapshot();
+        let (context, result) = entry.run(gm, Rewrites::default());
+        let Err(problem) = result.and_then(|()| check(gm)) else {
+            changed |= before.graph() != gm.graph();
+            continue;
+        };
+        let of = |limit: usize| {
+            let mut gm = before.snapshot();
+            let (context, result) = entry.run(&mut gm, Rewrites::limited(limit));
+            (gm, context, result)
+        };
+        let n = context.rewrites.count();
+        let is_good = |gm: &GraphModule| check(gm).is_ok();
+        let change = match bisect(entry, &before, n, &is_good) {
+            Guilty::Change(at, _, what) => Some((at, what)),
+            Guilty::Itself => None,
+        };
+        let (good, bad) = match &change {
+            Some((at, _)) => (of(at - 1).0, of(*at).0),
+            None => (before.snapshot(), gm.snapshot()),
+        };
+        let problem = change.as_ref().and_then(|_| check(&bad).err()).unwrap_or(problem);
+        let pass = entry.name.to_string();
+        let culprit =
+            Culprit { pass, position: *n_passes, change, n_changes: n, problem, before: good, after: bad };
+        return Ok((Some(culprit), true));
+    }
+    Ok((None, changed))
+}
+
+/// What [`Passes::bisect`] found to make a program bad.
+#[derive(Clone, Debug)]
+pub struct Culprit {
+    /// The pass.
+    pub pass: String,
+    /// The how manieth pass it is that ran, from 1; a repeated pass counts each time.
+    pub position: usize,
+    /// The number of the change, from 1, and what it says of itself; `None` if the pass is bad without a change that it counts.
+    pub change: Option<(usize, String)>,
+    /// How many changes the pass makes in all.
+    pub n_changes: usize,
+    /// What the check said.
+    pub problem: Error,
+    /// The last good program: after all changes before this one.
+    pub before: GraphModule,
+    /// The first bad program: after this change too.
+    pub after: GraphModule,
+}
+
+/// The pass, the change, the problem, and the lines of the graph that differ.
+impl fmt::Display for Culprit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the pass {}, number {} that ran, ", self.pass, self.position)?;
+        match &self.change {
+            Some((at, what)) => {
+                writeln!(f, "makes the program bad by change {at} of {}: {what}", self.n_changes)?
+            }
+            None => writeln!(f, "makes the program bad by what it does without counting changes")?,
+        }
+        writeln!(f, "{}", self.problem.message())?;
+        f.write_str(&text_diff(&self.before.graph().to_string(), &self.after.graph().to_string()))
+    }
 }
 
 fn failed(entry: &Entry, error: &Error) -> Error {

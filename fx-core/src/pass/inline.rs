@@ -86,7 +86,7 @@ fn calls_remain(gm: &GraphModule, path: &str) -> bool {
 }
 
 /// Traces a sub-module with the types of the arguments of one of its calls.
-fn trace_child(gm: &GraphModule, path: &str, call: NodeId) -> Result<GraphModule> {
+pub(super) fn trace_child(gm: &GraphModule, path: &str, call: NodeId) -> Result<GraphModule> {
     let graph = gm.graph();
     let known = |arg: &crate::Arg| match arg.leaves().is_empty() {
         true => arg.try_flat_map(&mut |_| Ok(crate::Arg::None)).ok(),

@@ -10,7 +10,10 @@ mod cse;
 mod dead_code;
 mod diff;
 mod driver;
+mod functionalize;
+mod hoist_loops;
 mod inline;
+mod lift_constants;
 mod normalize;
 mod outline;
 mod pipeline;
@@ -31,14 +34,18 @@ pub use const_fold::{CONST_FOLD, Recipe, fold_node};
 pub use cse::CSE;
 pub use dead_code::DEAD_CODE;
 pub use diff::text_diff;
-pub use driver::{PassReport, Passes, Report};
+pub use driver::{Culprit, PassReport, Passes, Report};
+pub use functionalize::{FUNCTIONALIZE, State, functionalize};
+pub use hoist_loops::HOIST_LOOPS;
 pub use inline::{INLINE, INLINE_LEAVES, inline_module};
 pub(crate) use inline::{inline_call, trace_call};
+pub use lift_constants::{LIFT_CONSTANTS, constants_as_inputs, inputs_as_constants};
 pub use normalize::NORMALIZE;
 pub use outline::{OUTLINE, outline};
 pub use sample::sample_inputs;
 pub use shape_prop::{SHAPE_PROP, SIMPLIFY_SIZES};
 pub use sink::{HOIST, SINK};
+pub use verify::compare_runs;
 
 use crate::graph_module::Parts;
 use crate::node::Literal;
@@ -55,11 +62,14 @@ pub static PASSES: &[Pass] = &[
     SHAPE_PROP,
     SIMPLIFY_SIZES,
     CONST_FOLD,
+    LIFT_CONSTANTS,
     CSE,
     DEAD_CODE,
     HOIST,
+    HOIST_LOOPS,
     SINK,
     CANONICALIZE,
+    FUNCTIONALIZE,
 ];
 
 /// The row of a pass.
@@ -77,14 +87,24 @@ pub struct Pass {
     pub exact: bool,
     /// Whether the types of results may change.
     pub retypes: bool,
+    /// Whether arguments and the structure of the result may change; then runs before and after cannot be compared.
+    pub resigns: bool,
     /// What it does.
     pub run: fn(&mut GraphModule, &mut Context) -> Result<()>,
 }
 
 impl Pass {
     /// A row to fill in with `..Pass::BASE`.
-    pub const BASE: Pass =
-        Pass { name: "", doc: "", options: &[], after: &[], exact: true, retypes: false, run: |_, _| Ok(()) };
+    pub const BASE: Pass = Pass {
+        name: "",
+        doc: "",
+        options: &[],
+        after: &[],
+        exact: true,
+        retypes: false,
+        resigns: false,
+        run: |_, _| Ok(()),
+    };
 
     /// Runs the pass once, without verification; returns how many changes it made.
     pub fn apply(&self, gm: &mut GraphModule) -> Result<usize> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Context, Pass, PassOption};
 use crate::graph::NodeMap;
@@ -150,6 +150,20 @@ impl Plan {
             }
             if node.users.iter().any(|user| !inside.contains(user)) {
                 outputs.push(*id);
+            }
+        }
+        let is_untyped = |id: &NodeId| graph.node(*id).is_ok_and(|node| node.ty().is_none());
+        let mut inferred: FxHashMap<NodeId, TypeTree> = FxHashMap::default();
+        if inputs.iter().any(is_untyped) {
+            let any = vec![Arg::Leaf(Type::Any); graph.placeholders().len()];
+            inferred.extend(gm.infer(&any).unwrap_or_default());
+        }
+        for id in &inputs {
+            let node = graph.node(*id)?;
+            if node.ty().or(inferred.get(id)).is_some_and(|ty| !matches!(ty, Arg::Leaf(_))) {
+                let name = node.name();
+                return Err(err!(Graph, "%{name}, which the nodes use, is not one tensor or number")
+                    .help("outline the node that takes it apart with the others, or leave both outside"));
             }
         }
         if outputs.is_empty() {

@@ -7,6 +7,8 @@
 
 mod apply;
 mod engine;
+#[doc(hidden)]
+pub mod example;
 mod found;
 mod matcher;
 mod pattern;

@@ -1,5 +1,8 @@
 //! Folding batch norms into the convolution or linear map before them.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use fx_core::op::Default as Value;
 use fx_core::pass::{Context, Pass, PassOption, fold_node, inline_module};
 use fx_core::rewrite::merged_meta;
@@ -44,8 +47,9 @@ const FOLDABLE: &[(Op, usize, bool)] = &[
 fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     let freeze = cx.flag("freeze")?;
     inline_pairs(gm, cx)?;
+    let updated = updated_buffers(gm);
     for id in gm.graph().ids() {
-        let Some(pair) = Pair::at(gm, id)? else { continue };
+        let Some(pair) = Pair::at(gm, id, &updated)? else { continue };
         if !cx.allow(|| format!("fold %{}", gm.graph().node(id).map_or("?", |node| node.name()))) {
             return Ok(());
         }
@@ -120,7 +124,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn at(gm: &GraphModule, norm: NodeId) -> Result<Option<Pair>> {
+    fn at(gm: &GraphModule, norm: NodeId, updated: &BTreeSet<Arc<str>>) -> Result<Option<Pair>> {
         let graph = gm.graph();
         let node = graph.node(norm)?;
         if node.op() != Some(batch_norm::OP) {
@@ -150,7 +154,7 @@ impl Pair {
             return Ok(None);
         }
         let constant = |arg: &Arg| match arg {
-            Arg::Leaf(id) if is_constant(gm, *id) => Some(*id),
+            Arg::Leaf(id) if is_constant(gm, *id, updated) => Some(*id),
             _ => None,
         };
         let optional = |arg: &Arg| match arg {
@@ -219,21 +223,25 @@ impl Pair {
 }
 
 /// Returns whether a node reads an attribute that the graph does not update.
-fn is_constant(gm: &GraphModule, id: NodeId) -> bool {
+fn is_constant(gm: &GraphModule, id: NodeId, updated: &BTreeSet<Arc<str>>) -> bool {
     let Ok(node) = gm.graph().node(id) else { return false };
     let Target::GetAttr(path) = node.target() else { return false };
     match gm.attribute(path) {
-        Ok(Attribute::Buffer(_)) => !is_updated(gm, path),
+        Ok(Attribute::Buffer(_)) => !updated.contains(path),
         Ok(_) => true,
         Err(_) => false,
     }
 }
 
-fn is_updated(gm: &GraphModule, path: &str) -> bool {
+/// Returns the paths of the buffers that the graph updates.
+fn updated_buffers(gm: &GraphModule) -> BTreeSet<Arc<str>> {
     let updates = gm.graph().find_nodes(OpCode::CallFunction, Some(ops::set_buffer::OP.name));
-    updates.iter().any(|id| {
-        gm.graph()
-            .node(*id)
-            .is_ok_and(|node| node.all_args().any(|arg| matches!(arg, Arg::Str(other) if **other == *path)))
-    })
+    let path = |id: NodeId| {
+        let node = gm.graph().node(id).ok()?;
+        match ops::set_buffer::OP.bind(node.args(), node.kwargs()).ok()?.first() {
+            Some(Arg::Str(path)) => Some(path.clone()),
+            _ => None,
+        }
+    };
+    updates.into_iter().filter_map(path).collect()
 }

@@ -1,0 +1,296 @@
+//! Whether two programs do the same: results, buffers, and what is printed.
+//!
+//! Exact changes keep every bit, but for the payload of NaNs, and for signs of zeros where a maximum or minimum chooses. For others the tolerance is found by experiment: the program before
+//! the change runs again with every float of every result disturbed by a few units in the last place ([`perturb`]), and results
+//! may differ from those before by [`SLACK`] times as much as these runs do. So a tensor may differ much where the program
+//! itself is sensitive, and hardly at all elsewhere. What a disturbance turns into something else, such as a position of a
+//! maximum or a rounded number, is not compared, nor are programs in which a value is infinite, not a number, or near it.
+
+use std::cell::Cell;
+
+use crate::module::collect_buffers;
+use crate::ops::with_printed;
+use crate::testing::Rng;
+use crate::{
+    Arg, Array, DType, Generator, Graph, GraphModule, Kind, NodeId, Op, OpCode, OpDef, Param, Result, Target,
+    Tensor, TypeTree, Value, bail, err, with_generator,
+};
+
+/// How many times as far as disturbed runs the results of a change may be away.
+pub const SLACK: f64 = 16.0;
+/// How many disturbed runs are made.
+const RUNS: u64 = 4;
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    output: Value,
+    buffers: Vec<(String, Tensor)>,
+    printed: Vec<(String, Value)>,
+}
+
+/// Runs a copy of a program, so that its buffers stay.
+pub(super) fn run(gm: &GraphModule, inputs: &[Value]) -> Result<Outcome> {
+    let copy = gm.clone();
+    let call = || with_generator(&Generator::seeded(11), || copy.call_values(inputs));
+    let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
+    let output = output?;
+    let buffers = collect_buffers(&copy).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
+    Ok(Outcome { output, buffers, printed })
+}
+
+/// Runs a function of state, which returns a result and new values of buffers.
+pub(super) fn run_function(gm: &GraphModule, arguments: &[Value]) -> Result<Outcome> {
+    let Outcome { output, printed, .. } = run(gm, arguments)?;
+    let (Some([output, Arg::Dict(updated)]), true) = (output.items(), matches!(output, Arg::Tuple(_))) else {
+        bail!(Structure, "expected a result and new values of buffers, got {output}")
+    };
+    let buffers = updated.iter().map(|(path, value)| Ok((path.to_string(), value.clone().try_into()?)));
+    Ok(Outcome { output: output.clone(), buffers: buffers.collect::<Result<_>>()?, printed })
+}
+
+/// Every tensor of an outcome with what it is called.
+fn tensors(outcome: &Outcome) -> Vec<(String, Tensor)> {
+    let mut found: Vec<(String, Tensor)> = Vec::new();
+    let leaves = outcome.output.leaves();
+    found.extend(leaves.into_iter().enumerate().map(|(i, leaf)| (format!("result {i}"), leaf.clone())));
+    for (i, (label, value)) in outcome.printed.iter().enumerate() {
+        let name = |leaf: &Tensor| (format!("print {i} {label:?}"), leaf.clone());
+        found.extend(value.leaves().into_iter().map(name));
+    }
+    found.extend(outcome.buffers.iter().map(|(path, tensor)| (format!("buffer {path}"), tensor.clone())));
+    found
+}
+
+/// Returns whether a program, or a graph that it calls, takes the greater or lesser of two values: of zeros with different signs that
+/// is the second operand, as in PyTorch, though the operations are declared commutative.
+pub(super) fn picks_zeros(gm: &GraphModule) -> bool {
+    fn any(graph: &Graph) -> bool {
+        graph.nodes().any(|(_, node)| {
+            let picks = node.op().is_some_and(|op| [crate::maximum::OP, crate::minimum::OP].contains(&op));
+            picks || node.subgraphs().into_iter().any(|inner| any(inner))
+        })
+    }
+    any(gm.graph())
+        || gm.children().any(|(_, child)| {
+            child.as_module().as_any().downcast_ref::<GraphModule>().is_some_and(picks_zeros)
+        })
+}
+
+/// Compares what a program did before and after a change that keeps every bit, or all but signs of zeros.
+pub(super) fn same(before: &Outcome, after: &Outcome, with_zeros: bool) -> Result<()> {
+    for (what, a, b) in pairs(before, after)? {
+        let (a, b) = (a.array()?, b.array()?);
+        if a.dtype() != b.dtype() || a.shape() != b.shape() {
+            bail!(Check, "{what} was {}, it is {} now", a.describe(), b.describe());
+        }
+        let same = |(a, b): (crate::Scalar, crate::Scalar)| {
+            let (x, y) = (a.to_f64(), b.to_f64());
+            x.is_nan() && y.is_nan() || a == b && (x.to_bits() == y.to_bits() || !with_zeros)
+        };
+        if let Some(i) = a.iter_scalars().zip(b.iter_scalars()).position(|pair| !same(pair)) {
+            let at = |array: &Array| array.iter_scalars().nth(i).map_or(f64::NAN, |x| x.to_f64());
+            bail!(Check, "element {i} of {what} was {:e}, it is {:e} now", at(a), at(b));
+        }
+    }
+    Ok(())
+}
+
+fn pairs(before: &Outcome, after: &Outcome) -> Result<Vec<(String, Tensor, Tensor)>> {
+    if !before.output.eq_by(&after.output, &|_: &Tensor, _: &Tensor| true) {
+        bail!(Structure, "the result was {}, it is {} now", before.output, after.output);
+    }
+    let labels = |outcome: &Outcome| -> Vec<String> {
+        outcome.printed.iter().map(|(label, value)| format!("{label} {}", value.leaves().len())).collect()
+    };
+    if labels(before) != labels(after) {
+        bail!(Check, "it printed {:?}, it prints {:?} now", labels(before), labels(after));
+    }
+    let after = tensors(after);
+    let mut pairs = Vec::new();
+    for (what, a) in tensors(before) {
+        // A buffer that nobody updates may be gone, when the last node that read it is.
+        if let Some((_, b)) = after.iter().find(|(other, _)| *other == what) {
+            pairs.push((what, a, b.clone()));
+        }
+    }
+    Ok(pairs)
+}
+
+/// What a program is like near its inputs: what it did, and in disturbed runs.
+pub(super) struct Nearby {
+    before: Outcome,
+    disturbed: Vec<Vec<(String, Tensor)>>,
+    /// Whether so much is rounded that integers made from floats tell nothing.
+    is_coarse: bool,
+}
+
+impl Nearby {
+    /// Runs a program disturbed, by units in the last place of `dtype` if that is given, else of each value's own; `None` if it
+    /// has values that cannot be compared.
+    pub(super) fn new(
+        gm: &GraphModule,
+        inputs: &[Value],
+        before: &Outcome,
+        dtype: Option<DType>,
+    ) -> Option<Nearby> {
+        let mut disturbed = Vec::new();
+        EXTREME.set(false);
+        for seed in 0..RUNS {
+            let mut copy = gm.clone();
+            disturb(&mut copy, seed, dtype).ok()?;
+            disturbed.push(tensors(&run(&copy, inputs).ok()?));
+        }
+        (!EXTREME.get()).then(|| Nearby { before: before.clone(), disturbed, is_coarse: dtype.is_some() })
+    }
+
+    /// Compares with what the program does after a change that may round in another way.
+    pub(super) fn compare(&self, after: &Outcome) -> Result<()> {
+        for (what, a, b) in pairs(&self.before, after)? {
+            let (a, b) = (a.array()?, b.array()?);
+            if a.dtype() != b.dtype() || a.shape() != b.shape() {
+                bail!(Check, "{what} was {}, it is {} now", a.describe(), b.describe());
+            }
+            let mut spread = 0f64;
+            let mut is_stable = true;
+            for run in &self.disturbed {
+                let Some((_, x)) = run.iter().find(|(other, _)| *other == what) else { continue };
+                let x = x.array()?;
+                if x.shape() != a.shape() {
+                    is_stable = false;
+                    break;
+                }
+                let error = difference(a, x);
+                is_stable &= error.is_finite() && (a.dtype().is_float() || error == 0.0);
+                spread = spread.max(error);
+            }
+            let greatest = a.iter_scalars().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
+            if !is_stable || !greatest.is_finite() || self.is_coarse && !a.dtype().is_float() {
+                continue;
+            }
+            // A result that a whole magnitude of disturbance cannot move tells nothing; neither does one that it moves away.
+            if a.dtype().is_float() && spread > 0.05 * greatest {
+                continue;
+            }
+            let allowed =
+                if a.dtype().is_float() { SLACK * (spread + unit(a.dtype()) * greatest) } else { 0.0 };
+            let error = difference(a, b);
+            if error > allowed || error.is_nan() {
+                return Err(err!(
+                    Check,
+                    "{what} differs by {error:.1e}, allowed are {allowed:.1e} of {greatest:.1e}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the greatest difference of two elements at the same place.
+fn difference(a: &Array, b: &Array) -> f64 {
+    let one = |(a, b): (crate::Scalar, crate::Scalar)| {
+        let (a, b) = (a.to_f64(), b.to_f64());
+        if a == b || a.is_nan() && b.is_nan() { 0.0 } else { (a - b).abs() }
+    };
+    a.iter_scalars()
+        .zip(b.iter_scalars())
+        .map(one)
+        .fold(0.0, |max, x| if x.is_nan() { f64::NAN } else { max.max(x) })
+}
+
+/// The rounding unit of a float dtype.
+fn unit(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::EPSILON,
+        DType::F32 => f64::from(f32::EPSILON),
+        DType::F16 => 1.0 / 1024.0,
+        _ => 1.0 / 128.0,
+    }
+}
+
+thread_local! {
+    /// Whether a disturbed run of this thread had a value that is infinite, not a number, or near the limits of its dtype.
+    static EXTREME: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Disturbs floats: each is multiplied by one plus or minus a few rounding units.
+pub(super) const PERTURB: Op = {
+    const fn param(name: &'static str, kind: Kind) -> Param {
+        Param { name, kind, default: None, keyword_only: false }
+    }
+    static DEF: OpDef = OpDef {
+        name: "perturb",
+        doc: "Disturbs floats by a few rounding units.\n",
+        params: &[param("x", Kind::Any), param("seed", Kind::Int), param("unit", Kind::Float)],
+        infer: |types: &[TypeTree]| Ok(types.first().cloned().unwrap_or(Arg::None)),
+        eval: perturb,
+        ..OpDef::BASE
+    };
+    Op::new(&DEF)
+};
+
+fn perturb(args: &[Value]) -> Result<Value> {
+    let [x, Arg::Int(seed), Arg::Float(least)] = args else {
+        return crate::op::wrong_arity(&PERTURB, args.len());
+    };
+    let mut rng = Rng::new(*seed as u64);
+    x.try_flat_map(&mut |tensor| {
+        let array = tensor.array()?;
+        if !array.dtype().is_float() {
+            return Ok(Arg::Leaf(tensor.clone()));
+        }
+        let unit = 2.0 * unit(array.dtype()).max(*least);
+        let limit = if array.dtype() == DType::F16 { 3e4 } else { 1e15 };
+        let data: Vec<f64> = array
+            .iter_scalars()
+            .map(|x| {
+                let x = x.to_f64();
+                if x.is_nan() || x.abs() > limit {
+                    EXTREME.set(true);
+                }
+                x * (1.0 + unit * ((rng.bits() >> 12) as f64 / (1u64 << 51) as f64 - 1.0))
+            })
+            .collect();
+        Ok(Arg::Leaf(Tensor::from(Array::from_vec(data, array.shape())?.cast(array.dtype()))))
+    })
+}
+
+/// Disturbs the result of every call, in sub-graphs and sub-modules that are graphs too.
+fn disturb(gm: &mut GraphModule, seed: u64, dtype: Option<DType>) -> Result<()> {
+    let children: Vec<(String, GraphModule)> = gm
+        .children()
+        .filter_map(|(path, child)| {
+            Some((path.to_owned(), child.as_module().as_any().downcast_ref::<GraphModule>()?.clone()))
+        })
+        .collect();
+    for (path, mut child) in children {
+        disturb(&mut child, seed, dtype)?;
+        gm.add_submodule(&path, child)?;
+    }
+    let least = dtype.map_or(0.0, unit);
+    disturb_graph(gm.graph_mut(), seed, least).map(|_| ())
+}
+
+fn disturb_graph(graph: &mut Graph, seed: u64, least: f64) -> Result<bool> {
+    graph.edit_subgraphs(&mut |inner| disturb_graph(inner, seed, least))?;
+    for (i, id) in graph.ids().into_iter().enumerate() {
+        let node = graph.node(id)?;
+        let is_call = matches!(node.opcode(), OpCode::CallFunction | OpCode::CallMethod | OpCode::CallModule);
+        let has_number = |ty: &TypeTree| matches!(ty, Arg::Leaf(_) | Arg::List(_) | Arg::Tuple(_));
+        if !is_call || node.n_users() == 0 || !node.ty().is_none_or(has_number) {
+            continue;
+        }
+        // Sizes are known by the name of their node, and integers are not disturbed.
+        let is_float = |leaf: &crate::Type| leaf.tensor().is_some_and(|ty| ty.dtype.is_float());
+        if node.ty().is_some_and(|ty| !ty.leaves().into_iter().any(is_float)) {
+            continue;
+        }
+        let ty = node.meta().ty.clone();
+        let args = [Arg::Leaf(id), Arg::Int((seed << 32) as i64 + i as i64), Arg::Float(least)];
+        let new: NodeId = graph
+            .inserting_after(id, |graph| graph.create(Target::CallFunction(PERTURB), args, [], None))??;
+        graph.meta_mut(new)?.ty = ty;
+        graph.replace_uses_where(id, new, |user| user != new)?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,49 @@
+//! Passes and rules on random programs of the whole vocabulary; `fx fuzz --count 100000` is the long run.
+
+use fx::fuzz::{Case, Config, Own, run};
+use fx::{Arg, Graph, Passes};
+
+fn config(seed: u64, count: usize) -> Config {
+    Config { seed, count, ..Config::default() }
+}
+
+#[test]
+fn passes_and_rules_keep_what_random_programs_do() {
+    let summary = run(&config(0, 300), &|_| {}).unwrap();
+    assert!(summary.failures.is_empty(), "{summary}");
+    let fired = summary.rules.values().filter(|n| **n > 0).count();
+    let changed = summary.passes.values().filter(|n| **n > 0).count();
+    assert!(fired > 60 && changed >= summary.passes.len() - 2, "{fired} rules, {changed} passes\n{summary}");
+    assert!(summary.operations.len() > 300 && summary.with.values().all(|n| *n > 20), "{summary}");
+    assert!(summary.comparisons > 10 * summary.skipped, "{summary}");
+}
+
+#[test]
+fn findings_do_not_depend_on_threads() {
+    let text = |threads| run(&Config { threads, ..config(7, 24) }, &|_| {}).unwrap().to_string();
+    assert_eq!(text(1), text(5));
+    let text = |seed| Case::new(seed).gm.graph().to_text();
+    assert_eq!(text(3), text(3));
+    assert_ne!(text(3), text(4));
+}
+
+#[test]
+fn a_wrong_pass_is_found_and_the_program_shrunk() {
+    let wrong = |gm: &mut fx::GraphModule, cx: &mut fx::Context| {
+        for id in gm.graph().find_nodes(fx::OpCode::CallFunction, Some("sub")) {
+            let graph = gm.graph_mut();
+            let [a @ Arg::Leaf(_), b @ Arg::Leaf(_)] = graph.node(id)?.args() else { continue };
+            let (a, b) = (a.clone(), b.clone());
+            if a != b && cx.allow(|| "exchange".into()) {
+                graph.set_args(id, [b, a])?;
+            }
+        }
+        Ok(())
+    };
+    let own = Own { name: "wrong".into(), passes: Passes::new().with("wrong", wrong), exact: true };
+    let config = Config { passes: Vec::new(), rules: false, own: vec![own], ..config(0, 200) };
+    let summary = run(&config, &|_| {}).unwrap();
+    let [failure] = &summary.failures[..] else { panic!("{summary}") };
+    let graph = Graph::parse(&failure.text, &fx::registry()).unwrap();
+    assert!(graph.len() <= 4 && failure.text.contains("sub(") && !failure.inputs.is_empty(), "{failure:?}");
+}
