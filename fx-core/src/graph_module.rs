@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use crate::eval::run_closed;
+use rustc_hash::FxHashSet;
+
 use crate::eval::{Eval, Evaluated};
+use crate::fresh::symbols;
 use crate::interp::Schedule;
 use crate::module::{InputDecl, Visitor, VisitorMut};
 use crate::pass::{Folded, Recipe};
@@ -461,7 +464,32 @@ impl GraphModule {
         if self.reader_of(OpCode::CallModule, &path).is_none() {
             self.children.remove(&*path);
         }
+        self.settle_sizes(&new)?;
         Ok(new)
+    }
+
+    /// Types nodes that came from elsewhere anew if there are sizes in their types that no input tells: their names stood for
+    /// sizes of another graph.
+    fn settle_sizes(&mut self, new: &[NodeId]) -> Result<()> {
+        let graph = &self.graph;
+        let ty = |id: &NodeId| graph.node(*id).ok().and_then(crate::Node::ty);
+        let of_inputs: FxHashSet<crate::Symbol> =
+            graph.placeholders().iter().filter_map(ty).flat_map(symbols).collect();
+        let is_new =
+            |id: &&NodeId| ty(id).is_some_and(|ty| symbols(ty).iter().any(|x| !of_inputs.contains(x)));
+        let unsettled: Vec<NodeId> = new.iter().filter(is_new).copied().collect();
+        if unsettled.is_empty() {
+            return Ok(());
+        }
+        let n_inputs = graph.placeholders().len();
+        for id in unsettled {
+            self.graph.meta_mut(id)?.ty = None;
+        }
+        let Ok(found) = self.infer(&vec![Arg::Leaf(crate::Type::Any); n_inputs]) else { return Ok(()) };
+        for (id, ty) in found.into_iter().filter(|(_, ty)| ty.is_complete()) {
+            self.graph.meta_mut(id)?.ty = Some(std::sync::Arc::new(ty));
+        }
+        Ok(())
     }
 }
 

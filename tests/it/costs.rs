@@ -7,10 +7,11 @@ use fx::{Dim, GraphModule};
 
 /// Returns the arithmetic of the only call in a graph of one line.
 fn flops(arguments: &str, call: &str) -> Option<String> {
-    let graph = fx::parse(&format!("graph main({arguments}) {{\n  %y = {call}\n  return %y\n}}\n")).unwrap();
+    let graph =
+        fx::parse(&format!("graph main({arguments}) {{\n  %out = {call}\n  return %out\n}}\n")).unwrap();
     let gm = GraphModule::new("one", graph);
     let costs = Costs::new(&gm, &Sizes::new()).unwrap();
-    Some(costs.of(gm.graph().find("y").unwrap()).unwrap().flops.as_ref()?.to_string())
+    Some(costs.of(gm.graph().find("out").unwrap()).unwrap().flops.as_ref()?.to_string())
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn a_branch_costs_the_dearer_and_a_loop_one_round() {
             (x.clone(), w.clone()),
         )
     };
-    let gm = fx::trace(body).input("x", "f32[4, 4]").input("w", "f32[4, 4]").build().unwrap();
+    let gm = fx::trace(body).input("x", "f32[4, 4]").input("y", "f32[4, 4]").build().unwrap();
     let costs = Costs::new(&gm, &Sizes::new()).unwrap();
     let cond = gm.graph().find("cond").unwrap();
     assert_eq!(costs.of(cond).unwrap().flops, Some(Dim::new(128)));
