@@ -132,8 +132,8 @@ pub fn graph_diff(a: &GraphModule, b: &GraphModule) -> Result<Diff> {
         diff.changes.push(Change::Signature { before, after });
     }
     let mut matches = Matches::default();
-    matches.from_inputs(&left, &right);
-    matches.from_results(&left, &right);
+    matches.grow_from_inputs(&left, &right);
+    matches.grow_from_results(&left, &right);
     matches.by_neighbours(&left, &right);
     attributes(&left, &right, &mut diff);
     matches.report(&left, &right, &mut diff)?;
@@ -274,7 +274,7 @@ impl Matches {
     }
 
     /// Matches nodes that compute the same from the same arguments.
-    fn from_inputs(&mut self, left: &Side, right: &Side) {
+    fn grow_from_inputs(&mut self, left: &Side, right: &Side) {
         let mut by_hash: HashMap<u64, Vec<NodeId>> = HashMap::new();
         for (id, _) in right.gm.graph().nodes() {
             by_hash.entry(right.hashes[&id]).or_default().push(id);
@@ -292,7 +292,7 @@ impl Matches {
     }
 
     /// Matches operands of matched nodes that are the same kind of node, from the results back.
-    fn from_results(&mut self, left: &Side, right: &Side) {
+    fn grow_from_results(&mut self, left: &Side, right: &Side) {
         for (id, node) in left.gm.graph().nodes().collect::<Vec<_>>().into_iter().rev() {
             let Some(other) = self.right_of.get(&id).and_then(|other| right.node(*other)) else { continue };
             let (a, b): (Vec<NodeId>, Vec<NodeId>) = (node.inputs().collect(), other.inputs().collect());

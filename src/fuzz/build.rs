@@ -259,7 +259,7 @@ impl Builder {
         let frame =
             ModuleFrame { path: Arc::from(path), type_name: Arc::from("Block"), call: 0, source: None };
         let stack: Arc<[ModuleFrame]> = Arc::from([frame]);
-        for id in self.log[mark..].to_vec() {
+        for &id in &self.log[mark..] {
             let node = self.gm.graph().node(id);
             if node.is_ok_and(|node| node.opcode() == crate::OpCode::Placeholder) {
                 continue;

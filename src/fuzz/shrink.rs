@@ -213,8 +213,11 @@ fn edit_nth(graph: &mut Graph, left: &mut usize) -> Result<Found> {
     Ok(if done { Found::Done } else { Found::Not })
 }
 
+/// Tensors by name.
+type Named = Vec<(String, Tensor)>;
+
 /// Writes a program as text, with the tensors that it reads and its inputs, by the names that `fx run` takes.
-pub(super) fn files(failing: &Failing) -> (String, Vec<(String, Tensor)>, Vec<(String, Tensor)>) {
+pub(super) fn files(failing: &Failing) -> (String, Named, Named) {
     let gm = &failing.gm;
     let mut notes = String::new();
     for (path, child) in gm.children() {
