@@ -560,7 +560,12 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         let repeats =
             |source: &Source<'_, T>| matches!(source, Source::Rows(rows) if rows.step(shape, n_plain) == 0);
         let joins = run < if sources.iter().any(repeats) { BLOCK } else { LONG_RUN };
-        let n_resident = sources.iter().filter(|source| !matches!(source, Source::Slice(_))).count();
+        let is_resident = |source: &&Source<'_, T>| match source {
+            Source::Slice(_) => false,
+            Source::Rows(_) => joins || n_plain == 0 || repeats(source),
+            Source::Splat(_) | Source::Gather(_) => true,
+        };
+        let n_resident = sources.iter().filter(is_resident).count();
         let mut part = BLOCK;
         while n_resident * part * size_of::<T>() > RESIDENT && part > LONG_RUN {
             part /= 2;

@@ -340,7 +340,8 @@ fn log_sum(terms: [f64; 3]) -> f64 {
     if greatest == f64::NEG_INFINITY {
         return greatest;
     }
-    greatest + terms.into_iter().map(|x| (x - greatest).exp()).sum::<f64>().ln()
+    greatest
+        + terms.into_iter().map(|x| if x == greatest { 1.0 } else { (x - greatest).exp() }).sum::<f64>().ln()
 }
 
 fn ctc(
@@ -372,8 +373,8 @@ fn ctc(
     }
     let mut each = zeroed::<f64>(n)?;
     let mut start = 0;
-    for (i, loss) in each.iter_mut().enumerate() {
-        let (steps, length) = (inputs[i], outputs[i]);
+    let mut parts = Vec::with_capacity(each.len());
+    for (i, &length) in outputs.iter().enumerate() {
         let from = if targets.rank() == 2 { i * width } else { start };
         start += length;
         let Some(classes) = classes.get(from..from + length) else {
@@ -382,6 +383,10 @@ fn ctc(
         if let Some(class) = classes.iter().find(|class| !is_class(**class)) {
             bail!(Index, "expected a class from 0 to {c}, got {class}");
         }
+        parts.push(classes);
+    }
+    fx_simd::parallel::chunks(&mut each, 1, 1, |i, loss| {
+        let (steps, length, classes, loss) = (inputs[i], outputs[i], parts[i], &mut loss[0]);
         // Blanks are between, before and behind the classes.
         let class_at = |s: usize| if s.is_multiple_of(2) { blank } else { classes[s / 2] };
         let log = |step: usize, s: usize| data[(step * n + i) * c + class_at(s) as usize];
@@ -409,7 +414,7 @@ fn ctc(
         if zero_infinity && *loss == f64::INFINITY {
             *loss = 0.0;
         }
-    }
+    });
     if reduction == "mean" {
         each.iter_mut().zip(&outputs).for_each(|(loss, &length)| *loss /= length.max(1) as f64);
     }

@@ -221,12 +221,12 @@ impl<'x, T: Element + Real> Images<'x, T> {
         &self.data[(image * self.channels + channel) * area..][..area]
     }
 
-    /// Returns the bilinear interpolation at a point; outside by more than a pixel it is 0.
-    fn sample(&self, plane: &[T], y: T, x: T) -> T {
+    /// Returns the places and weights of the bilinear interpolation at a point; outside by more than a pixel there are none.
+    fn taps(&self, y: T, x: T) -> Option<[(usize, T); 4]> {
         let (h, w) = (T::from_f64(self.height as f64), T::from_f64(self.width as f64));
         let below = T::ZERO - T::ONE;
         if !(y >= below && y <= h && x >= below && x <= w) {
-            return T::ZERO;
+            return None;
         }
         let split = |at: T, size: usize| {
             let at = if at > T::ZERO { at } else { T::ZERO };
@@ -239,8 +239,8 @@ impl<'x, T: Element + Real> Images<'x, T> {
         };
         let ((y0, y1, dy), (x0, x1, dx)) = (split(y, self.height), split(x, self.width));
         let (ey, ex) = (T::ONE - dy, T::ONE - dx);
-        let at = |y: usize, x: usize| plane[y * self.width + x];
-        ey * ex * at(y0, x0) + ey * dx * at(y0, x1) + dy * ex * at(y1, x0) + dy * dx * at(y1, x1)
+        let at = |y: usize, x: usize| y * self.width + x;
+        Some([(at(y0, x0), ey * ex), (at(y0, x1), ey * dx), (at(y1, x0), dy * ex), (at(y1, x1), dy * dx)])
     }
 }
 
@@ -278,19 +278,26 @@ impl<T: Element + Real> Grid<T> {
         Ok(Grid { start: [y1, x1], bin, samples: samples.map(|n| n as usize) })
     }
 
-    /// Returns the mean of the samples of a bin.
-    fn mean(&self, images: &Images<'_, T>, plane: &[T], at: [usize; 2]) -> T {
+    /// Returns the places and weights of the samples of a bin, which are the same in every channel.
+    fn taps(&self, images: &Images<'_, T>, at: [usize; 2], taps: &mut Vec<[(usize, T); 4]>) {
         let place = |axis: usize, i: usize| {
             let n = T::from_f64(self.samples[axis] as f64);
             let inner = (T::from_f64(i as f64) + T::from_f64(0.5)) * self.bin[axis] / n;
             self.start[axis] + T::from_f64(at[axis] as f64) * self.bin[axis] + inner
         };
-        let mut sum = T::ZERO;
+        taps.clear();
         for i in 0..self.samples[0] {
             let y = place(0, i);
-            for j in 0..self.samples[1] {
-                sum = sum + images.sample(plane, y, place(1, j));
-            }
+            taps.extend((0..self.samples[1]).filter_map(|j| images.taps(y, place(1, j))));
+        }
+    }
+
+    /// Returns the mean of the samples of a bin in a channel.
+    fn mean(&self, plane: &[T], taps: &[[(usize, T); 4]]) -> T {
+        let mut sum = T::ZERO;
+        for [a, b, c, d] in taps {
+            let term = |(at, weight): &(usize, T)| *weight * plane[*at];
+            sum = sum + (term(a) + term(b) + term(c) + term(d));
         }
         sum / T::from_f64((self.samples[0] * self.samples[1]).max(1) as f64)
     }
@@ -329,9 +336,12 @@ fn align_kernel(
         let grids = grids.collect::<Result<Vec<_>>>()?;
         let size = channels * rows * columns;
         let out = fill_rows::<T>(regions, size, cost(size), |k, out| {
-            for (i, out) in out.iter_mut().enumerate() {
-                let (c, y, x) = (i / (rows * columns), i / columns % rows, i % columns);
-                *out = grids[k].mean(&images, images.plane(k, c), [y, x]);
+            let (bins, mut taps) = (rows * columns, Vec::new());
+            for bin in 0..bins {
+                grids[k].taps(&images, [bin / columns, bin % columns], &mut taps);
+                for c in 0..channels {
+                    out[c * bins + bin] = grids[k].mean(images.plane(k, c), &taps);
+                }
             }
         })?;
         Array::from_vec(out, &shape)
@@ -366,22 +376,26 @@ fn pool_kernel(input: &Array, rois: &Array, scale: f64, height: i64, width: i64)
             let [x1, y1, x2, y2] = images.corners(k).map(rounded);
             let bin = |low: f64, high: f64, n: usize| ((high - low + 1.0).max(1.0) as T) / n as T;
             let (bin_y, bin_x) = (bin(y1, y2, rows), bin(x1, x2, columns));
-            for (i, (out, place)) in out.iter_mut().zip(places).enumerate() {
-                let (c, y, x) = (i / (rows * columns), i / columns % rows, i % columns);
+            places.fill(-1);
+            for (y, x) in (0..rows).flat_map(|y| (0..columns).map(move |x| (y, x))) {
                 let (top, bottom) = reach(y, bin_y, y1, images.height);
                 let (left, right) = reach(x, bin_x, x1, images.width);
-                let plane = images.plane(k, c);
-                (*out, *place) = (0.0, -1);
                 if bottom <= top || right <= left {
                     continue;
                 }
-                let mut greatest = T::MIN;
-                for at in (top..bottom).flat_map(|y| (left..right).map(move |x| y * images.width + x)) {
-                    if plane[at] > greatest {
-                        (greatest, *place) = (plane[at], at as i32);
+                for c in 0..channels {
+                    let (plane, mut greatest, mut place) = (images.plane(k, c), T::MIN, -1);
+                    for y in top..bottom {
+                        let start = y * images.width + left;
+                        for (at, &value) in (start..).zip(&plane[start..][..right - left]) {
+                            if value > greatest {
+                                (greatest, place) = (value, at as i32);
+                            }
+                        }
                     }
+                    let i = (c * rows + y) * columns + x;
+                    (out[i], places[i]) = (greatest, place);
                 }
-                *out = greatest;
             }
         })?;
         Ok::<_, fx_core::Error>((Array::from_vec(out, &shape)?, Array::from_vec(places, &shape)?))
@@ -434,12 +448,14 @@ fn own(
             let [x1, y1, x2, y2] = images.corners(k).map(rounded);
             let bin = |low: f64, high: f64, n: usize| ((high - low).max(1.0) as T) / n as T;
             let (bin_y, bin_x) = (bin(y1, y2, rows), bin(x1, x2, columns));
+            let mut taps = Vec::new();
             for (i, (out, from)) in out.iter_mut().zip(from).enumerate() {
                 // The channels of an output channel are those of its bins, one after the other.
                 let (y, x, plane) = (i / columns % rows, i % columns, images.plane(k, i));
                 *from = i as i32;
                 if ratio.is_some() {
-                    *out = grids[k].mean(&images, plane, [y, x]);
+                    grids[k].taps(&images, [y, x], &mut taps);
+                    *out = grids[k].mean(plane, &taps);
                     continue;
                 }
                 let (top, bottom) = reach(y, bin_y, y1, images.height - 1);
