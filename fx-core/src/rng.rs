@@ -380,10 +380,7 @@ impl Block {
         let mut bits = [0; AT_ONCE];
         for start in (0..items.len()).step_by(AT_ONCE).rev() {
             let end = items.len().min(start + AT_ONCE);
-            for (i, pair) in bits[..end - start].chunks_mut(2).enumerate() {
-                let [a, b, c, d] = self.words(start / 2 + i).map(u64::from);
-                pair.iter_mut().zip([a | b << 32, c | d << 32]).for_each(|(x, word)| *x = word);
-            }
+            fx_simd::call::<word_pairs, _>((self, start / 2, &mut bits));
             for i in (start.max(1)..end).rev() {
                 let below = (u128::from(bits[i - start]) * (i as u128 + 1)) >> 64;
                 items.swap(i, below as usize);
@@ -414,6 +411,7 @@ impl Block {
         }
     }
 
+    #[inline(always)]
     fn words(&self, counter: usize) -> [u32; 4] {
         let counter = self.start.wrapping_add(counter as u64);
         philox4x32_10([counter as u32, (counter >> 32) as u32, 0, 0], self.key)
@@ -450,7 +448,18 @@ fn normal_pairs[]((words, out): (&[[u32; 2]], &mut [f32])) {
 }
 }
 
+fx_simd::wide! {
+    /// Writes the words of 64 bits of counters from `first` on, two a counter.
+    fn word_pairs[]((block, first, out): (&Block, usize, &mut [u64])) {
+        for (i, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let [a, b, c, d] = block.words(first + i).map(u64::from);
+            *pair = [a | b << 32, c | d << 32];
+        }
+    }
+}
+
 /// The Philox4x32 bijection with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+#[inline(always)]
 fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let a = u64::from(counter[0]) * 0xd251_1f53;

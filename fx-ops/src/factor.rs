@@ -239,28 +239,11 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
         let order = row_order(&pivots[i * n..][..n], n)?;
         let y = &mut crate::check::zeroed::<f64>(n * m)?;
         // One triangle after the other; of the transpose the upper one comes first and the permutation last.
-        let at = |i: usize, j: usize| if adjoint { a[j * n + i] } else { a[i * n + j] };
         for (i, &row) in order.iter().enumerate() {
             let from = if adjoint { i } else { row };
             y[i * m..][..m].copy_from_slice(&b[from * m..][..m]);
         }
-        let reduce = |y: &mut [f64], i: usize, k: usize| {
-            for c in 0..m {
-                y[i * m + c] -= at(i, k) * y[k * m + c];
-            }
-        };
-        for i in 0..n {
-            (0..i).for_each(|k| reduce(y, i, k));
-            if adjoint {
-                y[i * m..][..m].iter_mut().for_each(|x| *x /= a[i * n + i]);
-            }
-        }
-        for i in (0..n).rev() {
-            (i + 1..n).for_each(|k| reduce(y, i, k));
-            if !adjoint {
-                y[i * m..][..m].iter_mut().for_each(|x| *x /= a[i * n + i]);
-            }
-        }
+        fx_simd::call::<both_triangles, _>((a, n, m, adjoint, &mut y[..]));
         for (i, &row) in order.iter().enumerate() {
             let to = if adjoint { row } else { i };
             out[to * m..][..m].copy_from_slice(&y[i * m..][..m]);
@@ -268,6 +251,35 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
         Ok(())
     })?;
     array(out, &ty)
+}
+
+fx_simd::wide! {
+    /// Solves for `m` right sides with the triangles of a matrix of side `n`: the lower one, whose diagonal is 1, then the upper
+    /// one, or the other way round with those of the transpose.
+    fn both_triangles[]((a, n, m, adjoint, y): (&[f64], usize, usize, bool, &mut [f64])) {
+        let at = |i: usize, j: usize| if adjoint { a[j * n + i] } else { a[i * n + j] };
+        for i in 0..n {
+            let (above, row) = y.split_at_mut(i * m);
+            let row = &mut row[..m];
+            for k in 0..i {
+                let (factor, other) = (at(i, k), &above[k * m..][..m]);
+                row.iter_mut().zip(other).for_each(|(x, &y)| *x -= factor * y);
+            }
+            if adjoint {
+                row.iter_mut().for_each(|x| *x /= a[i * n + i]);
+            }
+        }
+        for i in (0..n).rev() {
+            let (row, below) = y[i * m..].split_at_mut(m);
+            for k in i + 1..n {
+                let (factor, other) = (at(i, k), &below[(k - i - 1) * m..][..m]);
+                row.iter_mut().zip(other).for_each(|(x, &y)| *x -= factor * y);
+            }
+            if !adjoint {
+                row.iter_mut().for_each(|x| *x /= a[i * n + i]);
+            }
+        }
+    }
 }
 
 /// How much of a decomposition is wanted.

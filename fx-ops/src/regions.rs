@@ -279,24 +279,23 @@ impl<T: Element + Real> Grid<T> {
     }
 
     /// Returns the places and weights of the samples of a bin, which are the same in every channel.
-    fn taps(&self, images: &Images<'_, T>, at: [usize; 2], taps: &mut Vec<[(usize, T); 4]>) {
-        let place = |axis: usize, i: usize| {
+    fn taps(&self, images: &Images<'_, T>, at: [usize; 2]) -> impl Iterator<Item = [(usize, T); 4]> {
+        let place = move |axis: usize, i: usize| {
             let n = T::from_f64(self.samples[axis] as f64);
             let inner = (T::from_f64(i as f64) + T::from_f64(0.5)) * self.bin[axis] / n;
             self.start[axis] + T::from_f64(at[axis] as f64) * self.bin[axis] + inner
         };
-        taps.clear();
-        for i in 0..self.samples[0] {
+        (0..self.samples[0]).flat_map(move |i| {
             let y = place(0, i);
-            taps.extend((0..self.samples[1]).filter_map(|j| images.taps(y, place(1, j))));
-        }
+            (0..self.samples[1]).filter_map(move |j| images.taps(y, place(1, j)))
+        })
     }
 
     /// Returns the mean of the samples of a bin in a channel.
-    fn mean(&self, plane: &[T], taps: &[[(usize, T); 4]]) -> T {
+    fn mean(&self, plane: &[T], taps: impl Iterator<Item = [(usize, T); 4]>) -> T {
         let mut sum = T::ZERO;
         for [a, b, c, d] in taps {
-            let term = |(at, weight): &(usize, T)| *weight * plane[*at];
+            let term = |(at, weight): (usize, T)| weight * plane[at];
             sum = sum + (term(a) + term(b) + term(c) + term(d));
         }
         sum / T::from_f64((self.samples[0] * self.samples[1]).max(1) as f64)
@@ -338,9 +337,10 @@ fn align_kernel(
         let out = fill_rows::<T>(regions, size, cost(size), |k, out| {
             let (bins, mut taps) = (rows * columns, Vec::new());
             for bin in 0..bins {
-                grids[k].taps(&images, [bin / columns, bin % columns], &mut taps);
+                taps.clear();
+                taps.extend(grids[k].taps(&images, [bin / columns, bin % columns]));
                 for c in 0..channels {
-                    out[c * bins + bin] = grids[k].mean(images.plane(k, c), &taps);
+                    out[c * bins + bin] = grids[k].mean(images.plane(k, c), taps.iter().copied());
                 }
             }
         })?;
@@ -448,14 +448,12 @@ fn own(
             let [x1, y1, x2, y2] = images.corners(k).map(rounded);
             let bin = |low: f64, high: f64, n: usize| ((high - low).max(1.0) as T) / n as T;
             let (bin_y, bin_x) = (bin(y1, y2, rows), bin(x1, x2, columns));
-            let mut taps = Vec::new();
             for (i, (out, from)) in out.iter_mut().zip(from).enumerate() {
                 // The channels of an output channel are those of its bins, one after the other.
                 let (y, x, plane) = (i / columns % rows, i % columns, images.plane(k, i));
                 *from = i as i32;
                 if ratio.is_some() {
-                    grids[k].taps(&images, [y, x], &mut taps);
-                    *out = grids[k].mean(plane, &taps);
+                    *out = grids[k].mean(plane, grids[k].taps(&images, [y, x]));
                     continue;
                 }
                 let (top, bottom) = reach(y, bin_y, y1, images.height - 1);

@@ -338,7 +338,7 @@ impl Geometry {
                     let x = &x[(d * self.input[1] + h) * self.input[2]..][first..self.input[2]];
                     let (w, out) = (weight[tap], &mut out[columns]);
                     if self.stride[2] == 1 {
-                        out.iter_mut().zip(x).for_each(|(y, &x)| *y = *y + w * x);
+                        fx_simd::call::<add_scaled, _>((out, x, w));
                     } else {
                         out.iter_mut()
                             .zip(x.iter().step_by(self.stride[2]))
@@ -450,6 +450,12 @@ impl Geometry {
 
 mod tiled;
 mod transposed;
+
+fx_simd::wide! {
+    fn add_scaled[T: GemmElement]((out, x, w): (&mut [T], &[T], T)) {
+        out.iter_mut().zip(x).for_each(|(y, &x)| *y = *y + w * x);
+    }
+}
 
 #[cfg(test)]
 mod tests;
