@@ -100,6 +100,17 @@ impl DType {
         matches!(self.category(), Category::Int)
     }
 
+    /// Returns the rounding unit of floats, the distance from 1 to the next number; `None` for integers and bool.
+    pub fn epsilon(self) -> Option<f64> {
+        match self {
+            DType::F64 => Some(f64::EPSILON),
+            DType::F32 => Some(f64::from(f32::EPSILON)),
+            DType::F16 => Some(half::f16::EPSILON.to_f64()),
+            DType::BF16 => Some(half::bf16::EPSILON.to_f64()),
+            _ => None,
+        }
+    }
+
     /// Returns the dtype of a binary operation on tensors of `self` and `other`, both of rank one or more.
     ///
     /// This is PyTorch's table: the higher category wins; within a category the wider type, where

@@ -172,8 +172,7 @@ impl Nearby {
             if a.dtype().is_float() && spread > 0.05 * greatest {
                 continue;
             }
-            let allowed =
-                if a.dtype().is_float() { SLACK * (spread + unit(a.dtype()) * greatest) } else { 0.0 };
+            let allowed = a.dtype().epsilon().map_or(0.0, |unit| SLACK * (spread + unit * greatest));
             let error = difference(a, b);
             if error > allowed || error.is_nan() {
                 return Err(err!(
@@ -196,16 +195,6 @@ fn difference(a: &Array, b: &Array) -> f64 {
         .zip(b.iter_scalars())
         .map(one)
         .fold(0.0, |max, x| if x.is_nan() { f64::NAN } else { max.max(x) })
-}
-
-/// The rounding unit of a float dtype.
-fn unit(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => f64::EPSILON,
-        DType::F32 => f64::from(f32::EPSILON),
-        DType::F16 => 1.0 / 1024.0,
-        _ => 1.0 / 128.0,
-    }
 }
 
 thread_local! {
@@ -236,10 +225,8 @@ fn perturb(args: &[Value]) -> Result<Value> {
     let mut rng = Rng::new(*seed as u64);
     x.try_flat_map(&mut |tensor| {
         let array = tensor.array()?;
-        if !array.dtype().is_float() {
-            return Ok(Arg::Leaf(tensor.clone()));
-        }
-        let unit = 2.0 * unit(array.dtype()).max(*least);
+        let Some(unit) = array.dtype().epsilon() else { return Ok(Arg::Leaf(tensor.clone())) };
+        let unit = 2.0 * unit.max(*least);
         let limit = if array.dtype() == DType::F16 { 3e4 } else { 1e15 };
         let data: Vec<f64> = array
             .iter_scalars()
@@ -267,7 +254,7 @@ fn disturb(gm: &mut GraphModule, seed: u64, dtype: Option<DType>) -> Result<()> 
         disturb(&mut child, seed, dtype)?;
         gm.add_submodule(&path, child)?;
     }
-    let least = dtype.map_or(0.0, unit);
+    let least = dtype.and_then(DType::epsilon).unwrap_or(0.0);
     disturb_graph(gm.graph_mut(), seed, least).map(|_| ())
 }
 

@@ -68,7 +68,7 @@ impl Pattern {
                 PatternKind::Wild(wild) => match wild {
                     Wild::Number(name) => Arg::Leaf(Hole::Number(name.clone())),
                     Wild::Integer(name) => Arg::Leaf(Hole::Integer(name.clone())),
-                    Wild::Within { value, .. } => Arg::Float(*value),
+                    Wild::Within { value, .. } | Wild::Near(value) => Arg::Float(*value),
                     Wild::Module(_) => return None,
                 },
                 PatternKind::AnyOf(options) => {

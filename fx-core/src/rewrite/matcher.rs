@@ -13,7 +13,7 @@ use super::wild::Wild;
 use crate::graph_module::Parts;
 use crate::node::{NodeId, Target};
 use crate::op::Param;
-use crate::{Arg, Attribute, Graph, Scalar};
+use crate::{Arg, Array, Attribute, DType, Graph, Scalar, Tensor};
 
 const NIL: u32 = u32::MAX;
 
@@ -250,7 +250,7 @@ impl<'a> Search<'a> {
                 self.bind(pattern, value.into_owned());
                 true
             }
-            PatternKind::Wild(wild) => match literal(self.place, wild, &value) {
+            PatternKind::Wild(wild) => match literal(self.place, wild, &value, user) {
                 Some(literal) => {
                     self.bind(pattern, literal);
                     true
@@ -446,7 +446,7 @@ impl<'a> Search<'a> {
                 Some(Some(known)) => same_value(place.graph, known, value),
                 _ => true,
             },
-            PatternKind::Wild(wild) => literal(place, wild, value).is_some(),
+            PatternKind::Wild(wild) => could_be_literal(place, wild, value),
             PatternKind::Attr(_) => matches!(target(), Some(Target::GetAttr(_))),
             PatternKind::Module { .. } => matches!(target(), Some(Target::CallModule(_))),
             PatternKind::AnyOf(_) if depth == 0 => true,
@@ -541,7 +541,7 @@ fn same_value(graph: &Graph, a: &Arg, b: &Arg) -> bool {
     a.eq_by(b, &|a, b| a == b || path(a).is_some_and(|path_a| path(b) == Some(path_a)))
 }
 
-fn same_tensor(a: &crate::Tensor, b: &crate::Tensor) -> bool {
+fn same_tensor(a: &Tensor, b: &Tensor) -> bool {
     match (a.array(), b.array()) {
         (Ok(x), Ok(y)) => {
             std::ptr::eq(x, y) || x.dtype() == y.dtype() && x.shape() == y.shape() && a.bits_eq(b)
@@ -553,28 +553,70 @@ fn same_tensor(a: &crate::Tensor, b: &crate::Tensor) -> bool {
 /// Returns the literal that a value is, or that the constant of rank 0 holds which it reads.
 pub(super) fn scalar(place: Place<'_>, value: &Arg) -> Option<Scalar> {
     match value {
-        Arg::Leaf(id) => match place.graph.node(*id).ok()?.target() {
-            Target::GetAttr(path) => match place.parts.attribute(path)? {
-                Attribute::Constant(tensor) => tensor.array().ok().filter(|x| x.rank() == 0)?.item().ok(),
-                _ => None,
-            },
-            _ => None,
-        },
+        Arg::Leaf(_) => constant(place, value)?.array().ok().filter(|x| x.rank() == 0)?.item().ok(),
         _ => value.scalar(),
     }
 }
 
-/// Returns the literal that a wildcard stands for here.
-fn literal(place: Place<'_>, wild: &Wild, value: &Arg) -> Option<Arg> {
-    if let Wild::Integer(_) = wild {
-        return matches!(value, Arg::Int(_)).then(|| value.clone());
+/// Returns the constant that a value reads.
+fn constant<'a>(place: Place<'a>, value: &Arg) -> Option<&'a Tensor> {
+    match place.graph.node(*value.leaf()?).ok()?.target() {
+        Target::GetAttr(path) => match place.parts.attribute(path)? {
+            Attribute::Constant(tensor) => Some(tensor),
+            _ => None,
+        },
+        _ => None,
     }
-    let found = scalar(place, value).filter(|x| !matches!(x, Scalar::Bool(_)))?;
+}
+
+/// Returns the literal that a wildcard stands for here, among the arguments of `user`.
+fn literal(place: Place<'_>, wild: &Wild, value: &Arg, user: Option<NodeId>) -> Option<Arg> {
+    let is_literal = match wild {
+        Wild::Near(number) => is_near(place, *number, value, user),
+        _ => could_be_literal(place, wild, value),
+    };
     match wild {
-        Wild::Within { value, tolerance } => {
-            let x = found.to_f64();
-            (x == *value || (x - value).abs() <= tolerance * value.abs()).then(|| found.into())
-        }
-        _ => Some(found.into()),
+        _ if !is_literal => None,
+        Wild::Integer(_) => Some(value.clone()),
+        _ => scalar(place, value).map(Into::into),
     }
+}
+
+/// Returns whether a wildcard may stand for a value, whoever uses it.
+fn could_be_literal(place: Place<'_>, wild: &Wild, value: &Arg) -> bool {
+    if let Wild::Integer(_) = wild {
+        return matches!(value, Arg::Int(_));
+    }
+    let Some(found) = scalar(place, value).filter(|x| !matches!(x, Scalar::Bool(_))) else { return false };
+    let is_within = |number: f64, tolerance: f64| {
+        let x = found.to_f64();
+        x == number || (x - number).abs() <= tolerance * number.abs()
+    };
+    match wild {
+        Wild::Within { value, tolerance } => is_within(*value, *tolerance),
+        Wild::Near(value) => is_within(*value, COARSEST),
+        _ => true,
+    }
+}
+
+/// The rounding unit of the coarsest dtype of floats.
+const COARSEST: f64 = 1.0 / 128.0;
+
+/// The greatest relative difference of numbers that are near, however coarse the dtype is.
+const NEAR: f64 = 1e-5;
+
+/// Returns whether a number or constant is `number` as far as the dtype of `user` goes; see [`near`](super::near).
+fn is_near(place: Place<'_>, number: f64, value: &Arg, user: Option<NodeId>) -> bool {
+    let Some(found) = scalar(place, value) else { return false };
+    let dtype = |id: NodeId| Some(place.graph.node(id).ok()?.ty()?.tensor()?.dtype);
+    let unit = user.and_then(dtype).and_then(DType::epsilon).unwrap_or(f64::EPSILON);
+    let x = found.to_f64();
+    if x == number || (x - number).abs() <= unit.min(NEAR) * number.abs() {
+        return true;
+    }
+    let rounds_to = |own: DType| Array::scalar(number).cast(own).item().is_ok_and(|rounded| rounded == found);
+    constant(place, value).and_then(|constant| constant.array().ok()).is_some_and(|constant| {
+        let own = constant.dtype();
+        own.epsilon().is_some_and(|own| own <= unit) && rounds_to(own)
+    })
 }

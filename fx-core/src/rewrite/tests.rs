@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::ops::{self, Comparison as _};
-use crate::{Graph, Registry, Tensor, Value, rules, symbolic_trace, trace};
+use crate::{Array, Attribute, DType, Graph, Registry, Tensor, Value, rules, symbolic_trace, trace};
 
 fn parse(text: &str) -> GraphModule {
     GraphModule::new("M", Graph::parse(text, &Registry::core()).unwrap())
@@ -426,6 +426,33 @@ fn free_arguments_and_built_replacements() {
     let fails = Rule::build("fails", pattern, |_| Err(err!(Argument, "no")));
     let mut gm = parse("graph main(%x) {\n %a = neg(%x)\n return %a\n}");
     assert!(replace(&mut gm, &fails).unwrap_err().message().contains("no"));
+}
+
+#[test]
+fn how_near_a_number_is_follows_the_dtype() {
+    let value = 0.044715;
+    let rule = Rule::new("near", |x: &Tensor| x * near(value), |x: &Tensor| -x).unwrap();
+    let replaced = |dtype: &str, x: &str, constant: Option<Tensor>| {
+        let read = if constant.is_some() { "%w = self.w" } else { "" };
+        let ty = if dtype.is_empty() { String::new() } else { format!(": {dtype}[2]") };
+        let mut gm =
+            parse(&format!("graph main(%x{ty}) {{\n {read}\n %y{ty} = mul(%x, {x})\n return %y\n}}"));
+        if let Some(constant) = constant {
+            gm.set_attribute("w", Attribute::Constant(constant)).unwrap();
+        }
+        replace(&mut gm, &rule).unwrap().len() == 1
+    };
+    let (more, less) = ("0.0447150000001", "0.04472");
+    for (dtype, accepts) in [("f64", false), ("f32", true), ("f16", true), ("bf16", true), ("", false)] {
+        assert!(replaced(dtype, "0.044715", None));
+        assert_eq!(replaced(dtype, more, None), accepts, "{dtype}");
+        assert!(!replaced(dtype, less, None), "{dtype}");
+        let constant = |dtype: DType| Some(Tensor::from(Array::scalar(value).cast(dtype)));
+        for own in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+            let unit = dtype.parse().ok().and_then(DType::epsilon).unwrap_or(f64::EPSILON);
+            assert_eq!(replaced(dtype, "%w", constant(own)), own.epsilon() <= Some(unit), "{dtype} {own}");
+        }
+    }
 }
 
 #[test]

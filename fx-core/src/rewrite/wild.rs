@@ -79,9 +79,14 @@ pub fn exactly(value: f64) -> f64 {
     within(value, 0.0)
 }
 
-/// In a pattern, a number that is this one but for rounding: programs write the root of 2 with more or fewer digits.
+/// In a pattern, a number that is this one as far as the dtype goes in which it is used: programs write the root of 2 with
+/// more or fewer digits. `0.7978845608` is near to the root of 2/π among elements of `f32`, not among those of `f64`, nor
+/// where the type of the call that uses it is not known.
+///
+/// A literal may differ by the [rounding unit](crate::DType::epsilon) of the dtype, and by 1e-5 at most; a constant may also
+/// be what the number is in the constant's own dtype, unless that is the coarser one of the two.
 pub fn near(value: f64) -> f64 {
-    within(value, 1e-5)
+    float(Wild::Near(value))
 }
 
 /// In a pattern, a number that differs from this one by at most `tolerance` times its magnitude.
@@ -109,6 +114,7 @@ pub(super) enum Wild {
     Number(Arc<str>),
     Integer(Arc<str>),
     Within { value: f64, tolerance: f64 },
+    Near(f64),
     Module(ModuleType),
 }
 
@@ -128,7 +134,7 @@ impl std::fmt::Display for Wild {
             Wild::Number(name) => write!(f, "a number ({name})"),
             Wild::Integer(name) => write!(f, "an integer ({name})"),
             Wild::Within { value, tolerance: 0.0 } => write!(f, "{value}"),
-            Wild::Within { value, .. } => write!(f, "about {value}"),
+            Wild::Within { value, .. } | Wild::Near(value) => write!(f, "about {value}"),
             Wild::Module(ty) => f.write_str(ty.name),
         }
     }
