@@ -410,15 +410,21 @@ impl Dim {
     ///
     /// Returns the symbol and its value, if there is an integral one; it may lie outside the symbol's range.
     pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
-        let Repr::Expr(expr) = &self.0 else { return None };
-        let [term] = expr.terms.as_slice() else { return None };
-        let [(Atom::Symbol(symbol), 1)] = term.monomial.0.as_slice() else { return None };
-        let rest = value as i128 - expr.constant as i128;
-        let coefficient = term.coefficient as i128;
+        let (symbol, coefficient, constant) = self.linear()?;
+        let rest = i128::from(value) - i128::from(constant);
+        let coefficient = i128::from(coefficient);
         if rest % coefficient != 0 {
             return None;
         }
         Some((symbol.clone(), i64::try_from(rest / coefficient).ok()?))
+    }
+
+    /// Returns the symbol, factor and constant of an expression of the form `a*s + b`, whose value tells that of its symbol.
+    pub(crate) fn linear(&self) -> Option<(&Symbol, i64, i64)> {
+        let Repr::Expr(expr) = &self.0 else { return None };
+        let [term] = expr.terms.as_slice() else { return None };
+        let [(Atom::Symbol(symbol), 1)] = term.monomial.0.as_slice() else { return None };
+        Some((symbol, term.coefficient, expr.constant))
     }
 
     /// Divides, rounding towards minus infinity, as Python's `//`.

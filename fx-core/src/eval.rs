@@ -18,6 +18,8 @@ pub(crate) struct Bindings {
     known: FxHashMap<Arc<str>, Dim>,
     /// Symbols of the outer trace without a known shape, by the axis at which a symbol stands alone.
     unread: Vec<(Arc<str>, Tensor, i64)>,
+    /// Sizes that tell no symbol and have symbols that are not bound yet, with what they are.
+    unchecked: Vec<(Dim, Dim)>,
 }
 
 impl Bindings {
@@ -85,6 +87,17 @@ impl Bindings {
     }
 
     fn bind_dim(&mut self, dim: &Dim, size: &Dim) -> Result<()> {
+        let n_known = self.known.len();
+        self.bind_one(dim, size)?;
+        if self.known.len() > n_known {
+            for (dim, size) in std::mem::take(&mut self.unchecked) {
+                self.bind_dim(&dim, &size)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bind_one(&mut self, dim: &Dim, size: &Dim) -> Result<()> {
         let free: Vec<Symbol> =
             dim.symbols().into_iter().filter(|symbol| self.get(symbol).is_none()).collect();
         if let (Some(symbol), [_]) = (dim.as_symbol(), &free[..])
@@ -104,6 +117,9 @@ impl Bindings {
             return Ok(());
         };
         if let Some(known) = rest.known() {
+            if known == size_known {
+                return Ok(());
+            }
             if dim.is_known() {
                 bail!(Shape, "a size is {size}, expected {known}");
             }
@@ -115,8 +131,10 @@ impl Bindings {
                 bail!(Shape, "{} is {value}, outside of its range {}..={max}", symbol.name(), symbol.min());
             }
             self.known.insert(Arc::from(symbol.name()), Dim::new(value));
-        } else if free.len() == 1 {
+        } else if rest.linear().is_some() {
             bail!(Shape, "no {dim} is {size}");
+        } else {
+            self.unchecked.push((dim.clone(), size.clone()));
         }
         Ok(())
     }

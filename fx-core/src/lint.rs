@@ -430,9 +430,10 @@ pub(crate) fn bind(bound: &mut FxHashSet<Symbol>, ty: &TypeTree) {
         if dim.is_known() {
             return;
         }
-        let mut unbound = dim.symbols().into_iter().filter(|symbol| !bound.contains(symbol));
-        if let (Some(symbol), None) = (unbound.next(), unbound.next()) {
-            bound.insert(symbol);
+        // Any number will do for what is bound: it asks whether the size tells the one symbol that is not.
+        let rest = dim.substitute(&|symbol| bound.contains(symbol).then(|| Dim::new(7)));
+        if let Some((symbol, ..)) = rest.linear() {
+            bound.insert(symbol.clone());
         }
     });
 }
