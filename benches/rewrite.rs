@@ -4,12 +4,13 @@
 #![allow(missing_docs)]
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fx::prelude::*;
 use fx::rewrite::{Rule, Rules};
-use fx::{GraphModule, pass};
+use fx::{Arg, Attribute, DType, Graph, GraphModule, Scalar, TensorType, nn, pass};
 
 /// A program of `n` nodes with types, in which every eighth node can be simplified or is computed twice.
 fn program(n: usize) -> GraphModule {
@@ -25,6 +26,49 @@ fn program(n: usize) -> GraphModule {
         y
     };
     fx::trace(body).input("x", "f32[n, 8]").without_sources().build().unwrap()
+}
+
+/// A network of about `n` nodes: blocks of a normalised linear map, every second with a weight to compute from others, and
+/// every fourth a call of a module before it.
+fn network(n: usize) -> GraphModule {
+    let mut gm = GraphModule::new("Network", Graph::new("main"));
+    let tensor =
+        |shape: &[usize]| Tensor::from(fx::Array::full(DType::F32, shape, Scalar::Float(0.5)).unwrap());
+    let registry = fx::registry();
+    let op = |name: &str| registry.get(name).unwrap();
+    let mut x = gm.graph_mut().placeholder("x").unwrap();
+    let ty: TensorType = "f32[n, 8]".parse().unwrap();
+    gm.graph_mut().meta_mut(x).unwrap().ty = Some(Arc::new(ty.into()));
+    for i in 0..n / 16 {
+        if i % 4 == 3 {
+            let path = format!("fc{i}");
+            gm.add_submodule(&path, nn::Linear::new(8, 8)).unwrap();
+            x = gm.graph_mut().call_module(&path, [Arg::Leaf(x)]).unwrap();
+        }
+        let mut read = |name: &str, shape: &[usize]| {
+            let path = format!("blocks.{i}.{name}");
+            let value = match name {
+                "mean" | "var" => Attribute::Buffer(Buffer::new(tensor(shape))),
+                _ => Attribute::Parameter(Parameter::new(tensor(shape))),
+            };
+            gm.set_attribute(&path, value).unwrap();
+            Arg::Leaf(gm.graph_mut().get_attr(&path).unwrap())
+        };
+        let [w, bias] = [read("w", &[8, 8]), read("bias", &[8])];
+        let norm = [read("mean", &[8]), read("var", &[8]), read("weight", &[8]), read("shift", &[8])];
+        let graph = gm.graph_mut();
+        let mut call = |name: &str, args: Vec<Arg>| Arg::Leaf(graph.call_function(op(name), args).unwrap());
+        let w = if i % 2 == 0 { call("mul", vec![w, Arg::Float(2.0)]) } else { w };
+        let y = call("linear", vec![Arg::Leaf(x), w, bias]);
+        let y = call("batch_norm", [vec![y], norm.to_vec()].concat());
+        let y = call("relu", vec![y]);
+        let y = call("dropout", vec![y, Arg::Float(0.5), Arg::Bool(false)]);
+        let y = call("add", vec![y, Arg::Leaf(x)]);
+        x = *y.leaf().unwrap();
+    }
+    gm.graph_mut().set_output(Arg::Leaf(x)).unwrap();
+    gm.propagate_types(&[Arg::Leaf(fx::Type::Any)]).unwrap();
+    gm
 }
 
 /// A hundred rules of which two match in [`program`].
@@ -68,9 +112,17 @@ fn matching(c: &mut Criterion) {
     group.finish();
 }
 
-/// Every pass alone, without checks, each a line for 50,000 and for 100,000 nodes.
 fn passes(c: &mut Criterion) {
-    let mut group = c.benchmark_group("passes");
+    each_pass(c, "passes", program);
+}
+
+fn passes_of_network(c: &mut Criterion) {
+    each_pass(c, "passes of a network", network);
+}
+
+/// Every pass alone, without checks, each a line for 50,000 and for 100,000 nodes.
+fn each_pass(c: &mut Criterion, name: &str, program: fn(usize) -> GraphModule) {
+    let mut group = c.benchmark_group(name);
     group.sample_size(10).measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(200));
     for n in [50_000, 100_000] {
         let gm = program(n);
@@ -129,5 +181,5 @@ fn splitting(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, matching, passes, splitting);
+criterion_group!(benches, matching, passes, passes_of_network, splitting);
 criterion_main!(benches);

@@ -288,7 +288,7 @@ impl GraphModule {
         }
         self.folded.remove(path);
         self.attributes.insert(Arc::from(path), attribute);
-        self.folded.refresh(&mut self.attributes);
+        self.folded.refresh_from(path, &mut self.attributes);
         Ok(())
     }
 
@@ -299,7 +299,7 @@ impl GraphModule {
 
     /// Returns whether a constant is folded from the attribute at a path.
     pub(crate) fn is_folded_from(&self, path: &str) -> bool {
-        self.folded.iter().any(|(_, recipe)| recipe.sources().any(|source| source == path))
+        self.folded.has_source(path)
     }
 
     /// Makes folded constants anew whose sources have changed; needed after a buffer was stored to through a handle of its own.
@@ -381,13 +381,13 @@ impl GraphModule {
 
     /// Removes the sub-modules that no node calls and the attributes that no node reads or updates; returns their paths.
     pub fn delete_unused(&mut self) -> Vec<String> {
-        let mut used: Vec<Arc<str>> = Vec::new();
+        let mut used: FxHashSet<Arc<str>> = FxHashSet::default();
         for (_, node) in self.graph.nodes() {
             used.extend(node.target().path().cloned());
             if let (Target::CallFunction(op), Some(Arg::Str(path))) = (node.target(), node.args().first())
                 && op.effects.state
             {
-                used.push(path.clone());
+                used.insert(path.clone());
             }
         }
         // A folded constant that is in use needs what it is made from.
@@ -396,8 +396,7 @@ impl GraphModule {
                 used.extend(recipe.sources().map(Arc::from));
             }
         }
-        used.sort_unstable();
-        let unused = |path: &Arc<str>| used.binary_search(path).is_err();
+        let unused = |path: &Arc<str>| !used.contains(path);
         let paths: Vec<Arc<str>> =
             self.children.keys().chain(self.attributes.keys()).filter(|path| unused(path)).cloned().collect();
         for path in &paths {
@@ -470,7 +469,7 @@ impl GraphModule {
 
     /// Types nodes that came from elsewhere anew if there are sizes in their types that no input tells: their names stood for
     /// sizes of another graph.
-    fn settle_sizes(&mut self, new: &[NodeId]) -> Result<()> {
+    pub(crate) fn settle_sizes(&mut self, new: &[NodeId]) -> Result<()> {
         let graph = &self.graph;
         let ty = |id: &NodeId| graph.node(*id).ok().and_then(crate::Node::ty);
         let of_inputs: FxHashSet<crate::Symbol> =

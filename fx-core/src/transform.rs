@@ -199,22 +199,26 @@ impl GraphModule {
     ) -> Result<Arg> {
         let graph = self.graph();
         let types = inputs.iter().map(|id| Ok(graph.node(*id)?.ty().cloned())).collect::<Result<Vec<_>>>()?;
-        let known = self.attributes().map(|(path, attribute)| (path, attribute.tensor())).collect();
         let Snippet { graph: mut new, attrs } =
-            crate::trace::trace_snippet(known, &types, |args| f(args).to_value())?;
+            crate::trace::trace_snippet(&types, |args| f(args).to_value())?;
         let mut added = Vec::new();
+        let mut moved = Vec::new();
         for (path, attr) in attrs {
-            if self.attribute(&path).is_ok_and(|old| same_value(&old.tensor(), &attr.tensor)) {
+            let readers = new.find_nodes(OpCode::GetAttr, Some(&path));
+            let is_it = |(_, old): &(&str, &Attribute)| same_value(&old.tensor(), &attr.tensor);
+            if let Some((path, _)) = self.attributes().find(is_it) {
+                moved.push((readers, path.to_owned()));
                 continue;
             }
             let free = (0..).map(|i| format!("_tensor_constant{i}")).find(|path| {
                 self.attribute(path).is_err() && !added.iter().any(|(other, _): &(String, _)| other == path)
             });
             let free = free.expect("some number is free");
-            for id in new.find_nodes(OpCode::GetAttr, Some(&path)) {
-                new.set_path(id, &free)?;
-            }
+            moved.push((readers, free.clone()));
             added.push((free, Attribute::Constant(attr.tensor)));
+        }
+        for (readers, path) in moved {
+            readers.into_iter().try_for_each(|id| new.set_path(id, &path))?;
         }
         let mut map = NodeMap::default();
         for (placeholder, input) in new.placeholders().into_iter().zip(inputs) {

@@ -18,6 +18,15 @@ fn passes_and_rules_keep_what_random_programs_do() {
     assert!(summary.comparisons > 10 * summary.skipped, "{summary}");
 }
 
+/// Programs in which passes went wrong once.
+#[test]
+fn programs_that_found_faults_pass() {
+    for seed in [100_008, 104_597, 105_072] {
+        let summary = run(&config(seed, 1), &|_| {}).unwrap();
+        assert!(summary.failures.is_empty(), "{summary}");
+    }
+}
+
 #[test]
 fn findings_do_not_depend_on_threads() {
     let text = |threads| run(&Config { threads, ..config(7, 24) }, &|_| {}).unwrap().to_string();

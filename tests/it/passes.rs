@@ -139,3 +139,53 @@ fn half_precision_is_within_its_rounding() {
     let wrong = Passes::new().add_with(CONVERT_DTYPE, [("dtype", "i64")]).unwrap().run(&mut gm).unwrap_err();
     assert!(wrong.message().contains("expected a float dtype, got i64"), "{wrong}");
 }
+
+/// What a sub-module computes from its own weights has known sizes at its call, and sizes out of data where it is inlined.
+#[test]
+fn sizes_of_weights_in_sub_modules_stay_true_when_inlined() {
+    let parse = |text: &str| GraphModule::new("M", fx::Graph::parse(text, &fx::registry()).unwrap());
+    let mut child = parse(
+        "graph main(%x: f32[2]) {
+           %w: f32[3] = self.w
+           %rows: i64[u0, 1] = nonzero(%w)
+           %y: f32[2] = neg(%x)
+           return (%y, %rows)
+         }",
+    );
+    let w = fx::Attribute::Parameter(Parameter::new(Tensor::new([1.0f32, 0.0, 2.0])));
+    child.set_attribute("w", w).unwrap();
+    let mut gm = parse(
+        "graph main(%x: f32[2]) {
+           %block: (f32[2], i64[2, 1]) = self.block(%x)
+           %rows: i64[2, 1] = getitem(%block, 1)
+           return %rows
+         }",
+    );
+    gm.add_submodule("block", child).unwrap();
+    for name in ["inline, dead_code", "functionalize(parameters=false), dead_code"] {
+        let mut gm = gm.clone();
+        Passes::parse(name, &fx::pass::all()).unwrap().run(&mut gm).unwrap();
+        let text = gm.graph().to_string();
+        assert!(text.contains("i64[u0, 1] = nonzero") && !text.contains("i64[2, 1]"), "{name}: {text}");
+        assert!(gm.lint().is_empty(), "{name}: {text}");
+    }
+}
+
+#[test]
+fn names_in_canonical_form_do_not_depend_on_those_before() {
+    let canonical = |text: &str| {
+        let mut gm = GraphModule::new("M", fx::Graph::parse(text, &fx::registry()).unwrap());
+        let passes = Passes::parse("canonicalize", &fx::pass::all()).unwrap();
+        assert_eq!(passes.run(&mut gm).unwrap().passes[0].changed(), text.contains("%b"), "{text}");
+        gm.graph().to_string()
+    };
+    let text = "graph main(%mul_1, %y) {
+       %b = add(%mul_1, %y)
+       %mul = mul(%b, %y)
+       %a = mul(%mul, %y)
+       return %a
+     }";
+    let once = canonical(text);
+    assert!(once.contains("%mul_2 = mul(%mul, %y)"), "{once}");
+    assert_eq!(canonical(&once), once);
+}

@@ -1,5 +1,7 @@
 //! Checks of what holds by construction, for [`lint`](crate::lint) and tests: a finding here is a bug of ours.
 
+use std::sync::Arc;
+
 use super::{Graph, NIL};
 use crate::lint::ViolationKind::{self, Name, Order, Signature, Structure};
 use crate::node::{Node, NodeId, OpCode};
@@ -45,6 +47,12 @@ impl Graph {
         }
         if self.names.len() != self.len() {
             report(Name, None, format!("{} names for {} nodes", self.names.len(), self.len()));
+        }
+        let with_path: Vec<_> =
+            self.nodes().filter_map(|(id, node)| Some((id, node.target().path()?))).collect();
+        let is_found = |(id, path): &(NodeId, &Arc<str>)| self.readers.of(path).contains(id);
+        if with_path.len() != self.readers.len() || !with_path.iter().all(is_found) {
+            report(Structure, None, "the index of paths is not that of the nodes".into());
         }
         if self.order.last() != self.output.index {
             report(Structure, Some(self.output), "the output is not last".into());

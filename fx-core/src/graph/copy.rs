@@ -75,6 +75,9 @@ impl Graph {
 
     fn copy_nodes(&mut self, from: &Graph, map: &mut NodeMap, added: &mut Vec<NodeId>) -> Result<Copied> {
         let sizes = Sizes::of_copy(from, self, map)?;
+        self.names.reserve(from.len());
+        map.reserve(from.len());
+        added.reserve(from.len());
         self.transaction(|graph| {
             let mut nodes = Vec::new();
             for (id, node) in from.nodes() {

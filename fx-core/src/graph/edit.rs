@@ -1,12 +1,14 @@
 //! Editing: arguments, uses, position, names, erasing, and the cursor.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{Graph, Undo};
-use crate::node::{Kwargs, NodeId, NodeMeta, OpCode, Target};
+use crate::names::Namespace;
+use crate::node::{Kwargs, Node, NodeId, NodeMeta, OpCode, Target};
 use crate::{Arg, Op, Result, bail, err};
 
 impl Graph {
@@ -127,7 +129,7 @@ impl Graph {
     }
 
     fn replace_target(&mut self, id: NodeId, target: Target) {
-        let target = std::mem::replace(&mut self.get_mut(id).target, target);
+        let target = self.exchange_target(id, target);
         self.log(|| Undo::Target { id, target });
     }
 
@@ -189,6 +191,14 @@ impl Graph {
         })
     }
 
+    /// Puts a target in the place of another, which it returns, without a record in the journal.
+    pub(super) fn exchange_target(&mut self, id: NodeId, target: Target) -> Target {
+        let old = std::mem::replace(&mut self.get_mut(id).target, target.clone());
+        self.readers.remove(&old, id);
+        self.readers.add(&target, id);
+        old
+    }
+
     /// Removes a node that nobody uses. The output cannot be removed, nor a placeholder inside a structured argument.
     pub fn erase(&mut self, id: NodeId) -> Result<()> {
         let node = self.node(id)?;
@@ -223,6 +233,7 @@ impl Graph {
         self.order.unlink(id.index);
         let node = self.slots[id.index].node.take().expect("checked to be live");
         self.names.release(&node.name);
+        self.readers.remove(&node.target, id);
         self.free.push(id.index);
         self.log(|| Undo::Erase { id, node: Box::new(node), next });
         Ok(())
@@ -376,8 +387,37 @@ impl Graph {
         self.names.release(&old);
         let (name, claim) = self.names.claim(hint, id);
         self.get_mut(id).name = name.clone();
-        self.log(|| Undo::Rename { id, old, claim: Some(claim) });
+        self.log(|| Undo::Rename { id, old, claim });
         Ok(name)
+    }
+
+    /// Names every node anew, in program order, after what `hint` says for it; a node for which it says nothing keeps its
+    /// name. The names depend on the hints only, not on the names before. Returns whether any name is another one.
+    pub fn rename_all(&mut self, hint: &mut dyn FnMut(&Node) -> Option<Cow<'_, str>>) -> bool {
+        let mut names = Namespace::default();
+        names.reserve(self.len());
+        let mut hints = Vec::with_capacity(self.len());
+        for (id, node) in self.nodes() {
+            match hint(node) {
+                Some(hint) => hints.push((id, hint)),
+                None => names.set(&node.name, id),
+            }
+        }
+        let mut new = Vec::with_capacity(hints.len());
+        for (id, hint) in hints {
+            let (name, _) = names.claim(&hint, id);
+            if name != self.get(id).name {
+                new.push((id, name));
+            }
+        }
+        if new.is_empty() {
+            return false;
+        }
+        let swap = |graph: &mut Graph, (id, name)| (id, std::mem::replace(&mut graph.get_mut(id).name, name));
+        let old: Vec<(NodeId, Arc<str>)> = new.into_iter().map(|pair| swap(self, pair)).collect();
+        let names = Box::new(std::mem::replace(&mut self.names, names));
+        self.log(|| Undo::Names { names, old });
+        true
     }
 
     /// Returns the facts about `id` for changing.

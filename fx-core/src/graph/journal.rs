@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Graph, Input, NIL};
-use crate::names::Claim;
+use crate::names::{Claim, Namespace};
 use crate::node::{Kwargs, Node, NodeId, NodeMeta, Target};
 use crate::{Arg, Result};
 
@@ -18,7 +18,8 @@ pub(super) enum Undo {
     Target { id: NodeId, target: Target },
     Meta { id: NodeId, meta: Box<NodeMeta> },
     Move { id: NodeId, next: Option<NodeId> },
-    Rename { id: NodeId, old: Arc<str>, claim: Option<Claim> },
+    Rename { id: NodeId, old: Arc<str>, claim: Claim },
+    Names { names: Box<Namespace<NodeId>>, old: Vec<(NodeId, Arc<str>)> },
     Inputs(Vec<Input>),
     LastPlaceholder(Option<NodeId>),
     Cursor(NodeId),
@@ -113,12 +114,14 @@ impl Graph {
                 self.order.unlink(id.index);
                 let node = self.slots[id.index].node.take().expect("a created node is live when undone");
                 self.names.undo(&node.name, claim);
+                self.readers.remove(&node.target, id);
                 self.free.push(id.index);
             }
             Undo::Erase { id, node, next } => {
                 let at = self.free.iter().rposition(|&index| index == id.index);
                 self.free.swap_remove(at.expect("the slot of an erased node is free when undone"));
                 self.names.set(&node.name, id);
+                self.readers.add(&node.target, id);
                 self.slots[id.index] = super::Slot { stamp: id.stamp, node: Some(*node) };
                 self.order.insert_before(id.index, next.map_or(NIL, |next| next.index));
                 self.link_inputs(id);
@@ -130,7 +133,7 @@ impl Graph {
                 node.kwargs = kwargs;
                 self.link_inputs(id);
             }
-            Undo::Target { id, target } => self.get_mut(id).target = target,
+            Undo::Target { id, target } => drop(self.exchange_target(id, target)),
             Undo::Meta { id, meta } => self.get_mut(id).meta = *meta,
             Undo::Move { id, next } => {
                 self.order.unlink(id.index);
@@ -138,11 +141,14 @@ impl Graph {
             }
             Undo::Rename { id, old, claim } => {
                 let new = std::mem::replace(&mut self.get_mut(id).name, old.clone());
-                match claim {
-                    Some(claim) => self.names.undo(&new, claim),
-                    None => self.names.release(&new),
-                }
+                self.names.undo(&new, claim);
                 self.names.set(&old, id);
+            }
+            Undo::Names { names, old } => {
+                self.names = *names;
+                for (id, name) in old {
+                    self.get_mut(id).name = name;
+                }
             }
             Undo::Inputs(inputs) => self.inputs = inputs,
             Undo::LastPlaceholder(last) => self.last_placeholder = last,

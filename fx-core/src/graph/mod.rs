@@ -15,6 +15,7 @@ mod copy;
 mod edit;
 mod journal;
 mod order;
+mod readers;
 mod sizes;
 mod slots;
 
@@ -26,6 +27,7 @@ pub use copy::{Copied, NodeMap};
 pub(crate) use edit::is_impure;
 use journal::{Journal, Undo};
 use order::{NIL, Order};
+use readers::Readers;
 use slots::{Slot, Slots};
 use smallvec::SmallVec;
 
@@ -58,6 +60,7 @@ pub struct Graph {
     free: Vec<u32>,
     order: Order,
     names: Namespace<NodeId>,
+    readers: Readers,
     inputs: Vec<Input>,
     output: NodeId,
     last_placeholder: Option<NodeId>,
@@ -87,6 +90,7 @@ impl Clone for Graph {
             free: self.free.clone(),
             order: self.order.clone(),
             names: self.names.clone(),
+            readers: self.readers.clone(),
             inputs: self.inputs.clone(),
             output: self.output,
             last_placeholder: self.last_placeholder,
@@ -115,6 +119,7 @@ impl Graph {
             free: Vec::new(),
             order: Order::new(),
             names: Namespace::default(),
+            readers: Readers::default(),
             inputs: Vec::new(),
             output: nowhere,
             last_placeholder: None,
@@ -224,6 +229,12 @@ impl Graph {
 
     /// Returns the nodes with this opcode, and this op, path or nothing to compare, in program order.
     pub fn find_nodes(&self, opcode: OpCode, target: Option<&str>) -> Vec<NodeId> {
+        if let (OpCode::GetAttr | OpCode::CallModule, Some(path)) = (opcode, target) {
+            let is_one = |id: &NodeId| self.get(*id).opcode() == opcode;
+            let mut found: Vec<NodeId> = self.readers.of(path).iter().copied().filter(is_one).collect();
+            found.sort_unstable_by_key(|id| self.order.label(id.index));
+            return found;
+        }
         self.nodes()
             .filter(|(_, node)| node.opcode() == opcode)
             .filter(|(_, node)| match (target, node.target()) {
@@ -333,6 +344,7 @@ impl Graph {
         });
         let id = NodeId { index, stamp };
         let (name, claim) = self.names.claim(hint, id);
+        self.readers.add(&target, id);
         let node = Node {
             name,
             target,

@@ -15,6 +15,7 @@ enum Edit {
     Placeholder(u8),
     Erase(usize),
     Rename(usize, u8),
+    RenameAll(usize),
     MoveBefore(usize, usize),
     MoveAfter(usize, usize),
     SetArgs(usize, [usize; 2]),
@@ -35,6 +36,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         1 => (0u8..4).prop_map(Edit::Placeholder),
         3 => n().prop_map(Edit::Erase),
         2 => (n(), 0u8..6).prop_map(|(i, name)| Edit::Rename(i, name)),
+        1 => (1usize..4).prop_map(Edit::RenameAll),
         2 => (n(), n()).prop_map(|(a, b)| Edit::MoveBefore(a, b)),
         2 => (n(), n()).prop_map(|(a, b)| Edit::MoveAfter(a, b)),
         3 => (n(), n(), n()).prop_map(|(i, a, b)| Edit::SetArgs(i, [a, b])),
@@ -188,6 +190,19 @@ fn run(graph: &mut Graph, model: &mut Model, erased: &mut Vec<NodeId>, foreign: 
             let name = graph.rename(id, NAMES[*name as usize]).unwrap();
             let at = model.at(id);
             model.rows[at].name = name.to_string();
+        }
+        Edit::RenameAll(step) => {
+            let before: Vec<String> = model.rows.iter().map(|row| row.name.clone()).collect();
+            let mut i = 0;
+            let changed = graph.rename_all(&mut |node| {
+                i += 1;
+                let is_kept = node.opcode() == OpCode::Placeholder || i % step == 1;
+                (!is_kept).then(|| NAMES[i % NAMES.len()].into())
+            });
+            for row in &mut model.rows {
+                row.name = graph.node(row.id).unwrap().name().to_owned();
+            }
+            assert_eq!(changed, model.rows.iter().zip(&before).any(|(row, before)| row.name != *before));
         }
         Edit::MoveBefore(i, j) | Edit::MoveAfter(i, j) => {
             let (id, other) = (model.pick(*i), model.pick(*j));

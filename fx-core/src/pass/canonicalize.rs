@@ -1,10 +1,12 @@
 //! The canonical form: graphs that differ only in spelling, order and names become equal.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use super::{Context, NORMALIZE, Pass, each_graph};
 use crate::graph_module::Parts;
-use crate::node::{NodeId, OpCode, Target};
+use crate::node::{Node, NodeId, OpCode, Target};
 use crate::{Arg, Graph, GraphModule, Result};
 
 /// Brings a graph into canonical form.
@@ -23,25 +25,18 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     (super::CSE.run)(gm, cx)?;
     (super::DEAD_CODE.run)(gm, cx)?;
     each_graph(gm, &mut |graph, parts| {
-        let before = fingerprint(graph);
         if cx.rewrites.is_exhausted() {
             return Ok(false);
         }
         let shapes = shapes(graph)?;
-        order_operands(graph, &shapes)?;
-        order_nodes(graph, parts)?;
-        rename(graph)?;
-        let changed = fingerprint(graph) != before;
+        let mut changed = order_operands(graph, &shapes)?;
+        changed |= order_nodes(graph, parts)?;
+        changed |= graph.rename_all(&mut base_name);
         if changed {
             cx.allow(|| format!("arrange the graph {}", graph.name()));
         }
         Ok(changed)
     })
-}
-
-/// Returns what the pass changes.
-fn fingerprint(graph: &Graph) -> Vec<(NodeId, std::sync::Arc<str>, Vec<Arg>)> {
-    graph.nodes().map(|(id, node)| (id, node.shared_name().clone(), node.args().to_vec())).collect()
 }
 
 /// Returns a number for each node that depends on what it computes only, not on names and order.
@@ -82,8 +77,10 @@ fn shapes(graph: &Graph) -> Result<FxHashMap<NodeId, u64>> {
     Ok(shapes)
 }
 
-/// Puts the operands of commutative calls in an order that depends on what they compute only.
-fn order_operands(graph: &mut Graph, shapes: &FxHashMap<NodeId, u64>) -> Result<()> {
+/// Puts the operands of commutative calls in an order that depends on what they compute only; returns whether that is
+/// another order.
+fn order_operands(graph: &mut Graph, shapes: &FxHashMap<NodeId, u64>) -> Result<bool> {
+    let mut changed = false;
     for id in graph.ids() {
         let node = graph.node(id)?;
         let Some(op) = node.op() else { continue };
@@ -93,13 +90,15 @@ fn order_operands(graph: &mut Graph, shapes: &FxHashMap<NodeId, u64>) -> Result<
             let mut args = node.args().to_vec();
             args.swap(0, 1);
             graph.set_args(id, args)?;
+            changed = true;
         }
     }
-    Ok(())
+    Ok(changed)
 }
 
-/// Puts nodes in the order in which a depth-first walk from the effects, in their order, and from the result finishes them.
-fn order_nodes(graph: &mut Graph, parts: Parts<'_>) -> Result<()> {
+/// Puts nodes in the order in which a depth-first walk from the effects, in their order, and from the result finishes them;
+/// returns whether that is another order.
+fn order_nodes(graph: &mut Graph, parts: Parts<'_>) -> Result<bool> {
     let mut roots: Vec<NodeId> = Vec::new();
     for (id, node) in graph.nodes() {
         if node.opcode() != OpCode::Placeholder && (node.opcode() == OpCode::Output || parts.has_effect(node))
@@ -131,43 +130,26 @@ fn order_nodes(graph: &mut Graph, parts: Parts<'_>) -> Result<()> {
     }
     // From behind, so that the users of a node are where they belong when it is moved.
     let mut next = graph.output_node();
+    let mut changed = false;
     for id in order.into_iter().rev() {
         if matches!(graph.node(id)?.opcode(), OpCode::Placeholder | OpCode::Output) {
             continue;
         }
         if graph.next(id)? != Some(next) {
             graph.move_before(id, next)?;
+            changed = true;
         }
         next = id;
     }
-    Ok(())
+    Ok(changed)
 }
 
-/// Names nodes after their operation, module or attribute.
-fn rename(graph: &mut Graph) -> Result<()> {
-    let ids = graph.ids();
-    let is_named =
-        |graph: &Graph, id: NodeId| graph.node(id).is_ok_and(|node| node.opcode() == OpCode::Placeholder);
-    // Names that are of no use to anybody first, so that every good one is free.
-    for (i, id) in ids.iter().enumerate() {
-        if !is_named(graph, *id) {
-            graph.rename(*id, &format!("canonical_{i}"))?;
-        }
+/// Returns the operation, module or attribute after which a node is named; inputs keep their names.
+fn base_name(node: &Node) -> Option<Cow<'_, str>> {
+    match node.target() {
+        Target::Placeholder => None,
+        Target::CallFunction(op) | Target::CallMethod(op) => Some(Cow::Borrowed(op.name)),
+        Target::GetAttr(path) | Target::CallModule(path) => Some(Cow::Owned(crate::names::snake_case(path))),
+        Target::Output => Some(Cow::Borrowed("output")),
     }
-    let mut used: FxHashMap<String, usize> = FxHashMap::default();
-    for id in ids {
-        if is_named(graph, id) {
-            continue;
-        }
-        let base = match graph.node(id)?.target() {
-            Target::CallFunction(op) | Target::CallMethod(op) => op.name.to_owned(),
-            Target::GetAttr(path) | Target::CallModule(path) => crate::names::snake_case(path),
-            _ => "output".to_owned(),
-        };
-        let count = used.entry(base.clone()).or_default();
-        let hint = if *count == 0 { base } else { format!("{base}_{count}") };
-        *count += 1;
-        graph.rename(id, &hint)?;
-    }
-    Ok(())
 }

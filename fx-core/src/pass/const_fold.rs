@@ -3,7 +3,7 @@
 //! A folded value is a constant with a [`Recipe`]: the graph that made it and the tensors that it was made from. Whatever
 //! changes attributes of a graph module asks whether recipes are out of date.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -79,6 +79,8 @@ fn is_same(a: &Tensor, b: &Tensor) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Folded {
     recipes: BTreeMap<Arc<str>, Recipe>,
+    /// The paths of the constants that are folded from an attribute, by its path.
+    by_source: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 impl Folded {
@@ -90,21 +92,53 @@ impl Folded {
         self.recipes.get(path)
     }
 
+    /// Returns whether a constant is folded from the attribute at a path.
+    pub(crate) fn has_source(&self, path: &str) -> bool {
+        self.by_source.contains_key(path)
+    }
+
     pub(crate) fn insert(&mut self, path: &str, recipe: Recipe) {
-        self.recipes.insert(Arc::from(path), recipe);
+        self.remove(path);
+        let path: Arc<str> = Arc::from(path);
+        for source in recipe.sources() {
+            match self.by_source.get_mut(source) {
+                Some(of_source) => drop(of_source.insert(path.clone())),
+                None => drop(self.by_source.insert(Arc::from(source), BTreeSet::from([path.clone()]))),
+            }
+        }
+        self.recipes.insert(path, recipe);
     }
 
     pub(crate) fn remove(&mut self, path: &str) {
-        self.recipes.remove(path);
+        let Some(recipe) = self.recipes.remove(path) else { return };
+        for source in recipe.sources() {
+            let Some(of_source) = self.by_source.get_mut(source) else { continue };
+            of_source.remove(path);
+            if of_source.is_empty() {
+                self.by_source.remove(source);
+            }
+        }
     }
 
     /// Makes the constants anew whose sources have changed. Where that fails, reading the constant gives the error.
     pub(crate) fn refresh(&mut self, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
+        let paths: Vec<Arc<str>> = self.recipes.keys().cloned().collect();
+        self.refresh_some(paths, attributes);
+    }
+
+    /// Makes the constants anew that are folded from the attribute at a path, if it has changed.
+    pub(crate) fn refresh_from(&mut self, source: &str, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
+        let paths = self.by_source.get(source).into_iter().flatten().cloned().collect();
+        self.refresh_some(paths, attributes);
+    }
+
+    fn refresh_some(&mut self, paths: Vec<Arc<str>>, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
         // A recipe reads no folded constant, so the order does not matter.
-        for (path, recipe) in &mut self.recipes {
-            if recipe.is_fresh(attributes) {
+        for path in paths {
+            let Some(recipe) = self.recipes.get_mut(&path).filter(|recipe| !recipe.is_fresh(attributes))
+            else {
                 continue;
-            }
+            };
             let value = match recipe.make(attributes) {
                 Ok((value, new)) => {
                     *recipe = new;
@@ -112,7 +146,7 @@ impl Folded {
                 }
                 Err(error) => Tensor::failed(error.in_context(|| format!("the folded constant {path}"))),
             };
-            attributes.insert(path.clone(), Attribute::Constant(value));
+            attributes.insert(path, Attribute::Constant(value));
         }
     }
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::inline::trace_child;
 use super::{Context, Pass, PassOption};
 use crate::graph::NodeMap;
 use crate::graph_module::map_input;
-use crate::node::{NodeId, Target};
+use crate::node::{Node, NodeId, Target};
 use crate::{Arg, Attribute, Graph, GraphModule, Result, Value, bail, op, ops};
 
 /// Makes a program a pure function.
@@ -72,73 +74,51 @@ impl State {
 
 /// Returns the pure function that a module is of its state and inputs, and what its state is; see [`FUNCTIONALIZE`].
 pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule, State)> {
-    let flat = Flat::of(gm)?;
+    let parts = FlatParts::of(gm)?;
     let mut state = State::default();
     let mut constants: Vec<(String, Attribute)> = Vec::new();
-    for (path, attribute) in flat.attributes {
-        match &attribute {
+    for (path, attribute) in &parts.attributes {
+        match attribute {
             Attribute::Parameter(_) if parameters => state.parameters.push(path.clone()),
             Attribute::Buffer(_) => state.buffers.push(path.clone()),
             _ => {
-                constants.push((path, attribute));
+                constants.push((path.clone(), attribute.clone()));
                 continue;
             }
         }
-        state.values.insert(path, attribute.tensor());
+        state.values.insert(path.clone(), attribute.tensor());
     }
     let mut graph = Graph::new(gm.graph().name());
-    let mut map = NodeMap::default();
-    let mut given: BTreeMap<&str, NodeId> = BTreeMap::new();
+    let mut given: BTreeMap<String, NodeId> = BTreeMap::new();
     for (name, paths) in [("parameters", &state.parameters), ("buffers", &state.buffers)] {
         if paths.is_empty() {
             continue;
         }
-        let taken = |name: &str| flat.graph.inputs().iter().any(|input| *input.name == *name);
+        let taken = |name: &str| gm.graph().inputs().iter().any(|input| *input.name == *name);
         let name = free_name(name, taken);
         let structure = Arg::dict(paths.iter().map(|path| (path.as_str(), Arg::Leaf(()))));
         let tree = graph.structured_input(&name, &structure)?;
         for (path, id) in paths.iter().zip(tree.leaves()) {
             graph.meta_mut(*id)?.ty = Some(Arc::new(state.values[path].type_tree()?));
-            given.insert(path, *id);
+            given.insert(path.clone(), *id);
         }
     }
-    for input in flat.graph.inputs() {
-        let structure = input.tree.map(&mut |_| ());
-        let tree = graph.structured_input(&input.name, &structure)?;
-        for (old, new) in input.tree.leaves().into_iter().zip(tree.leaves()) {
-            *graph.meta_mut(*new)? = flat.graph.node(*old)?.meta().clone();
-            map.insert(*old, Arg::Leaf(*new));
-        }
-    }
-    for (id, node) in flat.graph.nodes() {
-        if let Target::GetAttr(path) = node.target()
-            && let Some(input) = given.get(&**path)
-        {
-            map.insert(id, Arg::Leaf(*input));
-        }
-    }
-    let copied = graph.copy_graph(&flat.graph, &mut map)?;
+    let mut flat = Flat::of(gm, parts, graph, &given)?;
     let mut updates: Vec<(String, Arg)> = Vec::new();
-    for (path, value) in &flat.updates {
-        let value = value.try_flat_map(&mut |id| match map.get(id) {
-            Some(value) => Ok(value.clone()),
-            None => bail!(Graph, "the new value of the buffer {path:?} is lost"),
-        })?;
-        updates.push((path.clone(), value));
+    for (path, value) in flat.updates {
         state.updated.push(path.clone());
+        updates.push((path, value));
     }
-    graph.set_output(Arg::tuple([copied.output, Arg::dict(updates)]))?;
-    let mut new = GraphModule::new(gm.name(), graph);
+    let output = flat.graph.output().clone();
+    flat.graph.set_output(Arg::tuple([output, Arg::dict(updates)]))?;
+    let mut new = GraphModule::new(gm.name(), flat.graph);
     for (path, attribute) in constants {
         new.set_attribute(&path, attribute)?;
     }
-    let any = vec![Arg::Leaf(crate::Type::Any); new.graph().placeholders().len()];
-    if let Ok(types) = new.infer(&any) {
-        let output = new.graph().output_node();
-        if let Some((_, ty)) = types.into_iter().find(|(id, ty)| *id == output && ty.is_complete()) {
-            new.graph_mut().meta_mut(output)?.ty = Some(Arc::new(ty));
-        }
-    }
+    new.settle_sizes(&flat.from_children)?;
+    let output = new.graph().output_node();
+    let ty = crate::infer::type_of(new.graph(), new.graph().output());
+    new.graph_mut().meta_mut(output)?.ty = ty.map(Arc::new);
     Ok((new, state))
 }
 
@@ -147,21 +127,83 @@ fn free_name(hint: &str, taken: impl Fn(&str) -> bool) -> String {
     names.into_iter().find(|name| !taken(name)).unwrap_or_else(|| hint.to_owned())
 }
 
+/// What has to be known of a program before it can be flattened: what its sub-modules are, flattened, and what all read.
+struct FlatParts {
+    /// The sub-modules by the node that calls them.
+    children: FxHashMap<NodeId, Flat>,
+    /// What the program and its sub-modules read and update, by path.
+    attributes: BTreeMap<String, Attribute>,
+}
+
+impl FlatParts {
+    fn of(gm: &GraphModule) -> Result<FlatParts> {
+        let mut parts = FlatParts { children: FxHashMap::default(), attributes: BTreeMap::new() };
+        let mut read = |path: &str| -> Result<()> {
+            if !parts.attributes.contains_key(path) {
+                parts.attributes.insert(path.to_owned(), gm.attribute(path)?.clone());
+            }
+            Ok(())
+        };
+        let mut calls = Vec::new();
+        for (id, node) in gm.graph().nodes() {
+            match node.target() {
+                Target::GetAttr(path) => read(path)?,
+                Target::CallFunction(op) if *op == ops::set_buffer::OP => read(&update_of(node)?.0)?,
+                Target::CallModule(path) => calls.push((id, path)),
+                _ => {}
+            }
+        }
+        for (id, path) in calls {
+            let child = gm.child(path)?.as_module().as_any().downcast_ref::<GraphModule>();
+            let traced;
+            let child = match child {
+                Some(child) => child,
+                None => {
+                    traced = trace_child(gm, path, id)?;
+                    &traced
+                }
+            };
+            let mut inner = FlatParts::of(child)?;
+            for (name, attribute) in std::mem::take(&mut inner.attributes) {
+                parts.attributes.entry(format!("{path}.{name}")).or_insert(attribute);
+            }
+            let graph = Graph::new(child.graph().name());
+            parts.children.insert(id, Flat::of(child, inner, graph, &BTreeMap::new())?);
+        }
+        Ok(parts)
+    }
+}
+
+/// Returns the path and the new value of an update of a buffer.
+fn update_of(node: &Node) -> Result<(Arc<str>, Arg)> {
+    let mut bound = ops::set_buffer::OP.bind(node.args(), node.kwargs())?;
+    match (bound.pop(), bound.pop(), bound.is_empty()) {
+        (Some(value), Some(Arg::Str(path)), true) => Ok((path, value)),
+        _ => bail!(Argument, "an update of a buffer needs its path and value"),
+    }
+}
+
 /// A program without sub-modules and without updates: what it would store stands beside it.
 struct Flat {
     graph: Graph,
-    /// What it reads, by path.
-    attributes: BTreeMap<String, Attribute>,
     /// What buffers become, in the order of the updates; nodes of `graph`.
     updates: Vec<(String, Arg)>,
+    /// The nodes that stood in sub-modules.
+    from_children: Vec<NodeId>,
 }
 
 impl Flat {
-    fn of(gm: &GraphModule) -> Result<Flat> {
+    /// Continues `graph` by the inputs and nodes of a program; attributes are read from what is `given` for them.
+    fn of(
+        gm: &GraphModule,
+        mut parts: FlatParts,
+        graph: Graph,
+        given: &BTreeMap<String, NodeId>,
+    ) -> Result<Flat> {
         let old = gm.graph();
-        let mut flat =
-            Flat { graph: Graph::new(old.name()), attributes: BTreeMap::new(), updates: Vec::new() };
+        let mut flat = Flat { graph, updates: Vec::new(), from_children: Vec::new() };
         let mut map = NodeMap::default();
+        map.reserve(old.len());
         for input in old.inputs() {
             let structure = input.tree.map(&mut |_| ());
             let tree = flat.graph.structured_input(&input.name, &structure)?;
@@ -170,42 +212,33 @@ impl Flat {
                 map.insert(*old_id, Arg::Leaf(*new));
             }
         }
+        let mapped = |map: &NodeMap, arg: &Arg| {
+            arg.try_flat_map(&mut |id| match map.get(id) {
+                Some(arg) => Ok(arg.clone()),
+                None => bail!(Graph, "%{} is used before it is made", old.node(*id)?.name()),
+            })
+        };
         for (id, node) in old.nodes() {
             match node.target() {
                 Target::Placeholder => {}
-                Target::Output => {
-                    let output = node.args()[0].try_flat_map(&mut |id| match map.get(id) {
-                        Some(arg) => Ok(arg.clone()),
-                        None => bail!(Graph, "a result is lost"),
-                    })?;
-                    flat.graph.set_output(output)?;
-                }
+                Target::Output => flat.graph.set_output(mapped(&map, &node.args()[0])?)?,
                 Target::CallModule(path) => {
-                    let args = node.args().iter();
-                    let args: Vec<Arg> = args
-                        .map(|arg| arg.try_flat_map(&mut |id| Ok(map.get(id).cloned().unwrap_or(Arg::None))))
-                        .collect::<Result<_>>()?;
-                    let value = flat.call(gm, id, path, &args)?;
+                    let args = node.args().iter().map(|arg| mapped(&map, arg)).collect::<Result<Vec<_>>>()?;
+                    let Some(child) = parts.children.remove(&id) else {
+                        bail!(Graph, "%{} was not flattened", node.name())
+                    };
+                    let value = flat.call(child, path, &args, given)?;
                     map.insert(id, value);
                 }
                 Target::CallFunction(op) if *op == ops::set_buffer::OP => {
-                    let bound = op.bind(node.args(), node.kwargs())?;
-                    let [Arg::Str(path), value] = &bound[..] else {
-                        bail!(Argument, "an update of a buffer needs its path and value")
-                    };
-                    let value =
-                        value.try_flat_map(&mut |id| Ok(map.get(id).cloned().unwrap_or(Arg::None)))?;
-                    flat.attributes.entry(path.to_string()).or_insert(gm.attribute(path)?.clone());
-                    flat.update(path, value);
+                    let (path, value) = update_of(node)?;
+                    flat.update(&path, mapped(&map, &value)?);
                     map.insert(id, Arg::None);
                 }
-                target => {
-                    if let Target::GetAttr(path) = target {
-                        let attribute = gm.attribute(path)?.clone();
-                        flat.attributes.entry(path.to_string()).or_insert(attribute);
-                    }
-                    flat.graph.copy_node(old, id, &mut map)?;
+                Target::GetAttr(path) if given.contains_key(&**path) => {
+                    map.insert(id, Arg::Leaf(given[&**path]));
                 }
+                _ => drop(flat.graph.copy_node(old, id, &mut map)?),
             }
         }
         Ok(flat)
@@ -219,13 +252,14 @@ impl Flat {
         }
     }
 
-    /// Puts what a call of a sub-module computes into the graph; buffers that an earlier call updated are read as updated.
-    fn call(&mut self, gm: &GraphModule, id: NodeId, path: &str, args: &[Arg]) -> Result<Arg> {
-        let child = gm.child(path)?.as_module().as_any().downcast_ref::<GraphModule>();
-        let child = match child {
-            Some(child) => Flat::of(child)?,
-            None => Flat::of(&trace_child(gm, path, id)?)?,
-        };
+    /// Puts what a sub-module computes into the graph; buffers that an earlier call updated are read as updated.
+    fn call(
+        &mut self,
+        child: Flat,
+        path: &str,
+        args: &[Arg],
+        given: &BTreeMap<String, NodeId>,
+    ) -> Result<Arg> {
         let mut map = NodeMap::default();
         if child.graph.inputs().len() != args.len() {
             bail!(Argument, "{path} takes {} arguments, got {}", child.graph.inputs().len(), args.len());
@@ -235,17 +269,17 @@ impl Flat {
         }
         let mut inner = child.graph;
         for inner_id in inner.ids() {
-            let Target::GetAttr(name) = inner.node(inner_id)?.target().clone() else { continue };
+            let Target::GetAttr(name) = inner.node(inner_id)?.target() else { continue };
             let full = format!("{path}.{name}");
-            match self.updates.iter().find(|(other, _)| *other == full) {
-                Some((_, value)) => drop(map.insert(inner_id, value.clone())),
+            let updated =
+                self.updates.iter().find(|(other, _)| *other == full).map(|(_, value)| value.clone());
+            match updated.or_else(|| given.get(&full).map(|id| Arg::Leaf(*id))) {
+                Some(value) => drop(map.insert(inner_id, value)),
                 None => inner.set_path(inner_id, &full)?,
             }
         }
         let copied = self.graph.copy_graph(&inner, &mut map)?;
-        for (name, attribute) in child.attributes {
-            self.attributes.entry(format!("{path}.{name}")).or_insert(attribute);
-        }
+        self.from_children.extend(copied.nodes);
         for (name, value) in child.updates {
             let value = value.try_flat_map(&mut |id| Ok(map.get(id).cloned().unwrap_or(Arg::None)))?;
             self.update(&format!("{path}.{name}"), value);

@@ -60,12 +60,6 @@ impl Members {
         members
     }
 
-    /// Enters a tensor.
-    pub(super) fn insert_attr(&mut self, tensor: &Tensor, path: &str, kind: AttrKind) {
-        let place = self.append(&(0..0), path);
-        self.enter_attr(tensor, place, kind);
-    }
-
     /// Returns the path and kind of the attribute whose memory this is.
     pub(super) fn attr(&self, address: usize) -> Option<(&str, AttrKind)> {
         self.attrs.get(&address).map(|(place, kind)| (self.text(place), *kind))

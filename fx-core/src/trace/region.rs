@@ -132,9 +132,8 @@ pub(crate) struct Snippet {
     pub(crate) attrs: std::collections::BTreeMap<Arc<str>, super::Attr>,
 }
 
-/// Traces `f` on arguments of the given types, where known; tensors among `known` are read at their paths.
+/// Traces `f` on arguments of the given types, where known.
 pub(crate) fn trace_snippet(
-    known: Vec<(&str, Tensor)>,
     types: &[Option<TypeTree>],
     f: impl FnOnce(&[Tensor]) -> Value,
 ) -> Result<Snippet> {
@@ -142,11 +141,6 @@ pub(crate) fn trace_snippet(
     let mut args = Vec::with_capacity(types.len());
     {
         let mut state = tracer.lock();
-        let mut members = super::Members::default();
-        for (path, tensor) in known {
-            members.insert_attr(&tensor, path, super::AttrKind::Constant);
-        }
-        state.members = Arc::new(members);
         for (i, ty) in types.iter().enumerate() {
             let node = state.graph.placeholder(&format!("input{i}"))?;
             args.push(state.proxy(&tracer, node, ty.clone())?);
