@@ -237,47 +237,60 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
                 .help(format!("pivot {k} of {n} is zero")));
         }
         let order = row_order(&pivots[i * n..][..n], n)?;
-        let y = &mut crate::check::zeroed::<f64>(n * m)?;
-        // One triangle after the other; of the transpose the upper one comes first and the permutation last.
-        for (i, &row) in order.iter().enumerate() {
-            let from = if adjoint { i } else { row };
-            y[i * m..][..m].copy_from_slice(&b[from * m..][..m]);
-        }
-        fx_simd::call::<both_triangles, _>((a, n, m, adjoint, &mut y[..]));
+        // One triangle after the other; of the transpose the upper one comes first and the permutation last. Columns of the
+        // right side are solved for in blocks, each in memory of its own.
+        let blocks = m.div_ceil(COLUMNS);
+        let mut y = crate::check::zeroed::<f64>(n * blocks * COLUMNS)?;
+        let (y, _) = y.as_chunks_mut::<COLUMNS>();
+        fx_simd::parallel::chunks(y, n, (1 << 15) / (n * n * COLUMNS).max(1), |block, y| {
+            let columns = block * COLUMNS..m.min((block + 1) * COLUMNS);
+            for (i, &row) in order.iter().enumerate() {
+                let from = if adjoint { i } else { row };
+                y[i][..columns.len()].copy_from_slice(&b[from * m..][columns.clone()]);
+            }
+            fx_simd::call::<both_triangles, _>((a, n, adjoint, y));
+        });
         for (i, &row) in order.iter().enumerate() {
             let to = if adjoint { row } else { i };
-            out[to * m..][..m].copy_from_slice(&y[i * m..][..m]);
+            for (out, block) in out[to * m..][..m].chunks_mut(COLUMNS).zip(y.chunks(n)) {
+                out.copy_from_slice(&block[i][..out.len()]);
+            }
         }
         Ok(())
     })?;
     array(out, &ty)
 }
 
+/// The columns of a right side that are solved for at once: their sums stay in registers.
+const COLUMNS: usize = 16;
+
 fx_simd::wide! {
-    /// Solves for `m` right sides with the triangles of a matrix of side `n`: the lower one, whose diagonal is 1, then the upper
+    /// Solves for some right sides with the triangles of a matrix of side `n`: the lower one, whose diagonal is 1, then the upper
     /// one, or the other way round with those of the transpose.
-    fn both_triangles[]((a, n, m, adjoint, y): (&[f64], usize, usize, bool, &mut [f64])) {
-        let at = |i: usize, j: usize| if adjoint { a[j * n + i] } else { a[i * n + j] };
+    fn both_triangles[]((a, n, adjoint, y): (&[f64], usize, bool, &mut [[f64; COLUMNS]])) {
+        // Row i of the matrix, or of its transpose, in steps.
+        let (row_step, step) = if adjoint { (1, n) } else { (n, 1) };
         for i in 0..n {
-            let (above, row) = y.split_at_mut(i * m);
-            let row = &mut row[..m];
-            for k in 0..i {
-                let (factor, other) = (at(i, k), &above[k * m..][..m]);
-                row.iter_mut().zip(other).for_each(|(x, &y)| *x -= factor * y);
+            let (above, row) = y.split_at_mut(i);
+            let mut sums = row[0];
+            let factors = a[i * row_step..].iter().step_by(step);
+            for (&factor, other) in factors.zip(above.iter()) {
+                for (x, y) in sums.iter_mut().zip(other) {
+                    *x -= factor * y;
+                }
             }
-            if adjoint {
-                row.iter_mut().for_each(|x| *x /= a[i * n + i]);
-            }
+            row[0] = if adjoint { sums.map(|x| x / a[i * n + i]) } else { sums };
         }
         for i in (0..n).rev() {
-            let (row, below) = y[i * m..].split_at_mut(m);
-            for k in i + 1..n {
-                let (factor, other) = (at(i, k), &below[(k - i - 1) * m..][..m]);
-                row.iter_mut().zip(other).for_each(|(x, &y)| *x -= factor * y);
+            let (row, below) = y[i..].split_at_mut(1);
+            let mut sums = row[0];
+            let factors = a[i * n + i..].iter().step_by(step).skip(1);
+            for (&factor, other) in factors.zip(below.iter()) {
+                for (x, y) in sums.iter_mut().zip(other) {
+                    *x -= factor * y;
+                }
             }
-            if !adjoint {
-                row.iter_mut().for_each(|x| *x /= a[i * n + i]);
-            }
+            row[0] = if adjoint { sums } else { sums.map(|x| x / a[i * n + i]) };
         }
     }
 }

@@ -5,6 +5,8 @@
 //! without tiles of our own, on an unfolded block of the input; the scratch memory of a thread stays below [`SCRATCH`] elements,
 //! or one column if that is longer.
 
+use std::ops::Range;
+
 use fx_core::{Result, bail, err};
 use fx_simd::parallel;
 
@@ -250,13 +252,15 @@ impl Geometry {
     }
 
     /// Returns the position in the input of element `tap` of the window at `at`, unless it is in the padding.
+    #[inline(always)]
     fn source(&self, dim: usize, at: usize, tap: usize) -> Option<usize> {
         let position = (at * self.stride[dim] + tap * self.dilation[dim]).checked_sub(self.padding[dim])?;
         (position < self.input[dim]).then_some(position)
     }
 
     /// Returns the part of `range` of windows along the width whose element `tap` lies within the input.
-    fn inside(&self, tap: usize, range: std::ops::Range<usize>) -> std::ops::Range<usize> {
+    #[inline(always)]
+    fn inside(&self, tap: usize, range: Range<usize>) -> Range<usize> {
         let (stride, offset) = (self.stride[2], tap * self.dilation[2]);
         let first = self.padding[2].saturating_sub(offset).div_ceil(stride);
         let end = (self.input[2] + self.padding[2]).saturating_sub(offset).div_ceil(stride);
@@ -266,11 +270,7 @@ impl Geometry {
 
     /// Calls `f` for the pieces of rows that make up the flat positions `range` of windows: the piece's place
     /// in the range, its row and its columns. `widths` are the window positions by dimension.
-    fn pieces(
-        range: std::ops::Range<usize>,
-        sizes: [usize; 3],
-        mut f: impl FnMut(usize, [usize; 2], std::ops::Range<usize>),
-    ) {
+    fn pieces(range: Range<usize>, sizes: [usize; 3], mut f: impl FnMut(usize, [usize; 2], Range<usize>)) {
         let width = sizes[2];
         let mut at = range.start;
         while at < range.end {
@@ -319,34 +319,53 @@ impl Geometry {
     fn depthwise<T: GemmElement>(&self, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
         let (in_size, size, kernel) = (self.in_size(), self.out_size(), self.kernel_size());
         let channels = self.groups * self.c_out;
-        let [_, height, width] = self.output;
         let at_once = (1usize << 14).div_ceil(size.saturating_mul(kernel));
         parallel::chunks(out, size, at_once, |i, out| {
             let (batch, channel) = (i / channels, i % channels);
             let x = &x[(batch * self.groups + channel / self.c_out) * in_size..][..in_size];
             let weight = &weight[channel * kernel..][..kernel];
-            for (row, out) in out.chunks_mut(width).enumerate() {
-                out.fill(bias.map_or(T::zero(), |bias| bias[channel]));
-                self.taps(|tap, [td, th, tw]| {
-                    let source = (self.source(0, row / height, td), self.source(1, row % height, th));
-                    let (Some(d), Some(h)) = source else { return };
-                    let columns = self.inside(tw, 0..width);
-                    if columns.is_empty() {
-                        return;
-                    }
-                    let first = columns.start * self.stride[2] + tw * self.dilation[2] - self.padding[2];
-                    let x = &x[(d * self.input[1] + h) * self.input[2]..][first..self.input[2]];
-                    let (w, out) = (weight[tap], &mut out[columns]);
-                    if self.stride[2] == 1 {
-                        fx_simd::call::<add_scaled, _>((out, x, w));
-                    } else {
-                        out.iter_mut()
-                            .zip(x.iter().step_by(self.stride[2]))
-                            .for_each(|(y, &x)| *y = *y + w * x);
-                    }
-                });
-            }
+            let start = bias.map_or(T::zero(), |bias| bias[channel]);
+            fx_simd::call::<plane, _>((self, x, weight, start, out));
         });
+    }
+
+    /// Adds a row of the input times one element of the kernel to the columns of a row of the output.
+    #[inline(always)]
+    fn add_tap<T: GemmElement>(&self, out: &mut [T], x: &[T], w: T, tap: usize, columns: Range<usize>) {
+        if columns.is_empty() {
+            return;
+        }
+        let stride = self.stride[2];
+        let x = &x[columns.start * stride + tap * self.dilation[2] - self.padding[2]..];
+        let out = &mut out[columns];
+        match stride {
+            1 => out.iter_mut().zip(x).for_each(|(y, &x)| *y = *y + w * x),
+            _ => out.iter_mut().zip(x.iter().step_by(stride)).for_each(|(y, &x)| *y = *y + w * x),
+        }
+    }
+
+    /// Adds what three elements of the kernel, from `tap` on, contribute to a row; windows are one step apart.
+    #[inline(always)]
+    fn add_three<T: GemmElement>(&self, out: &mut [T], x: &[T], w: [T; 3], tap: usize) {
+        let ranges = [0, 1, 2].map(|i| self.inside(tap + i, 0..out.len()));
+        let start = ranges[0].start.max(ranges[1].start).max(ranges[2].start);
+        let end = ranges[0].end.min(ranges[1].end).min(ranges[2].end).max(start);
+        for (i, range) in ranges.iter().enumerate() {
+            self.add_tap(out, x, w[i], tap + i, range.start..start.min(range.end));
+        }
+        if start < end {
+            let n = end - start;
+            let [a, b, c] = [0, 1, 2].map(|i| {
+                let first = start + (tap + i) * self.dilation[2] - self.padding[2];
+                &x[first..][..n]
+            });
+            for (((y, &a), &b), &c) in out[start..end].iter_mut().zip(a).zip(b).zip(c) {
+                *y = *y + w[0] * a + w[1] * b + w[2] * c;
+            }
+        }
+        for (i, range) in ranges.iter().enumerate() {
+            self.add_tap(out, x, w[i], tap + i, range.start.max(end)..range.end);
+        }
     }
 
     /// Unfolds blocks of output positions and multiplies each by the weight.
@@ -417,7 +436,7 @@ impl Geometry {
     }
 
     /// Writes the input elements under each window of `range` into a column of the row-major `columns`.
-    fn unfold<T: GemmElement>(&self, x: &[T], range: std::ops::Range<usize>, columns: &mut [T]) {
+    fn unfold<T: GemmElement>(&self, x: &[T], range: Range<usize>, columns: &mut [T]) {
         let (count, kernel) = (range.len(), self.kernel_size());
         for (channel, x) in x.chunks(self.in_size().max(1)).enumerate() {
             self.taps(|tap, [td, th, tw]| {
@@ -452,8 +471,28 @@ mod tiled;
 mod transposed;
 
 fx_simd::wide! {
-    fn add_scaled[T: GemmElement]((out, x, w): (&mut [T], &[T], T)) {
-        out.iter_mut().zip(x).for_each(|(y, &x)| *y = *y + w * x);
+    /// Convolves one channel with its own kernel; every element of the result begins with `start`.
+    fn plane[T: GemmElement]((geometry, x, weight, start, out): (&Geometry, &[T], &[T], T, &mut [T])) {
+        let [_, height, width] = geometry.output;
+        let [depth_taps, row_taps, taps] = geometry.kernel;
+        for (row, out) in out.chunks_mut(width).enumerate() {
+            out.fill(start);
+            for tap_row in 0..depth_taps * row_taps {
+                let d = geometry.source(0, row / height, tap_row / row_taps);
+                let h = geometry.source(1, row % height, tap_row % row_taps);
+                let (Some(d), Some(h)) = (d, h) else { continue };
+                let x = &x[(d * geometry.input[1] + h) * geometry.input[2]..][..geometry.input[2]];
+                let weight = &weight[tap_row * taps..][..taps];
+                let mut tap = 0;
+                while geometry.stride[2] == 1 && tap + 3 <= taps {
+                    geometry.add_three(out, x, [weight[tap], weight[tap + 1], weight[tap + 2]], tap);
+                    tap += 3;
+                }
+                for (tap, &w) in weight.iter().enumerate().skip(tap) {
+                    geometry.add_tap(out, x, w, tap, geometry.inside(tap, 0..width));
+                }
+            }
+        }
     }
 }
 
