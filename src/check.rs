@@ -3,43 +3,113 @@
 //! The tensors `0.in0`, `0.in1`, … are the inputs of the first set, leaf by leaf, `0.out0`, … what PyTorch returned; a second
 //! set begins with `1.`, and so on.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::rewrite::Rules;
 use crate::weights::Weights;
-use crate::{Arg, Array, DType, GraphModule, Result, Tensor, Type, Value, bail, err};
+use crate::{Arg, Array, DType, GraphModule, Passes, Result, Tensor, Type, Value, bail, err, pass};
 
 /// How far a float may be off, relative to the expected one.
 pub const RTOL: f64 = 1e-4;
 /// How far a float may be off, relative to the greatest magnitude in its tensor.
 pub const ATOL: f64 = 1e-5;
 
-/// A way to run a graph module.
-#[derive(Clone, Copy)]
+/// A program made ready: it takes one value per argument. Every call starts from the buffers as they were.
+pub type Runner = Box<dyn Fn(&[Value]) -> Result<Value>>;
+
+/// A way to run programs.
+#[derive(Clone)]
 pub struct Engine {
-    /// Its name.
-    pub name: &'static str,
-    /// Calls the module with one value per argument.
-    pub run: fn(&GraphModule, &[Value]) -> Result<Value>,
+    name: Cow<'static, str>,
+    prepare: Arc<Prepare>,
 }
 
-/// The engines that exist.
-pub const ENGINES: &[Engine] = &[
-    Engine { name: "eager", run: |gm, args| gm.clone().call_values(args) },
-    Engine { name: "interpreted", run: interpreted },
-    Engine { name: "passes", run: after_passes },
-];
+type Prepare = dyn Fn(&GraphModule) -> Result<Option<Runner>>;
 
-fn interpreted(gm: &GraphModule, args: &[Value]) -> Result<Value> {
-    gm.clone().eval().run(args).map(|evaluated| evaluated.output)
+impl Engine {
+    /// Makes an engine; `prepare` makes a program ready, or says that it would run as it does without this engine.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        prepare: impl Fn(&GraphModule) -> Result<Option<Runner>> + 'static,
+    ) -> Engine {
+        Engine { name: name.into(), prepare: Arc::new(prepare) }
+    }
+
+    /// Makes an engine that runs what passes make of a program, if they change it.
+    pub fn after(name: impl Into<Cow<'static, str>>, passes: Passes) -> Engine {
+        Engine::new(name, move |gm| {
+            let mut gm = gm.clone();
+            Ok(passes.run(&mut gm)?.changed().then(|| eager(gm)))
+        })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes a program ready; `None` if it would run as it does without this engine.
+    pub fn prepare(&self, gm: &GraphModule) -> Result<Option<Runner>> {
+        (self.prepare)(gm)
+    }
 }
 
-/// Runs what the default passes make of the graph.
-fn after_passes(gm: &GraphModule, args: &[Value]) -> Result<Value> {
-    let mut gm = gm.clone();
-    crate::Passes::parse(crate::pass::DEFAULT, &crate::pass::all())?.run(&mut gm)?;
-    gm.call_values(args)
+fn eager(gm: GraphModule) -> Runner {
+    Box::new(move |args| gm.clone().call_values(args))
+}
+
+/// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes` calls what the
+/// [default pipeline](crate::pass::DEFAULT) makes of it.
+pub fn engines() -> Vec<Engine> {
+    vec![
+        Engine::new("eager", |gm| Ok(Some(eager(gm.clone())))),
+        Engine::new("interpreted", |gm| {
+            let gm = gm.clone();
+            Ok(Some(Box::new(move |args| gm.clone().eval().run(args).map(|evaluated| evaluated.output))))
+        }),
+        Engine::new("passes", |gm| {
+            let mut gm = gm.clone();
+            Passes::parse(pass::DEFAULT, &pass::all())?.run(&mut gm)?;
+            Ok(Some(eager(gm)))
+        }),
+    ]
+}
+
+/// Returns an engine for every pass and every rule by itself; they run the programs that the pass or rule changes. All but
+/// `convert_dtype`, whose results are those of another dtype.
+pub fn each_pass() -> Result<Vec<Engine>> {
+    let known = pass::all();
+    let mut engines = Vec::new();
+    for text in crate::fuzz::every_pass() {
+        if text == pass::FUNCTIONALIZE.name {
+            engines.push(Engine::new(text, functionalized));
+        } else if !text.contains(pass::CONVERT_DTYPE.name) {
+            let passes = Passes::parse(&text, &known)?;
+            engines.push(Engine::after(text, passes));
+        }
+    }
+    for row in crate::rules::all() {
+        let rules = Rules::new([row.rule()?]);
+        engines.push(Engine::new(row.name, move |gm| {
+            let mut gm = gm.clone();
+            let applied = rules.run(&mut gm)?.applied();
+            Ok((applied > 0).then(|| eager(gm)))
+        }));
+    }
+    Ok(engines)
+}
+
+/// Runs the function that a program is of its state.
+fn functionalized(gm: &GraphModule) -> Result<Option<Runner>> {
+    let (new, state) = pass::functionalize(gm, true)?;
+    Ok(Some(Box::new(move |args| match new.call_values(&state.arguments(args))? {
+        Arg::Tuple(items) if items.len() == 2 => Ok(items[0].clone()),
+        other => bail!(Structure, "expected the result and the new state, got {}", other.kind_name()),
+    })))
 }
 
 /// The outcome for a folder.
@@ -64,7 +134,7 @@ pub struct Program {
 #[derive(Debug)]
 pub struct Run {
     /// The engine.
-    pub engine: &'static str,
+    pub engine: String,
     /// The number of the input set.
     pub set: usize,
     /// The greatest absolute error of a float, divided by the greatest magnitude of its tensor; or why it failed.
@@ -74,7 +144,7 @@ pub struct Run {
 impl Program {
     /// Returns whether everything agreed.
     pub fn passed(&self) -> bool {
-        self.problem.is_none() && !self.runs.is_empty() && self.runs.iter().all(|run| run.outcome.is_ok())
+        self.problem.is_none() && self.runs.iter().all(|run| run.outcome.is_ok())
     }
 
     /// Returns the greatest error of all runs.
@@ -126,7 +196,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Checks every program of a folder on these engines; [`ENGINES`] are all.
+/// Checks every program of a folder on these engines, such as [`engines`] or [`each_pass`].
 pub fn dir(path: impl AsRef<Path>, engines: &[Engine]) -> Result<Report> {
     dir_with(path, engines, &mut |_, _, _| {})
 }
@@ -179,17 +249,23 @@ pub fn file(path: &Path, engines: &[Engine]) -> Program {
             return program;
         }
     };
-    for engine in engines {
-        let mut set = 0;
-        while io.contains(&format!("{set}.out0")) {
-            let outcome = guarded(|| run(&gm, engine, &io, set));
-            let outcome = outcome.map_err(|error| error.to_string().replace('\n', " "));
-            program.runs.push(Run { engine: engine.name, set, outcome });
-            set += 1;
-        }
-    }
-    if program.runs.is_empty() {
+    let sets = (0..).take_while(|set| io.contains(&format!("{set}.out0"))).count();
+    if sets == 0 {
         program.problem = Some(format!("there is no 0.out0 in {}.io.safetensors", program.name));
+        return program;
+    }
+    for engine in engines {
+        let mut enter = |set: usize, outcome: Result<f64>| {
+            let outcome = outcome.map_err(|error| error.to_string().replace('\n', " "));
+            program.runs.push(Run { engine: engine.name.to_string(), set, outcome });
+        };
+        match guarded(|| engine.prepare(&gm)) {
+            Ok(None) => {}
+            Err(error) => enter(0, Err(error)),
+            Ok(Some(runner)) => {
+                (0..sets).for_each(|set| enter(set, guarded(|| run(&gm, &runner, &io, set))));
+            }
+        }
     }
     program
 }
@@ -203,9 +279,9 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-fn run(gm: &GraphModule, engine: &Engine, io: &Weights, set: usize) -> Result<f64> {
+fn run(gm: &GraphModule, runner: &Runner, io: &Weights, set: usize) -> Result<f64> {
     let args = inputs(gm, io, set)?;
-    agree(&tensors(&(engine.run)(gm, &args)?), io, set)
+    agree(&tensors(&runner(&args)?), io, set)
 }
 
 /// Compares outputs with those of an input set; returns the greatest error relative to the greatest magnitude.

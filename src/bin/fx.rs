@@ -70,7 +70,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         io: PathBuf,
         /// What runs it
-        #[arg(long, default_value = check::ENGINES[0].name)]
+        #[arg(long, default_value = "eager")]
         engine: String,
         /// Write the outputs to this safetensors file, as 0.out0, …
         #[arg(long, value_name = "FILE")]
@@ -86,6 +86,9 @@ enum Command {
         /// Only this engine; may be repeated
         #[arg(long, value_name = "NAME")]
         engine: Vec<String>,
+        /// Run what each pass and each rule makes of the programs, by itself
+        #[arg(long, conflicts_with = "engine")]
+        each_pass: bool,
         /// Print a JSON array of the programs
         #[arg(long)]
         json: bool,
@@ -307,9 +310,10 @@ fn run(command: Command) -> fx::Result<bool> {
             }
             Ok(ran.iter().all(|ran| !matches!(ran.agrees, Some(Err(_)))))
         }
-        Command::Check { dir, engine, json } => {
+        Command::Check { dir, engine, each_pass, json } => {
             let engines: Vec<check::Engine> = match engine.is_empty() {
-                true => check::ENGINES.to_vec(),
+                true if each_pass => check::each_pass()?,
+                true => check::engines(),
                 false => engine.iter().map(|name| program::engine(name)).collect::<fx::Result<_>>()?,
             };
             let mut bar = Bar::new();

@@ -65,14 +65,14 @@ fn error(bytes: Vec<u8>) -> fx::Error {
 
 #[test]
 fn programs_give_what_pytorch_gave() {
-    let report = check::dir(data(""), check::ENGINES).unwrap();
+    let report = check::dir(data(""), &check::engines()).unwrap();
     assert_eq!((report.failed(), report.passed()), (0, report.programs.len()), "{report}");
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/zoo");
     if !shared.is_dir() {
         eprintln!("skipped: there is no {}", shared.display());
         return;
     }
-    let report = check::dir(shared, check::ENGINES).unwrap();
+    let report = check::dir(shared, &check::engines()).unwrap();
     assert_eq!(report.failed(), 0, "{report}");
 }
 

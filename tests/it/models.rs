@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use fx::prelude::*;
-use fx::{Graph, GraphModule, InputSpec};
+use fx::{Arg, Graph, GraphModule, InputSpec, Tree, Value, check};
 
 #[path = "../../examples/models/mod.rs"]
 mod zoo;
@@ -62,6 +62,23 @@ fn traced(model: &impl Forward, specs: &[(&str, InputSpec)]) -> GraphModule {
     gm
 }
 
+/// Checks that what each pass and each rule makes of a graph computes the same, up to rounding.
+fn passes_agree(gm: &GraphModule, args: &[Value]) {
+    let expected = check::tensors(&gm.clone().call_values(args).unwrap());
+    let mut n_changed = 0;
+    for engine in check::each_pass().unwrap() {
+        let runner = engine.prepare(gm).unwrap_or_else(|error| panic!("{}: {error}", engine.name()));
+        let Some(runner) = runner else { continue };
+        n_changed += 1;
+        let got = check::tensors(&runner(args).unwrap_or_else(|error| panic!("{}: {error}", engine.name())));
+        assert_eq!(got.len(), expected.len(), "{}", engine.name());
+        for (got, expected) in got.iter().zip(&expected) {
+            zoo::compare(engine.name(), got, expected, 1e-4).unwrap();
+        }
+    }
+    assert!(n_changed > 3, "{n_changed} passes and rules changed the model");
+}
+
 /// Checks that four threads that call one graph at once get what one call gets.
 fn from_four_threads<R: Send>(call: impl Fn() -> R + Sync, same: impl Fn(&R) -> bool) {
     let results: Vec<R> = std::thread::scope(|scope| {
@@ -84,6 +101,7 @@ fn digits_cnn() {
     let labels = io.require("labels").unwrap();
     let right = scores.argmax(-1, false).eq(labels).sum((), false).item::<i64>().unwrap();
     assert_eq!(right, 359);
+    passes_agree(&gm, &[Value::from(&images)]);
 
     from_four_threads(
         || gm.call(std::slice::from_ref(&images)).unwrap(),
@@ -116,6 +134,9 @@ fn silero_vad() {
     let (eager, eager_state) = listen(&|window, state| model.forward(&window, &state));
     let (probabilities, state) = by_graph();
 
+    let first = Arg::from(&windows[0].unsqueeze(0));
+    passes_agree(&gm, &[first, state.to_value()]);
+
     let n = windows.len();
     let reference = io.require("probabilities").unwrap().narrow(0, 0, n as i64);
     agree("probabilities", &eager, &probabilities, &reference, files.tolerance("probabilities"));
@@ -146,6 +167,7 @@ fn glassllm() {
     let same_cache =
         |cache: &[Cache]| cache.iter().zip(&eager_cache).all(|(a, b)| a.0.bits_eq(&b.0) && a.1.bits_eq(&b.1));
     assert!(cache.len() == LAYERS && same_cache(&cache), "the caches differ");
+    passes_agree(&gm, &[Value::from(&passage), no_past().to_value()]);
     from_four_threads(call, |(result, cache)| result.bits_eq(&scores) && same_cache(cache));
 
     // Prompt first, then token by token from the cache, one graph for both.
@@ -186,6 +208,7 @@ fn efficientnet_lite0() {
     let scores = gm.call(std::slice::from_ref(&image)).unwrap();
     let reference = io.require("logits").unwrap().narrow(0, 0, 1);
     agree("scores", &model.forward(&image), &scores, &reference, files.tolerance("logits"));
+    passes_agree(&gm, &[Value::from(&image)]);
 }
 
 #[test]
@@ -198,6 +221,7 @@ fn minilm() {
     let io = files.open("io.safetensors");
     let [ids, mask, types] = names.map(|name| io.require(name).unwrap());
     let (eager_tokens, eager) = model.forward(&ids, &mask, &types);
+    passes_agree(&gm, &[&ids, &mask, &types].map(Value::from));
     let (tokens, sentences): (Tensor, Tensor) = gm.run((ids, mask.clone(), types)).unwrap();
     // Behind the end of a sentence, the vectors mean nothing.
     let within = mask.unsqueeze(-1).to(DType::F32);
