@@ -349,15 +349,12 @@ impl Job {
 /// What a program does before any change, as far as that was asked for.
 struct Known {
     before: Option<outcome::Outcome>,
-    /// Whether signs of zeros are compared.
-    with_zeros: bool,
     nearby: BTreeMap<Option<&'static str>, Option<Nearby>>,
 }
 
 impl Known {
     fn new(gm: &GraphModule, inputs: &[Value]) -> Known {
-        let with_zeros = !outcome::picks_zeros(gm);
-        Known { before: outcome::run(gm, inputs).ok(), with_zeros, nearby: BTreeMap::new() }
+        Known { before: outcome::run(gm, inputs).ok(), nearby: BTreeMap::new() }
     }
 
     /// Compares with a changed program; `Ok(false)` if that is not possible.
@@ -372,10 +369,10 @@ impl Known {
         if let Change::Functionalize = job.change {
             let (new, state) = pass::functionalize(gm, true)?;
             let after = outcome::run_function(&new, &state.arguments(inputs))?;
-            return outcome::same(before, &after, self.with_zeros).map(|()| true);
+            return outcome::same(before, &after).map(|()| true);
         }
         if job.exact {
-            return outcome::same(before, &outcome::run(after, inputs)?, self.with_zeros).map(|()| true);
+            return outcome::same(before, &outcome::run(after, inputs)?).map(|()| true);
         }
         let key = job.dtype.map(DType::name);
         let nearby = self.nearby.entry(key).or_insert_with(|| Nearby::new(gm, inputs, before, job.dtype));

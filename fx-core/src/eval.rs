@@ -302,11 +302,17 @@ impl Interpreter for Evaluator<'_> {
     fn get_attr(&mut self, _node: NodeRef<'_>, path: &Arc<str>) -> Result<Value> {
         self.start();
         match self.module {
-            Some(module) => Ok(Arg::Leaf(match module.attribute(path)? {
-                // While the graph module is traced again, a buffer is read as a symbol.
-                crate::Attribute::Buffer(buffer) => buffer.get(),
-                attribute => attribute.tensor(),
-            })),
+            Some(module) => {
+                let attribute = module.attribute(path)?;
+                if let Some(symbol) = crate::trace::symbol_for(attribute) {
+                    return symbol.map(Arg::Leaf);
+                }
+                Ok(Arg::Leaf(match attribute {
+                    // While the graph module is traced again, a buffer is read as a symbol.
+                    crate::Attribute::Buffer(buffer) => buffer.get(),
+                    attribute => attribute.tensor(),
+                }))
+            }
             None => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
         }
     }

@@ -448,12 +448,23 @@ impl GraphModule {
                 inner.set_all_args(inner_id, bound.into(), Default::default())?;
             }
         }
-        let new = self.graph.transaction(|graph| {
-            let copied = graph.inserting_before(id, |graph| graph.copy_graph(&inner, &mut map))??;
-            graph.replace_all_uses(id, copied.output.clone())?;
-            graph.erase(id)?;
-            Ok(copied.nodes)
-        })?;
+        let insert = |graph: &mut Graph, map: &mut crate::graph::NodeMap| {
+            graph.transaction(|graph| {
+                let copied = graph.inserting_before(id, |graph| graph.copy_graph(&inner, map))??;
+                graph.replace_all_uses(id, copied.output.clone())?;
+                graph.erase(id)?;
+                Ok(copied.nodes)
+            })
+        };
+        let new = match insert(&mut self.graph, &mut map) {
+            // What the sizes in the module are is said by the types of the arguments.
+            Err(error) if error.kind() == crate::ErrorKind::UnknownType => {
+                let any = vec![Arg::Leaf(crate::Type::Any); self.graph.placeholders().len()];
+                self.propagate_types(&any).map_err(|_| error)?;
+                insert(&mut self.graph, &mut map)?
+            }
+            new => new?,
+        };
         for (inner_path, attribute) in &child.attributes {
             self.attributes.insert(Arc::from(format!("{path}.{inner_path}")), attribute.clone());
         }

@@ -273,15 +273,15 @@ pointwise! {
     deg2rad(x) -> Float { real: x * 0.017_453_292_519_943_295 }
     /// Radians as degrees.
     rad2deg(x) -> Float { real: x * 57.295_779_513_082_32 }
-    /// The lesser of two elements; the other one if one is NaN.
+    /// The lesser of two elements; the other one if one is NaN. Of two zeros the negative one is the lesser.
     #[commutative = true]
     fmin(x, other) -> Same {
-        real: if x < other || other != other { x } else { other }, int: if x < other { x } else { other }, bool: x & other
+        real: if x < other || other != other || (x == other && math::copysign(1.0, x) < 0.0) { x } else { other }, int: if x < other { x } else { other }, bool: x & other
     }
-    /// The greater of two elements; the other one if one is NaN.
+    /// The greater of two elements; the other one if one is NaN. Of two zeros the positive one is the greater.
     #[commutative = true]
     fmax(x, other) -> Same {
-        real: if x > other || other != other { x } else { other }, int: if x > other { x } else { other }, bool: x | other
+        real: if x > other || other != other || (x == other && math::copysign(1.0, x) > 0.0) { x } else { other }, int: if x > other { x } else { other }, bool: x | other
     }
     /// 0 below 0, `values` at 0, 1 above; 0 for NaN.
     heaviside(x, values) -> Same {

@@ -40,15 +40,15 @@ pointwise! {
     }
     /// `-x`; not defined for bools. Integers wrap.
     neg(x) -> Same { real: -x, int: x.wrapping_neg() }
-    /// The lesser of two elements; NaN if either is NaN.
+    /// The lesser of two elements; NaN if either is NaN. Of two zeros the negative one is the lesser.
     #[commutative = true]
     minimum(x, y) -> Same {
-        real: if x < y || x != x { x } else { y }, int: if x < y { x } else { y }, bool: x & y
+        real: if x < y || x != x || (x == y && math::copysign(1.0, x) < 0.0) { x } else { y }, int: if x < y { x } else { y }, bool: x & y
     }
-    /// The greater of two elements; NaN if either is NaN.
+    /// The greater of two elements; NaN if either is NaN. Of two zeros the positive one is the greater.
     #[commutative = true]
     maximum(x, y) -> Same {
-        real: if x > y || x != x { x } else { y }, int: if x > y { x } else { y }, bool: x | y
+        real: if x > y || x != x || (x == y && math::copysign(1.0, x) > 0.0) { x } else { y }, int: if x > y { x } else { y }, bool: x | y
     }
     /// Bitwise and; logical and on bools.
     #[commutative = true]

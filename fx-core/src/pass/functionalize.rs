@@ -1,5 +1,6 @@
 //! Functionalisation: a module with state becomes a pure function of its state and inputs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::{Context, Pass, PassOption};
 use crate::graph::NodeMap;
 use crate::graph_module::map_input;
 use crate::node::{Node, NodeId, Target};
-use crate::{Arg, Attribute, Graph, GraphModule, Result, Value, bail, op, ops};
+use crate::{Arg, Attribute, Graph, GraphModule, OpCode, Result, Type, Value, bail, op, ops};
 
 /// Makes a program a pure function.
 pub const FUNCTIONALIZE: Pass = Pass {
@@ -74,6 +75,7 @@ impl State {
 
 /// Returns the pure function that a module is of its state and inputs, and what its state is; see [`FUNCTIONALIZE`].
 pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule, State)> {
+    let gm = &*with_types(gm);
     let parts = FlatParts::of(gm)?;
     let mut state = State::default();
     let mut constants: Vec<(String, Attribute)> = Vec::new();
@@ -122,6 +124,21 @@ pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule,
     Ok((new, state))
 }
 
+/// Infers types, if one is missing that a module is called with: they say what the sizes in the module are.
+fn with_types(gm: &GraphModule) -> Cow<'_, GraphModule> {
+    let graph = gm.graph();
+    let is_untyped = |id: NodeId| graph.node(id).is_ok_and(|node| node.ty().is_none());
+    let mut calls = graph.nodes().filter(|(_, node)| node.opcode() == OpCode::CallModule);
+    if calls.any(|(_, node)| node.inputs().any(is_untyped)) {
+        let mut typed = gm.clone();
+        let any = vec![Arg::Leaf(Type::Any); graph.placeholders().len()];
+        if typed.propagate_types(&any).is_ok() {
+            return Cow::Owned(typed);
+        }
+    }
+    Cow::Borrowed(gm)
+}
+
 fn free_name(hint: &str, taken: impl Fn(&str) -> bool) -> String {
     let names = std::iter::once(hint.to_owned()).chain((1..).map(|i| format!("{hint}_{i}")));
     names.into_iter().find(|name| !taken(name)).unwrap_or_else(|| hint.to_owned())
@@ -157,12 +174,13 @@ impl FlatParts {
             let child = gm.child(path)?.as_module().as_any().downcast_ref::<GraphModule>();
             let traced;
             let child = match child {
-                Some(child) => child,
+                Some(child) => with_types(child),
                 None => {
                     traced = trace_child(gm, path, id)?;
-                    &traced
+                    Cow::Borrowed(&traced)
                 }
             };
+            let child = &*child;
             let mut inner = FlatParts::of(child)?;
             for (name, attribute) in std::mem::take(&mut inner.attributes) {
                 parts.attributes.entry(format!("{path}.{name}")).or_insert(attribute);

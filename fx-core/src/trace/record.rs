@@ -616,6 +616,12 @@ pub(crate) fn infer_module(module: &dyn Forward, types: &[TypeTree]) -> Result<O
     }
 }
 
+/// Returns a symbol that stands for an attribute, if only types are asked for: they do not depend on what it holds now.
+pub(crate) fn symbol_for(attribute: &crate::Attribute) -> Option<Result<Tensor>> {
+    let tracer = Tracer::active().filter(|tracer| tracer.types_only)?;
+    Some(attribute.tensor().type_tree().map(|ty| typed_symbol(&tracer, ty)))
+}
+
 /// Returns the symbol of a buffer, if a function that may read it is traced.
 #[track_caller]
 pub(crate) fn read_buffer(buffer: &Buffer) -> Option<Tensor> {

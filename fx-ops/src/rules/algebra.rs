@@ -37,10 +37,12 @@ rules! {
     /// Subtracting zero; from floats only that without a sign.
     sub_zero: |x: &Tensor| x - number("c") => |x: &Tensor| x.clone(),
         when "c is zero, and x is of integers or c is 0.0" |m| is_zero(m, false);
-    /// Adding what is negated.
-    add_neg: |x: &Tensor, y: &Tensor| x + -y => |x: &Tensor, y: &Tensor| x - y;
+    /// Adding what is negated. An integer zero has no sign, and integers wrap before they are promoted.
+    add_neg: |x: &Tensor, y: &Tensor| x + -y => |x: &Tensor, y: &Tensor| x - y,
+        when "y is of floats, or of the dtype of x" negates_exactly;
     /// Subtracting what is negated.
-    sub_neg: |x: &Tensor, y: &Tensor| x - -y => |x: &Tensor, y: &Tensor| x + y;
+    sub_neg: |x: &Tensor, y: &Tensor| x - -y => |x: &Tensor, y: &Tensor| x + y,
+        when "y is of floats, or of the dtype of x" negates_exactly;
     /// Numbers added to integers one after the other.
     add_add: |x: &Tensor| (x + integer("a")) + integer("b"), build |m| {
         let sum = m.int("a").zip(m.int("b")).and_then(|(a, b)| a.checked_add(b));
@@ -48,8 +50,9 @@ rules! {
     }, when "x is of integers" |m| m.dtype("x").is_some_and(|dtype| !dtype.is_float());
     /// The first power.
     pow_one: |x: &Tensor| pow(x, exactly(1.0)) => |x: &Tensor| x.clone();
-    /// The magnitude has no sign.
-    abs_abs: |x: &Tensor| abs(any_of([abs(x), neg(x)])) => |x: &Tensor| abs(x);
+    /// The magnitude has no sign; what has no sign cannot be negated.
+    abs_abs: |x: &Tensor| abs(any_of([abs(x), neg(x)])) => |x: &Tensor| abs(x),
+        when "x is of a dtype with a sign" |m| m.dtype("x").is_some_and(|dtype| dtype != DType::U8);
     /// What is not negative stays.
     relu_relu: |x: &Tensor| relu(relu(x)) => |x: &Tensor| relu(x);
     /// The greater of a value and itself.
@@ -137,6 +140,11 @@ rules! {
     tril_tril: |x: &Tensor| tril(tril(x, integer("k")), integer("k")) => |x: &Tensor| tril(x, integer("k"));
     /// An upper triangle of an upper triangle.
     triu_triu: |x: &Tensor| triu(triu(x, integer("k")), integer("k")) => |x: &Tensor| triu(x, integer("k"));
+}
+
+/// Returns whether the sum with `-y` is the difference from `y`.
+fn negates_exactly(m: &Found<'_>) -> bool {
+    m.is_float("y") || m.dtype("y").is_some() && m.dtype("y") == m.dtype("x")
 }
 
 /// Returns whether the number `c` is a zero that leaves `x` as it is when it is added, with the sign that floats need.
