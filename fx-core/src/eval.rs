@@ -349,7 +349,11 @@ impl Interpreter for Evaluator<'_> {
         let value = if crate::trace::is_tracing() {
             crate::trace::with_origin(node.node.meta(), || crate::trace::call_child(child, args))?
         } else {
-            child.forward_values(args)?
+            let value = child.forward_values(args)?;
+            if let Some(error) = failure(&value) {
+                return Err(error);
+            }
+            value
         };
         self.bind_free(node.node, &value)?;
         Ok(value)
@@ -405,6 +409,22 @@ fn call(op: Op, is_method: bool, args: &[Value]) -> Result<Value> {
         Some(error) => Err(error.clone()),
         None => Ok(value),
     }
+}
+
+/// Returns the first error in a value, as modules return it whose operators failed.
+fn failure(value: &Value) -> Option<crate::Error> {
+    let mut found = None;
+    value.walk(&mut |arg| {
+        let error = match arg {
+            Arg::Failed(error) => Some(error),
+            Arg::Leaf(tensor) => tensor.error(),
+            _ => None,
+        };
+        if let (None, Some(error)) = (&found, error) {
+            found = Some(error.clone());
+        }
+    });
+    found
 }
 
 /// Evaluates a closed sub-graph on operands.

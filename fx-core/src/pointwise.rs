@@ -9,7 +9,9 @@ use fx_simd::{Filled, Slots};
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use crate::array::{BLOCK, Cast, Strided, Strides, build_slots_with, checked_numel, convert, dispatch_dtype};
+use crate::array::{
+    BLOCK, Cast, Strided, Strides, build_slots_with, build_tasks_with, checked_numel, convert, dispatch_dtype,
+};
 use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
@@ -575,7 +577,7 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
 
     /// Computes all elements.
     fn build<O: Element>(&self, numel: usize, params: &[T], kernel: Kernel<T, O>) -> Result<Vec<O>> {
-        build_slots_with(
+        build_tasks_with(
             numel,
             || self.scratch(numel),
             |scratch, at, out| self.block(scratch, at, params, kernel, out),
@@ -598,6 +600,12 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         kernel: Kernel<T, O>,
         out: Slots<'b, O>,
     ) -> Filled<'b> {
+        if self.joins && self.n_plain > 0 {
+            let mut walks = self.walks(at);
+            return out.runs(self.part, self.part, |start, out| {
+                kernel(&self.joined(at + start, out.len(), &mut walks, scratch), params, out)
+            });
+        }
         if out.len() > self.part {
             return out.runs(self.part, self.part, |start, out| {
                 self.block(scratch, at + start, params, kernel, out)
@@ -605,9 +613,6 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         }
         if self.n_plain == 0 {
             return kernel(&self.at(at, out.len(), None, scratch), params, out);
-        }
-        if self.joins {
-            return kernel(&self.joined(at, out.len(), scratch), params, out);
         }
         let mut walk = Walk::of(self, self.rows(), at);
         let first = self.run - at % self.run;
@@ -664,44 +669,30 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         xs
     }
 
-    /// Returns the `len` elements of each operand from a position on, where those of short runs are joined in buffers.
-    fn joined<'b>(&'b self, at: usize, len: usize, scratch: &'b mut [T]) -> SmallVec<[&'b [T]; 4]> {
-        let mut buffers: SmallVec<[&mut [T]; 4]> = scratch.chunks_mut(len.max(1)).collect();
-        let buffered =
-            self.sources.iter().filter(|source| matches!(source, Source::Rows(_) | Source::Gather(_)));
-        for (i, rows) in buffered.enumerate() {
-            let Source::Rows(rows) = rows else { continue };
-            let mut walk = Walk::of(self, [rows], at);
-            let first = self.run - at % self.run;
-            let n_runs = 1 + len.saturating_sub(first).div_ceil(self.run);
-            // A run's place is a step along the last of the other axes from the one before, until that axis ends.
-            let mut places = SmallVec::<[usize; BLOCK / SHORTEST_RUN + 2]>::from_elem(walk.places[0].0, 1);
-            while places.len() < n_runs {
-                walk.next_run(self, [rows]);
-                let (start, axis) = (walk.places[0].0, walk.index.len() - 1);
-                let n = (n_runs - places.len()).min(self.shape[axis] - walk.index[axis]);
-                let step = rows.strides[axis];
-                places.extend((0..n).map(|i| start.wrapping_add_signed(step * i as isize)));
-                walk.index[axis] += n - 1;
-            }
-            let repeats = walk.places[0].1 == 0;
-            fx_simd::call::<join, _>((
-                rows.data,
-                &places[..n_runs],
-                repeats,
-                first,
-                self.run,
-                &mut *buffers[i],
-            ));
-        }
-        let mut buffers = buffers.into_iter();
+    /// Returns the `len` elements of each operand from a position on, where those of short runs are joined in buffers; `walks`
+    /// are there, one for each broadcast operand, and go on.
+    fn joined<'b>(
+        &'b self,
+        at: usize,
+        len: usize,
+        walks: &mut [Runs<'_>],
+        scratch: &'b mut [T],
+    ) -> SmallVec<[&'b [T]; 4]> {
+        let mut buffers = scratch.chunks_mut(len.max(1));
         let mut buffer = || buffers.next().map_or(&mut [][..], |block| block);
+        let mut walks = walks.iter_mut();
         let mut xs = SmallVec::new();
         for (source, splat) in self.sources.iter().zip(self.splats) {
             xs.push(match source {
                 Source::Slice(data) => &data[at..at + len],
                 Source::Splat(_) => &splat[..len],
-                Source::Rows(_) => buffer(),
+                Source::Rows(rows) => {
+                    let block = buffer();
+                    if let Some(walk) = walks.next() {
+                        fx_simd::call::<join, _>((rows.data, walk, &mut *block));
+                    }
+                    block
+                }
                 Source::Gather(fill) => {
                     let block = buffer();
                     fill(at, block);
@@ -712,8 +703,28 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         xs
     }
 
+    /// Returns where each broadcast operand is read for the element at a position and those after it.
+    fn walks(&self, at: usize) -> SmallVec<[Runs<'_>; 2]> {
+        let outer = self.shape.len() - self.n_plain;
+        let walk = |rows: &'s Rows<'a, T>| {
+            let Walk { index, places } = Walk::of(self, [rows], at);
+            let (place, step) = places[0];
+            let (shape, strides) = (&self.shape[..outer], &rows.strides[..outer]);
+            Runs {
+                shape,
+                strides,
+                index,
+                place,
+                step: step as usize,
+                run: self.run,
+                left: self.run - at % self.run,
+            }
+        };
+        self.rows().map(walk).collect()
+    }
+
     /// Returns the broadcast operands.
-    fn rows(&self) -> impl Iterator<Item = &Rows<'a, T>> {
+    fn rows(&self) -> impl Iterator<Item = &'s Rows<'a, T>> {
         self.sources.iter().filter_map(|source| match source {
             Source::Rows(rows) => Some(rows),
             _ => None,
@@ -770,20 +781,66 @@ impl Walk {
     }
 }
 
-fx_simd::wide! {
-    /// Joins the runs that begin at `places`, the first of `first` elements and all others of `run`, as far as the buffer goes.
-    /// A run is one element, repeated, or neighbours.
-    fn join[T: Copy]((data, places, repeats, first, run, buffer): (&[T], &[usize], bool, usize, usize, &mut [T])) {
-        let mut rest = buffer;
-        let mut len = first.min(rest.len());
-        for &place in places {
-            let (part, others) = rest.split_at_mut(len);
-            if repeats {
-                part.fill(data[place]);
-            } else {
-                part.copy_from_slice(&data[place..place + len]);
+/// The runs of a broadcast operand, one after the other.
+struct Runs<'s> {
+    /// The other axes, and the operand's strides along them.
+    shape: &'s [usize],
+    strides: &'s [isize],
+    /// The index of the run along these axes.
+    index: Sizes,
+    /// Where the next element is.
+    place: usize,
+    /// 0 if a run is one element, repeated; 1 if it is of neighbours.
+    step: usize,
+    /// How many elements a run has.
+    run: usize,
+    /// How many of them are to come.
+    left: usize,
+}
+
+impl Runs<'_> {
+    /// Goes on by some elements of this run, and to the next run at its end.
+    #[inline(always)]
+    fn advance(&mut self, len: usize) {
+        self.left -= len;
+        self.place += self.step * len;
+        if self.left > 0 {
+            return;
+        }
+        self.left = self.run;
+        let begin = self.place - self.step * self.run;
+        if let (Some(i), Some(&size), Some(&stride)) =
+            (self.index.last_mut(), self.shape.last(), self.strides.last())
+            && *i + 1 < size
+        {
+            *i += 1;
+            self.place = begin.wrapping_add_signed(stride);
+            return;
+        }
+        for (i, &size) in self.index.iter_mut().zip(self.shape).rev() {
+            *i += 1;
+            if *i < size {
+                break;
             }
-            len = run.min(others.len());
+            *i = 0;
+        }
+        let places = self.index.iter().zip(self.strides).map(|(&i, &stride)| i as isize * stride);
+        self.place = places.sum::<isize>() as usize;
+    }
+}
+
+fx_simd::wide! {
+    /// Fills a buffer with the elements of an operand from where `walk` is, run by run.
+    fn join[T: Copy]((data, walk, buffer): (&[T], &mut Runs<'_>, &mut [T])) {
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            let len = walk.left.min(rest.len());
+            let (part, others) = rest.split_at_mut(len);
+            match walk.step {
+                0 => part.fill(data[walk.place]),
+                _ => part.copy_from_slice(&data[walk.place..][..len]),
+            }
+            walk.advance(len);
             rest = others;
         }
     }

@@ -34,6 +34,15 @@ pub fn build_slots_with<T: Element, S>(
     fx_simd::collect_with(numel, BLOCK, AT_ONCE, &scratch, &fill).map_err(|_| too_large::<T>(numel))
 }
 
+/// As [`build_slots_with`], for a `fill` that cuts what a thread takes at once into blocks itself.
+pub fn build_tasks_with<T: Element, S>(
+    numel: usize,
+    scratch: impl Fn() -> S + Sync,
+    fill: impl for<'a> Fn(&mut S, usize, Slots<'a, T>) -> Filled<'a> + Sync,
+) -> Result<Vec<T>> {
+    fx_simd::collect_with(numel, BLOCK * AT_ONCE, 1, &scratch, &fill).map_err(|_| too_large::<T>(numel))
+}
+
 /// Makes `numel` elements in blocks of `block`; a thread takes `at_once` of them or more. The blocks have default values.
 pub fn build_blocks<T: Element>(
     numel: usize,

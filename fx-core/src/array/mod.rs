@@ -25,7 +25,9 @@ use std::sync::Arc;
 
 pub use half::{bf16, f16};
 
-pub use self::build::{BLOCK, build, build_blocks, build_slot_blocks, build_slots, build_slots_with};
+pub use self::build::{
+    BLOCK, build, build_blocks, build_slot_blocks, build_slots, build_slots_with, build_tasks_with,
+};
 pub use self::cast::{Cast, convert};
 pub use self::compact::{any_chunk, compacted};
 pub use self::compare::Mismatch;

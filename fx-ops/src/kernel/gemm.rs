@@ -318,23 +318,60 @@ pub fn gemm_int<T>(
     }
     assert!(extent(m, k, (rsa, csa)) <= a.len(), "left operand of gemm_int is too short");
     assert!(extent(k, n, (rsb, csb)) <= b.len(), "right operand of gemm_int is too short");
-    let rows = (GRAIN / 4).div_ceil(work(n, k, 1)).clamp(1, m);
+    // Rows of the right operand are read as they are; others are put in order first.
+    let ordered: Vec<T>;
+    let (b, rsb) = match csb {
+        1 => (b, rsb),
+        _ => {
+            ordered = (0..k * n).map(|i| b[i / n * rsb + i % n * csb]).collect();
+            (&ordered[..], n)
+        }
+    };
+    let rows = (GRAIN / 4).div_ceil(work(n, k, 1)).next_multiple_of(INT_ROWS).clamp(1, m);
     parallel::chunks(c, n * rows, 1, |block, c| {
-        for (i, row) in c.chunks_mut(n).enumerate() {
-            let i = block * rows + i;
-            for p in 0..k {
-                let x = a[i * rsa + p * csa];
-                if csb == 1 {
-                    let b = &b[p * rsb..][..n];
-                    row.iter_mut().zip(b).for_each(|(c, y)| *c = c.wrapping_add(&x.wrapping_mul(y)));
-                } else {
-                    for (j, c) in row.iter_mut().enumerate() {
-                        *c = c.wrapping_add(&x.wrapping_mul(&b[p * rsb + j * csb]));
+        fx_simd::call::<int_rows, _>((k, n, &a[block * rows * rsa..], (rsa, csa), b, rsb, c));
+    });
+}
+
+/// Rows and columns of a product of integers whose sums stay in registers.
+const INT_ROWS: usize = 4;
+const INT_COLUMNS: usize = 16;
+
+fx_simd::wide! {
+    /// Multiplies some rows of `a` by a matrix whose rows of `n` elements are `rsb` apart.
+    fn int_rows[T: WrappingAdd + WrappingMul + Zero + Copy](
+        (k, n, a, (rsa, csa), b, rsb, c): (usize, usize, &[T], Strides, &[T], usize, &mut [T])
+    ) {
+        for (i, c) in c.chunks_mut(INT_ROWS * n).enumerate() {
+            let a = &a[i * INT_ROWS * rsa..];
+            let n_rows = c.len() / n;
+            let mut j = 0;
+            while n_rows == INT_ROWS && j + INT_COLUMNS <= n {
+                let mut sums = [[T::zero(); INT_COLUMNS]; INT_ROWS];
+                for p in 0..k {
+                    let Some((b, _)) = b[p * rsb + j..].split_first_chunk::<INT_COLUMNS>() else { break };
+                    for (row, sums) in sums.iter_mut().enumerate() {
+                        let x = a[row * rsa + p * csa];
+                        for (sum, y) in sums.iter_mut().zip(b) {
+                            *sum = sum.wrapping_add(&x.wrapping_mul(y));
+                        }
+                    }
+                }
+                for (c, sums) in c.chunks_mut(n).zip(&sums) {
+                    c[j..j + INT_COLUMNS].copy_from_slice(sums);
+                }
+                j += INT_COLUMNS;
+            }
+            for (row, c) in c.chunks_mut(n).enumerate() {
+                for p in 0..k {
+                    let (x, b) = (a[row * rsa + p * csa], &b[p * rsb..][..n]);
+                    for (c, y) in c[j..].iter_mut().zip(&b[j..]) {
+                        *c = c.wrapping_add(&x.wrapping_mul(y));
                     }
                 }
             }
         }
-    });
+    }
 }
 
 /// The multiply-adds below which a second thread costs more than it gives (20 to 60 microseconds' worth).

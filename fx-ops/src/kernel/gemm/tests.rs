@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn integers_wrap((m, k, n) in (0usize..7, 0usize..20, 0usize..7), layouts in [0u8..3, 0u8..3], seed: u32) {
+    fn integers_wrap((m, k, n) in (0usize..11, 0usize..20, 0usize..40), layouts in [0u8..3, 0u8..3], seed: u32) {
         let (a, sa) = lay_out(m, k, layouts[0], seed);
         let (b, sb) = lay_out(k, n, layouts[1], !seed);
         let product = naive(m, k, n, &a, sa, &b, sb);
