@@ -768,16 +768,22 @@ impl Walk {
         operands: &Operands<'_, '_, T>,
         rows: impl IntoIterator<Item = &'r Rows<'r, T>>,
     ) {
-        for (i, &size) in self.index.iter_mut().zip(operands.shape).rev() {
-            *i += 1;
-            if *i < size {
-                break;
-            }
-            *i = 0;
-        }
+        next_index(&mut self.index, operands.shape);
         for (rows, (place, _)) in rows.into_iter().zip(&mut self.places) {
             *place = rows.place(&self.index);
         }
+    }
+}
+
+/// Goes to the next index in row-major order, after the last to the first.
+#[inline(always)]
+fn next_index(index: &mut Sizes, shape: &[usize]) {
+    for (i, &size) in index.iter_mut().zip(shape).rev() {
+        *i += 1;
+        if *i < size {
+            break;
+        }
+        *i = 0;
     }
 }
 
@@ -817,13 +823,7 @@ impl Runs<'_> {
             self.place = begin.wrapping_add_signed(stride);
             return;
         }
-        for (i, &size) in self.index.iter_mut().zip(self.shape).rev() {
-            *i += 1;
-            if *i < size {
-                break;
-            }
-            *i = 0;
-        }
+        next_index(&mut self.index, self.shape);
         let places = self.index.iter().zip(self.strides).map(|(&i, &stride)| i as isize * stride);
         self.place = places.sum::<isize>() as usize;
     }

@@ -106,9 +106,7 @@ pub(crate) fn opt_slice<T: Element>(x: &Option<Array>) -> Option<&[T]> {
 
 /// Allocates zeros.
 pub(crate) fn zeroed<T: Element>(numel: usize) -> Result<Vec<T>> {
-    let mut data = fx_core::array::try_vec(numel)?;
-    data.resize(numel, T::default());
-    Ok(data)
+    fx_core::array::build_slots(numel, |_, out| out.fill(T::default()))
 }
 
 /// Runs an expression with `$T` as the type in which floats of a dtype are computed; integers are an error.

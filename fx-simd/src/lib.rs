@@ -8,6 +8,7 @@
 //! only, for each copy of a loop is compiled anew.
 
 mod convert;
+mod keep;
 mod memory;
 pub mod parallel;
 mod placement;
@@ -16,6 +17,7 @@ mod transpose;
 use std::marker::PhantomData;
 
 pub use convert::{Truncate, f16_to_f32, f32_to_f16};
+pub use keep::{recycle, reserve};
 pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy};
 pub use transpose::transpose;
 

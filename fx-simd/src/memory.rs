@@ -6,7 +6,7 @@ use std::collections::TryReserveError;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::{Work, parallel, widest};
+use crate::{Work, parallel, reserve, widest};
 
 /// The bytes that are copied or set at a time. Longer runs may become string instructions, which some machines are slow at.
 const RUN: usize = 2048;
@@ -169,8 +169,7 @@ pub fn collect_with<T: Copy + Send, S>(
     scratch: &(dyn Fn() -> S + Sync),
     fill: &FillWith<'_, S, T>,
 ) -> Result<Vec<T>, TryReserveError> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(numel)?;
+    let mut out = reserve(numel)?;
     let block = block.max(1);
     let slots = &mut out.spare_capacity_mut()[..numel];
     parallel::chunks_with(slots, block, at_once, scratch, |scratch, i, slots| {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use fx::prelude::*;
-use fx::{Arg, Graph, GraphModule, InputSpec, Tree, Value, check};
+use fx::{Arg, Graph, GraphModule, InputSpec, Passes, Tree, Value, check};
 
 #[path = "../../examples/models/mod.rs"]
 mod zoo;
@@ -62,7 +62,8 @@ fn traced(model: &impl Forward, specs: &[(&str, InputSpec)]) -> GraphModule {
     gm
 }
 
-/// Checks that what each pass and each rule makes of a graph computes the same, up to rounding.
+/// Checks that what each pass and each rule makes of a graph computes the same, up to rounding, and that all together make it
+/// smaller.
 fn passes_agree(gm: &GraphModule, args: &[Value]) {
     let expected = check::tensors(&gm.clone().call_values(args).unwrap());
     let mut n_changed = 0;
@@ -77,6 +78,14 @@ fn passes_agree(gm: &GraphModule, args: &[Value]) {
         }
     }
     assert!(n_changed > 3, "{n_changed} passes and rules changed the model");
+    let after = |passes: &str| {
+        let mut gm = gm.clone();
+        Passes::parse(passes, &fx::pass::all()).unwrap().run(&mut gm).unwrap();
+        gm.graph().len()
+    };
+    let (before, after) =
+        (after("inline_leaves"), after(&format!("inline_leaves, shape_prop, {}", fx::pass::DEFAULT)));
+    assert!(after < before, "{before} nodes, {after} after the passes");
 }
 
 /// Checks that four threads that call one graph at once get what one call gets.

@@ -69,12 +69,29 @@ macro_rules! bits {
     };
 }
 
+/// Elements whose memory is [kept](fx_simd::recycle) for other arrays when it is large.
+pub struct Elements<T: Copy>(Vec<T>);
+
+impl<T: Copy> std::ops::Deref for Elements<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Copy> Drop for Elements<T> {
+    fn drop(&mut self) {
+        fx_simd::recycle(std::mem::take(&mut self.0));
+    }
+}
+
 macro_rules! define {
     ($(($variant:ident, $ty:ty, $name:literal, $category:ident, $st:literal)),* $(,)?) => {
         /// The shared elements of one or more arrays: one variant a dtype.
         #[derive(Clone)]
         pub enum Storage {
-            $(#[doc = concat!("Elements of type `", $name, "`.")] $variant(Arc<Vec<$ty>>),)*
+            $(#[doc = concat!("Elements of type `", $name, "`.")] $variant(Arc<Elements<$ty>>),)*
         }
 
         impl Storage {
@@ -104,7 +121,7 @@ macro_rules! define {
 
         $(impl Stored for $ty {
             fn storage(data: Vec<Self>) -> Storage {
-                Storage::$variant(Arc::new(data))
+                Storage::$variant(Arc::new(Elements(data)))
             }
 
             fn slice(storage: &Storage) -> Option<&[Self]> {
@@ -112,12 +129,15 @@ macro_rules! define {
             }
 
             fn slice_mut(storage: &mut Storage) -> Option<&mut [Self]> {
-                match storage { Storage::$variant(data) => Arc::get_mut(data).map(Vec::as_mut_slice), _ => None }
+                match storage { Storage::$variant(data) => Arc::get_mut(data).map(|data| &mut data.0[..]), _ => None }
             }
 
             fn into_vec(storage: Storage) -> Result<Vec<Self>, Storage> {
                 match storage {
-                    Storage::$variant(data) => Arc::try_unwrap(data).map_err(Storage::$variant),
+                    Storage::$variant(data) => match Arc::try_unwrap(data) {
+                        Ok(mut data) => Ok(std::mem::take(&mut data.0)),
+                        Err(data) => Err(Storage::$variant(data)),
+                    },
                     storage => Err(storage),
                 }
             }
@@ -170,10 +190,7 @@ pub trait Stored: Sized {
 
 /// Allocates for `numel` elements; a request that memory cannot hold is an error, not an abort.
 pub fn try_vec<T: Element>(numel: usize) -> Result<Vec<T>> {
-    let mut data = Vec::new();
-    data.try_reserve_exact(numel)
-        .map_err(|_| err!(Limit, "cannot allocate {numel} elements of {}", T::DTYPE))?;
-    Ok(data)
+    fx_simd::reserve(numel).map_err(|_| err!(Limit, "cannot allocate {numel} elements of {}", T::DTYPE))
 }
 
 /// An immutable n-dimensional array with a runtime dtype.

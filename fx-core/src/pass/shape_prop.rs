@@ -5,7 +5,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::{Context, Pass, each_graph};
-use crate::fresh::symbols;
 use crate::{Arg, GraphModule, Result, Symbol, Type, TypeTree, ops};
 
 /// Enters the type of every node.
@@ -48,11 +47,13 @@ fn propagate(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
 fn sizes(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     each_graph(gm, &mut |graph, _| {
         let mut changed = false;
-        // Other symbols are bound by nodes, which the literal would not keep alive.
-        let of_inputs: FxHashSet<Symbol> = (graph.placeholders().iter())
-            .filter_map(|&id| Some(symbols(graph.node(id).ok()?.ty()?)))
-            .flatten()
-            .collect();
+        // Other symbols are bound by nodes, which the literal would not keep alive, or by nothing in this graph.
+        let mut of_inputs: FxHashSet<Symbol> = FxHashSet::default();
+        for id in graph.placeholders() {
+            if let Some(ty) = graph.node(id)?.ty() {
+                crate::lint::bind(&mut of_inputs, ty);
+            }
+        }
         for id in graph.ids() {
             let node = graph.node(id)?;
             if node.op() != Some(ops::size::OP) {

@@ -196,7 +196,7 @@ pub(crate) fn nansum_array(
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
     let x = x.cast(dtype).cast(wide(dtype));
-    let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| if x.is_nan() { a } else { a + x }, |a: T, b: T| a + b;
+    let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + if x.is_nan() { 0 as T } else { x }, |a: T, b: T| a + b;
         int |a: i64, x: i64| a.wrapping_add(x), |a: i64, b: i64| a.wrapping_add(b))?;
     Ok(out.cast(dtype))
 }

@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, LN_2, SQRT_2};
 
 use fx_core::ops::*;
 use fx_core::rewrite::{Found, any_of, capture, exactly, integer, near, number};
-use fx_core::{Arg, GraphModule, Result, Tensor, call, rules, symbolic_trace};
+use fx_core::{Arg, DType, GraphModule, Result, Tensor, call, rules, symbolic_trace};
 
 use crate::arrange::mT;
 use crate::attention::scaled_dot_product_attention;
@@ -57,9 +57,11 @@ rules! {
     /// `x * sigmoid(x)`, or `x / (1 + exp(-x))`.
     silu: |x: &Tensor| any_of([x * sigmoid(x), x / (exp(-x) + exactly(1.0))]) => |x: &Tensor| silu(x);
     /// `log(1 + exp(x))`.
-    softplus: |x: &Tensor| any_of([log(exp(x) + exactly(1.0)), log1p(exp(x))]) => |x: &Tensor| plain_softplus(x);
+    softplus: |x: &Tensor| any_of([log(exp(x) + exactly(1.0)), log1p(exp(x))]) => |x: &Tensor| plain_softplus(x),
+        when "x is not of f64, where it shows that softplus is linear above 20" is_coarse;
     /// `log(sigmoid(x))`.
-    logsigmoid: |x: &Tensor| any_of([log(sigmoid(x)), -plain_softplus(&-x)]) => |x: &Tensor| logsigmoid(x);
+    logsigmoid: |x: &Tensor| any_of([log(sigmoid(x)), -plain_softplus(&-x)]) => |x: &Tensor| logsigmoid(x),
+        when "x is not of f64, where it shows that softplus is linear above 20" is_coarse;
     /// `x * tanh(softplus(x))`.
     mish: |x: &Tensor| x * tanh(plain_softplus(x)) => |x: &Tensor| mish(x);
     /// `x - tanh(x)`.
@@ -151,6 +153,11 @@ rules! {
         build |m| attended(m, true),
         when "operands have the same rank of at least 3, and the last axes are meant" are_heads,
         when "the mask is of the dtype of the operands" |m| m.dtype("x3") == m.dtype("x");
+}
+
+/// Returns whether what softplus leaves out above its threshold, 2e-9, is below the rounding unit.
+fn is_coarse(m: &Found<'_>) -> bool {
+    m.is_float("x") && m.dtype("x") != Some(DType::F64)
 }
 
 /// `softplus` with its defaults.
