@@ -263,6 +263,8 @@ impl<'a> Eval<'a> {
 #[derive(Default)]
 struct Evaluator<'a> {
     module: Option<&'a GraphModule>,
+    /// What a graph without a module reads, in the order of the paths.
+    given: &'a [(Arc<str>, Tensor)],
     bindings: Bindings,
     updates: BTreeMap<Arc<str>, Tensor>,
     hooks: FxHashMap<NodeId, Vec<HookFn<'a>>>,
@@ -313,7 +315,10 @@ impl Interpreter for Evaluator<'_> {
                     attribute => attribute.tensor(),
                 }))
             }
-            None => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
+            None => match self.given.binary_search_by(|(other, _)| other.cmp(path)) {
+                Ok(at) => Ok(Arg::Leaf(self.given[at].1.clone())),
+                Err(_) => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
+            },
         }
     }
 
@@ -431,4 +436,10 @@ fn failure(value: &Value) -> Option<crate::Error> {
 pub(crate) fn run_closed(graph: &Graph, args: &[Value]) -> Result<Value> {
     let mut it = Evaluator::default();
     interpret(graph, &mut it, args.to_vec())
+}
+
+/// Evaluates a graph without inputs that reads the attributes `given`, in the order of their paths.
+pub(crate) fn run_with(graph: &Graph, given: &[(Arc<str>, Tensor)]) -> Result<Value> {
+    let mut it = Evaluator { given, ..Evaluator::default() };
+    interpret(graph, &mut it, Vec::new())
 }

@@ -137,21 +137,23 @@ impl PartialEq for Graph {
         if self.name != other.name || self.len() != other.len() || self.inputs.len() != other.inputs.len() {
             return false;
         }
-        let mut map: FxHashMap<NodeId, NodeId> = FxHashMap::default();
-        for ((a, _), (b, _)) in self.nodes().zip(other.nodes()) {
-            map.insert(a, b);
-        }
-        let same_arg = |a: &Arg, b: &Arg| a.map(&mut |id| map[id]) == *b;
-        self.inputs.iter().zip(&other.inputs).all(|(a, b)| a.name == b.name && same_arg(&a.tree, &b.tree))
-            && self.nodes().zip(other.nodes()).all(|((_, a), (_, b))| {
-                a.name == b.name
-                    && a.target == b.target
-                    && a.meta == b.meta
-                    && a.args.len() == b.args.len()
-                    && a.kwargs.len() == b.kwargs.len()
-                    && a.args.iter().zip(&b.args).all(|(a, b)| same_arg(a, b))
-                    && a.kwargs.iter().zip(&b.kwargs).all(|((k, a), (l, b))| k == l && same_arg(a, b))
-            })
+        // A node is met before it is used, so one walk is enough.
+        let mut partners: Vec<Option<NodeId>> = vec![None; self.slots.len()];
+        let same_arg = |partners: &[Option<NodeId>], a: &Arg, b: &Arg| {
+            a.eq_by(b, &|a: &NodeId, b: &NodeId| partners[a.index as usize] == Some(*b))
+        };
+        let same_nodes = self.nodes().zip(other.nodes()).all(|((id, a), (partner, b))| {
+            partners[id.index as usize] = Some(partner);
+            a.name == b.name
+                && a.target == b.target
+                && a.meta == b.meta
+                && a.args.len() == b.args.len()
+                && a.kwargs.len() == b.kwargs.len()
+                && a.args.iter().zip(&b.args).all(|(a, b)| same_arg(&partners, a, b))
+                && a.kwargs.iter().zip(&b.kwargs).all(|((k, a), (l, b))| k == l && same_arg(&partners, a, b))
+        });
+        let mut inputs = self.inputs.iter().zip(&other.inputs);
+        same_nodes && inputs.all(|(a, b)| a.name == b.name && same_arg(&partners, &a.tree, &b.tree))
     }
 }
 

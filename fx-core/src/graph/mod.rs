@@ -177,9 +177,14 @@ impl Graph {
 
     /// Returns the node; an erased or foreign handle is an error.
     pub fn node(&self, id: NodeId) -> Result<&Node> {
+        self.get_live(id).ok_or_else(|| self.stale(id))
+    }
+
+    /// Returns the node, unless it was erased or belongs to another graph.
+    pub(crate) fn get_live(&self, id: NodeId) -> Option<&Node> {
         match self.slots.get(id.index) {
-            Some(Slot { stamp, node: Some(node) }) if *stamp == id.stamp => Ok(node),
-            _ => Err(self.stale(id)),
+            Some(Slot { stamp, node: Some(node) }) if *stamp == id.stamp => Some(node),
+            _ => None,
         }
     }
 
@@ -196,7 +201,7 @@ impl Graph {
 
     /// Returns whether the handle is a node of this graph.
     pub fn contains(&self, id: NodeId) -> bool {
-        self.node(id).is_ok()
+        self.get_live(id).is_some()
     }
 
     /// Returns the node called `name`.

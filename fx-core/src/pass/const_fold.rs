@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Context, Pass, PassOption};
 use crate::graph::NodeMap;
 use crate::node::{NodeId, OpCode, Provenance, Target};
-use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Value, op};
+use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Tree, Value, bail, err, op};
 
 /// Computes what depends on constants only.
 pub const CONST_FOLD: Pass = Pass {
@@ -40,7 +40,9 @@ pub const CONST_FOLD: Pass = Pass {
 pub struct Recipe {
     /// The graph; it reads attributes and has no inputs.
     pub graph: Arc<Graph>,
-    /// The attributes that it read, with their values then.
+    /// Which of the tensors that the graph returns it is.
+    item: usize,
+    /// The attributes that it read, with their values then, in the order of the paths.
     sources: Vec<(Arc<str>, Tensor)>,
 }
 
@@ -59,15 +61,14 @@ impl Recipe {
     }
 
     fn make(&self, attributes: &BTreeMap<Arc<str>, Attribute>) -> Result<(Tensor, Recipe)> {
-        let mut gm = GraphModule::new("fold", Graph::clone(&self.graph));
-        let mut sources = Vec::new();
-        for (path, then) in &self.sources {
-            let tensor = attributes.get(path).map_or(then.clone(), Attribute::tensor);
-            gm.set_attribute(path, Attribute::Constant(tensor.clone()))?;
-            sources.push((path.clone(), tensor));
-        }
-        let value = crate::trace::without_tracing(|| gm.call_values(&[]))?;
-        Ok((value.try_into()?, Recipe { graph: self.graph.clone(), sources }))
+        let present = |(path, then): &(Arc<str>, Tensor)| {
+            (path.clone(), attributes.get(path).map_or_else(|| then.clone(), Attribute::tensor))
+        };
+        let sources: Vec<(Arc<str>, Tensor)> = self.sources.iter().map(present).collect();
+        let value = crate::trace::without_tracing(|| crate::eval::run_with(&self.graph, &sources))?;
+        let tensor = value.leaves().get(self.item).map(|tensor| Tensor::clone(tensor));
+        let tensor = tensor.ok_or_else(|| err!(Graph, "the recipe makes no tensor"))?.ok()?;
+        Ok((tensor, Recipe { graph: self.graph.clone(), item: self.item, sources }))
     }
 }
 
@@ -220,38 +221,60 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Computes a node that depends on attributes only, and reads the result from a new constant instead; returns the new node.
+/// Computes tensors from attributes and reads them from new constants, whose nodes, inserted before `before`, it returns: `f`
+/// receives the values of `sources`, which read attributes, and returns one tensor for each of `names`.
 ///
-/// The constant follows its sources, as with [`CONST_FOLD`], unless it is frozen. Buffers may be among them: the graph must not
-/// update them, and after a change by somebody else [`GraphModule::refresh_folded`] is needed.
-pub fn fold_node(gm: &mut GraphModule, id: NodeId, freeze: bool) -> Result<NodeId> {
-    let name = gm.graph().node(id)?.shared_name().clone();
-    let recipe = recipe(gm, id)?;
-    let (tensor, recipe) = recipe.make(gm.split().1)?;
-    let path = free_path(gm, "_folded", &name);
-    gm.set_attribute(&path, Attribute::Constant(tensor.clone()))?;
-    if !freeze {
-        gm.set_recipe(&path, recipe);
+/// The constants follow their sources, as with [`CONST_FOLD`], unless they are frozen. Buffers may be among the sources: the graph
+/// must not update them, and after a change by somebody else [`GraphModule::refresh_folded`] is needed. On an error nothing is
+/// changed.
+pub fn fold_values<R: Tree>(
+    gm: &mut GraphModule,
+    before: NodeId,
+    sources: &[NodeId],
+    names: &[&str],
+    freeze: bool,
+    f: impl FnOnce(&[Tensor]) -> R,
+) -> Result<Vec<NodeId>> {
+    let old = gm.graph();
+    let of = sources.iter().map(|id| Ok(old.node(*id)?.shared_name().clone())).collect::<Result<_>>()?;
+    let provenance = Provenance { pass: "const_fold".into(), from: of };
+    let mut making = Making::default();
+    let types = sources.iter().map(|id| Ok(old.node(*id)?.ty().cloned())).collect::<Result<Vec<_>>>()?;
+    let snippet = crate::trace::trace_snippet(&types, |args| f(args).to_value())?;
+    if let Some((path, _)) = snippet.attrs.first_key_value() {
+        return Err(err!(Graph, "constants cannot be folded with the captured tensor {path}")
+            .help("make it an attribute, and give its node as a source"));
     }
-    let (graph, _, _) = gm.split();
-    graph.transaction(|graph| {
-        let mut meta = graph.node(id)?.meta().clone();
-        meta.ty = Some(Arc::new(tensor.type_tree()?));
-        meta.add_provenance(Provenance { pass: "const_fold".into(), from: vec![name] });
-        let new = graph.inserting_before(id, |graph| graph.get_attr(&path))??;
-        *graph.meta_mut(new)? = meta;
-        graph.replace_all_uses(id, new)?;
-        // What only the folded node needed.
-        let mut stack = vec![id];
-        while let Some(id) = stack.pop() {
-            let Ok(node) = graph.node(id) else { continue };
-            if node.n_users() == 0 && node.opcode() != OpCode::Placeholder {
-                stack.extend(node.inputs());
-                graph.erase(id)?;
-            }
+    let mut map = NodeMap::default();
+    for (placeholder, source) in snippet.graph.placeholders().into_iter().zip(sources) {
+        if !making.map.contains_key(source) {
+            making.copy(gm, *source)?;
         }
-        Ok(new)
-    })
+        map.insert(placeholder, making.map[source].clone());
+    }
+    let output = making.graph.copy_graph(&snippet.graph, &mut map)?.output;
+    let (graph, sources) = making.finish(output)?;
+    let value = crate::trace::without_tracing(|| crate::eval::run_with(&graph, &sources))?;
+    let tensors = value.leaves();
+    if tensors.len() != names.len() {
+        bail!(Graph, "expected {} folded tensors, got {}", names.len(), tensors.len());
+    }
+    let mut nodes = Vec::new();
+    for (item, (tensor, name)) in tensors.into_iter().zip(names).enumerate() {
+        let (tensor, path) = (tensor.clone().ok()?, free_path(gm, "_folded", name));
+        let ty = Arc::new(tensor.type_tree()?);
+        gm.set_attribute(&path, Attribute::Constant(tensor))?;
+        if !freeze {
+            gm.set_recipe(&path, Recipe { graph: graph.clone(), item, sources: sources.clone() });
+        }
+        let (graph, _, _) = gm.split();
+        let new = graph.inserting_before(before, |graph| graph.get_attr(&path))??;
+        let meta = graph.meta_mut(new)?;
+        meta.ty = Some(ty);
+        meta.add_provenance(provenance.clone());
+        nodes.push(new);
+    }
+    Ok(nodes)
 }
 
 /// Returns a path for a new attribute that is named after a node.
@@ -337,7 +360,7 @@ fn compute(node: &crate::Node, op: crate::Op, known: &FxHashMap<NodeId, Known>) 
     crate::trace::eval(op, &args).ok()
 }
 
-/// Returns the graph that computes a node from attributes; folded constants among them are computed, too.
+/// Returns how a node is computed from attributes; folded constants among them are computed, too.
 fn recipe(gm: &GraphModule, root: NodeId) -> Result<Recipe> {
     let old = gm.graph();
     let mut needed = FxHashSet::default();
@@ -349,25 +372,49 @@ fn recipe(gm: &GraphModule, root: NodeId) -> Result<Recipe> {
     }
     let mut ids: Vec<NodeId> = needed.into_iter().collect();
     ids.sort_unstable_by_key(|id| old.position(*id));
-    let (mut graph, mut map, mut sources) = (Graph::new("main"), NodeMap::default(), Vec::new());
-    for id in ids {
+    let mut making = Making::default();
+    ids.into_iter().try_for_each(|id| making.copy(gm, id))?;
+    let output = making.map.get(&root).cloned().unwrap_or(Arg::None);
+    let (graph, sources) = making.finish(output)?;
+    Ok(Recipe { graph, item: 0, sources })
+}
+
+/// The graph of a recipe under construction.
+#[derive(Default)]
+struct Making {
+    graph: Graph,
+    /// What became of the nodes of the graph whose values are folded.
+    map: NodeMap,
+    sources: Vec<(Arc<str>, Tensor)>,
+}
+
+impl Making {
+    /// Copies a node; one that reads a folded constant becomes what computes that.
+    fn copy(&mut self, gm: &GraphModule, id: NodeId) -> Result<()> {
+        let old = gm.graph();
         let path = match old.node(id)?.target() {
-            Target::GetAttr(path) => Some(path.clone()),
+            Target::GetAttr(path) => Some(path),
             _ => None,
         };
-        if let Some(recipe) = path.as_ref().and_then(|path| gm.recipe(path)) {
-            let copied = graph.copy_graph(&recipe.graph, &mut NodeMap::default())?;
-            map.insert(id, copied.output);
-            sources.extend(recipe.sources.iter().cloned());
-            continue;
+        if let Some(recipe) = path.and_then(|path| gm.recipe(path)) {
+            let made = self.graph.copy_graph(&recipe.graph, &mut NodeMap::default())?.output;
+            let made = made.leaves().get(recipe.item).map(|id| Arg::Leaf(**id)).unwrap_or(made.clone());
+            self.map.insert(id, made);
+            self.sources.extend(recipe.sources.iter().cloned());
+            return Ok(());
         }
-        graph.copy_node(old, id, &mut map)?;
+        self.graph.copy_node(old, id, &mut self.map)?;
         if let Some(path) = path {
-            sources.push((path.clone(), gm.attr(&path)?));
+            self.sources.push((path.clone(), gm.attr(path)?));
         }
+        Ok(())
     }
-    sources.sort_by(|a, b| a.0.cmp(&b.0));
-    sources.dedup_by(|a, b| a.0 == b.0);
-    graph.set_output(map.get(&root).cloned().unwrap_or(Arg::None))?;
-    Ok(Recipe { graph: Arc::new(graph), sources })
+
+    /// Returns the graph that computes `output`, and what it reads.
+    fn finish(mut self, output: Arg) -> Result<(Arc<Graph>, Vec<(Arc<str>, Tensor)>)> {
+        self.sources.sort_by(|a, b| a.0.cmp(&b.0));
+        self.sources.dedup_by(|a, b| a.0 == b.0);
+        self.graph.set_output(output)?;
+        Ok((Arc::new(self.graph), self.sources))
+    }
 }

@@ -4,13 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
-
 use super::diff::text_diff;
 use super::pipeline::option_value;
 use super::verify::{Before, Checks};
 use super::{Context, Pass};
-use crate::node::{Literal, Node, NodeId};
+use crate::node::Literal;
 use crate::rewrite::Rewrites;
 use crate::{Error, Graph, GraphModule, Result, bail, err};
 
@@ -480,10 +478,9 @@ fn broken(entry: &Entry, problem: &Error, guilty: Guilty, diff: &str) -> Error {
 
 /// Returns how many nodes are new, are gone, and compute something else.
 fn count(before: &Graph, after: &Graph) -> (usize, usize, usize) {
-    let old: FxHashMap<NodeId, &Node> = before.nodes().collect();
     let (mut created, mut kept, mut replaced) = (0, 0, 0);
     for (id, node) in after.nodes() {
-        match old.get(&id) {
+        match before.get_live(id) {
             None => created += 1,
             Some(old) => {
                 kept += 1;
@@ -495,7 +492,7 @@ fn count(before: &Graph, after: &Graph) -> (usize, usize, usize) {
             }
         }
     }
-    (created, old.len() - kept, replaced)
+    (created, before.len() - kept, replaced)
 }
 
 /// What a pass did.

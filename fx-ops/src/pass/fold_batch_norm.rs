@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fx_core::op::Default as Value;
-use fx_core::pass::{Context, Pass, PassOption, fold_node, inline_module};
+use fx_core::pass::{Context, Pass, PassOption, fold_values, inline_module};
 use fx_core::rewrite::merged_meta;
 use fx_core::{Arg, Attribute, GraphModule, Module, NodeId, Op, OpCode, Result, Target, ops};
 
@@ -182,7 +182,9 @@ impl Pair {
         let rank = gm.graph().node(inputs[0])?.ty().and_then(|ty| ty.tensor()).map_or(0, |ty| ty.rank());
         let mut shape = vec![1i64; rank.max(1)];
         shape[usize::from(self.transposed)] = -1;
-        let made = gm.append(self.norm, &inputs, |values| {
+        let name = gm.graph().node(self.before)?.name().to_owned();
+        let names = [&*format!("{name}_weight"), &*format!("{name}_bias")];
+        let made = fold_values(gm, self.norm, &inputs, &names, freeze, |values| {
             let (w, mean, var) = (&values[0], &values[1], &values[2]);
             let mut rest = values[3..].iter();
             let [bias, weight, shift] = optional.map(|id| id.and_then(|_| rest.next()));
@@ -193,10 +195,9 @@ impl Pair {
             let new_bias = shift.map_or(new_bias.clone(), |shift| new_bias + shift);
             (w * reshape(&scale, shape.clone()), new_bias)
         })?;
-        let Some([Arg::Leaf(weight), Arg::Leaf(bias)]) = made.items() else {
-            fx_core::bail!(Graph, "the new weights of %{:?} are not two tensors", self.before)
+        let [weight, bias] = made[..] else {
+            fx_core::bail!(Graph, "the new weights of %{name} are not two tensors")
         };
-        let (weight, bias) = (fold_node(gm, *weight, freeze)?, fold_node(gm, *bias, freeze)?);
         let mut args = self.args;
         (args[1], args[2]) = (weight.into(), bias.into());
         let (args, kwargs) = self.op.spell(&args);
@@ -204,7 +205,6 @@ impl Pair {
         graph.transaction(|graph| {
             let mut meta = merged_meta(graph, &[self.before, self.norm], "fold_batch_norm");
             meta.ty = graph.node(self.norm)?.meta().ty.clone();
-            let name = graph.node(self.before)?.name().to_owned();
             let new = graph.inserting_before(self.norm, |graph| {
                 graph.create(Target::CallFunction(self.op), args, kwargs, Some(&name))
             })??;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use fx_core::op::Default as Value;
-use fx_core::pass::{Context, Pass, PassOption, fold_node};
+use fx_core::pass::{Context, Pass, PassOption, fold_values};
 use fx_core::rewrite::merged_meta;
-use fx_core::{Arg, Attribute, GraphModule, NodeId, Result, Target, TypeTree};
+use fx_core::{Arg, Attribute, GraphModule, NodeId, Result, Target, TypeTree, err};
 
 use crate::join::cat;
 use crate::linalg::linear;
@@ -135,10 +135,9 @@ fn merge(gm: &mut GraphModule, x: NodeId, group: &[Map], freeze: bool) -> Result
     })
 }
 
+/// Folds what the parts are, one after the other; it is named after the first.
 fn joined(gm: &mut GraphModule, before: NodeId, parts: &[NodeId], freeze: bool) -> Result<NodeId> {
-    let made = gm.append(before, parts, |values| cat(values, 0))?;
-    match made {
-        Arg::Leaf(id) => fold_node(gm, id, freeze),
-        other => fx_core::bail!(Graph, "joined weights are {other}"),
-    }
+    let name = format!("{}_joined", gm.graph().node(parts[0])?.name());
+    let made = fold_values(gm, before, parts, &[&name], freeze, |values| cat(values, 0))?;
+    made.first().copied().ok_or_else(|| err!(Graph, "joined weights are no tensor"))
 }

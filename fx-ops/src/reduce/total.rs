@@ -187,6 +187,27 @@ fn prod_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType
     Ok(out.cast(dtype))
 }
 
+/// A float that a sum without NaN adds.
+trait WithoutNan {
+    /// Returns the number, or zero for NaN. Integer arithmetic on the bits, of which LLVM makes vectors where it makes none of a choice.
+    fn without_nan(self) -> Self;
+}
+
+macro_rules! without_nan {
+    ($($float:ident $int:ident $uint:ident;)*) => {$(
+        impl WithoutNan for $float {
+            #[inline(always)]
+            fn without_nan(self) -> Self {
+                let bits = self.to_bits();
+                let beyond_infinity = $float::INFINITY.to_bits() as $int - (bits & $int::MAX as $uint) as $int;
+                let is_nan = (beyond_infinity >> ($int::BITS - 1)) as $uint;
+                $float::from_bits(bits & !is_nan)
+            }
+        }
+    )*};
+}
+without_nan! { f32 i32 u32; f64 i64 u64; }
+
 pub(crate) fn nansum_array(
     x: &Array,
     dim: Option<IntVec>,
@@ -196,7 +217,7 @@ pub(crate) fn nansum_array(
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
     let x = x.cast(dtype).cast(wide(dtype));
-    let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + if x.is_nan() { 0 as T } else { x }, |a: T, b: T| a + b;
+    let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + x.without_nan(), |a: T, b: T| a + b;
         int |a: i64, x: i64| a.wrapping_add(x), |a: i64, b: i64| a.wrapping_add(b))?;
     Ok(out.cast(dtype))
 }

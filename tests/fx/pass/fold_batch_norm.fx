@@ -12,9 +12,9 @@ graph main(%x: f32[n, 4, 6, 6]) {
 }
 //! =>
 graph main(%x: f32[n, 4, 6, 6]) -> f32[n, 6, 3, 3] {
-  %_folded_add_1: f32[6] = self._folded_add_1
-  %_folded_mul_2: f32[6, 2, 3, 3] = self._folded_mul_2
-  %a_1: f32[n, 6, 3, 3] = conv2d(%x, %_folded_mul_2, bias=%_folded_add_1, stride=[2], padding=1, groups=2)
+  %_folded_a_weight: f32[6, 2, 3, 3] = self._folded_a_weight
+  %_folded_a_bias: f32[6] = self._folded_a_bias
+  %a_1: f32[n, 6, 3, 3] = conv2d(%x, %_folded_a_weight, bias=%_folded_a_bias, stride=[2], padding=1, groups=2)
   %c: f32[n, 6, 3, 3] = relu(%a_1)
   return %c
 }

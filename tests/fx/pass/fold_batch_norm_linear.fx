@@ -16,12 +16,12 @@ graph main(%x: f32[n, 4]) {
 }
 //! =>
 graph main(%x: f32[n, 4]) -> f32[n, 3, 3] {
-  %_folded_mul: f32[6] = self._folded_mul
-  %_folded_mul_1: f32[6, 4] = self._folded_mul_1
-  %a_1: f32[n, 6] = linear(%x, %_folded_mul_1, bias=%_folded_mul)
+  %_folded_a_weight: f32[6, 4] = self._folded_a_weight
+  %_folded_a_bias: f32[6] = self._folded_a_bias
+  %a_1: f32[n, 6] = linear(%x, %_folded_a_weight, bias=%_folded_a_bias)
   %u: f32[n, 6, 1] = unsqueeze(%a_1, -1)
-  %_folded_mul_2: f32[3] = self._folded_mul_2
-  %_folded_mul_1_1: f32[6, 3, 3] = self._folded_mul_1_1
-  %d_1: f32[n, 3, 3] = conv_transpose1d(%u, %_folded_mul_1_1, bias=%_folded_mul_2)
+  %_folded_d_weight: f32[6, 3, 3] = self._folded_d_weight
+  %_folded_d_bias: f32[3] = self._folded_d_bias
+  %d_1: f32[n, 3, 3] = conv_transpose1d(%u, %_folded_d_weight, bias=%_folded_d_bias)
   return %d_1
 }

@@ -11,8 +11,8 @@ graph main(%x: f32[n, 5, 4]) {
 }
 //! =>
 graph main(%x: f32[n, 5, 4]) -> (f32[n, 5, 6], f32[n, 5, 2], f32[n, 5, 3]) {
-  %_folded_cat: f32[8, 4] = self._folded_cat
-  %linear: f32[n, 5, 8] = linear(%x, %_folded_cat)
+  %_folded_q_joined: f32[8, 4] = self._folded_q_joined
+  %linear: f32[n, 5, 8] = linear(%x, %_folded_q_joined)
   %narrow: f32[n, 5, 6] = narrow(%linear, -1, 0, 6)
   %narrow_1: f32[n, 5, 2] = narrow(%linear, -1, 6, 2)
   %v: f32[3, 4] = self.v.weight

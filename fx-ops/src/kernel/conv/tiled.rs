@@ -1,5 +1,7 @@
 //! Convolution as a matrix product whose right operand is packed right out of the input.
 
+use std::ops::Range;
+
 use fx_simd::parallel;
 
 use super::super::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile};
@@ -66,8 +68,7 @@ impl Geometry {
             }
             let x = &x[i * self.c_in * in_size..][..self.c_in * in_size];
             let columns = |first: usize, sliver: &mut [T]| {
-                sliver.fill(T::zero());
-                self.columns(x, first..(first + cols).min(size), cols, sliver);
+                fx_simd::call::<columns, _>((self, x, first..(first + cols).min(size), cols, sliver));
             };
             let left = match packed.get(group) {
                 Some(packed) => Left::Packed(packed),
@@ -82,30 +83,35 @@ impl Geometry {
             unsafe { product.run(&left, &Right::Columns(&columns), &Output::new(out, (size, 1))) };
         });
     }
+}
 
-    /// Writes the input elements under each window of `range` into a column of the zeros `out`, whose rows have `width` elements.
-    fn columns<T: GemmElement>(&self, x: &[T], range: std::ops::Range<usize>, width: usize, out: &mut [T]) {
+fx_simd::wide! {
+    /// Writes the input elements under each window of `range` into a column of `out`, whose rows have `width` elements.
+    fn columns[T: GemmElement](
+        (geometry, x, range, width, out): (&Geometry, &[T], Range<usize>, usize, &mut [T])
+    ) {
+        out.fill(T::zero());
         let mut pieces = Vec::new();
-        self.taps(|tap, [td, th, tw]| {
-            Geometry::pieces(range.clone(), self.output, |at, [od, oh], piece| {
-                let (Some(d), Some(h)) = (self.source(0, od, td), self.source(1, oh, th)) else { return };
-                let inside = self.inside(tw, piece.clone());
+        geometry.taps(|tap, [td, th, tw]| {
+            Geometry::pieces(range.clone(), geometry.output, |at, [od, oh], piece| {
+                let (Some(d), Some(h)) = (geometry.source(0, od, td), geometry.source(1, oh, th)) else { return };
+                let inside = geometry.inside(tw, piece.clone());
                 if inside.is_empty() {
                     return;
                 }
-                let first = inside.start * self.stride[2] + tw * self.dilation[2] - self.padding[2];
+                let first = inside.start * geometry.stride[2] + tw * geometry.dilation[2] - geometry.padding[2];
                 pieces.push(Piece {
                     to: tap * width + at + inside.start - piece.start,
-                    from: (d * self.input[1] + h) * self.input[2] + first,
+                    from: (d * geometry.input[1] + h) * geometry.input[2] + first,
                     len: inside.len(),
                 });
             });
         });
-        let rows = self.kernel_size() * width;
-        for (x, out) in x.chunks(self.in_size().max(1)).zip(out.chunks_mut(rows)) {
+        let rows = geometry.kernel_size() * width;
+        for (x, out) in x.chunks(geometry.in_size().max(1)).zip(out.chunks_mut(rows)) {
             for piece in &pieces {
                 let out = &mut out[piece.to..][..piece.len];
-                match self.stride[2] {
+                match geometry.stride[2] {
                     1 => copy_short(&x[piece.from..][..piece.len], out),
                     2 => copy_second(&x[piece.from..], out),
                     stride => {
