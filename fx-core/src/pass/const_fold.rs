@@ -35,6 +35,9 @@ pub const CONST_FOLD: Pass = Pass {
     ..Pass::BASE
 };
 
+/// Attributes with their values, in the order of the paths.
+type Sources = Vec<(Arc<str>, Tensor)>;
+
 /// How a folded constant was made.
 #[derive(Clone, Debug)]
 pub struct Recipe {
@@ -43,7 +46,7 @@ pub struct Recipe {
     /// Which of the tensors that the graph returns it is.
     item: usize,
     /// The attributes that it read, with their values then, in the order of the paths.
-    sources: Vec<(Arc<str>, Tensor)>,
+    sources: Sources,
 }
 
 impl Recipe {
@@ -64,7 +67,7 @@ impl Recipe {
         let present = |(path, then): &(Arc<str>, Tensor)| {
             (path.clone(), attributes.get(path).map_or_else(|| then.clone(), Attribute::tensor))
         };
-        let sources: Vec<(Arc<str>, Tensor)> = self.sources.iter().map(present).collect();
+        let sources: Sources = self.sources.iter().map(present).collect();
         let value = crate::trace::without_tracing(|| crate::eval::run_with(&self.graph, &sources))?;
         let tensor = value.leaves().get(self.item).map(|tensor| Tensor::clone(tensor));
         let tensor = tensor.ok_or_else(|| err!(Graph, "the recipe makes no tensor"))?.ok()?;
@@ -385,7 +388,7 @@ struct Making {
     graph: Graph,
     /// What became of the nodes of the graph whose values are folded.
     map: NodeMap,
-    sources: Vec<(Arc<str>, Tensor)>,
+    sources: Sources,
 }
 
 impl Making {
@@ -411,7 +414,7 @@ impl Making {
     }
 
     /// Returns the graph that computes `output`, and what it reads.
-    fn finish(mut self, output: Arg) -> Result<(Arc<Graph>, Vec<(Arc<str>, Tensor)>)> {
+    fn finish(mut self, output: Arg) -> Result<(Arc<Graph>, Sources)> {
         self.sources.sort_by(|a, b| a.0.cmp(&b.0));
         self.sources.dedup_by(|a, b| a.0 == b.0);
         self.graph.set_output(output)?;
