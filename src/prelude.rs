@@ -4,6 +4,7 @@ pub use crate::ops::{Arithmetic as _, Comparison as _};
 pub use crate::{
     Buffer, DType, Dim, Error, Forward, Module, Parameter, Result, Tensor, Tree, forward, nn, wrap,
 };
+pub use fx_codegen::GraphCode as _;
 pub use fx_ops::activation::Slopes as _;
 pub use fx_ops::arrange::Turns as _;
 pub use fx_ops::attention::Attention as _;

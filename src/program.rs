@@ -72,6 +72,21 @@ fn attach(gm: &mut GraphModule, weights: &Weights) -> Result<()> {
     Ok(())
 }
 
+/// Writes the tensors of a program by path, constants and those of its graph modules included, to a safetensors file.
+pub fn save_weights(gm: &GraphModule, path: &Path) -> Result<()> {
+    fn collect(gm: &GraphModule, prefix: &str, out: &mut Vec<(String, Tensor)>) {
+        out.extend(gm.attributes().map(|(name, attribute)| (format!("{prefix}{name}"), attribute.tensor())));
+        for (name, child) in gm.children() {
+            if let Some(child) = child.as_module().as_any().downcast_ref::<GraphModule>() {
+                collect(child, &format!("{prefix}{name}."), out);
+            }
+        }
+    }
+    let mut tensors = Vec::new();
+    collect(gm, "", &mut tensors);
+    crate::weights::save(path, &tensors, &[])
+}
+
 /// What a program returned for an input set.
 #[derive(Debug)]
 pub struct Ran {

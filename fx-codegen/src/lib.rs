@@ -1,6 +1,9 @@
 //! Generated Rust for fx graphs.
 //!
-//! So far it writes the kernels of single operations: [`kernel::pointwise`] turns a row's scalar body into a loop over
-//! slices that needs nothing but the standard library, and [`kernel::MATH`] is the mathematics that such loops call.
+//! [`readable`] writes a graph module as Rust for people. [`kernel`] writes single operations as loops that need nothing but the standard
+//! library.
 
 pub mod kernel;
+pub mod readable;
+
+pub use readable::{Code, GraphCode};

@@ -575,7 +575,7 @@ impl Module for GraphModule {
             match attribute {
                 Attribute::Parameter(parameter) => visitor.parameter(path, parameter),
                 Attribute::Buffer(buffer) => visitor.buffer(path, buffer),
-                Attribute::Constant(_) => {}
+                Attribute::Constant(tensor) => visitor.constant(path, tensor),
             }
         }
         for (path, child) in &self.children {

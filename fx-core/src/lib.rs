@@ -34,6 +34,7 @@ pub mod special {
     #[cfg(test)]
     mod tests;
 }
+mod members;
 pub mod module;
 pub mod names;
 pub mod node;
@@ -62,6 +63,7 @@ pub use graph::{Graph, Input};
 pub use graph_module::{Attribute, GraphModule};
 pub use interp::{Interpreter, NodeRef, interpret};
 pub use lint::{Violation, ViolationKind};
+pub use members::Members;
 pub use module::{Buffer, Forward, Module, Parameter};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
 pub use op::{Class, Effects, Flops, Kind, Op, OpDef, Param, Registry, ToArg};

@@ -137,6 +137,8 @@ pub trait Visitor<'a> {
     fn buffer(&mut self, name: &str, buffer: &'a Buffer);
     /// Visits a sub-module.
     fn module(&mut self, name: &str, module: &'a dyn Module);
+    /// Visits a tensor that is no part of the state: a constant.
+    fn constant(&mut self, _name: &str, _tensor: &'a Tensor) {}
 }
 
 /// What is called for each member of a module that may be changed.
@@ -159,6 +161,11 @@ pub trait Module: DynClone + Any + Send + Sync {
 
     /// Returns the name of the type, such as `Linear`.
     fn type_name(&self) -> &'static str;
+
+    /// Returns the path of the type, such as `my_crate::model::Block`, for generated code.
+    fn type_path(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
 
     /// Returns whether tracing records a call of this module as one node by default.
     fn is_leaf(&self) -> bool {
@@ -227,6 +234,7 @@ macro_rules! delegate {
             fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) { (**self).visit(visitor) }
             fn visit_mut(&mut self, visitor: &mut dyn VisitorMut) { (**self).visit_mut(visitor) }
             fn type_name(&self) -> &'static str { (**self).type_name() }
+            fn type_path(&self) -> &'static str { (**self).type_path() }
             fn is_leaf(&self) -> bool { (**self).is_leaf() }
             fn extra_repr(&self) -> String { (**self).extra_repr() }
             fn set_training(&mut self, training: bool) { (**self).set_training(training) }
@@ -246,6 +254,9 @@ impl<M: Module + Clone> Module for Box<M> {
     }
     fn type_name(&self) -> &'static str {
         (**self).type_name()
+    }
+    fn type_path(&self) -> &'static str {
+        (**self).type_path()
     }
     fn is_leaf(&self) -> bool {
         (**self).is_leaf()
@@ -283,6 +294,20 @@ impl Forward for Box<dyn Forward> {
 }
 
 impl dyn Forward {
+    /// Calls the module with any arguments; the result is of the asked type. While tracing, a leaf becomes one node.
+    #[track_caller]
+    pub fn call_values<R: crate::Tree>(&self, args: impl Into<Vec<Value>>) -> R {
+        let args = args.into();
+        crate::trace::call_module(
+            self,
+            || args.clone(),
+            || match self.forward_values(&args).and_then(|value| R::from_value(&value)) {
+                Ok(value) => value,
+                Err(error) => R::failed(&error),
+            },
+        )
+    }
+
     /// Calls the module with one tensor, as `#[fx::forward]`'s `call` does: while tracing, a leaf becomes one node.
     #[track_caller]
     pub fn call(&self, x: &Tensor) -> Tensor {

@@ -49,6 +49,7 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
         quote!(#fx::Param { name: #name, kind: #fx::Kind::#kind, default: #none, keyword_only: false })
     });
 
+    let function_name = ident.to_string();
     let vis = &function.vis;
     let cfg = cfg_attributes(&function.attrs);
     let inner = inner(&function);
@@ -97,6 +98,8 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
                 static __DEF: #fx::OpDef = #fx::OpDef {
                     name: #name,
                     doc: #doc,
+                    path: #fx::std::concat!(#fx::std::module_path!(), "::", #function_name),
+                    returns: #fx::std::stringify!(#result),
                     params: &[#(#parameters),*],
                     class: #fx::Class::Composite,
                     effects: #fx::Effects::#effects,

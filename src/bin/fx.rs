@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fx::weights::Weights;
-use fx::{GraphModule, check, conformance, program};
+use fx::{GraphCode, GraphModule, check, conformance, program};
 use serde_json::{Value as Json, json};
 
 #[derive(Parser)]
@@ -61,6 +61,20 @@ enum Command {
         /// Run these passes, such as normalize,cse, and show each step; `default` is the pipeline for inference
         #[arg(long, value_name = "LIST")]
         passes: Option<String>,
+    },
+    /// Write a program as Rust over the public API: a struct for each module, a statement for each node
+    Codegen {
+        #[command(flatten)]
+        program: Program,
+        /// Write code for people; it is the only kind so far
+        #[arg(long, required = true)]
+        readable: bool,
+        /// The file for the code, instead of the output
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Write the tensors, which the code loads, to this safetensors file
+        #[arg(long, value_name = "FILE")]
+        save_weights: Option<PathBuf>,
     },
     /// Run a program on the inputs of a file, and compare with the outputs that the file expects, if it does
     Run {
@@ -287,6 +301,19 @@ fn run(command: Command) -> fx::Result<bool> {
             let page = program::view(&program.open()?, &title, passes.as_deref())?;
             std::fs::write(&out, page)
                 .map_err(|error| fx::err!(Io, "cannot write {}: {error}", out.display()))?;
+            Ok(true)
+        }
+        Command::Codegen { program, readable: _, out, save_weights } => {
+            let gm = program.open()?;
+            let code = gm.code()?;
+            match out {
+                Some(out) => std::fs::write(&out, code.text())
+                    .map_err(|error| fx::err!(Io, "cannot write {}: {error}", out.display()))?,
+                None => print(code.text()),
+            }
+            if let Some(path) = save_weights {
+                program::save_weights(&gm, &path)?;
+            }
             Ok(true)
         }
         Command::Run { program, io, engine, save, json } => {

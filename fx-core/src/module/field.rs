@@ -47,7 +47,9 @@ impl Field for Buffer {
 
 /// A plain tensor is a constant: not part of the state dict.
 impl Field for Tensor {
-    fn visit<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
+    fn visit<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
+        visitor.constant(name, self);
+    }
     fn visit_mut(&mut self, _: &str, _: &mut dyn VisitorMut) {}
 }
 

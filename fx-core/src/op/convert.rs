@@ -70,6 +70,18 @@ macro_rules! floats {
 }
 floats!(Float OptFloat);
 
+/// A value is what it is, for a parameter of any kind.
+impl<K> ToArg<K> for Value {
+    fn to_arg(self) -> Value {
+        self
+    }
+}
+impl<K> ToArg<K> for &Value {
+    fn to_arg(self) -> Value {
+        self.clone()
+    }
+}
+
 macro_rules! optional {
     ($($kind:ident: $($ty:ty)*;)*) => {
         $(
@@ -120,7 +132,7 @@ to_arg! {
     DType: DType => |x| Arg::DType(x);
     OptDType: DType => |x| Arg::DType(x);
     Graph: Graph => |x| Value::from(Arc::new(x)), Arc<Graph> => |x| Value::from(x);
-    Any: Value => |x| x, DType => |x| Arg::DType(x), Dim => |x| Arg::dim(x), &str => |x| Arg::str(x);
+    Any: DType => |x| Arg::DType(x), Dim => |x| Arg::dim(x), &str => |x| Arg::str(x);
 }
 
 impl<const N: usize> ToArg<kind::Shape> for [Dim; N] {

@@ -94,6 +94,8 @@ macro_rules! __op_row {
                 static DEF: $crate::OpDef = $crate::OpDef {
                     name: $crate::op::op_name(stringify!($name)),
                     doc: concat!($($doc, "\n"),+),
+                    path: concat!(module_path!(), "::", stringify!($name)),
+                    $(returns: stringify!($ret),)?
                     params: &[
                         $($crate::Param {
                             name: stringify!($p),
@@ -246,6 +248,7 @@ macro_rules! pointwise {
                     static DEF: $crate::OpDef = $crate::OpDef {
                         name: $crate::op::op_name(stringify!($name)),
                         doc: concat!($($doc, "\n"),+),
+                        path: concat!(module_path!(), "::", stringify!($name)),
                         params: &[
                             $crate::Param { name: stringify!($x), kind: $crate::Kind::Operand, default: None, keyword_only: false },
                             $($crate::Param {

@@ -145,6 +145,10 @@ pub struct OpDef {
     pub name: &'static str,
     /// What it computes, in Markdown.
     pub doc: &'static str,
+    /// The path of its Rust function, such as `my_crate::ops::swish`, for generated code; empty if it has none.
+    pub path: &'static str,
+    /// The type that its Rust function returns, as it is written: `Tensor`, `(Tensor, Tensor)`, `Vec<Tensor>`.
+    pub returns: &'static str,
     /// The parameters in order.
     pub params: &'static [Param],
     /// How it is computed.
@@ -168,6 +172,8 @@ impl OpDef {
     pub const BASE: OpDef = OpDef {
         name: "",
         doc: "",
+        path: "",
+        returns: "Tensor",
         params: &[],
         class: Class::Kernel,
         effects: Effects::PURE,

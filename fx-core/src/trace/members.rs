@@ -138,6 +138,11 @@ impl<'a> Visitor<'a> for Walk {
         self.members.buffers.entry(buffer.address()).or_insert(place);
     }
 
+    fn constant(&mut self, name: &str, tensor: &'a Tensor) {
+        let place = self.members.append(&self.prefix, name);
+        self.members.enter_attr(tensor, place, AttrKind::Constant);
+    }
+
     fn module(&mut self, name: &str, module: &'a dyn Module) {
         let path = self.members.append(&self.prefix, name);
         let Members { modules, entries, .. } = &mut self.members;

@@ -460,6 +460,7 @@ pub(super) fn unpack(value: &Value, proxy: &Proxy, structure: Option<Arg<()>>) -
     let from_type = |ty: &TypeTree| ty.map(&mut |_| ());
     let structure = match (&proxy.ty, structure) {
         (Some(ty), _) if !matches!(**ty, Arg::Leaf(_)) => from_type(ty),
+        (Some(ty), _) if !matches!(**ty, Arg::Leaf(Type::Any)) => return Ok(None),
         (_, Some(Arg::Leaf(()))) => return Ok(None),
         (_, Some(structure)) => structure,
         (_, None) => {

@@ -1,0 +1,1062 @@
+//! The body of a function: a statement for each node.
+
+use std::collections::{BTreeSet, HashMap};
+
+use fx_core::{
+    Arg, Attribute, Class, Dim, Graph, GraphModule, Kind, NodeId, Op, OpCode, Result, SourceLoc, Target,
+    Type, TypeTree, bail, err, ops,
+};
+
+use super::layout::Expr;
+use super::names::{Names, comment, variable};
+use super::structure::{Fields, Generator, Member};
+use super::types::{self, Ty, float, int, number, string};
+
+/// What a node is in the body.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Var {
+    /// A variable that owns a tensor.
+    Owned(String),
+    /// A variable that is a reference of a tensor.
+    Borrowed(String),
+    /// A place that holds a tensor, such as `pair.0`.
+    Place(String),
+    /// A parameter of the module, such as `self.weight`.
+    Parameter(String),
+    /// A size.
+    Dim(String),
+    /// A value of any kind.
+    Value(String),
+    /// A list of tensors.
+    Tensors(String),
+    /// A struct of tensors, with its fields.
+    Struct(String, Vec<String>),
+    /// The parts of a tuple, those that are used.
+    Parts(Vec<Option<String>>),
+}
+
+/// A line of a body.
+#[derive(Clone, Debug)]
+pub(super) enum Statement {
+    /// `let pattern: ty = expr;`
+    Let { pattern: String, ty: Option<String>, expr: Expr, nodes: Vec<NodeId> },
+    /// The result.
+    Tail { expr: Expr, nodes: Vec<NodeId> },
+    /// A comment.
+    Comment(String),
+}
+
+/// A function under construction.
+pub(super) struct Body<'a, 'g> {
+    pub(super) gm: &'a GraphModule,
+    pub(super) graph: &'a Graph,
+    pub(super) generator: &'g mut Generator,
+    pub(super) fields: Fields,
+    /// The path in the graph module of the module whose function it is, and how deep that is in the stacks of nodes.
+    pub(super) path: String,
+    pub(super) depth: usize,
+    pub(super) vars: HashMap<NodeId, Var>,
+    pub(super) names: Names,
+    pub(super) dims: HashMap<String, String>,
+    pub(super) statements: Vec<Statement>,
+    /// Whether variables have the full names of nodes.
+    pub(super) exact_names: bool,
+    pub(super) last_source: Option<(String, u32)>,
+    /// The buffers that the graph updates.
+    pub(super) updated: std::rc::Rc<BTreeSet<std::sync::Arc<str>>>,
+    /// How many nodes each call of an inner module has.
+    pub(super) frames: HashMap<(std::sync::Arc<str>, u32), usize>,
+}
+
+impl Body<'_, '_> {
+    /// Returns a name for the variable of a node.
+    pub(super) fn name(&mut self, id: NodeId) -> Result<String> {
+        let name = self.graph.node(id)?.name();
+        let base = match self.exact_names {
+            true => name,
+            false => name
+                .trim_end_matches(|c: char| c.is_ascii_digit())
+                .strip_suffix('_')
+                .filter(|x| !x.is_empty())
+                .unwrap_or(name),
+        };
+        let unused = self.graph.node(id)?.n_users() == 0;
+        let name = variable(base);
+        Ok(self.names.claim(if unused && !name.starts_with('_') { format!("_{name}") } else { name }))
+    }
+
+    pub(super) fn var(&self, id: NodeId) -> Result<&Var> {
+        self.vars.get(&id).ok_or_else(|| {
+            err!(Graph, "%{} is used before it is there", self.graph.node(id).map_or("?", |node| node.name()))
+        })
+    }
+
+    /// Writes a statement for each node; those that belong to an inner module become a call of it.
+    pub(super) fn nodes(&mut self, ids: &[NodeId]) -> Result<()> {
+        let ids: Vec<NodeId> = ids.iter().copied().filter(|id| self.read_where_used(*id).is_none()).collect();
+        let mut at = 0;
+        while at < ids.len() {
+            let run = self.run_of_module(&ids[at..]);
+            if run > 0 && self.module_call(&ids[at..at + run])? {
+                at += run;
+                continue;
+            }
+            self.one(ids[at])?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the path of a node that only reads an attribute which no node updates: code reads it where it is used.
+    pub(super) fn read_where_used(&self, id: NodeId) -> Option<&str> {
+        let node = self.graph.node(id).ok()?;
+        match node.target() {
+            Target::GetAttr(path) if !self.updated.contains(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns how many nodes from the first on belong to one call of one inner module.
+    fn run_of_module(&self, ids: &[NodeId]) -> usize {
+        let Some(first) = ids.first().and_then(|id| self.frame(*id)) else { return 0 };
+        ids.iter().take_while(|id| self.frame(**id).as_ref() == Some(&first)).count()
+    }
+
+    /// Returns the call of an inner module that a node belongs to.
+    pub(super) fn frame(&self, id: NodeId) -> Option<(std::sync::Arc<str>, u32)> {
+        let node = self.graph.node(id).ok()?;
+        let frame = node.meta().stack.as_deref()?.get(self.depth)?;
+        // A leaf module is on the stack of its own call.
+        let is_own = matches!(node.target(), Target::CallModule(path) if *path == frame.path);
+        (!is_own).then(|| (frame.path.clone(), frame.call))
+    }
+
+    fn one(&mut self, id: NodeId) -> Result<()> {
+        if self.vars.contains_key(&id) {
+            return Ok(());
+        }
+        let inputs: Vec<NodeId> = self.graph.node(id)?.inputs().collect();
+        inputs.into_iter().try_for_each(|input| self.read(input))?;
+        let node = self.graph.node(id)?;
+        if !matches!(node.opcode(), OpCode::GetAttr | OpCode::Placeholder | OpCode::Output) {
+            self.comments(id)?;
+        }
+        let node = self.graph.node(id)?;
+        match node.target().clone() {
+            Target::Placeholder | Target::Output => Ok(()),
+            Target::GetAttr(path) => self.attribute(id, &path),
+            Target::CallModule(path) => self.call_module(id, &path),
+            Target::CallFunction(op) => self.call(id, op, false),
+            Target::CallMethod(op) => self.call(id, op, true),
+        }
+    }
+
+    /// Makes sure that there is a variable for an attribute that is read where it is used.
+    pub(super) fn read(&mut self, id: NodeId) -> Result<()> {
+        match self.read_where_used(id).map(ToOwned::to_owned) {
+            Some(path) if !self.vars.contains_key(&id) => self.attribute(id, &path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes where the next nodes come from, if that is another line than before.
+    fn comments(&mut self, id: NodeId) -> Result<()> {
+        let node = self.graph.node(id)?;
+        for provenance in node.meta().provenance() {
+            let from: Vec<&str> = provenance.from.iter().take(8).map(|name| &**name).collect();
+            let text = format!("{} of {}", provenance.pass, from.join(", "));
+            self.statements.push(Statement::Comment(comment(&text)));
+        }
+        let place = |source: &SourceLoc| (source.file().to_owned(), source.line);
+        let source = node.meta().source.as_ref().map(place);
+        if source.is_some() && source != self.last_source {
+            if let Some((file, line)) = &source {
+                self.statements.push(Statement::Comment(comment(&format!("{file}:{line}"))));
+            }
+            self.last_source = source;
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, id: NodeId, path: &str) -> Result<()> {
+        let relative = self.relative(path);
+        let var = match self.gm.attribute(path)? {
+            Attribute::Parameter(_) => {
+                Var::Parameter(format!("self.{}", self.fields.add(&relative, Member::Parameter)))
+            }
+            Attribute::Constant(_) => {
+                Var::Place(format!("self.{}", self.fields.add(&relative, Member::Constant)))
+            }
+            Attribute::Buffer(_) => {
+                let field = self.fields.add(&relative, Member::Buffer);
+                let name = if self.exact_names { self.name(id)? } else { self.names.claim(field.clone()) };
+                let expr = Expr::Method(format!("self.{field}"), "get".into(), Vec::new());
+                self.push(name.clone(), None, expr, id);
+                Var::Owned(name)
+            }
+        };
+        self.vars.insert(id, var);
+        Ok(())
+    }
+
+    /// Returns a path from the module of this function on.
+    pub(super) fn relative(&self, path: &str) -> String {
+        match self.path.is_empty() {
+            true => path.to_owned(),
+            false => path
+                .strip_prefix(&*self.path)
+                .and_then(|rest| rest.strip_prefix('.'))
+                .unwrap_or(path)
+                .to_owned(),
+        }
+    }
+
+    pub(super) fn push(&mut self, pattern: String, ty: Option<String>, expr: Expr, id: NodeId) {
+        self.statements.push(Statement::Let { pattern, ty, expr, nodes: vec![id] });
+    }
+
+    /// Returns a variable as an argument that is a tensor or stands for one.
+    pub(super) fn argument(&self, id: NodeId) -> Result<String> {
+        Ok(match self.var(id)? {
+            Var::Borrowed(name) => name.clone(),
+            Var::Owned(name)
+            | Var::Place(name)
+            | Var::Parameter(name)
+            | Var::Dim(name)
+            | Var::Value(name)
+            | Var::Tensors(name)
+            | Var::Struct(name, _) => {
+                format!("&{name}")
+            }
+            Var::Parts(_) => format!("&{}", self.owned(id)?),
+        })
+    }
+
+    /// Returns a variable as an argument whose type is that of a reference of a tensor.
+    pub(super) fn reference(&self, id: NodeId) -> Result<String> {
+        Ok(match self.var(id)? {
+            Var::Parameter(name) => format!("{name}.tensor()"),
+            _ => self.argument(id)?,
+        })
+    }
+
+    /// Returns a variable before a dot.
+    fn receiver(&self, id: NodeId) -> Result<String> {
+        Ok(match self.var(id)? {
+            Var::Owned(name)
+            | Var::Borrowed(name)
+            | Var::Place(name)
+            | Var::Parameter(name)
+            | Var::Dim(name)
+            | Var::Value(name)
+            | Var::Tensors(name)
+            | Var::Struct(name, _) => name.clone(),
+            Var::Parts(_) => {
+                bail!(Structure, "%{} is a tuple, which has no methods", self.graph.node(id)?.name())
+            }
+        })
+    }
+
+    /// Returns an expression that gives the value away.
+    pub(super) fn owned(&self, id: NodeId) -> Result<String> {
+        Ok(match self.var(id)? {
+            Var::Parameter(name) => format!("{name}.tensor().clone()"),
+            Var::Parts(parts) => {
+                let parts: Vec<String> =
+                    parts.iter().flatten().map(|part| format!("{part}.clone()")).collect();
+                format!("({})", parts.join(", "))
+            }
+            _ => format!("{}.clone()", self.receiver(id)?),
+        })
+    }
+
+    /// Returns what the value of a node is, as far as it is known.
+    fn ty(&self, id: NodeId) -> Option<&TypeTree> {
+        self.graph.node(id).ok()?.ty()
+    }
+
+    fn call(&mut self, id: NodeId, op: Op, method: bool) -> Result<()> {
+        let node = self.graph.node(id)?;
+        let bound = op.bind(node.args(), node.kwargs())?;
+        if op == ops::set_buffer::OP {
+            return self.set_buffer(id, &bound);
+        }
+        if op == ops::size::OP
+            && let [Arg::Leaf(x), Arg::Int(axis)] = &bound[..]
+            && matches!(self.var(*x)?, Var::Owned(_) | Var::Borrowed(_) | Var::Place(_) | Var::Parameter(_))
+        {
+            let expr = Expr::Method(self.receiver(*x)?, "dim".into(), vec![Expr::text(axis.to_string())]);
+            let name = self.name(id)?;
+            self.push(name.clone(), None, expr, id);
+            self.vars.insert(id, Var::Dim(name));
+            return Ok(());
+        }
+        if op == ops::getitem::OP && self.part(id, &bound)? {
+            return Ok(());
+        }
+        if let Some(text) = self.arithmetic_of_sizes(op, &bound)? {
+            let name = self.name(id)?;
+            self.push(name.clone(), None, Expr::Text(text), id);
+            self.vars.insert(id, Var::Dim(name));
+            return Ok(());
+        }
+        if matches!(op.class, Class::Control) {
+            return self.control(id, op, &bound);
+        }
+        let custom = self.generator.options.custom(op).cloned();
+        let (expr, annotated) = match custom {
+            Some(custom) => {
+                let args: Vec<String> = bound
+                    .iter()
+                    .map(|arg| Ok(self.any(arg)?.flat().unwrap_or_default()))
+                    .collect::<Result<_>>()?;
+                (Expr::Text(custom(&args)), true)
+            }
+            None => self.expression(op, method, &bound)?,
+        };
+        self.bind_result(id, op.returns, expr, annotated)
+    }
+
+    /// Stores the result of a call in variables.
+    fn bind_result(&mut self, id: NodeId, returns: &str, expr: Expr, annotated: bool) -> Result<()> {
+        let annotation = |ty: &str| annotated.then(|| ty.to_owned());
+        let compact: String = returns.chars().filter(|c| !c.is_whitespace()).collect();
+        let compact = compact.replace("fx_core::", "").replace("crate::", "").replace("fx::", "");
+        let is_number = matches!(
+            self.ty(id),
+            Some(
+                Arg::Leaf(Type::Int | Type::Float | Type::Bool)
+                    | Arg::Int(_)
+                    | Arg::Dim(_)
+                    | Arg::Float(_)
+                    | Arg::Bool(_)
+            )
+        );
+        let (var, pattern, ty) = if is_number {
+            let name = self.name(id)?;
+            // What returns a tensor by its signature returns any value by `call!`.
+            let ty = if compact == "Value" { annotation("fx::Value") } else { Some("fx::Value".to_owned()) };
+            (Var::Value(name.clone()), name, ty)
+        } else if compact == "Tensor" {
+            let name = self.name(id)?;
+            (Var::Owned(name.clone()), name, annotation("Tensor"))
+        } else if let Some(n) = tuple_of_tensors(&compact) {
+            let ty = annotation(&format!("({})", vec!["Tensor"; n].join(", ")));
+            let (var, pattern) = self.parts(id, n)?;
+            (var, pattern, ty)
+        } else if compact == "Vec<Tensor>" {
+            let name = self.name(id)?;
+            (Var::Tensors(name.clone()), name, annotation("Vec<Tensor>"))
+        } else if compact == "Value"
+            && let Some(Arg::Tuple(items)) = self.ty(id)
+            && items.iter().all(|item| item.tensor().is_some())
+        {
+            let n = items.len();
+            let (var, pattern) = self.parts(id, n)?;
+            (var, pattern, Some(format!("({})", vec!["Tensor"; n].join(", "))))
+        } else {
+            let name = self.name(id)?;
+            (Var::Value(name.clone()), name, annotation("fx::Value"))
+        };
+        self.push(pattern, ty, expr, id);
+        self.vars.insert(id, var);
+        Ok(())
+    }
+
+    /// Names the parts of a tuple after the nodes that take them out.
+    pub(super) fn parts(&mut self, id: NodeId, n: usize) -> Result<(Var, String)> {
+        let mut parts: Vec<Option<String>> = vec![None; n];
+        let mut whole = false;
+        for user in self.graph.users(id)? {
+            match self.item_of(user, id) {
+                Some(at) if at < n => {
+                    if parts[at].is_none() {
+                        parts[at] = Some(self.name(user)?);
+                    }
+                }
+                _ => whole = true,
+            }
+        }
+        if whole {
+            for (i, part) in parts.iter_mut().enumerate() {
+                if part.is_none() {
+                    let name = variable(&format!("{}_{i}", self.graph.node(id)?.name()));
+                    *part = Some(self.names.claim(name));
+                }
+            }
+        }
+        let names: Vec<&str> = parts.iter().map(|part| part.as_deref().unwrap_or("_")).collect();
+        let pattern = format!("({})", names.join(", "));
+        Ok((Var::Parts(parts), pattern))
+    }
+
+    /// Returns which item of a tuple a node takes out.
+    fn item_of(&self, user: NodeId, tuple: NodeId) -> Option<usize> {
+        let node = self.graph.node(user).ok()?;
+        if node.op() != Some(ops::getitem::OP) {
+            return None;
+        }
+        match &ops::getitem::OP.bind(node.args(), node.kwargs()).ok()?[..] {
+            [Arg::Leaf(x), Arg::Int(at)] if *x == tuple => usize::try_from(*at).ok(),
+            _ => None,
+        }
+    }
+
+    /// Takes an item out of several tensors; returns whether the operand is that.
+    fn part(&mut self, id: NodeId, bound: &[Arg]) -> Result<bool> {
+        let [Arg::Leaf(x), index] = bound else { return Ok(false) };
+        let var = match (self.var(*x)?, index) {
+            (Var::Parts(parts), Arg::Int(at)) => {
+                let at = if *at < 0 { at + parts.len() as i64 } else { *at };
+                match usize::try_from(at).ok().and_then(|at| parts.get(at)) {
+                    Some(Some(name)) => Var::Owned(name.clone()),
+                    _ => return Ok(false),
+                }
+            }
+            (Var::Struct(name, fields), Arg::Str(key)) if fields.iter().any(|field| **field == **key) => {
+                Var::Place(format!("{name}.{key}"))
+            }
+            (Var::Tensors(name), Arg::Int(at)) if *at >= 0 => Var::Place(format!("{name}[{at}]")),
+            _ => return Ok(false),
+        };
+        self.vars.insert(id, var);
+        Ok(true)
+    }
+
+    fn set_buffer(&mut self, id: NodeId, bound: &[Arg]) -> Result<()> {
+        let [Arg::Str(path), Arg::Leaf(value)] = bound else {
+            bail!(Graph, "an update takes a buffer and a tensor")
+        };
+        let relative = self.relative(path);
+        let field = self.fields.add(&relative, Member::Buffer);
+        let expr =
+            Expr::Method(format!("self.{field}"), "set".into(), vec![Expr::Text(self.reference(*value)?)]);
+        // That it does not fit is an error while tracing, and when the graph module runs.
+        self.statements.push(Statement::Let { pattern: "_".into(), ty: None, expr, nodes: vec![id] });
+        Ok(())
+    }
+
+    /// Writes arithmetic on sizes, if it is that.
+    fn arithmetic_of_sizes(&self, op: Op, bound: &[Arg]) -> Result<Option<String>> {
+        let operator = match op {
+            _ if op == ops::add::OP => "+",
+            _ if op == ops::sub::OP => "-",
+            _ if op == ops::mul::OP => "*",
+            _ if op == ops::floor_divide::OP => "/",
+            _ if op == ops::remainder::OP => "%",
+            _ => return Ok(None),
+        };
+        let rest_is_default = bound
+            .iter()
+            .zip(op.params)
+            .skip(2)
+            .all(|(arg, param)| param.default.is_some_and(|default| default.is(arg)));
+        let [a, b, ..] = bound else { return Ok(None) };
+        let size = |arg: &Arg| match arg {
+            Arg::Leaf(id) => match self.vars.get(id) {
+                Some(Var::Dim(name)) => Some(format!("&{name}")),
+                _ => None,
+            },
+            Arg::Int(x) => Some(int(*x)),
+            _ => None,
+        };
+        let (Some(left), Some(right), true) = (size(a), size(b), rest_is_default) else { return Ok(None) };
+        let has_size = matches!(a, Arg::Leaf(_)) || matches!(b, Arg::Leaf(_));
+        Ok(has_size.then(|| format!("{left} {operator} {right}")))
+    }
+
+    /// Writes the call of an operation; the flag says whether the type of the result must be written out.
+    fn expression(&mut self, op: Op, method: bool, bound: &[Arg]) -> Result<(Expr, bool)> {
+        if let Some(expr) = self.operator(op, method, bound)? {
+            return Ok((expr, false));
+        }
+        let given = |i: usize| !op.params[i].default.is_some_and(|default| default.is(&bound[i]));
+        let by_keyword = (0..bound.len()).any(|i| op.params[i].keyword_only && given(i));
+        let n_positional = op.params.iter().filter(|param| !param.keyword_only).count();
+        let left_out = (0..n_positional).filter(|i| !given(*i)).count();
+        let path = self.generator.options.path_of(op)?;
+        if method
+            && op.method
+            && !by_keyword
+            && n_positional <= 4 + usize::from(left_out == 0) * 4
+            && let Arg::Leaf(x) = &bound[0]
+            && !matches!(self.var(*x)?, Var::Dim(_) | Var::Value(_) | Var::Tensors(_) | Var::Parts(_))
+        {
+            let args =
+                (1..n_positional).map(|i| self.typed(op.params[i].kind, &bound[i])).collect::<Result<_>>()?;
+            let name = path.rsplit("::").next().unwrap_or(op.name).to_owned();
+            return Ok((Expr::Method(self.receiver(*x)?, name, args), false));
+        }
+        if !by_keyword && (left_out == 0 || n_positional <= 3) {
+            let args =
+                (0..n_positional).map(|i| self.typed(op.params[i].kind, &bound[i])).collect::<Result<_>>()?;
+            return Ok((Expr::Call(path, args), false));
+        }
+        let mut args = Vec::new();
+        let mut named = false;
+        for (i, (param, arg)) in op.params.iter().zip(bound).enumerate() {
+            if !given(i) {
+                named = true;
+                continue;
+            }
+            let canonical = param.kind.canonical(arg);
+            let value = self.any(canonical.as_ref().unwrap_or(arg))?;
+            named |= param.default.is_some();
+            args.push(match named || param.keyword_only {
+                true => prefixed(&format!("{} = ", param.name), value),
+                false => value,
+            });
+        }
+        Ok((Expr::Call("fx::call!".into(), vec![Expr::Call(path, args)]), true))
+    }
+
+    /// Writes a Rust operator, where there is one for the operation.
+    fn operator(&self, op: Op, method: bool, bound: &[Arg]) -> Result<Option<Expr>> {
+        if method {
+            return Ok(None);
+        }
+        let rest_is_default = bound
+            .iter()
+            .zip(op.params)
+            .skip(2)
+            .all(|(arg, param)| param.default.is_some_and(|default| default.is(arg)));
+        let binary = [
+            (ops::add::OP, "+"),
+            (ops::sub::OP, "-"),
+            (ops::mul::OP, "*"),
+            (ops::div::OP, "/"),
+            (ops::remainder::OP, "%"),
+            (ops::bitwise_and::OP, "&"),
+            (ops::bitwise_or::OP, "|"),
+            (ops::bitwise_xor::OP, "^"),
+            (ops::bitwise_left_shift::OP, "<<"),
+            (ops::bitwise_right_shift::OP, ">>"),
+        ];
+        let operand = |arg: &Arg, left: bool| -> Result<Option<String>> {
+            Ok(match arg {
+                Arg::Leaf(id) => match self.var(*id)? {
+                    Var::Value(_) | Var::Tensors(_) | Var::Parts(_) => None,
+                    Var::Dim(name) if left => Some(format!("{name}.clone()")),
+                    _ => Some(self.argument(*id)?),
+                },
+                Arg::Bool(x) => Some(x.to_string()),
+                // A sign before an operator binds, but reads badly.
+                Arg::Int(x) if !left || i32::try_from(*x).is_ok() => Some(int(*x)),
+                Arg::Float(x) if !left || x.is_finite() => Some(float(*x)),
+                _ => None,
+            })
+        };
+        let is_tensor =
+            |arg: &Arg| matches!(arg, Arg::Leaf(id) if !matches!(self.vars.get(id), Some(Var::Dim(_))));
+        if let Some((_, sign)) = binary.iter().find(|(other, _)| *other == op)
+            && rest_is_default
+            && let [a, b, ..] = bound
+            && (is_tensor(a) || is_tensor(b))
+            && let (Some(left), Some(right)) = (operand(a, true)?, operand(b, false)?)
+        {
+            return Ok(Some(Expr::Binary(left, sign, right)));
+        }
+        let unary = [(ops::neg::OP, "-"), (ops::bitwise_not::OP, "!")];
+        if let Some((_, sign)) = unary.iter().find(|(other, _)| *other == op)
+            && let [Arg::Leaf(id)] = bound
+            && matches!(self.var(*id)?, Var::Owned(_) | Var::Borrowed(_) | Var::Place(_))
+        {
+            return Ok(Some(Expr::Text(format!("{sign}{}", self.argument(*id)?))));
+        }
+        Ok(None)
+    }
+
+    /// Writes an argument for a parameter of a kind.
+    fn typed(&mut self, kind: Kind, arg: &Arg) -> Result<Expr> {
+        let whole_numbers = |items: &[Arg]| items.iter().all(|item| matches!(item, Arg::Int(_)));
+        Ok(match (kind, arg) {
+            (_, Arg::None) if kind != Kind::Any => Expr::text("()"),
+            (Kind::Tensors, Arg::List(items) | Arg::Tuple(items)) if !items.is_empty() => {
+                let items = items.iter().map(|item| match item {
+                    Arg::Leaf(id) => self.reference(*id).map(Expr::Text),
+                    other => bail!(Argument, "a list of tensors holds {}", other.kind_name()),
+                });
+                Expr::Array(items.collect::<Result<_>>()?)
+            }
+            (Kind::Float | Kind::OptFloat, Arg::Int(x)) => Expr::Text(float(*x as f64)),
+            (Kind::Shape | Kind::Axes | Kind::Ints | Kind::OptInts, Arg::List(items) | Arg::Tuple(items))
+                if !items.is_empty() && whole_numbers(items) =>
+            {
+                Expr::Array(self.ints(items))
+            }
+            (Kind::Shape, Arg::List(items) | Arg::Tuple(items)) if items.is_empty() => Expr::text("()"),
+            (Kind::Shape, Arg::List(items) | Arg::Tuple(items)) if items.len() <= 8 => {
+                let items = items.iter().map(|item| self.typed(Kind::Int, item)).collect::<Result<_>>()?;
+                Expr::Tuple(items)
+            }
+            (Kind::Any, _) => self.any(arg)?,
+            (Kind::Graph, Arg::Graph(_)) => bail!(
+                Unresolved,
+                "code for an operation that takes a sub-graph is written for `cond` and `while_loop` only"
+            ),
+            (
+                _,
+                Arg::Int(_)
+                | Arg::Float(_)
+                | Arg::Bool(_)
+                | Arg::Leaf(_)
+                | Arg::Str(_)
+                | Arg::DType(_)
+                | Arg::Dim(_),
+            ) => self.any(arg)?,
+            _ => self.value(arg)?,
+        })
+    }
+
+    /// Writes whole numbers of an array, whose type is that of the first.
+    fn ints(&self, items: &[Arg]) -> Vec<Expr> {
+        let is_wide = items.iter().any(|item| matches!(item, Arg::Int(x) if i32::try_from(*x).is_err()));
+        let write = |item: &Arg| match item {
+            Arg::Int(x) if is_wide && i32::try_from(*x).is_ok() => format!("{x}_i64"),
+            Arg::Int(x) => int(*x),
+            _ => String::new(),
+        };
+        items.iter().map(|item| Expr::Text(write(item))).collect()
+    }
+
+    /// Writes an argument whose kind is not known to the called function.
+    fn any(&mut self, arg: &Arg) -> Result<Expr> {
+        Ok(match arg {
+            Arg::Leaf(id) => match self.var(*id)? {
+                Var::Dim(name) => Expr::Text(format!("{name}.clone()")),
+                Var::Parts(_) => self.value(arg)?,
+                _ => Expr::Text(self.argument(*id)?),
+            },
+            Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) => {
+                arg.scalar().map_or_else(|| Expr::text("()"), number)
+            }
+            Arg::Str(text) => Expr::Text(string(text)),
+            Arg::DType(dtype) => Expr::Text(types::dtype(*dtype)),
+            Arg::Dim(dim) => Expr::Text(self.dim(dim)?),
+            Arg::List(items) if !items.is_empty() && items.iter().all(|item| matches!(item, Arg::Int(_))) => {
+                Expr::Array(self.ints(items))
+            }
+            Arg::List(items)
+                if !items.is_empty()
+                    && items.iter().all(|item| matches!(item, Arg::Leaf(id) if self.is_tensor(*id))) =>
+            {
+                let items =
+                    items.iter().filter_map(|item| item.leaf()).map(|id| self.reference(*id).map(Expr::Text));
+                Expr::Array(items.collect::<Result<_>>()?)
+            }
+            _ => self.value(arg)?,
+        })
+    }
+
+    fn is_tensor(&self, id: NodeId) -> bool {
+        matches!(
+            self.vars.get(&id),
+            Some(Var::Owned(_) | Var::Borrowed(_) | Var::Place(_) | Var::Parameter(_))
+        )
+    }
+
+    /// Writes an argument as an `fx::Value`.
+    pub(super) fn value(&mut self, arg: &Arg) -> Result<Expr> {
+        let call = |head: &str, args: Vec<Expr>| Expr::Call(format!("fx::Value::{head}"), args);
+        Ok(match arg {
+            Arg::Leaf(id) => match self.var(*id)?.clone() {
+                Var::Dim(name) => call("dim", vec![Expr::Text(format!("{name}.clone()"))]),
+                Var::Value(name) => Expr::Text(format!("{name}.clone()")),
+                Var::Struct(name, _) => Expr::Text(format!("{name}.to_value()")),
+                Var::Tensors(name) => {
+                    call("list", vec![Expr::Text(format!("{name}.iter().map(fx::Value::from)"))])
+                }
+                Var::Parts(parts) => {
+                    let parts =
+                        parts.iter().flatten().map(|part| call("from", vec![Expr::Text(format!("&{part}"))]));
+                    call("tuple", vec![Expr::Array(parts.collect())])
+                }
+                _ => call("from", vec![Expr::Text(self.reference(*id)?)]),
+            },
+            Arg::None => Expr::text("fx::Value::None"),
+            Arg::Ellipsis => Expr::text("fx::Value::Ellipsis"),
+            Arg::Bool(x) => call("Bool", vec![Expr::text(x.to_string())]),
+            Arg::Int(x) => call("Int", vec![Expr::Text(int(*x))]),
+            Arg::Float(x) => call("Float", vec![Expr::Text(float(*x))]),
+            Arg::Str(text) => call("str", vec![Expr::Text(string(text))]),
+            Arg::DType(dtype) => call("DType", vec![Expr::Text(types::dtype(*dtype))]),
+            Arg::Dim(dim) => call("dim", vec![Expr::Text(self.dim(dim)?)]),
+            Arg::Slice(slice) => {
+                let parts = slice.parts().into_iter().map(|part| self.value(part)).collect::<Result<_>>()?;
+                call("slice", parts)
+            }
+            Arg::Tuple(items) => call("tuple", vec![Expr::Array(self.values(items)?)]),
+            Arg::List(items) => call("list", vec![Expr::Array(self.values(items)?)]),
+            Arg::Dict(entries) => {
+                let entries = entries
+                    .iter()
+                    .map(|(key, item)| Ok(Expr::Tuple(vec![Expr::Text(string(key)), self.value(item)?])));
+                call("dict", vec![Expr::Array(entries.collect::<Result<_>>()?)])
+            }
+            Arg::Graph(_) => bail!(Unresolved, "code for a value that holds a sub-graph cannot be written"),
+            Arg::Failed(error) => return Err(error.clone()),
+        })
+    }
+
+    fn values(&mut self, items: &[Arg]) -> Result<Vec<Expr>> {
+        items.iter().map(|item| self.value(item)).collect()
+    }
+
+    /// Writes a size.
+    pub(super) fn dim(&mut self, dim: &Dim) -> Result<String> {
+        for symbol in dim.symbols() {
+            self.symbol(symbol.name())?;
+        }
+        let names = &self.dims;
+        let written = dim.fold(&mut |step| {
+            use fx_core::dim::Step;
+            let binary = |a: Text, sign: &str, b: Text| Text {
+                text: format!("{} {sign} {}", a.operand(), b.operand()),
+                is_atom: false,
+            };
+            let method = |a: Text, name: &str, b: Text| Text {
+                text: format!("{}.{name}(&{})", a.grouped(), b.dim()),
+                is_atom: true,
+            };
+            Ok(match step {
+                Step::Const(n) => Text { text: int(n), is_atom: true },
+                Step::Symbol(symbol) => {
+                    Text { text: names.get(symbol.name()).cloned().unwrap_or_default(), is_atom: true }
+                }
+                Step::Add(a, b) => binary(a, "+", b),
+                Step::Mul(a, b) => binary(a, "*", b),
+                Step::FloorDiv(a, b) => binary(a, "/", b),
+                Step::Mod(a, b) => binary(a, "%", b),
+                Step::Min(a, b) => method(a, "min", b),
+                Step::Max(a, b) => method(a, "max", b),
+            })
+        })?;
+        // A plain name is copied, an expression makes a new size.
+        Ok(if dim.as_symbol().is_some() { format!("{}.clone()", written.text) } else { written.text })
+    }
+
+    /// Makes a variable for a symbol, of a tensor that has it as a size.
+    fn symbol(&mut self, name: &str) -> Result<()> {
+        if self.dims.contains_key(name) {
+            return Ok(());
+        }
+        let axis = |id: NodeId| {
+            self.ty(id)?
+                .tensor()?
+                .shape
+                .iter()
+                .position(|dim| dim.as_symbol().is_some_and(|symbol| symbol.name() == name))
+        };
+        let known =
+            self.graph.ids().into_iter().filter(|id| self.vars.contains_key(id) && self.is_tensor(*id));
+        let Some((id, axis)) = known.into_iter().find_map(|id| Some((id, axis(id)?))) else {
+            return Err(err!(Unresolved, "the size {name} is written down, but no tensor in reach has it"));
+        };
+        let ident = self.names.claim(variable(name));
+        let expr = Expr::Method(self.receiver(id)?, "dim".into(), vec![Expr::text(axis.to_string())]);
+        self.push(ident.clone(), None, expr, id);
+        self.dims.insert(name.to_owned(), ident);
+        Ok(())
+    }
+
+    /// Writes `cond` and `while_loop`, whose sub-graphs become closures.
+    fn control(&mut self, id: NodeId, op: Op, bound: &[Arg]) -> Result<()> {
+        let items = |arg: &Arg| arg.items().map(<[Arg]>::to_vec);
+        let (regions, carried, captured): (Vec<_>, Vec<Arg>, Vec<Arg>) = match bound {
+            [_, Arg::Graph(then), Arg::Graph(otherwise), operands] if op == ops::cond::OP => {
+                (vec![then.clone(), otherwise.clone()], items(operands).unwrap_or_default(), Vec::new())
+            }
+            [Arg::Graph(test), Arg::Graph(body), carried, captured] if op == ops::while_loop::OP => (
+                vec![test.clone(), body.clone()],
+                items(carried).unwrap_or_default(),
+                items(captured).unwrap_or_default(),
+            ),
+            _ => {
+                return Err(err!(Unresolved, "code for {} is not written yet", op.name)
+                    .help("only `cond` and `while_loop` have Rust code; run the graph module, or write code for it by an option"));
+            }
+        };
+        if carried.iter().chain(&captured).any(|arg| !matches!(arg, Arg::Leaf(id) if self.is_tensor(*id))) {
+            bail!(Unresolved, "code for {} is written for operands that are tensors", op.name);
+        }
+        let is_loop = op == ops::while_loop::OP;
+        let operand_ty = match carried.len() {
+            0 => "()".to_owned(),
+            n => format!("[Tensor; {n}]"),
+        };
+        let mut closures = Vec::new();
+        for (i, region) in regions.iter().enumerate() {
+            let by_reference = is_loop && i == 0;
+            let returns_list = is_loop && i == 1;
+            closures.push(self.closure(
+                region,
+                &carried,
+                &captured,
+                by_reference,
+                returns_list,
+                &operand_ty,
+            )?);
+        }
+        let operands: Vec<Expr> = carried
+            .iter()
+            .filter_map(|arg| arg.leaf())
+            .map(|id| self.owned(*id).map(Expr::Text))
+            .collect::<Result<_>>()?;
+        let operands = if operands.is_empty() { Expr::text("()") } else { Expr::Array(operands) };
+        let otherwise = closures.pop().unwrap_or(Expr::text("()"));
+        let then = closures.pop().unwrap_or(Expr::text("()"));
+        let result = match (regions[1].output(), is_loop) {
+            (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
+            (output, _) => Ty::of(output, &|_| false, &mut || String::new()),
+        };
+        let args = match &bound[0] {
+            _ if is_loop => vec![then, otherwise, operands],
+            Arg::Leaf(p) => vec![Expr::Text(self.reference(*p)?), then, otherwise, operands],
+            other => {
+                bail!(Unresolved, "code for a predicate that is {} is not written yet", other.kind_name())
+            }
+        };
+        let expr = Expr::Call(format!("fx::{}", op.name), args);
+        let (n, open, close) = match &result {
+            Ty::Tensor => return self.bind_result(id, "Tensor", expr, true),
+            Ty::Tuple(items) if result.is_flat() => {
+                (items.len(), '(', if items.len() == 1 { ",)" } else { ")" })
+            }
+            Ty::Array(_, n) if result.is_flat() => (*n, '[', "]"),
+            other => {
+                bail!(Unresolved, "code for a sub-graph that returns {} is not written yet", other.rust())
+            }
+        };
+        let (var, pattern) = self.parts(id, n)?;
+        let names = pattern.trim_matches(['(', ')']);
+        self.push(format!("{open}{names}{close}"), Some(result.rust()), expr, id);
+        self.vars.insert(id, var);
+        Ok(())
+    }
+
+    fn closure(
+        &mut self,
+        region: &Graph,
+        carried: &[Arg],
+        captured: &[Arg],
+        by_reference: bool,
+        returns_list: bool,
+        operand_ty: &str,
+    ) -> Result<Expr> {
+        let placeholders = region.placeholders();
+        if placeholders.len() != carried.len() + captured.len() {
+            bail!(
+                Graph,
+                "a sub-graph takes {} operands, got {}",
+                placeholders.len(),
+                carried.len() + captured.len()
+            );
+        }
+        let mut inner = Body {
+            gm: self.gm,
+            graph: region,
+            generator: self.generator,
+            fields: Fields::default(),
+            path: String::new(),
+            depth: usize::MAX,
+            vars: HashMap::new(),
+            names: Names::default(),
+            dims: HashMap::new(),
+            statements: Vec::new(),
+            exact_names: true,
+            last_source: self.last_source.clone(),
+            updated: self.updated.clone(),
+            frames: HashMap::new(),
+        };
+        // Outer variables that the closure uses keep their names, so they are claimed first.
+        for (placeholder, arg) in placeholders[carried.len()..].iter().zip(captured) {
+            let Some(var) = arg.leaf().and_then(|id| self.vars.get(id)) else { continue };
+            if let Var::Owned(name) | Var::Borrowed(name) = var {
+                inner.names.claim(name.clone());
+            }
+            inner.vars.insert(*placeholder, var.clone());
+        }
+        let own = &placeholders[..carried.len()];
+        let mut pattern = own.iter().map(|id| inner.name(*id)).collect::<Result<Vec<_>>>()?;
+        let reference = if by_reference { "&" } else { "" };
+        let mut head = match pattern.len() {
+            0 => format!("|(): {reference}()|"),
+            _ => format!("|[{}]: {reference}{operand_ty}|", pattern.join(", ")),
+        };
+        if head.len() > 72 {
+            let operands = inner.names.claim("operands".into());
+            head = format!("|{operands}: {reference}{operand_ty}|");
+            pattern = (0..own.len()).map(|i| format!("{operands}[{i}]")).collect();
+            own.iter()
+                .zip(&pattern)
+                .for_each(|(id, place)| drop(inner.vars.insert(*id, Var::Place(place.clone()))));
+        } else {
+            let var = |name: &String| {
+                if by_reference { Var::Borrowed(name.clone()) } else { Var::Owned(name.clone()) }
+            };
+            own.iter().zip(&pattern).for_each(|(id, name)| drop(inner.vars.insert(*id, var(name))));
+        }
+        let ids = region.ids();
+        inner.nodes(&ids)?;
+        let output = region.output().clone();
+        let ty = match (&output, returns_list) {
+            (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
+            _ => Ty::of(&output, &|_| false, &mut || String::new()),
+        };
+        inner.tail(&output, &ty)?;
+        let lines = super::structure::write(&inner.statements, 0);
+        let body = lines.into_iter().map(|line| line.text).collect();
+        Ok(Expr::Closure(head, body))
+    }
+
+    /// Writes the result. The last statement becomes it, where it is just that.
+    pub(super) fn tail(&mut self, output: &Arg, ty: &Ty) -> Result<()> {
+        if let (Arg::Leaf(id), Ty::Tensor) = (output, ty)
+            && let Some(Var::Owned(name)) = self.vars.get(id)
+            && let Some(Statement::Let { pattern, expr, nodes, .. }) = self.statements.last()
+            && pattern == name
+        {
+            let tail = Statement::Tail { expr: expr.clone(), nodes: nodes.clone() };
+            self.statements.pop();
+            self.statements.push(tail);
+            return Ok(());
+        }
+        for id in output.leaves() {
+            self.read(*id)?;
+        }
+        let mut uses: HashMap<NodeId, usize> = HashMap::new();
+        output.for_each_leaf(&mut |id: &NodeId| *uses.entry(*id).or_default() += 1);
+        let expr = self.result(output, ty, &uses)?;
+        self.statements.push(Statement::Tail { expr, nodes: Vec::new() });
+        Ok(())
+    }
+
+    pub(super) fn result(&mut self, arg: &Arg, ty: &Ty, uses: &HashMap<NodeId, usize>) -> Result<Expr> {
+        Ok(match (ty, arg) {
+            (Ty::Tensor, Arg::Leaf(id)) => match self.var(*id)? {
+                // What is used once here is given away.
+                Var::Owned(name) if uses.get(id) == Some(&1) && !self.has_alias(*id) => {
+                    Expr::Text(name.clone())
+                }
+                _ => Expr::Text(self.owned(*id)?),
+            },
+            (Ty::Tuple(types), Arg::Tuple(items)) => Expr::Tuple(
+                items
+                    .iter()
+                    .zip(types)
+                    .map(|(item, ty)| self.result(item, ty, uses))
+                    .collect::<Result<_>>()?,
+            ),
+            (Ty::Array(ty, _), Arg::List(items)) => {
+                Expr::Array(items.iter().map(|item| self.result(item, ty, uses)).collect::<Result<_>>()?)
+            }
+            (Ty::Struct(name, fields), Arg::Dict(entries)) => {
+                let mut parts = Vec::new();
+                for ((field, ty), (_, item)) in fields.iter().zip(entries.iter()) {
+                    let value = self.result(item, ty, uses)?;
+                    parts.push(match value.flat() {
+                        Some(text) if text == *field => Expr::Text(text),
+                        _ => prefixed(&format!("{field}: "), value),
+                    });
+                }
+                Expr::Closure(name.clone(), struct_lines(&parts))
+            }
+            (Ty::Absent, _) => Expr::text("None"),
+            (Ty::Int, Arg::Int(x)) => Expr::Text(int(*x)),
+            (Ty::Float, Arg::Float(x)) => Expr::Text(float(*x)),
+            (Ty::Bool, Arg::Bool(x)) => Expr::text(x.to_string()),
+            (Ty::Str, Arg::Str(text)) => Expr::Text(format!("{}.to_owned()", string(text))),
+            _ => self.value(arg)?,
+        })
+    }
+
+    /// Returns whether another node is the same variable.
+    fn has_alias(&self, id: NodeId) -> bool {
+        let var = self.vars.get(&id);
+        self.vars.iter().any(|(other, found)| *other != id && Some(found) == var)
+    }
+
+    /// Returns the outside values that nodes use, in the order of their first use, and the values of theirs that others use.
+    /// What is read below `path` where it is used is not among them.
+    pub(super) fn border(&self, ids: &[NodeId], path: &str) -> Result<(Vec<NodeId>, Vec<NodeId>)> {
+        let inside: BTreeSet<NodeId> = ids.iter().copied().collect();
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        for id in ids {
+            for input in self.graph.node(*id)?.inputs() {
+                let is_below = self.read_where_used(input).is_some_and(|read| is_below(read, path));
+                if !is_below && !inside.contains(&input) && !inputs.contains(&input) {
+                    inputs.push(input);
+                }
+            }
+            if self.graph.users(*id)?.iter().any(|user| !inside.contains(user)) {
+                outputs.push(*id);
+            }
+        }
+        Ok((inputs, outputs))
+    }
+}
+
+/// The text of a size, and whether it needs no parentheses.
+#[derive(Clone)]
+struct Text {
+    text: String,
+    is_atom: bool,
+}
+
+impl Text {
+    fn is_number(&self) -> bool {
+        self.text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+    }
+
+    fn grouped(&self) -> String {
+        if self.is_atom { self.text.clone() } else { format!("({})", self.text) }
+    }
+
+    /// Returns it as an operand: names are borrowed.
+    fn operand(&self) -> String {
+        match (self.is_atom, self.is_number()) {
+            (true, false) => format!("&{}", self.text),
+            _ => self.grouped(),
+        }
+    }
+
+    /// Returns it as a size, also if it is a number.
+    fn dim(&self) -> String {
+        if self.is_number() { format!("Dim::new({})", self.text) } else { self.grouped() }
+    }
+}
+
+/// Returns whether a path is below another.
+pub(super) fn is_below(path: &str, other: &str) -> bool {
+    path.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Puts a text before an expression.
+fn prefixed(prefix: &str, expr: Expr) -> Expr {
+    let put = |head: String| format!("{prefix}{head}");
+    match expr {
+        Expr::Text(text) => Expr::Text(put(text)),
+        Expr::Call(head, args) => Expr::Call(put(head), args),
+        Expr::Method(receiver, method, args) => Expr::Method(put(receiver), method, args),
+        other => Expr::Text(put(other.flat().unwrap_or_default())),
+    }
+}
+
+/// Writes the fields of a struct, one a line.
+fn struct_lines(parts: &[Expr]) -> Vec<String> {
+    let write = |part: &Expr| {
+        let mut lines = part.lines(0, 8, 1);
+        if let Some(last) = lines.last_mut() {
+            last.push(',');
+        }
+        lines
+    };
+    parts.iter().flat_map(write).collect()
+}
+
+/// Returns how many tensors a tuple type has, if it has only tensors.
+fn tuple_of_tensors(returns: &str) -> Option<usize> {
+    let inner = returns.strip_prefix('(')?.strip_suffix(')')?;
+    let items: Vec<&str> = inner.split(',').filter(|item| !item.is_empty()).collect();
+    (!items.is_empty() && items.iter().all(|item| *item == "Tensor")).then_some(items.len())
+}
