@@ -7,6 +7,7 @@ mod edit;
 mod errors;
 mod files;
 mod fuzz;
+mod generated;
 mod graph_diff;
 mod import;
 mod models;

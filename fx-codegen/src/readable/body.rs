@@ -72,9 +72,10 @@ impl Body<'_, '_> {
     /// Returns a name for the variable of a node.
     pub(super) fn name(&mut self, id: NodeId) -> Result<String> {
         let name = self.graph.node(id)?.name();
-        let base = match self.exact_names {
-            true => name,
-            false => name
+        let base = match (self.exact_names, self.graph.node(id)?.target()) {
+            (true, _) => name,
+            (false, Target::CallModule(path)) => &self.relative(path).replace('.', "_"),
+            (false, _) => name
                 .trim_end_matches(|c: char| c.is_ascii_digit())
                 .strip_suffix('_')
                 .filter(|x| !x.is_empty())
@@ -137,10 +138,12 @@ impl Body<'_, '_> {
         }
         let inputs: Vec<NodeId> = self.graph.node(id)?.inputs().collect();
         inputs.into_iter().try_for_each(|input| self.read(input))?;
+        let (before, source_before) = (self.statements.len(), self.last_source.clone());
         let node = self.graph.node(id)?;
         if !matches!(node.opcode(), OpCode::GetAttr | OpCode::Placeholder | OpCode::Output) {
             self.comments(id)?;
         }
+        let n_statements = self.statements.len();
         let node = self.graph.node(id)?;
         match node.target().clone() {
             Target::Placeholder | Target::Output => Ok(()),
@@ -148,7 +151,13 @@ impl Body<'_, '_> {
             Target::CallModule(path) => self.call_module(id, &path),
             Target::CallFunction(op) => self.call(id, op, false),
             Target::CallMethod(op) => self.call(id, op, true),
+        }?;
+        // Nothing is written for what takes an item out, nor where that comes from.
+        if self.statements.len() == n_statements {
+            self.statements.truncate(before);
+            self.last_source = source_before;
         }
+        Ok(())
     }
 
     /// Makes sure that there is a variable for an attribute that is read where it is used.
@@ -294,6 +303,14 @@ impl Body<'_, '_> {
         if op == ops::getitem::OP && self.part(id, &bound)? {
             return Ok(());
         }
+        if op == ops::getitem::OP
+            && let [Arg::Leaf(x), index] = &bound[..]
+            && self.is_tensor(*x)
+            && let Some(index) = self.index(index)?
+        {
+            let expr = Expr::Method(self.receiver(*x)?, "i".into(), vec![index]);
+            return self.bind_result(id, op.returns, expr, false);
+        }
         if let Some(text) = self.arithmetic_of_sizes(op, &bound)? {
             let name = self.name(id)?;
             self.push(name.clone(), None, Expr::Text(text), id);
@@ -370,7 +387,7 @@ impl Body<'_, '_> {
         for user in self.graph.users(id)? {
             match self.item_of(user, id) {
                 Some(at) if at < n => {
-                    if parts[at].is_none() {
+                    if parts[at].is_none() && self.graph.node(user)?.n_users() > 0 {
                         parts[at] = Some(self.name(user)?);
                     }
                 }
@@ -410,7 +427,9 @@ impl Body<'_, '_> {
                 let at = if *at < 0 { at + parts.len() as i64 } else { *at };
                 match usize::try_from(at).ok().and_then(|at| parts.get(at)) {
                     Some(Some(name)) => Var::Owned(name.clone()),
-                    _ => return Ok(false),
+                    // Nobody uses it.
+                    Some(None) => Var::Owned("_".into()),
+                    None => return Ok(false),
                 }
             }
             (Var::Struct(name, fields), Arg::Str(key)) if fields.iter().any(|field| **field == **key) => {
@@ -421,6 +440,46 @@ impl Body<'_, '_> {
         };
         self.vars.insert(id, var);
         Ok(true)
+    }
+
+    /// Writes an index as users do: `3`, `fx::s![.., 1..;2, None]`; nothing if it can only be written as a value.
+    fn index(&mut self, index: &Arg) -> Result<Option<Expr>> {
+        let Arg::Tuple(items) = index else {
+            return Ok(match index {
+                Arg::Int(_) => Some(self.any(index)?),
+                Arg::Leaf(id) if self.is_tensor(*id) => Some(self.any(index)?),
+                _ => None,
+            });
+        };
+        let mut entries = Vec::new();
+        for item in items.iter() {
+            entries.push(match item {
+                Arg::None => "None".to_owned(),
+                Arg::Ellipsis => "..".to_owned(),
+                Arg::Slice(slice) => {
+                    let [start, stop, step] = slice.parts();
+                    let mut bounds = Vec::new();
+                    for bound in [start, stop, step] {
+                        bounds.push(match bound {
+                            Arg::None => String::new(),
+                            Arg::Int(x) => int(*x),
+                            // A range of other bounds needs parentheses.
+                            _ => return Ok(None),
+                        });
+                    }
+                    match &bounds[..] {
+                        [start, stop, step] if !step.is_empty() => format!("{start}..{stop};{step}"),
+                        [start, stop, _] if start.is_empty() && stop.is_empty() => return Ok(None),
+                        [start, stop, ..] => format!("{start}..{stop}"),
+                        _ => return Ok(None),
+                    }
+                }
+                Arg::Int(x) => int(*x),
+                Arg::Leaf(id) if self.is_tensor(*id) => self.argument(*id)?,
+                _ => return Ok(None),
+            });
+        }
+        Ok(Some(Expr::Text(format!("fx::s![{}]", entries.join(", ")))))
     }
 
     fn set_buffer(&mut self, id: NodeId, bound: &[Arg]) -> Result<()> {
@@ -475,8 +534,9 @@ impl Body<'_, '_> {
         let n_positional = op.params.iter().filter(|param| !param.keyword_only).count();
         let left_out = (0..n_positional).filter(|i| !given(*i)).count();
         let path = self.generator.options.path_of(op)?;
-        if method
-            && op.method
+        // The trait of other methods may not be in scope.
+        let has_method = method && op.method && path.starts_with("fx::");
+        if has_method
             && !by_keyword
             && n_positional <= 4 + usize::from(left_out == 0) * 4
             && let Arg::Leaf(x) = &bound[0]
@@ -503,7 +563,7 @@ impl Body<'_, '_> {
             let value = self.any(canonical.as_ref().unwrap_or(arg))?;
             named |= param.default.is_some();
             args.push(match named || param.keyword_only {
-                true => prefixed(&format!("{} = ", param.name), value),
+                true => Expr::Prefixed(format!("{} = ", param.name), Box::new(value)),
                 false => value,
             });
         }
@@ -905,8 +965,11 @@ impl Body<'_, '_> {
         };
         inner.tail(&output, &ty)?;
         let lines = super::structure::write(&inner.statements, 0);
-        let body = lines.into_iter().map(|line| line.text).collect();
-        Ok(Expr::Closure(head, body))
+        let body: Vec<String> = lines.into_iter().map(|line| line.text).collect();
+        Ok(match &body[..] {
+            [one] if head.len() + one.len() < 80 => Expr::Text(format!("{head} {one}")),
+            _ => Expr::Closure(head, body),
+        })
     }
 
     /// Writes the result. The last statement becomes it, where it is just that.
@@ -956,10 +1019,10 @@ impl Body<'_, '_> {
                     let value = self.result(item, ty, uses)?;
                     parts.push(match value.flat() {
                         Some(text) if text == *field => Expr::Text(text),
-                        _ => prefixed(&format!("{field}: "), value),
+                        _ => Expr::Prefixed(format!("{field}: "), Box::new(value)),
                     });
                 }
-                Expr::Closure(name.clone(), struct_lines(&parts))
+                Expr::Struct(name.clone(), parts)
             }
             (Ty::Absent, _) => Expr::text("None"),
             (Ty::Int, Arg::Int(x)) => Expr::Text(int(*x)),
@@ -1029,29 +1092,6 @@ impl Text {
 /// Returns whether a path is below another.
 pub(super) fn is_below(path: &str, other: &str) -> bool {
     path.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'))
-}
-
-/// Puts a text before an expression.
-fn prefixed(prefix: &str, expr: Expr) -> Expr {
-    let put = |head: String| format!("{prefix}{head}");
-    match expr {
-        Expr::Text(text) => Expr::Text(put(text)),
-        Expr::Call(head, args) => Expr::Call(put(head), args),
-        Expr::Method(receiver, method, args) => Expr::Method(put(receiver), method, args),
-        other => Expr::Text(put(other.flat().unwrap_or_default())),
-    }
-}
-
-/// Writes the fields of a struct, one a line.
-fn struct_lines(parts: &[Expr]) -> Vec<String> {
-    let write = |part: &Expr| {
-        let mut lines = part.lines(0, 8, 1);
-        if let Some(last) = lines.last_mut() {
-            last.push(',');
-        }
-        lines
-    };
-    parts.iter().flat_map(write).collect()
 }
 
 /// Returns how many tensors a tuple type has, if it has only tensors.

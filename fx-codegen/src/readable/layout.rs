@@ -4,6 +4,8 @@
 pub(super) const WIDTH: usize = 100;
 /// The columns that the arguments of a call, a chain of calls, or the items of an array may have on one line.
 const NARROW: usize = 60;
+/// The columns that the fields of a struct may have on one line.
+const FIELDS: usize = 18;
 /// Items of arrays up to this length share lines.
 const SHORT: usize = 10;
 
@@ -22,6 +24,10 @@ pub(super) enum Expr {
     Array(Vec<Expr>),
     /// `(items)`.
     Tuple(Vec<Expr>),
+    /// `name { fields }`; a field with no name has that of its value.
+    Struct(String, Vec<Expr>),
+    /// A text right before an expression.
+    Prefixed(String, Box<Expr>),
     /// A closure with a body of several lines.
     Closure(String, Vec<String>),
 }
@@ -45,6 +51,9 @@ impl Expr {
             Expr::Array(items) => format!("[{}]", list(items)?),
             Expr::Tuple(items) if items.len() == 1 => format!("({},)", list(items)?),
             Expr::Tuple(items) => format!("({})", list(items)?),
+            Expr::Struct(name, fields) if fields.is_empty() => format!("{name} {{}}"),
+            Expr::Struct(name, fields) => format!("{name} {{ {} }}", list(fields)?),
+            Expr::Prefixed(prefix, expr) => format!("{prefix}{}", expr.flat()?),
             Expr::Closure(..) => return None,
         })
     }
@@ -69,7 +78,16 @@ impl Expr {
                 match args_flat.map(|args| args.join(", ")) {
                     Some(args) if is_chain && args.len() <= NARROW => {
                         let mut parts = receiver.split('.');
-                        let mut lines = vec![parts.next().unwrap_or_default().to_owned()];
+                        let mut first = parts.next().unwrap_or_default().to_owned();
+                        // A short beginning has the next part on its line, if it begins the line itself.
+                        if at == indent
+                            && first.len() <= 4
+                            && let Some(part) = parts.next()
+                        {
+                            first.push('.');
+                            first.push_str(part);
+                        }
+                        let mut lines = vec![first];
                         lines.extend(parts.map(|part| format!("{pad}    .{part}")));
                         lines.push(format!("{pad}    .{method}({args})"));
                         lines
@@ -79,6 +97,12 @@ impl Expr {
             }
             Expr::Array(items) => broken("[", items, "]", indent),
             Expr::Tuple(items) => broken("(", items, ")", indent),
+            Expr::Struct(name, fields) => broken(&format!("{name} {{"), fields, "}", indent),
+            Expr::Prefixed(prefix, expr) => {
+                let mut lines = expr.lines(indent, at + prefix.chars().count(), after);
+                lines[0].insert_str(0, prefix);
+                lines
+            }
             Expr::Closure(head, body) => {
                 let mut lines = vec![format!("{head} {{")];
                 lines.extend(body.iter().map(|line| match line.is_empty() {
@@ -88,6 +112,18 @@ impl Expr {
                 lines.push(format!("{pad}}}"));
                 lines
             }
+        }
+    }
+
+    /// Returns whether it is a chain of calls that is broken at its dots.
+    pub(super) fn is_broken_chain(&self) -> bool {
+        match self {
+            Expr::Method(receiver, _, args) => {
+                let flat: Option<Vec<String>> = args.iter().map(Expr::flat).collect();
+                let args_fit = flat.is_some_and(|flat| flat.join(", ").len() <= NARROW);
+                receiver.contains('.') && args_fit && !self.is_narrow()
+            }
+            _ => false,
         }
     }
 
@@ -112,6 +148,11 @@ impl Expr {
         match self {
             Expr::Text(_) | Expr::Binary(..) => true,
             Expr::Closure(..) => false,
+            Expr::Prefixed(_, expr) => expr.is_narrow(),
+            Expr::Struct(_, fields) => {
+                let flat: Option<Vec<String>> = fields.iter().map(Expr::flat).collect();
+                flat.is_some_and(|flat| flat.join(", ").chars().count() <= FIELDS)
+            }
             Expr::Call(_, items) | Expr::Array(items) | Expr::Tuple(items) => fits(items),
             Expr::Method(receiver, ..) if receiver.contains('.') => {
                 self.flat().is_some_and(|flat| flat.chars().count() <= NARROW)
@@ -124,7 +165,10 @@ impl Expr {
 /// Writes a list an item a line, or around the one item that breaks itself.
 fn broken(open: &str, items: &[Expr], close: &str, indent: usize) -> Vec<String> {
     let pad = " ".repeat(indent);
-    if let [only @ (Expr::Call(..) | Expr::Method(..) | Expr::Array(_) | Expr::Tuple(_))] = items {
+    let is_struct = open.ends_with('{');
+    if let [only @ (Expr::Call(..) | Expr::Method(..) | Expr::Array(_) | Expr::Tuple(_))] = items
+        && !is_struct
+    {
         let mut lines = only.lines(indent, WIDTH, 0);
         if lines.len() > 1 {
             lines[0].insert_str(0, open);
@@ -134,7 +178,7 @@ fn broken(open: &str, items: &[Expr], close: &str, indent: usize) -> Vec<String>
             return lines;
         }
     }
-    if items.len() > 1 && items.iter().all(|item| item.is_short(open == "[")) {
+    if items.len() > 1 && !is_struct && items.iter().all(|item| item.is_short(open == "[")) {
         return filled(open, items, close, indent);
     }
     let mut lines = vec![open.to_owned()];

@@ -102,9 +102,13 @@ pub(super) fn write(statements: &[Statement], indent: usize) -> Vec<Line> {
         let fits_below = |flat: &String| {
             is_plain || expr.is_narrow() && indent + 4 + flat.chars().count() + end.len() <= WIDTH
         };
-        let flat = expr.flat().filter(|flat| !head.is_empty() && fits_below(flat));
-        let mut lines = match flat {
-            Some(flat) if at + flat.chars().count() + end.len() > WIDTH => {
+        let is_chain = expr.is_broken_chain();
+        let flat = expr.flat().filter(|flat| is_chain || fits_below(flat));
+        let is_too_wide = flat.is_some_and(|flat| at + flat.chars().count() + end.len() > WIDTH);
+        let begins_too_late = || at + expr.lines(indent, at, end.len())[0].chars().count() > WIDTH;
+        let goes_below = !head.is_empty() && (is_too_wide || begins_too_late());
+        let mut lines = match goes_below {
+            true => {
                 let inner = expr.lines(indent + 4, indent + 4, end.len());
                 let mut lines = vec![format!("{pad}{}", head.trim_end())];
                 lines.extend(
@@ -115,7 +119,7 @@ pub(super) fn write(statements: &[Statement], indent: usize) -> Vec<Line> {
                 );
                 lines
             }
-            _ => {
+            false => {
                 let mut lines = expr.lines(indent, at, end.len());
                 lines[0].insert_str(0, &format!("{pad}{head}"));
                 lines

@@ -469,14 +469,14 @@ pub(super) fn unpack(value: &Value, proxy: &Proxy, structure: Option<Arg<()>>) -
                 .at(SourceLoc::caller()));
         }
     };
-    take_apart(value, &structure).map(Some)
+    take_apart(value, &structure, &SourceLoc::caller()).map(Some)
 }
 
-#[track_caller]
-fn take_apart(value: &Value, structure: &Arg<()>) -> Result<Value> {
+fn take_apart(value: &Value, structure: &Arg<()>, source: &SourceLoc) -> Result<Value> {
     let part = |key: Value, inner: &Arg<()>| -> Result<Value> {
-        let part = super::apply(crate::ops::getitem::OP, false, &[value.clone(), key], &[])?;
-        take_apart(&part, inner)
+        let args = [value.clone(), key];
+        let part = super::apply_at(crate::ops::getitem::OP, false, &args, &[], source.clone())?;
+        take_apart(&part, inner, source)
     };
     match structure {
         Arg::Leaf(()) => Ok(value.clone()),
