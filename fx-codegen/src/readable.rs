@@ -85,6 +85,8 @@ impl Options {
             return format!("{path}{}::{item}", &module[name.len()..]);
         }
         match first {
+            // `fx::check` is a module, too.
+            "fx_core" if item == "check" => "fx::ops::check".into(),
             "fx_core" | "fx_ops" | "fx" => format!("fx::{item}"),
             _ => format!("{module}::{item}"),
         }

@@ -14,7 +14,7 @@ use crate::check::{dense, float_only, in_float, slice, type_of};
 use crate::kernel::chunks::fill;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SPECIAL, PARTS];
+pub static TABLES: &[&[Op]] = &[SPECIAL, FLOAT_PARTS];
 
 pointwise! {
     /// Special functions, element by element.
@@ -95,7 +95,7 @@ pointwise! {
 
 kernels! {
     /// Functions of the parts of floats.
-    pub trait Parts; pub static PARTS;
+    pub trait FloatParts; pub static FLOAT_PARTS;
 
     /// The next float after `x` in the direction of `other`; `other` where they are equal. Both are of one dtype.
     nextafter(x: Tensor, other: Tensor) = next_type, next_array;

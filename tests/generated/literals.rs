@@ -28,7 +28,7 @@ impl Main {
         // tests/it/generated.rs:205
         let exp = div.exp();
         let add_1 = &exp + 1e-5;
-        let div_1 = 2.0 / &add_1;
+        let div_1: Tensor = 2.0 / &add_1;
         let softer = crate::generated::softer(&div, 0.25);
         let add_2 = &div_1 + &softer;
         let softer_1 = crate::generated::softer(&div, 2.0);

@@ -37,7 +37,7 @@ impl Counter {
         // tests/it/generated.rs:274
         let isfinite = add_1.isfinite();
         let all = isfinite.all((), false);
-        let _check = fx::check(&all, "all is finite");
+        let _check = fx::ops::check(&all, "all is finite");
         add_1
     }
 }

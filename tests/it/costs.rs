@@ -55,7 +55,7 @@ fn multiply_adds_count_two_as_in_pytorchs_counter() {
 fn a_branch_costs_the_dearer_and_a_loop_one_round() {
     let body = |x: &Tensor, w: &Tensor| {
         fx::cond(
-            &x.sum((), false).gt(0.0),
+            x.sum((), false).gt(0.0),
             |(x, w): (Tensor, Tensor)| x.matmul(&w),
             |(x, _): (Tensor, Tensor)| x.exp(),
             (x.clone(), w.clone()),

@@ -115,7 +115,7 @@ fn every_mistake_says_what_where_why_and_what_to_do() {
         "a list of unknown length" => error_of(symbolic_trace(|xs: Vec<Tensor>| fx::cat(xs, 0)));
         "a spec of another structure" => error_of(trace(|x: (Tensor, Tensor)| x.0 + x.1).input("x", "f32[3]").build());
         "a constant that is a tensor" => error_of(trace(|x: &Tensor| x + 1).constant("x", f32s(&[1])).build());
-        "branches that differ" => spec(|x| fx::cond(&x.sum((), false), |x: Tensor| x, |x: Tensor| x.sum(0, false), x.clone()), "f32[2, 3]");
+        "branches that differ" => spec(|x| fx::cond(x.sum((), false), |x: Tensor| x, |x: Tensor| x.sum(0, false), x.clone()), "f32[2, 3]");
         "a loop that changes a shape" => spec(|x| fx::while_loop(|x: &Tensor| x.sum((), false), |x: Tensor| x.unsqueeze(0), x.clone()), "f32[2]");
         "several mistakes at once" => error_of(trace(|x: &Tensor| (x + f32s(&[7]), x.matmul(x))).input("x", "f32[2, 3]").build());
         // Graphs.

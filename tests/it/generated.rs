@@ -96,7 +96,7 @@ struct Mlp {
 impl Mlp {
     fn forward(&self, x: &Tensor) -> Tensor {
         let h = self.fc1.call(x).relu();
-        fx::softmax(&self.fc2.call(&h), -1) * &self.scale
+        fx::softmax(self.fc2.call(&h), -1) * &self.scale
     }
 }
 
@@ -243,8 +243,7 @@ fn structured_arguments_and_results() {
 fn control_flow() {
     let function = |x: &Tensor, n: &Tensor| {
         let scale = x.abs().sum((), false);
-        let y =
-            fx::cond(&x.sum((), false).gt(0), |x: Tensor| x.relu() / &scale, |x: Tensor| x - 1, x.clone());
+        let y = fx::cond(x.sum((), false).gt(0), |x: Tensor| x.relu() / &scale, |x: Tensor| x - 1, x.clone());
         let (i, y) = fx::while_loop(
             |(i, _): &(Tensor, Tensor)| i.lt(n),
             |(i, y)| (i + 1, y * 2 + &scale),
@@ -271,7 +270,7 @@ impl Counter {
         let before = self.seen.get();
         self.seen.set(&(&before + x.sum((), false)).minimum(&self.limit))?;
         let y = self.norm.call(x) + before;
-        fx::check(&y.isfinite().all((), false), "all is finite");
+        fx::check(y.isfinite().all((), false), "all is finite");
         Ok(y)
     }
 }

@@ -99,7 +99,7 @@ impl Net {
                     .leaves()
                     .first()
                     .map_or(x.clone(), |ok| &x + *ok),
-                16 => fx::cond(&x.sum((), false).gt(0.0), |x: Tensor| &x * 2.0, |x: Tensor| -x, x.clone()),
+                16 => fx::cond(x.sum((), false).gt(0.0), |x: Tensor| &x * 2.0, |x: Tensor| -x, x.clone()),
                 17 => &x * fx::arange(0, x.dim(0), 1).unsqueeze(-1),
                 18 => &x - y.tanh(),
                 _ => &x + &y,

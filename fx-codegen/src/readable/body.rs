@@ -329,7 +329,13 @@ impl Body<'_, '_> {
                     .collect::<Result<_>>()?;
                 (Expr::Text(custom(&args)), true)
             }
-            None => self.expression(op, method, &bound)?,
+            None => {
+                // What returns any value is asked for what it is here.
+                let any_result = is_any(op.returns)
+                    && self.ty(id).is_some_and(|ty| *ty != Arg::Leaf(Type::Any))
+                    && self.graph.node(id)?.n_users() > 0;
+                self.expression(op, method, any_result, &bound)?
+            }
         };
         self.bind_result(id, op.returns, expr, annotated)
     }
@@ -337,24 +343,18 @@ impl Body<'_, '_> {
     /// Stores the result of a call in variables.
     fn bind_result(&mut self, id: NodeId, returns: &str, expr: Expr, annotated: bool) -> Result<()> {
         let annotation = |ty: &str| annotated.then(|| ty.to_owned());
-        let compact: String = returns.chars().filter(|c| !c.is_whitespace()).collect();
-        let compact = compact.replace("fx_core::", "").replace("crate::", "").replace("fx::", "");
-        let is_number = matches!(
-            self.ty(id),
-            Some(
-                Arg::Leaf(Type::Int | Type::Float | Type::Bool)
-                    | Arg::Int(_)
-                    | Arg::Dim(_)
-                    | Arg::Float(_)
-                    | Arg::Bool(_)
-            )
-        );
+        let compact = compact(returns);
+        let is_number = is_number(self.ty(id));
         let (var, pattern, ty) = if is_number {
             let name = self.name(id)?;
             // What returns a tensor by its signature returns any value by `call!`.
-            let ty = if compact == "Value" { annotation("fx::Value") } else { Some("fx::Value".to_owned()) };
+            let ty = annotated
+                .then(|| "fx::Value".to_owned())
+                .or((compact != "Value").then(|| "fx::Value".to_owned()));
             (Var::Value(name.clone()), name, ty)
-        } else if compact == "Tensor" {
+        } else if compact == "Tensor"
+            || compact == "Value" && self.ty(id).is_some_and(|ty| ty.tensor().is_some())
+        {
             let name = self.name(id)?;
             (Var::Owned(name.clone()), name, annotation("Tensor"))
         } else if let Some(n) = tuple_of_tensors(&compact) {
@@ -364,7 +364,8 @@ impl Body<'_, '_> {
         } else if compact == "Vec<Tensor>" {
             let name = self.name(id)?;
             (Var::Tensors(name.clone()), name, annotation("Vec<Tensor>"))
-        } else if compact == "Value"
+        } else if annotated
+            && compact == "Value"
             && let Some(Arg::Tuple(items)) = self.ty(id)
             && items.iter().all(|item| item.tensor().is_some())
         {
@@ -525,9 +526,10 @@ impl Body<'_, '_> {
     }
 
     /// Writes the call of an operation; the flag says whether the type of the result must be written out.
-    fn expression(&mut self, op: Op, method: bool, bound: &[Arg]) -> Result<(Expr, bool)> {
+    fn expression(&mut self, op: Op, method: bool, any_result: bool, bound: &[Arg]) -> Result<(Expr, bool)> {
         if let Some(expr) = self.operator(op, method, bound)? {
-            return Ok((expr, false));
+            // Which type a number on the left has is not known before the result is.
+            return Ok((expr, matches!(bound.first(), Some(Arg::Int(_) | Arg::Float(_) | Arg::Bool(_)))));
         }
         let given = |i: usize| !op.params[i].default.is_some_and(|default| default.is(&bound[i]));
         let by_keyword = (0..bound.len()).any(|i| op.params[i].keyword_only && given(i));
@@ -537,6 +539,7 @@ impl Body<'_, '_> {
         // The trait of other methods may not be in scope.
         let has_method = method && op.method && path.starts_with("fx::");
         if has_method
+            && !any_result
             && !by_keyword
             && n_positional <= 4 + usize::from(left_out == 0) * 4
             && let Arg::Leaf(x) = &bound[0]
@@ -547,7 +550,7 @@ impl Body<'_, '_> {
             let name = path.rsplit("::").next().unwrap_or(op.name).to_owned();
             return Ok((Expr::Method(self.receiver(*x)?, name, args), false));
         }
-        if !by_keyword && (left_out == 0 || n_positional <= 3) {
+        if !any_result && !by_keyword && (left_out == 0 || n_positional <= 3) {
             let args =
                 (0..n_positional).map(|i| self.typed(op.params[i].kind, &bound[i])).collect::<Result<_>>()?;
             return Ok((Expr::Call(path, args), false));
@@ -650,6 +653,8 @@ impl Body<'_, '_> {
                 Expr::Tuple(items)
             }
             (Kind::Any, _) => self.any(arg)?,
+            // The one element of a tensor.
+            (_, Arg::Leaf(id)) if !kind.is_tensor() && self.is_tensor(*id) => self.value(arg)?,
             (Kind::Graph, Arg::Graph(_)) => bail!(
                 Unresolved,
                 "code for an operation that takes a sub-graph is written for `cond` and `while_loop` only"
@@ -867,11 +872,12 @@ impl Body<'_, '_> {
         let then = closures.pop().unwrap_or(Expr::text("()"));
         let result = match (regions[1].output(), is_loop) {
             (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
-            (output, _) => Ty::of(output, &|_| false, &mut || String::new()),
+            (output, _) => Ty::of(output, &|id| number_in(&regions[1], id), &mut || String::new()),
         };
         let args = match &bound[0] {
             _ if is_loop => vec![then, otherwise, operands],
             Arg::Leaf(p) => vec![Expr::Text(self.reference(*p)?), then, otherwise, operands],
+            Arg::Bool(p) => vec![Expr::text(p.to_string()), then, otherwise, operands],
             other => {
                 bail!(Unresolved, "code for a predicate that is {} is not written yet", other.kind_name())
             }
@@ -931,10 +937,15 @@ impl Body<'_, '_> {
         // Outer variables that the closure uses keep their names, so they are claimed first.
         for (placeholder, arg) in placeholders[carried.len()..].iter().zip(captured) {
             let Some(var) = arg.leaf().and_then(|id| self.vars.get(id)) else { continue };
-            if let Var::Owned(name) | Var::Borrowed(name) = var {
+            let var = match var {
+                // It is not the closure's to give away.
+                Var::Owned(name) => Var::Place(name.clone()),
+                var => var.clone(),
+            };
+            if let Var::Place(name) | Var::Borrowed(name) = &var {
                 inner.names.claim(name.clone());
             }
-            inner.vars.insert(*placeholder, var.clone());
+            inner.vars.insert(*placeholder, var);
         }
         let own = &placeholders[..carried.len()];
         let mut pattern = own.iter().map(|id| inner.name(*id)).collect::<Result<Vec<_>>>()?;
@@ -961,7 +972,7 @@ impl Body<'_, '_> {
         let output = region.output().clone();
         let ty = match (&output, returns_list) {
             (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
-            _ => Ty::of(&output, &|_| false, &mut || String::new()),
+            _ => Ty::of(&output, &|id| number_in(region, id), &mut || String::new()),
         };
         inner.tail(&output, &ty)?;
         let lines = super::structure::write(&inner.statements, 0);
@@ -1092,6 +1103,35 @@ impl Text {
 /// Returns whether a path is below another.
 pub(super) fn is_below(path: &str, other: &str) -> bool {
     path.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Returns a type as it is written, without spaces and paths.
+fn compact(returns: &str) -> String {
+    let compact: String = returns.chars().filter(|c| !c.is_whitespace()).collect();
+    compact.replace("fx_core::", "").replace("crate::", "").replace("fx::", "")
+}
+
+/// Returns whether a function returns any value.
+fn is_any(returns: &str) -> bool {
+    compact(returns) == "Value"
+}
+
+/// Returns whether a type is that of a number of the host.
+pub(super) fn is_number(ty: Option<&TypeTree>) -> bool {
+    matches!(
+        ty,
+        Some(
+            Arg::Leaf(Type::Int | Type::Float | Type::Bool)
+                | Arg::Int(_)
+                | Arg::Dim(_)
+                | Arg::Float(_)
+                | Arg::Bool(_)
+        )
+    )
+}
+
+fn number_in(graph: &Graph, id: &NodeId) -> bool {
+    graph.node(*id).is_ok_and(|node| is_number(node.ty()))
 }
 
 /// Returns how many tensors a tuple type has, if it has only tensors.

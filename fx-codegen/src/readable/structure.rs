@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fx_core::{Arg, GraphModule, NodeId, Result, Target, Type, ops};
+use fx_core::{Arg, GraphModule, Module, NodeId, Result, Target, Type, ops};
 
 use super::body::{Body, Statement, Var, is_below};
 use super::layout::{Expr, WIDTH};
@@ -223,7 +223,12 @@ impl Generator {
         let (statements, fields) = (std::mem::take(&mut body.statements), std::mem::take(&mut body.fields));
         let doc = format!("`{}`, written by fx from a graph of {} nodes.", comment(gm.name()), graph.len());
         let name = self.finish(&base, &doc, is_leaf, &params, &result, &fields, &statements, gm)?;
-        Ok(Signature { name, params: types, result })
+        let renamed = |ty: Ty| ty.renamed(&base, &name);
+        Ok(Signature {
+            params: types.into_iter().map(renamed).collect(),
+            result: renamed(result),
+            name: name.clone(),
+        })
     }
 
     fn body<'a, 'g>(&'g mut self, gm: &'a GraphModule) -> Body<'a, 'g> {
@@ -277,8 +282,10 @@ impl Generator {
             }
             push(format!("/// {doc}"));
             push("#[derive(Module)]".into());
-            if is_leaf {
-                push("#[module(leaf)]".into());
+            match (is_leaf, is_leaf && !gm.is_pure()) {
+                (_, true) => push("#[module(leaf, impure)]".into()),
+                (true, _) => push("#[module(leaf)]".into()),
+                _ => {}
             }
             if fields.list.is_empty() {
                 push(format!("pub struct {name} {{}}"));
@@ -342,12 +349,36 @@ impl Generator {
         let free = |name: &String| self.structs.iter().all(|written| written.name != *name);
         let numbered = (2u64..).map(|i| format!("{base}{i}"));
         let name = std::iter::once(base.to_owned()).chain(numbered).find(free).unwrap_or_default();
-        let lines =
-            lines_of(&name).into_iter().map(|(text, ids)| Ok((text, nodes(&ids)?))).collect::<Result<_>>()?;
+        // Structs of arguments and results are named after this one.
+        let mut inner = Vec::new();
+        params.iter().map(|(_, ty)| ty).chain([result]).for_each(|ty| ty.names(&mut inner));
+        let rename = |text: String| match name == base {
+            true => text,
+            false => inner.iter().fold(text, |text, old| {
+                replace_word(&text, old, &format!("{name}{}", old.strip_prefix(base).unwrap_or(old)))
+            }),
+        };
+        let line = |(text, ids): (String, Vec<NodeId>)| Ok((rename(text), nodes(&ids)?));
+        let lines = lines_of(&name).into_iter().map(line).collect::<Result<_>>()?;
         self.by_text.insert(key, self.structs.len());
         self.structs.push(Written { name: name.clone(), lines });
         Ok(name)
     }
+}
+
+/// Replaces a word where it stands alone.
+fn replace_word(text: &str, old: &str, new: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(old) {
+        let (before, after) = (&rest[..at], &rest[at + old.len()..]);
+        let alone = !before.ends_with(is_part) && !after.starts_with(is_part);
+        out.push_str(before);
+        out.push_str(if alone { new } else { old });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Writes how a field is made.

@@ -98,6 +98,36 @@ impl Ty {
         }
     }
 
+    /// Returns the names of the structs in the type.
+    pub(super) fn names(&self, out: &mut Vec<String>) {
+        match self {
+            Ty::Tuple(items) => items.iter().for_each(|item| item.names(out)),
+            Ty::Array(item, _) => item.names(out),
+            Ty::Struct(name, fields) => {
+                out.push(name.clone());
+                fields.iter().for_each(|(_, ty)| ty.names(out));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the type with structs that are named after another one.
+    pub(super) fn renamed(self, old: &str, new: &str) -> Ty {
+        let named = |name: String| match name.strip_prefix(old) {
+            Some(rest) => format!("{new}{rest}"),
+            None => name,
+        };
+        match self {
+            Ty::Tuple(items) => Ty::Tuple(items.into_iter().map(|item| item.renamed(old, new)).collect()),
+            Ty::Array(item, n) => Ty::Array(Box::new(item.renamed(old, new)), n),
+            Ty::Struct(name, fields) => {
+                let fields = fields.into_iter().map(|(field, ty)| (field, ty.renamed(old, new))).collect();
+                Ty::Struct(named(name), fields)
+            }
+            other => other,
+        }
+    }
+
     /// Returns the structs in the type, inner ones first, each with the lines that define it.
     pub(super) fn structs(&self, out: &mut Vec<Vec<String>>) {
         match self {

@@ -68,19 +68,21 @@ impl while_loop {
 
 pub(super) static CONTROL: &[Op] = &[cond::OP, while_loop::OP];
 
-/// Runs `then` or `otherwise` on `operands`, as the one element of `predicate` says.
+/// Runs `then` or `otherwise` on `operands`, as the one element of `predicate` says, or a bool.
 ///
 /// While tracing, both become closed sub-graphs of one `cond` node; what they capture is lifted to operands. They must
 /// return the same structure, dtypes and shapes.
 #[track_caller]
 pub fn cond<A: Tree, R: Tree>(
-    predicate: &Tensor,
+    predicate: impl Into<Value>,
     then: impl FnOnce(A) -> R,
     otherwise: impl FnOnce(A) -> R,
     operands: A,
 ) -> R {
-    if !is_tracing() && !predicate.is_symbolic() {
-        return match predicate.to_bool() {
+    let predicate: Value = predicate.into();
+    let is_symbolic = predicate.leaf().is_some_and(Tensor::is_symbolic);
+    if !is_tracing() && !is_symbolic {
+        return match truth(&predicate) {
             Ok(true) => then(operands),
             Ok(false) => otherwise(operands),
             Err(error) => R::failed(&error.at(SourceLoc::caller())),
@@ -99,12 +101,7 @@ pub fn cond<A: Tree, R: Tree>(
         let captures = unify_captures(&mut [&mut a, &mut b])?;
         let mut all: Vec<Value> = operands.leaves().into_iter().cloned().map(Arg::Leaf).collect();
         all.extend(captures);
-        let args = [
-            Arg::Leaf(predicate.clone()),
-            Arc::new(a.graph).into(),
-            Arc::new(b.graph).into(),
-            Arg::list(all),
-        ];
+        let args = [predicate.clone(), Arc::new(a.graph).into(), Arc::new(b.graph).into(), Arg::list(all)];
         apply_at(cond::OP, false, &args, &[], source.clone())
     };
     finish(run(), source)
@@ -267,15 +264,21 @@ fn infer_cond(args: &[TypeTree]) -> Result<TypeTree> {
     Ok(then)
 }
 
+/// Returns which branch a predicate chooses.
+fn truth(predicate: &Value) -> Result<bool> {
+    match predicate {
+        Arg::Leaf(tensor) => tensor.to_bool(),
+        Arg::Bool(x) => Ok(*x),
+        Arg::Failed(error) => Err(error.clone()),
+        other => bail!(Argument, "a predicate is a bool or a tensor, got {}", other.kind_name()),
+    }
+}
+
 fn eval_cond(args: &[Value]) -> Result<Value> {
     let [predicate, then, otherwise, args] = args else {
         return crate::op::wrong_arity(&cond::OP, args.len());
     };
-    let chosen = match predicate {
-        Arg::Leaf(tensor) => tensor.to_bool()?,
-        Arg::Bool(x) => *x,
-        other => bail!(Argument, "a predicate is a bool or a tensor, got {}", other.kind_name()),
-    };
+    let chosen = truth(predicate)?;
     let graph = <kind::Graph as ParamKind>::value(if chosen { then } else { otherwise })?;
     run_closed(graph, &operands(args)?)
 }

@@ -44,6 +44,13 @@ macro_rules! binary {
                 binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), ToArg::<kind::Operand>::to_arg(other), $extra)
             }
         }
+        impl $trait<&Parameter> for $ty {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: &Parameter) -> Tensor {
+                binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), ToArg::<kind::Operand>::to_arg(other), $extra)
+            }
+        }
         impl $trait<Tensor> for $ty {
             type Output = Tensor;
             #[track_caller]
