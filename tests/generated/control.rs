@@ -20,7 +20,7 @@ impl Main {
         // tests/it/generated.rs:245
         let abs = x.abs();
         let sum = abs.sum((), false);
-        // tests/it/generated.rs:247
+        // tests/it/generated.rs:246
         let sum_1 = x.sum((), false);
         let gt = sum_1.gt(0);
         let cond: Tensor = fx::cond(
@@ -32,16 +32,16 @@ impl Main {
             |[arg0, _captured0]: [Tensor; 2]| &arg0 - 1,
             [x.clone(), sum.clone()],
         );
-        // tests/it/generated.rs:251
+        // tests/it/generated.rs:250
         let zeros_like = y.zeros_like();
-        // tests/it/generated.rs:248
+        // tests/it/generated.rs:247
         let [getitem, getitem_1]: [Tensor; 2] = fx::while_loop(
             |[arg0, _arg1]: &[Tensor; 2]| {
-                // tests/it/generated.rs:249
+                // tests/it/generated.rs:248
                 arg0.lt(y)
             },
             |[arg0, arg1]: [Tensor; 2]| {
-                // tests/it/generated.rs:250
+                // tests/it/generated.rs:249
                 let add = &arg0 + 1;
                 let mul = &arg1 * 2;
                 let add_1 = &mul + &sum;

@@ -26,15 +26,15 @@ impl Counter {
     /// Runs the graph.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let seen = self.seen.get();
-        // tests/it/generated.rs:272
+        // tests/it/generated.rs:271
         let sum = x.sum((), false);
         let add = &seen + &sum;
         let minimum = add.minimum(&self.limit);
         let _ = self.seen.set(&minimum);
         let batch_norm = self.norm.call(x);
-        // tests/it/generated.rs:273
+        // tests/it/generated.rs:272
         let add_1 = &batch_norm + &seen;
-        // tests/it/generated.rs:274
+        // tests/it/generated.rs:273
         let isfinite = add_1.isfinite();
         let all = isfinite.all((), false);
         let _check = fx::ops::check(&all, "all is finite");

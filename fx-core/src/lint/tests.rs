@@ -158,7 +158,7 @@ fn traces_are_clean() {
     let gm = trace(|x: &Tensor, mask: &Tensor| {
         let y = x.i(mask);
         let z = y.i((1.., 0)) * y.dim(0);
-        let w = ops::cond(&mask.i(0), |y: Tensor| &y + y.dim(0), |y: Tensor| &y * x.dim(0), y.clone());
+        let w = ops::cond(mask.i(0), |y: Tensor| &y + y.dim(0), |y: Tensor| &y * x.dim(0), y.clone());
         ops::while_loop(|w: &Tensor| w.i((0, 0)) + z.i(0), |w: Tensor| w * 2.0, w)
     })
     .input("x", "f32[n, 3]")
