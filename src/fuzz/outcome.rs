@@ -12,8 +12,8 @@ use crate::module::collect_buffers;
 use crate::ops::with_printed;
 use crate::testing::Rng;
 use crate::{
-    Arg, Array, DType, Generator, Graph, GraphModule, Kind, NodeId, Op, OpCode, OpDef, Param, Result, Target,
-    Tensor, TypeTree, Value, bail, err, with_generator,
+    Arg, Array, DType, Generator, Graph, GraphModule, Kind, Module, Node, NodeId, Op, OpCode, OpDef, Param,
+    Result, Target, Tensor, TypeTree, Value, bail, err, with_generator,
 };
 
 /// How many times as far as disturbed runs the results of a change may be away.
@@ -65,15 +65,33 @@ fn tensors(outcome: &Outcome) -> Vec<(String, Tensor)> {
 /// Returns whether a program, or a graph that it calls, chooses ranges by the extremes of its data: where all are equal it takes
 /// another range, however near to equal they were.
 fn finds_ranges(gm: &GraphModule) -> bool {
-    fn any(graph: &Graph) -> bool {
-        graph.nodes().any(|(_, node)| {
-            let finds = node.op().is_some_and(|op| ["histogram", "histc"].contains(&op.name));
-            finds || node.subgraphs().into_iter().any(|inner| any(inner))
-        })
+    let finds = |node: &Node| node.op().is_some_and(|op| ["histogram", "histc"].contains(&op.name));
+    any_node(gm, &finds, &|_| false)
+}
+
+/// Returns whether a program, or a graph that it calls, draws random numbers; so do the modules of Rust that have an effect.
+pub(super) fn draws(gm: &GraphModule) -> bool {
+    let draws = |node: &Node| node.op().is_some_and(|op| op.effects.random);
+    any_node(gm, &draws, &|module| !module.is_pure())
+}
+
+/// Returns whether there is such a node in a program, or such a module of Rust, sub-graphs and graphs that it calls included.
+fn any_node(
+    gm: &GraphModule,
+    is_it: &dyn Fn(&Node) -> bool,
+    is_module: &dyn Fn(&dyn Module) -> bool,
+) -> bool {
+    fn any(graph: &Graph, is_it: &dyn Fn(&Node) -> bool) -> bool {
+        let mut nodes = graph.nodes();
+        nodes.any(|(_, node)| is_it(node) || node.subgraphs().into_iter().any(|inner| any(inner, is_it)))
     }
-    any(gm.graph())
+    any(gm.graph(), is_it)
         || gm.children().any(|(_, child)| {
-            child.as_module().as_any().downcast_ref::<GraphModule>().is_some_and(finds_ranges)
+            let module = child.as_module();
+            match module.as_any().downcast_ref::<GraphModule>() {
+                Some(child) => any_node(child, is_it, is_module),
+                None => is_module(module),
+            }
         })
 }
 

@@ -47,7 +47,6 @@ impl Main {
 impl Main {
     /// Runs the graph.
     pub fn forward(&self, x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
-        // tests/it/generated.rs:291
         let mul = x * y;
         let sub = x - y;
         (mul, sub)

@@ -2,7 +2,7 @@
 
 use fx::prelude::*;
 
-/// `main`, written by fx from a graph of 12 nodes.
+/// `main`, written by fx from a graph of 15 nodes.
 #[derive(Module)]
 pub struct Main {}
 
@@ -17,10 +17,9 @@ impl Main {
 impl Main {
     /// Runs the graph.
     pub fn forward(&self, x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
-        // tests/it/generated.rs:245
         let abs = x.abs();
         let sum = abs.sum((), false);
-        // tests/it/generated.rs:246
+        let split = x.split(2, 0);
         let sum_1 = x.sum((), false);
         let gt = sum_1.gt(0);
         let cond: Tensor = fx::cond(
@@ -32,23 +31,20 @@ impl Main {
             |[arg0, _captured0]: [Tensor; 2]| &arg0 - 1,
             [x.clone(), sum.clone()],
         );
-        // tests/it/generated.rs:250
         let zeros_like = y.zeros_like();
-        // tests/it/generated.rs:247
-        let [getitem, getitem_1]: [Tensor; 2] = fx::while_loop(
-            |[arg0, _arg1]: &[Tensor; 2]| {
-                // tests/it/generated.rs:248
-                arg0.lt(y)
-            },
+        let [getitem_2, getitem_3]: [Tensor; 2] = fx::while_loop(
+            |[arg0, _arg1]: &[Tensor; 2]| arg0.lt(y),
             |[arg0, arg1]: [Tensor; 2]| {
-                // tests/it/generated.rs:249
+                let split_1 = arg1.split(1, 0);
                 let add = &arg0 + 1;
                 let mul = &arg1 * 2;
-                let add_1 = &mul + &sum;
-                [add, add_1]
+                let mul_1 = &split_1[2] * &split[1];
+                let add_1 = &mul + &mul_1;
+                let add_2 = &add_1 + &sum;
+                [add, add_2]
             },
             [zeros_like.clone(), cond.clone()],
         );
-        (getitem, getitem_1)
+        (getitem_2, getitem_3)
     }
 }

@@ -25,10 +25,8 @@ impl Mlp {
 impl Mlp {
     /// Runs the graph.
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        // tests/it/generated.rs:98
         let fc1 = self.fc1.call(x);
         let relu = fc1.relu();
-        // tests/it/generated.rs:99
         let fc2 = self.fc2.call(&relu);
         let softmax = fx::softmax(&fc2, -1);
         &softmax * &self.scale

@@ -26,15 +26,12 @@ impl Counter {
     /// Runs the graph.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let seen = self.seen.get();
-        // tests/it/generated.rs:271
         let sum = x.sum((), false);
         let add = &seen + &sum;
         let minimum = add.minimum(&self.limit);
         let _ = self.seen.set(&minimum);
         let batch_norm = self.norm.call(x);
-        // tests/it/generated.rs:272
         let add_1 = &batch_norm + &seen;
-        // tests/it/generated.rs:273
         let isfinite = add_1.isfinite();
         let all = isfinite.all((), false);
         let _check = fx::ops::check(&all, "all is finite");
@@ -69,7 +66,6 @@ impl BatchNorm1d {
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let running_mean = self.running_mean.get();
         let running_var = self.running_var.get();
-        // fx-ops/src/nn/norm.rs:146
         fx::call!(fx::batch_norm(
             x,
             &running_mean,

@@ -33,13 +33,10 @@ impl Main {
         x: (Tensor, [Tensor; 2]),
         y: MainY,
     ) -> (MainOutput, Tensor, i64, Option<Tensor>) {
-        // tests/it/generated.rs:227
         let split = x.0.split(2, 0);
-        // tests/it/generated.rs:228
         let cat = fx::cat([&split[0], &split[1]], 0);
         let mean = cat.mean((), false);
         let add = &mean + &y.mean;
-        // tests/it/generated.rs:229
         let add_1 = &split[0] + &x.1[1];
         (
             MainOutput {

@@ -95,6 +95,20 @@ fn programs_are_shown_in_every_form() {
 }
 
 #[test]
+fn programs_are_written_as_rust() {
+    let dir = folder("codegen");
+    let (code, weights) = (dir.join("model.rs"), dir.join("model.safetensors"));
+    let (code, weights) = (code.to_str().unwrap(), weights.to_str().unwrap());
+    let shown = ok(&["codegen", "--readable", CHAIN]);
+    assert!(shown.contains("use fx::prelude::*;") && shown.contains("pub struct Model"), "{shown}");
+    assert_eq!(ok(&["codegen", "--readable", CHAIN, "-o", code, "--save-weights", weights]), "");
+    assert_eq!(std::fs::read_to_string(code).unwrap(), shown);
+    assert!(fx::weights::Weights::open(weights).is_ok());
+    assert!(refused(&["codegen", "--readable", "no such file"]).contains("no such file"));
+    assert_eq!(fx(&["codegen", CHAIN]).status.code(), Some(2));
+}
+
+#[test]
 fn programs_run_on_inputs_of_a_file() {
     let shown = ok(&["run", CHAIN, "--io", CHAIN_IO]);
     assert!(shown.starts_with("set 0: agrees"), "{shown}");

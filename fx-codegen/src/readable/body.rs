@@ -1,16 +1,21 @@
 //! The body of a function: a statement for each node.
 
+mod arguments;
+mod control;
+
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use fx_core::{
-    Arg, Attribute, Class, Dim, Graph, GraphModule, Kind, NodeId, Op, OpCode, Result, SourceLoc, Target,
-    Type, TypeTree, bail, err, ops,
+    Arg, Attribute, Class, Graph, GraphModule, NodeId, Op, OpCode, Result, SourceLoc, Target, Type, TypeTree,
+    bail, err, ops,
 };
 
 use super::layout::Expr;
 use super::names::{Names, comment, variable};
 use super::structure::{Fields, Generator, Member};
-use super::types::{self, Ty, float, int, number, string};
+use super::types::{Ty, float, int, string};
 
 /// What a node is in the body.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,9 +68,36 @@ pub(super) struct Body<'a, 'g> {
     pub(super) exact_names: bool,
     pub(super) last_source: Option<(String, u32)>,
     /// The buffers that the graph updates.
-    pub(super) updated: std::rc::Rc<BTreeSet<std::sync::Arc<str>>>,
+    pub(super) updated: Rc<BTreeSet<Arc<str>>>,
     /// How many nodes each call of an inner module has.
-    pub(super) frames: HashMap<(std::sync::Arc<str>, u32), usize>,
+    pub(super) frames: HashMap<(Arc<str>, u32), usize>,
+}
+
+impl<'a, 'g> Body<'a, 'g> {
+    /// Begins the function of a graph.
+    pub(super) fn new(
+        gm: &'a GraphModule,
+        graph: &'a Graph,
+        generator: &'g mut Generator,
+        updated: Rc<BTreeSet<Arc<str>>>,
+    ) -> Self {
+        Body {
+            gm,
+            graph,
+            generator,
+            fields: Fields::default(),
+            path: String::new(),
+            depth: 0,
+            vars: HashMap::new(),
+            names: Names::default(),
+            dims: HashMap::new(),
+            statements: Vec::new(),
+            exact_names: false,
+            last_source: None,
+            updated,
+            frames: HashMap::new(),
+        }
+    }
 }
 
 impl Body<'_, '_> {
@@ -97,13 +129,11 @@ impl Body<'_, '_> {
         let ids: Vec<NodeId> = ids.iter().copied().filter(|id| self.read_where_used(*id).is_none()).collect();
         let mut at = 0;
         while at < ids.len() {
-            let run = self.run_of_module(&ids[at..]);
-            if run > 0 && self.module_call(&ids[at..at + run])? {
-                at += run;
-                continue;
+            let run = &ids[at..at + self.run_of_module(&ids[at..]).max(1)];
+            at += run.len();
+            if self.frame(run[0]).is_none() || !self.module_call(run)? {
+                run.iter().try_for_each(|id| self.one(*id))?;
             }
-            self.one(ids[at])?;
-            at += 1;
         }
         Ok(())
     }
@@ -124,7 +154,7 @@ impl Body<'_, '_> {
     }
 
     /// Returns the call of an inner module that a node belongs to.
-    pub(super) fn frame(&self, id: NodeId) -> Option<(std::sync::Arc<str>, u32)> {
+    pub(super) fn frame(&self, id: NodeId) -> Option<(Arc<str>, u32)> {
         let node = self.graph.node(id).ok()?;
         let frame = node.meta().stack.as_deref()?.get(self.depth)?;
         // A leaf module is on the stack of its own call.
@@ -629,360 +659,6 @@ impl Body<'_, '_> {
         Ok(None)
     }
 
-    /// Writes an argument for a parameter of a kind.
-    fn typed(&mut self, kind: Kind, arg: &Arg) -> Result<Expr> {
-        let whole_numbers = |items: &[Arg]| items.iter().all(|item| matches!(item, Arg::Int(_)));
-        Ok(match (kind, arg) {
-            (_, Arg::None) if kind != Kind::Any => Expr::text("()"),
-            (Kind::Tensors, Arg::List(items) | Arg::Tuple(items)) if !items.is_empty() => {
-                let items = items.iter().map(|item| match item {
-                    Arg::Leaf(id) => self.reference(*id).map(Expr::Text),
-                    other => bail!(Argument, "a list of tensors holds {}", other.kind_name()),
-                });
-                Expr::Array(items.collect::<Result<_>>()?)
-            }
-            (Kind::Float | Kind::OptFloat, Arg::Int(x)) => Expr::Text(float(*x as f64)),
-            (Kind::Shape | Kind::Axes | Kind::Ints | Kind::OptInts, Arg::List(items) | Arg::Tuple(items))
-                if !items.is_empty() && whole_numbers(items) =>
-            {
-                Expr::Array(self.ints(items))
-            }
-            (Kind::Shape, Arg::List(items) | Arg::Tuple(items)) if items.is_empty() => Expr::text("()"),
-            (Kind::Shape, Arg::List(items) | Arg::Tuple(items)) if items.len() <= 8 => {
-                let items = items.iter().map(|item| self.typed(Kind::Int, item)).collect::<Result<_>>()?;
-                Expr::Tuple(items)
-            }
-            (Kind::Any, _) => self.any(arg)?,
-            // The one element of a tensor.
-            (_, Arg::Leaf(id)) if !kind.is_tensor() && self.is_tensor(*id) => self.value(arg)?,
-            (Kind::Graph, Arg::Graph(_)) => bail!(
-                Unresolved,
-                "code for an operation that takes a sub-graph is written for `cond` and `while_loop` only"
-            ),
-            (
-                _,
-                Arg::Int(_)
-                | Arg::Float(_)
-                | Arg::Bool(_)
-                | Arg::Leaf(_)
-                | Arg::Str(_)
-                | Arg::DType(_)
-                | Arg::Dim(_),
-            ) => self.any(arg)?,
-            _ => self.value(arg)?,
-        })
-    }
-
-    /// Writes whole numbers of an array, whose type is that of the first.
-    fn ints(&self, items: &[Arg]) -> Vec<Expr> {
-        let is_wide = items.iter().any(|item| matches!(item, Arg::Int(x) if i32::try_from(*x).is_err()));
-        let write = |item: &Arg| match item {
-            Arg::Int(x) if is_wide && i32::try_from(*x).is_ok() => format!("{x}_i64"),
-            Arg::Int(x) => int(*x),
-            _ => String::new(),
-        };
-        items.iter().map(|item| Expr::Text(write(item))).collect()
-    }
-
-    /// Writes an argument whose kind is not known to the called function.
-    fn any(&mut self, arg: &Arg) -> Result<Expr> {
-        Ok(match arg {
-            Arg::Leaf(id) => match self.var(*id)? {
-                Var::Dim(name) => Expr::Text(format!("{name}.clone()")),
-                Var::Parts(_) => self.value(arg)?,
-                _ => Expr::Text(self.argument(*id)?),
-            },
-            Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) => {
-                arg.scalar().map_or_else(|| Expr::text("()"), number)
-            }
-            Arg::Str(text) => Expr::Text(string(text)),
-            Arg::DType(dtype) => Expr::Text(types::dtype(*dtype)),
-            Arg::Dim(dim) => Expr::Text(self.dim(dim)?),
-            Arg::List(items) if !items.is_empty() && items.iter().all(|item| matches!(item, Arg::Int(_))) => {
-                Expr::Array(self.ints(items))
-            }
-            Arg::List(items)
-                if !items.is_empty()
-                    && items.iter().all(|item| matches!(item, Arg::Leaf(id) if self.is_tensor(*id))) =>
-            {
-                let items =
-                    items.iter().filter_map(|item| item.leaf()).map(|id| self.reference(*id).map(Expr::Text));
-                Expr::Array(items.collect::<Result<_>>()?)
-            }
-            _ => self.value(arg)?,
-        })
-    }
-
-    fn is_tensor(&self, id: NodeId) -> bool {
-        matches!(
-            self.vars.get(&id),
-            Some(Var::Owned(_) | Var::Borrowed(_) | Var::Place(_) | Var::Parameter(_))
-        )
-    }
-
-    /// Writes an argument as an `fx::Value`.
-    pub(super) fn value(&mut self, arg: &Arg) -> Result<Expr> {
-        let call = |head: &str, args: Vec<Expr>| Expr::Call(format!("fx::Value::{head}"), args);
-        Ok(match arg {
-            Arg::Leaf(id) => match self.var(*id)?.clone() {
-                Var::Dim(name) => call("dim", vec![Expr::Text(format!("{name}.clone()"))]),
-                Var::Value(name) => Expr::Text(format!("{name}.clone()")),
-                Var::Struct(name, _) => Expr::Text(format!("{name}.to_value()")),
-                Var::Tensors(name) => {
-                    call("list", vec![Expr::Text(format!("{name}.iter().map(fx::Value::from)"))])
-                }
-                Var::Parts(parts) => {
-                    let parts =
-                        parts.iter().flatten().map(|part| call("from", vec![Expr::Text(format!("&{part}"))]));
-                    call("tuple", vec![Expr::Array(parts.collect())])
-                }
-                _ => call("from", vec![Expr::Text(self.reference(*id)?)]),
-            },
-            Arg::None => Expr::text("fx::Value::None"),
-            Arg::Ellipsis => Expr::text("fx::Value::Ellipsis"),
-            Arg::Bool(x) => call("Bool", vec![Expr::text(x.to_string())]),
-            Arg::Int(x) => call("Int", vec![Expr::Text(int(*x))]),
-            Arg::Float(x) => call("Float", vec![Expr::Text(float(*x))]),
-            Arg::Str(text) => call("str", vec![Expr::Text(string(text))]),
-            Arg::DType(dtype) => call("DType", vec![Expr::Text(types::dtype(*dtype))]),
-            Arg::Dim(dim) => call("dim", vec![Expr::Text(self.dim(dim)?)]),
-            Arg::Slice(slice) => {
-                let parts = slice.parts().into_iter().map(|part| self.value(part)).collect::<Result<_>>()?;
-                call("slice", parts)
-            }
-            Arg::Tuple(items) => call("tuple", vec![Expr::Array(self.values(items)?)]),
-            Arg::List(items) => call("list", vec![Expr::Array(self.values(items)?)]),
-            Arg::Dict(entries) => {
-                let entries = entries
-                    .iter()
-                    .map(|(key, item)| Ok(Expr::Tuple(vec![Expr::Text(string(key)), self.value(item)?])));
-                call("dict", vec![Expr::Array(entries.collect::<Result<_>>()?)])
-            }
-            Arg::Graph(_) => bail!(Unresolved, "code for a value that holds a sub-graph cannot be written"),
-            Arg::Failed(error) => return Err(error.clone()),
-        })
-    }
-
-    fn values(&mut self, items: &[Arg]) -> Result<Vec<Expr>> {
-        items.iter().map(|item| self.value(item)).collect()
-    }
-
-    /// Writes a size.
-    pub(super) fn dim(&mut self, dim: &Dim) -> Result<String> {
-        for symbol in dim.symbols() {
-            self.symbol(symbol.name())?;
-        }
-        let names = &self.dims;
-        let written = dim.fold(&mut |step| {
-            use fx_core::dim::Step;
-            let binary = |a: Text, sign: &str, b: Text| Text {
-                text: format!("{} {sign} {}", a.operand(), b.operand()),
-                is_atom: false,
-            };
-            let method = |a: Text, name: &str, b: Text| Text {
-                text: format!("{}.{name}(&{})", a.grouped(), b.dim()),
-                is_atom: true,
-            };
-            Ok(match step {
-                Step::Const(n) => Text { text: int(n), is_atom: true },
-                Step::Symbol(symbol) => {
-                    Text { text: names.get(symbol.name()).cloned().unwrap_or_default(), is_atom: true }
-                }
-                Step::Add(a, b) => binary(a, "+", b),
-                Step::Mul(a, b) => binary(a, "*", b),
-                Step::FloorDiv(a, b) => binary(a, "/", b),
-                Step::Mod(a, b) => binary(a, "%", b),
-                Step::Min(a, b) => method(a, "min", b),
-                Step::Max(a, b) => method(a, "max", b),
-            })
-        })?;
-        // A plain name is copied, an expression makes a new size.
-        Ok(if dim.as_symbol().is_some() { format!("{}.clone()", written.text) } else { written.text })
-    }
-
-    /// Makes a variable for a symbol, of a tensor that has it as a size.
-    fn symbol(&mut self, name: &str) -> Result<()> {
-        if self.dims.contains_key(name) {
-            return Ok(());
-        }
-        let axis = |id: NodeId| {
-            self.ty(id)?
-                .tensor()?
-                .shape
-                .iter()
-                .position(|dim| dim.as_symbol().is_some_and(|symbol| symbol.name() == name))
-        };
-        let known =
-            self.graph.ids().into_iter().filter(|id| self.vars.contains_key(id) && self.is_tensor(*id));
-        let Some((id, axis)) = known.into_iter().find_map(|id| Some((id, axis(id)?))) else {
-            return Err(err!(Unresolved, "the size {name} is written down, but no tensor in reach has it"));
-        };
-        let ident = self.names.claim(variable(name));
-        let expr = Expr::Method(self.receiver(id)?, "dim".into(), vec![Expr::text(axis.to_string())]);
-        self.push(ident.clone(), None, expr, id);
-        self.dims.insert(name.to_owned(), ident);
-        Ok(())
-    }
-
-    /// Writes `cond` and `while_loop`, whose sub-graphs become closures.
-    fn control(&mut self, id: NodeId, op: Op, bound: &[Arg]) -> Result<()> {
-        let items = |arg: &Arg| arg.items().map(<[Arg]>::to_vec);
-        let (regions, carried, captured): (Vec<_>, Vec<Arg>, Vec<Arg>) = match bound {
-            [_, Arg::Graph(then), Arg::Graph(otherwise), operands] if op == ops::cond::OP => {
-                (vec![then.clone(), otherwise.clone()], items(operands).unwrap_or_default(), Vec::new())
-            }
-            [Arg::Graph(test), Arg::Graph(body), carried, captured] if op == ops::while_loop::OP => (
-                vec![test.clone(), body.clone()],
-                items(carried).unwrap_or_default(),
-                items(captured).unwrap_or_default(),
-            ),
-            _ => {
-                return Err(err!(Unresolved, "code for {} is not written yet", op.name)
-                    .help("only `cond` and `while_loop` have Rust code; run the graph module, or write code for it by an option"));
-            }
-        };
-        if carried.iter().chain(&captured).any(|arg| !matches!(arg, Arg::Leaf(id) if self.is_tensor(*id))) {
-            bail!(Unresolved, "code for {} is written for operands that are tensors", op.name);
-        }
-        let is_loop = op == ops::while_loop::OP;
-        let operand_ty = match carried.len() {
-            0 => "()".to_owned(),
-            n => format!("[Tensor; {n}]"),
-        };
-        let mut closures = Vec::new();
-        for (i, region) in regions.iter().enumerate() {
-            let by_reference = is_loop && i == 0;
-            let returns_list = is_loop && i == 1;
-            closures.push(self.closure(
-                region,
-                &carried,
-                &captured,
-                by_reference,
-                returns_list,
-                &operand_ty,
-            )?);
-        }
-        let operands: Vec<Expr> = carried
-            .iter()
-            .filter_map(|arg| arg.leaf())
-            .map(|id| self.owned(*id).map(Expr::Text))
-            .collect::<Result<_>>()?;
-        let operands = if operands.is_empty() { Expr::text("()") } else { Expr::Array(operands) };
-        let otherwise = closures.pop().unwrap_or(Expr::text("()"));
-        let then = closures.pop().unwrap_or(Expr::text("()"));
-        let result = match (regions[1].output(), is_loop) {
-            (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
-            (output, _) => Ty::of(output, &|id| number_in(&regions[1], id), &mut || String::new()),
-        };
-        let args = match &bound[0] {
-            _ if is_loop => vec![then, otherwise, operands],
-            Arg::Leaf(p) => vec![Expr::Text(self.reference(*p)?), then, otherwise, operands],
-            Arg::Bool(p) => vec![Expr::text(p.to_string()), then, otherwise, operands],
-            other => {
-                bail!(Unresolved, "code for a predicate that is {} is not written yet", other.kind_name())
-            }
-        };
-        let expr = Expr::Call(format!("fx::{}", op.name), args);
-        let (n, open, close) = match &result {
-            Ty::Tensor => return self.bind_result(id, "Tensor", expr, true),
-            Ty::Tuple(items) if result.is_flat() => {
-                (items.len(), '(', if items.len() == 1 { ",)" } else { ")" })
-            }
-            Ty::Array(_, n) if result.is_flat() => (*n, '[', "]"),
-            other => {
-                bail!(Unresolved, "code for a sub-graph that returns {} is not written yet", other.rust())
-            }
-        };
-        let (var, pattern) = self.parts(id, n)?;
-        let names = pattern.trim_matches(['(', ')']);
-        self.push(format!("{open}{names}{close}"), Some(result.rust()), expr, id);
-        self.vars.insert(id, var);
-        Ok(())
-    }
-
-    fn closure(
-        &mut self,
-        region: &Graph,
-        carried: &[Arg],
-        captured: &[Arg],
-        by_reference: bool,
-        returns_list: bool,
-        operand_ty: &str,
-    ) -> Result<Expr> {
-        let placeholders = region.placeholders();
-        if placeholders.len() != carried.len() + captured.len() {
-            bail!(
-                Graph,
-                "a sub-graph takes {} operands, got {}",
-                placeholders.len(),
-                carried.len() + captured.len()
-            );
-        }
-        let mut inner = Body {
-            gm: self.gm,
-            graph: region,
-            generator: self.generator,
-            fields: Fields::default(),
-            path: String::new(),
-            depth: usize::MAX,
-            vars: HashMap::new(),
-            names: Names::default(),
-            dims: HashMap::new(),
-            statements: Vec::new(),
-            exact_names: true,
-            last_source: self.last_source.clone(),
-            updated: self.updated.clone(),
-            frames: HashMap::new(),
-        };
-        // Outer variables that the closure uses keep their names, so they are claimed first.
-        for (placeholder, arg) in placeholders[carried.len()..].iter().zip(captured) {
-            let Some(var) = arg.leaf().and_then(|id| self.vars.get(id)) else { continue };
-            let var = match var {
-                // It is not the closure's to give away.
-                Var::Owned(name) => Var::Place(name.clone()),
-                var => var.clone(),
-            };
-            if let Var::Place(name) | Var::Borrowed(name) = &var {
-                inner.names.claim(name.clone());
-            }
-            inner.vars.insert(*placeholder, var);
-        }
-        let own = &placeholders[..carried.len()];
-        let mut pattern = own.iter().map(|id| inner.name(*id)).collect::<Result<Vec<_>>>()?;
-        let reference = if by_reference { "&" } else { "" };
-        let mut head = match pattern.len() {
-            0 => format!("|(): {reference}()|"),
-            _ => format!("|[{}]: {reference}{operand_ty}|", pattern.join(", ")),
-        };
-        if head.len() > 72 {
-            let operands = inner.names.claim("operands".into());
-            head = format!("|{operands}: {reference}{operand_ty}|");
-            pattern = (0..own.len()).map(|i| format!("{operands}[{i}]")).collect();
-            own.iter()
-                .zip(&pattern)
-                .for_each(|(id, place)| drop(inner.vars.insert(*id, Var::Place(place.clone()))));
-        } else {
-            let var = |name: &String| {
-                if by_reference { Var::Borrowed(name.clone()) } else { Var::Owned(name.clone()) }
-            };
-            own.iter().zip(&pattern).for_each(|(id, name)| drop(inner.vars.insert(*id, var(name))));
-        }
-        let ids = region.ids();
-        inner.nodes(&ids)?;
-        let output = region.output().clone();
-        let ty = match (&output, returns_list) {
-            (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
-            _ => Ty::of(&output, &|id| number_in(region, id), &mut || String::new()),
-        };
-        inner.tail(&output, &ty)?;
-        let lines = super::structure::write(&inner.statements, 0);
-        let body: Vec<String> = lines.into_iter().map(|line| line.text).collect();
-        Ok(match &body[..] {
-            [one] if head.len() + one.len() < 80 => Expr::Text(format!("{head} {one}")),
-            _ => Expr::Closure(head, body),
-        })
-    }
-
     /// Writes the result. The last statement becomes it, where it is just that.
     pub(super) fn tail(&mut self, output: &Arg, ty: &Ty) -> Result<()> {
         if let (Arg::Leaf(id), Ty::Tensor) = (output, ty)
@@ -1070,36 +746,6 @@ impl Body<'_, '_> {
     }
 }
 
-/// The text of a size, and whether it needs no parentheses.
-#[derive(Clone)]
-struct Text {
-    text: String,
-    is_atom: bool,
-}
-
-impl Text {
-    fn is_number(&self) -> bool {
-        self.text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
-    }
-
-    fn grouped(&self) -> String {
-        if self.is_atom { self.text.clone() } else { format!("({})", self.text) }
-    }
-
-    /// Returns it as an operand: names are borrowed.
-    fn operand(&self) -> String {
-        match (self.is_atom, self.is_number()) {
-            (true, false) => format!("&{}", self.text),
-            _ => self.grouped(),
-        }
-    }
-
-    /// Returns it as a size, also if it is a number.
-    fn dim(&self) -> String {
-        if self.is_number() { format!("Dim::new({})", self.text) } else { self.grouped() }
-    }
-}
-
 /// Returns whether a path is below another.
 pub(super) fn is_below(path: &str, other: &str) -> bool {
     path.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'))
@@ -1117,7 +763,7 @@ fn is_any(returns: &str) -> bool {
 }
 
 /// Returns whether a type is that of a number of the host.
-pub(super) fn is_number(ty: Option<&TypeTree>) -> bool {
+fn is_number(ty: Option<&TypeTree>) -> bool {
     matches!(
         ty,
         Some(
@@ -1130,7 +776,8 @@ pub(super) fn is_number(ty: Option<&TypeTree>) -> bool {
     )
 }
 
-fn number_in(graph: &Graph, id: &NodeId) -> bool {
+/// Returns whether a node of a graph is a number of the host.
+pub(super) fn number_in(graph: &Graph, id: &NodeId) -> bool {
     graph.node(*id).is_ok_and(|node| is_number(node.ty()))
 }
 

@@ -120,6 +120,11 @@ pub(super) fn comment(text: &str) -> String {
 pub(super) struct Names(HashSet<String>);
 
 impl Names {
+    /// Gives a name to nobody else.
+    pub(super) fn keep(&mut self, name: &str) {
+        self.0.insert(name.to_owned());
+    }
+
     /// Returns the name, with a number if it is taken.
     pub(super) fn claim(&mut self, name: String) -> String {
         if self.0.insert(name.clone()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fx_core::{Arg, GraphModule, Module, NodeId, Result, Target, Type, ops};
 
-use super::body::{Body, Statement, Var, is_below};
+use super::body::{Body, Statement, Var, is_below, number_in};
 use super::layout::{Expr, WIDTH};
 use super::names::{Names, comment, is_identifier, type_name, variable};
 use super::types::{Ty, string};
@@ -178,21 +178,8 @@ impl Generator {
         body.exact_names = true;
         let (mut params, mut types, mut unused) = (Vec::new(), Vec::new(), Vec::new());
         for input in graph.inputs() {
-            let is_number = |id: &NodeId| {
-                let ty = graph.node(*id).ok().and_then(|node| node.ty());
-                matches!(
-                    ty,
-                    Some(
-                        Arg::Leaf(Type::Int | Type::Float | Type::Bool)
-                            | Arg::Int(_)
-                            | Arg::Dim(_)
-                            | Arg::Float(_)
-                            | Arg::Bool(_)
-                    )
-                )
-            };
             let struct_name = format!("{base}{}", type_name(&input.name));
-            let ty = Ty::of(&input.tree, &is_number, &mut || struct_name.clone());
+            let ty = Ty::of(&input.tree, &|id| number_in(graph, id), &mut || struct_name.clone());
             let name = body.names.claim(variable(&input.name));
             bind_input(&input.tree, &ty, &name, true, &mut body.vars)?;
             let is_used = input
@@ -238,22 +225,7 @@ impl Generator {
             _ => None,
         });
         let updated = std::rc::Rc::new(updated.collect());
-        Body {
-            gm,
-            graph: gm.graph(),
-            generator: self,
-            fields: Fields::default(),
-            path: String::new(),
-            depth: 0,
-            vars: HashMap::new(),
-            names: Names::default(),
-            dims: HashMap::new(),
-            statements: Vec::new(),
-            exact_names: false,
-            last_source: None,
-            updated,
-            frames: HashMap::new(),
-        }
+        Body::new(gm, gm.graph(), self, updated)
     }
 
     /// Writes a struct, unless there is one like it; returns its name.
@@ -341,7 +313,11 @@ impl Generator {
             .collect();
         let key = key.join("\n");
         if let Some(&at) = self.by_text.get(&key) {
-            for ((_, known), line) in self.structs[at].lines.iter_mut().rev().skip(2).zip(body.iter().rev()) {
+            // The two may have other comments.
+            let is_code = |text: &str| !text.trim_start().starts_with("//");
+            let known = self.structs[at].lines.iter_mut().rev().skip(2).filter(|(text, _)| is_code(text));
+            let same = body.iter().rev().filter(|line| is_code(&line.text));
+            for ((_, known), line) in known.zip(same) {
                 known.extend(nodes(&line.nodes)?);
             }
             return Ok(self.structs[at].name.clone());
@@ -518,22 +494,8 @@ impl Body<'_, '_> {
             return Ok(false);
         }
         let argument = |i: usize| ARGUMENTS.get(i).map_or_else(|| format!("x{i}"), |name| (*name).to_owned());
-        let mut inner = Body {
-            gm: self.gm,
-            graph: self.graph,
-            generator: self.generator,
-            fields: Fields::default(),
-            path: frame.path.to_string(),
-            depth: self.depth + 1,
-            vars: HashMap::new(),
-            names: Names::default(),
-            dims: HashMap::new(),
-            statements: Vec::new(),
-            exact_names: false,
-            last_source: None,
-            updated: self.updated.clone(),
-            frames: HashMap::new(),
-        };
+        let mut inner = Body::new(self.gm, self.graph, self.generator, self.updated.clone());
+        (inner.path, inner.depth) = (frame.path.to_string(), self.depth + 1);
         let mut params = Vec::new();
         for (i, id) in inputs.iter().enumerate() {
             let name = inner.names.claim(argument(i));
