@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use crate::rewrite::Rules;
 use crate::weights::Weights;
-use crate::{Arg, Array, DType, GraphModule, Passes, Result, Tensor, Type, Value, bail, err, pass};
+use crate::{
+    Arg, Array, Compile, DType, GraphModule, Module, Passes, Result, Tensor, Type, Value, bail, err, pass,
+};
 
 /// How far a float may be off, relative to the expected one.
 pub const RTOL: f64 = 1e-4;
@@ -62,8 +64,18 @@ fn eager(gm: GraphModule) -> Runner {
     Box::new(move |args| gm.clone().call_values(args))
 }
 
+/// Compiles a program, for each call anew if it has a state.
+fn compiled(gm: &GraphModule, engine: crate::Engine) -> Result<Runner> {
+    let program = gm.compile(engine)?;
+    if gm.is_pure() {
+        return Ok(Box::new(move |args| program.call_values(args)));
+    }
+    let gm = gm.clone();
+    Ok(Box::new(move |args| gm.compile(engine)?.call_values(args)))
+}
+
 /// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes` calls what the
-/// [default pipeline](crate::pass::DEFAULT) makes of it.
+/// [default pipeline](crate::pass::DEFAULT) makes of it, `fused` is [`Engine::Fused`](crate::Engine::Fused).
 pub fn engines() -> Vec<Engine> {
     vec![
         Engine::new("eager", |gm| Ok(Some(eager(gm.clone())))),
@@ -76,6 +88,7 @@ pub fn engines() -> Vec<Engine> {
             Passes::parse(pass::DEFAULT, &pass::all())?.run(&mut gm)?;
             Ok(Some(eager(gm)))
         }),
+        Engine::new("fused", |gm| compiled(gm, crate::Engine::Fused).map(Some)),
     ]
 }
 

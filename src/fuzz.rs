@@ -24,7 +24,7 @@ pub use outcome::SLACK;
 use shrink::Failing;
 
 use crate::rewrite::Rules;
-use crate::{Arg, DType, GraphModule, Passes, Result, Symbol, Tensor, Value, err, pass};
+use crate::{Arg, DType, Engine, GraphModule, Passes, Result, Symbol, Tensor, Value, err, pass};
 
 /// A random program with inputs on which it runs.
 #[derive(Clone)]
@@ -122,6 +122,8 @@ pub struct Config {
     pub passes: Vec<String>,
     /// Whether each shipped rule is run on every program, one by one.
     pub rules: bool,
+    /// Each of these engines runs every program.
+    pub engines: Vec<Engine>,
     /// Passes that have no text.
     pub own: Vec<Own>,
     /// How many threads; as many as the machine has, if this is 0.
@@ -129,9 +131,17 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Every pass by itself, the default pipeline, and every rule, on 200 programs.
+    /// Every pass by itself, the default pipeline, every rule, and every engine, on 200 programs.
     fn default() -> Self {
-        Config { seed: 0, count: 200, passes: every_pass(), rules: true, own: Vec::new(), threads: 0 }
+        Config {
+            seed: 0,
+            count: 200,
+            passes: every_pass(),
+            rules: true,
+            engines: vec![Engine::Fused],
+            own: Vec::new(),
+            threads: 0,
+        }
     }
 }
 
@@ -287,6 +297,8 @@ enum Change {
     /// The program becomes a function of its state, which is called with it.
     Functionalize,
     Rule(Box<Rules>),
+    /// The program is run by an engine.
+    Engine(Engine),
 }
 
 impl Job {
@@ -311,6 +323,10 @@ impl Job {
             let change = Change::Passes(own.passes.clone());
             jobs.push(Job { name: own.name.clone(), exact: own.exact, dtype: None, change });
         }
+        for &engine in &config.engines {
+            let change = Change::Engine(engine);
+            jobs.push(Job { name: engine.name().to_owned(), exact: false, dtype: None, change });
+        }
         if config.rules {
             for rule in steps::rules() {
                 let exact = crate::rules::ALGEBRA.iter().any(|row| row.name == rule.name());
@@ -333,6 +349,7 @@ impl Job {
                 let (new, _) = crate::opcheck::guarded(|| pass::functionalize(gm, true))?;
                 new.lint().into_iter().next().map_or(Ok(1), |first| Err(first.into()))
             }
+            Change::Engine(_) => Ok(1),
             Change::Rule(rules) => {
                 let report = crate::opcheck::guarded(|| rules.run(gm))?;
                 match report.applied() > 0 {
@@ -377,7 +394,11 @@ impl Known {
         let key = job.dtype.map(DType::name);
         let nearby = self.nearby.entry(key).or_insert_with(|| Nearby::new(gm, inputs, before, job.dtype));
         let Some(nearby) = nearby else { return Ok(false) };
-        nearby.compare(&outcome::run(after, inputs)?).map(|()| true)
+        let after = match job.change {
+            Change::Engine(engine) => outcome::run_compiled(gm, inputs, engine)?,
+            _ => outcome::run(after, inputs)?,
+        };
+        nearby.compare(&after).map(|()| true)
     }
 }
 

@@ -9,9 +9,11 @@ extern crate self as fx;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod bench;
 pub mod bisect;
 pub mod check;
 pub mod conformance;
+mod engine;
 pub mod fuzz;
 pub mod graph_diff;
 pub mod import;
@@ -20,7 +22,8 @@ pub mod opcheck;
 pub mod pass {
     pub use fx_core::pass::*;
     pub use fx_ops::pass::{
-        CONVERT_DTYPE, DEFAULT, FOLD_BATCH_NORM, MERGE_LINEARS, RECOGNIZE, REMOVE_IDENTITIES, SIMPLIFY, all,
+        Border, CONVERT_DTYPE, DEFAULT, FOLD_BATCH_NORM, FUSE, Fusion, MERGE_LINEARS, RECOGNIZE,
+        REMOVE_IDENTITIES, SIMPLIFY, all,
     };
 }
 pub mod prelude;
@@ -30,6 +33,7 @@ pub mod reproduce;
 pub mod view;
 mod vocabulary;
 
+pub use engine::{Compile, Engine, Program};
 pub use fx_codegen::{Code, GraphCode, readable};
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;

@@ -1,5 +1,6 @@
 //! What model code imports: `use fx::prelude::*;`.
 
+pub use crate::Compile as _;
 pub use crate::ops::{Arithmetic as _, Comparison as _};
 pub use crate::{
     Buffer, DType, Dim, Error, Forward, Module, Parameter, Result, Tensor, Tree, forward, nn, wrap,

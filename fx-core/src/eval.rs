@@ -9,7 +9,9 @@ use rustc_hash::FxHashMap;
 use crate::graph_module::GraphModule;
 use crate::interp::{Interpreter, NodeRef, Outcome, Run, interpret, interpret_with};
 use crate::node::OpCode;
-use crate::{Arg, Dim, Graph, Node, NodeId, Op, Result, Symbol, Tensor, Type, TypeTree, Value, bail, err};
+use crate::{
+    Arg, Dim, Graph, Node, NodeId, Op, Result, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
+};
 
 /// The values of symbolic sizes, bound by the shapes that arrive. In a graph that is traced again they may be sizes of the
 /// outer trace.
@@ -57,13 +59,7 @@ impl Bindings {
                     return Ok(());
                 }
                 match tensor.ty() {
-                    Ok(got) if got.dtype != ty.dtype || got.rank() != ty.rank() => {
-                        bail!(Shape, "expected {ty}, got {got}")
-                    }
-                    Ok(got) => ty.shape.iter().zip(got.shape.iter()).try_for_each(|(dim, size)| {
-                        self.bind_dim(dim, size)
-                            .map_err(|error| err!(Shape, "expected {ty}, got {got}: {}", error.message()))
-                    }),
+                    Ok(got) => self.bind_tensor(ty, &got),
                     Err(_) => {
                         for (axis, dim) in ty.shape.iter().enumerate() {
                             if let Some(symbol) = dim.as_symbol() {
@@ -81,6 +77,32 @@ impl Bindings {
             }
             (Arg::Dict(a), Arg::Dict(b)) => {
                 a.iter().try_for_each(|(key, a)| b.get(key).map_or(Ok(()), |b| self.bind(a, b)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bind_tensor(&mut self, ty: &TensorType, got: &TensorType) -> Result<()> {
+        if got.dtype != ty.dtype || got.rank() != ty.rank() {
+            bail!(Shape, "expected {ty}, got {got}");
+        }
+        ty.shape.iter().zip(got.shape.iter()).try_for_each(|(dim, size)| {
+            self.bind_dim(dim, size)
+                .map_err(|error| err!(Shape, "expected {ty}, got {got}: {}", error.message()))
+        })
+    }
+
+    /// Binds the symbols of a declared type to the sizes of another, and checks everything that is known.
+    pub(crate) fn bind_type(&mut self, declared: &TypeTree, given: &TypeTree) -> Result<()> {
+        match (declared, given) {
+            (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(Type::Tensor(got))) => self.bind_tensor(ty, got),
+            (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
+            (Arg::Dim(dim), Arg::Dim(size)) => self.bind_dim(dim, size),
+            (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {
+                a.iter().zip(b.iter()).try_for_each(|(a, b)| self.bind_type(a, b))
+            }
+            (Arg::Leaf(Type::Tensor(ty)), other) if !matches!(other, Arg::Leaf(Type::Any)) => {
+                bail!(Structure, "expected {ty}, got {other}")
             }
             _ => Ok(()),
         }

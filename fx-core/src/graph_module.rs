@@ -163,6 +163,11 @@ impl GraphModule {
         &mut self.graph
     }
 
+    /// Returns the graph alone.
+    pub fn into_graph(self) -> Graph {
+        self.graph
+    }
+
     /// Replaces the graph.
     pub fn set_graph(&mut self, graph: Graph) {
         *self.graph_mut() = graph;
@@ -245,7 +250,8 @@ impl GraphModule {
     }
 
     /// Matches arguments with the signature and returns the values of the placeholders.
-    pub(crate) fn flatten_inputs(&self, args: &[Value]) -> Result<Vec<Value>> {
+    #[doc(hidden)]
+    pub fn flatten_inputs(&self, args: &[Value]) -> Result<Vec<Value>> {
         let inputs = self.graph.inputs();
         if args.len() != inputs.len() {
             let names: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
@@ -326,7 +332,8 @@ impl GraphModule {
         self.graph.find_nodes(opcode, Some(path)).first().copied().and_then(reads)
     }
 
-    pub(crate) fn store_buffer(&self, path: &str, value: Tensor) -> Result<()> {
+    #[doc(hidden)]
+    pub fn store_buffer(&self, path: &str, value: Tensor) -> Result<()> {
         match self.attribute(path)? {
             Attribute::Buffer(buffer) => {
                 buffer.store(value);

@@ -141,7 +141,8 @@ impl Schedule {
 }
 
 /// Adds the node, its line and its module to an error.
-pub(crate) fn locate(error: Error, at: NodeRef<'_>) -> Error {
+#[doc(hidden)]
+pub fn locate(error: Error, at: NodeRef<'_>) -> Error {
     let error = error
         .in_context(|| crate::text::format_node(at.graph, at.id))
         .in_module(at.node.meta().module_path());

@@ -44,6 +44,7 @@ pub mod pass;
 pub mod pointwise;
 pub mod rewrite;
 pub mod rng;
+mod specialize;
 pub mod splitting;
 pub mod tensor;
 #[doc(hidden)]

@@ -334,6 +334,7 @@ impl Linter {
             [test, body, carried, captured] if op == ops::while_loop::OP => {
                 (vec![test, body], vec![carried, captured])
             }
+            [body, operands] if op == ops::fused::OP => (vec![body], vec![operands]),
             _ => return true,
         };
         let mut operands: Vec<&Arg> = Vec::new();

@@ -19,6 +19,9 @@ use crate::{
     TypeTree, Value, dtype::default_dtype, err,
 };
 
+/// Refuses operands on which a body is not defined.
+pub type Check = fn(&[OperandValue<'_>]) -> Result<()>;
+
 /// A loop that computes the elements of `O` from those of the operands, of equal length, and the parameters.
 pub type Kernel<T, O> = for<'a> fn(&[&[T]], &[T], Slots<'a, O>) -> Filled<'a>;
 
@@ -122,8 +125,8 @@ pub struct PointwiseDef {
     pub kernels: Kernels,
     /// The text of the scalar body for each class of types, later ones replacing earlier ones.
     pub sources: &'static [(&'static str, &'static str)],
-    /// Refuses operands on which the body is not defined.
-    pub check: fn(&[OperandValue<'_>]) -> Result<()>,
+    /// Refuses operands on which the body is not defined, if there are such.
+    pub check: Option<Check>,
 }
 
 impl std::fmt::Debug for PointwiseDef {
@@ -255,7 +258,7 @@ impl PointwiseDef {
         rule: Rule::Same,
         kernels: Kernels::NONE,
         sources: &[],
-        check: |_| Ok(()),
+        check: None,
     };
 
     /// Returns the text of the scalar body for a dtype.
@@ -296,7 +299,7 @@ impl PointwiseDef {
     }
 
     /// Returns the dtype in which operands of the promoted dtype are computed.
-    fn compute_dtype(&self, promoted: DType) -> Result<DType> {
+    pub fn compute_dtype(&self, promoted: DType) -> Result<DType> {
         let dtype = match self.rule {
             Rule::Float if !promoted.is_float() => DType::F32,
             Rule::Number if promoted == DType::Bool => DType::I64,
@@ -363,7 +366,9 @@ impl PointwiseDef {
     }
 
     fn eval_in(&self, dtype: DType, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
-        (self.check)(operands)?;
+        if let Some(check) = self.check {
+            check(operands)?;
+        }
         let shape = broadcast_shapes(operands.iter().map(|operand| match operand {
             OperandValue::Array(array) => array.shape(),
             OperandValue::Scalar(_) => &[],

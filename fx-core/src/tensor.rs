@@ -89,6 +89,14 @@ impl Tensor {
         }
     }
 
+    /// Returns the concrete value for writing, if there is one that nobody else holds.
+    pub fn array_mut(&mut self) -> Option<&mut Array> {
+        match &mut self.0 {
+            Repr::Value(array) => Arc::get_mut(array),
+            _ => None,
+        }
+    }
+
     /// Returns what is known of dtype and shape.
     #[track_caller]
     pub fn ty(&self) -> Result<TensorType> {

@@ -18,6 +18,7 @@ pub mod create;
 pub mod decompose;
 pub mod distance;
 pub mod einsum;
+pub mod engine;
 pub mod factor;
 pub mod fft;
 mod flops;

@@ -153,6 +153,32 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
     },
+    /// Measure a program on engines, side by side
+    Bench {
+        /// fx text, or an archive that torch.export.save wrote
+        file: Option<PathBuf>,
+        /// A safetensors file with the tensors that fx text reads by path
+        #[arg(long, value_name = "FILE")]
+        weights: Option<PathBuf>,
+        /// A safetensors file with the inputs 0.in0, 0.in1, …; random ones otherwise
+        #[arg(long, value_name = "FILE")]
+        io: Option<PathBuf>,
+        /// Only this engine; may be repeated
+        #[arg(long, value_name = "NAME")]
+        engine: Vec<fx::Engine>,
+        /// How many threads, instead of one for each core
+        #[arg(long, value_name = "N")]
+        threads: Option<usize>,
+        /// The samples of each engine, of 8 ms
+        #[arg(long, value_name = "N", default_value_t = 25)]
+        samples: usize,
+        /// Say what each step of the fused engine takes
+        #[arg(long)]
+        profile: bool,
+        /// Answer the lines of a driver that measures several engines side by side
+        #[arg(long)]
+        worker: bool,
+    },
     /// Say what each module of a program costs: parameters, arithmetic, bytes moved, and when most memory is taken
     Summary {
         #[command(flatten)]
@@ -224,6 +250,9 @@ struct Fuzz {
     /// The rules only, one by one
     #[arg(long, conflicts_with = "passes")]
     rules: bool,
+    /// Only engines, not passes and rules
+    #[arg(long, conflicts_with_all = ["passes", "rules"])]
+    engines: bool,
     /// The folder for programs that fail
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -405,6 +434,31 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&explanations);
             Ok(matches > 0)
         }
+        Command::Bench { file, weights, io, engine, threads, samples, profile, worker } => {
+            if let Some(threads) = threads.or_else(|| std::env::var("BENCH_THREADS").ok()?.parse().ok()) {
+                fx::bench::threads(threads)?;
+            }
+            if worker {
+                let engine = engine.first().copied().unwrap_or(fx::Engine::Fused);
+                fx::bench::serve(std::io::stdin().lock(), std::io::stdout().lock(), engine)?;
+                return Ok(true);
+            }
+            let Some(file) = file else { return Err(no_program()) };
+            let gm = program::open(file, weights.as_deref())?;
+            let args = match io.map(Weights::open).transpose()? {
+                Some(io) => check::inputs(&gm, &io, 0)?,
+                None => fx::pass::sample_inputs(&gm, 0)?,
+            };
+            if profile {
+                print(&fx::bench::profile(&gm, &args, samples)?);
+                return Ok(true);
+            }
+            let engines = if engine.is_empty() { fx::Engine::ALL.to_vec() } else { engine };
+            for timing in fx::bench::measure(&gm, &args, &engines, samples)? {
+                print(&format!("{timing}\n"));
+            }
+            Ok(true)
+        }
         Command::Summary { program, size, json } => {
             let summary = fx::analysis::Summary::new(&program.open()?, &size.into_iter().collect())?;
             print(&if json { format!("{:#}", summary_json(&summary)) } else { summary.to_string() });
@@ -469,12 +523,18 @@ fn fuzz(options: &Fuzz) -> fx::Result<bool> {
         (Some(text), _) if text == "default" => vec![fx::pass::DEFAULT.to_owned()],
         (Some(text), _) => vec![text.clone()],
         (None, true) => Vec::new(),
+        (None, false) if options.engines => Vec::new(),
         (None, false) => fx::fuzz::every_pass(),
     };
     let config = fx::fuzz::Config {
         seed: options.seed,
         count: options.count,
-        rules: options.passes.is_none(),
+        rules: options.passes.is_none() && !options.engines,
+        engines: if options.passes.is_none() && !options.rules {
+            vec![fx::Engine::Fused]
+        } else {
+            Vec::new()
+        },
         own: Vec::new(),
         passes,
         threads: options.threads,

@@ -12,8 +12,8 @@ use crate::module::collect_buffers;
 use crate::ops::with_printed;
 use crate::testing::Rng;
 use crate::{
-    Arg, Array, DType, Generator, Graph, GraphModule, Kind, Module, Node, NodeId, Op, OpCode, OpDef, Param,
-    Result, Target, Tensor, TypeTree, Value, bail, err, with_generator,
+    Arg, Array, Compile, DType, Engine, Generator, Graph, GraphModule, Kind, Module, Node, NodeId, Op,
+    OpCode, OpDef, Param, Result, Target, Tensor, TypeTree, Value, bail, err, with_generator,
 };
 
 /// How many times as far as disturbed runs the results of a change may be away.
@@ -37,6 +37,16 @@ pub(super) fn run(gm: &GraphModule, inputs: &[Value]) -> Result<Outcome> {
     let output = output?;
     let buffers = collect_buffers(&copy).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
     Ok(Outcome { output, buffers, printed })
+}
+
+/// Runs a program by an engine, which has buffers of its own.
+pub(super) fn run_compiled(gm: &GraphModule, inputs: &[Value], engine: Engine) -> Result<Outcome> {
+    let program = crate::opcheck::guarded(|| gm.compile(engine))?;
+    let call = || with_generator(&Generator::seeded(11), || program.call_values(inputs));
+    let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
+    let module = program.fused().map_or(gm, |fused| fused.graph_module());
+    let buffers = collect_buffers(module).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
+    Ok(Outcome { output: output?, buffers, printed })
 }
 
 /// Runs a function of state, which returns a result and new values of buffers.

@@ -4,6 +4,7 @@ mod cli;
 mod conformance;
 mod costs;
 mod edit;
+mod engine;
 mod errors;
 mod files;
 mod fuzz;

@@ -242,7 +242,7 @@ macro_rules! pointwise {
                             $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+)
                         ),
                         sources: &[$((stringify!($arm), stringify!($body))),+],
-                        $(check: $check,)?
+                        $(check: Some($check),)?
                         ..$crate::pointwise::PointwiseDef::BASE
                     };
                     static DEF: $crate::OpDef = $crate::OpDef {

@@ -3,6 +3,7 @@
 mod arith;
 mod control;
 mod effects;
+mod fusion;
 mod index;
 mod operators;
 mod sizes;
@@ -10,6 +11,7 @@ mod sizes;
 pub use arith::*;
 pub use control::{cond, while_loop};
 pub use effects::{check, print, set_buffer, with_printed};
+pub use fusion::fused;
 pub use index::{IntoBound, IntoIndex, getitem, index_array, index_places, index_type, with_step};
 pub use sizes::{item, size};
 
@@ -17,7 +19,7 @@ use crate::{Op, Result, err};
 
 /// The tables of fx-core; see [`Registry::core`](crate::Registry::core).
 pub static TABLES: &[&[Op]] =
-    &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, control::CONTROL];
+    &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, control::CONTROL, fusion::FUSED];
 
 /// Returns a possibly negative axis as a position.
 pub fn axis(axis: i64, rank: usize) -> Result<usize> {

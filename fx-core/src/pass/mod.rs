@@ -41,7 +41,7 @@ pub use inline::{INLINE, INLINE_LEAVES, inline_module};
 pub(crate) use inline::{inline_call, trace_call};
 pub use lift_constants::{LIFT_CONSTANTS, constants_as_inputs, inputs_as_constants};
 pub use normalize::NORMALIZE;
-pub use outline::{OUTLINE, outline};
+pub use outline::{OUTLINE, enclose, outline};
 pub use sample::sample_inputs;
 pub use shape_prop::{SHAPE_PROP, SIMPLIFY_SIZES};
 pub use sink::{HOIST, SINK};

@@ -56,7 +56,7 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
 /// in the order in which they are used. It returns what others use, as a tuple if that is not one value. Nodes with effects,
 /// and nodes between which others lie that need them and that they need, are an error; nothing is changed then.
 pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<NodeId> {
-    let plan = Plan::new(gm, nodes)?;
+    let plan = Plan::new(gm, nodes, true)?;
     let child = plan.child(gm, path)?;
     if let Some(violation) = child.lint().into_iter().next() {
         return Err(violation.into());
@@ -66,12 +66,9 @@ pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<Nod
         .chain((1..).map(|i| format!("{path}_{i}")))
         .find(|path| is_free(path));
     let free = free.ok_or_else(|| err!(Limit, "no path is free"))?;
-    let types: Vec<TypeTree> = plan
-        .outputs
-        .iter()
-        .map(|id| Ok(gm.graph().node(*id)?.ty().cloned().unwrap_or(Arg::Leaf(Type::Any))))
-        .collect::<Result<_>>()?;
-    let call = gm.graph_mut().transaction(|graph| plan.replace(graph, &free, &types))?;
+    let types = plan.types(gm.graph())?;
+    let call = |graph: &mut Graph, args: Vec<Arg>| graph.call_module(&free, args);
+    let call = gm.graph_mut().transaction(|graph| plan.replace(graph, OUTLINE.name, call, &types))?;
     let (_, attributes, children) = gm.split();
     for path in &plan.moved {
         attributes.remove(path);
@@ -87,6 +84,20 @@ pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<Nod
     Ok(call)
 }
 
+/// Makes a closed sub-graph of nodes, and replaces them by a call of [`fused`](ops::fused) with it; returns the call.
+///
+/// The nodes see no attributes and call no modules, and all else is as for [`outline`]: values from outside become operands in the
+/// order in which they are used, the sub-graph returns what others use, as a tuple if that is not one value, and nodes with effects, or
+/// between which others lie that need them and that they need, are an error that changes nothing. `pass` is who the provenance names.
+pub fn enclose(gm: &mut GraphModule, nodes: &[NodeId], name: &str, pass: &'static str) -> Result<NodeId> {
+    let plan = Plan::new(gm, nodes, false)?;
+    let types = plan.types(gm.graph())?;
+    let body: Arg = Arc::new(plan.body(gm.graph(), name)?).into();
+    let call =
+        |graph: &mut Graph, args: Vec<Arg>| graph.call_function(ops::fused::OP, [body, Arg::list(args)]);
+    gm.graph_mut().transaction(|graph| plan.replace(graph, pass, call, &types))
+}
+
 struct Plan {
     /// The nodes in program order, with the reads of attributes that move along.
     nodes: Vec<NodeId>,
@@ -99,7 +110,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(gm: &GraphModule, nodes: &[NodeId]) -> Result<Plan> {
+    /// Finds what goes in and out; reads of attributes may move along.
+    fn new(gm: &GraphModule, nodes: &[NodeId], moves_attributes: bool) -> Result<Plan> {
         let graph = gm.graph();
         let mut inside: FxHashSet<NodeId> = nodes.iter().copied().collect();
         let mut children = Vec::new();
@@ -121,7 +133,7 @@ impl Plan {
             .iter()
             .flat_map(|id| graph.node(*id).map(|node| node.inputs().collect::<Vec<_>>()).unwrap_or_default())
             .collect();
-        for id in reads.into_iter().chain(nodes.iter().copied()) {
+        for id in reads.into_iter().chain(nodes.iter().copied()).filter(|_| moves_attributes) {
             let Target::GetAttr(path) = graph.node(id)?.target() else { continue };
             let readers = graph.find_nodes(OpCode::GetAttr, Some(path));
             let is_ours = |reader: &NodeId| {
@@ -172,28 +184,40 @@ impl Plan {
         Ok(Plan { nodes: all, inputs, outputs, moved, children })
     }
 
-    fn child(&self, gm: &GraphModule, path: &str) -> Result<GraphModule> {
-        let old = gm.graph();
-        let (mut graph, mut map) = (Graph::new("main"), NodeMap::default());
+    fn types(&self, graph: &Graph) -> Result<Vec<TypeTree>> {
+        let ty = |id: &NodeId| Ok(graph.node(*id)?.ty().cloned().unwrap_or(Arg::Leaf(Type::Any)));
+        self.outputs.iter().map(ty).collect()
+    }
+
+    /// Copies the nodes into a graph of their own.
+    fn body(&self, old: &Graph, name: &str) -> Result<Graph> {
+        let (mut graph, mut map) = (Graph::new(name), NodeMap::default());
         for id in &self.inputs {
             let node = old.node(*id)?;
             let new = graph.placeholder(node.name())?;
             graph.meta_mut(new)?.ty = node.meta().ty.clone();
             map.insert(*id, Arg::Leaf(new));
         }
-        let inner = |outer: &str| match outer.strip_prefix(path).and_then(|rest| rest.strip_prefix('.')) {
-            Some(rest) => rest.to_owned(),
-            None => outer.to_owned(),
-        };
         for id in &self.nodes {
-            let new = graph.copy_node(old, *id, &mut map)?;
-            if let Some(path) = old.node(*id)?.target().path() {
-                graph.set_path(new, &inner(path))?;
-            }
+            graph.copy_node(old, *id, &mut map)?;
         }
         let value = |id: &NodeId| map.get(id).cloned().ok_or_else(|| err!(Graph, "an output was not copied"));
         let mut outputs = self.outputs.iter().map(value).collect::<Result<Vec<_>>>()?;
         graph.set_output(if outputs.len() == 1 { outputs.remove(0) } else { Arg::tuple(outputs) })?;
+        Ok(graph)
+    }
+
+    fn child(&self, gm: &GraphModule, path: &str) -> Result<GraphModule> {
+        let inner = |outer: &str| match outer.strip_prefix(path).and_then(|rest| rest.strip_prefix('.')) {
+            Some(rest) => rest.to_owned(),
+            None => outer.to_owned(),
+        };
+        let mut graph = self.body(gm.graph(), "main")?;
+        for id in graph.ids() {
+            if let Some(path) = graph.node(id)?.target().path().cloned() {
+                graph.set_path(id, &inner(&path))?;
+            }
+        }
         let mut child = GraphModule::new(path, graph);
         for path in &self.moved {
             child.set_attribute(&inner(path), gm.attribute(path)?.clone())?;
@@ -206,7 +230,13 @@ impl Plan {
         Ok(child)
     }
 
-    fn replace(&self, graph: &mut Graph, path: &str, types: &[TypeTree]) -> Result<NodeId> {
+    fn replace(
+        &self,
+        graph: &mut Graph,
+        pass: &'static str,
+        call: impl FnOnce(&mut Graph, Vec<Arg>) -> Result<NodeId>,
+        types: &[TypeTree],
+    ) -> Result<NodeId> {
         let inside: FxHashSet<NodeId> = self.nodes.iter().copied().collect();
         let mut at: Option<NodeId> = None;
         for output in &self.outputs {
@@ -220,10 +250,10 @@ impl Plan {
         let at = at.ok_or_else(|| err!(Graph, "nobody uses what the nodes compute"))?;
         self.move_inputs(graph, &inside, at)?;
         let args: Vec<Arg> = self.inputs.iter().map(|id| Arg::Leaf(*id)).collect();
-        let call = graph.inserting_before(at, |graph| graph.call_module(path, args))??;
+        let call = graph.inserting_before(at, |graph| call(graph, args))??;
         let from =
             self.nodes.iter().filter_map(|id| Some(graph.node(*id).ok()?.shared_name().clone())).collect();
-        let provenance = Provenance { pass: "outline".into(), from };
+        let provenance = Provenance { pass: pass.into(), from };
         graph.meta_mut(call)?.add_provenance(provenance.clone());
         let several = types.len() > 1;
         let ty = if several { Arg::tuple(types.iter().cloned()) } else { types[0].clone() };

@@ -467,8 +467,11 @@ impl Geometry {
     }
 }
 
+mod prepared;
 mod tiled;
 mod transposed;
+
+pub use prepared::Prepared;
 
 fx_simd::wide! {
     /// Convolves one channel with its own kernel; every element of the result begins with `start`.

@@ -7,9 +7,8 @@
 use fx_simd::parallel;
 use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
 
-use self::blocked::pack;
-pub(super) use self::blocked::{Left, Output, Product, Right};
-pub(super) use self::tile::Tile;
+pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack};
+pub(crate) use self::tile::Tile;
 
 mod blocked;
 mod tile;

@@ -66,6 +66,48 @@ fn maximum<T: Real>(row: &[T]) -> T {
     }
 }
 
+/// Returns the sum of a row.
+pub fn row_sum<T: Real>(row: &[T]) -> T {
+    fx_simd::call::<sum_body, _>(row)
+}
+
+/// Returns the greatest element of a row, NaN if there is one.
+pub fn row_greatest<T: Real>(row: &[T]) -> T {
+    fx_simd::call::<greatest_body, _>(row)
+}
+
+/// Returns the least element of a row, NaN if there is one.
+pub fn row_least<T: Real>(row: &[T]) -> T {
+    fx_simd::call::<least_body, _>(row)
+}
+
+fx_simd::wide! {
+    fn sum_body[T: Real](row: &[T]) -> T {
+        sum(row, |x| x)
+    }
+
+    fn greatest_body[T: Real](row: &[T]) -> T {
+        extreme(row, -T::INFINITY, |a, b| if b > a { b } else { a })
+    }
+
+    fn least_body[T: Real](row: &[T]) -> T {
+        extreme(row, T::INFINITY, |a, b| if b < a { b } else { a })
+    }
+}
+
+/// Combines the elements of a row, of which NaN wins.
+#[inline(always)]
+fn extreme<T: Real>(row: &[T], start: T, join: impl Fn(T, T) -> T) -> T {
+    let found = if row.len() < SHORT {
+        fold::<T, 32>(row, start, |x| x, join)
+    } else {
+        fold::<T, 256>(row, start, |x| x, join)
+    };
+    // NaN times zero is NaN, and so is infinity, which then must be looked for.
+    let sum = sum(row, |x| x * T::ZERO);
+    if sum == sum { found } else { row.iter().copied().find(|x| x != x).unwrap_or(found) }
+}
+
 /// Calls `f` for every row of `out` with its number, in parallel where it pays.
 pub fn for_each_row<T: Send>(out: &mut [T], width: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     if out.is_empty() || width == 0 {
@@ -152,6 +194,21 @@ fx_simd::wide! {
 /// Replaces rows by the logarithm of their softmax.
 pub fn log_softmax<T: Real>(out: &mut [T], width: usize) {
     for_each_row(out, width, |_, row| fx_simd::call::<log_softmax_row, _>(row));
+}
+
+/// Replaces a row by the logarithm of its softmax.
+pub fn log_softmax_of_row<T: Real>(row: &mut [T]) {
+    fx_simd::call::<log_softmax_row, _>(row);
+}
+
+/// Replaces a row by `(x - mean) / sqrt(variance + eps)`, times weight, plus bias.
+pub fn layer_norm_of_row<T: Real>(row: &mut [T], weight_and_bias: [Option<&[T]>; 2], eps: f64) {
+    fx_simd::call::<layer_norm_row, _>((row, weight_and_bias, eps));
+}
+
+/// Replaces a row by `x / sqrt(mean of squares + eps)`, times weight.
+pub fn rms_norm_of_row<T: Real>(row: &mut [T], weight: Option<&[T]>, eps: f64) {
+    fx_simd::call::<rms_norm_row, _>((row, weight, eps));
 }
 
 fx_simd::wide! {

@@ -2,12 +2,14 @@
 
 mod convert_dtype;
 mod fold_batch_norm;
+mod fuse;
 mod merge_linears;
 mod remove_identities;
 mod simplify;
 
 pub use convert_dtype::CONVERT_DTYPE;
 pub use fold_batch_norm::FOLD_BATCH_NORM;
+pub use fuse::{Border, FUSE, Fusion};
 use fx_core::pass::{self, Pass};
 pub use merge_linears::MERGE_LINEARS;
 pub use remove_identities::REMOVE_IDENTITIES;
@@ -15,7 +17,7 @@ pub use simplify::{RECOGNIZE, SIMPLIFY};
 
 /// The passes of this crate.
 pub static PASSES: &[Pass] =
-    &[REMOVE_IDENTITIES, SIMPLIFY, RECOGNIZE, FOLD_BATCH_NORM, MERGE_LINEARS, CONVERT_DTYPE];
+    &[REMOVE_IDENTITIES, SIMPLIFY, RECOGNIZE, FOLD_BATCH_NORM, MERGE_LINEARS, CONVERT_DTYPE, FUSE];
 
 /// Returns every pass, those of fx-core first.
 pub fn all() -> Vec<Pass> {

@@ -87,7 +87,7 @@ impl Geometry {
 
 fx_simd::wide! {
     /// Writes the input elements under each window of `range` into a column of `out`, whose rows have `width` elements.
-    fn columns[T: GemmElement](
+    pub(super) fn columns[T: GemmElement](
         (geometry, x, range, width, out): (&Geometry, &[T], Range<usize>, usize, &mut [T])
     ) {
         out.fill(T::zero());

@@ -37,6 +37,8 @@ pub(crate) enum Right<'a, T> {
     Columns(&'a (dyn Fn(usize, &mut [T]) + Sync)),
     /// Rows of neighbouring elements at this stride, read in place.
     Rows(&'a [T], usize),
+    /// All slivers, packed by [`Product::packed_right`].
+    Packed(&'a [T]),
 }
 
 /// Slivers that can be read: where one begins, and the stride of its rows.
@@ -63,6 +65,9 @@ impl<'a, T> Output<'a, T> {
         Output { start: c.as_mut_ptr(), strides, this: PhantomData }
     }
 }
+
+/// What is called with complete rows and columns.
+pub(crate) type Done<'a> = dyn Fn(Range<usize>, Range<usize>) + Sync + 'a;
 
 /// The sizes of a product, and what goes into it besides the operands.
 #[derive(Clone, Copy)]
@@ -112,6 +117,22 @@ impl<T: GemmElement> Product<T> {
         });
     }
 
+    /// Returns the length of the packed right operand.
+    pub(crate) fn right_len(&self) -> usize {
+        self.n.div_ceil(self.tile.cols) * self.tile.cols * self.k
+    }
+
+    /// Packs all of the right operand, to be used for many products.
+    pub(crate) fn packed_right(&self, b: &[T], (rsb, csb): Strides) -> Vec<T> {
+        let mut packed = vec![T::zero(); self.right_len()];
+        let cols = self.tile.cols;
+        let fill = |from: usize, out: &mut [T]| {
+            pack(&b[from * csb..], (csb, rsb), cols.min(self.n - from), cols, out);
+        };
+        self.pack_right(0..self.n.div_ceil(cols), &fill, &mut packed);
+        packed
+    }
+
     fn pieces_at_once(&self, width: usize) -> usize {
         if !self.shared {
             return usize::MAX;
@@ -129,6 +150,27 @@ impl<T: GemmElement> Product<T> {
     ///
     /// When an operand is too short.
     pub(crate) unsafe fn run(&self, a: &Left<'_, T>, b: &Right<'_, T>, c: &Output<'_, T>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_then(a, b, c, &|_, _| {}) }
+    }
+
+    /// Stores the product in `c`, and calls `done` with the rows and columns of each part of it that is complete, on the thread that
+    /// has just written it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Self::run).
+    pub(crate) unsafe fn run_then(
+        &self,
+        a: &Left<'_, T>,
+        b: &Right<'_, T>,
+        c: &Output<'_, T>,
+        done: &Done<'_>,
+    ) {
         let Product { tile, m, k, n, .. } = *self;
         let (n_strips, n_slivers) = (m.div_ceil(tile.rows), n.div_ceil(tile.cols));
         match a {
@@ -147,7 +189,7 @@ impl<T: GemmElement> Product<T> {
                         let packed = &mut packed[..slivers.len() * sliver_len];
                         self.pack_right(slivers.clone(), fill, packed);
                         // SAFETY: the caller's promise.
-                        unsafe { self.part(a, &Slivers { packed, first, rows: None }, c, slivers) };
+                        unsafe { self.part(a, &Slivers { packed, first, rows: None }, c, slivers, done) };
                     }
                 });
             }
@@ -160,8 +202,13 @@ impl<T: GemmElement> Product<T> {
                     self.pack_right(whole..n_slivers, &turn, packed);
                     let slivers = Slivers { packed, first: whole, rows: Some((b, stride)) };
                     // SAFETY: the caller's promise.
-                    unsafe { self.part(a, &slivers, c, 0..n_slivers) };
+                    unsafe { self.part(a, &slivers, c, 0..n_slivers, done) };
                 });
+            }
+            Right::Packed(packed) => {
+                assert!(packed.len() >= n_slivers * sliver_len, "right operand is too short");
+                // SAFETY: the caller's promise.
+                unsafe { self.part(a, &Slivers { packed, first: 0, rows: None }, c, 0..n_slivers, done) };
             }
         }
     }
@@ -171,8 +218,15 @@ impl<T: GemmElement> Product<T> {
     /// # Safety
     ///
     /// As for [`run`](Self::run), which checked the operands.
-    unsafe fn part(&self, a: &Left<'_, T>, b: &Slivers<'_, T>, c: &Output<'_, T>, range: Range<usize>) {
-        let Product { tile, m, k, .. } = *self;
+    unsafe fn part(
+        &self,
+        a: &Left<'_, T>,
+        b: &Slivers<'_, T>,
+        c: &Output<'_, T>,
+        range: Range<usize>,
+        done: &Done<'_>,
+    ) {
+        let Product { tile, m, k, n, .. } = *self;
         let (n_strips, n_slivers) = (m.div_ceil(tile.rows), range.len());
         // A task has some strips, whose rows stay in the second cache, and some slivers.
         let most = (LEFT_BYTES / size_of::<T>() / (k.min(K_BLOCK) * tile.rows).max(1)).max(1);
@@ -184,7 +238,11 @@ impl<T: GemmElement> Product<T> {
             let (strips, slivers) =
                 (strip..(strip + strips).min(n_strips), sliver..(sliver + slivers).min(range.end));
             // SAFETY: tasks have disjoint tiles, and the caller promises that elements of `c` are distinct.
-            unsafe { self.block(a, b, c, strips, slivers) };
+            unsafe { self.block(a, b, c, strips.clone(), slivers.clone()) };
+            done(
+                strips.start * tile.rows..(strips.end * tile.rows).min(m),
+                slivers.start * tile.cols..(slivers.end * tile.cols).min(n),
+            );
         };
         if !self.shared || work(m, n_slivers * tile.cols, k) <= TASK / 2 {
             (0..across * down).for_each(task);

@@ -1,0 +1,61 @@
+//! Specialisation: a graph module for inputs of given types, in which symbolic sizes are the numbers that the types tell.
+
+use std::sync::Arc;
+
+use crate::eval::Bindings;
+use crate::{Arg, Error, GraphModule, Result, Type, TypeTree, bail};
+
+impl GraphModule {
+    /// Returns a copy for placeholders of these types, one each: symbolic sizes that they tell are numbers in arguments and types.
+    ///
+    /// [`Type::Any`] stands for the declared type. Types that contradict the declared ones are an error, which names the argument.
+    /// Parameters, buffers and sub-modules are those of this module.
+    pub fn specialize(&self, inputs: &[TypeTree]) -> Result<GraphModule> {
+        let placeholders = self.graph().placeholders();
+        if placeholders.len() != inputs.len() {
+            bail!(Argument, "the graph has {} placeholders, got {} types", placeholders.len(), inputs.len());
+        }
+        let mut bindings = Bindings::default();
+        let mut types = Vec::with_capacity(inputs.len());
+        for (id, given) in placeholders.iter().zip(inputs) {
+            let node = self.graph().node(*id)?;
+            let declared = node.ty();
+            if let Some(declared) = declared {
+                bindings.bind_type(declared, given).map_err(|error| {
+                    Error::new(error.kind(), format!("argument {:?}: {}", node.name(), error.message()))
+                })?;
+            }
+            types.push(match (given, declared) {
+                (Arg::Leaf(Type::Any), Some(declared)) => declared.clone(),
+                (given, _) => given.clone(),
+            });
+        }
+        let mut special = self.snapshot();
+        let graph = special.graph_mut();
+        for id in graph.ids() {
+            let node = graph.node(id)?;
+            let is_dim = |arg: &Arg| {
+                let mut found = false;
+                arg.walk(&mut |arg| found |= matches!(arg, Arg::Dim(_)));
+                found
+            };
+            if !node.all_args().any(is_dim) {
+                continue;
+            }
+            let known = |arg: &Arg| {
+                arg.try_rewrite(&mut |arg| match arg {
+                    Arg::Leaf(id) => Ok(Some(Arg::Leaf(*id))),
+                    Arg::Dim(dim) => Ok(Some(Arg::dim(dim.substitute(&|symbol| bindings.get(symbol))))),
+                    _ => Ok(None),
+                })
+            };
+            let args = node.args().iter().map(known).collect::<Result<Vec<Arg>>>()?;
+            let kwargs = node.kwargs().iter().map(|(key, arg)| Ok((key.clone(), known(arg)?)));
+            let kwargs = kwargs.collect::<Result<Vec<(Arc<str>, Arg)>>>()?;
+            graph.set_args(id, args)?;
+            graph.set_kwargs(id, kwargs)?;
+        }
+        special.propagate_types(&types)?;
+        Ok(special)
+    }
+}

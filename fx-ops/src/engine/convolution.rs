@@ -1,0 +1,139 @@
+//! Convolutions of a plan: weights packed once, and what follows done to each part of the result while it is in the cache.
+
+use std::sync::Arc;
+
+use fx_core::op::kind::IntVec;
+use fx_core::{Arg, DType, Op, Result, TensorType};
+
+use super::Kernel;
+use super::operand::{Bases, Operand, ValueId};
+use super::tape::Tape;
+use crate::conv::{conv1d, conv2d, conv3d, convolution, each};
+use crate::kernel::conv::{ConvSpec, Prepared};
+use crate::kernel::gemm::GemmElement;
+
+/// What a call of a convolution says besides its operands.
+pub(crate) fn spec_of(op: Op, bound: &[Arg]) -> Option<ConvSpec> {
+    let ints = |arg: &Arg| -> Option<IntVec> {
+        let int = |arg: &Arg| match arg {
+            Arg::Int(n) => Some(*n),
+            _ => None,
+        };
+        match arg {
+            Arg::Int(n) => Some(IntVec::from_slice(&[*n])),
+            arg => arg.items()?.iter().map(int).collect(),
+        }
+    };
+    let rank = match () {
+        () if op == conv1d::OP => 1,
+        () if op == conv2d::OP => 2,
+        () if op == conv3d::OP => 3,
+        () if op == convolution::OP => 0,
+        () => return None,
+    };
+    let (stride, padding, dilation, groups) = match bound {
+        [_, _, _, stride, padding, dilation, groups] if rank > 0 => (stride, padding, dilation, groups),
+        [_, _, _, stride, padding, dilation, Arg::Bool(false), _, groups] if rank == 0 => {
+            (stride, padding, dilation, groups)
+        }
+        _ => return None,
+    };
+    let Arg::Int(groups) = groups else { return None };
+    let padding = match padding {
+        Arg::Str(text) if **text == *"valid" => IntVec::from_slice(&[0]),
+        padding => ints(padding)?,
+    };
+    fn all<const N: usize>(
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: usize,
+    ) -> Result<ConvSpec> {
+        let unsigned = |numbers: [i64; N]| numbers.map(|n| n as usize).to_vec();
+        Ok(ConvSpec {
+            stride: unsigned(each::<N>("stride", stride, 1)?),
+            padding: unsigned(each::<N>("padding", padding, 0)?),
+            dilation: unsigned(each::<N>("dilation", dilation, 1)?),
+            groups,
+            ..ConvSpec::new(N)
+        })
+    }
+    let (stride, dilation, groups) = (ints(stride)?, ints(dilation)?, usize::try_from(*groups).ok()?);
+    let rank = if rank == 0 { stride.len() } else { rank };
+    match rank {
+        1 => all::<1>(&stride, &padding, &dilation, groups),
+        2 => all::<2>(&stride, &padding, &dilation, groups),
+        3 => all::<3>(&stride, &padding, &dilation, groups),
+        _ => return None,
+    }
+    .ok()
+}
+
+/// Returns whether a call is a convolution of a batch of floats that can be the anchor of a group.
+pub(crate) fn is_convolution(
+    op: Op,
+    bound: &[Arg],
+    ty: impl Fn(&Arg) -> Option<TensorType>,
+    out: &TensorType,
+) -> bool {
+    let is_float = matches!(out.dtype, DType::F32 | DType::F64);
+    is_float
+        && spec_of(op, bound).is_some_and(|spec| {
+            bound.first().and_then(&ty).is_some_and(|x| x.rank() == spec.stride.len() + 2)
+        })
+}
+
+/// A convolution with constant weights.
+pub(crate) struct ConvKernel<T: 'static> {
+    prepared: Arc<Prepared<T>>,
+    x: Operand,
+    out: ValueId,
+    numel: usize,
+    epilogue: Option<Tape>,
+}
+
+impl<T: GemmElement> ConvKernel<T> {
+    pub(crate) fn new(
+        prepared: Arc<Prepared<T>>,
+        x: Operand,
+        out: ValueId,
+        numel: usize,
+        epilogue: Option<Tape>,
+    ) -> ConvKernel<T> {
+        ConvKernel { prepared, x, out, numel, epilogue }
+    }
+}
+
+impl<T: GemmElement> Kernel for ConvKernel<T> {
+    unsafe fn run(&self, bases: Bases<'_>) {
+        // SAFETY: the plan gives this kernel its input, which is contiguous, and its result alone.
+        let (x, out) = unsafe {
+            (
+                std::slice::from_raw_parts(
+                    bases.at::<T>(self.x.value, self.x.offset).cast_const(),
+                    self.x.numel(),
+                ),
+                std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), self.numel),
+            )
+        };
+        self.prepared.run(x, out, &|rows, columns| {
+            if let Some(tape) = &self.epilogue {
+                // SAFETY: these rows and columns of the result are complete, and nobody else has them.
+                unsafe { tape.run_part(bases, rows, columns) };
+            }
+        });
+    }
+
+    fn reads(&self) -> Vec<ValueId> {
+        let after = self.epilogue.iter().flat_map(|tape| tape.reads());
+        [self.x.value].into_iter().chain(after).collect()
+    }
+
+    fn describe(&self) -> String {
+        let after = self
+            .epilogue
+            .as_ref()
+            .map_or(String::new(), |tape| format!(", then {} steps", tape.instructions.len()));
+        format!("{}{after}", self.prepared.describe())
+    }
+}

@@ -1,0 +1,130 @@
+//! Where the values of a plan lie: one block of memory, in which values that are not alive together share places.
+
+use super::operand::ValueId;
+use super::plan::{Home, Info, Source, Step, Task, sources};
+use fx_core::Arg;
+
+/// The bytes to which places are aligned.
+const ALIGN: usize = 64;
+
+/// The places of values in a block of memory.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// The bytes of the block.
+    pub(crate) bytes: usize,
+    /// The first byte of each value that lies in it.
+    pub(crate) places: Vec<Option<usize>>,
+    /// The bytes of values that are arrays of their own.
+    pub(crate) arrays: usize,
+    /// The most bytes that values in the block take at a time: no plan can do with less.
+    pub(crate) bound: usize,
+}
+
+/// The steps during which a value is needed, both included.
+#[derive(Clone, Copy)]
+struct Life {
+    from: usize,
+    to: usize,
+}
+
+impl Memory {
+    /// Decides what is an array of its own, lets kernels write over operands that are not needed any more, and gives out places.
+    pub(crate) fn plan(values: &mut [Info], steps: &mut [Step], output: &Arg<Source>) -> Memory {
+        let mut escape = |arg: &Arg<Source>| {
+            sources(arg, &mut |value| {
+                let home = &mut values[value as usize].home;
+                if *home == Home::Memory {
+                    *home = Home::Array;
+                }
+            });
+        };
+        escape(output);
+        for step in steps.iter() {
+            match &step.task {
+                Task::Evaluate { args, .. } => args.iter().for_each(&mut escape),
+                Task::SetBuffer { value, .. } => escape(value),
+                Task::Kernel { .. } => {}
+            }
+        }
+        let mut lives: Vec<Option<Life>> = vec![None; values.len()];
+        for (i, step) in steps.iter().enumerate() {
+            let Task::Kernel { kernel, writes } = &step.task else { continue };
+            for value in kernel.reads().iter().chain(writes) {
+                let life = lives[*value as usize].get_or_insert(Life { from: i, to: i });
+                life.to = i;
+            }
+        }
+        let bytes = |value: usize| values[value].numel * values[value].dtype.size();
+        // The value whose place each one has.
+        let mut owner: Vec<usize> = (0..values.len()).collect();
+        for (i, step) in steps.iter_mut().enumerate() {
+            let Task::Kernel { kernel, .. } = &mut step.task else { continue };
+            for (from, to) in kernel.reuses() {
+                let (from, to) = (from as usize, to as usize);
+                let is_free = values[from].home == Home::Memory
+                    && values[to].home == Home::Memory
+                    && owner[to] == to
+                    && bytes(from) == bytes(to)
+                    && lives[owner[from]].is_some_and(|life| life.to == i)
+                    && lives[to].is_some_and(|life| life.from == i);
+                if !is_free {
+                    continue;
+                }
+                let root = owner[from];
+                owner[to] = root;
+                if let (Some(to), Some(life)) = (lives[to], &mut lives[root]) {
+                    life.to = to.to;
+                }
+                kernel.reuse(from as ValueId);
+            }
+        }
+        let mut order: Vec<usize> = (0..values.len())
+            .filter(|&value| {
+                values[value].home == Home::Memory && owner[value] == value && lives[value].is_some()
+            })
+            .collect();
+        order.sort_by_key(|&value| std::cmp::Reverse(bytes(value)));
+        let mut places: Vec<Option<usize>> = vec![None; values.len()];
+        let mut placed: Vec<(usize, usize, Life)> = Vec::new();
+        let mut total = 0;
+        for &value in &order {
+            let Some(life) = lives[value] else { continue };
+            let size = bytes(value).next_multiple_of(ALIGN).max(ALIGN);
+            // The smallest gap between places, in order, that are taken in the meantime.
+            let meets = |other: &&(usize, usize, Life)| other.2.from <= life.to && life.from <= other.2.to;
+            let (mut at, mut best) = (0, None);
+            for &(start, len, _) in placed.iter().filter(meets) {
+                if start >= at + size && best.is_none_or(|(gap, _)| start - at < gap) {
+                    best = Some((start - at, at));
+                }
+                at = at.max(start + len);
+            }
+            let place = best.map_or(at, |(_, place)| place);
+            places[value] = Some(place);
+            total = total.max(place + size);
+            let index = placed.partition_point(|other| other.0 <= place);
+            placed.insert(index, (place, size, life));
+        }
+        for value in 0..values.len() {
+            if owner[value] != value {
+                places[value] = places[owner[value]];
+            }
+        }
+        let mut change = vec![0isize; steps.len() + 1];
+        for &value in &order {
+            if let Some(life) = lives[value] {
+                let size = bytes(value).next_multiple_of(ALIGN).max(ALIGN) as isize;
+                change[life.from] += size;
+                change[life.to + 1] -= size;
+            }
+        }
+        let mut alive = 0;
+        let bound = change.iter().map(|change| {
+            alive += change;
+            alive
+        });
+        let bound = bound.max().unwrap_or(0) as usize;
+        let arrays = (0..values.len()).filter(|&value| values[value].home == Home::Array).map(bytes).sum();
+        Memory { bytes: total, places, arrays, bound }
+    }
+}

@@ -1,0 +1,513 @@
+//! The fused engine: a graph as a plan of kernels, in process and without a compiler.
+//!
+//! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups ([`crate::pass::FUSE`]). For each set of
+//! input sizes it has a plan (`plan`): a list of kernels whose operands have places in one block of memory (`memory`), with weights
+//! packed. Kernels are tapes of block loops (`tape`), and matrix products (`product`) and convolutions (`convolution`) with what follows them; what has no kernel is
+//! evaluated by its operation.
+
+mod convolution;
+mod memory;
+mod operand;
+mod plan;
+mod product;
+mod tape;
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use fx_core::array::{Sizes, dispatch_dtype};
+use fx_core::{
+    Arg, Array, Attribute, DType, GraphModule, NodeId, NodeRef, Passes, Result, SourceLoc, Tensor,
+    TensorType, Type, TypeTree, Value, bail, err,
+};
+use smallvec::SmallVec;
+
+use self::operand::{Bases, ValueId};
+pub(crate) use self::plan::is_anchor;
+use self::plan::{Call, Home, Packs, Plan, Source, Task};
+pub(crate) use self::tape::build::{LONGEST_ROW, map_dtype, row_kind};
+use crate::pass;
+
+/// A step that computes values from values.
+pub(crate) trait Kernel: Send + Sync {
+    /// Computes the results.
+    ///
+    /// # Safety
+    ///
+    /// The bases are those of the plan that the kernel belongs to: its operands can be read, and nobody else has its results.
+    unsafe fn run(&self, bases: Bases<'_>);
+
+    /// Returns the values that it reads.
+    fn reads(&self) -> Vec<ValueId>;
+
+    /// Returns pairs of a value that is read and one that may be written to the same memory.
+    fn reuses(&self) -> Vec<(ValueId, ValueId)> {
+        Vec::new()
+    }
+
+    /// Says that a result takes the memory of a value that it reads.
+    fn reuse(&mut self, _from: ValueId) {}
+
+    /// Says what it does.
+    fn describe(&self) -> String;
+}
+
+/// The sizes that a plan is for.
+#[derive(Clone, Debug, PartialEq)]
+enum Key {
+    Tensor(DType, Sizes),
+    Int(i64),
+    Other,
+}
+
+/// The most plans that are kept.
+const PLANS: usize = 16;
+
+/// A program that is ready to run.
+///
+/// Parameters are those that the module had when it was compiled; buffers are its own. It can be called from several threads at once.
+pub struct Compiled {
+    gm: GraphModule,
+    /// Whether the nodes have types, so that groups were made once for all sizes.
+    is_fused: bool,
+    packs: Packs,
+    plans: RwLock<Vec<Arc<Ready>>>,
+}
+
+/// A plan with what calls need of it.
+struct Ready {
+    key: Vec<Key>,
+    gm: GraphModule,
+    plan: Plan,
+    spare: Mutex<Vec<Workspace>>,
+}
+
+/// The memory of one call.
+struct Workspace {
+    /// The block of memory; it is only used by way of `bases`.
+    _block: Vec<Line>,
+    bases: Vec<*mut u8>,
+    /// The values that are no kernel's, as they become known.
+    slots: Vec<Option<Value>>,
+    /// The arrays that kernels write, to be used again when nobody else has them any more.
+    kept: Vec<Option<Tensor>>,
+}
+
+// SAFETY: the addresses are those of the block and of tensors that the workspace has.
+unsafe impl Send for Workspace {}
+
+/// Bytes in lines of a cache.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Line(#[allow(dead_code, reason = "it is memory")] [u8; 64]);
+
+impl Compiled {
+    /// Makes a program ready: runs the passes for inference on a copy, groups its nodes, and plans it if its sizes are known.
+    pub fn new(gm: &GraphModule) -> Result<Compiled> {
+        let mut gm = gm.clone();
+        prepare(&mut gm)?;
+        let is_typed = |(_, node): (NodeId, &fx_core::Node)| {
+            node.opcode() == fx_core::OpCode::Output || node.ty().is_some_and(TypeTree::is_complete)
+        };
+        let is_fused = gm.graph().nodes().all(is_typed);
+        if is_fused {
+            pass::FUSE.apply(&mut gm)?;
+        }
+        let compiled = Compiled { gm, is_fused, packs: Packs::default(), plans: RwLock::new(Vec::new()) };
+        let graph = compiled.gm.graph();
+        let keys: Option<Vec<Key>> = graph
+            .placeholders()
+            .into_iter()
+            .map(|id| match graph.node(id).ok()?.ty()? {
+                Arg::Leaf(Type::Tensor(ty)) => {
+                    Some(Key::Tensor(ty.dtype, ty.shape.known()?.iter().copied().collect()))
+                }
+                _ => None,
+            })
+            .collect();
+        if let Some(keys) = keys {
+            compiled.plan(keys)?;
+        }
+        Ok(compiled)
+    }
+
+    /// Returns the graph as it was grouped.
+    pub fn graph_module(&self) -> &GraphModule {
+        &self.gm
+    }
+
+    /// Calls the program with one tensor per argument; it must return one tensor.
+    #[track_caller]
+    pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
+        let args: SmallVec<[Value; 4]> = args.iter().map(Value::from).collect();
+        self.call_values(&args)?.try_into()
+    }
+
+    /// Calls the program with one value per argument.
+    #[track_caller]
+    pub fn call_values(&self, args: &[Value]) -> Result<Value> {
+        let source = SourceLoc::caller();
+        self.run(args).map_err(|error| match error.source_loc() {
+            Some(_) => error,
+            None => error.at(source),
+        })
+    }
+
+    fn run(&self, args: &[Value]) -> Result<Value> {
+        let inputs = self.gm.flatten_inputs(args)?;
+        let ready = self.find(&inputs)?;
+        let mut workspace = match ready.spare.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            Some(workspace) => workspace,
+            None => ready.workspace()?,
+        };
+        let result = ready.run(&self.gm, &inputs, &mut workspace);
+        ready.spare.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
+        result
+    }
+
+    /// Returns the plan for inputs of these sizes.
+    fn find(&self, inputs: &[Value]) -> Result<Arc<Ready>> {
+        for ready in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            if ready.key.iter().zip(inputs).all(|(key, input)| key.fits(input)) {
+                return Ok(ready.clone());
+            }
+        }
+        self.plan(inputs.iter().map(Key::of).collect())
+    }
+
+    /// Makes a plan.
+    fn plan(&self, key: Vec<Key>) -> Result<Arc<Ready>> {
+        let types: Vec<TypeTree> = key
+            .iter()
+            .map(|key| match key {
+                Key::Tensor(dtype, shape) => TensorType::new(*dtype, &shape[..]).into(),
+                Key::Int(n) => Arg::Int(*n),
+                Key::Other => Arg::Leaf(Type::Any),
+            })
+            .collect();
+        let mut gm = self.gm.specialize(&types)?;
+        if !self.is_fused {
+            prepare(&mut gm)?;
+            pass::FUSE.apply(&mut gm)?;
+        }
+        let plan = Plan::new(&gm, &self.packs)?;
+        let ready = Arc::new(Ready { key, gm, plan, spare: Mutex::new(Vec::new()) });
+        let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= PLANS {
+            plans.remove(0);
+        }
+        plans.push(ready.clone());
+        Ok(ready)
+    }
+
+    /// Returns what each step of the plans does, a line each.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        for ready in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let memory = &ready.plan.memory;
+            text.push_str(&format!(
+                "{} steps, {} bytes of memory (at least {}), {} bytes of arrays\n",
+                ready.plan.steps.len(),
+                memory.bytes,
+                memory.bound,
+                memory.arrays
+            ));
+            for step in &ready.plan.steps {
+                let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);
+                let what = match &step.task {
+                    Task::Kernel { kernel, .. } => kernel.describe(),
+                    Task::Evaluate { call: Call::Op(op), .. } => format!("evaluate {}", op.name),
+                    Task::Evaluate { call: Call::Module(path), .. } => format!("call {path}"),
+                    Task::SetBuffer { path, .. } => format!("update {path}"),
+                };
+                text.push_str(&format!("  %{name}: {what}\n"));
+            }
+        }
+        text
+    }
+
+    /// Runs the program a number of times and returns the nanoseconds of each step, by its node and what it does.
+    pub fn profile(&self, args: &[Value], times: usize) -> Result<Vec<(String, String, f64)>> {
+        let inputs = self.gm.flatten_inputs(args)?;
+        let ready = self.find(&inputs)?;
+        let mut workspace = ready.workspace()?;
+        let mut spent = vec![0u128; ready.plan.steps.len()];
+        for _ in 0..times.max(1) {
+            ready.run_with(&self.gm, &inputs, &mut workspace, &mut |i, duration| {
+                spent[i] += duration.as_nanos()
+            })?;
+        }
+        Ok(ready
+            .plan
+            .steps
+            .iter()
+            .zip(spent)
+            .map(|(step, spent)| {
+                let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);
+                let what = match &step.task {
+                    Task::Kernel { kernel, .. } => kernel.describe(),
+                    Task::Evaluate { call: Call::Op(op), .. } => format!("evaluate {}", op.name),
+                    Task::Evaluate { call: Call::Module(path), .. } => format!("call {path}"),
+                    Task::SetBuffer { path, .. } => format!("update {path}"),
+                };
+                (name.to_owned(), what, spent as f64 / times.max(1) as f64)
+            })
+            .collect())
+    }
+}
+
+/// Runs the passes for inference, and makes calls of leaf modules what they compute.
+fn prepare(gm: &mut GraphModule) -> Result<()> {
+    let known = pass::all();
+    let text = format!("inline_leaves, {}", pass::DEFAULT);
+    Passes::parse(&text, &known)?.run(gm)?;
+    Ok(())
+}
+
+impl Key {
+    fn of(input: &Value) -> Key {
+        match input {
+            Arg::Leaf(tensor) => match tensor.array() {
+                Ok(array) => Key::Tensor(array.dtype(), array.shape().into()),
+                Err(_) => Key::Other,
+            },
+            Arg::Int(n) => Key::Int(*n),
+            _ => Key::Other,
+        }
+    }
+
+    fn fits(&self, input: &Value) -> bool {
+        match (self, input) {
+            (Key::Tensor(dtype, shape), Arg::Leaf(tensor)) => {
+                tensor.array().is_ok_and(|array| array.dtype() == *dtype && array.shape() == &shape[..])
+            }
+            (Key::Int(a), Arg::Int(b)) => a == b,
+            (Key::Other, Arg::Leaf(_) | Arg::Int(_)) => false,
+            (Key::Other, _) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Returns the address of the first element of a contiguous array.
+fn address(array: &Array) -> *mut u8 {
+    dispatch_dtype!(array.dtype(), T => array.data::<T>().map_or(std::ptr::null_mut(), |data| data.as_ptr().cast_mut().cast()))
+}
+
+impl Ready {
+    fn workspace(&self) -> Result<Workspace> {
+        let n = self.plan.values.len();
+        let mut block = Vec::new();
+        let lines = self.plan.memory.bytes.div_ceil(size_of::<Line>());
+        block
+            .try_reserve_exact(lines)
+            .map_err(|_| err!(Limit, "cannot allocate {} bytes", self.plan.memory.bytes))?;
+        block.resize(lines, Line([0; 64]));
+        let start: *mut u8 = block.as_mut_ptr().cast();
+        let mut bases = vec![std::ptr::null_mut(); n];
+        for (value, info) in self.plan.values.iter().enumerate() {
+            match &info.home {
+                Home::Memory => {
+                    if let Some(place) = self.plan.memory.places[value] {
+                        bases[value] = start.wrapping_add(place);
+                    }
+                }
+                Home::Constant(i) => bases[value] = address(self.plan.constants[*i].array()?),
+                _ => {}
+            }
+        }
+        Ok(Workspace { _block: block, bases, slots: vec![None; n], kept: vec![None; n] })
+    }
+
+    fn run(&self, owner: &GraphModule, inputs: &[Value], workspace: &mut Workspace) -> Result<Value> {
+        let result = self.steps(inputs, workspace, None);
+        self.finish(owner, result, workspace)
+    }
+
+    fn run_with(
+        &self,
+        owner: &GraphModule,
+        inputs: &[Value],
+        workspace: &mut Workspace,
+        spent: &mut dyn FnMut(usize, std::time::Duration),
+    ) -> Result<Value> {
+        let result = self.steps(inputs, workspace, Some(spent));
+        self.finish(owner, result, workspace)
+    }
+
+    /// Collects the output, stores updates of buffers, and lets go of what the call had.
+    fn finish(
+        &self,
+        owner: &GraphModule,
+        result: Result<Vec<(Arc<str>, Tensor)>>,
+        workspace: &mut Workspace,
+    ) -> Result<Value> {
+        let result = result.and_then(|updates| {
+            let output = self.resolve(&self.plan.output, workspace)?;
+            for (path, value) in updates {
+                owner.store_buffer(&path, value)?;
+            }
+            Ok(output)
+        });
+        workspace.slots.iter_mut().for_each(|slot| *slot = None);
+        result
+    }
+
+    /// Makes a tensor contiguous and of the type of a value, and enters it.
+    fn enter(&self, value: ValueId, tensor: Tensor, workspace: &mut Workspace) -> Result<()> {
+        let info = &self.plan.values[value as usize];
+        let array = tensor.array()?;
+        if array.dtype() != info.dtype || array.shape() != &info.shape[..] {
+            let expected = TensorType::new(info.dtype, &info.shape[..]);
+            bail!(DType, "expected {expected}, got {}", array.describe());
+        }
+        let tensor = if array.is_contiguous() { tensor } else { Tensor::new(array.contiguous()?) };
+        workspace.bases[value as usize] = address(tensor.array()?);
+        workspace.slots[value as usize] = Some(Arg::Leaf(tensor));
+        Ok(())
+    }
+
+    fn steps(
+        &self,
+        inputs: &[Value],
+        workspace: &mut Workspace,
+        mut spent: Option<&mut dyn FnMut(usize, std::time::Duration)>,
+    ) -> Result<Vec<(Arc<str>, Tensor)>> {
+        let mut updates = Vec::new();
+        for (value, info) in self.plan.values.iter().enumerate() {
+            match &info.home {
+                Home::Input(i) => match (&self.key[*i], &inputs[*i]) {
+                    (Key::Tensor(..), Arg::Leaf(tensor)) => {
+                        let array = tensor.array()?;
+                        if array.is_contiguous() {
+                            workspace.bases[value] = address(array);
+                            workspace.slots[value] = Some(inputs[*i].clone());
+                        } else {
+                            self.enter(value as ValueId, tensor.clone(), workspace)?;
+                        }
+                    }
+                    _ => workspace.slots[value] = Some(inputs[*i].clone()),
+                },
+                Home::Buffer(path) => match self.gm.attribute(path)? {
+                    buffer @ Attribute::Buffer(_) => {
+                        self.enter(value as ValueId, buffer.tensor(), workspace)?
+                    }
+                    _ => bail!(Graph, "{path:?} is no buffer any more"),
+                },
+                _ => {}
+            }
+        }
+        for (i, step) in self.plan.steps.iter().enumerate() {
+            let started = spent.is_some().then(std::time::Instant::now);
+            match &step.task {
+                Task::Kernel { kernel, writes } => {
+                    for &value in writes {
+                        if self.plan.values[value as usize].home == Home::Array {
+                            self.make_array(value, workspace)?;
+                        }
+                    }
+                    // SAFETY: the bases are those of this plan: all that the kernel reads was given, computed, or is a constant, of
+                    // the sizes that the plan was made for, and its results have memory of their own.
+                    unsafe { kernel.run(Bases(&workspace.bases)) };
+                }
+                Task::Evaluate { call, args, value, is_tensor } => self
+                    .evaluate(call, args, *value, *is_tensor, workspace)
+                    .map_err(|error| self.locate(error, step.node))?,
+                Task::SetBuffer { path, value } => match self.resolve(value, workspace)? {
+                    Arg::Leaf(tensor) => updates.push((path.clone(), tensor)),
+                    other => bail!(Structure, "a buffer takes a tensor, got {}", other.kind_name()),
+                },
+            }
+            for &value in &step.frees {
+                workspace.slots[value as usize] = None;
+            }
+            if let (Some(spent), Some(started)) = (&mut spent, started) {
+                spent(i, started.elapsed());
+            }
+        }
+        Ok(updates)
+    }
+
+    fn locate(&self, error: fx_core::Error, id: NodeId) -> fx_core::Error {
+        let graph = self.gm.graph();
+        match graph.node(id) {
+            Ok(node) => fx_core::interp::locate(error, NodeRef { graph, id, node }),
+            Err(_) => error,
+        }
+    }
+
+    /// Gives a value that a kernel writes an array: that of an earlier call, if nobody has it any more.
+    fn make_array(&self, value: ValueId, workspace: &mut Workspace) -> Result<()> {
+        let info = &self.plan.values[value as usize];
+        let kept = &mut workspace.kept[value as usize];
+        let is_free = |tensor: &mut Tensor| {
+            let array = tensor.array_mut()?;
+            dispatch_dtype!(info.dtype, T => array.get_mut::<T>().map(|data| data.as_mut_ptr().cast::<u8>()))
+        };
+        let address = match kept.as_mut().and_then(is_free) {
+            Some(address) => address,
+            None => {
+                let tensor = kept.insert(Tensor::new(Array::zeros(info.dtype, &info.shape)?));
+                match is_free(tensor) {
+                    Some(address) => address,
+                    None => bail!(Graph, "a new array is shared"),
+                }
+            }
+        };
+        workspace.bases[value as usize] = address;
+        Ok(())
+    }
+
+    /// Returns an argument with the tensors in their places.
+    fn resolve(&self, arg: &Arg<Source>, workspace: &Workspace) -> Result<Value> {
+        let whole = |value: ValueId| -> Result<Value> {
+            match &self.plan.values[value as usize].home {
+                Home::Constant(i) => Ok(Arg::Leaf(self.plan.constants[*i].clone())),
+                Home::Array => match &workspace.kept[value as usize] {
+                    Some(tensor) => Ok(Arg::Leaf(tensor.clone())),
+                    None => bail!(Graph, "a value was not computed"),
+                },
+                _ => match &workspace.slots[value as usize] {
+                    Some(value) => Ok(value.clone()),
+                    None => bail!(Graph, "a value was not computed"),
+                },
+            }
+        };
+        arg.try_flat_map(&mut |source| match source {
+            Source::Whole(value) => whole(*value),
+            Source::Window(operand) => {
+                let Arg::Leaf(tensor) = whole(operand.value)? else {
+                    bail!(Graph, "a view is of a tensor");
+                };
+                let array = tensor.array()?;
+                let at = array.offset() + operand.offset;
+                Ok(Arg::Leaf(Tensor::new(array.as_strided(&operand.shape, &operand.strides, at)?)))
+            }
+        })
+    }
+
+    fn evaluate(
+        &self,
+        call: &Call,
+        args: &[Arg<Source>],
+        value: ValueId,
+        is_tensor: bool,
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        let args: SmallVec<[Value; 8]> =
+            args.iter().map(|arg| self.resolve(arg, workspace)).collect::<Result<_>>()?;
+        let result = match call {
+            Call::Op(op) => (op.eval)(&args)?,
+            Call::Module(path) => self.gm.child(path)?.forward_values(&args)?,
+        };
+        if let Some(error) = result.error().or_else(|| result.leaves().into_iter().find_map(Tensor::error)) {
+            return Err(error.clone());
+        }
+        match result {
+            Arg::Leaf(tensor) if is_tensor => self.enter(value, tensor, workspace),
+            result => {
+                workspace.slots[value as usize] = Some(result);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Matrix products of a plan: weights packed once, and what follows done to each part of the result while it is in the cache.
+
+use std::sync::Arc;
+
+use fx_core::{Arg, DType, Op, TensorType};
+use fx_simd::parallel;
+
+use super::Kernel;
+use super::operand::{Bases, Operand, ValueId, Walk};
+use super::tape::Tape;
+use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
+use crate::linalg::{addmm, bmm, linear, matmul, mm};
+
+/// Returns whether a call is a product that can be the anchor of a group: of matrices of floats.
+pub(crate) fn is_product(
+    op: Op,
+    bound: &[Arg],
+    ty: impl Fn(&Arg) -> Option<TensorType>,
+    out: &TensorType,
+) -> bool {
+    let is_float = matches!(out.dtype, DType::F32 | DType::F64);
+    let rank = |arg: &Arg| ty(arg).map_or(0, |ty| ty.rank());
+    is_float
+        && match bound {
+            [x, weight, _] if op == linear::OP => rank(weight) == 2 && rank(x) >= 1,
+            [a, b] if op == matmul::OP => rank(a) >= 2 && rank(b) >= 2,
+            [_, _] => op == mm::OP || op == bmm::OP,
+            [_, _, _, beta, alpha] if op == addmm::OP => {
+                [beta, alpha].iter().all(|x| x.scalar().is_some_and(|x| x.to_f64() == 1.0))
+            }
+            _ => false,
+        }
+}
+
+/// The operands of a product, as matrices.
+pub(crate) struct Matrices {
+    pub(crate) a: Operand,
+    pub(crate) b: Operand,
+}
+
+/// Arranges the two operands of a product without a bias: `b` has the shape `[.., k, n]`.
+pub(crate) fn matrices(op: Op, operands: &[Operand]) -> Option<Matrices> {
+    let turned = |weight: &Operand| {
+        let mut turned = weight.clone();
+        turned.shape.swap(0, 1);
+        turned.strides.swap(0, 1);
+        turned
+    };
+    Some(match operands {
+        [x, weight] if op == linear::OP => Matrices { a: x.clone(), b: turned(weight) },
+        [a, b] => Matrices { a: a.clone(), b: b.clone() },
+        _ => return None,
+    })
+}
+
+/// The places of the matrices of a batch.
+struct Batch {
+    n: usize,
+    a: Walk,
+    b: Walk,
+}
+
+/// A right operand.
+pub(crate) enum Weights<T> {
+    /// Packed for the tiles.
+    Packed(Arc<Vec<T>>),
+    /// As it is.
+    Plain,
+}
+
+/// A product, or a batch of them.
+pub(crate) struct ProductKernel<T: 'static> {
+    tile: Option<&'static Tile<T>>,
+    sizes: [usize; 3],
+    batch: Batch,
+    a: Operand,
+    a_strides: (usize, usize),
+    b: Operand,
+    b_strides: (usize, usize),
+    weights: Weights<T>,
+    out: ValueId,
+    epilogue: Option<Tape>,
+}
+
+impl<T: GemmElement> ProductKernel<T> {
+    /// Makes the kernel, whose result is row-major; `None` if the rows of `a` are not equally far apart.
+    ///
+    /// `pack` gives the packed right operand if that is a constant.
+    pub(crate) fn new(
+        a: &Operand,
+        b: &Operand,
+        out: ValueId,
+        pack: impl FnOnce(&Product<T>) -> Option<Arc<Vec<T>>>,
+    ) -> Option<Self> {
+        let (b_batch, [k, n]) = b.shape.split_last_chunk::<2>()?;
+        let (k, n) = (*k, *n);
+        let b_strides = (b.strides[b.shape.len() - 2] as usize, b.strides[b.shape.len() - 1] as usize);
+        let (&columns, leading) = a.shape.split_last()?;
+        if columns != k {
+            return None;
+        }
+        let a_column = *a.strides.last()? as usize;
+        let one = Walk { shape: Default::default(), strides: Default::default() };
+        let (m, a_row, batch) = if b_batch.iter().all(|&size| size == 1) {
+            let rows =
+                Operand { shape: leading.into(), strides: a.strides[..leading.len()].into(), ..a.clone() };
+            let walk = rows.walk(leading).ok()?;
+            let row = match walk.shape.len() {
+                0 => k,
+                1 => walk.step(),
+                _ => return None,
+            };
+            (leading.iter().product(), row, Batch { n: 1, a: one.clone(), b: one })
+        } else {
+            let (&m, a_batch) = leading.split_last()?;
+            let shape = fx_core::pointwise::broadcast_shapes([a_batch, b_batch].into_iter()).ok()?;
+            let part = |x: &Operand, n: usize| {
+                Operand { shape: x.shape[..n].into(), strides: x.strides[..n].into(), ..x.clone() }
+                    .walk(&shape)
+                    .ok()
+            };
+            let batch =
+                Batch { n: shape.iter().product(), a: part(a, a_batch.len())?, b: part(b, b_batch.len())? };
+            (m, a.strides[leading.len() - 1] as usize, batch)
+        };
+        let tile = T::tile();
+        let product =
+            tile.map(|tile| Product { tile, m, k, n, alpha: T::one(), beta: T::zero(), shared: true });
+        let packed = product.filter(|_| batch.n == 1 && m * k * n > 0).as_ref().and_then(pack);
+        Some(ProductKernel {
+            tile,
+            sizes: [m, k, n],
+            batch,
+            a: a.clone(),
+            a_strides: (a_row, a_column),
+            b: b.clone(),
+            b_strides,
+            weights: packed.map_or(Weights::Plain, Weights::Packed),
+            out,
+            epilogue: None,
+        })
+    }
+
+    pub(crate) fn with_epilogue(mut self, tape: Option<Tape>) -> Self {
+        self.epilogue = tape;
+        self
+    }
+}
+
+/// Returns the number of elements from the first to the last of a matrix.
+fn extent(rows: usize, cols: usize, (rs, cs): (usize, usize)) -> usize {
+    if rows == 0 || cols == 0 { 0 } else { (rows - 1) * rs + (cols - 1) * cs + 1 }
+}
+
+impl<T: GemmElement> Kernel for ProductKernel<T> {
+    unsafe fn run(&self, bases: Bases<'_>) {
+        let [m, k, n] = self.sizes;
+        let (one, zero) = (T::one(), T::zero());
+        // SAFETY: the plan gives this kernel its operands, which have these extents, and its result alone.
+        unsafe {
+            let a_of = |at: usize| {
+                let len = extent(m, k, self.a_strides);
+                std::slice::from_raw_parts(bases.at::<T>(self.a.value, self.a.offset + at).cast_const(), len)
+            };
+            let out_of = |i: usize| std::slice::from_raw_parts_mut(bases.at::<T>(self.out, i * m * n), m * n);
+            if let (Weights::Packed(packed), Some(tile)) = (&self.weights, self.tile) {
+                let product = Product { tile, m, k, n, alpha: one, beta: zero, shared: true };
+                let out = Output::new(out_of(0), (n, 1));
+                let done = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
+                    if let Some(tape) = &self.epilogue {
+                        tape.run_part(bases, rows, columns);
+                    }
+                };
+                let a = a_of(0);
+                if product.packs_left(self.a_strides) {
+                    T::with_scratch(product.left_len(), |left| {
+                        product.pack_left(a, self.a_strides, left);
+                        product.run_then(&Left::Packed(left), &Right::Packed(packed), &out, &done);
+                    });
+                } else {
+                    product.run_then(&Left::Strided(a, self.a_strides), &Right::Packed(packed), &out, &done);
+                }
+                return;
+            }
+            let b_of = |at: usize| {
+                let len = extent(k, n, self.b_strides);
+                std::slice::from_raw_parts(bases.at::<T>(self.b.value, self.b.offset + at).cast_const(), len)
+            };
+            let run = |i: usize, shared: bool| {
+                let (a, b) = (a_of(self.batch.a.locate(i).0), b_of(self.batch.b.locate(i).0));
+                gemm_by(shared, m, k, n, one, a, self.a_strides, b, self.b_strides, zero, out_of(i), (n, 1));
+                if let Some(tape) = &self.epilogue
+                    && self.batch.n > 1
+                {
+                    tape.run_part(bases, i * m..(i + 1) * m, 0..n);
+                }
+            };
+            if self.batch.n < MANY {
+                (0..self.batch.n).for_each(|i| run(i, true));
+            } else {
+                parallel::each(self.batch.n, |i| run(i, false));
+            }
+            if let Some(tape) = &self.epilogue
+                && self.batch.n <= 1
+            {
+                tape.run(bases);
+            }
+        }
+    }
+
+    fn reads(&self) -> Vec<ValueId> {
+        let weights = matches!(self.weights, Weights::Plain).then_some(self.b.value);
+        let after = self.epilogue.iter().flat_map(|tape| tape.reads());
+        [self.a.value].into_iter().chain(weights).chain(after).collect()
+    }
+
+    fn describe(&self) -> String {
+        let [m, k, n] = self.sizes;
+        let packed = if matches!(self.weights, Weights::Packed(_)) { ", packed weights" } else { "" };
+        let batch = if self.batch.n == 1 { String::new() } else { format!("{} x ", self.batch.n) };
+        let after = self
+            .epilogue
+            .as_ref()
+            .map_or(String::new(), |tape| format!(", then {} steps", tape.instructions.len()));
+        format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{after}")
+    }
+}

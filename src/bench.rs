@@ -1,0 +1,221 @@
+//! Timing of programs: [`measure`] for anyone, and [`serve`], the worker of a benchmark beside other engines.
+
+use std::fmt;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::weights::Weights;
+use crate::{Arg, Compile, Engine, GraphModule, Result, Tensor, Value, bail, check, err, program};
+
+/// The time of a program on an engine.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// The engine.
+    pub engine: Engine,
+    /// How long it took to make the program ready.
+    pub compile: Duration,
+    /// The first call.
+    pub first: Duration,
+    /// Nanoseconds a call, a number a sample, in order of size.
+    pub samples: Vec<f64>,
+}
+
+impl Timing {
+    /// Returns the median of the samples, in nanoseconds a call.
+    pub fn median(&self) -> f64 {
+        self.samples.get(self.samples.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = self.samples.first().copied().unwrap_or(f64::NAN);
+        let (median, least) = (time(self.median()), time(least));
+        write!(
+            f,
+            "{:8} {median:>10} a call, least {least}, compiled in {:.1?}",
+            self.engine.name(),
+            self.compile
+        )
+    }
+}
+
+/// Writes nanoseconds with a unit.
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+/// Sets the number of threads of all programs of this process; only the first call counts.
+pub fn threads(n: usize) -> Result<()> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(n).build_global();
+    pool.map_err(|error| err!(Argument, "cannot use {n} threads: {error}"))
+}
+
+/// Returns a table of the steps of the fused engine: nanoseconds a call, share, node and kernel.
+pub fn profile(gm: &GraphModule, args: &[Value], times: usize) -> Result<String> {
+    let program = gm.compile(Engine::Fused)?;
+    let Some(compiled) = program.fused() else { bail!(Graph, "the program has no plan") };
+    compiled.profile(args, times.div_ceil(4))?;
+    let mut steps = compiled.profile(args, times)?;
+    let total: f64 = steps.iter().map(|(.., ns)| ns).sum();
+    steps.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let line = |(name, what, ns): &(String, String, f64)| {
+        format!("{:>10} {:5.1} %  %{name}: {what}\n", time(*ns), 100.0 * ns / total)
+    };
+    Ok(format!("{:>10} in all\n", time(total)) + &steps.iter().map(line).collect::<String>())
+}
+
+/// The duration of a sample.
+const SAMPLE: Duration = Duration::from_millis(8);
+
+/// Measures a program on several engines in turns, so that what else the machine does hits all alike.
+pub fn measure(gm: &GraphModule, args: &[Value], engines: &[Engine], samples: usize) -> Result<Vec<Timing>> {
+    let mut programs = Vec::new();
+    let mut timings = Vec::new();
+    for &engine in engines {
+        let started = Instant::now();
+        let ready = gm.compile(engine)?;
+        let compile = started.elapsed();
+        let started = Instant::now();
+        ready.call_values(args)?;
+        timings.push(Timing { engine, compile, first: started.elapsed(), samples: Vec::new() });
+        programs.push(ready);
+    }
+    for _ in 0..samples.max(1) {
+        for (ready, timing) in programs.iter().zip(&mut timings) {
+            let mut call = || ready.call_values(args).map(drop);
+            repeat(&mut call, SAMPLE / 4)?;
+            timing.samples.push(sample(&mut call, SAMPLE)?);
+        }
+    }
+    for timing in &mut timings {
+        timing.samples.sort_by(f64::total_cmp);
+    }
+    Ok(timings)
+}
+
+/// Calls for a while.
+fn repeat(call: &mut dyn FnMut() -> Result<()>, duration: Duration) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        call()?;
+        if started.elapsed() >= duration {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns the nanoseconds of a call, of as many calls as take about as long as wanted.
+fn sample(call: &mut dyn FnMut() -> Result<()>, duration: Duration) -> Result<f64> {
+    let mut n = 1u64;
+    loop {
+        let started = Instant::now();
+        for _ in 0..n {
+            call()?;
+        }
+        let spent = started.elapsed();
+        if spent >= duration / 2 || n > 1 << 30 {
+            return Ok(spent.as_nanos() as f64 / n as f64);
+        }
+        n = (n as f64 * (duration.as_secs_f64() / spent.as_secs_f64().max(1e-9)).min(64.0)).ceil() as u64;
+    }
+}
+
+/// Answers the lines of a driver that measures several engines side by side:
+///
+/// | line | answer |
+/// |---|---|
+/// | `load CASE DIR` | `ok BUILD_MS FIRST_MS MAX_ABS_ERROR MAX_ABS_EXPECTED`, or `no REASON` |
+/// | `time N NS WARM` | `t` and N times in ns per call, each of a batch of about NS ns, after calls for WARM ns |
+/// | `rss` | `rss KIB`, the most memory that was resident |
+/// | `quit` | the end |
+///
+/// The folder of a case holds `model.pt2` and `io.safetensors` with `in0`, …, `out0`, …
+pub fn serve(input: impl BufRead, mut output: impl Write, engine: Engine) -> Result<()> {
+    let io_error = |error: std::io::Error| err!(Io, "{error}");
+    let mut loaded: Option<(crate::Program, Vec<Value>)> = None;
+    for line in input.lines() {
+        let line = line.map_err(io_error)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = match &words[..] {
+            ["load", _, dir] => {
+                loaded = None;
+                match load(Path::new(dir), engine) {
+                    Ok((program, args, text)) => {
+                        loaded = Some((program, args));
+                        text
+                    }
+                    Err(error) => format!("no {}", error.to_string().replace('\n', " ")),
+                }
+            }
+            ["time", n, ns, warm] => match &loaded {
+                Some((program, args)) => {
+                    let number =
+                        |text: &str| text.parse::<u64>().map_err(|_| err!(Parse, "{text:?} is no number"));
+                    let mut call = || program.call_values(args).map(drop);
+                    repeat(&mut call, Duration::from_nanos(number(warm)?))?;
+                    let mut text = "t".to_owned();
+                    for _ in 0..number(n)? {
+                        text += &format!(" {}", sample(&mut call, Duration::from_nanos(number(ns)?))?);
+                    }
+                    text
+                }
+                None => "no program is loaded".to_owned(),
+            },
+            ["rss"] => format!("rss {}", resident()),
+            ["quit"] => return Ok(()),
+            _ => format!("no such line {line:?}"),
+        };
+        writeln!(output, "{answer}").and_then(|()| output.flush()).map_err(io_error)?;
+    }
+    Ok(())
+}
+
+/// Returns the most memory of this process that was resident, in KiB; 0 where the system does not say.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn load(dir: &Path, engine: Engine) -> Result<(crate::Program, Vec<Value>, String)> {
+    let gm = program::open(dir.join("model.pt2"), None)?;
+    let io = Weights::open(dir.join("io.safetensors"))?;
+    let mut n = 0;
+    let mut args = Vec::new();
+    for input in gm.graph().inputs() {
+        args.push(input.tree.try_flat_map(&mut |_| {
+            n += 1;
+            Ok(Arg::Leaf(io.require(&format!("in{}", n - 1))?))
+        })?);
+    }
+    let started = Instant::now();
+    let ready = gm.compile(engine)?;
+    drop(gm);
+    let build = started.elapsed();
+    let started = Instant::now();
+    let outputs = check::tensors(&ready.call_values(&args)?);
+    let first = started.elapsed();
+    let (mut error, mut greatest) = (0f64, 0f64);
+    for (i, output) in outputs.iter().enumerate() {
+        let expected = io.require(&format!("out{i}"))?;
+        if expected.shape()? != output.shape()? {
+            bail!(Shape, "output {i} is {}, expected {}", output.ty()?, expected.ty()?);
+        }
+        let numbers = |tensor: &Tensor| tensor.array()?.cast(crate::DType::F64).to_vec::<f64>();
+        for (got, expected) in numbers(output)?.into_iter().zip(numbers(&expected)?) {
+            let off = (got - expected).abs();
+            error = if off.is_nan() { f64::INFINITY } else { error.max(off) };
+            greatest = greatest.max(expected.abs());
+        }
+    }
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+    let text = format!("ok {:.3} {:.3} {error:e} {greatest:e}", ms(build), ms(first));
+    Ok((ready, args, text))
+}

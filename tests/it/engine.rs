@@ -1,0 +1,399 @@
+//! The fused engine: its results are those of the operations one by one, whatever the sizes, strides, dtypes and threads.
+
+use fx::prelude::*;
+use fx::{Attribute, Engine, GraphModule, Value};
+
+/// Numbers between -2 and 2, none of them alike.
+fn numbers(shape: &[usize], seed: u64) -> Tensor {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let numel = shape.iter().product();
+    let data = (0..numel).map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u64 << 22) as f32 - 2.0
+    });
+    Tensor::from_vec(data.collect(), shape)
+}
+
+fn bits(tensor: &Tensor) -> Vec<u64> {
+    tensor.array().unwrap().cast(DType::F64).to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect()
+}
+
+/// Calls a program eagerly and fused, twice each, and returns the results, which must agree.
+fn agree(gm: &GraphModule, args: &[Value], exact: bool) -> Vec<Tensor> {
+    let program = gm.compile(Engine::Fused).unwrap();
+    let expected = fx::check::tensors(&gm.call_values(args).unwrap());
+    for _ in 0..2 {
+        let got = fx::check::tensors(&program.call_values(args).unwrap());
+        assert_eq!(got.len(), expected.len());
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_eq!(got.ty().unwrap(), expected.ty().unwrap());
+            match exact {
+                true => assert_eq!(bits(got), bits(expected), "{}", program.fused().unwrap().describe()),
+                false => got.all_close(expected, 1e-5, 1e-5).unwrap(),
+            }
+        }
+    }
+    expected
+}
+
+fn values(tensors: &[Tensor]) -> Vec<Value> {
+    tensors.iter().map(Value::from).collect()
+}
+
+/// How many steps of each kind a plan has: those of kernels, and those that are evaluated.
+fn steps(gm: &GraphModule) -> (usize, usize) {
+    let text = gm.compile(Engine::Fused).unwrap().fused().unwrap().describe();
+    let steps = text.lines().filter(|line| line.starts_with("  %")).count();
+    let evaluated =
+        text.lines().filter(|line| line.contains(": evaluate ") || line.contains(": call ")).count();
+    (steps - evaluated, evaluated)
+}
+
+/// Reads a program; the attributes that it names get numbers.
+fn program(text: &str) -> GraphModule {
+    let mut gm = GraphModule::new("M", fx::parse(text).unwrap());
+    let graph = gm.graph().clone();
+    for (_, node) in graph.nodes() {
+        if let (Some(path), Some(ty)) = (node.target().path(), node.ty().and_then(fx::TypeTree::tensor)) {
+            let tensor = numbers(&ty.shape.known().unwrap(), path.len() as u64);
+            gm.set_attribute(path, Attribute::Parameter(Parameter::new(tensor * 0.3))).unwrap();
+        }
+    }
+    gm
+}
+
+#[test]
+fn a_chain_with_broadcasting_is_one_kernel_for_all_sizes() {
+    let gm = program(
+        "graph main(%x: f32[n, m], %row: f32[m], %column: f32[n, 1], %mask: bool[n, m]) {
+            %a = add(%x, %row)
+            %b = tanh(%a)
+            %c = mul(%b, %column)
+            %d = sub(%c, 0.5)
+            %e = where(%mask, %x, %row)
+            %f = gt(%d, %mask)
+            %g = sigmoid(%d)
+            %h = mul(%g, %d)
+            return (%h, %f, %e)
+        }",
+    );
+    let fused = gm.compile(Engine::Fused).unwrap();
+    for (rows, columns) in
+        [(0, 5), (1, 1), (7, 1), (1, 13), (5, 700), (67, 131), (301, 64), (1000, 3), (2, 9000)]
+    {
+        let mask = numbers(&[rows, columns], 4).gt(0.3);
+        let args = [numbers(&[rows, columns], 1), numbers(&[columns], 2), numbers(&[rows, 1], 3), mask];
+        let args = values(&args);
+        agree(&gm, &args, true);
+        let expected = fx::check::tensors(&gm.call_values(&args).unwrap());
+        for (got, expected) in fx::check::tensors(&fused.call_values(&args).unwrap()).iter().zip(&expected) {
+            assert_eq!(bits(got), bits(expected));
+        }
+    }
+}
+
+#[test]
+fn operands_are_read_in_whatever_order_they_lie() {
+    let gm = program(
+        "graph main(%x: f32[a, b, c], %y: f32[c, b, a], %z: f32[b, 1]) {
+            %turned = permute(%y, [2, 1, 0])
+            %every = slice(%turned, 2, 0, 9223372036854775807, 2)
+            %part = slice(%x, 2, 0, 9223372036854775807, 2)
+            %sum = add(%part, %every)
+            %scaled = mul(%sum, %z)
+            %flat = flatten(%scaled)
+            %e = exp(%flat)
+            %back = view(%turned, [-1])
+            %n = neg(%back)
+            return (%scaled, %e, %n)
+        }",
+    );
+    for [a, b, c] in [[1, 1, 1], [2, 3, 5], [7, 1, 300], [0, 2, 3], [64, 5, 2], [3, 70, 31]] {
+        let args = [numbers(&[a, b, c], 1), numbers(&[c, b, a], 2), numbers(&[b, 1], 3)];
+        agree(&gm, &values(&args), true);
+        // Inputs that are views themselves.
+        let args = [
+            numbers(&[c, b, a], 1).permute([2, 1, 0]),
+            numbers(&[c, b, a * 2], 2).narrow(2, a as i64, a as i64),
+            numbers(&[b], 3).unsqueeze(1),
+        ];
+        agree(&gm, &values(&args), true);
+    }
+}
+
+#[test]
+fn dtypes_are_promoted_and_converted_in_kernels() {
+    let gm = program(
+        "graph main(%x: f64[n], %i: i64[n], %b: bool[n], %u: u8[n], %h: f16[n]) {
+            %a = add(%x, %i)
+            %c = mul(%i, %b)
+            %d = bitwise_and(%u, 15)
+            %e = add(%d, %c)
+            %f = div(%e, 3)
+            %g = logical_and(%b, %i)
+            %k = mul(%h, 3)
+            %l = add(%k, %f)
+            %m = floor_divide(%i, 7)
+            return (%a, %e, %f, %g, %l, %m)
+        }",
+    );
+    for n in [0, 1, 5, 1000, 5000] {
+        let x = numbers(&[n], 1);
+        let args = [
+            x.to(DType::F64),
+            (&x * 100.0).to(DType::I64),
+            x.gt(0.0),
+            (x.abs() * 100.0).to(DType::U8),
+            x.to(DType::F16),
+        ];
+        agree(&gm, &values(&args), true);
+    }
+}
+
+#[test]
+fn rows_are_reduced_and_repeated_in_one_kernel() {
+    let text = |op: &str| {
+        format!(
+            "graph main(%x: f32[n, k, m], %r: f32[m]) {{
+                %a = add(%x, %r)
+                %s = {op}
+                %d = sub(%a, %s)
+                %q = mul(%s, %s)
+                %e = exp(%d)
+                %f = div(%e, 2.0)
+                %t = sum(%f, [-1])
+                %u = tanh(%t)
+                return (%f, %u, %q)
+            }}"
+        )
+    };
+    for op in [
+        "mean(%a, [-1], true)",
+        "amax(%a, [2], true)",
+        "amin(%a, -1, true)",
+        "softmax(%a, -1)",
+        "log_softmax(%a, 2)",
+    ] {
+        let gm = program(&text(op));
+        for [n, k, m] in [[1, 1, 1], [3, 1, 7], [5, 2, 33], [40, 3, 600], [2, 2, 5000]] {
+            agree(&gm, &values(&[numbers(&[n, k, m], 1), numbers(&[m], 2)]), false);
+        }
+        assert_eq!(steps(&program(&text(op).replace("n, k, m", "6, 2, 8").replace("[m]", "[8]"))), (1, 0));
+    }
+    let gm = program(
+        "graph main(%x: f32[n, 4, 6]) {
+            %w: f32[4, 6] = self.w
+            %b: f32[4, 6] = self.b
+            %g: f32[6] = self.gain
+            %y = relu(%x)
+            %l = layer_norm(%y, [4, 6], %w, %b, 0.001)
+            %m = rms_norm(%x, [6], %g)
+            %z = add(%l, %m)
+            return %z
+        }",
+    );
+    for n in [0, 1, 5, 300] {
+        agree(&gm, &values(&[numbers(&[n, 4, 6], 1)]), false);
+    }
+}
+
+#[test]
+fn products_are_changed_as_they_are_written() {
+    let gm = program(
+        "graph main(%x: f32[n, k, 20], %r: f32[n, k, 37]) {
+            %w: f32[37, 20] = self.w
+            %b: f32[37] = self.bias
+            %v: f32[37, 9] = self.second
+            %h = linear(%x, %w, %b)
+            %g = gelu(%h)
+            %y = add(%g, %r)
+            %z = matmul(%y, %v)
+            %i = linear(%x, %w)
+            %turned = transpose(%i, 1, 2)
+            %t = matmul(%turned, %y)
+            %u = mul(%t, 0.25)
+            %first = select(%x, 1, 0)
+            %s = linear(%first, %w)
+            return (%h, %y, %z, %u, %s)
+        }",
+    );
+    for [n, k] in [[1, 1], [1, 5], [3, 1], [2, 40], [9, 7], [0, 3]] {
+        agree(&gm, &values(&[numbers(&[n, k, 20], 1), numbers(&[n, k, 37], 2)]), false);
+    }
+    let gm = program(
+        "graph main(%c: f64[37], %a: f64[5, 7], %b: f64[7, 37]) {
+            %x = addmm(%c, %a, %b)
+            %y = tanh(%x)
+            %z = mm(%a, %b)
+            %t = bmm(%p, %p)
+            return (%y, %z)
+        }"
+        .replace("            %t = bmm(%p, %p)\n", "")
+        .as_str(),
+    );
+    let double = |shape: &[usize], seed| numbers(shape, seed).to(DType::F64);
+    assert_eq!(steps(&gm), (2, 0));
+    agree(&gm, &values(&[double(&[37], 1), double(&[5, 7], 2), double(&[7, 37], 3)]), false);
+}
+
+#[test]
+fn convolutions_are_changed_as_they_are_written() {
+    let conv = |weight: &str, rest: &str, out: &str| {
+        program(&format!(
+            "graph main(%x: f32[n, 6, 9, 11], %r: f32[{out}]) {{
+                %w: f32[{weight}] = self.w
+                %b: f32[12] = self.bias
+                %c = conv2d(%x, %w, %b{rest})
+                %d = relu6(%c)
+                %e = add(%d, %r)
+                return %e
+            }}"
+        ))
+    };
+    for (weight, rest, out) in [
+        ("12, 6, 3, 3", ", padding=[1, 1]", [12, 9, 11]),
+        ("12, 6, 1, 1", "", [12, 9, 11]),
+        ("12, 6, 3, 2", ", stride=[2, 1], padding=\"valid\"", [12, 4, 10]),
+        ("12, 1, 3, 3", ", stride=2, padding=1, groups=6", [12, 5, 6]),
+        ("12, 3, 5, 3", ", dilation=2, padding=[4, 2], groups=2", [12, 9, 11]),
+        ("12, 6, 3, 3", ", padding=\"same\"", [12, 9, 11]),
+    ] {
+        let gm = conv(weight, rest, &format!("n, {}, {}, {}", out[0], out[1], out[2]));
+        for n in [1, 2, 9] {
+            agree(
+                &gm,
+                &values(&[numbers(&[n, 6, 9, 11], 1), numbers(&[n, out[0], out[1], out[2]], 2)]),
+                false,
+            );
+        }
+    }
+}
+
+#[test]
+fn what_has_no_kernel_is_evaluated() {
+    let gm = program(
+        "graph main(%x: f32[n, m]) {
+            %a = exp(%x)
+            %order = sort(%a)
+            %sorted = getitem(%order, 0)
+            %b = add(%a, %sorted)
+            %parts = chunk(%b, 2, 1)
+            %first = getitem(%parts, 0)
+            %c = cumsum(%first, 1)
+            %d = cos(%c)
+            %found = nonzero(%d)
+            %k = size(%x, 0)
+            %e = mul(%d, %k)
+            return (%e, %found, %b)
+        }",
+    );
+    for [n, m] in [[1, 2], [3, 7], [50, 40]] {
+        agree(&gm, &values(&[numbers(&[n, m], 1)]), true);
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit_and_may_call_together() {
+    let gm = program(
+        "graph main(%x: f32[200, 300]) {
+            %w: f32[500, 300] = self.w
+            %b: f32[500] = self.bias
+            %h = linear(%x, %w, %b)
+            %g = gelu(%h)
+            %p = softmax(%g, -1)
+            %s = add(%p, %g)
+            %m = mean(%s, [1], true)
+            %y = sub(%s, %m)
+            return %y
+        }",
+    );
+    let program = gm.compile(Engine::Fused).unwrap();
+    let x = numbers(&[200, 300], 1);
+    let expected = bits(&program.call(&[x.clone()]).unwrap());
+    for threads in [1, 2, 3, 8] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        assert_eq!(
+            bits(&pool.install(|| program.call(&[x.clone()])).unwrap()),
+            expected,
+            "{threads} threads"
+        );
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    assert_eq!(bits(&program.call(&[x.clone()]).unwrap()), expected);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn results_are_kept_apart_from_call_to_call() {
+    let gm = program(
+        "graph main(%x: f32[n]) {
+            %a = add(%x, 1)
+            %b = mul(%a, 2)
+            %v = slice(%b, 0, 1)
+            return (%a, %b, %v, %x)
+        }",
+    );
+    let program = gm.compile(Engine::Fused).unwrap();
+    let call = |start: f32| {
+        let x = Tensor::new([start, start + 1.0, start + 2.0]);
+        fx::check::tensors(&program.call_values(&values(&[x])).unwrap())
+    };
+    let first = call(0.0);
+    let second = call(10.0);
+    assert_eq!(first[0].to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+    assert_eq!(first[2].to_vec::<f32>().unwrap(), [4.0, 6.0]);
+    assert_eq!(second[1].to_vec::<f32>().unwrap(), [22.0, 24.0, 26.0]);
+    drop((first, second));
+    assert_eq!(call(1.0)[2].to_vec::<f32>().unwrap(), [6.0, 8.0]);
+}
+
+#[test]
+fn buffers_are_updated_when_a_call_has_succeeded() {
+    let mut gm = GraphModule::new(
+        "Counter",
+        fx::parse(
+            "graph main(%x: f32[2]) {
+                %count = self.count
+                %next = add(%count, %x)
+                %set = set_buffer(\"count\", %next)
+                %y = mul(%count, 10)
+                return %y
+            }",
+        )
+        .unwrap(),
+    );
+    gm.set_attribute("count", Attribute::Buffer(Buffer::new(Tensor::new([1.0f32, 2.0])))).unwrap();
+    let program = gm.compile(Engine::Fused).unwrap();
+    let x = Tensor::new([0.5f32, 0.25]);
+    for expected in [[10.0, 20.0], [15.0, 22.5], [20.0, 25.0]] {
+        assert_eq!(program.call(&[x.clone()]).unwrap().to_vec::<f32>().unwrap(), expected);
+    }
+    assert_eq!(gm.attr("count").unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0], "its buffers are its own");
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_where() {
+    let gm = program("graph main(%x: f32[n, 3], %y: f32[n, 3]) {\n %z = add(%x, %y)\n return %z\n}");
+    let program = gm.compile(Engine::Fused).unwrap();
+    let error = |args: &[Tensor]| program.call(args).unwrap_err().to_string();
+    let x = || numbers(&[2, 3], 1);
+    assert!(error(&[x()]).contains("takes 2 arguments, got 1"), "{}", error(&[x()]));
+    let wrong = error(&[x(), numbers(&[2, 4], 1)]);
+    assert!(wrong.contains("argument \"y\"") && wrong.contains("tests/it/engine.rs"), "{wrong}");
+    let wrong = error(&[x(), numbers(&[5, 3], 1)]);
+    assert!(wrong.contains("argument \"y\""), "{wrong}");
+    let wrong = error(&[x(), x().to(DType::I64)]);
+    assert!(wrong.contains("expected f32[n, 3]"), "{wrong}");
+    assert_eq!(program.call(&[x(), x()]).unwrap().ty().unwrap().to_string(), "f32[2, 3]");
+    let gm = fx::trace(|x: &Tensor| x.exp().view([5, -1])).build().unwrap();
+    let error = gm.compile(Engine::Fused).unwrap().call(&[x()]).unwrap_err().to_string();
+    assert!(error.contains("view") && error.contains("tests/it/engine.rs"), "{error}");
+}
