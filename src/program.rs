@@ -153,6 +153,27 @@ pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(Stri
     Ok((text, matches))
 }
 
+/// Says what the fused engine computes as one kernel, for each edge between operations where it does not why, and the steps of the plan
+/// if the sizes of all inputs are known.
+pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
+    let ready = fx_ops::engine::prepared(gm)?;
+    let graph = ready.graph();
+    let name = |id: crate::NodeId| graph.node(id).map_or("?", crate::Node::name);
+    let fusion = crate::pass::Fusion::of(graph)?;
+    let fused: Vec<_> = fusion.groups.iter().filter(|group| group.len() > 1).collect();
+    let n_operations: usize = fused.iter().map(|group| group.len()).sum();
+    let mut text = format!("{} kernels of {n_operations} operations\n", fused.len());
+    for group in fused {
+        let nodes: Vec<String> = group.iter().map(|id| format!("%{}", name(*id))).collect();
+        text += &format!("  {}\n", nodes.join(" "));
+    }
+    text += &format!("{} edges between kernels\n", fusion.borders.len());
+    for border in &fusion.borders {
+        text += &format!("  %{} -> %{}: {}\n", name(border.from), name(border.to), border.why);
+    }
+    Ok(text + &fx_ops::engine::Compiled::new(gm)?.describe())
+}
+
 /// Reads a pipeline, as [`Passes::parse`] does; `default` is [`DEFAULT`](crate::pass::DEFAULT).
 pub fn passes(text: &str) -> Result<Passes> {
     let text = if text == "default" { crate::pass::DEFAULT } else { text };

@@ -1,18 +1,14 @@
 //! Scaled dot-product attention as one kernel, which never holds all scores at once.
 
 use fx_core::array::{StridedIndex, Strides, checked_numel};
-use fx_core::math::Real;
 use fx_core::op::Flops::Rule;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
-use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, err, kernels};
+use fx_core::{Array, DType, Dim, Op, Result, Shape, TensorType, bail, err, kernels};
 use fx_simd::parallel;
 
-use crate::check::{
-    dense, float_only, in_float, opt_type_of, same_dtype, same_size, sizes, slice, type_of, wide, zeroed,
-};
+use crate::check::{float_only, in_float, opt_type_of, same_dtype, same_size, sizes, type_of, wide, zeroed};
 use crate::flops;
-use crate::kernel::gemm::{GemmElement, gemm};
-use crate::kernel::rows;
+use crate::kernel::attention::{BLOCK, Head, Mask, Part};
 use crate::random::kept;
 
 /// The tables of this file.
@@ -154,9 +150,6 @@ fn attention_type(
     Ok(TensorType::new(query.dtype, batch.iter().chain([queries, value_depth]).collect::<Shape>()))
 }
 
-/// The queries that one thread scores at a time.
-const BLOCK: usize = 64;
-
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
 fn attention_kernel(
     query: &Array,
@@ -216,10 +209,7 @@ fn attention_kernel(
     let ((q, qs), (k, ks), (v, vs)) = (strides(query, false)?, strides(key, true)?, strides(value, true)?);
     let mask = mask
         .map(|mask| {
-            let mask = match mask.dtype() {
-                DType::Bool => additive(mask, wide)?,
-                _ => mask.cast(wide),
-            };
+            let mask = if mask.dtype() == DType::Bool { mask.clone() } else { mask.cast(wide) };
             let all = broadcast_shapes([mask.shape(), &[batch, &[queries, keys]].concat()].into_iter())?;
             mask.broadcast_to(&all)
         })
@@ -239,22 +229,28 @@ fn attention_kernel(
         keys,
         depth,
         values: shape[shape.len() - 1],
-        strides: [stride(&qs), stride(&ks), stride(&vs)],
-        mask_strides: mask.as_ref().map_or((0, 0), |mask| {
-            let strides = &mask.strides()[batch.len()..];
-            (strides[0] as usize, strides[1] as usize)
-        }),
+        q_strides: stride(&qs),
         scale: scale.unwrap_or(1.0 / (depth as f64).sqrt()),
         is_causal,
         factor: if dropout_p < 1.0 { 1.0 / (1.0 - dropout_p) } else { 0.0 },
     };
+    let mask_strides = mask.as_ref().map_or((0, 0), |mask| {
+        let strides = &mask.strides()[batch.len()..];
+        (strides[0] as usize, strides[1] as usize)
+    });
     let kept = match dropout_p {
         0.0 => None,
         p => Some(kept(checked_numel(&[batch, &[queries, keys]].concat())?, p)?),
     };
     in_float!(wide, T => {
         let data = [q.data::<T>()?, k.data::<T>()?, v.data::<T>()?];
-        let mask = mask.as_ref().map(|mask| mask.data::<T>()).transpose()?;
+        let mask_at = |i: usize| -> Result<Mask<'_, T>> {
+            Ok(match &mask {
+                None => Mask::None,
+                Some(mask) if mask.dtype() == DType::Bool => Mask::Keep(&mask.data::<bool>()?[mask_starts[i]..], mask_strides),
+                Some(mask) => Mask::Add(&mask.data::<T>()?[mask_starts[i]..], mask_strides),
+            })
+        };
         let mut out = zeroed::<T>(checked_numel(&shape)?)?;
         if !out.is_empty() {
             let width = head.values;
@@ -265,12 +261,12 @@ fn attention_kernel(
                 .flat_map(|(i, out)| out.chunks_mut(BLOCK * width).enumerate().map(move |(block, out)| (i, block, out)))
                 .collect();
             let run = |_, (i, block, out): (usize, usize, &mut [T])| {
-                let mask = mask.map(|mask| &mask[mask_starts[i]..]);
-                let [q, k, v] = starts[i];
-                let part = |data: &'_ [T], at: usize| data.get(at..).map_or(0, |_| at);
-                let operands = [&data[0][part(data[0], q)..], &data[1][part(data[1], k)..], &data[2][part(data[2], v)..]];
+                let [q, k, v] = [0, 1, 2].map(|j| data[j].get(starts[i][j]..).unwrap_or(&[]));
+                let part = Part { keys: (k, stride(&ks)), values: (v, stride(&vs)), len: keys };
                 let kept = kept.as_ref().map(|kept| &kept[i * queries * keys..][..queries * keys]);
-                head.block(block * BLOCK, operands, mask, kept, out);
+                // A mask whose dtype was found above is of that dtype.
+                let mask = mask_at(i).unwrap_or(Mask::None);
+                head.block(block * BLOCK, q, &[part], mask, kept, out);
             };
             let work = BLOCK.saturating_mul(keys).saturating_mul(head.depth + width).max(1);
             if tasks.len().saturating_mul(work) <= 1 << 19 {
@@ -281,71 +277,4 @@ fn attention_kernel(
         }
         Ok(Array::from_vec(out, &shape)?.cast(dtype))
     })
-}
-
-/// Returns a mask of bools as numbers to add.
-fn additive(mask: &Array, dtype: DType) -> Result<Array> {
-    let mask = dense(mask, DType::Bool)?;
-    in_float!(dtype, T => {
-        let seen = slice::<bool>(&mask);
-        let numbers = seen.iter().map(|&seen| if seen { 0.0 } else { T::NEG_INFINITY }).collect();
-        Array::from_vec::<T>(numbers, mask.shape())
-    })
-}
-
-/// One head: sizes, and the strides of query, key and value.
-struct Head {
-    queries: usize,
-    keys: usize,
-    depth: usize,
-    values: usize,
-    strides: [(usize, usize); 3],
-    mask_strides: (usize, usize),
-    scale: f64,
-    is_causal: bool,
-    /// What the weights that are not dropped are multiplied by.
-    factor: f64,
-}
-
-impl Head {
-    /// Stores the attention of the queries from `first` on.
-    fn block<T: GemmElement + Real + Element>(
-        &self,
-        first: usize,
-        [q, k, v]: [&[T]; 3],
-        mask: Option<&[T]>,
-        kept: Option<&[bool]>,
-        out: &mut [T],
-    ) {
-        let count = BLOCK.min(self.queries - first);
-        let [sq, (rsk, csk), sv] = self.strides;
-        // Causal queries see no key beyond their own position.
-        let keys = if self.is_causal { self.keys.min(first + count) } else { self.keys };
-        if keys == 0 {
-            return out.fill(T::ZERO);
-        }
-        let mut scores = vec![T::ZERO; count * keys];
-        let q = q.get(first * sq.0..).unwrap_or(&[]);
-        let scale = T::from_f64(self.scale);
-        gemm(count, self.depth, keys, scale, q, sq, k, (csk, rsk), T::ZERO, &mut scores, (keys, 1));
-        for (i, row) in scores.chunks_mut(keys).enumerate() {
-            if let Some(mask) = mask {
-                let (rs, cs) = self.mask_strides;
-                let at = (first + i) * rs;
-                for (j, x) in row.iter_mut().enumerate() {
-                    *x = *x + mask[at + j * cs];
-                }
-            }
-            if self.is_causal && first + i + 1 < keys {
-                row[first + i + 1..].fill(-T::INFINITY);
-            }
-            rows::softmax_row(row, true);
-            if let Some(kept) = kept {
-                let factor = T::from_f64(self.factor);
-                let kept = &kept[(first + i) * self.keys..];
-                row.iter_mut().zip(kept).for_each(|(x, &kept)| *x = if kept { *x * factor } else { T::ZERO });
-            }
-        }
-        gemm(count, keys, self.values, T::ONE, &scores, (keys, 1), v, sv, T::ZERO, out, (self.values, 1));
-    }
 }

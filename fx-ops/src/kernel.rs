@@ -3,6 +3,7 @@
 //! Invariant: a kernel's result has the same bits for any number of threads, for work is cut by its
 //! shape alone and each output element is reduced in a fixed order.
 
+pub mod attention;
 pub(crate) mod chunks;
 pub mod conv;
 pub(crate) mod eigen;

@@ -143,7 +143,8 @@ enum Command {
     /// Say where a rule matches a program, and where not and why; `list` lists the rules
     Explain {
         /// The rule
-        rule: String,
+        #[arg(required_unless_present = "fusion")]
+        rule: Option<String>,
         /// fx text, or an archive that torch.export.save wrote
         file: Option<PathBuf>,
         /// A safetensors file with the tensors that fx text reads by path
@@ -152,6 +153,9 @@ enum Command {
         /// Only at the node of this name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
+        /// Say instead what the fused engine computes as one kernel in this program, and for each edge where it does not, why
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["rule", "file", "node"])]
+        fusion: Option<PathBuf>,
     },
     /// Measure a program on engines, side by side
     Bench {
@@ -423,14 +427,18 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&if report || diff { done.to_string() } else { gm.graph().to_text() });
             Ok(true)
         }
-        Command::Explain { rule, file: None, .. } if rule == "list" => {
+        Command::Explain { fusion: Some(file), weights, .. } => {
+            print(&program::explain_fusion(&program::open(file, weights.as_deref())?)?);
+            Ok(true)
+        }
+        Command::Explain { rule, file: None, .. } if rule.as_deref() == Some("list") => {
             print(&program::list_rules());
             Ok(true)
         }
         Command::Explain { file: None, .. } => Err(no_program()),
-        Command::Explain { rule, file: Some(file), weights, node } => {
+        Command::Explain { rule, file: Some(file), weights, node, .. } => {
             let gm = program::open(file, weights.as_deref())?;
-            let (explanations, matches) = program::explain(&gm, &rule, node.as_deref())?;
+            let (explanations, matches) = program::explain(&gm, &rule.unwrap_or_default(), node.as_deref())?;
             print(&explanations);
             Ok(matches > 0)
         }

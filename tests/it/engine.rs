@@ -272,6 +272,73 @@ fn convolutions_are_changed_as_they_are_written() {
 }
 
 #[test]
+fn attention_reads_heads_in_place() {
+    let text = |call: &str| {
+        format!(
+            "graph main(%x: f32[b, l, 24], %past: f32[b, 2, s, 4], %mask: bool[l, k], %bias: f32[b, 1, 1, k]) {{
+                %w: f32[24, 24] = self.w
+                %h = linear(%x, %w)
+                %parts = view(%h, [b, l, 6, 4])
+                %turned = transpose(%parts, 1, 2)
+                %q = narrow(%turned, 1, 0, 4)
+                %some = narrow(%turned, 1, 4, 2)
+                %key = cat([%past, %some], 2)
+                %value = cat([%past, %some], dim=-2)
+                %all = repeat_interleave(%key, 2, 1)
+                %a = {call}
+                %back = transpose(%a, 1, 2)
+                %flat = reshape(%back, [b, l, 16])
+                %z = mul(%flat, 2)
+                return (%z, %key)
+            }}"
+        )
+    };
+    for call in [
+        "scaled_dot_product_attention(%q, %key, %value, enable_gqa=true)",
+        "scaled_dot_product_attention(%q, %key, %value, enable_gqa=true, is_causal=true)",
+        "scaled_dot_product_attention(%q, %key, %value, %mask, enable_gqa=true, scale=0.3)",
+        "scaled_dot_product_attention(%q, %all, %all, %bias)",
+    ] {
+        for [b, l, s] in [[1, 1, 5], [2, 7, 3], [3, 100, 1], [1, 3, 0], [2, 1, 70]] {
+            let k = s + l;
+            let text = text(call).replace("[b, 2, s, 4]", &format!("[{b}, 2, {s}, 4]"));
+            let text = text.replace("[b, l", &format!("[{b}, {l}")).replace("l, k]", &format!("{l}, {k}]"));
+            let text = text.replace("[b, 1, 1, k]", &format!("[{b}, 1, 1, {k}]"));
+            let mask = numbers(&[l, k], 3).gt(-1.0);
+            let args = [numbers(&[b, l, 24], 1), numbers(&[b, 2, s, 4], 2), mask, numbers(&[b, 1, 1, k], 4)];
+            agree(&program(&text), &values(&args), false);
+        }
+    }
+}
+
+#[test]
+fn joins_and_choices_are_kernels() {
+    let gm = program(
+        "graph main(%x: f32[n, 3, m], %y: f32[n, 2, m], %mask: bool[n, 1, m], %i: i64[n, 3, m]) {
+            %a = exp(%x)
+            %turned = transpose(%y, 0, 1)
+            %b = transpose(%turned, 0, 1)
+            %joined = cat([%a, %b, %a], dim=-2)
+            %ends = stack([%a, %x], 1)
+            %chosen = where(%mask, %x, 0.5)
+            %other = where(%mask, %i, %x)
+            %filled = masked_fill(%other, %mask, -inf)
+            %e = exp(%filled)
+            %z = add(%joined, 1)
+            %last = cat([%e, %chosen], 2)
+            return (%z, %ends, %last, %joined)
+        }",
+    );
+    for [n, m] in [[1, 1], [4, 5], [0, 3], [3, 900], [70, 64]] {
+        let mask = numbers(&[n, 1, m], 3).gt(0.0);
+        let i = (numbers(&[n, 3, m], 4) * 10.0).to(DType::I64);
+        agree(&gm, &values(&[numbers(&[n, 3, m], 1), numbers(&[n, 2, m], 2), mask, i]), true);
+    }
+    let typed = "graph main(%x: f32[2, 3], %m: bool[2, 3]) {\n %a = where(%m, %x, 0.5)\n %b = cat([%a, %x], 1)\n return %b\n}";
+    assert_eq!(steps(&program(typed)), (2, 0));
+}
+
+#[test]
 fn what_has_no_kernel_is_evaluated() {
     let gm = program(
         "graph main(%x: f32[n, m]) {

@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one module a concern.
 
 mod cli;
+mod compiled;
 mod conformance;
 mod costs;
 mod edit;

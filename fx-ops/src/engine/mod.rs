@@ -2,10 +2,13 @@
 //!
 //! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups ([`crate::pass::FUSE`]). For each set of
 //! input sizes it has a plan (`plan`): a list of kernels whose operands have places in one block of memory (`memory`), with weights
-//! packed. Kernels are tapes of block loops (`tape`), and matrix products (`product`) and convolutions (`convolution`) with what follows them; what has no kernel is
+//! packed. Kernels are tapes of block loops (`tape`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
+//! attention (`attend`) and joins (`join`); what has no kernel is
 //! evaluated by its operation.
 
+mod attend;
 mod convolution;
+mod join;
 mod memory;
 mod operand;
 mod plan;
@@ -24,7 +27,7 @@ use smallvec::SmallVec;
 use self::operand::{Bases, ValueId};
 pub(crate) use self::plan::is_anchor;
 use self::plan::{Call, Home, Packs, Plan, Source, Task};
-pub(crate) use self::tape::build::{LONGEST_ROW, map_dtype, row_kind};
+pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
 use crate::pass;
 
 /// A step that computes values from values.
@@ -103,8 +106,7 @@ struct Line(#[allow(dead_code, reason = "it is memory")] [u8; 64]);
 impl Compiled {
     /// Makes a program ready: runs the passes for inference on a copy, groups its nodes, and plans it if its sizes are known.
     pub fn new(gm: &GraphModule) -> Result<Compiled> {
-        let mut gm = gm.clone();
-        prepare(&mut gm)?;
+        let mut gm = prepared(gm)?;
         let is_typed = |(_, node): (NodeId, &fx_core::Node)| {
             node.opcode() == fx_core::OpCode::Output || node.ty().is_some_and(TypeTree::is_complete)
         };
@@ -255,7 +257,14 @@ impl Compiled {
     }
 }
 
-/// Runs the passes for inference, and makes calls of leaf modules what they compute.
+/// Returns a copy after the passes that programs go through before they are planned: those for inference, with calls of leaf modules as what
+/// they compute.
+pub fn prepared(gm: &GraphModule) -> Result<GraphModule> {
+    let mut gm = gm.clone();
+    prepare(&mut gm)?;
+    Ok(gm)
+}
+
 fn prepare(gm: &mut GraphModule) -> Result<()> {
     let known = pass::all();
     let text = format!("inline_leaves, {}", pass::DEFAULT);

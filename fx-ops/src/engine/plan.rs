@@ -14,11 +14,14 @@ use fx_core::{
 use rustc_hash::FxHashMap;
 
 use super::Kernel;
+use super::attend::{AttentionKernel, Options};
 use super::convolution::{ConvKernel, is_convolution, spec_of};
+use super::join::JoinKernel;
 use super::memory::Memory;
 use super::operand::{Operand, ValueId};
 use super::product::{Matrices, ProductKernel, is_product, matrices};
 use super::tape::{Action, Instruction, Load, Spot, Store, Tape, build};
+use crate::attention::scaled_dot_product_attention;
 use crate::kernel::conv::{ConvSpec, Prepared};
 use crate::kernel::gemm::{GemmElement, Product};
 use crate::linalg::{addmm, linear, mm};
@@ -112,6 +115,8 @@ enum Lowered {
     /// Something that is known only when it was evaluated.
     Value(ValueId),
     Many(Vec<Lowered>),
+    /// Windows that follow each other along an axis, not copied yet.
+    Joined(Vec<Operand>, usize),
 }
 
 struct Lowering<'a> {
@@ -150,6 +155,7 @@ impl Plan {
                 })?,
             }
         }
+        lowering.settle_all(graph.output())?;
         let output = lowering.source(graph.output())?;
         let Lowering { mut values, mut steps, constants, .. } = lowering;
         free_evaluated(&values, &mut steps, &output);
@@ -223,6 +229,12 @@ impl Lowering<'_> {
     fn node(&mut self, id: NodeId) -> Result<()> {
         let gm = self.gm;
         let node = gm.graph().node(id)?;
+        let is_attention = node.op() == Some(scaled_dot_product_attention::OP);
+        if !is_attention {
+            for input in node.inputs().collect::<Vec<_>>() {
+                self.settle(input, id)?;
+            }
+        }
         let lowered = match node.target() {
             Target::GetAttr(path) => self.attribute(path)?,
             Target::CallModule(path) => {
@@ -282,6 +294,17 @@ impl Lowering<'_> {
                 None => bail!(Index, "there is no item {i} of {}", items.len()),
             };
         }
+        if op == scaled_dot_product_attention::OP {
+            if let Some(result) = self.attention(bound, id)? {
+                return Ok(result);
+            }
+            for input in self.gm.graph().node(id)?.inputs().collect::<Vec<_>>() {
+                self.settle(input, id)?;
+            }
+        }
+        if let Some(joined) = self.joined(op, bound, id)? {
+            return Ok(joined);
+        }
         if !op.effects.is_pure() {
             return self.evaluate(Call::Op(op), bound, id);
         }
@@ -304,6 +327,124 @@ impl Lowering<'_> {
             return Ok(Lowered::Tensor(result));
         }
         self.evaluate(Call::Op(op), bound, id)
+    }
+
+    /// Copies windows that were to follow each other, so that they do.
+    fn settle(&mut self, id: NodeId, at: NodeId) -> Result<()> {
+        let Some(Lowered::Joined(parts, axis)) = self.env.get(&id) else { return Ok(()) };
+        let (parts, axis) = (parts.clone(), *axis);
+        let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else {
+            bail!(Graph, "a join has no type");
+        };
+        let value = self.value(Home::Memory, dtype, &shape)?;
+        let Some(kernel) = JoinKernel::new(&parts, axis, value) else { bail!(Graph, "a join has no parts") };
+        self.push_kernel(Box::new(kernel), vec![value], at);
+        self.env.insert(id, Lowered::Tensor(Operand::whole(value, dtype, &shape)));
+        Ok(())
+    }
+
+    fn settle_all(&mut self, arg: &Arg) -> Result<()> {
+        for id in arg.leaves() {
+            self.settle(*id, *id)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the parts of a join, which are copied when somebody needs them side by side.
+    fn joined(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let is_stack = op == crate::join::stack::OP;
+        if !is_stack && op != crate::join::cat::OP && op != crate::join::concat::OP {
+            return Ok(None);
+        }
+        let [list, Arg::Int(axis)] = bound else { return Ok(None) };
+        let (Some(parts), Some((dtype, shape))) =
+            (self.operands(list), known(self.gm.graph().node(id)?.ty()))
+        else {
+            return Ok(None);
+        };
+        let axis = ops::axis(*axis, shape.len())?;
+        let mut windows = Vec::new();
+        for mut part in parts {
+            if is_stack && axis <= part.shape.len() {
+                part.shape.insert(axis, 1);
+                part.strides.insert(axis, 0);
+            }
+            if part.dtype != dtype || part.shape.len() != shape.len() {
+                return Ok(None);
+            }
+            windows.push(part);
+        }
+        let total: usize = windows.iter().map(|part| part.shape[axis]).sum();
+        Ok((total == shape[axis]).then_some(Lowered::Joined(windows, axis)))
+    }
+
+    fn attention(&mut self, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let [q, k, v, mask, dropout, Arg::Bool(is_causal), scale, Arg::Bool(grouped)] = bound else {
+            return Ok(None);
+        };
+        let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else { return Ok(None) };
+        let scale = match scale {
+            Arg::None => None,
+            arg => match arg.scalar() {
+                Some(x) => Some(x.to_f64()),
+                None => return Ok(None),
+            },
+        };
+        let no_dropout = dropout.scalar().is_some_and(|p| p.to_f64() == 0.0);
+        if !no_dropout || !matches!(dtype, DType::F32 | DType::F64) || shape.len() < 2 {
+            return Ok(None);
+        }
+        let lowered = |arg: &Arg| arg.leaf().and_then(|id| self.env.get(id)).cloned();
+        let Some(Lowered::Tensor(q)) = lowered(q) else { return Ok(None) };
+        let mask = match (mask, lowered(mask)) {
+            (Arg::None, _) => None,
+            (_, Some(Lowered::Tensor(mask))) if mask.dtype == dtype || mask.dtype == DType::Bool => {
+                Some(mask)
+            }
+            _ => return Ok(None),
+        };
+        let is_along_keys = |parts: &[Operand], axis: usize| axis + 2 == parts[0].shape.len();
+        let parts: Vec<(Operand, Operand)> = match (lowered(k), lowered(v)) {
+            (Some(Lowered::Tensor(k)), Some(Lowered::Tensor(v))) => vec![(k, v)],
+            (Some(Lowered::Joined(k, k_axis)), Some(Lowered::Joined(v, v_axis)))
+                if k.len() == v.len()
+                    && is_along_keys(&k, k_axis)
+                    && is_along_keys(&v, v_axis)
+                    && k.iter().zip(&v).all(|(k, v)| k.shape[k_axis] == v.shape[v_axis]) =>
+            {
+                k.into_iter().zip(v).collect()
+            }
+            _ => return Ok(None),
+        };
+        if parts.iter().any(|(k, v)| k.dtype != dtype || v.dtype != dtype) || q.dtype != dtype {
+            return Ok(None);
+        }
+        // The result lies with the heads inside, as what follows most often wants it.
+        let rank = shape.len();
+        let n_values = self.values.len();
+        let mut physical = shape.clone();
+        if rank >= 3 {
+            physical.swap(rank - 3, rank - 2);
+        }
+        let value = self.value(Home::Memory, dtype, &physical)?;
+        let mut out = Operand::whole(value, dtype, &physical);
+        if rank >= 3 {
+            out.shape.swap(rank - 3, rank - 2);
+            out.strides.swap(rank - 3, rank - 2);
+        }
+        let options = Options { is_causal: *is_causal, scale, grouped: *grouped };
+        let kernel: Option<Box<dyn Kernel>> = match dtype {
+            DType::F64 => AttentionKernel::<f64>::new(&q, &parts, mask.as_ref(), options, &out)
+                .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
+            _ => AttentionKernel::<f32>::new(&q, &parts, mask.as_ref(), options, &out)
+                .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
+        };
+        let Some(kernel) = kernel else {
+            self.values.truncate(n_values);
+            return Ok(None);
+        };
+        self.push_kernel(kernel, vec![value], id);
+        Ok(Some(Lowered::Tensor(out)))
     }
 
     /// Returns the tensors in a list of operands, if all are.
@@ -332,6 +473,8 @@ impl Lowering<'_> {
             .all(|id| matches!(self.env.get(id), Some(Lowered::Tensor(_))));
         all_tensors
             && (matches!(op.class, Class::Pointwise(_))
+                || build::select_of(op, bound)
+                    .is_some_and(|args| build::is_select(args, |arg| self.tensor_type(arg), ty))
                 || is_anchor(op, bound, |arg| self.tensor_type(arg), ty)
                 || bound
                     .first()
@@ -551,17 +694,10 @@ impl Lowering<'_> {
         let value = self.value(Home::Memory, x.dtype, &x.shape)?;
         let (walk, size) = (x.walk(&x.shape)?, x.dtype.size());
         let numel = x.numel().max(1);
-        let load = Load {
-            value: x.value,
-            offset: x.offset,
-            walk,
-            size,
-            per_row: false,
-            register: 0,
-            is_overwritten: false,
-        };
+        let mut load = Load::new(x, walk);
         let row = if load.walk.shape.len() > 1 && load.walk.run() >= 64 { load.walk.run() } else { numel };
         let unit = row.min(4096);
+        load.find_grid(row);
         let copy = Instruction {
             action: Action::Copy(size),
             inputs: smallvec::smallvec![Spot::Load(0)],
@@ -653,6 +789,7 @@ impl Lowering<'_> {
         fn place(lowered: &Lowered, values: &[Info]) -> Arg<Source> {
             match lowered {
                 Lowered::Value(value) => Arg::Leaf(Source::Whole(*value)),
+                Lowered::Joined(..) => Arg::None,
                 Lowered::Many(items) => Arg::tuple(items.iter().map(|item| place(item, values))),
                 Lowered::Tensor(operand) => {
                     let info = &values[operand.value as usize];

@@ -124,8 +124,16 @@ impl<T: GemmElement> ProductKernel<T> {
             (m, a.strides[leading.len() - 1] as usize, batch)
         };
         let tile = T::tile();
-        let product =
-            tile.map(|tile| Product { tile, m, k, n, alpha: T::one(), beta: T::zero(), shared: true });
+        let product = tile.map(|tile| Product {
+            tile,
+            m,
+            k,
+            n,
+            alpha: T::one(),
+            beta: T::zero(),
+            shared: true,
+            wide_parts: true,
+        });
         let packed = product.filter(|_| batch.n == 1 && m * k * n > 0).as_ref().and_then(pack);
         Some(ProductKernel {
             tile,
@@ -164,7 +172,16 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
             };
             let out_of = |i: usize| std::slice::from_raw_parts_mut(bases.at::<T>(self.out, i * m * n), m * n);
             if let (Weights::Packed(packed), Some(tile)) = (&self.weights, self.tile) {
-                let product = Product { tile, m, k, n, alpha: one, beta: zero, shared: true };
+                let product = Product {
+                    tile,
+                    m,
+                    k,
+                    n,
+                    alpha: one,
+                    beta: zero,
+                    shared: true,
+                    wide_parts: self.epilogue.is_some(),
+                };
                 let out = Output::new(out_of(0), (n, 1));
                 let done = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
                     if let Some(tape) = &self.epilogue {

@@ -16,7 +16,7 @@ use fx_simd::{Slots, parallel};
 use smallvec::SmallVec;
 
 use super::Kernel;
-use super::operand::{Bases, ValueId, Walk};
+use super::operand::{Bases, Operand, ValueId, Walk};
 use crate::kernel::rows;
 
 /// Where an instruction finds or puts elements.
@@ -32,15 +32,27 @@ pub(crate) enum Spot {
     Store(u16),
 }
 
-/// An operand from outside, walked along the domain, or along its rows.
+/// Which elements of an operand a unit has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Extent {
+    /// One for each element of the unit.
+    Full,
+    /// One for each row.
+    PerRow,
+    /// A row, the same for all.
+    Once,
+}
+
+/// An operand from outside, walked along the domain, along its rows, or along one row.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) value: ValueId,
     pub(crate) offset: usize,
     pub(crate) walk: Walk,
     pub(crate) size: usize,
-    /// Whether there is one element for each row.
-    pub(crate) per_row: bool,
+    pub(crate) extent: Extent,
+    /// The distance of rows and of neighbours, if these are the same everywhere.
+    pub(crate) grid: Option<(usize, usize)>,
     /// The register for elements that are not read in place.
     pub(crate) register: u32,
     /// Whether the result takes the memory of this operand, so that it must be read before anything is written.
@@ -106,6 +118,8 @@ pub(crate) enum Action {
     Repeat(usize),
     /// Copies elements of a size in bytes.
     Copy(usize),
+    /// Takes elements of a size in bytes from the second operand where the first, of bools, is true, else from the third.
+    Select(usize),
     Row(RowKind, DType),
 }
 
@@ -123,9 +137,9 @@ pub(crate) struct Instruction {
 pub(crate) struct Tape {
     /// The elements of the domain.
     pub(crate) numel: usize,
-    /// The elements of a row, after which a unit ends; `numel` if there are no rows.
+    /// The elements of a row: what is reduced, or after which operands are read elsewhere; `numel` if there are no rows.
     pub(crate) row: usize,
-    /// The most elements of a unit.
+    /// The most elements of a unit: part of a row, or several rows.
     pub(crate) unit: usize,
     pub(crate) loads: Vec<Load>,
     pub(crate) stores: Vec<Store>,
@@ -138,6 +152,15 @@ pub(crate) struct Tape {
 
 /// The work, in elements times instructions, from which a second thread pays.
 const GRAIN: usize = 1 << 15;
+
+/// The elements of a unit: `len` from a column of a row on, or whole rows.
+#[derive(Clone, Copy)]
+struct Unit {
+    row: usize,
+    column: usize,
+    len: usize,
+    rows: usize,
+}
 
 impl Tape {
     /// Returns about how much work an element is, in additions.
@@ -155,16 +178,25 @@ impl Tape {
         if self.numel == 0 {
             return;
         }
-        let per_row = self.row.div_ceil(self.unit);
-        let n_units = self.numel / self.row * per_row;
-        let at_once = (GRAIN / 2 / (self.row.min(self.unit) * self.weight())).max(1);
+        let n_rows = self.numel / self.row;
+        let (per_row, rows) = (self.row.div_ceil(self.unit), (self.unit / self.row).max(1));
+        let n_units = if rows > 1 { n_rows.div_ceil(rows) } else { n_rows * per_row };
+        let len = self.numel.div_ceil(n_units);
+        let at_once = (GRAIN / 2 / (len * self.weight()).max(1)).max(1);
+        let unit = |i: usize| {
+            if rows > 1 {
+                let rows = rows.min(n_rows - i * rows);
+                let first = i * (self.unit / self.row);
+                return Unit { row: first, column: 0, len: rows * self.row, rows };
+            }
+            let column = i % per_row * self.unit;
+            Unit { row: i / per_row, column, len: self.unit.min(self.row - column), rows: 1 }
+        };
         let run = |units: std::ops::Range<usize>| {
             with_scratch(self.scratch, |scratch| {
                 for i in units {
-                    let at = i / per_row * self.row + i % per_row * self.unit;
-                    let len = self.unit.min(self.row - i % per_row * self.unit);
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, at, len) };
+                    unsafe { self.unit(bases, scratch, unit(i)) };
                 }
             });
         };
@@ -189,39 +221,34 @@ impl Tape {
     ) {
         with_scratch(self.scratch, |scratch| {
             for row in rows {
-                for first in columns.clone().step_by(self.unit) {
-                    let len = self.unit.min(columns.end - first);
+                let mut column = columns.start;
+                while column < columns.end {
+                    let len = self.unit.min(columns.end - column);
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, row * self.row + first, len) };
+                    unsafe { self.unit(bases, scratch, Unit { row, column, len, rows: 1 }) };
+                    column += len;
                 }
             }
         });
     }
 
-    /// Runs the instructions on the `len` elements from a flat position on, which lie in one row.
+    /// Runs the instructions on a unit.
     ///
     /// # Safety
     ///
     /// As for [`run_all`](Self::run_all), for these elements; `scratch` has the bytes that the tape asks for, and is aligned to 64.
-    unsafe fn unit(&self, bases: Bases<'_>, scratch: *mut u8, at: usize, len: usize) {
-        let loads: SmallVec<[*const u8; 8]> = self
-            .loads
-            .iter()
-            .map(|load| {
-                let (at, len) = if load.per_row { (at / self.row, 1) } else { (at, len) };
-                // SAFETY: the caller's promise.
-                unsafe { load.find(bases, scratch, at, len) }
-            })
-            .collect();
-        let stores: SmallVec<[*mut u8; 4]> = self
-            .stores
-            .iter()
-            .map(|store| {
-                let at = if store.per_row { at / self.row } else { at };
-                bases.at::<u8>(store.value, at * store.size)
-            })
-            .collect();
-        let input = |spot: Spot| -> *const u8 {
+    unsafe fn unit(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit) {
+        let mut loads: SmallVec<[*const u8; 8]> = SmallVec::new();
+        for load in &self.loads {
+            // SAFETY: the caller's promise.
+            loads.push(unsafe { load.find(bases, scratch, unit, self.row) });
+        }
+        let mut stores: SmallVec<[*mut u8; 4]> = SmallVec::new();
+        for store in &self.stores {
+            let at = if store.per_row { unit.row } else { unit.row * self.row + unit.column };
+            stores.push(bases.at::<u8>(store.value, at * store.size));
+        }
+        let place = |spot: Spot| -> *const u8 {
             match spot {
                 Spot::Register(at) => scratch.wrapping_add(at as usize),
                 Spot::Load(i) => loads[i as usize],
@@ -230,14 +257,17 @@ impl Tape {
             }
         };
         for instruction in &self.instructions {
-            let len = if instruction.per_row { 1 } else { len };
-            let inputs: SmallVec<[*const u8; 4]> =
-                instruction.inputs.iter().map(|&spot| input(spot)).collect();
-            let out = input(instruction.output).cast_mut();
-            // SAFETY: inputs and output hold `len` elements of the types of the instruction (a row reads `len` elements and may
-            // write one), and an output is no input: registers are given anew for each result that is alive, and a load that
-            // shares memory with a store was copied into a register.
-            unsafe { instruction.action.run(&inputs, out, len) };
+            let len = if instruction.per_row { unit.rows } else { unit.len };
+            let mut inputs = [std::ptr::null(); 4];
+            for (input, &spot) in inputs.iter_mut().zip(&instruction.inputs) {
+                *input = place(spot);
+            }
+            let inputs = &inputs[..instruction.inputs.len().min(4)];
+            let out = place(instruction.output).cast_mut();
+            // SAFETY: inputs and output hold `len` elements of the types of the instruction, or as many as an action on rows reads and
+            // writes, and an output is no input: registers are given anew for each result that is alive, and a load that shares
+            // memory with a store was copied into a register.
+            unsafe { instruction.action.run(inputs, out, len, unit.rows) };
         }
     }
 }
@@ -254,8 +284,9 @@ impl Kernel for Tape {
 
     fn reuses(&self) -> Vec<(ValueId, ValueId)> {
         let is_once = |value: ValueId| self.loads.iter().filter(|load| load.value == value).count() == 1;
-        let whole =
-            |load: &&Load| !load.per_row && load.offset == 0 && load.walk.is_dense() && is_once(load.value);
+        let whole = |load: &&Load| {
+            load.extent == Extent::Full && load.offset == 0 && load.walk.is_dense() && is_once(load.value)
+        };
         let mut pairs = Vec::new();
         for store in self.stores.iter().filter(|store| !store.per_row) {
             let fits = |load: &&Load| load.size == store.size;
@@ -282,16 +313,81 @@ impl Kernel for Tape {
 }
 
 impl Load {
-    /// Returns the address of some elements, which are copied into the register if they are not neighbours.
-    unsafe fn find(&self, bases: Bases<'_>, scratch: *mut u8, at: usize, len: usize) -> *const u8 {
-        let base = bases.at::<u8>(self.value, self.offset * self.size).cast_const();
-        let (place, left) = self.walk.locate(at);
-        let from = base.wrapping_add(place * self.size);
-        if !self.is_overwritten && (len == 1 || (self.walk.step() == 1 && left >= len)) {
-            return from;
+    /// All elements of an operand.
+    pub(crate) fn new(operand: &Operand, walk: Walk) -> Load {
+        Load {
+            value: operand.value,
+            offset: operand.offset,
+            walk,
+            size: operand.dtype.size(),
+            extent: Extent::Full,
+            grid: None,
+            register: 0,
+            is_overwritten: false,
         }
+    }
+
+    /// Notes how far rows of `row` elements and neighbours are apart, if that is the same everywhere.
+    pub(crate) fn find_grid(&mut self, row: usize) {
+        let Walk { shape, strides } = &self.walk;
+        let axes = || shape.iter().zip(strides).map(|(&size, &stride)| (size, stride as usize));
+        self.grid = match (self.extent, shape.len()) {
+            (_, 0) => Some((0, 0)),
+            (Extent::PerRow, 1) => axes().next().map(|(_, stride)| (stride, 0)),
+            (Extent::PerRow, _) => None,
+            (_, 1) => axes().next().map(|(_, step)| (row * step, step)),
+            // The rows of the domain are the last axis here, or parts of it, or it is a part of them.
+            (_, 2) if shape[1] == row => Some((strides[0] as usize, strides[1] as usize)),
+            _ => None,
+        };
+    }
+
+    /// Returns the address of the elements of a unit, which are copied into the register if they are not neighbours.
+    unsafe fn find(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit, row: usize) -> *const u8 {
+        let base = bases.at::<u8>(self.value, self.offset * self.size).cast_const();
         let to = scratch.wrapping_add(self.register as usize);
+        let (at, len) = match self.extent {
+            Extent::Full => (unit.row * row + unit.column, unit.len),
+            Extent::PerRow => (unit.row, unit.rows),
+            Extent::Once => (0, row),
+        };
         // SAFETY: the caller's promise, and the register has room for a unit.
+        unsafe {
+            match (self.grid, self.extent) {
+                (Some((row_step, step)), Extent::Full) => {
+                    let from = base.wrapping_add((unit.row * row_step + unit.column * step) * self.size);
+                    let is_direct = unit.len == 1 || (step == 1 && (unit.rows == 1 || row_step == row));
+                    if is_direct && !self.is_overwritten {
+                        return from;
+                    }
+                    let run = unit.len / unit.rows;
+                    for i in 0..unit.rows {
+                        let from = from.wrapping_add(i * row_step * self.size);
+                        copy_run(from, to.wrapping_add(i * run * self.size), step, run, self.size);
+                    }
+                }
+                (Some((row_step, _)), Extent::PerRow) => {
+                    let from = base.wrapping_add(at * row_step * self.size);
+                    if (len == 1 || row_step == 1) && !self.is_overwritten {
+                        return from;
+                    }
+                    copy_run(from, to, row_step, len, self.size);
+                }
+                (Some((_, step)), Extent::Once) if step == 1 || len == 1 => return base,
+                _ => self.copy(bases, at, len, to),
+            }
+        }
+        to
+    }
+
+    /// Copies the elements from a flat position on.
+    ///
+    /// # Safety
+    ///
+    /// The elements can be read, and `to` has room for them.
+    pub(crate) unsafe fn copy(&self, bases: Bases<'_>, at: usize, len: usize, to: *mut u8) {
+        let base = bases.at::<u8>(self.value, self.offset * self.size).cast_const();
+        // SAFETY: the caller's promise.
         unsafe {
             match self.size {
                 1 => self.gather::<u8>(base.cast(), to.cast(), at, len),
@@ -300,7 +396,6 @@ impl Load {
                 _ => self.gather::<u64>(base.cast(), to.cast(), at, len),
             }
         }
-        to
     }
 
     unsafe fn gather<T: Copy>(&self, base: *const T, to: *mut T, at: usize, len: usize) {
@@ -310,15 +405,39 @@ impl Load {
             let (place, left) = self.walk.locate(at + done);
             let n = left.min(len - done);
             // SAFETY: the run lies in the operand, and the register has room for it.
-            unsafe {
-                let (from, to) = (base.add(place), std::slice::from_raw_parts_mut(to.add(done), n));
-                match step {
-                    0 => to.fill(*from),
-                    1 => std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), n),
-                    _ => to.iter_mut().enumerate().for_each(|(i, to)| *to = *from.add(i * step)),
-                }
-            }
+            unsafe { copy_elements(base.add(place), to.add(done), step, n) };
             done += n;
+        }
+    }
+}
+
+/// Copies elements of a size in bytes that are a step apart, beside each other.
+///
+/// # Safety
+///
+/// They can be read, and `to` has room for them.
+unsafe fn copy_run(from: *const u8, to: *mut u8, step: usize, n: usize, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => copy_elements::<u8>(from, to, step, n),
+            2 => copy_elements::<u16>(from.cast(), to.cast(), step, n),
+            4 => copy_elements::<u32>(from.cast(), to.cast(), step, n),
+            _ => copy_elements::<u64>(from.cast(), to.cast(), step, n),
+        }
+    }
+}
+
+unsafe fn copy_elements<T: Copy>(from: *const T, to: *mut T, step: usize, n: usize) {
+    if n == 0 {
+        return;
+    }
+    // SAFETY: the caller promises the elements on both sides.
+    unsafe {
+        match step {
+            0 => std::slice::from_raw_parts_mut(to, n).fill(*from),
+            1 => std::ptr::copy_nonoverlapping(from, to, n),
+            _ => (0..n).for_each(|i| *to.add(i) = *from.add(i * step)),
         }
     }
 }
@@ -328,21 +447,27 @@ impl Action {
     ///
     /// Each input holds `len` elements of its type, or as many as the action reads, and `out` has room for as many as it writes; they
     /// do not overlap.
-    unsafe fn run(&self, inputs: &[*const u8], out: *mut u8, len: usize) {
+    unsafe fn run(&self, inputs: &[*const u8], out: *mut u8, len: usize, rows: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
                 Action::Map(map) => map.run(inputs, out, len),
                 Action::Convert(convert) => convert(inputs[0], out, len),
-                Action::Repeat(size) => match size {
-                    1 => repeat::<u8>(inputs[0], out, len),
-                    2 => repeat::<u16>(inputs[0], out, len),
-                    4 => repeat::<u32>(inputs[0], out, len),
-                    _ => repeat::<u64>(inputs[0], out, len),
-                },
+                Action::Repeat(size) => {
+                    for i in 0..rows {
+                        let (from, to) = (inputs[0].add(i * size), out.add(i * (len / rows) * size));
+                        copy_run(from, to, 0, len / rows, *size);
+                    }
+                }
                 Action::Copy(size) => std::ptr::copy_nonoverlapping(inputs[0], out, len * size),
-                Action::Row(kind, DType::F64) => row::<f64>(*kind, inputs, out, len),
-                Action::Row(kind, _) => row::<f32>(*kind, inputs, out, len),
+                Action::Select(size) => match size {
+                    1 => select::<u8>(inputs, out, len),
+                    2 => select::<u16>(inputs, out, len),
+                    4 => select::<u32>(inputs, out, len),
+                    _ => select::<u64>(inputs, out, len),
+                },
+                Action::Row(kind, DType::F64) => each_row::<f64>(*kind, inputs, out, len, rows),
+                Action::Row(kind, _) => each_row::<f32>(*kind, inputs, out, len, rows),
             }
         }
     }
@@ -381,9 +506,30 @@ unsafe fn map<T: Copy>(block: Block<T>, params: &[T], inputs: &[*const u8], out:
     }
 }
 
-unsafe fn repeat<T: Copy>(from: *const u8, out: *mut u8, len: usize) {
+unsafe fn select<T: Copy>(inputs: &[*const u8], out: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts_mut(out.cast::<T>(), len).fill(*from.cast::<T>()) }
+    unsafe {
+        let mask = std::slice::from_raw_parts(inputs[0].cast::<bool>(), len);
+        let [yes, no] = [1, 2].map(|i| std::slice::from_raw_parts(inputs[i].cast::<T>(), len));
+        fx_simd::call::<crate::view::choose_each, _>((
+            mask,
+            yes,
+            no,
+            std::slice::from_raw_parts_mut(out.cast(), len),
+        ));
+    }
+}
+
+/// Runs an action on each row; operands after the first are the same for all.
+unsafe fn each_row<T: Real>(kind: RowKind, inputs: &[*const u8], out: *mut u8, len: usize, rows: usize) {
+    let width = len / rows;
+    let mut inputs: SmallVec<[*const u8; 4]> = inputs.into();
+    for i in 0..rows {
+        let at = if kind.reduces() { i } else { i * width };
+        // SAFETY: the caller's promise.
+        unsafe { row::<T>(kind, &inputs, out.cast::<T>().add(at).cast(), width) };
+        inputs[0] = inputs[0].wrapping_add(width * size_of::<T>());
+    }
 }
 
 unsafe fn row<T: Real>(kind: RowKind, inputs: &[*const u8], out: *mut u8, len: usize) {

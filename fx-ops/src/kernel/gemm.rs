@@ -94,7 +94,7 @@ pub(crate) fn gemm_by<T: GemmElement>(
     if let Some(tile) = T::tile()
         && work(m, n, k) >= SMALL
     {
-        let product = Product { tile, m, k, n, alpha, beta, shared };
+        let product = Product { tile, m, k, n, alpha, beta, shared, wide_parts: false };
         return tiled(product, (a, (rsa, csa)), (b, (rsb, csb)), (c, (rsc, csc)));
     }
     let by_rows = m >= n;

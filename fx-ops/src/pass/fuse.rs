@@ -12,7 +12,7 @@ use fx_core::{Arg, Class, Graph, GraphModule, NodeId, OpCode, Result, Shape, Ten
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::engine::{LONGEST_ROW, is_anchor, map_dtype, row_kind};
+use crate::engine::{LONGEST_ROW, is_anchor, is_select, map_dtype, row_kind, select_of};
 
 /// Makes groups of nodes that are computed as one.
 pub const FUSE: Pass = Pass {
@@ -180,6 +180,12 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
             return none("its rows are too long for the cache");
         }
         return Ok(Role::Rows { domain: x.shape, axes, reduces: kind.reduces() });
+    }
+    if let Some(args) = select_of(op, &bound) {
+        return match is_select(args, |arg| tensor(graph, arg), ty) {
+            true => Ok(Role::Map),
+            false => none("it chooses between what kernels do not take"),
+        };
     }
     let Class::Pointwise(def) = op.class else {
         return none(match op.class {

@@ -589,7 +589,7 @@ impl<T: Copy> Source<'_, T> {
 }
 
 fx_simd::wide! {
-    fn select[T: Copy]((mask, yes, no, out): (&[bool], &[T], &[T], &mut [T])) {
+    pub(crate) fn choose_each[T: Copy]((mask, yes, no, out): (&[bool], &[T], &[T], &mut [T])) {
         for (((out, &mask), &yes), &no) in out.iter_mut().zip(mask).zip(yes).zip(no) {
             *out = if mask { yes } else { no };
         }
@@ -614,7 +614,7 @@ pub(crate) fn choose(mask: &Array, yes: &Array, no: &Array) -> Result<Array> {
             let mask = mask.block(start, &mut mask_spare[..out.len()]);
             let yes = yes.block(start, &mut yes_spare[..out.len()]);
             let no = no.block(start, &mut no_spare[..out.len()]);
-            fx_simd::call::<select, _>((mask, yes, no, out));
+            fx_simd::call::<choose_each, _>((mask, yes, no, out));
         })?;
         Array::from_vec(out, &shape)
     })

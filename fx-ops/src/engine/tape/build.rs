@@ -6,7 +6,7 @@ use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Action, Instruction, Load, Map, RowKind, Spot, Store, Tape, converter};
+use super::{Action, Extent, Instruction, Load, Map, RowKind, Spot, Store, Tape, converter};
 use crate::engine::operand::{Operand, ValueId};
 
 /// The bytes of registers that a unit may have in the first cache.
@@ -14,6 +14,9 @@ const CACHE: usize = 32 << 10;
 
 /// The most and the fewest elements of a unit that is no row.
 const UNIT: std::ops::RangeInclusive<usize> = 256..=4096;
+
+/// The elements that short rows have together in a unit.
+const ROWS: usize = 1024;
 
 /// Runs of operands shorter than this are gathered.
 const SHORTEST_RUN: usize = 64;
@@ -85,6 +88,29 @@ pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option
     }
 }
 
+/// Returns mask and choices of a call that chooses between two operands element by element, in this order.
+pub(crate) fn select_of(op: fx_core::Op, bound: &[Arg]) -> Option<[&Arg; 3]> {
+    match bound {
+        [mask, yes, no] if op == crate::view::where_::OP => Some([mask, yes, no]),
+        [no, mask, yes @ (Arg::Float(_) | Arg::Int(_))] if op == crate::view::masked_fill::OP => {
+            Some([mask, yes, no])
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether a choice can be an instruction, from the types of the operands and of the result.
+pub(crate) fn is_select(args: [&Arg; 3], ty: impl Fn(&Arg) -> Option<TensorType>, out: &TensorType) -> bool {
+    let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
+    let is_fine = |arg: &Arg| match arg {
+        Arg::Leaf(_) => ty(arg).is_some_and(|ty| !is_half(ty.dtype)),
+        // A number is one that the dtype can hold.
+        Arg::Int(_) | Arg::Float(_) | Arg::Bool(_) => out.dtype.is_float(),
+        _ => false,
+    };
+    !is_half(out.dtype) && args.into_iter().all(is_fine)
+}
+
 /// Returns whether an operation of this dtype of result and these types of operands can be an instruction, with the dtype in which it is
 /// computed.
 pub(crate) fn map_dtype(def: &PointwiseDef, operands: &[OperandType<'_>]) -> Option<DType> {
@@ -131,7 +157,7 @@ struct Builder<'a> {
     /// Instructions on virtual registers (`Spot::Register` is their number).
     instructions: Vec<Instruction>,
     loads: Vec<Load>,
-    load_keys: FxHashMap<(u32, bool, Vec<usize>), u16>,
+    load_keys: FxHashMap<(u32, Extent, Vec<usize>), u16>,
     numbers: Vec<(u64, usize)>,
     converted: FxHashMap<(What, DType, bool), u32>,
     repeated: FxHashMap<u32, u32>,
@@ -289,11 +315,20 @@ impl Builder<'_> {
             }
             let mut inputs = SmallVec::new();
             let tensors = bound.iter().filter_map(Arg::leaf).filter_map(|id| found.get(id));
-            for operand in tensors {
+            for (i, operand) in tensors.enumerate() {
                 if operand.ty.dtype != x.ty.dtype {
                     return Ok(None);
                 }
-                let Some(spot) = self.full(operand)? else { return Ok(None) };
+                let spot = match (i, operand.what) {
+                    (0, _) => self.full(operand)?,
+                    // Weight and bias are the same for all rows.
+                    (_, What::Outside(at)) => {
+                        let shape = self.domain[self.domain.len() - self.n_axes..].to_vec();
+                        Some(self.load(at, Extent::Once, &shape)?)
+                    }
+                    _ => None,
+                };
+                let Some(spot) = spot else { return Ok(None) };
                 inputs.push(spot);
             }
             let size = ty.dtype.size();
@@ -302,12 +337,21 @@ impl Builder<'_> {
             self.push(Action::Row(kind, x.ty.dtype), inputs, out, false);
             return Ok(Some(Found { what: What::Virtual(out), ty, per_row }));
         }
-        let Class::Pointwise(def) = op.class else { return Ok(None) };
+        let select = select_of(op, bound);
+        let def = match op.class {
+            Class::Pointwise(def) => Some(def),
+            _ if select.is_some() => None,
+            _ => return Ok(None),
+        };
         let per_row = match () {
             () if shape[..] == self.domain[..] => false,
             () if self.is_per_row(&shape) => true,
             () => return Ok(None),
         };
+        if let Some([mask, yes, no]) = select {
+            return self.select([mask, yes, no], found, ty, per_row, &shape);
+        }
+        let Some(def) = def else { return Ok(None) };
         let n = def.operands.len();
         let mut given: SmallVec<[OperandType<'_>; 4]> = SmallVec::new();
         for arg in &bound[..n] {
@@ -363,6 +407,35 @@ impl Builder<'_> {
         Ok(Some(Found { what: What::Virtual(out), ty, per_row }))
     }
 
+    /// Makes an instruction that chooses between two operands.
+    fn select(
+        &mut self,
+        args: [&Arg; 3],
+        found: &FxHashMap<NodeId, Found>,
+        ty: TensorType,
+        per_row: bool,
+        shape: &[usize],
+    ) -> Result<Option<Found>> {
+        let mut inputs = SmallVec::new();
+        for (i, arg) in args.into_iter().enumerate() {
+            let dtype = if i == 0 { DType::Bool } else { ty.dtype };
+            let spot = match (arg, arg.scalar()) {
+                (Arg::Leaf(id), _) => match found.get(id) {
+                    Some(value) => self.operand(value, dtype, per_row, shape)?,
+                    None => None,
+                },
+                (_, Some(x)) => Some(self.number(bits_of(x, dtype), dtype.size())),
+                _ => None,
+            };
+            let Some(spot) = spot else { return Ok(None) };
+            inputs.push(spot);
+        }
+        let size = ty.dtype.size();
+        let out = self.register(per_row, size);
+        self.push(Action::Select(size), inputs, out, per_row);
+        Ok(Some(Found { what: What::Virtual(out), ty, per_row }))
+    }
+
     fn push(&mut self, action: Action, inputs: SmallVec<[Spot; 4]>, out: u32, per_row: bool) {
         self.instructions.push(Instruction { action, inputs, output: Spot::Register(out), per_row });
     }
@@ -376,7 +449,8 @@ impl Builder<'_> {
         shape: &[usize],
     ) -> Result<Option<Spot>> {
         let spot = match (value.what, per_row) {
-            (What::Outside(i), _) => self.load(i, per_row, shape)?,
+            (What::Outside(i), true) => self.load(i, Extent::PerRow, shape)?,
+            (What::Outside(i), false) => self.load(i, Extent::Full, shape)?,
             (What::Virtual(register), true) if value.per_row => Spot::Register(register),
             (What::Virtual(_), true) => return Ok(None),
             (What::Virtual(_), false) => match self.full(value)? {
@@ -405,7 +479,7 @@ impl Builder<'_> {
     /// Returns where an operand of the whole domain is; one with an element for each row is repeated.
     fn full(&mut self, value: &Found) -> Result<Option<Spot>> {
         let register = match value.what {
-            What::Outside(i) => return self.load(i, false, &self.domain.clone()).map(Some),
+            What::Outside(i) => return self.load(i, Extent::Full, &self.domain.clone()).map(Some),
             What::Virtual(register) if !value.per_row => return Ok(Some(Spot::Register(register))),
             What::Virtual(register) => register,
         };
@@ -425,8 +499,8 @@ impl Builder<'_> {
         Ok(Some(Spot::Register(out)))
     }
 
-    fn load(&mut self, i: u32, per_row: bool, shape: &[usize]) -> Result<Spot> {
-        let key = (i, per_row, if per_row { shape.to_vec() } else { Vec::new() });
+    fn load(&mut self, i: u32, extent: Extent, shape: &[usize]) -> Result<Spot> {
+        let key = (i, extent, if extent == Extent::PerRow { shape.to_vec() } else { Vec::new() });
         if let Some(&at) = self.load_keys.get(&key) {
             return Ok(Spot::Load(at));
         }
@@ -435,8 +509,17 @@ impl Builder<'_> {
         let size = operand.dtype.size();
         // The register is a virtual one until places are given out.
         let (value, offset) = (operand.value, operand.offset);
-        let register = self.register(per_row, size);
-        self.loads.push(Load { value, offset, walk, size, per_row, register, is_overwritten: false });
+        let register = self.register(extent == Extent::PerRow, size);
+        self.loads.push(Load {
+            value,
+            offset,
+            walk,
+            size,
+            extent,
+            grid: None,
+            register,
+            is_overwritten: false,
+        });
         let at = self.loads.len() as u16 - 1;
         self.load_keys.insert(key, at);
         Ok(Spot::Load(at))
@@ -464,7 +547,7 @@ impl Builder<'_> {
                             if shape != self.domain {
                                 return Ok(None);
                             }
-                            self.load(i, false, &shape)?
+                            self.load(i, Extent::Full, &shape)?
                         }
                     };
                     self.instructions.push(Instruction {
@@ -490,7 +573,8 @@ impl Builder<'_> {
         }
         let row = row.max(1);
         let (registers, n_full) = self.assign(&mut places);
-        let mut unit = row;
+        // Several rows, if they are short.
+        let mut unit = (ROWS / row).max(1) * row;
         if !self.has_rows {
             let most = (CACHE / widest / (n_full + 1)).clamp(*UNIT.start(), *UNIT.end());
             unit = row.div_ceil(row.div_ceil(most)).next_multiple_of(16).min(row);
@@ -500,7 +584,7 @@ impl Builder<'_> {
         let mut scratch = 0;
         for (per_row, size) in &registers {
             offsets.push(scratch as u32);
-            scratch += bytes(if *per_row { 1 } else { unit }, *size);
+            scratch += bytes(if *per_row { unit.div_ceil(row) } else { unit }, *size);
         }
         let place = |spot: Spot| match spot {
             Spot::Register(i) => match places.get(&i) {
@@ -528,8 +612,9 @@ impl Builder<'_> {
             let word = u64::from_ne_bytes(word.try_into().unwrap_or_default());
             vec![word; (unit * size).div_ceil(8).max(1)]
         };
-        // The product before an epilogue is where its result goes.
         for load in &mut self.loads {
+            load.find_grid(row);
+            // The product before an epilogue is where its result goes.
             load.is_overwritten = list.iter().any(|store| store.value == load.value);
         }
         Ok(Some(Tape {

@@ -46,7 +46,8 @@ impl<T: GemmElement> Prepared<T> {
             Some(tile) if depth > 0 && size > 0 => {
                 let shared = out_len / (geometry.c_out * size).max(1) < MANY;
                 let (alpha, beta) = (T::one(), T::zero());
-                let product = Product { tile, m: geometry.c_out, k: depth, n: size, alpha, beta, shared };
+                let m = geometry.c_out;
+                let product = Product { tile, m, k: depth, n: size, alpha, beta, shared, wide_parts: true };
                 let packed = |weight: &[T]| {
                     let mut packed = vec![T::zero(); product.left_len()];
                     product.pack_left(weight, (depth, 1), &mut packed);

@@ -28,7 +28,8 @@ impl Geometry {
         let (size, depth) = (self.out_size(), self.c_in * self.kernel_size());
         let beta = if bias.is_some() { T::one() } else { T::zero() };
         let shared = out.len() / (self.c_out * size) < MANY;
-        let product = Product { tile, m: self.c_out, k: depth, n: size, alpha: T::one(), beta, shared };
+        let (m, alpha) = (self.c_out, T::one());
+        let product = Product { tile, m, k: depth, n: size, alpha, beta, shared, wide_parts: false };
         if depth == 0 {
             return (0..).zip(out.chunks_mut(size)).for_each(|(channel, row): (usize, _)| {
                 row.fill(bias.map_or(T::zero(), |bias| bias[channel % bias.len()]));

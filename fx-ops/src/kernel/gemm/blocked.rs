@@ -19,6 +19,9 @@ const TASK: usize = 1 << 20;
 /// The bytes of a task's part of the packed left operand: half of the second cache.
 const LEFT_BYTES: usize = 1 << 18;
 
+/// The slivers of a part with long rows.
+const WIDE: usize = 6;
+
 /// The bytes of the right operand that are packed at a time.
 const RIGHT_BYTES: usize = 1 << 22;
 
@@ -80,6 +83,8 @@ pub(crate) struct Product<T: 'static> {
     pub(crate) beta: T,
     /// Whether threads share the work.
     pub(crate) shared: bool,
+    /// Whether parts of the result should have long rows.
+    pub(crate) wide_parts: bool,
 }
 
 impl<T: GemmElement> Product<T> {
@@ -230,8 +235,15 @@ impl<T: GemmElement> Product<T> {
         let (n_strips, n_slivers) = (m.div_ceil(tile.rows), range.len());
         // A task has some strips, whose rows stay in the second cache, and some slivers.
         let most = (LEFT_BYTES / size_of::<T>() / (k.min(K_BLOCK) * tile.rows).max(1)).max(1);
-        let strips = n_strips.div_ceil(n_strips.div_ceil(most));
-        let slivers = TASK.div_ceil(work(strips * tile.rows, tile.cols, k)).min(n_slivers.div_ceil(4).max(1));
+        let mut strips = n_strips.div_ceil(n_strips.div_ceil(most));
+        let mut slivers =
+            TASK.div_ceil(work(strips * tile.rows, tile.cols, k)).min(n_slivers.div_ceil(4).max(1));
+        // What is done to complete parts is the better the longer their rows are, if the right operand can be read again for it.
+        if self.wide_parts && k * n * size_of::<T>() <= RIGHT_BYTES && slivers < WIDE {
+            slivers = WIDE.min(n_slivers.div_ceil(2).max(1));
+            let most = (2 * TASK).div_ceil(work(slivers * tile.cols, tile.rows, k)).clamp(1, strips);
+            strips = n_strips.div_ceil(n_strips.div_ceil(most.max(3.min(strips))));
+        }
         let (across, down) = (n_slivers.div_ceil(slivers), n_strips.div_ceil(strips));
         let task = |i: usize| {
             let (strip, sliver) = (i / across * strips, range.start + i % across * slivers);
