@@ -187,14 +187,15 @@ fn from_pivots<const N: usize>(x: &Array, run: impl Fn(&[f64], f64) -> [f64; N] 
     let (data, batch, n, _) = matrices(x)?;
     in_float!(x.dtype(), T => {
         let data = slice::<T>(&data);
-        let numbers: Vec<f64> = (0..batch).map(|i| i as f64).collect();
-        each_matrix(&numbers, 1, N, batch, n * n * n, |number, out| {
-            let mut a = data[number[0] as usize * n * n..][..n * n].to_vec();
-            let (_, sign) = lu::lu(&mut a, n);
+        let mut out = zeroed::<f64>(checked_numel(&[batch, N])?)?;
+        parallel::chunks(&mut out, N, GRAIN.div_ceil((n * n * n).max(1)), |i, out| {
+            let mut a = data[i * n * n..][..n * n].to_vec();
+            let mut sign = 1.0;
+            lu::decompose(&mut a, n, n, true, |k, row| if k != row { sign = -sign });
             let pivots: Vec<f64> = (0..n).map(|k| Real::to_f64(a[k * n + k])).collect();
-            out.copy_from_slice(&run(&pivots, Real::to_f64(sign)));
-            Ok(())
-        })
+            out.copy_from_slice(&run(&pivots, sign));
+        });
+        Ok(out)
     })
 }
 
