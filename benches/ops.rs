@@ -112,12 +112,14 @@ fn tensor(dtype: DType, spec: &str, random: &mut impl FnMut() -> f64) -> Value {
     }
     match how {
         "spd" => {
-            let side = shape[0];
-            for i in 0..side {
-                for j in 0..i {
-                    data[i * side + j] = data[j * side + i];
+            let side = shape[rank - 1];
+            for matrix in data.chunks_mut(side * side) {
+                for i in 0..side {
+                    for j in 0..i {
+                        matrix[i * side + j] = matrix[j * side + i];
+                    }
+                    matrix[i * side + i] += 4.0 * side as f64;
                 }
-                data[i * side + i] += 4.0 * side as f64;
             }
         }
         "sorted" => data.sort_by(f64::total_cmp),

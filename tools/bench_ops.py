@@ -36,7 +36,7 @@ def tensor(dtype, shape, transposed, how, low, high):
     else:
         x = torch.randint(int(low or 0), int(high or 100), shape)
     if how == "spd":
-        x = x + x.mT + 8 * shape[0] * torch.eye(shape[0])
+        x = x + x.mT + 8 * shape[-1] * torch.eye(shape[-1])
     x = x.to(dtype)
     if how == "sorted":
         x = x.sort().values

@@ -1,7 +1,6 @@
 //! Decompositions of matrices and what follows from them: solutions, inverses, determinants, singular values.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. Singular values are computed in f64, all else in the
-//! dtype of the operand.
+//! Matrices are the last two axes, the others a batch that threads share. All is computed in the dtype of the operand.
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
@@ -11,11 +10,11 @@ use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Element, Op, Result, Shape, TensorType, Truth, bail, err, kernels};
 use fx_simd::parallel;
 
-use crate::check::{dense, in_float, same_dtype, slice, type_of, zeroed};
+use crate::check::{in_float, same_dtype, slice, type_of, zeroed};
 use crate::flops;
 use crate::infer::expect_same;
 use crate::kernel::lu::{self, solve_lu};
-use crate::kernel::svd;
+use crate::kernel::spectral;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[DECOMPOSITIONS];
@@ -136,7 +135,7 @@ pub(crate) fn each_matrix<T: Element>(
 }
 
 /// Calls `run` for each matrix of `size` elements. The error of the first one that fails is returned, whichever thread finds one first.
-fn try_chunks<T: Send>(
+pub(crate) fn try_chunks<T: Send>(
     out: &mut [T],
     size: usize,
     at_once: usize,
@@ -187,14 +186,15 @@ fn from_pivots<const N: usize>(x: &Array, run: impl Fn(&[f64], f64) -> [f64; N] 
     let (data, batch, n, _) = matrices(x)?;
     in_float!(x.dtype(), T => {
         let data = slice::<T>(&data);
-        let numbers: Vec<f64> = (0..batch).map(|i| i as f64).collect();
-        each_matrix(&numbers, 1, N, batch, n * n * n, |number, out| {
-            let mut a = data[number[0] as usize * n * n..][..n * n].to_vec();
-            let (_, sign) = lu::lu(&mut a, n);
+        let mut out = zeroed::<f64>(checked_numel(&[batch, N])?)?;
+        parallel::chunks(&mut out, N, GRAIN.div_ceil((n * n * n).max(1)), |i, out| {
+            let mut a = data[i * n * n..][..n * n].to_vec();
+            let mut sign = 1.0;
+            lu::decompose(&mut a, n, n, true, |k, row| if k != row { sign = -sign });
             let pivots: Vec<f64> = (0..n).map(|k| Real::to_f64(a[k * n + k])).collect();
-            out.copy_from_slice(&run(&pivots, Real::to_f64(sign)));
-            Ok(())
-        })
+            out.copy_from_slice(&run(&pivots, sign));
+        });
+        Ok(out)
     })
 }
 
@@ -273,17 +273,14 @@ fn solve(x: &Array, other: &Array, left: bool) -> Result<Array> {
 
 fn singular_values(x: &Array) -> Result<Array> {
     let ty = singular_type(&type_of(x))?;
-    let x = if x.shape()[x.rank() - 2] < x.shape()[x.rank() - 1] {
-        x.transpose(x.rank() - 2, x.rank() - 1)?
-    } else {
-        x.clone()
-    };
-    let (data, batch, m, n) = matrices(&dense(&x, DType::F64)?)?;
-    let out = each_matrix(slice(&data), m * n, n, batch, 4 * m * n * n, |a, out| {
-        svd::singular_values(&mut a.to_vec(), n, out);
-        Ok(())
-    })?;
-    Ok(Array::from_vec(out, &crate::check::sizes(&ty.shape)?)?.cast(ty.dtype))
+    let (data, batch, m, n) = matrices(x)?;
+    let k = m.min(n);
+    in_float!(x.dtype(), T => {
+        let out = each_matrix::<T>(slice(&data), m * n, k, batch, 4 * m * n * k, |a, out| {
+            spectral::singular_values(&mut a.to_vec(), (m, n), out, None)
+        })?;
+        Array::from_vec(out, &crate::check::sizes(&ty.shape)?)
+    })
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn batched<'a>(dtype: DType, batch: &'a [Dim], rest: impl IntoIterator<Item = &'
 }
 
 /// Cuts what `each_matrix` made, with several results one after the other for each matrix, into these results.
-fn cut<T: Copy, const N: usize>(packed: &[T], parts: [usize; N]) -> [Vec<T>; N] {
+pub(crate) fn cut<T: Copy, const N: usize>(packed: &[T], parts: [usize; N]) -> [Vec<T>; N] {
     let total: usize = parts.iter().sum();
     let mut start = 0;
     parts.map(|part| {

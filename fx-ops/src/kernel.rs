@@ -6,7 +6,6 @@
 pub mod attention;
 pub(crate) mod chunks;
 pub mod conv;
-pub(crate) mod eigen;
 pub(crate) mod fourier;
 pub mod gemm;
 pub(crate) mod lu;
@@ -14,7 +13,6 @@ pub mod pad;
 pub mod pool;
 pub(crate) mod radix;
 pub(crate) mod reflect;
-pub(crate) mod rotate;
 pub mod rows;
 pub(crate) mod select;
-pub(crate) mod svd;
+pub(crate) mod spectral;

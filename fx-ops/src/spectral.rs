@@ -1,17 +1,19 @@
 //! Eigenvalues and singular values, and what follows from them: pseudo-inverses and ranks.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. All is computed in f64. Vectors are
-//! unique up to their sign only.
+//! Matrices are the last two axes, the others a batch that threads share. All is computed in the dtype of the operand. Vectors
+//! are unique up to their sign only.
 
+use fx_core::math::Real;
 use fx_core::op::Flops::Unknown;
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
-use fx_core::{Array, DType, Dim, Op, Result, Shape, Tensor, TensorType, bail, kernels};
+use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, kernels};
 
-use crate::check::{dense, sizes, slice, type_of, zeroed};
-use crate::decompose::{decomposable, each_matrix, matrices, square};
+use crate::check::{dense, in_float, sizes, slice, type_of, zeroed};
+use crate::decompose::{GRAIN, decomposable, each_matrix, matrices, square, try_chunks};
+use crate::factor::cut;
 use crate::kernel::gemm::gemm_by;
-use crate::kernel::{eigen, svd};
+use crate::kernel::spectral::{Decomposed, Vectors, eigenvalues, singular_values};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[SPECTRAL];
@@ -33,7 +35,7 @@ kernels! {
     #[flops = Unknown]
     linalg_eigvalsh(x: Tensor, uplo: Str = "L") =
         |x: &TensorType, triangle: &str| eigen_type(x, triangle).map(|(values, _)| values),
-        eigenvalues;
+        eigenvalues_only;
     /// The pseudo-inverse of matrices: `[.., m, n]` becomes `[.., n, m]`.
     ///
     /// Singular values up to `atol`, or `rtol` times the greatest, count as 0. `rtol` is by default the greater size times the
@@ -58,8 +60,8 @@ fn batched<'a>(dtype: DType, batch: &'a [Dim], rest: impl IntoIterator<Item = &'
     TensorType::new(dtype, batch.iter().chain(rest).collect::<Shape>())
 }
 
-fn array(data: Vec<f64>, ty: &TensorType) -> Result<Array> {
-    Ok(Array::from_vec(data, &sizes(&ty.shape)?)?.cast(ty.dtype))
+fn array<T: Element>(data: Vec<T>, ty: &TensorType) -> Result<Array> {
+    Array::from_vec(data, &sizes(&ty.shape)?)
 }
 
 fn svd_type(x: &TensorType, full: bool) -> Result<(TensorType, TensorType, TensorType)> {
@@ -73,64 +75,24 @@ fn svd_type(x: &TensorType, full: bool) -> Result<(TensorType, TensorType, Tenso
     ))
 }
 
-/// The decomposition of one matrix: singular values, and left and right vectors in columns. Where an element of the matrix is not
-/// finite, all is NaN.
-struct Decomposed {
-    values: Vec<f64>,
-    left: Vec<f64>,
-    right: Vec<f64>,
-}
-
-/// Decomposes a matrix, with all vectors or as many as there are values.
-fn decomposed(a: &[f64], m: usize, n: usize, full: bool, shared: bool) -> Result<Decomposed> {
-    if m < n {
-        let Decomposed { values, left, right } = decomposed(&turned(a, n), n, m, full, shared)?;
-        return Ok(Decomposed { values, left: right, right: left });
-    }
-    let columns = if full { m } else { n };
-    let (mut values, mut left, mut right) = (zeroed(n)?, zeroed(m * columns)?, zeroed(n * n)?);
-    let vectors = svd::Vectors { left: &mut left, columns, right: &mut right };
-    svd::decompose(&mut a.to_vec(), n, &mut values, Some(vectors), shared);
-    Ok(Decomposed { values, left, right })
-}
-
-/// Returns the transpose of a matrix with rows of `n` elements.
-fn turned(a: &[f64], n: usize) -> Vec<f64> {
-    let mut out = vec![0.0; a.len()];
-    turn(a, n, &mut out);
-    out
-}
-
-fn turn(a: &[f64], n: usize, out: &mut [f64]) {
-    let m = a.len() / n.max(1);
-    for (i, row) in a.chunks_exact(n.max(1)).enumerate() {
-        row.iter().enumerate().for_each(|(j, &x)| out[j * m + i] = x);
-    }
-}
-
 fn singular(x: &Array, full: bool) -> Result<(Array, Array, Array)> {
     let (u_ty, s_ty, v_ty) = svd_type(&type_of(x), full)?;
-    let (data, batch, m, n) = matrices(&x.cast(DType::F64))?;
+    let (data, batch, m, n) = matrices(x)?;
     let k = m.min(n);
     let (columns, rows) = if full { (m, n) } else { (k, k) };
     fx_core::array::checked_numel(&[batch, m, columns])?;
     fx_core::array::checked_numel(&[batch, rows, n])?;
-    let total = m * columns + k + rows * n;
-    let packed = each_matrix(slice(&data), m * n, total, batch, 16 * m * n * k.max(1), |a, out| {
-        let Decomposed { values, left, right } = decomposed(a, m, n, full, batch == 1)?;
-        out[..m * columns].copy_from_slice(&left);
-        out[m * columns..][..k].copy_from_slice(&values);
-        turn(&right, rows, &mut out[m * columns + k..]);
-        Ok(())
-    })?;
-    let part = |from: usize, len: usize| -> Vec<f64> {
-        packed.chunks_exact(total.max(1)).flat_map(|matrix| &matrix[from..from + len]).copied().collect()
-    };
-    Ok((
-        array(part(0, m * columns), &u_ty)?,
-        array(part(m * columns, k), &s_ty)?,
-        array(part(m * columns + k, rows * n), &v_ty)?,
-    ))
+    let sizes = [m * columns, k, rows * n];
+    in_float!(x.dtype(), T => {
+        let work = 16 * m * n * k.max(1);
+        let packed = each_matrix::<T>(slice(&data), m * n, sizes.iter().sum(), batch, work, |a, out| {
+            let (left, rest) = out.split_at_mut(m * columns);
+            let (values, right) = rest.split_at_mut(k);
+            singular_values(&mut a.to_vec(), (m, n), values, Some(Vectors { left, columns, right }))
+        })?;
+        let [u, s, v] = cut(&packed, sizes);
+        Ok((array(u, &u_ty)?, array(s, &s_ty)?, array(v, &v_ty)?))
+    })
 }
 
 fn eigen_type(x: &TensorType, triangle: &str) -> Result<(TensorType, TensorType)> {
@@ -143,7 +105,7 @@ fn eigen_type(x: &TensorType, triangle: &str) -> Result<(TensorType, TensorType)
 }
 
 /// Returns a matrix of which one triangle is that of both.
-fn symmetric(a: &[f64], n: usize, lower: bool) -> Vec<f64> {
+fn symmetric<T: Copy>(a: &[T], n: usize, lower: bool) -> Vec<T> {
     let at = |i: usize, j: usize| if (i >= j) == lower { a[i * n + j] } else { a[j * n + i] };
     (0..n * n).map(|k| at(k / n, k % n)).collect()
 }
@@ -151,36 +113,27 @@ fn symmetric(a: &[f64], n: usize, lower: bool) -> Vec<f64> {
 fn eigen(x: &Array, triangle: &str) -> Result<(Array, Array)> {
     let (values_ty, vectors_ty) = eigen_type(&type_of(x), triangle)?;
     let lower = triangle.eq_ignore_ascii_case("L");
-    let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
-    let packed = each_matrix(slice(&data), n * n, n + n * n, batch, 16 * n * n * n, |a, out| {
-        let (values, vectors) = out.split_at_mut(n);
-        eigen::eigenvalues(&symmetric(a, n, lower), n, precision(x), values, Some(vectors), batch == 1);
-        Ok(())
-    })?;
-    let part = |from: usize, len: usize| -> Vec<f64> {
-        packed
-            .chunks_exact((n + n * n).max(1))
-            .flat_map(|matrix| &matrix[from..from + len])
-            .copied()
-            .collect()
-    };
-    Ok((array(part(0, n), &values_ty)?, array(part(n, n * n), &vectors_ty)?))
+    let (data, batch, n, _) = matrices(x)?;
+    in_float!(x.dtype(), T => {
+        let packed = each_matrix::<T>(slice(&data), n * n, n + n * n, batch, 16 * n * n * n, |a, out| {
+            let (values, vectors) = out.split_at_mut(n);
+            eigenvalues(&mut symmetric(a, n, lower), n, values, Some(vectors))
+        })?;
+        let [values, vectors] = cut(&packed, [n, n * n]);
+        Ok((array(values, &values_ty)?, array(vectors, &vectors_ty)?))
+    })
 }
 
-/// Returns how exact eigenvalues have to be: a good deal more than the dtype is.
-fn precision(x: &Array) -> f64 {
-    if x.dtype() == DType::F32 { f64::from(f32::EPSILON) / 1024.0 } else { f64::EPSILON }
-}
-
-fn eigenvalues(x: &Array, triangle: &str) -> Result<Array> {
+fn eigenvalues_only(x: &Array, triangle: &str) -> Result<Array> {
     let (ty, _) = eigen_type(&type_of(x), triangle)?;
     let lower = triangle.eq_ignore_ascii_case("L");
-    let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
-    let out = each_matrix(slice(&data), n * n, n, batch, 4 * n * n * n, |a, out| {
-        eigen::eigenvalues(&symmetric(a, n, lower), n, precision(x), out, None, batch == 1);
-        Ok(())
-    })?;
-    array(out, &ty)
+    let (data, batch, n, _) = matrices(x)?;
+    in_float!(x.dtype(), T => {
+        let out = each_matrix::<T>(slice(&data), n * n, n, batch, 4 * n * n * n, |a, out| {
+            eigenvalues(&mut symmetric(a, n, lower), n, out, None)
+        })?;
+        array(out, &ty)
+    })
 }
 
 /// Returns the sizes of a tolerance.
@@ -221,6 +174,7 @@ struct Limited {
     batch: Vec<usize>,
     m: usize,
     n: usize,
+    hermitian: bool,
     atol: Option<Array>,
     rtol: Option<Array>,
     precision: f64,
@@ -252,36 +206,34 @@ impl Limited {
         };
         let (atol, rtol) = (spread(atol)?, spread(rtol)?);
         let precision = if x.dtype() == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-        let mut data = dense(&x.broadcast_to(&[&batch[..], &[m, n]].concat())?, DType::F64)?;
-        if hermitian {
-            let whole = slice::<f64>(&data).chunks(n * n).flat_map(|a| symmetric(a, n, true)).collect();
-            data = Array::from_vec(whole, &[&batch[..], &[n, n]].concat())?;
-        }
-        Ok(Limited { data, batch, m, n, atol, rtol, precision })
+        let data = x.broadcast_to(&[&batch[..], &[m, n]].concat())?.contiguous()?;
+        Ok(Limited { data, batch, m, n, hermitian, atol, rtol, precision })
     }
 
-    /// Runs a function on each matrix, with a function that returns the limit for the greatest value.
-    fn each(
+    /// Runs a function on a copy of each matrix and its limit as a function of the greatest value. The function stores `to` elements.
+    fn each<T: Decomposed, R: Element>(
         &self,
         to: usize,
-        run: impl Fn(&[f64], &dyn Fn(&[f64]) -> f64, &mut [f64]) -> Result<()> + Sync,
-    ) -> Result<Vec<f64>> {
+        run: impl Fn(&mut [T], &dyn Fn(T) -> f64, &mut [R]) -> Result<()> + Sync,
+    ) -> Result<Vec<R>> {
         let (m, n) = (self.m, self.n);
-        let count = self.count();
-        let numbers: Vec<f64> = (0..count).map(|i| i as f64).collect();
-        let data = slice::<f64>(&self.data);
-        each_matrix(&numbers, 1, to, count, 16 * m * n * m.min(n).max(1), |number, out| {
-            let i = number[0] as usize;
+        let data = slice::<T>(&self.data);
+        let mut out = zeroed::<R>(fx_core::array::checked_numel(&[self.count(), to])?)?;
+        if to == 0 {
+            return Ok(out);
+        }
+        let at_once = GRAIN.div_ceil(16 * m * n * m.min(n).max(1));
+        try_chunks(&mut out, to, at_once, |i, out| {
             let at = |limit: &Option<Array>| limit.as_ref().map(|limit| slice::<f64>(limit)[i]);
             let (atol, rtol) = (at(&self.atol), at(&self.rtol));
             let default =
                 if atol.is_some_and(|atol| atol > 0.0) { 0.0 } else { m.max(n) as f64 * self.precision };
-            let limit = |values: &[f64]| {
-                let greatest = values.first().copied().unwrap_or(0.0);
-                atol.unwrap_or(0.0).max(rtol.unwrap_or(default) * greatest)
-            };
-            run(&data[i * m * n..][..m * n], &limit, out)
-        })
+            let limit = |greatest: T| atol.unwrap_or(0.0).max(rtol.unwrap_or(default) * greatest.into());
+            let a = &data[i * m * n..][..m * n];
+            let mut a = if self.hermitian { symmetric(a, n, true) } else { a.to_vec() };
+            run(&mut a, &limit, out)
+        })?;
+        Ok(out)
     }
 
     fn count(&self) -> usize {
@@ -302,19 +254,20 @@ fn pinv(
     let all = Limited::new(x, atol, rtol, hermitian)?;
     let (m, n) = (all.m, all.n);
     let (k, shared) = (m.min(n), all.count() == 1);
-    let out = all.each(m * n, |a, limit, out| {
-        let Decomposed { values, left, mut right } = decomposed(a, m, n, false, shared)?;
-        let limit = limit(&values);
-        for row in right.chunks_exact_mut(k) {
-            row.iter_mut()
-                .zip(&values)
-                .for_each(|(x, &value)| *x = if value <= limit { 0.0 } else { *x / value });
-        }
-        gemm_by(shared, n, k, m, 1.0, &right, (k, 1), &left, (1, k), 0.0, out, (m, 1));
-        Ok(())
-    })?;
-    let shape = [&all.batch[..], &[n, m]].concat();
-    Ok(Array::from_vec(if m * n == 0 { zeroed(0)? } else { out }, &shape)?.cast(x.dtype()))
+    in_float!(x.dtype(), T => {
+        let out = all.each::<T, T>(m * n, |a, limit, out| {
+            let (mut values, mut left, mut right) = (zeroed::<T>(k)?, zeroed::<T>(m * k)?, zeroed::<T>(k * n)?);
+            let vectors = Vectors { left: &mut left, columns: k, right: &mut right };
+            singular_values(a, (m, n), &mut values, Some(vectors))?;
+            let limit = limit(values[0]);
+            for (row, &value) in right.chunks_exact_mut(n).zip(&values) {
+                row.iter_mut().for_each(|x| *x = if Real::to_f64(value) <= limit { 0.0 } else { *x / value });
+            }
+            gemm_by(shared, n, k, m, 1.0, &right, (1, n), &left, (1, k), 0.0, out, (m, 1));
+            Ok(())
+        })?;
+        Array::from_vec(out, &[&all.batch[..], &[n, m]].concat())
+    })
 }
 
 fn rank(
@@ -328,16 +281,16 @@ fn rank(
         square(&type_of(x))?;
     }
     let all = Limited::new(x, atol, rtol, hermitian)?;
-    let (m, n) = (all.m, all.n);
-    let out = all.each(1, |a, limit, out| {
-        let mut a = if m < n { turned(a, n) } else { a.to_vec() };
-        let mut values: Vec<f64> = zeroed(m.min(n))?;
-        svd::singular_values(&mut a, m.min(n), &mut values);
-        let limit = limit(&values);
-        out[0] = values.iter().filter(|value| **value > limit).count() as f64;
-        Ok(())
-    })?;
-    Ok(Array::from_vec(out, &all.batch)?.cast(DType::I64))
+    in_float!(x.dtype(), T => {
+        let out = all.each::<T, i64>(1, |a, limit, out| {
+            let mut values = zeroed::<T>(all.m.min(all.n))?;
+            singular_values(a, (all.m, all.n), &mut values, None)?;
+            let limit = limit(values.first().copied().unwrap_or(0.0));
+            out[0] = values.iter().filter(|&&value| Real::to_f64(value) > limit).count() as i64;
+            Ok(())
+        })?;
+        Array::from_vec(out, &all.batch)
+    })
 }
 
 #[cfg(test)]

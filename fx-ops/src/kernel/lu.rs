@@ -12,6 +12,9 @@ const BAND: usize = 32;
 /// The rows of a block of a product.
 const ROWS: usize = 4;
 
+/// The greatest size of matrices that are decomposed where they lie.
+const SMALL: usize = 8;
+
 /// The multiply-adds of a product below which a second thread does not pay.
 const GRAIN: usize = 1 << 20;
 
@@ -38,6 +41,9 @@ pub(crate) fn decompose<T: Real>(
     mut exchange: impl FnMut(usize, usize),
 ) {
     let steps = m.min(n);
+    if m.max(n) <= SMALL {
+        return decompose_small(a, n, steps, pivot, exchange);
+    }
     let mut panel = Vec::with_capacity(m);
     for first in (0..steps).step_by(BAND) {
         let width = BAND.min(steps - first);
@@ -74,6 +80,38 @@ pub(crate) fn decompose<T: Real>(
             row[next..].copy_from_slice(line);
         }
         subtract(lower, n, next, &panel[width..], &beside, width, None);
+    }
+}
+
+/// Is [`decompose`] without copies.
+fn decompose_small<T: Real>(
+    a: &mut [T],
+    n: usize,
+    steps: usize,
+    pivot: bool,
+    mut exchange: impl FnMut(usize, usize),
+) {
+    for k in 0..steps {
+        let mut from = k;
+        for (i, row) in a.chunks_exact(n).enumerate().skip(k + 1).filter(|_| pivot) {
+            if T::abs(row[k]) > T::abs(a[from * n + k]) {
+                from = i;
+            }
+        }
+        if from != k {
+            (0..n).for_each(|j| a.swap(k * n + j, from * n + j));
+        }
+        exchange(k, from);
+        let (upper, lower) = a.split_at_mut((k + 1) * n);
+        let line = &upper[k * n..];
+        if line[k] == T::ZERO {
+            continue;
+        }
+        for row in lower.chunks_exact_mut(n) {
+            let factor = row[k] / line[k];
+            row[k] = factor;
+            row[k + 1..].iter_mut().zip(&line[k + 1..]).for_each(|(x, &p)| *x = *x - factor * p);
+        }
     }
 }
 
@@ -265,6 +303,9 @@ pub(crate) fn solve_lu<T: Real>(a: &[T], n: usize, x: &mut [T], m: usize) {
     if m == 0 {
         return;
     }
+    if n <= SMALL {
+        return solve_small(a, n, x, m);
+    }
     for first in (0..n).step_by(BAND) {
         let width = BAND.min(n - first);
         let panel = lines(&a[first * n..], n, first, width);
@@ -280,6 +321,24 @@ pub(crate) fn solve_lu<T: Real>(a: &[T], n: usize, x: &mut [T], m: usize) {
         let here = &mut here[..width * m];
         widest(Upper(&panel[first..], here, m));
         subtract(rest, m, 0, &panel[..first], here, width, None);
+    }
+}
+
+/// Is [`solve_lu`] without copies.
+fn solve_small<T: Real>(a: &[T], n: usize, x: &mut [T], m: usize) {
+    let rows = a.chunks_exact(n.max(1));
+    for (i, line) in rows.clone().enumerate() {
+        let (above, row) = x.split_at_mut(i * m);
+        for (&factor, above) in line.iter().zip(above.chunks_exact(m)) {
+            row[..m].iter_mut().zip(above).for_each(|(x, &y)| *x = *x - factor * y);
+        }
+    }
+    for (i, line) in rows.enumerate().rev() {
+        let (row, below) = x[i * m..].split_at_mut(m);
+        for (&factor, below) in line[i + 1..].iter().zip(below.chunks_exact(m)) {
+            row.iter_mut().zip(below).for_each(|(x, &y)| *x = *x - factor * y);
+        }
+        row.iter_mut().for_each(|x| *x = *x / line[i]);
     }
 }
 
@@ -367,7 +426,7 @@ mod tests {
 
     #[test]
     fn solutions_solve_for_sizes_around_the_band() {
-        for n in [1, 2, 5, BAND - 1, BAND, BAND + 1, 2 * BAND, 100] {
+        for n in [1, 2, 5, SMALL, SMALL + 1, BAND - 1, BAND, BAND + 1, 2 * BAND, 100] {
             for m in [1, 3, 40] {
                 let (a, want) = (numbers(n * n), numbers(n * m));
                 let b = product(&a, &want, n, m);

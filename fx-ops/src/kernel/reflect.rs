@@ -16,7 +16,7 @@ const LANES: usize = 16;
 
 /// Returns the sum of products, in an order that depends on the length alone.
 #[inline(always)]
-pub(super) fn dot<T: GemmElement>(a: &[T], b: &[T]) -> T {
+fn dot<T: GemmElement>(a: &[T], b: &[T]) -> T {
     let mut lanes = [T::zero(); LANES];
     let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     for (a, b) in a_blocks.iter().zip(b_blocks) {
@@ -39,25 +39,25 @@ pub(super) fn dot<T: GemmElement>(a: &[T], b: &[T]) -> T {
 
 /// Adds a multiple of `y` to `x`.
 #[inline(always)]
-pub(super) fn add<T: GemmElement>(x: &mut [T], factor: T, y: &[T]) {
+fn add<T: GemmElement>(x: &mut [T], factor: T, y: &[T]) {
     x.iter_mut().zip(y).for_each(|(x, &y)| *x = *x + factor * y);
 }
 
 /// Some reflections, whose vectors lie `stride` apart and have `rows` elements.
 #[derive(Clone, Copy)]
-pub(super) struct Reflections<'a, T> {
-    pub(super) vectors: &'a [T],
-    pub(super) stride: usize,
-    pub(super) rows: usize,
-    pub(super) scales: &'a [T],
+struct Reflections<'a, T> {
+    vectors: &'a [T],
+    stride: usize,
+    rows: usize,
+    scales: &'a [T],
     /// Whether other threads may help.
-    pub(super) shared: bool,
+    shared: bool,
 }
 
 impl<T: GemmElement> Reflections<'_, T> {
     /// Replaces the first `columns` columns of `c`, whose rows are `width` apart, by their product with the reflections: the first one is
     /// the leftmost factor, or with `turned` the rightmost.
-    pub(super) fn apply(self, turned: bool, c: &mut [T], width: usize, columns: usize) {
+    fn apply(self, turned: bool, c: &mut [T], width: usize, columns: usize) {
         let (count, rows) = (self.scales.len(), self.rows);
         if count == 0 || columns == 0 {
             return;
@@ -135,22 +135,21 @@ impl<T: GemmElement> Reflections<'_, T> {
     }
 }
 
-/// Stores in `out` the first `columns` columns of the product of reflections. The vector of the first one begins at element `offset`,
+/// Stores in `out` the first `columns` columns of the product of reflections. The vector of the first one begins at the first element,
 /// that of the second at the next, and so forth; elements before are zero.
-pub(super) fn product<T: GemmElement>(all: Reflections<'_, T>, offset: usize, out: &mut [T], columns: usize) {
+fn product<T: GemmElement>(all: Reflections<'_, T>, out: &mut [T], columns: usize) {
     out.fill(T::zero());
     out.chunks_exact_mut(columns.max(1)).take(columns).enumerate().for_each(|(i, row)| row[i] = T::one());
     let count = all.scales.len();
     for first in (0..count).step_by(BLOCK).rev() {
         let scales = &all.scales[first..(first + BLOCK).min(count)];
-        let start = first + offset;
-        if start >= columns {
+        if first >= columns {
             continue;
         }
-        let vectors = &all.vectors[first * all.stride + start..];
-        let block = Reflections { vectors, scales, rows: all.rows - start, ..all };
+        let vectors = &all.vectors[first * all.stride + first..];
+        let block = Reflections { vectors, scales, rows: all.rows - first, ..all };
         // Columns before are still those of the identity, which have nothing in these rows.
-        block.apply(false, &mut out[start * columns + start..], columns, columns - start);
+        block.apply(false, &mut out[first * columns + first..], columns, columns - first);
     }
 }
 
@@ -193,7 +192,7 @@ pub(crate) fn orthogonal<T: GemmElement>(
         below.iter().enumerate().for_each(|(j, &x)| vectors[j * m + i] = x);
     }
     vectors.iter_mut().step_by(m + 1).for_each(|x| *x = T::one());
-    product(Reflections { vectors: &vectors, stride: m, rows: m, scales, shared }, 0, out, columns);
+    product(Reflections { vectors: &vectors, stride: m, rows: m, scales, shared }, out, columns);
 }
 
 /// Returns the root of the sum of squares.
