@@ -12,7 +12,7 @@ use crate::check::{dense, in_float, same_dtype, same_size, sizes, slice, type_of
 use crate::decompose::{GRAIN, decomposable, each_matrix, matrices, square};
 use crate::flops;
 use crate::kernel::chunks::fill_rows;
-use crate::kernel::gemm::gemm_by;
+use crate::kernel::gemm::{GemmElement, gemm_by};
 use crate::kernel::{lu, reflect};
 
 /// The tables of this file.
@@ -411,58 +411,66 @@ const NEAR: (f64, f64) = (0.8, 2.0);
 
 fn exponential(x: &Array) -> Result<Array> {
     let ty = square(&type_of(x))?;
-    let (data, batch, n, _) = matrices(&x.cast(DType::F64))?;
-    let out = each_matrix(slice::<f64>(&data), n * n, n * n, batch, n * n * n * 18, |a, out| {
-        exponential_of(a, n, if ty.dtype == DType::F32 { NEAR.1 } else { NEAR.0 }, out, batch == 1);
-        Ok(())
-    })?;
-    array(out, &ty)
+    let wide = crate::check::wide(ty.dtype);
+    let (data, batch, n, _) = matrices(&x.cast(wide))?;
+    in_float!(wide, T => {
+        let near = if wide == DType::F32 { NEAR.1 } else { NEAR.0 };
+        let out = each_matrix(slice::<T>(&data), n * n, n * n, batch, n * n * n * 18, |a, out| {
+            exponential_of(a, n, near, out, batch == 1);
+            Ok(())
+        })?;
+        array(out, &ty)
+    })
 }
 
 /// Stores the exponential of an n by n matrix, or NaN if its elements are not finite.
-fn exponential_of(a: &[f64], n: usize, near: f64, out: &mut [f64], shared: bool) {
-    let norm = a.chunks(n.max(1)).map(|row| row.iter().map(|x| x.abs()).sum::<f64>()).fold(0.0, f64::max);
+fn exponential_of<T: GemmElement>(a: &[T], n: usize, near: f64, out: &mut [T], shared: bool) {
+    let number = |x: f64| T::from(x).unwrap_or_else(T::nan);
+    let wide = |x: T| x.to_f64().unwrap_or(f64::NAN);
+    let norm =
+        a.chunks(n.max(1)).map(|row| row.iter().map(|&x| wide(x).abs()).sum::<f64>()).fold(0.0, f64::max);
     if !norm.is_finite() || a.iter().any(|x| x.is_nan()) {
-        return out.fill(f64::NAN);
+        return out.fill(T::nan());
     }
     // The exponential of a part, squared as often as it was halved.
     let halvings = if norm > near { (norm / near).log2().ceil() as i32 } else { 0 };
-    let times = |a: &[f64], b: &[f64], beta: f64, out: &mut [f64]| {
-        gemm_by(shared, n, n, n, 1.0, a, (n, 1), b, (n, 1), beta, out, (n, 1));
+    let times = |a: &[T], b: &[T], beta: T, out: &mut [T]| {
+        gemm_by(shared, n, n, n, T::one(), a, (n, 1), b, (n, 1), beta, out, (n, 1));
     };
-    let scale = 2f64.powi(-halvings);
-    let first: Vec<f64> = a.iter().map(|x| x * scale).collect();
-    let mut powers = [first, vec![0.0; n * n], vec![0.0; n * n], vec![0.0; n * n]];
+    let scale = number(2f64.powi(-halvings));
+    let first: Vec<T> = a.iter().map(|&x| x * scale).collect();
+    let mut powers = [first, vec![T::zero(); n * n], vec![T::zero(); n * n], vec![T::zero(); n * n]];
     for k in 1..4 {
         let (done, rest) = powers.split_at_mut(k);
-        times(&done[(k - 1) / 2], &done[k / 2], 0.0, &mut rest[0]);
+        times(&done[(k - 1) / 2], &done[k / 2], T::zero(), &mut rest[0]);
     }
     // The series as a polynomial of the fourth power, whose coefficients are sums of lower powers.
     let mut inverse = [1.0; 17];
     (1..17).for_each(|k| inverse[k] = inverse[k - 1] / k as f64);
-    let sum = |k: usize, next: &mut [f64]| {
-        let last = if k == 3 { inverse[16] } else { 0.0 };
+    let inverse = inverse.map(number);
+    let sum = |k: usize, next: &mut [T]| {
+        let last = if k == 3 { inverse[16] } else { T::zero() };
         let factors = [inverse[4 * k + 1], inverse[4 * k + 2], inverse[4 * k + 3], last];
         call::<combine, _>((&powers, factors, &mut *next));
-        next.iter_mut().step_by(n + 1).for_each(|x| *x += inverse[4 * k]);
+        next.iter_mut().step_by(n + 1).for_each(|x| *x = *x + inverse[4 * k]);
     };
-    let mut other = vec![0.0; n * n];
+    let mut other = vec![T::zero(); n * n];
     sum(3, &mut other);
     for k in (0..3).rev() {
         sum(k, out);
-        times(&powers[3], &other, 1.0, out);
+        times(&powers[3], &other, T::one(), out);
         other.copy_from_slice(out);
     }
     for _ in 0..halvings {
-        times(&other, &other, 0.0, out);
+        times(&other, &other, T::zero(), out);
         other.copy_from_slice(out);
     }
 }
 
 wide! {
     /// Stores the sum of multiples.
-    fn combine[](([a, b, c, d], factors, out): (&[Vec<f64>; 4], [f64; 4], &mut [f64])) {
-        for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+    fn combine[T: GemmElement](([a, b, c, d], factors, out): (&[Vec<T>; 4], [T; 4], &mut [T])) {
+        for ((((out, &a), &b), &c), &d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
             *out = (factors[0] * a + factors[1] * b) + (factors[2] * c + factors[3] * d);
         }
     }

@@ -222,7 +222,7 @@ impl Limited {
         if to == 0 {
             return Ok(out);
         }
-        let at_once = GRAIN.div_ceil(16 * m * n * m.min(n).max(1));
+        let at_once = GRAIN.div_ceil((16 * m * n * m.min(n)).max(1));
         try_chunks(&mut out, to, at_once, |i, out| {
             let at = |limit: &Option<Array>| limit.as_ref().map(|limit| slice::<f64>(limit)[i]);
             let (atol, rtol) = (at(&self.atol), at(&self.rtol));

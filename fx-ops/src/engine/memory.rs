@@ -128,3 +128,101 @@ impl Memory {
         Memory { bytes: total, places, arrays, bound }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fx_core::DType;
+
+    use super::*;
+    use crate::engine::Kernel;
+    use crate::engine::operand::Bases;
+
+    /// A kernel that does nothing.
+    struct Fake {
+        reads: Vec<ValueId>,
+        writes: ValueId,
+        reused: Option<ValueId>,
+    }
+
+    impl Kernel for Fake {
+        unsafe fn run(&self, _bases: Bases<'_>) {}
+
+        fn reads(&self) -> Vec<ValueId> {
+            self.reads.clone()
+        }
+
+        fn reuses(&self) -> Vec<(ValueId, ValueId)> {
+            self.reads.iter().map(|&from| (from, self.writes)).collect()
+        }
+
+        fn reuse(&mut self, from: ValueId) {
+            assert!(self.reused.replace(from).is_none(), "a result takes the place of one operand");
+        }
+
+        fn describe(&self) -> String {
+            String::new()
+        }
+    }
+
+    #[test]
+    fn values_that_are_needed_together_lie_apart() {
+        let mut state = 1u64;
+        let mut below = |n: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % n
+        };
+        let (mut total, mut bound, mut reused) = (0, 0, 0);
+        for _ in 0..300 {
+            let n = 2 + below(40);
+            let mut values = Vec::new();
+            let mut steps = Vec::new();
+            let graph = fx_core::Graph::new("main");
+            let node = graph.output_node();
+            let mut reads_of = Vec::new();
+            for i in 0..n {
+                let numel = [0, 1, 100, 1000, 1000, 4096][below(6)];
+                values.push(Info {
+                    home: Home::Memory,
+                    dtype: DType::F32,
+                    shape: [numel].into_iter().collect(),
+                    numel,
+                });
+                let mut reads: Vec<ValueId> =
+                    if i == 0 { Vec::new() } else { (0..below(3)).map(|_| below(i) as ValueId).collect() };
+                reads.sort_unstable();
+                reads.dedup();
+                reads_of.push(reads.clone());
+                let kernel = Box::new(Fake { reads, writes: i as ValueId, reused: None });
+                let task = Task::Kernel { kernel, writes: vec![i as ValueId] };
+                steps.push(Step { task, node, frees: Vec::new() });
+            }
+            let memory = Memory::plan(&mut values, &mut steps, &Arg::Leaf(Source::Whole(n as ValueId - 1)));
+            assert_eq!(values[n - 1].home, Home::Array, "what is returned is the caller's");
+            let last = |value: usize| {
+                let reads = |i: &usize| reads_of[*i].contains(&(value as ValueId));
+                (0..n).filter(reads).max().unwrap_or(value).max(value)
+            };
+            for a in 0..n - 1 {
+                for b in a + 1..n - 1 {
+                    let (Some(at_a), Some(at_b)) = (memory.places[a], memory.places[b]) else {
+                        panic!("no place")
+                    };
+                    let (len_a, len_b) = (values[a].numel * 4, values[b].numel * 4);
+                    let apart = at_a + len_a <= at_b || at_b + len_b <= at_a;
+                    // A result may take the place of an operand that is not needed any more.
+                    let takes = last(a) == b
+                        && at_a == at_b
+                        && len_a == len_b
+                        && reads_of[b].contains(&(a as ValueId));
+                    reused += usize::from(takes && len_a > 0);
+                    assert!(apart || last(a) < b || takes, "{a} and {b} lie on each other");
+                }
+            }
+            assert!(memory.bytes >= memory.bound);
+            total += memory.bytes;
+            bound += memory.bound;
+        }
+        assert!(reused > 100, "{reused} results take the place of an operand");
+        assert!(total as f64 <= 1.05 * bound as f64, "{total} bytes, at least {bound} are needed");
+    }
+}

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use super::Kernel;
 use super::operand::{Bases, Operand, ValueId, Walk};
 use crate::kernel::rows;
+use crate::reduce::fold::Fold;
 
 /// Where an instruction finds or puts elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -521,8 +522,29 @@ unsafe fn select<T: Copy>(inputs: &[*const u8], out: *mut u8, len: usize) {
 }
 
 /// Runs an action on each row; operands after the first are the same for all.
-unsafe fn each_row<T: Real>(kind: RowKind, inputs: &[*const u8], out: *mut u8, len: usize, rows: usize) {
+unsafe fn each_row<T: Real + Element>(
+    kind: RowKind,
+    inputs: &[*const u8],
+    out: *mut u8,
+    len: usize,
+    rows: usize,
+) {
     let width = len / rows;
+    if let RowKind::Sum | RowKind::Mean = kind {
+        // SAFETY: the caller's promise.
+        let (data, out) = unsafe {
+            (
+                std::slice::from_raw_parts(inputs[0].cast::<T>(), len),
+                std::slice::from_raw_parts_mut(out.cast::<T>(), rows),
+            )
+        };
+        Fold { init: T::ZERO, step: |a: T, b: T| a + b, merge: |a: T, b: T| a + b }.fold_rows(data, out);
+        if kind == RowKind::Mean {
+            let n = T::from_f64(width as f64);
+            out.iter_mut().for_each(|x| *x = *x / n);
+        }
+        return;
+    }
     let mut inputs: SmallVec<[*const u8; 4]> = inputs.into();
     for i in 0..rows {
         let at = if kind.reduces() { i } else { i * width };
@@ -539,8 +561,6 @@ unsafe fn row<T: Real>(kind: RowKind, inputs: &[*const u8], out: *mut u8, len: u
         if kind.reduces() {
             let x = input(0);
             *out.cast::<T>() = match kind {
-                RowKind::Sum => rows::row_sum(x),
-                RowKind::Mean => rows::row_sum(x) / T::from_f64(len as f64),
                 RowKind::Amax => rows::row_greatest(x),
                 _ => rows::row_least(x),
             };

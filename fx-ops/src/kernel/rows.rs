@@ -66,11 +66,6 @@ fn maximum<T: Real>(row: &[T]) -> T {
     }
 }
 
-/// Returns the sum of a row.
-pub fn row_sum<T: Real>(row: &[T]) -> T {
-    fx_simd::call::<sum_body, _>(row)
-}
-
 /// Returns the greatest element of a row, NaN if there is one.
 pub fn row_greatest<T: Real>(row: &[T]) -> T {
     fx_simd::call::<greatest_body, _>(row)
@@ -82,10 +77,6 @@ pub fn row_least<T: Real>(row: &[T]) -> T {
 }
 
 fx_simd::wide! {
-    fn sum_body[T: Real](row: &[T]) -> T {
-        sum(row, |x| x)
-    }
-
     fn greatest_body[T: Real](row: &[T]) -> T {
         extreme(row, -T::INFINITY, |a, b| if b > a { b } else { a })
     }
@@ -243,8 +234,17 @@ fx_simd::wide! {
     fn layer_norm_row[T: Real]((row, [weight, bias], eps): (&mut [T], [Option<&[T]>; 2], f64)) {
         let (mean, variance) = <moments_body as fx_simd::Wide<_>>::run(row);
         let scale = T::ONE / math::sqrt(variance + T::from_f64(eps));
-        row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
-        affine(row, weight, bias);
+        match (weight, bias) {
+            (Some(weight), Some(bias)) => {
+                for ((x, &w), &b) in row.iter_mut().zip(weight).zip(bias) {
+                    *x = (*x - mean) * scale * w + b;
+                }
+            }
+            _ => {
+                row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
+                affine(row, weight, bias);
+            }
+        }
     }
 }
 

@@ -200,6 +200,20 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         self.tree(row.len(), &mut parts.into_iter())
     }
 
+    /// Folds rows of equal length, one for each element of `out`, on this thread.
+    pub(crate) fn fold_rows<T: Element>(&self, data: &[T], out: &mut [A])
+    where
+        S: Fn(A, T) -> A + Sync,
+    {
+        let n = data.len() / out.len().max(1);
+        if n <= BLOCK {
+            return fx_simd::call::<short_rows, _>((self, data, out));
+        }
+        for (row, out) in data.chunks(n).zip(out) {
+            *out = self.serial(row);
+        }
+    }
+
     /// Merges the results of the leaves of a row of `len` elements.
     fn tree(&self, len: usize, leaves: &mut impl Iterator<Item = A>) -> A {
         if len < SERIAL {

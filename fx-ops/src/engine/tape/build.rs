@@ -15,8 +15,10 @@ const CACHE: usize = 32 << 10;
 /// The most and the fewest elements of a unit that is no row.
 const UNIT: std::ops::RangeInclusive<usize> = 256..=4096;
 
-/// The elements that short rows have together in a unit.
+/// The elements that short rows have together in a unit,
 const ROWS: usize = 1024;
+/// and if there is only one instruction.
+const ROWS_ALONE: usize = 1 << 13;
 
 /// Runs of operands shorter than this are gathered.
 const SHORTEST_RUN: usize = 64;
@@ -574,7 +576,8 @@ impl Builder<'_> {
         let row = row.max(1);
         let (registers, n_full) = self.assign(&mut places);
         // Several rows, if they are short.
-        let mut unit = (ROWS / row).max(1) * row;
+        let most = if self.instructions.len() == 1 { ROWS_ALONE } else { ROWS };
+        let mut unit = (most / row).max(1) * row;
         if !self.has_rows {
             let most = (CACHE / widest / (n_full + 1)).clamp(*UNIT.start(), *UNIT.end());
             unit = row.div_ceil(row.div_ceil(most)).next_multiple_of(16).min(row);
