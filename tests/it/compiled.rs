@@ -2,6 +2,8 @@
 //!
 //! It takes a while, so the number of programs is asked for: `FX_COMPILE=10000 cargo test --test it -- compiled --nocapture`.
 
+#![allow(clippy::print_stdout, reason = "a long test says how far it is, or that it is skipped")]
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;

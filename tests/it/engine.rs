@@ -378,11 +378,11 @@ fn threads_do_not_change_a_bit_and_may_call_together() {
     );
     let program = gm.compile(Engine::Fused).unwrap();
     let x = numbers(&[200, 300], 1);
-    let expected = bits(&program.call(&[x.clone()]).unwrap());
+    let expected = bits(&program.call(std::slice::from_ref(&x)).unwrap());
     for threads in [1, 2, 3, 8] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         assert_eq!(
-            bits(&pool.install(|| program.call(&[x.clone()])).unwrap()),
+            bits(&pool.install(|| program.call(std::slice::from_ref(&x))).unwrap()),
             expected,
             "{threads} threads"
         );
@@ -391,7 +391,7 @@ fn threads_do_not_change_a_bit_and_may_call_together() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    assert_eq!(bits(&program.call(&[x.clone()]).unwrap()), expected);
+                    assert_eq!(bits(&program.call(std::slice::from_ref(&x)).unwrap()), expected);
                 }
             });
         }
@@ -441,7 +441,7 @@ fn buffers_are_updated_when_a_call_has_succeeded() {
     let program = gm.compile(Engine::Fused).unwrap();
     let x = Tensor::new([0.5f32, 0.25]);
     for expected in [[10.0, 20.0], [15.0, 22.5], [20.0, 25.0]] {
-        assert_eq!(program.call(&[x.clone()]).unwrap().to_vec::<f32>().unwrap(), expected);
+        assert_eq!(program.call(std::slice::from_ref(&x)).unwrap().to_vec::<f32>().unwrap(), expected);
     }
     assert_eq!(gm.attr("count").unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0], "its buffers are its own");
 }

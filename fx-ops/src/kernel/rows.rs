@@ -96,7 +96,8 @@ fn extreme<T: Real>(row: &[T], start: T, join: impl Fn(T, T) -> T) -> T {
     };
     // NaN times zero is NaN, and so is infinity, which then must be looked for.
     let sum = sum(row, |x| x * T::ZERO);
-    if sum == sum { found } else { row.iter().copied().find(|x| x != x).unwrap_or(found) }
+    let is_nan = |x: &T| x.partial_cmp(x).is_none();
+    if is_nan(&sum) { row.iter().copied().find(is_nan).unwrap_or(found) } else { found }
 }
 
 /// Calls `f` for every row of `out` with its number, in parallel where it pays.
