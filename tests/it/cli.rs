@@ -293,6 +293,39 @@ fn programs_are_changed_by_passes() {
 }
 
 #[test]
+fn programs_are_measured_and_fusion_is_explained() {
+    let dir = folder("fusion");
+    let path = dir.join("chain.fx");
+    let text = "graph main(%x: f32[4, 8]) {\n  %a = exp(%x)\n  %b = softmax(%a, -1)\n  %t = transpose(%b, 0, 1)\n  \
+                %c = tanh(%t)\n  %d = sum(%c, 0)\n  return %d\n}\n";
+    std::fs::write(&path, text).unwrap();
+    let file = path.to_str().unwrap();
+    let expected = "1 kernels of 2 operations\n  %a %b\n3 edges between kernels\n  %b -> %t: it is a view\n  %t -> %c: it is a view\n  \
+                    %c -> %d: it reduces other axes than the last ones\n";
+    let shown = ok(&["explain", "--fusion", file]);
+    assert!(shown.starts_with(expected), "{shown}");
+    assert!(shown.contains("steps, ") && shown.contains("  %d: evaluate sum"), "{shown}");
+    let shown = ok(&["bench", file, "--samples", "1"]);
+    assert!(shown.starts_with("eager ") && shown.contains("\nfused "), "{shown}");
+    assert!(ok(&["bench", file, "--samples", "1", "--profile"]).contains("%d: evaluate sum"));
+    assert!(refused(&["bench"]).contains("no program is given"));
+    let unknown = fx(&["bench", file, "--engine", "none"]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no engine \"none\""));
+
+    // The worker of a driver: it answers line by line.
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_fx"))
+        .args(["bench", "--worker"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut worker.stdin.take().unwrap(), b"load x /nowhere\ntime 1 1 1\nquit\n")
+        .unwrap();
+    let answers = String::from_utf8(worker.wait_with_output().unwrap().stdout).unwrap();
+    assert!(answers.starts_with("no ") && answers.contains("\nno program is loaded\n"), "{answers}");
+}
+
+#[test]
 fn rules_explain_where_they_match() {
     let dir = folder("explain");
     let path = dir.join("double.fx");

@@ -25,7 +25,7 @@ use fx_core::{
 use smallvec::SmallVec;
 
 use self::operand::{Bases, ValueId};
-pub(crate) use self::plan::is_anchor;
+pub(crate) use self::plan::kernels::is_anchor;
 use self::plan::{Call, Home, Packs, Plan, Source, Task};
 pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
 use crate::pass;
@@ -215,13 +215,7 @@ impl Compiled {
             ));
             for step in &ready.plan.steps {
                 let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);
-                let what = match &step.task {
-                    Task::Kernel { kernel, .. } => kernel.describe(),
-                    Task::Evaluate { call: Call::Op(op), .. } => format!("evaluate {}", op.name),
-                    Task::Evaluate { call: Call::Module(path), .. } => format!("call {path}"),
-                    Task::SetBuffer { path, .. } => format!("update {path}"),
-                };
-                text.push_str(&format!("  %{name}: {what}\n"));
+                text.push_str(&format!("  %{name}: {}\n", step.task.describe()));
             }
         }
         text
@@ -245,13 +239,7 @@ impl Compiled {
             .zip(spent)
             .map(|(step, spent)| {
                 let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);
-                let what = match &step.task {
-                    Task::Kernel { kernel, .. } => kernel.describe(),
-                    Task::Evaluate { call: Call::Op(op), .. } => format!("evaluate {}", op.name),
-                    Task::Evaluate { call: Call::Module(path), .. } => format!("call {path}"),
-                    Task::SetBuffer { path, .. } => format!("update {path}"),
-                };
-                (name.to_owned(), what, spent as f64 / times.max(1) as f64)
+                (name.to_owned(), step.task.describe(), spent as f64 / times.max(1) as f64)
             })
             .collect())
     }

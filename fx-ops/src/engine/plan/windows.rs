@@ -1,0 +1,173 @@
+//! Views and joins: windows on values, which are copied only where somebody needs the elements side by side.
+
+use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, bail, ops};
+
+use super::{Home, Lowered, Lowering, known};
+use crate::engine::join::JoinKernel;
+use crate::engine::operand::Operand;
+use crate::engine::tape::{Action, Instruction, Load, Spot, Store, Tape};
+
+impl Lowering<'_> {
+    /// Copies windows that were to follow each other, so that they do.
+    pub(super) fn settle(&mut self, id: NodeId, at: NodeId) -> Result<()> {
+        let Some(Lowered::Joined(parts, axis)) = self.env.get(&id) else { return Ok(()) };
+        let (parts, axis) = (parts.clone(), *axis);
+        let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else {
+            bail!(Graph, "a join has no type");
+        };
+        let value = self.value(Home::Memory, dtype, &shape)?;
+        let Some(kernel) = JoinKernel::new(&parts, axis, value) else { bail!(Graph, "a join has no parts") };
+        self.push_kernel(Box::new(kernel), vec![value], at);
+        self.env.insert(id, Lowered::Tensor(Operand::whole(value, dtype, &shape)));
+        Ok(())
+    }
+
+    pub(super) fn settle_all(&mut self, arg: &Arg) -> Result<()> {
+        for id in arg.leaves() {
+            self.settle(*id, *id)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the parts of a join, which are copied when somebody needs them side by side.
+    pub(super) fn joined(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let is_stack = op == crate::join::stack::OP;
+        if !is_stack && op != crate::join::cat::OP && op != crate::join::concat::OP {
+            return Ok(None);
+        }
+        let [list, Arg::Int(axis)] = bound else { return Ok(None) };
+        let (Some(parts), Some((dtype, shape))) =
+            (self.operands(list), known(self.gm.graph().node(id)?.ty()))
+        else {
+            return Ok(None);
+        };
+        let axis = ops::axis(*axis, shape.len())?;
+        let mut windows = Vec::new();
+        for mut part in parts {
+            if is_stack && axis <= part.shape.len() {
+                part.shape.insert(axis, 1);
+                part.strides.insert(axis, 0);
+            }
+            if part.dtype != dtype || part.shape.len() != shape.len() {
+                return Ok(None);
+            }
+            windows.push(part);
+        }
+        let total: usize = windows.iter().map(|part| part.shape[axis]).sum();
+        Ok((total == shape[axis]).then_some(Lowered::Joined(windows, axis)))
+    }
+
+    /// Copies a window into a value of its own.
+    pub(super) fn contiguous(&mut self, x: &Operand, id: NodeId) -> Result<Operand> {
+        let value = self.value(Home::Memory, x.dtype, &x.shape)?;
+        let (walk, size) = (x.walk(&x.shape)?, x.dtype.size());
+        let numel = x.numel().max(1);
+        let mut load = Load::new(x, walk);
+        let row = if load.walk.shape.len() > 1 && load.walk.run() >= 64 { load.walk.run() } else { numel };
+        let unit = row.min(4096);
+        load.find_grid(row);
+        let copy = Instruction {
+            action: Action::Copy(size),
+            inputs: smallvec::smallvec![Spot::Load(0)],
+            output: Spot::Store(0),
+            per_row: false,
+        };
+        let tape = Tape {
+            numel: x.numel(),
+            row,
+            unit,
+            loads: vec![load],
+            stores: vec![Store { value, size, per_row: false }],
+            numbers: Vec::new(),
+            instructions: vec![copy],
+            scratch: unit * size,
+        };
+        self.push_kernel(Box::new(tape), vec![value], id);
+        Ok(Operand::whole(value, x.dtype, &x.shape))
+    }
+
+    /// Makes a window of a view; `None` if the operation is none.
+    pub(super) fn view(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let gives_views =
+            matches!(op.class, Class::View) || op == ops::getitem::OP || op.returns == "Vec<Tensor>";
+        let Some(Lowered::Tensor(x)) = bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id))
+        else {
+            return Ok(None);
+        };
+        let x = x.clone();
+        let others_are_literals = bound[1..].iter().all(|arg| arg.leaves().is_empty());
+        if !gives_views || !others_are_literals {
+            return Ok(None);
+        }
+        if let Some(view) = self.try_view(op, bound, &x)? {
+            return Ok(Some(view));
+        }
+        // A reshape of what does not lie in order is a copy first.
+        if matches!(op.class, Class::View) && !x.is_contiguous() {
+            let n_steps = self.steps.len();
+            let n_values = self.values.len();
+            let copy = self.contiguous(&x, id)?;
+            if let Some(view) = self.try_view(op, bound, &copy)? {
+                return Ok(Some(view));
+            }
+            self.steps.truncate(n_steps);
+            self.values.truncate(n_values);
+        }
+        Ok(None)
+    }
+
+    pub(super) fn try_view(&mut self, op: Op, bound: &[Arg], x: &Operand) -> Result<Option<Lowered>> {
+        let numel = self.values[x.value as usize].numel;
+        let shadow = match &self.shadow {
+            Some(shadow) if shadow.numel() >= numel => shadow.clone(),
+            _ => Array::zeros(DType::Bool, &[numel])?,
+        };
+        self.shadow = Some(shadow.clone());
+        let window = Tensor::new(shadow.as_strided(&x.shape, &x.strides, x.offset)?);
+        let mut args = vec![Arg::Leaf(window)];
+        for arg in &bound[1..] {
+            args.push(arg.try_flat_map(&mut |_| Ok(Arg::None))?);
+        }
+        let value = (op.eval)(&args)?;
+        let operand = |tensor: &Tensor| -> Option<Lowered> {
+            let array = tensor.array().ok()?;
+            array.shares_storage(&shadow).then(|| {
+                Lowered::Tensor(Operand {
+                    value: x.value,
+                    dtype: x.dtype,
+                    shape: array.shape().into(),
+                    strides: array.strides().into(),
+                    offset: array.offset(),
+                })
+            })
+        };
+        Ok(match &value {
+            Arg::Leaf(tensor) => operand(tensor),
+            Arg::List(items) | Arg::Tuple(items) => items
+                .iter()
+                .map(|item| item.leaf().and_then(operand))
+                .collect::<Option<Vec<_>>>()
+                .map(Lowered::Many),
+            _ => None,
+        })
+    }
+
+    /// Returns the views of operands in a closed graph.
+    pub(super) fn views_in(&mut self, body: &Graph, operands: &[Operand]) -> Result<Vec<(NodeId, Operand)>> {
+        let placeholders = body.placeholders();
+        let mut views = Vec::new();
+        for (id, node) in body.nodes() {
+            let Some(op) = node.op().filter(|op| matches!(op.class, Class::View)) else { continue };
+            let bound = op.bind(node.args(), node.kwargs())?;
+            let of =
+                bound.first().and_then(Arg::leaf).and_then(|x| placeholders.iter().position(|id| id == x));
+            if let Some(i) = of
+                && bound[1..].iter().all(|arg| arg.leaves().is_empty())
+                && let Some(Lowered::Tensor(view)) = self.try_view(op, &bound, &operands[i])?
+            {
+                views.push((id, view));
+            }
+        }
+        Ok(views)
+    }
+}
