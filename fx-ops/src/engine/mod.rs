@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::{
-    Arg, Array, Attribute, DType, GraphModule, NodeId, NodeRef, Passes, Result, SourceLoc, Tensor,
+    Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Passes, Result, SourceLoc, Tensor,
     TensorType, Type, TypeTree, Value, bail, err,
 };
 use smallvec::SmallVec;
@@ -73,12 +73,18 @@ pub struct Compiled {
     /// Whether the nodes have types, so that groups were made once for all sizes.
     is_fused: bool,
     packs: Packs,
-    plans: RwLock<Vec<Arc<Ready>>>,
+    plans: RwLock<Vec<Arc<Entry>>>,
+}
+
+/// What was found out for inputs of some sizes.
+struct Entry {
+    key: Vec<Key>,
+    /// The plan, or why there is none: then the program is called operation by operation.
+    ready: Result<Ready>,
 }
 
 /// A plan with what calls need of it.
 struct Ready {
-    key: Vec<Key>,
     gm: GraphModule,
     plan: Plan,
     spare: Mutex<Vec<Workspace>>,
@@ -156,7 +162,8 @@ impl Compiled {
 
     fn run(&self, args: &[Value]) -> Result<Value> {
         let inputs = self.gm.flatten_inputs(args)?;
-        let ready = self.find(&inputs)?;
+        let entry = self.find(&inputs)?;
+        let Ok(ready) = &entry.ready else { return self.gm.call_values(args) };
         let mut workspace = match ready.spare.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             Some(workspace) => workspace,
             None => ready.workspace()?,
@@ -167,17 +174,17 @@ impl Compiled {
     }
 
     /// Returns the plan for inputs of these sizes.
-    fn find(&self, inputs: &[Value]) -> Result<Arc<Ready>> {
-        for ready in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if ready.key.iter().zip(inputs).all(|(key, input)| key.fits(input)) {
-                return Ok(ready.clone());
+    fn find(&self, inputs: &[Value]) -> Result<Arc<Entry>> {
+        for entry in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            if entry.key.iter().zip(inputs).all(|(key, input)| key.fits(input)) {
+                return Ok(entry.clone());
             }
         }
         self.plan(inputs.iter().map(Key::of).collect())
     }
 
     /// Makes a plan.
-    fn plan(&self, key: Vec<Key>) -> Result<Arc<Ready>> {
+    fn plan(&self, key: Vec<Key>) -> Result<Arc<Entry>> {
         let types: Vec<TypeTree> = key
             .iter()
             .map(|key| match key {
@@ -191,20 +198,32 @@ impl Compiled {
             prepare(&mut gm)?;
             pass::FUSE.apply(&mut gm)?;
         }
-        let plan = Plan::new(&gm, &self.packs)?;
-        let ready = Arc::new(Ready { key, gm, plan, spare: Mutex::new(Vec::new()) });
+        let ready = match Plan::new(&gm, &self.packs) {
+            Ok(plan) => Ok(Ready { gm, plan, spare: Mutex::new(Vec::new()) }),
+            // A size that depends on data is known only after the operation that finds it has run.
+            Err(error) if error.kind() == ErrorKind::Unresolved => Err(error),
+            Err(error) => return Err(error),
+        };
+        let entry = Arc::new(Entry { key, ready });
         let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= PLANS {
             plans.remove(0);
         }
-        plans.push(ready.clone());
-        Ok(ready)
+        plans.push(entry.clone());
+        Ok(entry)
     }
 
     /// Returns what each step of the plans does, a line each.
     pub fn describe(&self) -> String {
         let mut text = String::new();
-        for ready in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for entry in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let ready = match &entry.ready {
+                Ok(ready) => ready,
+                Err(error) => {
+                    text.push_str(&format!("no plan, operation by operation: {}\n", error.message()));
+                    continue;
+                }
+            };
             let memory = &ready.plan.memory;
             text.push_str(&format!(
                 "{} steps, {} bytes of memory (at least {}), {} bytes of arrays\n",
@@ -224,7 +243,8 @@ impl Compiled {
     /// Runs the program a number of times and returns the nanoseconds of each step, by its node and what it does.
     pub fn profile(&self, args: &[Value], times: usize) -> Result<Vec<(String, String, f64)>> {
         let inputs = self.gm.flatten_inputs(args)?;
-        let ready = self.find(&inputs)?;
+        let entry = self.find(&inputs)?;
+        let ready = entry.ready.as_ref().map_err(fx_core::Error::clone)?;
         let mut workspace = ready.workspace()?;
         let mut spent = vec![0u128; ready.plan.steps.len()];
         for _ in 0..times.max(1) {
@@ -372,8 +392,8 @@ impl Ready {
         let mut updates = Vec::new();
         for (value, info) in self.plan.values.iter().enumerate() {
             match &info.home {
-                Home::Input(i) => match (&self.key[*i], &inputs[*i]) {
-                    (Key::Tensor(..), Arg::Leaf(tensor)) => {
+                Home::Input(i) => match &inputs[*i] {
+                    Arg::Leaf(tensor) => {
                         let array = tensor.array()?;
                         if array.is_contiguous() {
                             workspace.bases[value] = address(array);
