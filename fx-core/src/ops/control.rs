@@ -10,7 +10,7 @@ use crate::{
     TypeTree, Value, bail, err,
 };
 
-const fn param(name: &'static str, kind: Kind) -> Param {
+pub(super) const fn param(name: &'static str, kind: Kind) -> Param {
     Param { name, kind, default: None, keyword_only: false }
 }
 
@@ -233,7 +233,7 @@ fn unify_captures(regions: &mut [&mut Region]) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-fn operands<L: Clone>(arg: &Arg<L>) -> Result<Vec<Arg<L>>> {
+pub(super) fn operands<L: Clone>(arg: &Arg<L>) -> Result<Vec<Arg<L>>> {
     match arg.items() {
         Some(items) => Ok(items.to_vec()),
         None => bail!(Argument, "expected a list of operands, got {}", arg.kind_name()),

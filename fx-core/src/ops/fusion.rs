@@ -1,11 +1,8 @@
 //! [`fused`]: operations that an engine computes as one kernel, as a closed sub-graph.
 
+use super::control::{operands, param};
 use crate::op::kind::{self, ParamKind};
-use crate::{Arg, Class, Effects, Kind, Op, OpDef, Param, Result, TypeTree, Value, bail};
-
-const fn param(name: &'static str, kind: Kind) -> Param {
-    Param { name, kind, default: None, keyword_only: false }
-}
+use crate::{Class, Effects, Kind, Op, OpDef, Result, TypeTree, Value};
 
 /// The handle of `fused`.
 #[doc(hidden)]
@@ -29,13 +26,6 @@ impl fused {
 }
 
 pub(super) static FUSED: &[Op] = &[fused::OP];
-
-fn operands<L: Clone>(arg: &Arg<L>) -> Result<Vec<Arg<L>>> {
-    match arg.items() {
-        Some(items) => Ok(items.to_vec()),
-        None => bail!(Argument, "expected a list of operands, got {}", arg.kind_name()),
-    }
-}
 
 fn infer(args: &[TypeTree]) -> Result<TypeTree> {
     let [body, args] = args else { return crate::op::wrong_arity(&fused::OP, args.len()) };

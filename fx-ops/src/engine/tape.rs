@@ -15,8 +15,8 @@ use fx_core::{DType, Element};
 use fx_simd::{Slots, parallel};
 use smallvec::SmallVec;
 
-use super::Kernel;
 use super::operand::{Bases, Operand, ValueId, Walk};
+use super::{Kernel, Line};
 use crate::kernel::rows;
 use crate::reduce::fold::Fold;
 
@@ -615,11 +615,6 @@ pub(crate) fn converter(from: DType, to: DType) -> Option<Convert> {
         DType::F16 | DType::BF16 => return None,
     })
 }
-
-/// Bytes in lines of a cache.
-#[repr(align(64))]
-#[derive(Clone, Copy)]
-struct Line(#[allow(dead_code, reason = "it is memory")] [u8; 64]);
 
 /// Lends scratch memory of some bytes, which the thread keeps for the next time; a use inside of a use gets memory of its own.
 fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {

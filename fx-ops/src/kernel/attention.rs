@@ -3,7 +3,7 @@
 use fx_core::math::Real;
 use num_traits::Float;
 
-use super::gemm::{GemmElement, Strides, gemm_by};
+use super::gemm::{GemmElement, Strides, dot, gemm_by};
 use super::rows;
 
 /// The queries that one thread scores at a time.
@@ -177,25 +177,7 @@ fx_simd::wide! {
     fn dots[T: GemmElement]((q, k, stride, scale, out): (&[T], &[T], usize, T, &mut [T])) {
         for (j, out) in out.iter_mut().enumerate() {
             let key = &k[j * stride..][..q.len()];
-            let mut sums = [T::zero(); LANES];
-            let (a, a_rest) = q.as_chunks::<LANES>();
-            let (b, b_rest) = key.as_chunks::<LANES>();
-            for (a, b) in a.iter().zip(b) {
-                for i in 0..LANES {
-                    sums[i] = sums[i] + a[i] * b[i];
-                }
-            }
-            for (i, (&a, &b)) in a_rest.iter().zip(b_rest).enumerate() {
-                sums[i] = sums[i] + a * b;
-            }
-            let mut width = LANES / 2;
-            while width > 0 {
-                for i in 0..width {
-                    sums[i] = sums[i] + sums[i + width];
-                }
-                width /= 2;
-            }
-            *out = sums[0] * scale;
+            *out = dot::<LANES, T>(q, key) * scale;
         }
     }
 

@@ -460,7 +460,7 @@ fn matrix_vector<T: GemmElement>(
             let range = i * PIECE..((i + 1) * PIECE).min(k);
             piece[0] = fx_simd::call::<dot_of, _>((&matrix[range.clone()], &x[range]));
         });
-        sums[0] = dot(&pieces, &vec![T::one(); pieces.len()]);
+        sums[0] = dot::<256, T>(&pieces, &vec![T::one(); pieces.len()]);
     } else {
         parallel::chunks(&mut sums, block, 1, run);
     }
@@ -490,7 +490,7 @@ fx_simd::wide! {
         for (i, sum) in sums.iter_mut().enumerate() {
             let start = (first + i) * rs;
             *sum = if cs == 1 {
-                dot(&matrix[start..][..x.len()], x)
+                dot::<256, T>(&matrix[start..][..x.len()], x)
             } else {
                 x.iter().enumerate().fold(T::zero(), |sum, (p, &x)| sum + matrix[start + p * cs] * x)
             };
@@ -500,7 +500,7 @@ fx_simd::wide! {
 
 fx_simd::wide! {
     fn dot_of[T: Float]((a, b): (&[T], &[T])) -> T {
-        dot(a, b)
+        dot::<256, T>(a, b)
     }
 }
 
@@ -562,16 +562,17 @@ fx_simd::wide! {
         for (i, sums) in sums.chunks_mut(m).enumerate() {
             let column = &b[i * stride..][..k];
             for (sum, row) in sums.iter_mut().zip(rows.chunks(k)) {
-                *sum = dot(row, column);
+                *sum = dot::<256, T>(row, column);
             }
         }
     }
 }
 
-/// Returns the dot product in interleaved sums, which are added as a tree; they are so many that none waits for the step before.
+/// Returns the dot product in interleaved sums, a power of two, which are added as a tree.
+///
+/// 256 are so many that none waits for the step before.
 #[inline(always)]
-fn dot<T: Float>(a: &[T], b: &[T]) -> T {
-    const LANES: usize = 256;
+pub(crate) fn dot<const LANES: usize, T: Float>(a: &[T], b: &[T]) -> T {
     let mut sums = [T::zero(); LANES];
     let (a_blocks, a_rest) = a.as_chunks::<LANES>();
     let (b_blocks, b_rest) = b.as_chunks::<LANES>();

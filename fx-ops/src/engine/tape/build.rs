@@ -607,12 +607,12 @@ impl Builder<'_> {
             instruction.output = place(instruction.output);
         }
         let repeat = |&(bits, size): &(u64, usize)| -> Vec<u64> {
-            let mut bytes: Vec<u8> = bits.to_le_bytes()[..size].to_vec();
-            if cfg!(target_endian = "big") {
-                bytes = bits.to_be_bytes()[8 - size..].to_vec();
-            }
-            let word: Vec<u8> = bytes.iter().copied().cycle().take(8).collect();
-            let word = u64::from_ne_bytes(word.try_into().unwrap_or_default());
+            let word = match size {
+                1 => (bits & 0xff) * 0x0101_0101_0101_0101,
+                2 => (bits & 0xffff) * 0x0001_0001_0001_0001,
+                4 => (bits & 0xffff_ffff) * 0x0000_0001_0000_0001,
+                _ => bits,
+            };
             vec![word; (unit * size).div_ceil(8).max(1)]
         };
         for load in &mut self.loads {
