@@ -481,3 +481,62 @@ fn errors_say_what_is_wrong_and_where() {
     let error = gm.compile(Engine::Fused).unwrap().call(&[x()]).unwrap_err().to_string();
     assert!(error.contains("view") && error.contains("tests/it/engine.rs"), "{error}");
 }
+
+#[test]
+fn views_that_refuse_some_dtypes_are_views_of_others() {
+    let gm = program(
+        "graph main(%x: f32[4, 3]) -> f32[3, 4] {
+            %p = positive(%x)
+            %t = transpose(%p, 0, 1)
+            return %t
+        }",
+    );
+    agree(&gm, &values(&[numbers(&[4, 3], 1)]), true);
+}
+
+#[test]
+fn lists_stay_lists() {
+    let gm = program(
+        "graph main(%x: f32[4, 3]) {
+            %parts = split(%x, 2)
+            %twice = mul(%x, 2.0)
+            return (%parts, %twice)
+        }",
+    );
+    let args = values(&[numbers(&[4, 3], 1)]);
+    let (eager, fused) = (gm.call_values(&args).unwrap(), gm.compile(Engine::Fused).unwrap());
+    let got = fused.call_values(&args).unwrap();
+    assert!(got.eq_by(&eager, &|a: &Tensor, b: &Tensor| a.bits_eq(b)), "{got} is not {eager}");
+}
+
+#[test]
+fn weights_that_are_folded_for_each_size_are_not_mixed_up() {
+    // Without types, weights are folded anew for each plan, and plans are thrown away.
+    let mut gm = fx::GraphModule::new(
+        "M",
+        fx::parse(
+            "graph main(%x) {
+                %v = self.v
+                %w = self.w
+                %a = mul(%v, 2.0)
+                %b = mul(%w, 3.0)
+                %p = matmul(%x, %a)
+                %q = matmul(%x, %b)
+                return (%p, %q)
+            }",
+        )
+        .unwrap(),
+    );
+    for (path, seed) in [("v", 1), ("w", 2)] {
+        gm.set_attribute(path, Attribute::Parameter(Parameter::new(numbers(&[64, 48], seed)))).unwrap();
+    }
+    let program = gm.compile(Engine::Fused).unwrap();
+    for n in 1..60 {
+        let args = values(&[numbers(&[n, 64], n as u64)]);
+        let expected = fx::check::tensors(&gm.call_values(&args).unwrap());
+        for (got, expected) in fx::check::tensors(&program.call_values(&args).unwrap()).iter().zip(&expected)
+        {
+            got.all_close(expected, 1e-4, 1e-4).unwrap();
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fx_core::op::kind::IntVec;
-use fx_core::{Arg, DType, Op, Result, TensorType};
+use fx_core::{Arg, Op, Result, TensorType};
 
 use super::Kernel;
 use super::operand::{Bases, Operand, ValueId};
@@ -69,18 +69,10 @@ pub(crate) fn spec_of(op: Op, bound: &[Arg]) -> Option<ConvSpec> {
     .ok()
 }
 
-/// Returns whether a call is a convolution of a batch of floats that can be the anchor of a group.
-pub(crate) fn is_convolution(
-    op: Op,
-    bound: &[Arg],
-    ty: impl Fn(&Arg) -> Option<TensorType>,
-    out: &TensorType,
-) -> bool {
-    let is_float = matches!(out.dtype, DType::F32 | DType::F64);
-    is_float
-        && spec_of(op, bound).is_some_and(|spec| {
-            bound.first().and_then(&ty).is_some_and(|x| x.rank() == spec.stride.len() + 2)
-        })
+/// Returns whether a call is a convolution of a batch.
+pub(crate) fn is_convolution(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {
+    spec_of(op, bound)
+        .is_some_and(|spec| bound.first().and_then(&ty).is_some_and(|x| x.rank() == spec.stride.len() + 2))
 }
 
 /// A convolution with constant weights.

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::{
-    Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Passes, Result, SourceLoc, Tensor,
-    TensorType, Type, TypeTree, Value, bail, err,
+    Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result,
+    SourceLoc, Tensor, TensorType, Type, TypeTree, Value, bail, err,
 };
 use smallvec::SmallVec;
 
@@ -120,6 +120,7 @@ impl Compiled {
         if is_fused {
             pass::FUSE.apply(&mut gm)?;
         }
+        arrange(&mut gm)?;
         let compiled = Compiled { gm, is_fused, packs: Packs::default(), plans: RwLock::new(Vec::new()) };
         let graph = compiled.gm.graph();
         let keys: Option<Vec<Key>> = graph
@@ -207,7 +208,8 @@ impl Compiled {
         let entry = Arc::new(Entry { key, ready });
         let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= PLANS {
-            plans.remove(0);
+            drop(plans.remove(0));
+            self.packs.prune();
         }
         plans.push(entry.clone());
         Ok(entry)
@@ -277,6 +279,25 @@ fn prepare(gm: &mut GraphModule) -> Result<()> {
     let known = pass::all();
     let text = format!("inline_leaves, {}", pass::DEFAULT);
     Passes::parse(&text, &known)?.run(gm)?;
+    Ok(())
+}
+
+/// Puts the elements of parameters and constants in order, once for all plans.
+fn arrange(gm: &mut GraphModule) -> Result<()> {
+    let scattered = |tensor: &Tensor| tensor.array().is_ok_and(|array| !array.is_contiguous());
+    let found: Vec<(String, Attribute)> = gm
+        .attributes()
+        .filter(|(_, attribute)| !matches!(attribute, Attribute::Buffer(_)) && scattered(&attribute.tensor()))
+        .map(|(path, attribute)| (path.to_owned(), attribute.clone()))
+        .collect();
+    for (path, attribute) in found {
+        let tensor = Tensor::new(attribute.tensor().array()?.contiguous()?);
+        let attribute = match attribute {
+            Attribute::Parameter(_) => Attribute::Parameter(Parameter::new(tensor)),
+            _ => Attribute::Constant(tensor),
+        };
+        gm.set_attribute(&path, attribute)?;
+    }
     Ok(())
 }
 
@@ -365,7 +386,7 @@ impl Ready {
             }
             Ok(output)
         });
-        workspace.slots.iter_mut().for_each(|slot| *slot = None);
+        self.plan.held.iter().for_each(|&value| workspace.slots[value as usize] = None);
         result
     }
 
@@ -390,24 +411,22 @@ impl Ready {
         mut spent: Option<&mut dyn FnMut(usize, std::time::Duration)>,
     ) -> Result<Vec<(Arc<str>, Tensor)>> {
         let mut updates = Vec::new();
-        for (value, info) in self.plan.values.iter().enumerate() {
-            match &info.home {
+        for &value in &self.plan.given {
+            match &self.plan.values[value as usize].home {
                 Home::Input(i) => match &inputs[*i] {
                     Arg::Leaf(tensor) => {
                         let array = tensor.array()?;
                         if array.is_contiguous() {
-                            workspace.bases[value] = address(array);
-                            workspace.slots[value] = Some(inputs[*i].clone());
+                            workspace.bases[value as usize] = address(array);
+                            workspace.slots[value as usize] = Some(inputs[*i].clone());
                         } else {
-                            self.enter(value as ValueId, tensor.clone(), workspace)?;
+                            self.enter(value, tensor.clone(), workspace)?;
                         }
                     }
-                    _ => workspace.slots[value] = Some(inputs[*i].clone()),
+                    _ => workspace.slots[value as usize] = Some(inputs[*i].clone()),
                 },
                 Home::Buffer(path) => match self.gm.attribute(path)? {
-                    buffer @ Attribute::Buffer(_) => {
-                        self.enter(value as ValueId, buffer.tensor(), workspace)?
-                    }
+                    buffer @ Attribute::Buffer(_) => self.enter(value, buffer.tensor(), workspace)?,
                     _ => bail!(Graph, "{path:?} is no buffer any more"),
                 },
                 _ => {}

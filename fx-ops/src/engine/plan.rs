@@ -10,10 +10,10 @@ mod windows;
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fx_core::array::{Sizes, checked_numel};
+use fx_core::array::{Sizes, Strides, checked_numel};
 use fx_core::{
-    Arg, Array, Attribute, DType, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor, TensorType, Type,
-    TypeTree, bail, err, ops,
+    Arg, Array, Attribute, DType, Element, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor,
+    TensorType, Type, TypeTree, bail, err, ops,
 };
 use rustc_hash::FxHashMap;
 
@@ -99,21 +99,55 @@ pub(crate) struct Step {
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     pub(crate) values: Vec<Info>,
+    /// The inputs and buffers among the values.
+    pub(crate) given: Vec<ValueId>,
+    /// The values that a call holds as what they are: those that are given, and those that are evaluated.
+    pub(crate) held: Vec<ValueId>,
     pub(crate) constants: Vec<Tensor>,
     pub(crate) memory: Memory,
     pub(crate) output: Arg<Source>,
 }
 
-/// Packed weights, by the place, shape and strides of what was packed.
+/// What kernels have made of constants, once for all plans: packed weights.
 #[derive(Default)]
-pub(crate) struct Packs(Mutex<FxHashMap<PackKey, Arc<dyn Any + Send + Sync>>>);
+pub(crate) struct Packs(Mutex<FxHashMap<PackKey, Pack>>);
 
-type PackKey = (usize, Vec<usize>, Vec<isize>);
+/// Which part of a constant was packed, and as how many matrices.
+#[derive(PartialEq, Eq, Hash)]
+struct PackKey {
+    address: usize,
+    shape: Sizes,
+    strides: Strides,
+    groups: usize,
+}
+
+struct Pack {
+    made: Arc<dyn Any + Send + Sync>,
+    /// What it was made of, so that nothing else comes to lie at its address.
+    _of: Tensor,
+}
 
 impl Packs {
-    fn get<T: GemmElement>(&self, key: PackKey, pack: impl FnOnce() -> Vec<T>) -> Option<Arc<Vec<T>>> {
+    /// Returns what `pack` makes of a window on a constant, or has made of it before.
+    fn get<T: GemmElement + Element, P: Any + Send + Sync>(
+        &self,
+        constant: &Tensor,
+        window: &Operand,
+        groups: usize,
+        pack: impl FnOnce(&[T]) -> P,
+    ) -> Option<Arc<P>> {
+        let data = constant.array().ok()?.data::<T>().ok()?.get(window.offset..)?;
+        let (address, shape) = (data.as_ptr() as usize, window.shape.clone());
+        let key = PackKey { address, shape, strides: window.strides.clone(), groups };
         let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        packs.entry(key).or_insert_with(|| Arc::new(pack())).clone().downcast().ok()
+        let made = || Pack { made: Arc::new(pack(data)), _of: constant.clone() };
+        packs.entry(key).or_insert_with(made).made.clone().downcast().ok()
+    }
+
+    /// Lets go of what no plan has.
+    pub(crate) fn prune(&self) {
+        let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        packs.retain(|_, pack| Arc::strong_count(&pack.made) > 1);
     }
 }
 
@@ -123,7 +157,8 @@ enum Lowered {
     Tensor(Operand),
     /// Something that is known only when it was evaluated.
     Value(ValueId),
-    Many(Vec<Lowered>),
+    List(Vec<Lowered>),
+    Tuple(Vec<Lowered>),
     /// Windows that follow each other along an axis, not copied yet.
     Joined(Vec<Operand>, usize),
 }
@@ -169,7 +204,12 @@ impl Plan {
         let Lowering { mut values, mut steps, constants, .. } = lowering;
         free_evaluated(&values, &mut steps, &output);
         let memory = Memory::plan(&mut values, &mut steps, &output);
-        Ok(Plan { steps, values, constants, memory, output })
+        let of = |is: fn(&Home) -> bool| -> Vec<ValueId> {
+            (0..).zip(&values).filter(|(_, info)| is(&info.home)).map(|(value, _)| value).collect()
+        };
+        let given = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_)));
+        let held = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_) | Home::Evaluated));
+        Ok(Plan { steps, values, given, held, constants, memory, output })
     }
 }
 
@@ -291,11 +331,11 @@ impl Lowering<'_> {
             let value = self.source(value)?;
             let task = Task::SetBuffer { path: path.clone(), value };
             self.steps.push(Step { task, node: id, frees: Vec::new() });
-            return Ok(Lowered::Many(Vec::new()));
+            return Ok(Lowered::Tuple(Vec::new()));
         }
         if op == ops::getitem::OP
             && let [Arg::Leaf(from), Arg::Int(i)] = bound
-            && let Some(Lowered::Many(items)) = self.env.get(from)
+            && let Some(Lowered::List(items) | Lowered::Tuple(items)) = self.env.get(from)
         {
             let at = if *i < 0 { items.len() as i64 + i } else { *i };
             return match usize::try_from(at).ok().and_then(|at| items.get(at)) {
@@ -324,7 +364,7 @@ impl Lowering<'_> {
         {
             return Ok(match &results[..] {
                 [one] if !matches!(body.output(), Arg::Tuple(_)) => Lowered::Tensor(one.clone()),
-                _ => Lowered::Many(results.into_iter().map(Lowered::Tensor).collect()),
+                _ => Lowered::Tuple(results.into_iter().map(Lowered::Tensor).collect()),
             });
         }
         if let Some(view) = self.view(op, bound, id)? {
@@ -360,11 +400,15 @@ impl Lowering<'_> {
 
     /// Returns an argument with the places of its tensors.
     fn source(&self, arg: &Arg) -> Result<Arg<Source>> {
-        fn place(lowered: &Lowered, values: &[Info]) -> Arg<Source> {
-            match lowered {
+        fn place(lowered: &Lowered, values: &[Info]) -> Result<Arg<Source>> {
+            let all = |items: &[Lowered]| -> Result<Vec<Arg<Source>>> {
+                items.iter().map(|item| place(item, values)).collect()
+            };
+            Ok(match lowered {
                 Lowered::Value(value) => Arg::Leaf(Source::Whole(*value)),
-                Lowered::Joined(..) => Arg::None,
-                Lowered::Many(items) => Arg::tuple(items.iter().map(|item| place(item, values))),
+                Lowered::Joined(..) => bail!(Graph, "the parts of a join were not copied"),
+                Lowered::List(items) => Arg::list(all(items)?),
+                Lowered::Tuple(items) => Arg::tuple(all(items)?),
                 Lowered::Tensor(operand) => {
                     let info = &values[operand.value as usize];
                     let is_whole =
@@ -374,11 +418,11 @@ impl Lowering<'_> {
                         false => Source::Window(operand.clone()),
                     })
                 }
-            }
+            })
         }
         arg.try_rewrite(&mut |arg| match arg {
             Arg::Leaf(id) => match self.env.get(id) {
-                Some(lowered) => Ok(Some(place(lowered, &self.values))),
+                Some(lowered) => place(lowered, &self.values).map(Some),
                 None => bail!(Graph, "an input of the node was not computed"),
             },
             Arg::Dim(dim) => Err(err!(Unresolved, "the size {dim} is not known before the call")),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fx_core::{Arg, DType, Op, TensorType};
+use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
 
 use super::Kernel;
@@ -11,25 +11,18 @@ use super::tape::Tape;
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::linalg::{addmm, bmm, linear, matmul, mm};
 
-/// Returns whether a call is a product that can be the anchor of a group: of matrices of floats.
-pub(crate) fn is_product(
-    op: Op,
-    bound: &[Arg],
-    ty: impl Fn(&Arg) -> Option<TensorType>,
-    out: &TensorType,
-) -> bool {
-    let is_float = matches!(out.dtype, DType::F32 | DType::F64);
+/// Returns whether a call is a product of matrices, perhaps with a sum.
+pub(crate) fn is_product(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {
     let rank = |arg: &Arg| ty(arg).map_or(0, |ty| ty.rank());
-    is_float
-        && match bound {
-            [x, weight, _] if op == linear::OP => rank(weight) == 2 && rank(x) >= 1,
-            [a, b] if op == matmul::OP => rank(a) >= 2 && rank(b) >= 2,
-            [_, _] => op == mm::OP || op == bmm::OP,
-            [_, _, _, beta, alpha] if op == addmm::OP => {
-                [beta, alpha].iter().all(|x| x.scalar().is_some_and(|x| x.to_f64() == 1.0))
-            }
-            _ => false,
+    match bound {
+        [x, weight, _] if op == linear::OP => rank(weight) == 2 && rank(x) >= 1,
+        [a, b] if op == matmul::OP => rank(a) >= 2 && rank(b) >= 2,
+        [_, _] => op == mm::OP || op == bmm::OP,
+        [_, _, _, beta, alpha] if op == addmm::OP => {
+            [beta, alpha].iter().all(|x| x.scalar().is_some_and(|x| x.to_f64() == 1.0))
         }
+        _ => false,
+    }
 }
 
 /// The operands of a product, as matrices.

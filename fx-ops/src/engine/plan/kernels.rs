@@ -247,12 +247,8 @@ impl Lowering<'_> {
         };
         let packs = self.packs;
         let pack = |product: &Product<T>| {
-            let tensor = constant.as_ref()?;
-            let data = tensor.array().ok()?.data::<T>().ok()?;
-            let data = data.get(b.offset..)?;
             let rank = b.shape.len();
-            let key = (data.as_ptr() as usize, b.shape.to_vec(), b.strides.to_vec());
-            packs.get(key, || {
+            packs.get(constant.as_ref()?, b, 1, |data: &[T]| {
                 product.packed_right(data, (b.strides[rank - 2] as usize, b.strides[rank - 1] as usize))
             })
         };
@@ -311,14 +307,15 @@ impl Heavy {
     }
 }
 
-/// Returns whether a call can be the anchor of a group: a matrix product or a convolution.
+/// Returns whether a call can be the anchor of a group: a matrix product or a convolution of floats.
 pub(crate) fn is_anchor(
     op: Op,
     bound: &[Arg],
     ty: impl Fn(&Arg) -> Option<TensorType>,
     out: &TensorType,
 ) -> bool {
-    is_product(op, bound, &ty, out) || is_convolution(op, bound, &ty, out)
+    matches!(out.dtype, DType::F32 | DType::F64)
+        && (is_product(op, bound, &ty) || is_convolution(op, bound, &ty))
 }
 
 /// Enters the types of a closed graph, and returns them.

@@ -1,6 +1,6 @@
 //! Views and joins: windows on values, which are copied only where somebody needs the elements side by side.
 
-use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, bail, ops};
+use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, Value, bail, ops};
 
 use super::{Home, Lowered, Lowering, known};
 use crate::engine::join::JoinKernel;
@@ -128,7 +128,8 @@ impl Lowering<'_> {
         for arg in &bound[1..] {
             args.push(arg.try_flat_map(&mut |_| Ok(Arg::None))?);
         }
-        let value = (op.eval)(&args)?;
+        // What refuses bools, or finds that there is no view, is evaluated with its operands.
+        let Ok(value) = (op.eval)(&args) else { return Ok(None) };
         let operand = |tensor: &Tensor| -> Option<Lowered> {
             let array = tensor.array().ok()?;
             array.shares_storage(&shadow).then(|| {
@@ -141,13 +142,13 @@ impl Lowering<'_> {
                 })
             })
         };
+        let all = |items: &[Value]| {
+            items.iter().map(|item| item.leaf().and_then(operand)).collect::<Option<Vec<_>>>()
+        };
         Ok(match &value {
             Arg::Leaf(tensor) => operand(tensor),
-            Arg::List(items) | Arg::Tuple(items) => items
-                .iter()
-                .map(|item| item.leaf().and_then(operand))
-                .collect::<Option<Vec<_>>>()
-                .map(Lowered::Many),
+            Arg::List(items) => all(items).map(Lowered::List),
+            Arg::Tuple(items) => all(items).map(Lowered::Tuple),
             _ => None,
         })
     }
