@@ -162,12 +162,13 @@ pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     let fusion = crate::pass::Fusion::of(graph)?;
     let fused: Vec<_> = fusion.groups.iter().filter(|group| group.len() > 1).collect();
     let n_operations: usize = fused.iter().map(|group| group.len()).sum();
-    let mut text = format!("{} kernels of {n_operations} operations\n", fused.len());
+    let mut text =
+        format!("kernels of several operations: {}, of {n_operations} operations in all\n", fused.len());
     for group in fused {
         let nodes: Vec<String> = group.iter().map(|id| format!("%{}", name(*id))).collect();
         text += &format!("  {}\n", nodes.join(" "));
     }
-    text += &format!("{} edges between kernels\n", fusion.borders.len());
+    text += &format!("edges between kernels: {}\n", fusion.borders.len());
     for border in &fusion.borders {
         text += &format!("  %{} -> %{}: {}\n", name(border.from), name(border.to), border.why);
     }

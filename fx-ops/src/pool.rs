@@ -99,7 +99,7 @@ kernels! {
 }
 
 /// Returns the windows of a pooling.
-fn pool_spec<const N: usize>(
+pub(crate) fn pool_spec<const N: usize>(
     kernel: &[i64],
     stride: Option<&IntVec>,
     padding: &[i64],

@@ -272,6 +272,71 @@ fn convolutions_are_changed_as_they_are_written() {
 }
 
 #[test]
+fn networks_of_convolutions_have_their_channels_last() {
+    let gm = program(
+        "graph main(%x: f32[n, 3, 17, 13]) {
+            %w: f32[20, 3, 5, 5] = self.w
+            %b: f32[20] = self.bias
+            %depth: f32[20, 1, 3, 3] = self.depth
+            %mix: f32[33, 20, 1, 1] = self.mix
+            %group: f32[32, 10, 3, 1] = self.group
+            %head: f32[7, 85] = self.head_weight
+            %stem = conv2d(%x, %w, %b, stride=2, padding=2)
+            %a = relu(%stem)
+            %most = max_pool2d(%a, 3, 1, 1)
+            %each = conv2d(%most, %depth, padding=1, groups=20)
+            %res = add(%each, %a)
+            %c = conv2d(%res, %mix)
+            %d = conv2d(%res, %group, padding=[1, 0], groups=2)
+            %gate = mean(%c, [-1, -2], true)
+            %gates = sigmoid(%gate)
+            %e = mul(%c, %gates)
+            %both = cat([%e, %a, %d], 1)
+            %mean = avg_pool2d(%both, 2, 1, 1, count_include_pad=false)
+            %pooled = adaptive_avg_pool2d(%mean, 1)
+            %flat = flatten(%pooled, 1)
+            %out = linear(%flat, %head)
+            return (%out, %both, %gate)
+        }",
+    );
+    for n in [1, 3] {
+        agree(&gm, &values(&[numbers(&[n, 3, 17, 13], 1)]), false);
+    }
+    let text = gm.compile(Engine::Fused).unwrap();
+    text.call_values(&values(&[numbers(&[1, 3, 17, 13], 1)])).unwrap();
+    let text = text.fused().unwrap().describe();
+    assert_eq!(text.matches("channels last").count(), 8, "{text}");
+    assert!(!text.contains("evaluate"), "{text}");
+}
+
+#[test]
+fn lines_and_volumes_are_convolved_with_their_channels_last() {
+    let mut line = program(
+        "graph main(%x: f64[2, 4, 31]) -> f64[2, 14, 8] {
+            %w: f64[14, 4, 5] = self.w
+            %c = conv1d(%x, %w, stride=2, dilation=2, padding=2)
+            %d = tanh(%c)
+            %e = max_pool1d(%d, 2)
+            return %e
+        }",
+    );
+    let double = |tensor: Tensor| Tensor::new(tensor.array().unwrap().cast(DType::F64));
+    let weight = Parameter::new(double(numbers(&[14, 4, 5], 2)));
+    line.set_attribute("w", Attribute::Parameter(weight)).unwrap();
+    agree(&line, &values(&[double(numbers(&[2, 4, 31], 1))]), false);
+    let volume = program(
+        "graph main(%x: f32[1, 2, 5, 6, 7]) {
+            %w: f32[16, 2, 3, 2, 3] = self.w
+            %c = conv3d(%x, %w, padding=[1, 0, 2])
+            %d = silu(%c)
+            %e = avg_pool3d(%d, 2, divisor_override=3)
+            return %e
+        }",
+    );
+    agree(&volume, &values(&[numbers(&[1, 2, 5, 6, 7], 1)]), false);
+}
+
+#[test]
 fn attention_reads_heads_in_place() {
     let text = |call: &str| {
         format!(

@@ -6,24 +6,26 @@ use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Op, Result, TensorType};
 
 use super::Kernel;
-use super::operand::{Bases, Operand, ValueId};
+use super::operand::{Bases, Layout, Operand, ValueId};
 use super::tape::Tape;
 use crate::conv::{conv1d, conv2d, conv3d, convolution, each};
-use crate::kernel::conv::{ConvSpec, Prepared};
+use crate::kernel::conv::{ChannelsLast, ConvSpec, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;
+
+/// Returns an argument that is an integer or a list of them.
+pub(crate) fn ints(arg: &Arg) -> Option<IntVec> {
+    let int = |arg: &Arg| match arg {
+        Arg::Int(n) => Some(*n),
+        _ => None,
+    };
+    match arg {
+        Arg::Int(n) => Some(IntVec::from_slice(&[*n])),
+        arg => arg.items()?.iter().map(int).collect(),
+    }
+}
 
 /// What a call of a convolution says besides its operands.
 pub(crate) fn spec_of(op: Op, bound: &[Arg]) -> Option<ConvSpec> {
-    let ints = |arg: &Arg| -> Option<IntVec> {
-        let int = |arg: &Arg| match arg {
-            Arg::Int(n) => Some(*n),
-            _ => None,
-        };
-        match arg {
-            Arg::Int(n) => Some(IntVec::from_slice(&[*n])),
-            arg => arg.items()?.iter().map(int).collect(),
-        }
-    };
     let rank = match () {
         () if op == conv1d::OP => 1,
         () if op == conv2d::OP => 2,
@@ -77,7 +79,7 @@ pub(crate) fn is_convolution(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<
 
 /// A convolution with constant weights.
 pub(crate) struct ConvKernel<T: 'static> {
-    prepared: Arc<Prepared<T>>,
+    prepared: Prepared<T>,
     x: Operand,
     out: ValueId,
     numel: usize,
@@ -86,7 +88,7 @@ pub(crate) struct ConvKernel<T: 'static> {
 
 impl<T: GemmElement> ConvKernel<T> {
     pub(crate) fn new(
-        prepared: Arc<Prepared<T>>,
+        prepared: Prepared<T>,
         x: Operand,
         out: ValueId,
         numel: usize,
@@ -122,10 +124,83 @@ impl<T: GemmElement> Kernel for ConvKernel<T> {
     }
 
     fn describe(&self) -> String {
-        let after = self
-            .epilogue
-            .as_ref()
-            .map_or(String::new(), |tape| format!(", then {} steps", tape.instructions.len()));
-        format!("{}{after}", self.prepared.describe())
+        format!("{}{}", self.prepared.describe(), describe_epilogue(self.epilogue.as_ref()))
+    }
+}
+
+/// Says what is done to a result as it is written.
+pub(crate) fn describe_epilogue(tape: Option<&Tape>) -> String {
+    tape.map_or(String::new(), |tape| format!(", then {} steps", tape.instructions.len()))
+}
+
+/// A convolution with constant weights whose result has its channels last.
+pub(crate) struct ChannelsLastKernel<T: 'static> {
+    conv: ChannelsLast<T>,
+    weights: Arc<Vec<T>>,
+    x: Operand,
+    /// Where the input is copied with its border, unless it is read in place.
+    enclosed: Option<ValueId>,
+    out: ValueId,
+    epilogue: Option<Tape>,
+}
+
+impl<T: GemmElement> ChannelsLastKernel<T> {
+    /// Makes the kernel. Without `enclosed`, the convolution has no border and `x` has its channels last, without gaps.
+    pub(crate) fn new(
+        conv: ChannelsLast<T>,
+        weights: Arc<Vec<T>>,
+        x: Operand,
+        enclosed: Option<ValueId>,
+        out: ValueId,
+        epilogue: Option<Tape>,
+    ) -> Self {
+        debug_assert!(enclosed.is_some() || x.layout() == Some(Layout::ChannelsLast));
+        ChannelsLastKernel { conv, weights, x, enclosed, out, epilogue }
+    }
+
+    /// Returns the strides of batch, channels and three spatial axes; missing ones have none.
+    fn strides(&self) -> InputStrides {
+        let mut strides = [0; 5];
+        let given = self.x.strides.iter().map(|&stride| stride as usize);
+        for (i, stride) in given.enumerate() {
+            let at = if i < 2 { i } else { 5 - self.x.strides.len() + i };
+            strides[at] = stride;
+        }
+        strides
+    }
+}
+
+impl<T: GemmElement> Kernel for ChannelsLastKernel<T> {
+    unsafe fn run(&self, bases: Bases<'_>) {
+        let x = bases.at::<T>(self.x.value, self.x.offset).cast_const();
+        // SAFETY: the plan gives this kernel its input, of this extent, and its results alone.
+        let (x, out) = unsafe {
+            let x = match self.enclosed {
+                None => std::slice::from_raw_parts(x, self.conv.enclosed_len()),
+                Some(value) => {
+                    let len = fx_core::array::span(&self.x.shape, &self.x.strides).unwrap_or(0);
+                    let to = bases.at::<T>(value, 0);
+                    let enclosed = std::slice::from_raw_parts_mut(to, self.conv.enclosed_len());
+                    self.conv.enclose(std::slice::from_raw_parts(x, len), self.strides(), enclosed);
+                    enclosed
+                }
+            };
+            (x, std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), self.conv.out_len()))
+        };
+        self.conv.run(x, &self.weights, out, &|rows, columns| {
+            if let Some(tape) = &self.epilogue {
+                // SAFETY: these rows and columns of the result are complete, and nobody else has them.
+                unsafe { tape.run_part(bases, rows, columns) };
+            }
+        });
+    }
+
+    fn reads(&self) -> Vec<ValueId> {
+        let after = self.epilogue.iter().flat_map(|tape| tape.reads());
+        [self.x.value].into_iter().chain(after).collect()
+    }
+
+    fn describe(&self) -> String {
+        format!("{}{}", self.conv.describe(), describe_epilogue(self.epilogue.as_ref()))
     }
 }

@@ -12,6 +12,7 @@ mod join;
 mod memory;
 mod operand;
 mod plan;
+mod pool;
 mod product;
 mod tape;
 
@@ -24,6 +25,7 @@ use fx_core::{
 };
 use smallvec::SmallVec;
 
+pub(crate) use self::convolution::spec_of;
 use self::operand::{Bases, ValueId};
 pub(crate) use self::plan::kernels::is_anchor;
 use self::plan::{Call, Home, Packs, Plan, Source, Task};

@@ -2,6 +2,7 @@
 
 use fx_core::array::{Sizes, Strides, coalesce, row_major};
 use fx_core::{DType, Result};
+use smallvec::SmallVec;
 
 /// The number of a value: an input, a constant, or what a step makes.
 pub(crate) type ValueId = u32;
@@ -17,6 +18,43 @@ impl Bases<'_> {
     /// Returns the address of an element of a value.
     pub(crate) fn at<T>(self, value: ValueId, offset: usize) -> *mut T {
         self.0[value as usize].cast::<T>().wrapping_add(offset)
+    }
+}
+
+/// In which order the axes of a value lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    RowMajor,
+    /// The second axis, that of channels, lies last: an image `[n, c, h, w]` as `[n, h, w, c]`.
+    ChannelsLast,
+}
+
+impl Layout {
+    /// Returns the sizes or strides of axes in the order in which these lie.
+    pub(crate) fn arrange<T: Copy>(self, axes: &[T]) -> SmallVec<[T; 6]> {
+        let mut axes = SmallVec::from_slice(axes);
+        if self == Layout::ChannelsLast && axes.len() > 2 {
+            axes[1..].rotate_left(1);
+        }
+        axes
+    }
+
+    /// Returns which axis in memory an axis is.
+    pub(crate) fn place(self, axis: usize, rank: usize) -> usize {
+        match (self, axis) {
+            (Layout::ChannelsLast, 1) if rank > 2 => rank - 1,
+            (Layout::ChannelsLast, 2..) => axis - 1,
+            _ => axis,
+        }
+    }
+
+    /// Returns sizes or strides that lie in this order as they are counted.
+    fn restore<T: Copy>(self, axes: &[T]) -> SmallVec<[T; 6]> {
+        let mut axes = SmallVec::from_slice(axes);
+        if self == Layout::ChannelsLast && axes.len() > 2 {
+            axes[1..].rotate_right(1);
+        }
+        axes
     }
 }
 
@@ -38,6 +76,20 @@ impl Operand {
         Operand { value, dtype, shape: shape.into(), strides: row_major(shape), offset: 0 }
     }
 
+    /// All elements of a value whose axes lie in this order.
+    pub(crate) fn laid_out(value: ValueId, dtype: DType, shape: &[usize], layout: Layout) -> Operand {
+        let strides = layout.restore(&row_major(&layout.arrange(shape)));
+        Operand { value, dtype, shape: shape.into(), strides: strides.into_iter().collect(), offset: 0 }
+    }
+
+    /// Returns the layout of elements that follow each other without gaps; `None` if they do not, or lie otherwise.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        let lies = |layout: &Layout| {
+            fx_core::array::is_row_major(&layout.arrange(&self.shape), &layout.arrange(&self.strides))
+        };
+        [Layout::RowMajor, Layout::ChannelsLast].into_iter().find(lies)
+    }
+
     pub(crate) fn numel(&self) -> usize {
         self.shape.iter().product()
     }
@@ -49,6 +101,11 @@ impl Operand {
     /// Returns the axes that remain when neighbours that are walked as one are joined, and their strides along `shape`, to which the
     /// operand broadcasts.
     pub(crate) fn walk(&self, shape: &[usize]) -> Result<Walk> {
+        self.walk_in(shape, Layout::RowMajor)
+    }
+
+    /// As [`walk`](Self::walk), with the axes of `shape` in the order of a layout.
+    pub(crate) fn walk_in(&self, shape: &[usize], layout: Layout) -> Result<Walk> {
         let missing = shape.len().checked_sub(self.shape.len());
         let Some(missing) = missing else {
             fx_core::bail!(Shape, "{:?} does not broadcast to {shape:?}", self.shape);
@@ -60,7 +117,7 @@ impl Operand {
             }
             strides.push(if size == 1 { 0 } else { stride });
         }
-        let (shape, [strides]) = coalesce(shape, [&strides]);
+        let (shape, [strides]) = coalesce(&layout.arrange(shape), [&layout.arrange(&strides)]);
         Ok(Walk { shape, strides })
     }
 }

@@ -19,7 +19,8 @@ use rustc_hash::FxHashMap;
 
 use super::Kernel;
 use super::memory::Memory;
-use super::operand::{Operand, ValueId};
+use super::operand::{Layout, Operand, ValueId};
+use super::pool::{PoolKernel, pool_of};
 use crate::attention::scaled_dot_product_attention;
 use crate::kernel::gemm::GemmElement;
 
@@ -128,7 +129,7 @@ struct Pack {
 }
 
 impl Packs {
-    /// Returns what `pack` makes of a window on a constant, or has made of it before.
+    /// Returns what `pack` makes of a window on a constant, or has made of it before; products have no groups.
     fn get<T: GemmElement + Element, P: Any + Send + Sync>(
         &self,
         constant: &Tensor,
@@ -357,6 +358,9 @@ impl Lowering<'_> {
         if !op.effects.is_pure() {
             return self.evaluate(Call::Op(op), bound, id);
         }
+        if let Some(pooled) = self.pool(op, bound, id)? {
+            return Ok(pooled);
+        }
         if op == ops::fused::OP
             && let [Arg::Graph(body), operands] = bound
             && let Some(operands) = self.operands(operands)
@@ -376,6 +380,32 @@ impl Lowering<'_> {
             return Ok(Lowered::Tensor(result));
         }
         self.evaluate(Call::Op(op), bound, id)
+    }
+
+    /// Makes a kernel of a pooling of an operand whose channels lie last.
+    fn pool(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let Some(Lowered::Tensor(x)) = bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id))
+        else {
+            return Ok(None);
+        };
+        let x = x.clone();
+        let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else { return Ok(None) };
+        if x.layout() != Some(Layout::ChannelsLast) || dtype != x.dtype {
+            return Ok(None);
+        }
+        let Some(pool) = pool_of(op, bound, &x.shape, &shape) else { return Ok(None) };
+        let mut out = self.result(dtype, &shape, Layout::ChannelsLast)?;
+        if out.shape.len() < x.shape.len() {
+            out = Operand::whole(out.value, dtype, &shape);
+        }
+        let numel = self.values[out.value as usize].numel;
+        let kernel: Box<dyn Kernel> = match dtype {
+            DType::F32 => Box::new(PoolKernel::<f32>::new(pool, x, out.value, numel)),
+            DType::F64 => Box::new(PoolKernel::<f64>::new(pool, x, out.value, numel)),
+            _ => return Ok(None),
+        };
+        self.push_kernel(kernel, vec![out.value], id);
+        Ok(Some(Lowered::Tensor(out)))
     }
 
     /// Returns the tensors in a list of operands, if all are.

@@ -6,6 +6,7 @@ use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
 
 use super::Kernel;
+use super::convolution::describe_epilogue;
 use super::operand::{Bases, Operand, ValueId, Walk};
 use super::tape::Tape;
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
@@ -228,10 +229,7 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
         let [m, k, n] = self.sizes;
         let packed = if matches!(self.weights, Weights::Packed(_)) { ", packed weights" } else { "" };
         let batch = if self.batch.n == 1 { String::new() } else { format!("{} x ", self.batch.n) };
-        let after = self
-            .epilogue
-            .as_ref()
-            .map_or(String::new(), |tape| format!(", then {} steps", tape.instructions.len()));
+        let after = describe_epilogue(self.epilogue.as_ref());
         format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{after}")
     }
 }

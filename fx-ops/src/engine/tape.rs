@@ -221,6 +221,15 @@ impl Tape {
         columns: std::ops::Range<usize>,
     ) {
         with_scratch(self.scratch, |scratch| {
+            let at_once = self.unit / self.row;
+            if at_once > 1 && columns == (0..self.row) {
+                for row in rows.clone().step_by(at_once) {
+                    let rows = at_once.min(rows.end - row);
+                    // SAFETY: the caller's promise.
+                    unsafe { self.unit(bases, scratch, Unit { row, column: 0, len: rows * self.row, rows }) };
+                }
+                return;
+            }
             for row in rows {
                 let mut column = columns.start;
                 while column < columns.end {

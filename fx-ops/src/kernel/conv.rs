@@ -467,10 +467,12 @@ impl Geometry {
     }
 }
 
+mod last;
 mod prepared;
 mod tiled;
 mod transposed;
 
+pub use last::{ChannelsLast, InputStrides};
 pub use prepared::Prepared;
 
 fx_simd::wide! {

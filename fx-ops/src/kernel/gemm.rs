@@ -8,7 +8,7 @@ use fx_simd::parallel;
 use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
 
 pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack};
-pub(crate) use self::tile::Tile;
+pub(crate) use self::tile::{Tile, Windows};
 
 mod blocked;
 mod tile;
@@ -376,7 +376,7 @@ fx_simd::wide! {
 /// The multiply-adds below which a second thread costs more than it gives (20 to 60 microseconds' worth).
 const GRAIN: usize = 1 << 20;
 
-fn work(m: usize, n: usize, k: usize) -> usize {
+pub(crate) fn work(m: usize, n: usize, k: usize) -> usize {
     m.saturating_mul(n).saturating_mul(k).max(1)
 }
 

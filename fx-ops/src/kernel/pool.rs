@@ -7,6 +7,10 @@ use fx_core::math::Real;
 use fx_core::{Result, bail, err};
 use fx_simd::{Work, parallel};
 
+mod last;
+
+pub use last::ChannelsLastPool;
+
 /// The windows of a pooling; one number a spatial dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PoolSpec {
@@ -31,6 +35,17 @@ pub enum Divisor {
     ExcludePadding,
     /// A given number, not zero (`divisor_override`).
     Override(i64),
+}
+
+impl Divisor {
+    /// Returns the divisor of a window with so many elements in the input, and with the border.
+    fn of(self, inside: usize, padded: usize) -> f64 {
+        match self {
+            Divisor::IncludePadding => padded as f64,
+            Divisor::ExcludePadding => inside as f64,
+            Divisor::Override(divisor) => divisor as f64,
+        }
+    }
 }
 
 impl PoolSpec {
@@ -111,7 +126,11 @@ pub fn max_pool<T: Real>(
     indices: Option<&mut [i64]>,
 ) -> Result<()> {
     let output = spec.output_size(input)?;
-    let axes = axes(input, &output, |i, at| {
+    maxima(x, input, &output, &max_axes(spec, input, &output), out, indices)
+}
+
+fn max_axes(spec: &PoolSpec, input: &[usize], output: &[usize]) -> [Vec<Window>; 3] {
+    axes(input, output, |i, at| {
         let start = (at * spec.stride[i]) as i64 - spec.padding[i] as i64;
         let dilation = spec.dilation[i];
         let end = start + ((spec.kernel[i] - 1) * dilation + 1) as i64;
@@ -122,8 +141,7 @@ pub fn max_pool<T: Real>(
         };
         let end = end.clamp(0, input[i] as i64) as usize;
         Window { start: (first as usize).min(end), end, step: dilation, padded: 0 }
-    });
-    maxima(x, input, &output, &axes, out, indices)
+    })
 }
 
 /// Stores the average of each window in `out`.
@@ -139,24 +157,29 @@ pub fn avg_pool<T: Real>(
     out: &mut [T],
 ) -> Result<()> {
     let output = spec.output_size(input)?;
+    check_divisor(spec, divisor)?;
+    let axes = avg_axes(spec, input, &output);
+    averages(x, input, &output, &axes, out, |inside, padded| divisor.of(inside, padded))
+}
+
+fn check_divisor(spec: &PoolSpec, divisor: Divisor) -> Result<()> {
     if spec.dilation.iter().any(|&dilation| dilation != 1) {
         bail!(Argument, "average pooling takes a dilation of 1, got {:?}", spec.dilation);
     }
     if divisor == Divisor::Override(0) {
         bail!(Argument, "average pooling takes a divisor that is not 0");
     }
-    let axes = axes(input, &output, |i, at| {
+    Ok(())
+}
+
+fn avg_axes(spec: &PoolSpec, input: &[usize], output: &[usize]) -> [Vec<Window>; 3] {
+    axes(input, output, |i, at| {
         let start = at * spec.stride[i];
         let (padding, size) = (spec.padding[i], input[i]);
         // Counted from the left border, so that nothing is negative.
         let end = (start + spec.kernel[i]).min(size + 2 * padding);
         let clip = |position: usize| position.saturating_sub(padding).min(size);
         Window { start: clip(start), end: clip(end), step: 1, padded: end - start }
-    });
-    averages(x, input, &output, &axes, out, |inside, padded| match divisor {
-        Divisor::IncludePadding => padded as f64,
-        Divisor::ExcludePadding => inside as f64,
-        Divisor::Override(divisor) => divisor as f64,
     })
 }
 

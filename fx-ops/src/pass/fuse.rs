@@ -12,7 +12,7 @@ use fx_core::{Arg, Class, Graph, GraphModule, NodeId, OpCode, Result, Shape, Ten
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::engine::{LONGEST_ROW, is_anchor, is_select, map_dtype, row_kind, select_of};
+use crate::engine::{LONGEST_ROW, is_anchor, is_select, map_dtype, row_kind, select_of, spec_of};
 
 /// Makes groups of nodes that are computed as one.
 pub const FUSE: Pass = Pass {
@@ -128,8 +128,16 @@ impl Fusion {
             per_row: vec![false; n],
             groups: Vec::new(),
         };
+        let mut convolved = FxHashSet::default();
         for id in graph.ids() {
-            planner.roles.push(role(graph, id)?);
+            let mut role = role(graph, id)?;
+            if is_convolved(graph, id, &role, &convolved)? {
+                convolved.insert(id);
+            }
+            if pools_channels(graph, id, &role, &convolved)? {
+                role = Role::None("it pools the result of a convolution, whose channels lie last".to_owned());
+            }
+            planner.roles.push(role);
         }
         let mut borders = Vec::new();
         for at in 0..n {
@@ -221,6 +229,32 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
     }
 }
 
+/// Returns whether a value is the result of a convolution, perhaps after operations that leave its axes as they lie.
+fn is_convolved(graph: &Graph, id: NodeId, role: &Role, convolved: &FxHashSet<NodeId>) -> Result<bool> {
+    let node = graph.node(id)?;
+    let Some(op) = node.op() else { return Ok(false) };
+    let rank = |id: NodeId| graph.node(id).ok()?.ty()?.tensor().map(TensorType::rank);
+    Ok(match role {
+        Role::Anchor => spec_of(op, &op.bind(node.args(), node.kwargs())?).is_some(),
+        Role::Map => node.inputs().any(|input| convolved.contains(&input) && rank(input) == rank(id)),
+        Role::None(_) if op.name.contains("pool") => node.inputs().any(|input| convolved.contains(&input)),
+        _ => false,
+    })
+}
+
+/// Returns whether it is the mean of each channel of the result of a convolution.
+fn pools_channels(graph: &Graph, id: NodeId, role: &Role, convolved: &FxHashSet<NodeId>) -> Result<bool> {
+    let node = graph.node(id)?;
+    Ok(match role {
+        Role::Rows { domain, axes, .. } => {
+            node.op() == Some(crate::reduce::mean::OP)
+                && axes + 2 == domain.len()
+                && node.inputs().next().is_some_and(|input| convolved.contains(&input))
+        }
+        _ => false,
+    })
+}
+
 fn same(a: &[fx_core::Dim], b: &[fx_core::Dim]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b).is_yes())
 }
@@ -244,7 +278,7 @@ impl Planner<'_> {
             return Err(format!("the kernel has {LARGEST} operations already"));
         }
         match &self.roles[at] {
-            Role::None(why) => Err(why.clone()),
+            Role::None(why) => Err(self.of(at, why).unwrap_or_default()),
             Role::Anchor => Err("a product reads its operands from memory".to_owned()),
             Role::Rows { domain, axes, reduces } => {
                 if group.anchored {
@@ -315,7 +349,8 @@ impl Planner<'_> {
                 },
                 None if !computed => None,
                 None => match (&self.roles[from], &self.roles[at]) {
-                    (Role::None(why), _) | (_, Role::None(why)) => Some(why.clone()),
+                    (Role::None(why), _) => Some(self.of(from, why)?),
+                    (_, Role::None(why)) => Some(self.of(at, why)?),
                     _ => Some("the operand is in no kernel".to_owned()),
                 },
             };
@@ -358,6 +393,11 @@ impl Planner<'_> {
         self.group_of[at] = Some(into);
         self.per_row[at] = reduces;
         Ok(())
+    }
+
+    /// Says of a node why it is in no kernel with others.
+    fn of(&self, at: usize, why: &str) -> Result<String> {
+        Ok(format!("%{}: {why}", self.graph.node(self.flow.id(at))?.name()))
     }
 
     /// Says why groups cannot be one with the node at a position.

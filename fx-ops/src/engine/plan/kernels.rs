@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use super::{Home, Lowered, Lowering, known, type_of};
 use crate::engine::Kernel;
 use crate::engine::attend::{AttentionKernel, Options};
-use crate::engine::convolution::{ConvKernel, is_convolution, spec_of};
-use crate::engine::operand::{Operand, ValueId};
+use crate::engine::convolution::{ChannelsLastKernel, ConvKernel, is_convolution, spec_of};
+use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, is_product, matrices};
 use crate::engine::tape::{Tape, build};
-use crate::kernel::conv::{ConvSpec, Prepared};
+use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
 use crate::kernel::gemm::{GemmElement, Product};
 use crate::linalg::{addmm, linear, mm};
 
@@ -157,6 +157,10 @@ impl Lowering<'_> {
             product = Some((anchor, heavy));
         }
         let mut given = self.views_in(&body, operands)?;
+        let layout = match &product {
+            Some((_, heavy)) => heavy.layout(),
+            None => common_layout(&body, &found, operands),
+        };
         let returned: Vec<Arg> = match body.output() {
             Arg::Tuple(items) => items.to_vec(),
             one => vec![one.clone()],
@@ -169,12 +173,11 @@ impl Lowering<'_> {
                 self.values.truncate(first_value);
                 return Ok(None);
             };
-            let value = self.value(Home::Memory, dtype, &shape)?;
-            results.push(Operand::whole(value, dtype, &shape));
+            results.push(self.result(dtype, &shape, layout)?);
         }
         let stores: Vec<ValueId> = results.iter().map(|result| result.value).collect();
         let Some((anchor, heavy)) = product else {
-            let Some(tape) = build::build(&body, &found, operands, &given, None, &stores)? else {
+            let Some(tape) = build::build(&body, &found, operands, &given, None, &stores, layout)? else {
                 self.values.truncate(first_value);
                 return Ok(None);
             };
@@ -193,12 +196,12 @@ impl Lowering<'_> {
         let out = match place {
             Some(i) => stores[i],
             None => {
-                let value = self.value(Home::Memory, dtype, &shape)?;
+                let value = self.result(dtype, &shape, layout)?.value;
                 writes.push(value);
                 value
             }
         };
-        given.push((anchor, Operand::whole(out, dtype, &shape)));
+        given.push((anchor, Operand::laid_out(out, dtype, &shape, layout)));
         let has_more = body
             .nodes()
             .any(|(id, node)| id != anchor && !matches!(node.opcode(), OpCode::Placeholder | OpCode::Output));
@@ -211,6 +214,7 @@ impl Lowering<'_> {
                 &given,
                 Some((anchor, heavy.row_axes())),
                 &stores,
+                layout,
             )? {
                 Some(tape) => Some(tape),
                 None => {
@@ -222,12 +226,10 @@ impl Lowering<'_> {
         let kernel = match (heavy, dtype) {
             (Heavy::Product(matrices), DType::F64) => self.product::<f64>(&matrices, out, tape, id)?,
             (Heavy::Product(matrices), _) => self.product::<f32>(&matrices, out, tape, id)?,
-            (Heavy::Convolution(spec, x, weight), DType::F64) => {
-                self.convolution::<f64>(&spec, &x, &weight, out, tape, id)?
+            (Heavy::Convolution(call), DType::F64) => {
+                self.convolution::<f64>(&call, out, tape, &mut writes, id)?
             }
-            (Heavy::Convolution(spec, x, weight), _) => {
-                self.convolution::<f32>(&spec, &x, &weight, out, tape, id)?
-            }
+            (Heavy::Convolution(call), _) => self.convolution::<f32>(&call, out, tape, &mut writes, id)?,
         };
         let Some(kernel) = kernel else { return Ok(None) };
         self.push_kernel(kernel, writes, id);
@@ -248,7 +250,7 @@ impl Lowering<'_> {
         let packs = self.packs;
         let pack = |product: &Product<T>| {
             let rank = b.shape.len();
-            packs.get(constant.as_ref()?, b, 1, |data: &[T]| {
+            packs.get(constant.as_ref()?, b, 0, |data: &[T]| {
                 product.packed_right(data, (b.strides[rank - 2] as usize, b.strides[rank - 1] as usize))
             })
         };
@@ -265,44 +267,119 @@ impl Lowering<'_> {
     /// Arranges the operands of an anchor without a bias; `None` if they are not of a kind that its kernel takes.
     fn heavy(&self, op: Op, bound: &[Arg], operands: &[Operand]) -> Result<Option<Heavy>> {
         if let (Some(spec), [x, weight]) = (spec_of(op, bound), operands) {
-            let is_constant = matches!(self.values[weight.value as usize].home, Home::Constant(_));
-            return Ok(is_constant.then(|| Heavy::Convolution(spec, x.clone(), weight.clone())));
+            if !matches!(self.values[weight.value as usize].home, Home::Constant(_)) {
+                return Ok(None);
+            }
+            let has_channels_last = match x.dtype {
+                DType::F64 => ChannelsLast::<f64>::new(&spec, &x.shape, &weight.shape)?.is_some(),
+                _ => ChannelsLast::<f32>::new(&spec, &x.shape, &weight.shape)?.is_some(),
+            };
+            let layout = if has_channels_last { Layout::ChannelsLast } else { Layout::RowMajor };
+            return Ok(Some(Heavy::Convolution(ConvCall {
+                spec,
+                x: x.clone(),
+                weight: weight.clone(),
+                layout,
+            })));
         }
         Ok(matrices(op, operands).map(Heavy::Product))
     }
 
     fn convolution<T: GemmElement + fx_core::Element>(
         &mut self,
-        spec: &ConvSpec,
-        x: &Operand,
-        weight: &Operand,
+        ConvCall { spec, x, weight, layout }: &ConvCall,
         out: ValueId,
         tape: Option<Tape>,
+        writes: &mut Vec<ValueId>,
         id: NodeId,
     ) -> Result<Option<Box<dyn Kernel>>> {
         let Home::Constant(i) = self.values[weight.value as usize].home else { return Ok(None) };
-        let array = self.constants[i].array()?;
+        let constant = self.constants[i].clone();
+        let array = constant.array()?;
         let array = array.as_strided(&weight.shape, &weight.strides, array.offset() + weight.offset)?;
-        let data = array.contiguous()?.to_vec::<T>()?;
-        let prepared = Arc::new(Prepared::new(spec, &x.shape, &data, &weight.shape)?);
+        let array = array.contiguous()?;
+        let data = array.data::<T>()?;
+        if *layout == Layout::ChannelsLast {
+            let Some(conv) = ChannelsLast::<T>::new(spec, &x.shape, &weight.shape)? else { return Ok(None) };
+            let Some(weights) = self.packs.get(&constant, weight, spec.groups, |_: &[T]| conv.pack(data))
+            else {
+                return Ok(None);
+            };
+            // The input is read in place, or enclosed first if it has a border or lies otherwise.
+            let enclosed = match !conv.has_border() && x.layout() == Some(Layout::ChannelsLast) {
+                true => None,
+                false => {
+                    let value = self.value(Home::Memory, x.dtype, &[conv.enclosed_len()])?;
+                    writes.push(value);
+                    Some(value)
+                }
+            };
+            return Ok(Some(Box::new(ChannelsLastKernel::new(
+                conv,
+                weights,
+                x.clone(),
+                enclosed,
+                out,
+                tape,
+            ))));
+        }
+        let prepared = Prepared::new(spec, &x.shape, data, &weight.shape)?;
         let x = if x.is_contiguous() { x.clone() } else { self.contiguous(x, id)? };
         let numel = self.values[out as usize].numel;
         Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel, tape))))
     }
+
+    /// Makes a value for a result that lies in this order.
+    pub(super) fn result(&mut self, dtype: DType, shape: &[usize], layout: Layout) -> Result<Operand> {
+        let value = self.value(Home::Memory, dtype, &layout.arrange(shape))?;
+        Ok(Operand::laid_out(value, dtype, shape, layout))
+    }
+}
+
+/// Returns the order in which the operands lie that have the shape of what a graph returns: channels last if none lies otherwise.
+fn common_layout(body: &Graph, types: &FxHashMap<NodeId, TypeTree>, operands: &[Operand]) -> Layout {
+    let first = match body.output() {
+        Arg::Tuple(items) => items.first().and_then(Arg::leaf),
+        one => one.leaf(),
+    };
+    let Some((_, shape)) = known(first.and_then(|id| types.get(id))) else { return Layout::RowMajor };
+    let mut whole = operands.iter().filter(|operand| operand.shape == shape).peekable();
+    let is_last = |operand: &Operand| operand.layout() == Some(Layout::ChannelsLast);
+    match whole.peek().is_some() && whole.all(is_last) {
+        true => Layout::ChannelsLast,
+        false => Layout::RowMajor,
+    }
+}
+
+/// A convolution whose weight is a constant.
+struct ConvCall {
+    spec: ConvSpec,
+    x: Operand,
+    weight: Operand,
+    /// How the result lies.
+    layout: Layout,
 }
 
 /// What the anchor of a group computes.
 enum Heavy {
     Product(Matrices),
-    Convolution(ConvSpec, Operand, Operand),
+    Convolution(ConvCall),
 }
 
 impl Heavy {
-    /// Returns how many of the last axes of the result make a row, of which parts are complete at a time.
+    /// Returns how the result lies.
+    fn layout(&self) -> Layout {
+        match self {
+            Heavy::Product(_) => Layout::RowMajor,
+            Heavy::Convolution(call) => call.layout,
+        }
+    }
+
+    /// Returns how many of the last axes of the result in memory make a row, of which parts are complete at a time.
     fn row_axes(&self) -> usize {
         match self {
-            Heavy::Product(_) => 1,
-            Heavy::Convolution(spec, ..) => spec.stride.len(),
+            Heavy::Convolution(call) if call.layout == Layout::RowMajor => call.spec.stride.len(),
+            _ => 1,
         }
     }
 }

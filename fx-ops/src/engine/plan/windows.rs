@@ -4,7 +4,7 @@ use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, Value
 
 use super::{Home, Lowered, Lowering, known};
 use crate::engine::join::JoinKernel;
-use crate::engine::operand::Operand;
+use crate::engine::operand::{Layout, Operand};
 use crate::engine::tape::{Action, Instruction, Load, Spot, Store, Tape};
 
 impl Lowering<'_> {
@@ -15,16 +15,40 @@ impl Lowering<'_> {
         let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else {
             bail!(Graph, "a join has no type");
         };
-        let value = self.value(Home::Memory, dtype, &shape)?;
-        let Some(kernel) = JoinKernel::new(&parts, axis, value) else { bail!(Graph, "a join has no parts") };
-        self.push_kernel(Box::new(kernel), vec![value], at);
-        self.env.insert(id, Lowered::Tensor(Operand::whole(value, dtype, &shape)));
+        // If all parts have their channels last, the result has, too.
+        let layout = match parts.iter().all(|part| part.layout() == Some(Layout::ChannelsLast)) {
+            true => Layout::ChannelsLast,
+            false => Layout::RowMajor,
+        };
+        let out = self.result(dtype, &shape, layout)?;
+        let parts: Vec<Operand> = parts
+            .into_iter()
+            .map(|part| Operand {
+                shape: layout.arrange(&part.shape).into_iter().collect(),
+                strides: layout.arrange(&part.strides).into_iter().collect(),
+                ..part
+            })
+            .collect();
+        let Some(kernel) = JoinKernel::new(&parts, layout.place(axis, shape.len()), out.value) else {
+            bail!(Graph, "a join has no parts");
+        };
+        self.push_kernel(Box::new(kernel), vec![out.value], at);
+        self.env.insert(id, Lowered::Tensor(out));
         Ok(())
     }
 
+    /// Brings what is returned into the order that callers expect: joins are copied, and channels that a kernel has put last go back.
     pub(super) fn settle_all(&mut self, arg: &Arg) -> Result<()> {
         for id in arg.leaves() {
             self.settle(*id, *id)?;
+            if let Some(Lowered::Tensor(operand)) = self.env.get(id)
+                && operand.layout() == Some(Layout::ChannelsLast)
+                && self.values[operand.value as usize].home == Home::Memory
+            {
+                let operand = operand.clone();
+                let copy = self.contiguous(&operand, *id)?;
+                self.env.insert(*id, Lowered::Tensor(copy));
+            }
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{Action, Extent, Instruction, Load, Map, RowKind, Spot, Store, Tape, converter};
-use crate::engine::operand::{Operand, ValueId};
+use crate::engine::operand::{Layout, Operand, ValueId};
 
 /// The bytes of registers that a unit may have in the first cache.
 const CACHE: usize = 32 << 10;
@@ -150,6 +150,8 @@ struct Register {
 struct Builder<'a> {
     operands: &'a [Operand],
     domain: Vec<usize>,
+    /// The order in which the axes of the domain are walked.
+    layout: Layout,
     numel: usize,
     row: usize,
     has_rows: bool,
@@ -172,7 +174,8 @@ fn sizes(ty: &TensorType) -> Option<SmallVec<[usize; 4]>> {
 /// Makes a tape of all nodes of a graph whose placeholders are the operands; `stores` are the values for what it returns, in order.
 ///
 /// The nodes in `given` are not computed but found there. With an `anchor`, which is one of them, the tape changes parts of its value, and
-/// its domain is that of the anchor, of which this many of the last axes make a row. A graph that is no tape gives `None`.
+/// its domain is that of the anchor, of which this many of the last axes in memory make a row. Results lie as the layout says. A graph that
+/// is no tape gives `None`.
 pub(crate) fn build(
     graph: &Graph,
     types: &FxHashMap<NodeId, TypeTree>,
@@ -180,6 +183,7 @@ pub(crate) fn build(
     given: &[(NodeId, Operand)],
     anchor: Option<(NodeId, usize)>,
     stores: &[ValueId],
+    layout: Layout,
 ) -> Result<Option<Tape>> {
     let ty = |id: NodeId| types.get(&id).and_then(TypeTree::tensor).cloned();
     // The domain is that of the largest result, or of what is reduced.
@@ -228,7 +232,7 @@ pub(crate) fn build(
         return Ok(None);
     }
     let row: usize = domain[domain.len() - n_axes..].iter().product();
-    if n_axes > 0 && (row == 0 || row > LONGEST_ROW) {
+    if n_axes > 0 && (row == 0 || row > LONGEST_ROW || layout != Layout::RowMajor) {
         return Ok(None);
     }
     let mut builder = Builder {
@@ -238,6 +242,7 @@ pub(crate) fn build(
         has_rows: n_axes > 0,
         n_axes,
         domain,
+        layout,
         registers: Vec::new(),
         instructions: Vec::new(),
         loads: Vec::new(),
@@ -277,6 +282,9 @@ pub(crate) fn build(
     let mut results = Vec::new();
     for arg in &returned {
         let Some(value) = arg.leaf().and_then(|id| found.get(id)) else { return Ok(None) };
+        if layout != Layout::RowMajor && sizes(&value.ty).as_deref() != Some(&builder.domain) {
+            return Ok(None);
+        }
         results.push(value.clone());
     }
     builder.finish(&results, stores, anchor.map(|(_, axes)| axes))
@@ -507,7 +515,8 @@ impl Builder<'_> {
             return Ok(Spot::Load(at));
         }
         let operand = &self.operands[i as usize];
-        let walk = operand.walk(shape)?;
+        let layout = if extent == Extent::Full { self.layout } else { Layout::RowMajor };
+        let walk = operand.walk_in(shape, layout)?;
         let size = operand.dtype.size();
         // The register is a virtual one until places are given out.
         let (value, offset) = (operand.value, operand.offset);
@@ -568,7 +577,7 @@ impl Builder<'_> {
             let run = |load: &Load| if load.walk.shape.len() <= 1 { self.numel } else { load.walk.run() };
             let shortest = self.loads.iter().map(run).min().unwrap_or(self.numel);
             if let Some(axes) = part {
-                row = self.domain[self.domain.len() - axes..].iter().product();
+                row = self.layout.arrange(&self.domain)[self.domain.len() - axes..].iter().product();
             } else if shortest >= SHORTEST_RUN {
                 row = shortest;
             }
@@ -581,6 +590,9 @@ impl Builder<'_> {
         if !self.has_rows {
             let most = (CACHE / widest / (n_full + 1)).clamp(*UNIT.start(), *UNIT.end());
             unit = row.div_ceil(row.div_ceil(most)).next_multiple_of(16).min(row);
+            if part.is_some() && unit == row {
+                unit *= (most / row).max(1);
+            }
         }
         let bytes = |n: usize, size: usize| (n * size).next_multiple_of(64);
         let mut offsets = Vec::with_capacity(registers.len());

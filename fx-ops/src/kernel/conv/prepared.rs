@@ -98,22 +98,24 @@ impl<T: GemmElement> Prepared<T> {
                         done(first + rows.start..first + rows.end, columns);
                     };
                     let (tile, out) = (product.tile, Output::new(out, (size, 1)));
-                    let right: &(dyn Fn(usize, &mut [T]) + Sync) = if geometry.is_pointwise() {
-                        if geometry.c_out <= 2 * tile.rows {
-                            // SAFETY: the rows and columns of the output are those of a matrix that lies in the slice.
-                            return unsafe { product.run_then(&left, &Right::Rows(x, size), &out, &then) };
-                        }
-                        &|from, sliver| {
-                            pack(&x[from..], (1, size), tile.cols.min(size - from), tile.cols, sliver)
-                        }
+                    // SAFETY: the rows and columns of the output are those of a matrix that lies in the slice.
+                    let run = |right: &Right<'_, T>| unsafe { product.run_then(&left, right, &out, &then) };
+                    if !geometry.is_pointwise() {
+                        geometry.with_rows(x, |x, rows| {
+                            run(&Right::Columns(&|from, sliver| {
+                                let range = from..(from + tile.cols).min(size);
+                                fx_simd::call::<tiled::columns, _>((
+                                    geometry, x, rows, range, tile.cols, sliver,
+                                ));
+                            }));
+                        });
+                    } else if geometry.c_out <= 2 * tile.rows {
+                        run(&Right::Rows(x, size));
                     } else {
-                        &|from, sliver| {
-                            let range = from..(from + tile.cols).min(size);
-                            fx_simd::call::<tiled::columns, _>((geometry, x, range, tile.cols, sliver));
-                        }
-                    };
-                    // SAFETY: as above.
-                    unsafe { product.run_then(&left, &Right::Columns(right), &out, &then) };
+                        run(&Right::Columns(&|from, sliver| {
+                            pack(&x[from..], (1, size), tile.cols.min(size - from), tile.cols, sliver);
+                        }));
+                    }
                 });
             }
             Way::Plain(weight) => {

@@ -16,7 +16,42 @@ struct Piece {
     len: usize,
 }
 
+/// How the rows of an input lie when they are unfolded: every row cut into `parts`, each with those elements that are as many apart.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    parts: usize,
+    /// The elements of a part.
+    len: usize,
+}
+
+/// The elements of rows that a task cuts.
+const CUT_AT_ONCE: usize = 1 << 14;
+
 impl Geometry {
+    /// Returns how rows are cut, so that what neighbouring windows read lies side by side.
+    fn rows(&self) -> Rows {
+        let (width, stride) = (self.input[2], self.stride[2]);
+        // It pays if elements are read more than once.
+        let pays = self.kernel_size() >= 2 * self.stride.iter().product::<usize>();
+        let parts = if pays { stride.clamp(1, width.max(1)) } else { 1 };
+        Rows { parts, len: width.div_ceil(parts) }
+    }
+
+    /// Calls `f` with channels of the input, of which the rows were cut.
+    pub(super) fn with_rows<T: GemmElement, R>(&self, x: &[T], f: impl FnOnce(&[T], Rows) -> R) -> R {
+        let rows = self.rows();
+        if rows.parts == 1 {
+            return f(x, rows);
+        }
+        let (width, cut) = (self.input[2], rows.parts * rows.len);
+        T::with_scratch(x.len() / width.max(1) * cut, |out| {
+            parallel::chunks(out, cut, CUT_AT_ONCE.div_ceil(cut), |i, out| {
+                fx_simd::call::<cut_row, _>((&x[i * width..][..width], rows, out));
+            });
+            f(out, rows)
+        })
+    }
+
     pub(super) fn tiled<T: GemmElement>(
         &self,
         tile: &'static Tile<T>,
@@ -68,9 +103,6 @@ impl Geometry {
                 }
             }
             let x = &x[i * self.c_in * in_size..][..self.c_in * in_size];
-            let columns = |first: usize, sliver: &mut [T]| {
-                fx_simd::call::<columns, _>((self, x, first..(first + cols).min(size), cols, sliver));
-            };
             let left = match packed.get(group) {
                 Some(packed) => Left::Packed(packed),
                 None => Left::Strided(weights[group], (depth, 1)),
@@ -80,8 +112,20 @@ impl Geometry {
                     out.fill(T::zero())
                 };
             }
-            // SAFETY: the rows and columns of the output are those of a matrix that lies in the slice.
-            unsafe { product.run(&left, &Right::Columns(&columns), &Output::new(out, (size, 1))) };
+            self.with_rows(x, |x, rows| {
+                let columns = |first: usize, sliver: &mut [T]| {
+                    fx_simd::call::<columns, _>((
+                        self,
+                        x,
+                        rows,
+                        first..(first + cols).min(size),
+                        cols,
+                        sliver,
+                    ));
+                };
+                // SAFETY: the rows and columns of the output are those of a matrix that lies in the slice.
+                unsafe { product.run(&left, &Right::Columns(&columns), &Output::new(out, (size, 1))) };
+            });
         });
     }
 }
@@ -89,10 +133,11 @@ impl Geometry {
 fx_simd::wide! {
     /// Writes the input elements under each window of `range` into a column of `out`, whose rows have `width` elements.
     pub(super) fn columns[T: GemmElement](
-        (geometry, x, range, width, out): (&Geometry, &[T], Range<usize>, usize, &mut [T])
+        (geometry, x, lines, range, width, out): (&Geometry, &[T], Rows, Range<usize>, usize, &mut [T])
     ) {
         out.fill(T::zero());
-        let mut pieces = Vec::new();
+        let Rows { parts, len } = lines;
+        let mut pieces = Vec::with_capacity(2 * geometry.kernel_size());
         geometry.taps(|tap, [td, th, tw]| {
             Geometry::pieces(range.clone(), geometry.output, |at, [od, oh], piece| {
                 let (Some(d), Some(h)) = (geometry.source(0, od, td), geometry.source(1, oh, th)) else { return };
@@ -103,24 +148,30 @@ fx_simd::wide! {
                 let first = inside.start * geometry.stride[2] + tw * geometry.dilation[2] - geometry.padding[2];
                 pieces.push(Piece {
                     to: tap * width + at + inside.start - piece.start,
-                    from: (d * geometry.input[1] + h) * geometry.input[2] + first,
+                    from: (d * geometry.input[1] + h) * parts * len + first % parts * len + first / parts,
                     len: inside.len(),
                 });
             });
         });
         let rows = geometry.kernel_size() * width;
-        for (x, out) in x.chunks(geometry.in_size().max(1)).zip(out.chunks_mut(rows)) {
+        let channel = geometry.input[0] * geometry.input[1] * parts * len;
+        for (x, out) in x.chunks(channel.max(1)).zip(out.chunks_mut(rows)) {
             for piece in &pieces {
                 let out = &mut out[piece.to..][..piece.len];
-                match geometry.stride[2] {
+                match geometry.stride[2] / parts {
                     1 => copy_short(&x[piece.from..][..piece.len], out),
-                    2 => copy_second(&x[piece.from..], out),
-                    stride => {
-                        let x = x[piece.from..].iter().step_by(stride);
-                        out.iter_mut().zip(x).for_each(|(y, &x)| *y = x);
-                    }
+                    stride => copy_apart(&x[piece.from..], stride, out),
                 }
             }
+        }
+    }
+
+    /// Writes those elements of a row that are as many apart as it has parts, one part after the other.
+    fn cut_row[T: GemmElement]((x, rows, out): (&[T], Rows, &mut [T])) {
+        for (part, out) in out.chunks_mut(rows.len.max(1)).enumerate() {
+            let x = x.get(part..).unwrap_or_default();
+            let n = x.len().div_ceil(rows.parts);
+            copy_apart(x, rows.parts, &mut out[..n]);
         }
     }
 }
@@ -139,9 +190,12 @@ fn copy_short<T: Copy>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// Copies every second element.
+/// Copies elements that are `step` apart.
 #[inline(always)]
-fn copy_second<T: Copy>(from: &[T], to: &mut [T]) {
+fn copy_apart<T: Copy>(from: &[T], step: usize, to: &mut [T]) {
+    if step != 2 {
+        return to.iter_mut().zip(from.iter().step_by(step)).for_each(|(to, &from)| *to = from);
+    }
     let (pairs, rest) = from.as_chunks::<2>();
     let (n, last) = (to.len().min(pairs.len()), rest.first());
     for (to, from) in to[..n].iter_mut().zip(pairs) {

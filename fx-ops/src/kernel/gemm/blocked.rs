@@ -67,6 +67,11 @@ impl<'a, T> Output<'a, T> {
     pub(crate) fn new(c: &'a mut [T], strides: Strides) -> Output<'a, T> {
         Output { start: c.as_mut_ptr(), strides, this: PhantomData }
     }
+
+    /// Returns where an element goes.
+    pub(crate) fn at(&self, row: usize, column: usize) -> *mut T {
+        self.start.wrapping_add(row * self.strides.0 + column * self.strides.1)
+    }
 }
 
 /// What is called with complete rows and columns.

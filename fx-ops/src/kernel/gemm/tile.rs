@@ -12,6 +12,7 @@ pub struct Tile<T: 'static> {
     /// The columns of a tile.
     pub(crate) cols: usize,
     run: unsafe fn(rows: usize, cols: usize, k: usize, &Operands<T>),
+    windows: unsafe fn(rows: usize, cols: usize, &Windows<'_, T>),
     /// The rows of which dot products are computed at a time.
     pub(crate) dot_rows: usize,
     dots: unsafe fn(rows: usize, k: usize, a: *const T, stride: usize, b: [*const T; 2], out: &mut Dots<T>),
@@ -32,6 +33,22 @@ pub(crate) struct Operands<T> {
     pub(crate) c_strides: Strides,
 }
 
+/// The operands of a tile whose rows of `a` lie anywhere, each in pieces: what windows of a convolution have under them.
+pub(crate) struct Windows<'a, T> {
+    pub(crate) a: *const T,
+    /// Where the first piece of each row would be, if it were at zero.
+    pub(crate) rows: &'a [usize],
+    /// Where the pieces are from there on.
+    pub(crate) pieces: &'a [usize],
+    /// The elements of a piece.
+    pub(crate) piece: usize,
+    /// As many rows as the pieces have elements, of the columns of a full tile.
+    pub(crate) b: *const T,
+    pub(crate) c: *mut T,
+    /// The distance of rows; columns are neighbours.
+    pub(crate) c_stride: usize,
+}
+
 impl<T> Tile<T> {
     /// Computes a tile of `rows` rows and `cols` columns, no more than a full one has. If `beta` is zero, `c` is not read.
     ///
@@ -43,6 +60,18 @@ impl<T> Tile<T> {
         debug_assert!((1..=self.rows).contains(&rows) && (1..=self.cols).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.run)(rows, cols, k, operands) }
+    }
+
+    /// Stores a tile of `cols` columns, no more than a full one has, with a row for each of the rows of `a`.
+    ///
+    /// # Safety
+    ///
+    /// This tile was given by [`tile_f32`] or [`tile_f64`]. There are no more rows than a full tile has; the pieces of all rows can be
+    /// read, `b` at the columns of a full tile, and `c` be written at the rows and columns of the tile, by nobody else.
+    pub(crate) unsafe fn run_windows(&self, cols: usize, operands: &Windows<'_, T>) {
+        debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.cols).contains(&cols));
+        // SAFETY: the caller's promise, and the features were found when the tile was given.
+        unsafe { (self.windows)(operands.rows.len(), cols, operands) }
     }
 
     /// Computes the dot products of up to `dot_rows` rows of `a`, which begin `a_stride` apart, with the first `cols` columns, one
@@ -110,7 +139,7 @@ mod x86 {
         _mm512_setzero_pd, _mm512_setzero_ps, _mm512_storeu_pd, _mm512_storeu_ps,
     };
 
-    use super::{Dots, Operands, Tile};
+    use super::{Dots, Operands, Tile, Windows};
 
     macro_rules! tiles {
         ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
@@ -176,6 +205,68 @@ mod x86 {
                             // Half of the columns, if there are no more.
                             $($rows if cols <= LANES => tile::<$rows, 1>(cols, k, operands),)*
                             $($rows => tile::<$rows, 2>(cols, k, operands),)*
+                            _ => unreachable!("a tile has no more rows than a full one"),
+                        }
+                    }
+                }
+
+                #[target_feature(enable = $features)]
+                unsafe fn window_tile<const ROWS: usize, const VECTORS: usize>(cols: usize, operands: &Windows<'_, $t>) {
+                    let &Windows { a, rows, pieces, piece, mut b, c, c_stride } = operands;
+                    // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
+                    // that leave them after the last step are not read.
+                    unsafe {
+                        let mut starts = [a; ROWS];
+                        for i in 0..ROWS {
+                            starts[i] = a.wrapping_add(*rows.get_unchecked(i));
+                        }
+                        let mut sums = [[$zero(); VECTORS]; ROWS];
+                        // One loop over the elements of all pieces: inside of two, sums leave the registers.
+                        let mut next = pieces.as_ptr();
+                        let (mut at, mut left) = (0, 0);
+                        for _ in 0..piece * pieces.len() {
+                            if left == 0 {
+                                at = *next;
+                                next = next.wrapping_add(1);
+                                left = piece;
+                            }
+                            let mut y = [$zero(); VECTORS];
+                            for j in 0..VECTORS {
+                                y[j] = $load(b.wrapping_add(j * LANES));
+                            }
+                            for i in 0..ROWS {
+                                let x = $set1(*starts[i].wrapping_add(at));
+                                for j in 0..VECTORS {
+                                    sums[i][j] = $fma(x, y[j], sums[i][j]);
+                                }
+                            }
+                            b = b.wrapping_add(COLS);
+                            at += 1;
+                            left -= 1;
+                        }
+                        for i in 0..ROWS {
+                            let c = c.wrapping_add(i * c_stride);
+                            let mut row = [0.0; COLS];
+                            for j in 0..VECTORS {
+                                if (j + 1) * LANES <= cols {
+                                    $store(c.wrapping_add(j * LANES), sums[i][j]);
+                                } else {
+                                    $store(row.as_mut_ptr().add(j * LANES), sums[i][j]);
+                                }
+                            }
+                            for j in cols / LANES * LANES..cols {
+                                *c.wrapping_add(j) = row[j];
+                            }
+                        }
+                    }
+                }
+
+                unsafe fn windows(rows: usize, cols: usize, operands: &Windows<'_, $t>) {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        match rows {
+                            $($rows if cols <= LANES => window_tile::<$rows, 1>(cols, operands),)*
+                            $($rows => window_tile::<$rows, 2>(cols, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
                         }
                     }
@@ -251,7 +342,7 @@ mod x86 {
 
                 const ROWS: usize = [$($rows),*].len();
                 const DOT_ROWS: usize = [$($dot_rows),*].len();
-                Tile { rows: ROWS, cols: COLS, run, dot_rows: DOT_ROWS, dots }
+                Tile { rows: ROWS, cols: COLS, run, windows, dot_rows: DOT_ROWS, dots }
             };
         )*};
     }

@@ -42,6 +42,16 @@ fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()))
 }
 
+/// Pools planes as channels that lie last, and returns planes of `to` elements.
+fn with_channels_last(pool: &ChannelsLastPool, planes: usize, x: &[f64], to: usize) -> Vec<f64> {
+    let turned = |x: &[f64], rows: usize, columns: usize| -> Vec<f64> {
+        (0..x.len()).map(|i| x[i % rows * columns + i / rows]).collect()
+    };
+    let mut out = vec![0.25; planes * to];
+    pool.run(planes, &turned(x, planes, x.len() / planes.max(1)), &mut out);
+    turned(&out, to, planes)
+}
+
 /// Input size, kernel, stride, padding and dilation of a dimension.
 type Dimension = (usize, usize, usize, usize, usize);
 
@@ -73,6 +83,8 @@ proptest! {
             let mut alone = vec![0.0; planes * to];
             max_pool(&spec, &x, &input, &mut alone, None).unwrap();
             prop_assert!(same(&alone, &out));
+            let last = ChannelsLastPool::max(&spec, &input).unwrap();
+            prop_assert!(same(&with_channels_last(&last, planes, &x, to), &out));
         }
         spec.dilation = vec![1; input.len()];
         if let Ok(output) = spec.output_size(&input) {
@@ -93,6 +105,9 @@ proptest! {
                     })
                     .collect();
                 prop_assert!(same(&out, &want), "{:?} {:?} {:?}", divisor, out, want);
+                let last = ChannelsLastPool::average(&spec, &input, divisor).unwrap();
+                let to = output.iter().product();
+                prop_assert!(same(&with_channels_last(&last, planes, &x, to), &want));
             }
         }
     }
@@ -108,6 +123,8 @@ proptest! {
         let (mut out, mut indices, mut average) = (vec![0.0; planes * to], vec![-1; planes * to], vec![0.0; planes * to]);
         adaptive_max_pool(&x, &input, &output, &mut out, Some(&mut indices)).unwrap();
         adaptive_avg_pool(&x, &input, &output, &mut average).unwrap();
+        let last = ChannelsLastPool::adaptive_average(&input, &output).unwrap();
+        prop_assert!(same(&with_channels_last(&last, planes, &x, to), &average));
         for (i, at) in (0..planes).flat_map(|_| coordinates(&output)).enumerate() {
             let plane = &x[i / to * size..][..size];
             let parts: Vec<usize> = coordinates(&input)

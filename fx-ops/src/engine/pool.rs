@@ -1,0 +1,112 @@
+//! Pooling of a plan, for operands whose channels lie last.
+
+use std::marker::PhantomData;
+
+use fx_core::math::Real;
+use fx_core::op::kind::IntVec;
+use fx_core::{Arg, Op, Result};
+
+use super::Kernel;
+use super::convolution::ints;
+use super::operand::{Bases, Operand, ValueId};
+use crate::kernel::pool::{ChannelsLastPool, Divisor, PoolSpec};
+use crate::pool::{
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, avg_pool1d, avg_pool2d, avg_pool3d,
+    max_pool1d, max_pool2d, max_pool3d, pool_spec,
+};
+
+/// Returns the pooling that a call is, of an operand `[n, c, spatial...]` of the first shape to one of the second.
+pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Option<ChannelsLastPool> {
+    let input = &from[2..];
+    let is_of = |ops: [Op; 3]| ops.iter().position(|other| *other == op) == Some(input.len() - 1);
+    let stride = |arg: &Arg| match arg {
+        Arg::None => Some(None),
+        arg => ints(arg).map(Some),
+    };
+    match bound {
+        [_, kernel, by, padding, dilation, Arg::Bool(ceil_mode), Arg::Bool(false)]
+            if is_of([max_pool1d::OP, max_pool2d::OP, max_pool3d::OP]) =>
+        {
+            let [kernel, padding, dilation] = [ints(kernel)?, ints(padding)?, ints(dilation)?];
+            let spec = spec(input.len(), &kernel, stride(by)?, &padding, &dilation, *ceil_mode).ok()?;
+            ChannelsLastPool::max(&spec, input).ok()
+        }
+        [_, kernel, by, padding, Arg::Bool(ceil_mode), Arg::Bool(with_padding), rest @ ..]
+            if is_of([avg_pool1d::OP, avg_pool2d::OP, avg_pool3d::OP]) =>
+        {
+            let divisor = match rest {
+                [Arg::Int(by)] => Divisor::Override(*by),
+                [] | [Arg::None] if *with_padding => Divisor::IncludePadding,
+                [] | [Arg::None] => Divisor::ExcludePadding,
+                _ => return None,
+            };
+            let [kernel, padding] = [ints(kernel)?, ints(padding)?];
+            let spec = spec(input.len(), &kernel, stride(by)?, &padding, &[1], *ceil_mode).ok()?;
+            ChannelsLastPool::average(&spec, input, divisor).ok()
+        }
+        [_, _] if is_of([adaptive_avg_pool1d::OP, adaptive_avg_pool2d::OP, adaptive_avg_pool3d::OP]) => {
+            ChannelsLastPool::adaptive_average(input, to.get(2..)?).ok()
+        }
+        // The mean over all spatial axes.
+        [_, axes, _, dtype] if op == crate::reduce::mean::OP && matches!(dtype, Arg::None) => {
+            let axis = |axis: i64| fx_core::ops::axis(axis, from.len()).ok();
+            let mut axes: Vec<usize> = ints(axes)?.into_iter().map(axis).collect::<Option<_>>()?;
+            axes.sort_unstable();
+            (axes.into_iter().eq(2..from.len()))
+                .then(|| ChannelsLastPool::adaptive_average(input, &vec![1; input.len()]).ok())?
+        }
+        _ => None,
+    }
+}
+
+fn spec(
+    rank: usize,
+    kernel: &[i64],
+    stride: Option<IntVec>,
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<PoolSpec> {
+    match rank {
+        1 => pool_spec::<1>(kernel, stride.as_ref(), padding, dilation, ceil_mode),
+        2 => pool_spec::<2>(kernel, stride.as_ref(), padding, dilation, ceil_mode),
+        _ => pool_spec::<3>(kernel, stride.as_ref(), padding, dilation, ceil_mode),
+    }
+}
+
+/// A pooling whose input and result have their channels last, without gaps.
+pub(crate) struct PoolKernel<T> {
+    pool: ChannelsLastPool,
+    x: Operand,
+    out: ValueId,
+    numel: usize,
+    this: PhantomData<T>,
+}
+
+impl<T: Real> PoolKernel<T> {
+    pub(crate) fn new(pool: ChannelsLastPool, x: Operand, out: ValueId, numel: usize) -> Self {
+        PoolKernel { pool, x, out, numel, this: PhantomData }
+    }
+}
+
+impl<T: Real> Kernel for PoolKernel<T> {
+    unsafe fn run(&self, bases: Bases<'_>) {
+        // SAFETY: the plan gives this kernel its input, which has no gaps, and its result alone.
+        let (x, out) = unsafe {
+            let x = bases.at::<T>(self.x.value, self.x.offset).cast_const();
+            (
+                std::slice::from_raw_parts(x, self.x.numel()),
+                std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), self.numel),
+            )
+        };
+        self.pool.run(self.x.shape[1], x, out);
+    }
+
+    fn reads(&self) -> Vec<ValueId> {
+        vec![self.x.value]
+    }
+
+    fn describe(&self) -> String {
+        format!("pool {:?}, channels last", self.x.shape)
+    }
+}

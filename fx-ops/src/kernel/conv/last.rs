@@ -1,0 +1,439 @@
+//! Convolution of inputs whose channels lie last: `[batch, spatial..., channels]` gives the same.
+//!
+//! What lies under a window is then in pieces of neighbouring elements, which tiles read in place, and the result needs no turning
+//! either. Windows that reach over the border read an input with a border of zeros, which [`ChannelsLast::enclose`] makes.
+
+use fx_core::Result;
+use fx_simd::parallel;
+
+use super::super::gemm::{Done, GemmElement, Output, Tile, Windows, work};
+use super::{ConvSpec, Geometry};
+
+/// The multiply-adds of a task.
+const TASK: usize = 1 << 20;
+/// The bytes of input and result that a task has in the second cache.
+const BLOCK_BYTES: usize = 1 << 18;
+/// The fewest tasks that keep some threads busy.
+const TASKS: usize = 8;
+/// The fewest columns of a group for which tiles pay.
+const FEWEST_COLUMNS: usize = 12;
+
+/// How the result is computed.
+#[derive(Clone, Copy)]
+enum Way<T: 'static> {
+    Tiles(&'static Tile<T>),
+    /// Each channel by itself.
+    Depthwise,
+}
+
+/// A convolution for inputs of one shape, with channels last.
+pub struct ChannelsLast<T: 'static> {
+    geometry: Geometry,
+    batch: usize,
+    way: Way<T>,
+    /// The spatial sizes of the input with its border.
+    enclosed: [usize; 3],
+    /// Where the pieces under a window are, and how many elements each has.
+    pieces: Vec<usize>,
+    piece: usize,
+    shapes: String,
+}
+
+/// Where the elements of an input lie that is to be enclosed: the strides of batch, channels, depth, height and width.
+pub type InputStrides = [usize; 5];
+
+impl<T: GemmElement> ChannelsLast<T> {
+    /// Prepares a convolution; `None` if it pays to have the channels first.
+    ///
+    /// # Errors
+    ///
+    /// When shapes do not fit together.
+    pub fn new(spec: &ConvSpec, x_shape: &[usize], weight_shape: &[usize]) -> Result<Option<Self>> {
+        if spec.transposed {
+            return Ok(None);
+        }
+        let geometry = Geometry::new(spec, x_shape, weight_shape)?;
+        let Geometry { groups, c_in, c_out, kernel, dilation, .. } = geometry;
+        let way = match T::tile() {
+            _ if c_in == 0 || x_shape[0] * geometry.out_size() == 0 => return Ok(None),
+            Some(_) if c_in == 1 && c_out == 1 && groups >= FEWEST_COLUMNS => Way::Depthwise,
+            Some(tile) if c_out >= FEWEST_COLUMNS && (groups == 1 || c_in > 1) => Way::Tiles(tile),
+            _ => return Ok(None),
+        };
+        let enclosed = [0, 1, 2].map(|d| geometry.input[d] + 2 * geometry.padding[d]);
+        let channels = groups * c_in;
+        let (line, plane) = (enclosed[2] * channels, enclosed[1] * enclosed[2] * channels);
+        // The elements of a kernel that lie side by side are one piece, if all channels are read.
+        let is_joined = groups == 1 && dilation[2] == 1;
+        let mut pieces = Vec::new();
+        geometry.taps(|_, [d, h, w]| {
+            if !is_joined || w == 0 {
+                let [d, h, w] = [d * dilation[0], h * dilation[1], w * dilation[2]];
+                pieces.push(d * plane + h * line + w * channels);
+            }
+        });
+        let piece = if is_joined { kernel[2] * c_in } else { c_in };
+        let shapes = format!("{x_shape:?} by {weight_shape:?}");
+        Ok(Some(ChannelsLast { geometry, batch: x_shape[0], way, enclosed, pieces, piece, shapes }))
+    }
+
+    fn channels(&self) -> usize {
+        self.geometry.groups * self.geometry.c_in
+    }
+
+    fn out_channels(&self) -> usize {
+        self.geometry.groups * self.geometry.c_out
+    }
+
+    /// Returns the elements of the input of one image with its border.
+    fn image(&self) -> usize {
+        self.enclosed.iter().product::<usize>() * self.channels()
+    }
+
+    /// Returns whether windows reach over the border, so that the input must be enclosed.
+    pub fn has_border(&self) -> bool {
+        self.enclosed != self.geometry.input
+    }
+
+    /// Returns the elements of the input with its border.
+    pub fn enclosed_len(&self) -> usize {
+        self.batch * self.image()
+    }
+
+    /// Returns the elements of the result.
+    pub fn out_len(&self) -> usize {
+        self.batch * self.geometry.out_size() * self.out_channels()
+    }
+
+    /// Packs the weight, `[out, in / groups, kernel...]`, for inputs of any size.
+    ///
+    /// # Panics
+    ///
+    /// When it is too short for its shape.
+    pub fn pack(&self, weight: &[T]) -> Vec<T> {
+        let geometry = &self.geometry;
+        let (taps, Geometry { groups, c_in, c_out, .. }) = (geometry.kernel_size(), geometry);
+        let Way::Tiles(tile) = self.way else {
+            return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
+        };
+        let depth = taps * c_in;
+        let mut packed = vec![T::zero(); groups * self.slivers(tile) * tile.cols * depth];
+        let slivers = packed.chunks_mut(tile.cols * depth).enumerate();
+        for (i, sliver) in slivers {
+            let (group, first) = (i / self.slivers(tile), i % self.slivers(tile) * tile.cols);
+            for column in first..(first + tile.cols).min(*c_out) {
+                let weight = &weight[(group * c_out + column) * depth..][..depth];
+                for (at, row) in sliver.chunks_mut(tile.cols).enumerate() {
+                    row[column - first] = weight[at % c_in * taps + at / c_in];
+                }
+            }
+        }
+        packed
+    }
+
+    fn slivers(&self, tile: &Tile<T>) -> usize {
+        self.geometry.c_out.div_ceil(tile.cols)
+    }
+
+    /// Copies an input, whose elements lie at these strides, with a border of zeros around it and its channels last.
+    ///
+    /// # Panics
+    ///
+    /// When a slice is too short.
+    pub fn enclose(&self, x: &[T], strides: InputStrides, out: &mut [T]) {
+        let (Geometry { input, padding, .. }, channels) = (&self.geometry, self.channels());
+        let line = self.enclosed[2] * channels;
+        let [depth, height, width] = *input;
+        let at_once = (BLOCK_BYTES / 8 / size_of::<T>()).div_ceil(line.max(1));
+        parallel::chunks(&mut out[..self.enclosed_len()], line, at_once, |i, out| {
+            let [d, h] = [i / self.enclosed[1] % self.enclosed[0], i % self.enclosed[1]];
+            let (d, h) = (d.wrapping_sub(padding[0]), h.wrapping_sub(padding[1]));
+            if d >= depth || h >= height {
+                return out.fill(T::zero());
+            }
+            let (before, rest) = out.split_at_mut(padding[2] * channels);
+            let (inside, after) = rest.split_at_mut(width * channels);
+            before.fill(T::zero());
+            after.fill(T::zero());
+            let image = i / (self.enclosed[0] * self.enclosed[1]);
+            let from = image * strides[0] + d * strides[2] + h * strides[3];
+            fx_simd::call::<line_of, _>((&x[from..], (strides[4], strides[1]), channels, inside));
+        });
+    }
+
+    /// Stores the convolution of `x`, an input with its border, in `out`, and calls `done` with each part that is complete, on the thread that
+    /// has written it: a range of positions, counted through all images, and the channels there.
+    ///
+    /// # Panics
+    ///
+    /// When a slice has not the length that it must have.
+    pub fn run(&self, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
+        assert_eq!(x.len(), self.enclosed_len(), "the input has its shape");
+        assert_eq!(out.len(), self.out_len(), "the result has its shape");
+        match self.way {
+            Way::Tiles(tile) => self.tiles(tile, x, packed, out, done),
+            Way::Depthwise => self.depthwise(x, packed, out, done),
+        }
+    }
+
+    /// Returns where the window at a position, counted through all images, begins.
+    fn locate(&self, position: usize) -> usize {
+        let Geometry { output, stride, .. } = &self.geometry;
+        let (row, column) = (position / output[2], position % output[2]);
+        let (row, h) = (row / output[1], row % output[1]);
+        let (image, d) = (row / output[0], row % output[0]);
+        let line = (d * stride[0] * self.enclosed[1] + h * stride[1]) * self.enclosed[2];
+        image * self.image() + (line + column * stride[2]) * self.channels()
+    }
+
+    fn tiles(&self, tile: &'static Tile<T>, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
+        let Geometry { groups, c_in, c_out, stride, output, .. } = &self.geometry;
+        let (positions, channels, depth) =
+            (self.batch * self.geometry.out_size(), self.out_channels(), self.pieces.len() * self.piece);
+        let (slivers, sliver_len) = (self.slivers(tile), tile.cols * depth);
+        assert!(packed.len() >= groups * slivers * sliver_len, "the weight was packed for this convolution");
+        let n_tiles = positions.div_ceil(tile.rows);
+        let height = positions.div_ceil(n_tiles);
+        // A task has some tiles, one below the other, whose input and result stay in the second cache, and all slivers, or some of them if
+        // there would be too few tasks.
+        let bytes = (self.channels() * stride.iter().product::<usize>() + channels) * size_of::<T>() * height;
+        let least = TASK.div_ceil(work(height, groups * slivers * tile.cols, depth).max(1));
+        let most = (BLOCK_BYTES / bytes.max(1)).max(1);
+        let down = least.max(most.min(n_tiles.div_ceil(2 * TASKS))).min(n_tiles);
+        let n_down = n_tiles.div_ceil(down);
+        let all = groups * slivers;
+        let narrow = (TASK / 2).div_ceil(work(down * height, tile.cols, depth).max(1));
+        let across = all.div_ceil((TASKS / n_down).max(1)).max(narrow).min(all);
+        let n_across = all.div_ceil(across);
+        let c = Output::new(out, (channels, 1));
+        let task = |i: usize| {
+            let (first, sliver) = (i / n_across * down * height, i % n_across * across);
+            let range = first..(first + down * height).min(positions);
+            let columns_of = |sliver: usize| {
+                let (group, at) = (sliver / slivers, sliver % slivers * tile.cols);
+                group * c_out + at..group * c_out + (at + tile.cols).min(*c_out)
+            };
+            let parts = sliver..(sliver + across).min(all);
+            let mut rows = [0; MOST_ROWS];
+            for sliver in parts.clone() {
+                let columns = columns_of(sliver);
+                let b = packed[sliver * sliver_len..][..sliver_len].as_ptr();
+                let from = sliver / slivers * c_in;
+                for start in range.clone().step_by(height) {
+                    let rows = &mut rows[..height.min(range.end - start)];
+                    let mut column = start % output[2];
+                    let mut place = self.locate(start) + from;
+                    for (i, row) in rows.iter_mut().enumerate() {
+                        if column == output[2] {
+                            (column, place) = (0, self.locate(start + i) + from);
+                        }
+                        *row = place;
+                        place += stride[2] * self.channels();
+                        column += 1;
+                    }
+                    let operands = Windows {
+                        a: x.as_ptr(),
+                        rows,
+                        pieces: &self.pieces,
+                        piece: self.piece,
+                        b,
+                        c: c.at(start, columns.start),
+                        c_stride: channels,
+                    };
+                    // SAFETY: windows lie in the input with its border, whose length was asserted, the sliver has `depth` rows, and no
+                    // other task has these positions and channels of the result.
+                    unsafe { tile.run_windows(columns.len(), &operands) };
+                }
+            }
+            done(range, columns_of(parts.start).start..columns_of(parts.end - 1).end);
+        };
+        let n_tasks = n_down * n_across;
+        if work(positions, all * tile.cols, depth) <= TASK / 2 {
+            (0..n_tasks).for_each(task);
+        } else {
+            parallel::each(n_tasks, task);
+        }
+    }
+
+    fn depthwise(&self, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
+        let Geometry { output, .. } = &self.geometry;
+        let line = output[2] * self.channels();
+        let at_once = (TASK / 32).div_ceil(line * self.pieces.len());
+        parallel::chunks(out, line, at_once, |i, out| {
+            let first = i * output[2];
+            fx_simd::call::<channelwise, _>((self, &x[self.locate(first)..], packed, out));
+            done(first..first + output[2], 0..self.channels());
+        });
+    }
+
+    /// Says what it is, in a few words.
+    pub fn describe(&self) -> String {
+        let way = match self.way {
+            Way::Tiles(_) => "packed weights",
+            Way::Depthwise => "depthwise",
+        };
+        format!("convolution {}, channels last, {way}", self.shapes)
+    }
+}
+
+/// The most rows of a tile.
+const MOST_ROWS: usize = 16;
+
+/// The positions and channels whose sums stay in registers.
+const POSITIONS: usize = 4;
+const CHANNELS: usize = 32;
+
+fx_simd::wide! {
+    /// Writes a line of an input, whose positions and channels are these strides apart, channels last.
+    fn line_of[T: GemmElement]((x, strides, channels, out): (&[T], (usize, usize), usize, &mut [T])) {
+        let (step, apart) = strides;
+        if apart == 1 || channels == 1 {
+            if step == channels {
+                return out.copy_from_slice(&x[..out.len()]);
+            }
+            for (i, out) in out.chunks_mut(channels).enumerate() {
+                out.copy_from_slice(&x[i * step..][..channels]);
+            }
+            return;
+        }
+        // In squares, so that lines of the cache are used up on both sides.
+        const SIDE: usize = 16;
+        let width = out.len() / channels;
+        for from in (0..width).step_by(SIDE) {
+            for channel in (0..channels).step_by(SIDE) {
+                for i in from..(from + SIDE).min(width) {
+                    let out = &mut out[i * channels..][channel..(channel + SIDE).min(channels)];
+                    for (j, out) in out.iter_mut().enumerate() {
+                        *out = x[i * step + (channel + j) * apart];
+                    }
+                }
+            }
+        }
+    }
+
+    /// Convolves a line of windows, each channel by itself; `x` begins at the first window.
+    fn channelwise[T: GemmElement]((conv, x, weight, out): (&ChannelsLast<T>, &[T], &[T], &mut [T])) {
+        let channels = conv.channels();
+        let step = conv.geometry.stride[2] * channels;
+        let lines = out.chunks_mut(POSITIONS * channels);
+        for (i, out) in lines.enumerate() {
+            let x = &x[i * POSITIONS * step..];
+            let whole = channels / CHANNELS * CHANNELS;
+            if out.len() == POSITIONS * channels {
+                for first in (0..whole).step_by(CHANNELS) {
+                    block::<T, POSITIONS, CHANNELS>(conv, x, step, weight, first, out);
+                }
+                for first in whole..channels {
+                    block::<T, POSITIONS, 1>(conv, x, step, weight, first, out);
+                }
+                continue;
+            }
+            for (j, out) in out.chunks_mut(channels).enumerate() {
+                let x = &x[j * step..];
+                for first in (0..whole).step_by(CHANNELS) {
+                    block::<T, 1, CHANNELS>(conv, x, step, weight, first, out);
+                }
+                for first in whole..channels {
+                    block::<T, 1, 1>(conv, x, step, weight, first, out);
+                }
+            }
+        }
+    }
+}
+
+/// Convolves some channels, from `first` on, of some windows, which are `step` apart.
+#[inline(always)]
+fn block<T: GemmElement, const N: usize, const LANES: usize>(
+    conv: &ChannelsLast<T>,
+    x: &[T],
+    step: usize,
+    weight: &[T],
+    first: usize,
+    out: &mut [T],
+) {
+    let channels = conv.channels();
+    let mut sums = [[T::zero(); LANES]; N];
+    for (&at, weight) in conv.pieces.iter().zip(weight.chunks_exact(channels)) {
+        let weight = weight[first..].first_chunk::<LANES>();
+        for i in 0..N {
+            let x = x[at + i * step + first..].first_chunk::<LANES>();
+            if let (Some(weight), Some(x)) = (weight, x) {
+                for j in 0..LANES {
+                    sums[i][j] = sums[i][j] + weight[j] * x[j];
+                }
+            }
+        }
+    }
+    for (i, sums) in sums.iter().enumerate() {
+        out[i * channels + first..][..LANES].copy_from_slice(sums);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::conv_nd;
+    use super::*;
+
+    fn numbers(len: usize, seed: usize) -> Vec<f32> {
+        (0..len).map(|i| ((i * 31 + seed * 17) % 23) as f32 - 11.0).collect()
+    }
+
+    /// Returns the elements of `[n, c, positions]` as `[n, positions, c]`.
+    fn turned(x: &[f32], c: usize, positions: usize) -> Vec<f32> {
+        let at = |i: usize| (i / (positions * c), i / c % positions, i % c);
+        (0..x.len()).map(|i| at(i)).map(|(n, p, channel)| x[(n * c + channel) * positions + p]).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn the_order_of_axes_changes_no_convolution(
+            rank in 1usize..4, batch in 1usize..3, depthwise: bool, turns: bool,
+            (groups, c_in, c_out) in (1usize..4, 1usize..9, 10usize..70),
+            dims in prop::collection::vec((1usize..9, 1usize..4, 1usize..4, 0usize..3, 1usize..3), 3),
+        ) {
+            let part = |f: fn(&(usize, usize, usize, usize, usize)) -> usize| dims[..rank].iter().map(f).collect::<Vec<_>>();
+            let (groups, c_in, c_out) = if depthwise { (c_out, 1, 1) } else { (groups, c_in, c_out) };
+            let spec = ConvSpec {
+                stride: part(|d| d.2), padding: part(|d| d.3), dilation: part(|d| d.4), groups, ..ConvSpec::new(rank)
+            };
+            let mut xs = vec![batch, groups * c_in];
+            xs.extend(part(|d| d.0));
+            let mut ws = vec![groups * c_out, c_in];
+            ws.extend(part(|d| d.1));
+            let Ok(os) = spec.output_shape(&xs, &ws) else { return Ok(()) };
+            let (x, w) = (numbers(xs.iter().product(), 1), numbers(ws.iter().product(), 2));
+            let mut want = vec![0.0; os.iter().product()];
+            conv_nd(&spec, &x, &xs, &w, &ws, None, &mut want).unwrap();
+            let Some(conv) = ChannelsLast::<f32>::new(&spec, &xs, &ws).unwrap() else { return Ok(()) };
+            let positions: usize = xs[2..].iter().product();
+            // The input as it is, or with its channels last.
+            let mut strides = [0; 5];
+            let (mut step, turned_x) = (1, turned(&x, xs[1], positions));
+            let scale = if turns { xs[1] } else { 1 };
+            for d in (0..rank).rev() {
+                strides[5 - rank + d] = step * scale;
+                step *= xs[2 + d];
+            }
+            (strides[0], strides[1]) = (step * xs[1], if turns { 1 } else { step });
+            let mut enclosed = vec![f32::NAN; conv.enclosed_len()];
+            conv.enclose(if turns { &turned_x } else { &x }, strides, &mut enclosed);
+            if !conv.has_border() {
+                prop_assert_eq!(&enclosed, &turned_x);
+            }
+            let mut got = vec![f32::NAN; conv.out_len()];
+            let complete = std::sync::Mutex::new(vec![0; got.len()]);
+            conv.run(&enclosed, &conv.pack(&w), &mut got, &|rows, columns| {
+                let mut complete = complete.lock().unwrap();
+                for row in rows {
+                    columns.clone().for_each(|column| complete[row * os[1] + column] += 1);
+                }
+            });
+            prop_assert_eq!(got, turned(&want, os[1], os[2..].iter().product()));
+            prop_assert!(complete.lock().unwrap().iter().all(|&n| n == 1), "every element is complete once");
+        }
+    }
+}
