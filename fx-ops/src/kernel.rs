@@ -12,6 +12,7 @@ pub(crate) mod lu;
 pub mod pad;
 pub mod pool;
 pub(crate) mod radix;
+pub(crate) mod recurrent;
 pub(crate) mod reflect;
 pub mod rows;
 pub(crate) mod select;

@@ -4,7 +4,7 @@
 //! inputs of all steps are one GEMM, those with the hidden state one a step.
 
 use fx_core::array::checked_numel;
-use fx_core::math::{self, Real};
+use fx_core::math::Real;
 use fx_core::op::Flops::Rule;
 use fx_core::{Array, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
 
@@ -14,6 +14,7 @@ use crate::check::{
 };
 use crate::flops;
 use crate::kernel::gemm::{GemmElement, gemm, transposed};
+use crate::kernel::recurrent::{Cell, Steps, gru_step, lstm_step};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[RECURRENT];
@@ -48,22 +49,6 @@ kernels! {
     #[flops = Rule(flops::recurrent::<2>)]
     gru(x: Tensor, h0: Tensor, params: Tensors; has_biases: Bool = true, num_layers: Int = 1, dropout: Float = 0.0,
         train: Bool = false, bidirectional: Bool = false, batch_first: Bool = false) -> (Tensor, Tensor) = gru_type, gru_kernel;
-}
-
-/// The kinds of network.
-#[derive(Clone, Copy, PartialEq)]
-enum Cell {
-    Lstm,
-    Gru,
-}
-
-impl Cell {
-    fn gates(self) -> usize {
-        match self {
-            Cell::Lstm => 4,
-            Cell::Gru => 3,
-        }
-    }
 }
 
 /// Checks the weights of one layer for inputs of size `input` and a state of size `hidden`.
@@ -184,6 +169,12 @@ impl Weights {
         let (w_ih, w_hh) = (slice::<T>(&self.w_ih), slice::<T>(&self.w_hh));
         gemm(rows, input, width, T::ONE, x, (input, 1), w_ih, (1, input), T::ONE, &mut gates, (width, 1));
         let b_hh = opt_slice::<T>(&self.b_hh);
+        if let Some(tile) = T::tile() {
+            let sizes = [steps, batch];
+            let steps = Steps { cell, sizes, hidden, reverse, gates: &gates, weight: w_hh, bias: b_hh };
+            steps.run(tile, h, c, out, (out_stride, out_offset));
+            return Ok(());
+        }
         let mut state_gates = filled(batch, width, b_hh)?;
         // Every step packs the weight anew, which is slow across memory, so that is turned once for all.
         let turned =
@@ -213,12 +204,19 @@ impl Weights {
             for item in 0..batch {
                 let row = step * batch + item;
                 let (gx, gh) = (&gates[row * width..][..width], &state_gates[item * width..][..width]);
+                let [gx, gh] = [gx, gh].map(|gates| -> [&[T]; 4] {
+                    std::array::from_fn(|k| gates.get(k * hidden..(k + 1) * hidden).unwrap_or_default())
+                });
                 let h = &mut h[item * hidden..][..hidden];
                 match cell {
                     Cell::Lstm => {
-                        fx_simd::call::<lstm_step, _>((gx, gh, &mut *h, &mut c[item * hidden..][..hidden]))
+                        let c = &mut c[item * hidden..][..hidden];
+                        fx_simd::call::<lstm_step, _>((gx, gh, &mut *h, c));
                     }
-                    Cell::Gru => fx_simd::call::<gru_step, _>((gx, gh, &mut *h)),
+                    Cell::Gru => {
+                        let old = h.to_vec();
+                        fx_simd::call::<gru_step, _>((gx, gh, &old[..], &mut *h));
+                    }
                 }
                 out[row * out_stride + out_offset..][..hidden].copy_from_slice(h);
             }
@@ -234,35 +232,6 @@ fn filled<T: Element + Real>(rows: usize, width: usize, bias: Option<&[T]>) -> R
         out.chunks_mut(width.max(1)).for_each(|row| row.copy_from_slice(bias));
     }
     Ok(out)
-}
-
-fx_simd::wide! {
-    fn lstm_step[T: Real]((gx, gh, h, c): (&[T], &[T], &mut [T], &mut [T])) {
-        let n = h.len();
-        let c = &mut c[..n];
-        let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
-        let (a, b, d, e) = (part(0), part(1), part(2), part(3));
-        for j in 0..n {
-            let (input, forget) = (math::sigmoid(a.0[j] + a.1[j]), math::sigmoid(b.0[j] + b.1[j]));
-            let (new, output) = (math::tanh(d.0[j] + d.1[j]), math::sigmoid(e.0[j] + e.1[j]));
-            c[j] = forget * c[j] + input * new;
-            h[j] = output * math::tanh(c[j]);
-        }
-    }
-}
-
-fx_simd::wide! {
-    fn gru_step[T: Real]((gx, gh, h): (&[T], &[T], &mut [T])) {
-        let n = h.len();
-        let part = |k: usize| (&gx[k * n..][..n], &gh[k * n..][..n]);
-        let (a, b, d) = (part(0), part(1), part(2));
-        for (j, h) in h.iter_mut().enumerate() {
-            let reset = math::sigmoid(a.0[j] + a.1[j]);
-            let update = math::sigmoid(b.0[j] + b.1[j]);
-            let new = math::tanh(d.0[j] + reset * d.1[j]);
-            *h = new + update * (*h - new);
-        }
-    }
 }
 
 fn run_cell(cell: Cell, x: &Array, state: &[&Array], weights: [Option<&Array>; 4]) -> Result<(Array, Array)> {

@@ -94,7 +94,7 @@ pub fn widest<W: Work>(work: W) -> W::Output {
         fn avx512<W: Work>(work: W) -> W::Output {
             work.run()
         }
-        #[target_feature(enable = "avx2,bmi1,bmi2")]
+        #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
         fn avx2<W: Work>(work: W) -> W::Output {
             work.run()
         }
@@ -127,7 +127,7 @@ fn level() -> Level {
     #[cold]
     fn find() -> Level {
         use std::arch::is_x86_feature_detected as has;
-        let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2");
+        let avx2 = has!("avx2") && has!("fma") && has!("bmi1") && has!("bmi2");
         let avx512 = avx2
             && has!("fma")
             && has!("avx512f")

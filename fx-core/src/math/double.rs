@@ -44,6 +44,10 @@ impl Real for f64 {
         x % y
     }
     #[inline(always)]
+    fn exp_below(x: f64) -> f64 {
+        Self::exp(x)
+    }
+    #[inline(always)]
     fn exp(x: f64) -> f64 {
         exp_sum64(x, 0.0)
     }

@@ -45,7 +45,7 @@ fn poly32<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     let mut i = N - 1;
     while i > 0 {
         i -= 1;
-        sum = sum * x + c[i];
+        sum = sum.mul_add(x, c[i]);
     }
     sum
 }
@@ -244,11 +244,25 @@ fn exp_sum32(high: f32, low: f32) -> f32 {
 /// Returns `p` near 1 and `n + ROUND32` with `exp(high + low) = p * 2^n`.
 #[inline(always)]
 fn exp_parts32(high: f32, low: f32) -> (f32, f32) {
-    let shifted = high * std::f32::consts::LOG2_E + ROUND32;
+    let shifted = high.mul_add(std::f32::consts::LOG2_E, ROUND32);
     let n = shifted - ROUND32;
-    let r = ((high - n * 0.693_359_4) - n * -2.121_944_4e-4) + low;
+    let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, high)) + low;
     let q = poly32(r, [0.5, 0.166_665_73, 0.041_666_456, 0.008_363_769, 0.001_393_453_5]);
-    ((q * (r * r) + r) + 1.0, shifted)
+    (q.mul_add(r * r, r) + 1.0, shifted)
+}
+
+/// Returns `exp(x)` of a number that is not positive, within 1 ULP.
+#[inline(always)]
+fn exp_below32(x: f32) -> f32 {
+    // The polynomial is 2^64 times too small, so that one power of two is enough for results that are subnormal.
+    const S: f32 = f32::from_bits((127 - 64) << 23);
+    const SHIFT: f32 = 12_582_912.0 + 127.0 + 64.0;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, SHIFT);
+    let n = shifted - SHIFT;
+    let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, x));
+    let p = poly32(r, [S, S, 0.5 * S, 0.166_665_73 * S, 0.041_666_456 * S, 0.008_363_769 * S, 0.001_393_453_5 * S]);
+    let y = p * f32::from_bits(shifted.to_bits() << 23);
+    if x < -104.0 { 0.0 } else { y }
 }
 
 /// Returns one of two factors of 2^n, where `shifted` is `n + ROUND32`: the exponent of a subnormal or of 2^128 does not fit
@@ -319,9 +333,9 @@ fn normal_tail32(a: f32) -> f32 {
     let upper = f32::from_bits(a.to_bits() & 0xffff_f000);
     let (high, low) = (upper * upper, (a - upper) * (a + upper));
     // exp(-a^2 / 2) = exp(-r / 2) * 2^n.
-    let shifted = high * (-0.5 * std::f32::consts::LOG2_E) + ROUND32;
+    let shifted = high.mul_add(-0.5 * std::f32::consts::LOG2_E, ROUND32);
     let n = shifted - ROUND32;
-    let r = ((high + n * 1.386_718_8) + n * -4.243_888_8e-4) + low;
+    let r = n.mul_add(-4.243_888_8e-4, n.mul_add(1.386_718_8, high)) + low;
     let p = poly32(r, [1.0, -0.5, 0.125, -0.020_833_216, 0.002_604_153_5, -0.000_261_367_8, 2.177_271e-5]);
     // A fit of the tail times exp(a^2 / 2) * (a + 2.9), good to 2^-25.
     let u = 1.0 / (a + 2.9);

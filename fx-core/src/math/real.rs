@@ -41,6 +41,8 @@ pub trait Real:
     fn abs(x: Self) -> Self;
     fn copysign(x: Self, sign: Self) -> Self;
     fn exp(x: Self) -> Self;
+    /// Returns the exponential of a number that is not positive, or NaN.
+    fn exp_below(x: Self) -> Self;
     fn exp2(x: Self) -> Self;
     fn expm1(x: Self) -> Self;
     fn log(x: Self) -> Self;

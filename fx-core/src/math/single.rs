@@ -36,6 +36,10 @@ impl Real for f32 {
         exp_sum32(x, 0.0)
     }
     #[inline(always)]
+    fn exp_below(x: f32) -> f32 {
+        exp_below32(x)
+    }
+    #[inline(always)]
     fn exp2(x: f32) -> f32 {
         let x = if x > 129.0 { 129.0 } else { x };
         let x = if x < -151.0 { -151.0 } else { x };
@@ -145,7 +149,8 @@ impl Real for f32 {
         let small =
             poly32(z, [-0.333_333_28, 0.133_327_34, -0.053_844_99, 0.020_968_188, -0.006_053_697_3]) * z * x
                 + x;
-        let large = 1.0 - 2.0 / (exp_sum32(a + a, 0.0) + 1.0);
+        let e = exp_below32(-2.0 * a);
+        let large = (1.0 - e) / (1.0 + e);
         (if a < 0.625 { small } else { large }).copysign(x)
     }
     #[inline(always)]
@@ -168,7 +173,7 @@ impl Real for f32 {
     }
     #[inline(always)]
     fn sigmoid(x: f32) -> f32 {
-        let e = exp_sum32(-x.abs(), 0.0);
+        let e = exp_below32(-x.abs());
         (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
     }
     #[inline(always)]
@@ -285,7 +290,7 @@ impl Real for f32 {
     }
     #[inline(always)]
     fn silu(x: f32) -> f32 {
-        let e = exp_sum32(-x.abs(), 0.0);
+        let e = exp_below32(-x.abs());
         x * ((if x < 0.0 { e } else { 1.0 }) / (1.0 + e))
     }
     #[inline(always)]

@@ -554,6 +554,16 @@ unsafe fn each_row<T: Real + Element>(
         }
         return;
     }
+    if kind == RowKind::Softmax {
+        // SAFETY: the caller's promise.
+        let (data, out) = unsafe {
+            (
+                std::slice::from_raw_parts(inputs[0].cast::<T>(), len),
+                std::slice::from_raw_parts_mut(out.cast::<T>(), len),
+            )
+        };
+        return fx_simd::call::<rows::softmax_of_rows, _>((data, out, width));
+    }
     let mut inputs: SmallVec<[*const u8; 4]> = inputs.into();
     for i in 0..rows {
         let at = if kind.reduces() { i } else { i * width };
@@ -575,17 +585,16 @@ unsafe fn row<T: Real>(kind: RowKind, inputs: &[*const u8], out: *mut u8, len: u
             };
             return;
         }
-        std::ptr::copy_nonoverlapping(inputs[0].cast::<T>(), out.cast(), len);
         let row = std::slice::from_raw_parts_mut(out.cast::<T>(), len);
+        row.copy_from_slice(input(0));
         match kind {
-            RowKind::Softmax => rows::softmax_row(row, false),
             RowKind::LogSoftmax => rows::log_softmax_of_row(row),
             RowKind::LayerNorm { eps, weight, bias } => {
                 let weight_of = weight.then(|| input(1));
                 rows::layer_norm_of_row(row, [weight_of, bias.then(|| input(1 + usize::from(weight)))], eps);
             }
             RowKind::RmsNorm { eps, weight } => rows::rms_norm_of_row(row, weight.then(|| input(1)), eps),
-            _ => unreachable!("reductions were done above"),
+            _ => unreachable!("reductions and softmax were done above"),
         }
     }
 }

@@ -8,7 +8,9 @@ use fx_simd::parallel;
 use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
 
 pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack};
-pub(crate) use self::tile::{Tile, Windows};
+#[cfg(test)]
+pub(crate) use self::tile::tile_f64;
+pub(crate) use self::tile::{Operands, Tap, Taps, Tile, Windows};
 
 mod blocked;
 mod tile;

@@ -115,6 +115,16 @@ pub fn softmax_row<T: Real>(row: &mut [T], masked: bool) {
 }
 
 fx_simd::wide! {
+    /// Stores the softmax of rows of `width` elements of `x`.
+    pub(crate) fn softmax_of_rows[T: Real]((x, out, width): (&[T], &mut [T], usize)) {
+        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            let scale = T::ONE / exponentials_of(x, out, maximum(x));
+            for x in out {
+                *x = *x * scale;
+            }
+        }
+    }
+
     fn softmax_body[T: Real]((row, masked): (&mut [T], bool)) {
         let greatest = maximum(row);
         if masked && greatest == -T::INFINITY && row.iter().all(|&x| x == greatest) {
@@ -134,13 +144,32 @@ fn exponentials<T: Real>(row: &mut [T], greatest: T) -> T {
     let (blocks, rest) = row.as_chunks_mut::<LANES>();
     for block in blocks {
         for i in 0..LANES {
-            block[i] = math::exp(block[i] - greatest);
+            block[i] = T::exp_below(block[i] - greatest);
             lanes[i] = lanes[i] + block[i];
         }
     }
     for (lane, x) in lanes.iter_mut().zip(rest) {
-        *x = math::exp(*x - greatest);
+        *x = T::exp_below(*x - greatest);
         *lane = *lane + *x;
+    }
+    tree(lanes, |a, b| a + b)
+}
+
+/// As [`exponentials`], of the elements of `x`.
+#[inline(always)]
+fn exponentials_of<T: Real>(x: &[T], row: &mut [T], greatest: T) -> T {
+    let mut lanes = [T::ZERO; LANES];
+    let (blocks, rest) = row.as_chunks_mut::<LANES>();
+    let (x_blocks, x_rest) = x.as_chunks::<LANES>();
+    for (block, x) in blocks.iter_mut().zip(x_blocks) {
+        for i in 0..LANES {
+            block[i] = T::exp_below(x[i] - greatest);
+            lanes[i] = lanes[i] + block[i];
+        }
+    }
+    for ((lane, out), &x) in lanes.iter_mut().zip(rest).zip(x_rest) {
+        *out = T::exp_below(x - greatest);
+        *lane = *lane + *out;
     }
     tree(lanes, |a, b| a + b)
 }
@@ -157,11 +186,11 @@ fn exponential_sum<T: Real>(row: &[T], greatest: T) -> T {
     let (blocks, rest) = row.as_chunks::<LANES>();
     for block in blocks {
         for i in 0..LANES {
-            lanes[i] = lanes[i] + math::exp(block[i] - greatest);
+            lanes[i] = lanes[i] + T::exp_below(block[i] - greatest);
         }
     }
     for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = *lane + math::exp(x - greatest);
+        *lane = *lane + T::exp_below(x - greatest);
     }
     tree(lanes, |a, b| a + b)
 }

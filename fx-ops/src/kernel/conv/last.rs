@@ -5,8 +5,9 @@
 
 use fx_core::Result;
 use fx_simd::parallel;
+use smallvec::SmallVec;
 
-use super::super::gemm::{Done, GemmElement, Output, Tile, Windows, work};
+use super::super::gemm::{Done, GemmElement, Output, Tap, Taps, Tile, Windows, work};
 use super::{ConvSpec, Geometry};
 
 /// The multiply-adds of a task.
@@ -23,7 +24,7 @@ const FEWEST_COLUMNS: usize = 12;
 enum Way<T: 'static> {
     Tiles(&'static Tile<T>),
     /// Each channel by itself.
-    Depthwise,
+    Depthwise(&'static Tile<T>),
 }
 
 /// A convolution for inputs of one shape, with channels last.
@@ -56,11 +57,13 @@ impl<T: GemmElement> ChannelsLast<T> {
         let Geometry { groups, c_in, c_out, kernel, dilation, .. } = geometry;
         let way = match T::tile() {
             _ if c_in == 0 || x_shape[0] * geometry.out_size() == 0 => return Ok(None),
-            Some(_) if c_in == 1 && c_out == 1 && groups >= FEWEST_COLUMNS => Way::Depthwise,
+            Some(tile) if c_in == 1 && c_out == 1 && groups >= tile.lanes => Way::Depthwise(tile),
             Some(tile) if c_out >= FEWEST_COLUMNS && (groups == 1 || c_in > 1) => Way::Tiles(tile),
             _ => return Ok(None),
         };
-        let enclosed = [0, 1, 2].map(|d| geometry.input[d] + 2 * geometry.padding[d]);
+        // Channels by themselves are so little work that a copy of the input would cost more.
+        let border = if matches!(way, Way::Depthwise(_)) { [0; 3] } else { geometry.padding };
+        let enclosed = [0, 1, 2].map(|d| geometry.input[d] + 2 * border[d]);
         let channels = groups * c_in;
         let (line, plane) = (enclosed[2] * channels, enclosed[1] * enclosed[2] * channels);
         // The elements of a kernel that lie side by side are one piece, if all channels are read.
@@ -141,7 +144,8 @@ impl<T: GemmElement> ChannelsLast<T> {
     ///
     /// When a slice is too short.
     pub fn enclose(&self, x: &[T], strides: InputStrides, out: &mut [T]) {
-        let (Geometry { input, padding, .. }, channels) = (&self.geometry, self.channels());
+        let (Geometry { input, .. }, channels) = (&self.geometry, self.channels());
+        let padding = [0, 1, 2].map(|d| (self.enclosed[d] - input[d]) / 2);
         let line = self.enclosed[2] * channels;
         let [depth, height, width] = *input;
         let at_once = (BLOCK_BYTES / 8 / size_of::<T>()).div_ceil(line.max(1));
@@ -172,7 +176,7 @@ impl<T: GemmElement> ChannelsLast<T> {
         assert_eq!(out.len(), self.out_len(), "the result has its shape");
         match self.way {
             Way::Tiles(tile) => self.tiles(tile, x, packed, out, done),
-            Way::Depthwise => self.depthwise(x, packed, out, done),
+            Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, done),
         }
     }
 
@@ -255,22 +259,73 @@ impl<T: GemmElement> ChannelsLast<T> {
         }
     }
 
-    fn depthwise(&self, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
+    fn depthwise(&self, tile: &'static Tile<T>, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
         let Geometry { output, .. } = &self.geometry;
         let line = output[2] * self.channels();
         let at_once = (TASK / 32).div_ceil(line * self.pieces.len());
         parallel::chunks(out, line, at_once, |i, out| {
+            self.depthwise_line(tile, i, x, packed, out);
             let first = i * output[2];
-            fx_simd::call::<channelwise, _>((self, &x[self.locate(first)..], packed, out));
             done(first..first + output[2], 0..self.channels());
         });
+    }
+
+    /// Convolves a line of windows, each channel by itself.
+    fn depthwise_line(&self, tile: &'static Tile<T>, i: usize, x: &[T], packed: &[T], out: &mut [T]) {
+        let Geometry { output, kernel, dilation, padding, stride, .. } = &self.geometry;
+        let (channels, width) = (self.channels(), output[2]);
+        let (row, h) = (i / output[1], i % output[1]);
+        let (image, d) = (row / output[0], row % output[0]);
+        let x = &x[image * self.image()..][..self.image()];
+        assert!(
+            packed.len() >= self.geometry.kernel_size() * channels,
+            "the weight was packed for this convolution"
+        );
+        // The taps of the line whose rows lie in the input, with their columns.
+        let mut all: SmallVec<[(Tap, usize); 25]> = SmallVec::new();
+        self.geometry.taps(|tap, [td, th, tw]| {
+            let place = [(0, d, td), (1, h, th)];
+            if let [Some(d), Some(h)] = place.map(|(dim, at, tap)| self.geometry.source(dim, at, tap)) {
+                let line = (d * self.enclosed[1] + h) * self.enclosed[2];
+                let at = (line + tw * dilation[2]).wrapping_sub(padding[2]);
+                all.push((Tap { x: at.wrapping_mul(channels), weight: tap * channels }, tw));
+            }
+        });
+        let taps: SmallVec<[Tap; 25]> = all.iter().map(|(tap, _)| *tap).collect();
+        // Windows of which all taps lie in the input are done some at a time.
+        let inside = (0..kernel[2]).map(|tap| self.geometry.inside(tap, 0..width));
+        let inside = inside.fold(0..width, |a, b| a.start.max(b.start)..a.end.min(b.end));
+        let step = stride[2] * channels;
+        let mut column = 0;
+        while column < width {
+            let at_once = [4, 2, 1].into_iter().find(|n| inside.start <= column && column + n <= inside.end);
+            let n = at_once.unwrap_or(1);
+            let operands = Taps {
+                x: x.as_ptr().wrapping_add(column * step),
+                step,
+                taps: &taps,
+                weight: packed.as_ptr(),
+                out: out[column * channels..][..n * channels].as_mut_ptr(),
+            };
+            if at_once.is_some() {
+                // SAFETY: all taps lie in the input under these windows, the weights have elements for all taps, and the result has room.
+                unsafe { tile.run_taps(n, channels, &operands) };
+            } else {
+                let lies = |tap: usize| self.geometry.source(2, column, tap).is_some();
+                let taps: SmallVec<[Tap; 25]> =
+                    all.iter().filter(|(_, tap)| lies(*tap)).map(|(tap, _)| *tap).collect();
+                // SAFETY: as above, for these taps.
+                unsafe { tile.run_taps(1, channels, &Taps { taps: &taps, ..operands }) };
+            }
+            column += n;
+        }
     }
 
     /// Says what it is, in a few words.
     pub fn describe(&self) -> String {
         let way = match self.way {
             Way::Tiles(_) => "packed weights",
-            Way::Depthwise => "depthwise",
+            Way::Depthwise(_) => "depthwise",
         };
         format!("convolution {}, channels last, {way}", self.shapes)
     }
@@ -278,10 +333,6 @@ impl<T: GemmElement> ChannelsLast<T> {
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 16;
-
-/// The positions and channels whose sums stay in registers.
-const POSITIONS: usize = 4;
-const CHANNELS: usize = 32;
 
 fx_simd::wide! {
     /// Writes a line of an input, whose positions and channels are these strides apart, channels last.
@@ -309,63 +360,6 @@ fx_simd::wide! {
                 }
             }
         }
-    }
-
-    /// Convolves a line of windows, each channel by itself; `x` begins at the first window.
-    fn channelwise[T: GemmElement]((conv, x, weight, out): (&ChannelsLast<T>, &[T], &[T], &mut [T])) {
-        let channels = conv.channels();
-        let step = conv.geometry.stride[2] * channels;
-        let lines = out.chunks_mut(POSITIONS * channels);
-        for (i, out) in lines.enumerate() {
-            let x = &x[i * POSITIONS * step..];
-            let whole = channels / CHANNELS * CHANNELS;
-            if out.len() == POSITIONS * channels {
-                for first in (0..whole).step_by(CHANNELS) {
-                    block::<T, POSITIONS, CHANNELS>(conv, x, step, weight, first, out);
-                }
-                for first in whole..channels {
-                    block::<T, POSITIONS, 1>(conv, x, step, weight, first, out);
-                }
-                continue;
-            }
-            for (j, out) in out.chunks_mut(channels).enumerate() {
-                let x = &x[j * step..];
-                for first in (0..whole).step_by(CHANNELS) {
-                    block::<T, 1, CHANNELS>(conv, x, step, weight, first, out);
-                }
-                for first in whole..channels {
-                    block::<T, 1, 1>(conv, x, step, weight, first, out);
-                }
-            }
-        }
-    }
-}
-
-/// Convolves some channels, from `first` on, of some windows, which are `step` apart.
-#[inline(always)]
-fn block<T: GemmElement, const N: usize, const LANES: usize>(
-    conv: &ChannelsLast<T>,
-    x: &[T],
-    step: usize,
-    weight: &[T],
-    first: usize,
-    out: &mut [T],
-) {
-    let channels = conv.channels();
-    let mut sums = [[T::zero(); LANES]; N];
-    for (&at, weight) in conv.pieces.iter().zip(weight.chunks_exact(channels)) {
-        let weight = weight[first..].first_chunk::<LANES>();
-        for i in 0..N {
-            let x = x[at + i * step + first..].first_chunk::<LANES>();
-            if let (Some(weight), Some(x)) = (weight, x) {
-                for j in 0..LANES {
-                    sums[i][j] = sums[i][j] + weight[j] * x[j];
-                }
-            }
-        }
-    }
-    for (i, sums) in sums.iter().enumerate() {
-        out[i * channels + first..][..LANES].copy_from_slice(sums);
     }
 }
 

@@ -13,6 +13,9 @@ pub struct Tile<T: 'static> {
     pub(crate) cols: usize,
     run: unsafe fn(rows: usize, cols: usize, k: usize, &Operands<T>),
     windows: unsafe fn(rows: usize, cols: usize, &Windows<'_, T>),
+    /// The elements of a vector.
+    pub(crate) lanes: usize,
+    taps: unsafe fn(rows: usize, channels: usize, &Taps<'_, T>),
     /// The rows of which dot products are computed at a time.
     pub(crate) dot_rows: usize,
     dots: unsafe fn(rows: usize, k: usize, a: *const T, stride: usize, b: [*const T; 2], out: &mut Dots<T>),
@@ -49,7 +52,38 @@ pub(crate) struct Windows<'a, T> {
     pub(crate) c_stride: usize,
 }
 
+/// An element of the kernels of all channels.
+#[derive(Clone, Copy)]
+pub(crate) struct Tap {
+    /// Where the channels are that it meets, from those of the first window on.
+    pub(crate) x: usize,
+    /// Where its weights are.
+    pub(crate) weight: usize,
+}
+
+/// Windows of which each channel is multiplied by its own kernel.
+pub(crate) struct Taps<'a, T> {
+    pub(crate) x: *const T,
+    /// The distance of windows.
+    pub(crate) step: usize,
+    pub(crate) taps: &'a [Tap],
+    pub(crate) weight: *const T,
+    pub(crate) out: *mut T,
+}
+
 impl<T> Tile<T> {
+    /// Stores the sums over the taps for 1, 2 or 4 windows of as many channels, which are no fewer than a vector has elements.
+    ///
+    /// # Safety
+    ///
+    /// This tile was given by [`tile_f32`] or [`tile_f64`]. The channels that each tap meets under each window and its weights can be
+    /// read, and `out` has room for the channels of the windows, one after the other, which nobody else writes.
+    pub(crate) unsafe fn run_taps(&self, rows: usize, channels: usize, operands: &Taps<'_, T>) {
+        debug_assert!(matches!(rows, 1 | 2 | 4) && channels >= self.lanes);
+        // SAFETY: the caller's promise, and the features were found when the tile was given.
+        unsafe { (self.taps)(rows, channels, operands) }
+    }
+
     /// Computes a tile of `rows` rows and `cols` columns, no more than a full one has. If `beta` is zero, `c` is not read.
     ///
     /// # Safety
@@ -139,7 +173,7 @@ mod x86 {
         _mm512_setzero_pd, _mm512_setzero_ps, _mm512_storeu_pd, _mm512_storeu_ps,
     };
 
-    use super::{Dots, Operands, Tile, Windows};
+    use super::{Dots, Operands, Taps, Tile, Windows};
 
     macro_rules! tiles {
         ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
@@ -272,6 +306,64 @@ mod x86 {
                     }
                 }
 
+                #[target_feature(enable = $features)]
+                unsafe fn tap_tile<const ROWS: usize, const VECTORS: usize>(first: usize, channels: usize, operands: &Taps<'_, $t>) {
+                    let &Taps { x, step, taps, weight, out } = operands;
+                    let mut sums = [[$zero(); VECTORS]; ROWS];
+                    // SAFETY: the caller promises the channels of all taps, and room for those of the windows.
+                    unsafe {
+                        for tap in taps {
+                            let x = x.wrapping_add(tap.x.wrapping_add(first));
+                            let weight = weight.wrapping_add(tap.weight + first);
+                            let mut y = [$zero(); VECTORS];
+                            for j in 0..VECTORS {
+                                y[j] = $load(weight.wrapping_add(j * LANES));
+                            }
+                            for i in 0..ROWS {
+                                for j in 0..VECTORS {
+                                    sums[i][j] = $fma($load(x.wrapping_add(i * step + j * LANES)), y[j], sums[i][j]);
+                                }
+                            }
+                        }
+                        for i in 0..ROWS {
+                            for j in 0..VECTORS {
+                                $store(out.wrapping_add(i * channels + first + j * LANES), sums[i][j]);
+                            }
+                        }
+                    }
+                }
+
+                #[target_feature(enable = $features)]
+                unsafe fn tap_rows<const ROWS: usize>(channels: usize, operands: &Taps<'_, $t>) {
+                    let mut first = 0;
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        while first + COLS <= channels {
+                            tap_tile::<ROWS, 2>(first, channels, operands);
+                            first += COLS;
+                        }
+                        if first + LANES <= channels {
+                            tap_tile::<ROWS, 1>(first, channels, operands);
+                            first += LANES;
+                        }
+                        if first < channels {
+                            // The last vector overlaps the one before.
+                            tap_tile::<ROWS, 1>(channels - LANES, channels, operands);
+                        }
+                    }
+                }
+
+                unsafe fn taps(rows: usize, channels: usize, operands: &Taps<'_, $t>) {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        match rows {
+                            4 => tap_rows::<4>(channels, operands),
+                            2 => tap_rows::<2>(channels, operands),
+                            _ => tap_rows::<1>(channels, operands),
+                        }
+                    }
+                }
+
                 /// The vectors of the lanes in which a dot product is added.
                 const PARTS: usize = 64 / size_of::<$t>() / LANES;
                 const STEP: usize = PARTS * LANES;
@@ -342,7 +434,7 @@ mod x86 {
 
                 const ROWS: usize = [$($rows),*].len();
                 const DOT_ROWS: usize = [$($dot_rows),*].len();
-                Tile { rows: ROWS, cols: COLS, run, windows, dot_rows: DOT_ROWS, dots }
+                Tile { rows: ROWS, cols: COLS, run, windows, lanes: LANES, taps, dot_rows: DOT_ROWS, dots }
             };
         )*};
     }
