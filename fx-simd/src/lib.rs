@@ -3,8 +3,8 @@
 //! Code is compiled for the oldest machine of its kind unless a function says otherwise. [`widest`] runs a piece of [`Work`] in
 //! a function that was compiled for AVX2 or AVX-512, if the machine has them; all that is inlined into it becomes wide too.
 //!
-//! Invariant: the bits of a result do not depend on the instruction set. Rust never contracts `a * b + c` or reorders sums, so
-//! the same operations are done in the same order, only more of them at a time. Builds with debug assertions have the plain loops
+//! Invariant: the bits of a result do not depend on the instruction set. Rust never contracts `a * b + c` or reorders sums, and
+//! `mul_add` rounds once everywhere, so the same operations are done in the same order, only more of them at a time. Builds with debug assertions have the plain loops
 //! only, for each copy of a loop is compiled anew.
 
 mod convert;

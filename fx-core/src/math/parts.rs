@@ -247,8 +247,8 @@ fn exp_parts32(high: f32, low: f32) -> (f32, f32) {
     let shifted = high.mul_add(std::f32::consts::LOG2_E, ROUND32);
     let n = shifted - ROUND32;
     let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, high)) + low;
-    let q = poly32(r, [0.5, 0.166_665_73, 0.041_666_456, 0.008_363_769, 0.001_393_453_5]);
-    (q.mul_add(r * r, r) + 1.0, shifted)
+    let p = poly32(r, [1.0, 1.0, 0.5, 0.166_665_73, 0.041_666_456, 0.008_363_769, 0.001_393_453_5]);
+    (p, shifted)
 }
 
 /// Returns `exp(x)` of a number that is not positive, within 1 ULP.

@@ -377,7 +377,7 @@ mod tests {
     /// Returns the elements of `[n, c, positions]` as `[n, positions, c]`.
     fn turned(x: &[f32], c: usize, positions: usize) -> Vec<f32> {
         let at = |i: usize| (i / (positions * c), i / c % positions, i % c);
-        (0..x.len()).map(|i| at(i)).map(|(n, p, channel)| x[(n * c + channel) * positions + p]).collect()
+        (0..x.len()).map(at).map(|(n, p, channel)| x[(n * c + channel) * positions + p]).collect()
     }
 
     proptest! {
