@@ -75,8 +75,19 @@ fn compiled(gm: &GraphModule, engine: crate::Engine) -> Result<Runner> {
 }
 
 /// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes` calls what the
-/// [default pipeline](crate::pass::DEFAULT) makes of it, `fused` is [`Engine::Fused`](crate::Engine::Fused).
+/// [default pipeline](crate::pass::DEFAULT) makes of it, `fused` is [`Engine::Fused`](crate::Engine::Fused), and `native`
+/// [`Engine::Native`](crate::Engine::Native), which is left out where there is no compiler.
 pub fn engines() -> Vec<Engine> {
+    let mut engines = all();
+    if crate::Native::shared().check().is_err() {
+        engines.retain(|engine| engine.name != "native");
+    }
+    engines.retain(|engine| engine.name != "best");
+    engines
+}
+
+/// Returns every engine by name, also those that cannot run here; `best` is [`Engine::Best`](crate::Engine::Best).
+pub fn all() -> Vec<Engine> {
     vec![
         Engine::new("eager", |gm| Ok(Some(eager(gm.clone())))),
         Engine::new("interpreted", |gm| {
@@ -89,6 +100,8 @@ pub fn engines() -> Vec<Engine> {
             Ok(Some(eager(gm)))
         }),
         Engine::new("fused", |gm| compiled(gm, crate::Engine::Fused).map(Some)),
+        Engine::new("native", |gm| compiled(gm, crate::Engine::Native).map(Some)),
+        Engine::new("best", |gm| compiled(gm, crate::Engine::Best).map(Some)),
     ]
 }
 

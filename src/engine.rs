@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use fx_codegen::Native;
+use fx_core::native::{Assemble, Routine, Unit};
 use fx_ops::engine::Compiled;
 
 use crate::{Arg, Error, GraphModule, Result, Tensor, Tree, Value, err};
@@ -14,17 +18,40 @@ pub enum Engine {
     Eager,
     /// Rewritten by the passes for inference, its operations in kernels, weights packed; in process, without a compiler.
     Fused,
+    /// As [`Fused`](Engine::Fused), with the loops of pointwise operations, and of what comes before and after operations on rows,
+    /// products and convolutions, compiled by rustc into a library that is loaded.
+    ///
+    /// It needs a Rust compiler where it runs; see [`Native::new`] for where it is looked for and where libraries are kept. The bits are those
+    /// of `Fused`, apart from signs of NaN. Libraries do not depend on sizes: a program with symbols is compiled once, and again only if
+    /// other sizes change how operands lie, as a size of 1 does. Then a call waits for rustc.
+    ///
+    /// Own pointwise operations are compiled from the text of their rows if that names nothing but operands, literals and
+    /// [`math`](crate::math); others run as in `Fused`.
+    Native,
+    /// `Native` where there is a Rust compiler, else `Fused`; [`Program::engine`] says which, and [`Program::fallback`] why.
+    Best,
 }
 
 impl Engine {
     /// The engines.
-    pub const ALL: &'static [Engine] = &[Engine::Eager, Engine::Fused];
+    pub const ALL: &'static [Engine] = &[Engine::Eager, Engine::Fused, Engine::Native, Engine::Best];
+
+    /// Returns the engines that differ and can run here: `Native` only if there is a compiler.
+    pub fn available() -> Vec<Engine> {
+        let is_here = |engine: &Engine| match engine {
+            Engine::Native => Native::shared().check().is_ok(),
+            engine => *engine != Engine::Best,
+        };
+        Engine::ALL.iter().copied().filter(is_here).collect()
+    }
 
     /// Returns the name that the command line uses.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Eager => "eager",
             Engine::Fused => "fused",
+            Engine::Native => "native",
+            Engine::Best => "best",
         }
     }
 }
@@ -48,26 +75,104 @@ impl FromStr for Engine {
 }
 
 /// A program that an engine has made ready. It can be called from several threads at once.
-pub struct Program(Kind);
+pub struct Program {
+    kind: Kind,
+    engine: Engine,
+    /// Why `Best` is not `Native`.
+    failed: Arc<OnceLock<Error>>,
+}
 
 enum Kind {
     Eager(GraphModule),
     Fused(Compiled),
 }
 
+/// Makes functions as long as that succeeds, then leaves everything to the engine.
+struct Attempt {
+    native: Native,
+    failed: Arc<OnceLock<Error>>,
+}
+
+impl Assemble for Attempt {
+    fn assemble(&self, units: &[Unit]) -> Result<Vec<Option<Routine>>> {
+        if self.failed.get().is_none() {
+            match self.native.assemble(units) {
+                Ok(routines) => return Ok(routines),
+                Err(error) => _ = self.failed.set(error),
+            }
+        }
+        Ok(vec![None; units.len()])
+    }
+}
+
+/// Notes what would be compiled.
+#[derive(Default)]
+struct Collect(Mutex<Vec<Unit>>);
+
+impl Assemble for Collect {
+    fn assemble(&self, units: &[Unit]) -> Result<Vec<Option<Routine>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(units);
+        Ok(vec![None; units.len()])
+    }
+}
+
 impl Program {
+    fn new(kind: Kind, engine: Engine) -> Program {
+        Program { kind, engine, failed: Arc::default() }
+    }
+
+    /// Makes a program ready for [`Engine::Native`] with a compiler and a cache of your choice.
+    pub fn native(gm: &GraphModule, native: &Native) -> Result<Program> {
+        let compiled = Compiled::assembled(gm, Arc::new(native.clone()))?;
+        Ok(Program::new(Kind::Fused(compiled), Engine::Native))
+    }
+
+    /// Makes programs ready for [`Engine::Native`] that are compiled together, in the time of one; each for some arguments.
+    pub fn native_all(
+        programs: &[(&GraphModule, &[Value])],
+        native: &Native,
+    ) -> Result<Vec<Result<Program>>> {
+        let collect = Arc::new(Collect::default());
+        for (gm, args) in programs {
+            // What fails here fails again, and is reported, below.
+            if let Ok(compiled) = Compiled::assembled(gm, collect.clone()) {
+                let _ = compiled.prepare(args);
+            }
+        }
+        let units = std::mem::take(&mut *collect.0.lock().unwrap_or_else(PoisonError::into_inner));
+        native.assemble(&units)?;
+        Ok(programs.iter().map(|(gm, _)| Program::native(gm, native)).collect())
+    }
+
+    /// Makes a program ready for [`Engine::Best`] with a compiler and a cache of your choice.
+    pub fn best(gm: &GraphModule, native: &Native) -> Result<Program> {
+        let failed = Arc::new(OnceLock::new());
+        if let Err(error) = native.check() {
+            let _ = failed.set(error);
+        }
+        let attempt = Attempt { native: native.clone(), failed: failed.clone() };
+        let compiled = Compiled::assembled(gm, Arc::new(attempt))?;
+        Ok(Program { kind: Kind::Fused(compiled), engine: Engine::Best, failed })
+    }
+
     /// Returns the engine that runs it.
     pub fn engine(&self) -> Engine {
-        match &self.0 {
-            Kind::Eager(_) => Engine::Eager,
-            Kind::Fused(_) => Engine::Fused,
+        match (self.engine, self.fallback()) {
+            (Engine::Best, None) => Engine::Native,
+            (Engine::Best, Some(_)) => Engine::Fused,
+            (engine, _) => engine,
         }
+    }
+
+    /// Returns why a program of [`Engine::Best`] runs as `Fused`.
+    pub fn fallback(&self) -> Option<&Error> {
+        self.failed.get()
     }
 
     /// Calls the program with one tensor per argument; it must return one tensor.
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
-        match &self.0 {
+        match &self.kind {
             Kind::Eager(gm) => gm.call(args),
             Kind::Fused(compiled) => compiled.call(args),
         }
@@ -86,15 +191,15 @@ impl Program {
     /// Calls the program with one value per argument.
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
-        match &self.0 {
+        match &self.kind {
             Kind::Eager(gm) => gm.call_values(args),
             Kind::Fused(compiled) => compiled.call_values(args),
         }
     }
 
-    /// Returns the plan of a fused program.
+    /// Returns the plan, if the engine is not `Eager`.
     pub fn fused(&self) -> Option<&Compiled> {
-        match &self.0 {
+        match &self.kind {
             Kind::Fused(compiled) => Some(compiled),
             Kind::Eager(_) => None,
         }
@@ -125,9 +230,14 @@ pub trait Compile {
 
 impl Compile for GraphModule {
     fn compile(&self, engine: Engine) -> Result<Program> {
-        Ok(Program(match engine {
-            Engine::Eager => Kind::Eager(self.clone()),
-            Engine::Fused => Kind::Fused(Compiled::new(self)?),
-        }))
+        match engine {
+            Engine::Eager => Ok(Program::new(Kind::Eager(self.clone()), engine)),
+            Engine::Fused => Ok(Program::new(Kind::Fused(Compiled::new(self)?), engine)),
+            Engine::Native => {
+                Native::shared().check()?;
+                Program::native(self, Native::shared())
+            }
+            Engine::Best => Program::best(self, Native::shared()),
+        }
     }
 }

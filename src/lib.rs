@@ -34,7 +34,7 @@ pub mod view;
 mod vocabulary;
 
 pub use engine::{Compile, Engine, Program};
-pub use fx_codegen::{Code, GraphCode, readable};
+pub use fx_codegen::{Code, GraphCode, Native, readable};
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};

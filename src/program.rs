@@ -127,7 +127,7 @@ pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> 
 
 /// Returns the engine of this name.
 pub fn engine(name: &str) -> Result<Engine> {
-    let engines = check::engines();
+    let engines = check::all();
     match engines.iter().find(|engine| engine.name() == name) {
         Some(engine) => Ok(engine.clone()),
         None => {

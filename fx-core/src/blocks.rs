@@ -6,17 +6,20 @@
 
 use fx_simd::{At, Filled, Slots, Work, call, wide, widest};
 
+use crate::DType;
 use crate::math;
 use crate::pointwise::{Block, Kernels};
 
 /// Replaces kernels of rows whose body is `math::fmod`.
 pub const fn fmod(kernels: Kernels) -> Kernels {
-    kernels.f32(Block::Same(|xs, _, out| out.cleared(|out| call::<fmod_f32, _>((xs[0], xs[1], out)))))
+    kernels
+        .whole(DType::F32)
+        .f32(Block::Same(|xs, _, out| out.cleared(|out| call::<fmod_f32, _>((xs[0], xs[1], out)))))
 }
 
 /// Replaces kernels of rows whose body is `math::remainder`.
 pub const fn remainder(kernels: Kernels) -> Kernels {
-    kernels.f32(Block::Same(|xs, _, out| {
+    kernels.whole(DType::F32).f32(Block::Same(|xs, _, out| {
         out.cleared(|out| {
             call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
             call::<remainders, _>((xs[1], out));
@@ -26,7 +29,7 @@ pub const fn remainder(kernels: Kernels) -> Kernels {
 
 /// Replaces kernels of rows whose body is `math::floor_divide`.
 pub const fn floor_divide(kernels: Kernels) -> Kernels {
-    kernels.f32(Block::Same(|xs, _, out| {
+    kernels.whole(DType::F32).f32(Block::Same(|xs, _, out| {
         out.cleared(|out| {
             call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
             call::<quotients, _>((xs[0], xs[1], out));
@@ -57,7 +60,7 @@ pub const fn pow(kernels: Kernels) -> Kernels {
 
 /// Replaces kernels of rows whose body is `math::sin`.
 pub const fn sin(kernels: Kernels) -> Kernels {
-    kernels.f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
+    kernels.whole(DType::F64).f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
         true => widest(NearSin(xs[0], out)),
         false => out.each(|i| math::sin(xs[0][i])),
     }))
@@ -65,7 +68,7 @@ pub const fn sin(kernels: Kernels) -> Kernels {
 
 /// Replaces kernels of rows whose body is `math::cos`.
 pub const fn cos(kernels: Kernels) -> Kernels {
-    kernels.f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
+    kernels.whole(DType::F64).f64(Block::Same(|xs, _, out| match call::<all_near, _>(xs[0]) {
         true => widest(NearCos(xs[0], out)),
         false => out.each(|i| math::cos(xs[0][i])),
     }))

@@ -37,6 +37,7 @@ pub mod special {
 mod members;
 pub mod module;
 pub mod names;
+pub mod native;
 pub mod node;
 pub mod op;
 pub mod ops;

@@ -59,11 +59,19 @@ macro_rules! kernel_table {
         #[derive(Clone, Copy)]
         pub struct Kernels {
             $($t: Option<Block<$t>>,)*
+            whole: u16,
         }
 
         impl Kernels {
             /// No kernel.
-            pub const NONE: Kernels = Kernels { $($t: None,)* };
+            pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0 };
+
+            /// Returns the table with a note that the kernel for `dtype` is faster than a loop over the body, for it looks at a
+            /// whole block first.
+            pub const fn whole(mut self, dtype: DType) -> Self {
+                self.whole |= 1 << dtype as u16;
+                self
+            }
 
             $(
                 #[doc = concat!("Returns the table with a kernel for `", stringify!($t), "`.")]
@@ -248,6 +256,11 @@ impl PointwiseDef {
     /// Returns the dtypes on which the body is defined, after promotion.
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
         DType::ALL.iter().copied().filter(|dtype| has_kernel(&self.kernels, *dtype))
+    }
+
+    /// Returns whether the kernel for a dtype looks at whole blocks, and is faster by that than a loop over the body.
+    pub fn is_whole(&self, dtype: DType) -> bool {
+        self.kernels.whole & 1 << dtype as u16 != 0
     }
 
     /// A row to fill in with `..PointwiseDef::BASE`.

@@ -123,6 +123,10 @@ impl<T: GemmElement> Kernel for ConvKernel<T> {
         [self.x.value].into_iter().chain(after).collect()
     }
 
+    fn tape(&mut self) -> Option<&mut Tape> {
+        self.epilogue.as_mut()
+    }
+
     fn describe(&self) -> String {
         format!("{}{}", self.prepared.describe(), describe_epilogue(self.epilogue.as_ref()))
     }

@@ -75,7 +75,7 @@ impl Memory {
                 if let (Some(to), Some(life)) = (lives[to], &mut lives[root]) {
                     life.to = to.to;
                 }
-                kernel.reuse(from as ValueId);
+                kernel.reuse(from as ValueId, to as ValueId);
             }
         }
         let mut order: Vec<usize> = (0..values.len())
@@ -155,7 +155,7 @@ mod tests {
             self.reads.iter().map(|&from| (from, self.writes)).collect()
         }
 
-        fn reuse(&mut self, from: ValueId) {
+        fn reuse(&mut self, from: ValueId, _by: ValueId) {
             assert!(self.reused.replace(from).is_none(), "a result takes the place of one operand");
         }
 

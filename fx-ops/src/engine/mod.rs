@@ -19,6 +19,7 @@ mod tape;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fx_core::array::{Sizes, dispatch_dtype};
+use fx_core::native::Assemble;
 use fx_core::{
     Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result,
     SourceLoc, Tensor, TensorType, Type, TypeTree, Value, bail, err,
@@ -28,6 +29,7 @@ use smallvec::SmallVec;
 pub(crate) use self::convolution::spec_of;
 use self::operand::{Bases, ValueId};
 pub(crate) use self::plan::kernels::is_anchor;
+use self::tape::Tape;
 use self::plan::{Call, Home, Packs, Plan, Source, Task};
 pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
 use crate::pass;
@@ -50,7 +52,12 @@ pub(crate) trait Kernel: Send + Sync {
     }
 
     /// Says that a result takes the memory of a value that it reads.
-    fn reuse(&mut self, _from: ValueId) {}
+    fn reuse(&mut self, _from: ValueId, _by: ValueId) {}
+
+    /// Returns the tape that it runs, if it has one.
+    fn tape(&mut self) -> Option<&mut Tape> {
+        None
+    }
 
     /// Says what it does.
     fn describe(&self) -> String;
@@ -76,6 +83,8 @@ pub struct Compiled {
     is_fused: bool,
     packs: Packs,
     plans: RwLock<Vec<Arc<Entry>>>,
+    /// Makes functions of tapes.
+    assembler: Option<Arc<dyn Assemble>>,
 }
 
 /// What was found out for inputs of some sizes.
@@ -114,6 +123,17 @@ struct Line(#[allow(dead_code, reason = "it is memory")] [u8; 64]);
 impl Compiled {
     /// Makes a program ready: runs the passes for inference on a copy, groups its nodes, and plans it if its sizes are known.
     pub fn new(gm: &GraphModule) -> Result<Compiled> {
+        Compiled::with(gm, None)
+    }
+
+    /// As [`new`](Self::new); the tapes of plans run as the functions that the assembler makes of them.
+    ///
+    /// If sizes are symbols, functions are made for a sample of them: those of a later plan most often are the same.
+    pub fn assembled(gm: &GraphModule, assembler: Arc<dyn Assemble>) -> Result<Compiled> {
+        Compiled::with(gm, Some(assembler))
+    }
+
+    fn with(gm: &GraphModule, assembler: Option<Arc<dyn Assemble>>) -> Result<Compiled> {
         let mut gm = prepared(gm)?;
         let is_typed = |(_, node): (NodeId, &fx_core::Node)| {
             node.opcode() == fx_core::OpCode::Output || node.ty().is_some_and(TypeTree::is_complete)
@@ -123,7 +143,8 @@ impl Compiled {
             pass::FUSE.apply(&mut gm)?;
         }
         arrange(&mut gm)?;
-        let compiled = Compiled { gm, is_fused, packs: Packs::default(), plans: RwLock::new(Vec::new()) };
+        let (packs, plans) = (Packs::default(), RwLock::new(Vec::new()));
+        let compiled = Compiled { gm, is_fused, packs, plans, assembler };
         let graph = compiled.gm.graph();
         let keys: Option<Vec<Key>> = graph
             .placeholders()
@@ -135,10 +156,25 @@ impl Compiled {
                 _ => None,
             })
             .collect();
-        if let Some(keys) = keys {
-            compiled.plan(keys)?;
+        match keys {
+            Some(keys) => _ = compiled.plan(keys)?,
+            // There are programs that take no sample; theirs are made when they are called.
+            None if compiled.assembler.is_some() => {
+                if let Ok(sample) = fx_core::pass::sample_inputs(&compiled.gm, 0)
+                    && let Ok(inputs) = compiled.gm.flatten_inputs(&sample)
+                    && let Ok(Ok(mut ready)) = compiled.ready(&inputs.iter().map(Key::of).collect::<Vec<_>>())
+                {
+                    compiled.link(&mut ready.plan)?;
+                }
+            }
+            None => {}
         }
         Ok(compiled)
+    }
+
+    /// Makes the plan for the sizes of these arguments, if there is none yet.
+    pub fn prepare(&self, args: &[Value]) -> Result<()> {
+        self.find(&self.gm.flatten_inputs(args)?).map(|_| ())
     }
 
     /// Returns the graph as it was grouped.
@@ -186,8 +222,44 @@ impl Compiled {
         self.plan(inputs.iter().map(Key::of).collect())
     }
 
-    /// Makes a plan.
+    /// Makes a plan and keeps it.
     fn plan(&self, key: Vec<Key>) -> Result<Arc<Entry>> {
+        let mut ready = self.ready(&key)?;
+        if let Ok(ready) = &mut ready {
+            self.link(&mut ready.plan)?;
+        }
+        let entry = Arc::new(Entry { key, ready });
+        let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= PLANS {
+            drop(plans.remove(0));
+            self.packs.prune();
+        }
+        plans.push(entry.clone());
+        Ok(entry)
+    }
+
+    /// Lets functions take the place of tapes.
+    fn link(&self, plan: &mut Plan) -> Result<()> {
+        let Some(assembler) = &self.assembler else { return Ok(()) };
+        let mut tapes: Vec<&mut Tape> = plan.tapes().collect();
+        let units: Vec<_> = tapes.iter().map(|tape| tape.describe_unit()).collect();
+        if units.is_empty() {
+            return Ok(());
+        }
+        let routines = assembler.assemble(&units)?;
+        if routines.len() != units.len() {
+            bail!(Graph, "there are {} functions for {} tapes", routines.len(), units.len());
+        }
+        for (tape, routine) in tapes.iter_mut().zip(routines) {
+            if let Some(routine) = routine {
+                tape.link(routine);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a plan, or says why there is none.
+    fn ready(&self, key: &[Key]) -> Result<Result<Ready>> {
         let types: Vec<TypeTree> = key
             .iter()
             .map(|key| match key {
@@ -201,20 +273,12 @@ impl Compiled {
             prepare(&mut gm)?;
             pass::FUSE.apply(&mut gm)?;
         }
-        let ready = match Plan::new(&gm, &self.packs) {
-            Ok(plan) => Ok(Ready { gm, plan, spare: Mutex::new(Vec::new()) }),
+        match Plan::new(&gm, &self.packs) {
+            Ok(plan) => Ok(Ok(Ready { gm, plan, spare: Mutex::new(Vec::new()) })),
             // A size that depends on data is known only after the operation that finds it has run.
-            Err(error) if error.kind() == ErrorKind::Unresolved => Err(error),
-            Err(error) => return Err(error),
-        };
-        let entry = Arc::new(Entry { key, ready });
-        let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
-        if plans.len() >= PLANS {
-            drop(plans.remove(0));
-            self.packs.prune();
+            Err(error) if error.kind() == ErrorKind::Unresolved => Ok(Err(error)),
+            Err(error) => Err(error),
         }
-        plans.push(entry.clone());
-        Ok(entry)
     }
 
     /// Returns what each step of the plans does, a line each.

@@ -21,6 +21,7 @@ use super::Kernel;
 use super::memory::Memory;
 use super::operand::{Layout, Operand, ValueId};
 use super::pool::{PoolKernel, pool_of};
+use super::tape::Tape;
 use crate::attention::scaled_dot_product_attention;
 use crate::kernel::gemm::GemmElement;
 
@@ -211,6 +212,16 @@ impl Plan {
         let given = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_)));
         let held = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_) | Home::Evaluated));
         Ok(Plan { steps, values, given, held, constants, memory, output })
+    }
+}
+
+impl Plan {
+    /// Returns the tapes, those after products and convolutions, too.
+    pub(crate) fn tapes(&mut self) -> impl Iterator<Item = &mut Tape> {
+        self.steps.iter_mut().filter_map(|step| match &mut step.task {
+            Task::Kernel { kernel, .. } => kernel.tape(),
+            _ => None,
+        })
     }
 }
 

@@ -225,6 +225,10 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
         [self.a.value].into_iter().chain(weights).chain(after).collect()
     }
 
+    fn tape(&mut self) -> Option<&mut Tape> {
+        self.epilogue.as_mut()
+    }
+
     fn describe(&self) -> String {
         let [m, k, n] = self.sizes;
         let packed = if matches!(self.weights, Weights::Packed(_)) { ", packed weights" } else { "" };

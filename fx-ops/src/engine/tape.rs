@@ -5,12 +5,13 @@
 //! kernels of the rows, so that a fused group has the bits that its operations have one by one.
 
 pub(crate) mod build;
+pub(crate) mod native;
 
 use std::cell::RefCell;
 
 use fx_core::array::Cast;
 use fx_core::math::Real;
-use fx_core::pointwise::Block;
+use fx_core::pointwise::{Block, PointwiseDef};
 use fx_core::{DType, Element};
 use fx_simd::{Slots, parallel};
 use smallvec::SmallVec;
@@ -56,8 +57,8 @@ pub(crate) struct Load {
     pub(crate) grid: Option<(usize, usize)>,
     /// The register for elements that are not read in place.
     pub(crate) register: u32,
-    /// Whether the result takes the memory of this operand, so that it must be read before anything is written.
-    pub(crate) is_overwritten: bool,
+    /// The result that takes the memory of this operand, so that it must be read before that is written.
+    pub(crate) overwritten: Option<ValueId>,
 }
 
 /// A result, in row-major order.
@@ -132,6 +133,10 @@ pub(crate) struct Instruction {
     pub(crate) output: Spot,
     /// Whether it works on the one element that there is for each row.
     pub(crate) per_row: bool,
+    /// The dtypes of its operands, apart from a mask, and of its result.
+    pub(crate) dtypes: [DType; 2],
+    /// The row of a block kernel.
+    pub(crate) def: Option<&'static PointwiseDef>,
 }
 
 /// A program over blocks of elements.
@@ -149,6 +154,8 @@ pub(crate) struct Tape {
     pub(crate) instructions: Vec<Instruction>,
     /// The bytes of all registers.
     pub(crate) scratch: usize,
+    /// Runs a unit instead of the instructions, if it was compiled.
+    pub(crate) native: Option<native::Linked>,
 }
 
 /// The work, in elements times instructions, from which a second thread pays.
@@ -156,7 +163,7 @@ const GRAIN: usize = 1 << 15;
 
 /// The elements of a unit: `len` from a column of a row on, or whole rows.
 #[derive(Clone, Copy)]
-struct Unit {
+pub(crate) struct Unit {
     row: usize,
     column: usize,
     len: usize,
@@ -174,7 +181,7 @@ impl Tape {
     /// # Safety
     ///
     /// The loads can be read and the stores written in full, by nobody else; a store shares memory with a load only if that is marked
-    /// [`is_overwritten`](Load::is_overwritten) and of the same elements.
+    /// [`overwritten`](Load::overwritten) and of the same elements.
     unsafe fn run_all(&self, bases: Bases<'_>) {
         if self.numel == 0 {
             return;
@@ -248,6 +255,10 @@ impl Tape {
     ///
     /// As for [`run_all`](Self::run_all), for these elements; `scratch` has the bytes that the tape asks for, and is aligned to 64.
     unsafe fn unit(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit) {
+        if let Some(native) = &self.native {
+            // SAFETY: the caller's promise.
+            return unsafe { native.unit(self, bases, scratch, unit) };
+        }
         let mut loads: SmallVec<[*const u8; 8]> = SmallVec::new();
         for load in &self.loads {
             // SAFETY: the caller's promise.
@@ -255,8 +266,7 @@ impl Tape {
         }
         let mut stores: SmallVec<[*mut u8; 4]> = SmallVec::new();
         for store in &self.stores {
-            let at = if store.per_row { unit.row } else { unit.row * self.row + unit.column };
-            stores.push(bases.at::<u8>(store.value, at * store.size));
+            stores.push(store.place(bases, unit, self.row));
         }
         let place = |spot: Spot| -> *const u8 {
             match spot {
@@ -305,10 +315,14 @@ impl Kernel for Tape {
         pairs
     }
 
-    fn reuse(&mut self, from: ValueId) {
+    fn reuse(&mut self, from: ValueId, by: ValueId) {
         for load in self.loads.iter_mut().filter(|load| load.value == from) {
-            load.is_overwritten = true;
+            load.overwritten = Some(by);
         }
+    }
+
+    fn tape(&mut self) -> Option<&mut Tape> {
+        Some(self)
     }
 
     fn describe(&self) -> String {
@@ -319,6 +333,14 @@ impl Kernel for Tape {
             self.numel,
             self.unit
         )
+    }
+}
+
+impl Store {
+    /// Returns where the elements of a unit go.
+    fn place(&self, bases: Bases<'_>, unit: Unit, row: usize) -> *mut u8 {
+        let at = if self.per_row { unit.row } else { unit.row * row + unit.column };
+        bases.at(self.value, at * self.size)
     }
 }
 
@@ -333,7 +355,7 @@ impl Load {
             extent: Extent::Full,
             grid: None,
             register: 0,
-            is_overwritten: false,
+            overwritten: None,
         }
     }
 
@@ -367,7 +389,7 @@ impl Load {
                 (Some((row_step, step)), Extent::Full) => {
                     let from = base.wrapping_add((unit.row * row_step + unit.column * step) * self.size);
                     let is_direct = unit.len == 1 || (step == 1 && (unit.rows == 1 || row_step == row));
-                    if is_direct && !self.is_overwritten {
+                    if is_direct && self.overwritten.is_none() {
                         return from;
                     }
                     let run = unit.len / unit.rows;
@@ -378,7 +400,7 @@ impl Load {
                 }
                 (Some((row_step, _)), Extent::PerRow) => {
                     let from = base.wrapping_add(at * row_step * self.size);
-                    if (len == 1 || row_step == 1) && !self.is_overwritten {
+                    if (len == 1 || row_step == 1) && self.overwritten.is_none() {
                         return from;
                     }
                     copy_run(from, to, row_step, len, self.size);

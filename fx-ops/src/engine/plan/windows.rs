@@ -95,6 +95,8 @@ impl Lowering<'_> {
             inputs: smallvec::smallvec![Spot::Load(0)],
             output: Spot::Store(0),
             per_row: false,
+            dtypes: [x.dtype; 2],
+            def: None,
         };
         let tape = Tape {
             numel: x.numel(),
@@ -105,6 +107,7 @@ impl Lowering<'_> {
             numbers: Vec::new(),
             instructions: vec![copy],
             scratch: unit * size,
+            native: None,
         };
         self.push_kernel(Box::new(tape), vec![value], id);
         Ok(Operand::whole(value, x.dtype, &x.shape))

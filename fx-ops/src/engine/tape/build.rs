@@ -344,7 +344,7 @@ impl Builder<'_> {
             let size = ty.dtype.size();
             let per_row = kind.reduces();
             let out = self.register(per_row, size);
-            self.push(Action::Row(kind, x.ty.dtype), inputs, out, false);
+            self.push(Action::Row(kind, x.ty.dtype), inputs, out, false, [x.ty.dtype, ty.dtype]);
             return Ok(Some(Found { what: What::Virtual(out), ty, per_row }));
         }
         let select = select_of(op, bound);
@@ -412,8 +412,12 @@ impl Builder<'_> {
             .collect();
         let Ok(params) = params else { return Ok(None) };
         let Some(map) = map_of(def, dtype, &params) else { return Ok(None) };
-        let out = self.register(per_row, if def.rule == Rule::Bool { 1 } else { dtype.size() });
-        self.push(Action::Map(map), inputs, out, per_row);
+        let result = if def.rule == Rule::Bool { DType::Bool } else { dtype };
+        let out = self.register(per_row, result.size());
+        self.push(Action::Map(map), inputs, out, per_row, [dtype, result]);
+        if let Some(instruction) = self.instructions.last_mut() {
+            instruction.def = Some(def);
+        }
         Ok(Some(Found { what: What::Virtual(out), ty, per_row }))
     }
 
@@ -442,12 +446,20 @@ impl Builder<'_> {
         }
         let size = ty.dtype.size();
         let out = self.register(per_row, size);
-        self.push(Action::Select(size), inputs, out, per_row);
+        self.push(Action::Select(size), inputs, out, per_row, [ty.dtype; 2]);
         Ok(Some(Found { what: What::Virtual(out), ty, per_row }))
     }
 
-    fn push(&mut self, action: Action, inputs: SmallVec<[Spot; 4]>, out: u32, per_row: bool) {
-        self.instructions.push(Instruction { action, inputs, output: Spot::Register(out), per_row });
+    fn push(
+        &mut self,
+        action: Action,
+        inputs: SmallVec<[Spot; 4]>,
+        out: u32,
+        per_row: bool,
+        dtypes: [DType; 2],
+    ) {
+        let output = Spot::Register(out);
+        self.instructions.push(Instruction { action, inputs, output, per_row, dtypes, def: None });
     }
 
     /// Returns where an operand is, converted to `dtype` and broadcast to the result's shape.
@@ -481,7 +493,8 @@ impl Builder<'_> {
         }
         let Some(convert) = converter(value.ty.dtype, dtype) else { return Ok(None) };
         let out = self.register(per_row, dtype.size());
-        self.push(Action::Convert(convert), SmallVec::from_iter([spot]), out, per_row);
+        let dtypes = [value.ty.dtype, dtype];
+        self.push(Action::Convert(convert), SmallVec::from_iter([spot]), out, per_row, dtypes);
         self.converted.insert((key, dtype, per_row), out);
         Ok(Some(Spot::Register(out)))
     }
@@ -504,7 +517,8 @@ impl Builder<'_> {
         }
         let size = self.registers[register as usize].size;
         let out = self.register(false, size);
-        self.push(Action::Repeat(size), SmallVec::from_iter([Spot::Register(register)]), out, false);
+        let inputs = SmallVec::from_iter([Spot::Register(register)]);
+        self.push(Action::Repeat(size), inputs, out, false, [value.ty.dtype; 2]);
         self.repeated.insert(register, out);
         Ok(Some(Spot::Register(out)))
     }
@@ -529,7 +543,7 @@ impl Builder<'_> {
             extent,
             grid: None,
             register,
-            is_overwritten: false,
+            overwritten: None,
         });
         let at = self.loads.len() as u16 - 1;
         self.load_keys.insert(key, at);
@@ -566,6 +580,8 @@ impl Builder<'_> {
                         inputs: SmallVec::from_iter([input]),
                         output: spot,
                         per_row: result.per_row,
+                        dtypes: [result.ty.dtype; 2],
+                        def: None,
                     });
                 }
             }
@@ -630,7 +646,7 @@ impl Builder<'_> {
         for load in &mut self.loads {
             load.find_grid(row);
             // The product before an epilogue is where its result goes.
-            load.is_overwritten = list.iter().any(|store| store.value == load.value);
+            load.overwritten = list.iter().any(|store| store.value == load.value).then_some(load.value);
         }
         Ok(Some(Tape {
             numel: self.numel,
@@ -641,6 +657,7 @@ impl Builder<'_> {
             stores: list,
             instructions: self.instructions,
             scratch,
+            native: None,
         }))
     }
 

@@ -1,0 +1,160 @@
+//! Whether the body of a row stands alone: then it can be pasted into code that knows nothing of the crate of the row.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use fx_core::pointwise::PointwiseDef;
+
+/// Types, whose associated items need no path.
+const TYPES: &[&str] =
+    &["f32", "f64", "bool", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "usize", "isize"];
+
+const KEYWORDS: &[&str] =
+    &["if", "else", "let", "mut", "while", "loop", "for", "in", "break", "continue", "as", "true", "false"];
+
+/// The functions of [`fx_core::math`], which is pasted beside the bodies.
+fn functions() -> &'static BTreeSet<&'static str> {
+    static FUNCTIONS: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
+    FUNCTIONS.get_or_init(|| {
+        let name = |line: &'static str| {
+            let line = line.trim();
+            // A function, or a row of the table of those that are methods of its numbers.
+            let (name, is_row) = match line.strip_prefix("pub fn ") {
+                Some(rest) => (rest.split(['(', '<']).next()?, false),
+                None => (line.split_once('(')?.0, true),
+            };
+            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
+            (is_name && (!is_row || line.ends_with(");"))).then_some(name)
+        };
+        fx_core::math_source::SOURCE.lines().filter_map(name).collect()
+    })
+}
+
+/// Returns how many functions a body calls.
+pub(super) fn calls(text: &str) -> usize {
+    text.matches("math").count()
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Token<'a> {
+    Word(&'a str),
+    Path,
+    Number,
+    Other(char),
+}
+
+/// Returns the tokens of a body; `None` if it has literals of text.
+fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let len = match c {
+            c if c.is_whitespace() => c.len_utf8(),
+            '"' | '\'' | '#' => return None,
+            c if c.is_ascii_digit() => {
+                let mut len = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
+                let after = &rest[len..];
+                if let Some(fraction) = after.strip_prefix('.')
+                    && fraction.starts_with(|c: char| c.is_ascii_digit())
+                {
+                    len += 1 + fraction.find(|c: char| !is_word(c)).unwrap_or(fraction.len());
+                }
+                tokens.push(Token::Number);
+                len
+            }
+            c if is_word(c) => {
+                let len = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
+                tokens.push(Token::Word(&rest[..len]));
+                len
+            }
+            ':' if rest.starts_with("::") => {
+                tokens.push(Token::Path);
+                2
+            }
+            c => {
+                tokens.push(Token::Other(c));
+                c.len_utf8()
+            }
+        };
+        rest = &rest[len..];
+    }
+    Some(tokens)
+}
+
+/// Returns whether a body names nothing but its operands, its own variables, methods, types of numbers, and functions of `math`.
+pub(super) fn stands_alone(def: &PointwiseDef, text: &str) -> bool {
+    let Some(tokens) = tokens(text) else { return false };
+    let mut bound: Vec<&str> = def.operands.iter().chain(def.params).copied().collect();
+    let mut is_pattern = false;
+    for (i, &token) in tokens.iter().enumerate() {
+        let next = tokens.get(i + 1).copied();
+        let before = i.checked_sub(1).map(|i| tokens[i]);
+        let word = match token {
+            Token::Word(word) => word,
+            Token::Other('=') => {
+                is_pattern = false;
+                continue;
+            }
+            _ => continue,
+        };
+        let is_macro = next == Some(Token::Other('!')) && tokens.get(i + 2) != Some(&Token::Other('='));
+        if is_macro && !KEYWORDS.contains(&word) {
+            return false;
+        }
+        match (before, word) {
+            // A method; two dots are a range.
+            (Some(Token::Other('.')), _) if i < 2 || tokens[i - 2] != Token::Other('.') => {}
+            (Some(Token::Path), _) => {
+                let root = i.checked_sub(2).map(|i| tokens[i]);
+                match root {
+                    Some(Token::Word("math")) if functions().contains(word) => {}
+                    Some(Token::Word(root)) if TYPES.contains(&root) => {}
+                    _ => return false,
+                }
+            }
+            (_, "let" | "for") => is_pattern = true,
+            (_, "in") => is_pattern = false,
+            (_, "math") if next == Some(Token::Path) => {}
+            (_, word) if KEYWORDS.contains(&word) || TYPES.contains(&word) => {}
+            (_, word) if is_pattern => bound.push(word),
+            (_, word) if bound.contains(&word) => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_stands_alone_if_it_names_only_what_is_pasted_beside_it() {
+        let def = PointwiseDef { operands: &["x", "other"], params: &["alpha"], ..PointwiseDef::BASE };
+        for text in [
+            "x + other * alpha",
+            "math::exp(x) - 1.5e-3",
+            "{ let (mut a, b) = (x, other); while a > b { a = a - 1.0; } a }",
+            "if x != x { f32::NAN } else { x.max(0.0) }",
+            "{ let mut sum = x; for i in 0..3 { sum = sum + x; } sum }",
+            "x as u8 as f32",
+        ] {
+            assert!(stands_alone(&def, text), "{text}");
+        }
+        for text in [
+            "own_function(x)",
+            "x + SCALE",
+            "other_math::exp(x)",
+            "math::no_such_function(x)",
+            "crate::math::exp(x)",
+            "std::process::exit(1)",
+            "return x",
+            "panic!(\"no\")",
+            "vec![x][0]",
+            "{ println!() ; x }",
+        ] {
+            assert!(!stands_alone(&def, text), "{text}");
+        }
+    }
+}

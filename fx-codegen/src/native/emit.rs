@@ -1,0 +1,538 @@
+//! Writes a unit as a Rust function: chains of pointwise steps as single loops whose values stay in registers, and calls of the engine
+//! between them.
+//!
+//! Steps are put into *segments*: a loop over the elements of the unit, one over its rows, or a step of the engine. A value that is used
+//! in another segment than its own has memory, a result's or a slot. No name of a graph reaches the text: it is made of the bodies of rows,
+//! dtypes and numbers.
+
+use std::fmt::Write;
+
+use fx_core::DType;
+use fx_core::native::{Access, Given, Operand, Slot, Step, Unit, Work};
+
+use super::body;
+
+/// A function as text, and what it wants to be given.
+#[derive(Debug)]
+pub(super) struct Emitted {
+    /// The items of a module; `run` is the function.
+    pub(super) text: String,
+    pub(super) loads: Vec<Given>,
+    pub(super) slots: Vec<Slot>,
+    pub(super) numbers: Vec<u64>,
+}
+
+/// The weight of a loop beyond which it is cut: longer ones have more values than there are registers, and optimisers take long.
+const HEAVIEST: usize = 96;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// In a loop over rows.
+    PerRow,
+    /// In a loop over elements.
+    Full,
+    /// The engine's.
+    Host,
+    /// Nobody needs it.
+    Dead,
+}
+
+/// An operand as a step reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Read {
+    /// An element of the same extent.
+    Step(usize),
+    /// The element of the row.
+    Repeated(usize),
+    Load(usize),
+    Number(usize),
+}
+
+/// The memory of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Home {
+    Store(u16),
+    Slot(usize),
+}
+
+struct Segment {
+    kind: Kind,
+    steps: Vec<usize>,
+}
+
+/// Writes a unit; `None` if nothing of it is computed in loops, or if it has a step that it should not have.
+pub(super) fn emit(unit: &Unit) -> Option<Emitted> {
+    let kinds = kinds(unit)?;
+    let computes = |step: &Step| matches!(step.work, Work::Map(_) | Work::Convert | Work::Select);
+    let is_loop = |kind: Kind| matches!(kind, Kind::Full | Kind::PerRow);
+    if !unit.steps.iter().zip(&kinds).any(|(step, &kind)| is_loop(kind) && computes(step)) {
+        return None;
+    }
+    let segments = segments(unit, &kinds);
+    let mut emitter = Emitter::new(unit, &kinds, &segments);
+    let mut calls = String::new();
+    let mut items = String::new();
+    for (number, segment) in segments.iter().enumerate() {
+        match segment.kind {
+            Kind::Host => emitter.host(segment.steps[0], &mut calls),
+            _ => emitter.segment(number, segment, &mut items, &mut calls),
+        }
+    }
+    let text = format!(
+        "{items}pub unsafe extern \"C\" fn run(c: &Call) {{\n    unsafe {{\n        let (len, rows) = (c.len, c.rows);\n        \
+         let width = len / rows;\n{calls}    }}\n}}\n"
+    );
+    Some(Emitted { text, loads: emitter.given, slots: emitter.slots, numbers: emitter.numbers })
+}
+
+/// Returns the type of the elements of a dtype; halves are only copied.
+fn element(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 | DType::BF16 => "u16",
+        dtype => dtype.name(),
+    }
+}
+
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
+/// Returns whether a step can be a part of a loop.
+fn has_text(step: &Step) -> bool {
+    match step.work {
+        Work::Map(def) => {
+            let is_plain = || def.source(step.from).is_some_and(|text| body::stands_alone(def, text));
+            !is_half(step.from) && !def.is_whole(step.from) && is_plain()
+        }
+        Work::Convert | Work::Select => !is_half(step.from) && !is_half(step.dtype),
+        Work::Repeat | Work::Copy => true,
+        Work::Host => false,
+    }
+}
+
+fn read(unit: &Unit, operand: Operand, by: &Step, by_engine: bool) -> Option<Read> {
+    Some(match operand {
+        Operand::Load(i) => Read::Load(i as usize),
+        Operand::Number(i) => Read::Number(i as usize),
+        Operand::Step(i) if by_engine => Read::Step(i as usize),
+        Operand::Step(i) => {
+            let step = unit.steps.get(i as usize)?;
+            match (step.work, step.operands.first()) {
+                // It is read where it lies.
+                (Work::Repeat, Some(Operand::Step(from))) if !by.per_row => Read::Repeated(*from as usize),
+                (Work::Repeat, _) => return None,
+                _ if step.per_row && !by.per_row => Read::Repeated(i as usize),
+                _ => Read::Step(i as usize),
+            }
+        }
+    })
+}
+
+fn reads(unit: &Unit, i: usize, kind: Kind) -> impl Iterator<Item = Read> {
+    let step = &unit.steps[i];
+    step.operands.iter().filter_map(move |&operand| read(unit, operand, step, kind == Kind::Host))
+}
+
+/// Says in what kind of segment each step is; `None` if a step needs what it cannot read.
+fn kinds(unit: &Unit) -> Option<Vec<Kind>> {
+    let mut kinds = vec![Kind::Dead; unit.steps.len()];
+    let mut needed: Vec<bool> = unit.steps.iter().map(|step| step.store.is_some()).collect();
+    for (i, step) in unit.steps.iter().enumerate().rev() {
+        if !needed[i] {
+            continue;
+        }
+        kinds[i] = match () {
+            () if !has_text(step) => Kind::Host,
+            () if step.per_row => Kind::PerRow,
+            () => Kind::Full,
+        };
+        for &operand in &step.operands {
+            match read(unit, operand, step, kinds[i] == Kind::Host)? {
+                Read::Step(from) | Read::Repeated(from) if from >= i => return None,
+                Read::Step(from) | Read::Repeated(from) => needed[from] = true,
+                Read::Load(at) => _ = unit.loads.get(at)?,
+                Read::Number(at) => _ = unit.numbers.get(at)?,
+            }
+        }
+    }
+    Some(kinds)
+}
+
+/// Returns whether a value can pass from a step to another one in a register.
+fn is_fused(kinds: &[Kind], from: usize, to: usize, read: Read) -> bool {
+    kinds[from] == kinds[to] && kinds[to] != Kind::Host && matches!(read, Read::Step(_))
+}
+
+/// Puts steps into segments: each as early as its operands allow, but then as late as its users allow.
+fn segments(unit: &Unit, kinds: &[Kind]) -> Vec<Segment> {
+    let alive = || (0..kinds.len()).filter(|&i| kinds[i] != Kind::Dead);
+    let source = |read: Read| match read {
+        Read::Step(from) | Read::Repeated(from) => Some(from),
+        _ => None,
+    };
+    let mut levels = vec![0usize; kinds.len()];
+    for i in alive() {
+        for read in reads(unit, i, kinds[i]) {
+            if let Some(from) = source(read) {
+                levels[i] =
+                    levels[i].max(levels[from] + usize::from(!is_fused(kinds, from, i, read)));
+            }
+        }
+    }
+    let mut latest = vec![usize::MAX; kinds.len()];
+    for i in alive().rev() {
+        if unit.steps[i].store.is_none() {
+            levels[i] = latest[i];
+        }
+        for read in reads(unit, i, kinds[i]) {
+            if let Some(from) = source(read) {
+                let level = levels[i] - usize::from(!is_fused(kinds, from, i, read));
+                latest[from] = latest[from].min(level);
+            }
+        }
+    }
+    let n_levels = alive().map(|i| levels[i] + 1).max().unwrap_or(0);
+    let mut by_level: Vec<[Vec<usize>; 3]> = vec![Default::default(); n_levels];
+    alive().for_each(|i| by_level[levels[i]][kinds[i] as usize].push(i));
+    let mut segments = Vec::new();
+    for [per_row, full, host] in by_level {
+        for (kind, steps) in [(Kind::PerRow, per_row), (Kind::Full, full)] {
+            let (mut part, mut weight) = (Vec::new(), 0);
+            for i in steps {
+                let own = weight_of(&unit.steps[i]);
+                if weight + own > HEAVIEST && !part.is_empty() {
+                    segments.push(Segment { kind, steps: std::mem::take(&mut part) });
+                    weight = 0;
+                }
+                weight += own;
+                part.push(i);
+            }
+            if !part.is_empty() {
+                segments.push(Segment { kind, steps: part });
+            }
+        }
+        segments.extend(host.into_iter().map(|i| Segment { kind: Kind::Host, steps: vec![i] }));
+    }
+    segments
+}
+
+/// Returns about how much code a step is, in additions.
+fn weight_of(step: &Step) -> usize {
+    match step.work {
+        Work::Map(def) => {
+            let text = def.source(step.from).unwrap_or_default();
+            1 + text.len() / 40 + 8 * body::calls(text)
+        }
+        _ => 1,
+    }
+}
+
+struct Emitter<'a> {
+    unit: &'a Unit,
+    given: Vec<Given>,
+    /// The loads that are read where the result that overwrites them is.
+    overwritten: Vec<bool>,
+    homes: Vec<Option<Home>>,
+    slots: Vec<Slot>,
+    numbers: Vec<u64>,
+}
+
+impl<'a> Emitter<'a> {
+    fn new(unit: &'a Unit, kinds: &[Kind], segments: &[Segment]) -> Emitter<'a> {
+        let mut segment_of = vec![0; unit.steps.len()];
+        for (number, segment) in segments.iter().enumerate() {
+            segment.steps.iter().for_each(|&i| segment_of[i] = number);
+        }
+        let mut by_engine = vec![false; unit.loads.len()];
+        // The last segment that reads each load, and each value from memory.
+        let mut load_until: Vec<Option<usize>> = vec![None; unit.loads.len()];
+        let mut until: Vec<Option<usize>> = vec![None; unit.steps.len()];
+        for (number, segment) in segments.iter().enumerate() {
+            for &i in &segment.steps {
+                for read in reads(unit, i, segment.kind) {
+                    match read {
+                        Read::Load(at) => {
+                            by_engine[at] |= segment.kind == Kind::Host;
+                            load_until[at] = Some(number);
+                        }
+                        Read::Step(from) | Read::Repeated(from) if segment_of[from] != number => {
+                            until[from] = Some(number);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        let is_in_place = |at: usize| -> bool {
+            let load = &unit.loads[at];
+            let Some(store) = load.overwritten else { return false };
+            let writer = unit.steps.iter().position(|step| step.store == Some(store));
+            let is_twin = |other: usize| other != at && unit.loads[other].overwritten == Some(store);
+            load.access == Access::Dense
+                && !by_engine[at]
+                && !(0..unit.loads.len()).any(is_twin)
+                && writer.is_some_and(|writer| {
+                    kinds[writer] == Kind::Full
+                        && load_until[at].is_some_and(|until| until <= segment_of[writer])
+                })
+        };
+        let overwritten: Vec<bool> = (0..unit.loads.len()).map(is_in_place).collect();
+        let given = (0..unit.loads.len())
+            .map(|at| {
+                let load = &unit.loads[at];
+                match load.access {
+                    _ if load_until[at].is_none() => Given::Unused,
+                    _ if overwritten[at] => Given::InPlace,
+                    _ if by_engine[at] || load.is_copied || load.overwritten.is_some() => Given::Gathered,
+                    Access::Dense | Access::Rows | Access::Splat => Given::InPlace,
+                    Access::Scattered | Access::PerRow | Access::Once => Given::Gathered,
+                }
+            })
+            .collect();
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut busy_until: Vec<usize> = Vec::new();
+        let mut homes: Vec<Option<Home>> = vec![None; unit.steps.len()];
+        for (number, segment) in segments.iter().enumerate() {
+            for &i in &segment.steps {
+                let step = &unit.steps[i];
+                homes[i] = match (step.store, until[i]) {
+                    (Some(store), _) => Some(Home::Store(store)),
+                    (None, None) => None,
+                    (None, Some(last)) => {
+                        let slot = Slot { per_row: step.per_row, size: step.dtype.size() };
+                        let free = (0..slots.len()).find(|&at| slots[at] == slot && busy_until[at] < number);
+                        let at = free.unwrap_or_else(|| {
+                            slots.push(slot);
+                            busy_until.push(0);
+                            slots.len() - 1
+                        });
+                        busy_until[at] = last;
+                        Some(Home::Slot(at))
+                    }
+                };
+            }
+        }
+        Emitter { unit, given, overwritten, homes, slots, numbers: Vec::new() }
+    }
+
+    /// Returns whether a load has one element for a row.
+    fn is_splat(&self, at: usize) -> bool {
+        self.unit.loads[at].access == Access::Splat && self.given[at] == Given::InPlace
+    }
+
+    fn number(&mut self, bits: u64, dtype: DType) -> String {
+        if let Some(text) = literal(bits, dtype) {
+            return text;
+        }
+        let at = self.numbers.iter().position(|&known| known == bits).unwrap_or_else(|| {
+            self.numbers.push(bits);
+            self.numbers.len() - 1
+        });
+        match dtype {
+            DType::F32 => format!("f32::from_bits(c.number({at}) as u32)"),
+            DType::F64 => format!("f64::from_bits(c.number({at}))"),
+            dtype => format!("c.number({at}) as {}", element(dtype)),
+        }
+    }
+
+    /// Writes a step that the engine does.
+    fn host(&mut self, i: usize, calls: &mut String) {
+        let at = |home: Option<Home>| match home {
+            Some(Home::Store(at)) => format!("c.store({at}).cast_const()"),
+            Some(Home::Slot(at)) => format!("c.slot({at}).cast_const()"),
+            None => "null()".to_owned(),
+        };
+        let operands: Vec<String> = reads(self.unit, i, Kind::Host)
+            .map(|read| match read {
+                Read::Load(load) => format!("c.load({load})"),
+                Read::Number(_) => "null()".to_owned(),
+                Read::Step(from) | Read::Repeated(from) => at(self.homes[from]),
+            })
+            .collect();
+        let operands = operands.join(", ");
+        let out = at(self.homes[i]);
+        let _ = writeln!(calls, "        c.host({i}, &[{operands}], {out}.cast_mut());");
+    }
+
+    /// Writes a loop as a function, and its calls.
+    fn segment(&mut self, number: usize, segment: &Segment, items: &mut String, calls: &mut String) {
+        let unit = self.unit;
+        let is_nested = segment.kind == Kind::Full
+            && segment.steps.iter().any(|&i| {
+                reads(unit, i, segment.kind).any(|read| match read {
+                    Read::Repeated(_) => true,
+                    Read::Load(at) => self.is_splat(at) || unit.loads[at].access == Access::Rows,
+                    _ => false,
+                })
+            });
+        let (n, row) = match (segment.kind, is_nested) {
+            (Kind::PerRow, _) => ("rows", "0"),
+            (_, false) => ("len", "0"),
+            (_, true) => ("width", "r"),
+        };
+        let mut parameters: Vec<(String, String)> = Vec::new();
+        let mut known: Vec<(Read, DType)> = Vec::new();
+        // What the loop writes; loads that it writes over are read there.
+        let outputs: Vec<usize> =
+            segment.steps.iter().copied().filter(|&i| self.homes[i].is_some()).collect();
+        let mut lines = String::new();
+        for &i in &segment.steps {
+            let step = &unit.steps[i];
+            let mut operands = Vec::new();
+            let from = operand_types(step);
+            for (read, dtype) in reads(unit, i, segment.kind).zip(from) {
+                let in_memory = match read {
+                    Read::Step(from) if segment.steps.contains(&from) => {
+                        operands.push(format!("v{from}"));
+                        continue;
+                    }
+                    Read::Number(at) => {
+                        let text = self.number(unit.numbers[at], dtype);
+                        if !text.contains("c.") {
+                            operands.push(text);
+                            continue;
+                        }
+                        text
+                    }
+                    Read::Load(at) => {
+                        let writer = outputs.iter().position(|&out| {
+                            self.overwritten[at] && unit.steps[out].store == unit.loads[at].overwritten
+                        });
+                        if let Some(out) = writer {
+                            operands.push(format!("o{out}[i]"));
+                            continue;
+                        }
+                        match self.is_splat(at) {
+                            true => format!("c.splat({at}, {row})"),
+                            false => format!("c.load_slice({at}, {row}, {n})"),
+                        }
+                    }
+                    Read::Repeated(from) => match self.homes[from] {
+                        Some(Home::Store(at)) => format!("*element(c.store({at}), {row})"),
+                        Some(Home::Slot(at)) => format!("*element(c.slot({at}), {row})"),
+                        None => "unreachable!()".to_owned(),
+                    },
+                    Read::Step(from) => match self.homes[from] {
+                        Some(Home::Store(at)) => format!("slice(c.store({at}), {row}, {n})"),
+                        Some(Home::Slot(at)) => format!("slice(c.slot({at}), {row}, {n})"),
+                        None => "unreachable!()".to_owned(),
+                    },
+                };
+                let is_one = match read {
+                    Read::Load(at) => self.is_splat(at),
+                    Read::Step(_) => false,
+                    _ => true,
+                };
+                let at = known.iter().position(|&other| other == (read, dtype)).unwrap_or_else(|| {
+                    let ty = element(dtype);
+                    let ty = if is_one { ty.to_owned() } else { format!("&[{ty}]") };
+                    parameters.push((ty, in_memory));
+                    known.push((read, dtype));
+                    known.len() - 1
+                });
+                operands.push(if is_one { format!("a{at}") } else { format!("a{at}[i]") });
+            }
+            let params: Vec<String> = step
+                .params
+                .iter()
+                .map(|&bits| {
+                    let text = self.number(bits, step.from);
+                    if !text.contains("c.") {
+                        return text;
+                    }
+                    parameters.push((element(step.from).to_owned(), text));
+                    known.push((Read::Number(usize::MAX), step.from));
+                    format!("a{}", known.len() - 1)
+                })
+                .collect();
+            let value = expression(step, &operands, &params);
+            let _ = writeln!(lines, "        let v{i}: {} = {value};", element(step.dtype));
+        }
+        let mut signature = String::new();
+        let mut bounds = String::new();
+        let mut arguments = String::new();
+        for (at, (ty, argument)) in parameters.iter().enumerate() {
+            let _ = write!(signature, ", a{at}: {ty}");
+            let _ = write!(arguments, ", {argument}");
+            if ty.starts_with('&') {
+                let _ = writeln!(bounds, "    let a{at} = &a{at}[..n];");
+            }
+        }
+        for (at, &i) in outputs.iter().enumerate() {
+            let ty = element(unit.steps[i].dtype);
+            let _ = write!(signature, ", o{at}: &mut [{ty}]");
+            let _ = match self.homes[i] {
+                Some(Home::Store(store)) => write!(arguments, ", slice_mut(c.store({store}), {row}, {n})"),
+                Some(Home::Slot(slot)) => write!(arguments, ", slice_mut(c.slot({slot}), {row}, {n})"),
+                None => Ok(()),
+            };
+            let _ = writeln!(bounds, "    let o{at} = &mut o{at}[..n];");
+            let _ = writeln!(lines, "        o{at}[i] = v{i};");
+        }
+        let _ = write!(
+            items,
+            "#[inline(never)]\nfn s{number}(n: usize{signature}) {{\n{bounds}    for i in 0..n {{\n{lines}    }}\n}}\n"
+        );
+        let _ = match is_nested {
+            true => writeln!(
+                calls,
+                "        for r in 0..rows {{\n            s{number}({n}{arguments});\n        }}"
+            ),
+            false => writeln!(calls, "        s{number}({n}{arguments});"),
+        };
+    }
+}
+
+/// Returns the dtype of each operand.
+fn operand_types(step: &Step) -> impl Iterator<Item = DType> {
+    let is_select = matches!(step.work, Work::Select);
+    (0..step.operands.len()).map(move |i| if is_select && i == 0 { DType::Bool } else { step.from })
+}
+
+/// Writes what a step computes of one element.
+fn expression(step: &Step, operands: &[String], params: &[String]) -> String {
+    let first = operands.first().map_or("", String::as_str);
+    match step.work {
+        Work::Map(def) => {
+            let names: String =
+                def.operands.iter().chain(def.params).map(|name| format!("{name}, ")).collect();
+            let ty = element(step.from);
+            let types = format!("{ty}, ").repeat(operands.len() + params.len());
+            let values: String = operands.iter().chain(params).map(|value| format!("{value}, ")).collect();
+            let body = def.source(step.from).unwrap_or_default();
+            format!("{{ let ({names}): ({types}) = ({values}); {body} }}")
+        }
+        Work::Select => match operands {
+            [mask, yes, no] => format!("{{ let (yes, no) = ({yes}, {no}); if {mask} {{ yes }} else {{ no }} }}"),
+            _ => String::new(),
+        },
+        Work::Convert => match (step.from, step.dtype) {
+            (from, to) if from == to => first.to_owned(),
+            (DType::F32 | DType::F64, DType::Bool) => format!("{first} != 0.0"),
+            (_, DType::Bool) => format!("{first} != 0"),
+            (DType::Bool, to) if to.is_float() => format!("{first} as u8 as {}", element(to)),
+            (_, to) => format!("{first} as {}", element(to)),
+        },
+        // Of one element for each row, the reader took that of its row.
+        Work::Repeat | Work::Copy | Work::Host => first.to_owned(),
+    }
+}
+
+/// Writes a number as text if it changes what is left of a body: others are arguments, for they may depend on sizes.
+fn literal(bits: u64, dtype: DType) -> Option<String> {
+    const USUAL: [f64; 7] = [0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -2.0];
+    match dtype {
+        DType::Bool => Some((bits & 0xff != 0).to_string()),
+        DType::F32 => {
+            let x = f32::from_bits(bits as u32);
+            let is_usual = USUAL.iter().any(|&usual| (usual as f32).to_bits() == x.to_bits());
+            is_usual.then(|| format!("({x:?}f32)"))
+        }
+        DType::F64 => {
+            let x = f64::from_bits(bits);
+            USUAL.iter().any(|&usual| usual.to_bits() == bits).then(|| format!("({x:?}f64)"))
+        }
+        DType::F16 | DType::BF16 => None,
+        dtype => (bits <= 3).then(|| format!("{bits}{}", element(dtype))),
+    }
+}
