@@ -6,12 +6,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::weights::Weights;
-use crate::{Arg, Compile, Engine, GraphModule, Result, Tensor, Value, bail, check, err, program};
+use crate::{
+    Arg, Compile, Engine, GraphModule, Native, Program, Result, Tensor, Value, bail, check, err, program,
+};
+use fx_codegen::native::Made;
 
 /// The time of a program on an engine.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// The engine.
+    /// The engine, what `Best` became.
     pub engine: Engine,
     /// How long it took to make the program ready.
     pub compile: Duration,
@@ -71,6 +74,51 @@ pub fn profile(gm: &GraphModule, args: &[Value], times: usize) -> Result<String>
     Ok(format!("{:>10} in all\n", time(total)) + &steps.iter().map(line).collect::<String>())
 }
 
+/// How long a program takes to be made ready for the native engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiling {
+    /// What was done without a cache: tapes, functions, bytes of text and the time in rustc.
+    pub cold: Made,
+    /// What was done by a new start with it.
+    pub warm: Made,
+    /// The time in all without a cache, passes and plan too, until the first result.
+    pub first: Duration,
+    /// The time in all with it.
+    pub next: Duration,
+}
+
+impl fmt::Display for Compiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Compiling { cold, warm, first, next } = self;
+        write!(
+            f,
+            "{} tapes, {} functions, {} bytes of Rust; rustc {:.2} s, loading {:.1} ms; ready in {:.2} s, then in {:.2} s",
+            cold.units,
+            cold.functions,
+            cold.source,
+            cold.compiling.as_secs_f64(),
+            warm.loading.as_secs_f64() * 1e3,
+            first.as_secs_f64(),
+            next.as_secs_f64(),
+        )
+    }
+}
+
+/// Makes a program ready for the native engine twice, with a cache that is empty at first, and calls it.
+pub fn compiling(gm: &GraphModule, args: &[Value]) -> Result<Compiling> {
+    let dir = std::env::temp_dir().join(format!("fx-bench-{}", std::process::id()));
+    let start = || -> Result<(Made, Duration)> {
+        let native = Native::new().with_cache(&dir);
+        let started = Instant::now();
+        Program::native(gm, &native)?.call_values(args)?;
+        Ok((native.made(), started.elapsed()))
+    };
+    let both = start().and_then(|cold| Ok((cold, start()?)));
+    let _ = std::fs::remove_dir_all(&dir);
+    let ((cold, first), (warm, next)) = both?;
+    Ok(Compiling { cold, warm, first, next })
+}
+
 /// The duration of a sample.
 const SAMPLE: Duration = Duration::from_millis(8);
 
@@ -84,7 +132,7 @@ pub fn measure(gm: &GraphModule, args: &[Value], engines: &[Engine], samples: us
         let compile = started.elapsed();
         let started = Instant::now();
         ready.call_values(args)?;
-        timings.push(Timing { engine, compile, first: started.elapsed(), samples: Vec::new() });
+        timings.push(Timing { engine: ready.engine(), compile, first: started.elapsed(), samples: Vec::new() });
         programs.push(ready);
     }
     for _ in 0..samples.max(1) {

@@ -179,6 +179,9 @@ enum Command {
         /// Say what each step of the fused engine takes
         #[arg(long)]
         profile: bool,
+        /// Say how long the native engine takes to make it ready: compiled, and loaded from the cache
+        #[arg(long)]
+        compile: bool,
         /// Answer the lines of a driver that measures several engines side by side
         #[arg(long)]
         worker: bool,
@@ -350,6 +353,7 @@ fn run(command: Command) -> fx::Result<bool> {
             Ok(true)
         }
         Command::Run { program, io, engine, save, json } => {
+            say_without_compiler(engine == "best");
             let engine = program::engine(&engine)?;
             let ran = program::run(&program.open()?, &Weights::open(io)?, &engine)?;
             if let Some(path) = save {
@@ -371,6 +375,8 @@ fn run(command: Command) -> fx::Result<bool> {
             Ok(ran.iter().all(|ran| !matches!(ran.agrees, Some(Err(_)))))
         }
         Command::Check { dir, engine, each_pass, json } => {
+            let is_best = |name: &String| *name == "best";
+            say_without_compiler(if engine.is_empty() { !each_pass } else { engine.iter().any(is_best) });
             let engines: Vec<check::Engine> = match engine.is_empty() {
                 true if each_pass => check::each_pass()?,
                 true => check::engines(),
@@ -442,7 +448,7 @@ fn run(command: Command) -> fx::Result<bool> {
             print(&explanations);
             Ok(matches > 0)
         }
-        Command::Bench { file, weights, io, engine, threads, samples, profile, worker } => {
+        Command::Bench { file, weights, io, engine, threads, samples, profile, compile, worker } => {
             if let Some(threads) = threads.or_else(|| std::env::var("BENCH_THREADS").ok()?.parse().ok()) {
                 fx::bench::threads(threads)?;
             }
@@ -457,11 +463,15 @@ fn run(command: Command) -> fx::Result<bool> {
                 Some(io) => check::inputs(&gm, &io, 0)?,
                 None => fx::pass::sample_inputs(&gm, 0)?,
             };
+            if compile {
+                print(&format!("{}\n", fx::bench::compiling(&gm, &args)?));
+                return Ok(true);
+            }
             if profile {
                 print(&fx::bench::profile(&gm, &args, samples)?);
                 return Ok(true);
             }
-            let engines = if engine.is_empty() { fx::Engine::ALL.to_vec() } else { engine };
+            let engines = if engine.is_empty() { fx::Engine::available() } else { engine };
             for timing in fx::bench::measure(&gm, &args, &engines, samples)? {
                 print(&format!("{timing}\n"));
             }
@@ -526,6 +536,13 @@ fn diff_json(diff: &fx::graph_diff::Diff) -> Json {
     json!({"same": diff.is_same(), "same_nodes": diff.same, "changes": changes})
 }
 
+/// Says that there is no compiler for the native engine, if one is asked for.
+fn say_without_compiler(is_wanted: bool) {
+    if let (true, Err(error)) = (is_wanted, fx::Native::shared().check()) {
+        eprintln!("note: nothing runs on the native engine: {error}");
+    }
+}
+
 fn fuzz(options: &Fuzz) -> fx::Result<bool> {
     let passes = match (&options.passes, options.rules) {
         (Some(text), _) if text == "default" => vec![fx::pass::DEFAULT.to_owned()],
@@ -539,7 +556,7 @@ fn fuzz(options: &Fuzz) -> fx::Result<bool> {
         count: options.count,
         rules: options.passes.is_none() && !options.engines,
         engines: if options.passes.is_none() && !options.rules {
-            vec![fx::Engine::Fused]
+            fx::Engine::available().into_iter().filter(|engine| *engine != fx::Engine::Eager).collect()
         } else {
             Vec::new()
         },

@@ -13,6 +13,7 @@ mod generated;
 mod graph_diff;
 mod import;
 mod models;
+mod native;
 mod opcheck;
 mod ops;
 mod passes;

@@ -320,10 +320,8 @@ impl<'a> Emitter<'a> {
         self.unit.loads[at].access == Access::Splat && self.given[at] == Given::InPlace
     }
 
+    /// Returns how a number is asked for that is no literal.
     fn number(&mut self, bits: u64, dtype: DType) -> String {
-        if let Some(text) = literal(bits, dtype) {
-            return text;
-        }
         let at = self.numbers.iter().position(|&known| known == bits).unwrap_or_else(|| {
             self.numbers.push(bits);
             self.numbers.len() - 1
@@ -387,12 +385,11 @@ impl<'a> Emitter<'a> {
                         continue;
                     }
                     Read::Number(at) => {
-                        let text = self.number(unit.numbers[at], dtype);
-                        if !text.contains("c.") {
+                        if let Some(text) = literal(unit.numbers[at], dtype) {
                             operands.push(text);
                             continue;
                         }
-                        text
+                        self.number(unit.numbers[at], dtype)
                     }
                     Read::Load(at) => {
                         let writer = outputs.iter().position(|&out| {
@@ -436,11 +433,10 @@ impl<'a> Emitter<'a> {
                 .params
                 .iter()
                 .map(|&bits| {
-                    let text = self.number(bits, step.from);
-                    if !text.contains("c.") {
+                    if let Some(text) = literal(bits, step.from) {
                         return text;
                     }
-                    parameters.push((element(step.from).to_owned(), text));
+                    parameters.push((element(step.from).to_owned(), self.number(bits, step.from)));
                     known.push((Read::Number(usize::MAX), step.from));
                     format!("a{}", known.len() - 1)
                 })
@@ -534,5 +530,120 @@ fn literal(bits: u64, dtype: DType) -> Option<String> {
         }
         DType::F16 | DType::BF16 => None,
         dtype => (bits <= 3).then(|| format!("{bits}{}", element(dtype))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fx_core::native::{Access, Load, Operand, Step, Unit};
+    use fx_core::{Class, Op};
+
+    use super::*;
+
+    fx_core::pointwise! {
+        /// Operations of the tests.
+        pub trait Tested; pub static TESTED;
+
+        /// A sum.
+        plus(x, other) -> Same { real: x + other }
+        /// Names something that generated code does not know.
+        foreign(x) -> Same { real: std::convert::identity(x) }
+    }
+
+    fn map(op: Op, operands: &[Operand]) -> Step {
+        let Class::Pointwise(def) = op.class else { panic!("{} is pointwise", op.name) };
+        step(Work::Map(def), operands, false)
+    }
+
+    fn step(work: Work, operands: &[Operand], per_row: bool) -> Step {
+        let (from, dtype) = (DType::F32, DType::F32);
+        Step { work, operands: operands.to_vec(), params: Vec::new(), from, dtype, per_row, store: None }
+    }
+
+    fn load(access: Access) -> Load {
+        Load { access, overwritten: None, is_copied: false }
+    }
+
+    fn loops(emitted: &Emitted) -> usize {
+        emitted.text.matches("#[inline(never)]").count()
+    }
+
+    use Operand::{Load as L, Number as N, Step as S};
+
+    #[test]
+    fn a_chain_is_one_loop_without_memory_between_its_steps() {
+        let mut steps = vec![
+            map(plus::OP, &[L(0), L(1)]),
+            map(plus::OP, &[S(0), N(0)]),
+            map(plus::OP, &[S(1), N(1)]),
+            map(plus::OP, &[L(0), L(0)]),
+        ];
+        steps[2].store = Some(0);
+        let numbers = vec![u64::from(2f32.to_bits()), u64::from(0.3f32.to_bits())];
+        let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }, load(Access::Splat)];
+        let emitted = emit(&Unit { loads, numbers, steps }).unwrap();
+        assert_eq!((loops(&emitted), emitted.slots.len()), (1, 0));
+        assert!(!emitted.text.contains("v3"), "nobody needs the last step");
+        assert!(emitted.text.contains("(2.0f32)"), "a usual number is a literal");
+        assert_eq!(emitted.numbers, [u64::from(0.3f32.to_bits())], "others are arguments");
+        // The operand is read where the result goes.
+        assert!(emitted.text.contains("(o0[i], a0, )"), "{}", emitted.text);
+        assert_eq!(emitted.loads, [Given::InPlace, Given::InPlace]);
+    }
+
+    #[test]
+    fn values_on_both_sides_of_a_step_of_the_engine_have_memory() {
+        let mut steps = vec![
+            map(plus::OP, &[L(0), N(0)]),
+            step(Work::Host, &[S(0)], true),
+            step(Work::Repeat, &[S(1)], false),
+            map(plus::OP, &[S(0), S(2)]),
+        ];
+        steps[3].store = Some(0);
+        let unit = Unit { loads: vec![load(Access::Rows)], numbers: vec![0], steps };
+        let emitted = emit(&unit).unwrap();
+        assert_eq!(loops(&emitted), 2);
+        assert_eq!(emitted.slots, [Slot { per_row: false, size: 4 }, Slot { per_row: true, size: 4 }]);
+        assert!(emitted.text.contains("c.host(1, &[c.slot(0).cast_const()], c.slot(1)"), "{}", emitted.text);
+        assert!(emitted.text.contains("*element(c.slot(1), r)"), "an element of the row is read in place");
+    }
+
+    #[test]
+    fn an_operand_is_gathered_first_if_it_is_written_over_before_it_is_read() {
+        let mut steps = vec![
+            map(plus::OP, &[L(0), N(0)]),
+            step(Work::Host, &[S(0)], false),
+            map(plus::OP, &[S(1), L(0)]),
+        ];
+        (steps[0].store, steps[2].store) = (Some(0), Some(1));
+        let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }];
+        let emitted = emit(&Unit { loads, numbers: vec![0], steps }).unwrap();
+        assert_eq!(emitted.loads, [Given::Gathered]);
+    }
+
+    #[test]
+    fn a_body_that_does_not_stand_alone_is_left_to_the_engine() {
+        let mut steps = vec![map(foreign::OP, &[L(0)]), map(plus::OP, &[S(0), S(0)])];
+        steps[1].store = Some(0);
+        let emitted = emit(&Unit { loads: vec![load(Access::Splat)], numbers: Vec::new(), steps }).unwrap();
+        assert!(emitted.text.contains("c.host(0") && !emitted.text.contains("identity"), "{}", emitted.text);
+        assert_eq!(emitted.loads, [Given::Gathered]);
+        let mut steps = vec![map(foreign::OP, &[L(0)])];
+        steps[0].store = Some(0);
+        assert!(emit(&Unit { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).is_none());
+    }
+
+    #[test]
+    fn a_long_chain_is_cut() {
+        let n = 1000;
+        let chain = |i: usize| match i {
+            0 => map(plus::OP, &[L(0), L(0)]),
+            _ => map(plus::OP, &[S(i as u32 - 1), L(0)]),
+        };
+        let mut steps: Vec<Step> = (0..n).map(chain).collect();
+        steps[n - 1].store = Some(0);
+        let emitted = emit(&Unit { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).unwrap();
+        assert!((4..40).contains(&loops(&emitted)), "{} loops", loops(&emitted));
+        assert!(emitted.slots.len() <= 2, "memory is used again: {:?}", emitted.slots);
     }
 }

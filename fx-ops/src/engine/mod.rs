@@ -22,7 +22,7 @@ use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::native::Assemble;
 use fx_core::{
     Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result,
-    SourceLoc, Tensor, TensorType, Type, TypeTree, Value, bail, err,
+    SourceLoc, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
 };
 use smallvec::SmallVec;
 
@@ -158,11 +158,10 @@ impl Compiled {
             .collect();
         match keys {
             Some(keys) => _ = compiled.plan(keys)?,
-            // There are programs that take no sample; theirs are made when they are called.
+            // Where typical sizes do not fit, functions are made when the program is called.
             None if compiled.assembler.is_some() => {
-                if let Ok(sample) = fx_core::pass::sample_inputs(&compiled.gm, 0)
-                    && let Ok(inputs) = compiled.gm.flatten_inputs(&sample)
-                    && let Ok(Ok(mut ready)) = compiled.ready(&inputs.iter().map(Key::of).collect::<Vec<_>>())
+                if let Some(keys) = compiled.typical()
+                    && let Ok(Ok(mut ready)) = compiled.ready(&keys)
                 {
                     compiled.link(&mut ready.plan)?;
                 }
@@ -170,6 +169,29 @@ impl Compiled {
             None => {}
         }
         Ok(compiled)
+    }
+
+    /// Returns sizes that inputs might have, long enough for rows to be units of tapes.
+    fn typical(&self) -> Option<Vec<Key>> {
+        let graph = self.gm.graph();
+        let mut symbols: Vec<Symbol> = Vec::new();
+        let mut keys = Vec::new();
+        for id in graph.placeholders() {
+            let Arg::Leaf(Type::Tensor(ty)) = graph.node(id).ok()?.ty()? else { return None };
+            ty.shape.iter().flat_map(fx_core::Dim::symbols).for_each(|symbol| {
+                if !symbols.contains(&symbol) {
+                    symbols.push(symbol);
+                }
+            });
+            let size = |symbol: &Symbol| {
+                let at = symbols.iter().position(|other| other == symbol)?;
+                let size = 64 + 8 * at as i64;
+                Some(size.min(symbol.max().unwrap_or(size)).max(symbol.min()))
+            };
+            let sizes = ty.shape.iter().map(|dim| usize::try_from(dim.eval(&size).ok()?).ok());
+            keys.push(Key::Tensor(ty.dtype, sizes.collect::<Option<_>>()?));
+        }
+        Some(keys)
     }
 
     /// Makes the plan for the sizes of these arguments, if there is none yet.
