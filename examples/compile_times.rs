@@ -20,7 +20,9 @@ use models::silero_vad::SileroVad;
 fn main() -> Result<()> {
     let mut dirs: Vec<PathBuf> = ["digits", "silero_vad", "glassllm"].map(models::data).into();
     dirs.extend(std::env::args().skip(1).map(PathBuf::from));
-    println!("| program | nodes | tapes | functions | Rust, kB | rustc, s | load, ms | fused, ms | native / fused |");
+    println!(
+        "| program | nodes | tapes | functions | Rust, kB | rustc, s | load, ms | fused, ms | native / fused |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for dir in dirs {
         match dir.join("model.safetensors").is_file() {
@@ -82,9 +84,9 @@ fn model(dir: &Path) -> Result<Option<(String, GraphModule)>> {
                 .input("past", vec![cache; LAYERS])
                 .build()?
         }
-        "efficientnet_lite0" => fx::trace(&EfficientNetLite0::load(&weights)?)
-            .input("image", "f32[1, 3, 224, 224]")
-            .build()?,
+        "efficientnet_lite0" => {
+            fx::trace(&EfficientNetLite0::load(&weights)?).input("image", "f32[1, 3, 224, 224]").build()?
+        }
         "minilm" => {
             let spec = "i64[1, 32]";
             fx::trace(&MiniLm::load(&weights)?)

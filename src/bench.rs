@@ -132,7 +132,12 @@ pub fn measure(gm: &GraphModule, args: &[Value], engines: &[Engine], samples: us
         let compile = started.elapsed();
         let started = Instant::now();
         ready.call_values(args)?;
-        timings.push(Timing { engine: ready.engine(), compile, first: started.elapsed(), samples: Vec::new() });
+        timings.push(Timing {
+            engine: ready.engine(),
+            compile,
+            first: started.elapsed(),
+            samples: Vec::new(),
+        });
         programs.push(ready);
     }
     for _ in 0..samples.max(1) {

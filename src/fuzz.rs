@@ -527,10 +527,8 @@ fn compile_ahead(config: &Config) -> Result<()> {
     for first in (0..config.count).step_by(AT_ONCE) {
         let seeds = first..config.count.min(first + AT_ONCE);
         let cases: Vec<Case> = seeds.map(|i| Case::new(config.seed.wrapping_add(i as u64))).collect();
-        let programs: Vec<(&GraphModule, &[Value])> = cases
-            .iter()
-            .flat_map(|case| case.inputs.iter().map(|inputs| (&case.gm, &inputs[..])))
-            .collect();
+        let programs: Vec<(&GraphModule, &[Value])> =
+            cases.iter().flat_map(|case| case.inputs.iter().map(|inputs| (&case.gm, &inputs[..]))).collect();
         crate::Program::native_all(&programs, crate::Native::shared())?;
     }
     Ok(())

@@ -95,8 +95,24 @@ fn all_same(programs: &[(String, GraphModule, Vec<Value>)], native: &Native) {
 /// Elements that tell implementations apart, in the dtype, more than fit into a vector.
 fn samples(dtype: DType, n: usize, shift: usize) -> Tensor {
     const FLOATS: [f64; 18] = [
-        0.0, -0.0, 1.0, -1.0, 0.3, -2.5, 7.25, 88.0, -103.0, 1e-40, 3e38, 1e6, f64::NAN, f64::INFINITY,
-        f64::NEG_INFINITY, 0.75, -0.5, 2.0,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.3,
+        -2.5,
+        7.25,
+        88.0,
+        -103.0,
+        1e-40,
+        3e38,
+        1e6,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.75,
+        -0.5,
+        2.0,
     ];
     const INTS: [i64; 11] = [0, 1, -1, 5, -9, 100, -128, 127, 255, i64::MAX, i64::MIN];
     let at = |i: usize| match dtype {
@@ -143,7 +159,10 @@ fn every_pointwise_operation_has_the_bits_of_the_fused_engine() {
 fn random(seeds: std::ops::Range<u64>) -> Vec<(String, GraphModule, Vec<Value>)> {
     let both = |seed: u64| {
         let Case { gm, inputs, .. } = Case::new(seed);
-        inputs.into_iter().enumerate().map(move |(set, args)| (format!("program {seed}, inputs {set}"), gm.clone(), args))
+        inputs
+            .into_iter()
+            .enumerate()
+            .map(move |(set, args)| (format!("program {seed}, inputs {set}"), gm.clone(), args))
     };
     seeds.flat_map(both).collect()
 }
@@ -198,7 +217,8 @@ fn one_compilation_serves_all_sizes() {
     let program = Program::native(&gm, &native).unwrap();
     assert_eq!(native.made().compiled, 1, "it is compiled before it is called");
     for (n, m) in [(3, 64), (2, 5), (1000, 7), (33, 130), (5, 4000), (70, 1500)] {
-        let x = samples(DType::F32, n * m, n).nan_to_num(0.5, 2.0, -2.0).reshape((n as i64, m as i64)) * 1e-20;
+        let x =
+            samples(DType::F32, n * m, n).nan_to_num(0.5, 2.0, -2.0).reshape((n as i64, m as i64)) * 1e-20;
         let bias = samples(DType::F32, m, 3).nan_to_num(0.5, 2.0, -2.0) * 1e-20;
         same(&format!("[{n}, {m}]"), &gm, &program, &[Value::from(&x), Value::from(&bias)]);
     }
@@ -346,7 +366,12 @@ fn processes_share_a_cache() {
 fn without_a_compiler_the_native_engine_says_so_and_the_best_one_is_fused() {
     let dir = folder("no_compiler");
     let without = |engine: &str| {
-        run(engine, &dir).env("RUSTC", "/nonexistent/rustc").env("PATH", "").env("HOME", &dir).output().unwrap()
+        run(engine, &dir)
+            .env("RUSTC", "/nonexistent/rustc")
+            .env("PATH", "")
+            .env("HOME", &dir)
+            .output()
+            .unwrap()
     };
     let Output { status, stderr, .. } = without("native");
     let said = text(&stderr);

@@ -29,8 +29,8 @@ use smallvec::SmallVec;
 pub(crate) use self::convolution::spec_of;
 use self::operand::{Bases, ValueId};
 pub(crate) use self::plan::kernels::is_anchor;
-use self::tape::Tape;
 use self::plan::{Call, Home, Packs, Plan, Source, Task};
+use self::tape::Tape;
 pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
 use crate::pass;
 
