@@ -130,6 +130,8 @@ pub struct Routine {
     pub slots: Vec<Slot>,
     /// The bits of numbers that it is given.
     pub numbers: Vec<u64>,
+    /// Whether it leaves steps to the engine.
+    pub calls_engine: bool,
 }
 
 /// An operand in a call.

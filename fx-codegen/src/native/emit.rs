@@ -20,6 +20,7 @@ pub(super) struct Emitted {
     pub(super) loads: Vec<Given>,
     pub(super) slots: Vec<Slot>,
     pub(super) numbers: Vec<u64>,
+    pub(super) calls_engine: bool,
 }
 
 /// The weight of a loop beyond which it is cut: longer ones have more values than there are registers, and optimisers take long.
@@ -82,7 +83,9 @@ pub(super) fn emit(unit: &Unit) -> Option<Emitted> {
         "{items}pub unsafe extern \"C\" fn run(c: &Call) {{\n    unsafe {{\n        let (len, rows) = (c.len, c.rows);\n        \
          let width = len / rows;\n{calls}    }}\n}}\n"
     );
-    Some(Emitted { text, loads: emitter.given, slots: emitter.slots, numbers: emitter.numbers })
+    let calls_engine = segments.iter().any(|segment| segment.kind == Kind::Host);
+    let Emitter { given, slots, numbers, .. } = emitter;
+    Some(Emitted { text, loads: given, slots, numbers, calls_engine })
 }
 
 /// Returns the type of the elements of a dtype; halves are only copied.
@@ -174,8 +177,7 @@ fn segments(unit: &Unit, kinds: &[Kind]) -> Vec<Segment> {
     for i in alive() {
         for read in reads(unit, i, kinds[i]) {
             if let Some(from) = source(read) {
-                levels[i] =
-                    levels[i].max(levels[from] + usize::from(!is_fused(kinds, from, i, read)));
+                levels[i] = levels[i].max(levels[from] + usize::from(!is_fused(kinds, from, i, read)));
             }
         }
     }
@@ -499,7 +501,9 @@ fn expression(step: &Step, operands: &[String], params: &[String]) -> String {
             format!("{{ let ({names}): ({types}) = ({values}); {body} }}")
         }
         Work::Select => match operands {
-            [mask, yes, no] => format!("{{ let (yes, no) = ({yes}, {no}); if {mask} {{ yes }} else {{ no }} }}"),
+            [mask, yes, no] => {
+                format!("{{ let (yes, no) = ({yes}, {no}); if {mask} {{ yes }} else {{ no }} }}")
+            }
             _ => String::new(),
         },
         Work::Convert => match (step.from, step.dtype) {

@@ -167,8 +167,8 @@ impl Assemble for Native {
             let Some(&function) = state.functions.get(&*emitted.text) else {
                 return Err(err!(Load, "a function was not compiled"));
             };
-            let Emitted { loads, slots, numbers, .. } = emitted;
-            Ok(Some(Routine { function, loads, slots, numbers }))
+            let Emitted { loads, slots, numbers, calls_engine, .. } = emitted;
+            Ok(Some(Routine { function, loads, slots, numbers, calls_engine }))
         };
         emitted.into_iter().map(routine).collect()
     }
@@ -177,7 +177,10 @@ impl Assemble for Native {
 /// Returns the texts in order, each once.
 fn unique<'a>(emitted: impl Iterator<Item = &'a Emitted>) -> Vec<Arc<str>> {
     let mut seen = std::collections::HashSet::new();
-    emitted.filter(|emitted| seen.insert(emitted.text.as_str())).map(|emitted| emitted.text.as_str().into()).collect()
+    emitted
+        .filter(|emitted| seen.insert(emitted.text.as_str()))
+        .map(|emitted| emitted.text.as_str().into())
+        .collect()
 }
 
 /// Writes functions as a file, each in a module of its own, so that they are compiled side by side.

@@ -137,9 +137,10 @@ impl Toolchain {
 pub(super) fn flags(n_functions: usize) -> Vec<String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let units = n_functions.div_ceil(2).clamp(1, threads * 4);
-    let mut flags: Vec<String> = ["--edition=2024", "--crate-type=cdylib", "--crate-name=fx_native", "--cap-lints=allow"]
-        .map(String::from)
-        .to_vec();
+    let mut flags: Vec<String> =
+        ["--edition=2024", "--crate-type=cdylib", "--crate-name=fx_native", "--cap-lints=allow"]
+            .map(String::from)
+            .to_vec();
     for option in ["opt-level=3", "target-cpu=native", "panic=abort", "strip=symbols"] {
         flags.extend(["-C".to_owned(), option.to_owned()]);
     }

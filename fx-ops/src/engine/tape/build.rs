@@ -535,16 +535,7 @@ impl Builder<'_> {
         // The register is a virtual one until places are given out.
         let (value, offset) = (operand.value, operand.offset);
         let register = self.register(extent == Extent::PerRow, size);
-        self.loads.push(Load {
-            value,
-            offset,
-            walk,
-            size,
-            extent,
-            grid: None,
-            register,
-            overwritten: None,
-        });
+        self.loads.push(Load { value, offset, walk, size, extent, grid: None, register, overwritten: None });
         let at = self.loads.len() as u16 - 1;
         self.load_keys.insert(key, at);
         Ok(Spot::Load(at))

@@ -9,6 +9,9 @@ use smallvec::SmallVec;
 
 use super::{Action, Bases, Extent, Map, Spot, Tape};
 
+/// The elements of a unit that needs no memory.
+const UNIT: usize = 1 << 13;
+
 /// A compiled function with its memory.
 pub(crate) struct Linked {
     function: Function,
@@ -99,7 +102,8 @@ impl Tape {
         let load = |load: &super::Load| {
             let is_whole = load.extent == Extent::Full && load.offset == 0 && load.walk.is_dense();
             let result = |by| {
-                let fits = |store: &super::Store| store.value == by && !store.per_row && store.size == load.size;
+                let fits =
+                    |store: &super::Store| store.value == by && !store.per_row && store.size == load.size;
                 self.stores.iter().position(fits).map(|at| at as u16)
             };
             let overwritten = load.overwritten.filter(|_| is_whole).and_then(result);
@@ -112,7 +116,12 @@ impl Tape {
 
     /// Runs a compiled function from now on.
     pub(crate) fn link(&mut self, routine: Routine) {
-        let Routine { function, loads, slots, numbers } = routine;
+        let Routine { function, loads, slots, numbers, calls_engine } = routine;
+        // Where nothing has registers, these bound a unit no more.
+        let is_direct = !calls_engine && slots.is_empty() && !loads.contains(&Given::Gathered);
+        if is_direct && self.unit < self.row {
+            self.unit = UNIT.min(self.row).max(self.unit);
+        }
         let rows = self.unit.div_ceil(self.row).max(1);
         let mut places = Vec::with_capacity(slots.len());
         for native::Slot { per_row, size } in slots {
