@@ -246,14 +246,16 @@ impl<'a> Emitter<'a> {
             segment.steps.iter().for_each(|&i| segment_of[i] = number);
         }
         let mut by_engine = vec![false; unit.loads.len()];
+        let mut dtypes: Vec<Vec<DType>> = vec![Vec::new(); unit.loads.len()];
         // The last segment that reads each load, and each value from memory.
         let mut load_until: Vec<Option<usize>> = vec![None; unit.loads.len()];
         let mut until: Vec<Option<usize>> = vec![None; unit.steps.len()];
         for (number, segment) in segments.iter().enumerate() {
             for &i in &segment.steps {
-                for read in reads(unit, i, segment.kind) {
+                for (read, dtype) in reads(unit, i, segment.kind).zip(operand_types(&unit.steps[i])) {
                     match read {
                         Read::Load(at) => {
+                            dtypes[at].push(dtype);
                             by_engine[at] |= segment.kind == Kind::Host;
                             load_until[at] = Some(number);
                         }
@@ -275,6 +277,7 @@ impl<'a> Emitter<'a> {
                 && !(0..unit.loads.len()).any(is_twin)
                 && writer.is_some_and(|writer| {
                     kinds[writer] == Kind::Full
+                        && dtypes[at].iter().all(|&dtype| dtype == unit.steps[writer].dtype)
                         && load_until[at].is_some_and(|until| until <= segment_of[writer])
                 })
         };
@@ -623,6 +626,20 @@ mod tests {
         let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }];
         let emitted = emit(&Unit { loads, numbers: vec![0], steps }).unwrap();
         assert_eq!(emitted.loads, [Given::Gathered]);
+    }
+
+    #[test]
+    fn an_operand_of_another_dtype_is_not_read_as_the_result_that_overwrites_it() {
+        let mut steps = vec![step(Work::Convert, &[L(0)], false)];
+        (steps[0].from, steps[0].store) = (DType::I32, Some(0));
+        let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }];
+        let emitted = emit(&Unit { loads, numbers: Vec::new(), steps }).unwrap();
+        assert_eq!(emitted.loads, [Given::Gathered]);
+        assert!(
+            emitted.text.contains("a0: &[i32]") && emitted.text.contains("a0[i] as f32"),
+            "{}",
+            emitted.text
+        );
     }
 
     #[test]

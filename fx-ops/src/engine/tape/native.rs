@@ -124,6 +124,7 @@ impl Tape {
         }
         let rows = self.unit.div_ceil(self.row).max(1);
         let mut places = Vec::with_capacity(slots.len());
+        self.scratch = self.scratch.next_multiple_of(64);
         for native::Slot { per_row, size } in slots {
             places.push(self.scratch);
             self.scratch += (if per_row { rows } else { self.unit } * size).next_multiple_of(64);
