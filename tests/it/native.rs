@@ -226,6 +226,22 @@ fn one_compilation_serves_all_sizes() {
 }
 
 #[test]
+fn what_follows_a_product_runs_on_several_short_rows() {
+    let gm = fx::trace(|x: &Tensor, w: &Tensor, y: &Tensor| (x.matmul(w) + y).silu() * 0.3 - y)
+        .input("x", "f32[n, 24]")
+        .input("w", "f32[24, 8]")
+        .input("y", "f32[8]")
+        .build()
+        .unwrap();
+    let small = |n: usize, shift| samples(DType::F32, n, shift).nan_to_num(0.5, 2.0, -2.0).clamp(-3.0, 3.0);
+    let program = Program::native(&gm, &native()).unwrap();
+    for n in [1, 37, 1000] {
+        let args = [small(n * 24, 1).reshape((n as i64, 24)), small(24 * 8, 2).reshape((24, 8)), small(8, 3)];
+        same(&format!("{n} rows"), &gm, &program, &args.each_ref().map(Value::from));
+    }
+}
+
+#[test]
 fn a_users_own_operations_are_compiled_if_their_text_stands_alone() {
     let dir = folder("own");
     let native = Native::new().with_cache(&dir);

@@ -204,6 +204,10 @@ impl<T: GemmElement> Kernel for ChannelsLastKernel<T> {
         [self.x.value].into_iter().chain(after).collect()
     }
 
+    fn tape(&mut self) -> Option<&mut Tape> {
+        self.epilogue.as_mut()
+    }
+
     fn describe(&self) -> String {
         format!("{}{}", self.conv.describe(), describe_epilogue(self.epilogue.as_ref()))
     }

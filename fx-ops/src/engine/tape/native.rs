@@ -47,11 +47,11 @@ impl Map {
 }
 
 impl super::Load {
-    fn access(&self, has_rows: bool, row: usize) -> Access {
+    fn access(&self, row: usize) -> Access {
         match (self.extent, self.grid) {
             (Extent::PerRow, _) => Access::PerRow,
             (Extent::Once, _) => Access::Once,
-            (Extent::Full, Some((row_step, 1))) if !has_rows || row_step == row => Access::Dense,
+            (Extent::Full, Some((row_step, 1))) if row_step == row => Access::Dense,
             (Extent::Full, Some((_, 1))) => Access::Rows,
             (Extent::Full, Some((_, 0))) => Access::Splat,
             (Extent::Full, _) => Access::Scattered,
@@ -62,9 +62,6 @@ impl super::Load {
 impl Tape {
     /// Returns the tape as data.
     pub(crate) fn describe_unit(&self) -> Unit {
-        // A unit of a tape without operations on rows is a part of a row.
-        let is_on_rows = |instruction: &super::Instruction| matches!(instruction.action, Action::Row(..));
-        let has_rows = self.instructions.iter().any(is_on_rows);
         let mut writer: FxHashMap<u32, u32> = FxHashMap::default();
         let mut stored: FxHashMap<u16, u32> = FxHashMap::default();
         let mut steps = Vec::with_capacity(self.instructions.len());
@@ -108,7 +105,7 @@ impl Tape {
             };
             let overwritten = load.overwritten.filter(|_| is_whole).and_then(result);
             let is_copied = load.overwritten.is_some() && overwritten.is_none();
-            Load { access: load.access(has_rows, self.row), overwritten, is_copied }
+            Load { access: load.access(self.row), overwritten, is_copied }
         };
         let numbers = self.numbers.iter().map(|number| number.first().copied().unwrap_or(0)).collect();
         Unit { loads: self.loads.iter().map(load).collect(), numbers, steps }
