@@ -227,10 +227,10 @@ fn one_compilation_serves_all_sizes() {
 
 #[test]
 fn what_follows_a_product_runs_on_several_short_rows() {
-    let gm = fx::trace(|x: &Tensor, w: &Tensor, y: &Tensor| (x.matmul(w) + y).silu() * 0.3 - y)
+    let gm = fx::trace(|x: &Tensor, w: &Tensor, bias: &Tensor| (x.matmul(w) + bias).silu() * 0.3 - bias)
         .input("x", "f32[n, 24]")
-        .input("w", "f32[24, 8]")
-        .input("y", "f32[8]")
+        .input("y", "f32[24, 8]")
+        .input("z", "f32[8]")
         .build()
         .unwrap();
     let small = |n: usize, shift| samples(DType::F32, n, shift).nan_to_num(0.5, 2.0, -2.0).clamp(-3.0, 3.0);

@@ -128,7 +128,8 @@ impl Toolchain {
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let said: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).take(12).collect();
-        Err(err!(Load, "rustc did not compile the kernels of a program:\n{}", said.join("\n"))
+        let status = output.status;
+        Err(err!(Load, "rustc did not compile the kernels of a program ({status}):\n{}", said.join("\n"))
             .help("if a linker is missing, install one (a C compiler has it); anything else is a mistake of fx, and `Engine::Fused` runs the program"))
     }
 }
