@@ -169,7 +169,8 @@ impl Weights {
         let (w_ih, w_hh) = (slice::<T>(&self.w_ih), slice::<T>(&self.w_hh));
         gemm(rows, input, width, T::ONE, x, (input, 1), w_ih, (1, input), T::ONE, &mut gates, (width, 1));
         let b_hh = opt_slice::<T>(&self.b_hh);
-        if let Some(tile) = T::tile() {
+        // One step alone is a product whose rows and columns are dealt out to threads.
+        if let Some(tile) = T::tile().filter(|_| steps > 1) {
             let sizes = [steps, batch];
             let steps = Steps { cell, sizes, hidden, reverse, gates: &gates, weight: w_hh, bias: b_hh };
             steps.run(tile, h, c, out, (out_stride, out_offset));

@@ -199,11 +199,13 @@ fx_simd::wide! {
     /// Computes new states from the inputs' and the state's part of the gates.
     pub(crate) fn lstm_step[T: Real]((x, s, h, c): ([&[T]; 4], [&[T]; 4], &mut [T], &mut [T])) {
         let n = h.len();
-        let [x, s] = [x, s].map(|gates| gates.map(|gate| &gate[..n]));
+        // Closures of arrays would not become wide.
+        let (xi, xf, xg, xo) = (&x[0][..n], &x[1][..n], &x[2][..n], &x[3][..n]);
+        let (si, sf, sg, so) = (&s[0][..n], &s[1][..n], &s[2][..n], &s[3][..n]);
         let c = &mut c[..n];
         for j in 0..n {
-            let [input, forget] = [0, 1].map(|k| math::sigmoid(x[k][j] + s[k][j]));
-            let (new, output) = (math::tanh(x[2][j] + s[2][j]), math::sigmoid(x[3][j] + s[3][j]));
+            let (input, forget) = (math::sigmoid(xi[j] + si[j]), math::sigmoid(xf[j] + sf[j]));
+            let (new, output) = (math::tanh(xg[j] + sg[j]), math::sigmoid(xo[j] + so[j]));
             c[j] = forget * c[j] + input * new;
             h[j] = output * math::tanh(c[j]);
         }
@@ -212,11 +214,12 @@ fx_simd::wide! {
     /// As `lstm_step`, for the three gates of a GRU.
     pub(crate) fn gru_step[T: Real]((x, s, old, h): ([&[T]; 4], [&[T]; 4], &[T], &mut [T])) {
         let n = h.len();
-        let [x, s] = [x, s].map(|gates| [0, 1, 2].map(|k| &gates[k][..n]));
+        let (xr, xu, xn) = (&x[0][..n], &x[1][..n], &x[2][..n]);
+        let (sr, su, sn) = (&s[0][..n], &s[1][..n], &s[2][..n]);
         let old = &old[..n];
         for j in 0..n {
-            let [reset, update] = [0, 1].map(|k| math::sigmoid(x[k][j] + s[k][j]));
-            let new = math::tanh(x[2][j] + reset * s[2][j]);
+            let (reset, update) = (math::sigmoid(xr[j] + sr[j]), math::sigmoid(xu[j] + su[j]));
+            let new = math::tanh(xn[j] + reset * sn[j]);
             h[j] = new + update * (old[j] - new);
         }
     }
