@@ -337,6 +337,23 @@ fn lines_and_volumes_are_convolved_with_their_channels_last() {
 }
 
 #[test]
+fn rows_of_what_has_its_channels_last_are_reduced_in_a_kernel() {
+    let gm = program(
+        "graph main(%x: f32[2, 3, 9, 11]) {
+            %w: f32[32, 3, 3, 3] = self.w
+            %c = conv2d(%x, %w, padding=1)
+            %twice = mul(%c, 2.0)
+            %p = softmax(%twice, -1)
+            %s = sum(%p, [3], true)
+            %out = sub(%p, %s)
+            return %out
+        }",
+    );
+    agree(&gm, &values(&[numbers(&[2, 3, 9, 11], 1)]), false);
+    assert_eq!(steps(&gm).1, 0);
+}
+
+#[test]
 fn attention_reads_heads_in_place() {
     let text = |call: &str| {
         format!(

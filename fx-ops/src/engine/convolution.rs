@@ -7,7 +7,7 @@ use fx_core::{Arg, Op, Result, TensorType};
 
 use super::Kernel;
 use super::operand::{Bases, Layout, Operand, ValueId};
-use super::tape::Tape;
+use super::tape::{Epilogue, Tape};
 use crate::conv::{conv1d, conv2d, conv3d, convolution, each};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;
@@ -83,7 +83,7 @@ pub(crate) struct ConvKernel<T: 'static> {
     x: Operand,
     out: ValueId,
     numel: usize,
-    epilogue: Option<Tape>,
+    epilogue: Epilogue,
 }
 
 impl<T: GemmElement> ConvKernel<T> {
@@ -92,7 +92,7 @@ impl<T: GemmElement> ConvKernel<T> {
         x: Operand,
         out: ValueId,
         numel: usize,
-        epilogue: Option<Tape>,
+        epilogue: Epilogue,
     ) -> ConvKernel<T> {
         ConvKernel { prepared, x, out, numel, epilogue }
     }
@@ -111,30 +111,22 @@ impl<T: GemmElement> Kernel for ConvKernel<T> {
             )
         };
         self.prepared.run(x, out, &|rows, columns| {
-            if let Some(tape) = &self.epilogue {
-                // SAFETY: these rows and columns of the result are complete, and nobody else has them.
-                unsafe { tape.run_part(bases, rows, columns) };
-            }
+            // SAFETY: these rows and columns of the result are complete, and nobody else has them.
+            unsafe { self.epilogue.run(bases, rows, columns) };
         });
     }
 
     fn reads(&self) -> Vec<ValueId> {
-        let after = self.epilogue.iter().flat_map(|tape| tape.reads());
-        [self.x.value].into_iter().chain(after).collect()
+        self.epilogue.reads([self.x.value])
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
-        self.epilogue.as_mut()
+        self.epilogue.0.as_mut()
     }
 
     fn describe(&self) -> String {
-        format!("{}{}", self.prepared.describe(), describe_epilogue(self.epilogue.as_ref()))
+        format!("{}{}", self.prepared.describe(), self.epilogue)
     }
-}
-
-/// Says what is done to a result as it is written.
-pub(crate) fn describe_epilogue(tape: Option<&Tape>) -> String {
-    tape.map_or(String::new(), |tape| format!(", then {} steps", tape.instructions.len()))
 }
 
 /// A convolution with constant weights whose result has its channels last.
@@ -145,7 +137,7 @@ pub(crate) struct ChannelsLastKernel<T: 'static> {
     /// Where the input is copied with its border, unless it is read in place.
     enclosed: Option<ValueId>,
     out: ValueId,
-    epilogue: Option<Tape>,
+    epilogue: Epilogue,
 }
 
 impl<T: GemmElement> ChannelsLastKernel<T> {
@@ -156,7 +148,7 @@ impl<T: GemmElement> ChannelsLastKernel<T> {
         x: Operand,
         enclosed: Option<ValueId>,
         out: ValueId,
-        epilogue: Option<Tape>,
+        epilogue: Epilogue,
     ) -> Self {
         debug_assert!(enclosed.is_some() || x.layout() == Some(Layout::ChannelsLast));
         ChannelsLastKernel { conv, weights, x, enclosed, out, epilogue }
@@ -192,23 +184,20 @@ impl<T: GemmElement> Kernel for ChannelsLastKernel<T> {
             (x, std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), self.conv.out_len()))
         };
         self.conv.run(x, &self.weights, out, &|rows, columns| {
-            if let Some(tape) = &self.epilogue {
-                // SAFETY: these rows and columns of the result are complete, and nobody else has them.
-                unsafe { tape.run_part(bases, rows, columns) };
-            }
+            // SAFETY: these rows and columns of the result are complete, and nobody else has them.
+            unsafe { self.epilogue.run(bases, rows, columns) };
         });
     }
 
     fn reads(&self) -> Vec<ValueId> {
-        let after = self.epilogue.iter().flat_map(|tape| tape.reads());
-        [self.x.value].into_iter().chain(after).collect()
+        self.epilogue.reads([self.x.value])
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
-        self.epilogue.as_mut()
+        self.epilogue.0.as_mut()
     }
 
     fn describe(&self) -> String {
-        format!("{}{}", self.conv.describe(), describe_epilogue(self.epilogue.as_ref()))
+        format!("{}{}", self.conv.describe(), self.epilogue)
     }
 }

@@ -6,9 +6,8 @@ use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
 
 use super::Kernel;
-use super::convolution::describe_epilogue;
 use super::operand::{Bases, Operand, ValueId, Walk};
-use super::tape::Tape;
+use super::tape::{Epilogue, Tape};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::linalg::{addmm, bmm, linear, matmul, mm};
 
@@ -73,7 +72,7 @@ pub(crate) struct ProductKernel<T: 'static> {
     b_strides: (usize, usize),
     weights: Weights<T>,
     out: ValueId,
-    epilogue: Option<Tape>,
+    epilogue: Epilogue,
 }
 
 impl<T: GemmElement> ProductKernel<T> {
@@ -139,12 +138,12 @@ impl<T: GemmElement> ProductKernel<T> {
             b_strides,
             weights: packed.map_or(Weights::Plain, Weights::Packed),
             out,
-            epilogue: None,
+            epilogue: Epilogue::default(),
         })
     }
 
-    pub(crate) fn with_epilogue(mut self, tape: Option<Tape>) -> Self {
-        self.epilogue = tape;
+    pub(crate) fn with_epilogue(mut self, epilogue: Epilogue) -> Self {
+        self.epilogue = epilogue;
         self
     }
 }
@@ -174,13 +173,11 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
                     alpha: one,
                     beta: zero,
                     shared: true,
-                    wide_parts: self.epilogue.is_some(),
+                    wide_parts: self.epilogue.0.is_some(),
                 };
                 let out = Output::new(out_of(0), (n, 1));
                 let done = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
-                    if let Some(tape) = &self.epilogue {
-                        tape.run_part(bases, rows, columns);
-                    }
+                    self.epilogue.run(bases, rows, columns);
                 };
                 let a = a_of(0);
                 if product.packs_left(self.a_strides) {
@@ -200,10 +197,8 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
             let run = |i: usize, shared: bool| {
                 let (a, b) = (a_of(self.batch.a.locate(i).0), b_of(self.batch.b.locate(i).0));
                 gemm_by(shared, m, k, n, one, a, self.a_strides, b, self.b_strides, zero, out_of(i), (n, 1));
-                if let Some(tape) = &self.epilogue
-                    && self.batch.n > 1
-                {
-                    tape.run_part(bases, i * m..(i + 1) * m, 0..n);
+                if self.batch.n > 1 {
+                    self.epilogue.run(bases, i * m..(i + 1) * m, 0..n);
                 }
             };
             if self.batch.n < MANY {
@@ -211,7 +206,7 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
             } else {
                 parallel::each(self.batch.n, |i| run(i, false));
             }
-            if let Some(tape) = &self.epilogue
+            if let Some(tape) = &self.epilogue.0
                 && self.batch.n <= 1
             {
                 tape.run(bases);
@@ -221,19 +216,17 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
 
     fn reads(&self) -> Vec<ValueId> {
         let weights = matches!(self.weights, Weights::Plain).then_some(self.b.value);
-        let after = self.epilogue.iter().flat_map(|tape| tape.reads());
-        [self.a.value].into_iter().chain(weights).chain(after).collect()
+        self.epilogue.reads([self.a.value].into_iter().chain(weights))
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
-        self.epilogue.as_mut()
+        self.epilogue.0.as_mut()
     }
 
     fn describe(&self) -> String {
         let [m, k, n] = self.sizes;
         let packed = if matches!(self.weights, Weights::Packed(_)) { ", packed weights" } else { "" };
         let batch = if self.batch.n == 1 { String::new() } else { format!("{} x ", self.batch.n) };
-        let after = describe_epilogue(self.epilogue.as_ref());
-        format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{after}")
+        format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{}", self.epilogue)
     }
 }

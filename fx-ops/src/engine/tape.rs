@@ -292,6 +292,43 @@ impl Tape {
     }
 }
 
+/// What is done to the result of a product or convolution, part by part, while it is in the cache.
+#[derive(Default)]
+pub(crate) struct Epilogue(pub(crate) Option<Tape>);
+
+impl Epilogue {
+    /// Changes the elements `columns` of some rows, which are complete.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Tape::run_part`].
+    pub(crate) unsafe fn run(
+        &self,
+        bases: Bases<'_>,
+        rows: std::ops::Range<usize>,
+        columns: std::ops::Range<usize>,
+    ) {
+        if let Some(tape) = &self.0 {
+            // SAFETY: the caller's promise.
+            unsafe { tape.run_part(bases, rows, columns) };
+        }
+    }
+
+    /// Returns the values that are read, with those that the kernel itself reads.
+    pub(crate) fn reads(&self, own: impl IntoIterator<Item = ValueId>) -> Vec<ValueId> {
+        own.into_iter().chain(self.0.iter().flat_map(Tape::reads)).collect()
+    }
+}
+
+impl std::fmt::Display for Epilogue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Some(tape) => write!(f, ", then {} steps", tape.instructions.len()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Kernel for Tape {
     unsafe fn run(&self, bases: Bases<'_>) {
         // SAFETY: the caller's promise.

@@ -11,7 +11,7 @@ use crate::engine::attend::{AttentionKernel, Options};
 use crate::engine::convolution::{ChannelsLastKernel, ConvKernel, is_convolution, spec_of};
 use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, is_product, matrices};
-use crate::engine::tape::{Tape, build};
+use crate::engine::tape::{Epilogue, build};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
 use crate::kernel::gemm::{GemmElement, Product};
 use crate::linalg::{addmm, linear, mm};
@@ -205,7 +205,7 @@ impl Lowering<'_> {
         let has_more = body
             .nodes()
             .any(|(id, node)| id != anchor && !matches!(node.opcode(), OpCode::Placeholder | OpCode::Output));
-        let tape = match has_more {
+        let epilogue = Epilogue(match has_more {
             false => None,
             true => match build::build(
                 &body,
@@ -222,14 +222,16 @@ impl Lowering<'_> {
                     return Ok(None);
                 }
             },
-        };
+        });
         let kernel = match (heavy, dtype) {
-            (Heavy::Product(matrices), DType::F64) => self.product::<f64>(&matrices, out, tape, id)?,
-            (Heavy::Product(matrices), _) => self.product::<f32>(&matrices, out, tape, id)?,
+            (Heavy::Product(matrices), DType::F64) => self.product::<f64>(&matrices, out, epilogue, id)?,
+            (Heavy::Product(matrices), _) => self.product::<f32>(&matrices, out, epilogue, id)?,
             (Heavy::Convolution(call), DType::F64) => {
-                self.convolution::<f64>(&call, out, tape, &mut writes, id)?
+                self.convolution::<f64>(&call, out, epilogue, &mut writes, id)?
             }
-            (Heavy::Convolution(call), _) => self.convolution::<f32>(&call, out, tape, &mut writes, id)?,
+            (Heavy::Convolution(call), _) => {
+                self.convolution::<f32>(&call, out, epilogue, &mut writes, id)?
+            }
         };
         let Some(kernel) = kernel else { return Ok(None) };
         self.push_kernel(kernel, writes, id);
@@ -240,7 +242,7 @@ impl Lowering<'_> {
         &mut self,
         Matrices { a, b }: &Matrices,
         out: ValueId,
-        tape: Option<Tape>,
+        epilogue: Epilogue,
         id: NodeId,
     ) -> Result<Option<Box<dyn Kernel>>> {
         let constant = match &self.values[b.value as usize].home {
@@ -261,7 +263,7 @@ impl Lowering<'_> {
                 ProductKernel::<T>::new(&a, b, out, pack)
             }
         };
-        Ok(kernel.map(|kernel| Box::new(kernel.with_epilogue(tape)) as Box<dyn Kernel>))
+        Ok(kernel.map(|kernel| Box::new(kernel.with_epilogue(epilogue)) as Box<dyn Kernel>))
     }
 
     /// Arranges the operands of an anchor without a bias; `None` if they are not of a kind that its kernel takes.
@@ -289,7 +291,7 @@ impl Lowering<'_> {
         &mut self,
         ConvCall { spec, x, weight, layout }: &ConvCall,
         out: ValueId,
-        tape: Option<Tape>,
+        epilogue: Epilogue,
         writes: &mut Vec<ValueId>,
         id: NodeId,
     ) -> Result<Option<Box<dyn Kernel>>> {
@@ -320,13 +322,13 @@ impl Lowering<'_> {
                 x.clone(),
                 enclosed,
                 out,
-                tape,
+                epilogue,
             ))));
         }
         let prepared = Prepared::new(spec, &x.shape, data, &weight.shape)?;
         let x = if x.is_contiguous() { x.clone() } else { self.contiguous(x, id)? };
         let numel = self.values[out as usize].numel;
-        Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel, tape))))
+        Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel, epilogue))))
     }
 
     /// Makes a value for a result that lies in this order.
@@ -338,6 +340,14 @@ impl Lowering<'_> {
 
 /// Returns the order in which the operands lie that have the shape of what a graph returns: channels last if none lies otherwise.
 fn common_layout(body: &Graph, types: &FxHashMap<NodeId, TypeTree>, operands: &[Operand]) -> Layout {
+    // Rows are along the last axes as these are counted.
+    let is_map = |node: &fx_core::Node| match node.op() {
+        Some(op) => matches!(op.class, Class::Pointwise(_) | Class::View) || is_choice(op),
+        None => true,
+    };
+    if !body.nodes().all(|(_, node)| is_map(node)) {
+        return Layout::RowMajor;
+    }
     let first = match body.output() {
         Arg::Tuple(items) => items.first().and_then(Arg::leaf),
         one => one.leaf(),
@@ -349,6 +359,11 @@ fn common_layout(body: &Graph, types: &FxHashMap<NodeId, TypeTree>, operands: &[
         true => Layout::ChannelsLast,
         false => Layout::RowMajor,
     }
+}
+
+/// Returns whether an operation chooses between operands element by element.
+fn is_choice(op: Op) -> bool {
+    op == crate::view::where_::OP || op == crate::view::masked_fill::OP
 }
 
 /// A convolution whose weight is a constant.
