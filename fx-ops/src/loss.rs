@@ -284,12 +284,8 @@ fn bce_kernel(x: &Array, target: &Array, weight: Option<&Array>, reduction: &str
         if let Some(x) = data.iter().find(|&&x| !(0.0..=1.0).contains(&x)) {
             bail!(Argument, "expected probabilities between 0 and 1, got {x}");
         }
-        let low = |x: T| if x < -100.0 { -100.0 } else { x };
-        let mut each: Vec<T> = data
-            .iter()
-            .zip(slice::<T>(&target))
-            .map(|(&x, &y)| (y - 1.0) * low(Real::log1p(-x)) - y * low(Real::log(x)))
-            .collect();
+        let mut each = slice::<T>(&target).to_vec();
+        fx_simd::call::<entropies, _>((data, &mut each[..]));
         if let Some(weight) = opt_slice::<T>(&weight) {
             each.iter_mut().zip(weight).for_each(|(x, &w)| *x *= w);
         }
@@ -347,6 +343,19 @@ fn bce_logits_kernel(
         })?;
         Ok(out.cast(x.dtype()))
     })
+}
+
+fx_simd::wide! {
+    /// Replaces targets by the cross entropies of probabilities.
+    fn entropies[T: Real]((x, y): (&[T], &mut [T])) {
+        let least = T::from_f64(-100.0);
+        for (y, &x) in y.iter_mut().zip(x) {
+            let (no, yes) = (math::log1p(-x), math::log(x));
+            let no = if no < least { least } else { no };
+            let yes = if yes < least { least } else { yes };
+            *y = (*y - T::ONE) * no - *y * yes;
+        }
+    }
 }
 
 /// Replaces the factors of `log(sigmoid(x))` in the cross entropies of logits and targets by these.
