@@ -14,6 +14,8 @@ use fx::{
     check, with_generator,
 };
 
+use crate::rows::FLOATS;
+
 fx::pointwise! {
     /// A table of a crate that is neither fx-core nor fx-ops.
     pub trait Own; pub static OWN;
@@ -94,26 +96,6 @@ fn all_same(programs: &[(String, GraphModule, Vec<Value>)], native: &Native) {
 
 /// Elements that tell implementations apart, in the dtype, more than fit into a vector.
 fn samples(dtype: DType, n: usize, shift: usize) -> Tensor {
-    const FLOATS: [f64; 18] = [
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        0.3,
-        -2.5,
-        7.25,
-        88.0,
-        -103.0,
-        1e-40,
-        3e38,
-        1e6,
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        0.75,
-        -0.5,
-        2.0,
-    ];
     const INTS: [i64; 11] = [0, 1, -1, 5, -9, 100, -128, 127, 255, i64::MAX, i64::MIN];
     let at = |i: usize| match dtype {
         dtype if dtype.is_float() => Scalar::Float(FLOATS[(i + shift * 5) % FLOATS.len()]),

@@ -35,6 +35,28 @@ fn all_pointwise() -> Vec<Op> {
     ops
 }
 
+/// Floats that tell implementations apart.
+pub(crate) const FLOATS: [f64; 18] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.3,
+    -2.5,
+    7.25,
+    88.0,
+    -103.0,
+    1e-40,
+    3e38,
+    1e6,
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    0.75,
+    -0.5,
+    2.0,
+];
+
 /// Elements that tell implementations apart, in the dtype.
 fn samples(dtype: DType) -> Vec<Scalar> {
     match dtype {
@@ -45,25 +67,7 @@ fn samples(dtype: DType) -> Vec<Scalar> {
             [0, 1, -1, 5, -9, 1000, i64::from(i32::MAX), i64::from(i32::MIN)].map(Scalar::Int).to_vec()
         }
         DType::I64 => [0, 1, -1, 6, -11, 1 << 40, i64::MAX, i64::MIN].map(Scalar::Int).to_vec(),
-        _ => [
-            0.0,
-            -0.0,
-            1.0,
-            -1.0,
-            0.3,
-            -2.5,
-            7.25,
-            88.0,
-            -103.0,
-            1e-40,
-            3e38,
-            1e6,
-            f64::NAN,
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-        ]
-        .map(Scalar::Float)
-        .to_vec(),
+        _ => FLOATS.map(Scalar::Float).to_vec(),
     }
 }
 
