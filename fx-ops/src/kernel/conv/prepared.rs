@@ -104,9 +104,8 @@ impl<T: GemmElement> Prepared<T> {
                         geometry.with_rows(x, |x, rows| {
                             run(&Right::Columns(&|from, sliver| {
                                 let range = from..(from + tile.cols).min(size);
-                                fx_simd::call::<tiled::columns, _>((
-                                    geometry, x, rows, range, tile.cols, sliver,
-                                ));
+                                let to = (tile.cols, 0);
+                                fx_simd::call::<tiled::columns, _>((geometry, x, rows, range, to, sliver));
                             }));
                         });
                     } else if geometry.c_out <= 2 * tile.rows {

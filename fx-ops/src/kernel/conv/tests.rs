@@ -111,6 +111,16 @@ fn large_convolutions_run_in_blocks() {
 }
 
 #[test]
+fn small_images_are_convolved_together() {
+    let mut spec = ConvSpec::new(2);
+    check(&spec, &[7, 8, 5, 4], &[13, 8, 3, 3]).unwrap();
+    check(&spec, &[40, 8, 3, 3], &[3, 8, 3, 3]).unwrap();
+    (spec.padding, spec.stride, spec.groups) = (vec![1, 2], vec![2, 3], 2);
+    check(&spec, &[5, 16, 9, 11], &[6, 8, 3, 3]).unwrap();
+    check(&spec, &[3, 40, 13, 15], &[4, 20, 2, 2]).unwrap();
+}
+
+#[test]
 fn output_sizes_are_checked() {
     let spec = ConvSpec::new(1);
     let message = |result: Result<Vec<usize>>| result.unwrap_err().message().to_owned();
