@@ -31,8 +31,6 @@ in_f64! {
     bessel_k1e(x) = scaled_k1;
     /// Returns `exp(x * x) erfc(x)`.
     erfcx(x) = scaled_erfc;
-    /// Returns the normal distribution function.
-    ndtr(x) = normal_below;
     /// Returns the logarithm of [`ndtr`] without underflow.
     log_ndtr(x) = log_normal_below;
     /// Returns the inverse of [`ndtr`]; NaN outside [0, 1].
@@ -114,11 +112,6 @@ fn scaled_erfc(x: f64) -> f64 {
     let value = scaled_erfc_positive(a);
     let below = 2.0 * exp_square(a, 1.0) - value;
     if x < 0.0 { below } else { value }
-}
-
-#[inline(always)]
-fn normal_below(x: f64) -> f64 {
-    0.5 * erfc(-x * FRAC_1_SQRT_2)
 }
 
 #[inline(always)]

@@ -194,6 +194,10 @@ impl Real for f64 {
         x * <f64 as Real>::sigmoid(x)
     }
     #[inline(always)]
+    fn ndtr(x: f64) -> f64 {
+        0.5 * <f64 as Real>::erfc(-x * FRAC_1_SQRT_2)
+    }
+    #[inline(always)]
     fn gelu(x: f64) -> f64 {
         0.5 * x * <f64 as Real>::erfc(-x * FRAC_1_SQRT_2)
     }

@@ -74,6 +74,7 @@ pub trait Real:
     fn cbrt(x: Self) -> Self;
     fn pow(x: Self, y: Self) -> Self;
     fn silu(x: Self) -> Self;
+    fn ndtr(x: Self) -> Self;
     fn gelu(x: Self) -> Self;
     fn gelu_tanh(x: Self) -> Self;
     fn softplus(x: Self, beta: Self, threshold: Self) -> Self;
@@ -159,6 +160,8 @@ free_functions! {
     pow(x, y);
     /// Returns `x * sigmoid(x)`, within 3 ULP where `x > -87`.
     silu(x);
+    /// Returns the normal distribution function, within 7 ULP, also in its lower tail.
+    ndtr(x);
     /// Returns `x` times the normal distribution function of `x`, within 7 ULP where `x > -13`, also in that tail.
     gelu(x);
     /// Returns the tanh approximation of [`gelu`], within 1 ULP.

@@ -294,12 +294,16 @@ impl Real for f32 {
         x * ((if x < 0.0 { e } else { 1.0 }) / (1.0 + e))
     }
     #[inline(always)]
-    fn gelu(x: f32) -> f32 {
+    fn ndtr(x: f32) -> f32 {
         let a = x.abs();
         // Above, the tail rounds to 0.
         let a = if a > 14.42 { 14.42 } else { a };
         let tail = normal_tail32(a);
-        x * if x < 0.0 { tail } else { 1.0 - tail }
+        if x < 0.0 { tail } else { 1.0 - tail }
+    }
+    #[inline(always)]
+    fn gelu(x: f32) -> f32 {
+        x * <f32 as Real>::ndtr(x)
     }
     #[inline(always)]
     fn gelu_tanh(x: f32) -> f32 {

@@ -120,6 +120,7 @@ fn f32_functions_keep_their_bounds() {
         erfc 6.0 <f64 as Real>::erfc, all;
         rsqrt 1.5 |x| 1.0 / x.sqrt(), all;
         silu 3.0 |x| x / (1.0 + (-x).exp()), |x| x > -87.0;
+        ndtr 7.0 <f64 as Real>::ndtr, all;
         gelu 7.0 <f64 as Real>::gelu, |x| x.is_nan() || x > -13.0;
         gelu_tanh 1.0 <f64 as Real>::gelu_tanh, all;
         mish 1.0 <f64 as Real>::mish, all;
