@@ -23,6 +23,8 @@ use crate::{
 pub type Check = fn(&[OperandValue<'_>]) -> Result<()>;
 
 /// A loop that computes the elements of `O` from those of the operands, of equal length, and the parameters.
+///
+/// Of three operands or more, all but the first may be of one element instead, which stands for all.
 pub type Kernel<T, O> = for<'a> fn(&[&[T]], &[T], Slots<'a, O>) -> Filled<'a>;
 
 /// A block kernel for the element type `T`.

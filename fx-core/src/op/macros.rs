@@ -396,10 +396,11 @@ macro_rules! __pointwise_block {
                 fn run(self) -> $crate::__private::Filled<'a> {
                     let Loop(xs, ps, out) = self;
                     let n = out.len();
-                    let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
                     let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
-                    $(let $x = &$x[..n];)*
                     $(let $p: $t = *$p;)*
+                    $crate::__pointwise_numbers!($t, $out, [$($x)*] [$($p)*], $body, xs, out, n);
+                    let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
+                    $(let $x = &$x[..n];)*
                     out.each_of(Body { $($x,)* $($p),* })
                 }
             }
@@ -416,4 +417,29 @@ macro_rules! __pointwise_block {
         }
         block
     }};
+}
+
+/// Computes a block whose operands after the first are numbers, which stay in registers.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pointwise_numbers {
+    ($t:ident, $out:ident, [$($x:ident $($y:ident)?)?] $params:tt, $body:expr, $xs:ident, $slots:ident, $n:ident) => {};
+    ($t:ident, $out:ident, [$x:ident $($y:ident)*] [$($p:ident)*], $body:expr, $xs:ident, $slots:ident, $n:ident) => {
+        if let [$x, $($y),*] = $xs
+            && $n > 1
+            $(&& $y.len() == 1)*
+        {
+            struct Numbers<'a> { $x: &'a [$t], $($y: $t,)* $($p: $t),* }
+            impl $crate::__private::At<$out> for Numbers<'_> {
+                #[inline(always)]
+                fn at(&self, i: usize) -> $out {
+                    let $x: $t = self.$x[i];
+                    $(let $y: $t = self.$y;)*
+                    $(let $p: $t = self.$p;)*
+                    $body
+                }
+            }
+            return $slots.each_of(Numbers { $x: &$x[..$n], $($y: $y[0],)* $($p),* });
+        }
+    };
 }

@@ -146,6 +146,8 @@ pub(super) struct Operands<'s, 'a, T> {
     run: usize,
     /// Whether short runs are joined in buffers.
     joins: bool,
+    /// Whether all operands but the first are numbers, passed as such.
+    numbers: bool,
     /// How many elements are computed at a time.
     part: usize,
 }
@@ -162,17 +164,20 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         let repeats =
             |source: &Source<'_, T>| matches!(source, Source::Rows(rows) if rows.step(shape, n_plain) == 0);
         let joins = run < if sources.iter().any(repeats) { BLOCK } else { LONG_RUN };
+        let numbers = matches!(sources, [_, _, _, ..])
+            && sources[1..].iter().all(|source| matches!(source, Source::Splat(_)));
         let is_resident = |source: &&Source<'_, T>| match source {
             Source::Slice(_) => false,
             Source::Rows(_) => joins || n_plain == 0 || repeats(source),
-            Source::Splat(_) | Source::Gather(_) => true,
+            Source::Splat(_) => !numbers,
+            Source::Gather(_) => true,
         };
         let n_resident = sources.iter().filter(is_resident).count();
         let mut part = BLOCK;
         while n_resident * part * size_of::<T>() > RESIDENT && part > LONG_RUN {
             part /= 2;
         }
-        Operands { sources, splats, shape, n_plain, run, joins, part }
+        Operands { sources, splats, shape, n_plain, run, joins, numbers, part }
     }
 
     /// Computes all elements.
@@ -242,9 +247,10 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         let mut buffer = || buffers.next().map_or(&mut [][..], |block| block);
         let mut xs = SmallVec::new();
         let mut n_rows = 0;
-        for (source, splat) in self.sources.iter().zip(self.splats) {
+        for (i, (source, splat)) in self.sources.iter().zip(self.splats).enumerate() {
             xs.push(match source {
                 Source::Slice(data) => &data[at..at + len],
+                Source::Splat(_) if self.numbers && i > 0 => &splat[..1],
                 Source::Splat(_) => &splat[..len],
                 Source::Rows(Rows { data, strides }) => match walk {
                     Some(walk) => {
@@ -287,9 +293,10 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         let mut buffer = || buffers.next().map_or(&mut [][..], |block| block);
         let mut walks = walks.iter_mut();
         let mut xs = SmallVec::new();
-        for (source, splat) in self.sources.iter().zip(self.splats) {
+        for (i, (source, splat)) in self.sources.iter().zip(self.splats).enumerate() {
             xs.push(match source {
                 Source::Slice(data) => &data[at..at + len],
+                Source::Splat(_) if self.numbers && i > 0 => &splat[..1],
                 Source::Splat(_) => &splat[..len],
                 Source::Rows(rows) => {
                     let block = buffer();
