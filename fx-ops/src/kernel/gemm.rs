@@ -7,6 +7,8 @@
 use fx_simd::parallel;
 use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
 
+use super::lanes;
+
 pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack};
 #[cfg(test)]
 pub(crate) use self::tile::tile_f64;
@@ -462,7 +464,7 @@ fn matrix_vector<T: GemmElement>(
             let range = i * PIECE..((i + 1) * PIECE).min(k);
             piece[0] = fx_simd::call::<dot_of, _>((&matrix[range.clone()], &x[range]));
         });
-        sums[0] = dot::<256, T>(&pieces, &vec![T::one(); pieces.len()]);
+        sums[0] = dot::<64, T>(&pieces, &vec![T::one(); pieces.len()]);
     } else {
         parallel::chunks(&mut sums, block, 1, run);
     }
@@ -492,7 +494,7 @@ fx_simd::wide! {
         for (i, sum) in sums.iter_mut().enumerate() {
             let start = (first + i) * rs;
             *sum = if cs == 1 {
-                dot::<256, T>(&matrix[start..][..x.len()], x)
+                dot::<64, T>(&matrix[start..][..x.len()], x)
             } else {
                 x.iter().enumerate().fold(T::zero(), |sum, (p, &x)| sum + matrix[start + p * cs] * x)
             };
@@ -502,7 +504,7 @@ fx_simd::wide! {
 
 fx_simd::wide! {
     fn dot_of[T: Float]((a, b): (&[T], &[T])) -> T {
-        dot::<256, T>(a, b)
+        dot::<64, T>(a, b)
     }
 }
 
@@ -564,7 +566,7 @@ fx_simd::wide! {
         for (i, sums) in sums.chunks_mut(m).enumerate() {
             let column = &b[i * stride..][..k];
             for (sum, row) in sums.iter_mut().zip(rows.chunks(k)) {
-                *sum = dot::<256, T>(row, column);
+                *sum = dot::<64, T>(row, column);
             }
         }
     }
@@ -572,28 +574,10 @@ fx_simd::wide! {
 
 /// Returns the dot product in interleaved sums, a power of two, which are added as a tree.
 ///
-/// 256 are so many that none waits for the step before.
+/// 64 are so many that none waits for the step before.
 #[inline(always)]
 pub(crate) fn dot<const LANES: usize, T: Float>(a: &[T], b: &[T]) -> T {
-    let mut sums = [T::zero(); LANES];
-    let (a_blocks, a_rest) = a.as_chunks::<LANES>();
-    let (b_blocks, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a_blocks.iter().zip(b_blocks) {
-        for i in 0..LANES {
-            sums[i] = sums[i] + a[i] * b[i];
-        }
-    }
-    for (i, (&a, &b)) in a_rest.iter().zip(b_rest).enumerate() {
-        sums[i] = sums[i] + a * b;
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            sums[i] = sums[i] + sums[i + width];
-        }
-        width /= 2;
-    }
-    sums[0]
+    lanes::dot::<T, LANES>(a, b, T::zero())
 }
 
 mod sealed {

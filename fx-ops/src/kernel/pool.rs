@@ -510,8 +510,13 @@ fn joined<T: Real, P: Pool<T>>(line: &[T]) -> T {
             *lane = P::join(*lane, x);
         }
     }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = P::join(*lane, x);
+    if !rest.is_empty() {
+        // Lanes of which some are named by a number that is not known would lie in memory.
+        let mut last = [P::start(); LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        for (lane, x) in lanes.iter_mut().zip(last) {
+            *lane = P::join(*lane, x);
+        }
     }
     let eight: [T; 8] = std::array::from_fn(|i| P::join(lanes[i], lanes[i + 8]));
     let four: [T; 4] = std::array::from_fn(|i| P::join(eight[i], eight[i + 4]));

@@ -7,6 +7,7 @@
 use fx_simd::{call, wide};
 
 use super::gemm::{GemmElement, gemm_by};
+use super::lanes;
 
 /// The reflections of a block.
 const BLOCK: usize = 32;
@@ -17,24 +18,7 @@ const LANES: usize = 16;
 /// Returns the sum of products, in an order that depends on the length alone.
 #[inline(always)]
 fn dot<T: GemmElement>(a: &[T], b: &[T]) -> T {
-    let mut lanes = [T::zero(); LANES];
-    let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (a, b) in a_blocks.iter().zip(b_blocks) {
-        for i in 0..LANES {
-            lanes[i] = lanes[i] + a[i] * b[i];
-        }
-    }
-    for (lane, (&a, &b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
-        *lane = *lane + a * b;
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] = lanes[i] + lanes[i + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
+    lanes::dot::<T, LANES>(a, b, T::zero())
 }
 
 /// Adds a multiple of `y` to `x`.

@@ -5,8 +5,16 @@
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
-/// The interleaved sums of exponentials of a row.
-const LANES: usize = 64;
+use super::lanes::{fold, joined, last, tree};
+
+/// The interleaved sums of exponentials of a row: one vector, for exponentials take longer than the additions wait for each other.
+const LANES: usize = 16;
+
+/// The rows whose softmax is computed stage by stage, so that what waits at the end of a row meanwhile lets others go on.
+const ROWS: usize = 16;
+
+/// The bytes of rows that stay in a cache between stages.
+const STAGE: usize = 1 << 16;
 
 /// The elements below which a second thread does not pay.
 const GRAIN: usize = 1 << 13;
@@ -14,56 +22,21 @@ const GRAIN: usize = 1 << 13;
 /// Rows shorter than this are combined in fewer lanes.
 const SHORT: usize = 512;
 
-/// Combines the elements of a row, after `map`, lane by lane. Many lanes are worked on like a short row of their own, so that no
-/// step waits for the one before.
-#[inline(always)]
-fn fold<T: Real, const N: usize>(row: &[T], start: T, map: impl Fn(T) -> T, join: impl Fn(T, T) -> T) -> T {
-    let mut lanes = [start; N];
-    let (blocks, rest) = row.as_chunks::<N>();
-    for block in blocks {
-        for i in 0..N {
-            lanes[i] = join(lanes[i], map(block[i]));
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = join(*lane, map(x));
-    }
-    tree(lanes, join)
-}
-
-#[inline(always)]
-fn tree<T: Real, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
-    let mut width = N / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] = join(lanes[i], lanes[i + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
-}
-
 /// Returns the sum of a row after `map`.
 #[inline(always)]
 pub fn sum<T: Real>(row: &[T], map: impl Fn(T) -> T) -> T {
     let join = |a, b| a + b;
     if row.len() < SHORT {
-        fold::<T, 32>(row, T::ZERO, map, join)
+        fold::<T, 16>(row, T::ZERO, map, join)
     } else {
-        fold::<T, 256>(row, T::ZERO, map, join)
+        fold::<T, 64>(row, T::ZERO, map, join)
     }
 }
 
 /// Returns the maximum of a row, minus infinity for an empty one; NaN does not count.
 #[inline(always)]
 fn maximum<T: Real>(row: &[T]) -> T {
-    let join = |a, b| if b > a { b } else { a };
-    let start = -T::INFINITY;
-    if row.len() < SHORT {
-        fold::<T, 32>(row, start, |x| x, join)
-    } else {
-        fold::<T, 256>(row, start, |x| x, join)
-    }
+    fold::<T, LANES>(row, -T::INFINITY, |x| x, |a, b| if b > a { b } else { a })
 }
 
 /// Returns the greatest element of a row, NaN if there is one.
@@ -117,10 +90,19 @@ pub fn softmax_row<T: Real>(row: &mut [T], masked: bool) {
 fx_simd::wide! {
     /// Stores the softmax of rows of `width` elements of `x`.
     pub(crate) fn softmax_of_rows[T: Real]((x, out, width): (&[T], &mut [T], usize)) {
-        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-            let scale = T::ONE / exponentials_of(x, out, maximum(x));
-            for x in out {
-                *x = *x * scale;
+        let rows = (STAGE / (width * size_of::<T>())).clamp(1, ROWS);
+        for (x, out) in x.chunks(rows * width).zip(out.chunks_mut(rows * width)) {
+            let mut factors = [T::ZERO; ROWS];
+            for (greatest, x) in factors.iter_mut().zip(x.chunks_exact(width)) {
+                *greatest = maximum(x);
+            }
+            for (factor, (x, out)) in factors.iter_mut().zip(x.chunks_exact(width).zip(out.chunks_exact_mut(width))) {
+                *factor = T::ONE / exponentials_of(x, out, *factor);
+            }
+            for (&factor, out) in factors.iter().zip(out.chunks_exact_mut(width)) {
+                for x in out {
+                    *x = *x * factor;
+                }
             }
         }
     }
@@ -143,14 +125,14 @@ fn exponentials<T: Real>(row: &mut [T], greatest: T) -> T {
     let mut lanes = [T::ZERO; LANES];
     let (blocks, rest) = row.as_chunks_mut::<LANES>();
     for block in blocks {
-        for i in 0..LANES {
-            block[i] = T::exp_below(block[i] - greatest);
-            lanes[i] = lanes[i] + block[i];
+        for x in &mut *block {
+            *x = T::exp_below(*x - greatest);
         }
+        lanes = joined(lanes, *block, &|a, b| a + b);
     }
-    for (lane, x) in lanes.iter_mut().zip(rest) {
-        *x = T::exp_below(*x - greatest);
-        *lane = *lane + *x;
+    if !rest.is_empty() {
+        rest.iter_mut().for_each(|x| *x = T::exp_below(*x - greatest));
+        lanes = joined(lanes, last(rest, T::ZERO, |x| x), &|a, b| a + b);
     }
     tree(lanes, |a, b| a + b)
 }
@@ -162,14 +144,16 @@ fn exponentials_of<T: Real>(x: &[T], row: &mut [T], greatest: T) -> T {
     let (blocks, rest) = row.as_chunks_mut::<LANES>();
     let (x_blocks, x_rest) = x.as_chunks::<LANES>();
     for (block, x) in blocks.iter_mut().zip(x_blocks) {
+        let mut exponentials = [T::ZERO; LANES];
         for i in 0..LANES {
-            block[i] = T::exp_below(x[i] - greatest);
-            lanes[i] = lanes[i] + block[i];
+            exponentials[i] = T::exp_below(x[i] - greatest);
         }
+        *block = exponentials;
+        lanes = joined(lanes, exponentials, &|a, b| a + b);
     }
-    for ((lane, out), &x) in lanes.iter_mut().zip(rest).zip(x_rest) {
-        *out = T::exp_below(x - greatest);
-        *lane = *lane + *out;
+    if !rest.is_empty() {
+        rest.iter_mut().zip(x_rest).for_each(|(out, &x)| *out = T::exp_below(x - greatest));
+        lanes = joined(lanes, last(rest, T::ZERO, |x| x), &|a, b| a + b);
     }
     tree(lanes, |a, b| a + b)
 }
@@ -182,17 +166,7 @@ pub fn softmax<T: Real>(out: &mut [T], width: usize) {
 /// Returns the sum of `exp(x - greatest)`.
 #[inline(always)]
 fn exponential_sum<T: Real>(row: &[T], greatest: T) -> T {
-    let mut lanes = [T::ZERO; LANES];
-    let (blocks, rest) = row.as_chunks::<LANES>();
-    for block in blocks {
-        for i in 0..LANES {
-            lanes[i] = lanes[i] + T::exp_below(block[i] - greatest);
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = *lane + T::exp_below(x - greatest);
-    }
-    tree(lanes, |a, b| a + b)
+    fold::<T, LANES>(row, T::ZERO, |x| T::exp_below(x - greatest), |a, b| a + b)
 }
 
 /// Returns the logarithm of the sum of the exponentials of a row.

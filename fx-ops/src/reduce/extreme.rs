@@ -10,6 +10,7 @@ use super::fold::{Fold, Lines, fold, slice};
 use super::{reduced_array, reduced_type};
 use crate::infer::{as_slice, axis_or_only, known, mask, reduced, sizes, type_of, typed};
 use crate::kernel::chunks::{PARALLEL, blank, fill_row_pairs};
+use crate::kernel::lanes;
 
 kernels! {
     /// Minima and maxima, and where they are.
@@ -201,26 +202,8 @@ fn short_rows<T: Ordered>(data: &[T], n: usize, max: bool) -> Result<Vec<T>> {
 fx_simd::wide! {
     /// Joins the elements of each row in lanes, which are so many that the compiler makes a loop over vectors of them.
     fn extreme_rows[T: Ordered, F: Fn(T, T) -> T]((data, n, init, join, out): (&[T], usize, T, F, &mut [T])) {
-        const LANES: usize = 256;
         for (row, out) in data.chunks_exact(n).zip(out) {
-            let mut lanes = [init; LANES];
-            let (chunks, rest) = row.as_chunks::<LANES>();
-            for chunk in chunks {
-                for i in 0..LANES {
-                    lanes[i] = join(lanes[i], chunk[i]);
-                }
-            }
-            for (lane, &x) in lanes.iter_mut().zip(rest) {
-                *lane = join(*lane, x);
-            }
-            let mut half = LANES / 2;
-            while half > 0 {
-                for i in 0..half {
-                    lanes[i] = join(lanes[i], lanes[i + half]);
-                }
-                half /= 2;
-            }
-            *out = lanes[0];
+            *out = lanes::fold::<T, 64>(row, init, |x| x, &join);
         }
     }
 }

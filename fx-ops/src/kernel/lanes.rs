@@ -1,0 +1,105 @@
+//! Sums and their like of neighbouring elements, in interleaved lanes that are joined as a tree.
+//!
+//! Whole arrays are joined by value, and no lane is named by a number that is not known when this is compiled: else the lanes would lie
+//! in memory, where each step waits for the one before to get there. 64 lanes are so many that no step waits for the one before.
+
+/// Combines the elements of a row, after `map`, which are joined with `start`, an element that changes no other.
+#[inline(always)]
+pub(crate) fn fold<T: Copy, const N: usize>(
+    row: &[T],
+    start: T,
+    map: impl Fn(T) -> T,
+    join: impl Fn(T, T) -> T,
+) -> T {
+    let mut lanes = [start; N];
+    let (blocks, rest) = row.as_chunks::<N>();
+    for block in blocks {
+        let mut mapped = [start; N];
+        for i in 0..N {
+            mapped[i] = map(block[i]);
+        }
+        lanes = joined(lanes, mapped, &join);
+    }
+    if !rest.is_empty() {
+        lanes = joined(lanes, last(rest, start, map), &join);
+    }
+    tree(lanes, join)
+}
+
+/// Returns the sum of products of two rows, the second of which is at least as long.
+#[inline(always)]
+pub(crate) fn dot<T: Copy + std::ops::Add<Output = T> + std::ops::Mul<Output = T>, const N: usize>(
+    a: &[T],
+    b: &[T],
+    zero: T,
+) -> T {
+    let mut lanes = [zero; N];
+    let b = &b[..a.len()];
+    let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<N>(), b.as_chunks::<N>());
+    let (add, multiply) = (|a, b| a + b, |a, b| a * b);
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        lanes = joined(lanes, joined(*a, *b, &multiply), &add);
+    }
+    if !a_rest.is_empty() {
+        let rest = joined(last(a_rest, zero, |x| x), last(b_rest, zero, |x| x), &multiply);
+        lanes = joined(lanes, rest, &add);
+    }
+    tree(lanes, add)
+}
+
+/// Returns the last elements of a row, after `map`, before as many of `start` as there are further lanes.
+#[inline(always)]
+pub(crate) fn last<T: Copy, const N: usize>(rest: &[T], start: T, map: impl Fn(T) -> T) -> [T; N] {
+    let mut last = [start; N];
+    for (last, &x) in last.iter_mut().zip(rest) {
+        *last = map(x);
+    }
+    last
+}
+
+/// Joins lane by lane.
+#[inline(always)]
+pub(crate) fn joined<T: Copy, const N: usize>(mut a: [T; N], b: [T; N], join: &impl Fn(T, T) -> T) -> [T; N] {
+    for i in 0..N {
+        a[i] = join(a[i], b[i]);
+    }
+    a
+}
+
+/// Joins all lanes, of which there are a power of two, 256 at the most.
+#[inline(always)]
+pub(crate) fn tree<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    const { assert!(N.is_power_of_two() && N <= 256) };
+    macro_rules! halve {
+        ($($width:literal)*) => {$(
+            if N > $width {
+                for i in 0..$width {
+                    lanes[i] = join(lanes[i], lanes[i + $width]);
+                }
+            }
+        )*};
+    }
+    halve!(128 64 32 16 8 4 2 1);
+    lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_any_length_are_joined() {
+        for n in (0..70).chain([127, 128, 129, 1000]) {
+            let row: Vec<f64> = (0..n).map(|i| f64::from(i * 7 % 31 - 9)).collect();
+            let total: f64 = row.iter().map(|x| x * 2.0).sum();
+            assert_eq!(fold::<_, 16>(&row, 0.0, |x| x * 2.0, |a, b| a + b), total);
+            assert_eq!(fold::<_, 64>(&row, 0.0, |x| x * 2.0, |a, b| a + b), total);
+            let greatest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            assert_eq!(fold::<_, 32>(&row, f64::NEG_INFINITY, |x| x, f64::max), greatest);
+            let other: Vec<f64> = row.iter().rev().map(|x| x + 1.0).collect();
+            let sum: f64 = row.iter().zip(&other).map(|(a, b)| a * b).sum();
+            assert_eq!(dot::<_, 16>(&row, &other, 0.0), sum);
+            assert_eq!(dot::<_, 256>(&row, &other, 0.0), sum);
+        }
+    }
+}
