@@ -261,7 +261,8 @@ impl<T: GemmElement> Product<T> {
                 slivers.start * tile.cols..(slivers.end * tile.cols).min(n),
             );
         };
-        if !self.shared || work(m, n_slivers * tile.cols, k) <= TASK / 2 {
+        // A few rows take about as long as a whole strip of them: both wait for the right operand.
+        if !self.shared || work(n_strips * tile.rows, n_slivers * tile.cols, k) <= TASK / 2 {
             (0..across * down).for_each(task);
         } else {
             parallel::each(across * down, task);
