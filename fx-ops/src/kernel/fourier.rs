@@ -80,17 +80,27 @@ fn transformed<T: Float>(
     })
 }
 
+/// Returns pairs as complex numbers.
+fn complex<T: Float>(pairs: &mut [T]) -> &mut [Complex<T>] {
+    // SAFETY: a complex number is laid out as its real and its imaginary part; there is half as many of them.
+    unsafe { std::slice::from_raw_parts_mut(pairs.as_mut_ptr().cast(), pairs.len() / 2) }
+}
+
 /// Transforms rows of `n` pairs, which lie one after the other, and multiplies the results by `scale`.
 pub(crate) fn pairs_to_pairs<T: Float>(data: &[T], n: usize, inverse: bool, scale: T) -> Result<Vec<T>> {
-    let load = |row: usize, signal: &mut [Complex<T>]| {
-        let pairs = data[2 * row * n..].as_chunks::<2>().0;
-        signal.iter_mut().zip(pairs).for_each(|(x, &[re, im])| *x = Complex::new(re, im));
-    };
-    let store = |signal: &[Complex<T>], out: &mut [T]| {
-        let out = out.as_chunks_mut::<2>().0;
-        out.iter_mut().zip(signal).for_each(|(out, x)| *out = [x.re * scale, x.im * scale]);
-    };
-    transformed(data.len() / (2 * n).max(1), n, 2 * n, inverse, load, store)
+    if data.is_empty() {
+        return blank::<T>(0);
+    }
+    let plan = plan::<T>(n, inverse)?;
+    let block = if data.len() < PARALLEL { data.len() } else { 2 * n * AT_ONCE.div_ceil(n) };
+    build_blocks(data.len(), block, 1, &|at, out| {
+        let mut scratch = vec![zero::<T>(); plan.get_inplace_scratch_len()];
+        out.copy_from_slice(&data[at..at + out.len()]);
+        plan.process_with_scratch(complex(out), &mut scratch);
+        if scale != <T as Real>::ONE {
+            out.iter_mut().for_each(|x| *x = *x * scale);
+        }
+    })
 }
 
 /// Transforms rows of `n` reals, which `load` writes, to pairs for the first `frequencies`, and multiplies them by `scale`.
