@@ -4,11 +4,31 @@
 //! common case as a vector loop where it holds for the whole block, and the body elsewhere. Invariant: both give the same bits, so
 //! the body is still what the row means.
 
-use fx_simd::{At, Filled, Slots, Work, call, wide, widest};
+use fx_simd::{Arithmetic, At, Filled, Slots, Work, call, wide, widest};
 
 use crate::DType;
 use crate::math;
 use crate::pointwise::{Block, Kernels};
+
+/// Computes sums of 16-bit floats directly.
+pub const fn add(kernels: Kernels) -> Kernels {
+    kernels.f16(Arithmetic::Add)
+}
+
+/// Computes differences of 16-bit floats directly.
+pub const fn sub(kernels: Kernels) -> Kernels {
+    kernels.f16(Arithmetic::Sub)
+}
+
+/// Computes products of 16-bit floats directly.
+pub const fn mul(kernels: Kernels) -> Kernels {
+    kernels.f16(Arithmetic::Mul)
+}
+
+/// Computes quotients of 16-bit floats directly.
+pub const fn div(kernels: Kernels) -> Kernels {
+    kernels.f16(Arithmetic::Div)
+}
 
 /// Replaces kernels of rows whose body is `math::fmod`.
 pub const fn fmod(kernels: Kernels) -> Kernels {

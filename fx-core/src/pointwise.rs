@@ -7,7 +7,7 @@
 
 mod operands;
 
-use fx_simd::{Filled, Slots};
+use fx_simd::{Arithmetic, Filled, Slots, f16_pairs};
 use half::{bf16, f16};
 
 use self::operands::{Operands, Source, gather};
@@ -62,16 +62,23 @@ macro_rules! kernel_table {
         pub struct Kernels {
             $($t: Option<Block<$t>>,)*
             whole: u16,
+            f16: Option<Arithmetic>,
         }
 
         impl Kernels {
             /// No kernel.
-            pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0 };
+            pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0, f16: None };
 
             /// Returns the table with a note that the kernel for `dtype` is faster than a loop over the body, for it looks at a
             /// whole block first.
             pub const fn whole(mut self, dtype: DType) -> Self {
                 self.whole |= 1 << dtype as u16;
+                self
+            }
+
+            /// Returns the table with a note that 16-bit floats, for parameters of 1, are computed by this operation.
+            pub const fn f16(mut self, op: Arithmetic) -> Self {
+                self.f16 = Some(op);
                 self
             }
 
@@ -389,7 +396,10 @@ impl PointwiseDef {
             OperandValue::Scalar(_) => &[],
         }))?;
         match dtype {
-            DType::F16 => self.run::<f32, f16>(operands, params, &shape),
+            DType::F16 => match self.run_f16(operands, params, &shape)? {
+                Some(array) => Ok(array),
+                None => self.run::<f32, f16>(operands, params, &shape),
+            },
             DType::BF16 => self.run::<f32, bf16>(operands, params, &shape),
             DType::F32 => self.run::<f32, f32>(operands, params, &shape),
             DType::F64 => self.run::<f64, f64>(operands, params, &shape),
@@ -399,6 +409,36 @@ impl PointwiseDef {
             DType::I64 => self.run::<i64, i64>(operands, params, &shape),
             DType::Bool => self.run::<bool, bool>(operands, params, &shape),
         }
+    }
+
+    /// Computes two operands that lie as the result does without buffers, where that is faster.
+    fn run_f16(
+        &self,
+        operands: &[OperandValue<'_>],
+        params: &[Scalar],
+        shape: &[usize],
+    ) -> Result<Option<Array>> {
+        let (Some(op), [OperandValue::Array(x), OperandValue::Array(y)]) = (self.kernels.f16, operands)
+        else {
+            return Ok(None);
+        };
+        let is_plain = x.shape() == shape && y.shape() == shape && params.iter().all(|x| x.to_f64() == 1.0);
+        let (true, Some(x), Some(y)) = (is_plain, x.as_slice::<f16>(), y.as_slice::<f16>()) else {
+            return Ok(None);
+        };
+        let is_faster = f16_pairs(op, &[], &[], Slots::over(&mut [])).is_ok();
+        if !is_faster {
+            return Ok(None);
+        }
+        let data = build_slots_with::<f16, _>(
+            x.len(),
+            || (),
+            |(), at, out| {
+                let part = at..at + out.len();
+                f16_pairs(op, &x[part.clone()], &y[part], out).unwrap_or_else(|out| out.fill(f16::ZERO))
+            },
+        )?;
+        Array::from_vec(data, shape).map(Some)
     }
 
     /// Computes in `T`, stores as `O` or bool.

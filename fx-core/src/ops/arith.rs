@@ -10,17 +10,21 @@ pointwise! {
 
     /// `x + alpha * y`, element by element. On bools it is `or`. Integers wrap.
     #[commutative = true]
+    #[blocks = crate::blocks::add]
     add(x, y; alpha: Int(1)) -> Same {
         real: x + y * alpha, int: x.wrapping_add(y.wrapping_mul(alpha)), bool: x | (y & alpha)
     }
     /// `x - alpha * y`, element by element; not defined for bools. Integers wrap.
+    #[blocks = crate::blocks::sub]
     sub(x, y; alpha: Int(1)) -> Same {
         real: x - y * alpha, int: x.wrapping_sub(y.wrapping_mul(alpha))
     }
     /// `x * y`, element by element. On bools it is `and`. Integers wrap.
     #[commutative = true]
+    #[blocks = crate::blocks::mul]
     mul(x, y) -> Same { real: x * y, int: x.wrapping_mul(y), bool: x & y }
     /// `x / y` in floats, also for integers.
+    #[blocks = crate::blocks::div]
     div(x, y) -> Float { real: x / y }
     /// `x / y` rounded down. Integer division by zero is an error.
     #[check = no_zero_divisor]
