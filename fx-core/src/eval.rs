@@ -254,7 +254,7 @@ impl<'a> Eval<'a> {
     pub fn run(self, args: &[Value]) -> Result<Evaluated> {
         self.problem.clone()?;
         let inputs = self.module.flatten_inputs(args)?;
-        self.run_flat(inputs)
+        self.run_flat(inputs.into_owned())
     }
 
     pub(crate) fn run_flat(self, inputs: Vec<Value>) -> Result<Evaluated> {

@@ -1,6 +1,7 @@
 //! [`GraphModule`]: a graph with the tensors and sub-modules that it refers to, which can be called.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -230,7 +231,8 @@ impl GraphModule {
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
         let source = SourceLoc::caller();
-        let evaluated = self.flatten_inputs(args).and_then(|inputs| Eval::new(self).run_flat(inputs));
+        let evaluated =
+            self.flatten_inputs(args).and_then(|inputs| Eval::new(self).run_flat(inputs.into_owned()));
         // Errors of nodes have the line that the node came from; those of arguments get that of the call.
         let evaluated = evaluated.map_err(|error| match error.source_loc() {
             Some(_) => error,
@@ -251,12 +253,19 @@ impl GraphModule {
 
     /// Matches arguments with the signature and returns the values of the placeholders.
     #[doc(hidden)]
-    pub fn flatten_inputs(&self, args: &[Value]) -> Result<Vec<Value>> {
+    pub fn flatten_inputs<'a>(&self, args: &'a [Value]) -> Result<Cow<'a, [Value]>> {
         let inputs = self.graph.inputs();
         if args.len() != inputs.len() {
             let names: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
             return Err(err!(Argument, "{} takes {} arguments, got {}", self.name, inputs.len(), args.len())
                 .help(format!("its arguments are ({})", names.join(", "))));
+        }
+        let is_plain = |(input, arg): (&crate::Input, &Value)| match (&input.tree, arg) {
+            (Arg::Leaf(_), Arg::Leaf(tensor)) => tensor.error().is_none(),
+            _ => false,
+        };
+        if inputs.iter().zip(args).all(is_plain) {
+            return Ok(Cow::Borrowed(args));
         }
         let mut values = Vec::with_capacity(inputs.len());
         for (input, arg) in inputs.iter().zip(args) {
@@ -265,7 +274,7 @@ impl GraphModule {
                 Error::new(error.kind(), text).help("pass values of the structure that was traced")
             })?;
         }
-        Ok(values)
+        Ok(Cow::Owned(values))
     }
 
     /// Returns the present value of the attribute at a path.

@@ -9,7 +9,7 @@
 //! nested and called from any thread, and what they compute does not depend on who helped.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,7 +147,7 @@ type Body<'a> = dyn Fn(&mut dyn FnMut() -> Option<usize>) + Sync + 'a;
 struct Job {
     /// The function of the loop. It lives as long as tasks are unfinished.
     body: *const Body<'static>,
-    runs: Box<[Run]>,
+    runs: Vec<Run>,
     joined: AtomicUsize,
     /// The core of the thread that called.
     core: Option<usize>,
@@ -226,6 +226,37 @@ struct Hub {
 
 static HUB: Hub = Hub { newest: Mutex::new(None), epoch: AtomicUsize::new(0), awake: AtomicUsize::new(0) };
 
+/// The loops of a thread that are kept to be used again: the newest one, and those that a late helper may still have.
+const SPARE: usize = 4;
+
+/// Returns a loop as `prepare` makes it, in the memory of an earlier one that nobody has any more.
+fn spare_job(prepare: impl FnOnce(&mut Job)) -> Arc<Job> {
+    thread_local! {
+        static JOBS: RefCell<Vec<Arc<Job>>> = const { RefCell::new(Vec::new()) };
+    }
+    let mut jobs = JOBS.take();
+    let free = jobs.iter_mut().position(|job| Arc::get_mut(job).is_some());
+    let mut job = match free {
+        Some(at) => jobs.swap_remove(at),
+        None => Arc::new(Job {
+            body: &|_: &mut dyn FnMut() -> Option<usize>| {},
+            runs: Vec::new(),
+            joined: AtomicUsize::new(0),
+            core: None,
+            unfinished: AtomicUsize::new(0),
+            panic: Mutex::new(None),
+        }),
+    };
+    if let Some(job) = Arc::get_mut(&mut job) {
+        prepare(job);
+    }
+    if jobs.len() < SPARE {
+        jobs.push(job.clone());
+    }
+    JOBS.replace(jobs);
+    job
+}
+
 /// Runs `n` tasks on `threads` threads, two or more.
 fn run(n: usize, threads: usize, body: &Body<'_>) {
     let runs = (0..threads).map(|i| {
@@ -234,13 +265,13 @@ fn run(n: usize, threads: usize, body: &Body<'_>) {
     });
     // SAFETY: only the lifetime changes; `wait` returns when nobody can call the function any more.
     let body = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
-    let job = Arc::new(Job {
-        body,
-        runs: runs.collect(),
-        joined: AtomicUsize::new(0),
-        core: placement::core(),
-        unfinished: AtomicUsize::new(n),
-        panic: Mutex::new(None),
+    let job = spare_job(|job| {
+        job.body = body;
+        job.runs.clear();
+        job.runs.extend(runs);
+        job.joined = AtomicUsize::new(0);
+        job.core = placement::core();
+        job.unfinished = AtomicUsize::new(n);
     });
     *HUB.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
     HUB.epoch.fetch_add(1, Ordering::SeqCst);

@@ -4,7 +4,7 @@ use fx::prelude::*;
 use fx::{Attribute, Engine, GraphModule, Value};
 
 /// Numbers between -2 and 2, none of them alike.
-fn numbers(shape: &[usize], seed: u64) -> Tensor {
+pub(crate) fn numbers(shape: &[usize], seed: u64) -> Tensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let numel = shape.iter().product();
     let data = (0..numel).map(|_| {
@@ -52,7 +52,7 @@ fn steps(gm: &GraphModule) -> (usize, usize) {
 }
 
 /// Reads a program; the attributes that it names get numbers.
-fn program(text: &str) -> GraphModule {
+pub(crate) fn program(text: &str) -> GraphModule {
     let mut gm = GraphModule::new("M", fx::parse(text).unwrap());
     let graph = gm.graph().clone();
     for (_, node) in graph.nodes() {
@@ -543,6 +543,45 @@ fn buffers_are_updated_when_a_call_has_succeeded() {
         assert_eq!(program.call(std::slice::from_ref(&x)).unwrap().to_vec::<f32>().unwrap(), expected);
     }
     assert_eq!(gm.attr("count").unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0], "its buffers are its own");
+}
+
+#[test]
+fn buffers_of_modules_are_updated_whatever_is_known_of_types() {
+    #[derive(Module)]
+    struct Counter {
+        count: Buffer,
+    }
+    #[fx::forward]
+    impl Counter {
+        fn forward(&self, x: &Tensor) -> Tensor {
+            let next = self.count.get() + x.sum((), false);
+            drop(self.count.set(&next));
+            x * next
+        }
+    }
+    #[derive(Module)]
+    struct Outer {
+        first: Counter,
+        second: Counter,
+    }
+    #[fx::forward]
+    impl Outer {
+        fn forward(&self, x: &Tensor) -> Tensor {
+            self.second.call(&self.first.call(x).relu())
+        }
+    }
+    let counter = || Counter { count: Buffer::new(Tensor::new(0f32)) };
+    let model = Outer { first: counter(), second: counter() };
+    let typed = fx::trace(&model).input("x", "f32[n]").build().unwrap();
+    let leaves = fx::trace(&model).leaf(|module, _| module.type_name() == "Counter");
+    for gm in [typed, fx::symbolic_trace(&model).unwrap(), leaves.build().unwrap()] {
+        let program = gm.compile(Engine::Fused).unwrap();
+        for n in [2, 3, 2] {
+            let x = numbers(&[n], 3);
+            let (expected, got) = (gm.call(&[x.clone()]).unwrap(), program.call(&[x]).unwrap());
+            assert_eq!(bits(&got), bits(&expected));
+        }
+    }
 }
 
 #[test]

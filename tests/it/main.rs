@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one module a concern.
 
+mod allocations;
 mod cli;
 mod compiled;
 mod conformance;

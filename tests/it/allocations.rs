@@ -1,0 +1,143 @@
+//! Heap allocations of calls, counted in a process of their own.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fx::prelude::*;
+use fx::{Engine, GraphModule, Tensor, Value};
+
+use crate::engine::{numbers, program};
+
+/// The allocator of the tests, which counts.
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Set in the process that counts.
+const CHILD: &str = "FX_COUNT_ALLOCATIONS";
+
+/// Programs with inputs, whose steps are all kernels.
+fn programs() -> Vec<(&'static str, GraphModule, Vec<Tensor>)> {
+    let mlp = "graph main(%x: f32[1, 16]) {
+        %w1: f32[32, 16] = self.w1
+        %b1: f32[32] = self.b1
+        %w2: f32[4, 32] = self.w2
+        %h = linear(%x, %w1, %b1)
+        %r = relu(%h)
+        %out = linear(%r, %w2)
+        return %out
+    }";
+    let rows = "graph main(%x: f32[n, 300], %y: f32[300]) {
+        %a = add(%x, %y)
+        %p = softmax(%a, -1)
+        %n = layer_norm(%a, [300])
+        %m = mul(%p, %n)
+        %s = sum(%m, [1])
+        return (%m, %s)
+    }";
+    let convolutions = "graph main(%x: f32[2, 3, 33, 33]) {
+        %w: f32[16, 3, 3, 3] = self.w
+        %depth: f32[16, 1, 3, 3] = self.depth
+        %mix: f32[40, 16, 1, 1] = self.mix
+        %head: f32[10, 40] = self.head
+        %a = conv2d(%x, %w, padding=1, stride=2)
+        %b = relu(%a)
+        %c = conv2d(%b, %depth, padding=1, groups=16)
+        %d = add(%c, %b)
+        %e = max_pool2d(%d, 2)
+        %f = conv2d(%e, %mix)
+        %g = hardswish(%f)
+        %h = adaptive_avg_pool2d(%g, 1)
+        %i = flatten(%h, 1)
+        %out = linear(%i, %head)
+        return %out
+    }";
+    let attention = "graph main(%x: f32[2, 40, 64]) {
+        %w: f32[192, 64] = self.w
+        %o: f32[64, 64] = self.o
+        %all = linear(%x, %w)
+        %parts = chunk(%all, 3, -1)
+        %q0 = getitem(%parts, 0)
+        %k0 = getitem(%parts, 1)
+        %v0 = getitem(%parts, 2)
+        %q1 = reshape(%q0, [2, 40, 4, 16])
+        %k1 = reshape(%k0, [2, 40, 4, 16])
+        %v1 = reshape(%v0, [2, 40, 4, 16])
+        %q = transpose(%q1, 1, 2)
+        %k = transpose(%k1, 1, 2)
+        %v = transpose(%v1, 1, 2)
+        %a = scaled_dot_product_attention(%q, %k, %v)
+        %t = transpose(%a, 1, 2)
+        %r = reshape(%t, [2, 40, 64])
+        %out = linear(%r, %o)
+        %sum = add(%out, %x)
+        return %sum
+    }";
+    vec![
+        ("mlp", program(mlp), vec![numbers(&[1, 16], 1)]),
+        ("rows", program(rows), vec![numbers(&[700, 300], 1), numbers(&[300], 2)]),
+        ("convolutions", program(convolutions), vec![numbers(&[2, 3, 33, 33], 1)]),
+        ("attention", program(attention), vec![numbers(&[2, 40, 64], 1)]),
+    ]
+}
+
+#[test]
+fn a_steady_call_allocates_nothing() {
+    if std::env::var_os(CHILD).is_none() {
+        let test = "allocations::a_steady_call_allocates_nothing";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let child = child.args(["--exact", test, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{text}");
+        return;
+    }
+    for (name, gm, inputs) in programs() {
+        for threads in [1, 2] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let compiled = gm.compile(Engine::Fused).unwrap();
+                let args: Vec<Value> = inputs.iter().map(Value::from).collect();
+                let call = || drop(compiled.call_values(&args).unwrap());
+                let outputs = compiled.call_values(&args).unwrap().leaves().len();
+                const CALLS: usize = 100;
+                // A tuple is a list on the heap.
+                let expected = if outputs > 1 { CALLS } else { 0 };
+                let count = || {
+                    let before = ALLOCATIONS.load(Ordering::Relaxed);
+                    (0..CALLS).for_each(|_| call());
+                    ALLOCATIONS.load(Ordering::Relaxed) - before
+                };
+                // A thread gets its memory when it first takes part.
+                let counts: Vec<usize> = (0..20).map(|_| count()).collect();
+                assert!(
+                    counts[10..].contains(&expected),
+                    "{name} on {threads} threads: {counts:?} in {CALLS} calls"
+                );
+            });
+        }
+    }
+}
