@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+pub use fx_ops::engine::CallMemory;
+
+use crate::analysis::Sizes;
 use crate::check::{self, Engine};
 use crate::view::Page;
 use crate::weights::Weights;
@@ -173,6 +176,24 @@ pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
         text += &format!("  %{} -> %{}: {}\n", name(border.from), name(border.to), border.why);
     }
     Ok(text + &fx_ops::engine::Compiled::new(gm)?.describe())
+}
+
+/// Returns the memory that a call of the fused engine takes, with numbers for symbolic sizes; `None` if other sizes are left, or depend on
+/// data.
+pub fn fused_memory(gm: &GraphModule, sizes: &Sizes) -> Result<Option<CallMemory>> {
+    let graph = gm.graph();
+    let mut types = Vec::new();
+    for id in graph.placeholders() {
+        let Some(ty) = graph.node(id)?.ty().and_then(crate::TypeTree::tensor) else { return Ok(None) };
+        let known = |dim: &crate::Dim| {
+            dim.substitute(&|symbol| sizes.get(symbol.name()).map(|n| crate::Dim::new(*n))).known()
+        };
+        let shape = ty.shape.iter().map(|dim| usize::try_from(known(dim)?).ok()).collect::<Option<Vec<_>>>();
+        let Some(shape) = shape else { return Ok(None) };
+        types.push(crate::TensorType::new(ty.dtype, &shape[..]).into());
+    }
+    let compiled = fx_ops::engine::Compiled::new(&gm.specialize(&types)?)?;
+    Ok(compiled.memory().first().copied())
 }
 
 /// Reads a pipeline, as [`Passes::parse`] does; `default` is [`DEFAULT`](crate::pass::DEFAULT).

@@ -478,8 +478,16 @@ fn run(command: Command) -> fx::Result<bool> {
             Ok(true)
         }
         Command::Summary { program, size, json } => {
-            let summary = fx::analysis::Summary::new(&program.open()?, &size.into_iter().collect())?;
-            print(&if json { format!("{:#}", summary_json(&summary)) } else { summary.to_string() });
+            let (gm, sizes) = (program.open()?, size.into_iter().collect());
+            let summary = fx::analysis::Summary::new(&gm, &sizes)?;
+            let memory = program::fused_memory(&gm, &sizes)?;
+            print(&if json { format!("{:#}", summary_json(&summary, memory)) } else { summary.to_string() });
+            if let (Some(memory), false) = (memory, json) {
+                let [block, bound, arrays] = [memory.block, memory.bound, memory.arrays];
+                print(&format!(
+                    "memory of a fused call  {block} B for values, of which {bound} B at a time, and {arrays} B of results\n"
+                ));
+            }
             Ok(true)
         }
         Command::Diff { before, after, json } => {
@@ -653,7 +661,7 @@ fn size(text: &str) -> Result<(String, i64), String> {
 }
 
 /// Numbers are numbers, expressions over symbols are text, and what is not known is null.
-fn summary_json(summary: &fx::analysis::Summary) -> Json {
+fn summary_json(summary: &fx::analysis::Summary, memory: Option<fx::program::CallMemory>) -> Json {
     let dim = |dim: Option<fx::Dim>| match dim {
         None => Json::Null,
         Some(dim) => dim.known().map_or_else(|| json!(dim.to_string()), |n| json!(n)),
@@ -670,7 +678,9 @@ fn summary_json(summary: &fx::analysis::Summary) -> Json {
         .peak
         .as_ref()
         .map(|peak| json!({"bytes": peak.bytes, "node": peak.node, "untyped": peak.untyped}));
-    json!({"modules": summary.rows.iter().map(row).collect::<Vec<_>>(), "peak": peak})
+    let fused =
+        memory.map(|memory| json!({"block": memory.block, "bound": memory.bound, "arrays": memory.arrays}));
+    json!({"modules": summary.rows.iter().map(row).collect::<Vec<_>>(), "peak": peak, "fused": fused})
 }
 
 fn ran_json(ran: &program::Ran) -> Json {

@@ -87,6 +87,17 @@ pub struct Compiled {
     assembler: Option<Arc<dyn Assemble>>,
 }
 
+/// The memory of a call, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallMemory {
+    /// The block in which values lie that do not leave the program.
+    pub block: usize,
+    /// The most that these values take at a time: no block can be smaller.
+    pub bound: usize,
+    /// The arrays that are returned, or given to operations that no kernel computes.
+    pub arrays: usize,
+}
+
 /// What was found out for inputs of some sizes.
 struct Entry {
     key: Vec<Key>,
@@ -301,6 +312,16 @@ impl Compiled {
             Err(error) if error.kind() == ErrorKind::Unresolved => Ok(Err(error)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the memory of a call for each of the plans.
+    pub fn memory(&self) -> Vec<CallMemory> {
+        let plans = self.plans.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |entry: &Arc<Entry>| {
+            let memory = &entry.ready.as_ref().ok()?.plan.memory;
+            Some(CallMemory { block: memory.bytes, bound: memory.bound, arrays: memory.arrays })
+        };
+        plans.iter().filter_map(of).collect()
     }
 
     /// Returns what each step of the plans does, a line each.
