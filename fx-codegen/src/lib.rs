@@ -5,6 +5,7 @@
 
 pub mod kernel;
 pub mod native;
+pub mod standalone;
 pub mod readable;
 
 pub use native::Native;
