@@ -585,7 +585,7 @@ impl<'a> Writer<'a> {
         let name = names::comment(&self.name);
         Ok(format!(
             "//! The model {name}, written by fx. [`Model`] runs it.\n{std}#![warn(missing_docs)]\n\nmod error;\nmod kernels;\n#[rustfmt::skip]\nmod math;\n\
-             #[rustfmt::skip]\nmod model;\n{reader}mod tensor;\n\n{}",
+             #[rustfmt::skip]\nmod model;\n{reader}#[allow(dead_code)]\nmod tensor;\n\n{}",
             self.exports()
         ))
     }
