@@ -298,7 +298,7 @@ impl<'a> Lowering<'a> {
             bail!(Unresolved, "it has effects");
         }
         if matches!(op.class, Class::View) || op == ops::getitem::OP {
-            return self.view(op, args);
+            return self.view(op, args, ty);
         }
         if is_built_in(op) && table::MOVES.contains(&op.name) {
             return self.moved(op, args);
@@ -351,12 +351,13 @@ impl<'a> Lowering<'a> {
     }
 
     /// Computes a view by asking the row how an array of these sizes would lie.
-    fn view(&mut self, op: Op, args: &[Value]) -> Result<Value> {
+    fn view(&mut self, op: Op, args: &[Value], ty: &TypeTree) -> Result<Value> {
         let Some(view) = args.iter().find_map(|arg| arg.leaf().cloned()) else {
             bail!(Unresolved, "it has no tensor");
         };
-        if let Some(value) = table::symbolic_view(self, op, args)? {
-            return Ok(value);
+        let is_known = |ty: &Type| ty.tensor().is_none_or(|ty| ty.shape.known().is_some());
+        if known(&view.shape).is_err() || known(&view.strides).is_err() || !ty.leaves().into_iter().all(is_known) {
+            return table::view(self, &table::Args { op, args, ty });
         }
         if let Some(value) = looked_up(op, args, &view)? {
             return Ok(value);

@@ -37,7 +37,7 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
 const PLAIN: &str = include_str!("kernels/plain.rs");
 
 /// Lints that a text which is not written by hand does not follow.
-const ALLOW: &str = "#![allow(dead_code, unreachable_pub, unused_macros, unused_imports, clippy::all, clippy::pedantic)]\n";
+const ALLOW: &str = "#![allow(unused, unreachable_pub, clippy::all, clippy::pedantic)]\n";
 
 pub(super) fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
     let name = package_name(options.name.as_deref().unwrap_or(gm.name()));

@@ -1,6 +1,6 @@
 //! Steps as Rust text.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use fx_core::dim::Step as DimStep;
@@ -291,15 +291,18 @@ impl<'a> Renderer<'a> {
         }
         let (mut params, mut args) = (Vec::new(), Vec::new());
         let is_replaced = |read: usize| made.in_place.iter().find(|(from, _)| *from == read).map(|(_, write)| *write);
-        // Sizes with symbols are arguments, so that the function does not know them.
-        let mut symbolic: BTreeMap<String, String> = BTreeMap::new();
+        // Sizes are arguments, so that loops which differ in nothing else are one function.
+        let mut numbers: Vec<String> = Vec::new();
         let mut size = |renderer: &Self, dim: &Dim| -> Result<String> {
             let text = renderer.size(dim)?;
-            if dim.known().is_some() {
+            if text == "0" || text == "1" {
                 return Ok(text);
             }
-            let next = symbolic.len();
-            Ok(symbolic.entry(text).or_insert_with(|| format!("n{next}")).clone())
+            let at = numbers.iter().position(|known| *known == text).unwrap_or_else(|| {
+                numbers.push(text);
+                numbers.len() - 1
+            });
+            Ok(format!("n{at}"))
         };
         for (i, read) in made.reads.iter().enumerate() {
             if is_replaced(i).is_none() {
@@ -376,9 +379,9 @@ impl<'a> Renderer<'a> {
         for depth in (1..=depth).rev() {
             let _ = writeln!(body, "{}}}", indent(depth));
         }
-        for (text, name) in &symbolic {
-            params.push(format!("{name}: usize"));
-            args.push(text.clone());
+        for (i, text) in numbers.into_iter().enumerate() {
+            params.push(format!("n{i}: usize"));
+            args.push(text);
         }
         Ok((params.join(", "), args, body))
     }

@@ -4,7 +4,9 @@ mod data;
 mod network;
 mod regions;
 mod tensor;
+mod view;
 
+pub(super) use self::view::view;
 use fx_core::op::Kind;
 use fx_core::{Arg, DType, Dim, Op, Result, Scalar, Type, TypeTree, bail, err};
 
@@ -292,13 +294,6 @@ impl Lowering<'_> {
 
 pub(super) const GEMM_WORK: Room =
     Room { path: "gemm::work", of: |sizes| kernels::gemm::work(sizes[0], sizes[1], sizes[2]) };
-
-/// Views whose sizes are expressions.
-pub(super) fn symbolic_view(_lowering: &mut Lowering<'_>, op: Op, args: &[Value]) -> Result<Option<Value>> {
-    let Some(Arg::Leaf(view)) = args.first() else { return Ok(None) };
-    let alias = matches!(op.name, "clone" | "detach" | "alias") || (op.name == "contiguous" && view.is_contiguous());
-    Ok(alias.then(|| Arg::Leaf(view.clone())))
-}
 
 /// Returns the buffer of a value.
 pub(super) fn buffer_of(view: &View) -> Result<usize> {

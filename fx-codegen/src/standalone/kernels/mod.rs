@@ -6,6 +6,8 @@
 pub mod attention;
 pub mod conv;
 pub mod copy;
+#[cfg(test)]
+mod float;
 pub mod gemm;
 pub mod lookup;
 pub mod pool;

@@ -77,8 +77,9 @@ fn pad(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let x = args.view("x")?;
     let (dtype, shape) = args.result()?;
     let pads = args.ints("pad")?.unwrap_or_default();
-    if args.text("mode")? != "constant" {
-        return l.moved(args.op, args.args);
+    match args.text("mode")? {
+        "constant" => {}
+        mode => return mirrored(l, x, mode, &pads),
     }
     let value = match args.get("value")? {
         Arg::None => Scalar::Int(0),
@@ -98,6 +99,37 @@ fn pad(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     l.call("copy::fill", vec![text(number(value, dtype)), vec![Piece::WriteView(out.clone())]]);
     l.copy(&from, &to);
     Ok(Arg::Leaf(out))
+}
+
+/// Pads with elements of the tensor itself, one axis after the other.
+fn mirrored(l: &mut Lowering<'_>, x: &View, mode: &str, pads: &[i64]) -> Result<Value> {
+    let mut x = l.contiguous(x);
+    for (i, pair) in pads.chunks(2).enumerate() {
+        let axis = x.rank().checked_sub(i + 1).ok_or_else(|| err!(Argument, "there are more paddings than axes"))?;
+        let [before, after] = *pair else { bail!(Argument, "paddings come in pairs") };
+        if before == 0 && after == 0 {
+            continue;
+        }
+        let Some(n) = x.shape[axis].known() else { bail!(Unresolved, "it needs the size of the axis {axis}") };
+        let place = |at: i64| match mode {
+            "reflect" if at < 0 => Ok(-at),
+            "reflect" if at >= n => Ok(2 * (n - 1) - at),
+            "reflect" => Ok(at),
+            "replicate" => Ok(at.clamp(0, n - 1)),
+            "circular" => Ok(at.rem_euclid(n)),
+            _ => bail!(Unresolved, "it has no stand-alone code for the mode {mode:?}"),
+        };
+        let places = (-before..n + after).map(place).collect::<Result<Vec<i64>>>()?;
+        let mut shape = x.shape.clone();
+        shape[axis] = Dim::from(places.len());
+        let sizes = [places.len()];
+        let places = l.constant("positions", Tensor::from_vec(places, &sizes))?;
+        let (_, n, inner) = around(&x, axis);
+        let (view, out) = l.out(x.dtype, &shape);
+        l.call_checked("lookup::select", vec![read(&x), size(&n), size(&inner), read(&places), out]);
+        x = view;
+    }
+    Ok(Arg::Leaf(x))
 }
 
 fn full(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
