@@ -11,6 +11,7 @@ struct Readme;
 
 pub mod bench;
 pub mod bisect;
+pub mod build;
 pub mod check;
 pub mod conformance;
 mod engine;

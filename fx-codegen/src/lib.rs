@@ -5,8 +5,8 @@
 
 pub mod kernel;
 pub mod native;
-pub mod standalone;
 pub mod readable;
+pub mod standalone;
 
 pub use native::Native;
 pub use readable::{Code, GraphCode};

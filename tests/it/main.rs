@@ -19,5 +19,6 @@ mod ops;
 mod passes;
 mod rows;
 mod splits;
+mod standalone;
 mod ui;
 mod view;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use fx_core::op::kind::OperandType;
 use fx_core::pointwise::result_dtype_of_types;
 use fx_core::{
-    Arg, Array, Category, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Scalar, Target, Tensor,
-    TensorType, Type, TypeTree, bail, err, ops,
+    Arg, Array, Category, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Scalar, Target,
+    Tensor, TensorType, Type, TypeTree, bail, err, ops,
 };
 
+use super::Options;
 use super::step::{Buffer, Call, Length, Loop, LoopOp, Piece, Pieces, Ref, Step, Work};
 use super::table;
 use super::value::{Home, Value, View, collapse, count};
-use super::Options;
 use crate::native::stands_alone;
 use crate::readable::names;
 
@@ -84,8 +84,12 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
     let output = output.try_flat_map(&mut |view| lowering.result(view).map(Arg::Leaf))?;
     if !lowering.problems.is_empty() {
         let list = lowering.problems.join("\n  ");
-        return Err(err!(Unresolved, "{} of the nodes cannot be written:\n  {list}", lowering.problems.len())
-            .help("give the operation a code of your own by `Options::operation`, or replace it before"));
+        return Err(err!(
+            Unresolved,
+            "{} of the nodes cannot be written:\n  {list}",
+            lowering.problems.len()
+        )
+        .help("give the operation a code of your own by `Options::operation`, or replace it before"));
     }
     let Lowering { weights, buffers, steps, .. } = lowering;
     Ok(Lowered { inputs, weights, buffers, steps, output })
@@ -216,7 +220,8 @@ impl<'a> Lowering<'a> {
 
     /// Makes a whole buffer of a tensor that is returned.
     fn result(&mut self, view: &View) -> Result<View> {
-        let is_whole = matches!(view.home, Home::Buffer(id) if self.buffers[id].len == Length::Of(count(&view.shape)));
+        let is_whole =
+            matches!(view.home, Home::Buffer(id) if self.buffers[id].len == Length::Of(count(&view.shape)));
         if is_whole && view.is_contiguous() && view.offset == Dim::new(0) {
             return Ok(view.clone());
         }
@@ -227,9 +232,9 @@ impl<'a> Lowering<'a> {
 
     /// Adds a constant that the program keeps.
     pub(super) fn constant(&mut self, hint: &str, tensor: Tensor) -> Result<View> {
-        let path = (0..).map(|i| format!("_{hint}_{i}")).find(|path| {
-            !self.weight_of.contains_key(path) && self.gm.attribute(path).is_err()
-        });
+        let path = (0..)
+            .map(|i| format!("_{hint}_{i}"))
+            .find(|path| !self.weight_of.contains_key(path) && self.gm.attribute(path).is_err());
         let path = path.unwrap_or_default();
         self.weight(path, tensor)
     }
@@ -244,7 +249,13 @@ impl<'a> Lowering<'a> {
         Ok(View::whole(Home::Weight(i), ty.dtype, &ty.shape))
     }
 
-    fn node(&mut self, graph: &Graph, id: NodeId, at: &HashMap<NodeId, usize>, values: &[Option<Value>]) -> Result<Value> {
+    fn node(
+        &mut self,
+        graph: &Graph,
+        id: NodeId,
+        at: &HashMap<NodeId, usize>,
+        values: &[Option<Value>],
+    ) -> Result<Value> {
         let node = graph.node(id)?;
         let op = match node.target() {
             Target::Placeholder => bail!(Graph, "there are more placeholders than arguments"),
@@ -356,7 +367,10 @@ impl<'a> Lowering<'a> {
             bail!(Unresolved, "it has no tensor");
         };
         let is_known = |ty: &Type| ty.tensor().is_none_or(|ty| ty.shape.known().is_some());
-        if known(&view.shape).is_err() || known(&view.strides).is_err() || !ty.leaves().into_iter().all(is_known) {
+        if known(&view.shape).is_err()
+            || known(&view.strides).is_err()
+            || !ty.leaves().into_iter().all(is_known)
+        {
             return table::view(self, &table::Args { op, args, ty });
         }
         if let Some(value) = looked_up(op, args, &view)? {
@@ -429,7 +443,11 @@ impl<'a> Lowering<'a> {
                 Ok(op) => op,
                 Err(error) => {
                     self.problem(graph, ids[member], &error)?;
-                    let dtype = graph.node(ids[member])?.ty().and_then(TypeTree::tensor).map_or(DType::F32, |ty| ty.dtype);
+                    let dtype = graph
+                        .node(ids[member])?
+                        .ty()
+                        .and_then(TypeTree::tensor)
+                        .map_or(DType::F32, |ty| ty.dtype);
                     let operands = vec![(Ref::Number(Scalar::Int(0)), dtype)];
                     LoopOp { work: Work::Convert, operands, params: Vec::new(), from: dtype, dtype }
                 }
@@ -499,7 +517,9 @@ fn looked_up(op: Op, args: &[Value], view: &View) -> Result<Option<Value>> {
     let array = base.as_strided(&shape, &strides, 0)?;
     let values = probe(args, &Tensor::new(array.clone()))?;
     let result = (op.eval)(&values)?;
-    let lies_there = |tensor: &&Tensor| tensor.array().is_ok_and(|result| result.shares_storage(&array) || result.is_empty());
+    let lies_there = |tensor: &&Tensor| {
+        tensor.array().is_ok_and(|result| result.shares_storage(&array) || result.is_empty())
+    };
     if !result.leaves().iter().all(lies_there) {
         return Ok(None);
     }
@@ -528,12 +548,17 @@ fn loop_shape(graph: &Graph, id: NodeId) -> Result<Option<Vec<Dim>>> {
 
 /// Puts nodes into groups. A node joins the group of an operand if it has its shape, and if whatever else uses a value of that group comes
 /// after the node: so the group can be computed where its last member is.
-fn groups(graph: &Graph, ids: &[NodeId], at: &HashMap<NodeId, usize>) -> Result<(Vec<Option<usize>>, Vec<Group>)> {
+fn groups(
+    graph: &Graph,
+    ids: &[NodeId],
+    at: &HashMap<NodeId, usize>,
+) -> Result<(Vec<Option<usize>>, Vec<Group>)> {
     let mut group_of: Vec<Option<usize>> = vec![None; ids.len()];
     let mut groups: Vec<Group> = Vec::new();
     for (i, id) in ids.iter().enumerate() {
         let Some(shape) = loop_shape(graph, *id)? else { continue };
-        let operands: BTreeSet<usize> = graph.node(*id)?.inputs().filter_map(|input| group_of[at[&input]]).collect();
+        let operands: BTreeSet<usize> =
+            graph.node(*id)?.inputs().filter_map(|input| group_of[at[&input]]).collect();
         let mut joined = None;
         for &group in operands.iter().rev() {
             let candidate = &groups[group];
@@ -589,7 +614,9 @@ fn loop_op(
         let id = match arg {
             Arg::Leaf(id) => *id,
             arg => {
-                let x = arg.scalar().ok_or_else(|| err!(Unresolved, "an operand is {}, not a number", arg.kind_name()))?;
+                let x = arg
+                    .scalar()
+                    .ok_or_else(|| err!(Unresolved, "an operand is {}, not a number", arg.kind_name()))?;
                 types.push(None);
                 return Ok((Ref::Number(x), number_dtype(x)));
             }
@@ -600,18 +627,22 @@ fn loop_op(
             types.push(ty.cloned());
             return Ok((Ref::Op(step), made.ops[step].dtype));
         }
-        let value = values[position].as_ref().ok_or_else(|| err!(Graph, "a value is used before it is computed"))?;
+        let value =
+            values[position].as_ref().ok_or_else(|| err!(Graph, "a value is used before it is computed"))?;
         let view = match value {
             Arg::Leaf(view) => view,
             value => {
-                let x = value.scalar().ok_or_else(|| err!(Unresolved, "an operand is {}", value.kind_name()))?;
+                let x =
+                    value.scalar().ok_or_else(|| err!(Unresolved, "an operand is {}", value.kind_name()))?;
                 types.push(None);
                 return Ok((Ref::Number(x), number_dtype(x)));
             }
         };
         types.push(Some(view.ty()));
         let wide = View { shape: made.shape.clone(), strides: view.broadcast(&made.shape), ..view.clone() };
-        let same = |other: &View| other.home == wide.home && other.strides == wide.strides && other.offset == wide.offset;
+        let same = |other: &View| {
+            other.home == wide.home && other.strides == wide.strides && other.offset == wide.offset
+        };
         let read = made.reads.iter().position(same).unwrap_or_else(|| {
             made.reads.push(wide.clone());
             made.reads.len() - 1

@@ -37,7 +37,9 @@ fn uses(step: &Step) -> Vec<usize> {
             });
             ids.collect()
         }
-        Step::Loop(made) => made.reads.iter().filter_map(of).chain(made.writes.iter().map(|(id, _)| *id)).collect(),
+        Step::Loop(made) => {
+            made.reads.iter().filter_map(of).chain(made.writes.iter().map(|(id, _)| *id)).collect()
+        }
         Step::Branch { test, .. } | Step::While { test, .. } => of(test).into_iter().collect(),
     }
 }
@@ -236,7 +238,8 @@ pub(super) fn known(len: &Length) -> Option<usize> {
     match len {
         Length::Of(dim) => usize::try_from(dim.known()?).ok(),
         Length::Work(room, sizes) => {
-            let sizes: Option<Vec<usize>> = sizes.iter().map(|dim| usize::try_from(dim.known()?).ok()).collect();
+            let sizes: Option<Vec<usize>> =
+                sizes.iter().map(|dim| usize::try_from(dim.known()?).ok()).collect();
             Some((room.of)(&sizes?))
         }
     }

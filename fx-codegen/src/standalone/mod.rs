@@ -112,7 +112,9 @@ impl Package {
         if let Ok(text) = std::fs::read_to_string(&manifest)
             && !text.starts_with(package::MARK)
         {
-            return Err(err!(Io, "{} was not written by fx", manifest.display()).help("choose another folder"));
+            return Err(
+                err!(Io, "{} was not written by fx", manifest.display()).help("choose another folder")
+            );
         }
         for (path, bytes) in &self.files {
             let path = dir.join(path);

@@ -20,6 +20,7 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("attention", include_str!("kernels/attention.rs"), &["gemm", "rows"]),
     ("conv", include_str!("kernels/conv.rs"), &["gemm"]),
     ("copy", include_str!("kernels/copy.rs"), &["walk"]),
+    ("float", include_str!("kernels/float.rs"), &[]),
     ("gemm", include_str!("kernels/gemm.rs"), &["simd", "sum"]),
     ("lookup", include_str!("kernels/lookup.rs"), &[]),
     ("pool", include_str!("kernels/pool.rs"), &[]),
@@ -42,7 +43,8 @@ const ALLOW: &str = "#![allow(unused, unreachable_pub, clippy::all, clippy::peda
 pub(super) fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
     let name = package_name(options.name.as_deref().unwrap_or(gm.name()));
     let mut lowered = lower::lower(gm, options)?;
-    let updates: Vec<Value> = lowered.weights.iter().filter_map(|weight| weight.update.clone().map(Arg::Leaf)).collect();
+    let updates: Vec<Value> =
+        lowered.weights.iter().filter_map(|weight| weight.update.clone().map(Arg::Leaf)).collect();
     let mut kept: Vec<&Value> = updates.iter().collect();
     kept.push(&lowered.output);
     let memory = memory::plan(&lowered.buffers, &mut lowered.steps, &kept);
@@ -54,7 +56,9 @@ pub(super) fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
 fn package_name(text: &str) -> String {
     let name = names::variable(text).trim_matches('_').replace('_', "-");
     match name.as_str() {
-        "" | "test" | "std" | "core" | "alloc" | "proc-macro" => format!("model-{name}").trim_end_matches('-').to_owned(),
+        "" | "test" | "std" | "core" | "alloc" | "proc-macro" => {
+            format!("model-{name}").trim_end_matches('-').to_owned()
+        }
         name if name.starts_with(|c: char| c.is_ascii_digit()) => format!("model-{name}"),
         _ => name,
     }
@@ -63,8 +67,6 @@ fn package_name(text: &str) -> String {
 /// An output: its field, and where it is.
 struct Output {
     name: String,
-    /// How it is reached in the result of the program, for people.
-    path: String,
     view: View,
 }
 
@@ -84,7 +86,7 @@ fn outputs(value: &Value, path: &str, names: &mut Names, out: &mut Vec<Output>) 
     match value {
         Arg::Leaf(view) => {
             let name = names.claim(names::variable(if path.is_empty() { "output" } else { path }));
-            out.push(Output { name, path: path.to_owned(), view: view.clone() });
+            out.push(Output { name, view: view.clone() });
         }
         Arg::Tuple(items) | Arg::List(items) => {
             for (i, item) in items.iter().enumerate() {
@@ -110,7 +112,8 @@ impl<'a> Writer<'a> {
         ["self", "d", "w", "s", "inputs"].into_iter().for_each(|name| taken.keep(name));
         let inputs = lowered.inputs.iter().map(|(name, _)| taken.claim(names::variable(name))).collect();
         let mut taken = Names::default();
-        let weights = lowered.weights.iter().map(|weight| taken.claim(names::variable(&weight.path))).collect();
+        let weights =
+            lowered.weights.iter().map(|weight| taken.claim(names::variable(&weight.path))).collect();
         let mut taken = Names::default();
         let mut symbols: Vec<(Symbol, String)> = Vec::new();
         for symbol in lowered.inputs.iter().flat_map(|(_, ty)| ty.shape.iter()).flat_map(Dim::symbols) {
@@ -120,8 +123,9 @@ impl<'a> Writer<'a> {
             }
         }
         if options.baked && !symbols.is_empty() {
-            return Err(err!(Unresolved, "the size {} is not known", symbols[0].0.name())
-                .help("a baked crate needs inputs of known sizes: give recorded inputs, or specialise the program"));
+            return Err(err!(Unresolved, "the size {} is not known", symbols[0].0.name()).help(
+                "a baked crate needs inputs of known sizes: give recorded inputs, or specialise the program",
+            ));
         }
         let mut list = Vec::new();
         outputs(&lowered.output, "", &mut Names::default(), &mut list)?;
@@ -144,9 +148,9 @@ impl<'a> Writer<'a> {
             modules.push((name.to_owned(), file.to_owned()));
         };
         module("error", "src/error.rs", self.error());
-        module("kernels", "src/kernels/mod.rs", kernels_module(&used));
+        module("kernels", "src/kernels/mod.rs", kernels_module(&used, self.options.baked));
         for (name, text) in kernel_files(&used, self.options.baked) {
-            add_kernel(&mut module, name, text);
+            module(&format!("kernels::{name}"), &format!("src/kernels/{name}.rs"), text);
         }
         module("math", "src/math.rs", self.math());
         module("model", "src/model.rs", model);
@@ -196,7 +200,9 @@ impl<'a> Writer<'a> {
                 );
             }
             for (kind, list) in [("in", inputs), ("out", outputs)] {
-                tensors.extend(list.iter().enumerate().map(|(i, tensor)| (format!("{set}.{kind}{i}"), tensor.clone())));
+                tensors.extend(
+                    list.iter().enumerate().map(|(i, tensor)| (format!("{set}.{kind}{i}"), tensor.clone())),
+                );
             }
         }
         Ok(tensors)
@@ -222,9 +228,15 @@ impl<'a> Writer<'a> {
 
     fn math(&self) -> String {
         let source = fx_core::math_source::SOURCE;
-        let own = if self.options.baked { "use super::kernels::float::Float as _;\n" } else { "" };
-        let source = if self.options.baked { source.replace("std::", "core::") } else { source.to_owned() };
-        format!("//! Scalar mathematics.\n{ALLOW}\n{own}{source}")
+        if !self.options.baked {
+            return format!("//! Scalar mathematics.\n{ALLOW}\n{source}");
+        }
+        // What `std` has as functions of floats, `core` lacks.
+        let source =
+            [("std::", "core::"), ("f64::$std(", "Float::$std("), ("Self::exp(", "<Self as Real>::exp(")]
+                .into_iter()
+                .fold(source.to_owned(), |source, (from, to)| source.replace(from, to));
+        format!("//! Scalar mathematics.\n{ALLOW}\nuse super::kernels::float::Float;\n{source}")
     }
 
     fn manifest(&self) -> String {
@@ -268,9 +280,16 @@ impl<'a> Writer<'a> {
         if program.has_loops {
             used.insert("simd".to_owned());
         }
+        if self.options.baked {
+            used.insert("float".to_owned());
+        }
         let mut text = String::new();
         let title = names::comment(&self.name);
-        let _ = writeln!(text, "//! The model {title}: its weights, its memory, and what it computes.\n{}", ALLOW.trim_end());
+        let _ = writeln!(
+            text,
+            "//! The model {title}: its weights, its memory, and what it computes.\n{}",
+            ALLOW.trim_end()
+        );
         let _ = writeln!(text, "\nuse super::error::Error;");
         let calls: Vec<&str> = program.modules.iter().map(String::as_str).collect();
         if !calls.is_empty() {
@@ -336,7 +355,13 @@ impl<'a> Writer<'a> {
             text.push_str("\n/// What the model returns.\n#[derive(Clone, Copy, Debug, PartialEq)]\npub struct Outputs<'a> {\n");
             for output in &self.outputs {
                 let ty = output.view.ty();
-                let _ = writeln!(text, "    /// `{}`.\n    pub {}: {},", names::comment(&ty.to_string()), output.name, Self::tensor_type(&ty, "'a"));
+                let _ = writeln!(
+                    text,
+                    "    /// `{}`.\n    pub {}: {},",
+                    names::comment(&ty.to_string()),
+                    output.name,
+                    Self::tensor_type(&ty, "'a")
+                );
             }
             if self.outputs.is_empty() {
                 text.push_str("    nothing: core::marker::PhantomData<&'a ()>,\n");
@@ -418,7 +443,13 @@ impl<'a> Writer<'a> {
         }
         text.push_str("        };\n        let scratch = Scratch {\n");
         for (i, place) in self.memory.places.iter().enumerate() {
-            let _ = writeln!(text, "            {}: [{}; {}],", place_name(i), zero(place.dtype), self.place_length(i)?);
+            let _ = writeln!(
+                text,
+                "            {}: [{}; {}],",
+                place_name(i),
+                zero(place.dtype),
+                self.place_length(i)?
+            );
         }
         text.push_str("        };\n        Model { weights, scratch }\n    }\n\n");
         Ok(())
@@ -434,7 +465,13 @@ impl<'a> Writer<'a> {
             let n = count(&ty.shape).known().unwrap_or_default();
             dtypes.insert(ty.dtype);
             let kind = if weight.update.is_some() { "const" } else { "static" };
-            let _ = writeln!(text, "{kind} {}: [{}; {n}] = {}_at({offset});", name.to_ascii_uppercase(), ty.dtype, ty.dtype);
+            let _ = writeln!(
+                text,
+                "{kind} {}: [{}; {n}] = {}_at({offset});",
+                name.to_ascii_uppercase(),
+                ty.dtype,
+                ty.dtype
+            );
         }
         for dtype in dtypes {
             let (width, value) = match dtype {
@@ -476,8 +513,13 @@ impl<'a> Writer<'a> {
         for (name, (_, ty)) in self.inputs.iter().zip(&lowered.inputs) {
             let _ = writeln!(text, "    /// - `{name}`: `{}`", names::comment(&ty.to_string()));
         }
-        let result: Vec<String> = self.outputs.iter().map(|output| names::comment(&output.view.ty().to_string())).collect();
-        let _ = writeln!(text, "    ///\n    /// It returns `{}`, which is overwritten by the next call.", result.join("`, `"));
+        let result: Vec<String> =
+            self.outputs.iter().map(|output| names::comment(&output.view.ty().to_string())).collect();
+        let _ = writeln!(
+            text,
+            "    ///\n    /// It returns `{}`, which is overwritten by the next call.",
+            result.join("`, `")
+        );
         text.push_str("    ///\n    /// # Errors\n    ///\n    /// When an input has other sizes, or a position that does not exist.\n");
         let params: Vec<String> = self
             .inputs
@@ -493,12 +535,22 @@ impl<'a> Writer<'a> {
         );
         self.checks(text)?;
         let fields: Vec<String> = self.inputs.iter().map(|name| format!("{name}: {name}.data")).collect();
-        let fields = if fields.is_empty() { "nothing: core::marker::PhantomData".to_owned() } else { fields.join(", ") };
+        let fields = if fields.is_empty() {
+            "nothing: core::marker::PhantomData".to_owned()
+        } else {
+            fields.join(", ")
+        };
         let _ = writeln!(text, "        let inputs = &Inputs {{ {fields} }};");
         if self.is_symbolic() && !self.options.baked {
             text.push_str("        let s = &mut self.scratch;\n");
             for (i, place) in self.memory.places.iter().enumerate() {
-                let _ = writeln!(text, "        grow(&mut s.{}, {}, {});", place_name(i), self.place_length(i)?, zero(place.dtype));
+                let _ = writeln!(
+                    text,
+                    "        grow(&mut s.{}, {}, {});",
+                    place_name(i),
+                    self.place_length(i)?,
+                    zero(place.dtype)
+                );
             }
         }
         text.push_str("        let (w, s) = (&self.weights, &mut self.scratch);\n");
@@ -566,9 +618,16 @@ impl<'a> Writer<'a> {
                 if let Some(symbol) = dim.as_symbol() {
                     let least = symbol.min().max(0);
                     let greatest = symbol.max().map_or("usize::MAX".to_owned(), |max| max.to_string());
-                    let _ = writeln!(text, "        {name}.check_range(\"{name}\", {axis}, {least}, {greatest})?;");
+                    let _ = writeln!(
+                        text,
+                        "        {name}.check_range(\"{name}\", {axis}, {least}, {greatest})?;"
+                    );
                 }
-                let _ = writeln!(text, "        {name}.check_size(\"{name}\", {axis}, {})?;", size(dim, &self.symbols)?);
+                let _ = writeln!(
+                    text,
+                    "        {name}.check_size(\"{name}\", {axis}, {})?;",
+                    size(dim, &self.symbols)?
+                );
             }
         }
         Ok(())
@@ -600,8 +659,15 @@ impl<'a> Writer<'a> {
         let mut text = String::new();
         let mut args = Vec::new();
         for (i, (_, ty)) in self.lowered.inputs.iter().enumerate() {
-            let _ = writeln!(text, "{indent}let (shape_{i}, data_{i}) = file.tensor::<{}>(&format!(\"{{set}}.in{i}\"))?;", ty.dtype);
-            let _ = writeln!(text, "{indent}let shape_{i} = shape_{i}.try_into().map_err(|_| format!(\"{{set}}.in{i} has another rank\"))?;");
+            let _ = writeln!(
+                text,
+                "{indent}let (shape_{i}, data_{i}) = file.tensor::<{}>(&format!(\"{{set}}.in{i}\"))?;",
+                ty.dtype
+            );
+            let _ = writeln!(
+                text,
+                "{indent}let shape_{i} = shape_{i}.try_into().map_err(|_| format!(\"{{set}}.in{i} has another rank\"))?;"
+            );
             args.push(format!("Tensor::new(shape_{i}, &data_{i})"));
         }
         (text, args.join(", "))
@@ -662,7 +728,9 @@ impl<'a> Writer<'a> {
         };
         let reader = match self.options.baked {
             true => {
-                format!("mod reader;\n\nuse reader::safetensors::File;\n#[allow(unused_imports)]\nuse {krate}::{{Model, Tensor}};")
+                format!(
+                    "mod reader;\n\nuse reader::safetensors::File;\n#[allow(unused_imports)]\nuse {krate}::{{Model, Tensor}};"
+                )
             }
             false => format!("#[allow(unused_imports)]\nuse {krate}::{{Model, Tensor, safetensors::File}};"),
         };
@@ -683,21 +751,26 @@ impl<'a> Writer<'a> {
 
     fn readme(&self) -> Result<String> {
         let krate = self.crate_name();
-        let mut text = format!("# {}\n\nWritten by fx from a graph. It needs no other crate and no network.\n\n## Signature\n\n", self.name);
+        let mut text = format!(
+            "# {}\n\nWritten by fx from a graph. It needs no other crate and no network.\n\n## Signature\n\n",
+            self.name
+        );
         text.push_str("| input | type |\n|---|---|\n");
         for (name, (_, ty)) in self.inputs.iter().zip(&self.lowered.inputs) {
             let _ = writeln!(text, "| `{name}` | `{}` |", names::comment(&ty.to_string()));
         }
         text.push_str("\n| output | type |\n|---|---|\n");
         for output in &self.outputs {
-            let _ = writeln!(text, "| `{}` | `{}` |", output.name, names::comment(&output.view.ty().to_string()));
+            let _ =
+                writeln!(text, "| `{}` | `{}` |", output.name, names::comment(&output.view.ty().to_string()));
         }
         for (symbol, name) in &self.symbols {
             let most = symbol.max().map_or("any size".to_owned(), |max| max.to_string());
             let _ = writeln!(text, "\n`{name}` is from {} to {most}.", symbol.min());
         }
         let make = if self.options.baked { "Model::new()" } else { "Model::load(\"model.safetensors\")?" };
-        let args: Vec<String> = self.inputs.iter().map(|name| format!("Tensor::new(sizes, &{name})")).collect();
+        let args: Vec<String> =
+            self.inputs.iter().map(|name| format!("Tensor::new(sizes, &{name})")).collect();
         let _ = write!(
             text,
             "\n## Use\n\n```rust,ignore\nuse {krate}::{{Model, Tensor}};\n\nlet mut model = {make};\nlet result = model.forward({})?;\n```\n\n",
@@ -723,31 +796,30 @@ fn zero(dtype: DType) -> &'static str {
     }
 }
 
-fn add_kernel(module: &mut impl FnMut(&str, &str, String), name: &str, text: &str) {
-    module(&format!("kernels::{name}"), &format!("src/kernels/{name}.rs"), text.to_owned());
-}
-
 /// Returns the modules of kernels that are needed, with their texts.
-fn kernel_files(used: &BTreeSet<String>, baked: bool) -> Vec<(&'static str, &'static str)> {
+fn kernel_files(used: &BTreeSet<String>, baked: bool) -> Vec<(&'static str, String)> {
     let mut needed: BTreeSet<&str> = used.iter().map(String::as_str).collect();
     loop {
-        let more: Vec<&str> = KERNELS.iter().filter(|row| needed.contains(row.0)).flat_map(|row| row.2).copied().collect();
+        let more: Vec<&str> =
+            KERNELS.iter().filter(|row| needed.contains(row.0)).flat_map(|row| row.2).copied().collect();
         let before = needed.len();
         needed.extend(more);
         if needed.len() == before {
             break;
         }
     }
-    let text = |row: &&(&'static str, &'static str, _)| match row.0 {
-        "simd" if baked => (row.0, PLAIN),
-        name => (name, row.1),
+    let text = |(name, text, _): &(&'static str, &str, &[&str])| match *name {
+        "simd" if baked => (*name, PLAIN.to_owned()),
+        // What `std` has as methods, `core` lacks.
+        "gemm" if baked => (*name, text.replacen("\n\n", "\n\nuse super::float::Float as _;\n", 1)),
+        _ => (*name, (*text).to_owned()),
     };
-    KERNELS.iter().filter(|row| needed.contains(row.0)).map(|row| text(&row)).collect()
+    KERNELS.iter().filter(|row| needed.contains(row.0)).map(text).collect()
 }
 
-fn kernels_module(used: &BTreeSet<String>) -> String {
+fn kernels_module(used: &BTreeSet<String>, baked: bool) -> String {
     let mut text = format!("//! Kernels: loops over slices.\n{ALLOW}\n");
-    for (name, _) in kernel_files(used, false) {
+    for (name, _) in kernel_files(used, baked) {
         let _ = writeln!(text, "pub mod {name};");
     }
     text.push_str("\nuse super::math;\n");
@@ -756,6 +828,34 @@ fn kernels_module(used: &BTreeSet<String>) -> String {
 
 /// Writes the modules of a crate as one file.
 pub(super) fn single_file(package: &Package) -> String {
-    let _ = package;
-    String::new()
+    let read = |file: &str| {
+        package.files.get(file).map_or_else(String::new, |bytes| String::from_utf8_lossy(bytes).into_owned())
+    };
+    let mut text = String::from("// Written by fx from a graph.\n");
+    let kernels: Vec<&(String, String)> =
+        package.modules.iter().filter(|(name, _)| name.starts_with("kernels::")).collect();
+    for (name, file) in &package.modules {
+        if name.contains("::") {
+            continue;
+        }
+        let mut body = read(file);
+        if name == "kernels" {
+            for (kernel, file) in &kernels {
+                let kernel = kernel.trim_start_matches("kernels::");
+                body = body.replace(&format!("pub mod {kernel};\n"), &nested(kernel, &read(file)));
+            }
+        }
+        text.push_str(&nested(name, &body));
+    }
+    let library = read("src/lib.rs");
+    library.lines().filter(|line| line.starts_with("pub use ")).for_each(|line| {
+        text.push_str(line);
+        text.push('\n');
+    });
+    text
+}
+
+/// Writes a file as a module.
+fn nested(name: &str, body: &str) -> String {
+    format!("#[allow(dead_code)]\npub mod {name} {{\n{body}}}\n")
 }

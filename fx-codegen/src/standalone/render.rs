@@ -79,7 +79,12 @@ impl<'a> Renderer<'a> {
             text.push('\n');
             text.push_str(function);
         }
-        Ok(Program { body: block.lines, functions: text, modules: self.modules, has_loops: !self.loop_texts.is_empty() })
+        Ok(Program {
+            body: block.lines,
+            functions: text,
+            modules: self.modules,
+            has_loops: !self.loop_texts.is_empty(),
+        })
     }
 
     /// Writes a list of steps as statements; a long list as calls of functions.
@@ -131,7 +136,8 @@ impl<'a> Renderer<'a> {
         }
         let (params, args) = (params.join(", "), args.join(", ").replace("&inputs", "inputs"));
         let fails = block.fails;
-        let (result, end, ask) = if fails { (" -> Result<(), Error>", "\n    Ok(())", "?") } else { ("", "", "") };
+        let (result, end, ask) =
+            if fails { (" -> Result<(), Error>", "\n    Ok(())", "?") } else { ("", "", "") };
         self.functions.push(format!("fn {name}({params}){result} {{\n{body}{end}\n}}\n"));
         (format!("{name}({args}){ask};"), fails)
     }
@@ -290,7 +296,8 @@ impl<'a> Renderer<'a> {
             strides.iter_mut().for_each(|strides| strides.push(Dim::new(0)));
         }
         let (mut params, mut args) = (Vec::new(), Vec::new());
-        let is_replaced = |read: usize| made.in_place.iter().find(|(from, _)| *from == read).map(|(_, write)| *write);
+        let is_replaced =
+            |read: usize| made.in_place.iter().find(|(from, _)| *from == read).map(|(_, write)| *write);
         // Sizes are arguments, so that loops which differ in nothing else are one function.
         let mut numbers: Vec<String> = Vec::new();
         let mut size = |renderer: &Self, dim: &Dim| -> Result<String> {
@@ -327,7 +334,10 @@ impl<'a> Renderer<'a> {
             depth += 1;
         }
         let n = size(self, &sizes[rank - 1])?;
-        let base = |renderer: &Self, strides: &[Dim], size: &mut dyn FnMut(&Self, &Dim) -> Result<String>| -> Result<String> {
+        let base = |renderer: &Self,
+                    strides: &[Dim],
+                    size: &mut dyn FnMut(&Self, &Dim) -> Result<String>|
+         -> Result<String> {
             let mut terms = Vec::new();
             for (axis, stride) in strides[..rank - 1].iter().enumerate() {
                 if *stride == one {
@@ -371,7 +381,13 @@ impl<'a> Renderer<'a> {
         }
         let _ = writeln!(body, "{}for i in 0..{n} {{", indent(depth));
         for (step, op) in made.ops.iter().enumerate() {
-            let _ = writeln!(body, "{}let v{step}: {} = {};", indent(depth + 1), op.dtype, expression(op, &reads));
+            let _ = writeln!(
+                body,
+                "{}let v{step}: {} = {};",
+                indent(depth + 1),
+                op.dtype,
+                expression(op, &reads)
+            );
         }
         for (i, (_, step)) in made.writes.iter().enumerate() {
             let _ = writeln!(body, "{}o{i}[i] = v{step};", indent(depth + 1));
@@ -400,7 +416,8 @@ pub(super) struct Program {
 /// Returns whether a text reads a field of the variable that `mark` begins with.
 fn mentions(text: &str, mark: &str) -> bool {
     let before = |at: usize| text[..at].chars().next_back();
-    text.match_indices(mark).any(|(at, _)| !before(at).is_some_and(|c| c.is_ascii_alphanumeric() || "_.:".contains(c)))
+    text.match_indices(mark)
+        .any(|(at, _)| !before(at).is_some_and(|c| c.is_ascii_alphanumeric() || "_.:".contains(c)))
 }
 
 /// Returns the name of a place.
@@ -427,14 +444,22 @@ pub(super) fn size(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
     }
     let name = |symbol: &Symbol| {
         let found = symbols.iter().find(|(known, _)| known == symbol).map(|(_, name)| format!("d.{name}"));
-        found.ok_or_else(|| fx_core::err!(Unresolved, "the size {} is known only when the program runs", symbol.name()))
+        found.ok_or_else(|| {
+            fx_core::err!(Unresolved, "the size {} is known only when the program runs", symbol.name())
+        })
     };
     if let Some(symbol) = dim.as_symbol() {
         return Ok(format!("{} as usize", name(symbol)?));
     }
     let text = dim.fold(&mut |step: DimStep<'_, String>| {
         Ok(match step {
-            DimStep::Const(n) => if n < 0 { format!("({n})") } else { n.to_string() },
+            DimStep::Const(n) => {
+                if n < 0 {
+                    format!("({n})")
+                } else {
+                    n.to_string()
+                }
+            }
             DimStep::Symbol(symbol) => name(symbol)?,
             DimStep::Add(a, b) => format!("({a} + {b})"),
             DimStep::Mul(a, b) => format!("{a} * {b}"),
@@ -487,7 +512,9 @@ fn expression(op: &super::step::LoopOp, reads: &[String]) -> String {
             let source = def.source(op.from).unwrap_or_default();
             match &names[..] {
                 [name] => format!("{{ let {name}: {types} = {}; {source} }}", values[0]),
-                names => format!("{{ let ({}): ({types}) = ({}); {source} }}", names.join(", "), values.join(", ")),
+                names => {
+                    format!("{{ let ({}): ({types}) = ({}); {source} }}", names.join(", "), values.join(", "))
+                }
             }
         }
     }

@@ -37,7 +37,10 @@ pub(super) fn file(tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
         let comma = if header.len() > 1 { "," } else { "" };
         let name = quoted(name);
         let (dtype, shape, end) = (array.dtype().safetensors_name(), array.shape(), data.len());
-        let _ = write!(header, "{comma}{name}:{{\"dtype\":\"{dtype}\",\"shape\":{shape:?},\"data_offsets\":[{start},{end}]}}");
+        let _ = write!(
+            header,
+            "{comma}{name}:{{\"dtype\":\"{dtype}\",\"shape\":{shape:?},\"data_offsets\":[{start},{end}]}}"
+        );
     }
     header.push('}');
     while header.len() % 8 != 0 {

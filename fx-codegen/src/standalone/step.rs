@@ -109,7 +109,15 @@ pub(super) enum Step {
     Call(Call),
     Loop(Loop),
     /// Runs one of two lists of steps.
-    Branch { test: View, then: Vec<Step>, otherwise: Vec<Step> },
+    Branch {
+        test: View,
+        then: Vec<Step>,
+        otherwise: Vec<Step>,
+    },
     /// Runs while `test`, which `before` computes, is true.
-    While { before: Vec<Step>, test: View, body: Vec<Step> },
+    While {
+        before: Vec<Step>,
+        test: View,
+        body: Vec<Step>,
+    },
 }

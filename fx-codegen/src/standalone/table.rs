@@ -10,10 +10,10 @@ pub(super) use self::view::view;
 use fx_core::op::Kind;
 use fx_core::{Arg, DType, Dim, Op, Result, Scalar, Type, TypeTree, bail, err};
 
+use super::kernels;
 use super::lower::Lowering;
 use super::step::{Length, Piece, Pieces, Room};
 use super::value::{Home, Value, View};
-use super::kernels;
 
 /// Writes an operation.
 pub(super) type Emit = fn(&mut Lowering<'_>, &Args<'_>) -> Result<Value>;
@@ -23,7 +23,16 @@ pub(super) const LOOPS: &[&str] = &["to", "type_as", "where", "masked_fill"];
 
 /// Operations whose result is made of elements of the operand, at positions that sizes tell.
 pub(super) const MOVES: &[&str] = &[
-    "flip", "roll", "repeat", "rot90", "unfold", "tile", "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "repeat_interleave",
+    "flip",
+    "roll",
+    "repeat",
+    "rot90",
+    "unfold",
+    "tile",
+    "channel_shuffle",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "repeat_interleave",
     "contiguous",
 ];
 
@@ -88,11 +97,17 @@ impl Args<'_> {
     }
 
     pub(super) fn float(&self, name: &str) -> Result<f64> {
-        self.get(name)?.scalar().map(Scalar::to_f64).ok_or_else(|| err!(Unresolved, "{name} is not a known number"))
+        self.get(name)?
+            .scalar()
+            .map(Scalar::to_f64)
+            .ok_or_else(|| err!(Unresolved, "{name} is not a known number"))
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<bool> {
-        self.get(name)?.scalar().map(Scalar::to_bool).ok_or_else(|| err!(Unresolved, "{name} is not a known bool"))
+        self.get(name)?
+            .scalar()
+            .map(Scalar::to_bool)
+            .ok_or_else(|| err!(Unresolved, "{name} is not a known bool"))
     }
 
     pub(super) fn text(&self, name: &str) -> Result<&str> {
@@ -268,7 +283,13 @@ pub(super) fn number(x: Scalar, dtype: DType) -> String {
                 DType::I32 => i64::from(x.to_i64() as i32),
                 _ => x.to_i64(),
             };
-            if x == i64::MIN { "i64::MIN".to_owned() } else if x < 0 { format!("({x}_{dtype})") } else { format!("{x}_{dtype}") }
+            if x == i64::MIN {
+                "i64::MIN".to_owned()
+            } else if x < 0 {
+                format!("({x}_{dtype})")
+            } else {
+                format!("{x}_{dtype}")
+            }
         }
     }
 }

@@ -83,7 +83,9 @@ impl View {
         let missing = shape.len() - self.rank();
         let (zero, one) = (Dim::new(0), Dim::new(1));
         let own = self.shape.iter().zip(&self.strides).zip(&shape[missing..]);
-        let own = own.map(|((size, stride), wide)| if *size == one && *wide != one { zero.clone() } else { stride.clone() });
+        let own = own.map(
+            |((size, stride), wide)| if *size == one && *wide != one { zero.clone() } else { stride.clone() },
+        );
         std::iter::repeat_n(zero.clone(), missing).chain(own).collect()
     }
 
@@ -106,7 +108,8 @@ pub(super) fn collapse(shape: &[Dim], strides: &[Vec<Dim>]) -> (Vec<Dim>, Vec<Ve
         if *size == one {
             continue;
         }
-        let joins = |(own, all): (&Vec<Dim>, &Vec<Dim>)| own.last().is_some_and(|last| *last == &all[axis] * size);
+        let joins =
+            |(own, all): (&Vec<Dim>, &Vec<Dim>)| own.last().is_some_and(|last| *last == &all[axis] * size);
         if !sizes.is_empty() && out.iter().zip(strides).all(joins) {
             if let Some(last) = sizes.last_mut() {
                 *last = &*last * size;

@@ -5,6 +5,8 @@ use core::f64::consts::{FRAC_PI_2, LN_2, LOG2_E, LOG10_E, PI};
 /// Functions of floats, under the names that `std` gives them.
 #[allow(missing_docs)]
 pub trait Float: Sized {
+    fn abs(self) -> Self;
+    fn copysign(self, sign: Self) -> Self;
     fn sqrt(self) -> Self;
     /// Computes `self * b + c`; of `f64` it is rounded twice.
     fn mul_add(self, b: Self, c: Self) -> Self;
@@ -82,6 +84,14 @@ fn atan_positive(x: f64) -> f64 {
 }
 
 impl Float for f64 {
+    fn abs(self) -> f64 {
+        f64::abs(self)
+    }
+
+    fn copysign(self, sign: f64) -> f64 {
+        f64::copysign(self, sign)
+    }
+
     fn sqrt(self) -> f64 {
         if self.is_nan() || self < 0.0 {
             return f64::NAN;
@@ -89,7 +99,8 @@ impl Float for f64 {
         if self == 0.0 || self == f64::INFINITY {
             return self;
         }
-        let (x, scale) = if self < 1e-290 { (self * 18_014_398_509_481_984.0, 1.0 / 134_217_728.0) } else { (self, 1.0) };
+        let (x, scale) =
+            if self < 1e-290 { (self * 18_014_398_509_481_984.0, 1.0 / 134_217_728.0) } else { (self, 1.0) };
         let mut root = f64::from_bits((x.to_bits() >> 1) + 0x1ff8_0000_0000_0000);
         for _ in 0..5 {
             root = 0.5 * (root + x / root);
@@ -168,7 +179,8 @@ impl Float for f64 {
         if self == f64::INFINITY {
             return self;
         }
-        let (x, shift) = if self < f64::MIN_POSITIVE { (self * 18_014_398_509_481_984.0, -54) } else { (self, 0) };
+        let (x, shift) =
+            if self < f64::MIN_POSITIVE { (self * 18_014_398_509_481_984.0, -54) } else { (self, 0) };
         let bits = x.to_bits();
         let mut exponent = (bits >> 52) as i64 - 1023 + shift;
         let mut mantissa = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
@@ -251,7 +263,8 @@ impl Float for f64 {
             return (f64::NAN, f64::NAN);
         }
         let n = Float::round_ties_even(self / FRAC_PI_2);
-        let r = ((self - n * 1.570_796_326_734_125_6) - n * 6.077_100_506_303_966e-11) - n * 2.022_266_248_795_950_6e-21;
+        let r = ((self - n * 1.570_796_326_734_125_6) - n * 6.077_100_506_303_966e-11)
+            - n * 2.022_266_248_795_950_6e-21;
         let (sin, cos) = (sin_series(r), cos_series(r));
         match (n % 4.0) as i32 {
             0 => (sin, cos),
@@ -336,7 +349,11 @@ macro_rules! single {
 }
 
 impl Float for f32 {
-    single!(sqrt floor ceil trunc round round_ties_even exp exp2 exp_m1 ln ln_1p log2 log10 cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh);
+    fn copysign(self, sign: f32) -> f32 {
+        f32::copysign(self, sign)
+    }
+
+    single!(abs sqrt floor ceil trunc round round_ties_even exp exp2 exp_m1 ln ln_1p log2 log10 cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh);
 
     fn mul_add(self, b: f32, c: f32) -> f32 {
         (f64::from(self) * f64::from(b) + f64::from(c)) as f32

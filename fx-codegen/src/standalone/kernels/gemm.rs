@@ -129,7 +129,9 @@ fn store<T: Real, const MR: usize, const NR: usize>(
         match start {
             None => out.iter_mut().zip(sums).for_each(|(out, &x)| *out = *out + x),
             Some(Start::Zero) => out.copy_from_slice(&sums[..width]),
-            Some(Start::Rows(start)) => out.iter_mut().zip(sums).for_each(|(out, &x)| *out = x + start[i0 + i]),
+            Some(Start::Rows(start)) => {
+                out.iter_mut().zip(sums).for_each(|(out, &x)| *out = x + start[i0 + i])
+            }
             Some(Start::Columns(start)) => {
                 let start = &start[j0..][..width];
                 out.iter_mut().zip(sums).zip(start).for_each(|((out, &x), &start)| *out = x + start);
@@ -149,7 +151,8 @@ fn blocks<T: Fused, B: Operand<T>, const MR: usize, const NR: usize, const FMA: 
     out: &mut [T],
     out_row: usize,
 ) {
-    let (a_panels, b_panels) = work.split_at_mut(k.min(TERMS) * (m.min(ROWS).next_multiple_of(TALLEST) + TALLEST));
+    let (a_panels, b_panels) =
+        work.split_at_mut(k.min(TERMS) * (m.min(ROWS).next_multiple_of(TALLEST) + TALLEST));
     for j0 in (0..n).step_by(COLUMNS) {
         let columns = COLUMNS.min(n - j0);
         for p0 in (0..k).step_by(TERMS) {
@@ -204,7 +207,10 @@ fn few_rows<T: Real>(
             Start::Rows(start) => row.fill(start[i]),
         }
     }
-    if b.row == 1 {
+    if k == 0 {
+        return;
+    }
+    if b.row == 1 && a.column == 1 {
         for j in 0..n {
             let column = &b.data[j * b.column..][..k];
             for i in 0..m {

@@ -24,7 +24,14 @@ pub fn select<T: Copy>(x: &[T], n: usize, inner: usize, index: &[i64], out: &mut
 
 /// Takes an element at a position of the middle axis of `x`, of shape `[outer, n, inner]`, for each element of `index`, of shape
 /// `[outer, count, inner]`.
-pub fn gather<T: Copy>(x: &[T], n: usize, inner: usize, index: &[i64], count: usize, out: &mut [T]) -> Result<(), i64> {
+pub fn gather<T: Copy>(
+    x: &[T],
+    n: usize,
+    inner: usize,
+    index: &[i64],
+    count: usize,
+    out: &mut [T],
+) -> Result<(), i64> {
     if inner == 0 || count == 0 {
         return Ok(());
     }

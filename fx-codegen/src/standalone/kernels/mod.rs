@@ -1,7 +1,12 @@
 //! The kernels of generated crates: loops over slices that name nothing but `core` and `math`. They are compiled and tested here, and their
 //! text is written into crates that use them.
 #![allow(dead_code, unreachable_pub, reason = "generated code calls them")]
-#![allow(clippy::eq_op, clippy::needless_range_loop, clippy::too_many_arguments, reason = "loops that compilers vectorise")]
+#![allow(
+    clippy::eq_op,
+    clippy::needless_range_loop,
+    clippy::too_many_arguments,
+    reason = "loops that compilers vectorise"
+)]
 
 pub mod attention;
 pub mod conv;

@@ -96,13 +96,7 @@ pub fn max_positions<T: Copy + PartialOrd>(pool: Pool, x: &[T], out: &mut [i64])
 }
 
 /// Computes the mean of each window. It is divided by the number of its elements, with the padding or without, or by `divisor`.
-pub fn average(
-    pool: Pool,
-    with_padding: bool,
-    divisor: Option<usize>,
-    x: &[f32],
-    out: &mut [f32],
-) {
+pub fn average(pool: Pool, with_padding: bool, divisor: Option<usize>, x: &[f32], out: &mut [f32]) {
     let Pool { input, kernel, output, stride, padding, .. } = pool;
     let (x_size, out_size) = (product(input), product(output));
     if out_size == 0 {
@@ -139,7 +133,13 @@ pub fn adaptive_average(input: [usize; 3], output: [usize; 3], x: &[f32], out: &
 }
 
 /// Finds the greatest element of windows whose sizes follow from those of input and result, or NaN, and where it is.
-pub fn adaptive_max(input: [usize; 3], output: [usize; 3], x: &[f32], out: &mut [f32], places: Option<&mut [i64]>) {
+pub fn adaptive_max(
+    input: [usize; 3],
+    output: [usize; 3],
+    x: &[f32],
+    out: &mut [f32],
+    places: Option<&mut [i64]>,
+) {
     let mut places = places;
     adaptive(input, output, out.len(), |channel, at, positions| {
         let x = &x[channel * product(input)..];

@@ -36,7 +36,8 @@ pub struct Weights<'a, T> {
 
 /// Returns how many elements a layer needs: gates of the input and of the state of one step, and what products need.
 pub const fn work(batch: usize, inputs: usize, hidden: usize, gates: usize) -> usize {
-    let (a, b) = (super::gemm::work(batch, gates * hidden, inputs), super::gemm::work(batch, gates * hidden, hidden));
+    let (a, b) =
+        (super::gemm::work(batch, gates * hidden, inputs), super::gemm::work(batch, gates * hidden, hidden));
     2 * batch * gates * hidden + if a > b { a } else { b }
 }
 
@@ -68,11 +69,12 @@ pub fn layer<T: Fused>(
     let width = gates * hidden;
     let (from_input, work) = work.split_at_mut(batch * width);
     let (from_state, work) = work.split_at_mut(batch * width);
-    let product = |x: Matrix<'_, T>, weight: &[T], bias: Option<&[T]>, k: usize, work: &mut [T], out: &mut [T]| {
-        let start = bias.map_or(Start::Zero, Start::Columns);
-        let weight = Matrix { data: weight, row: 1, column: k };
-        gemm(Sizes { m: batch, n: width, k }, x, weight, start, work, out);
-    };
+    let product =
+        |x: Matrix<'_, T>, weight: &[T], bias: Option<&[T]>, k: usize, work: &mut [T], out: &mut [T]| {
+            let start = bias.map_or(Start::Zero, Start::Columns);
+            let weight = Matrix { data: weight, row: 1, column: k };
+            gemm(Sizes { m: batch, n: width, k }, x, weight, start, work, out);
+        };
     for step in 0..steps {
         let step = if reverse { steps - 1 - step } else { step };
         let x = Matrix { data: &x[step * x_steps.step..], row: x_steps.row, column: 1 };

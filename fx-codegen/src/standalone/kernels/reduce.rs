@@ -7,7 +7,14 @@ use super::sum::sum;
 
 /// Combines the elements along the axis, one after the other.
 #[inline(always)]
-pub fn fold<T: Copy, A: Copy>(x: &[T], n: usize, inner: usize, start: A, f: impl Fn(A, T) -> A, out: &mut [A]) {
+pub fn fold<T: Copy, A: Copy>(
+    x: &[T],
+    n: usize,
+    inner: usize,
+    start: A,
+    f: impl Fn(A, T) -> A,
+    out: &mut [A],
+) {
     out.fill(start);
     if n == 0 || inner == 0 {
         return;

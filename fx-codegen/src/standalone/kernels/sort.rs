@@ -9,7 +9,14 @@ pub fn order<T: Copy + PartialOrd>(a: T, b: T) -> Ordering {
 }
 
 /// Sorts each row of `n` elements; equal ones keep their order. `index` gets where each was; `spare` holds a row.
-pub fn sort<T: Copy + PartialOrd>(x: &[T], n: usize, descending: bool, out: &mut [T], index: &mut [i64], spare: &mut [i64]) {
+pub fn sort<T: Copy + PartialOrd>(
+    x: &[T],
+    n: usize,
+    descending: bool,
+    out: &mut [T],
+    index: &mut [i64],
+    spare: &mut [i64],
+) {
     if n == 0 {
         return;
     }

@@ -16,15 +16,22 @@ fn near(got: &[f32], expected: &[f32], tolerance: f32) {
 
 #[test]
 fn products_of_all_sizes_and_layouts() {
-    for (m, n, k) in [(1, 1, 1), (1, 40, 9), (3, 5, 0), (5, 33, 7), (130, 17, 300), (13, 530, 40), (25, 64, 257)] {
+    for (m, n, k) in
+        [(1, 1, 1), (1, 40, 9), (3, 5, 0), (5, 33, 7), (130, 17, 300), (13, 530, 40), (25, 64, 257)]
+    {
         let (a, b, bias) = (noise(m * k), noise(n * k), noise(m.max(n)));
         for (a_row, a_column, b_row, b_column) in [(k, 1, n, 1), (k, 1, 1, k), (1, m, n, 1), (1, m, 1, k)] {
-            for (start, first) in [(Start::Zero, 0), (Start::Columns(&bias[..n]), 1), (Start::Rows(&bias[..m]), 2)] {
+            for (start, first) in
+                [(Start::Zero, 0), (Start::Columns(&bias[..n]), 1), (Start::Rows(&bias[..m]), 2)]
+            {
                 let expected: Vec<f32> = (0..m * n)
                     .map(|at| {
                         let (i, j) = (at / n, at % n);
                         let sum: f64 = (0..k)
-                            .map(|p| f64::from(a[i * a_row + p * a_column]) * f64::from(b[p * b_row + j * b_column]))
+                            .map(|p| {
+                                f64::from(a[i * a_row + p * a_column])
+                                    * f64::from(b[p * b_row + j * b_column])
+                            })
                             .sum();
                         sum as f32 + [0.0, bias[j], bias[i]][first]
                     })
@@ -52,7 +59,9 @@ fn convolved(c: conv::Conv, x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f32>
         for i in 0..c.inputs {
             for tap in 0..kz * ky * kx {
                 let tap_at = [tap / (ky * kx), tap / kx % ky, tap % kx];
-                let position = [0, 1, 2].map(|a| (place[a] * c.stride[a] + tap_at[a] * c.dilation[a]) as isize - c.padding[a] as isize);
+                let position = [0, 1, 2].map(|a| {
+                    (place[a] * c.stride[a] + tap_at[a] * c.dilation[a]) as isize - c.padding[a] as isize
+                });
                 if (0..3).any(|a| position[a] < 0 || position[a] >= c.input[a] as isize) {
                     continue;
                 }
@@ -69,7 +78,11 @@ fn convolved(c: conv::Conv, x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f32>
 
 #[test]
 fn convolutions_with_groups_strides_padding_and_dilation() {
-    let sizes = |input: [usize; 3], kernel: [usize; 3], stride: [usize; 3], padding: [usize; 3], dilation: [usize; 3]| {
+    let sizes = |input: [usize; 3],
+                 kernel: [usize; 3],
+                 stride: [usize; 3],
+                 padding: [usize; 3],
+                 dilation: [usize; 3]| {
         [0, 1, 2].map(|a| (input[a] + 2 * padding[a] - dilation[a] * (kernel[a] - 1) - 1) / stride[a] + 1)
     };
     for (groups, inputs, outputs, input, kernel, stride, padding, dilation) in [
@@ -81,13 +94,25 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         (1, 2, 3, [4, 5, 6], [3, 3, 3], [2, 1, 2], [1, 1, 1], [1, 1, 1]),
     ] {
         let output = sizes(input, kernel, stride, padding, dilation);
-        let c = conv::Conv { batch: 2, groups, inputs, outputs, input, kernel, output, stride, padding, dilation };
+        let c = conv::Conv {
+            batch: 2,
+            groups,
+            inputs,
+            outputs,
+            input,
+            kernel,
+            output,
+            stride,
+            padding,
+            dilation,
+        };
         let taps: usize = kernel.iter().product();
         let x = noise(2 * groups * inputs * input.iter().product::<usize>());
         let weight = noise(groups * outputs * inputs * taps);
         let bias = noise(groups * outputs);
         let expected = convolved(c, &x, &weight, &bias);
-        let (mut room, mut out) = (vec![0.0; work(outputs, output.iter().product(), inputs * taps)], vec![0.0; expected.len()]);
+        let (mut room, mut out) =
+            (vec![0.0; work(outputs, output.iter().product(), inputs * taps)], vec![0.0; expected.len()]);
         conv::conv(c, &x, &weight, Some(&bias), &mut room, &mut out);
         near(&out, &expected, 1e-5);
     }
@@ -177,10 +202,27 @@ fn sorting_keeps_the_order_of_equals() {
 fn functions_without_std_are_those_of_std() {
     let close = |name: &str, x: f64, got: f64, expected: f64| {
         let same = got == expected || (got.is_nan() && expected.is_nan());
-        assert!(same || (got - expected).abs() <= 1e-12 * expected.abs().max(1e-3), "{name}({x}): {got} is not {expected}");
+        assert!(
+            same || (got - expected).abs() <= 1e-12 * expected.abs().max(1e-3),
+            "{name}({x}): {got} is not {expected}"
+        );
     };
     let points = (-400..400).map(|i| f64::from(i) * 0.377 + 0.01);
-    let special = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, 1e-9, 1e-300, 5e-324, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        2.5,
+        1e-9,
+        1e-300,
+        5e-324,
+        1e300,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ];
     for x in points.chain(special) {
         macro_rules! same {
             ($($name:ident)*) => { $(close(stringify!($name), x, Float::$name(x), f64::$name(x));)* };

@@ -72,7 +72,10 @@ impl fmt::Display for Error {
                 write!(f, "the input {input} has size {got} along axis {axis}, expected {expected}")
             }
             Error::Range { input, axis, least, greatest, got } => {
-                write!(f, "the input {input} has size {got} along axis {axis}, expected {least} to {greatest}")
+                write!(
+                    f,
+                    "the input {input} has size {got} along axis {axis}, expected {least} to {greatest}"
+                )
             }
             Error::Length { input, expected, got } => {
                 write!(f, "the input {input} has {got} elements, expected {expected}")
@@ -84,8 +87,7 @@ impl fmt::Display for Error {
             Error::Missing(name) => write!(f, "there is no tensor {name:?} in the file"),
             Error::Mismatch { name, expected, got } => {
                 write!(f, "the tensor {name:?} is {got}, expected {expected}")
-            }
-            // end std
+            } // end std
         }
     }
 }

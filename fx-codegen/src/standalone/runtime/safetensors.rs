@@ -196,7 +196,9 @@ impl Json<'_> {
         self.expect(b'"')?;
         let mut out = String::new();
         loop {
-            let Some(c) = self.text[self.at..].chars().next() else { return bad("a text of the header has no end") };
+            let Some(c) = self.text[self.at..].chars().next() else {
+                return bad("a text of the header has no end");
+            };
             self.at += c.len_utf8();
             match c {
                 '"' => return Ok(out),
@@ -239,7 +241,10 @@ impl Json<'_> {
     }
 
     fn hex(&mut self) -> Result<u32, Error> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let digits = self
+            .text
+            .get(self.at..self.at + 4)
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let Some(digits) = digits else { return bad("a text of the header has a bad escape") };
         self.at += 4;
         u32::from_str_radix(digits, 16).or_else(|_| bad("a text of the header has a bad escape"))
@@ -314,7 +319,8 @@ impl Json<'_> {
         if shape.len() > MAX_RANK {
             return bad(format!("{name:?} has {} axes", shape.len()));
         }
-        let bytes = size_of_type(&dtype).map(|size| shape.iter().try_fold(size, |n, size| n.checked_mul(*size)));
+        let bytes =
+            size_of_type(&dtype).map(|size| shape.iter().try_fold(size, |n, size| n.checked_mul(*size)));
         if from > to || bytes.is_some_and(|bytes| bytes != Some(to - from)) {
             return bad(format!("{name:?} is at bytes {from}..{to}, which is not what type and shape say"));
         }

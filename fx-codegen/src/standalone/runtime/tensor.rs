@@ -22,7 +22,9 @@ impl<'a, T, const R: usize> Tensor<'a, T, R> {
         let expected = self.shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
         match expected {
             Some(expected) if expected == self.data.len() => Ok(()),
-            expected => Err(Error::Length { input, expected: expected.unwrap_or(usize::MAX), got: self.data.len() }),
+            expected => {
+                Err(Error::Length { input, expected: expected.unwrap_or(usize::MAX), got: self.data.len() })
+            }
         }
     }
 

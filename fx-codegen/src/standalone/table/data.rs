@@ -88,7 +88,8 @@ fn pad(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (mut from, mut to) = (x.clone(), l.buffer(dtype, &shape));
     let out = to.clone();
     for (i, pair) in pads.chunks(2).enumerate() {
-        let axis = x.rank().checked_sub(i + 1).ok_or_else(|| err!(Argument, "there are more paddings than axes"))?;
+        let axis =
+            x.rank().checked_sub(i + 1).ok_or_else(|| err!(Argument, "there are more paddings than axes"))?;
         let [before, after] = pair else { bail!(Argument, "paddings come in pairs") };
         let cut = |pad: i64| (-pad).max(0);
         from.offset = &from.offset + &from.strides[axis] * cut(*before);
@@ -105,12 +106,15 @@ fn pad(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 fn mirrored(l: &mut Lowering<'_>, x: &View, mode: &str, pads: &[i64]) -> Result<Value> {
     let mut x = l.contiguous(x);
     for (i, pair) in pads.chunks(2).enumerate() {
-        let axis = x.rank().checked_sub(i + 1).ok_or_else(|| err!(Argument, "there are more paddings than axes"))?;
+        let axis =
+            x.rank().checked_sub(i + 1).ok_or_else(|| err!(Argument, "there are more paddings than axes"))?;
         let [before, after] = *pair else { bail!(Argument, "paddings come in pairs") };
         if before == 0 && after == 0 {
             continue;
         }
-        let Some(n) = x.shape[axis].known() else { bail!(Unresolved, "it needs the size of the axis {axis}") };
+        let Some(n) = x.shape[axis].known() else {
+            bail!(Unresolved, "it needs the size of the axis {axis}")
+        };
         let place = |at: i64| match mode {
             "reflect" if at < 0 => Ok(-at),
             "reflect" if at >= n => Ok(2 * (n - 1) - at),
@@ -175,10 +179,15 @@ fn triangle(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     };
     let mask: Vec<bool> = (0..sizes[0] * sizes[1]).map(keeps).collect();
     let mask = l.constant("mask", Tensor::from_vec(mask, &sizes))?;
-    let reads = [&mask, x].map(|view| View { shape: shape.clone(), strides: view.broadcast(&shape), ..view.clone() });
+    let reads =
+        [&mask, x].map(|view| View { shape: shape.clone(), strides: view.broadcast(&shape), ..view.clone() });
     let op = LoopOp {
         work: Work::Select,
-        operands: vec![(Ref::Read(0), DType::Bool), (Ref::Read(1), dtype), (Ref::Number(Scalar::Int(0)), DType::I64)],
+        operands: vec![
+            (Ref::Read(0), DType::Bool),
+            (Ref::Read(1), dtype),
+            (Ref::Number(Scalar::Int(0)), DType::I64),
+        ],
         params: Vec::new(),
         from: dtype,
         dtype,
@@ -258,7 +267,10 @@ fn gather(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (x, index) = (l.contiguous(x), positions(l, index)?);
     let ((_, n, inner), (_, places, _)) = (around(&x, axis), around(&index, axis));
     let (view, out) = l.out(dtype, &shape);
-    l.call_checked("lookup::gather", vec![read(&x), size(&n), size(&inner), read(&index), size(&places), out]);
+    l.call_checked(
+        "lookup::gather",
+        vec![read(&x), size(&n), size(&inner), read(&index), size(&places), out],
+    );
     Ok(Arg::Leaf(view))
 }
 
@@ -279,7 +291,10 @@ fn scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     l.copy(x, &out);
     let ((_, n, inner), (_, places, _)) = (around(&out, axis), around(&index, axis));
     let written = vec![Piece::WriteView(out.clone())];
-    l.call_checked("lookup::scatter", vec![written, size(&n), size(&inner), read(&index), size(&places), read(&from), text(f)]);
+    l.call_checked(
+        "lookup::scatter",
+        vec![written, size(&n), size(&inner), read(&index), size(&places), read(&from), text(f)],
+    );
     Ok(Arg::Leaf(out))
 }
 

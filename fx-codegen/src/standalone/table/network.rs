@@ -86,7 +86,10 @@ fn linear(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     };
     let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
     let (view, out) = l.out(dtype, &shape);
-    l.call("gemm::gemm", vec![sizes(&m, &n, &k), matrix(&a), matrix(&weight.permute(&[1, 0])), start, work, out]);
+    l.call(
+        "gemm::gemm",
+        vec![sizes(&m, &n, &k), matrix(&a), matrix(&weight.permute(&[1, 0])), start, work, out],
+    );
     Ok(Arg::Leaf(view))
 }
 
@@ -126,7 +129,8 @@ fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces)
     let n = b.shape[b.rank() - 1].clone();
     let steps = [&a, &b].map(|view| {
         let rank = view.rank() - 2;
-        View { shape: view.shape[..rank].to_vec(), strides: view.strides[..rank].to_vec(), ..view.clone() }.broadcast(batch)
+        View { shape: view.shape[..rank].to_vec(), strides: view.strides[..rank].to_vec(), ..view.clone() }
+            .broadcast(batch)
     });
     let (batch, steps) = collapse(batch, &steps);
     let work = l.work(a.dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
@@ -134,8 +138,16 @@ fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces)
         let args = vec![sizes(&m, &n, &k), matrix(&a), matrix(&b), text("gemm::Start::Zero"), work, out];
         l.call("gemm::gemm", args);
     } else {
-        let args =
-            vec![list(&batch), sizes(&m, &n, &k), matrix(&a), list(&steps[0]), matrix(&b), list(&steps[1]), work, out];
+        let args = vec![
+            list(&batch),
+            sizes(&m, &n, &k),
+            matrix(&a),
+            list(&steps[0]),
+            matrix(&b),
+            list(&steps[1]),
+            work,
+            out,
+        ];
         l.call("gemm::batched", args);
     }
     Ok(())
@@ -153,7 +165,8 @@ fn addmm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (dtype, shape) = args.result()?;
     let (view, out) = l.out(dtype, &shape);
     let is_row = x.rank() == 1 || (x.rank() == 2 && x.shape[0] == Dim::new(1));
-    if shape.len() == 2 && is_row && x.shape.last() == shape.last() && x.strides.last() == Some(&Dim::new(1)) {
+    if shape.len() == 2 && is_row && x.shape.last() == shape.last() && x.strides.last() == Some(&Dim::new(1))
+    {
         let [m, k] = [0, 1].map(|axis| a.shape[axis].clone());
         let n = b.shape[1].clone();
         let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
@@ -252,7 +265,8 @@ fn three(dims: &[Dim]) -> Vec<Dim> {
 
 /// Puts numbers in front of those of the last axes; one number is for all of them.
 fn three_numbers(numbers: &[i64], n: usize, front: i64) -> Vec<Dim> {
-    let at = |i: usize| if numbers.len() == 1 { numbers[0] } else { numbers.get(i).copied().unwrap_or(front) };
+    let at =
+        |i: usize| if numbers.len() == 1 { numbers[0] } else { numbers.get(i).copied().unwrap_or(front) };
     let mut all = vec![Dim::new(front); 3 - n];
     all.extend((0..n).map(|i| Dim::new(at(i))));
     all
@@ -361,7 +375,8 @@ fn pool(l: &mut Lowering<'_>, args: &Args<'_>, shape: &[Dim]) -> Result<(View, P
     let x = l.contiguous(args.view("x")?);
     let kernel = args.ints("kernel_size")?.unwrap_or_default();
     let stride = args.ints("stride")?.filter(|stride| !stride.is_empty()).unwrap_or_else(|| kernel.clone());
-    let dilation = if args.has("dilation") { geometry(args, "dilation", n, 1)? } else { three_numbers(&[1], n, 1) };
+    let dilation =
+        if args.has("dilation") { geometry(args, "dilation", n, 1)? } else { three_numbers(&[1], n, 1) };
     let pool = fields(
         "pool::Pool",
         vec![
@@ -462,7 +477,9 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     if !same_batch || &shared * &k.shape[1] != heads {
         bail!(Unresolved, "its operands are broadcast");
     }
-    let operand = |view: &View| fields("attention::Heads", vec![("data", read(view)), ("strides", list(&view.strides))]);
+    let operand = |view: &View| {
+        fields("attention::Heads", vec![("data", read(view)), ("strides", list(&view.strides))])
+    };
     let mask = match args.opt_view("attn_mask")? {
         _ if args.flag("is_causal")? => text("attention::Mask::Causal"),
         None => text("attention::Mask::All"),
@@ -497,7 +514,10 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     );
     let work = l.work(dtype, ATTENTION_WORK, vec![queries, keys, width, values]);
     let (view, out) = l.out(dtype, &shape);
-    l.call("attention::attention", vec![sizing, operand(&q), operand(&k), operand(&v), mask, scale, work, out]);
+    l.call(
+        "attention::attention",
+        vec![sizing, operand(&q), operand(&k), operand(&v), mask, scale, work, out],
+    );
     Ok(Arg::Leaf(view))
 }
 
@@ -513,7 +533,9 @@ fn interpolate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let corners = matches!(args.get("align_corners")?, Arg::Bool(true));
     let given: Option<Vec<f64>> = match args.get("scale_factor")? {
         Arg::None => None,
-        Arg::List(items) | Arg::Tuple(items) => items.iter().map(|item| item.scalar().map(fx_core::Scalar::to_f64)).collect(),
+        Arg::List(items) | Arg::Tuple(items) => {
+            items.iter().map(|item| item.scalar().map(fx_core::Scalar::to_f64)).collect()
+        }
         one => one.scalar().map(|x| vec![x.to_f64(); 2]),
     };
     let recomputed = matches!(args.get("recompute_scale_factor")?, Arg::Bool(true));
@@ -524,7 +546,13 @@ fn interpolate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             bail!(Unresolved, "it needs sizes that are known");
         };
         let scale = match &given {
-            _ if corners => if to > 1 { (from - 1) as f64 / (to - 1) as f64 } else { 0.0 },
+            _ if corners => {
+                if to > 1 {
+                    (from - 1) as f64 / (to - 1) as f64
+                } else {
+                    0.0
+                }
+            }
             Some(given) => 1.0 / given[axis - 2],
             None => from as f64 / to as f64,
         };
@@ -603,7 +631,18 @@ fn direction(l: &mut Lowering<'_>, layer: Direction<'_>) {
     let work = l.work(x.dtype, LAYER_WORK, vec![batch, inputs, hidden, gates]);
     let write = |view: &View| vec![Piece::WriteView(view.clone())];
     let c = c.as_ref().map_or_else(|| text("&mut []"), write);
-    let args = vec![sizes, weights, read(x), layout(x), write(&h), c, work, write(&out), layout(&out), text(format!("recurrent::{cell}"))];
+    let args = vec![
+        sizes,
+        weights,
+        read(x),
+        layout(x),
+        write(&h),
+        c,
+        work,
+        write(&out),
+        layout(&out),
+        text(format!("recurrent::{cell}")),
+    ];
     l.call("recurrent::layer", args);
 }
 
@@ -715,7 +754,10 @@ fn cell(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         ..out
     };
     let kind = if has_cell { "lstm" } else { "gru" };
-    direction(l, Direction { x: &x, params: &params, h: h.clone(), c: c.clone(), out, reverse: false, cell: kind });
+    direction(
+        l,
+        Direction { x: &x, params: &params, h: h.clone(), c: c.clone(), out, reverse: false, cell: kind },
+    );
     Ok(match c {
         Some(c) => Arg::tuple([Arg::Leaf(h), Arg::Leaf(c)]),
         None => Arg::Leaf(h),

@@ -60,13 +60,23 @@ fn reduce(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             let scale = [text("1.0 / ("), size(&n), text(") as f64")].concat();
             call("sums", vec![scale]);
         }
-        ("sum", dtype) if dtype.is_int() => call("fold", fold(format!("0_{dtype}"), "|sum, x| sum.wrapping_add(x)")),
-        ("prod", dtype) if dtype.is_float() => call("fold", fold(format!("1.0_{dtype}"), "|product, x| product * x")),
-        ("prod", dtype) if dtype.is_int() => call("fold", fold(format!("1_{dtype}"), "|product, x| product.wrapping_mul(x)")),
+        ("sum", dtype) if dtype.is_int() => {
+            call("fold", fold(format!("0_{dtype}"), "|sum, x| sum.wrapping_add(x)"))
+        }
+        ("prod", dtype) if dtype.is_float() => {
+            call("fold", fold(format!("1.0_{dtype}"), "|product, x| product * x"))
+        }
+        ("prod", dtype) if dtype.is_int() => {
+            call("fold", fold(format!("1_{dtype}"), "|product, x| product.wrapping_mul(x)"))
+        }
         ("amax" | "max", dtype) if dtype.is_float() => call("maxima", Vec::new()),
         ("amin" | "min", dtype) if dtype.is_float() => call("minima", Vec::new()),
-        ("amax" | "max", dtype) if dtype.is_int() => call("fold", fold(format!("{dtype}::MIN"), "|best, x| best.max(x)")),
-        ("amin" | "min", dtype) if dtype.is_int() => call("fold", fold(format!("{dtype}::MAX"), "|best, x| best.min(x)")),
+        ("amax" | "max", dtype) if dtype.is_int() => {
+            call("fold", fold(format!("{dtype}::MIN"), "|best, x| best.max(x)"))
+        }
+        ("amin" | "min", dtype) if dtype.is_int() => {
+            call("fold", fold(format!("{dtype}::MAX"), "|best, x| best.min(x)"))
+        }
         ("any", DType::Bool) => call("fold", fold("false".to_owned(), "|any, x| any || x")),
         ("all", DType::Bool) => call("fold", fold("true".to_owned(), "|all, x| all && x")),
         ("var" | "std", dtype) if dtype.is_float() => {
@@ -106,11 +116,18 @@ fn position(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 impl Lowering<'_> {
     /// Adds a loop of one operation over values that are broadcast to `shape`.
     fn one_loop(&mut self, shape: &[Dim], reads: &[&View], op: LoopOp) -> Result<View> {
-        let wide = |view: &&View| View { shape: shape.to_vec(), strides: view.broadcast(shape), ..(*view).clone() };
+        let wide =
+            |view: &&View| View { shape: shape.to_vec(), strides: view.broadcast(shape), ..(*view).clone() };
         let view = self.buffer(op.dtype, shape);
         let writes = vec![(buffer_of(&view)?, 0)];
         let reads = reads.iter().map(wide).collect();
-        self.push(Step::Loop(Loop { shape: shape.to_vec(), reads, ops: vec![op], writes, in_place: Vec::new() }));
+        self.push(Step::Loop(Loop {
+            shape: shape.to_vec(),
+            reads,
+            ops: vec![op],
+            writes,
+            in_place: Vec::new(),
+        }));
         Ok(view)
     }
 

@@ -14,7 +14,9 @@ pub(in crate::standalone) fn view(l: &mut Lowering<'_>, args: &Args<'_>) -> Resu
     match args.op.name {
         "clone" | "detach" | "alias" => leaf(x.clone()),
         "contiguous" => leaf(l.contiguous(x)),
-        "view" | "reshape" | "flatten" | "unflatten" | "view_as" | "reshape_as" | "unsqueeze" | "squeeze" => reshape(l, args, x),
+        "view" | "reshape" | "flatten" | "unflatten" | "view_as" | "reshape_as" | "unsqueeze" | "squeeze" => {
+            reshape(l, args, x)
+        }
         "transpose" | "swapaxes" | "t" => {
             let mut axes: Vec<usize> = (0..rank).collect();
             match args.op.name {
@@ -92,8 +94,15 @@ fn reshape(l: &mut Lowering<'_>, args: &Args<'_>, x: &View) -> Result<Value> {
     let one = Dim::new(1);
     let kept = |shape: &[Dim]| shape.iter().filter(|size| **size != one).cloned().collect::<Vec<_>>();
     if kept(&x.shape) == kept(&shape) {
-        let mut strides = x.shape.iter().zip(&x.strides).filter(|(size, _)| **size != one).map(|(_, stride)| stride.clone());
-        let strides = shape.iter().map(|size| if *size == one { Dim::new(0) } else { strides.next().unwrap_or_else(|| one.clone()) });
+        let mut strides = x
+            .shape
+            .iter()
+            .zip(&x.strides)
+            .filter(|(size, _)| **size != one)
+            .map(|(_, stride)| stride.clone());
+        let strides = shape.iter().map(|size| {
+            if *size == one { Dim::new(0) } else { strides.next().unwrap_or_else(|| one.clone()) }
+        });
         return Ok(Arg::Leaf(View { strides: strides.collect(), shape, ..x.clone() }));
     }
     if let Some(view) = split_axis(x, &shape) {
@@ -156,7 +165,9 @@ fn index(args: &Args<'_>, x: &View) -> Result<Value> {
                     _ => bail!(Unresolved, "a step is not a known number"),
                 };
                 offset = offset + from_front(slice.start(), &x.shape[axis])? * &x.strides[axis];
-                shape.push(wanted.get(shape.len()).cloned().ok_or_else(|| err!(Shape, "its type has fewer axes"))?);
+                shape.push(
+                    wanted.get(shape.len()).cloned().ok_or_else(|| err!(Shape, "its type has fewer axes"))?,
+                );
                 strides.push(&x.strides[axis] * step);
                 axis += 1;
             }
