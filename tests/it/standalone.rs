@@ -173,6 +173,21 @@ fn a_branch_and_look_ups() {
 }
 
 #[test]
+fn a_function_of_the_user_takes_the_place_of_an_operation() {
+    let gm = fx::trace(|x: &Tensor| fx::linalg_det(x).exp()).input("x", "f32[2, 2]").build().unwrap();
+    let args = [Value::from(&Tensor::new([[1.0f32, 2.0], [0.5, 3.0]]))];
+    let options =
+        CrateOptions::new().name("own").record(&args).operation(fx::linalg_det::OP, "crate::own::det");
+    let dir = folder("own");
+    gm.to_package(&options).unwrap().write(&dir).unwrap();
+    let own = "pub fn det((x, [_, n]): (&[f32], [usize; 2]), out: &mut [f32]) {\n    out[0] = x[0] * x[n + 1] - x[1] * x[n];\n}\n";
+    std::fs::write(dir.join("src/own.rs"), own).unwrap();
+    let library = std::fs::read_to_string(dir.join("src/lib.rs")).unwrap();
+    std::fs::write(dir.join("src/lib.rs"), library.replace("mod error;", "mod error;\nmod own;")).unwrap();
+    assert!(cargo(&dir, &["test"]).contains("recorded_outputs ... ok"));
+}
+
+#[test]
 fn all_that_cannot_be_written_is_named() {
     let gm = fx::trace(|x: &Tensor| (fx::linalg_cholesky(x), fx::linalg_det(x.relu())))
         .input("x", "f32[3, 3]")

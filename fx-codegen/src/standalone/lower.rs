@@ -99,7 +99,7 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
 pub(super) fn element(dtype: DType) -> Result<&'static str> {
     match dtype {
         DType::F16 | DType::BF16 => Err(err!(DType, "stand-alone code has no {dtype}")
-            .help("convert the program first: `fx pass convert_dtype(to=f32)`")),
+            .help("trace the program with f32 in the place of it")),
         dtype => Ok(dtype.name()),
     }
 }
@@ -335,11 +335,7 @@ impl<'a> Lowering<'a> {
             Type::Tensor(ty) => Ok(Arg::Leaf(self.buffer(ty.dtype, &ty.shape))),
             ty => bail!(Unresolved, "it returns {ty}, which is no tensor"),
         })?;
-        value.for_each_leaf(&mut |view: &View| {
-            if let Home::Buffer(id) = view.home {
-                pieces.push(vec![Piece::Write(id)]);
-            }
-        });
+        value.for_each_leaf(&mut |view: &View| pieces.push(vec![Piece::WriteView(view.clone())]));
         self.call(format!("!{function}"), pieces);
         Ok(value)
     }
@@ -401,9 +397,8 @@ impl<'a> Lowering<'a> {
             let shape: Vec<Dim> = positions.array()?.shape().iter().map(|&n| Dim::from(n)).collect();
             let positions = self.constant("positions", positions)?;
             let out = self.buffer(dense.dtype, &shape);
-            let Home::Buffer(id) = out.home else { bail!(Graph, "a buffer has a place") };
             let (from, table) = (vec![Piece::Read(dense.clone())], vec![Piece::Read(positions)]);
-            self.call("copy::take", vec![from, table, vec![Piece::Write(id)]]);
+            self.call("copy::take", vec![from, table, vec![Piece::WriteView(out.clone())]]);
             Ok(Arg::Leaf(out))
         })
     }

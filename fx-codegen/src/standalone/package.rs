@@ -696,10 +696,10 @@ impl<'a> Writer<'a> {
              let weights = args.next().unwrap_or_else(|| folder.join(\"model.safetensors\"));\n    \
              let inputs = args.next().unwrap_or_else(|| folder.join(\"tests/recorded.safetensors\"));\n    \
              let file = File::open(inputs)?;\n    let mut model = Model::load(weights)?;\n    let mut set = 0;\n    \
-             while file.contains(&format!(\"{{set}}.{first}\")) {{\n{read}        let mut best = f64::INFINITY;\n        let rounds = args_rounds();\n        for _ in 1..rounds {{\n            \
+             while file.contains(&format!(\"{{set}}.{first}\")) {{\n{read}        let mut best = f64::INFINITY;\n        let rounds = rounds();\n        for _ in 1..rounds {{\n            \
              let started = Instant::now();\n            model.forward({args})?;\n            best = best.min(started.elapsed().as_secs_f64());\n        }}\n        \
              let outputs = model.forward({args})?;\n{show}        if rounds > 1 {{\n            println!(\"{{set}}: {{:.1}} us\", best * 1e6);\n        }}\n        \
-             set += 1;\n    }}\n    Ok(())\n}}\n\n/// Returns how often to run each input, to measure.\nfn args_rounds() -> usize {{\n    \
+             set += 1;\n    }}\n    Ok(())\n}}\n\n/// Returns how often to run each input, to measure.\nfn rounds() -> usize {{\n    \
              std::env::var(\"ROUNDS\").ok().and_then(|n| n.parse().ok()).unwrap_or(1)\n}}\n"
         )
     }

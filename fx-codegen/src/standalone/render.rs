@@ -67,13 +67,14 @@ impl<'a> Renderer<'a> {
 
     /// Writes a program: the statements that run it, and the functions that these call.
     pub(super) fn program(mut self, steps: &[Step]) -> Result<Program> {
-        let mut block = self.block(steps, 2)?;
-        // The outermost is a function of its own.
-        if !block.lines.iter().all(|line| line.trim_start().starts_with("part_")) {
-            let lines = self.block_lines(steps, 1)?;
-            let call = self.part(lines);
-            block = Block { fails: call.1, lines: vec![format!("        {}", call.0)] };
-        }
+        let block = match n_statements(steps) {
+            0..=LONGEST => {
+                let lines = self.block_lines(steps, 1)?;
+                let (call, _) = self.part(lines);
+                Block { lines: vec![format!("        {call}")], fails: false }
+            }
+            _ => self.block(steps, 2)?,
+        };
         let mut text = String::new();
         for function in self.functions.iter().chain(&self.loop_texts) {
             text.push('\n');
@@ -89,8 +90,7 @@ impl<'a> Renderer<'a> {
 
     /// Writes a list of steps as statements; a long list as calls of functions.
     fn block(&mut self, steps: &[Step], depth: usize) -> Result<Block> {
-        let n = steps.iter().filter(|step| !matches!(step, Step::Comment(_))).count();
-        if n <= LONGEST {
+        if n_statements(steps) <= LONGEST {
             return self.block_lines(steps, depth);
         }
         let mut block = Block::default();
@@ -401,6 +401,10 @@ impl<'a> Renderer<'a> {
         }
         Ok((params.join(", "), args, body))
     }
+}
+
+fn n_statements(steps: &[Step]) -> usize {
+    steps.iter().filter(|step| !matches!(step, Step::Comment(_))).count()
 }
 
 /// What a program is as text.

@@ -320,9 +320,7 @@ fn conv(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         ],
     );
     let is_depthwise = weight.shape[1] == Dim::new(1) && outputs == Dim::new(1);
-    let (view, out) = (l.buffer(dtype, &shape), ());
-    let _ = out;
-    let written = vec![Piece::WriteView(view.clone())];
+    let (view, written) = l.out(dtype, &shape);
     if is_depthwise {
         l.call("conv::depthwise", vec![conv, read(&x), read(&weight), bias, written]);
     } else {
