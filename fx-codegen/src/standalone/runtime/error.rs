@@ -68,6 +68,14 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // begin std
+            Error::Io { path, reason } => write!(f, "cannot read {path}: {reason}"),
+            Error::File(reason) => write!(f, "not a safetensors file: {reason}"),
+            Error::Missing(name) => write!(f, "there is no tensor {name:?} in the file"),
+            Error::Mismatch { name, expected, got } => {
+                write!(f, "the tensor {name:?} is {got}, expected {expected}")
+            }
+            // end std
             Error::Size { input, axis, expected, got } => {
                 write!(f, "the input {input} has size {got} along axis {axis}, expected {expected}")
             }
@@ -81,13 +89,6 @@ impl fmt::Display for Error {
                 write!(f, "the input {input} has {got} elements, expected {expected}")
             }
             Error::Index(index) => write!(f, "there is nothing at position {index}"),
-            // begin std
-            Error::Io { path, reason } => write!(f, "cannot read {path}: {reason}"),
-            Error::File(reason) => write!(f, "not a safetensors file: {reason}"),
-            Error::Missing(name) => write!(f, "there is no tensor {name:?} in the file"),
-            Error::Mismatch { name, expected, got } => {
-                write!(f, "the tensor {name:?} is {got}, expected {expected}")
-            } // end std
         }
     }
 }
