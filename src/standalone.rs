@@ -127,6 +127,7 @@ impl ToCrate for GraphModule {
             false => prepared(self)?,
         };
         let mut code = options.options.clone();
+        fx_codegen::standalone::check(&gm, &code)?;
         for (args, outputs) in sets {
             let inputs = placeholders(&args)?;
             let fits = types(&inputs)?.iter().zip(&first).all(|(a, b)| a.tensor() == b.tensor());

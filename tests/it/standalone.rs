@@ -157,7 +157,7 @@ fn a_branch_and_look_ups() {
         .replace("return %z }", "return %z\n}");
     let mut gm = GraphModule::new("branch", fx::parse(&text).unwrap());
     fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
-    let set = |x: [f32; 4]| [Value::from(&Tensor::new(x)), Value::from(&Tensor::new([3i64, 0, -1]))];
+    let set = |x: [f32; 4]| [Value::from(&Tensor::new(x)), Value::from(&Tensor::new([3i64, 0, 1]))];
     let options =
         CrateOptions::new().record(&set([1.0, -0.5, 2.0, 0.0])).record(&set([-1.0, -0.5, 0.3, 0.0]));
     let dir = reproduces(&gm, "branch", options);
@@ -218,22 +218,21 @@ const HOSTILE: [&str; 7] = [
 
 #[test]
 fn names_are_no_code() {
-    let mut names: Vec<String> = HOSTILE.iter().map(|name| (*name).to_owned()).collect();
-    names.push("y".repeat(10_000));
     let mut graph = Graph::new("main");
-    let x = graph.placeholder("x").unwrap();
-    let mut last = x;
+    let mut last = graph.placeholder("x").unwrap();
     let mut gm = GraphModule::new(&HOSTILE.concat(), Graph::new("main"));
+    let long = "y".repeat(10_000);
     let mut results = Vec::new();
-    for name in &names {
-        gm.set_attribute(
-            &name.replace('.', "_"),
-            fx::Attribute::Parameter(fx::Parameter::new(Tensor::new([1.0f32, 2.0]))),
-        )
-        .unwrap();
-        let weight = graph.get_attr(&name.replace('.', "_")).unwrap();
+    for (i, text) in HOSTILE.iter().copied().chain([long.as_str()]).enumerate() {
+        let path = if i < HOSTILE.len() { format!("part.{i}") } else { long.clone() };
+        let parameter = fx::Parameter::new(Tensor::new([1.0f32, 2.0]));
+        gm.set_attribute(&path, fx::Attribute::Parameter(parameter)).unwrap();
+        let weight = graph.get_attr(&path).unwrap();
         last = graph.call_function(fx::sub::OP, [fx::Arg::Leaf(last), fx::Arg::Leaf(weight)]).unwrap();
-        results.push((name.clone(), fx::Arg::Leaf(last)));
+        let meta = graph.meta_mut(last).unwrap();
+        meta.source = Some(fx::SourceLoc::new(text, i as u32, 1));
+        meta.add_provenance(fx::Provenance { pass: text.into(), from: vec![text.into()] });
+        results.push((text.to_owned(), fx::Arg::Leaf(last)));
     }
     graph.set_output(fx::Arg::dict(results)).unwrap();
     gm.set_graph(graph);

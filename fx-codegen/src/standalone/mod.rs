@@ -140,6 +140,15 @@ pub fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
     package::generate(gm, options)
 }
 
+/// Checks that a graph module can be written.
+///
+/// # Errors
+///
+/// As [`generate`].
+pub fn check(gm: &GraphModule, options: &Options) -> Result<()> {
+    package::check(gm, options)
+}
+
 /// Returns the names of the operations that have stand-alone code besides pointwise operations and views, sorted.
 pub fn operations() -> Vec<&'static str> {
     table::names()

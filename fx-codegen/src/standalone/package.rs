@@ -52,6 +52,11 @@ pub(super) fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
     writer.package()
 }
 
+/// Names all that cannot be written.
+pub(super) fn check(gm: &GraphModule, options: &Options) -> Result<()> {
+    lower::lower(gm, options).map(|_| ())
+}
+
 /// Returns a text as the name of a crate.
 fn package_name(text: &str) -> String {
     let name = names::variable(text).trim_matches('_').replace('_', "-");
@@ -849,8 +854,7 @@ pub(super) fn single_file(package: &Package) -> String {
     }
     let library = read("src/lib.rs");
     library.lines().filter(|line| line.starts_with("pub use ")).for_each(|line| {
-        text.push_str(line);
-        text.push('\n');
+        let _ = writeln!(text, "#[allow(unused_imports)]\n{line}");
     });
     text
 }

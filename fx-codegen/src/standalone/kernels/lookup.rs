@@ -1,21 +1,28 @@
 //! Elements and slices at positions that are data; a position that does not exist is returned as an error.
 
-/// Returns a position, which may be negative to count from the end, or the index if there is no such position.
+/// Returns a position, or the index if there is no such position.
 #[inline(always)]
 fn place(index: i64, n: usize) -> Result<usize, i64> {
-    let at = if index < 0 { index + n as i64 } else { index };
-    if at >= 0 && at < n as i64 { Ok(at as usize) } else { Err(index) }
+    if index >= 0 && index < n as i64 { Ok(index as usize) } else { Err(index) }
 }
 
-/// Takes slices at positions of the middle axis of `[outer, n, inner]`.
-pub fn select<T: Copy>(x: &[T], n: usize, inner: usize, index: &[i64], out: &mut [T]) -> Result<(), i64> {
+/// Takes slices at positions of the middle axis of `[outer, n, inner]`; if they are signed, negative ones count from the end.
+pub fn select<T: Copy>(
+    x: &[T],
+    n: usize,
+    inner: usize,
+    index: &[i64],
+    signed: bool,
+    out: &mut [T],
+) -> Result<(), i64> {
     if inner == 0 || out.is_empty() {
         return Ok(());
     }
     for (outer, out) in out.chunks_exact_mut(index.len() * inner).enumerate() {
         let x = &x[outer * n * inner..][..n * inner];
         for (&index, out) in index.iter().zip(out.chunks_exact_mut(inner)) {
-            let at = place(index, n)?;
+            let from_end = if signed && index < 0 { n as i64 } else { 0 };
+            let at = place(index + from_end, n).map_err(|_| index)?;
             out.copy_from_slice(&x[at * inner..][..inner]);
         }
     }

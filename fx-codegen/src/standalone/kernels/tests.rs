@@ -182,9 +182,10 @@ fn reductions_of_middle_axes() {
 #[test]
 fn positions_that_do_not_exist_are_errors() {
     let mut out = [0; 2];
-    assert_eq!(lookup::select(&[5, 6, 7], 3, 1, &[-1, 0], &mut out), Ok(()));
+    assert_eq!(lookup::select(&[5, 6, 7], 3, 1, &[-1, 0], true, &mut out), Ok(()));
     assert_eq!(out, [7, 5]);
-    assert_eq!(lookup::select(&[5, 6, 7], 3, 1, &[0, 3], &mut out), Err(3));
+    assert_eq!(lookup::select(&[5, 6, 7], 3, 1, &[0, 3], true, &mut out), Err(3));
+    assert_eq!(lookup::select(&[5, 6, 7], 3, 1, &[0, -1], false, &mut out), Err(-1));
     assert_eq!(lookup::gather(&[5, 6, 7], 3, 1, &[-4, 0], 2, &mut out), Err(-4));
 }
 

@@ -26,6 +26,9 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("gather", gather),
     ("scatter", scatter),
     ("scatter_add", scatter),
+    ("slice_scatter", part_scatter),
+    ("select_scatter", part_scatter),
+    ("diagonal_scatter", part_scatter),
     ("one_hot", one_hot),
     ("cumsum", cumulate),
     ("cumprod", cumulate),
@@ -130,7 +133,10 @@ fn mirrored(l: &mut Lowering<'_>, x: &View, mode: &str, pads: &[i64]) -> Result<
         let places = l.constant("positions", Tensor::from_vec(places, &sizes))?;
         let (_, n, inner) = around(&x, axis);
         let (view, out) = l.out(x.dtype, &shape);
-        l.call_checked("lookup::select", vec![read(&x), size(&n), size(&inner), read(&places), out]);
+        l.call_checked(
+            "lookup::select",
+            vec![read(&x), size(&n), size(&inner), read(&places), text("false"), out],
+        );
         x = view;
     }
     Ok(Arg::Leaf(x))
@@ -216,7 +222,7 @@ fn embedding(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (index, weight) = (positions(l, index)?, l.contiguous(weight));
     let (view, out) = l.out(dtype, &shape);
     let (n, inner) = (size(&weight.shape[0]), size(&weight.shape[1]));
-    l.call_checked("lookup::select", vec![read(&weight), n, inner, read(&index), out]);
+    l.call_checked("lookup::select", vec![read(&weight), n, inner, read(&index), text("false"), out]);
     Ok(Arg::Leaf(view))
 }
 
@@ -227,7 +233,10 @@ fn index_select(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (x, index) = (l.contiguous(x), positions(l, index)?);
     let (_, n, inner) = around(&x, axis);
     let (view, out) = l.out(dtype, &shape);
-    l.call_checked("lookup::select", vec![read(&x), size(&n), size(&inner), read(&index), out]);
+    l.call_checked(
+        "lookup::select",
+        vec![read(&x), size(&n), size(&inner), read(&index), text("false"), out],
+    );
     Ok(Arg::Leaf(view))
 }
 
@@ -246,7 +255,7 @@ fn index(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (x, index) = (l.contiguous(x), positions(l, index)?);
     let (_, n, inner) = around(&x, axis);
     let (view, out) = l.out(dtype, &shape);
-    l.call_checked("lookup::select", vec![read(&x), size(&n), size(&inner), read(&index), out]);
+    l.call_checked("lookup::select", vec![read(&x), size(&n), size(&inner), read(&index), text("true"), out]);
     Ok(Arg::Leaf(view))
 }
 
@@ -295,6 +304,49 @@ fn scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         "lookup::scatter",
         vec![written, size(&n), size(&inner), read(&index), size(&places), read(&from), text(f)],
     );
+    Ok(Arg::Leaf(out))
+}
+
+/// Replaces a part of a tensor: a slice, one position of an axis, or a diagonal.
+fn part_scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, from) = (args.view("x")?, args.view("src")?);
+    let (dtype, shape) = args.result()?;
+    let (rank, out) = (shape.len(), l.buffer(dtype, &shape));
+    l.copy(x, &out);
+    let mut to = out.clone();
+    let inside = |index: i64, n: &Dim| if index < 0 { n + index } else { Dim::new(index) };
+    match args.op.name {
+        "slice_scatter" => {
+            let axis = args.axis("dim", rank)?;
+            let start =
+                if args.is_none("start")? { Dim::new(0) } else { inside(args.int("start")?, &shape[axis]) };
+            to.offset = &to.offset + start * &to.strides[axis];
+            to.strides[axis] = &to.strides[axis] * args.int("step")?;
+            to.shape[axis] = from.shape[axis].clone();
+        }
+        "select_scatter" => {
+            let axis = args.axis("dim", rank)?;
+            to.offset = &to.offset + inside(args.int("index")?, &shape[axis]) * &to.strides[axis];
+            to.shape.remove(axis);
+            to.strides.remove(axis);
+        }
+        _ => {
+            let (a, b) = (args.axis("dim1", rank)?, args.axis("dim2", rank)?);
+            let (offset, step) = (args.int("offset")?, &to.strides[a] + &to.strides[b]);
+            to.offset = &to.offset + &to.strides[b] * offset.max(0) + &to.strides[a] * (-offset).max(0);
+            for axis in [a.max(b), a.min(b)] {
+                to.shape.remove(axis);
+                to.strides.remove(axis);
+            }
+            to.shape.extend(from.shape.last().cloned());
+            to.strides.push(step);
+        }
+    }
+    if to.shape != from.shape {
+        bail!(Unresolved, "its source is {} for {}", from.ty(), to.ty());
+    }
+    let from = l.converted(from, dtype)?;
+    l.copy(&from, &to);
     Ok(Arg::Leaf(out))
 }
 
