@@ -173,6 +173,17 @@ fn a_branch_and_look_ups() {
 }
 
 #[test]
+fn a_loop_that_data_ends() {
+    let gm = fx::trace(|x: &Tensor| {
+        fx::while_loop(|x: &Tensor| x.sum((), false).lt(100), |x: Tensor| (&x + 1) * 2, x.clone())
+    });
+    let gm = gm.input("x", "f32[3]").build().unwrap();
+    let set = |x: [f32; 3]| [Value::from(&Tensor::new(x))];
+    let options = CrateOptions::new().record(&set([1.0, 0.0, 2.0])).record(&set([50.0, 51.0, 0.0]));
+    reproduces(&gm, "while_loop", options);
+}
+
+#[test]
 fn a_function_of_the_user_takes_the_place_of_an_operation() {
     let gm = fx::trace(|x: &Tensor| fx::linalg_det(x).exp()).input("x", "f32[2, 2]").build().unwrap();
     let args = [Value::from(&Tensor::new([[1.0f32, 2.0], [0.5, 3.0]]))];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fx_core::{Arg, DType, Graph, Result, bail};
+use fx_core::{Arg, DType, Graph, GraphModule, Node, NodeId, OpCode, Result, Type, TypeTree, bail};
 
 use super::{Args, Emit};
 use crate::standalone::lower::Lowering;
@@ -11,11 +11,22 @@ use crate::standalone::value::{Value, View};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[("cond", cond), ("while_loop", while_loop)];
 
-fn region<'a>(args: &'a Args<'_>, name: &str) -> Result<&'a Arc<Graph>> {
-    match args.get(name)? {
-        Arg::Graph(graph) => Ok(graph),
+/// Returns a sub-graph whose nodes have types, for these arguments.
+fn region(args: &Args<'_>, name: &str, operands: &[Value]) -> Result<Arc<Graph>> {
+    let graph = match args.get(name)? {
+        Arg::Graph(graph) => graph,
         other => bail!(Unresolved, "{name} is {}", other.kind_name()),
+    };
+    let is_typed = |(_, node): (NodeId, &Node)| node.opcode() == OpCode::Output || node.ty().is_some();
+    if graph.nodes().all(is_typed) {
+        return Ok(graph.clone());
     }
+    let types = operands
+        .iter()
+        .map(|operand| operand.try_flat_map(&mut |view: &View| Ok(Arg::Leaf(Type::Tensor(view.ty())))));
+    let mut gm = GraphModule::new(name, (**graph).clone());
+    gm.propagate_types(&types.collect::<Result<Vec<TypeTree>>>()?)?;
+    Ok(Arc::new(gm.into_graph()))
 }
 
 /// Returns the leaves of a value, which become the arguments of a region.
@@ -59,15 +70,15 @@ fn cond(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let mut operands = Vec::new();
     leaves(args.get("operands")?, &mut operands);
     if let Some(x) = args.get("predicate")?.scalar() {
-        let graph = region(args, if x.to_bool() { "then" } else { "otherwise" })?;
-        return l.graph(graph, operands);
+        let graph = region(args, if x.to_bool() { "then" } else { "otherwise" }, &operands)?;
+        return l.graph(&graph, operands);
     }
     let test = test(l, args.get("predicate")?)?;
     let out = buffers(l, args)?;
     let mut branch = |name: &str| -> Result<Vec<Step>> {
-        let graph = region(args, name)?;
+        let graph = region(args, name, &operands)?;
         let (steps, ()) = l.steps_of(|l| {
-            let result = l.graph(graph, operands.clone())?;
+            let result = l.graph(&graph, operands.clone())?;
             copy_all(l, &result, &out)
         })?;
         Ok(steps)
@@ -87,11 +98,13 @@ fn while_loop(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     leaves(&state, &mut operands);
     operands.extend(captured);
     let (before, decides) = l.steps_of(|l| {
-        let result = l.graph(region(args, "test")?, operands.clone())?;
+        let graph = region(args, "test", &operands)?;
+        let result = l.graph(&graph, operands.clone())?;
         test(l, &result)
     })?;
     let (body, ()) = l.steps_of(|l| {
-        let result = l.graph(region(args, "body")?, operands.clone())?;
+        let graph = region(args, "body", &operands)?;
+        let result = l.graph(&graph, operands.clone())?;
         // What a region returns may be what it was given, in another place.
         let kept = result.try_flat_map(&mut |view| {
             let to = l.buffer(view.dtype, &view.shape);
