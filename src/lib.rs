@@ -11,6 +11,7 @@ struct Readme;
 
 pub mod bench;
 pub mod bisect;
+pub mod build;
 pub mod check;
 pub mod conformance;
 mod engine;
@@ -30,6 +31,7 @@ pub mod prelude;
 pub mod program;
 pub mod reference;
 pub mod reproduce;
+pub mod standalone;
 pub mod view;
 mod vocabulary;
 
@@ -40,6 +42,7 @@ pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
 pub use fx_ops::{nn, registry, rules, weights};
 pub use graph_diff::graph_diff;
+pub use standalone::{CrateOptions, ToCrate};
 pub use vocabulary::*;
 
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations of your own too.

@@ -6,6 +6,7 @@
 pub mod kernel;
 pub mod native;
 pub mod readable;
+pub mod standalone;
 
 pub use native::Native;
 pub use readable::{Code, GraphCode};

@@ -5,7 +5,7 @@
 
 mod body;
 mod layout;
-mod names;
+pub(crate) mod names;
 mod structure;
 mod types;
 

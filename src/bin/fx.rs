@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fx::weights::Weights;
-use fx::{GraphCode, GraphModule, check, conformance, program};
+use fx::{CrateOptions, GraphCode, GraphModule, ToCrate, check, conformance, program};
 use serde_json::{Value as Json, json};
 
 #[derive(Parser)]
@@ -62,19 +62,31 @@ enum Command {
         #[arg(long, value_name = "LIST")]
         passes: Option<String>,
     },
-    /// Write a program as Rust over the public API: a struct for each module, a statement for each node
+    /// Write a program as Rust: a Cargo crate that needs no other crate, or code for people over the public API
     Codegen {
         #[command(flatten)]
         program: Program,
-        /// Write code for people; it is the only kind so far
-        #[arg(long, required = true)]
+        /// Write code for people: a struct for each module, a statement for each node
+        #[arg(long)]
         readable: bool,
-        /// The file for the code, instead of the output
-        #[arg(short, long, value_name = "FILE")]
+        /// The folder for the crate, or the file for readable code, instead of the output
+        #[arg(short, long, value_name = "PATH", required_unless_present = "readable")]
         out: Option<PathBuf>,
-        /// Write the tensors, which the code loads, to this safetensors file
-        #[arg(long, value_name = "FILE")]
+        /// Write the tensors, which readable code loads, to this safetensors file
+        #[arg(long, value_name = "FILE", requires = "readable")]
         save_weights: Option<PathBuf>,
+        /// The name of the crate
+        #[arg(long, conflicts_with = "readable")]
+        name: Option<String>,
+        /// A safetensors file with inputs and what is expected, for the test of the crate, as `fx run` takes it
+        #[arg(long, value_name = "FILE", conflicts_with = "readable")]
+        io: Option<PathBuf>,
+        /// Put the weights into the code, which then needs no standard library and allocates nothing
+        #[arg(long, conflicts_with = "readable")]
+        bake: bool,
+        /// Take the sizes of the first inputs as known
+        #[arg(long, conflicts_with = "readable")]
+        fixed: bool,
     },
     /// Run a program on the inputs of a file, and compare with the outputs that the file expects, if it does
     Run {
@@ -339,7 +351,7 @@ fn run(command: Command) -> fx::Result<bool> {
                 .map_err(|error| fx::err!(Io, "cannot write {}: {error}", out.display()))?;
             Ok(true)
         }
-        Command::Codegen { program, readable: _, out, save_weights } => {
+        Command::Codegen { program, readable: true, out, save_weights, .. } => {
             let gm = program.open()?;
             let code = gm.code()?;
             match out {
@@ -350,6 +362,23 @@ fn run(command: Command) -> fx::Result<bool> {
             if let Some(path) = save_weights {
                 program::save_weights(&gm, &path)?;
             }
+            Ok(true)
+        }
+        Command::Codegen { program, out, name, io, bake, fixed, .. } => {
+            let gm = program.open()?;
+            let stem = program.file.file_stem().unwrap_or_default().to_string_lossy();
+            let mut options = CrateOptions::new().name(name.as_deref().unwrap_or(&stem));
+            if let Some(io) = io {
+                options = options.io(&gm, &Weights::open(io)?)?;
+            }
+            if fixed {
+                options = options.fixed();
+            }
+            if bake {
+                options = options.baked();
+            }
+            let out = out.ok_or_else(|| fx::err!(Argument, "expected --out DIR"))?;
+            gm.to_package(&options)?.write(out)?;
             Ok(true)
         }
         Command::Run { program, io, engine, save, json } => {

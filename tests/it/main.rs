@@ -20,5 +20,6 @@ mod ops;
 mod passes;
 mod rows;
 mod splits;
+mod standalone;
 mod ui;
 mod view;

@@ -8,7 +8,7 @@ use fx::prelude::*;
 use fx::{Arg, Graph, GraphModule, InputSpec, Passes, Tree, Value, check};
 
 #[path = "../../examples/models/mod.rs"]
-mod zoo;
+pub(crate) mod zoo;
 
 use zoo::digits_cnn::DigitsCnn;
 use zoo::efficientnet_lite0::EfficientNetLite0;

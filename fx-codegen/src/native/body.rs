@@ -83,7 +83,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
 }
 
 /// Returns whether a body names nothing but its operands, its own variables, methods, types of numbers, and functions of `math`.
-pub(super) fn stands_alone(def: &PointwiseDef, text: &str) -> bool {
+pub(crate) fn stands_alone(def: &PointwiseDef, text: &str) -> bool {
     let Some(tokens) = tokens(text) else { return false };
     let mut bound: Vec<&str> = def.operands.iter().chain(def.params).copied().collect();
     let mut is_pattern = false;

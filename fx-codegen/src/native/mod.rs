@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use fx_core::native::{ABI, Assemble, Function, Routine, Unit};
 use fx_core::{Result, err};
 
+pub(crate) use self::body::stands_alone;
 use self::cache::Cache;
 use self::emit::Emitted;
 use self::toolchain::Toolchain;

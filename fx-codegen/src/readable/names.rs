@@ -15,7 +15,7 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// Returns whether a text is a plain identifier as it stands.
-pub(super) fn is_identifier(text: &str) -> bool {
+pub(crate) fn is_identifier(text: &str) -> bool {
     let mut bytes = text.bytes();
     let first = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_');
     let rest = bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
@@ -23,7 +23,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
 }
 
 /// Returns the text as a lower-case identifier.
-pub(super) fn variable(text: &str) -> String {
+pub(crate) fn variable(text: &str) -> String {
     if is_identifier(text) {
         return text.to_owned();
     }
@@ -52,7 +52,7 @@ pub(super) fn variable(text: &str) -> String {
 }
 
 /// Returns the text as the name of a type.
-pub(super) fn type_name(text: &str) -> String {
+pub(crate) fn type_name(text: &str) -> String {
     let mut out = String::new();
     let mut upper = true;
     for c in text.chars() {
@@ -103,7 +103,7 @@ pub(super) fn type_name(text: &str) -> String {
 }
 
 /// Returns the text as it may stand in a comment of one line: without what ends a line or turns its direction.
-pub(super) fn comment(text: &str) -> String {
+pub(crate) fn comment(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().take(200) {
         let is_plain = !c.is_control() && !('\u{2000}'..='\u{206f}').contains(&c) && c != '\u{feff}';
@@ -117,16 +117,16 @@ pub(super) fn comment(text: &str) -> String {
 
 /// Names that are given once.
 #[derive(Default)]
-pub(super) struct Names(HashSet<String>);
+pub(crate) struct Names(HashSet<String>);
 
 impl Names {
     /// Gives a name to nobody else.
-    pub(super) fn keep(&mut self, name: &str) {
+    pub(crate) fn keep(&mut self, name: &str) {
         self.0.insert(name.to_owned());
     }
 
     /// Returns the name, with a number if it is taken.
-    pub(super) fn claim(&mut self, name: String) -> String {
+    pub(crate) fn claim(&mut self, name: String) -> String {
         if self.0.insert(name.clone()) {
             return name;
         }

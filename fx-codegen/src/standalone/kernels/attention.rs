@@ -1,0 +1,127 @@
+//! Scaled dot-product attention.
+
+use super::gemm::{Fused, Matrix, Sizes, Start, gemm};
+use super::rows::softmax_row;
+use super::simd::simd;
+
+/// An operand `[batch, heads, length, width]` with the distances of its elements.
+#[derive(Clone, Copy)]
+pub struct Heads<'a, T> {
+    /// The elements.
+    pub data: &'a [T],
+    /// The distances along the axes.
+    pub strides: [usize; 4],
+}
+
+impl<'a, T> Heads<'a, T> {
+    fn matrix(&self, batch: usize, head: usize) -> Matrix<'a, T> {
+        let [b, h, row, column] = self.strides;
+        Matrix { data: &self.data[batch * b + head * h..], row, column }
+    }
+}
+
+/// The sizes of attention.
+#[derive(Clone, Copy)]
+pub struct Sizing {
+    /// The size of the batch.
+    pub batch: usize,
+    /// The number of heads.
+    pub heads: usize,
+    /// How many heads share keys and values.
+    pub shared: usize,
+    /// The number of queries.
+    pub queries: usize,
+    /// The number of keys.
+    pub keys: usize,
+    /// The elements of a query.
+    pub width: usize,
+    /// The elements of a value.
+    pub values: usize,
+}
+
+/// What may be attended to.
+#[derive(Clone, Copy)]
+pub enum Mask<'a, T> {
+    /// Everything.
+    All,
+    /// Keys that are not after the query.
+    Causal,
+    /// Keys where there is true.
+    Bool(Heads<'a, bool>),
+    /// Everything, with these numbers added to the scores.
+    Bias(Heads<'a, T>),
+}
+
+/// Returns how many elements [`attention`] needs: the scores of a head, and what two products need.
+pub const fn work(queries: usize, keys: usize, width: usize, values: usize) -> usize {
+    let (a, b) = (super::gemm::work(queries, keys, width), super::gemm::work(queries, values, keys));
+    queries * keys + if a > b { a } else { b }
+}
+
+/// Computes `softmax(query * key^T * scale + mask) * value`.
+#[allow(clippy::too_many_arguments)]
+pub fn attention<T: Fused>(
+    sizes: Sizing,
+    query: Heads<'_, T>,
+    key: Heads<'_, T>,
+    value: Heads<'_, T>,
+    mask: Mask<'_, T>,
+    scale: f64,
+    work: &mut [T],
+    out: &mut [T],
+) {
+    let Sizing { heads, shared, queries, keys, width, values, .. } = sizes;
+    let (scores, work) = work.split_at_mut(queries * keys);
+    if queries * values == 0 {
+        return;
+    }
+    for (i, out) in out.chunks_exact_mut(queries * values).enumerate() {
+        let (batch, head) = (i / heads, i % heads);
+        let key = key.matrix(batch, head / shared);
+        let key = Matrix { row: key.column, column: key.row, ..key };
+        let first = Sizes { m: queries, n: keys, k: width };
+        gemm(first, query.matrix(batch, head), key, Start::Zero, work, scores);
+        weigh(scores, keys, batch, head, mask, scale);
+        let scores = Matrix { data: scores, row: keys, column: 1 };
+        let second = Sizes { m: queries, n: values, k: keys };
+        gemm(second, scores, value.matrix(batch, head / shared), Start::Zero, work, out);
+    }
+}
+
+simd! {
+    /// Makes weights of scores.
+    fn weigh<T: Fused>(scores: &mut [T], keys: usize, batch: usize, head: usize, mask: Mask<'_, T>, scale: f64) {
+        if keys == 0 {
+            return;
+        }
+        let scale = T::from_f64(scale);
+        let never = T::ZERO - T::INFINITY;
+        for (query, row) in scores.chunks_exact_mut(keys).enumerate() {
+            for x in row.iter_mut() {
+                *x = *x * scale;
+            }
+            match mask {
+                Mask::All => {}
+                Mask::Causal => {
+                    let after = (query + 1).min(keys);
+                    row[after..].fill(never);
+                }
+                Mask::Bool(mask) => {
+                    let [b, h, q, k] = mask.strides;
+                    let mask = &mask.data[batch * b + head * h + query * q..];
+                    for (i, x) in row.iter_mut().enumerate() {
+                        *x = if mask[i * k] { *x } else { never };
+                    }
+                }
+                Mask::Bias(mask) => {
+                    let [b, h, q, k] = mask.strides;
+                    let mask = &mask.data[batch * b + head * h + query * q..];
+                    for (i, x) in row.iter_mut().enumerate() {
+                        *x = *x + mask[i * k];
+                    }
+                }
+            }
+            softmax_row(row);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The kernels of generated crates: loops over slices that name nothing but `core` and `math`. They are compiled and tested here, and their
+//! text is written into crates that use them.
+#![allow(dead_code, unreachable_pub, reason = "generated code calls them")]
+#![allow(
+    clippy::eq_op,
+    clippy::needless_range_loop,
+    clippy::too_many_arguments,
+    reason = "loops that compilers vectorise"
+)]
+
+pub mod attention;
+pub mod conv;
+pub mod copy;
+#[cfg(test)]
+mod float;
+pub mod gemm;
+pub mod lookup;
+pub mod pool;
+pub mod recurrent;
+pub mod reduce;
+pub mod resize;
+pub mod rows;
+pub mod scan;
+mod simd;
+pub mod sort;
+mod sum;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use fx_core::math;

@@ -1,0 +1,183 @@
+//! Pooling over up to three axes; those with fewer have sizes of 1 in front.
+
+/// The geometry of pooling; sizes of axes are those of depth, height and width.
+#[derive(Clone, Copy)]
+pub struct Pool {
+    /// The sizes of the input.
+    pub input: [usize; 3],
+    /// The sizes of a window.
+    pub kernel: [usize; 3],
+    /// The sizes of the result.
+    pub output: [usize; 3],
+    /// The distance between windows.
+    pub stride: [usize; 3],
+    /// The padding before the input.
+    pub padding: [usize; 3],
+    /// The distance between the elements of a window.
+    pub dilation: [usize; 3],
+}
+
+const fn product([a, b, c]: [usize; 3]) -> usize {
+    a * b * c
+}
+
+/// Calls `f` for each window of each channel with the channel, the position of the window and its elements' positions.
+#[inline(always)]
+fn windows(pool: Pool, channels: usize, mut f: impl FnMut(usize, usize, &mut dyn Iterator<Item = usize>)) {
+    let Pool { input, kernel, output, stride, padding, dilation } = pool;
+    for channel in 0..channels {
+        for at in 0..product(output) {
+            let place = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
+            let axis = move |axis: usize| {
+                let first = place[axis] * stride[axis];
+                (0..kernel[axis])
+                    .map(move |i| (first + i * dilation[axis]).wrapping_sub(padding[axis]))
+                    .filter(move |&x| x < input[axis])
+            };
+            let mut positions = axis(0).flat_map(|z| {
+                axis(1).flat_map(move |y| axis(2).map(move |x| (z * input[1] + y) * input[2] + x))
+            });
+            f(channel, at, &mut positions);
+        }
+    }
+}
+
+/// Finds the greatest element of each window; NaN if there is one.
+pub fn max<T: Copy + PartialOrd>(pool: Pool, least: T, x: &[T], out: &mut [T]) {
+    let Pool { input, kernel, output, stride, padding, dilation } = pool;
+    let (x_size, out_size) = (product(input), product(output));
+    if out_size == 0 {
+        return;
+    }
+    out.fill(least);
+    for (x, out) in x.chunks_exact(x_size).zip(out.chunks_exact_mut(out_size)) {
+        for tap in 0..product(kernel) {
+            let shift = [
+                tap / (kernel[1] * kernel[2]) * dilation[0],
+                tap / kernel[2] % kernel[1] * dilation[1],
+                tap % kernel[2] * dilation[2],
+            ];
+            for (line, out) in out.chunks_exact_mut(output[2]).enumerate() {
+                let z = (line / output[1] * stride[0] + shift[0]).wrapping_sub(padding[0]);
+                let y = (line % output[1] * stride[1] + shift[1]).wrapping_sub(padding[1]);
+                if z >= input[0] || y >= input[1] {
+                    continue;
+                }
+                let x = &x[(z * input[1] + y) * input[2]..][..input[2]];
+                for (i, out) in out.iter_mut().enumerate() {
+                    if let Some(&x) = x.get((i * stride[2] + shift[2]).wrapping_sub(padding[2]))
+                        && (x > *out || x != x)
+                    {
+                        *out = x;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Finds the position of the greatest element of each window in its channel.
+pub fn max_positions<T: Copy + PartialOrd>(pool: Pool, x: &[T], out: &mut [i64]) {
+    let (x_size, out_size) = (product(pool.input), product(pool.output));
+    if out_size == 0 {
+        return;
+    }
+    windows(pool, out.len() / out_size, |channel, at, positions| {
+        let x = &x[channel * x_size..];
+        let mut best: Option<usize> = None;
+        for position in positions {
+            let element = x[position];
+            if best.is_none_or(|best| element > x[best] || (element != element && x[best] == x[best])) {
+                best = Some(position);
+            }
+        }
+        out[channel * out_size + at] = best.map_or(0, |best| best as i64);
+    });
+}
+
+/// Computes the mean of each window. It is divided by the number of its elements, with the padding or without, or by `divisor`.
+pub fn average(pool: Pool, with_padding: bool, divisor: Option<usize>, x: &[f32], out: &mut [f32]) {
+    let Pool { input, kernel, output, stride, padding, .. } = pool;
+    let (x_size, out_size) = (product(input), product(output));
+    if out_size == 0 {
+        return;
+    }
+    windows(pool, out.len() / out_size, |channel, at, positions| {
+        let x = &x[channel * x_size..];
+        let (mut sum, mut count) = (0.0, 0);
+        for position in positions {
+            sum += x[position];
+            count += 1;
+        }
+        let place = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
+        let padded = (0..3).map(|axis| {
+            let first = place[axis] * stride[axis];
+            (first + kernel[axis]).min(input[axis] + 2 * padding[axis]) - first
+        });
+        let n = divisor.unwrap_or(if with_padding { padded.product() } else { count });
+        out[channel * out_size + at] = sum / n as f32;
+    });
+}
+
+/// Computes the mean of windows whose sizes follow from those of input and result.
+pub fn adaptive_average(input: [usize; 3], output: [usize; 3], x: &[f32], out: &mut [f32]) {
+    adaptive(input, output, out.len(), |channel, at, positions| {
+        let x = &x[channel * product(input)..];
+        let (mut sum, mut count) = (0.0, 0);
+        for position in positions {
+            sum += x[position];
+            count += 1;
+        }
+        out[channel * product(output) + at] = sum / count as f32;
+    });
+}
+
+/// Finds the greatest element of windows whose sizes follow from those of input and result, or NaN, and where it is.
+pub fn adaptive_max(
+    input: [usize; 3],
+    output: [usize; 3],
+    x: &[f32],
+    out: &mut [f32],
+    places: Option<&mut [i64]>,
+) {
+    let mut places = places;
+    adaptive(input, output, out.len(), |channel, at, positions| {
+        let x = &x[channel * product(input)..];
+        let mut best = (f32::NEG_INFINITY, 0);
+        for position in positions {
+            let element = x[position];
+            if element > best.0 || element.is_nan() {
+                best = (element, position);
+            }
+        }
+        out[channel * product(output) + at] = best.0;
+        if let Some(places) = &mut places {
+            places[channel * product(output) + at] = best.1 as i64;
+        }
+    });
+}
+
+fn adaptive(
+    input: [usize; 3],
+    output: [usize; 3],
+    n: usize,
+    mut f: impl FnMut(usize, usize, &mut dyn Iterator<Item = usize>),
+) {
+    if product(output) == 0 {
+        return;
+    }
+    for channel in 0..n / product(output) {
+        for at in 0..product(output) {
+            let place = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
+            let axis = move |axis: usize| {
+                let first = place[axis] * input[axis] / output[axis];
+                let last = ((place[axis] + 1) * input[axis]).div_ceil(output[axis]);
+                first..last
+            };
+            let mut positions = axis(0).flat_map(|z| {
+                axis(1).flat_map(move |y| axis(2).map(move |x| (z * input[1] + y) * input[2] + x))
+            });
+            f(channel, at, &mut positions);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Reductions of the middle axis of `[outer, n, inner]`.
+
+use super::math::{self, Real};
+use super::rows::greatest;
+use super::simd::simd;
+use super::sum::sum;
+
+/// Combines the elements along the axis, one after the other.
+#[inline(always)]
+pub fn fold<T: Copy, A: Copy>(
+    x: &[T],
+    n: usize,
+    inner: usize,
+    start: A,
+    f: impl Fn(A, T) -> A,
+    out: &mut [A],
+) {
+    out.fill(start);
+    if n == 0 || inner == 0 {
+        return;
+    }
+    for (x, out) in x.chunks_exact(n * inner).zip(out.chunks_exact_mut(inner)) {
+        for x in x.chunks_exact(inner) {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = f(*out, x);
+            }
+        }
+    }
+}
+
+simd! {
+    /// Sums, and multiplies the sums by `scale`.
+    pub fn sums<T: Real>(x: &[T], n: usize, inner: usize, scale: f64, out: &mut [T]) {
+        if inner == 1 && n > 0 {
+            for (x, out) in x.chunks_exact(n).zip(out.iter_mut()) {
+                *out = sum(x);
+            }
+        } else {
+            fold(x, n, inner, T::ZERO, |sum, x| sum + x, out);
+        }
+        if scale != 1.0 {
+            for out in out {
+                *out = T::from_f64(out.to_f64() * scale);
+            }
+        }
+    }
+}
+
+simd! {
+    /// Finds the greatest elements; NaN if there is one.
+    pub fn maxima<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
+        if inner == 1 && n > 0 {
+            for (x, out) in x.chunks_exact(n).zip(out.iter_mut()) {
+                *out = greatest(x);
+            }
+        } else {
+            fold(x, n, inner, T::ZERO - T::INFINITY, |best, x| if x > best || x != x { x } else { best }, out);
+        }
+    }
+}
+
+simd! {
+    /// Finds the least elements; NaN if there is one.
+    pub fn minima<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
+        fold(x, n, inner, T::INFINITY, |best, x| if x < best || x != x { x } else { best }, out);
+    }
+}
+
+/// Finds the first position of the best element, where `better(x, best)` says whether `x` is better.
+pub fn positions<T: Copy>(x: &[T], n: usize, inner: usize, better: impl Fn(T, T) -> bool, out: &mut [i64]) {
+    if n == 0 || inner == 0 {
+        return;
+    }
+    for (x, out) in x.chunks_exact(n * inner).zip(out.chunks_exact_mut(inner)) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let mut best = 0;
+            for at in 1..n {
+                if better(x[at * inner + i], x[best * inner + i]) {
+                    best = at;
+                }
+            }
+            *out = best as i64;
+        }
+    }
+}
+
+simd! {
+    /// Computes the variances, of `n - correction` degrees of freedom, or their roots.
+    pub fn variances<T: Real>(x: &[T], n: usize, inner: usize, correction: f64, root: bool, out: &mut [T]) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let x = &x[i / inner * n * inner + i % inner..];
+            let elements = || x.iter().step_by(inner).take(n).map(|x| x.to_f64());
+            let mean = elements().sum::<f64>() / n as f64;
+            let squares = elements().map(|x| (x - mean) * (x - mean)).sum::<f64>();
+            let free = n as f64 - correction;
+            let variance = squares / if free > 0.0 { free } else { 0.0 };
+            *out = T::from_f64(if root { math::sqrt(variance) } else { variance });
+        }
+    }
+}
+
+simd! {
+    /// Computes `log(sum(exp(x)))`.
+    pub fn log_sums<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let x = &x[i / inner * n * inner + i % inner..];
+            let elements = || x.iter().step_by(inner).take(n).copied();
+            let best = elements().fold(T::ZERO - T::INFINITY, |best, x| if x > best || x != x { x } else { best });
+            let shift = if best.to_f64().is_finite() { best } else { T::ZERO };
+            let total = elements().fold(T::ZERO, |sum, x| sum + math::exp(x - shift));
+            *out = math::log(total) + shift;
+        }
+    }
+}

@@ -1,0 +1,536 @@
+//! Steps as Rust text.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+
+use fx_core::dim::Step as DimStep;
+use fx_core::{DType, Dim, Result, Symbol};
+
+use super::memory::Memory;
+use super::step::{Call, Length, Loop, Piece, Ref, Step, Work};
+use super::table;
+use super::value::{Home, View, collapse};
+
+/// The most statements of a function.
+const LONGEST: usize = 40;
+/// The longest line of a call.
+const WIDEST: usize = 110;
+
+/// Writes steps.
+pub(super) struct Renderer<'a> {
+    pub(super) memory: &'a Memory,
+    /// The names of inputs, weights and symbols.
+    pub(super) inputs: &'a [String],
+    pub(super) weights: &'a [String],
+    pub(super) symbols: &'a [(Symbol, String)],
+    /// The functions that were written, and their text.
+    functions: Vec<String>,
+    loops: HashMap<String, usize>,
+    loop_texts: Vec<String>,
+    /// The modules of kernels that are called.
+    pub(super) modules: BTreeSet<String>,
+    n_parts: usize,
+}
+
+/// A list of statements.
+#[derive(Default)]
+struct Block {
+    lines: Vec<String>,
+    fails: bool,
+}
+
+impl Block {
+    fn push(&mut self, depth: usize, line: &str) {
+        self.lines.push(format!("{}{line}", "    ".repeat(depth)));
+    }
+}
+
+impl<'a> Renderer<'a> {
+    pub(super) fn new(
+        memory: &'a Memory,
+        inputs: &'a [String],
+        weights: &'a [String],
+        symbols: &'a [(Symbol, String)],
+    ) -> Self {
+        Renderer {
+            memory,
+            inputs,
+            weights,
+            symbols,
+            functions: Vec::new(),
+            loops: HashMap::new(),
+            loop_texts: Vec::new(),
+            modules: BTreeSet::new(),
+            n_parts: 0,
+        }
+    }
+
+    /// Writes a program: the statements that run it, and the functions that these call.
+    pub(super) fn program(mut self, steps: &[Step]) -> Result<Program> {
+        let block = match n_statements(steps) {
+            0..=LONGEST => {
+                let lines = self.block_lines(steps, 1)?;
+                let (call, _) = self.part(lines);
+                Block { lines: vec![format!("        {call}")], fails: false }
+            }
+            _ => self.block(steps, 2)?,
+        };
+        let mut text = String::new();
+        for function in self.functions.iter().chain(&self.loop_texts) {
+            text.push('\n');
+            text.push_str(function);
+        }
+        Ok(Program {
+            body: block.lines,
+            functions: text,
+            modules: self.modules,
+            has_loops: !self.loop_texts.is_empty(),
+        })
+    }
+
+    /// Writes a list of steps as statements; a long list as calls of functions.
+    fn block(&mut self, steps: &[Step], depth: usize) -> Result<Block> {
+        if n_statements(steps) <= LONGEST {
+            return self.block_lines(steps, depth);
+        }
+        let mut block = Block::default();
+        let mut rest = steps;
+        while !rest.is_empty() {
+            let mut n = 0;
+            let end = rest.iter().position(|step| {
+                n += usize::from(!matches!(step, Step::Comment(_)));
+                n > LONGEST
+            });
+            let mut end = end.unwrap_or(rest.len());
+            // Comments stay with what they are about.
+            while end < rest.len() && end > 0 && matches!(rest[end - 1], Step::Comment(_)) {
+                end -= 1;
+            }
+            let (part, next) = rest.split_at(end.max(1));
+            rest = next;
+            let lines = self.block_lines(part, 1)?;
+            let (call, fails) = self.part(lines);
+            block.fails |= fails;
+            block.push(depth, &call);
+        }
+        Ok(block)
+    }
+
+    /// Makes a function of statements; returns its call, and whether it can fail.
+    fn part(&mut self, block: Block) -> (String, bool) {
+        let name = format!("part_{}", self.n_parts);
+        self.n_parts += 1;
+        let body = block.lines.join("\n");
+        let mut params = Vec::new();
+        let mut args = Vec::new();
+        for (mark, name, arg, ty) in [
+            ("d.", "d", "d", "&Sizes"),
+            ("w.", "w", "w", "&Weights"),
+            ("inputs.", "inputs", "&inputs", "&Inputs<'_>"),
+            ("s.", "s", "s", "&mut Scratch"),
+        ] {
+            if mentions(&body, mark) {
+                params.push(format!("{name}: {ty}"));
+                args.push(arg);
+            }
+        }
+        let (params, args) = (params.join(", "), args.join(", ").replace("&inputs", "inputs"));
+        let fails = block.fails;
+        let (result, end, ask) =
+            if fails { (" -> Result<(), Error>", "\n    Ok(())", "?") } else { ("", "", "") };
+        self.functions.push(format!("fn {name}({params}){result} {{\n{body}{end}\n}}\n"));
+        (format!("{name}({args}){ask};"), fails)
+    }
+
+    fn block_lines(&mut self, steps: &[Step], depth: usize) -> Result<Block> {
+        let mut block = Block::default();
+        for step in steps {
+            match step {
+                Step::Comment(text) => block.push(depth, &format!("// {text}")),
+                Step::Call(call) => {
+                    block.fails |= call.fails;
+                    self.call(call, depth, &mut block)?;
+                }
+                Step::Loop(made) => {
+                    if made.writes.is_empty() {
+                        continue;
+                    }
+                    let args = self.loop_of(made)?;
+                    push_call(&mut block, depth, &args.0, &args.1, ";");
+                }
+                Step::Branch { test, then, otherwise } => {
+                    let at = self.element(test)?;
+                    block.push(depth, &format!("if {at} {{"));
+                    let inner = self.block(then, depth + 1)?;
+                    block.fails |= inner.fails;
+                    block.lines.extend(inner.lines);
+                    block.push(depth, "} else {");
+                    let inner = self.block(otherwise, depth + 1)?;
+                    block.fails |= inner.fails;
+                    block.lines.extend(inner.lines);
+                    block.push(depth, "}");
+                }
+                Step::While { before, test, body } => {
+                    block.push(depth, "loop {");
+                    let inner = self.block(before, depth + 1)?;
+                    block.fails |= inner.fails;
+                    block.lines.extend(inner.lines);
+                    let at = self.element(test)?;
+                    block.push(depth + 1, &format!("if !{at} {{"));
+                    block.push(depth + 2, "break;");
+                    block.push(depth + 1, "}");
+                    let inner = self.block(body, depth + 1)?;
+                    block.fails |= inner.fails;
+                    block.lines.extend(inner.lines);
+                    block.push(depth, "}");
+                }
+            }
+        }
+        Ok(block)
+    }
+
+    fn call(&mut self, call: &Call, depth: usize, block: &mut Block) -> Result<()> {
+        let function = match call.function.strip_prefix('!') {
+            Some(custom) => custom.to_owned(),
+            None => {
+                self.note(&call.function);
+                call.function.clone()
+            }
+        };
+        let mut args = Vec::new();
+        for pieces in &call.args {
+            let mut text = String::new();
+            for piece in pieces {
+                match piece {
+                    Piece::Text(part) => {
+                        self.note_all(part);
+                        text.push_str(part);
+                    }
+                    Piece::Size(dim) => text.push_str(&self.size(dim)?),
+                    Piece::Read(view) => text.push_str(&self.slice(view, false)?),
+                    Piece::WriteView(view) => text.push_str(&self.slice(view, true)?),
+                    Piece::Write(id) => {
+                        let _ = write!(text, "&mut s.{}[..]", self.place(*id));
+                    }
+                }
+            }
+            args.push(text);
+        }
+        push_call(block, depth, &function, &args, if call.fails { ".map_err(Error::Index)?;" } else { ";" });
+        Ok(())
+    }
+
+    fn note(&mut self, path: &str) {
+        if let Some((module, _)) = path.split_once("::") {
+            self.modules.insert(module.to_owned());
+        }
+    }
+
+    /// Notes the modules of kernels that a text names.
+    fn note_all(&mut self, text: &str) {
+        for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')) {
+            if word.contains("::") && word.starts_with(|c: char| c.is_ascii_lowercase()) {
+                let is_type = ["f32", "f64", "i64", "i32", "i8", "u8"].iter().any(|ty| word.starts_with(ty));
+                if !is_type {
+                    self.note(word);
+                }
+            }
+        }
+    }
+
+    fn place(&self, id: usize) -> String {
+        place_name(self.memory.place_of[id].unwrap_or(usize::MAX))
+    }
+
+    /// Writes the memory of a value.
+    fn home(&self, home: Home) -> String {
+        match home {
+            Home::Input(i) => format!("inputs.{}", self.inputs[i]),
+            Home::Weight(i) => format!("w.{}", self.weights[i]),
+            Home::Buffer(id) => format!("s.{}", self.place(id)),
+        }
+    }
+
+    /// Writes the elements of a value from its first as a slice.
+    pub(super) fn slice(&self, view: &View, mutable: bool) -> Result<String> {
+        let reference = if mutable { "&mut " } else { "&" };
+        let span = view.span();
+        let range = match view.offset == Dim::new(0) {
+            true => format!("..{}", self.size(&span)?),
+            false => format!("{}..{}", self.size(&view.offset)?, self.size(&(&view.offset + &span))?),
+        };
+        Ok(format!("{reference}{}[{range}]", self.home(view.home)))
+    }
+
+    /// Writes the first element of a value.
+    fn element(&self, view: &View) -> Result<String> {
+        Ok(format!("{}[{}]", self.home(view.home), self.size(&view.offset)?))
+    }
+
+    /// Writes a size.
+    pub(super) fn size(&self, dim: &Dim) -> Result<String> {
+        size(dim, self.symbols)
+    }
+
+    /// Writes a loop as a function; returns its name and the arguments of its call.
+    fn loop_of(&mut self, made: &Loop) -> Result<(String, Vec<String>)> {
+        let (params, args, body) = self.loop_parts(made)?;
+        let text = format!("({params}) {{\n{body}}}\n");
+        let next = self.loops.len();
+        let number = *self.loops.entry(text.clone()).or_insert(next);
+        let name = format!("loop_{number}");
+        if number == next {
+            let body: String = text.lines().map(|line| format!("    {line}\n")).collect();
+            self.loop_texts.push(format!("simd! {{\n    fn {name}{}}}\n", body.trim_start()));
+        }
+        Ok((name, args))
+    }
+
+    fn loop_parts(&mut self, made: &Loop) -> Result<(String, Vec<String>, String)> {
+        let dense = super::value::row_major(&made.shape);
+        let mut strides: Vec<Vec<Dim>> = made.reads.iter().map(|read| read.strides.clone()).collect();
+        strides.push(dense);
+        let (mut sizes, mut strides) = collapse(&made.shape, &strides);
+        if sizes.is_empty() {
+            sizes.push(Dim::new(1));
+            strides.iter_mut().for_each(|strides| strides.push(Dim::new(0)));
+        }
+        let (mut params, mut args) = (Vec::new(), Vec::new());
+        let is_replaced =
+            |read: usize| made.in_place.iter().find(|(from, _)| *from == read).map(|(_, write)| *write);
+        // Sizes are arguments, so that loops which differ in nothing else are one function.
+        let mut numbers: Vec<String> = Vec::new();
+        let mut size = |renderer: &Self, dim: &Dim| -> Result<String> {
+            let text = renderer.size(dim)?;
+            if text == "0" || text == "1" {
+                return Ok(text);
+            }
+            let at = numbers.iter().position(|known| *known == text).unwrap_or_else(|| {
+                numbers.push(text);
+                numbers.len() - 1
+            });
+            Ok(format!("n{at}"))
+        };
+        for (i, read) in made.reads.iter().enumerate() {
+            if is_replaced(i).is_none() {
+                params.push(format!("x{i}: &[{}]", read.dtype));
+                args.push(self.slice(read, false)?);
+            }
+        }
+        for (i, (id, step)) in made.writes.iter().enumerate() {
+            params.push(format!("o{i}: &mut [{}]", made.ops[*step].dtype));
+            let view = View::whole(Home::Buffer(*id), made.ops[*step].dtype, &made.shape);
+            args.push(self.slice(&view, true)?);
+        }
+        let rank = sizes.len();
+        let zero = Dim::new(0);
+        let one = Dim::new(1);
+        let mut body = String::new();
+        let mut depth = 1;
+        let indent = |depth: usize| "    ".repeat(depth);
+        // The outer axes are one loop each.
+        for (axis, n) in sizes[..rank - 1].iter().enumerate() {
+            let _ = writeln!(body, "{}for i{axis} in 0..{} {{", indent(depth), size(self, n)?);
+            depth += 1;
+        }
+        let n = size(self, &sizes[rank - 1])?;
+        let base = |renderer: &Self,
+                    strides: &[Dim],
+                    size: &mut dyn FnMut(&Self, &Dim) -> Result<String>|
+         -> Result<String> {
+            let mut terms = Vec::new();
+            for (axis, stride) in strides[..rank - 1].iter().enumerate() {
+                if *stride == one {
+                    terms.push(format!("i{axis}"));
+                } else if *stride != zero {
+                    terms.push(format!("i{axis} * {}", size(renderer, stride)?));
+                }
+            }
+            Ok(terms.join(" + "))
+        };
+        let mut reads = Vec::new();
+        for i in 0..made.reads.len() {
+            if let Some(write) = is_replaced(i) {
+                reads.push(format!("o{write}[i]"));
+                continue;
+            }
+            let own = &strides[i];
+            let from = base(self, own, &mut size)?;
+            let pad = indent(depth);
+            if own[rank - 1] == zero {
+                let at = if from.is_empty() { "0".to_owned() } else { from };
+                let _ = writeln!(body, "{pad}let x{i} = x{i}[{at}];");
+                reads.push(format!("x{i}"));
+            } else {
+                if own[rank - 1] == one {
+                    let start = if from.is_empty() { String::new() } else { format!("{from}..][") };
+                    let _ = writeln!(body, "{pad}let x{i} = &x{i}[{start}..{n}];");
+                    reads.push(format!("x{i}[i]"));
+                } else {
+                    if !from.is_empty() {
+                        let _ = writeln!(body, "{pad}let x{i} = &x{i}[{from}..];");
+                    }
+                    reads.push(format!("x{i}[i * {}]", size(self, &own[rank - 1])?));
+                }
+            }
+        }
+        let from = base(self, &strides[made.reads.len()], &mut size)?;
+        for i in 0..made.writes.len() {
+            let start = if from.is_empty() { String::new() } else { format!("{from}..][") };
+            let _ = writeln!(body, "{}let o{i} = &mut o{i}[{start}..{n}];", indent(depth));
+        }
+        let _ = writeln!(body, "{}for i in 0..{n} {{", indent(depth));
+        for (step, op) in made.ops.iter().enumerate() {
+            let _ = writeln!(
+                body,
+                "{}let v{step}: {} = {};",
+                indent(depth + 1),
+                op.dtype,
+                expression(op, &reads)
+            );
+        }
+        for (i, (_, step)) in made.writes.iter().enumerate() {
+            let _ = writeln!(body, "{}o{i}[i] = v{step};", indent(depth + 1));
+        }
+        for depth in (1..=depth).rev() {
+            let _ = writeln!(body, "{}}}", indent(depth));
+        }
+        for (i, text) in numbers.into_iter().enumerate() {
+            params.push(format!("n{i}: usize"));
+            args.push(text);
+        }
+        Ok((params.join(", "), args, body))
+    }
+}
+
+fn n_statements(steps: &[Step]) -> usize {
+    steps.iter().filter(|step| !matches!(step, Step::Comment(_))).count()
+}
+
+/// What a program is as text.
+pub(super) struct Program {
+    /// The statements that run it.
+    pub(super) body: Vec<String>,
+    pub(super) functions: String,
+    /// The modules of kernels that it names.
+    pub(super) modules: BTreeSet<String>,
+    pub(super) has_loops: bool,
+}
+
+/// Returns whether a text reads a field of the variable that `mark` begins with.
+fn mentions(text: &str, mark: &str) -> bool {
+    let before = |at: usize| text[..at].chars().next_back();
+    text.match_indices(mark)
+        .any(|(at, _)| !before(at).is_some_and(|c| c.is_ascii_alphanumeric() || "_.:".contains(c)))
+}
+
+/// Returns the name of a place.
+pub(super) fn place_name(place: usize) -> String {
+    format!("a{place}")
+}
+
+fn push_call(block: &mut Block, depth: usize, function: &str, args: &[String], end: &str) {
+    let line = format!("{function}({}){end}", args.join(", "));
+    if line.len() + 4 * depth <= WIDEST {
+        return block.push(depth, &line);
+    }
+    block.push(depth, &format!("{function}("));
+    for arg in args {
+        block.push(depth + 1, &format!("{arg},"));
+    }
+    block.push(depth, &format!("){end}"));
+}
+
+/// Writes a size: a number, or an expression of the sizes `d`.
+pub(super) fn size(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
+    if let Some(n) = dim.known() {
+        return Ok(n.to_string());
+    }
+    let name = |symbol: &Symbol| {
+        let found = symbols.iter().find(|(known, _)| known == symbol).map(|(_, name)| format!("d.{name}"));
+        found.ok_or_else(|| {
+            fx_core::err!(Unresolved, "the size {} is known only when the program runs", symbol.name())
+        })
+    };
+    if let Some(symbol) = dim.as_symbol() {
+        return Ok(format!("{} as usize", name(symbol)?));
+    }
+    let text = dim.fold(&mut |step: DimStep<'_, String>| {
+        Ok(match step {
+            DimStep::Const(n) => {
+                if n < 0 {
+                    format!("({n})")
+                } else {
+                    n.to_string()
+                }
+            }
+            DimStep::Symbol(symbol) => name(symbol)?,
+            DimStep::Add(a, b) => format!("({a} + {b})"),
+            DimStep::Mul(a, b) => format!("{a} * {b}"),
+            DimStep::FloorDiv(a, b) => format!("{a}.div_euclid({b})"),
+            DimStep::Mod(a, b) => format!("{a}.rem_euclid({b})"),
+            DimStep::Min(a, b) => format!("{a}.min({b})"),
+            DimStep::Max(a, b) => format!("{a}.max({b})"),
+        })
+    })?;
+    Ok(format!("({text}) as usize"))
+}
+
+/// Writes the number of elements of a buffer.
+pub(super) fn length(len: &Length, symbols: &[(Symbol, String)]) -> Result<String> {
+    if let Some(n) = super::memory::known(len) {
+        return Ok(n.to_string());
+    }
+    match len {
+        Length::Of(dim) => size(dim, symbols),
+        Length::Work(room, sizes) => {
+            let sizes = sizes.iter().map(|dim| size(dim, symbols)).collect::<Result<Vec<_>>>()?;
+            Ok(format!("{}({})", room.path, sizes.join(", ")))
+        }
+    }
+}
+
+/// Writes what a step of a loop computes.
+fn expression(op: &super::step::LoopOp, reads: &[String]) -> String {
+    let value = |reference: &Ref| match reference {
+        Ref::Read(i) => reads[*i].clone(),
+        Ref::Op(i) => format!("v{i}"),
+        Ref::Number(_) => String::new(),
+    };
+    let operand = |(reference, from): &(Ref, DType), to: DType| match reference {
+        Ref::Number(x) => table::number(*x, to),
+        reference => convert(&value(reference), *from, to),
+    };
+    match op.work {
+        Work::Convert => operand(&op.operands[0], op.dtype),
+        Work::Select => {
+            let test = operand(&op.operands[0], DType::Bool);
+            let [yes, no] = [1, 2].map(|i| operand(&op.operands[i], op.dtype));
+            format!("if {test} {{ {yes} }} else {{ {no} }}")
+        }
+        Work::Map(def) => {
+            let names: Vec<&str> = def.operands.iter().chain(def.params).copied().collect();
+            let mut values: Vec<String> = op.operands.iter().map(|given| operand(given, op.from)).collect();
+            values.extend(op.params.iter().map(|x| table::number(*x, op.from)));
+            let types = vec![op.from.name(); names.len()].join(", ");
+            let source = def.source(op.from).unwrap_or_default();
+            match &names[..] {
+                [name] => format!("{{ let {name}: {types} = {}; {source} }}", values[0]),
+                names => {
+                    format!("{{ let ({}): ({types}) = ({}); {source} }}", names.join(", "), values.join(", "))
+                }
+            }
+        }
+    }
+}
+
+/// Writes a conversion.
+fn convert(value: &str, from: DType, to: DType) -> String {
+    match (from, to) {
+        (from, to) if from == to => value.to_owned(),
+        (DType::Bool, to) if to.is_float() => format!("({value} as u8 as {to})"),
+        (from, DType::Bool) if from.is_float() => format!("({value} != 0.0)"),
+        (_, DType::Bool) => format!("({value} != 0)"),
+        (_, to) => format!("({value} as {to})"),
+    }
+}

@@ -1,0 +1,123 @@
+//! The steps of a generated program: loops over elements, calls of kernels, and branches.
+
+use fx_core::pointwise::PointwiseDef;
+use fx_core::{DType, Dim, Scalar};
+
+use super::value::View;
+
+/// Memory of its own, for one value or as room for a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    pub(super) dtype: DType,
+    /// How many elements it holds, as an expression in Rust where the number is not known.
+    pub(super) len: Length,
+}
+
+/// A number of elements.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Length {
+    Of(Dim),
+    /// What a function of the kernels says for these sizes.
+    Work(Room, Vec<Dim>),
+}
+
+/// A function that says how much room a kernel needs: its path among the kernels, and what it gives for sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pub(super) path: &'static str,
+    pub(super) of: fn(&[usize]) -> usize,
+}
+
+impl PartialEq for Room {
+    fn eq(&self, other: &Room) -> bool {
+        self.path == other.path
+    }
+}
+
+/// What a statement is made of.
+#[derive(Clone, Debug)]
+pub(super) enum Piece {
+    Text(String),
+    Size(Dim),
+    /// The elements of a value, from its first.
+    Read(View),
+    /// A buffer that is written.
+    Write(usize),
+    /// A part of a buffer that is written, from its first element.
+    WriteView(View),
+}
+
+/// An argument of a kernel.
+pub(super) type Pieces = Vec<Piece>;
+
+/// A call of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// The function, such as `rows::softmax`.
+    pub(super) function: String,
+    pub(super) args: Vec<Pieces>,
+    /// Whether it can fail, since a position in the data may not exist.
+    pub(super) fails: bool,
+}
+
+/// What a step of a loop reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ref {
+    Read(usize),
+    Op(usize),
+    Number(Scalar),
+}
+
+/// What a step of a loop computes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    Map(&'static PointwiseDef),
+    Convert,
+    /// The second operand where the first is true, else the third.
+    Select,
+}
+
+/// A step of a loop.
+#[derive(Clone, Debug)]
+pub(super) struct LoopOp {
+    pub(super) work: Work,
+    /// The operands, with the dtypes that they have.
+    pub(super) operands: Vec<(Ref, DType)>,
+    pub(super) params: Vec<Scalar>,
+    /// The dtype in which it is computed.
+    pub(super) from: DType,
+    /// The dtype of the result.
+    pub(super) dtype: DType,
+}
+
+/// A loop over the elements of a shape.
+#[derive(Clone, Debug)]
+pub(super) struct Loop {
+    pub(super) shape: Vec<Dim>,
+    pub(super) reads: Vec<View>,
+    pub(super) ops: Vec<LoopOp>,
+    /// The buffers that results go to, with the steps that compute them.
+    pub(super) writes: Vec<(usize, usize)>,
+    /// The write that takes the place of a read.
+    pub(super) in_place: Vec<(usize, usize)>,
+}
+
+/// A step of a program.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Comment(String),
+    Call(Call),
+    Loop(Loop),
+    /// Runs one of two lists of steps.
+    Branch {
+        test: View,
+        then: Vec<Step>,
+        otherwise: Vec<Step>,
+    },
+    /// Runs while `test`, which `before` computes, is true.
+    While {
+        before: Vec<Step>,
+        test: View,
+        body: Vec<Step>,
+    },
+}

@@ -1,0 +1,449 @@
+//! Joins, paddings, look-ups, sorting, and tensors that are made of numbers.
+
+use fx_core::{Arg, DType, Dim, Result, Scalar, Tensor, bail, err};
+
+use super::{Args, Emit, buffer_of, front, number, read, size, text};
+use crate::standalone::lower::{Lowering, known};
+use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step, Work};
+use crate::standalone::value::{Value, View, count};
+
+pub(super) const TABLE: &[(&str, Emit)] = &[
+    ("cat", cat),
+    ("stack", stack),
+    ("pad", pad),
+    ("full", full),
+    ("zeros", full),
+    ("ones", full),
+    ("full_like", full),
+    ("zeros_like", full),
+    ("ones_like", full),
+    ("arange", arange),
+    ("tril", triangle),
+    ("triu", triangle),
+    ("embedding", embedding),
+    ("index_select", index_select),
+    ("index", index),
+    ("gather", gather),
+    ("scatter", scatter),
+    ("scatter_add", scatter),
+    ("slice_scatter", part_scatter),
+    ("select_scatter", part_scatter),
+    ("diagonal_scatter", part_scatter),
+    ("one_hot", one_hot),
+    ("cumsum", cumulate),
+    ("cumprod", cumulate),
+    ("sort", sort),
+    ("argsort", sort),
+    ("topk", top),
+    ("quantile", quantile),
+    ("dropout", dropout),
+];
+
+/// Returns the sizes before an axis as one, that of the axis, and those behind it as one.
+fn around(view: &View, axis: usize) -> (Dim, Dim, Dim) {
+    (count(&view.shape[..axis]), view.shape[axis].clone(), count(&view.shape[axis + 1..]))
+}
+
+fn cat(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    let axis = args.axis("dim", shape.len())?;
+    let out = l.buffer(dtype, &shape);
+    let mut offset = out.offset.clone();
+    for part in args.views("tensors")? {
+        if part.rank() == 1 && part.shape[0] == Dim::new(0) && shape.len() > 1 {
+            continue;
+        }
+        let part = l.converted(part, dtype)?;
+        let to = View { shape: part.shape.clone(), offset: offset.clone(), ..out.clone() };
+        offset = offset + &part.shape[axis] * &out.strides[axis];
+        l.copy(&part, &to);
+    }
+    Ok(Arg::Leaf(out))
+}
+
+fn stack(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    let axis = args.axis("dim", shape.len())?;
+    let out = l.buffer(dtype, &shape);
+    for (i, part) in args.views("tensors")?.into_iter().enumerate() {
+        let part = l.converted(part, dtype)?;
+        let mut to = out.clone();
+        to.offset = &out.offset + &out.strides[axis] * i as i64;
+        to.shape.remove(axis);
+        to.strides.remove(axis);
+        l.copy(&part, &to);
+    }
+    Ok(Arg::Leaf(out))
+}
+
+fn pad(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let (dtype, shape) = args.result()?;
+    let pads = args.ints("pad")?.unwrap_or_default();
+    match args.text("mode")? {
+        "constant" => {}
+        mode => return mirrored(l, x, mode, &pads),
+    }
+    let value = match args.get("value")? {
+        Arg::None => Scalar::Int(0),
+        value => value.scalar().ok_or_else(|| err!(Unresolved, "the value is not known"))?,
+    };
+    let (mut from, mut to) = (x.clone(), l.buffer(dtype, &shape));
+    let out = to.clone();
+    for (i, pair) in pads.chunks(2).enumerate() {
+        let axis =
+            x.rank().checked_sub(i + 1).ok_or_else(|| err!(Argument, "there are more paddings than axes"))?;
+        let [before, after] = pair else { bail!(Argument, "paddings come in pairs") };
+        let cut = |pad: i64| (-pad).max(0);
+        from.offset = &from.offset + &from.strides[axis] * cut(*before);
+        from.shape[axis] = &from.shape[axis] - (cut(*before) + cut(*after));
+        to.offset = &to.offset + &to.strides[axis] * (*before).max(0);
+    }
+    to.shape.clone_from(&from.shape);
+    l.call("copy::fill", vec![text(number(value, dtype)), vec![Piece::WriteView(out.clone())]]);
+    l.copy(&from, &to);
+    Ok(Arg::Leaf(out))
+}
+
+/// Pads with elements of the tensor itself, one axis after the other.
+fn mirrored(l: &mut Lowering<'_>, x: &View, mode: &str, pads: &[i64]) -> Result<Value> {
+    let mut x = l.contiguous(x);
+    for (i, pair) in pads.chunks(2).enumerate() {
+        let axis =
+            x.rank().checked_sub(i + 1).ok_or_else(|| err!(Argument, "there are more paddings than axes"))?;
+        let [before, after] = *pair else { bail!(Argument, "paddings come in pairs") };
+        if before == 0 && after == 0 {
+            continue;
+        }
+        let Some(n) = x.shape[axis].known() else {
+            bail!(Unresolved, "it needs the size of the axis {axis}")
+        };
+        let place = |at: i64| match mode {
+            "reflect" if at < 0 => Ok(-at),
+            "reflect" if at >= n => Ok(2 * (n - 1) - at),
+            "reflect" => Ok(at),
+            "replicate" => Ok(at.clamp(0, n - 1)),
+            "circular" => Ok(at.rem_euclid(n)),
+            _ => bail!(Unresolved, "it has no stand-alone code for the mode {mode:?}"),
+        };
+        let places = (-before..n + after).map(place).collect::<Result<Vec<i64>>>()?;
+        let mut shape = x.shape.clone();
+        shape[axis] = Dim::from(places.len());
+        let sizes = [places.len()];
+        let places = l.constant("positions", Tensor::from_vec(places, &sizes))?;
+        let (_, n, inner) = around(&x, axis);
+        let (view, out) = l.out(x.dtype, &shape);
+        l.call_checked(
+            "lookup::select",
+            vec![read(&x), size(&n), size(&inner), read(&places), text("false"), out],
+        );
+        x = view;
+    }
+    Ok(Arg::Leaf(x))
+}
+
+fn full(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    let value = match args.op.name {
+        "zeros" | "zeros_like" => Scalar::Int(0),
+        "ones" | "ones_like" => Scalar::Int(1),
+        _ => args.get("fill_value")?.scalar().ok_or_else(|| err!(Unresolved, "the value is not known"))?,
+    };
+    let (view, out) = l.out(dtype, &shape);
+    l.call("copy::fill", vec![text(number(value, dtype)), out]);
+    Ok(Arg::Leaf(view))
+}
+
+fn arange(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    let (start, end, step) = (args.get("start")?, args.get("end")?, args.get("step")?);
+    let start = if matches!(end, Arg::None | Arg::Tuple(_)) { &Arg::Int(0) } else { start };
+    let piece = |arg: &Value| -> Result<Pieces> {
+        match arg {
+            Arg::Dim(dim) => Ok([text("("), size(dim), text(format!(") as {dtype}"))].concat()),
+            arg => {
+                let x = arg.scalar().ok_or_else(|| err!(Unresolved, "a bound is not known"))?;
+                Ok(text(number(x, dtype)))
+            }
+        }
+    };
+    let (start, step) = (piece(start)?, piece(step)?);
+    let (view, out) = l.out(dtype, &shape);
+    l.call("copy::arange", vec![start, step, out]);
+    Ok(Arg::Leaf(view))
+}
+
+/// Keeps the elements on one side of a diagonal.
+fn triangle(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let (dtype, shape) = args.result()?;
+    let sizes = known(&shape[shape.len() - 2..])?;
+    let diagonal = args.int("diagonal")?;
+    let keeps = |i: usize| {
+        let (row, column) = ((i / sizes[1]) as i64, (i % sizes[1]) as i64);
+        if args.op.name == "tril" { column - row <= diagonal } else { column - row >= diagonal }
+    };
+    let mask: Vec<bool> = (0..sizes[0] * sizes[1]).map(keeps).collect();
+    let mask = l.constant("mask", Tensor::from_vec(mask, &sizes))?;
+    let reads =
+        [&mask, x].map(|view| View { shape: shape.clone(), strides: view.broadcast(&shape), ..view.clone() });
+    let op = LoopOp {
+        work: Work::Select,
+        operands: vec![
+            (Ref::Read(0), DType::Bool),
+            (Ref::Read(1), dtype),
+            (Ref::Number(Scalar::Int(0)), DType::I64),
+        ],
+        params: Vec::new(),
+        from: dtype,
+        dtype,
+    };
+    let view = l.buffer(dtype, &shape);
+    let writes = vec![(buffer_of(&view)?, 0)];
+    l.push(Step::Loop(Loop { shape, reads: reads.to_vec(), ops: vec![op], writes, in_place: Vec::new() }));
+    Ok(Arg::Leaf(view))
+}
+
+/// Returns positions as contiguous `i64`.
+fn positions(l: &mut Lowering<'_>, view: &View) -> Result<View> {
+    if !view.dtype.is_int() {
+        bail!(Unresolved, "positions are {}", view.dtype);
+    }
+    let view = l.converted(view, DType::I64)?;
+    Ok(l.contiguous(&view))
+}
+
+fn embedding(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (index, weight) = (args.view("x")?, args.view("weight")?);
+    if !args.is_none("max_norm")? {
+        bail!(Unresolved, "it changes its weights");
+    }
+    let (dtype, shape) = args.result()?;
+    let (index, weight) = (positions(l, index)?, l.contiguous(weight));
+    let (view, out) = l.out(dtype, &shape);
+    let (n, inner) = (size(&weight.shape[0]), size(&weight.shape[1]));
+    l.call_checked("lookup::select", vec![read(&weight), n, inner, read(&index), text("false"), out]);
+    Ok(Arg::Leaf(view))
+}
+
+fn index_select(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, index) = (args.view("x")?, args.view("index")?);
+    let (dtype, shape) = args.result()?;
+    let axis = args.axis("dim", x.rank())?;
+    let (x, index) = (l.contiguous(x), positions(l, index)?);
+    let (_, n, inner) = around(&x, axis);
+    let (view, out) = l.out(dtype, &shape);
+    l.call_checked(
+        "lookup::select",
+        vec![read(&x), size(&n), size(&inner), read(&index), text("false"), out],
+    );
+    Ok(Arg::Leaf(view))
+}
+
+/// Takes positions along one axis; the others are whole.
+fn index(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let items = match args.get("indices")? {
+        Arg::List(items) | Arg::Tuple(items) => items.to_vec(),
+        one => vec![one.clone()],
+    };
+    let mut given = items.iter().enumerate().filter(|(_, item)| !matches!(item, Arg::None));
+    let (Some((axis, Arg::Leaf(index))), None) = (given.next(), given.next()) else {
+        bail!(Unresolved, "it has several index tensors");
+    };
+    let (dtype, shape) = args.result()?;
+    let (x, index) = (l.contiguous(x), positions(l, index)?);
+    let (_, n, inner) = around(&x, axis);
+    let (view, out) = l.out(dtype, &shape);
+    l.call_checked("lookup::select", vec![read(&x), size(&n), size(&inner), read(&index), text("true"), out]);
+    Ok(Arg::Leaf(view))
+}
+
+/// Checks that all axes but one are of the same size, so that the one can be treated as the middle of three.
+fn same_around(x: &View, index: &View, axis: usize) -> Result<()> {
+    let same = |other: usize| other == axis || x.shape[other] == index.shape[other];
+    if x.rank() != index.rank() || !(0..x.rank()).all(same) {
+        bail!(Unresolved, "its index is {} for {}", index.ty(), x.ty());
+    }
+    Ok(())
+}
+
+fn gather(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, index) = (args.view("x")?, args.view("index")?);
+    let (dtype, shape) = args.result()?;
+    let axis = args.axis("dim", x.rank())?;
+    same_around(x, index, axis)?;
+    let (x, index) = (l.contiguous(x), positions(l, index)?);
+    let ((_, n, inner), (_, places, _)) = (around(&x, axis), around(&index, axis));
+    let (view, out) = l.out(dtype, &shape);
+    l.call_checked(
+        "lookup::gather",
+        vec![read(&x), size(&n), size(&inner), read(&index), size(&places), out],
+    );
+    Ok(Arg::Leaf(view))
+}
+
+fn scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, index, from) = (args.view("x")?, args.view("index")?, args.view("src")?);
+    let (dtype, shape) = args.result()?;
+    let axis = args.axis("dim", x.rank())?;
+    same_around(x, index, axis)?;
+    if from.shape != index.shape || (args.has("reduce") && !args.text("reduce")?.is_empty()) {
+        bail!(Unresolved, "its source is {}", from.ty());
+    }
+    let f = match args.op.name {
+        "scatter" => "|_, new| new",
+        _ => "|old, new| old + new",
+    };
+    let (from, index) = (l.contiguous(from), positions(l, index)?);
+    let out = l.buffer(dtype, &shape);
+    l.copy(x, &out);
+    let ((_, n, inner), (_, places, _)) = (around(&out, axis), around(&index, axis));
+    let written = vec![Piece::WriteView(out.clone())];
+    l.call_checked(
+        "lookup::scatter",
+        vec![written, size(&n), size(&inner), read(&index), size(&places), read(&from), text(f)],
+    );
+    Ok(Arg::Leaf(out))
+}
+
+/// Replaces a part of a tensor: a slice, one position of an axis, or a diagonal.
+fn part_scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, from) = (args.view("x")?, args.view("src")?);
+    let (dtype, shape) = args.result()?;
+    let (rank, out) = (shape.len(), l.buffer(dtype, &shape));
+    l.copy(x, &out);
+    let mut to = out.clone();
+    let inside = |index: i64, n: &Dim| if index < 0 { n + index } else { Dim::new(index) };
+    match args.op.name {
+        "slice_scatter" => {
+            let axis = args.axis("dim", rank)?;
+            let start =
+                if args.is_none("start")? { Dim::new(0) } else { inside(args.int("start")?, &shape[axis]) };
+            to.offset = &to.offset + start * &to.strides[axis];
+            to.strides[axis] = &to.strides[axis] * args.int("step")?;
+            to.shape[axis] = from.shape[axis].clone();
+        }
+        "select_scatter" => {
+            let axis = args.axis("dim", rank)?;
+            to.offset = &to.offset + inside(args.int("index")?, &shape[axis]) * &to.strides[axis];
+            to.shape.remove(axis);
+            to.strides.remove(axis);
+        }
+        _ => {
+            let (a, b) = (args.axis("dim1", rank)?, args.axis("dim2", rank)?);
+            let (offset, step) = (args.int("offset")?, &to.strides[a] + &to.strides[b]);
+            to.offset = &to.offset + &to.strides[b] * offset.max(0) + &to.strides[a] * (-offset).max(0);
+            for axis in [a.max(b), a.min(b)] {
+                to.shape.remove(axis);
+                to.strides.remove(axis);
+            }
+            to.shape.extend(from.shape.last().cloned());
+            to.strides.push(step);
+        }
+    }
+    if to.shape != from.shape {
+        bail!(Unresolved, "its source is {} for {}", from.ty(), to.ty());
+    }
+    let from = l.converted(from, dtype)?;
+    l.copy(&from, &to);
+    Ok(Arg::Leaf(out))
+}
+
+fn one_hot(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    let index = positions(l, args.view("x")?)?;
+    let classes = shape.last().cloned().ok_or_else(|| err!(Unresolved, "it has no classes"))?;
+    let (view, out) = l.out(dtype, &shape);
+    l.call_checked("lookup::one_hot", vec![read(&index), size(&classes), out]);
+    Ok(Arg::Leaf(view))
+}
+
+fn cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let (dtype, shape) = args.result()?;
+    if x.rank() == 0 {
+        bail!(Unresolved, "its operand has no axes");
+    }
+    let axis = args.axis("dim", x.rank())?;
+    let x = l.converted(x, dtype)?;
+    let x = l.contiguous(&x);
+    let (_, n, inner) = around(&x, axis);
+    let f = match (args.op.name, dtype.is_float()) {
+        ("cumsum", true) => "|sum, x| sum + x",
+        ("cumsum", false) => "|sum, x| sum.wrapping_add(x)",
+        (_, true) => "|product, x| product * x",
+        (_, false) => "|product, x| product.wrapping_mul(x)",
+    };
+    let (view, out) = l.out(dtype, &shape);
+    l.call("scan::scan", vec![read(&x), size(&n), size(&inner), text(f), out]);
+    Ok(Arg::Leaf(view))
+}
+
+/// Puts an axis last, in a contiguous value; returns it and the order of axes that undoes this.
+fn last(l: &mut Lowering<'_>, x: &View, axis: usize) -> (View, Vec<usize>) {
+    let mut order: Vec<usize> = (0..x.rank()).filter(|other| *other != axis).collect();
+    order.push(axis);
+    let mut back = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(i, axis)| back[*axis] = i);
+    (l.contiguous(&x.permute(&order)), back)
+}
+
+fn sort(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    if x.rank() == 0 {
+        bail!(Unresolved, "its operand has no axes");
+    }
+    let (x, back) = last(l, x, front(args.int("dim")?, x.rank())?);
+    let n = x.shape[x.rank() - 1].clone();
+    let (sorted, out) = l.out(x.dtype, &x.shape);
+    let (index, places) = l.out(DType::I64, &x.shape);
+    let spare = l.spare(DType::I64, n.clone());
+    let descending = text(args.flag("descending")?.to_string());
+    l.call("sort::sort", vec![read(&x), size(&n), descending, out, places, spare]);
+    let index = Arg::Leaf(index.permute(&back));
+    Ok(match args.op.name {
+        "argsort" => index,
+        _ => Arg::tuple([Arg::Leaf(sorted.permute(&back)), index]),
+    })
+}
+
+fn top(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    if x.rank() == 0 {
+        bail!(Unresolved, "its operand has no axes");
+    }
+    let (x, back) = last(l, x, front(args.int("dim")?, x.rank())?);
+    let (n, k) = (x.shape[x.rank() - 1].clone(), Dim::new(args.int("k")?));
+    let mut shape = x.shape.clone();
+    shape[x.rank() - 1] = k.clone();
+    let (values, out) = l.out(x.dtype, &shape);
+    let (index, places) = l.out(DType::I64, &shape);
+    let spare = l.spare(DType::I64, &n * 2);
+    let largest = text(args.flag("largest")?.to_string());
+    l.call("sort::top", vec![read(&x), size(&n), size(&k), largest, out, places, spare]);
+    Ok(Arg::tuple([Arg::Leaf(values.permute(&back)), Arg::Leaf(index.permute(&back))]))
+}
+
+fn quantile(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    args.expect_single(x)?;
+    let (dtype, shape) = args.result()?;
+    if args.text("interpolation")? != "linear" || args.is_none("dim")? {
+        bail!(Unresolved, "it has code for one axis and linear interpolation only");
+    }
+    let (x, _) = last(l, x, front(args.int("dim")?, x.rank())?);
+    let n = x.shape[x.rank() - 1].clone();
+    let (sorted, spare) = (l.spare(DType::I64, n.clone()), l.spare(DType::I64, n.clone()));
+    let q = text(number(Scalar::Float(args.float("q")?), DType::F32));
+    let (view, out) = l.out(dtype, &shape);
+    l.call("sort::quantile", vec![read(&x), size(&n), q, sorted, spare, out]);
+    Ok(Arg::Leaf(view))
+}
+
+fn dropout(_: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    if args.flag("training")? && args.float("p")? != 0.0 {
+        bail!(Unresolved, "it drops elements at random");
+    }
+    args.view("x").map(|x| Arg::Leaf(x.clone()))
+}

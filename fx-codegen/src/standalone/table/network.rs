@@ -1,0 +1,763 @@
+//! Products, convolutions, normalisations, attention, pooling and recurrent layers.
+
+use fx_core::{Arg, DType, Dim, Result, bail};
+
+use super::{Args, Emit, GEMM_WORK, fields, list, number, optional, read, size, text, wrap};
+use crate::standalone::kernels;
+use crate::standalone::lower::Lowering;
+use crate::standalone::step::{Piece, Pieces, Room};
+use crate::standalone::value::{Value, View, collapse, count};
+
+pub(super) const TABLE: &[(&str, Emit)] = &[
+    ("linear", linear),
+    ("matmul", matmul),
+    ("mm", matmul),
+    ("bmm", matmul),
+    ("mv", matmul),
+    ("dot", matmul),
+    ("addmm", addmm),
+    ("baddbmm", addmm),
+    ("softmax", softmax),
+    ("log_softmax", softmax),
+    ("layer_norm", layer_norm),
+    ("rms_norm", layer_norm),
+    ("group_norm", group_norm),
+    ("batch_norm", batch_norm),
+    ("conv1d", conv),
+    ("conv2d", conv),
+    ("conv3d", conv),
+    ("conv_transpose1d", conv_transpose),
+    ("conv_transpose2d", conv_transpose),
+    ("conv_transpose3d", conv_transpose),
+    ("max_pool1d", max_pool),
+    ("max_pool2d", max_pool),
+    ("max_pool3d", max_pool),
+    ("max_pool1d_with_indices", max_pool),
+    ("max_pool2d_with_indices", max_pool),
+    ("max_pool3d_with_indices", max_pool),
+    ("avg_pool1d", average_pool),
+    ("avg_pool2d", average_pool),
+    ("avg_pool3d", average_pool),
+    ("adaptive_avg_pool1d", adaptive_pool),
+    ("adaptive_avg_pool2d", adaptive_pool),
+    ("adaptive_avg_pool3d", adaptive_pool),
+    ("adaptive_max_pool1d", adaptive_pool),
+    ("adaptive_max_pool2d", adaptive_pool),
+    ("adaptive_max_pool3d", adaptive_pool),
+    ("scaled_dot_product_attention", attention),
+    ("interpolate", interpolate),
+    ("lstm", recurrent),
+    ("gru", recurrent),
+    ("rnn_tanh", recurrent),
+    ("rnn_relu", recurrent),
+    ("lstm_cell", cell),
+    ("gru_cell", cell),
+];
+
+fn matrix(view: &View) -> Pieces {
+    let [row, column] = [2, 1].map(|back| &view.strides[view.rank() - back]);
+    fields("gemm::Matrix", vec![("data", read(view)), ("row", size(row)), ("column", size(column))])
+}
+
+fn sizes(m: &Dim, n: &Dim, k: &Dim) -> Pieces {
+    fields("gemm::Sizes", vec![("m", size(m)), ("n", size(n)), ("k", size(k))])
+}
+
+/// Returns the value with its last axes as one, in order.
+fn rows(l: &mut Lowering<'_>, view: &View, axes: usize) -> (View, Dim) {
+    let view = l.contiguous(view);
+    let n = count(&view.shape[view.rank() - axes..]);
+    (view, n)
+}
+
+fn linear(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, weight, bias) = (args.view("x")?, args.view("weight")?, args.opt_view("bias")?);
+    args.expect_float(x)?;
+    let (dtype, shape) = args.result()?;
+    if weight.rank() != 2 || x.rank() == 0 {
+        bail!(Unresolved, "its weight is {}", weight.ty());
+    }
+    let (x, k) = rows(l, x, 1);
+    let (n, m) = (weight.shape[0].clone(), count(&x.shape[..x.rank() - 1]));
+    let a = View { shape: vec![m.clone(), k.clone()], strides: vec![k.clone(), Dim::new(1)], ..x };
+    let start = match bias {
+        Some(bias) => wrap("gemm::Start::Columns(", read(&l.contiguous(bias)), ")"),
+        None => text("gemm::Start::Zero"),
+    };
+    let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
+    let (view, out) = l.out(dtype, &shape);
+    l.call(
+        "gemm::gemm",
+        vec![sizes(&m, &n, &k), matrix(&a), matrix(&weight.permute(&[1, 0])), start, work, out],
+    );
+    Ok(Arg::Leaf(view))
+}
+
+/// Returns the operands of a product as matrices with the axes of their batch.
+fn operands(a: &View, b: &View) -> Result<(View, View)> {
+    if a.rank() == 0 || b.rank() == 0 {
+        bail!(Unresolved, "an operand has no axes");
+    }
+    let insert = |view: &View, at: usize| {
+        let mut view = view.clone();
+        view.shape.insert(at, Dim::new(1));
+        view.strides.insert(at, Dim::new(0));
+        view
+    };
+    let a = if a.rank() == 1 { insert(a, 0) } else { a.clone() };
+    let b = if b.rank() == 1 { insert(b, 1) } else { b.clone() };
+    Ok((a, b))
+}
+
+fn matmul(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (Some(Arg::Leaf(a)), Some(Arg::Leaf(b))) = (args.args.first(), args.args.get(1)) else {
+        bail!(Unresolved, "its operands are no tensors");
+    };
+    args.expect_float(a)?;
+    let (dtype, shape) = args.result()?;
+    let (view, out) = l.out(dtype, &shape);
+    product(l, a, b, &shape, out)?;
+    Ok(Arg::Leaf(view))
+}
+
+/// Computes a product of batches of matrices; `shape` is that of the result.
+fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces) -> Result<()> {
+    let missing = usize::from(a.rank() == 1) + usize::from(b.rank() == 1);
+    let batch = &shape[..(shape.len() + missing).saturating_sub(2)];
+    let (a, b) = operands(a, b)?;
+    let [m, k] = [a.rank() - 2, a.rank() - 1].map(|axis| a.shape[axis].clone());
+    let n = b.shape[b.rank() - 1].clone();
+    let steps = [&a, &b].map(|view| {
+        let rank = view.rank() - 2;
+        View { shape: view.shape[..rank].to_vec(), strides: view.strides[..rank].to_vec(), ..view.clone() }
+            .broadcast(batch)
+    });
+    let (batch, steps) = collapse(batch, &steps);
+    let work = l.work(a.dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
+    if batch.is_empty() {
+        let args = vec![sizes(&m, &n, &k), matrix(&a), matrix(&b), text("gemm::Start::Zero"), work, out];
+        l.call("gemm::gemm", args);
+    } else {
+        let args = vec![
+            list(&batch),
+            sizes(&m, &n, &k),
+            matrix(&a),
+            list(&steps[0]),
+            matrix(&b),
+            list(&steps[1]),
+            work,
+            out,
+        ];
+        l.call("gemm::batched", args);
+    }
+    Ok(())
+}
+
+fn addmm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, a, b) = match args.op.name {
+        "addmm" => (args.view("x")?, args.view("mat1")?, args.view("mat2")?),
+        _ => (args.view("x")?, args.view("batch1")?, args.view("batch2")?),
+    };
+    args.expect_float(x)?;
+    if args.float("beta")? != 1.0 || args.float("alpha")? != 1.0 {
+        bail!(Unresolved, "beta and alpha are not 1");
+    }
+    let (dtype, shape) = args.result()?;
+    let (view, out) = l.out(dtype, &shape);
+    let is_row = x.rank() == 1 || (x.rank() == 2 && x.shape[0] == Dim::new(1));
+    if shape.len() == 2 && is_row && x.shape.last() == shape.last() && x.strides.last() == Some(&Dim::new(1))
+    {
+        let [m, k] = [0, 1].map(|axis| a.shape[axis].clone());
+        let n = b.shape[1].clone();
+        let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
+        let start = wrap("gemm::Start::Columns(", read(x), ")");
+        l.call("gemm::gemm", vec![sizes(&m, &n, &k), matrix(a), matrix(b), start, work, out]);
+        return Ok(Arg::Leaf(view));
+    }
+    product(l, a, b, &shape, out)?;
+    l.add(&view, x)
+}
+
+fn softmax(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let (dtype, _) = args.result()?;
+    args.expect_float(x)?;
+    if dtype != x.dtype {
+        bail!(Unresolved, "it converts from {} to {dtype}", x.dtype);
+    }
+    let rank = x.rank();
+    let axis = args.axis("dim", rank)?;
+    if rank == 0 {
+        bail!(Unresolved, "its operand has no axes");
+    }
+    let mut order: Vec<usize> = (0..rank).filter(|other| *other != axis).collect();
+    order.push(axis);
+    let (x, n) = rows(l, &x.permute(&order), 1);
+    let (view, out) = l.out(dtype, &x.shape);
+    l.call(format!("rows::{}", args.op.name), vec![read(&x), size(&n), out]);
+    let mut back = vec![0; rank];
+    order.iter().enumerate().for_each(|(i, axis)| back[*axis] = i);
+    Ok(Arg::Leaf(view.permute(&back)))
+}
+
+fn parameter(l: &mut Lowering<'_>, args: &Args<'_>, name: &str) -> Result<Pieces> {
+    Ok(optional(args.opt_view(name)?.map(|view| read(&l.contiguous(view)))))
+}
+
+fn layer_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    args.expect_float(x)?;
+    let axes = args.get("normalized_shape")?.items().map_or(1, <[Value]>::len);
+    let (x, n) = rows(l, x, axes);
+    let eps = match args.is_none("eps")? {
+        true if x.dtype == DType::F64 => f64::EPSILON,
+        true => f64::from(f32::EPSILON),
+        false => args.float("eps")?,
+    };
+    let weight = parameter(l, args, "weight")?;
+    let mut pieces = vec![read(&x), size(&n), weight];
+    if args.has("bias") {
+        pieces.push(parameter(l, args, "bias")?);
+    }
+    let (view, out) = l.out(x.dtype, &x.shape);
+    pieces.extend([text(format!("{eps:?}")), out]);
+    l.call(format!("rows::{}", args.op.name), pieces);
+    Ok(Arg::Leaf(view))
+}
+
+fn group_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    args.expect_float(x)?;
+    let x = l.contiguous(x);
+    let (channels, inner) = (x.shape[1].clone(), count(&x.shape[2..]));
+    let (weight, bias) = (parameter(l, args, "weight")?, parameter(l, args, "bias")?);
+    let groups = text(args.int("num_groups")?.to_string());
+    let eps = text(format!("{:?}", args.float("eps")?));
+    let (view, out) = l.out(x.dtype, &x.shape);
+    l.call("rows::group_norm", vec![read(&x), size(&channels), size(&inner), groups, weight, bias, eps, out]);
+    Ok(Arg::Leaf(view))
+}
+
+fn batch_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    args.expect_float(x)?;
+    let (Some(mean), Some(var)) = (args.opt_view("running_mean")?, args.opt_view("running_var")?) else {
+        bail!(Unresolved, "it has no running statistics");
+    };
+    if args.flag("training")? {
+        bail!(Unresolved, "it is training");
+    }
+    let (x, mean, var) = (l.contiguous(x), l.contiguous(mean), l.contiguous(var));
+    let inner = count(x.shape.get(2..).unwrap_or_default());
+    let (weight, bias) = (parameter(l, args, "weight")?, parameter(l, args, "bias")?);
+    let eps = text(format!("{:?}", args.float("eps")?));
+    let (view, out) = l.out(x.dtype, &x.shape);
+    l.call("rows::batch_norm", vec![read(&x), size(&inner), read(&mean), read(&var), weight, bias, eps, out]);
+    Ok(Arg::Leaf(view))
+}
+
+/// Puts sizes of 1 in front of those of the last axes.
+fn three(dims: &[Dim]) -> Vec<Dim> {
+    let mut all = vec![Dim::new(1); 3 - dims.len().min(3)];
+    all.extend(dims.iter().cloned());
+    all
+}
+
+/// Puts numbers in front of those of the last axes; one number is for all of them.
+fn three_numbers(numbers: &[i64], n: usize, front: i64) -> Vec<Dim> {
+    let at =
+        |i: usize| if numbers.len() == 1 { numbers[0] } else { numbers.get(i).copied().unwrap_or(front) };
+    let mut all = vec![Dim::new(front); 3 - n];
+    all.extend((0..n).map(|i| Dim::new(at(i))));
+    all
+}
+
+fn geometry(args: &Args<'_>, name: &str, n: usize, front: i64) -> Result<Vec<Dim>> {
+    Ok(three_numbers(&args.ints(name)?.unwrap_or_default(), n, front))
+}
+
+/// Returns the padding before the input, by number or by name.
+fn padding(args: &Args<'_>, kernel: &[Dim], dilation: &[Dim], n: usize) -> Result<Vec<Dim>> {
+    match args.get("padding")? {
+        Arg::Str(name) if **name == *"valid" => Ok(three_numbers(&[0], n, 0)),
+        Arg::Str(name) if **name == *"same" => {
+            let half = |(kernel, dilation): (&Dim, &Dim)| ((kernel - 1) * dilation).floor_div(&Dim::new(2));
+            Ok(kernel.iter().zip(dilation).map(half).collect())
+        }
+        _ => geometry(args, "padding", n, 0),
+    }
+}
+
+fn conv(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, weight, bias) = (args.view("x")?, args.view("weight")?, args.opt_view("bias")?);
+    args.expect_float(x)?;
+    let (dtype, shape) = args.result()?;
+    let n = weight.rank() - 2;
+    if x.rank() != n + 2 {
+        bail!(Unresolved, "its input has no batch");
+    }
+    let groups = args.int("groups")?;
+    let (x, weight) = (l.contiguous(x), l.contiguous(weight));
+    let bias = optional(bias.map(|bias| read(&l.contiguous(bias))));
+    let kernel = three(&weight.shape[2..]);
+    let (stride, dilation) = (geometry(args, "stride", n, 1)?, geometry(args, "dilation", n, 1)?);
+    let padding = padding(args, &kernel, &dilation, n)?;
+    let outputs = weight.shape[0].floor_div(&Dim::new(groups));
+    let output = three(&shape[2..]);
+    let conv = fields(
+        "conv::Conv",
+        vec![
+            ("batch", size(&x.shape[0])),
+            ("groups", text(groups.to_string())),
+            ("inputs", size(&weight.shape[1])),
+            ("outputs", size(&outputs)),
+            ("input", list(&three(&x.shape[2..]))),
+            ("kernel", list(&kernel)),
+            ("output", list(&output)),
+            ("stride", list(&stride)),
+            ("padding", list(&padding)),
+            ("dilation", list(&dilation)),
+        ],
+    );
+    let is_depthwise = weight.shape[1] == Dim::new(1) && outputs == Dim::new(1);
+    let (view, written) = l.out(dtype, &shape);
+    if is_depthwise {
+        l.call("conv::depthwise", vec![conv, read(&x), read(&weight), bias, written]);
+    } else {
+        let terms = count(&weight.shape[1..]);
+        let work = l.work(dtype, GEMM_WORK, vec![outputs, count(&output), terms]);
+        l.call("conv::conv", vec![conv, read(&x), read(&weight), bias, work, written]);
+    }
+    Ok(Arg::Leaf(view))
+}
+
+fn conv_transpose(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (x, weight, bias) = (args.view("x")?, args.view("weight")?, args.opt_view("bias")?);
+    args.expect_float(x)?;
+    let (dtype, shape) = args.result()?;
+    let n = weight.rank() - 2;
+    if x.rank() != n + 2 {
+        bail!(Unresolved, "its input has no batch");
+    }
+    let groups = args.int("groups")?;
+    let (x, weight) = (l.contiguous(x), l.contiguous(weight));
+    let bias = optional(bias.map(|bias| read(&l.contiguous(bias))));
+    let conv = fields(
+        "conv::Conv",
+        vec![
+            ("batch", size(&x.shape[0])),
+            ("groups", text(groups.to_string())),
+            ("inputs", size(&weight.shape[0].floor_div(&Dim::new(groups)))),
+            ("outputs", size(&weight.shape[1])),
+            ("input", list(&three(&x.shape[2..]))),
+            ("kernel", list(&three(&weight.shape[2..]))),
+            ("output", list(&three(&shape[2..]))),
+            ("stride", list(&geometry(args, "stride", n, 1)?)),
+            ("padding", list(&geometry(args, "padding", n, 0)?)),
+            ("dilation", list(&geometry(args, "dilation", n, 1)?)),
+        ],
+    );
+    let (view, out) = l.out(dtype, &shape);
+    l.call("conv::transposed", vec![conv, read(&x), read(&weight), bias, out]);
+    Ok(Arg::Leaf(view))
+}
+
+/// Returns how many of the last axes an operation such as `max_pool2d` works on.
+fn axes_of(name: &str) -> usize {
+    name.chars().find_map(|c| c.to_digit(10)).map_or(2, |n| n as usize)
+}
+
+/// Returns the geometry of pooling and its contiguous operand.
+fn pool(l: &mut Lowering<'_>, args: &Args<'_>, shape: &[Dim]) -> Result<(View, Pieces)> {
+    let n = axes_of(args.op.name);
+    let x = l.contiguous(args.view("x")?);
+    let kernel = args.ints("kernel_size")?.unwrap_or_default();
+    let stride = args.ints("stride")?.filter(|stride| !stride.is_empty()).unwrap_or_else(|| kernel.clone());
+    let dilation =
+        if args.has("dilation") { geometry(args, "dilation", n, 1)? } else { three_numbers(&[1], n, 1) };
+    let pool = fields(
+        "pool::Pool",
+        vec![
+            ("input", list(&three(&x.shape[x.rank() - n..]))),
+            ("kernel", list(&three_numbers(&kernel, n, 1))),
+            ("output", list(&three(&shape[shape.len() - n..]))),
+            ("stride", list(&three_numbers(&stride, n, 1))),
+            ("padding", list(&geometry(args, "padding", n, 0)?)),
+            ("dilation", list(&dilation)),
+        ],
+    );
+    Ok((x, pool))
+}
+
+fn max_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let results = args.results();
+    let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
+    let (x, geometry) = pool(l, args, shape)?;
+    let least = match dtype {
+        dtype if dtype.is_float() => format!("{dtype}::NEG_INFINITY"),
+        DType::Bool => "false".to_owned(),
+        dtype => format!("{dtype}::MIN"),
+    };
+    let (view, out) = l.out(*dtype, shape);
+    l.call("pool::max", vec![geometry.clone(), text(least), read(&x), out]);
+    if results.len() == 1 {
+        return Ok(Arg::Leaf(view));
+    }
+    let (positions, out) = l.out(DType::I64, shape);
+    l.call("pool::max_positions", vec![geometry, read(&x), out]);
+    Ok(Arg::tuple([Arg::Leaf(view), Arg::Leaf(positions)]))
+}
+
+fn average_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    args.expect_single(args.view("x")?)?;
+    let (x, pool) = pool(l, args, &shape)?;
+    let divisor = match args.has("divisor_override") && !args.is_none("divisor_override")? {
+        true => optional(Some(text(args.int("divisor_override")?.to_string()))),
+        false => text("None"),
+    };
+    let with_padding = text(args.flag("count_include_pad")?.to_string());
+    let (view, out) = l.out(dtype, &shape);
+    l.call("pool::average", vec![pool, with_padding, divisor, read(&x), out]);
+    Ok(Arg::Leaf(view))
+}
+
+fn adaptive_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let n = axes_of(args.op.name);
+    let x = args.view("x")?;
+    args.expect_single(x)?;
+    let results = args.results();
+    let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
+    let x = l.contiguous(x);
+    let [input, output] = [&x.shape, shape].map(|shape| list(&three(&shape[shape.len() - n..])));
+    let (view, out) = l.out(*dtype, shape);
+    if args.op.name.contains("avg") {
+        l.call("pool::adaptive_average", vec![input, output, read(&x), out]);
+        return Ok(Arg::Leaf(view));
+    }
+    if results.len() == 1 {
+        l.call("pool::adaptive_max", vec![input, output, read(&x), out, text("None")]);
+        return Ok(Arg::Leaf(view));
+    }
+    let (positions, places) = l.out(DType::I64, shape);
+    l.call("pool::adaptive_max", vec![input, output, read(&x), out, optional(Some(places))]);
+    Ok(Arg::tuple([Arg::Leaf(view), Arg::Leaf(positions)]))
+}
+
+const ATTENTION_WORK: Room = Room {
+    path: "attention::work",
+    of: |sizes| kernels::attention::work(sizes[0], sizes[1], sizes[2], sizes[3]),
+};
+
+fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (q, k, v) = (args.view("x")?, args.view("key")?, args.view("value")?);
+    args.expect_float(q)?;
+    if args.float("dropout_p")? != 0.0 {
+        bail!(Unresolved, "it drops scores at random");
+    }
+    if !(2..=4).contains(&q.rank()) || q.rank() != k.rank() || q.rank() != v.rank() {
+        bail!(Unresolved, "its operands have {}, {} and {} axes", q.rank(), k.rank(), v.rank());
+    }
+    let (dtype, shape) = args.result()?;
+    let four = |view: &View| {
+        let mut view = view.clone();
+        while view.rank() < 4 {
+            view.shape.insert(0, Dim::new(1));
+            view.strides.insert(0, Dim::new(0));
+        }
+        view
+    };
+    let (q, k, v) = (four(q), four(k), four(v));
+    let [batch, heads, queries, width] = [0, 1, 2, 3].map(|axis| q.shape[axis].clone());
+    let (keys, values) = (k.shape[2].clone(), v.shape[3].clone());
+    let same_batch = k.shape[0] == batch && v.shape[0] == batch && k.shape[1] == v.shape[1];
+    let shared = heads.floor_div(&k.shape[1]);
+    if !same_batch || &shared * &k.shape[1] != heads {
+        bail!(Unresolved, "its operands are broadcast");
+    }
+    let operand = |view: &View| {
+        fields("attention::Heads", vec![("data", read(view)), ("strides", list(&view.strides))])
+    };
+    let mask = match args.opt_view("attn_mask")? {
+        _ if args.flag("is_causal")? => text("attention::Mask::Causal"),
+        None => text("attention::Mask::All"),
+        Some(mask) => {
+            let all = [batch.clone(), heads.clone(), queries.clone(), keys.clone()];
+            let name = if mask.dtype == DType::Bool { "Bool" } else { "Bias" };
+            if mask.dtype != DType::Bool && mask.dtype != dtype {
+                bail!(Unresolved, "its mask is {}", mask.ty());
+            }
+            let wide = View { shape: all.to_vec(), strides: mask.broadcast(&all), ..mask.clone() };
+            wrap(&format!("attention::Mask::{name}("), operand(&wide), ")")
+        }
+    };
+    let scale = match args.is_none("scale")? {
+        false => text(format!("{:?}", args.float("scale")?)),
+        true => match width.known() {
+            Some(n) => text(format!("{:?}", 1.0 / (n as f64).sqrt())),
+            None => bail!(Unresolved, "the size of its queries is not known"),
+        },
+    };
+    let sizing = fields(
+        "attention::Sizing",
+        vec![
+            ("batch", size(&batch)),
+            ("heads", size(&heads)),
+            ("shared", size(&shared)),
+            ("queries", size(&queries)),
+            ("keys", size(&keys)),
+            ("width", size(&width)),
+            ("values", size(&values)),
+        ],
+    );
+    let work = l.work(dtype, ATTENTION_WORK, vec![queries, keys, width, values]);
+    let (view, out) = l.out(dtype, &shape);
+    l.call(
+        "attention::attention",
+        vec![sizing, operand(&q), operand(&k), operand(&v), mask, scale, work, out],
+    );
+    Ok(Arg::Leaf(view))
+}
+
+fn interpolate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = l.contiguous(args.view("x")?);
+    let (dtype, shape) = args.result()?;
+    if x.rank() != 4 {
+        bail!(Unresolved, "its operand is {}", x.ty());
+    }
+    if args.flag("antialias").unwrap_or(false) {
+        bail!(Unresolved, "it smooths");
+    }
+    let corners = matches!(args.get("align_corners")?, Arg::Bool(true));
+    let given: Option<Vec<f64>> = match args.get("scale_factor")? {
+        Arg::None => None,
+        Arg::List(items) | Arg::Tuple(items) => {
+            items.iter().map(|item| item.scalar().map(fx_core::Scalar::to_f64)).collect()
+        }
+        one => one.scalar().map(|x| vec![x.to_f64(); 2]),
+    };
+    let recomputed = matches!(args.get("recompute_scale_factor")?, Arg::Bool(true));
+    let given = given.filter(|given| given.len() == 2 && !recomputed);
+    let mut scales = Vec::new();
+    for axis in [2, 3] {
+        let (Some(from), Some(to)) = (x.shape[axis].known(), shape[axis].known()) else {
+            bail!(Unresolved, "it needs sizes that are known");
+        };
+        let scale = match &given {
+            _ if corners => {
+                if to > 1 {
+                    (from - 1) as f64 / (to - 1) as f64
+                } else {
+                    0.0
+                }
+            }
+            Some(given) => 1.0 / given[axis - 2],
+            None => from as f64 / to as f64,
+        };
+        scales.push(number(fx_core::Scalar::Float(scale), DType::F64));
+    }
+    let scales = text(format!("[{}]", scales.join(", ")));
+    let (input, output) = (list(&x.shape[2..]), list(&shape[2..]));
+    let (view, out) = l.out(dtype, &shape);
+    match args.text("mode")? {
+        "nearest" => l.call("resize::nearest", vec![input, output, scales, read(&x), out]),
+        "bilinear" => {
+            args.expect_single(&x)?;
+            let corners = text(corners.to_string());
+            l.call("resize::bilinear", vec![input, output, scales, corners, read(&x), out]);
+        }
+        mode => bail!(Unresolved, "it has no stand-alone code for the mode {mode:?}"),
+    }
+    Ok(Arg::Leaf(view))
+}
+
+const LAYER_WORK: Room = Room {
+    path: "recurrent::work",
+    of: |sizes| kernels::recurrent::work(sizes[0], sizes[1], sizes[2], sizes[3]),
+};
+
+/// Returns the part of the first axis at an index.
+fn at(view: &View, index: usize) -> View {
+    View {
+        shape: view.shape[1..].to_vec(),
+        strides: view.strides[1..].to_vec(),
+        offset: &view.offset + &view.strides[0] * index as i64,
+        ..view.clone()
+    }
+}
+
+/// A layer of cells in one direction.
+struct Direction<'a> {
+    x: &'a View,
+    params: &'a [View],
+    h: View,
+    c: Option<View>,
+    out: View,
+    reverse: bool,
+    cell: &'static str,
+}
+
+fn direction(l: &mut Lowering<'_>, layer: Direction<'_>) {
+    let Direction { x, params, h, c, out, reverse, cell } = layer;
+    let [steps, batch, inputs] = [0, 1, 2].map(|axis| x.shape[axis].clone());
+    let hidden = h.shape[1].clone();
+    let gates = params[0].shape[0].floor_div(&hidden);
+    let sizes = fields(
+        "recurrent::Layer",
+        vec![
+            ("steps", size(&steps)),
+            ("batch", size(&batch)),
+            ("inputs", size(&inputs)),
+            ("hidden", size(&hidden)),
+            ("gates", size(&gates)),
+            ("reverse", text(reverse.to_string())),
+        ],
+    );
+    let param = |at: usize| params.get(at).map(read);
+    let weights = fields(
+        "recurrent::Weights",
+        vec![
+            ("input", read(&params[0])),
+            ("state", read(&params[1])),
+            ("input_bias", optional(param(2))),
+            ("state_bias", optional(param(3))),
+        ],
+    );
+    let layout = |view: &View| {
+        fields("recurrent::Steps", vec![("step", size(&view.strides[0])), ("row", size(&view.strides[1]))])
+    };
+    let work = l.work(x.dtype, LAYER_WORK, vec![batch, inputs, hidden, gates]);
+    let write = |view: &View| vec![Piece::WriteView(view.clone())];
+    let c = c.as_ref().map_or_else(|| text("&mut []"), write);
+    let args = vec![
+        sizes,
+        weights,
+        read(x),
+        layout(x),
+        write(&h),
+        c,
+        work,
+        write(&out),
+        layout(&out),
+        text(format!("recurrent::{cell}")),
+    ];
+    l.call("recurrent::layer", args);
+}
+
+fn recurrent(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let name = args.op.name;
+    let x = args.view("x")?;
+    args.expect_float(x)?;
+    if x.rank() != 3 {
+        bail!(Unresolved, "its input has no batch");
+    }
+    let results = args.results();
+    let (layers, both) = (args.int("num_layers")? as usize, args.flag("bidirectional")?);
+    let (cell, has_cell) = match name {
+        "lstm" => ("lstm", true),
+        "gru" => ("gru", false),
+        "rnn_tanh" => ("tanh", false),
+        _ => ("relu", false),
+    };
+    let directions = if both { 2 } else { 1 };
+    let each = if args.flag("has_biases")? { 4 } else { 2 };
+    let params: Vec<View> = args.views("params")?.into_iter().cloned().collect();
+    if params.len() != layers * directions * each || results.len() != if has_cell { 3 } else { 2 } {
+        bail!(Unresolved, "its weights are not those of plain layers");
+    }
+    let params: Vec<View> = params.iter().map(|view| l.contiguous(view)).collect();
+    let batch_first = args.flag("batch_first")?;
+    let time_first = |view: &View| if batch_first { view.permute(&[1, 0, 2]) } else { view.clone() };
+    let mut x = time_first(x);
+    if x.strides[2] != Dim::new(1) {
+        x = l.contiguous(&x);
+    }
+    let (dtype, h_shape) = (results[0].0, &results[1].1);
+    let h = l.buffer(dtype, h_shape);
+    l.copy(args.view("h0")?, &h);
+    let c = has_cell.then(|| l.buffer(dtype, h_shape));
+    if let Some(c) = &c {
+        l.copy(args.view("c0")?, c);
+    }
+    let hidden = h_shape[2].clone();
+    let mut out = l.buffer(dtype, &results[0].1);
+    for layer in 0..layers {
+        let all = time_first(&out);
+        for d in 0..directions {
+            let at_layer = layer * directions + d;
+            let part = View {
+                shape: vec![all.shape[0].clone(), all.shape[1].clone(), hidden.clone()],
+                offset: &all.offset + &hidden * d as i64,
+                ..all.clone()
+            };
+            direction(
+                l,
+                Direction {
+                    x: &x,
+                    params: &params[at_layer * each..][..each],
+                    h: at(&h, at_layer),
+                    c: c.as_ref().map(|c| at(c, at_layer)),
+                    out: part,
+                    reverse: d == 1,
+                    cell,
+                },
+            );
+        }
+        x = all;
+        if layer + 1 < layers {
+            out = l.buffer(dtype, &results[0].1);
+        }
+    }
+    let mut items = vec![Arg::Leaf(out), Arg::Leaf(h)];
+    items.extend(c.map(Arg::Leaf));
+    Ok(Arg::tuple(items))
+}
+
+/// Writes a cell as a layer of one step.
+fn cell(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    args.expect_float(x)?;
+    let has_cell = args.op.name == "lstm_cell";
+    if x.rank() != 2 {
+        bail!(Unresolved, "its input has no batch");
+    }
+    let x = l.contiguous(x);
+    let x = View {
+        shape: [&[Dim::new(1)], &x.shape[..]].concat(),
+        strides: [&[Dim::new(0)], &x.strides[..]].concat(),
+        ..x
+    };
+    let mut params = Vec::new();
+    for name in ["w_ih", "w_hh", "b_ih", "b_hh"] {
+        if let Some(view) = args.opt_view(name)? {
+            params.push(l.contiguous(view));
+        }
+    }
+    let (h0, dtype) = (args.view("h")?, x.dtype);
+    let h = l.buffer(dtype, &h0.shape);
+    l.copy(h0, &h);
+    let c = match has_cell {
+        true => {
+            let c0 = args.view("c")?;
+            let c = l.buffer(dtype, &c0.shape);
+            l.copy(c0, &c);
+            Some(c)
+        }
+        false => None,
+    };
+    let out = l.buffer(dtype, &h0.shape);
+    let out = View {
+        shape: [&[Dim::new(1)], &out.shape[..]].concat(),
+        strides: [&[Dim::new(0)], &out.strides[..]].concat(),
+        ..out
+    };
+    let kind = if has_cell { "lstm" } else { "gru" };
+    direction(
+        l,
+        Direction { x: &x, params: &params, h: h.clone(), c: c.clone(), out, reverse: false, cell: kind },
+    );
+    Ok(match c {
+        Some(c) => Arg::tuple([Arg::Leaf(h), Arg::Leaf(c)]),
+        None => Arg::Leaf(h),
+    })
+}

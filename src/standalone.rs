@@ -1,0 +1,145 @@
+//! Stand-alone crates: a program as Rust that needs neither fx nor any other crate.
+//!
+//! [`ToCrate`] runs the passes for inference, makes a record of what the program returns, and lets
+//! [`fx_codegen::standalone`](crate::standalone::generate) write the files.
+
+use std::path::Path;
+
+pub use fx_codegen::standalone::{Options, Package, generate, operations};
+use fx_ops::engine::prepared;
+
+use crate::weights::Weights;
+use crate::{Arg, GraphModule, Op, Result, Tensor, Type, TypeTree, Value, bail, check, pass};
+
+/// How a program becomes a crate.
+#[derive(Clone, Debug, Default)]
+pub struct CrateOptions {
+    options: Options,
+    fixed: bool,
+    sets: Vec<(Vec<Value>, Option<Vec<Tensor>>)>,
+}
+
+impl CrateOptions {
+    /// Makes the options that are used if nothing is said: the name of the program, weights in a file, sizes as they were traced, and
+    /// a record of random inputs.
+    pub fn new() -> CrateOptions {
+        CrateOptions::default()
+    }
+
+    /// Names the crate.
+    pub fn name(mut self, name: &str) -> CrateOptions {
+        self.options = self.options.name(name);
+        self
+    }
+
+    /// Puts the weights into the code, which then needs no standard library and allocates nothing. Sizes are those of the first record.
+    pub fn baked(mut self) -> CrateOptions {
+        self.options = self.options.baked();
+        self.fixed = true;
+        self
+    }
+
+    /// Makes the crate for the sizes of the first record only.
+    pub fn fixed(mut self) -> CrateOptions {
+        self.fixed = true;
+        self
+    }
+
+    /// Writes an operation as a call of a function of yours; see [`Options::operation`].
+    pub fn operation(mut self, op: Op, function: &str) -> CrateOptions {
+        self.options = self.options.operation(op, function);
+        self
+    }
+
+    /// Records what the program returns for these arguments, for the test of the crate.
+    pub fn record(mut self, args: &[Value]) -> CrateOptions {
+        self.sets.push((args.to_vec(), None));
+        self
+    }
+
+    /// Takes these arguments, and what is expected for them, for the test of the crate.
+    pub fn recorded(mut self, args: &[Value], outputs: &[Tensor]) -> CrateOptions {
+        self.sets.push((args.to_vec(), Some(outputs.to_vec())));
+        self
+    }
+
+    /// Takes the sets of a file: `0.in0`, `0.in1`, … and what is expected, `0.out0`, …; `1.in0` begins the second set.
+    ///
+    /// # Errors
+    ///
+    /// When the file has no set, or one that does not fit the program.
+    pub fn io(mut self, gm: &GraphModule, io: &Weights) -> Result<CrateOptions> {
+        let has = |set: usize, name: &str| io.contains(&format!("{set}.{name}"));
+        let before = self.sets.len();
+        for set in 0.. {
+            if !has(set, "in0") && !has(set, "out0") {
+                break;
+            }
+            let outputs = (0..).map_while(|i| io.get(&format!("{set}.out{i}")).transpose());
+            let outputs: Vec<Tensor> = outputs.collect::<Result<_>>()?;
+            self.sets.push((check::inputs(gm, io, set)?, (!outputs.is_empty()).then_some(outputs)));
+        }
+        if self.sets.len() == before {
+            bail!(Load, "there is no input set in the file");
+        }
+        Ok(self)
+    }
+}
+
+/// Programs as crates.
+pub trait ToCrate {
+    /// Writes a Cargo crate that computes what the program does: it builds without any other crate, and without network.
+    ///
+    /// Its `Model` is loaded from the safetensors file beside it; `cargo test` compares what it returns with a record.
+    ///
+    /// # Errors
+    ///
+    /// When the program has operations without stand-alone code, all of which are named; then nothing is written.
+    fn to_crate(&self, dir: impl AsRef<Path>) -> Result<()>;
+
+    /// Makes a crate with options; [`Package::write`] writes it to a folder.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_crate`](ToCrate::to_crate).
+    fn to_package(&self, options: &CrateOptions) -> Result<Package>;
+}
+
+impl ToCrate for GraphModule {
+    fn to_crate(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.to_package(&CrateOptions::new())?.write(dir)
+    }
+
+    fn to_package(&self, options: &CrateOptions) -> Result<Package> {
+        let mut sets = options.sets.clone();
+        if sets.is_empty() {
+            sets.push((pass::sample_inputs(self, 0)?, None));
+        }
+        let placeholders = |args: &[Value]| -> Result<Vec<Tensor>> {
+            self.flatten_inputs(args)?.iter().cloned().map(Tensor::try_from).collect()
+        };
+        let types = |tensors: &[Tensor]| -> Result<Vec<TypeTree>> {
+            tensors.iter().map(|tensor| Ok(Arg::Leaf(Type::Tensor(tensor.ty()?)))).collect()
+        };
+        let first = types(&placeholders(&sets[0].0)?)?;
+        let gm = match options.fixed {
+            true => prepared(&self.specialize(&first)?)?,
+            false => prepared(self)?,
+        };
+        let mut code = options.options.clone();
+        fx_codegen::standalone::check(&gm, &code)?;
+        for (args, outputs) in sets {
+            let inputs = placeholders(&args)?;
+            let fits = types(&inputs)?.iter().zip(&first).all(|(a, b)| a.tensor() == b.tensor());
+            if options.fixed && !fits {
+                continue;
+            }
+            let outputs = match outputs {
+                Some(outputs) => outputs,
+                None => check::tensors(&self.clone().call_values(&args)?),
+            };
+            code = code.recorded(inputs, outputs);
+        }
+        generate(&gm, &code)
+    }
+}

@@ -1,0 +1,388 @@
+//! Stand-alone crates: they build without network and without another crate, and return what was recorded.
+//!
+//! The ordinary run builds small ones. `FX_CRATES=DIR cargo test --test it -- standalone --nocapture` writes, builds and runs a crate for every
+//! program of the folder, `NAME.pt2` with `NAME.io.safetensors`, and for the models of the examples.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fx::prelude::*;
+use fx::{CrateOptions, Graph, GraphModule, InputSpec, ToCrate, Value};
+
+use crate::models::zoo;
+use zoo::digits_cnn::DigitsCnn;
+use zoo::efficientnet_lite0::EfficientNetLite0;
+use zoo::glassllm::{GlassLlm, LAYERS, no_past};
+use zoo::minilm::MiniLm;
+use zoo::silero_vad::SileroVad;
+
+/// Makes an empty folder for one test.
+fn folder(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standalone").join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Runs cargo on a crate that was written, as on a machine without network, with warnings as errors.
+fn cargo(dir: &Path, args: &[&str]) -> String {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standalone/target");
+    let output = Command::new(env!("CARGO"))
+        .args(args)
+        .arg("--offline")
+        .current_dir(dir)
+        .env("CARGO_TARGET_DIR", target)
+        .env("RUSTFLAGS", "-D warnings")
+        .env("CARGO_TERM_COLOR", "never")
+        .output()
+        .unwrap();
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{out}\n{errors}", dir.display());
+    out.into_owned()
+}
+
+/// Writes a crate, and builds and runs its test.
+fn reproduces(gm: &GraphModule, name: &str, options: CrateOptions) -> PathBuf {
+    let dir = folder(name);
+    gm.to_package(&options.name(name)).unwrap().write(&dir).unwrap();
+    assert!(cargo(&dir, &["test"]).contains("recorded_outputs ... ok"), "{name}");
+    dir
+}
+
+fn digits() -> (GraphModule, Tensor) {
+    let dir = zoo::data("digits");
+    let model = DigitsCnn::load(&Weights::open(dir.join("model.safetensors")).unwrap()).unwrap();
+    let images = Weights::open(dir.join("io.safetensors")).unwrap().require("images").unwrap();
+    let gm = fx::trace(&model).input("image", "f32[batch, 1, 8, 8]").build().unwrap();
+    (gm, images.to(DType::F32).unsqueeze(1) / 16)
+}
+
+#[test]
+fn digits_cnn_as_a_crate() {
+    let (gm, images) = digits();
+    let set = |n: i64| [Value::from(&images.narrow(0, 3, n))];
+    // Batches of several sizes, from one crate.
+    let options = CrateOptions::new().record(&set(2)).record(&set(5)).record(&set(1));
+    let dir = reproduces(&gm, "digits_cnn", options.clone());
+    let shown = cargo(&dir, &["run", "--profile", "test"]);
+    assert!(shown.contains("0 output: [2, 10]") && shown.contains("1 output: [5, 10]"), "{shown}");
+    assert!(
+        std::fs::read_to_string(dir.join("README.md"))
+            .unwrap()
+            .contains("| `image` | `f32[batch, 1, 8, 8]` |")
+    );
+
+    let files = |options: &CrateOptions| {
+        let package = gm.to_package(options).unwrap();
+        package.files().map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect::<Vec<_>>()
+    };
+    assert_eq!(files(&options), files(&options), "it is written twice in the same way");
+    let error = std::fs::write(dir.join("Cargo.toml"), "[package]\n").map(|()| gm.to_crate(&dir));
+    assert!(error.unwrap().unwrap_err().to_string().contains("was not written by fx"));
+}
+
+#[test]
+fn digits_cnn_without_std() {
+    let (gm, images) = digits();
+    let options = CrateOptions::new().baked().record(&[Value::from(&images.narrow(0, 7, 1))]);
+    let dir = reproduces(&gm, "digits_cnn_baked", options);
+    let library = std::fs::read_to_string(dir.join("src/lib.rs")).unwrap();
+    assert!(library.contains("#![no_std]\n#![forbid(unsafe_code)]"), "{library}");
+    let targets = Command::new("rustup").args(["target", "list", "--installed"]).output();
+    let targets =
+        targets.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
+    for target in targets.lines().filter(|target| target.starts_with("wasm32") || target.starts_with("thumb"))
+    {
+        cargo(&dir, &["build", "--lib", "--target", target]);
+    }
+}
+
+fx::pointwise! {
+    /// Operations of a user.
+    pub trait Own; pub static OWN;
+
+    /// `x * x + 1`.
+    square_plus_one(x) -> Float { real: x * x + 1.0 }
+}
+
+#[test]
+fn operations_of_users_and_state() {
+    #[derive(fx::Module)]
+    struct Count {
+        seen: fx::Buffer,
+    }
+    #[fx::forward]
+    impl Count {
+        fn forward(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
+            let total = self.seen.get() + x;
+            self.seen.set(&total)?;
+            Ok((x.square_plus_one(), total))
+        }
+    }
+    let model = Count { seen: fx::Buffer::new(Tensor::new([1.0f32, 2.0, 3.0])) };
+    let gm = fx::trace(&model).input("x", "f32[3]").build().unwrap();
+    let args = [Value::from(&Tensor::new([0.5f32, 1.0, -2.0]))];
+    let dir = reproduces(&gm, "users_and_state", CrateOptions::new().record(&args));
+    std::fs::write(
+        dir.join("tests/state.rs"),
+        "use users_and_state::{Model, Tensor};\n#[test]\nfn state_is_kept() {\n    \
+         let mut model = Model::load(\"model.safetensors\").unwrap();\n    let x = [1.0, 1.0, 1.0];\n    \
+         model.forward(Tensor::new([3], &x)).unwrap();\n    let result = model.forward(Tensor::new([3], &x)).unwrap();\n    \
+         assert_eq!(result.output_1.data, [3.0, 4.0, 5.0]);\n    \
+         let error = model.forward(Tensor::new([2], &x[..2])).unwrap_err();\n    \
+         assert_eq!(error.to_string(), \"the input x has size 2 along axis 0, expected 3\");\n    \
+         let error = model.forward(Tensor::new([3], &x[..2])).unwrap_err();\n    \
+         assert_eq!(error.to_string(), \"the input x has 2 elements, expected 3\");\n}\n",
+    )
+    .unwrap();
+    cargo(&dir, &["test", "--test", "state"]);
+}
+
+#[test]
+fn a_branch_and_look_ups() {
+    let text = "graph main(%x: f32[4], %at: i64[3]) {
+        %sum = sum(%x)
+        %positive = gt(%sum, 0)
+        %y = cond(%positive, @then, @otherwise, [%x])
+        %taken = index_select(%y, 0, %at)
+        return {\"all\": %y, \"taken\": %taken}
+      }
+      graph then(%x: f32[4]) { %y = exp(%x)  return %y }
+      graph otherwise(%x: f32[4]) { %y = neg(%x)  %z = cumsum(%y, 0)  return %z }";
+    let text = text
+        .replace("  return", "\n return")
+        .replace("{ %y", "{\n %y")
+        .replace("  %z", "\n %z")
+        .replace("return %y }", "return %y\n}")
+        .replace("return %z }", "return %z\n}");
+    let mut gm = GraphModule::new("branch", fx::parse(&text).unwrap());
+    fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+    let set = |x: [f32; 4]| [Value::from(&Tensor::new(x)), Value::from(&Tensor::new([3i64, 0, 1]))];
+    let options =
+        CrateOptions::new().record(&set([1.0, -0.5, 2.0, 0.0])).record(&set([-1.0, -0.5, 0.3, 0.0]));
+    let dir = reproduces(&gm, "branch", options);
+    std::fs::write(
+        dir.join("tests/position.rs"),
+        "use branch::{Model, Tensor};\n#[test]\nfn a_position_that_does_not_exist() {\n    \
+         let mut model = Model::load(\"model.safetensors\").unwrap();\n    \
+         let error = model.forward(Tensor::new([4], &[1.0; 4]), Tensor::new([3], &[0, 4, 0])).unwrap_err();\n    \
+         assert_eq!(error.to_string(), \"there is nothing at position 4\");\n}\n",
+    )
+    .unwrap();
+    cargo(&dir, &["test", "--test", "position"]);
+}
+
+#[test]
+fn a_loop_that_data_ends() {
+    let gm = fx::trace(|x: &Tensor| {
+        fx::while_loop(|x: &Tensor| x.sum((), false).lt(100), |x: Tensor| (&x + 1) * 2, x.clone())
+    });
+    let gm = gm.input("x", "f32[3]").build().unwrap();
+    let set = |x: [f32; 3]| [Value::from(&Tensor::new(x))];
+    let options = CrateOptions::new().record(&set([1.0, 0.0, 2.0])).record(&set([50.0, 51.0, 0.0]));
+    reproduces(&gm, "while_loop", options);
+}
+
+#[test]
+fn a_function_of_the_user_takes_the_place_of_an_operation() {
+    let gm = fx::trace(|x: &Tensor| fx::linalg_det(x).exp()).input("x", "f32[2, 2]").build().unwrap();
+    let args = [Value::from(&Tensor::new([[1.0f32, 2.0], [0.5, 3.0]]))];
+    let options =
+        CrateOptions::new().name("own").record(&args).operation(fx::linalg_det::OP, "crate::own::det");
+    let dir = folder("own");
+    gm.to_package(&options).unwrap().write(&dir).unwrap();
+    let own = "pub fn det((x, [_, n]): (&[f32], [usize; 2]), out: &mut [f32]) {\n    out[0] = x[0] * x[n + 1] - x[1] * x[n];\n}\n";
+    std::fs::write(dir.join("src/own.rs"), own).unwrap();
+    let library = std::fs::read_to_string(dir.join("src/lib.rs")).unwrap();
+    std::fs::write(dir.join("src/lib.rs"), library.replace("mod error;", "mod error;\nmod own;")).unwrap();
+    assert!(cargo(&dir, &["test"]).contains("recorded_outputs ... ok"));
+}
+
+#[test]
+fn all_that_cannot_be_written_is_named() {
+    let gm = fx::trace(|x: &Tensor| (fx::linalg_cholesky(x), fx::linalg_det(x.relu())))
+        .input("x", "f32[3, 3]")
+        .build()
+        .unwrap();
+    let dir = folder("refused");
+    let error = gm.to_crate(dir.join("crate")).unwrap_err().to_string();
+    assert!(error.contains("2 of the nodes cannot be written"), "{error}");
+    assert!(
+        error.contains("= linalg_cholesky: ")
+            && error.contains("= linalg_det: ")
+            && error.contains("standalone.rs:"),
+        "{error}"
+    );
+    assert!(!dir.join("crate").exists());
+}
+
+/// Names that would do harm if they were code.
+const HOSTILE: [&str; 7] = [
+    "\"; std::process::exit(1); //",
+    "x\nstd::process::exit(1);\n",
+    "*/ std::process::exit(1) /*",
+    "\"#\"## ; std::process::exit(1)",
+    "fn",
+    "\u{202e}\u{2028}\u{feff}\\{}{{}}'\"\0\r",
+    "self",
+];
+
+#[test]
+fn names_are_no_code() {
+    let mut graph = Graph::new("main");
+    let mut last = graph.placeholder("x").unwrap();
+    let mut gm = GraphModule::new(&HOSTILE.concat(), Graph::new("main"));
+    let long = "y".repeat(10_000);
+    let mut results = Vec::new();
+    for (i, text) in HOSTILE.iter().copied().chain([long.as_str()]).enumerate() {
+        let path = if i < HOSTILE.len() { format!("part.{i}") } else { long.clone() };
+        let parameter = fx::Parameter::new(Tensor::new([1.0f32, 2.0]));
+        gm.set_attribute(&path, fx::Attribute::Parameter(parameter)).unwrap();
+        let weight = graph.get_attr(&path).unwrap();
+        last = graph.call_function(fx::sub::OP, [fx::Arg::Leaf(last), fx::Arg::Leaf(weight)]).unwrap();
+        let meta = graph.meta_mut(last).unwrap();
+        meta.source = Some(fx::SourceLoc::new(text, i as u32, 1));
+        meta.add_provenance(fx::Provenance { pass: text.into(), from: vec![text.into()] });
+        results.push((text.to_owned(), fx::Arg::Leaf(last)));
+    }
+    graph.set_output(fx::Arg::dict(results)).unwrap();
+    gm.set_graph(graph);
+    gm.propagate_types(&["f32[2]".parse::<fx::TensorType>().unwrap().into()]).unwrap();
+    let args = [Value::from(&Tensor::new([0.5f32, 1.5]))];
+    let options = CrateOptions::new().record(&args);
+    let package = gm.to_package(&options).unwrap();
+    for (path, bytes) in package.files() {
+        assert!(path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b)), "{path}");
+        if path.ends_with(".rs") || path.ends_with(".toml") {
+            let text = std::str::from_utf8(bytes).unwrap();
+            assert!(text.lines().all(|line| line.len() < 25_000), "{path}");
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let harm = code
+                .filter(|line| line.contains("process::exit") && !line.contains("file.elements(\""))
+                .count();
+            assert_eq!(harm, 0, "{path}");
+        }
+    }
+    let dir = folder("hostile");
+    package.write(&dir).unwrap();
+    assert!(cargo(&dir, &["test"]).contains("recorded_outputs ... ok"));
+}
+
+#[test]
+fn a_build_script_includes_the_code() {
+    let dir = folder("included");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/build_script/model.pt2");
+    fx::build::emit_to(program, &CrateOptions::new(), &dir).unwrap();
+    let main = "mod model {\n    include!(\"model.rs\");\n}\nuse model::{Model, Tensor, safetensors::File};\n\
+                const WEIGHTS: &[u8] = include_bytes!(\"model.safetensors\");\nfn main() {\n    \
+                let mut model = Model::from_file(&File::from_bytes(WEIGHTS.to_vec()).unwrap()).unwrap();\n    \
+                let result = model.forward(Tensor::new([2, 20], &[0.5; 40])).unwrap();\n    \
+                assert!((result.data.iter().sum::<f32>() - 2.0).abs() < 1e-5);\n    println!(\"{:?}\", result.shape);\n}\n";
+    std::fs::create_dir_all(dir.join("src")).unwrap();
+    for file in ["model.rs", "model.safetensors"] {
+        std::fs::rename(dir.join(file), dir.join("src").join(file)).unwrap();
+    }
+    std::fs::write(dir.join("src/main.rs"), main).unwrap();
+    let manifest = "[package]\nname = \"included\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";
+    std::fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+    assert_eq!(cargo(&dir, &["run"]).trim(), "[2, 5]");
+}
+
+#[test]
+fn the_command_line_writes_a_crate() {
+    let dir = folder("cli");
+    let run = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_fx")).arg("codegen").args(args).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let zoo = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/zoo");
+    let [program, io] =
+        ["chain.pt2", "chain.io.safetensors"].map(|name| zoo.join(name).display().to_string());
+    let out = dir.join("crate").display().to_string();
+    assert_eq!(run(&[&program, "-o", &out, "--name", "my chain", "--io", &io]), (Some(0), String::new()));
+    assert!(std::fs::read_to_string(dir.join("crate/Cargo.toml")).unwrap().contains("name = \"my-chain\""));
+    assert!(cargo(&dir.join("crate"), &["test"]).contains("recorded_outputs ... ok"));
+    let (code, reason) = run(&["no such file", "-o", &out]);
+    assert!(code == Some(2) && reason.contains("no such file"), "{reason}");
+}
+
+/// Returns the models of the examples, with arguments; those that do not come with the repository are in `FX_MODELS`.
+fn models() -> Vec<(&'static str, GraphModule, Vec<Value>)> {
+    let open = |dir: PathBuf| {
+        [dir.join("model.safetensors"), dir.join("io.safetensors")].map(|file| Weights::open(file).unwrap())
+    };
+    let [weights, io] = open(zoo::data("silero_vad"));
+    let state: InputSpec = ("f32[batch, 128]", "f32[batch, 128]").into();
+    let silero = SileroVad::load(&weights).unwrap();
+    let silero = fx::trace(&silero).input("window", "f32[batch, 576]").input("state", state).build().unwrap();
+    let zeros = Tensor::from_vec(vec![0f32; 128], &[1, 128]);
+    let window = Value::from(&io.require("windows").unwrap().narrow(0, 20, 1));
+    let mut models = vec![("silero_vad", silero, vec![window, (zeros.clone(), zeros).to_value()])];
+
+    let [weights, io] = open(zoo::data("glassllm"));
+    let cache = ("f32[1, 2, past, 32]", "f32[1, 2, past, 32]");
+    let glassllm = GlassLlm::load(&weights).unwrap();
+    let past = InputSpec::from(vec![cache; LAYERS]);
+    let glassllm =
+        fx::trace(&glassllm).input("tokens", "i64[1, length]").input("past", past).build().unwrap();
+    let passage = Value::from(&io.require("passage_ids").unwrap());
+    models.push(("glassllm", glassllm, vec![passage, no_past().to_value()]));
+
+    let large = |name: &str| {
+        let dir = Path::new(&std::env::var_os("FX_MODELS")?).join(name);
+        dir.join("model.safetensors").is_file().then(|| open(dir))
+    };
+    if let Some([weights, io]) = large("efficientnet_lite0") {
+        let model = EfficientNetLite0::load(&weights).unwrap();
+        let gm = fx::trace(&model).input("image", "f32[batch, 3, 224, 224]").build().unwrap();
+        models.push((
+            "efficientnet_lite0",
+            gm,
+            vec![Value::from(&io.require("input").unwrap().narrow(0, 0, 1))],
+        ));
+    }
+    if let Some([weights, io]) = large("minilm") {
+        let model = MiniLm::load(&weights).unwrap();
+        let names = ["input_ids", "attention_mask", "token_type_ids"];
+        let spec = |name| (name, InputSpec::from("i64[batch, length]"));
+        let trace = names
+            .map(spec)
+            .into_iter()
+            .fold(fx::trace(&model), |trace, (name, spec)| trace.input(name, spec));
+        let args = names.map(|name| Value::from(&io.require(name).unwrap()));
+        models.push(("minilm", trace.build().unwrap(), args.to_vec()));
+    }
+    models
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "whoever asks for the long run reads it")]
+fn every_program_as_a_crate() {
+    let Some(dir) = std::env::var_os("FX_CRATES").map(PathBuf::from) else {
+        println!("skipped: set FX_CRATES to a folder of programs");
+        return;
+    };
+    let mut programs = models();
+    let files = fx::check::files(&dir).unwrap();
+    let mut failed = Vec::new();
+    let mut attempt = |name: &str, run: &mut dyn FnMut()| {
+        let started = std::time::Instant::now();
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+            Ok(()) => println!("{name}  passed  {:.1} s", started.elapsed().as_secs_f64()),
+            Err(_) => failed.push(name.to_owned()),
+        }
+    };
+    for (name, gm, args) in &mut programs {
+        attempt(name, &mut || _ = reproduces(gm, name, CrateOptions::new().record(args)));
+    }
+    for file in files {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        attempt(&name, &mut || {
+            let gm = fx::import::pt2(&file).unwrap();
+            let io = Weights::open(file.with_extension("io.safetensors")).unwrap();
+            let options = CrateOptions::new().io(&gm, &io).unwrap();
+            reproduces(&gm, &name, options);
+        });
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
