@@ -349,12 +349,11 @@ impl<'a> Renderer<'a> {
             Ok(terms.join(" + "))
         };
         let mut reads = Vec::new();
-        for i in 0..made.reads.len() {
+        for (i, own) in strides[..made.reads.len()].iter().enumerate() {
             if let Some(write) = is_replaced(i) {
                 reads.push(format!("o{write}[i]"));
                 continue;
             }
-            let own = &strides[i];
             let from = base(self, own, &mut size)?;
             let pad = indent(depth);
             if own[rank - 1] == zero {

@@ -55,7 +55,7 @@ fn cat(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         }
         let part = l.converted(part, dtype)?;
         let to = View { shape: part.shape.clone(), offset: offset.clone(), ..out.clone() };
-        offset = offset + &part.shape[axis] * &out.strides[axis];
+        offset += &part.shape[axis] * &out.strides[axis];
         l.copy(&part, &to);
     }
     Ok(Arg::Leaf(out))

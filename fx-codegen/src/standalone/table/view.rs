@@ -155,7 +155,7 @@ fn index(args: &Args<'_>, x: &View) -> Result<Value> {
             }
             Arg::Ellipsis => whole(&mut axis, x.rank().saturating_sub(used), &mut shape, &mut strides),
             Arg::Int(_) | Arg::Dim(_) if axis < x.rank() => {
-                offset = offset + from_front(item, &x.shape[axis])? * &x.strides[axis];
+                offset += from_front(item, &x.shape[axis])? * &x.strides[axis];
                 axis += 1;
             }
             Arg::Slice(slice) if axis < x.rank() => {
@@ -164,7 +164,7 @@ fn index(args: &Args<'_>, x: &View) -> Result<Value> {
                     Arg::Int(step) if *step > 0 => *step,
                     _ => bail!(Unresolved, "a step is not a known number"),
                 };
-                offset = offset + from_front(slice.start(), &x.shape[axis])? * &x.strides[axis];
+                offset += from_front(slice.start(), &x.shape[axis])? * &x.strides[axis];
                 shape.push(
                     wanted.get(shape.len()).cloned().ok_or_else(|| err!(Shape, "its type has fewer axes"))?,
                 );
