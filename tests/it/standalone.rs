@@ -184,6 +184,39 @@ fn a_loop_that_data_ends() {
 }
 
 #[test]
+fn sizes_that_do_not_fit_are_errors() {
+    let gm = fx::trace(|x: &Tensor| {
+        let (top, _) = x.topk(3, -1, true, true);
+        (top, x.narrow(1, 1, 2).sum((), false), x.select(0, -1))
+    });
+    let gm = gm.input("x", "f32[n, m]").build().unwrap();
+    let dir = folder("sizes");
+    gm.to_package(&CrateOptions::new().name("sizes")).unwrap().write(&dir).unwrap();
+    let test = r#"
+        use sizes::{Error, Model, Tensor};
+
+        #[test]
+        fn small_ones() {
+            let mut model = Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/model.safetensors")).unwrap();
+            let mut call = |n: usize, m: usize| {
+                let data = vec![1.0; n.saturating_mul(m).min(100)];
+                let result = model.forward(Tensor::new([n, m], &data));
+                result.map(|outputs| outputs.output_1.data[0]).map_err(|error| error.to_string())
+            };
+            assert_eq!(call(2, 3), Ok(4.0));
+            assert_eq!(call(1, 3), Ok(2.0));
+            let why = "the sizes of the inputs do not fit the program: ";
+            assert_eq!(call(2, 2), Err(format!("{why}m - 3 is negative")));
+            assert_eq!(call(0, 5), Err(format!("{why}n - 1 is negative")));
+            assert!(call(usize::MAX, 0).unwrap_err().contains("along axis 0"));
+            assert!(matches!(model.forward(Tensor::new([9, 9], &[])), Err(Error::Length { .. })));
+        }
+    "#;
+    std::fs::write(dir.join("tests/sizes.rs"), test).unwrap();
+    assert!(cargo(&dir, &["test"]).contains("small_ones ... ok"));
+}
+
+#[test]
 fn a_function_of_the_user_takes_the_place_of_an_operation() {
     let gm = fx::trace(|x: &Tensor| fx::linalg_det(x).exp()).input("x", "f32[2, 2]").build().unwrap();
     let args = [Value::from(&Tensor::new([[1.0f32, 2.0], [0.5, 3.0]]))];

@@ -36,6 +36,8 @@ pub(super) struct Lowered {
     pub(super) weights: Vec<Weight>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) steps: Vec<Step>,
+    /// What must not be negative for sizes to fit together.
+    pub(super) requires: Vec<Dim>,
     /// The result; its tensors are whole buffers.
     pub(super) output: Value,
 }
@@ -48,6 +50,7 @@ pub(super) struct Lowering<'a> {
     weight_of: HashMap<String, usize>,
     buffers: Vec<Buffer>,
     steps: Vec<Step>,
+    requires: Vec<Dim>,
     /// What cannot be written.
     problems: Vec<String>,
 }
@@ -61,6 +64,7 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         weight_of: HashMap::new(),
         buffers: Vec::new(),
         steps: Vec::new(),
+        requires: Vec::new(),
         problems: Vec::new(),
     };
     let graph = gm.graph();
@@ -91,8 +95,8 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         )
         .help("give the operation a code of your own by `Options::operation`, or replace it before"));
     }
-    let Lowering { weights, buffers, steps, .. } = lowering;
-    Ok(Lowered { inputs, weights, buffers, steps, output })
+    let Lowering { weights, buffers, steps, requires, .. } = lowering;
+    Ok(Lowered { inputs, weights, buffers, steps, requires, output })
 }
 
 /// Returns the Rust type of elements.
@@ -180,6 +184,13 @@ impl<'a> Lowering<'a> {
     pub(super) fn room(&mut self, dtype: DType, len: Length) -> usize {
         self.buffers.push(Buffer { dtype, len });
         self.buffers.len() - 1
+    }
+
+    /// Notes that the program is for sizes for which this is not negative.
+    pub(super) fn require(&mut self, dim: Dim) {
+        if dim.bounds().0 < 0 && !self.requires.contains(&dim) {
+            self.requires.push(dim);
+        }
     }
 
     /// Adds a call of a kernel.
@@ -285,7 +296,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn operation(&mut self, op: Op, args: &[Value], ty: &TypeTree) -> Result<Value> {
-        ty.leaves().into_iter().filter_map(Type::tensor).try_for_each(|ty| element(ty.dtype).map(|_| ()))?;
+        for ty in ty.leaves().into_iter().filter_map(Type::tensor) {
+            element(ty.dtype)?;
+            ty.shape.iter().for_each(|size| self.require(size.clone()));
+        }
         if let Some(custom) = self.options.custom(op) {
             return self.custom(&custom, args, ty);
         }

@@ -7,7 +7,7 @@ use fx_core::{Arg, DType, Dim, GraphModule, Result, Symbol, Tensor, TensorType, 
 
 use super::lower::{self, Lowered};
 use super::memory::{self, Memory};
-use super::render::{Renderer, length, place_name, size};
+use super::render::{Renderer, length, place_name, signed, size};
 use super::value::{Home, Value, View, count};
 use super::{Options, Package, safetensors};
 use crate::readable::names::{self, Names};
@@ -622,7 +622,9 @@ impl<'a> Writer<'a> {
             for (axis, dim) in ty.shape.iter().enumerate() {
                 if let Some(symbol) = dim.as_symbol() {
                     let least = symbol.min().max(0);
-                    let greatest = symbol.max().map_or("usize::MAX".to_owned(), |max| max.to_string());
+                    // Two sizes are multiplied without overflow.
+                    let most = i64::from(i32::MAX);
+                    let greatest = symbol.max().map_or(most, |max| max.min(most));
                     let _ = writeln!(
                         text,
                         "        {name}.check_range(\"{name}\", {axis}, {least}, {greatest})?;"
@@ -634,6 +636,14 @@ impl<'a> Writer<'a> {
                     size(dim, &self.symbols)?
                 );
             }
+        }
+        for dim in &self.lowered.requires {
+            let why = format!("{} is negative", names::comment(&dim.to_string()));
+            let _ = writeln!(
+                text,
+                "        if {} < 0 {{\n            return Err(Error::Sizes({why:?}));\n        }}",
+                signed(dim, &self.symbols)?
+            );
         }
         Ok(())
     }

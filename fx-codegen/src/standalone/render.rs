@@ -445,16 +445,19 @@ pub(super) fn size(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
     if let Some(n) = dim.known() {
         return Ok(n.to_string());
     }
+    let text = signed(dim, symbols)?;
+    Ok(if dim.as_symbol().is_some() { format!("{text} as usize") } else { format!("({text}) as usize") })
+}
+
+/// Writes a size as an `i64`.
+pub(super) fn signed(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
     let name = |symbol: &Symbol| {
         let found = symbols.iter().find(|(known, _)| known == symbol).map(|(_, name)| format!("d.{name}"));
         found.ok_or_else(|| {
             fx_core::err!(Unresolved, "the size {} is known only when the program runs", symbol.name())
         })
     };
-    if let Some(symbol) = dim.as_symbol() {
-        return Ok(format!("{} as usize", name(symbol)?));
-    }
-    let text = dim.fold(&mut |step: DimStep<'_, String>| {
+    dim.fold(&mut |step: DimStep<'_, String>| {
         Ok(match step {
             DimStep::Const(n) => {
                 if n < 0 {
@@ -471,8 +474,7 @@ pub(super) fn size(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
             DimStep::Min(a, b) => format!("{a}.min({b})"),
             DimStep::Max(a, b) => format!("{a}.max({b})"),
         })
-    })?;
-    Ok(format!("({text}) as usize"))
+    })
 }
 
 /// Writes the number of elements of a buffer.

@@ -39,6 +39,8 @@ pub enum Error {
         /// How many were given.
         got: usize,
     },
+    /// The sizes of the inputs do not fit the program, and why.
+    Sizes(&'static str),
     /// A position in the data, such as a token, does not exist.
     Index(i64),
     // begin std
@@ -88,6 +90,7 @@ impl fmt::Display for Error {
             Error::Length { input, expected, got } => {
                 write!(f, "the input {input} has {got} elements, expected {expected}")
             }
+            Error::Sizes(why) => write!(f, "the sizes of the inputs do not fit the program: {why}"),
             Error::Index(index) => write!(f, "there is nothing at position {index}"),
         }
     }

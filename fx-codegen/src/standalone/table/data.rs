@@ -415,6 +415,7 @@ fn top(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     }
     let (x, back) = last(l, x, front(args.int("dim")?, x.rank())?);
     let (n, k) = (x.shape[x.rank() - 1].clone(), Dim::new(args.int("k")?));
+    l.require(&n - &k);
     let mut shape = x.shape.clone();
     shape[x.rank() - 1] = k.clone();
     let (values, out) = l.out(x.dtype, &shape);

@@ -40,6 +40,8 @@ pub(in crate::standalone) fn view(l: &mut Lowering<'_>, args: &Args<'_>) -> Resu
             let (_, shape) = args.result()?;
             let step = if args.has("step") { args.int("step")? } else { 1 };
             let start = from_front(args.get("start")?, &x.shape[axis])?;
+            l.require(start.clone());
+            l.require(&x.shape[axis] - &start);
             let mut view = View { shape, offset: &x.offset + start * &x.strides[axis], ..x.clone() };
             view.strides[axis] = &view.strides[axis] * step;
             leaf(view)
@@ -47,6 +49,8 @@ pub(in crate::standalone) fn view(l: &mut Lowering<'_>, args: &Args<'_>) -> Resu
         "select" => {
             let axis = args.axis("dim", rank)?;
             let index = from_front(args.get("index")?, &x.shape[axis])?;
+            l.require(index.clone());
+            l.require(&x.shape[axis] - &index - 1);
             leaf(selected(x, axis, index))
         }
         "unbind" => {
@@ -64,7 +68,7 @@ pub(in crate::standalone) fn view(l: &mut Lowering<'_>, args: &Args<'_>) -> Resu
                 Ok(Arg::Leaf(part))
             })
         }
-        "getitem" => index(args, x),
+        "getitem" => index(l, args, x),
         _ => bail!(Unresolved, "it needs sizes that are known"),
     }
 }
@@ -131,7 +135,7 @@ fn split_axis(x: &View, shape: &[Dim]) -> Option<View> {
 }
 
 /// Writes an index of integers, slices and new axes.
-fn index(args: &Args<'_>, x: &View) -> Result<Value> {
+fn index(l: &mut Lowering<'_>, args: &Args<'_>, x: &View) -> Result<Value> {
     let items = match args.get("index")? {
         Arg::Tuple(items) => items.to_vec(),
         one => vec![one.clone()],
@@ -155,7 +159,10 @@ fn index(args: &Args<'_>, x: &View) -> Result<Value> {
             }
             Arg::Ellipsis => whole(&mut axis, x.rank().saturating_sub(used), &mut shape, &mut strides),
             Arg::Int(_) | Arg::Dim(_) if axis < x.rank() => {
-                offset += from_front(item, &x.shape[axis])? * &x.strides[axis];
+                let index = from_front(item, &x.shape[axis])?;
+                l.require(index.clone());
+                l.require(&x.shape[axis] - &index - 1);
+                offset += index * &x.strides[axis];
                 axis += 1;
             }
             Arg::Slice(slice) if axis < x.rank() => {
@@ -164,7 +171,10 @@ fn index(args: &Args<'_>, x: &View) -> Result<Value> {
                     Arg::Int(step) if *step > 0 => *step,
                     _ => bail!(Unresolved, "a step is not a known number"),
                 };
-                offset += from_front(slice.start(), &x.shape[axis])? * &x.strides[axis];
+                let start = from_front(slice.start(), &x.shape[axis])?;
+                l.require(start.clone());
+                l.require(&x.shape[axis] - &start);
+                offset += start * &x.strides[axis];
                 shape.push(
                     wanted.get(shape.len()).cloned().ok_or_else(|| err!(Shape, "its type has fewer axes"))?,
                 );
