@@ -76,6 +76,7 @@ def main():
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--strict", action="store_true")
     options = parser.parse_args()
+    pathlib.Path(options.out).mkdir(parents=True, exist_ok=True)
     path, _, factory = options.factory.partition(":")
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
     loaded = importlib.util.module_from_spec(spec)
