@@ -578,7 +578,8 @@ fn buffers_of_modules_are_updated_whatever_is_known_of_types() {
         let program = gm.compile(Engine::Fused).unwrap();
         for n in [2, 3, 2] {
             let x = numbers(&[n], 3);
-            let (expected, got) = (gm.call(&[x.clone()]).unwrap(), program.call(&[x]).unwrap());
+            let x = std::slice::from_ref(&x);
+            let (expected, got) = (gm.call(x).unwrap(), program.call(x).unwrap());
             assert_eq!(bits(&got), bits(&expected));
         }
     }
