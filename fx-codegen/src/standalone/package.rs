@@ -321,7 +321,8 @@ impl<'a> Writer<'a> {
         let _ = write!(
             text,
             "\n/// The model: weights and the memory of its calls.\n#[derive(Clone, Debug)]\npub struct Model {{\n    weights: Weights,\n    \
-             scratch: Scratch,\n}}\n\n#[derive(Clone, Debug)]\nstruct Weights {{\n"
+             scratch: Scratch,\n}}\n\n#[derive(Clone, Debug{})]\nstruct Weights {{\n",
+            if self.options.baked { "" } else { ", Default" }
         );
         for (name, weight) in self.weights.iter().zip(&lowered.weights) {
             let ty = weight.tensor.ty()?;
@@ -420,15 +421,16 @@ impl<'a> Writer<'a> {
              pub fn load(path: impl AsRef<std::path::Path>) -> Result<Model, Error> {\n        Model::from_file(&File::open(path)?)\n    }\n\n    \
              /// Takes the weights from a safetensors file that has been read.\n    ///\n    /// # Errors\n    ///\n    \
              /// When the file lacks a weight, or has one of another type or shape.\n    \
-             pub fn from_file(file: &File) -> Result<Model, Error> {\n        let weights = Weights {\n",
+             pub fn from_file(file: &File) -> Result<Model, Error> {\n        \
+             // One by one: rustc takes long for a literal of many fields each of which may fail.\n        let mut weights = Weights::default();\n",
         );
         for (name, weight) in self.weights.iter().zip(&self.lowered.weights) {
             let ty = weight.tensor.ty()?;
             let shape: Vec<usize> = lower::known(&ty.shape)?;
             let path = weight.path.escape_default();
-            let _ = writeln!(text, "            {name}: file.elements(\"{path}\", &{shape:?})?,");
+            let _ = writeln!(text, "        weights.{name} = file.elements(\"{path}\", &{shape:?})?;");
         }
-        text.push_str("        };\n        let scratch = Scratch {\n");
+        text.push_str("        let scratch = Scratch {\n");
         for (i, place) in self.memory.places.iter().enumerate() {
             let (name, zero) = (place_name(i), zero(place.dtype));
             match self.is_symbolic() {
