@@ -93,7 +93,7 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
             "{} of the nodes cannot be written:\n  {list}",
             lowering.problems.len()
         )
-        .help("give the operation a code of your own by `Options::operation`, or replace it before"));
+        .help("give the operation a code of your own by `CrateOptions::operation`, or replace it before"));
     }
     let Lowering { weights, buffers, steps, requires, .. } = lowering;
     Ok(Lowered { inputs, weights, buffers, steps, requires, output })

@@ -26,6 +26,7 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("conv1d", conv),
     ("conv2d", conv),
     ("conv3d", conv),
+    ("convolution", convolution),
     ("conv_transpose1d", conv_transpose),
     ("conv_transpose2d", conv_transpose),
     ("conv_transpose3d", conv_transpose),
@@ -329,6 +330,10 @@ fn conv(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         l.call("conv::conv", vec![conv, read(&x), read(&weight), bias, work, written]);
     }
     Ok(Arg::Leaf(view))
+}
+
+fn convolution(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    if args.flag("transposed")? { conv_transpose(l, args) } else { conv(l, args) }
 }
 
 fn conv_transpose(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
