@@ -2,7 +2,8 @@
 //!
 //! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives the type of the
 //! result, also for symbols in place of sizes: equal ones for equal sizes, and one each. There a rule may also say what it
-//! needs to know. A case never ends the run: errors and panics are failures with a reason.
+//! needs to know. On engines, the case runs also as a program of one call. A case never ends the run: errors and panics are
+//! failures with a reason.
 //!
 //! Random operators draw what PyTorch's CPU generator draws, from the seed 42 for each case.
 //!
@@ -15,7 +16,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use self::case::Case;
-use crate::opcheck::call::guarded;
+use crate::check::Engine;
+use crate::opcheck::call::{guarded, traced};
 use crate::opcheck::rule::{self, Naming, describe};
 use crate::{Arg, Error, Generator, Op, Registry, Result, Tensor, Value, err, with_generator};
 
@@ -106,18 +108,23 @@ impl fmt::Display for Report {
 /// `only` restricts the run to these names, PyTorch's or that of a row; one that ends in `*` is a prefix. Nothing stands
 /// for all.
 pub fn run(dir: &Path, only: &[&str]) -> Result<Report> {
-    run_with(dir, only, &mut |_, _, _| {})
+    run_with(dir, only, &[], &mut |_, _, _| {})
 }
 
-/// As [`run`]; before each operator `progress` is told how many are done, how many there are, and its name.
-pub fn run_with(dir: &Path, only: &[&str], progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Report> {
+/// As [`run`], on these engines too; before each operator `progress` is told how many are done, how many there are, and its name.
+pub fn run_with(
+    dir: &Path,
+    only: &[&str],
+    engines: &[Engine],
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<Report> {
     let registry = crate::registry();
     let mut report = Report::default();
     let mut files = files(dir)?;
     files.retain(|(name, _)| only.is_empty() || only.iter().any(|pattern| matches(pattern, name)));
     for (i, (name, path)) in files.iter().enumerate() {
         progress(i, files.len(), name);
-        report.ops.push(run_op(&registry, name, path));
+        report.ops.push(run_op(&registry, name, path, engines));
     }
     if report.ops.is_empty() {
         return Err(err!(Argument, "no operator in {} is called {}", dir.display(), only.join(" or "))
@@ -158,7 +165,7 @@ fn files(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(files)
 }
 
-fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
+fn run_op(registry: &Registry, name: &str, path: &Path, engines: &[Engine]) -> OpReport {
     let mut report = OpReport { name: name.to_owned(), total: 0, failures: Vec::new(), untyped: 0 };
     let fail = |case, call: &str, reason: String| Failure { case, call: call.to_owned(), reason };
     let cases = match case::read(path) {
@@ -175,7 +182,7 @@ fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
             Err(error) => (name.to_owned(), Err(error)),
             Ok(case) => {
                 let op = names::find_for(registry, name, case.args.len() + case.kwargs.len());
-                (case.call(name), guarded(|| run_case(op?, name, &case)))
+                (case.call(name), guarded(|| run_case(op?, name, &case, engines)))
             }
         };
         match outcome {
@@ -187,7 +194,7 @@ fn run_op(registry: &Registry, name: &str, path: &Path) -> OpReport {
 }
 
 /// Runs a case; returns whether the shape rule knew the type.
-fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
+fn run_case(op: Op, name: &str, case: &Case, engines: &[Engine]) -> Result<bool> {
     let op = names::chosen(op, name, &case.kwargs);
     let (args, kwargs) = names::adapt(&op, name, &case.args, &case.kwargs);
     let args = op.bind(&args, &kwargs)?;
@@ -196,12 +203,30 @@ fn run_case(op: Op, name: &str, case: &Case) -> Result<bool> {
         return Err(error.clone());
     }
     compare(&value, &case.out, "")?;
+    run_on(engines, op, &args, &case.out)?;
     let types = rule::types(&args)?;
     let typed = rule::check(&op, &types, &value);
     let symbolic = |naming| rule::check_symbolic(op, &types, &value, naming);
     typed
         .and_then(|typed| Naming::ALL.into_iter().try_for_each(symbolic).map(|()| typed))
         .map_err(|error| err!(Check, "shape rule: {}", error.message()))
+}
+
+/// Runs a call as a program on engines.
+fn run_on(engines: &[Engine], op: Op, args: &[Value], expected: &Value) -> Result<()> {
+    if engines.is_empty() {
+        return Ok(());
+    }
+    let (gm, tensors) = traced(op, args)?;
+    for engine in engines {
+        let run = || {
+            let Some(program) = engine.prepare(&gm)? else { return Ok(()) };
+            let call = || program(std::slice::from_ref(&tensors));
+            compare(&with_generator(&Generator::pytorch(SEED), call)?, expected, "")
+        };
+        guarded(run).map_err(|error| err!(Check, "{}: {}", engine.name(), error.message()))?;
+    }
+    Ok(())
 }
 
 /// Compares a result with the expected one; `path` says where in it, such as `[1]`.

@@ -45,8 +45,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 pub(crate) use self::call::guarded;
 pub use self::sample::{Sample, samples};
 use crate::{
-    Arg, Class, DType, ErrorKind, GraphModule, InputSpec, Op, Registry, Result, Tensor, Type, Value, err,
-    trace, with_generator,
+    Class, DType, ErrorKind, GraphModule, Op, Registry, Result, Tensor, Type, Value, err, with_generator,
 };
 
 /// What the check of an operation found.
@@ -340,24 +339,7 @@ impl Check {
                 Some(_) => Registry::core().with(&[op])?,
                 None => crate::registry().with(&[op])?,
             };
-            let tensors: Vec<Tensor> = args.iter().flat_map(Arg::leaves).cloned().collect();
-            let gm = trace(|tensors: Vec<Tensor>| -> Value {
-                let mut tensors = tensors.into_iter();
-                let args: Result<Vec<Value>> = args
-                    .iter()
-                    .map(|arg| arg.try_flat_map(&mut |_| Ok(tensors.next().map_or(Arg::None, Arg::Leaf))))
-                    .collect();
-                let recorded = args.and_then(|args| {
-                    let (args, kwargs) = op.spell(&args);
-                    let kwargs: Vec<(&str, Value)> =
-                        kwargs.iter().map(|(key, arg)| (&**key, arg.clone())).collect();
-                    trace::apply(op, false, &args, &kwargs)
-                });
-                recorded.unwrap_or_else(Arg::Failed)
-            })
-            .input("x", InputSpec::list(tensors.iter()))
-            .without_sources()
-            .build()?;
+            let (gm, tensors) = call::traced(op, args)?;
             if !gm.graph().nodes().any(|(_, node)| node.target().to_string() == op.name) {
                 return Err(err!(Check, "no node in\n{}", gm.graph()));
             }
@@ -367,7 +349,6 @@ impl Check {
                 return Err(err!(Check, "another graph after printing and parsing:\n{text}"));
             }
             let Some(value) = value else { return Ok(()) };
-            let tensors = Arg::list(tensors.into_iter().map(Arg::Leaf));
             for gm in [gm, GraphModule::new("parsed", parsed)] {
                 let generator = crate::Generator::seeded(call::SEED);
                 let got = with_generator(&generator, || gm.call_values(std::slice::from_ref(&tensors)))?;

@@ -128,6 +128,11 @@ pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> 
     Ok(sets)
 }
 
+/// Returns the engines of these names.
+pub fn engines(names: &[String]) -> Result<Vec<Engine>> {
+    names.iter().map(|name| engine(name)).collect()
+}
+
 /// Returns the engine of this name.
 pub fn engine(name: &str) -> Result<Engine> {
     let engines = check::all();

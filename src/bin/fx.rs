@@ -126,6 +126,9 @@ enum Command {
         /// Only this operator, by PyTorch's name or that of the row; pad* is a prefix; may be repeated
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
+        /// Run each case on this engine too, as a program of one call; may be repeated
+        #[arg(long, value_name = "NAME")]
+        engine: Vec<String>,
         /// List every failure, and how often the shape rule knows no type
         #[arg(long)]
         verbose: bool,
@@ -409,7 +412,7 @@ fn run(command: Command) -> fx::Result<bool> {
             let engines: Vec<check::Engine> = match engine.is_empty() {
                 true if each_pass => check::each_pass()?,
                 true => check::engines(),
-                false => engine.iter().map(|name| program::engine(name)).collect::<fx::Result<_>>()?,
+                false => program::engines(&engine)?,
             };
             let mut bar = Bar::new();
             let report = check::dir_with(&dir, &engines, &mut |done, all, name| bar.show(done, all, name))?;
@@ -421,11 +424,13 @@ fn run(command: Command) -> fx::Result<bool> {
             }
             Ok(report.failed() == 0)
         }
-        Command::Conformance { dir, only, verbose, json } => {
+        Command::Conformance { dir, only, engine, verbose, json } => {
             let only: Vec<&str> = only.iter().map(String::as_str).collect();
+            let engines = program::engines(&engine)?;
             let mut bar = Bar::new();
-            let report =
-                conformance::run_with(&dir, &only, &mut |done, all, name| bar.show(done, all, name))?;
+            let report = conformance::run_with(&dir, &only, &engines, &mut |done, all, name| {
+                bar.show(done, all, name);
+            })?;
             drop(bar);
             if json {
                 print_json(report.ops.iter().map(op_json).collect());

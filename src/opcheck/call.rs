@@ -3,7 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Sample;
-use crate::{Arg, Array, DType, Generator, Op, Result, Stored, Tensor, Value, bail, with_generator};
+use crate::{
+    Arg, Array, DType, Generator, GraphModule, InputSpec, Op, Result, Stored, Tensor, Value, bail, trace,
+    with_generator,
+};
 
 /// The seed of random operations.
 pub(super) const SEED: u64 = 7;
@@ -32,6 +35,28 @@ pub(crate) fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         bail!(Check, "{PANICKED}{}", message.unwrap_or("without a message"))
     })
+}
+
+/// Traces a call with arguments in schema order; returns the program and its one argument, the list of all tensors.
+pub(crate) fn traced(op: Op, args: &[Value]) -> Result<(GraphModule, Value)> {
+    let tensors: Vec<Tensor> = args.iter().flat_map(Arg::leaves).cloned().collect();
+    let gm = trace(|tensors: Vec<Tensor>| -> Value {
+        let mut tensors = tensors.into_iter();
+        let args: Result<Vec<Value>> = args
+            .iter()
+            .map(|arg| arg.try_flat_map(&mut |_| Ok(tensors.next().map_or(Arg::None, Arg::Leaf))))
+            .collect();
+        let recorded = args.and_then(|args| {
+            let (args, kwargs) = op.spell(&args);
+            let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, arg)| (&**key, arg.clone())).collect();
+            trace::apply(op, false, &args, &kwargs)
+        });
+        recorded.unwrap_or_else(Arg::Failed)
+    })
+    .input("x", InputSpec::list(tensors.iter()))
+    .without_sources()
+    .build()?;
+    Ok((gm, Arg::list(tensors.into_iter().map(Arg::Leaf))))
 }
 
 /// Returns whether two results agree bit for bit.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use fx::weights::save;
-use fx::{Tensor, conformance};
+use fx::{Tensor, Value, conformance};
 
 struct Scratch(PathBuf);
 
@@ -67,6 +67,15 @@ fn right_cases_pass_and_wrong_ones_are_explained() {
         case 6: add: there is no "none" in DIR/ops/add.safetensors   help: check the spelling
         case 7: add: tensor "a": expected "i64" [2], got f32[2]
         case 8: add: no list "args" in the case"#]].assert_eq(&failures.join("\n").replace(scratch.0.to_str().unwrap(), "DIR"));
+
+    // An engine that is wrong, and those that are not.
+    let wrong = fx::check::Engine::new("wrong", |_| Ok(Some(Box::new(|_| Ok(Value::from(&Tensor::new([0f32, 1.0])))))));
+    let run = |engines: &[fx::check::Engine]| conformance::run_with(&dir, &["add"], engines, &mut |_, _, _| {});
+    let report = run(&[wrong]).unwrap();
+    assert_eq!(report.passed(), 0);
+    let first = report.ops[0].failures[0].to_string();
+    assert!(first.contains("add(f32[2], f32[2], alpha=1, device=\"cpu\"): wrong: expected 3"), "{first}");
+    assert_eq!(run(&fx::check::engines()).unwrap().passed(), 1);
 
     let report = conformance::run(&scratch.0, &["no_such*"]).unwrap();
     expect_test::expect![[r#"
