@@ -69,8 +69,11 @@ fn right_cases_pass_and_wrong_ones_are_explained() {
         case 8: add: no list "args" in the case"#]].assert_eq(&failures.join("\n").replace(scratch.0.to_str().unwrap(), "DIR"));
 
     // An engine that is wrong, and those that are not.
-    let wrong = fx::check::Engine::new("wrong", |_| Ok(Some(Box::new(|_| Ok(Value::from(&Tensor::new([0f32, 1.0])))))));
-    let run = |engines: &[fx::check::Engine]| conformance::run_with(&dir, &["add"], engines, &mut |_, _, _| {});
+    let wrong = fx::check::Engine::new("wrong", |_| {
+        Ok(Some(Box::new(|_| Ok(Value::from(&Tensor::new([0f32, 1.0]))))))
+    });
+    let run =
+        |engines: &[fx::check::Engine]| conformance::run_with(&dir, &["add"], engines, &mut |_, _, _| {});
     let report = run(&[wrong]).unwrap();
     assert_eq!(report.passed(), 0);
     let first = report.ops[0].failures[0].to_string();

@@ -205,7 +205,7 @@ fn sizes_that_do_not_fit_are_errors() {
             };
             assert_eq!(call(2, 3), Ok(4.0));
             assert_eq!(call(1, 3), Ok(2.0));
-            let why = "the sizes of the inputs do not fit the program: ";
+            let why = "these sizes do not fit the program: ";
             assert_eq!(call(2, 2), Err(format!("{why}m - 3 is negative")));
             assert_eq!(call(0, 5), Err(format!("{why}n - 1 is negative")));
             assert!(call(usize::MAX, 0).unwrap_err().contains("along axis 0"));
@@ -214,6 +214,48 @@ fn sizes_that_do_not_fit_are_errors() {
     "#;
     std::fs::write(dir.join("tests/sizes.rs"), test).unwrap();
     assert!(cargo(&dir, &["test"]).contains("small_ones ... ok"));
+}
+
+#[test]
+fn names_and_sizes_that_need_care() {
+    // A keyword as the name, the name of a static as that of a weight, and the size (2n - 3) / 3 + 1.
+    let text = "graph main(%x: f32[b, 2, n]) {\n %twice = cat([%x, %x], 2)\n %pooled = max_pool1d(%twice, 3)\n \
+                %data = self.data\n %y = sub(%pooled, %data)\n %most = amax(%y, 0)\n return (%y, %most)\n}";
+    let mut gm = GraphModule::new("match", Graph::new("main"));
+    let data = fx::Parameter::new(Tensor::new([[1.0f32], [2.0]]));
+    gm.set_attribute("data", fx::Attribute::Parameter(data)).unwrap();
+    gm.set_graph(fx::parse(text).unwrap());
+    fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+    let set = |b: usize, n: usize| {
+        let x = (0..b * 2 * n).map(|i| (i * 37 % 11) as f32).collect();
+        [Value::from(&Tensor::from_vec(x, &[b, 2, n]))]
+    };
+    let options = CrateOptions::new().name("match");
+    let recorded = (2..7).fold(options.clone(), |options, n| options.record(&set(n - 1, n)));
+    let dir = folder("match");
+    gm.to_package(&recorded).unwrap().write(&dir).unwrap();
+    assert!(std::fs::read_to_string(dir.join("Cargo.toml")).unwrap().contains("name = \"model-match\""));
+    let sizes = "use model_match::{Model, Tensor};\n#[test]\nfn nothing_to_compare() {\n    \
+                 let mut model = Model::load(\"model.safetensors\").unwrap();\n    \
+                 let error = model.forward(Tensor::new([0, 2, 5], &[])).unwrap_err();\n    \
+                 assert_eq!(error.to_string(), \"these sizes do not fit the program: b - 1 is negative\");\n    \
+                 let error = model.forward(Tensor::new([1, 2, 1], &[1.0; 2])).unwrap_err();\n    \
+                 assert_eq!(error.to_string(), \"these sizes do not fit the program: (2*n)//3 - 1 is negative\");\n}\n";
+    std::fs::write(dir.join("tests/sizes.rs"), sizes).unwrap();
+    cargo(&dir, &["test"]);
+    let baked = folder("match_baked");
+    gm.to_package(&options.fixed().baked().record(&set(2, 4))).unwrap().write(&baked).unwrap();
+    assert!(cargo(&baked, &["test"]).contains("recorded_outputs ... ok"));
+}
+
+#[test]
+fn sizes_without_bound_are_errors() {
+    for body in ["relu(%x)", "sort(%x, -1)", "flip(%x, [0])", "roll(%x, [1], [0])", "tile(%x, [9, 9, 9])"] {
+        let text = format!("graph main(%x: f32[1000000, 1000000, 1000]) {{\n %y = {body}\n return %y\n}}");
+        let mut gm = GraphModule::new("large", fx::parse(&text).unwrap());
+        let result = fx::pass::SHAPE_PROP.apply(&mut gm).and_then(|_| gm.to_package(&CrateOptions::new()));
+        assert!(result.is_err(), "{body}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use fx_core::array::checked_numel;
 use fx_core::op::kind::OperandType;
 use fx_core::pointwise::result_dtype_of_types;
 use fx_core::{
@@ -19,6 +20,9 @@ use crate::readable::names;
 
 /// The longest loop.
 const LONGEST: usize = 32;
+
+/// The most elements that are moved by a table of where each comes from.
+const MOST_MOVED: usize = 1 << 24;
 
 /// A tensor that the program keeps.
 #[derive(Clone, Debug)]
@@ -402,7 +406,10 @@ impl<'a> Lowering<'a> {
         };
         let dense = self.contiguous(&view);
         let shape = known(&dense.shape)?;
-        let n: usize = shape.iter().product();
+        let n = checked_numel(&shape)?;
+        if n > MOST_MOVED {
+            bail!(Limit, "it moves {n} elements by a table, which may have {MOST_MOVED}");
+        }
         let numbers = Tensor::from_vec((0..n as i64).collect::<Vec<i64>>(), &shape);
         let values = probe(args, &numbers)?;
         let result = (op.eval)(&values)?;
@@ -522,7 +529,7 @@ fn looked_up(op: Op, args: &[Value], view: &View) -> Result<Option<Value>> {
     let shape = known(&view.shape)?;
     let strides: Vec<isize> = known(&view.strides)?.into_iter().map(|stride| stride as isize).collect();
     let span = known(&[view.span()])?[0];
-    let base = Array::from_vec(vec![0u8; span], &[span])?;
+    let base = Array::zeros(DType::U8, &[span])?;
     let array = base.as_strided(&shape, &strides, 0)?;
     let values = probe(args, &Tensor::new(array.clone()))?;
     let result = (op.eval)(&values)?;

@@ -193,7 +193,7 @@ impl<'a> Renderer<'a> {
         let function = match call.function.strip_prefix('!') {
             Some(custom) => custom.to_owned(),
             None => {
-                self.note(&call.function);
+                self.modules.extend(called_modules(&call.function).map(str::to_owned));
                 call.function.clone()
             }
         };
@@ -203,7 +203,7 @@ impl<'a> Renderer<'a> {
             for piece in pieces {
                 match piece {
                     Piece::Text(part) => {
-                        self.note_all(part);
+                        self.modules.extend(called_modules(part).map(str::to_owned));
                         text.push_str(part);
                     }
                     Piece::Size(dim) => text.push_str(&self.size(dim)?),
@@ -218,24 +218,6 @@ impl<'a> Renderer<'a> {
         }
         push_call(block, depth, &function, &args, if call.fails { ".map_err(Error::Index)?;" } else { ";" });
         Ok(())
-    }
-
-    fn note(&mut self, path: &str) {
-        if let Some((module, _)) = path.split_once("::") {
-            self.modules.insert(module.to_owned());
-        }
-    }
-
-    /// Notes the modules of kernels that a text names.
-    fn note_all(&mut self, text: &str) {
-        for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')) {
-            if word.contains("::") && word.starts_with(|c: char| c.is_ascii_lowercase()) {
-                let is_type = ["f32", "f64", "i64", "i32", "i8", "u8"].iter().any(|ty| word.starts_with(ty));
-                if !is_type {
-                    self.note(word);
-                }
-            }
-        }
     }
 
     fn place(&self, id: usize) -> String {
@@ -469,10 +451,10 @@ pub(super) fn signed(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> 
             DimStep::Symbol(symbol) => name(symbol)?,
             DimStep::Add(a, b) => format!("({a} + {b})"),
             DimStep::Mul(a, b) => format!("{a} * {b}"),
-            DimStep::FloorDiv(a, b) => format!("{a}.div_euclid({b})"),
-            DimStep::Mod(a, b) => format!("{a}.rem_euclid({b})"),
-            DimStep::Min(a, b) => format!("{a}.min({b})"),
-            DimStep::Max(a, b) => format!("{a}.max({b})"),
+            DimStep::FloorDiv(a, b) => format!("i64::div_euclid({a}, {b})"),
+            DimStep::Mod(a, b) => format!("i64::rem_euclid({a}, {b})"),
+            DimStep::Min(a, b) => format!("i64::min({a}, {b})"),
+            DimStep::Max(a, b) => format!("i64::max({a}, {b})"),
         })
     })
 }
@@ -534,4 +516,14 @@ fn convert(value: &str, from: DType, to: DType) -> String {
         (_, DType::Bool) => format!("({value} != 0)"),
         (_, to) => format!("({value} as {to})"),
     }
+}
+
+/// Finds the modules of kernels that a text names.
+pub(super) fn called_modules(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
+        .filter_map(|path| path.split_once("::"))
+        .map(|(module, _)| module)
+        .filter(|module| {
+            module.starts_with(|c: char| c.is_ascii_lowercase()) && module.parse::<DType>().is_err()
+        })
 }

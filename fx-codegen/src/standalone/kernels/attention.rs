@@ -3,6 +3,7 @@
 use super::gemm::{Fused, Matrix, Sizes, Start, gemm};
 use super::rows::softmax_row;
 use super::simd::simd;
+use super::threads::split_outer;
 
 /// An operand `[batch, heads, length, width]` with the distances of its elements.
 #[derive(Clone, Copy)]
@@ -71,11 +72,13 @@ pub fn attention<T: Fused>(
     out: &mut [T],
 ) {
     let Sizing { heads, shared, queries, keys, width, values, .. } = sizes;
-    let (scores, work) = work.split_at_mut(queries * keys);
-    if queries * values == 0 {
+    let size = queries * values;
+    if size == 0 {
         return;
     }
-    for (i, out) in out.chunks_exact_mut(queries * values).enumerate() {
+    let operations = (queries * keys).saturating_mul(width + values);
+    split_outer(operations, size, out, work, |i, out, work| {
+        let (scores, work) = work.split_at_mut(queries * keys);
         let (batch, head) = (i / heads, i % heads);
         let key = key.matrix(batch, head / shared);
         let key = Matrix { row: key.column, column: key.row, ..key };
@@ -85,7 +88,7 @@ pub fn attention<T: Fused>(
         let scores = Matrix { data: scores, row: keys, column: 1 };
         let second = Sizes { m: queries, n: values, k: keys };
         gemm(second, scores, value.matrix(batch, head / shared), Start::Zero, work, out);
-    }
+    });
 }
 
 simd! {

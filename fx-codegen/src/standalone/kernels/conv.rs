@@ -1,53 +1,35 @@
-//! Convolutions over up to three axes; those with fewer have sizes of 1 in front.
+//! Convolutions over up to three axes.
 
 use super::gemm::{Fused, Matrix, Operand, Sizes, Start, gemm, packed};
 use super::simd::simd;
+use super::threads::{split, split_outer};
+pub use super::window::Window;
+use super::window::product;
 
-/// The geometry of a convolution of `[batch, channels, ..]`; sizes of axes are those of depth, height and width.
+/// The geometry of a convolution of `[batch, channels, ..]`.
 #[derive(Clone, Copy)]
 pub struct Conv {
-    /// The size of the batch.
-    pub batch: usize,
     /// The number of groups of channels.
     pub groups: usize,
     /// The channels of the input in a group.
     pub inputs: usize,
     /// The channels of the result in a group.
     pub outputs: usize,
-    /// The sizes of the input.
-    pub input: [usize; 3],
-    /// The sizes of the kernel.
-    pub kernel: [usize; 3],
-    /// The sizes of the result.
-    pub output: [usize; 3],
-    /// The distance between windows.
-    pub stride: [usize; 3],
-    /// The zeros before the input.
-    pub padding: [usize; 3],
-    /// The distance between the elements of a window.
-    pub dilation: [usize; 3],
-}
-
-const fn product([a, b, c]: [usize; 3]) -> usize {
-    a * b * c
+    /// Its windows.
+    pub window: Window,
 }
 
 /// The windows of one group of channels as a matrix: a row for each element of a window, a column for each window.
 struct Windows<'a, T> {
-    conv: Conv,
+    window: Window,
     x: &'a [T],
 }
 
 impl<T: Fused> Operand<T> for Windows<'_, T> {
     #[inline(always)]
     fn pack(&self, row: usize, from: usize, out: &mut [T]) {
-        let Conv { input, kernel, output, stride, padding, dilation, .. } = self.conv;
-        let width = output[2];
-        let shift = [
-            row / (kernel[1] * kernel[2]) % kernel[0] * dilation[0],
-            row / kernel[2] % kernel[1] * dilation[1],
-            row % kernel[2] * dilation[2],
-        ];
+        let Window { input, kernel, output, stride, padding, .. } = self.window;
+        let (width, shift) = (output[2], self.window.shift(row));
         let channel = &self.x[row / product(kernel) * product(input)..];
         let mut at = from;
         let mut rest = out;
@@ -77,7 +59,8 @@ impl<T: Fused> Operand<T> for Windows<'_, T> {
 
 /// Convolves; `work` holds what [`super::gemm::work`] says for `[outputs, inputs * kernel] * [inputs * kernel, output]`.
 pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, work: &mut [T], out: &mut [T]) {
-    let Conv { groups, inputs, outputs, input, kernel, output, stride, padding, .. } = conv;
+    let Conv { groups, inputs, outputs, window } = conv;
+    let Window { input, kernel, output, stride, padding, .. } = window;
     let sizes = Sizes { m: outputs, n: product(output), k: inputs * product(kernel) };
     if inputs == 1 && outputs == 1 {
         return depthwise(conv, x, weight, bias, out);
@@ -87,7 +70,7 @@ pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, wor
     if sizes.m * sizes.n == 0 {
         return;
     }
-    for (i, out) in out.chunks_exact_mut(out_size).enumerate() {
+    split_outer(out_size.saturating_mul(sizes.k), out_size, out, work, |i, out, work| {
         let group = i % groups;
         let x = &x[i * x_size..][..x_size];
         let weight = Matrix { data: &weight[group * outputs * sizes.k..], row: sizes.k, column: 1 };
@@ -95,9 +78,9 @@ pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, wor
         if is_plain {
             gemm(sizes, weight, Matrix { data: x, row: sizes.n, column: 1 }, start, work, out);
         } else {
-            packed(sizes, weight, &Windows { conv, x }, start, work, out, sizes.n);
+            packed(sizes, weight, &Windows { window, x }, start, work, out);
         }
-    }
+    });
 }
 
 /// Returns the first window in which an element of the kernel lies inside of the input, and the first after it in which it does not.
@@ -108,25 +91,31 @@ fn inside(input: usize, output: usize, stride: usize, padding: usize, shift: usi
     (from.min(to), to)
 }
 
+/// Convolves each channel with a kernel of its own.
+pub fn depthwise<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    let (size, taps) = (product(conv.window.output), product(conv.window.kernel));
+    if size > 0 {
+        split(size.saturating_mul(taps), size, out, &mut [(); 0], |first, out, _| {
+            depthwise_from(first, conv, x, weight, bias, out);
+        });
+    }
+}
+
 simd! {
-    /// Convolves each channel with a kernel of its own.
-    pub fn depthwise<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
-        let Conv { groups, input, kernel, output, stride, padding, dilation, .. } = conv;
+    /// Convolves the channels of all images from one on.
+    fn depthwise_from<T: Fused>(
+        first: usize, conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T],
+    ) {
+        let Conv { groups, window, .. } = conv;
+        let Window { input, kernel, output, stride, padding, .. } = window;
         let (x_size, out_size, taps) = (product(input), product(output), product(kernel));
-        if out_size == 0 {
-            return;
-        }
-        for (i, out) in out.chunks_exact_mut(out_size).enumerate() {
+        for (i, out) in (first..).zip(out.chunks_exact_mut(out_size)) {
             let channel = i % groups;
             let x = &x[i * x_size..][..x_size];
             let weight = &weight[channel * taps..][..taps];
             out.fill(bias.map_or(T::ZERO, |bias| bias[channel]));
             for (tap, &weight) in weight.iter().enumerate() {
-                let shift = [
-                    tap / (kernel[1] * kernel[2]) * dilation[0],
-                    tap / kernel[2] % kernel[1] * dilation[1],
-                    tap % kernel[2] * dilation[2],
-                ];
+                let shift = window.shift(tap);
                 let bounds = |axis: usize| inside(input[axis], output[axis], stride[axis], padding[axis], shift[axis]);
                 let ((z0, z1), (y0, y1), (x0, x1)) = (bounds(0), bounds(1), bounds(2));
                 for (z, y) in (z0..z1).flat_map(|z| (y0..y1).map(move |y| (z, y))) {
@@ -151,16 +140,27 @@ simd! {
     }
 }
 
+/// Computes the transposed convolution: each element of the input adds a window to the result. In `conv`, `input` are the sizes of
+/// the input of this operation, whose weights are `[groups * inputs, outputs, ..]`.
+pub fn transposed<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    let Window { input, kernel, output, .. } = conv.window;
+    if product(output) > 0 {
+        let operations = (conv.inputs * product(input)).saturating_mul(product(kernel));
+        split(operations, product(output), out, &mut [(); 0], |first, out, _| {
+            transposed_from(first, conv, x, weight, bias, out);
+        });
+    }
+}
+
 simd! {
-    /// Computes the transposed convolution: each element of the input adds a window to the result. In `conv`, `input` are the sizes of
-    /// the input of this operation, whose weights are `[groups * inputs, outputs, ..]`.
-    pub fn transposed<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
-        let Conv { groups, inputs, outputs, input, kernel, output, stride, padding, dilation, .. } = conv;
+    /// Computes the channels of all images from one on.
+    fn transposed_from<T: Fused>(
+        first: usize, conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T],
+    ) {
+        let Conv { groups, inputs, outputs, window } = conv;
+        let Window { input, kernel, output, stride, padding, .. } = window;
         let (x_size, out_size, taps) = (product(input), product(output), product(kernel));
-        if out_size == 0 {
-            return;
-        }
-        for (i, out) in out.chunks_exact_mut(out_size).enumerate() {
+        for (i, out) in (first..).zip(out.chunks_exact_mut(out_size)) {
             let channel = i % (groups * outputs);
             let (batch, group) = (i / (groups * outputs), channel / outputs);
             out.fill(bias.map_or(T::ZERO, |bias| bias[channel]));
@@ -168,11 +168,7 @@ simd! {
                 let x = &x[(batch * groups * inputs + c) * x_size..][..x_size];
                 let weight = &weight[(c * outputs + channel % outputs) * taps..][..taps];
                 for (tap, &weight) in weight.iter().enumerate() {
-                    let shift = [
-                        tap / (kernel[1] * kernel[2]) * dilation[0],
-                        tap / kernel[2] % kernel[1] * dilation[1],
-                        tap % kernel[2] * dilation[2],
-                    ];
+                    let shift = window.shift(tap);
                     // What convolution reads, its transpose writes.
                     let bounds = |axis: usize| inside(output[axis], input[axis], stride[axis], padding[axis], shift[axis]);
                     let ((z0, z1), (y0, y1), (x0, x1)) = (bounds(0), bounds(1), bounds(2));

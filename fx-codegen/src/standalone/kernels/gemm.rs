@@ -3,6 +3,7 @@
 use super::math::Real;
 use super::simd::{simd, tiled};
 use super::sum::dot;
+use super::threads::{split, split_outer};
 
 /// The sizes of a block: so many rows, columns, and terms of each sum.
 const ROWS: usize = 120;
@@ -31,6 +32,17 @@ pub enum Start<'a, T> {
     Rows(&'a [T]),
 }
 
+impl<'a, T> Start<'a, T> {
+    /// Returns what is for the result from a row or column on.
+    fn from(self, row: usize, column: usize) -> Start<'a, T> {
+        match self {
+            Start::Zero => Start::Zero,
+            Start::Columns(start) => Start::Columns(&start[column..]),
+            Start::Rows(start) => Start::Rows(&start[row..]),
+        }
+    }
+}
+
 /// The right operand, which knows how to pack a part of itself.
 pub trait Operand<T> {
     /// Writes the columns `from..from + n` of row `row`.
@@ -46,6 +58,13 @@ pub struct Matrix<'a, T> {
     pub row: usize,
     /// The distance between columns.
     pub column: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// Returns the matrix from a row and a column on.
+    fn from(self, row: usize, column: usize) -> Matrix<'a, T> {
+        Matrix { data: &self.data[row * self.row + column * self.column..], ..self }
+    }
 }
 
 impl<T: Real> Operand<T> for Matrix<'_, T> {
@@ -80,7 +99,7 @@ fn fused<T: Fused, const FMA: bool>(a: T, b: T, c: T) -> T {
 }
 
 /// A number with an instruction that multiplies and adds, on machines that have it.
-pub trait Fused: Real {
+pub trait Fused: Real + Send + Sync {
     /// Returns `self * b + c`, rounded once.
     fn fused(self, b: Self, c: Self) -> Self;
 }
@@ -149,7 +168,6 @@ fn blocks<T: Fused, B: Operand<T>, const MR: usize, const NR: usize, const FMA: 
     start: Start<'_, T>,
     work: &mut [T],
     out: &mut [T],
-    out_row: usize,
 ) {
     let (a_panels, b_panels) =
         work.split_at_mut(k.min(TERMS) * (m.min(ROWS).next_multiple_of(TALLEST) + TALLEST));
@@ -181,7 +199,7 @@ fn blocks<T: Fused, B: Operand<T>, const MR: usize, const NR: usize, const FMA: 
                     for (i, a_panel) in (0..rows).step_by(MR).zip(a_panels.chunks_exact(terms * MR)) {
                         let sums = tile::<T, MR, NR, FMA>(a_panel, b_panel);
                         let size = (MR.min(rows - i), NR.min(columns - j));
-                        store(&sums, start, (i0 + i, j0 + j), size, out, out_row);
+                        store(&sums, start, (i0 + i, j0 + j), size, out, n);
                     }
                 }
             }
@@ -197,10 +215,8 @@ fn few_rows<T: Real>(
     b: Matrix<'_, T>,
     start: Start<'_, T>,
     out: &mut [T],
-    out_row: usize,
 ) {
-    for i in 0..m {
-        let row = &mut out[i * out_row..][..n];
+    for (i, row) in out.chunks_exact_mut(n).enumerate() {
         match start {
             Start::Zero => row.fill(T::ZERO),
             Start::Columns(start) => row.copy_from_slice(&start[..n]),
@@ -214,7 +230,7 @@ fn few_rows<T: Real>(
         for j in 0..n {
             let column = &b.data[j * b.column..][..k];
             for i in 0..m {
-                let out = &mut out[i * out_row + j];
+                let out = &mut out[i * n + j];
                 *out = *out + dot(&a.data[i * a.row..][..k], column);
             }
         }
@@ -223,7 +239,7 @@ fn few_rows<T: Real>(
             let b = &b.data[p * b.row..][..n];
             for i in 0..m {
                 let factor = a.data[i * a.row + p * a.column];
-                for (out, &b) in out[i * out_row..][..n].iter_mut().zip(b) {
+                for (out, &b) in out[i * n..][..n].iter_mut().zip(b) {
                     *out = *out + factor * b;
                 }
             }
@@ -232,30 +248,38 @@ fn few_rows<T: Real>(
 }
 
 tiled! {
-    /// Computes `start + a * b`; rows of the result are `out_row` apart. `work` holds what [`work`] says.
-    pub fn packed<T: Fused, B: Operand<T>>(
+    /// Computes `start + a * b`. `work` holds what [`work`] says.
+    fn panels<T: Fused, B: Operand<T>>(
         sizes: Sizes,
         a: Matrix<'_, T>,
         b: &B,
         start: Start<'_, T>,
         work: &mut [T],
         out: &mut [T],
-        out_row: usize,
     ) = blocks
 }
 
 simd! {
     /// Computes `start + a * b` for few rows.
-    fn skinny<T: Fused>(
-        sizes: Sizes,
-        a: Matrix<'_, T>,
-        b: Matrix<'_, T>,
-        start: Start<'_, T>,
-        out: &mut [T],
-        out_row: usize,
-    ) {
-        few_rows(sizes, a, b, start, out, out_row);
+    fn skinny<T: Fused>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_, T>, start: Start<'_, T>, out: &mut [T]) {
+        few_rows(sizes, a, b, start, out);
     }
+}
+
+/// Computes `start + a * b`, whose right operand may be any, with parts of the rows on each thread. `work` holds what [`work`] says.
+pub fn packed<T: Fused, B: Operand<T> + Sync>(
+    sizes: Sizes,
+    a: Matrix<'_, T>,
+    b: &B,
+    start: Start<'_, T>,
+    work: &mut [T],
+    out: &mut [T],
+) {
+    let Sizes { n, k, .. } = sizes;
+    split(n.saturating_mul(k), n, out, work, |row, out, work| {
+        let sizes = Sizes { m: out.len() / n, ..sizes };
+        panels(sizes, a.from(row, 0), b, start.from(row, 0), work, out);
+    });
 }
 
 /// The most rows that are not packed.
@@ -275,10 +299,15 @@ pub fn gemm<T: Fused>(
         return;
     }
     let is_dense = (b.row == 1 && a.column == 1) || b.column == 1;
-    if k == 0 || (m <= FEW && is_dense) {
-        skinny(sizes, a, b, start, out, n);
+    if k > 0 && m == 1 && is_dense {
+        split(k, 1, out, &mut [(); 0], |column, out, _| {
+            let sizes = Sizes { n: out.len(), ..sizes };
+            skinny(sizes, a, b.from(0, column), start.from(0, column), out);
+        });
+    } else if k == 0 || (m <= FEW && is_dense) {
+        skinny(sizes, a, b, start, out);
     } else {
-        packed(sizes, a, &b, start, work, out, n);
+        packed(sizes, a, &b, start, work, out);
     }
 }
 
@@ -298,7 +327,7 @@ pub fn batched<T: Fused, const R: usize>(
     if size == 0 {
         return;
     }
-    for (i, out) in out.chunks_exact_mut(size).enumerate() {
+    split_outer(size.saturating_mul(sizes.k), size, out, work, |i, out, work| {
         let (mut rest, mut a_at, mut b_at) = (i, 0, 0);
         for axis in (0..R).rev() {
             a_at += rest % batch[axis] * a_steps[axis];
@@ -308,5 +337,5 @@ pub fn batched<T: Fused, const R: usize>(
         let a = Matrix { data: &a.data[a_at..], ..a };
         let b = Matrix { data: &b.data[b_at..], ..b };
         gemm(sizes, a, b, Start::Zero, work, out);
-    }
+    });
 }

@@ -26,6 +26,8 @@ pub mod sort;
 mod sum;
 #[cfg(test)]
 mod tests;
+pub mod threads;
 mod walk;
+mod window;
 
 use fx_core::math;

@@ -1,30 +1,17 @@
-//! Pooling over up to three axes; those with fewer have sizes of 1 in front.
+//! Pooling over up to three axes.
 
-/// The geometry of pooling; sizes of axes are those of depth, height and width.
-#[derive(Clone, Copy)]
-pub struct Pool {
-    /// The sizes of the input.
-    pub input: [usize; 3],
-    /// The sizes of a window.
-    pub kernel: [usize; 3],
-    /// The sizes of the result.
-    pub output: [usize; 3],
-    /// The distance between windows.
-    pub stride: [usize; 3],
-    /// The padding before the input.
-    pub padding: [usize; 3],
-    /// The distance between the elements of a window.
-    pub dilation: [usize; 3],
-}
-
-const fn product([a, b, c]: [usize; 3]) -> usize {
-    a * b * c
-}
+use super::threads::split;
+pub use super::window::Window;
+use super::window::product;
 
 /// Calls `f` for each window of each channel with the channel, the position of the window and its elements' positions.
 #[inline(always)]
-fn windows(pool: Pool, channels: usize, mut f: impl FnMut(usize, usize, &mut dyn Iterator<Item = usize>)) {
-    let Pool { input, kernel, output, stride, padding, dilation } = pool;
+fn windows(
+    window: Window,
+    channels: usize,
+    mut f: impl FnMut(usize, usize, &mut dyn Iterator<Item = usize>),
+) {
+    let Window { input, kernel, output, stride, padding, dilation } = window;
     for channel in 0..channels {
         for at in 0..product(output) {
             let place = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
@@ -43,20 +30,23 @@ fn windows(pool: Pool, channels: usize, mut f: impl FnMut(usize, usize, &mut dyn
 }
 
 /// Finds the greatest element of each window; NaN if there is one.
-pub fn max<T: Copy + PartialOrd>(pool: Pool, least: T, x: &[T], out: &mut [T]) {
-    let Pool { input, kernel, output, stride, padding, dilation } = pool;
-    let (x_size, out_size) = (product(input), product(output));
-    if out_size == 0 {
-        return;
+pub fn max<T: Copy + PartialOrd + Send + Sync>(window: Window, least: T, x: &[T], out: &mut [T]) {
+    let (x_size, out_size) = (product(window.input), product(window.output));
+    if out_size > 0 {
+        let operations = out_size.saturating_mul(product(window.kernel));
+        split(operations, out_size, out, &mut [(); 0], |first, out, _| {
+            max_of(window, least, &x[first * x_size..], out);
+        });
     }
+}
+
+fn max_of<T: Copy + PartialOrd>(window: Window, least: T, x: &[T], out: &mut [T]) {
+    let Window { input, kernel, output, stride, padding, .. } = window;
+    let (x_size, out_size) = (product(input), product(output));
     out.fill(least);
     for (x, out) in x.chunks_exact(x_size).zip(out.chunks_exact_mut(out_size)) {
         for tap in 0..product(kernel) {
-            let shift = [
-                tap / (kernel[1] * kernel[2]) * dilation[0],
-                tap / kernel[2] % kernel[1] * dilation[1],
-                tap % kernel[2] * dilation[2],
-            ];
+            let shift = window.shift(tap);
             for (line, out) in out.chunks_exact_mut(output[2]).enumerate() {
                 let z = (line / output[1] * stride[0] + shift[0]).wrapping_sub(padding[0]);
                 let y = (line % output[1] * stride[1] + shift[1]).wrapping_sub(padding[1]);
@@ -77,12 +67,12 @@ pub fn max<T: Copy + PartialOrd>(pool: Pool, least: T, x: &[T], out: &mut [T]) {
 }
 
 /// Finds the position of the greatest element of each window in its channel.
-pub fn max_positions<T: Copy + PartialOrd>(pool: Pool, x: &[T], out: &mut [i64]) {
-    let (x_size, out_size) = (product(pool.input), product(pool.output));
+pub fn max_positions<T: Copy + PartialOrd>(window: Window, x: &[T], out: &mut [i64]) {
+    let (x_size, out_size) = (product(window.input), product(window.output));
     if out_size == 0 {
         return;
     }
-    windows(pool, out.len() / out_size, |channel, at, positions| {
+    windows(window, out.len() / out_size, |channel, at, positions| {
         let x = &x[channel * x_size..];
         let mut best: Option<usize> = None;
         for position in positions {
@@ -96,13 +86,13 @@ pub fn max_positions<T: Copy + PartialOrd>(pool: Pool, x: &[T], out: &mut [i64])
 }
 
 /// Computes the mean of each window. It is divided by the number of its elements, with the padding or without, or by `divisor`.
-pub fn average(pool: Pool, with_padding: bool, divisor: Option<usize>, x: &[f32], out: &mut [f32]) {
-    let Pool { input, kernel, output, stride, padding, .. } = pool;
+pub fn average(window: Window, with_padding: bool, divisor: Option<usize>, x: &[f32], out: &mut [f32]) {
+    let Window { input, kernel, output, stride, padding, .. } = window;
     let (x_size, out_size) = (product(input), product(output));
     if out_size == 0 {
         return;
     }
-    windows(pool, out.len() / out_size, |channel, at, positions| {
+    windows(window, out.len() / out_size, |channel, at, positions| {
         let x = &x[channel * x_size..];
         let (mut sum, mut count) = (0.0, 0);
         for position in positions {

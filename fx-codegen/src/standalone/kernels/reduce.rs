@@ -87,6 +87,9 @@ pub fn positions<T: Copy>(x: &[T], n: usize, inner: usize, better: impl Fn(T, T)
 simd! {
     /// Computes the variances, of `n - correction` degrees of freedom, or their roots.
     pub fn variances<T: Real>(x: &[T], n: usize, inner: usize, correction: f64, root: bool, out: &mut [T]) {
+        if n == 0 {
+            return out.fill(T::from_f64(f64::NAN));
+        }
         for (i, out) in out.iter_mut().enumerate() {
             let x = &x[i / inner * n * inner + i % inner..];
             let elements = || x.iter().step_by(inner).take(n).map(|x| x.to_f64());
@@ -102,6 +105,9 @@ simd! {
 simd! {
     /// Computes `log(sum(exp(x)))`.
     pub fn log_sums<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
+        if n == 0 {
+            return out.fill(T::ZERO - T::INFINITY);
+        }
         for (i, out) in out.iter_mut().enumerate() {
             let x = &x[i / inner * n * inner + i % inner..];
             let elements = || x.iter().step_by(inner).take(n).copied();

@@ -3,6 +3,7 @@
 use super::math::{self, Real};
 use super::simd::simd;
 use super::sum::{sum, sum_squares};
+use super::threads::split;
 
 /// The most elements of a chunk that is worked on at once.
 const LANES: usize = 16;
@@ -24,12 +25,45 @@ pub fn greatest<T: Real>(x: &[T]) -> T {
     best
 }
 
+/// What an element of a row counts for, beside an addition.
+const COST: usize = 8;
+
+/// Calls `f` with rows and their results: all of them, or parts on several threads.
+fn each<T: Real + Send + Sync>(x: &[T], n: usize, out: &mut [T], f: impl Fn(&[T], &mut [T]) + Sync) {
+    if n > 0 {
+        split(n * COST, n, out, &mut [(); 0], |row, out, _| f(&x[row * n..][..out.len()], out));
+    }
+}
+
+/// Computes `exp(x) / sum(exp(x))` of each row.
+pub fn softmax<T: Real + Send + Sync>(x: &[T], n: usize, out: &mut [T]) {
+    each(x, n, out, |x, out| softmax_rows(x, n, out));
+}
+
+/// Computes `x - log(sum(exp(x)))` of each row.
+pub fn log_softmax<T: Real + Send + Sync>(x: &[T], n: usize, out: &mut [T]) {
+    each(x, n, out, |x, out| log_softmax_rows(x, n, out));
+}
+
+/// Normalises each row, then applies a weight and a bias for each of its elements.
+pub fn layer_norm<T: Real + Send + Sync>(
+    x: &[T],
+    n: usize,
+    weight: Option<&[T]>,
+    bias: Option<&[T]>,
+    eps: f64,
+    out: &mut [T],
+) {
+    each(x, n, out, |x, out| layer_norm_rows(x, n, weight, bias, eps, out));
+}
+
+/// Divides each row by the root of the mean of its squares, then applies a weight for each of its elements.
+pub fn rms_norm<T: Real + Send + Sync>(x: &[T], n: usize, weight: Option<&[T]>, eps: f64, out: &mut [T]) {
+    each(x, n, out, |x, out| rms_norm_rows(x, n, weight, eps, out));
+}
+
 simd! {
-    /// Computes `exp(x) / sum(exp(x))` of each row.
-    pub fn softmax<T: Real>(x: &[T], n: usize, out: &mut [T]) {
-        if n == 0 {
-            return;
-        }
+    fn softmax_rows<T: Real>(x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             out.copy_from_slice(x);
             softmax_row(out);
@@ -51,11 +85,7 @@ pub fn softmax_row<T: Real>(row: &mut [T]) {
 }
 
 simd! {
-    /// Computes `x - log(sum(exp(x)))` of each row.
-    pub fn log_softmax<T: Real>(x: &[T], n: usize, out: &mut [T]) {
-        if n == 0 {
-            return;
-        }
+    fn log_softmax_rows<T: Real>(x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let greatest = greatest(x);
             for (out, &x) in out.iter_mut().zip(x) {
@@ -99,11 +129,7 @@ fn standardise<T: Real>(x: &[T], eps: f64, out: &mut [T]) {
 }
 
 simd! {
-    /// Normalises each row, then applies a weight and a bias for each of its elements.
-    pub fn layer_norm<T: Real>(x: &[T], n: usize, weight: Option<&[T]>, bias: Option<&[T]>, eps: f64, out: &mut [T]) {
-        if n == 0 {
-            return;
-        }
+    fn layer_norm_rows<T: Real>(x: &[T], n: usize, weight: Option<&[T]>, bias: Option<&[T]>, eps: f64, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             standardise(x, eps, out);
             affine(out, weight, bias);
@@ -112,11 +138,7 @@ simd! {
 }
 
 simd! {
-    /// Divides each row by the root of the mean of its squares, then applies a weight for each of its elements.
-    pub fn rms_norm<T: Real>(x: &[T], n: usize, weight: Option<&[T]>, eps: f64, out: &mut [T]) {
-        if n == 0 {
-            return;
-        }
+    fn rms_norm_rows<T: Real>(x: &[T], n: usize, weight: Option<&[T]>, eps: f64, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let factor = math::rsqrt(T::from_f64(sum_squares(x).to_f64() / n as f64 + eps));
             for (out, &x) in out.iter_mut().zip(x) {

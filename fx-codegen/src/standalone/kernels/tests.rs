@@ -1,6 +1,6 @@
 use super::float::Float;
 use super::gemm::{Matrix, Sizes, Start, gemm, work};
-use super::{conv, copy, lookup, reduce, rows, sort};
+use super::{attention, conv, copy, lookup, pool, reduce, rows, sort, threads};
 
 /// Numbers between -1 and 1 that look like chance.
 fn noise(n: usize) -> Vec<f32> {
@@ -48,10 +48,11 @@ fn products_of_all_sizes_and_layouts() {
 
 /// Convolves by definition.
 fn convolved(c: conv::Conv, x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f32> {
-    let [kz, ky, kx] = c.kernel;
+    let w = c.window;
+    let ([kz, ky, kx], [oz, oy, ox]) = (w.kernel, w.output);
+    let batch = x.len() / (c.groups * c.inputs * w.input.iter().product::<usize>());
     let mut out = Vec::new();
-    for at in 0..c.batch * c.groups * c.outputs * c.output.iter().product::<usize>() {
-        let [oz, oy, ox] = c.output;
+    for at in 0..batch * c.groups * c.outputs * oz * oy * ox {
         let place = [at / (oy * ox) % oz, at / ox % oy, at % ox];
         let channel = at / (oz * oy * ox) % (c.groups * c.outputs);
         let batch = at / (oz * oy * ox) / (c.groups * c.outputs);
@@ -60,14 +61,14 @@ fn convolved(c: conv::Conv, x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f32>
             for tap in 0..kz * ky * kx {
                 let tap_at = [tap / (ky * kx), tap / kx % ky, tap % kx];
                 let position = [0, 1, 2].map(|a| {
-                    (place[a] * c.stride[a] + tap_at[a] * c.dilation[a]) as isize - c.padding[a] as isize
+                    (place[a] * w.stride[a] + tap_at[a] * w.dilation[a]) as isize - w.padding[a] as isize
                 });
-                if (0..3).any(|a| position[a] < 0 || position[a] >= c.input[a] as isize) {
+                if (0..3).any(|a| position[a] < 0 || position[a] >= w.input[a] as isize) {
                     continue;
                 }
-                let [z, y, w] = position.map(|p| p as usize);
+                let place = position.map(|p| p as usize);
                 let from = batch * c.groups * c.inputs + channel / c.outputs * c.inputs + i;
-                let from = ((from * c.input[0] + z) * c.input[1] + y) * c.input[2] + w;
+                let from = w.input.iter().zip(place).fold(from, |from, (size, p)| from * size + p);
                 sum += x[from] * weight[(channel * c.inputs + i) * kz * ky * kx + tap];
             }
         }
@@ -94,18 +95,8 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         (1, 2, 3, [4, 5, 6], [3, 3, 3], [2, 1, 2], [1, 1, 1], [1, 1, 1]),
     ] {
         let output = sizes(input, kernel, stride, padding, dilation);
-        let c = conv::Conv {
-            batch: 2,
-            groups,
-            inputs,
-            outputs,
-            input,
-            kernel,
-            output,
-            stride,
-            padding,
-            dilation,
-        };
+        let window = conv::Window { input, kernel, output, stride, padding, dilation };
+        let c = conv::Conv { groups, inputs, outputs, window };
         let taps: usize = kernel.iter().product();
         let x = noise(2 * groups * inputs * input.iter().product::<usize>());
         let weight = noise(groups * outputs * inputs * taps);
@@ -120,11 +111,7 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
 
 #[test]
 fn a_transposed_convolution_is_the_adjoint() {
-    let c = conv::Conv {
-        batch: 2,
-        groups: 2,
-        inputs: 3,
-        outputs: 2,
+    let window = conv::Window {
         input: [1, 4, 5],
         kernel: [1, 3, 2],
         output: [1, 8, 9],
@@ -132,13 +119,90 @@ fn a_transposed_convolution_is_the_adjoint() {
         padding: [0, 1, 0],
         dilation: [1, 1, 1],
     };
+    let c = conv::Conv { groups: 2, inputs: 3, outputs: 2, window };
     let (x, y, weight) = (noise(2 * 6 * 20), noise(2 * 4 * 72), noise(6 * 2 * 6));
     let mut up = vec![0.0; y.len()];
     conv::transposed(c, &x, &weight, None, &mut up);
-    let back = conv::Conv { inputs: 2, outputs: 3, input: c.output, output: c.input, ..c };
+    let window = conv::Window { input: window.output, output: window.input, ..window };
+    let back = conv::Conv { inputs: 2, outputs: 3, window, ..c };
     let down = convolved(back, &y, &weight, &[0.0; 6]);
     let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
     assert!((product(&up, &y) - product(&x, &down)).abs() < 1e-3);
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let window = |input: usize, kernel: usize| {
+        let [input, kernel, output] = [input, kernel, input - kernel + 1].map(|n| [1, n, n]);
+        conv::Window { input, kernel, output, stride: [1; 3], padding: [0; 3], dilation: [1; 3] }
+    };
+    let product = |m: usize, n: usize, k: usize, out: &mut Vec<f32>| {
+        let (a, b, mut room) = (noise(m * k), noise(k * n), vec![0.0; work(m, n, k)]);
+        let [a, b] = [(&a, k), (&b, n)].map(|(data, row)| Matrix { data, row, column: 1 });
+        let start = noise(n);
+        out.resize(m * n, 0.0);
+        gemm(Sizes { m, n, k }, a, b, Start::Columns(&start), &mut room, out);
+    };
+    let convolve = |batch: usize, channels: usize, size: usize, out: &mut Vec<f32>| {
+        let window = window(size, 3);
+        let c = conv::Conv { groups: 1, inputs: channels, outputs: channels, window };
+        let (x, weight) = (noise(batch * channels * size * size), noise(channels * channels * 9));
+        let pixels = (size - 2) * (size - 2);
+        out.resize(batch * channels * pixels, 0.0);
+        let mut room = vec![0.0; work(channels, pixels, channels * 9)];
+        conv::conv(c, &x, &weight, Some(&weight[..channels]), &mut room, out);
+        let c = conv::Conv { groups: channels, inputs: 1, outputs: 1, window };
+        let mut deep = vec![0.0; out.len()];
+        conv::depthwise(c, &x, &weight, None, &mut deep);
+        out.extend(deep);
+        let mut most = vec![0.0; out.len() / 2];
+        pool::max(window, f32::NEG_INFINITY, &x, &mut most);
+        out.extend(most);
+        let up = conv::Window { output: [1, size + 2, size + 2], ..window };
+        let c = conv::Conv { groups: 1, inputs: channels, outputs: channels, window: up };
+        let mut larger = vec![0.0; batch * channels * (size + 2) * (size + 2)];
+        conv::transposed(c, &x, &weight, None, &mut larger);
+        out.extend(larger);
+    };
+    let attend = |out: &mut Vec<f32>| {
+        let sizes = attention::Sizing {
+            batch: 2,
+            heads: 3,
+            shared: 1,
+            queries: 150,
+            keys: 130,
+            width: 40,
+            values: 40,
+        };
+        let x = noise(2 * 3 * 150 * 40);
+        let heads = attention::Heads { data: &x, strides: [18_000, 6000, 40, 1] };
+        let mut room = vec![0.0; attention::work(150, 130, 40, 40)];
+        out.resize(x.len(), 0.0);
+        attention::attention(sizes, heads, heads, heads, attention::Mask::All, 0.2, &mut room, out);
+    };
+    let normalise = |out: &mut Vec<f32>| {
+        let x = noise(1700 * 601);
+        out.resize(x.len(), 0.0);
+        rows::layer_norm(&x, 601, Some(&x[..601]), None, 1e-5, out);
+    };
+    let works: [&dyn Fn(&mut Vec<f32>); 7] = [
+        &|out| product(613, 200, 150, out),
+        &|out| product(1, 2100, 4001, out),
+        &|out| product(3, 2100, 1300, out),
+        &|out| convolve(31, 16, 18, out),
+        &|out| convolve(1, 64, 40, out),
+        &attend,
+        &normalise,
+    ];
+    for (i, work) in works.into_iter().enumerate() {
+        let [one, two, many] = [1, 2, 5].map(|n| {
+            threads::set_threads(n);
+            let mut out = Vec::new();
+            work(&mut out);
+            out
+        });
+        assert!(one == two && one == many && one.iter().any(|x| *x != 0.0), "{i}");
+    }
 }
 
 #[test]

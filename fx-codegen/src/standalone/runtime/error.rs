@@ -90,7 +90,7 @@ impl fmt::Display for Error {
             Error::Length { input, expected, got } => {
                 write!(f, "the input {input} has {got} elements, expected {expected}")
             }
-            Error::Sizes(why) => write!(f, "the sizes of the inputs do not fit the program: {why}"),
+            Error::Sizes(why) => write!(f, "these sizes do not fit the program: {why}"),
             Error::Index(index) => write!(f, "there is nothing at position {index}"),
         }
     }

@@ -17,14 +17,24 @@ impl<'a, T, const R: usize> Tensor<'a, T, R> {
         Tensor { shape, data }
     }
 
-    /// Checks that there are as many elements as the sizes say.
+    /// Checks that there are as many elements as the sizes say. Also where one size is 0, the others must not name more elements than
+    /// there can be.
     pub(crate) fn check_length(&self, input: &'static str) -> Result<(), Error> {
-        let expected = self.shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
-        match expected {
-            Some(expected) if expected == self.data.len() => Ok(()),
-            expected => {
-                Err(Error::Length { input, expected: expected.unwrap_or(usize::MAX), got: self.data.len() })
+        let most = u64::pow(2, 47);
+        let others = self.shape.iter().try_fold(1usize, |n, size| n.checked_mul((*size).max(1)));
+        let expected = match others {
+            Some(n) if n as u64 <= most => {
+                if self.shape.contains(&0) {
+                    0
+                } else {
+                    n
+                }
             }
+            _ => usize::MAX,
+        };
+        match self.data.len() {
+            got if got == expected => Ok(()),
+            got => Err(Error::Length { input, expected, got }),
         }
     }
 

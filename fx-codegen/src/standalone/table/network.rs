@@ -289,7 +289,19 @@ fn padding(args: &Args<'_>, kernel: &[Dim], dilation: &[Dim], n: usize) -> Resul
     }
 }
 
+fn convolution(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    convolve(l, args, args.flag("transposed")?)
+}
+
 fn conv(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    convolve(l, args, false)
+}
+
+fn conv_transpose(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    convolve(l, args, true)
+}
+
+fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Result<Value> {
     let (x, weight, bias) = (args.view("x")?, args.view("weight")?, args.opt_view("bias")?);
     args.expect_float(x)?;
     let (dtype, shape) = args.result()?;
@@ -301,69 +313,44 @@ fn conv(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (x, weight) = (l.contiguous(x), l.contiguous(weight));
     let bias = optional(bias.map(|bias| read(&l.contiguous(bias))));
     let kernel = three(&weight.shape[2..]);
-    let (stride, dilation) = (geometry(args, "stride", n, 1)?, geometry(args, "dilation", n, 1)?);
-    let padding = padding(args, &kernel, &dilation, n)?;
-    let outputs = weight.shape[0].floor_div(&Dim::new(groups));
+    let dilation = geometry(args, "dilation", n, 1)?;
+    // The first axis of the weight has all groups.
+    let (of_all, of_one) = (weight.shape[0].floor_div(&Dim::new(groups)), weight.shape[1].clone());
+    let (inputs, outputs) = if is_transposed { (of_all, of_one) } else { (of_one, of_all) };
     let output = three(&shape[2..]);
-    let conv = fields(
-        "conv::Conv",
+    let window = fields(
+        "conv::Window",
         vec![
-            ("batch", size(&x.shape[0])),
-            ("groups", text(groups.to_string())),
-            ("inputs", size(&weight.shape[1])),
-            ("outputs", size(&outputs)),
             ("input", list(&three(&x.shape[2..]))),
             ("kernel", list(&kernel)),
             ("output", list(&output)),
-            ("stride", list(&stride)),
-            ("padding", list(&padding)),
+            ("stride", list(&geometry(args, "stride", n, 1)?)),
+            ("padding", list(&padding(args, &kernel, &dilation, n)?)),
             ("dilation", list(&dilation)),
         ],
     );
-    let is_depthwise = weight.shape[1] == Dim::new(1) && outputs == Dim::new(1);
-    let (view, written) = l.out(dtype, &shape);
-    if is_depthwise {
-        l.call("conv::depthwise", vec![conv, read(&x), read(&weight), bias, written]);
-    } else {
-        let terms = count(&weight.shape[1..]);
-        let work = l.work(dtype, GEMM_WORK, vec![outputs, count(&output), terms]);
-        l.call("conv::conv", vec![conv, read(&x), read(&weight), bias, work, written]);
-    }
-    Ok(Arg::Leaf(view))
-}
-
-fn convolution(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    if args.flag("transposed")? { conv_transpose(l, args) } else { conv(l, args) }
-}
-
-fn conv_transpose(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let (x, weight, bias) = (args.view("x")?, args.view("weight")?, args.opt_view("bias")?);
-    args.expect_float(x)?;
-    let (dtype, shape) = args.result()?;
-    let n = weight.rank() - 2;
-    if x.rank() != n + 2 {
-        bail!(Unresolved, "its input has no batch");
-    }
-    let groups = args.int("groups")?;
-    let (x, weight) = (l.contiguous(x), l.contiguous(weight));
-    let bias = optional(bias.map(|bias| read(&l.contiguous(bias))));
     let conv = fields(
         "conv::Conv",
         vec![
-            ("batch", size(&x.shape[0])),
             ("groups", text(groups.to_string())),
-            ("inputs", size(&weight.shape[0].floor_div(&Dim::new(groups)))),
-            ("outputs", size(&weight.shape[1])),
-            ("input", list(&three(&x.shape[2..]))),
-            ("kernel", list(&three(&weight.shape[2..]))),
-            ("output", list(&three(&shape[2..]))),
-            ("stride", list(&geometry(args, "stride", n, 1)?)),
-            ("padding", list(&geometry(args, "padding", n, 0)?)),
-            ("dilation", list(&geometry(args, "dilation", n, 1)?)),
+            ("inputs", size(&inputs)),
+            ("outputs", size(&outputs)),
+            ("window", window),
         ],
     );
-    let (view, out) = l.out(dtype, &shape);
-    l.call("conv::transposed", vec![conv, read(&x), read(&weight), bias, out]);
+    shape[2..].iter().for_each(|size| l.require(size - 1));
+    let (view, written) = l.out(dtype, &shape);
+    let one = Dim::new(1);
+    let (function, work) = match () {
+        () if is_transposed => ("conv::transposed", None),
+        () if inputs == one && outputs == one => ("conv::depthwise", None),
+        () => {
+            let terms = count(&weight.shape[1..]);
+            ("conv::conv", Some(l.work(dtype, GEMM_WORK, vec![outputs, count(&output), terms])))
+        }
+    };
+    let operands = [conv, read(&x), read(&weight), bias];
+    l.call(function, operands.into_iter().chain(work).chain([written]).collect());
     Ok(Arg::Leaf(view))
 }
 
@@ -376,12 +363,13 @@ fn axes_of(name: &str) -> usize {
 fn pool(l: &mut Lowering<'_>, args: &Args<'_>, shape: &[Dim]) -> Result<(View, Pieces)> {
     let n = axes_of(args.op.name);
     let x = l.contiguous(args.view("x")?);
+    shape[shape.len() - n..].iter().for_each(|size| l.require(size - 1));
     let kernel = args.ints("kernel_size")?.unwrap_or_default();
     let stride = args.ints("stride")?.filter(|stride| !stride.is_empty()).unwrap_or_else(|| kernel.clone());
     let dilation =
         if args.has("dilation") { geometry(args, "dilation", n, 1)? } else { three_numbers(&[1], n, 1) };
     let pool = fields(
-        "pool::Pool",
+        "pool::Window",
         vec![
             ("input", list(&three(&x.shape[x.rank() - n..]))),
             ("kernel", list(&three_numbers(&kernel, n, 1))),
@@ -434,6 +422,7 @@ fn adaptive_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let results = args.results();
     let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
     let x = l.contiguous(x);
+    x.shape[x.rank() - n..].iter().for_each(|size| l.require(size - 1));
     let [input, output] = [&x.shape, shape].map(|shape| list(&three(&shape[shape.len() - n..])));
     let (view, out) = l.out(*dtype, shape);
     if args.op.name.contains("avg") {

@@ -48,6 +48,9 @@ fn reduce(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         _ => l.converted(x, dtype)?,
     };
     let (x, n, inner) = if x.rank() == 0 { (x, Dim::new(1), Dim::new(1)) } else { grouped(l, &x, &axes) };
+    if matches!(name, "amax" | "amin" | "max" | "min") {
+        l.require(&n - 1);
+    }
     let (view, out) = l.out(dtype, &shape);
     let source = vec![read(&x), size(&n), size(&inner)];
     let mut call = |function: &str, more: Vec<Pieces>| {
@@ -102,6 +105,7 @@ fn position(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     };
     let x = l.converted(x, if x.dtype == DType::Bool { DType::U8 } else { x.dtype })?;
     let (x, n, inner) = if x.rank() == 0 { (x, Dim::new(1), Dim::new(1)) } else { grouped(l, &x, &axes) };
+    l.require(&n - 1);
     let better = match (args.op.name, x.dtype.is_float()) {
         ("argmax", true) => "|x, best| x > best || (x.is_nan() && !best.is_nan())",
         ("argmax", false) => "|x, best| x > best",

@@ -1,0 +1,419 @@
+//! `src/model.rs` of a crate: weights, memory, and what is computed.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use fx_core::{Arg, DType, Result, TensorType, bail, err};
+
+use super::{ALLOW, Output, Writer, size_range};
+use crate::readable::names;
+use crate::standalone::render::{Renderer, called_modules, length, place_name, signed, size};
+use crate::standalone::value::{Home, View, count};
+use crate::standalone::{lower, memory, safetensors};
+
+impl Writer<'_> {
+    /// Returns the type of a tensor as Rust.
+    pub(super) fn tensor_type(ty: &TensorType, lifetime: &str) -> String {
+        format!("Tensor<{lifetime}, {}, {}>", ty.dtype, ty.rank())
+    }
+
+    /// Returns the type of the result as Rust.
+    fn result_type(&self, lifetime: &str) -> String {
+        match &self.outputs[..] {
+            [only] if self.is_single() => Self::tensor_type(&only.view.ty(), lifetime),
+            _ => format!("Outputs<{lifetime}>"),
+        }
+    }
+
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self.lowered.output, Arg::Leaf(_))
+    }
+
+    /// Writes `src/model.rs`; returns it and the modules of kernels that it uses.
+    pub(super) fn model(&self) -> Result<(String, BTreeSet<String>)> {
+        let renderer = Renderer::new(self.memory, &self.inputs, &self.weights, &self.symbols);
+        let mut program = renderer.program(&self.lowered.steps)?;
+        for place in &self.memory.places {
+            for len in &place.lens {
+                program.modules.extend(called_modules(&length(len, &self.symbols)?).map(str::to_owned));
+            }
+        }
+        let mut used = program.modules.clone();
+        if program.has_loops {
+            used.insert("simd".to_owned());
+        }
+        if self.options.baked {
+            used.insert("float".to_owned());
+        }
+        let mut text = String::new();
+        let title = names::comment(&self.name);
+        let _ = writeln!(
+            text,
+            "//! The model {title}: its weights, its memory, and what it computes.\n{}",
+            ALLOW.trim_end()
+        );
+        let _ = writeln!(text, "\nuse super::error::Error;");
+        let calls: Vec<&str> = program.modules.iter().map(String::as_str).collect();
+        if !calls.is_empty() {
+            let _ = writeln!(text, "use super::kernels::{{{}}};", calls.join(", "));
+        }
+        if program.has_loops {
+            let _ = writeln!(text, "use super::kernels::simd::simd;\nuse super::math;");
+            if self.options.baked {
+                let _ = writeln!(text, "use super::kernels::float::Float as _;");
+            }
+        }
+        if !self.options.baked {
+            let _ = writeln!(text, "use super::safetensors::File;");
+        }
+        let _ = writeln!(text, "use super::tensor::Tensor;");
+        self.structs(&mut text)?;
+        self.methods(&mut text, &program.body)?;
+        text.push_str(&program.functions);
+        Ok((text, used))
+    }
+
+    fn structs(&self, text: &mut String) -> Result<()> {
+        let lowered = self.lowered;
+        let _ = write!(
+            text,
+            "\n/// The model: weights and the memory of its calls.\n#[derive(Clone, Debug)]\npub struct Model {{\n    weights: Weights,\n    \
+             scratch: Scratch,\n}}\n\n#[derive(Clone, Debug{})]\nstruct Weights {{\n",
+            if self.options.baked { "" } else { ", Default" }
+        );
+        for (name, weight) in self.weights.iter().zip(&lowered.weights) {
+            let ty = weight.tensor.ty()?;
+            let n = count(&ty.shape).known().unwrap_or_default();
+            let ty = match (self.options.baked, weight.update.is_some()) {
+                (false, _) => format!("Vec<{}>", ty.dtype),
+                (true, true) => format!("[{}; {n}]", ty.dtype),
+                (true, false) => format!("&'static [{}; {n}]", ty.dtype),
+            };
+            let _ = writeln!(text, "    {name}: {ty},");
+        }
+        text.push_str("}\n\n#[derive(Clone, Debug)]\nstruct Scratch {\n");
+        for (i, place) in self.memory.places.iter().enumerate() {
+            let ty = match self.options.baked {
+                true => format!("[{}; {}]", place.dtype, self.place_length(i)?),
+                false => format!("Vec<{}>", place.dtype),
+            };
+            let _ = writeln!(text, "    {}: {ty},", place_name(i));
+        }
+        text.push_str("}\n\nstruct Inputs<'a> {\n");
+        for (name, (_, ty)) in self.inputs.iter().zip(&lowered.inputs) {
+            let _ = writeln!(text, "    {name}: &'a [{}],", ty.dtype);
+        }
+        if self.inputs.is_empty() {
+            text.push_str("    nothing: core::marker::PhantomData<&'a ()>,\n");
+        }
+        text.push_str("}\n");
+        if self.is_symbolic() {
+            text.push_str("\n/// The sizes of a call.\n#[derive(Clone, Copy)]\nstruct Sizes {\n");
+            for (_, name) in &self.symbols {
+                let _ = writeln!(text, "    {name}: i64,");
+            }
+            text.push_str("}\n");
+        }
+        if !self.is_single() {
+            text.push_str("\n/// What the model returns.\n#[derive(Clone, Copy, Debug, PartialEq)]\npub struct Outputs<'a> {\n");
+            for output in &self.outputs {
+                let ty = output.view.ty();
+                let _ = writeln!(
+                    text,
+                    "    /// `{}`.\n    pub {}: {},",
+                    names::comment(&ty.to_string()),
+                    output.name,
+                    Self::tensor_type(&ty, "'a")
+                );
+            }
+            if self.outputs.is_empty() {
+                text.push_str("    nothing: core::marker::PhantomData<&'a ()>,\n");
+            }
+            text.push_str("}\n");
+        }
+        Ok(())
+    }
+
+    /// Writes the length of a place whose buffers are of known lengths.
+    fn place_length(&self, place: usize) -> Result<String> {
+        let lens = &self.memory.places[place].lens;
+        let known: Option<Vec<usize>> = lens.iter().map(memory::known).collect();
+        if let Some(known) = known {
+            return Ok(known.into_iter().max().unwrap_or(0).to_string());
+        }
+        let lens = lens.iter().map(|len| length(len, &self.symbols)).collect::<Result<Vec<_>>>()?;
+        Ok(match &lens[..] {
+            [only] => only.clone(),
+            [first, rest @ ..] => {
+                let rest: String = rest.iter().map(|len| format!(".max({len})")).collect();
+                format!("({first}){rest}")
+            }
+            [] => "0".to_owned(),
+        })
+    }
+
+    fn methods(&self, text: &mut String, body: &[String]) -> Result<()> {
+        text.push_str("\nimpl Model {\n");
+        match self.options.baked {
+            true => self.constructor(text)?,
+            false => self.loader(text)?,
+        }
+        self.forward(text, body)?;
+        text.push_str("}\n");
+        if self.options.baked {
+            self.statics(text)?;
+        } else if self.is_symbolic() {
+            text.push_str(
+                "\n/// Makes room for so many elements.\nfn grow<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) -> Result<(), Error> {\n    \
+                 if buffer.len() < len {\n        \
+                 buffer.try_reserve_exact(len - buffer.len()).map_err(|_| Error::Sizes(\"there is not enough memory\"))?;\n        \
+                 buffer.resize(len, value);\n    }\n    Ok(())\n}\n",
+            );
+        }
+        Ok(())
+    }
+
+    fn loader(&self, text: &mut String) -> Result<()> {
+        text.push_str(
+            "    /// Reads the weights from a safetensors file.\n    ///\n    /// # Errors\n    ///\n    \
+             /// When the file is damaged, or lacks a weight, or has one of another type or shape.\n    \
+             pub fn load(path: impl AsRef<std::path::Path>) -> Result<Model, Error> {\n        Model::from_file(&File::open(path)?)\n    }\n\n    \
+             /// Takes the weights from a safetensors file that has been read.\n    ///\n    /// # Errors\n    ///\n    \
+             /// When the file lacks a weight, or has one of another type or shape.\n    \
+             pub fn from_file(file: &File) -> Result<Model, Error> {\n        \
+             // One by one: rustc takes long for a literal of many fields each of which may fail.\n        let mut weights = Weights::default();\n",
+        );
+        for (name, weight) in self.weights.iter().zip(&self.lowered.weights) {
+            let ty = weight.tensor.ty()?;
+            let shape: Vec<usize> = lower::known(&ty.shape)?;
+            let path = weight.path.escape_default();
+            let _ = writeln!(text, "        weights.{name} = file.elements(\"{path}\", &{shape:?})?;");
+        }
+        text.push_str("        let scratch = Scratch {\n");
+        for (i, place) in self.memory.places.iter().enumerate() {
+            let (name, zero) = (place_name(i), zero(place.dtype));
+            match self.is_symbolic() {
+                true => _ = writeln!(text, "            {name}: Vec::new(),"),
+                false => _ = writeln!(text, "            {name}: vec![{zero}; {}],", self.place_length(i)?),
+            }
+        }
+        text.push_str("        };\n        Ok(Model { weights, scratch })\n    }\n\n");
+        Ok(())
+    }
+
+    fn constructor(&self, text: &mut String) -> Result<()> {
+        text.push_str("    /// Makes the model.\n    #[allow(clippy::new_without_default)]\n    pub const fn new() -> Model {\n        let weights = Weights {\n");
+        for (name, weight) in self.weights.iter().zip(&self.lowered.weights) {
+            let reference = if weight.update.is_some() { "" } else { "&" };
+            let _ = writeln!(text, "            {name}: {reference}{},", name.to_ascii_uppercase());
+        }
+        text.push_str("        };\n        let scratch = Scratch {\n");
+        for (i, place) in self.memory.places.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "            {}: [{}; {}],",
+                place_name(i),
+                zero(place.dtype),
+                self.place_length(i)?
+            );
+        }
+        text.push_str("        };\n        Model { weights, scratch }\n    }\n\n");
+        Ok(())
+    }
+
+    /// Writes weights as statics that are read from a file when the crate is compiled.
+    fn statics(&self, text: &mut String) -> Result<()> {
+        let (_, offsets) = self.baked_weights()?;
+        text.push_str("\nconst DATA: &[u8] = include_bytes!(\"weights.bin\");\n");
+        let mut dtypes = BTreeSet::new();
+        for ((name, weight), offset) in self.weights.iter().zip(&self.lowered.weights).zip(offsets) {
+            let ty = weight.tensor.ty()?;
+            let n = count(&ty.shape).known().unwrap_or_default();
+            dtypes.insert(ty.dtype);
+            let kind = if weight.update.is_some() { "const" } else { "static" };
+            let _ = writeln!(
+                text,
+                "{kind} {}: [{}; {n}] = {}_at({offset});",
+                name.to_ascii_uppercase(),
+                ty.dtype,
+                ty.dtype
+            );
+        }
+        for dtype in dtypes {
+            let (width, value) = match dtype {
+                DType::Bool => (1, "DATA[at] != 0".to_owned()),
+                DType::F32 | DType::F64 => {
+                    let bits = if dtype == DType::F32 { "u32" } else { "u64" };
+                    (dtype.size(), format!("{dtype}::from_bits({bits}::from_le_bytes(bytes))"))
+                }
+                dtype => (dtype.size(), format!("{dtype}::from_le_bytes(bytes)")),
+            };
+            let _ = write!(
+                text,
+                "\n/// Reads numbers, when the crate is compiled.\n#[allow(long_running_const_eval)]\nconst fn {dtype}_at<const N: usize>(offset: usize) -> [{dtype}; N] {{\n    \
+                 let mut out = [{}; N];\n    let mut i = 0;\n    while i < N {{\n        let at = offset + {width} * i;\n",
+                zero(dtype)
+            );
+            if dtype != DType::Bool {
+                let bytes: Vec<String> = (0..width).map(|k| format!("DATA[at + {k}]")).collect();
+                let _ = writeln!(text, "        let bytes = [{}];", bytes.join(", "));
+            }
+            let _ = write!(text, "        out[i] = {value};\n        i += 1;\n    }}\n    out\n}}\n");
+        }
+        Ok(())
+    }
+
+    /// Returns the elements of all weights, and where each begins.
+    pub(super) fn baked_weights(&self) -> Result<(Vec<u8>, Vec<usize>)> {
+        let (mut data, mut offsets) = (Vec::new(), Vec::new());
+        for weight in &self.lowered.weights {
+            offsets.push(data.len());
+            data.extend(safetensors::bytes(&weight.tensor)?);
+        }
+        Ok((data, offsets))
+    }
+
+    fn forward(&self, text: &mut String, body: &[String]) -> Result<()> {
+        let lowered = self.lowered;
+        text.push_str("    /// Runs the model.\n    ///\n");
+        for (name, (_, ty)) in self.inputs.iter().zip(&lowered.inputs) {
+            let _ = writeln!(text, "    /// - `{name}`: `{}`", names::comment(&ty.to_string()));
+        }
+        let result: Vec<String> =
+            self.outputs.iter().map(|output| names::comment(&output.view.ty().to_string())).collect();
+        let _ = writeln!(
+            text,
+            "    ///\n    /// It returns `{}`, which is overwritten by the next call.",
+            result.join("`, `")
+        );
+        text.push_str("    ///\n    /// # Errors\n    ///\n    /// When an input has other sizes, or a position that does not exist.\n");
+        let params: Vec<String> = self
+            .inputs
+            .iter()
+            .zip(&lowered.inputs)
+            .map(|(name, (_, ty))| format!("{name}: {}", Self::tensor_type(ty, "'_")))
+            .collect();
+        let params = if params.is_empty() { String::new() } else { format!(", {}", params.join(", ")) };
+        let _ = writeln!(
+            text,
+            "    #[allow(unused_variables)]\n    pub fn forward(&mut self{params}) -> Result<{}, Error> {{",
+            self.result_type("'_")
+        );
+        self.checks(text)?;
+        let fields: Vec<String> = self.inputs.iter().map(|name| format!("{name}: {name}.data")).collect();
+        let fields = if fields.is_empty() {
+            "nothing: core::marker::PhantomData".to_owned()
+        } else {
+            fields.join(", ")
+        };
+        let _ = writeln!(text, "        let inputs = &Inputs {{ {fields} }};");
+        if self.is_symbolic() && !self.options.baked {
+            text.push_str("        let s = &mut self.scratch;\n");
+            for (i, place) in self.memory.places.iter().enumerate() {
+                let _ = writeln!(
+                    text,
+                    "        grow(&mut s.{}, {}, {})?;",
+                    place_name(i),
+                    self.place_length(i)?,
+                    zero(place.dtype)
+                );
+            }
+        }
+        text.push_str("        let (w, s) = (&self.weights, &mut self.scratch);\n");
+        for line in body {
+            let _ = writeln!(text, "{line}");
+        }
+        let symbols = &self.symbols;
+        let slice = |view: &View, from: &str| -> Result<String> {
+            let Home::Buffer(id) = view.home else { bail!(Graph, "a result is no buffer") };
+            let place = self.memory.place_of[id].map_or_else(String::new, place_name);
+            Ok(format!("&{from}.{place}[..{}]", size(&count(&view.shape), symbols)?))
+        };
+        if lowered.weights.iter().any(|weight| weight.update.is_some()) {
+            text.push_str("        let (w, s) = (&mut self.weights, &self.scratch);\n");
+        }
+        for (name, weight) in self.weights.iter().zip(&lowered.weights) {
+            if let Some(update) = &weight.update {
+                let _ = writeln!(text, "        w.{name}.copy_from_slice({});", slice(update, "s")?);
+            }
+        }
+        text.push_str("        let s = &self.scratch;\n");
+        let tensor = |output: &Output| -> Result<String> {
+            let sizes = output.view.shape.iter().map(|dim| size(dim, symbols)).collect::<Result<Vec<_>>>()?;
+            Ok(format!("Tensor::new([{}], {})", sizes.join(", "), slice(&output.view, "s")?))
+        };
+        if self.is_single() {
+            let _ = writeln!(text, "        Ok({})", tensor(&self.outputs[0])?);
+        } else {
+            text.push_str("        Ok(Outputs {\n");
+            for output in &self.outputs {
+                let _ = writeln!(text, "            {}: {},", output.name, tensor(output)?);
+            }
+            if self.outputs.is_empty() {
+                text.push_str("            nothing: core::marker::PhantomData,\n");
+            }
+            text.push_str("        })\n");
+        }
+        text.push_str("    }\n");
+        Ok(())
+    }
+
+    /// Writes what checks the inputs and finds out their sizes.
+    fn checks(&self, text: &mut String) -> Result<()> {
+        let inputs = || self.inputs.iter().zip(&self.lowered.inputs);
+        // First what is computed with later: no size overflows an expression of sizes.
+        for (name, (_, ty)) in inputs() {
+            for (axis, symbol) in ty.shape.iter().map(|dim| dim.as_symbol()).enumerate() {
+                if let Some(symbol) = symbol {
+                    let (least, greatest) = size_range(symbol);
+                    let _ = writeln!(
+                        text,
+                        "        {name}.check_range(\"{name}\", {axis}, {least}, {greatest})?;"
+                    );
+                }
+            }
+        }
+        if self.is_symbolic() {
+            text.push_str("        let d = &Sizes {\n");
+            for (symbol, field) in &self.symbols {
+                let found = inputs().find_map(|(name, (_, ty))| {
+                    let axis = ty.shape.iter().position(|dim| dim.as_symbol() == Some(symbol))?;
+                    Some(format!("{name}.shape[{axis}] as i64"))
+                });
+                let found = found.ok_or_else(|| {
+                    err!(Unresolved, "no axis of an input has the size {}", symbol.name())
+                        .help("give recorded inputs, so that sizes are known")
+                })?;
+                let _ = writeln!(text, "            {field}: {found},");
+            }
+            text.push_str("        };\n");
+        }
+        for (name, (_, ty)) in inputs() {
+            for (axis, dim) in ty.shape.iter().enumerate() {
+                let _ = writeln!(
+                    text,
+                    "        {name}.check_size(\"{name}\", {axis}, {})?;",
+                    size(dim, &self.symbols)?
+                );
+            }
+            let _ = writeln!(text, "        {name}.check_length(\"{name}\")?;");
+        }
+        for dim in &self.lowered.requires {
+            let why = format!("{} is negative", names::comment(&dim.to_string()));
+            let _ = writeln!(
+                text,
+                "        if {} < 0 {{\n            return Err(Error::Sizes({why:?}));\n        }}",
+                signed(dim, &self.symbols)?
+            );
+        }
+        Ok(())
+    }
+}
+
+fn zero(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "false",
+        dtype if dtype.is_float() => "0.0",
+        _ => "0",
+    }
+}
