@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use fx::import::Pt2;
 use fx::weights::Weights;
-use fx::{Arg, ErrorKind, OpCode, Parts, Tensor, check};
+use fx::{Arg, CrateOptions, ErrorKind, GraphCode, OpCode, Parts, Tensor, check};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use zip::write::SimpleFileOptions;
+
+use crate::standalone::{HOSTILE, assert_inert, reproduces};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/zoo").join(name)
@@ -17,7 +19,10 @@ fn data(name: &str) -> PathBuf {
 
 /// The members of an archive.
 fn members(name: &str) -> Vec<(String, Vec<u8>)> {
-    let mut zip = zip::ZipArchive::new(Cursor::new(std::fs::read(data(name)).unwrap())).unwrap();
+    // The sample inputs are an archive within the archive.
+    let config = zip::read::Config { archive_offset: zip::read::ArchiveOffset::Known(0) };
+    let file = Cursor::new(std::fs::read(data(name)).unwrap());
+    let mut zip = zip::ZipArchive::with_config(config, file).unwrap();
     (0..zip.len())
         .map(|i| {
             let mut file = zip.by_index(i).unwrap();
@@ -405,5 +410,89 @@ proptest! {
         }
         bytes.truncate(length.unwrap_or(usize::MAX));
         let _ = Pt2::from_bytes(bytes).load();
+    }
+}
+
+/// An archive with hostile text in every name, path and trace.
+fn hostile(name: &str) -> Vec<u8> {
+    fn names(json: &Json, out: &mut Vec<String>) {
+        let Json::Object(entries) = json else {
+            return json.as_array().into_iter().flatten().for_each(|item| names(item, out));
+        };
+        for (key, value) in entries {
+            match value {
+                Json::Object(values) if key == "tensor_values" => out.extend(values.keys().cloned()),
+                Json::String(name) if key == "parameter_name" || key == "buffer_name" => {
+                    out.push(name.clone())
+                }
+                _ => names(value, out),
+            }
+        }
+    }
+    fn renamed(json: &Json, known: &[String]) -> Json {
+        let rename = |name: &String| match known.iter().position(|known| known == name) {
+            Some(i) => format!("{name}{}", HOSTILE[i % HOSTILE.len()]),
+            None => name.clone(),
+        };
+        match json {
+            Json::String(text) => rename(text).into(),
+            Json::Array(items) => items.iter().map(|item| renamed(item, known)).collect(),
+            Json::Object(entries) => entries
+                .iter()
+                .map(|(key, value)| {
+                    let evil = HOSTILE.concat();
+                    let value = match key.as_str() {
+                        "stack_trace" => format!("File \"{evil}\", line 3, in {evil}\n    {evil}").into(),
+                        "nn_module_stack" => format!("L__self__,{evil},{evil};{evil},a.{evil},{evil}").into(),
+                        "torch_fn" => format!("{evil};{evil}").into(),
+                        _ => renamed(value, known),
+                    };
+                    (rename(key), value)
+                })
+                .collect(),
+            other => other.clone(),
+        }
+    }
+    let mut known = Vec::new();
+    let read = |bytes: &[u8]| serde_json::from_slice::<Json>(bytes).unwrap();
+    let members = members(name);
+    members
+        .iter()
+        .filter(|(member, _)| member.ends_with("model.json"))
+        .for_each(|(_, bytes)| names(&read(bytes), &mut known));
+    changed(name, |member, bytes| match member.ends_with(".json") {
+        true => Some(serde_json::to_vec(&renamed(&read(&bytes), &known)).unwrap()),
+        false => Some(bytes),
+    })
+}
+
+#[test]
+fn hostile_text_of_an_archive_is_no_code() {
+    for name in ["mlp", "odd_names", "dyn_conv"] {
+        let bytes = hostile(&format!("{name}.pt2"));
+        assert!(bytes.windows(13).any(|part| part == b"process::exit"));
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile").join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("hostile.pt2");
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::copy(data(&format!("{name}.io.safetensors")), dir.join("hostile.io.safetensors")).unwrap();
+        let ran = check::file(&file, &check::engines());
+        assert!(ran.passed(), "{ran}");
+        for restore in [false, true] {
+            let gm = Pt2::new(&file).hierarchy(restore).load().unwrap();
+            assert_inert("code.rs", gm.code().unwrap().text().as_bytes());
+        }
+        let gm = fx::import::pt2(&file).unwrap();
+        let io = Weights::open(dir.join("hostile.io.safetensors")).unwrap();
+        let options = CrateOptions::new().io(&gm, &io).unwrap();
+        let crate_dir = reproduces(&gm, &format!("hostile_{name}"), options);
+        for folder in ["src", "src/kernels", "tests"] {
+            for entry in std::fs::read_dir(crate_dir.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    assert_inert(path.file_name().unwrap().to_str().unwrap(), &std::fs::read(&path).unwrap());
+                }
+            }
+        }
     }
 }
