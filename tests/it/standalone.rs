@@ -441,6 +441,24 @@ fn models() -> Vec<(&'static str, GraphModule, Vec<Value>)> {
     models
 }
 
+/// The programs of `tests/data/zoo` with operations that stand-alone crates do not have, or values of types that they do not have.
+const REFUSED: [&str; 14] = [
+    "autocast",
+    "bn_train",
+    "complex_numbers",
+    "composed",
+    "composed_decomposed",
+    "data_dep",
+    "factors",
+    "kvcache",
+    "loops",
+    "one_buffer_twice",
+    "pytree",
+    "regions",
+    "special",
+    "strided_writes",
+];
+
 #[test]
 #[allow(clippy::print_stdout, reason = "whoever asks for the long run reads it")]
 fn every_program_as_a_crate() {
@@ -467,7 +485,10 @@ fn every_program_as_a_crate() {
             let gm = fx::import::pt2(&file).unwrap();
             let io = Weights::open(file.with_extension("io.safetensors")).unwrap();
             let options = CrateOptions::new().io(&gm, &io).unwrap();
-            reproduces(&gm, &name, options);
+            match gm.to_package(&options) {
+                Ok(_) => _ = reproduces(&gm, &name, options),
+                Err(error) => assert!(REFUSED.contains(&&*name), "{error}"),
+            }
         });
     }
     assert!(failed.is_empty(), "{failed:?}");
