@@ -310,6 +310,60 @@ fn networks_of_convolutions_have_their_channels_last() {
 }
 
 #[test]
+fn sums_and_bounds_after_products_and_convolutions_are_done_tile_by_tile() {
+    let gm = program(
+        "graph main(%x: f32[n, 3, 9, 7], %z: f32[n, 17], %early: f32[n, 19, 9, 7]) {
+            %w: f32[19, 3, 3, 3] = self.w
+            %b: f32[19] = self.bias
+            %depth: f32[19, 1, 3, 3] = self.depth
+            %each_bias: f32[19] = self.each_bias
+            %mix: f32[35, 19, 1, 1] = self.mix
+            %head: f32[43, 17] = self.head
+            %head_bias: f32[43] = self.head_bias
+            %same: f32[43, 43] = self.same
+            %stem = conv2d(%x, %w, %b, padding=1)
+            %a = relu6(%stem)
+            %each = conv2d(%a, %depth, %each_bias, padding=1, groups=19)
+            %res = add(%each, %a)
+            %r = relu(%res)
+            %again = conv2d(%r, %depth, %each_bias, padding=1, groups=19)
+            %from_rows = add(%early, %again)
+            %bounded = hardtanh(%from_rows, -0.5, 0.75)
+            %c = conv2d(%bounded, %mix)
+            %twice = add(%c, %c)
+            %more = relu(%twice)
+            %h = linear(%z, %head, %head_bias)
+            %g = hardtanh(%h, -0.25, 1.5)
+            %k = linear(%g, %same, %head_bias)
+            %sum = add(%g, %k)
+            %l = linear(%sum, %same)
+            %kept = add(%l, %sum)
+            %last = relu(%kept)
+            %late = add(%last, %head_bias)
+            return (%more, %kept, %late)
+        }",
+    );
+    for n in [1, 2, 13] {
+        let args = [numbers(&[n, 3, 9, 7], 1), numbers(&[n, 17], 2), numbers(&[n, 19, 9, 7], 3)];
+        agree(&gm, &values(&args), false);
+    }
+    let plan = gm.compile(Engine::Fused).unwrap();
+    let args = [numbers(&[2, 3, 9, 7], 1), numbers(&[2, 17], 2), numbers(&[2, 19, 9, 7], 3)];
+    plan.call_values(&values(&args)).unwrap();
+    let text = plan.fused().unwrap().describe();
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        for ending in [
+            "packed weights, plus a row, from 0 to 6",
+            "depthwise, plus a row, plus an operand, at least 0",
+            "packed weights, plus a row, from -0.25 to 1.5",
+        ] {
+            assert!(text.lines().any(|line| line.ends_with(ending)), "{ending}: {text}");
+        }
+    }
+}
+
+#[test]
 fn lines_and_volumes_are_convolved_with_their_channels_last() {
     let mut line = program(
         "graph main(%x: f64[2, 4, 31]) -> f64[2, 14, 8] {

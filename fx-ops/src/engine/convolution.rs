@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use fx_core::math::Real;
 use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Op, Result, TensorType};
 
 use super::Kernel;
+use super::finish::Ending;
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::tape::{Epilogue, Tape};
 use crate::conv::{conv1d, conv2d, conv3d, convolution, each};
@@ -137,6 +139,7 @@ pub(crate) struct ChannelsLastKernel<T: 'static> {
     /// Where the input is copied with its border, unless it is read in place.
     enclosed: Option<ValueId>,
     out: ValueId,
+    ending: Ending,
     epilogue: Epilogue,
 }
 
@@ -148,10 +151,10 @@ impl<T: GemmElement> ChannelsLastKernel<T> {
         x: Operand,
         enclosed: Option<ValueId>,
         out: ValueId,
-        epilogue: Epilogue,
+        (ending, epilogue): (Ending, Epilogue),
     ) -> Self {
         debug_assert!(enclosed.is_some() || x.layout() == Some(Layout::ChannelsLast));
-        ChannelsLastKernel { conv, weights, x, enclosed, out, epilogue }
+        ChannelsLastKernel { conv, weights, x, enclosed, out, ending, epilogue }
     }
 
     /// Returns the strides of batch, channels and three spatial axes; missing ones have none.
@@ -166,7 +169,7 @@ impl<T: GemmElement> ChannelsLastKernel<T> {
     }
 }
 
-impl<T: GemmElement> Kernel for ChannelsLastKernel<T> {
+impl<T: GemmElement + Real> Kernel for ChannelsLastKernel<T> {
     unsafe fn run(&self, bases: Bases<'_>) {
         let x = bases.at::<T>(self.x.value, self.x.offset).cast_const();
         // SAFETY: the plan gives this kernel its input, of this extent, and its results alone.
@@ -183,14 +186,16 @@ impl<T: GemmElement> Kernel for ChannelsLastKernel<T> {
             };
             (x, std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), self.conv.out_len()))
         };
-        self.conv.run(x, &self.weights, out, &|rows, columns| {
+        // SAFETY: the plan gives this kernel its operands.
+        let finish = unsafe { self.ending.of(bases) };
+        self.conv.run(x, &self.weights, out, finish, &|rows, columns| {
             // SAFETY: these rows and columns of the result are complete, and nobody else has them.
             unsafe { self.epilogue.run(bases, rows, columns) };
         });
     }
 
     fn reads(&self) -> Vec<ValueId> {
-        self.epilogue.reads([self.x.value])
+        self.epilogue.reads([self.x.value].into_iter().chain(self.ending.reads()))
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
@@ -198,6 +203,6 @@ impl<T: GemmElement> Kernel for ChannelsLastKernel<T> {
     }
 
     fn describe(&self) -> String {
-        format!("{}{}", self.conv.describe(), self.epilogue)
+        format!("{}{}{}", self.conv.describe(), self.ending, self.epilogue)
     }
 }

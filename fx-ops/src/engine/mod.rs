@@ -8,6 +8,7 @@
 
 mod attend;
 mod convolution;
+mod finish;
 mod join;
 mod memory;
 mod operand;

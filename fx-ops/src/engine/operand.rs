@@ -84,10 +84,12 @@ impl Operand {
 
     /// Returns the layout of elements that follow each other without gaps; `None` if they do not, or lie otherwise.
     pub(crate) fn layout(&self) -> Option<Layout> {
-        let lies = |layout: &Layout| {
-            fx_core::array::is_row_major(&layout.arrange(&self.shape), &layout.arrange(&self.strides))
-        };
-        [Layout::RowMajor, Layout::ChannelsLast].into_iter().find(lies)
+        [Layout::RowMajor, Layout::ChannelsLast].into_iter().find(|layout| self.lies(*layout))
+    }
+
+    /// Returns whether elements follow each other without gaps in this order.
+    pub(crate) fn lies(&self, layout: Layout) -> bool {
+        fx_core::array::is_row_major(&layout.arrange(&self.shape), &layout.arrange(&self.strides))
     }
 
     pub(crate) fn numel(&self) -> usize {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use fx_core::math::Real;
 use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
 
 use super::Kernel;
+use super::finish::Ending;
 use super::operand::{Bases, Operand, ValueId, Walk};
 use super::tape::{Epilogue, Tape};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
@@ -72,6 +74,8 @@ pub(crate) struct ProductKernel<T: 'static> {
     b_strides: (usize, usize),
     weights: Weights<T>,
     out: ValueId,
+    /// Only where the right operand is packed.
+    ending: Ending,
     epilogue: Epilogue,
 }
 
@@ -138,13 +142,18 @@ impl<T: GemmElement> ProductKernel<T> {
             b_strides,
             weights: packed.map_or(Weights::Plain, Weights::Packed),
             out,
+            ending: Ending::default(),
             epilogue: Epilogue::default(),
         })
     }
 
-    pub(crate) fn with_epilogue(mut self, epilogue: Epilogue) -> Self {
-        self.epilogue = epilogue;
-        self
+    /// Notes what is done with the result; `None` if that cannot be done tile by tile.
+    pub(crate) fn then(mut self, ending: Ending, epilogue: Epilogue) -> Option<Self> {
+        if matches!(self.weights, Weights::Plain) && !ending.is_empty() {
+            return None;
+        }
+        (self.ending, self.epilogue) = (ending, epilogue);
+        Some(self)
     }
 }
 
@@ -153,7 +162,7 @@ fn extent(rows: usize, cols: usize, (rs, cs): (usize, usize)) -> usize {
     if rows == 0 || cols == 0 { 0 } else { (rows - 1) * rs + (cols - 1) * cs + 1 }
 }
 
-impl<T: GemmElement> Kernel for ProductKernel<T> {
+impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
     unsafe fn run(&self, bases: Bases<'_>) {
         let [m, k, n] = self.sizes;
         let (one, zero) = (T::one(), T::zero());
@@ -179,14 +188,21 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
                 let done = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
                     self.epilogue.run(bases, rows, columns);
                 };
+                let finish = self.ending.of(bases);
                 let a = a_of(0);
                 if product.packs_left(self.a_strides) {
                     T::with_scratch(product.left_len(), |left| {
                         product.pack_left(a, self.a_strides, left);
-                        product.run_then(&Left::Packed(left), &Right::Packed(packed), &out, &done);
+                        product.run_then(&Left::Packed(left), &Right::Packed(packed), &out, finish, &done);
                     });
                 } else {
-                    product.run_then(&Left::Strided(a, self.a_strides), &Right::Packed(packed), &out, &done);
+                    product.run_then(
+                        &Left::Strided(a, self.a_strides),
+                        &Right::Packed(packed),
+                        &out,
+                        finish,
+                        &done,
+                    );
                 }
                 return;
             }
@@ -216,7 +232,7 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
 
     fn reads(&self) -> Vec<ValueId> {
         let weights = matches!(self.weights, Weights::Plain).then_some(self.b.value);
-        self.epilogue.reads([self.a.value].into_iter().chain(weights))
+        self.epilogue.reads([self.a.value].into_iter().chain(weights).chain(self.ending.reads()))
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
@@ -227,6 +243,6 @@ impl<T: GemmElement> Kernel for ProductKernel<T> {
         let [m, k, n] = self.sizes;
         let packed = if matches!(self.weights, Weights::Packed(_)) { ", packed weights" } else { "" };
         let batch = if self.batch.n == 1 { String::new() } else { format!("{} x ", self.batch.n) };
-        format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{}", self.epilogue)
+        format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{}{}", self.ending, self.epilogue)
     }
 }

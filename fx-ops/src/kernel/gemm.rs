@@ -12,7 +12,7 @@ use super::lanes;
 pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack};
 #[cfg(test)]
 pub(crate) use self::tile::tile_f64;
-pub(crate) use self::tile::{Operands, Tap, Taps, Tile, Windows};
+pub(crate) use self::tile::{Finish, Operands, Tap, Taps, Tile, Windows};
 
 mod blocked;
 mod tile;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
-use super::gemm::{GemmElement, Operands, Output, Tile, pack};
+use super::gemm::{Finish, GemmElement, Operands, Output, Tile, pack};
 
 /// What a unit computes from its gates.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -160,6 +160,7 @@ impl<T: GemmElement + Real> Part<T> {
                     beta: T::one(),
                     c: c.at(row, gate * n + from),
                     c_strides: (n_gates * n, 1),
+                    finish: Finish::NONE,
                 };
                 // SAFETY: the state has `batch` rows of `hidden` elements, which nobody writes in this step, and the sums are ours.
                 unsafe { tile.run(tile.rows.min(batch - row), count, hidden, &operands) };

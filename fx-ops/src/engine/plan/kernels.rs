@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fx_core::math::Real;
 use fx_core::{Arg, Class, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, TensorType, TypeTree, ops};
 use rustc_hash::FxHashMap;
 
@@ -9,6 +10,7 @@ use super::{Home, Lowered, Lowering, known, type_of};
 use crate::engine::Kernel;
 use crate::engine::attend::{AttentionKernel, Options};
 use crate::engine::convolution::{ChannelsLastKernel, ConvKernel, is_convolution, spec_of};
+use crate::engine::finish::Ending;
 use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, is_product, matrices};
 use crate::engine::tape::{Epilogue, build};
@@ -157,10 +159,22 @@ impl Lowering<'_> {
             product = Some((anchor, heavy));
         }
         let mut given = self.views_in(&body, operands)?;
+        let (mut ending, mut done) = (Ending::default(), Vec::new());
         let layout = match &product {
             Some((_, heavy)) => heavy.layout(),
             None => common_layout(&body, &found, operands),
         };
+        if let Some((anchor, heavy)) = &mut product
+            && self.ends_in_tiles(heavy)
+        {
+            let placeholders = body.placeholders();
+            let operand = |id: NodeId| match placeholders.iter().position(|other| *other == id) {
+                Some(i) => operands.get(i).cloned(),
+                None => given.iter().find(|(view, _)| *view == id).map(|(_, view)| view.clone()),
+            };
+            (ending, done) = Ending::find(&body, &found, *anchor, &operand, layout)?;
+            *anchor = done.pop().unwrap_or(*anchor);
+        }
         let returned: Vec<Arg> = match body.output() {
             Arg::Tuple(items) => items.to_vec(),
             one => vec![one.clone()],
@@ -201,10 +215,14 @@ impl Lowering<'_> {
                 value
             }
         };
-        given.push((anchor, Operand::laid_out(out, dtype, &shape, layout)));
-        let has_more = body
-            .nodes()
-            .any(|(id, node)| id != anchor && !matches!(node.opcode(), OpCode::Placeholder | OpCode::Output));
+        // What is done tile by tile is found where the result is.
+        let stored = Operand::laid_out(out, dtype, &shape, layout);
+        given.extend(done.into_iter().chain([anchor]).map(|id| (id, stored.clone())));
+        let is_given = |id| given.iter().any(|(other, _)| *other == id);
+        let has_more = !returned.iter().all(is_anchor)
+            || body.nodes().any(|(id, node)| {
+                !is_given(id) && !matches!(node.opcode(), OpCode::Placeholder | OpCode::Output)
+            });
         let epilogue = Epilogue(match has_more {
             false => None,
             true => match build::build(
@@ -223,26 +241,25 @@ impl Lowering<'_> {
                 }
             },
         });
+        let ends = (ending, epilogue);
         let kernel = match (heavy, dtype) {
-            (Heavy::Product(matrices), DType::F64) => self.product::<f64>(&matrices, out, epilogue, id)?,
-            (Heavy::Product(matrices), _) => self.product::<f32>(&matrices, out, epilogue, id)?,
+            (Heavy::Product(matrices), DType::F64) => self.product::<f64>(&matrices, out, ends, id)?,
+            (Heavy::Product(matrices), _) => self.product::<f32>(&matrices, out, ends, id)?,
             (Heavy::Convolution(call), DType::F64) => {
-                self.convolution::<f64>(&call, out, epilogue, &mut writes, id)?
+                self.convolution::<f64>(&call, out, ends, &mut writes, id)?
             }
-            (Heavy::Convolution(call), _) => {
-                self.convolution::<f32>(&call, out, epilogue, &mut writes, id)?
-            }
+            (Heavy::Convolution(call), _) => self.convolution::<f32>(&call, out, ends, &mut writes, id)?,
         };
         let Some(kernel) = kernel else { return Ok(None) };
         self.push_kernel(kernel, writes, id);
         Ok(Some(results))
     }
 
-    fn product<T: GemmElement + fx_core::Element>(
+    fn product<T: GemmElement + Real + fx_core::Element>(
         &mut self,
         Matrices { a, b }: &Matrices,
         out: ValueId,
-        epilogue: Epilogue,
+        (ending, epilogue): (Ending, Epilogue),
         id: NodeId,
     ) -> Result<Option<Box<dyn Kernel>>> {
         let constant = match &self.values[b.value as usize].home {
@@ -263,7 +280,24 @@ impl Lowering<'_> {
                 ProductKernel::<T>::new(&a, b, out, pack)
             }
         };
-        Ok(kernel.map(|kernel| Box::new(kernel.with_epilogue(epilogue)) as Box<dyn Kernel>))
+        let kernel = kernel.and_then(|kernel| kernel.then(ending, epilogue));
+        Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+    }
+
+    /// Returns whether the first steps after a product or convolution can be done tile by tile.
+    fn ends_in_tiles(&self, heavy: &Heavy) -> bool {
+        match heavy {
+            Heavy::Convolution(call) => call.layout == Layout::ChannelsLast,
+            Heavy::Product(Matrices { a, b }) => {
+                fn has<T: GemmElement>() -> bool {
+                    T::tile().is_some()
+                }
+                let has_tiles = if a.dtype == DType::F64 { has::<f64>() } else { has::<f32>() };
+                let is_constant = matches!(self.values[b.value as usize].home, Home::Constant(_));
+                let is_one = b.shape[..b.shape.len().saturating_sub(2)].iter().all(|&size| size == 1);
+                has_tiles && is_constant && is_one && a.numel() * b.numel() > 0
+            }
+        }
     }
 
     /// Arranges the operands of an anchor without a bias; `None` if they are not of a kind that its kernel takes.
@@ -287,11 +321,11 @@ impl Lowering<'_> {
         Ok(matrices(op, operands).map(Heavy::Product))
     }
 
-    fn convolution<T: GemmElement + fx_core::Element>(
+    fn convolution<T: GemmElement + Real + fx_core::Element>(
         &mut self,
         ConvCall { spec, x, weight, layout }: &ConvCall,
         out: ValueId,
-        epilogue: Epilogue,
+        (ending, epilogue): (Ending, Epilogue),
         writes: &mut Vec<ValueId>,
         id: NodeId,
     ) -> Result<Option<Box<dyn Kernel>>> {
@@ -322,7 +356,7 @@ impl Lowering<'_> {
                 x.clone(),
                 enclosed,
                 out,
-                epilogue,
+                (ending, epilogue),
             ))));
         }
         let prepared = Prepared::new(spec, &x.shape, data, &weight.shape)?;

@@ -7,7 +7,7 @@ use fx_core::Result;
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
-use super::super::gemm::{Done, GemmElement, Output, Tap, Taps, Tile, Windows, work};
+use super::super::gemm::{Done, Finish, GemmElement, Output, Tap, Taps, Tile, Windows, work};
 use super::{ConvSpec, Geometry};
 
 /// The multiply-adds of a task.
@@ -165,18 +165,19 @@ impl<T: GemmElement> ChannelsLast<T> {
         });
     }
 
-    /// Stores the convolution of `x`, an input with its border, in `out`, and calls `done` with each part that is complete, on the thread that
-    /// has written it: a range of positions, counted through all images, and the channels there.
+    /// Stores the convolution of `x`, an input with its border, in `out` after it was finished, and calls `done` with each part that is complete,
+    /// on the thread that has written it: a range of positions, counted through all images, and the channels there.
     ///
     /// # Panics
     ///
     /// When a slice has not the length that it must have.
-    pub fn run(&self, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
+    pub(crate) fn run(&self, x: &[T], packed: &[T], out: &mut [T], finish: Finish<'_, T>, done: &Done<'_>) {
         assert_eq!(x.len(), self.enclosed_len(), "the input has its shape");
         assert_eq!(out.len(), self.out_len(), "the result has its shape");
+        finish.check(self.out_channels(), out.len());
         match self.way {
-            Way::Tiles(tile) => self.tiles(tile, x, packed, out, done),
-            Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, done),
+            Way::Tiles(tile) => self.tiles(tile, x, packed, out, (finish, done)),
+            Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, (finish, done)),
         }
     }
 
@@ -190,7 +191,14 @@ impl<T: GemmElement> ChannelsLast<T> {
         image * self.image() + (line + column * stride[2]) * self.channels()
     }
 
-    fn tiles(&self, tile: &'static Tile<T>, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
+    fn tiles(
+        &self,
+        tile: &'static Tile<T>,
+        x: &[T],
+        packed: &[T],
+        out: &mut [T],
+        (finish, done): (Finish<'_, T>, &Done<'_>),
+    ) {
         let Geometry { groups, c_in, c_out, stride, output, .. } = &self.geometry;
         let (positions, channels, depth) =
             (self.batch * self.geometry.out_size(), self.out_channels(), self.pieces.len() * self.piece);
@@ -243,6 +251,7 @@ impl<T: GemmElement> ChannelsLast<T> {
                         b,
                         c: c.at(start, columns.start),
                         c_stride: channels,
+                        finish: finish.from(start * channels + columns.start, columns.start),
                     };
                     // SAFETY: windows lie in the input with its border, whose length was asserted, the sliver has `depth` rows, and no
                     // other task has these positions and channels of the result.
@@ -259,19 +268,33 @@ impl<T: GemmElement> ChannelsLast<T> {
         }
     }
 
-    fn depthwise(&self, tile: &'static Tile<T>, x: &[T], packed: &[T], out: &mut [T], done: &Done<'_>) {
+    fn depthwise(
+        &self,
+        tile: &'static Tile<T>,
+        x: &[T],
+        packed: &[T],
+        out: &mut [T],
+        (finish, done): (Finish<'_, T>, &Done<'_>),
+    ) {
         let Geometry { output, .. } = &self.geometry;
         let line = output[2] * self.channels();
         let at_once = (TASK / 32).div_ceil(line * self.pieces.len());
         parallel::chunks(out, line, at_once, |i, out| {
-            self.depthwise_line(tile, i, x, packed, out);
+            self.depthwise_line(tile, i, x, packed, (out, finish.from(i * line, 0)));
             let first = i * output[2];
             done(first..first + output[2], 0..self.channels());
         });
     }
 
     /// Convolves a line of windows, each channel by itself.
-    fn depthwise_line(&self, tile: &'static Tile<T>, i: usize, x: &[T], packed: &[T], out: &mut [T]) {
+    fn depthwise_line(
+        &self,
+        tile: &'static Tile<T>,
+        i: usize,
+        x: &[T],
+        packed: &[T],
+        (out, finish): (&mut [T], Finish<'_, T>),
+    ) {
         let Geometry { output, kernel, dilation, padding, stride, .. } = &self.geometry;
         let (channels, width) = (self.channels(), output[2]);
         let (row, h) = (i / output[1], i % output[1]);
@@ -306,6 +329,7 @@ impl<T: GemmElement> ChannelsLast<T> {
                 taps: &taps,
                 weight: packed.as_ptr(),
                 out: out[column * channels..][..n * channels].as_mut_ptr(),
+                finish: finish.from(column * channels, 0),
             };
             if at_once.is_some() {
                 // SAFETY: all taps lie in the input under these windows, the weights have elements for all taps, and the result has room.
@@ -388,6 +412,7 @@ mod tests {
             rank in 1usize..4, batch in 1usize..3, depthwise: bool, turns: bool,
             (groups, c_in, c_out) in (1usize..4, 1usize..9, 10usize..70),
             dims in prop::collection::vec((1usize..9, 1usize..4, 1usize..4, 0usize..3, 1usize..3), 3),
+            (has_bias, has_other, is_bounded) in (any::<bool>(), any::<bool>(), any::<bool>()),
         ) {
             let part = |f: fn(&(usize, usize, usize, usize, usize)) -> usize| dims[..rank].iter().map(f).collect::<Vec<_>>();
             let (groups, c_in, c_out) = if depthwise { (c_out, 1, 1) } else { (groups, c_in, c_out) };
@@ -420,13 +445,25 @@ mod tests {
             }
             let mut got = vec![f32::NAN; conv.out_len()];
             let complete = std::sync::Mutex::new(vec![0; got.len()]);
-            conv.run(&enclosed, &conv.pack(&w), &mut got, &|rows, columns| {
+            let (bias, other) = (numbers(os[1], 3), numbers(got.len(), 4));
+            let finish = Finish {
+                bias: has_bias.then_some(&bias[..]),
+                other: has_other.then_some(&other[..]),
+                bounds: is_bounded.then_some((-90.0, 300.0)),
+            };
+            conv.run(&enclosed, &conv.pack(&w), &mut got, finish, &|rows, columns| {
                 let mut complete = complete.lock().unwrap();
                 for row in rows {
                     columns.clone().for_each(|column| complete[row * os[1] + column] += 1);
                 }
             });
-            prop_assert_eq!(got, turned(&want, os[1], os[2..].iter().product()));
+            let mut want = turned(&want, os[1], os[2..].iter().product());
+            for (i, x) in want.iter_mut().enumerate() {
+                *x += if has_bias { bias[i % os[1]] } else { 0.0 };
+                *x += if has_other { other[i] } else { 0.0 };
+                *x = if is_bounded { x.clamp(-90.0, 300.0) } else { *x };
+            }
+            prop_assert_eq!(got, want);
             prop_assert!(complete.lock().unwrap().iter().all(|&n| n == 1), "every element is complete once");
         }
     }

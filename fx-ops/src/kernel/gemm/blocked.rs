@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use fx_simd::parallel;
 
-use super::tile::{Operands, Tile};
+use super::tile::{Finish, Operands, Tile};
 use super::{GemmElement, Strides, work};
 
 /// The greatest steps of `k` that are done at a time: a sliver of them fits into the first caches.
@@ -161,15 +161,15 @@ impl<T: GemmElement> Product<T> {
     /// When an operand is too short.
     pub(crate) unsafe fn run(&self, a: &Left<'_, T>, b: &Right<'_, T>, c: &Output<'_, T>) {
         // SAFETY: the caller's promise.
-        unsafe { self.run_then(a, b, c, &|_, _| {}) }
+        unsafe { self.run_then(a, b, c, Finish::NONE, &|_, _| {}) }
     }
 
-    /// Stores the product in `c`, and calls `done` with the rows and columns of each part of it that is complete, on the thread that
-    /// has just written it.
+    /// Stores the product in `c` after it was finished, and calls `done` with the rows and columns of each part of it that is complete, on the
+    /// thread that has just written it.
     ///
     /// # Safety
     ///
-    /// As for [`run`](Self::run).
+    /// As for [`run`](Self::run). Where something is added, the columns of `c` are neighbours.
     ///
     /// # Panics
     ///
@@ -179,9 +179,11 @@ impl<T: GemmElement> Product<T> {
         a: &Left<'_, T>,
         b: &Right<'_, T>,
         c: &Output<'_, T>,
+        finish: Finish<'_, T>,
         done: &Done<'_>,
     ) {
         let Product { tile, m, k, n, .. } = *self;
+        finish.check(n, super::extent(m, n, c.strides));
         let (n_strips, n_slivers) = (m.div_ceil(tile.rows), n.div_ceil(tile.cols));
         match a {
             Left::Packed(a) => assert!(a.len() >= n_strips * tile.rows * k, "left operand is too short"),
@@ -199,7 +201,9 @@ impl<T: GemmElement> Product<T> {
                         let packed = &mut packed[..slivers.len() * sliver_len];
                         self.pack_right(slivers.clone(), fill, packed);
                         // SAFETY: the caller's promise.
-                        unsafe { self.part(a, &Slivers { packed, first, rows: None }, c, slivers, done) };
+                        unsafe {
+                            self.part(a, &Slivers { packed, first, rows: None }, c, slivers, (finish, done))
+                        };
                     }
                 });
             }
@@ -212,13 +216,15 @@ impl<T: GemmElement> Product<T> {
                     self.pack_right(whole..n_slivers, &turn, packed);
                     let slivers = Slivers { packed, first: whole, rows: Some((b, stride)) };
                     // SAFETY: the caller's promise.
-                    unsafe { self.part(a, &slivers, c, 0..n_slivers, done) };
+                    unsafe { self.part(a, &slivers, c, 0..n_slivers, (finish, done)) };
                 });
             }
             Right::Packed(packed) => {
                 assert!(packed.len() >= n_slivers * sliver_len, "right operand is too short");
                 // SAFETY: the caller's promise.
-                unsafe { self.part(a, &Slivers { packed, first: 0, rows: None }, c, 0..n_slivers, done) };
+                unsafe {
+                    self.part(a, &Slivers { packed, first: 0, rows: None }, c, 0..n_slivers, (finish, done))
+                };
             }
         }
     }
@@ -234,7 +240,7 @@ impl<T: GemmElement> Product<T> {
         b: &Slivers<'_, T>,
         c: &Output<'_, T>,
         range: Range<usize>,
-        done: &Done<'_>,
+        (finish, done): (Finish<'_, T>, &Done<'_>),
     ) {
         let Product { tile, m, k, n, .. } = *self;
         let (n_strips, n_slivers) = (m.div_ceil(tile.rows), range.len());
@@ -255,7 +261,7 @@ impl<T: GemmElement> Product<T> {
             let (strips, slivers) =
                 (strip..(strip + strips).min(n_strips), sliver..(sliver + slivers).min(range.end));
             // SAFETY: tasks have disjoint tiles, and the caller promises that elements of `c` are distinct.
-            unsafe { self.block(a, b, c, strips.clone(), slivers.clone()) };
+            unsafe { self.block(a, b, (c, finish), strips.clone(), slivers.clone()) };
             done(
                 strips.start * tile.rows..(strips.end * tile.rows).min(m),
                 slivers.start * tile.cols..(slivers.end * tile.cols).min(n),
@@ -276,7 +282,7 @@ impl<T: GemmElement> Product<T> {
         &self,
         a: &Left<'_, T>,
         b: &Slivers<'_, T>,
-        c: &Output<'_, T>,
+        (c, finish): (&Output<'_, T>, Finish<'_, T>),
         strips: Range<usize>,
         slivers: Range<usize>,
     ) {
@@ -300,6 +306,8 @@ impl<T: GemmElement> Product<T> {
                         Left::Packed(a) => (a[(strip * k + from) * tile.rows..].as_ptr(), (1, tile.rows)),
                         Left::Strided(a, (rs, cs)) => (a[row * rs + from * cs..].as_ptr(), (*rs, *cs)),
                     };
+                    let place = row * rsc + col * csc;
+                    let finish = if from + steps == k { finish.from(place, col) } else { Finish::NONE };
                     let operands = Operands {
                         a,
                         a_strides,
@@ -307,8 +315,9 @@ impl<T: GemmElement> Product<T> {
                         b_stride,
                         alpha,
                         beta: if from == 0 { beta } else { T::one() },
-                        c: c.start.wrapping_add(row * rsc + col * csc),
+                        c: c.start.wrapping_add(place),
                         c_strides: c.strides,
+                        finish,
                     };
                     // SAFETY: the operands were found to be long enough in `run`; `c` is the caller's promise.
                     unsafe { tile.run(rows, cols, steps, &operands) };

@@ -50,6 +50,34 @@ proptest! {
     }
 
     #[test]
+    fn products_are_finished_tile_by_tile(
+        (m, k, n) in (1usize..40, prop::sample::select(vec![1usize, 7, 385, 800]), 1usize..80), seed: u32,
+        (has_bias, has_other, is_bounded, packs) in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+    ) {
+        let Some(tile) = tile_f64() else { return Ok(()) };
+        let (a, sa) = lay_out(m, k, 0, seed);
+        let (b, sb) = lay_out(k, n, 1, !seed);
+        let [(bias, _), (other, sc)] = [lay_out(1, n, 0, seed / 5), lay_out(m, n, 0, seed / 7)];
+        let bounds = is_bounded.then_some((-3000.0, 500.0));
+        let mut want = naive(m, k, n, &a, sa, &b, sb);
+        for (i, x) in want.iter_mut().enumerate() {
+            *x += if has_bias { bias[i % n] } else { 0.0 };
+            *x += if has_other { other[i] } else { 0.0 };
+            *x = bounds.map_or(*x, |(low, high)| x.clamp(low, high));
+        }
+        let product =
+            Product { tile, m, k, n, alpha: 1.0, beta: 0.0, shared: true, wide_parts: seed % 2 == 0 };
+        let finish = Finish { bias: has_bias.then_some(&bias[..]), other: has_other.then_some(&other[..]), bounds };
+        let (right, mut left) = (product.packed_right(&b, sb), vec![0.0; product.left_len()]);
+        product.pack_left(&a, sa, &mut left);
+        let left = if packs { Left::Packed(&left) } else { Left::Strided(&a, sa) };
+        let mut got = vec![f64::NAN; m * n];
+        // SAFETY: the elements are distinct and lie in the slice.
+        unsafe { product.run_then(&left, &Right::Packed(&right), &Output::new(&mut got, sc), finish, &|_, _| {}) };
+        prop_assert_eq!(got, want);
+    }
+
+    #[test]
     fn integers_wrap((m, k, n) in (0usize..11, 0usize..20, 0usize..40), layouts in [0u8..3, 0u8..3], seed: u32) {
         let (a, sa) = lay_out(m, k, layouts[0], seed);
         let (b, sb) = lay_out(k, n, layouts[1], !seed);
@@ -106,4 +134,25 @@ fn short_or_overlapping_slices_are_refused() {
     assert!(run(6, 3, (2, 1)).is_err());
     assert!(run(6, 4, (1, 1)).is_err());
     assert!(run(6, 4, (usize::MAX, 1)).is_err());
+}
+
+#[test]
+fn bounds_leave_what_is_no_number_and_the_sign_of_zero() {
+    let Some(tile) = tile_f64() else { return };
+    let n = tile.cols + 3;
+    let product = Product { tile, m: 1, k: 1, n, alpha: 1.0, beta: 0.0, shared: false, wide_parts: false };
+    let b: Vec<f64> = (0..n).map(|i| [f64::NAN, -0.0, 7.0, f64::NEG_INFINITY][i % 4]).collect();
+    let mut got = vec![1.0; n];
+    let finish = Finish { bounds: Some((0.0, 6.0)), ..Finish::NONE };
+    let right = product.packed_right(&b, (n, 1));
+    // SAFETY: the elements are distinct and lie in the slice.
+    unsafe {
+        let out = Output::new(&mut got, (n, 1));
+        product.run_then(&Left::Strided(&[1.0], (1, 1)), &Right::Packed(&right), &out, finish, &|_, _| {});
+    }
+    for (i, x) in got.iter().enumerate() {
+        // A sum from 0 on is never -0.
+        let want = [f64::NAN, 0.0, 6.0, 0.0][i % 4];
+        assert!(x.to_bits() == want.to_bits() || (x.is_nan() && want.is_nan()), "{i}: {x}");
+    }
 }

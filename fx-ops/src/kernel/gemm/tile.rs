@@ -11,7 +11,7 @@ pub struct Tile<T: 'static> {
     pub(crate) rows: usize,
     /// The columns of a tile.
     pub(crate) cols: usize,
-    run: unsafe fn(rows: usize, cols: usize, k: usize, &Operands<T>),
+    run: unsafe fn(rows: usize, cols: usize, k: usize, &Operands<'_, T>),
     windows: unsafe fn(rows: usize, cols: usize, &Windows<'_, T>),
     /// The elements of a vector.
     pub(crate) lanes: usize,
@@ -24,8 +24,49 @@ pub struct Tile<T: 'static> {
 /// The dot products of some rows with two columns.
 pub(crate) type Dots<T> = [[T; 2]; 4];
 
+/// What is done to the elements of a tile as soon as they are there: first the bias is added, then what lies elsewhere as the result does, and
+/// then they are bounded. NaN stays NaN.
+#[derive(Clone, Copy)]
+pub(crate) struct Finish<'a, T> {
+    /// An element for each column.
+    pub(crate) bias: Option<&'a [T]>,
+    /// An element for each of the result, whose columns are neighbours.
+    pub(crate) other: Option<&'a [T]>,
+    /// The least and the greatest result.
+    pub(crate) bounds: Option<(T, T)>,
+}
+
+impl<'a, T: Copy> Finish<'a, T> {
+    /// Nothing.
+    pub(crate) const NONE: Self = Finish { bias: None, other: None, bounds: None };
+
+    /// Returns what is done to a part of the result: that from a place and a column on.
+    pub(crate) fn from(&self, place: usize, column: usize) -> Finish<'a, T> {
+        Finish {
+            bias: self.bias.map(|bias| &bias[column..]),
+            other: self.other.map(|other| &other[place..]),
+            bounds: self.bounds,
+        }
+    }
+
+    /// Returns whether nothing is done.
+    pub(crate) fn is_none(&self) -> bool {
+        self.bias.is_none() && self.other.is_none() && self.bounds.is_none()
+    }
+
+    /// Asserts that there is something for all elements of a result.
+    ///
+    /// # Panics
+    ///
+    /// When there is not.
+    pub(crate) fn check(&self, columns: usize, numel: usize) {
+        assert!(self.bias.is_none_or(|bias| bias.len() >= columns), "the bias is too short");
+        assert!(self.other.is_none_or(|other| other.len() >= numel), "what is added is too short");
+    }
+}
+
 /// The operands of a tile: `c = alpha * a @ b + beta * c`, where the columns of `b` lie one beside the other.
-pub(crate) struct Operands<T> {
+pub(crate) struct Operands<'a, T> {
     pub(crate) a: *const T,
     pub(crate) a_strides: Strides,
     pub(crate) b: *const T,
@@ -34,6 +75,8 @@ pub(crate) struct Operands<T> {
     pub(crate) beta: T,
     pub(crate) c: *mut T,
     pub(crate) c_strides: Strides,
+    /// What is done to the elements of `c`.
+    pub(crate) finish: Finish<'a, T>,
 }
 
 /// The operands of a tile whose rows of `a` lie anywhere, each in pieces: what windows of a convolution have under them.
@@ -50,6 +93,8 @@ pub(crate) struct Windows<'a, T> {
     pub(crate) c: *mut T,
     /// The distance of rows; columns are neighbours.
     pub(crate) c_stride: usize,
+    /// What is done to the elements of `c`.
+    pub(crate) finish: Finish<'a, T>,
 }
 
 /// An element of the kernels of all channels.
@@ -69,6 +114,8 @@ pub(crate) struct Taps<'a, T> {
     pub(crate) taps: &'a [Tap],
     pub(crate) weight: *const T,
     pub(crate) out: *mut T,
+    /// What is done to the elements of `out`.
+    pub(crate) finish: Finish<'a, T>,
 }
 
 impl<T> Tile<T> {
@@ -77,7 +124,8 @@ impl<T> Tile<T> {
     /// # Safety
     ///
     /// This tile was given by [`tile_f32`] or [`tile_f64`]. The channels that each tap meets under each window and its weights can be
-    /// read, and `out` has room for the channels of the windows, one after the other, which nobody else writes.
+    /// read, and `out` has room for the channels of the windows, one after the other, which nobody else writes. What finishes it has elements
+    /// for these.
     pub(crate) unsafe fn run_taps(&self, rows: usize, channels: usize, operands: &Taps<'_, T>) {
         debug_assert!(matches!(rows, 1 | 2 | 4) && channels >= self.lanes);
         // SAFETY: the caller's promise, and the features were found when the tile was given.
@@ -89,8 +137,9 @@ impl<T> Tile<T> {
     /// # Safety
     ///
     /// This tile was given by [`tile_f32`] or [`tile_f64`]. For `k` steps, `a` must be readable at the rows of the tile and `b`
-    /// at the columns of a full one, and `c` writable at the rows and columns of the tile, by nobody else.
-    pub(crate) unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<T>) {
+    /// at the columns of a full one, and `c` writable at the rows and columns of the tile, by nobody else. What finishes it has elements for
+    /// these, the columns of which are then neighbours.
+    pub(crate) unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<'_, T>) {
         debug_assert!((1..=self.rows).contains(&rows) && (1..=self.cols).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.run)(rows, cols, k, operands) }
@@ -101,7 +150,8 @@ impl<T> Tile<T> {
     /// # Safety
     ///
     /// This tile was given by [`tile_f32`] or [`tile_f64`]. There are no more rows than a full tile has; the pieces of all rows can be
-    /// read, `b` at the columns of a full tile, and `c` be written at the rows and columns of the tile, by nobody else.
+    /// read, `b` at the columns of a full tile, and `c` be written at the rows and columns of the tile, by nobody else. What finishes it has
+    /// elements for these.
     pub(crate) unsafe fn run_windows(&self, cols: usize, operands: &Windows<'_, T>) {
         debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.cols).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
@@ -167,24 +217,65 @@ pub(crate) fn tile_f64() -> Option<&'static Tile<f64>> {
 mod x86 {
     use std::arch::x86_64::{
         _mm256_add_pd, _mm256_add_ps, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps,
-        _mm256_mul_pd, _mm256_mul_ps, _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_pd, _mm256_setzero_ps,
-        _mm256_storeu_pd, _mm256_storeu_ps, _mm512_add_pd, _mm512_add_ps, _mm512_fmadd_pd, _mm512_fmadd_ps,
-        _mm512_loadu_pd, _mm512_loadu_ps, _mm512_mul_pd, _mm512_mul_ps, _mm512_set1_pd, _mm512_set1_ps,
-        _mm512_setzero_pd, _mm512_setzero_ps, _mm512_storeu_pd, _mm512_storeu_ps,
+        _mm256_max_pd, _mm256_max_ps, _mm256_min_pd, _mm256_min_ps, _mm256_mul_pd, _mm256_mul_ps,
+        _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_pd, _mm256_setzero_ps, _mm256_storeu_pd,
+        _mm256_storeu_ps, _mm512_add_pd, _mm512_add_ps, _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd,
+        _mm512_loadu_ps, _mm512_max_pd, _mm512_max_ps, _mm512_min_pd, _mm512_min_ps, _mm512_mul_pd,
+        _mm512_mul_ps, _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_pd, _mm512_setzero_ps,
+        _mm512_storeu_pd, _mm512_storeu_ps,
     };
 
-    use super::{Dots, Operands, Taps, Tile, Windows};
+    use super::{Dots, Finish, Operands, Taps, Tile, Windows};
 
     macro_rules! tiles {
         ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
-            $zero:ident, $load:ident, $store:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident;)*) => {$(
+            $zero:ident, $load:ident, $store:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident;)*) => {$(
             pub(super) static $name: Tile<$t> = {
                 const LANES: usize = $lanes;
                 const COLS: usize = 2 * LANES;
 
+                /// Finishes the part of a result that has just been stored at `c`: loops inside of those that compute a tile, however small, would
+                /// keep its sums from staying in registers.
+                ///
+                /// # Safety
+                ///
+                /// `c` has these rows, `stride` apart, and columns; so has what is added.
                 #[target_feature(enable = $features)]
-                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<$t>) {
-                    let &Operands { a, a_strides: (rsa, csa), b, b_stride, alpha, beta, c, c_strides: (rsc, csc) } =
+                unsafe fn finish(rows: usize, cols: usize, c: *mut $t, stride: usize, finish: &Finish<'_, $t>) {
+                    let (low, high) = finish.bounds.unwrap_or((<$t>::NEG_INFINITY, <$t>::INFINITY));
+                    let (lows, highs) = ($set1(low), $set1(high));
+                    let bias = finish.bias.map(<[$t]>::as_ptr);
+                    let other = finish.other.map(<[$t]>::as_ptr);
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        for i in 0..rows {
+                            let c = c.wrapping_add(i * stride);
+                            let other = other.map(|other| other.wrapping_add(i * stride));
+                            for at in (0..cols / LANES).map(|j| j * LANES) {
+                                let mut sum = $load(c.add(at));
+                                if let Some(bias) = bias {
+                                    sum = $add(sum, $load(bias.add(at)));
+                                }
+                                if let Some(other) = other {
+                                    sum = $add(sum, $load(other.add(at)));
+                                }
+                                // The second operand is the result if one is NaN, or both are zeros.
+                                $store(c.add(at), $min(highs, $max(lows, sum)));
+                            }
+                            for at in cols / LANES * LANES..cols {
+                                let mut sum = *c.add(at);
+                                sum = bias.map_or(sum, |bias| sum + *bias.add(at));
+                                sum = other.map_or(sum, |other| sum + *other.add(at));
+                                sum = if sum < low { low } else { sum };
+                                *c.add(at) = if sum > high { high } else { sum };
+                            }
+                        }
+                    }
+                }
+
+                #[target_feature(enable = $features)]
+                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
+                    let &Operands { a, a_strides: (rsa, csa), b, b_stride, alpha, beta, c, c_strides: (rsc, csc), .. } =
                         operands;
                     // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
                     // that leave them after the last step are not read.
@@ -232,7 +323,7 @@ mod x86 {
                     }
                 }
 
-                unsafe fn run(rows: usize, cols: usize, k: usize, operands: &Operands<$t>) {
+                unsafe fn run(rows: usize, cols: usize, k: usize, operands: &Operands<'_, $t>) {
                     // SAFETY: the caller's promise.
                     unsafe {
                         match rows {
@@ -241,12 +332,15 @@ mod x86 {
                             $($rows => tile::<$rows, 2>(cols, k, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
                         }
+                        if !operands.finish.is_none() {
+                            finish(rows, cols, operands.c, operands.c_strides.0, &operands.finish);
+                        }
                     }
                 }
 
                 #[target_feature(enable = $features)]
                 unsafe fn window_tile<const ROWS: usize, const VECTORS: usize>(cols: usize, operands: &Windows<'_, $t>) {
-                    let &Windows { a, rows, pieces, piece, mut b, c, c_stride } = operands;
+                    let &Windows { a, rows, pieces, piece, mut b, c, c_stride, .. } = operands;
                     // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
                     // that leave them after the last step are not read.
                     unsafe {
@@ -303,12 +397,15 @@ mod x86 {
                             $($rows => window_tile::<$rows, 2>(cols, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
                         }
+                        if !operands.finish.is_none() {
+                            finish(rows, cols, operands.c, operands.c_stride, &operands.finish);
+                        }
                     }
                 }
 
                 #[target_feature(enable = $features)]
                 unsafe fn tap_tile<const ROWS: usize, const VECTORS: usize>(first: usize, channels: usize, operands: &Taps<'_, $t>) {
-                    let &Taps { x, step, taps, weight, out } = operands;
+                    let &Taps { x, step, taps, weight, out, .. } = operands;
                     let mut sums = [[$zero(); VECTORS]; ROWS];
                     // SAFETY: the caller promises the channels of all taps, and room for those of the windows.
                     unsafe {
@@ -360,6 +457,9 @@ mod x86 {
                             4 => tap_rows::<4>(channels, operands),
                             2 => tap_rows::<2>(channels, operands),
                             _ => tap_rows::<1>(channels, operands),
+                        }
+                        if !operands.finish.is_none() {
+                            finish(rows, channels, operands.out, channels, &operands.finish);
                         }
                     }
                 }
@@ -441,12 +541,16 @@ mod x86 {
 
     tiles! {
         F32_AVX512: f32, "avx512f", 16, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
-            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps;
+            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
+            _mm512_min_ps, _mm512_max_ps;
         F64_AVX512: f64, "avx512f", 8, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
-            _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_mul_pd, _mm512_add_pd;
+            _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_mul_pd, _mm512_add_pd,
+            _mm512_min_pd, _mm512_max_pd;
         F32_AVX2: f32, "avx2,fma", 8, [1 2 3 4 5 6], [1 2],
-            _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps;
+            _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
+            _mm256_min_ps, _mm256_max_ps;
         F64_AVX2: f64, "avx2,fma", 4, [1 2 3 4 5 6], [1 2],
-            _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_mul_pd, _mm256_add_pd;
+            _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_mul_pd, _mm256_add_pd,
+            _mm256_min_pd, _mm256_max_pd;
     }
 }
