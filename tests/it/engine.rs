@@ -96,6 +96,22 @@ fn a_chain_with_broadcasting_is_one_kernel_for_all_sizes() {
 }
 
 #[test]
+fn elements_that_no_cache_holds_are_computed_alike() {
+    let gm = program(
+        "graph main(%x: f32[n, m], %row: f32[m]) {
+            %a = mul(%x, 0.5)
+            %b = add(%a, %row)
+            %c = sqrt(%b)
+            %d = sum(%b, [1])
+            return (%c, %d)
+        }",
+    );
+    for shape in [[3, 1_500_001], [40_001, 111]] {
+        agree(&gm, &values(&[numbers(&shape, 1), numbers(&shape[1..], 2)]), true);
+    }
+}
+
+#[test]
 fn operands_are_read_in_whatever_order_they_lie() {
     let gm = program(
         "graph main(%x: f32[a, b, c], %y: f32[c, b, a], %z: f32[b, 1]) {
