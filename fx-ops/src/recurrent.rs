@@ -14,7 +14,7 @@ use crate::check::{
 };
 use crate::flops;
 use crate::kernel::gemm::{GemmElement, gemm, transposed};
-use crate::kernel::recurrent::{Cell, Steps, gru_step, lstm_step};
+use crate::kernel::recurrent::{Cell, StateWeight, Steps, gru_step, lstm_step};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[RECURRENT];
@@ -171,9 +171,11 @@ impl Weights {
         let b_hh = opt_slice::<T>(&self.b_hh);
         // One step alone is a product whose rows and columns are dealt out to threads.
         if let Some(tile) = T::tile().filter(|_| steps > 1) {
-            let sizes = [steps, batch];
-            let steps = Steps { cell, sizes, hidden, reverse, gates: &gates, weight: w_hh, bias: b_hh };
-            steps.run(tile, h, c, out, (out_stride, out_offset));
+            let weight = StateWeight::new(tile, cell, batch, hidden, w_hh);
+            let steps = Steps { weight: &weight, bias: b_hh, sizes: [steps, batch], reverse, gates: &gates };
+            if rows > 0 {
+                steps.run(h, c, &mut out[out_offset..], (batch * out_stride, out_stride));
+            }
             return Ok(());
         }
         let mut state_gates = filled(batch, width, b_hh)?;
@@ -281,16 +283,16 @@ fn gru_cell_kernel(
 
 /// How a network is built.
 #[derive(Clone, Copy)]
-struct Layout {
-    cell: Cell,
+pub(crate) struct Network {
+    pub(crate) cell: Cell,
     has_biases: bool,
     layers: usize,
-    directions: usize,
-    batch_first: bool,
+    pub(crate) directions: usize,
+    pub(crate) batch_first: bool,
 }
 
-impl Layout {
-    fn new(
+impl Network {
+    pub(crate) fn new(
         cell: Cell,
         has_biases: bool,
         layers: &Dim,
@@ -311,11 +313,11 @@ impl Layout {
         let Some(layers) = usize::try_from(layers).ok().filter(|&layers| layers > 0) else {
             bail!(Argument, "expected num_layers of at least 1, got {layers}");
         };
-        Ok(Layout { cell, has_biases, layers, directions: if bidirectional { 2 } else { 1 }, batch_first })
+        Ok(Network { cell, has_biases, layers, directions: if bidirectional { 2 } else { 1 }, batch_first })
     }
 
     /// Returns the parameters of each layer and direction.
-    fn split<'a, P>(&self, params: &'a [&'a P]) -> Result<Vec<[Option<&'a P>; 4]>> {
+    pub(crate) fn split<'a, P>(&self, params: &'a [&'a P]) -> Result<Vec<[Option<&'a P>; 4]>> {
         let each = if self.has_biases { 4 } else { 2 };
         let expected = self.layers.checked_mul(self.directions * each);
         if expected != Some(params.len()) {
@@ -331,7 +333,7 @@ impl Layout {
     }
 
     /// Returns the types of the outputs and of the last states.
-    fn infer(
+    pub(crate) fn infer(
         &self,
         x: &TensorType,
         states: &[&TensorType],
@@ -420,8 +422,8 @@ fn lstm_type(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(TensorType, TensorType, TensorType)> {
-    let layout = Layout::new(Cell::Lstm, has_biases, &layers, dropout, train, bidirectional, batch_first)?;
-    let (out, state) = layout.infer(x, &[h, c], &params)?;
+    let network = Network::new(Cell::Lstm, has_biases, &layers, dropout, train, bidirectional, batch_first)?;
+    let (out, state) = network.infer(x, &[h, c], &params)?;
     Ok((out, state.clone(), state))
 }
 
@@ -439,9 +441,9 @@ fn lstm_kernel(
     batch_first: bool,
 ) -> Result<(Array, Array, Array)> {
     let layers = Dim::new(layers);
-    let layout =
-        Layout::new(Cell::Lstm, has_biases, &layers, Some(dropout), train, bidirectional, batch_first)?;
-    let (out, states) = layout.eval(x, &[h, c], &params)?;
+    let network =
+        Network::new(Cell::Lstm, has_biases, &layers, Some(dropout), train, bidirectional, batch_first)?;
+    let (out, states) = network.eval(x, &[h, c], &params)?;
     let [h, c] = <[Array; 2]>::try_from(states).map_err(|_| err!(Structure, "expected two states"))?;
     Ok((out, h, c))
 }
@@ -458,7 +460,7 @@ fn gru_type(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(TensorType, TensorType)> {
-    Layout::new(Cell::Gru, has_biases, &layers, dropout, train, bidirectional, batch_first)?.infer(
+    Network::new(Cell::Gru, has_biases, &layers, dropout, train, bidirectional, batch_first)?.infer(
         x,
         &[h],
         &params,
@@ -478,9 +480,9 @@ fn gru_kernel(
     batch_first: bool,
 ) -> Result<(Array, Array)> {
     let layers = Dim::new(layers);
-    let layout =
-        Layout::new(Cell::Gru, has_biases, &layers, Some(dropout), train, bidirectional, batch_first)?;
-    let (out, states) = layout.eval(x, &[h], &params)?;
+    let network =
+        Network::new(Cell::Gru, has_biases, &layers, Some(dropout), train, bidirectional, batch_first)?;
+    let (out, states) = network.eval(x, &[h], &params)?;
     let [h, _] = <[Array; 2]>::try_from(states).map_err(|_| err!(Structure, "expected two states"))?;
     Ok((out, h))
 }

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 
 pub use convert::{Arithmetic, Truncate, f16_pairs, f16_to_f32, f32_to_f16};
 pub use keep::{recycle, reserve};
-pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy};
+pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy, prefetch};
 pub use transpose::transpose;
 
 /// A piece of work whose `run` is `#[inline(always)]`, as is everything hot that it calls.

@@ -11,7 +11,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,107 @@ pub fn items_with<T: Send, S>(
             f(scratch, i, item);
         }
     });
+}
+
+/// The most parts that a stage may have.
+pub const STAGE_PARTS: usize = u64::BITS as usize;
+
+/// Calls `f` with every stage below `n_stages` and, for each, every part below `n_parts`, in parallel: no part begins before those of
+/// the stage before it are done.
+///
+/// This takes much less time than a loop for each stage. A thread does the same part in each, unless another has time for it.
+///
+/// # Panics
+///
+/// When there are more parts than [`STAGE_PARTS`].
+pub fn stages(n_stages: usize, n_parts: usize, f: impl Fn(usize, usize) + Sync) {
+    assert!(n_parts <= STAGE_PARTS, "a stage has up to {STAGE_PARTS} parts");
+    let threads = rayon::current_num_threads().min(n_parts);
+    if threads <= 1 || n_stages == 0 {
+        (0..n_stages).for_each(|stage| (0..n_parts).for_each(|part| f(stage, part)));
+        return;
+    }
+    let stages = Stages {
+        n_stages,
+        n_parts,
+        stage: AtomicUsize::new(0),
+        taken: AtomicU64::new(0),
+        done: AtomicUsize::new(0),
+    };
+    // A task is to take part: who does so alone does all the parts.
+    run(threads, threads, &|next| {
+        while let Some(own) = next() {
+            stages.take_part(own, &f);
+        }
+    });
+}
+
+/// Stages that threads work on.
+struct Stages {
+    n_stages: usize,
+    n_parts: usize,
+    /// The stage that is being done.
+    stage: AtomicUsize,
+    /// A bit for each of its parts that a thread has taken.
+    taken: AtomicU64,
+    /// How many of them are done.
+    done: AtomicUsize,
+}
+
+impl Stages {
+    /// Works on parts until all stages are done.
+    ///
+    /// A thread waits only for parts that others have taken, which wait for nothing.
+    fn take_part(&self, own: usize, f: &(impl Fn(usize, usize) + Sync)) {
+        let on_panic = GiveUp(self);
+        let (mut spins, mut mine) = (0, 0);
+        while self.stage.load(Ordering::Acquire) < self.n_stages {
+            let Some(part) = self.take(own) else {
+                mine = 0;
+                pause(&mut spins);
+                continue;
+            };
+            // The stage stays the same as long as a part of it was taken and is not done.
+            let stage = self.stage.load(Ordering::Acquire);
+            if stage >= self.n_stages {
+                break;
+            }
+            f(stage, part);
+            (spins, mine) = (0, mine + 1);
+            if self.done.fetch_add(1, Ordering::AcqRel) + 1 == self.n_parts {
+                self.done.store(0, Ordering::Relaxed);
+                self.stage.store(stage + 1, Ordering::Release);
+                if stage + 1 < self.n_stages {
+                    self.taken.store(0, Ordering::Release);
+                }
+                if mine >= self.n_parts {
+                    // All that help may be on this very core, waiting for their turn to move away.
+                    std::thread::yield_now();
+                }
+                mine = 0;
+            }
+        }
+        std::mem::forget(on_panic);
+    }
+
+    /// Takes a part of this stage, the own one if nobody has it.
+    fn take(&self, own: usize) -> Option<usize> {
+        (own..self.n_parts).chain(0..own).find(|part| {
+            let bit = 1 << part;
+            let is_free = |taken: u64| taken & bit == 0;
+            is_free(self.taken.load(Ordering::Relaxed))
+                && is_free(self.taken.fetch_or(bit, Ordering::Acquire))
+        })
+    }
+}
+
+/// Ends the stages when a part panics, since nobody can go on without it.
+struct GiveUp<'a>(&'a Stages);
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        self.0.stage.store(usize::MAX, Ordering::Release);
+    }
 }
 
 /// A slice in pieces that different threads have.
@@ -207,12 +308,17 @@ impl Job {
 
     /// Waits until other threads have finished the tasks that they took.
     fn wait(&self) {
-        let mut spins = 0u32;
+        let mut spins = 0;
         while self.unfinished.load(Ordering::Acquire) > 0 {
-            spins += 1;
-            if spins < 10_000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            pause(&mut spins);
         }
     }
+}
+
+/// Passes a moment while another thread works; after a while, others may have the core.
+fn pause(spins: &mut u32) {
+    *spins = spins.saturating_add(1);
+    if *spins < 10_000 { std::hint::spin_loop() } else { std::thread::yield_now() }
 }
 
 /// The newest loop, and the threads that look out for one.
@@ -413,6 +519,46 @@ mod tests {
             }
         });
         assert_eq!(total.into_inner(), 4 * 50 * 5 * 190);
+    }
+
+    #[test]
+    fn stages_follow_each_other() {
+        for threads in [1, 2, 3, 8] {
+            for (n_stages, n_parts) in [(0, 3), (1, 1), (5, 0), (300, 2), (100, 7), (10, STAGE_PARTS)] {
+                let done = AtomicUsize::new(0);
+                with_threads(threads, || {
+                    stages(n_stages, n_parts, |stage, part| {
+                        let before = done.load(Ordering::Acquire);
+                        assert!((stage * n_parts..(stage + 1) * n_parts).contains(&before), "{stage} {part}");
+                        done.fetch_add(1, Ordering::AcqRel);
+                    });
+                });
+                assert_eq!(done.into_inner(), n_stages * n_parts, "{threads} {n_stages} {n_parts}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_part_is_done_once_in_each_stage() {
+        let counts: Vec<AtomicUsize> = (0..50 * 3).map(|_| AtomicUsize::new(0)).collect();
+        with_threads(3, || {
+            each(2, |_| {
+                stages(50, 3, |stage, part| _ = counts[stage * 3 + part].fetch_add(1, Ordering::Relaxed));
+            });
+        });
+        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 2));
+    }
+
+    #[test]
+    fn a_panic_in_a_stage_reaches_the_caller() {
+        for threads in [1, 2, 4] {
+            for _ in 0..50 {
+                let result = catch_unwind(|| {
+                    with_threads(threads, || stages(20, 4, |stage, part| assert!((stage, part) != (7, 2))));
+                });
+                assert!(result.is_err());
+            }
+        }
     }
 
     #[test]

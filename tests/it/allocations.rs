@@ -97,11 +97,27 @@ fn programs() -> Vec<(&'static str, GraphModule, Vec<Tensor>)> {
         %sum = add(%out, %x)
         return %sum
     }";
+    let recurrent = "graph main(%x: f32[1, 7, 96], %h: f32[2, 1, 96], %c: f32[2, 1, 96]) {
+        %w1: f32[384, 96] = self.w1
+        %u1: f32[384, 96] = self.u1
+        %b1: f32[384] = self.b1
+        %w2: f32[384, 96] = self.w2
+        %u2: f32[384, 96] = self.u2
+        %b2: f32[384] = self.b2
+        %y = lstm(%x, %h, %c, [%w1, %u1, %b1, %b1, %w2, %u2, %b2, %b2], num_layers=2, batch_first=true)
+        %out = getitem(%y, 0)
+        return %out
+    }";
     vec![
         ("mlp", program(mlp), vec![numbers(&[1, 16], 1)]),
         ("rows", program(rows), vec![numbers(&[700, 300], 1), numbers(&[300], 2)]),
         ("convolutions", program(convolutions), vec![numbers(&[2, 3, 33, 33], 1)]),
         ("attention", program(attention), vec![numbers(&[2, 40, 64], 1)]),
+        (
+            "recurrent",
+            program(recurrent),
+            vec![numbers(&[1, 7, 96], 1), numbers(&[2, 1, 96], 2), numbers(&[2, 1, 96], 3)],
+        ),
     ]
 }
 

@@ -257,12 +257,13 @@ fn exp_below32(x: f32) -> f32 {
     // The polynomial is 2^64 times too small, so that one power of two is enough for results that are subnormal.
     const S: f32 = f32::from_bits((127 - 64) << 23);
     const SHIFT: f32 = 12_582_912.0 + 127.0 + 64.0;
+    // Below, the result rounds to 0.
+    let x = if x < -104.0 { -104.0 } else { x };
     let shifted = x.mul_add(std::f32::consts::LOG2_E, SHIFT);
     let n = shifted - SHIFT;
     let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, x));
     let p = poly32(r, [S, S, 0.5 * S, 0.166_665_73 * S, 0.041_666_456 * S, 0.008_363_769 * S, 0.001_393_453_5 * S]);
-    let y = p * f32::from_bits(shifted.to_bits() << 23);
-    if x < -104.0 { 0.0 } else { y }
+    p * f32::from_bits(shifted.to_bits() << 23)
 }
 
 /// Returns one of two factors of 2^n, where `shifted` is `n + ROUND32`: the exponent of a subnormal or of 2^128 does not fit

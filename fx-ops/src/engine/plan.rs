@@ -2,12 +2,13 @@
 //!
 //! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what is evaluated, goes in or
 //! comes out is an array of its own. Views are windows on the value that they are views of, and take no step (`windows`); groups and nodes
-//! that have one become kernels (`kernels`).
+//! that have one become kernels (`kernels`, `recurrent`).
 
 pub(super) mod kernels;
+mod recurrent;
 mod windows;
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fx_core::array::{Sizes, Strides, checked_numel};
@@ -114,13 +115,14 @@ pub(crate) struct Plan {
 #[derive(Default)]
 pub(crate) struct Packs(Mutex<FxHashMap<PackKey, Pack>>);
 
-/// Which part of a constant was packed, and as how many matrices.
+/// Which part of a constant was packed, as what and as how many matrices.
 #[derive(PartialEq, Eq, Hash)]
 struct PackKey {
     address: usize,
     shape: Sizes,
     strides: Strides,
-    groups: usize,
+    matrices: usize,
+    made: TypeId,
 }
 
 struct Pack {
@@ -130,17 +132,18 @@ struct Pack {
 }
 
 impl Packs {
-    /// Returns what `pack` makes of a window on a constant, or has made of it before; products have no groups.
+    /// Returns what `pack` makes of a window on a constant, or has made of it before; products have no `matrices`.
     fn get<T: GemmElement + Element, P: Any + Send + Sync>(
         &self,
         constant: &Tensor,
         window: &Operand,
-        groups: usize,
+        matrices: usize,
         pack: impl FnOnce(&[T]) -> P,
     ) -> Option<Arc<P>> {
         let data = constant.array().ok()?.data::<T>().ok()?.get(window.offset..)?;
         let (address, shape) = (data.as_ptr() as usize, window.shape.clone());
-        let key = PackKey { address, shape, strides: window.strides.clone(), groups };
+        let made = TypeId::of::<P>();
+        let key = PackKey { address, shape, strides: window.strides.clone(), matrices, made };
         let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let made = || Pack { made: Arc::new(pack(data)), _of: constant.clone() };
         packs.entry(key).or_insert_with(made).made.clone().downcast().ok()
@@ -371,6 +374,9 @@ impl Lowering<'_> {
         }
         if let Some(pooled) = self.pool(op, bound, id)? {
             return Ok(pooled);
+        }
+        if let Some(recurrent) = self.recurrent(op, bound, id)? {
+            return Ok(recurrent);
         }
         if op == ops::fused::OP
             && let [Arg::Graph(body), operands] = bound

@@ -161,6 +161,9 @@ pub(crate) struct Tape {
 /// The work, in elements times instructions, from which a second thread pays.
 const GRAIN: usize = 1 << 15;
 
+/// The bytes of operands and results from which the last cache does not hold them.
+const FAR: usize = 1 << 25;
+
 /// The elements of a unit: `len` from a column of a row on, or whole rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Unit {
@@ -168,12 +171,21 @@ pub(crate) struct Unit {
     column: usize,
     len: usize,
     rows: usize,
+    /// Whether the next unit's elements are far away, so that they are asked for in time.
+    is_far: bool,
 }
 
 impl Tape {
     /// Returns about how much work an element is, in additions.
     fn weight(&self) -> usize {
         self.instructions.len().max(1) * 2
+    }
+
+    /// Returns whether operands and results do not fit into caches.
+    fn is_far(&self) -> bool {
+        let loads = self.loads.iter().filter(|load| load.is_dense()).map(|load| load.size);
+        let stores = self.stores.iter().filter(|store| !store.per_row).map(|store| store.size);
+        loads.chain(stores).sum::<usize>().saturating_mul(self.numel) >= FAR
     }
 
     /// Computes the whole domain.
@@ -191,14 +203,15 @@ impl Tape {
         let n_units = if rows > 1 { n_rows.div_ceil(rows) } else { n_rows * per_row };
         let len = self.numel.div_ceil(n_units);
         let at_once = (GRAIN / 2 / (len * self.weight()).max(1)).max(1);
+        let is_far = self.is_far();
         let unit = |i: usize| {
             if rows > 1 {
                 let rows = rows.min(n_rows - i * rows);
                 let first = i * (self.unit / self.row);
-                return Unit { row: first, column: 0, len: rows * self.row, rows };
+                return Unit { row: first, column: 0, len: rows * self.row, rows, is_far };
             }
             let column = i % per_row * self.unit;
-            Unit { row: i / per_row, column, len: self.unit.min(self.row - column), rows: 1 }
+            Unit { row: i / per_row, column, len: self.unit.min(self.row - column), rows: 1, is_far }
         };
         let run = |units: std::ops::Range<usize>| {
             with_scratch(self.scratch, |scratch| {
@@ -233,7 +246,13 @@ impl Tape {
                 for row in rows.clone().step_by(at_once) {
                     let rows = at_once.min(rows.end - row);
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, Unit { row, column: 0, len: rows * self.row, rows }) };
+                    unsafe {
+                        self.unit(
+                            bases,
+                            scratch,
+                            Unit { row, column: 0, len: rows * self.row, rows, is_far: false },
+                        )
+                    };
                 }
                 return;
             }
@@ -242,11 +261,27 @@ impl Tape {
                 while column < columns.end {
                     let len = self.unit.min(columns.end - column);
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, Unit { row, column, len, rows: 1 }) };
+                    unsafe { self.unit(bases, scratch, Unit { row, column, len, rows: 1, is_far: false }) };
                     column += len;
                 }
             }
         });
+    }
+
+    /// Asks during a step for its share of what follows a unit of `len` elements, since the next one most often does.
+    fn prefetch(&self, step: usize, len: usize, loads: &[*const u8], stores: &[*mut u8]) {
+        const LINE: usize = size_of::<Line>();
+        let share = |start: *const u8, size: usize| {
+            let lines = (len * size).div_ceil(LINE);
+            let [from, to] = [step, step + 1].map(|i| lines * i / self.instructions.len() * LINE);
+            fx_simd::prefetch(start.wrapping_add(len * size + from), to - from);
+        };
+        for (load, &at) in self.loads.iter().zip(loads).filter(|(load, _)| load.is_dense()) {
+            share(at, load.size);
+        }
+        for (store, &at) in self.stores.iter().zip(stores).filter(|(store, _)| !store.per_row) {
+            share(at.cast_const(), store.size);
+        }
     }
 
     /// Runs the instructions on a unit.
@@ -276,7 +311,10 @@ impl Tape {
                 Spot::Store(i) => stores[i as usize],
             }
         };
-        for instruction in &self.instructions {
+        for (step, instruction) in self.instructions.iter().enumerate() {
+            if unit.is_far {
+                self.prefetch(step, unit.len, &loads, &stores);
+            }
             let len = if instruction.per_row { unit.rows } else { unit.len };
             let mut inputs = [std::ptr::null(); 4];
             for (input, &spot) in inputs.iter_mut().zip(&instruction.inputs) {
@@ -394,6 +432,11 @@ impl Load {
             register: 0,
             overwritten: None,
         }
+    }
+
+    /// Returns whether a unit's elements are read in place, those of one unit after those of the one before.
+    fn is_dense(&self) -> bool {
+        self.extent == Extent::Full && self.walk.is_dense() && self.overwritten.is_none()
     }
 
     /// Notes how far rows of `row` elements and neighbours are apart, if that is the same everywhere.

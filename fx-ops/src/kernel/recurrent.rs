@@ -1,14 +1,15 @@
 //! The steps of a recurrent layer, each of which needs the state that the one before has left.
 //!
 //! The units of the state are dealt out in as many parts as there are threads, whose weights stay in their caches from step to step. No
-//! element depends on how many there are.
+//! element depends on how many there are. A part computes the gates of a few units, whose weights lie side by side, and then these
+//! units, so that sums stay in the first cache.
 
 use std::ops::Range;
 
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
-use super::gemm::{Finish, GemmElement, Operands, Output, Tile, pack};
+use super::gemm::{Finish, GemmElement, Operands, Output, Tile, pack, work};
 
 /// What a unit computes from its gates.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,169 +30,234 @@ impl Cell {
     }
 }
 
+/// The state's weight of a layer in one direction, in the order in which steps read it.
+///
+/// A sliver is for as many units as a tile has columns; units that are missing from the last one have zeros. Its rows are for the elements
+/// of the state: those of one gate after those of another or, for a single sequence, beside each other.
+pub(crate) struct StateWeight<T: 'static> {
+    tile: &'static Tile<T>,
+    cell: Cell,
+    hidden: usize,
+    /// How many matrices a sliver is cut into: one for each gate, or one of all gates.
+    matrices: usize,
+    slivers: Vec<T>,
+}
+
+impl<T: GemmElement> StateWeight<T> {
+    /// Returns how many matrices a sliver is cut into, for a number of sequences at a time.
+    pub(crate) fn matrices(cell: Cell, batch: usize) -> usize {
+        if batch == 1 { 1 } else { cell.gates() }
+    }
+
+    /// Packs a weight `[gates * hidden, hidden]` for steps of this many sequences at a time.
+    ///
+    /// # Panics
+    ///
+    /// When the weight is too short.
+    pub(crate) fn new(
+        tile: &'static Tile<T>,
+        cell: Cell,
+        batch: usize,
+        hidden: usize,
+        weight: &[T],
+    ) -> StateWeight<T> {
+        let (cols, len) = (tile.cols, hidden * cell.gates() * tile.cols);
+        let matrices = StateWeight::<T>::matrices(cell, batch);
+        let gates_beside = cell.gates() / matrices;
+        let mut slivers = vec![T::zero(); hidden.div_ceil(cols) * len];
+        parallel::chunks(&mut slivers, len, PACK.div_ceil(len.max(1)), |i, sliver| {
+            let first = i * cols;
+            for (matrix, out) in sliver.chunks_mut(len / matrices).enumerate() {
+                for gate in 0..gates_beside {
+                    let row = (matrix * gates_beside + gate) * hidden + first;
+                    let (count, width) = (cols.min(hidden - first), gates_beside * cols);
+                    pack(&weight[row * hidden..], (hidden, 1), count, width, &mut out[gate * cols..]);
+                }
+            }
+        });
+        StateWeight { tile, cell, hidden, matrices, slivers }
+    }
+
+    fn n_slivers(&self) -> usize {
+        self.hidden.div_ceil(self.tile.cols)
+    }
+}
+
+/// The elements from which a second thread packs, too.
+const PACK: usize = 1 << 15;
+
 /// The steps of one layer in one direction.
-pub(crate) struct Steps<'a, T> {
-    /// What the units compute.
-    pub(crate) cell: Cell,
+pub(crate) struct Steps<'a, T: 'static> {
+    /// What is multiplied by the state.
+    pub(crate) weight: &'a StateWeight<T>,
+    /// One element for each gate of each unit, which is added to the product with the state.
+    pub(crate) bias: Option<&'a [T]>,
     /// How many steps there are, and how many sequences at a time.
     pub(crate) sizes: [usize; 2],
-    /// The units of the state.
-    pub(crate) hidden: usize,
     /// From the last step to the first.
     pub(crate) reverse: bool,
     /// The inputs' part of the gates, `[steps, batch, gates * hidden]`.
     pub(crate) gates: &'a [T],
-    /// The state's weight, `[gates * hidden, hidden]`, and bias.
-    pub(crate) weight: &'a [T],
-    /// One element for each gate of each unit.
-    pub(crate) bias: Option<&'a [T]>,
 }
 
-/// The bytes of weights from which a second thread pays.
-const GRAIN: usize = 1 << 18;
+/// Where steps find and leave states.
+struct States<'a, T> {
+    /// Before the first step, `[batch, hidden]`.
+    first: Output<'a, T>,
+    /// After each step, `[steps, batch, hidden]`.
+    outputs: Output<'a, T>,
+    /// The distance of sequences in `outputs`.
+    stride: usize,
+    /// The states of an LSTM's cells, `[batch, hidden]`.
+    cells: Output<'a, T>,
+}
+
+/// The multiply-adds of a step from which a second thread pays.
+const GRAIN: usize = 1 << 16;
 
 impl<T: GemmElement + Real> Steps<'_, T> {
-    /// Runs over the steps; writes each new state to `out`, whose rows are `(stride, offset)`, and leaves the last ones in `h` and `c`.
+    /// Runs over the steps; writes each new state to `out`, in which steps and sequences are `strides` apart, and leaves the last ones in
+    /// `h` and `c`.
     ///
     /// # Panics
     ///
-    /// When a slice is too short.
-    pub(crate) fn run(
-        &self,
-        tile: &'static Tile<T>,
-        h: &mut [T],
-        c: &mut [T],
-        out: &mut [T],
-        place: (usize, usize),
-    ) {
-        let ([steps, batch], hidden) = (self.sizes, self.hidden);
-        let width = self.cell.gates() * hidden;
-        let has_cell = self.cell == Cell::Lstm;
-        assert!(self.gates.len() >= steps * batch * width && self.weight.len() >= width * hidden);
-        assert!(self.bias.is_none_or(|bias| bias.len() >= width) && h.len() >= batch * hidden);
+    /// When a slice is too short, or states overlap in `out`.
+    pub(crate) fn run(&self, h: &mut [T], c: &mut [T], out: &mut [T], strides: (usize, usize)) {
+        let ([steps, batch], &StateWeight { cell, hidden, .. }) = (self.sizes, self.weight);
+        let width = cell.gates() * hidden;
+        let has_cell = cell == Cell::Lstm;
+        assert!(
+            self.gates.len() >= steps * batch * width && self.bias.is_none_or(|bias| bias.len() >= width)
+        );
+        assert!(h.len() >= batch * hidden, "there is a state for each sequence");
+        assert!(batch == 1 || self.weight.matrices > 1, "the weight was packed for one sequence");
         assert!(!has_cell || c.len() >= batch * hidden, "an LSTM has a state of its cells");
-        let rows = steps * batch;
-        assert!(rows == 0 || out.len() >= (rows - 1) * place.0 + place.1 + hidden, "the output is too short");
-        if rows == 0 || hidden == 0 {
+        if steps == 0 || batch == 0 || hidden == 0 {
             return;
         }
-        // The states before and after a step, in turn.
-        let mut other = vec![T::zero(); batch * hidden];
-        let states = [Output::new(h, (hidden, 1)), Output::new(&mut other, (hidden, 1))];
-        let cells = Output::new(c, (hidden, 1));
-        let outputs = Output::new(&mut out[place.1..], (place.0, 1));
-        let slivers = hidden.div_ceil(tile.cols);
-        let is_large = width * hidden * size_of::<T>() >= GRAIN && steps > 4;
-        let n = if is_large { rayon::current_num_threads().min(slivers) } else { 1 };
-        let units = |at: usize| (slivers * at / n * tile.cols).min(hidden);
-        let mut parts: Vec<Part<T>> = (0..n).map(|i| Part::new(self, tile, units(i)..units(i + 1))).collect();
-        for step in 0..steps {
-            let [before, after] = [&states[step % 2], &states[(step + 1) % 2]];
-            let place = if self.reverse { steps - 1 - step } else { step };
-            parallel::chunks(&mut parts, 1, 1, |_, parts| {
-                for part in parts {
-                    // SAFETY: parts have disjoint units, and a step is over before the next one begins.
-                    unsafe { part.step(self, tile, place, [before, after, &cells, &outputs]) };
-                }
-            });
-        }
-        if steps % 2 == 1 {
-            h[..batch * hidden].copy_from_slice(&other);
-        }
-    }
-}
-
-/// Some units of the state, which a thread has in its cache for all steps.
-struct Part<T> {
-    units: Range<usize>,
-    /// The gate, the first unit and the number of units of each sliver of weights.
-    slivers: Vec<(usize, usize, usize)>,
-    packed: Vec<T>,
-    sums: Vec<T>,
-}
-
-impl<T: GemmElement + Real> Part<T> {
-    fn new(steps: &Steps<'_, T>, tile: &Tile<T>, units: Range<usize>) -> Self {
-        let (hidden, n_gates, n) = (steps.hidden, steps.cell.gates(), units.len());
-        let slivers = (0..n_gates).flat_map(|gate| {
-            (0..n).step_by(tile.cols).map(move |from| (gate, from, tile.cols.min(n - from)))
+        let apart =
+            |outer: usize, inner: usize, n: usize| inner >= hidden && outer >= (n - 1) * inner + hidden;
+        let is_distinct = apart(strides.0, strides.1, batch) || apart(strides.1, strides.0, steps);
+        assert!(is_distinct, "states overlap in the output");
+        let len = (steps - 1) * strides.0 + (batch - 1) * strides.1 + hidden;
+        assert!(out.len() >= len, "the output is too short");
+        let states = States {
+            first: Output::new(h, (hidden, 1)),
+            outputs: Output::new(out, strides),
+            stride: strides.1,
+            cells: Output::new(c, (hidden, 1)),
+        };
+        let slivers = self.weight.n_slivers();
+        let is_large = work(batch, width, hidden) >= GRAIN;
+        let most = if is_large { rayon::current_num_threads().min(parallel::STAGE_PARTS) } else { 1 };
+        let n = most.min(slivers);
+        parallel::stages(steps, n, |step, part| {
+            let slivers = slivers * part / n..slivers * (part + 1) / n;
+            // SAFETY: the slices were found to be long enough, parts have disjoint units, and a step is over before the next one begins.
+            unsafe { self.part(step, slivers, &states) };
         });
-        let slivers: Vec<(usize, usize, usize)> = slivers.collect();
-        let mut packed = vec![T::zero(); slivers.len() * tile.cols * hidden];
-        for (&(gate, from, count), sliver) in slivers.iter().zip(packed.chunks_mut(tile.cols * hidden)) {
-            let rows = &steps.weight[(gate * hidden + units.start + from) * hidden..];
-            pack(rows, (hidden, 1), count, tile.cols, sliver);
+        let last = self.place(steps - 1) * strides.0;
+        for (item, h) in h.chunks_exact_mut(hidden).take(batch).enumerate() {
+            h.copy_from_slice(&out[last + item * strides.1..][..hidden]);
         }
-        let sums = vec![T::zero(); steps.sizes[1] * n_gates * n];
-        Part { units, slivers, packed, sums }
     }
 
-    /// Computes the units of a step from the states before; writes those after, the cells and the output.
+    /// Returns the place of a step in the sequence.
+    fn place(&self, step: usize) -> usize {
+        if self.reverse { self.sizes[0] - 1 - step } else { step }
+    }
+
+    /// Computes the units of some slivers in a step.
     ///
     /// # Safety
     ///
-    /// The outputs have room for the sizes, nobody else writes these units, and nobody writes the states before.
-    unsafe fn step(
-        &mut self,
-        steps: &Steps<'_, T>,
-        tile: &Tile<T>,
-        place: usize,
-        [before, after, cells, outputs]: [&Output<'_, T>; 4],
+    /// The states have room for the sizes, those before this step are complete, and nobody else has these units of this step.
+    unsafe fn part(&self, step: usize, slivers: Range<usize>, states: &States<'_, T>) {
+        let (batch, tile) = (self.sizes[1], self.weight.tile);
+        let len = tile.rows.min(batch) * self.weight.cell.gates() * tile.cols;
+        T::with_scratch(len, |sums| {
+            for i in 0..slivers.len() {
+                // To and fro: what the step before has read last is still in the cache.
+                let sliver = if step.is_multiple_of(2) { slivers.start + i } else { slivers.end - 1 - i };
+                for first in (0..batch).step_by(tile.rows) {
+                    let items = first..(first + tile.rows).min(batch);
+                    // SAFETY: the caller's promise.
+                    unsafe { self.units(step, sliver, items, states, sums) };
+                }
+            }
+        });
+    }
+
+    /// Computes the units of a sliver for no more sequences than a tile has rows.
+    ///
+    /// # Safety
+    ///
+    /// As for [`part`](Self::part).
+    unsafe fn units(
+        &self,
+        step: usize,
+        sliver: usize,
+        items: Range<usize>,
+        states: &States<'_, T>,
+        sums: &mut [T],
     ) {
-        let Part { units, slivers, packed, sums } = self;
-        let ([_, batch], hidden, n_gates, n) = (steps.sizes, steps.hidden, steps.cell.gates(), units.len());
-        for sums in sums.chunks_exact_mut(n_gates * n) {
-            for (gate, sums) in sums.chunks_exact_mut(n).enumerate() {
-                match steps.bias {
-                    Some(bias) => sums.copy_from_slice(&bias[gate * hidden..][units.clone()]),
+        let ([_, batch], &StateWeight { tile, cell, hidden, matrices, .. }) = (self.sizes, self.weight);
+        let (n_gates, cols, first) = (cell.gates(), tile.cols, sliver * tile.cols);
+        let (width, n) = (n_gates * cols, cols.min(hidden - first));
+        let before = |item: usize| match step {
+            0 => states.first.at(item, 0),
+            _ => states.outputs.at(self.place(step - 1), item),
+        };
+        let sums = &mut sums[..items.len() * width];
+        for sums in sums.chunks_exact_mut(width) {
+            for (gate, sums) in sums.chunks_exact_mut(cols).enumerate() {
+                match self.bias {
+                    Some(bias) => sums[..n].copy_from_slice(&bias[gate * hidden + first..][..n]),
                     None => sums.fill(T::zero()),
                 }
             }
         }
-        let c = Output::new(sums, (n_gates * n, 1));
-        for (&(gate, from, count), sliver) in slivers.iter().zip(packed.chunks(tile.cols * hidden)) {
-            for row in (0..batch).step_by(tile.rows) {
-                let operands = Operands {
-                    a: before.at(row, 0).cast_const(),
-                    a_strides: (hidden, 1),
-                    b: sliver.as_ptr(),
-                    b_stride: tile.cols,
-                    alpha: T::one(),
-                    beta: T::one(),
-                    c: c.at(row, gate * n + from),
-                    c_strides: (n_gates * n, 1),
-                    finish: Finish::NONE,
-                };
-                // SAFETY: the state has `batch` rows of `hidden` elements, which nobody writes in this step, and the sums are ours.
-                unsafe { tile.run(tile.rows.min(batch - row), count, hidden, &operands) };
-            }
+        let (columns, len) = (width / matrices, hidden * width);
+        for matrix in 0..matrices {
+            let operands = Operands {
+                a: before(items.start).cast_const(),
+                a_strides: (if step == 0 { hidden } else { states.stride }, 1),
+                b: self.weight.slivers[sliver * len + matrix * (len / matrices)..].as_ptr(),
+                b_stride: columns,
+                alpha: T::one(),
+                beta: T::one(),
+                c: sums[matrix * columns..].as_mut_ptr(),
+                c_strides: (width, 1),
+                finish: Finish::NONE,
+            };
+            // SAFETY: the states before have `hidden` elements, which nobody writes in this step; each matrix has as many rows,
+            // of all gates only if there is one sequence, and the sums are ours.
+            unsafe { tile.run(items.len(), columns, hidden, &operands) };
         }
-        for (item, sums) in sums.chunks_exact(n_gates * n).enumerate() {
-            let row = place * batch + item;
-            let gates = &steps.gates[row * n_gates * hidden..][..n_gates * hidden];
+        for (item, sums) in items.zip(sums.chunks_exact(width)) {
+            let place = self.place(step);
+            let gates = &self.gates[(place * batch + item) * n_gates * hidden..][..n_gates * hidden];
             let gates: [&[T]; 4] = std::array::from_fn(|gate| match gate < n_gates {
-                true => &gates[gate * hidden..][units.clone()],
+                true => &gates[gate * hidden + first..][..n],
                 false => &[],
             });
             let sums: [&[T]; 4] =
-                std::array::from_fn(|gate| if gate < n_gates { &sums[gate * n..][..n] } else { &[] });
-            // SAFETY: these units of the states and of the output are this thread's.
-            let (old, new, out) = unsafe {
+                std::array::from_fn(|gate| if gate < n_gates { &sums[gate * cols..][..n] } else { &[] });
+            // SAFETY: these units of the states are this thread's, and those before are complete.
+            let (old, new) = unsafe {
                 (
-                    std::slice::from_raw_parts(before.at(item, units.start).cast_const(), n),
-                    std::slice::from_raw_parts_mut(after.at(item, units.start), n),
-                    std::slice::from_raw_parts_mut(outputs.at(row, units.start), n),
+                    std::slice::from_raw_parts(before(item).wrapping_add(first).cast_const(), n),
+                    std::slice::from_raw_parts_mut(states.outputs.at(place, item).wrapping_add(first), n),
                 )
             };
-            match steps.cell {
+            match cell {
                 Cell::Lstm => {
                     // SAFETY: as above.
-                    let c = unsafe { std::slice::from_raw_parts_mut(cells.at(item, units.start), n) };
-                    fx_simd::call::<lstm_step, _>((gates, sums, &mut *new, c));
+                    let c = unsafe { std::slice::from_raw_parts_mut(states.cells.at(item, first), n) };
+                    fx_simd::call::<lstm_step, _>((gates, sums, new, c));
                 }
-                Cell::Gru => fx_simd::call::<gru_step, _>((gates, sums, old, &mut *new)),
+                Cell::Gru => fx_simd::call::<gru_step, _>((gates, sums, old, new)),
             }
-            out.copy_from_slice(new);
         }
     }
 }
@@ -235,9 +301,9 @@ mod tests {
     }
 
     /// The definition, unit by unit.
-    fn naive(steps: &Steps<'_, f64>, h: &mut Vec<f64>, c: &mut [f64]) -> Vec<f64> {
-        let ([n_steps, batch], hidden) = (steps.sizes, steps.hidden);
-        let n = steps.cell.gates();
+    fn naive(steps: &Steps<'_, f64>, weight: &[f64], h: &mut Vec<f64>, c: &mut [f64]) -> Vec<f64> {
+        let ([n_steps, batch], &StateWeight { cell, hidden, .. }) = (steps.sizes, steps.weight);
+        let n = cell.gates();
         let mut out = vec![0.0; n_steps * batch * hidden];
         for step in 0..n_steps {
             let step = if steps.reverse { n_steps - 1 - step } else { step };
@@ -246,13 +312,12 @@ mod tests {
                 let x = |gate: usize| steps.gates[((step * batch + item) * n + gate) * hidden + unit];
                 let s = |gate: usize| {
                     let row = gate * hidden + unit;
-                    let sum: f64 =
-                        (0..hidden).map(|k| steps.weight[row * hidden + k] * h[item * hidden + k]).sum();
+                    let sum: f64 = (0..hidden).map(|k| weight[row * hidden + k] * h[item * hidden + k]).sum();
                     sum + steps.bias.map_or(0.0, |bias| bias[row])
                 };
                 let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
                 let at = item * hidden + unit;
-                next[at] = match steps.cell {
+                next[at] = match cell {
                     Cell::Lstm => {
                         let new = (x(2) + s(2)).tanh();
                         c[at] = sigmoid(x(1) + s(1)) * c[at] + sigmoid(x(0) + s(0)) * new;
@@ -274,7 +339,8 @@ mod tests {
     #[test]
     fn any_number_of_threads_takes_the_steps_of_the_definition() {
         let Some(tile) = crate::kernel::gemm::tile_f64() else { return };
-        let sizes = [(0, 2, 5), (1, 1, 1), (3, 2, 7), (6, 13, 17), (5, 1, 33), (8, 2, 160), (7, 1, 200)];
+        let sizes =
+            [(0, 2, 5), (1, 1, 1), (3, 2, 7), (6, 13, 17), (5, 1, 33), (8, 2, 160), (7, 1, 200), (4, 30, 67)];
         for (i, (n_steps, batch, hidden)) in sizes.into_iter().enumerate() {
             for cell in [Cell::Lstm, Cell::Gru] {
                 let width = cell.gates() * hidden;
@@ -282,26 +348,31 @@ mod tests {
                 let (weight, bias) = (numbers(width * hidden, 2), numbers(width, 3));
                 let bias = (i % 3 > 0).then_some(&bias[..]);
                 let (sizes, reverse) = ([n_steps, batch], i % 2 == 1);
-                let steps = Steps { cell, sizes, hidden, reverse, gates: &gates, weight: &weight, bias };
+                let packed = StateWeight::new(tile, cell, batch, hidden, &weight);
+                let steps = Steps { weight: &packed, bias, sizes, reverse, gates: &gates };
                 let start = (numbers(batch * hidden, 4), numbers(batch * hidden, 5));
                 let (mut h, mut c) = start.clone();
-                let expected = naive(&steps, &mut h, &mut c);
+                let expected = naive(&steps, &weight, &mut h, &mut c);
                 let mut first: Option<Vec<f64>> = None;
                 for threads in [1, 2, 3] {
                     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                     let (mut got_h, mut got_c) = start.clone();
                     // The output has a column before and after.
                     let stride = hidden + 2;
-                    let mut out = vec![9.0; n_steps * batch * stride];
-                    pool.install(|| steps.run(tile, &mut got_h, &mut got_c, &mut out, (stride, 1)));
-                    let rows = out.chunks(stride).flat_map(|row| row[1..=hidden].to_vec());
+                    // Steps or sequences lie beside each other.
+                    let strides =
+                        if i % 2 == 0 { (batch * stride, stride) } else { (stride, n_steps * stride) };
+                    let mut out = vec![9.0; n_steps * batch * stride + 1];
+                    pool.install(|| steps.run(&mut got_h, &mut got_c, &mut out[1..], strides));
+                    let row = |i: usize| i / batch * strides.0 + i % batch * strides.1 + 1;
+                    let rows = (0..n_steps * batch).flat_map(|i| out[row(i)..][..hidden].to_vec());
                     let got: Vec<f64> = rows.chain(got_h).chain(got_c).collect();
                     let expected = expected.iter().chain(&h).chain(&c);
                     assert!(
                         got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12),
                         "{n_steps} {hidden}"
                     );
-                    assert!(out.chunks(stride).all(|row| row[0] == 9.0 && row[hidden + 1] == 9.0));
+                    assert!(out.chunks_exact(stride).all(|row| row[0] == 9.0 && row[hidden + 1] == 9.0));
                     assert_eq!(first.get_or_insert(got.clone()), &got, "threads change a bit");
                 }
             }

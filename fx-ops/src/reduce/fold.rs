@@ -24,8 +24,12 @@ const BLOCK: usize = 2048;
 const ROWS: usize = 32;
 /// Elements of a row that one thread folds.
 const SERIAL: usize = 1 << 15;
-/// Columns that are folded together.
-const TILE: usize = 512;
+/// Rows that are folded into columns in one go, which spares loads and stores.
+const AT_ONCE: usize = 8;
+/// Rows that a thread folds at least.
+const LEAF: usize = 64;
+/// Columns that are folded together. Shorter pieces of rows would keep the memory from being read ahead.
+const TILE: usize = 1024;
 
 /// A way to fold elements of `T` into `A`: the value for no elements, a step, and how two results merge.
 pub(crate) struct Fold<A, S, M> {
@@ -150,7 +154,7 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A + Sync,
     {
         // The rows of a block are cut as the tree does it, so that the threads share even a single block.
-        let leaf = (SERIAL / inner.min(TILE)).next_multiple_of(ROWS);
+        let leaf = (SERIAL / inner.min(TILE)).next_multiple_of(ROWS).max(LEAF);
         let mut leaves = Vec::new();
         cut(0..n, ROWS, leaf, &mut leaves);
         let mut parts = blank::<A>(outer * leaves.len() * inner)?;
@@ -355,10 +359,25 @@ fx_simd::wide! {
     fn lines[A: Element, T: Element, S: Fn(A, T) -> A, M](
         (fold, tile, rows, out): (&Fold<A, S, M>, &Columns<'_, T>, Range<usize>, &mut [A])
     ) {
+        let n = out.len();
+        let line = |row: usize| &tile.data[row * tile.width + tile.first..][..n];
         out.fill(fold.init);
-        for row in rows {
-            let line = &tile.data[row * tile.width + tile.first..][..out.len()];
-            for (out, &x) in out.iter_mut().zip(line) {
+        let whole = rows.start + rows.len() / AT_ONCE * AT_ONCE;
+        for first in (rows.start..whole).step_by(AT_ONCE) {
+            let mut lines = [&tile.data[..0]; AT_ONCE];
+            for (i, slot) in lines.iter_mut().enumerate() {
+                *slot = line(first + i);
+            }
+            for j in 0..n {
+                let mut sum = out[j];
+                for line in &lines {
+                    sum = (fold.step)(sum, line[j]);
+                }
+                out[j] = sum;
+            }
+        }
+        for row in whole..rows.end {
+            for (out, &x) in out.iter_mut().zip(line(row)) {
                 *out = (fold.step)(*out, x);
             }
         }

@@ -330,9 +330,9 @@ impl<T: GemmElement> Product<T> {
 /// The rows that are turned at a time.
 const TURN: usize = 16;
 
-/// Writes `count` rows of a matrix as columns of the row-major `out`, of width `width`.
+/// Writes `count` rows of a matrix as columns of the row-major `out`, of width `width`, whose last row may end after them.
 pub(crate) fn pack<T: GemmElement>(x: &[T], (rs, cs): Strides, count: usize, width: usize, out: &mut [T]) {
-    let k = out.len() / width;
+    let k = out.len().div_ceil(width);
     if rs == 1 {
         for (p, out) in out.chunks_mut(width).enumerate() {
             out[..count].copy_from_slice(&x[p * cs..][..count]);

@@ -21,6 +21,9 @@ pub struct Tile<T: 'static> {
     dots: unsafe fn(rows: usize, k: usize, a: *const T, stride: usize, b: [*const T; 2], out: &mut Dots<T>),
 }
 
+/// How many full tiles a single row may be as wide as: two vectors are too few for no sum to wait for the step before.
+pub(crate) const ROW: usize = 4;
+
 /// The dot products of some rows with two columns.
 pub(crate) type Dots<T> = [[T; 2]; 4];
 
@@ -132,15 +135,17 @@ impl<T> Tile<T> {
         unsafe { (self.taps)(rows, channels, operands) }
     }
 
-    /// Computes a tile of `rows` rows and `cols` columns, no more than a full one has. If `beta` is zero, `c` is not read.
+    /// Computes a tile of `rows` rows and `cols` columns, no more than a full one has; a single row may have [`ROW`] times as many. If
+    /// `beta` is zero, `c` is not read.
     ///
     /// # Safety
     ///
     /// This tile was given by [`tile_f32`] or [`tile_f64`]. For `k` steps, `a` must be readable at the rows of the tile and `b`
-    /// at the columns of a full one, and `c` writable at the rows and columns of the tile, by nobody else. What finishes it has elements for
+    /// at the columns of full ones, and `c` writable at the rows and columns of the tile, by nobody else. What finishes it has elements for
     /// these, the columns of which are then neighbours.
     pub(crate) unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<'_, T>) {
-        debug_assert!((1..=self.rows).contains(&rows) && (1..=self.cols).contains(&cols));
+        let most = if rows == 1 { ROW * self.cols } else { self.cols };
+        debug_assert!((1..=self.rows).contains(&rows) && (1..=most).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.run)(rows, cols, k, operands) }
     }
@@ -311,11 +316,11 @@ mod x86 {
                             return;
                         }
                         for i in 0..ROWS {
-                            let mut row = [0.0; COLS];
+                            let mut row = [[0.0; LANES]; VECTORS];
                             for j in 0..VECTORS {
-                                $store(row.as_mut_ptr().add(j * LANES), $mul(scale, sums[i][j]));
+                                $store(row[j].as_mut_ptr(), $mul(scale, sums[i][j]));
                             }
-                            for (j, &sum) in row[..cols].iter().enumerate() {
+                            for (j, &sum) in row.as_flattened()[..cols].iter().enumerate() {
                                 let c = c.wrapping_add(i * rsc + j * csc);
                                 *c = if beta == 0.0 { sum } else { sum + beta * *c };
                             }
@@ -327,6 +332,9 @@ mod x86 {
                     // SAFETY: the caller's promise.
                     unsafe {
                         match rows {
+                            1 if cols > 3 * COLS => tile::<1, 8>(cols, k, operands),
+                            1 if cols > 2 * COLS => tile::<1, 6>(cols, k, operands),
+                            1 if cols > COLS => tile::<1, 4>(cols, k, operands),
                             // Half of the columns, if there are no more.
                             $($rows if cols <= LANES => tile::<$rows, 1>(cols, k, operands),)*
                             $($rows => tile::<$rows, 2>(cols, k, operands),)*

@@ -1,0 +1,136 @@
+//! Kernels of recurrent networks: a product and the steps for each layer.
+
+use fx_core::math::Real;
+use fx_core::{Arg, DType, Element, Graph, NodeId, Op, Result, TensorType};
+
+use super::{Home, Lowered, Lowering, type_of};
+use crate::engine::operand::{Operand, ValueId};
+use crate::engine::recurrent::{Call, Direction, State, StepsKernel, network_of};
+use crate::kernel::gemm::GemmElement;
+use crate::kernel::recurrent::StateWeight;
+use crate::linalg::linear;
+use crate::recurrent::Network;
+
+impl Lowering<'_> {
+    /// Makes kernels of a recurrent network whose weights are constants.
+    pub(super) fn recurrent(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let Some(Call { network, tensors, params }) = network_of(op, bound) else { return Ok(None) };
+        let tensors = self.operands(&Arg::list(tensors.iter().cloned()));
+        let (Some(mut tensors), Some(params)) = (tensors, self.operands(params)) else { return Ok(None) };
+        let states = tensors.split_off(1);
+        let Some(x) = tensors.pop() else { return Ok(None) };
+        let dtype = x.dtype;
+        let types = |operands: &[Operand]| operands.iter().map(type_of).collect::<Vec<TensorType>>();
+        let (state_types, param_types) = (types(&states), types(&params));
+        let has_types = network.infer(
+            &type_of(&x),
+            &state_types.iter().collect::<Vec<_>>(),
+            &param_types.iter().collect::<Vec<_>>(),
+        );
+        if has_types.is_err() {
+            // The operation says what is wrong.
+            return Ok(None);
+        }
+        match dtype {
+            DType::F32 => self.layers::<f32>(network, x, states, &params, id),
+            DType::F64 => self.layers::<f64>(network, x, states, &params, id),
+            _ => Ok(None),
+        }
+    }
+
+    fn layers<T: GemmElement + Real + Element>(
+        &mut self,
+        network: Network,
+        mut x: Operand,
+        states: Vec<Operand>,
+        params: &[Operand],
+        id: NodeId,
+    ) -> Result<Option<Lowered>> {
+        let (n_values, n_steps, dtype) = (self.values.len(), self.steps.len(), x.dtype);
+        if network.batch_first {
+            x.shape.swap(0, 1);
+            x.strides.swap(0, 1);
+        }
+        let (sizes, hidden) = ([x.shape[0], x.shape[1]], states[0].shape[2]);
+        let params: Vec<&Operand> = params.iter().collect();
+        let mut all = Vec::new();
+        for before in states {
+            let before = self.gapless(before, id)?;
+            all.push(State { after: self.value(Home::Memory, dtype, &before.shape)?, before });
+        }
+        let after: Vec<ValueId> = all.iter().map(|state| state.after).collect();
+        let layers = network.split(&params)?;
+        let last = layers.len() / network.directions - 1;
+        for (layer, weights) in layers.chunks(network.directions).enumerate() {
+            let mut directions = Vec::new();
+            for weights in weights {
+                let Some(direction) = self.direction::<T>(network, &x, *weights, id)? else {
+                    self.values.truncate(n_values);
+                    self.steps.truncate(n_steps);
+                    return Ok(None);
+                };
+                directions.push(direction);
+            }
+            let ([steps, batch], width) = (sizes, network.directions * hidden);
+            // What is returned lies as it is counted.
+            let by_batch = network.batch_first && layer == last;
+            let shape = if by_batch { [batch, steps, width] } else { [steps, batch, width] };
+            let strides = if by_batch { (width, steps * width) } else { (batch * width, width) };
+            let out = self.value(Home::Memory, dtype, &shape)?;
+            let kernel = StepsKernel {
+                cell: network.cell,
+                sizes,
+                hidden,
+                first: layer * network.directions,
+                directions,
+                states: all.clone(),
+                out,
+                strides,
+            };
+            self.push_kernel(Box::new(kernel), [&[out], &after[..]].concat(), id);
+            x = Operand::whole(out, dtype, &shape);
+        }
+        let states = all.iter().map(|state| Operand::whole(state.after, dtype, &state.before.shape));
+        let results = [x].into_iter().chain(states);
+        Ok(Some(Lowered::Tuple(results.map(Lowered::Tensor).collect())))
+    }
+
+    /// Makes the product of a layer's inputs in one direction, and packs the state's weight.
+    fn direction<T: GemmElement + Element>(
+        &mut self,
+        network: Network,
+        x: &Operand,
+        weights: [Option<&Operand>; 4],
+        id: NodeId,
+    ) -> Result<Option<Direction<T>>> {
+        let ([Some(w_ih), Some(w_hh), b_ih, b_hh], Some(tile)) = (weights, T::tile()) else {
+            return Ok(None);
+        };
+        let Home::Constant(i) = self.values[w_hh.value as usize].home else { return Ok(None) };
+        if !w_hh.is_contiguous() {
+            return Ok(None);
+        }
+        let constant = self.constants[i].clone();
+        let (cell, batch) = (network.cell, x.shape[1]);
+        let pack = |data: &[T]| StateWeight::new(tile, cell, batch, w_hh.shape[1], data);
+        let matrices = StateWeight::<T>::matrices(cell, batch);
+        let Some(weight) = self.packs.get(&constant, w_hh, matrices, pack) else { return Ok(None) };
+        let operands: Vec<Operand> = [x, w_ih].into_iter().chain(b_ih).cloned().collect();
+        let mut body = Graph::new("gates");
+        let inputs = (0..operands.len())
+            .map(|i| Ok(Arg::Leaf(body.placeholder(&format!("x{i}"))?)))
+            .collect::<Result<Vec<Arg>>>()?;
+        let product = body.call_function(linear::OP, inputs)?;
+        body.set_output(Arg::Leaf(product))?;
+        let Some(gates) = self.group(&body, &operands, id)?.and_then(|mut results| results.pop()) else {
+            return Ok(None);
+        };
+        let bias = b_hh.map(|bias| self.gapless(bias.clone(), id)).transpose()?;
+        Ok(Some(Direction { gates, weight, bias }))
+    }
+
+    /// Copies an operand that has gaps.
+    fn gapless(&mut self, x: Operand, id: NodeId) -> Result<Operand> {
+        if x.is_contiguous() { Ok(x) } else { self.contiguous(&x, id) }
+    }
+}
