@@ -162,7 +162,7 @@ pub(crate) struct Tape {
 const GRAIN: usize = 1 << 15;
 
 /// The bytes of operands and results from which the last cache does not hold them.
-const FAR: usize = 1 << 25;
+const FAR: usize = 1 << 23;
 
 /// The elements of a unit: `len` from a column of a row on, or whole rows.
 #[derive(Clone, Copy)]
