@@ -330,12 +330,13 @@ fn erfc_tail32(t: f32) -> f32 {
 fn normal_tail32(a: f32) -> f32 {
     // 2^-64, so that one power of two is enough for results that are subnormal.
     const S: f32 = f32::from_bits((127 - 64) << 23);
-    // The square of the upper 12 bits is exact.
-    let upper = f32::from_bits(a.to_bits() & 0xffff_f000);
-    let (high, low) = (upper * upper, (a - upper) * (a + upper));
+    const SHIFT: f32 = 12_582_912.0 + 127.0 + 64.0;
+    // The square without an error, in two parts.
+    let high = a * a;
+    let low = a.mul_add(a, -high);
     // exp(-a^2 / 2) = exp(-r / 2) * 2^n.
-    let shifted = high.mul_add(-0.5 * std::f32::consts::LOG2_E, ROUND32);
-    let n = shifted - ROUND32;
+    let shifted = high.mul_add(-0.5 * std::f32::consts::LOG2_E, SHIFT);
+    let n = shifted - SHIFT;
     let r = n.mul_add(-4.243_888_8e-4, n.mul_add(1.386_718_8, high)) + low;
     let p = poly32(r, [1.0, -0.5, 0.125, -0.020_833_216, 0.002_604_153_5, -0.000_261_367_8, 2.177_271e-5]);
     // A fit of the tail times exp(a^2 / 2) * (a + 2.9), good to 2^-25.
@@ -354,8 +355,7 @@ fn normal_tail32(a: f32) -> f32 {
             -0.000_318_417_9 * S,
         ],
     );
-    let bits = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).wrapping_add(127 + 64);
-    q * u * p * f32::from_bits(bits << 23)
+    q * u * p * f32::from_bits(shifted.to_bits() << 23)
 }
 
 /// Returns `erf(x)` for `|x| < 0.93`.
