@@ -161,7 +161,7 @@ pub(crate) struct Tape {
 /// The work, in elements times instructions, from which a second thread pays.
 const GRAIN: usize = 1 << 15;
 
-/// The bytes of operands and results from which the last cache does not hold them.
+/// The bytes of operands and results from which those of the next unit are asked for in time.
 const FAR: usize = 1 << 23;
 
 /// The elements of a unit: `len` from a column of a row on, or whole rows.
@@ -181,11 +181,16 @@ impl Tape {
         self.instructions.len().max(1) * 2
     }
 
-    /// Returns whether operands and results do not fit into caches.
+    /// Returns whether operands and results do not fit into caches, and no step reads and writes all of them in order, which processors foresee
+    /// by themselves.
     fn is_far(&self) -> bool {
         let loads = self.loads.iter().filter(|load| load.is_dense()).map(|load| load.size);
         let stores = self.stores.iter().filter(|store| !store.per_row).map(|store| store.size);
+        let has_rows =
+            || self.instructions.iter().any(|instruction| matches!(instruction.action, Action::Row(..)));
         loads.chain(stores).sum::<usize>().saturating_mul(self.numel) >= FAR
+            && self.instructions.len() > 1
+            && !has_rows()
     }
 
     /// Computes the whole domain.
