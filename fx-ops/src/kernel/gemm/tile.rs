@@ -232,6 +232,24 @@ mod x86 {
 
     use super::{Dots, Finish, Operands, Taps, Tile, Windows};
 
+    /// Finishes a vector of sums, which is at a place of the part of the result, and in a column of it.
+    macro_rules! finished {
+        ($sum:expr, $finish:expr, $place:expr, $column:expr, $load:ident, $set1:ident, $add:ident, $min:ident, $max:ident) => {{
+            let mut sum = $sum;
+            if let Some(bias) = $finish.bias {
+                sum = $add(sum, $load(bias.as_ptr().wrapping_add($column)));
+            }
+            if let Some(other) = $finish.other {
+                sum = $add(sum, $load(other.as_ptr().wrapping_add($place)));
+            }
+            // The second operand is the result if one is NaN, or both are zeros.
+            if let Some((low, high)) = $finish.bounds {
+                sum = $min($set1(high), $max($set1(low), sum));
+            }
+            sum
+        }};
+    }
+
     macro_rules! tiles {
         ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
             $zero:ident, $load:ident, $store:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident;)*) => {$(
@@ -239,48 +257,28 @@ mod x86 {
                 const LANES: usize = $lanes;
                 const COLS: usize = 2 * LANES;
 
-                /// Finishes the part of a result that has just been stored at `c`: loops inside of those that compute a tile, however small, would
-                /// keep its sums from staying in registers.
+                /// Finishes columns that have just been stored.
                 ///
                 /// # Safety
                 ///
                 /// `c` has these rows, `stride` apart, and columns; so has what is added.
                 #[target_feature(enable = $features)]
-                unsafe fn finish(rows: usize, cols: usize, c: *mut $t, stride: usize, finish: &Finish<'_, $t>) {
+                unsafe fn finish(rows: usize, cols: std::ops::Range<usize>, c: *mut $t, stride: usize, finish: &Finish<'_, $t>) {
                     let (low, high) = finish.bounds.unwrap_or((<$t>::NEG_INFINITY, <$t>::INFINITY));
-                    let (lows, highs) = ($set1(low), $set1(high));
-                    let bias = finish.bias.map(<[$t]>::as_ptr);
-                    let other = finish.other.map(<[$t]>::as_ptr);
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        for i in 0..rows {
-                            let c = c.wrapping_add(i * stride);
-                            let other = other.map(|other| other.wrapping_add(i * stride));
-                            for at in (0..cols / LANES).map(|j| j * LANES) {
-                                let mut sum = $load(c.add(at));
-                                if let Some(bias) = bias {
-                                    sum = $add(sum, $load(bias.add(at)));
-                                }
-                                if let Some(other) = other {
-                                    sum = $add(sum, $load(other.add(at)));
-                                }
-                                // The second operand is the result if one is NaN, or both are zeros.
-                                $store(c.add(at), $min(highs, $max(lows, sum)));
-                            }
-                            for at in cols / LANES * LANES..cols {
-                                let mut sum = *c.add(at);
-                                sum = bias.map_or(sum, |bias| sum + *bias.add(at));
-                                sum = other.map_or(sum, |other| sum + *other.add(at));
-                                sum = if sum < low { low } else { sum };
-                                *c.add(at) = if sum > high { high } else { sum };
-                            }
-                        }
+                    for (i, at) in (0..rows).flat_map(|i| cols.clone().map(move |at| (i, at))) {
+                        // SAFETY: the caller's promise.
+                        let slot = unsafe { &mut *c.add(i * stride + at) };
+                        let sum = finish.bias.map_or(*slot, |bias| *slot + bias[at]);
+                        let sum = finish.other.map_or(sum, |other| sum + other[i * stride + at]);
+                        let sum = if sum < low { low } else { sum };
+                        *slot = if sum > high { high } else { sum };
                     }
                 }
 
+                /// Computes a tile; returns whether it was finished, as it is unless columns are missing or lie apart.
                 #[target_feature(enable = $features)]
-                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
-                    let &Operands { a, a_strides: (rsa, csa), b, b_stride, alpha, beta, c, c_strides: (rsc, csc), .. } =
+                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) -> bool {
+                    let &Operands { a, a_strides: (rsa, csa), b, b_stride, alpha, beta, c, c_strides: (rsc, csc), finish } =
                         operands;
                     // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
                     // that leave them after the last step are not read.
@@ -303,17 +301,20 @@ mod x86 {
                         }
                         let scale = $set1(alpha);
                         if cols == VECTORS * LANES && csc == 1 {
-                            for i in 0..ROWS {
-                                let c = c.wrapping_add(i * rsc);
+                            // Row by row, since sums whose row is not known at compile time would lie in memory during the whole product.
+                            $(if $rows <= ROWS {
+                                let place = ($rows - 1) * rsc;
+                                let c = c.wrapping_add(place);
                                 for j in 0..VECTORS {
-                                    let mut sum = $mul(scale, sums[i][j]);
+                                    let mut sum = $mul(scale, sums[$rows - 1][j]);
                                     if beta != 0.0 {
                                         sum = $add(sum, $mul($set1(beta), $load(c.wrapping_add(j * LANES))));
                                     }
-                                    $store(c.wrapping_add(j * LANES), sum);
+                                    let at = j * LANES;
+                                    $store(c.wrapping_add(at), finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
                                 }
-                            }
-                            return;
+                            })*
+                            return true;
                         }
                         for i in 0..ROWS {
                             let mut row = [[0.0; LANES]; VECTORS];
@@ -326,12 +327,13 @@ mod x86 {
                             }
                         }
                     }
+                    false
                 }
 
                 unsafe fn run(rows: usize, cols: usize, k: usize, operands: &Operands<'_, $t>) {
                     // SAFETY: the caller's promise.
                     unsafe {
-                        match rows {
+                        let is_finished = match rows {
                             1 if cols > 3 * COLS => tile::<1, 8>(cols, k, operands),
                             1 if cols > 2 * COLS => tile::<1, 6>(cols, k, operands),
                             1 if cols > COLS => tile::<1, 4>(cols, k, operands),
@@ -339,16 +341,16 @@ mod x86 {
                             $($rows if cols <= LANES => tile::<$rows, 1>(cols, k, operands),)*
                             $($rows => tile::<$rows, 2>(cols, k, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
-                        }
-                        if !operands.finish.is_none() {
-                            finish(rows, cols, operands.c, operands.c_strides.0, &operands.finish);
+                        };
+                        if !is_finished && !operands.finish.is_none() {
+                            finish(rows, 0..cols, operands.c, operands.c_strides.0, &operands.finish);
                         }
                     }
                 }
 
                 #[target_feature(enable = $features)]
                 unsafe fn window_tile<const ROWS: usize, const VECTORS: usize>(cols: usize, operands: &Windows<'_, $t>) {
-                    let &Windows { a, rows, pieces, piece, mut b, c, c_stride, .. } = operands;
+                    let &Windows { a, rows, pieces, piece, mut b, c, c_stride, finish } = operands;
                     // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
                     // that leave them after the last step are not read.
                     unsafe {
@@ -380,20 +382,22 @@ mod x86 {
                             at += 1;
                             left -= 1;
                         }
-                        for i in 0..ROWS {
-                            let c = c.wrapping_add(i * c_stride);
+                        $(if $rows <= ROWS {
+                            let place = ($rows - 1) * c_stride;
+                            let c = c.wrapping_add(place);
                             let mut row = [0.0; COLS];
                             for j in 0..VECTORS {
-                                if (j + 1) * LANES <= cols {
-                                    $store(c.wrapping_add(j * LANES), sums[i][j]);
+                                let at = j * LANES;
+                                if at + LANES <= cols {
+                                    $store(c.wrapping_add(at), finished!(sums[$rows - 1][j], finish, place + at, at, $load, $set1, $add, $min, $max));
                                 } else {
-                                    $store(row.as_mut_ptr().add(j * LANES), sums[i][j]);
+                                    $store(row.as_mut_ptr().add(at), sums[$rows - 1][j]);
                                 }
                             }
                             for j in cols / LANES * LANES..cols {
                                 *c.wrapping_add(j) = row[j];
                             }
-                        }
+                        })*
                     }
                 }
 
@@ -405,15 +409,16 @@ mod x86 {
                             $($rows => window_tile::<$rows, 2>(cols, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
                         }
-                        if !operands.finish.is_none() {
-                            finish(rows, cols, operands.c, operands.c_stride, &operands.finish);
+                        if !cols.is_multiple_of(LANES) && !operands.finish.is_none() {
+                            let rest = cols / LANES * LANES..cols;
+                            finish(rows, rest, operands.c, operands.c_stride, &operands.finish);
                         }
                     }
                 }
 
                 #[target_feature(enable = $features)]
                 unsafe fn tap_tile<const ROWS: usize, const VECTORS: usize>(first: usize, channels: usize, operands: &Taps<'_, $t>) {
-                    let &Taps { x, step, taps, weight, out, .. } = operands;
+                    let &Taps { x, step, taps, weight, out, finish } = operands;
                     let mut sums = [[$zero(); VECTORS]; ROWS];
                     // SAFETY: the caller promises the channels of all taps, and room for those of the windows.
                     unsafe {
@@ -430,11 +435,14 @@ mod x86 {
                                 }
                             }
                         }
-                        for i in 0..ROWS {
+                        $(if $rows <= ROWS {
+                            let place = ($rows - 1) * channels + first;
                             for j in 0..VECTORS {
-                                $store(out.wrapping_add(i * channels + first + j * LANES), sums[i][j]);
+                                let at = j * LANES;
+                                let sum = finished!(sums[$rows - 1][j], finish, place + at, first + at, $load, $set1, $add, $min, $max);
+                                $store(out.wrapping_add(place + at), sum);
                             }
-                        }
+                        })*
                     }
                 }
 
@@ -465,9 +473,6 @@ mod x86 {
                             4 => tap_rows::<4>(channels, operands),
                             2 => tap_rows::<2>(channels, operands),
                             _ => tap_rows::<1>(channels, operands),
-                        }
-                        if !operands.finish.is_none() {
-                            finish(rows, channels, operands.out, channels, &operands.finish);
                         }
                     }
                 }
