@@ -96,7 +96,7 @@ pub struct CallMemory {
     pub block: usize,
     /// The most that these values take at a time: no block can be smaller.
     pub bound: usize,
-    /// The arrays that are returned, or given to operations that no kernel computes.
+    /// The arrays that kernels write and that are returned, or given to operations without a kernel; what these return is not counted.
     pub arrays: usize,
 }
 

@@ -1,6 +1,8 @@
 //! The command line of fx: arguments and output only; each command is a function of the library.
 #![allow(clippy::print_stdout, reason = "the output of the command line")]
 
+mod json;
+
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -335,7 +337,7 @@ fn run(command: Command) -> fx::Result<bool> {
         Command::Table { program, json } => {
             let gm = program.open()?;
             if json {
-                print_json(gm.graph().nodes().map(|(_, node)| node_json(node)).collect());
+                print_json(gm.graph().nodes().map(|(_, node)| json::node_json(node)).collect());
             } else {
                 print(&gm.graph().tabular());
             }
@@ -400,7 +402,7 @@ fn run(command: Command) -> fx::Result<bool> {
                 fx::weights::save(path, &ran.iter().flat_map(named).collect::<Vec<_>>(), &[])?;
             }
             if json {
-                print_json(ran.iter().map(ran_json).collect());
+                print_json(ran.iter().map(json::ran_json).collect());
             } else {
                 ran.iter().for_each(print_ran);
             }
@@ -418,7 +420,7 @@ fn run(command: Command) -> fx::Result<bool> {
             let report = check::dir_with(&dir, &engines, &mut |done, all, name| bar.show(done, all, name))?;
             drop(bar);
             if json {
-                print_json(report.programs.iter().map(program_json).collect());
+                print_json(report.programs.iter().map(json::program_json).collect());
             } else {
                 println!("{report}");
             }
@@ -433,7 +435,7 @@ fn run(command: Command) -> fx::Result<bool> {
             })?;
             drop(bar);
             if json {
-                print_json(report.ops.iter().map(op_json).collect());
+                print_json(report.ops.iter().map(json::op_json).collect());
             } else if verbose {
                 for op in &report.ops {
                     let untyped = match op.untyped {
@@ -515,18 +517,22 @@ fn run(command: Command) -> fx::Result<bool> {
             let (gm, sizes) = (program.open()?, size.into_iter().collect());
             let summary = fx::analysis::Summary::new(&gm, &sizes)?;
             let memory = program::fused_memory(&gm, &sizes)?;
-            print(&if json { format!("{:#}", summary_json(&summary, memory)) } else { summary.to_string() });
+            print(&if json {
+                format!("{:#}", json::summary_json(&summary, memory))
+            } else {
+                summary.to_string()
+            });
             if let (Some(memory), false) = (memory, json) {
                 let [block, bound, arrays] = [memory.block, memory.bound, memory.arrays];
                 print(&format!(
-                    "memory of a fused call  {block} B for values, of which {bound} B at a time, and {arrays} B of results\n"
+                    "memory of a fused call  {block} B for values, of which {bound} B at a time, and {arrays} B of results that kernels write\n"
                 ));
             }
             Ok(true)
         }
         Command::Diff { before, after, json } => {
             let diff = fx::graph_diff(&program::open(before, None)?, &program::open(after, None)?)?;
-            print(&if json { format!("{:#}", diff_json(&diff)) } else { diff.to_string() });
+            print(&if json { format!("{:#}", json::diff_json(&diff)) } else { diff.to_string() });
             Ok(diff.is_same())
         }
         Command::Bisect { program, passes, io, runs, seed, tolerance } => {
@@ -557,25 +563,6 @@ fn run(command: Command) -> fx::Result<bool> {
 fn no_program() -> fx::Error {
     fx::err!(Argument, "no program is given")
         .help("give a file after the name, or `list` instead of the name")
-}
-
-fn diff_json(diff: &fx::graph_diff::Diff) -> Json {
-    use fx::graph_diff::{Change, Line};
-    let line = |line: &Line| json!({"name": line.name, "text": line.text, "source": line.source});
-    let change = |change: &Change| match change {
-        Change::Signature { before, after } => json!({"kind": "signature", "before": before, "after": after}),
-        Change::Attribute { path, how } => json!({"kind": "attribute", "path": path, "how": how}),
-        Change::Changed { before, after } => {
-            json!({"kind": "changed", "before": line(before), "after": line(after)})
-        }
-        Change::Inside { node, graph, diff } => {
-            json!({"kind": "inside", "node": line(node), "graph": graph, "diff": diff_json(diff)})
-        }
-        Change::Removed(node) => json!({"kind": "removed", "before": line(node)}),
-        Change::Added(node) => json!({"kind": "added", "after": line(node)}),
-    };
-    let changes: Vec<Json> = diff.changes.iter().map(change).collect();
-    json!({"same": diff.is_same(), "same_nodes": diff.same, "changes": changes})
 }
 
 /// Says that there is no compiler for the native engine, if one is asked for.
@@ -674,57 +661,11 @@ fn lint(program: &Program, json: bool) -> fx::Result<bool> {
     Ok(found.is_empty())
 }
 
-fn node_json(node: &fx::Node) -> Json {
-    json!({
-        "name": node.name(),
-        "opcode": node.opcode().name(),
-        "target": node.target().to_string(),
-        "inputs": node.all_args().map(ToString::to_string).collect::<Vec<_>>(),
-        "type": node.ty().map(ToString::to_string),
-        "users": node.n_users(),
-        "source": node.meta().source.as_ref().map(ToString::to_string),
-        "module": node.meta().stack.as_ref().and_then(|stack| stack.last()).map(|frame| frame.path.to_string()),
-    })
-}
-
 /// Reads `NAME=N`.
 fn size(text: &str) -> Result<(String, i64), String> {
     let (name, n) = text.split_once('=').ok_or("expected NAME=N, such as batch=8")?;
     let n = n.trim().parse().map_err(|_| format!("expected a number after {name}=, got {n:?}"))?;
     Ok((name.trim().to_owned(), n))
-}
-
-/// Numbers are numbers, expressions over symbols are text, and what is not known is null.
-fn summary_json(summary: &fx::analysis::Summary, memory: Option<fx::program::CallMemory>) -> Json {
-    let dim = |dim: Option<fx::Dim>| match dim {
-        None => Json::Null,
-        Some(dim) => dim.known().map_or_else(|| json!(dim.to_string()), |n| json!(n)),
-    };
-    let row = |row: &fx::analysis::ModuleRow| {
-        json!({
-            "path": row.path, "type": row.type_name, "nodes": row.nodes, "unknown": row.unknown,
-            "parameters": row.parameters.elements, "parameter_bytes": row.parameters.bytes,
-            "flops": dim(row.cost.flops.clone()), "read": dim(row.cost.read.clone()),
-            "written": dim(row.cost.written.clone()), "output": row.output.as_ref().map(ToString::to_string),
-        })
-    };
-    let peak = summary
-        .peak
-        .as_ref()
-        .map(|peak| json!({"bytes": peak.bytes, "node": peak.node, "untyped": peak.untyped}));
-    let fused =
-        memory.map(|memory| json!({"block": memory.block, "bound": memory.bound, "arrays": memory.arrays}));
-    json!({"modules": summary.rows.iter().map(row).collect::<Vec<_>>(), "peak": peak, "fused": fused})
-}
-
-fn ran_json(ran: &program::Ran) -> Json {
-    let (error, problem) = match &ran.agrees {
-        Some(Ok(error)) => (Some(*error), None),
-        Some(Err(problem)) => (None, Some(problem)),
-        None => (None, None),
-    };
-    let outputs: Vec<String> = ran.outputs.iter().map(|tensor| format!("{tensor:?}")).collect();
-    json!({"set": ran.set, "outputs": outputs, "error": error, "problem": problem})
 }
 
 fn print_ran(ran: &program::Ran) {
@@ -739,27 +680,6 @@ fn print_ran(ran: &program::Ran) {
             tensor.to_string().lines().for_each(|line| println!("    {line}"));
         }
     }
-}
-
-fn program_json(program: &check::Program) -> Json {
-    let run = |run: &check::Run| {
-        json!({
-            "engine": run.engine, "set": run.set,
-            "error": run.outcome.as_ref().ok(), "problem": run.outcome.as_ref().err(),
-        })
-    };
-    json!({
-        "name": program.name, "passed": program.passed(), "problem": program.problem,
-        "runs": program.runs.iter().map(run).collect::<Vec<_>>(),
-    })
-}
-
-fn op_json(op: &conformance::OpReport) -> Json {
-    let failure = |failure: &conformance::Failure| json!({"case": failure.case, "call": failure.call, "reason": failure.reason});
-    json!({
-        "name": op.name, "passed": op.passed(), "total": op.total,
-        "failures": op.failures.iter().map(failure).collect::<Vec<_>>(),
-    })
 }
 
 /// Prints text that may end in a line break already; a closed pipe ends the program in silence.
