@@ -7,7 +7,7 @@
 
 mod operands;
 
-use fx_simd::{Arithmetic, Filled, Slots, f16_pairs};
+use fx_simd::{Arithmetic, Filled, HalfArithmetic, Slots};
 use half::{bf16, f16};
 
 use self::operands::{Operands, Source, gather};
@@ -418,7 +418,8 @@ impl PointwiseDef {
         params: &[Scalar],
         shape: &[usize],
     ) -> Result<Option<Array>> {
-        let (Some(op), [OperandValue::Array(x), OperandValue::Array(y)]) = (self.kernels.f16, operands)
+        let (Some(op), Some(arithmetic), [OperandValue::Array(x), OperandValue::Array(y)]) =
+            (self.kernels.f16, HalfArithmetic::detect(), operands)
         else {
             return Ok(None);
         };
@@ -426,16 +427,12 @@ impl PointwiseDef {
         let (true, Some(x), Some(y)) = (is_plain, x.as_slice::<f16>(), y.as_slice::<f16>()) else {
             return Ok(None);
         };
-        let is_faster = f16_pairs(op, &[], &[], Slots::over(&mut [])).is_ok();
-        if !is_faster {
-            return Ok(None);
-        }
         let data = build_slots_with::<f16, _>(
             x.len(),
             || (),
             |(), at, out| {
                 let part = at..at + out.len();
-                f16_pairs(op, &x[part.clone()], &y[part], out).unwrap_or_else(|out| out.fill(f16::ZERO))
+                arithmetic.pairs(op, &x[part.clone()], &y[part], out)
             },
         )?;
         Array::from_vec(data, shape).map(Some)

@@ -100,28 +100,46 @@ pub enum Arithmetic {
     Div,
 }
 
-/// Computes pairs of 16-bit floats in f32 and rounds the results, to nearest even. On machines where that is no faster than conversions
-/// of whole blocks, nothing is done, and the room comes back.
-///
-/// # Panics
-///
-/// When the lengths differ.
-pub fn f16_pairs<'a>(
-    op: Arithmetic,
-    x: &[f16],
-    y: &[f16],
-    to: Slots<'a, f16>,
-) -> Result<Filled<'a>, Slots<'a, f16>> {
-    assert!(x.len() == to.len() && y.len() == to.len(), "a result is as long as its operands");
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx512f") {
-        let mut to = to;
-        // SAFETY: the feature was found just now, and the lengths are equal. An `f16` is laid out as its bits.
-        unsafe { x86::f16_pairs(op, x.len(), x.as_ptr().cast(), y.as_ptr().cast(), to.as_mut_ptr().cast()) };
-        // SAFETY: all elements were written.
-        return Ok(unsafe { to.filled() });
+/// Arithmetic of 16-bit floats on machines where that is faster than conversions of whole blocks.
+#[derive(Clone, Copy)]
+pub struct HalfArithmetic(Proof);
+
+/// That the machine has the instructions.
+#[cfg(target_arch = "x86_64")]
+type Proof = ();
+#[cfg(not(target_arch = "x86_64"))]
+type Proof = std::convert::Infallible;
+
+impl HalfArithmetic {
+    /// Returns it on a machine that has it.
+    pub fn detect() -> Option<HalfArithmetic> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return Some(HalfArithmetic(()));
+        }
+        None
     }
-    Err(to)
+
+    /// Computes pairs in f32 and rounds the results, to nearest even.
+    ///
+    /// # Panics
+    ///
+    /// When the lengths differ.
+    pub fn pairs<'a>(self, op: Arithmetic, x: &[f16], y: &[f16], to: Slots<'a, f16>) -> Filled<'a> {
+        assert!(x.len() == to.len() && y.len() == to.len(), "a result is as long as its operands");
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mut to = to;
+            // SAFETY: the feature was found when this was made, and the lengths are equal. An `f16` is laid out as its bits.
+            unsafe {
+                x86::f16_pairs(op, x.len(), x.as_ptr().cast(), y.as_ptr().cast(), to.as_mut_ptr().cast());
+            }
+            // SAFETY: all elements were written.
+            unsafe { to.filled() }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        match self.0 {}
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -260,11 +278,10 @@ mod tests {
         use Arithmetic::{Add, Div, Mul, Sub};
         let x: Vec<f16> = (0..=u16::MAX).step_by(37).map(f16::from_bits).collect();
         let y: Vec<f16> = (0..=u16::MAX).step_by(41).map(f16::from_bits).cycle().take(x.len()).collect();
+        let Some(arithmetic) = HalfArithmetic::detect() else { return };
         for op in [Add, Sub, Mul, Div] {
             let mut out = vec![f16::ZERO; x.len()];
-            if f16_pairs(op, &x, &y, Slots::over(&mut out)).is_err() {
-                return;
-            }
+            arithmetic.pairs(op, &x, &y, Slots::over(&mut out));
             for ((x, y), out) in x.iter().zip(&y).zip(out) {
                 let (x, y) = (x.to_f32(), y.to_f32());
                 let exact = match op {

@@ -16,7 +16,7 @@ mod transpose;
 
 use std::marker::PhantomData;
 
-pub use convert::{Arithmetic, Truncate, f16_pairs, f16_to_f32, f32_to_f16};
+pub use convert::{Arithmetic, HalfArithmetic, Truncate, f16_to_f32, f32_to_f16};
 pub use keep::{recycle, reserve};
 pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy, prefetch};
 pub use transpose::transpose;
