@@ -185,7 +185,8 @@ fn threads_change_no_bit() {
         out.resize(x.len(), 0.0);
         rows::layer_norm(&x, 601, Some(&x[..601]), None, 1e-5, out);
     };
-    let works: [&dyn Fn(&mut Vec<f32>); 7] = [
+    type Work<'a> = &'a dyn Fn(&mut Vec<f32>);
+    let works: [Work<'_>; 7] = [
         &|out| product(613, 200, 150, out),
         &|out| product(1, 2100, 4001, out),
         &|out| product(3, 2100, 1300, out),
