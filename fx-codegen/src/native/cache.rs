@@ -2,7 +2,7 @@
 //!
 //! An entry is a folder named by the hash of its *recipe*: the text with compiler, processor and flags. It holds the recipe, the library and
 //! the library's checksum, and appears at once, complete, so that several processes may share a cache. What does not fit is
-//! built anew; what another user could have written is refused.
+//! built anew; what another user could have written is refused. When entries have become many, those go that nobody has used for long.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,11 @@ const CHECKSUM: &str = "checksum";
 
 /// How old the folder of an unfinished build is that nobody works on any more.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The bytes that entries may take; then those go that were used longest ago,
+const MOST_BYTES: u64 = 1 << 30;
+/// unless it was a short time ago.
+const FRESH: Duration = Duration::from_secs(60 * 60);
 
 fn io(path: &Path) -> impl Fn(std::io::Error) -> fx_core::Error {
     move |error| err!(Io, "cannot use {}: {error}", path.display())
@@ -107,6 +112,13 @@ impl Cache {
             let bytes = read(LIBRARY);
             !bytes.is_empty() && read(CHECKSUM) == hash(&bytes).as_bytes()
         };
+        if is_whole {
+            // When it was used last; what cannot be noted is only forgotten sooner.
+            let _ = fs::File::options()
+                .write(true)
+                .open(entry.join(CHECKSUM))
+                .and_then(|file| file.set_modified(SystemTime::now()));
+        }
         Ok(is_whole.then_some(library))
     }
 
@@ -120,6 +132,7 @@ impl Cache {
             return Ok(library);
         }
         self.sweep();
+        self.evict(MOST_BYTES);
         let work = self.temporary();
         make(&work)?;
         let result = self.fill(&work, recipe, compile).and_then(|()| self.enter(&work, recipe));
@@ -190,6 +203,37 @@ impl Cache {
         }
     }
 
+    /// Removes entries that were not used for long if all of them take more than some bytes, until they take three quarters of that.
+    fn evict(&self, most: u64) {
+        let Ok(folders) = fs::read_dir(&self.dir) else { return };
+        let mut entries: Vec<(SystemTime, u64, PathBuf)> = folders
+            .flatten()
+            .filter_map(|folder| {
+                let path = folder.path();
+                let used = fs::metadata(path.join(CHECKSUM)).and_then(|found| found.modified()).ok()?;
+                let size = |name: &str| fs::metadata(path.join(name)).map_or(0, |found| found.len());
+                Some((used, size(RECIPE) + size(LIBRARY), path))
+            })
+            .collect();
+        let mut total: u64 = entries.iter().map(|entry| entry.1).sum();
+        if total <= most {
+            return;
+        }
+        entries.sort_unstable();
+        for (used, size, path) in entries {
+            let is_fresh = used.elapsed().map_or(true, |age| age < FRESH);
+            if total <= most / 4 * 3 || is_fresh {
+                return;
+            }
+            // Others find an entry whole, or none.
+            let gone = self.temporary();
+            if fs::rename(&path, &gone).is_ok() {
+                let _ = fs::remove_dir_all(&gone);
+                total -= size;
+            }
+        }
+    }
+
     /// Returns a small text that was kept under a name, if the file can be trusted.
     pub(super) fn note(&self, name: &str) -> Option<String> {
         let path = self.dir.join(name);
@@ -221,4 +265,35 @@ fn private(path: &Path) -> Result<()> {
 
 fn nanoseconds() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_go_that_were_used_longest_ago() {
+        let dir = std::env::temp_dir().join(format!("fx-cache-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let cache = Cache::open(&dir).unwrap();
+        let recipes: Vec<String> = (0..6).map(|i| format!("recipe {i}")).collect();
+        let compile = |_: &Path, library: &Path| fs::write(library, [7; 992]).map_err(io(library));
+        for (i, recipe) in recipes.iter().enumerate() {
+            let library = cache.find_or(recipe, compile).unwrap();
+            // The first one was used 6 hours ago.
+            let hours = Duration::from_secs(60 * 60 * (recipes.len() - i) as u64);
+            let file = fs::File::options().write(true).open(library.with_file_name(CHECKSUM)).unwrap();
+            file.set_modified(SystemTime::now() - hours).unwrap();
+        }
+        let found =
+            || recipes.iter().filter(|recipe| dir.join(hash(recipe.as_bytes())).exists()).collect::<Vec<_>>();
+        cache.evict(6 * 1000);
+        assert_eq!(found().len(), 6, "they are few enough");
+        assert!(cache.find(&recipes[0]).unwrap().is_some(), "the first one is used again");
+        cache.evict(6 * 1000 - 1);
+        assert_eq!(found(), [&recipes[0], &recipes[3], &recipes[4], &recipes[5]]);
+        cache.evict(0);
+        assert_eq!(found(), [&recipes[0]], "what was used just now stays");
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }
