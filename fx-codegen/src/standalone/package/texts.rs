@@ -170,7 +170,7 @@ impl Writer<'_> {
         });
         if has_threads {
             text.push_str(
-                "\nLarge operations start threads, up to the number of processors; `set_threads(1)` keeps to one. They change no result.\n",
+                "\nLarge operations start threads, which allocates, up to the number of processors; `set_threads(1)` keeps to one. They change no result.\n",
             );
         }
         Ok(text)
