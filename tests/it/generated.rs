@@ -215,6 +215,18 @@ fn literals_and_own_operations() {
     check(&gm, "literals", literals::Main::new, &values([ramp(&[4, 3])]));
 }
 
+#[test]
+fn expressions_of_sizes() {
+    let text = "graph main(%x: f32[n, 4]) {
+        %y = narrow(%x, 0, 0, <min(2, n)>)
+        %z = narrow(%x, 0, 0, <max(n//2, 1)>)
+        return (%y, %z)
+    }";
+    let mut gm = GraphModule::new("sizes", fx::parse(text).unwrap());
+    fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+    check(&gm, "sizes", sizes::Sizes::new, &values([ramp(&[3, 4])]));
+}
+
 #[derive(Clone, Debug, Tree)]
 struct Pair {
     mean: Tensor,
@@ -414,3 +426,7 @@ fn what_has_no_code_says_so() {
     let error = GraphModule::new("m", graph).code().unwrap_err();
     assert_eq!(error.message(), "the operation nowhere has no Rust function");
 }
+
+#[rustfmt::skip]
+#[path = "../generated/sizes.rs"]
+mod sizes;

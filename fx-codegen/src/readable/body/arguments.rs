@@ -159,7 +159,7 @@ impl Body<'_, '_> {
                 is_atom: false,
             };
             let method = |a: Text, name: &str, b: Text| Text {
-                text: format!("{}.{name}(&{})", a.grouped(), b.dim()),
+                text: format!("{}.{name}(&{})", a.dim(), b.dim()),
                 is_atom: true,
             };
             Ok(match step {
