@@ -227,6 +227,21 @@ fn expressions_of_sizes() {
     check(&gm, "sizes", sizes::Sizes::new, &values([ramp(&[3, 4])]));
 }
 
+#[test]
+fn what_is_printed_stays_a_tensor_without_types() {
+    let text = "graph main(%x: f32[3]) {
+        %p = print(%x, \"x\")
+        %set = set_buffer(\"state\", %p)
+        return %x
+    }";
+    let mut gm = GraphModule::new("M", Graph::new("main"));
+    gm.set_attribute("state", fx::Attribute::Buffer(fx::Buffer::new(Tensor::new([0f32; 3])))).unwrap();
+    gm.set_graph(fx::parse(text).unwrap());
+    let code = gm.code().unwrap().text().to_owned();
+    assert!(code.contains("let p: Tensor = fx::call!(fx::print(x, label = \"x\"));"), "{code}");
+    assert!(code.contains("self.state.set(&p)"), "{code}");
+}
+
 #[derive(Clone, Debug, Tree)]
 struct Pair {
     mean: Tensor,

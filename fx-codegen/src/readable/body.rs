@@ -361,13 +361,26 @@ impl Body<'_, '_> {
             }
             None => {
                 // What returns any value is asked for what it is here.
-                let any_result = is_any(op.returns)
-                    && self.ty(id).is_some_and(|ty| *ty != Arg::Leaf(Type::Any))
-                    && self.graph.node(id)?.n_users() > 0;
+                let is_known =
+                    self.ty(id).is_some_and(|ty| *ty != Arg::Leaf(Type::Any)) || self.is_tensor_result(id)?;
+                let any_result = is_any(op.returns) && is_known && self.graph.node(id)?.n_users() > 0;
                 self.expression(op, method, any_result, &bound)?
             }
         };
         self.bind_result(id, op.returns, expr, annotated)
+    }
+
+    /// Returns whether the result of an operation that returns any value is a tensor. Where types are not known, `print` and `check` give what they
+    /// are given.
+    fn is_tensor_result(&self, id: NodeId) -> Result<bool> {
+        if let Some(ty) = self.ty(id) {
+            return Ok(ty.tensor().is_some());
+        }
+        let node = self.graph.node(id)?;
+        let Some(Arg::Leaf(x)) = node.args().first() else { return Ok(false) };
+        let is_tensor =
+            matches!(self.var(*x)?, Var::Owned(_) | Var::Borrowed(_) | Var::Place(_) | Var::Parameter(_));
+        Ok(is_tensor && node.op().is_some_and(|op| op == ops::print::OP || op == ops::check::OP))
     }
 
     /// Stores the result of a call in variables.
@@ -382,9 +395,7 @@ impl Body<'_, '_> {
                 .then(|| "fx::Value".to_owned())
                 .or((compact != "Value").then(|| "fx::Value".to_owned()));
             (Var::Value(name.clone()), name, ty)
-        } else if compact == "Tensor"
-            || compact == "Value" && self.ty(id).is_some_and(|ty| ty.tensor().is_some())
-        {
+        } else if compact == "Tensor" || compact == "Value" && self.is_tensor_result(id)? {
             let name = self.name(id)?;
             (Var::Owned(name.clone()), name, annotation("Tensor"))
         } else if let Some(n) = tuple_of_tensors(&compact) {
