@@ -242,6 +242,23 @@ fn what_is_printed_stays_a_tensor_without_types() {
     assert!(code.contains("self.state.set(&p)"), "{code}");
 }
 
+#[test]
+fn an_update_is_not_seen_in_the_same_call() {
+    let text = "graph main(%x: f32[3]) {
+        %old = self.state
+        %sum = add(%old, %x)
+        %set = set_buffer(\"state\", %sum)
+        %still = self.state
+        return (%old, %still)
+    }";
+    let mut gm = GraphModule::new("M", Graph::new("main"));
+    gm.set_attribute("state", fx::Attribute::Buffer(fx::Buffer::new(Tensor::new([0f32; 3])))).unwrap();
+    gm.set_graph(fx::parse(text).unwrap());
+    let code = gm.code().unwrap().text().to_owned();
+    let [read, set] = ["let still = self.state.get()", "self.state.set(&sum)"].map(|part| code.find(part));
+    assert!(read.is_some() && read < set, "{code}");
+}
+
 #[derive(Clone, Debug, Tree)]
 struct Pair {
     mean: Tensor,
