@@ -249,14 +249,26 @@ fn an_update_is_not_seen_in_the_same_call() {
         %sum = add(%old, %x)
         %set = set_buffer(\"state\", %sum)
         %still = self.state
-        return (%old, %still)
+        %other_set = set_buffer(\"other\", %x)
+        %inside = self.other
+        %y = mul(%inside, %still)
+        return (%old, %still, %y)
     }";
-    let mut gm = GraphModule::new("M", Graph::new("main"));
-    gm.set_attribute("state", fx::Attribute::Buffer(fx::Buffer::new(Tensor::new([0f32; 3])))).unwrap();
-    gm.set_graph(fx::parse(text).unwrap());
-    let code = gm.code().unwrap().text().to_owned();
-    let [read, set] = ["let still = self.state.get()", "self.state.set(&sum)"].map(|part| code.find(part));
-    assert!(read.is_some() && read < set, "{code}");
+    let mut gm = GraphModule::new("Reads", Graph::new("main"));
+    for path in ["state", "other"] {
+        let buffer = fx::Buffer::new(Tensor::new([1f32, 2.0, 3.0]));
+        gm.set_attribute(path, fx::Attribute::Buffer(buffer)).unwrap();
+    }
+    let mut graph = fx::parse(text).unwrap();
+    // A read and what is computed of it in a function of another module.
+    for name in ["inside", "y"] {
+        let id = graph.find(name).unwrap();
+        let frame = fx::ModuleFrame { path: "part".into(), type_name: "Part".into(), call: 0, source: None };
+        graph.meta_mut(id).unwrap().stack = Some([frame].into());
+    }
+    gm.set_graph(graph);
+    fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+    check(&gm, "reads", reads::Reads::new, &values([ramp(&[3])]));
 }
 
 #[derive(Clone, Debug, Tree)]
@@ -462,3 +474,6 @@ fn what_has_no_code_says_so() {
 #[rustfmt::skip]
 #[path = "../generated/sizes.rs"]
 mod sizes;
+#[rustfmt::skip]
+#[path = "../generated/reads.rs"]
+mod reads;

@@ -528,14 +528,6 @@ impl Body<'_, '_> {
         let [Arg::Str(path), Arg::Leaf(value)] = bound else {
             bail!(Graph, "an update takes a buffer and a tensor")
         };
-        // In a graph, an update is seen when the call has succeeded: all reads give the old value, also those that come later.
-        let frame = self.frame(id);
-        for later in self.graph.ids() {
-            let is_same = matches!(self.graph.node(later)?.target(), Target::GetAttr(other) if other == path);
-            if is_same && !self.vars.contains_key(&later) && self.frame(later) == frame {
-                self.attribute(later, path)?;
-            }
-        }
         let relative = self.relative(path);
         let field = self.fields.add(&relative, Member::Buffer);
         let expr =

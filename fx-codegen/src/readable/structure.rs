@@ -1,5 +1,6 @@
 //! Modules: a struct with its members, how it is made, and its `forward`; equal ones are written once.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -172,6 +173,7 @@ impl Generator {
 
     /// Writes a graph module; `is_leaf` says that a call of it is one node.
     pub(super) fn graph_module(&mut self, gm: &GraphModule, is_leaf: bool) -> Result<Signature> {
+        let gm = &*with_early_reads(gm)?;
         let graph = gm.graph();
         let base = type_name(gm.name());
         let mut body = self.body(gm);
@@ -219,11 +221,7 @@ impl Generator {
     }
 
     fn body<'a, 'g>(&'g mut self, gm: &'a GraphModule) -> Body<'a, 'g> {
-        let updates = gm.graph().nodes().filter(|(_, node)| node.op() == Some(ops::set_buffer::OP));
-        let updated = updates.filter_map(|(_, node)| match node.args().first() {
-            Some(Arg::Str(path)) => Some(path.clone()),
-            _ => None,
-        });
+        let updated = gm.graph().nodes().filter_map(|(_, node)| updated_path(node).cloned());
         let updated = std::rc::Rc::new(updated.collect());
         Body::new(gm, gm.graph(), self, updated)
     }
@@ -676,4 +674,39 @@ impl Generator {
         self.children
             .retain(|_, signature| self.structs.iter().any(|written| written.name == signature.name));
     }
+}
+
+/// Returns the path of the buffer that a node updates.
+fn updated_path(node: &fx_core::Node) -> Option<&Arc<str>> {
+    match node.args().first() {
+        Some(Arg::Str(path)) if node.op() == Some(ops::set_buffer::OP) => Some(path),
+        _ => None,
+    }
+}
+
+/// Moves reads of buffers that come after an update before it. In a graph, an update is seen when the call has succeeded, in code at once.
+fn with_early_reads(gm: &GraphModule) -> Result<Cow<'_, GraphModule>> {
+    let mut first: HashMap<&str, NodeId> = HashMap::new();
+    let mut late = Vec::new();
+    for (id, node) in gm.graph().nodes() {
+        if let Some(path) = updated_path(node) {
+            first.entry(path).or_insert(id);
+        } else if let Target::GetAttr(path) = node.target()
+            && let Some(update) = first.get(&**path)
+        {
+            late.push((id, *update));
+        }
+    }
+    if late.is_empty() {
+        return Ok(Cow::Borrowed(gm));
+    }
+    let mut gm = gm.clone();
+    let graph = gm.graph_mut();
+    for (read, update) in late {
+        graph.move_before(read, update)?;
+        // It belongs to the function that it was moved to.
+        let stack = graph.node(update)?.meta().stack.clone();
+        graph.meta_mut(read)?.stack = stack;
+    }
+    Ok(Cow::Owned(gm))
 }
