@@ -2,7 +2,7 @@
 
 use fx::prelude::*;
 
-/// `sizes`, written by fx from a graph of 4 nodes.
+/// `sizes`, written by fx from a graph of 6 nodes.
 #[derive(Module)]
 pub struct Sizes {}
 
@@ -16,10 +16,12 @@ impl Sizes {
 #[fx::forward]
 impl Sizes {
     /// Runs the graph.
-    pub fn forward(&self, x: &Tensor) -> (Tensor, Tensor) {
+    pub fn forward(&self, x: &Tensor) -> (Tensor, Tensor, Tensor, Tensor) {
         let n = x.dim(0);
         let y = fx::narrow(x, 0, 0, Dim::new(2).min(&n));
         let z = fx::narrow(x, 0, 0, Dim::new(1).max(&(&n / 2)));
-        (y, z)
+        let u = fx::narrow(x, 0, 0, Dim::new(i64::MAX).min(&n));
+        let v = fx::narrow(x, 0, 0, n.min(&((&n * 2) + -4)));
+        (y, z, u, v)
     }
 }

@@ -220,7 +220,9 @@ fn expressions_of_sizes() {
     let text = "graph main(%x: f32[n, 4]) {
         %y = narrow(%x, 0, 0, <min(2, n)>)
         %z = narrow(%x, 0, 0, <max(n//2, 1)>)
-        return (%y, %z)
+        %u = narrow(%x, 0, 0, <min(9223372036854775807, n)>)
+        %v = narrow(%x, 0, 0, <min(2*n - 4, n)>)
+        return (%y, %z, %u, %v)
     }";
     let mut gm = GraphModule::new("sizes", fx::parse(text).unwrap());
     fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();

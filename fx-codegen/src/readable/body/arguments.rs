@@ -156,16 +156,16 @@ impl Body<'_, '_> {
             use fx_core::dim::Step;
             let binary = |a: Text, sign: &str, b: Text| Text {
                 text: format!("{} {sign} {}", a.operand(), b.operand()),
-                is_atom: false,
+                form: Form::Sum,
             };
             let method = |a: Text, name: &str, b: Text| Text {
                 text: format!("{}.{name}(&{})", a.dim(), b.dim()),
-                is_atom: true,
+                form: Form::Size,
             };
             Ok(match step {
-                Step::Const(n) => Text { text: int(n), is_atom: true },
+                Step::Const(n) => Text { text: int(n), form: Form::Number },
                 Step::Symbol(symbol) => {
-                    Text { text: names.get(symbol.name()).cloned().unwrap_or_default(), is_atom: true }
+                    Text { text: names.get(symbol.name()).cloned().unwrap_or_default(), form: Form::Size }
                 }
                 Step::Add(a, b) => binary(a, "+", b),
                 Step::Mul(a, b) => binary(a, "*", b),
@@ -204,32 +204,39 @@ impl Body<'_, '_> {
     }
 }
 
-/// The text of a size, and whether it needs no parentheses.
+/// The text of a size.
 #[derive(Clone)]
 struct Text {
     text: String,
-    is_atom: bool,
+    form: Form,
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    /// An integer of Rust.
+    Number,
+    /// A variable, or a call.
+    Size,
+    /// Something with operators.
+    Sum,
 }
 
 impl Text {
-    fn is_number(&self) -> bool {
-        self.text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
-    }
-
-    fn grouped(&self) -> String {
-        if self.is_atom { self.text.clone() } else { format!("({})", self.text) }
-    }
-
-    /// Returns it as an operand: names are borrowed.
+    /// Returns it as an operand: variables are borrowed.
     fn operand(&self) -> String {
-        match (self.is_atom, self.is_number()) {
-            (true, false) => format!("&{}", self.text),
-            _ => self.grouped(),
+        match self.form {
+            Form::Number => self.text.clone(),
+            Form::Size => format!("&{}", self.text),
+            Form::Sum => format!("({})", self.text),
         }
     }
 
-    /// Returns it as a size, also if it is a number.
+    /// Returns it as a size that has methods.
     fn dim(&self) -> String {
-        if self.is_number() { format!("Dim::new({})", self.text) } else { self.grouped() }
+        match self.form {
+            Form::Number => format!("Dim::new({})", self.text),
+            Form::Size => self.text.clone(),
+            Form::Sum => format!("({})", self.text),
+        }
     }
 }
