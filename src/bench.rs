@@ -249,8 +249,7 @@ fn load(dir: &Path, engine: Engine) -> Result<(crate::Program, Vec<Value>, Strin
         })?);
     }
     let started = Instant::now();
-    let ready = gm.compile(engine)?;
-    drop(gm);
+    let ready = gm.into_program(engine)?;
     let build = started.elapsed();
     let started = Instant::now();
     let outputs = check::tensors(&ready.call_values(&args)?);

@@ -123,6 +123,10 @@ impl Program {
 
     /// Makes a program ready for [`Engine::Native`] with a compiler and a cache of your choice.
     pub fn native(gm: &GraphModule, native: &Native) -> Result<Program> {
+        Program::into_native(gm.clone(), native)
+    }
+
+    fn into_native(gm: GraphModule, native: &Native) -> Result<Program> {
         let compiled = Compiled::assembled(gm, Arc::new(native.clone()))?;
         Ok(Program::new(Kind::Fused(compiled), Engine::Native))
     }
@@ -135,7 +139,7 @@ impl Program {
         let collect = Arc::new(Collect::default());
         for (gm, args) in programs {
             // What fails here fails again, and is reported, below.
-            if let Ok(compiled) = Compiled::assembled(gm, collect.clone()) {
+            if let Ok(compiled) = Compiled::assembled(GraphModule::clone(gm), collect.clone()) {
                 let _ = compiled.prepare(args);
             }
         }
@@ -146,6 +150,10 @@ impl Program {
 
     /// Makes a program ready for [`Engine::Best`] with a compiler and a cache of your choice.
     pub fn best(gm: &GraphModule, native: &Native) -> Result<Program> {
+        Program::into_best(gm.clone(), native)
+    }
+
+    fn into_best(gm: GraphModule, native: &Native) -> Result<Program> {
         let failed = Arc::new(OnceLock::new());
         if let Err(error) = native.check() {
             let _ = failed.set(error);
@@ -226,18 +234,35 @@ pub trait Compile {
     /// # Ok::<(), fx::Error>(())
     /// ```
     fn compile(&self, engine: Engine) -> Result<Program>;
+
+    /// As [`compile`](Compile::compile), and gives up the module, so that its weights need not be in memory twice: where the sizes of all
+    /// inputs are known, each is freed as soon as it is packed, unless somebody else has it.
+    ///
+    /// ```
+    /// use fx::prelude::*;
+    ///
+    /// let gm = fx::trace(|x: &fx::Tensor| (x * 2.0).tanh()).input("x", "f32[2, 3]").build()?;
+    /// let fast = gm.into_program(fx::Engine::Fused)?;
+    /// assert_eq!(fast.call(&[fx::Tensor::new([[0.0f32; 3]; 2])])?.to_vec::<f32>()?, [0.0; 6]);
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    fn into_program(self, engine: Engine) -> Result<Program>;
 }
 
 impl Compile for GraphModule {
     fn compile(&self, engine: Engine) -> Result<Program> {
+        self.clone().into_program(engine)
+    }
+
+    fn into_program(self, engine: Engine) -> Result<Program> {
         match engine {
-            Engine::Eager => Ok(Program::new(Kind::Eager(self.clone()), engine)),
+            Engine::Eager => Ok(Program::new(Kind::Eager(self), engine)),
             Engine::Fused => Ok(Program::new(Kind::Fused(Compiled::new(self)?), engine)),
             Engine::Native => {
                 Native::shared().check()?;
-                Program::native(self, Native::shared())
+                Program::into_native(self, Native::shared())
             }
-            Engine::Best => Program::best(self, Native::shared()),
+            Engine::Best => Program::into_best(self, Native::shared()),
         }
     }
 }

@@ -164,7 +164,8 @@ pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(Stri
 /// Says what the fused engine computes as one kernel, for each edge between operations where it does not why, and the steps of the plan
 /// if the sizes of all inputs are known.
 pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
-    let ready = fx_ops::engine::prepared(gm)?;
+    let mut ready = gm.clone();
+    fx_ops::engine::prepare(&mut ready)?;
     let graph = ready.graph();
     let name = |id: crate::NodeId| graph.node(id).map_or("?", crate::Node::name);
     let fusion = crate::pass::Fusion::of(graph)?;
@@ -180,7 +181,7 @@ pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     for border in &fusion.borders {
         text += &format!("  %{} -> %{}: {}\n", name(border.from), name(border.to), border.why);
     }
-    Ok(text + &fx_ops::engine::Compiled::new(gm)?.describe())
+    Ok(text + &fx_ops::engine::Compiled::new(gm.clone())?.describe())
 }
 
 /// Returns the memory that a call of the fused engine takes, with numbers for symbolic sizes; `None` if other sizes are left, or depend on
@@ -197,7 +198,7 @@ pub fn fused_memory(gm: &GraphModule, sizes: &Sizes) -> Result<Option<CallMemory
         let Some(shape) = shape else { return Ok(None) };
         types.push(crate::TensorType::new(ty.dtype, &shape[..]).into());
     }
-    let compiled = fx_ops::engine::Compiled::new(&gm.specialize(&types)?)?;
+    let compiled = fx_ops::engine::Compiled::new(gm.specialize(&types)?)?;
     Ok(compiled.memory().first().copied())
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 pub use fx_codegen::standalone::{Options, Package, generate, operations};
-use fx_ops::engine::prepared;
+use fx_ops::engine::prepare;
 
 use crate::weights::Weights;
 use crate::{Arg, GraphModule, Op, Result, Tensor, Type, TypeTree, Value, bail, check, pass};
@@ -122,10 +122,8 @@ impl ToCrate for GraphModule {
             tensors.iter().map(|tensor| Ok(Arg::Leaf(Type::Tensor(tensor.ty()?)))).collect()
         };
         let first = types(&placeholders(&sets[0].0)?)?;
-        let gm = match options.fixed {
-            true => prepared(&self.specialize(&first)?)?,
-            false => prepared(self)?,
-        };
+        let mut gm = if options.fixed { self.specialize(&first)? } else { self.clone() };
+        prepare(&mut gm)?;
         let mut code = options.options.clone();
         fx_codegen::standalone::check(&gm, &code)?;
         for (args, outputs) in sets {

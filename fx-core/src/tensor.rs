@@ -89,6 +89,15 @@ impl Tensor {
         }
     }
 
+    /// Returns the concrete value, which is the only one with its elements if nobody else holds them.
+    #[track_caller]
+    pub fn into_array(self) -> Result<Array> {
+        match self.0 {
+            Repr::Value(array) => Ok(Arc::unwrap_or_clone(array)),
+            _ => self.array().cloned(),
+        }
+    }
+
     /// Returns the concrete value for writing, if there is one that nobody else holds.
     pub fn array_mut(&mut self) -> Option<&mut Array> {
         match &mut self.0 {

@@ -6,6 +6,7 @@
 //! Invariant: a block that is handed out has exactly the layout that it was allocated with, so whoever has it may free it.
 
 use std::alloc::{Layout, dealloc};
+use std::cell::Cell;
 use std::collections::TryReserveError;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -41,6 +42,22 @@ impl Drop for Block {
 /// The blocks, the oldest first.
 static KEPT: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
+thread_local! {
+    static KEEPS: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Calls a function on whose thread nothing is kept meanwhile: what it frees is much, and not needed again.
+pub fn without_keeping<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            KEEPS.set(self.0);
+        }
+    }
+    let _restore = Restore(KEEPS.replace(false));
+    f()
+}
+
 /// Returns an empty vector with room for `n` elements, or an error if there is not so much memory.
 pub fn reserve<T: Copy>(n: usize) -> Result<Vec<T>, TryReserveError> {
     if let Some(vec) = take(n) {
@@ -72,7 +89,9 @@ fn take<T: Copy>(n: usize) -> Option<Vec<T>> {
 /// Takes the memory of a vector that is no longer needed; it is freed if it is small or too much is kept already.
 pub fn recycle<T: Copy>(vec: Vec<T>) {
     let Ok(layout) = Layout::array::<T>(vec.capacity()) else { return };
-    if !(SMALLEST..=LARGEST).contains(&layout.size()) {
+    // A thread that ends may have lost its mark.
+    let keeps = KEEPS.try_with(Cell::get).unwrap_or(false);
+    if !keeps || !(SMALLEST..=LARGEST).contains(&layout.size()) {
         return;
     }
     let mut vec = std::mem::ManuallyDrop::new(vec);
@@ -116,6 +135,8 @@ mod tests {
             let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
             assert!(kept.iter().map(|block| block.layout.size()).sum::<usize>() <= LIMIT);
         }
+        without_keeping(|| recycle(vec![7u16; SMALLEST]));
+        assert!(take::<u16>(SMALLEST).is_none(), "nothing is kept");
         recycle(vec![0u8; SMALLEST - 1]);
         recycle(Vec::<u8>::new());
         recycle(vec![(); 5]);

@@ -17,7 +17,7 @@ mod transpose;
 use std::marker::PhantomData;
 
 pub use convert::{Arithmetic, HalfArithmetic, Truncate, f16_to_f32, f32_to_f16};
-pub use keep::{recycle, reserve};
+pub use keep::{recycle, reserve, without_keeping};
 pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy, prefetch};
 pub use transpose::transpose;
 

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use zip::read::{ArchiveOffset, Config};
 use zip::{CompressionMethod, ZipArchive};
 
-use crate::{Result, bail, err};
+use crate::{Array, DType, Error, ErrorKind, Result, bail, err};
 
 /// How much more a deflated member may hold than its share of the file.
 const RATIO: u64 = 100;
@@ -176,17 +176,48 @@ impl Archive {
 
     /// Reads a member below the archive's folder.
     pub(super) fn read(&mut self, name: &str) -> Result<Vec<u8>> {
+        let mut member = self.member(name)?;
+        let mut bytes = Vec::new();
+        // Room for the claimed size may be missing, which must not abort the process.
+        bytes.try_reserve_exact(member.size).map_err(|_| member.too_large())?;
+        let read = member.file.by_ref().take(member.size as u64).read_to_end(&mut bytes);
+        let n = read.map_err(|error| member.damaged(&error))?;
+        if n != member.size {
+            return Err(member.damaged(&format!("expected {} bytes, got {n}", member.size)));
+        }
+        member.finish()?;
+        Ok(bytes)
+    }
+
+    /// Reads a member as elements that lie one after the other.
+    pub(super) fn elements(&mut self, name: &str, dtype: DType) -> Result<Array> {
+        let mut member = self.member(name)?;
+        if !member.size.is_multiple_of(dtype.size()) {
+            bail!(
+                Load,
+                "{}: {name:?} has {} bytes, which are no whole number of {dtype}",
+                member.origin,
+                member.size
+            );
+        }
+        let array = Array::from_le_reader(dtype, &[member.size / dtype.size()], &mut member.file);
+        let array = array.map_err(|error| match error.kind() {
+            ErrorKind::Limit => member.too_large(),
+            _ => member.damaged(&error.message()),
+        })?;
+        member.finish()?;
+        Ok(array)
+    }
+
+    /// Opens a member, whose size is taken from what may still be read.
+    fn member(&mut self, name: &str) -> Result<Member<'_>> {
         let full = format!("{}{name}", self.root);
-        let origin = &self.origin;
+        let origin = &*self.origin;
         let index = self.zip.index_for_name(&full).ok_or_else(|| {
             err!(Load, "{origin} has no member {full:?}")
                 .help("the archive is incomplete; export it again with `torch.export.save`")
         })?;
-        let damaged = |error: &dyn std::fmt::Display| {
-            err!(Load, "{origin}: cannot read {full:?}: {error}")
-                .help("the file is damaged; copy or export it again")
-        };
-        let file = self.zip.by_index(index).map_err(|error| damaged(&error))?;
+        let file = self.zip.by_index(index).map_err(|error| damaged(origin, &full, &error))?;
         let (size, packed) = (file.size(), file.compressed_size());
         let may_hold = match file.compression() {
             CompressionMethod::Stored => packed,
@@ -202,16 +233,38 @@ impl Archive {
             )
             .help("an archive of PyTorch stores its members uncompressed"));
         }
-        let mut bytes = Vec::new();
-        // Room for the claimed size may be missing, which must not abort the process.
-        bytes
-            .try_reserve_exact(size as usize)
-            .map_err(|_| err!(Limit, "{origin}: there is no memory for the {size} bytes of {full:?}"))?;
-        let n = file.take(size + 1).read_to_end(&mut bytes).map_err(|error| damaged(&error))? as u64;
-        if n != size {
-            return Err(damaged(&format!("expected {size} bytes, got {n}")));
-        }
-        self.budget -= n;
-        Ok(bytes)
+        self.budget -= size;
+        Ok(Member { file: Box::new(file), size: size as usize, origin, name: full })
     }
+}
+
+/// A member that is being read.
+struct Member<'a> {
+    file: Box<dyn Read + 'a>,
+    size: usize,
+    origin: &'a str,
+    name: String,
+}
+
+impl Member<'_> {
+    /// Checks that nothing follows, with which the checksum is compared.
+    fn finish(mut self) -> Result<()> {
+        match self.file.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(self.damaged(&format!("expected {} bytes, got more", self.size))),
+            Err(error) => Err(self.damaged(&error)),
+        }
+    }
+
+    fn damaged(&self, why: &dyn std::fmt::Display) -> Error {
+        damaged(self.origin, &self.name, why)
+    }
+
+    fn too_large(&self) -> Error {
+        err!(Limit, "{}: there is no memory for the {} bytes of {:?}", self.origin, self.size, self.name)
+    }
+}
+
+fn damaged(origin: &str, name: &str, why: &dyn std::fmt::Display) -> Error {
+    err!(Load, "{origin}: cannot read {name:?}: {why}").help("the file is damaged; copy or export it again")
 }

@@ -105,7 +105,7 @@ impl Payloads {
         }
         let key = (member.clone(), layout.0);
         if !self.storages.contains_key(&key) {
-            let storage = read(archive, &member, layout.0)?;
+            let storage = archive.elements(&member, layout.0)?;
             self.storages.insert(key.clone(), storage);
         }
         let tensor = view(&self.storages[&key], &layout).map_err(|error| {
@@ -114,19 +114,6 @@ impl Payloads {
         self.tensors.push((member, layout, tensor.clone()));
         Ok(tensor)
     }
-}
-
-fn read(archive: &mut Archive, member: &str, dtype: DType) -> Result<Array> {
-    let bytes = archive.read(member)?;
-    if bytes.len() % dtype.size() != 0 {
-        bail!(
-            Load,
-            "{}: {member:?} has {} bytes, which are no whole number of {dtype}",
-            archive.origin(),
-            bytes.len()
-        );
-    }
-    Array::from_le_bytes(dtype, &[bytes.len() / dtype.size()], &bytes)
 }
 
 fn view(storage: &Array, layout: &Layout) -> Result<Tensor> {

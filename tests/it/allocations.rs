@@ -1,4 +1,4 @@
-//! Heap allocations of calls, counted in a process of their own.
+//! Heap allocations, counted in a process of their own: those of calls, and the memory that compiling takes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::Command;
@@ -13,22 +13,34 @@ use crate::engine::{numbers, program};
 struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+/// The bytes that are allocated, and the most since it was set.
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+fn add(bytes: usize) {
+    let now = BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    MOST.fetch_max(now, Ordering::Relaxed);
+}
 
 // SAFETY: everything is the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        add(layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        add(size);
+        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -121,14 +133,75 @@ fn programs() -> Vec<(&'static str, GraphModule, Vec<Tensor>)> {
     ]
 }
 
+/// Returns whether this is the process that counts; if not, runs the test there.
+fn counts(test: &str) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let test = format!("allocations::{test}");
+    let child = child.args(["--exact", &test, "--nocapture"]).env(CHILD, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{text}");
+    false
+}
+
+#[test]
+fn weights_are_in_memory_once() {
+    if !counts("weights_are_in_memory_once") {
+        return;
+    }
+    let layer = |i: usize, kind: &str| {
+        match kind {
+        "linear" => format!("%w{i}: f32[1024, 1024] = self.w{i}\n %y{} = linear(%y{i}, %w{i})\n", i + 1),
+        _ => format!(
+            "%w{i}: f32[320, 320, 3, 3] = self.w{i}\n %m{i}: f32[320] = self.m{i}\n %v{i}: f32[320] = self.v{i}\n
+            %c{i} = conv2d(%y{i}, %w{i}, padding=1)\n %y{} = batch_norm(%c{i}, %m{i}, %v{i})\n",
+            i + 1
+        ),
+    }
+    };
+    for (kind, input) in [("linear", "f32[8, 1024]"), ("convolution", "f32[1, 320, 6, 6]")] {
+        let layers: String = (0..6).map(|i| layer(i, kind)).collect();
+        let mut gm = program(&format!("graph main(%y0: {input}) {{\n{layers} return %y6\n}}"));
+        let variances: Vec<String> = (0..6).map(|i| format!("v{i}")).collect();
+        for path in variances.iter().filter(|_| kind == "convolution") {
+            let variance = numbers(&[320], 3).abs() + 0.5;
+            gm.set_attribute(path, fx::Attribute::Parameter(fx::Parameter::new(variance))).unwrap();
+        }
+        let shape: &[usize] = if kind == "linear" { &[8, 1024] } else { &[1, 320, 6, 6] };
+        let x = numbers(shape, 1);
+        let expected = gm.compile(Engine::Fused).unwrap().call(std::slice::from_ref(&x)).unwrap();
+        let one = if kind == "linear" { 1024 * 1024 * 4 } else { 320 * 320 * 9 * 4 };
+        let small = one / 2;
+
+        let before = BYTES.load(Ordering::Relaxed);
+        let borrowed = gm.compile(Engine::Fused).unwrap();
+        let added = BYTES.load(Ordering::Relaxed) - before;
+        assert!(
+            (6 * one..6 * one + small).contains(&added),
+            "{kind}: packed weights beside those of the module"
+        );
+        drop(borrowed);
+
+        let before = BYTES.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        let program = gm.into_program(Engine::Fused).unwrap();
+        let [now, most] = [&BYTES, &MOST].map(|bytes| bytes.load(Ordering::Relaxed));
+        assert!(now < before + small, "{kind}: {now} bytes, {before} before");
+        assert!(most < before + 2 * one + small, "{kind}: {most} bytes at a time, {before} before");
+        assert!(program.call(&[x]).unwrap().array().unwrap().bits_eq(expected.array().unwrap()), "{kind}");
+        let compiled = program.fused().unwrap().graph_module();
+        let gone = compiled.attributes().filter_map(|(_, attribute)| attribute.tensor().array().err());
+        let gone: Vec<String> = gone.map(|error| error.message().to_string()).collect();
+        assert_eq!(gone.len(), 6);
+        assert!(gone[0].contains("were given up when the program was compiled"), "{}", gone[0]);
+    }
+}
+
 #[test]
 fn a_steady_call_allocates_nothing() {
-    if std::env::var_os(CHILD).is_none() {
-        let test = "allocations::a_steady_call_allocates_nothing";
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        let child = child.args(["--exact", test, "--nocapture"]).env(CHILD, "1").output().unwrap();
-        let text = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
-        assert!(child.status.success(), "{text}");
+    if !counts("a_steady_call_allocates_nothing") {
         return;
     }
     for (name, gm, inputs) in programs() {

@@ -1,5 +1,7 @@
 //! Arrays at the borders: ndarray, nested Rust arrays and vectors, and little-endian bytes.
 
+use std::io::Read;
+
 use ndarray::{ArrayD, ArrayView, ArrayViewD, Dimension, IxDyn, ShapeBuilder};
 
 use super::{Array, Sizes, Stored, Strides, checked_numel, dispatch_dtype, try_vec};
@@ -55,6 +57,23 @@ impl Array {
         })
     }
 
+    /// Reads an array from little-endian bytes that come from a reader, without a copy of all of them.
+    pub fn from_le_reader(dtype: DType, shape: &[usize], reader: &mut dyn Read) -> Result<Array> {
+        const BLOCK: usize = 1 << 16;
+        let numel = checked_numel(shape)?;
+        dispatch_dtype!(dtype, T => {
+            let mut data = try_vec::<T>(numel)?;
+            let mut bytes = vec![0u8; BLOCK.min(numel.saturating_mul(dtype.size()))];
+            while data.len() < numel {
+                let n = (numel - data.len()).min(BLOCK / dtype.size()) * dtype.size();
+                let block = &mut bytes[..n];
+                reader.read_exact(block).map_err(|error| err!(Io, "{error}"))?;
+                <T as Bits>::read(block, &mut data)?;
+            }
+            Ok(Array::row_major(T::storage(data), shape.into()))
+        })
+    }
+
     /// Returns the little-endian bytes of the elements in row-major order.
     ///
     /// Fails only if memory cannot hold them, as for a huge expanded array.
@@ -99,7 +118,7 @@ bits!(u8, i8, i32, i64, half::f16, half::bf16, f32, f64);
 impl Bits for bool {
     fn read(bytes: &[u8], to: &mut Vec<Self>) -> Result<()> {
         if let Some(at) = bytes.iter().position(|&byte| byte > 1) {
-            bail!(Load, "expected 0 or 1 for a bool, got {} at byte {at}", bytes[at]);
+            bail!(Load, "expected 0 or 1 for a bool, got {} at byte {}", bytes[at], to.len() + at);
         }
         to.extend(bytes.iter().map(|&byte| byte == 1));
         Ok(())

@@ -27,7 +27,7 @@ pub const CONST_FOLD: Pass = Pass {
         PassOption {
             name: "freeze",
             default: op::Default::Bool(false),
-            doc: "forget how values were made: they no longer follow the parameters, which can be removed",
+            doc: "forget how values were made: they no longer follow the parameters, of which those go that nobody else reads",
         },
     ],
     after: &["normalize", "shape_prop"],
@@ -216,12 +216,28 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
         graph.replace_all_uses(id, new)?;
     }
     // What was folded is no longer used; everything else that is dead is not ours.
+    let mut read: Vec<Arc<str>> = Vec::new();
     for id in graph.ids().into_iter().rev() {
         if known.contains_key(&id) && graph.node(id)?.n_users() == 0 {
+            read.extend(graph.node(id)?.target().path().cloned());
             graph.erase(id)?;
         }
     }
+    if freeze {
+        remove_unread(gm, read);
+    }
     Ok(())
+}
+
+/// Removes those of the parameters and constants at these paths that no node reads any more, so that their memory can be freed.
+pub fn remove_unread(gm: &mut GraphModule, paths: impl IntoIterator<Item = Arc<str>>) {
+    for path in paths {
+        let is_weight = matches!(gm.attribute(&path), Ok(Attribute::Parameter(_) | Attribute::Constant(_)));
+        if is_weight && gm.graph().find_nodes(OpCode::GetAttr, Some(&path)).is_empty() {
+            // It is there, and nobody reads it.
+            let _ = gm.remove_attribute(&path);
+        }
+    }
 }
 
 /// Computes tensors from attributes and reads them from new constants, whose nodes, inserted before `before`, it returns: `f`

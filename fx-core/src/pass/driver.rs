@@ -46,6 +46,7 @@ pub struct Passes {
     checks: Checks,
     diffs: bool,
     modules: bool,
+    in_place: bool,
 }
 
 impl Default for Passes {
@@ -63,6 +64,7 @@ impl Passes {
             checks: Checks { lint: true, types: true, runs: None },
             diffs: false,
             modules: false,
+            in_place: false,
         }
     }
 
@@ -149,6 +151,14 @@ impl Passes {
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.checks = Checks { lint: false, types: false, runs: None };
+        self
+    }
+
+    /// Keeps nothing to return to, so that tensors that a pass replaces are freed at once: a pass that fails or breaks something leaves
+    /// the module as it is then, and the error does not say by which change.
+    #[must_use]
+    pub fn in_place(mut self) -> Self {
+        self.in_place = true;
         self
     }
 
@@ -268,36 +278,45 @@ impl Passes {
     }
 
     fn pass(&self, entry: &Entry, gm: &mut GraphModule) -> Result<PassReport> {
-        let before = gm.snapshot();
+        let start = Instant::now();
+        let copy = (!self.in_place).then(|| gm.snapshot());
+        let old = if self.in_place && self.checks.lint { gm.lint() } else { Vec::new() };
+        let old = || copy.as_ref().map_or_else(|| old.clone(), GraphModule::lint);
+        let known = Before::new(gm, &self.checks);
+        let n_runs = known.as_ref().map_or(0, Before::n_runs);
+        let no_runs = known.as_ref().err().filter(|_| self.checks.runs.is_some());
+        let no_runs = no_runs.map(|error| format!("no runs were compared: {}", error.message()));
+        let known = match known {
+            Ok(known) => known,
+            Err(_) => Before::new(gm, &Checks { runs: None, ..self.checks })?,
+        };
+        let verify_time = start.elapsed();
         let start = Instant::now();
         let (context, result) = entry.run(gm, Rewrites::default());
         let time = start.elapsed();
         if let Err(error) = result {
-            *gm = before;
+            if let Some(copy) = copy {
+                *gm = copy;
+            }
             return Err(failed(entry, &error));
         }
         let start = Instant::now();
-        let known = Before::new(&before, &self.checks);
-        let n_runs = known.as_ref().map_or(0, Before::n_runs);
-        let mut notes = context.notes;
-        if let (Err(error), true) = (&known, self.checks.runs.is_some()) {
-            notes.push(format!("no runs were compared: {}", error.message()));
+        if let Err(problem) = known.check(gm, &self.checks, &entry.pass, &old) {
+            let is_good = |gm: &GraphModule| known.check(gm, &self.checks, &entry.pass, &old).is_ok();
+            let guilty = copy.as_ref().map(|copy| bisect(entry, copy, context.rewrites.count(), &is_good));
+            let diff = text_diff(&known.graph.to_string(), &gm.graph().to_string());
+            let error = broken(entry, &problem, guilty, &diff);
+            if let Some(copy) = copy {
+                *gm = copy;
+            }
+            return Err(error);
         }
-        let known = match known {
-            Ok(known) => known,
-            Err(_) => Before::new(&before, &Checks { runs: None, ..self.checks })?,
-        };
-        if let Err(problem) = known.check(gm, &self.checks, &entry.pass) {
-            let is_good = |gm: &GraphModule| known.check(gm, &self.checks, &entry.pass).is_ok();
-            let guilty = bisect(entry, &before, context.rewrites.count(), &is_good);
-            let diff = text_diff(&before.graph().to_string(), &gm.graph().to_string());
-            *gm = before;
-            return Err(broken(entry, &problem, guilty, &diff));
-        }
-        let verify_time = start.elapsed();
-        let (created, erased, replaced) = count(before.graph(), gm.graph());
-        let moved = created + erased + replaced == 0 && before.graph() != gm.graph();
-        let diff = self.diffs.then(|| text_diff(&before.graph().to_string(), &gm.graph().to_string()));
+        let verify_time = verify_time + start.elapsed();
+        let notes = context.notes.into_iter().chain(no_runs).collect();
+        let before = &known.graph;
+        let (created, erased, replaced) = count(before, gm.graph());
+        let moved = created + erased + replaced == 0 && before != gm.graph();
+        let diff = self.diffs.then(|| text_diff(&before.to_string(), &gm.graph().to_string()));
         Ok(PassReport {
             name: entry.name.to_string(),
             changes: context.rewrites.count(),
@@ -460,10 +479,13 @@ fn failed(entry: &Entry, error: &Error) -> Error {
     }
 }
 
-fn broken(entry: &Entry, problem: &Error, guilty: Guilty, diff: &str) -> Error {
+/// `guilty` is `None` if the pass could not be undone.
+fn broken(entry: &Entry, problem: &Error, guilty: Option<Guilty>, diff: &str) -> Error {
+    let undone = if guilty.is_some() { "the pass was undone; it had changed" } else { "the pass changed" };
     let which = match guilty {
-        Guilty::Change(at, n, what) => format!("by change {at} of {n}, {what}"),
-        Guilty::Itself => "by what it does without counting changes".into(),
+        Some(Guilty::Change(at, n, what)) => format!(", by change {at} of {n}, {what}"),
+        Some(Guilty::Itself) => ", by what it does without counting changes".into(),
+        None => String::new(),
     };
     let mut lines: Vec<&str> = diff.lines().take(40).collect();
     if diff.lines().count() > lines.len() {
@@ -471,9 +493,9 @@ fn broken(entry: &Entry, problem: &Error, guilty: Guilty, diff: &str) -> Error {
     }
     Error::new(
         problem.kind(),
-        format!("the pass {} broke the graph, {which}: {}", entry.name, problem.message()),
+        format!("the pass {} broke the graph{which}: {}", entry.name, problem.message()),
     )
-    .help(format!("the pass was undone; it had changed\n{}", lines.join("\n")))
+    .help(format!("{undone}\n{}", lines.join("\n")))
 }
 
 /// Returns how many nodes are new, are gone, and compute something else.

@@ -2,7 +2,7 @@
 
 use super::Pass;
 use super::sample::sample_inputs;
-use crate::lint::agrees;
+use crate::lint::{Violation, agrees};
 use crate::node::OpCode;
 use crate::rng::{Generator, with_generator};
 use crate::{Arg, Graph, GraphModule, Result, Tensor, Type, TypeTree, Value, bail, err};
@@ -17,8 +17,8 @@ pub(super) struct Checks {
 }
 
 /// What is known of a module before a pass.
-pub(super) struct Before<'a> {
-    pub(super) gm: &'a GraphModule,
+pub(super) struct Before {
+    pub(super) graph: Graph,
     /// The type of the result, as far as it can be known.
     ty: Option<TypeTree>,
     /// The inputs and outcomes of runs.
@@ -31,8 +31,8 @@ struct Outcome {
     buffers: Vec<(String, Tensor)>,
 }
 
-impl<'a> Before<'a> {
-    pub(super) fn new(gm: &'a GraphModule, checks: &Checks) -> Result<Before<'a>> {
+impl Before {
+    pub(super) fn new(gm: &GraphModule, checks: &Checks) -> Result<Before> {
         let ty = if checks.types { output_type(gm) } else { None };
         let mut runs = Vec::new();
         if let Some((n, seed, _)) = checks.runs.filter(|_| !prints(gm.graph())) {
@@ -42,7 +42,7 @@ impl<'a> Before<'a> {
                 runs.push((inputs, seed + i, outcome));
             }
         }
-        Ok(Before { gm, ty, runs })
+        Ok(Before { graph: gm.graph().clone(), ty, runs })
     }
 
     /// Returns how many runs can be compared: those that did not fail before the pass.
@@ -50,21 +50,27 @@ impl<'a> Before<'a> {
         self.runs.iter().filter(|(_, _, outcome)| outcome.is_ok()).count()
     }
 
-    /// Checks what became of the module; an error is what a pass broke.
-    pub(super) fn check(&self, after: &GraphModule, checks: &Checks, pass: &Pass) -> Result<()> {
+    /// Checks what became of the module, which had the violations `old`; an error is what a pass broke.
+    pub(super) fn check(
+        &self,
+        after: &GraphModule,
+        checks: &Checks,
+        pass: &Pass,
+        old: &dyn Fn() -> Vec<Violation>,
+    ) -> Result<()> {
         let (exact, retypes) = (pass.exact, pass.retypes);
         let signature = |graph: &Graph| -> Vec<(String, String)> {
             let shape = |tree: &Arg| tree.map(&mut |_| "tensor").to_string();
             graph.inputs().iter().map(|input| (input.name.to_string(), shape(&input.tree))).collect()
         };
-        if !pass.resigns && signature(self.gm.graph()) != signature(after.graph()) {
+        if !pass.resigns && signature(&self.graph) != signature(after.graph()) {
             bail!(Structure, "the signature changed");
         }
         if checks.lint {
             let mut violations = after.lint();
             // What was wrong before is not the fault of the pass.
             if !violations.is_empty() {
-                let old = self.gm.lint();
+                let old = old();
                 violations.retain(|violation| !old.contains(violation));
             }
             if let Some(first) = violations.into_iter().next() {
@@ -77,7 +83,7 @@ impl<'a> Before<'a> {
         if let (true, false, Some(before)) = (checks.types, retypes, &self.ty) {
             // A size that depends on data may be found out, and one that is known may be computed now.
             let is_same = |ty: &TypeTree| {
-                agrees(before, ty, &data_sizes(self.gm.graph(), before))
+                agrees(before, ty, &data_sizes(&self.graph, before))
                     || agrees(ty, before, &data_sizes(after.graph(), ty))
             };
             match output_type(after) {
@@ -115,7 +121,7 @@ pub fn compare_runs(
 ) -> Result<usize> {
     let checks = Checks { lint: false, types: false, runs: Some((n, seed, tolerance)) };
     let known = Before::new(before, &checks)?;
-    known.check(after, &checks, &Pass { exact: false, ..Pass::BASE })?;
+    known.check(after, &checks, &Pass { exact: false, ..Pass::BASE }, &|| before.lint())?;
     Ok(known.n_runs())
 }
 

@@ -1,7 +1,5 @@
 //! Convolutions of a plan: weights packed once, and what follows done to each part of the result while it is in the cache.
 
-use std::sync::Arc;
-
 use fx_core::math::Real;
 use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Op, Result, TensorType};
@@ -9,6 +7,7 @@ use fx_core::{Arg, Op, Result, TensorType};
 use super::Kernel;
 use super::finish::Ending;
 use super::operand::{Bases, Layout, Operand, ValueId};
+use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
 use crate::conv::{conv1d, conv2d, conv3d, convolution, each};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, InputStrides, Prepared};
@@ -134,7 +133,7 @@ impl<T: GemmElement> Kernel for ConvKernel<T> {
 /// A convolution with constant weights whose result has its channels last.
 pub(crate) struct ChannelsLastKernel<T: 'static> {
     conv: ChannelsLast<T>,
-    weights: Arc<Vec<T>>,
+    weights: Packed<Vec<T>>,
     x: Operand,
     /// Where the input is copied with its border, unless it is read in place.
     enclosed: Option<ValueId>,
@@ -147,7 +146,7 @@ impl<T: GemmElement> ChannelsLastKernel<T> {
     /// Makes the kernel. Without `enclosed`, the convolution has no border and `x` has its channels last, without gaps.
     pub(crate) fn new(
         conv: ChannelsLast<T>,
-        weights: Arc<Vec<T>>,
+        weights: Packed<Vec<T>>,
         x: Operand,
         enclosed: Option<ValueId>,
         out: ValueId,

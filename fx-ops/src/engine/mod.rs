@@ -12,6 +12,7 @@ mod finish;
 mod join;
 mod memory;
 mod operand;
+mod packs;
 mod plan;
 mod pool;
 mod product;
@@ -22,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::native::Assemble;
+use fx_core::pass::remove_unread;
 use fx_core::{
     Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result,
     SourceLoc, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
@@ -30,8 +32,9 @@ use smallvec::SmallVec;
 
 pub(crate) use self::convolution::spec_of;
 use self::operand::{Bases, ValueId};
+use self::packs::Packs;
 pub(crate) use self::plan::kernels::is_anchor;
-use self::plan::{Call, Home, Packs, Plan, Source, Task};
+use self::plan::{Call, Home, Plan, Source, Task};
 use self::tape::Tape;
 pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
 use crate::pass;
@@ -134,20 +137,23 @@ unsafe impl Send for Workspace {}
 struct Line(#[allow(dead_code, reason = "it is memory")] [u8; 64]);
 
 impl Compiled {
-    /// Makes a program ready: runs the passes for inference on a copy, groups its nodes, and plans it if its sizes are known.
-    pub fn new(gm: &GraphModule) -> Result<Compiled> {
-        Compiled::with(gm, None)
+    /// Makes a program ready: runs the passes for inference, groups its nodes, and plans it if its sizes are known.
+    ///
+    /// What was made of parameters takes their place. If the sizes of all inputs are known, so do packed weights; the memory of the
+    /// parameters is freed bit by bit if nobody else has them.
+    pub fn new(gm: GraphModule) -> Result<Compiled> {
+        fx_simd::without_keeping(|| Compiled::with(gm, None))
     }
 
     /// As [`new`](Self::new); the tapes of plans run as the functions that the assembler makes of them.
     ///
     /// If sizes are symbols, functions are made for a sample of them: those of a later plan most often are the same.
-    pub fn assembled(gm: &GraphModule, assembler: Arc<dyn Assemble>) -> Result<Compiled> {
-        Compiled::with(gm, Some(assembler))
+    pub fn assembled(gm: GraphModule, assembler: Arc<dyn Assemble>) -> Result<Compiled> {
+        fx_simd::without_keeping(|| Compiled::with(gm, Some(assembler)))
     }
 
-    fn with(gm: &GraphModule, assembler: Option<Arc<dyn Assemble>>) -> Result<Compiled> {
-        let mut gm = prepared(gm)?;
+    fn with(mut gm: GraphModule, assembler: Option<Arc<dyn Assemble>>) -> Result<Compiled> {
+        prepare(&mut gm)?;
         let is_typed = |(_, node): (NodeId, &fx_core::Node)| {
             node.opcode() == fx_core::OpCode::Output || node.ty().is_some_and(TypeTree::is_complete)
         };
@@ -157,7 +163,7 @@ impl Compiled {
         }
         arrange(&mut gm)?;
         let (packs, plans) = (Packs::default(), RwLock::new(Vec::new()));
-        let compiled = Compiled { gm, is_fused, packs, plans, assembler };
+        let mut compiled = Compiled { gm, is_fused, packs, plans, assembler };
         let graph = compiled.gm.graph();
         let keys: Option<Vec<Key>> = graph
             .placeholders()
@@ -170,7 +176,16 @@ impl Compiled {
             })
             .collect();
         match keys {
-            Some(keys) => _ = compiled.plan(keys)?,
+            Some(keys) => {
+                let mut ready = compiled.ready(&keys)?;
+                if let Ok(ready) = &mut ready {
+                    compiled.link(&mut ready.plan)?;
+                    // This is the only plan, since no other sizes agree with the types of the inputs.
+                    compiled.free_packed(ready)?;
+                    ready.plan.pack()?;
+                }
+                compiled.keep(keys, ready);
+            }
             // Where typical sizes do not fit, functions are made when the program is called.
             None if compiled.assembler.is_some() => {
                 if let Some(keys) = compiled.typical()
@@ -262,15 +277,33 @@ impl Compiled {
         let mut ready = self.ready(&key)?;
         if let Ok(ready) = &mut ready {
             self.link(&mut ready.plan)?;
+            ready.plan.pack()?;
         }
+        Ok(self.keep(key, ready))
+    }
+
+    fn keep(&self, key: Vec<Key>, ready: Result<Ready>) -> Arc<Entry> {
         let entry = Arc::new(Entry { key, ready });
         let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= PLANS {
             drop(plans.remove(0));
-            self.packs.prune();
         }
         plans.push(entry.clone());
-        Ok(entry)
+        entry
+    }
+
+    /// Lets go of the constants that no step of the only plan reads as they are.
+    fn free_packed(&mut self, ready: &mut Ready) -> Result<()> {
+        self.packs.close();
+        for path in ready.plan.free_packed() {
+            let error =
+                err!(Unresolved, "the values of {path:?} were given up when the program was compiled")
+                    .help("read them from the module that was compiled");
+            let gone = Attribute::Constant(Tensor::failed(error));
+            self.gm.set_attribute(&path, gone.clone())?;
+            ready.gm.set_attribute(&path, gone)?;
+        }
+        Ok(())
     }
 
     /// Lets functions take the place of tapes.
@@ -378,18 +411,18 @@ impl Compiled {
     }
 }
 
-/// Returns a copy after the passes that programs go through before they are planned: those for inference, with calls of leaf modules as what
-/// they compute.
-pub fn prepared(gm: &GraphModule) -> Result<GraphModule> {
-    let mut gm = gm.clone();
-    prepare(&mut gm)?;
-    Ok(gm)
-}
-
-fn prepare(gm: &mut GraphModule) -> Result<()> {
-    let known = pass::all();
-    let text = format!("inline_leaves, {}", pass::DEFAULT);
-    Passes::parse(&text, &known)?.run(gm)?;
+/// Runs the passes that programs go through before they are planned: those for inference, with calls of leaf modules as what they compute.
+///
+/// What is made of weights does not follow them; those that are not read any more go.
+pub fn prepare(gm: &mut GraphModule) -> Result<()> {
+    Passes::parse(pass::ENGINE, &pass::all())?.in_place().run(gm)?;
+    let uncalled: Vec<String> = gm.children().map(|(path, _)| path.to_owned()).collect();
+    for path in uncalled {
+        // Those that are called stay.
+        let _ = gm.delete_submodule(&path);
+    }
+    let paths: Vec<Arc<str>> = gm.attributes().map(|(path, _)| path.into()).collect();
+    remove_unread(gm, paths);
     Ok(())
 }
 
@@ -460,7 +493,11 @@ impl Ready {
                         bases[value] = start.wrapping_add(place);
                     }
                 }
-                Home::Constant(i) => bases[value] = address(self.plan.constants[*i].array()?),
+                Home::Constant(i) => {
+                    if let Some(tensor) = &self.plan.constants[*i].tensor {
+                        bases[value] = address(tensor.array()?);
+                    }
+                }
                 _ => {}
             }
         }
@@ -608,7 +645,10 @@ impl Ready {
     fn resolve(&self, arg: &Arg<Source>, workspace: &Workspace) -> Result<Value> {
         let whole = |value: ValueId| -> Result<Value> {
             match &self.plan.values[value as usize].home {
-                Home::Constant(i) => Ok(Arg::Leaf(self.plan.constants[*i].clone())),
+                Home::Constant(i) => match &self.plan.constants[*i].tensor {
+                    Some(tensor) => Ok(Arg::Leaf(tensor.clone())),
+                    None => bail!(Graph, "a constant was freed that is read"),
+                },
                 Home::Array => match &workspace.kept[value as usize] {
                     Some(tensor) => Ok(Arg::Leaf(tensor.clone())),
                     None => bail!(Graph, "a value was not computed"),

@@ -8,23 +8,22 @@ pub(super) mod kernels;
 mod recurrent;
 mod windows;
 
-use std::any::{Any, TypeId};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fx_core::array::{Sizes, Strides, checked_numel};
+use fx_core::array::{Sizes, checked_numel};
 use fx_core::{
-    Arg, Array, Attribute, DType, Element, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor,
-    TensorType, Type, TypeTree, bail, err, ops,
+    Arg, Array, Attribute, DType, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor, TensorType, Type,
+    TypeTree, bail, err, ops,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Kernel;
 use super::memory::Memory;
 use super::operand::{Layout, Operand, ValueId};
+use super::packs::{Job, Packs};
 use super::pool::{PoolKernel, pool_of};
 use super::tape::Tape;
 use crate::attention::scaled_dot_product_attention;
-use crate::kernel::gemm::GemmElement;
 
 /// Where a value lives.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,54 +105,18 @@ pub(crate) struct Plan {
     pub(crate) given: Vec<ValueId>,
     /// The values that a call holds as what they are: those that are given, and those that are evaluated.
     pub(crate) held: Vec<ValueId>,
-    pub(crate) constants: Vec<Tensor>,
+    pub(crate) constants: Vec<Constant>,
+    /// What is to be done before it runs.
+    jobs: Vec<Job>,
     pub(crate) memory: Memory,
     pub(crate) output: Arg<Source>,
 }
 
-/// What kernels have made of constants, once for all plans: packed weights.
-#[derive(Default)]
-pub(crate) struct Packs(Mutex<FxHashMap<PackKey, Pack>>);
-
-/// Which part of a constant was packed, as what and as how many matrices.
-#[derive(PartialEq, Eq, Hash)]
-struct PackKey {
-    address: usize,
-    shape: Sizes,
-    strides: Strides,
-    matrices: usize,
-    made: TypeId,
-}
-
-struct Pack {
-    made: Arc<dyn Any + Send + Sync>,
-    /// What it was made of, so that nothing else comes to lie at its address.
-    _of: Tensor,
-}
-
-impl Packs {
-    /// Returns what `pack` makes of a window on a constant, or has made of it before; products have no `matrices`.
-    fn get<T: GemmElement + Element, P: Any + Send + Sync>(
-        &self,
-        constant: &Tensor,
-        window: &Operand,
-        matrices: usize,
-        pack: impl FnOnce(&[T]) -> P,
-    ) -> Option<Arc<P>> {
-        let data = constant.array().ok()?.data::<T>().ok()?.get(window.offset..)?;
-        let (address, shape) = (data.as_ptr() as usize, window.shape.clone());
-        let made = TypeId::of::<P>();
-        let key = PackKey { address, shape, strides: window.strides.clone(), matrices, made };
-        let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = || Pack { made: Arc::new(pack(data)), _of: constant.clone() };
-        packs.entry(key).or_insert_with(made).made.clone().downcast().ok()
-    }
-
-    /// Lets go of what no plan has.
-    pub(crate) fn prune(&self) {
-        let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        packs.retain(|_, pack| Arc::strong_count(&pack.made) > 1);
-    }
+/// A parameter or constant.
+pub(crate) struct Constant {
+    pub(crate) path: Arc<str>,
+    /// In row-major order; `None` if no step reads it and it was [freed](Plan::free_packed).
+    pub(crate) tensor: Option<Tensor>,
 }
 
 /// What a node has become.
@@ -173,7 +136,8 @@ struct Lowering<'a> {
     packs: &'a Packs,
     values: Vec<Info>,
     steps: Vec<Step>,
-    constants: Vec<Tensor>,
+    constants: Vec<Constant>,
+    jobs: Vec<Job>,
     env: FxHashMap<NodeId, Lowered>,
     /// The array on which views are tried.
     shadow: Option<Array>,
@@ -188,6 +152,7 @@ impl Plan {
             values: Vec::new(),
             steps: Vec::new(),
             constants: Vec::new(),
+            jobs: Vec::new(),
             env: FxHashMap::default(),
             shadow: None,
         };
@@ -206,7 +171,7 @@ impl Plan {
         }
         lowering.settle_all(graph.output())?;
         let output = lowering.source(graph.output())?;
-        let Lowering { mut values, mut steps, constants, .. } = lowering;
+        let Lowering { mut values, mut steps, constants, jobs, .. } = lowering;
         free_evaluated(&values, &mut steps, &output);
         let memory = Memory::plan(&mut values, &mut steps, &output);
         let of = |is: fn(&Home) -> bool| -> Vec<ValueId> {
@@ -214,11 +179,46 @@ impl Plan {
         };
         let given = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_)));
         let held = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_) | Home::Evaluated));
-        Ok(Plan { steps, values, given, held, constants, memory, output })
+        Ok(Plan { steps, values, given, held, constants, jobs, memory, output })
     }
 }
 
 impl Plan {
+    /// Lets go of the constants that no step reads as they are; returns their paths.
+    pub(crate) fn free_packed(&mut self) -> Vec<Arc<str>> {
+        let mut read = vec![false; self.values.len()];
+        let mut note = |value: ValueId| read[value as usize] = true;
+        for step in &self.steps {
+            match &step.task {
+                Task::Kernel { kernel, .. } => kernel.reads().into_iter().for_each(&mut note),
+                Task::Evaluate { args, .. } => args.iter().for_each(|arg| sources(arg, &mut note)),
+                Task::SetBuffer { value, .. } => sources(value, &mut note),
+            }
+        }
+        sources(&self.output, &mut note);
+        let mut kept: FxHashSet<Arc<str>> = FxHashSet::default();
+        for (info, _) in self.values.iter().zip(read).filter(|(_, is_read)| *is_read) {
+            if let Home::Constant(i) = info.home {
+                kept.insert(self.constants[i].path.clone());
+            }
+        }
+        let freed = self.constants.iter_mut().filter(|constant| !kept.contains(&constant.path));
+        let mut paths: Vec<Arc<str>> = freed
+            .map(|constant| {
+                constant.tensor = None;
+                constant.path.clone()
+            })
+            .collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths
+    }
+
+    /// Packs constants, after which the plan can run.
+    pub(crate) fn pack(&mut self) -> Result<()> {
+        self.jobs.drain(..).try_for_each(Job::run)
+    }
+
     /// Returns the tapes, those after products and convolutions, too.
     pub(crate) fn tapes(&mut self) -> impl Iterator<Item = &mut Tape> {
         self.steps.iter_mut().filter_map(|step| match &mut step.task {
@@ -262,6 +262,14 @@ fn free_evaluated(values: &[Info], steps: &mut [Step], output: &Arg<Source>) {
 }
 
 impl Lowering<'_> {
+    /// Returns the tensor of a value that is a constant.
+    fn constant(&self, value: ValueId) -> Option<&Tensor> {
+        match self.values[value as usize].home {
+            Home::Constant(i) => self.constants[i].tensor.as_ref(),
+            _ => None,
+        }
+    }
+
     fn value(&mut self, home: Home, dtype: DType, shape: &[usize]) -> Result<ValueId> {
         let numel = checked_numel(shape)?;
         self.values.push(Info { home, dtype, shape: shape.into(), numel });
@@ -333,7 +341,7 @@ impl Lowering<'_> {
                 let array = tensor.array()?;
                 let (dtype, shape) = (array.dtype(), Sizes::from_slice(array.shape()));
                 let value = self.value(Home::Constant(self.constants.len()), dtype, &shape)?;
-                self.constants.push(tensor);
+                self.constants.push(Constant { path: path.clone(), tensor: Some(tensor) });
                 Ok(Lowered::Tensor(Operand::whole(value, dtype, &shape)))
             }
         }

@@ -1,7 +1,5 @@
 //! Matrix products of a plan: weights packed once, and what follows done to each part of the result while it is in the cache.
 
-use std::sync::Arc;
-
 use fx_core::math::Real;
 use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
@@ -9,6 +7,7 @@ use fx_simd::parallel;
 use super::Kernel;
 use super::finish::Ending;
 use super::operand::{Bases, Operand, ValueId, Walk};
+use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::linalg::{addmm, bmm, linear, matmul, mm};
@@ -58,7 +57,7 @@ struct Batch {
 /// A right operand.
 pub(crate) enum Weights<T> {
     /// Packed for the tiles.
-    Packed(Arc<Vec<T>>),
+    Packed(Packed<Vec<T>>),
     /// As it is.
     Plain,
 }
@@ -81,14 +80,7 @@ pub(crate) struct ProductKernel<T: 'static> {
 
 impl<T: GemmElement> ProductKernel<T> {
     /// Makes the kernel, whose result is row-major; `None` if the rows of `a` are not equally far apart.
-    ///
-    /// `pack` gives the packed right operand if that is a constant.
-    pub(crate) fn new(
-        a: &Operand,
-        b: &Operand,
-        out: ValueId,
-        pack: impl FnOnce(&Product<T>) -> Option<Arc<Vec<T>>>,
-    ) -> Option<Self> {
+    pub(crate) fn new(a: &Operand, b: &Operand, out: ValueId) -> Option<Self> {
         let (b_batch, [k, n]) = b.shape.split_last_chunk::<2>()?;
         let (k, n) = (*k, *n);
         let b_strides = (b.strides[b.shape.len() - 2] as usize, b.strides[b.shape.len() - 1] as usize);
@@ -120,31 +112,42 @@ impl<T: GemmElement> ProductKernel<T> {
                 Batch { n: shape.iter().product(), a: part(a, a_batch.len())?, b: part(b, b_batch.len())? };
             (m, a.strides[leading.len() - 1] as usize, batch)
         };
-        let tile = T::tile();
-        let product = tile.map(|tile| Product {
-            tile,
-            m,
-            k,
-            n,
-            alpha: T::one(),
-            beta: T::zero(),
-            shared: true,
-            wide_parts: true,
-        });
-        let packed = product.filter(|_| batch.n == 1 && m * k * n > 0).as_ref().and_then(pack);
         Some(ProductKernel {
-            tile,
+            tile: T::tile(),
             sizes: [m, k, n],
             batch,
             a: a.clone(),
             a_strides: (a_row, a_column),
             b: b.clone(),
             b_strides,
-            weights: packed.map_or(Weights::Plain, Weights::Packed),
+            weights: Weights::Plain,
             out,
             ending: Ending::default(),
             epilogue: Epilogue::default(),
         })
+    }
+
+    /// Returns the product for which the right operand can be packed, if that is a constant.
+    pub(crate) fn packable(&self) -> Option<Product<T>> {
+        let is_one = self.batch.n == 1 && self.sizes.iter().all(|&size| size > 0);
+        self.tile.filter(|_| is_one).map(|tile| self.packed_product(tile))
+    }
+
+    /// Returns the strides of the right operand.
+    pub(crate) fn b_strides(&self) -> (usize, usize) {
+        self.b_strides
+    }
+
+    /// Takes the right operand packed.
+    pub(crate) fn set_packed(&mut self, packed: Packed<Vec<T>>) {
+        self.weights = Weights::Packed(packed);
+    }
+
+    /// Returns the product by a packed right operand.
+    fn packed_product(&self, tile: &'static Tile<T>) -> Product<T> {
+        let [m, k, n] = self.sizes;
+        let wide_parts = self.epilogue.0.is_some();
+        Product { tile, m, k, n, alpha: T::one(), beta: T::zero(), shared: true, wide_parts }
     }
 
     /// Notes what is done with the result; `None` if that cannot be done tile by tile.
@@ -174,16 +177,7 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
             };
             let out_of = |i: usize| std::slice::from_raw_parts_mut(bases.at::<T>(self.out, i * m * n), m * n);
             if let (Weights::Packed(packed), Some(tile)) = (&self.weights, self.tile) {
-                let product = Product {
-                    tile,
-                    m,
-                    k,
-                    n,
-                    alpha: one,
-                    beta: zero,
-                    shared: true,
-                    wide_parts: self.epilogue.0.is_some(),
-                };
+                let product = self.packed_product(tile);
                 let out = Output::new(out_of(0), (n, 1));
                 let done = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
                     self.epilogue.run(bases, rows, columns);

@@ -1,12 +1,11 @@
 //! Recurrent layers of a plan: the steps, after the inputs' part of the gates, which is a product of its own.
 
-use std::sync::Arc;
-
 use fx_core::math::Real;
 use fx_core::{Arg, Op};
 
 use super::Kernel;
 use super::operand::{Bases, Operand, ValueId};
+use super::packs::Packed;
 use crate::kernel::gemm::GemmElement;
 use crate::kernel::recurrent::{Cell, StateWeight, Steps};
 use crate::recurrent::{Network, gru, lstm};
@@ -50,7 +49,7 @@ pub(crate) fn network_of(op: Op, bound: &[Arg]) -> Option<Call<'_>> {
 pub(crate) struct Direction<T: 'static> {
     /// The inputs' part of the gates, with their bias, without gaps.
     pub(crate) gates: Operand,
-    pub(crate) weight: Arc<StateWeight<T>>,
+    pub(crate) weight: Packed<StateWeight<T>>,
     /// Without gaps.
     pub(crate) bias: Option<Operand>,
 }

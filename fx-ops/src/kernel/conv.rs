@@ -201,6 +201,7 @@ pub fn conv_transpose_nd<T: GemmElement>(
 pub const SCRATCH: usize = 1 << 18;
 
 /// A checked convolution over three spatial dimensions; leading ones make up for fewer.
+#[derive(Clone)]
 struct Geometry {
     groups: usize,
     /// Channels of one group.

@@ -9,7 +9,7 @@ use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
 
 use super::lanes;
 
-pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack};
+pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack, pack_in_place, pack_slivers};
 #[cfg(test)]
 pub(crate) use self::tile::tile_f64;
 pub(crate) use self::tile::{Finish, Operands, Tap, Taps, Tile, Windows};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fx_core::op::Default as Value;
-use fx_core::pass::{Context, Pass, PassOption, fold_values, inline_module};
+use fx_core::pass::{Context, Pass, PassOption, fold_values, inline_module, remove_unread};
 use fx_core::rewrite::merged_meta;
 use fx_core::{Arg, Attribute, GraphModule, Module, NodeId, Op, OpCode, Result, Target, ops};
 
@@ -24,7 +24,7 @@ pub const FOLD_BATCH_NORM: Pass = Pass {
     options: &[PassOption {
         name: "freeze",
         default: Value::Bool(false),
-        doc: "forget how weights were made, so that the old ones can be removed",
+        doc: "forget how weights were made, and remove the old ones that nobody else reads",
     }],
     after: &["inline", "shape_prop"],
     exact: false,
@@ -201,8 +201,8 @@ impl Pair {
         let mut args = self.args;
         (args[1], args[2]) = (weight.into(), bias.into());
         let (args, kwargs) = self.op.spell(&args);
-        let graph = gm.graph_mut();
-        graph.transaction(|graph| {
+        let mut read = Vec::new();
+        gm.graph_mut().transaction(|graph| {
             let mut meta = merged_meta(graph, &[self.before, self.norm], "fold_batch_norm");
             meta.ty = graph.node(self.norm)?.meta().ty.clone();
             let new = graph.inserting_before(self.norm, |graph| {
@@ -214,11 +214,16 @@ impl Pair {
             graph.erase(self.before)?;
             for id in inputs {
                 if graph.node(id).is_ok_and(|node| node.n_users() == 0) {
+                    read.extend(graph.node(id)?.target().path().cloned());
                     graph.erase(id)?;
                 }
             }
             Ok(())
-        })
+        })?;
+        if freeze {
+            remove_unread(gm, read);
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fx_core::op::Default as Value;
-use fx_core::pass::{Context, Pass, PassOption, fold_values};
+use fx_core::pass::{Context, Pass, PassOption, fold_values, remove_unread};
 use fx_core::rewrite::merged_meta;
 use fx_core::{Arg, Attribute, GraphModule, NodeId, Result, Target, TypeTree, err};
 
@@ -18,7 +18,11 @@ pub const MERGE_LINEARS: Pass = Pass {
           its result for each. The joined weights follow their parameters.",
     options: &[
         PassOption { name: "least", default: Value::Int(2), doc: "merge at least this many" },
-        PassOption { name: "freeze", default: Value::Bool(false), doc: "forget how weights were made" },
+        PassOption {
+            name: "freeze",
+            default: Value::Bool(false),
+            doc: "forget how weights were made, and remove the old ones that nobody else reads",
+        },
     ],
     after: &["inline", "normalize", "shape_prop"],
     exact: false,
@@ -114,6 +118,7 @@ fn merge(gm: &mut GraphModule, x: NodeId, group: &[Map], freeze: bool) -> Result
         outputs.iter().map(part).collect::<Vec<_>>()
     })?;
     let Some(parts) = parts.items() else { fx_core::bail!(Graph, "the merged map gives no parts") };
+    let mut read = Vec::new();
     gm.graph_mut().transaction(|graph| {
         let meta = merged_meta(graph, &group.iter().map(|map| map.id).collect::<Vec<_>>(), "merge_linears");
         for (map, part) in group.iter().zip(parts) {
@@ -128,11 +133,16 @@ fn merge(gm: &mut GraphModule, x: NodeId, group: &[Map], freeze: bool) -> Result
         }
         for id in inputs {
             if graph.node(id).is_ok_and(|node| node.n_users() == 0) {
+                read.extend(graph.node(id)?.target().path().cloned());
                 graph.erase(id)?;
             }
         }
         Ok(())
-    })
+    })?;
+    if freeze {
+        remove_unread(gm, read);
+    }
+    Ok(())
 }
 
 /// Folds what the parts are, one after the other; it is named after the first.

@@ -24,6 +24,26 @@ pub fn all() -> Vec<Pass> {
     pass::PASSES.iter().chain(PASSES).copied().collect()
 }
 
+/// Writes the pipeline for inference, with options for the passes that fold weights.
+macro_rules! pipeline {
+    ($before:literal, $options:literal) => {
+        concat!(
+            $before,
+            "inline, normalize, shape_prop, remove_identities, simplify_sizes, repeat(simplify, recognize, cse, dead_code), ",
+            "fold_batch_norm",
+            $options,
+            ", merge_linears",
+            $options,
+            ", const_fold",
+            $options,
+            ", dead_code"
+        )
+    };
+}
+
 /// The pipeline that makes a program for inference smaller and changes no result beyond rounding.
-pub const DEFAULT: &str = "inline, normalize, shape_prop, remove_identities, simplify_sizes, repeat(simplify, recognize, cse, dead_code), \
-                           fold_batch_norm, merge_linears, const_fold, dead_code";
+pub const DEFAULT: &str = pipeline!("", "");
+
+/// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they compute. Weights do not follow what
+/// they were made from, which goes.
+pub(crate) const ENGINE: &str = pipeline!("inline_leaves, ", "(freeze=true)");

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use fx_core::math::Real;
-use fx_core::{Arg, Class, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, TensorType, TypeTree, ops};
+use fx_core::{
+    Arg, Array, Class, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, TensorType, TypeTree, ops,
+};
 use rustc_hash::FxHashMap;
 
 use super::{Home, Lowered, Lowering, known, type_of};
@@ -15,7 +17,7 @@ use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, is_product, matrices};
 use crate::engine::tape::{Epilogue, build};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
-use crate::kernel::gemm::{GemmElement, Product};
+use crate::kernel::gemm::GemmElement;
 use crate::linalg::{addmm, linear, mm};
 
 impl Lowering<'_> {
@@ -262,26 +264,25 @@ impl Lowering<'_> {
         (ending, epilogue): (Ending, Epilogue),
         id: NodeId,
     ) -> Result<Option<Box<dyn Kernel>>> {
-        let constant = match &self.values[b.value as usize].home {
-            Home::Constant(i) => Some(self.constants[*i].clone()),
-            _ => None,
-        };
-        let packs = self.packs;
-        let pack = |product: &Product<T>| {
-            let rank = b.shape.len();
-            packs.get(constant.as_ref()?, b, 0, |data: &[T]| {
-                product.packed_right(data, (b.strides[rank - 2] as usize, b.strides[rank - 1] as usize))
-            })
-        };
-        let kernel = match ProductKernel::<T>::new(a, b, out, pack) {
+        let kernel = match ProductKernel::<T>::new(a, b, out) {
             Some(kernel) => Some(kernel),
             None => {
                 let a = self.contiguous(a, id)?;
-                ProductKernel::<T>::new(&a, b, out, pack)
+                ProductKernel::<T>::new(&a, b, out)
             }
         };
-        let kernel = kernel.and_then(|kernel| kernel.then(ending, epilogue));
-        Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+        let Some(mut kernel) = kernel else { return Ok(None) };
+        if let (Some(product), Some(constant)) = (kernel.packable(), self.constant(b.value).cloned()) {
+            let (at, strides) = (b.offset, kernel.b_strides());
+            let pack = move |array: Array| match strides == (1, product.k)
+                && product.k * product.n == array.numel()
+            {
+                true => Ok(product.packed_columns(array.into_vec()?)),
+                false => Ok(product.packed_right(&array.data::<T>()?[at..], strides)),
+            };
+            kernel.set_packed(self.packs.promise(&constant, b, 0, &mut self.jobs, pack)?);
+        }
+        Ok(kernel.then(ending, epilogue).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
     }
 
     /// Returns whether the first steps after a product or convolution can be done tile by tile.
@@ -329,18 +330,19 @@ impl Lowering<'_> {
         writes: &mut Vec<ValueId>,
         id: NodeId,
     ) -> Result<Option<Box<dyn Kernel>>> {
-        let Home::Constant(i) = self.values[weight.value as usize].home else { return Ok(None) };
-        let constant = self.constants[i].clone();
-        let array = constant.array()?;
-        let array = array.as_strided(&weight.shape, &weight.strides, array.offset() + weight.offset)?;
-        let array = array.contiguous()?;
-        let data = array.data::<T>()?;
+        let Some(constant) = self.constant(weight.value).cloned() else { return Ok(None) };
+        let window = weight.clone();
+        let dense = move |array: Array| {
+            if window.is_contiguous() && window.numel() == array.numel() {
+                return Ok(array);
+            }
+            array.as_strided(&window.shape, &window.strides, array.offset() + window.offset)?.contiguous()
+        };
         if *layout == Layout::ChannelsLast {
             let Some(conv) = ChannelsLast::<T>::new(spec, &x.shape, &weight.shape)? else { return Ok(None) };
-            let Some(weights) = self.packs.get(&constant, weight, spec.groups, |_: &[T]| conv.pack(data))
-            else {
-                return Ok(None);
-            };
+            let packer = conv.clone();
+            let pack = move |array: Array| Ok(packer.pack_vec(dense(array)?.into_vec()?));
+            let weights = self.packs.promise(&constant, weight, spec.groups, &mut self.jobs, pack)?;
             // The input is read in place, or enclosed first if it has a border or lies otherwise.
             let enclosed = match !conv.has_border() && x.layout() == Some(Layout::ChannelsLast) {
                 true => None,
@@ -359,7 +361,8 @@ impl Lowering<'_> {
                 (ending, epilogue),
             ))));
         }
-        let prepared = Prepared::new(spec, &x.shape, data, &weight.shape)?;
+        let prepared =
+            Prepared::new(spec, &x.shape, dense(constant.array()?.clone())?.data::<T>()?, &weight.shape)?;
         let x = if x.is_contiguous() { x.clone() } else { self.contiguous(x, id)? };
         let numel = self.values[out as usize].numel;
         Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel, epilogue))))

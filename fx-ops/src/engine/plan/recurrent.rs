@@ -1,7 +1,7 @@
 //! Kernels of recurrent networks: a product and the steps for each layer.
 
 use fx_core::math::Real;
-use fx_core::{Arg, DType, Element, Graph, NodeId, Op, Result, TensorType};
+use fx_core::{Arg, Array, DType, Element, Graph, NodeId, Op, Result, TensorType};
 
 use super::{Home, Lowered, Lowering, type_of};
 use crate::engine::operand::{Operand, ValueId};
@@ -106,15 +106,14 @@ impl Lowering<'_> {
         let ([Some(w_ih), Some(w_hh), b_ih, b_hh], Some(tile)) = (weights, T::tile()) else {
             return Ok(None);
         };
-        let Home::Constant(i) = self.values[w_hh.value as usize].home else { return Ok(None) };
-        if !w_hh.is_contiguous() {
+        let Some(constant) = self.constant(w_hh.value).filter(|_| w_hh.is_contiguous()).cloned() else {
             return Ok(None);
-        }
-        let constant = self.constants[i].clone();
-        let (cell, batch) = (network.cell, x.shape[1]);
-        let pack = |data: &[T]| StateWeight::new(tile, cell, batch, w_hh.shape[1], data);
+        };
+        let (cell, batch, hidden, at) = (network.cell, x.shape[1], w_hh.shape[1], w_hh.offset);
+        let pack =
+            move |array: Array| Ok(StateWeight::new(tile, cell, batch, hidden, &array.data::<T>()?[at..]));
         let matrices = StateWeight::<T>::matrices(cell, batch);
-        let Some(weight) = self.packs.get(&constant, w_hh, matrices, pack) else { return Ok(None) };
+        let weight = self.packs.promise(&constant, w_hh, matrices, &mut self.jobs, pack)?;
         let operands: Vec<Operand> = [x, w_ih].into_iter().chain(b_ih).cloned().collect();
         let mut body = Graph::new("gates");
         let inputs = (0..operands.len())

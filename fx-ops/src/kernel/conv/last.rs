@@ -7,7 +7,9 @@ use fx_core::Result;
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
-use super::super::gemm::{Done, Finish, GemmElement, Output, Tap, Taps, Tile, Windows, work};
+use super::super::gemm::{
+    Done, Finish, GemmElement, Output, Tap, Taps, Tile, Windows, pack_in_place, pack_slivers, work,
+};
 use super::{ConvSpec, Geometry};
 
 /// The multiply-adds of a task.
@@ -28,6 +30,7 @@ enum Way<T: 'static> {
 }
 
 /// A convolution for inputs of one shape, with channels last.
+#[derive(Clone)]
 pub struct ChannelsLast<T: 'static> {
     geometry: Geometry,
     batch: usize,
@@ -115,23 +118,47 @@ impl<T: GemmElement> ChannelsLast<T> {
     /// When it is too short for its shape.
     pub fn pack(&self, weight: &[T]) -> Vec<T> {
         let geometry = &self.geometry;
-        let (taps, Geometry { groups, c_in, c_out, .. }) = (geometry.kernel_size(), geometry);
+        let (taps, Geometry { groups, c_out, .. }) = (geometry.kernel_size(), geometry);
         let Way::Tiles(tile) = self.way else {
             return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
         };
+        let (depth, slivers) = (taps * geometry.c_in, self.slivers(tile));
+        let mut packed = vec![T::zero(); groups * slivers * tile.cols * depth];
+        pack_slivers(&mut packed, tile.cols * depth, &|i, out| {
+            let (group, first) = (i / slivers, i % slivers * tile.cols);
+            let columns = tile.cols.min(c_out - first);
+            self.sliver(tile.cols, &weight[(group * c_out + first) * depth..][..columns * depth], out);
+        });
+        packed
+    }
+
+    /// As [`pack`](Self::pack), in the memory of the weight if it has the same size packed.
+    ///
+    /// # Panics
+    ///
+    /// When it is too short for its shape.
+    pub fn pack_vec(&self, mut weight: Vec<T>) -> Vec<T> {
+        match self.way {
+            Way::Tiles(tile) if self.geometry.c_out.is_multiple_of(tile.cols) => {
+                let depth = self.geometry.kernel_size() * self.geometry.c_in;
+                pack_in_place(&mut weight, tile.cols * depth, &|from, out| self.sliver(tile.cols, from, out));
+                weight
+            }
+            _ => self.pack(&weight),
+        }
+    }
+
+    /// Packs the weights of some output channels side by side, `cols` of them or fewer: those of a tap and a channel follow each other.
+    fn sliver(&self, cols: usize, from: &[T], out: &mut [T]) {
+        let (taps, c_in) = (self.geometry.kernel_size(), self.geometry.c_in);
         let depth = taps * c_in;
-        let mut packed = vec![T::zero(); groups * self.slivers(tile) * tile.cols * depth];
-        let slivers = packed.chunks_mut(tile.cols * depth).enumerate();
-        for (i, sliver) in slivers {
-            let (group, first) = (i / self.slivers(tile), i % self.slivers(tile) * tile.cols);
-            for column in first..(first + tile.cols).min(*c_out) {
-                let weight = &weight[(group * c_out + column) * depth..][..depth];
-                for (at, row) in sliver.chunks_mut(tile.cols).enumerate() {
-                    row[column - first] = weight[at % c_in * taps + at / c_in];
-                }
+        for at in 0..depth {
+            let (channel, tap) = (at / taps, at % taps);
+            let row = &mut out[(tap * c_in + channel) * cols..][..cols];
+            for (x, weight) in row.iter_mut().zip(from.chunks_exact(depth)) {
+                *x = weight[at];
             }
         }
-        packed
     }
 
     fn slivers(&self, tile: &Tile<T>) -> usize {

@@ -74,6 +74,29 @@ impl<'a, T> Output<'a, T> {
     }
 }
 
+/// Packs slivers of this length, whose other elements are zeros already.
+pub(crate) fn pack_slivers<T: GemmElement>(
+    packed: &mut [T],
+    len: usize,
+    fill: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    parallel::chunks(packed, len, (TASK / 32).div_ceil(len.max(1)), fill);
+}
+
+/// Packs slivers of this length, each in the place of what it is made of.
+pub(crate) fn pack_in_place<T: GemmElement>(
+    operand: &mut [T],
+    len: usize,
+    fill: &(dyn Fn(&[T], &mut [T]) + Sync),
+) {
+    pack_slivers(operand, len, &|_, out| {
+        T::with_scratch(out.len(), |from| {
+            from.copy_from_slice(out);
+            fill(from, out);
+        });
+    });
+}
+
 /// What is called with complete rows and columns.
 pub(crate) type Done<'a> = dyn Fn(Range<usize>, Range<usize>) + Sync + 'a;
 
@@ -136,11 +159,20 @@ impl<T: GemmElement> Product<T> {
     pub(crate) fn packed_right(&self, b: &[T], (rsb, csb): Strides) -> Vec<T> {
         let mut packed = vec![T::zero(); self.right_len()];
         let cols = self.tile.cols;
-        let fill = |from: usize, out: &mut [T]| {
-            pack(&b[from * csb..], (csb, rsb), cols.min(self.n - from), cols, out);
-        };
-        self.pack_right(0..self.n.div_ceil(cols), &fill, &mut packed);
+        pack_slivers(&mut packed, cols * self.k, &|i, out| {
+            pack(&b[i * cols * csb..], (csb, rsb), cols.min(self.n - i * cols), cols, out);
+        });
         packed
+    }
+
+    /// As [`packed_right`](Self::packed_right) of an operand that lies column after column, in its memory if it has the same size packed.
+    pub(crate) fn packed_columns(&self, mut b: Vec<T>) -> Vec<T> {
+        let (cols, k) = (self.tile.cols, self.k);
+        if !self.n.is_multiple_of(cols) || b.len() != self.right_len() {
+            return self.packed_right(&b, (1, k));
+        }
+        pack_in_place(&mut b, cols * k, &|from, out| pack(from, (k, 1), cols, cols, out));
+        b
     }
 
     fn pieces_at_once(&self, width: usize) -> usize {

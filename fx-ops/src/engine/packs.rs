@@ -1,0 +1,107 @@
+//! [`Packs`]: what kernels make of constants, once for all plans of a program: packed weights.
+//!
+//! While a plan is made, kernels are promised what they will need ([`Packed`]), and the work is noted ([`Job`]). It is done when the plan is
+//! complete, constant after constant: then it is known which of them nobody reads as they are, and these can be freed one by one.
+
+use std::any::{Any, TypeId};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use fx_core::array::{Sizes, Strides};
+use fx_core::{Array, Result, Tensor};
+use rustc_hash::FxHashMap;
+
+use super::operand::Operand;
+
+/// Something made of a constant, which is there when the [jobs](Job) of the plan are done.
+pub(crate) struct Packed<P>(Arc<OnceLock<P>>);
+
+impl<P> Deref for Packed<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        self.0.get().expect("the jobs of a plan are done before it runs")
+    }
+}
+
+/// Something that is to be made of a constant.
+pub(crate) struct Job {
+    constant: Tensor,
+    make: Box<dyn FnOnce(Array) -> Result<()> + Send + Sync>,
+}
+
+impl Job {
+    /// Does it, in the memory of the constant if nobody else has it.
+    pub(crate) fn run(self) -> Result<()> {
+        (self.make)(self.constant.into_array()?)
+    }
+}
+
+/// What plans have.
+#[derive(Default)]
+pub(crate) struct Packs(Mutex<FxHashMap<Key, Known>>);
+
+/// Which part of a constant is packed, as what and as how many matrices.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    address: usize,
+    offset: usize,
+    shape: Sizes,
+    strides: Strides,
+    matrices: usize,
+    made: TypeId,
+}
+
+struct Known {
+    made: Weak<dyn Any + Send + Sync>,
+    /// What it is made of, so that nothing else comes to lie at its address.
+    _of: Tensor,
+}
+
+impl Packs {
+    /// Promises what `pack` makes of the array of a constant, of which a window is packed; products have no `matrices`. Plans share it.
+    pub(crate) fn promise<P: Any + Send + Sync>(
+        &self,
+        constant: &Tensor,
+        window: &Operand,
+        matrices: usize,
+        jobs: &mut Vec<Job>,
+        pack: impl FnOnce(Array) -> Result<P> + Send + Sync + 'static,
+    ) -> Result<Packed<P>> {
+        let key = Key {
+            address: super::address(constant.array()?) as usize,
+            offset: window.offset,
+            shape: window.shape.clone(),
+            strides: window.strides.clone(),
+            matrices,
+            made: TypeId::of::<P>(),
+        };
+        let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = packs.get(&key).and_then(|known| known.made.upgrade()?.downcast().ok());
+        let made = known.unwrap_or_else(|| {
+            packs.retain(|_, known| known.made.strong_count() > 0);
+            let made = Arc::new(OnceLock::<P>::new());
+            let weak: Weak<OnceLock<P>> = Arc::downgrade(&made);
+            packs.insert(key, Known { made: weak, _of: constant.clone() });
+            made
+        });
+        // Another thread may have been promised the same, and not have made it yet.
+        if made.get().is_none() {
+            let promised = Arc::downgrade(&made);
+            let make = move |constant: Array| {
+                // A kernel that did not come about needs nothing.
+                if let Some(made) = promised.upgrade().filter(|made| made.get().is_none()) {
+                    let _ = made.set(pack(constant)?);
+                }
+                Ok(())
+            };
+            jobs.push(Job { constant: constant.clone(), make: Box::new(make) });
+        }
+        Ok(Packed(made))
+    }
+
+    /// Lets go of the constants: no other plan will be made.
+    pub(crate) fn close(&mut self) {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
