@@ -41,14 +41,14 @@ impl Job {
 #[derive(Default)]
 pub(crate) struct Packs(Mutex<FxHashMap<Key, Known>>);
 
-/// Which part of a constant is packed, as what and as how many matrices.
+/// Which part of a constant is packed, as what and in which way.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     address: usize,
     offset: usize,
     shape: Sizes,
     strides: Strides,
-    matrices: usize,
+    packing: usize,
     made: TypeId,
 }
 
@@ -59,12 +59,12 @@ struct Known {
 }
 
 impl Packs {
-    /// Promises what `pack` makes of the array of a constant, of which a window is packed; products have no `matrices`. Plans share it.
+    /// Promises what `pack` makes of the array of a constant, of which a window is packed; `packing` tells ways to do that apart. Plans share it.
     pub(crate) fn promise<P: Any + Send + Sync>(
         &self,
         constant: &Tensor,
         window: &Operand,
-        matrices: usize,
+        packing: usize,
         jobs: &mut Vec<Job>,
         pack: impl FnOnce(Array) -> Result<P> + Send + Sync + 'static,
     ) -> Result<Packed<P>> {
@@ -73,7 +73,7 @@ impl Packs {
             offset: window.offset,
             shape: window.shape.clone(),
             strides: window.strides.clone(),
-            matrices,
+            packing,
             made: TypeId::of::<P>(),
         };
         let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -472,6 +472,7 @@ mod last;
 mod prepared;
 mod tiled;
 mod transposed;
+mod winograd;
 
 pub use last::{ChannelsLast, InputStrides};
 pub use prepared::Prepared;

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::super::gemm::{
     Done, Finish, GemmElement, Output, Tap, Taps, Tile, Windows, pack_in_place, pack_slivers, work,
 };
+use super::winograd::Winograd;
 use super::{ConvSpec, Geometry};
 
 /// The multiply-adds of a task.
@@ -25,6 +26,8 @@ const FEWEST_COLUMNS: usize = 12;
 #[derive(Clone, Copy)]
 enum Way<T: 'static> {
     Tiles(&'static Tile<T>),
+    /// With fewer multiplications.
+    Winograd(Winograd<T>),
     /// Each channel by itself.
     Depthwise(&'static Tile<T>),
 }
@@ -64,9 +67,19 @@ impl<T: GemmElement> ChannelsLast<T> {
             Some(tile) if c_out >= FEWEST_COLUMNS && (groups == 1 || c_in > 1) => Way::Tiles(tile),
             _ => return Ok(None),
         };
+        let winograd = match way {
+            Way::Tiles(tile) => Winograd::new(&geometry, tile, x_shape[0]),
+            _ => None,
+        };
+        let way = winograd.map_or(way, Way::Winograd);
         // Channels by themselves are so little work that a copy of the input would cost more.
         let border = if matches!(way, Way::Depthwise(_)) { [0; 3] } else { geometry.padding };
-        let enclosed = [0, 1, 2].map(|d| geometry.input[d] + 2 * border[d]);
+        let mut enclosed = [0, 1, 2].map(|d| geometry.input[d] + 2 * border[d]);
+        if let Some(winograd) = winograd {
+            // The last tiles may reach one line and one column further.
+            let [lines, columns] = winograd.covered();
+            enclosed = [enclosed[0], enclosed[1].max(lines), enclosed[2].max(columns)];
+        }
         let channels = groups * c_in;
         let (line, plane) = (enclosed[2] * channels, enclosed[1] * enclosed[2] * channels);
         // The elements of a kernel that lie side by side are one piece, if all channels are read.
@@ -111,7 +124,12 @@ impl<T: GemmElement> ChannelsLast<T> {
         self.batch * self.geometry.out_size() * self.out_channels()
     }
 
-    /// Packs the weight, `[out, in / groups, kernel...]`, for inputs of any size.
+    /// Returns a number that tells ways of packing a weight apart: which one is taken depends on the size of the input.
+    pub fn packing(&self) -> usize {
+        if matches!(self.way, Way::Winograd(_)) { usize::MAX } else { self.geometry.groups }
+    }
+
+    /// Packs the weight, `[out, in / groups, kernel...]`, for inputs of any size for which the [way](Self::packing) is the same.
     ///
     /// # Panics
     ///
@@ -119,8 +137,12 @@ impl<T: GemmElement> ChannelsLast<T> {
     pub fn pack(&self, weight: &[T]) -> Vec<T> {
         let geometry = &self.geometry;
         let (taps, Geometry { groups, c_out, .. }) = (geometry.kernel_size(), geometry);
-        let Way::Tiles(tile) = self.way else {
-            return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
+        let tile = match self.way {
+            Way::Tiles(tile) => tile,
+            Way::Winograd(winograd) => return winograd.pack(weight),
+            Way::Depthwise(_) => {
+                return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
+            }
         };
         let (depth, slivers) = (taps * geometry.c_in, self.slivers(tile));
         let mut packed = vec![T::zero(); groups * slivers * tile.cols * depth];
@@ -204,6 +226,9 @@ impl<T: GemmElement> ChannelsLast<T> {
         finish.check(self.out_channels(), out.len());
         match self.way {
             Way::Tiles(tile) => self.tiles(tile, x, packed, out, (finish, done)),
+            Way::Winograd(winograd) => {
+                winograd.run(x, [self.enclosed[1], self.enclosed[2]], packed, out, (finish, done));
+            }
             Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, (finish, done)),
         }
     }
@@ -376,6 +401,7 @@ impl<T: GemmElement> ChannelsLast<T> {
     pub fn describe(&self) -> String {
         let way = match self.way {
             Way::Tiles(_) => "packed weights",
+            Way::Winograd(_) => "Winograd",
             Way::Depthwise(_) => "depthwise",
         };
         format!("convolution {}, channels last, {way}", self.shapes)
@@ -431,6 +457,64 @@ mod tests {
         (0..x.len()).map(at).map(|(n, p, channel)| x[(n * c + channel) * positions + p]).collect()
     }
 
+    /// Compares with the convolution of inputs whose channels lie first; numbers are so small that both are exact.
+    fn compare(
+        spec: &ConvSpec,
+        xs: &[usize],
+        ws: &[usize],
+        turns: bool,
+        (has_bias, has_other, is_bounded): (bool, bool, bool),
+        is_winograd: bool,
+    ) -> Result<(), TestCaseError> {
+        let rank = xs.len() - 2;
+        let Ok(os) = spec.output_shape(xs, ws) else { return Ok(()) };
+        let (x, w) = (numbers(xs.iter().product(), 1), numbers(ws.iter().product(), 2));
+        let mut want = vec![0.0; os.iter().product()];
+        conv_nd(spec, &x, xs, &w, ws, None, &mut want).unwrap();
+        let Some(conv) = ChannelsLast::<f32>::new(spec, xs, ws).unwrap() else { return Ok(()) };
+        prop_assert_eq!(matches!(conv.way, Way::Winograd(_)), is_winograd);
+        let positions: usize = xs[2..].iter().product();
+        // The input as it is, or with its channels last.
+        let mut strides = [0; 5];
+        let (mut step, turned_x) = (1, turned(&x, xs[1], positions));
+        let scale = if turns { xs[1] } else { 1 };
+        for d in (0..rank).rev() {
+            strides[5 - rank + d] = step * scale;
+            step *= xs[2 + d];
+        }
+        (strides[0], strides[1]) = (step * xs[1], if turns { 1 } else { step });
+        let mut enclosed = vec![f32::NAN; conv.enclosed_len()];
+        conv.enclose(if turns { &turned_x } else { &x }, strides, &mut enclosed);
+        if !conv.has_border() {
+            prop_assert_eq!(&enclosed, &turned_x);
+        }
+        let mut got = vec![f32::NAN; conv.out_len()];
+        let complete = std::sync::Mutex::new(vec![0; got.len()]);
+        let (bias, other) = (numbers(os[1], 3), numbers(got.len(), 4));
+        let finish = Finish {
+            bias: has_bias.then_some(&bias[..]),
+            other: has_other.then_some(&other[..]),
+            bounds: is_bounded.then_some((-90.0, 300.0)),
+        };
+        let packed = conv.pack(&w);
+        prop_assert_eq!(&conv.pack_vec(w), &packed);
+        conv.run(&enclosed, &packed, &mut got, finish, &|rows, columns| {
+            let mut complete = complete.lock().unwrap();
+            for row in rows {
+                columns.clone().for_each(|column| complete[row * os[1] + column] += 1);
+            }
+        });
+        let mut want = turned(&want, os[1], os[2..].iter().product());
+        for (i, x) in want.iter_mut().enumerate() {
+            *x += if has_bias { bias[i % os[1]] } else { 0.0 };
+            *x += if has_other { other[i] } else { 0.0 };
+            *x = if is_bounded { x.clamp(-90.0, 300.0) } else { *x };
+        }
+        prop_assert_eq!(got, want);
+        prop_assert!(complete.lock().unwrap().iter().all(|&n| n == 1), "every element is complete once");
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -446,52 +530,24 @@ mod tests {
             let spec = ConvSpec {
                 stride: part(|d| d.2), padding: part(|d| d.3), dilation: part(|d| d.4), groups, ..ConvSpec::new(rank)
             };
-            let mut xs = vec![batch, groups * c_in];
-            xs.extend(part(|d| d.0));
-            let mut ws = vec![groups * c_out, c_in];
-            ws.extend(part(|d| d.1));
-            let Ok(os) = spec.output_shape(&xs, &ws) else { return Ok(()) };
-            let (x, w) = (numbers(xs.iter().product(), 1), numbers(ws.iter().product(), 2));
-            let mut want = vec![0.0; os.iter().product()];
-            conv_nd(&spec, &x, &xs, &w, &ws, None, &mut want).unwrap();
-            let Some(conv) = ChannelsLast::<f32>::new(&spec, &xs, &ws).unwrap() else { return Ok(()) };
-            let positions: usize = xs[2..].iter().product();
-            // The input as it is, or with its channels last.
-            let mut strides = [0; 5];
-            let (mut step, turned_x) = (1, turned(&x, xs[1], positions));
-            let scale = if turns { xs[1] } else { 1 };
-            for d in (0..rank).rev() {
-                strides[5 - rank + d] = step * scale;
-                step *= xs[2 + d];
-            }
-            (strides[0], strides[1]) = (step * xs[1], if turns { 1 } else { step });
-            let mut enclosed = vec![f32::NAN; conv.enclosed_len()];
-            conv.enclose(if turns { &turned_x } else { &x }, strides, &mut enclosed);
-            if !conv.has_border() {
-                prop_assert_eq!(&enclosed, &turned_x);
-            }
-            let mut got = vec![f32::NAN; conv.out_len()];
-            let complete = std::sync::Mutex::new(vec![0; got.len()]);
-            let (bias, other) = (numbers(os[1], 3), numbers(got.len(), 4));
-            let finish = Finish {
-                bias: has_bias.then_some(&bias[..]),
-                other: has_other.then_some(&other[..]),
-                bounds: is_bounded.then_some((-90.0, 300.0)),
-            };
-            conv.run(&enclosed, &conv.pack(&w), &mut got, finish, &|rows, columns| {
-                let mut complete = complete.lock().unwrap();
-                for row in rows {
-                    columns.clone().for_each(|column| complete[row * os[1] + column] += 1);
-                }
-            });
-            let mut want = turned(&want, os[1], os[2..].iter().product());
-            for (i, x) in want.iter_mut().enumerate() {
-                *x += if has_bias { bias[i % os[1]] } else { 0.0 };
-                *x += if has_other { other[i] } else { 0.0 };
-                *x = if is_bounded { x.clamp(-90.0, 300.0) } else { *x };
-            }
-            prop_assert_eq!(got, want);
-            prop_assert!(complete.lock().unwrap().iter().all(|&n| n == 1), "every element is complete once");
+            let ws: Vec<usize> = [groups * c_out, c_in].into_iter().chain(part(|d| d.1)).collect();
+            let xs: Vec<usize> = [batch, groups * c_in].into_iter().chain(part(|d| d.0)).collect();
+            compare(&spec, &xs, &ws, turns, (has_bias, has_other, is_bounded), false)?;
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn fewer_multiplications_give_the_same(
+            (batch, depth) in (1usize..3, 1usize..3), (c_in, c_out) in (32usize..40, 32usize..70),
+            (height, width) in (14usize..24, 14usize..24), padding in prop::collection::vec(0usize..3, 2), turns: bool,
+            (has_bias, has_other, is_bounded) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        ) {
+            let spec = ConvSpec { padding: vec![0, padding[0], padding[1]], ..ConvSpec::new(3) };
+            let (xs, ws) = ([batch, c_in, depth, height, width], [c_out, c_in, 1, 3, 3]);
+            compare(&spec, &xs, &ws, turns, (has_bias, has_other, is_bounded), true)?;
         }
     }
 }

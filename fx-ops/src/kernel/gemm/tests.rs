@@ -69,6 +69,8 @@ proptest! {
             Product { tile, m, k, n, alpha: 1.0, beta: 0.0, shared: true, wide_parts: seed % 2 == 0 };
         let finish = Finish { bias: has_bias.then_some(&bias[..]), other: has_other.then_some(&other[..]), bounds };
         let (right, mut left) = (product.packed_right(&b, sb), vec![0.0; product.left_len()]);
+        let columns: Vec<f64> = (0..n * k).map(|i| b[i % k * sb.0 + i / k * sb.1]).collect();
+        prop_assert_eq!(&product.packed_columns(columns), &right);
         product.pack_left(&a, sa, &mut left);
         let left = if packs { Left::Packed(&left) } else { Left::Strided(&a, sa) };
         let mut got = vec![f64::NAN; m * n];
