@@ -307,6 +307,11 @@ impl GraphModule {
         Ok(())
     }
 
+    /// Forgets how folded constants were made: they no longer follow what they were made from, which can be removed.
+    pub fn freeze(&mut self) {
+        self.folded = Folded::default();
+    }
+
     /// Returns how the constant at a path was folded, if it was.
     pub fn recipe(&self, path: &str) -> Option<&Recipe> {
         self.folded.get(path)

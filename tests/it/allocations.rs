@@ -184,11 +184,16 @@ fn weights_are_in_memory_once() {
         );
         drop(borrowed);
 
+        if kind == "convolution" {
+            // Constants that were folded before, and know how, are given up too.
+            fx::Passes::parse(fx::pass::DEFAULT, &fx::pass::all()).unwrap().run(&mut gm).unwrap();
+        }
         let before = BYTES.load(Ordering::Relaxed);
         MOST.store(before, Ordering::Relaxed);
         let program = gm.into_program(Engine::Fused).unwrap();
         let [now, most] = [&BYTES, &MOST].map(|bytes| bytes.load(Ordering::Relaxed));
-        assert!(now < before + small, "{kind}: {now} bytes, {before} before");
+        let kept = if kind == "convolution" { before - 6 * one } else { before };
+        assert!(now < kept + small, "{kind}: {now} bytes, {before} before");
         assert!(most < before + 2 * one + small, "{kind}: {most} bytes at a time, {before} before");
         assert!(program.call(&[x]).unwrap().array().unwrap().bits_eq(expected.array().unwrap()), "{kind}");
         let compiled = program.fused().unwrap().graph_module();

@@ -216,11 +216,23 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
         graph.replace_all_uses(id, new)?;
     }
     // What was folded is no longer used; everything else that is dead is not ours.
+    let folded = graph.ids().into_iter().rev().filter(|id| known.contains_key(id)).collect::<Vec<_>>();
+    erase_unused(gm, folded, freeze)
+}
+
+/// Erases those of the nodes that nobody uses; with `freeze` the parameters and constants go, too, that no node reads any more.
+pub fn erase_unused(
+    gm: &mut GraphModule,
+    nodes: impl IntoIterator<Item = NodeId>,
+    freeze: bool,
+) -> Result<()> {
     let mut read: Vec<Arc<str>> = Vec::new();
-    for id in graph.ids().into_iter().rev() {
-        if known.contains_key(&id) && graph.node(id)?.n_users() == 0 {
-            read.extend(graph.node(id)?.target().path().cloned());
-            graph.erase(id)?;
+    for id in nodes {
+        // A node that was given twice may be gone.
+        let Ok(node) = gm.graph().node(id) else { continue };
+        if node.n_users() == 0 {
+            read.extend(node.target().path().cloned());
+            gm.graph_mut().erase(id)?;
         }
     }
     if freeze {

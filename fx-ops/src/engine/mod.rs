@@ -415,6 +415,7 @@ impl Compiled {
 ///
 /// What is made of weights does not follow them; those that are not read any more go.
 pub fn prepare(gm: &mut GraphModule) -> Result<()> {
+    gm.freeze();
     Passes::parse(pass::ENGINE, &pass::all())?.in_place().run(gm)?;
     let uncalled: Vec<String> = gm.children().map(|(path, _)| path.to_owned()).collect();
     for path in uncalled {

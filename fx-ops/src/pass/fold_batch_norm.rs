@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fx_core::op::Default as Value;
-use fx_core::pass::{Context, Pass, PassOption, fold_values, inline_module, remove_unread};
+use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values, inline_module};
 use fx_core::rewrite::merged_meta;
 use fx_core::{Arg, Attribute, GraphModule, Module, NodeId, Op, OpCode, Result, Target, ops};
 
@@ -201,7 +201,6 @@ impl Pair {
         let mut args = self.args;
         (args[1], args[2]) = (weight.into(), bias.into());
         let (args, kwargs) = self.op.spell(&args);
-        let mut read = Vec::new();
         gm.graph_mut().transaction(|graph| {
             let mut meta = merged_meta(graph, &[self.before, self.norm], "fold_batch_norm");
             meta.ty = graph.node(self.norm)?.meta().ty.clone();
@@ -211,19 +210,9 @@ impl Pair {
             *graph.meta_mut(new)? = meta;
             graph.replace_all_uses(self.norm, new)?;
             graph.erase(self.norm)?;
-            graph.erase(self.before)?;
-            for id in inputs {
-                if graph.node(id).is_ok_and(|node| node.n_users() == 0) {
-                    read.extend(graph.node(id)?.target().path().cloned());
-                    graph.erase(id)?;
-                }
-            }
-            Ok(())
+            graph.erase(self.before)
         })?;
-        if freeze {
-            remove_unread(gm, read);
-        }
-        Ok(())
+        erase_unused(gm, inputs, freeze)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fx_core::op::Default as Value;
-use fx_core::pass::{Context, Pass, PassOption, fold_values, remove_unread};
+use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values};
 use fx_core::rewrite::merged_meta;
 use fx_core::{Arg, Attribute, GraphModule, NodeId, Result, Target, TypeTree, err};
 
@@ -118,7 +118,6 @@ fn merge(gm: &mut GraphModule, x: NodeId, group: &[Map], freeze: bool) -> Result
         outputs.iter().map(part).collect::<Vec<_>>()
     })?;
     let Some(parts) = parts.items() else { fx_core::bail!(Graph, "the merged map gives no parts") };
-    let mut read = Vec::new();
     gm.graph_mut().transaction(|graph| {
         let meta = merged_meta(graph, &group.iter().map(|map| map.id).collect::<Vec<_>>(), "merge_linears");
         for (map, part) in group.iter().zip(parts) {
@@ -131,18 +130,9 @@ fn merge(gm: &mut GraphModule, x: NodeId, group: &[Map], freeze: bool) -> Result
             graph.replace_all_uses(map.id, *part)?;
             graph.erase(map.id)?;
         }
-        for id in inputs {
-            if graph.node(id).is_ok_and(|node| node.n_users() == 0) {
-                read.extend(graph.node(id)?.target().path().cloned());
-                graph.erase(id)?;
-            }
-        }
         Ok(())
     })?;
-    if freeze {
-        remove_unread(gm, read);
-    }
-    Ok(())
+    erase_unused(gm, inputs, freeze)
 }
 
 /// Folds what the parts are, one after the other; it is named after the first.
