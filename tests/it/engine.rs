@@ -858,3 +858,30 @@ fn weights_that_are_folded_for_each_size_are_not_mixed_up() {
         }
     }
 }
+
+#[test]
+fn a_weight_is_packed_for_each_way_of_convolving() {
+    // Small images are convolved as they are, large ones with fewer multiplications.
+    for dtype in ["f32", "f64"] {
+        let gm = program(&format!(
+            "graph main(%x: {dtype}[n, 33, h, w]) {{
+                %w: {dtype}[50, 33, 3, 3] = self.w
+                %b: {dtype}[50] = self.b
+                %y = conv2d(%x, %w, %b, padding=1)
+                %z = silu(%y)
+                return %z
+            }}"
+        ));
+        let program = gm.compile(Engine::Fused).unwrap();
+        for (shape, is_winograd) in
+            [([1, 33, 3, 5], false), ([2, 33, 13, 17], true), ([1, 33, 4, 4], false), ([1, 33, 61, 1], true)]
+        {
+            let x = numbers(&shape, 7).to(dtype.parse::<DType>().unwrap());
+            let (expected, got) = (gm.call(&[x.clone()]).unwrap(), program.call(&[x]).unwrap());
+            got.all_close(&expected, 1e-5, 1e-5).unwrap();
+            let plan = program.fused().unwrap().describe();
+            let last = plan.lines().rfind(|line| line.contains("convolution")).unwrap_or_default();
+            assert_eq!(last.contains("Winograd"), is_winograd && last.contains("channels last"), "{plan}");
+        }
+    }
+}
