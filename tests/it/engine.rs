@@ -877,7 +877,8 @@ fn a_weight_is_packed_for_each_way_of_convolving() {
             [([1, 33, 3, 5], false), ([2, 33, 13, 17], true), ([1, 33, 4, 4], false), ([1, 33, 61, 1], true)]
         {
             let x = numbers(&shape, 7).to(dtype.parse::<DType>().unwrap());
-            let (expected, got) = (gm.call(&[x.clone()]).unwrap(), program.call(&[x]).unwrap());
+            let x = [x];
+            let (expected, got) = (gm.call(&x).unwrap(), program.call(&x).unwrap());
             got.all_close(&expected, 1e-5, 1e-5).unwrap();
             let plan = program.fused().unwrap().describe();
             let last = plan.lines().rfind(|line| line.contains("convolution")).unwrap_or_default();
