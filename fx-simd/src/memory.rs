@@ -170,14 +170,40 @@ pub fn collect_with<T: Copy + Send, S>(
     fill: &FillWith<'_, S, T>,
 ) -> Result<Vec<T>, TryReserveError> {
     let mut out = reserve(numel)?;
+    extend_with(&mut out, numel, block, at_once, scratch, fill);
+    Ok(out)
+}
+
+/// Appends `numel` elements, for which there is room, as [`collect`] makes them.
+///
+/// # Panics
+///
+/// When the capacity does not suffice.
+pub fn extend<T: Copy + Send>(
+    out: &mut Vec<T>,
+    numel: usize,
+    block: usize,
+    at_once: usize,
+    fill: &(dyn for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync),
+) {
+    extend_with(out, numel, block, at_once, &|| (), &|(), at, slots| fill(at, slots));
+}
+
+fn extend_with<T: Copy + Send, S>(
+    out: &mut Vec<T>,
+    numel: usize,
+    block: usize,
+    at_once: usize,
+    scratch: &(dyn Fn() -> S + Sync),
+    fill: &FillWith<'_, S, T>,
+) {
     let block = block.max(1);
     let slots = &mut out.spare_capacity_mut()[..numel];
     parallel::chunks_with(slots, block, at_once, scratch, |scratch, i, slots| {
         fill(scratch, i * block, Slots::new(slots));
     });
-    // SAFETY: the capacity is at least `numel`, and `Filled` says that each block of them was written.
-    unsafe { out.set_len(numel) };
-    Ok(out)
+    // SAFETY: there was room for `numel` more, and `Filled` says that each block of them was written.
+    unsafe { out.set_len(out.len() + numel) };
 }
 
 /// Copies elements between slices of equal length.
@@ -207,6 +233,19 @@ pub fn prefetch(from: *const u8, bytes: usize) {
     let _ = (from, bytes);
 }
 
+/// Asks for the line of an address to be brought into the first cache. It need not be there.
+#[inline(always)]
+pub fn prefetch_line(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +262,14 @@ mod tests {
             assert_eq!(out.expect("it fits into memory"), (0..numel).collect::<Vec<_>>());
         }
         assert!(collect(usize::MAX / 8, 16, 3, &|_, out| out.fill(1u64)).is_err());
+    }
+
+    #[test]
+    fn elements_are_appended() {
+        let mut out = Vec::with_capacity(5000);
+        out.extend([1u32, 2, 3]);
+        extend(&mut out, 4000, 1500, 1, &|at, out| out.each(|i| (at + i) as u32));
+        assert!(out.iter().copied().eq([1, 2, 3].into_iter().chain(0..4000)));
     }
 
     #[test]

@@ -25,6 +25,15 @@ pub fn build_slots<T: Element>(
     fx_simd::collect(numel, BLOCK, AT_ONCE, &fill).map_err(|_| too_large::<T>(numel))
 }
 
+/// Appends `numel` elements, for which there is room, as [`build_slots`] makes them.
+pub(crate) fn extend_slots<T: Element>(
+    out: &mut Vec<T>,
+    numel: usize,
+    fill: impl for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync,
+) {
+    fx_simd::extend(out, numel, BLOCK, AT_ONCE, &fill);
+}
+
 /// As [`build_slots`]; each thread makes itself a scratch value first.
 pub fn build_slots_with<T: Element, S>(
     numel: usize,
@@ -64,6 +73,6 @@ pub fn build_slot_blocks<T: Element>(
     fx_simd::collect(numel, block, at_once, fill).map_err(|_| too_large::<T>(numel))
 }
 
-fn too_large<T: Element>(numel: usize) -> Error {
+pub(super) fn too_large<T: Element>(numel: usize) -> Error {
     err!(Limit, "cannot allocate {numel} elements of {}", T::DTYPE)
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use ndarray::{ArrayD, ArrayView, ArrayViewD, Dimension, IxDyn, ShapeBuilder};
 
-use super::{Array, Sizes, Stored, Strides, checked_numel, dispatch_dtype, try_vec};
+use super::{Aligned, Array, Sizes, Strides, checked_numel, dispatch_dtype, try_vec};
 use crate::{DType, Element, Error, Result, bail, err};
 
 impl Array {
@@ -51,9 +51,9 @@ impl Array {
             );
         }
         dispatch_dtype!(dtype, T => {
-            let mut data = try_vec::<T>(numel)?;
-            <T as Bits>::read(bytes, &mut data)?;
-            Ok(Array::row_major(T::storage(data), shape.into()))
+            let mut elements = Aligned::<T>::new(numel)?;
+            <T as Bits>::read(bytes, elements.vec())?;
+            Ok(elements.into_array(shape))
         })
     }
 
@@ -62,15 +62,15 @@ impl Array {
         const BLOCK: usize = 1 << 16;
         let numel = checked_numel(shape)?;
         dispatch_dtype!(dtype, T => {
-            let mut data = try_vec::<T>(numel)?;
+            let mut elements = Aligned::<T>::new(numel)?;
             let mut bytes = vec![0u8; BLOCK.min(numel.saturating_mul(dtype.size()))];
-            while data.len() < numel {
-                let n = (numel - data.len()).min(BLOCK / dtype.size()) * dtype.size();
+            while elements.len() < numel {
+                let n = (numel - elements.len()).min(BLOCK / dtype.size()) * dtype.size();
                 let block = &mut bytes[..n];
                 reader.read_exact(block).map_err(|error| err!(Io, "{error}"))?;
-                <T as Bits>::read(block, &mut data)?;
+                <T as Bits>::read(block, elements.vec())?;
             }
-            Ok(Array::row_major(T::storage(data), shape.into()))
+            Ok(elements.into_array(shape))
         })
     }
 

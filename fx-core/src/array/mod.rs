@@ -13,6 +13,7 @@ mod build;
 mod cast;
 mod compact;
 mod compare;
+mod elements;
 mod fmt;
 mod gather;
 mod interop;
@@ -31,6 +32,8 @@ pub use self::build::{
 pub use self::cast::{Cast, convert};
 pub use self::compact::{any_chunk, compacted};
 pub use self::compare::Mismatch;
+pub(crate) use self::elements::Aligned;
+pub use self::elements::Elements;
 pub(crate) use self::gather::Strided;
 pub use self::layout::{
     Runs, Sizes, StridedIndex, Strides, checked_numel, coalesce, is_row_major, reshaped, row_major, span,
@@ -69,23 +72,6 @@ macro_rules! bits {
     };
 }
 
-/// Elements whose memory is [kept](fx_simd::recycle) for other arrays when it is large.
-pub struct Elements<T: Copy>(Vec<T>);
-
-impl<T: Copy> std::ops::Deref for Elements<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
-impl<T: Copy> Drop for Elements<T> {
-    fn drop(&mut self) {
-        fx_simd::recycle(std::mem::take(&mut self.0));
-    }
-}
-
 macro_rules! define {
     ($(($variant:ident, $ty:ty, $name:literal, $category:ident, $st:literal)),* $(,)?) => {
         /// The shared elements of one or more arrays: one variant a dtype.
@@ -120,8 +106,8 @@ macro_rules! define {
         }
 
         $(impl Stored for $ty {
-            fn storage(data: Vec<Self>) -> Storage {
-                Storage::$variant(Arc::new(Elements(data)))
+            fn elements(elements: Elements<Self>) -> Storage {
+                Storage::$variant(Arc::new(elements))
             }
 
             fn slice(storage: &Storage) -> Option<&[Self]> {
@@ -129,13 +115,13 @@ macro_rules! define {
             }
 
             fn slice_mut(storage: &mut Storage) -> Option<&mut [Self]> {
-                match storage { Storage::$variant(data) => Arc::get_mut(data).map(|data| &mut data.0[..]), _ => None }
+                match storage { Storage::$variant(data) => Arc::get_mut(data).map(Elements::as_mut_slice), _ => None }
             }
 
             fn into_vec(storage: Storage) -> Result<Vec<Self>, Storage> {
                 match storage {
                     Storage::$variant(data) => match Arc::try_unwrap(data) {
-                        Ok(mut data) => Ok(std::mem::take(&mut data.0)),
+                        Ok(data) => Ok(data.into_vec()),
                         Err(data) => Err(Storage::$variant(data)),
                     },
                     storage => Err(storage),
@@ -171,9 +157,13 @@ impl Storage {
 }
 
 /// What an [`Element`] knows about the [`Storage`] of its dtype.
-pub trait Stored: Sized {
+pub trait Stored: Copy + Sized {
+    /// Shares elements.
+    fn elements(elements: Elements<Self>) -> Storage;
     /// Moves elements into storage.
-    fn storage(data: Vec<Self>) -> Storage;
+    fn storage(data: Vec<Self>) -> Storage {
+        Self::elements(Elements::from(data))
+    }
     /// Returns the elements if the storage is of this type.
     fn slice(storage: &Storage) -> Option<&[Self]>;
     /// Returns the elements for writing if the storage is of this type and nobody else holds it.
@@ -190,7 +180,7 @@ pub trait Stored: Sized {
 
 /// Allocates for `numel` elements; a request that memory cannot hold is an error, not an abort.
 pub fn try_vec<T: Element>(numel: usize) -> Result<Vec<T>> {
-    fx_simd::reserve(numel).map_err(|_| err!(Limit, "cannot allocate {numel} elements of {}", T::DTYPE))
+    fx_simd::reserve(numel).map_err(|_| build::too_large::<T>(numel))
 }
 
 /// An immutable n-dimensional array with a runtime dtype.
@@ -225,11 +215,12 @@ impl Array {
     /// Makes an array of copies of one number, which is converted as [`Array::cast`] does.
     pub fn full(dtype: DType, shape: &[usize], x: Scalar) -> Result<Array> {
         let numel = checked_numel(shape)?;
-        let storage = dispatch_dtype!(dtype, T => {
+        dispatch_dtype!(dtype, T => {
             let x = T::from_scalar(x);
-            T::storage(build_slots(numel, |_, out| out.fill(x))?)
-        });
-        Ok(Array::row_major(storage, shape.into()))
+            let mut elements = Aligned::<T>::new(numel)?;
+            build::extend_slots(elements.vec(), numel, |_, out| out.fill(x));
+            Ok(elements.into_array(shape))
+        })
     }
 
     fn row_major(storage: Storage, shape: Sizes) -> Array {

@@ -2,10 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::array::Aligned;
 use crate::rng::Generator;
-use crate::{
-    Arg, Array, DType, Dim, GraphModule, Result, Stored, Symbol, Tensor, Type, TypeTree, Value, bail, err,
-};
+use crate::{Arg, DType, Dim, GraphModule, Result, Stored, Symbol, Tensor, Type, TypeTree, Value, bail, err};
 
 /// The most elements of a generated input.
 const MOST_ELEMENTS: usize = 1 << 26;
@@ -63,16 +62,16 @@ fn tensor(dtype: DType, shape: &[usize], generator: &Generator) -> Result<Tensor
     let n = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).filter(|n| *n <= MOST_ELEMENTS);
     let Some(n) = n else { bail!(Limit, "an input of shape {shape:?} is too large to generate") };
     let array = crate::array::dispatch_dtype!(dtype, T => {
-        let mut data: Vec<T> = crate::array::try_vec(n)?;
+        let mut elements = Aligned::<T>::new(n)?;
         for _ in 0..n {
             let x = if dtype.is_float() {
                 crate::Scalar::Float(generator.normal_f64())
             } else {
                 crate::Scalar::Int(generator.below(2) as i64)
             };
-            data.push(<T as Stored>::from_scalar(x));
+            elements.vec().push(<T as Stored>::from_scalar(x));
         }
-        Array::from_vec(data, shape)?
+        elements.into_array(shape)
     });
     Ok(Tensor::new(array))
 }
