@@ -12,7 +12,7 @@ use crate::check::{
     type_of, wide,
 };
 use crate::flops;
-use crate::kernel::chunks::{PARALLEL, fill_rows};
+use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
 use crate::kernel::rows;
 use crate::reduce::fold::{Fold, fold};
 
@@ -122,13 +122,12 @@ fn softmax_along(x: &Array, dim: i64, dtype: Option<DType>, log: bool) -> Result
     }
     along(&x, axis, ty.dtype, |x, width| {
         in_float!(x.dtype(), T => {
-            let shape = x.shape().to_vec();
-            let mut out = x.into_vec::<T>()?;
+            let mut out = blank::<T>(x.numel())?;
             match log {
-                false => rows::softmax(&mut out, width),
-                true => rows::log_softmax(&mut out, width),
+                false => rows::softmax(slice(&x), &mut out, width),
+                true => rows::log_softmax(slice(&x), &mut out, width),
             }
-            Array::from_vec(out, &shape)
+            Array::from_vec(out, x.shape())
         })
     })
 }
@@ -229,8 +228,9 @@ fn layer_norm_kernel(
     let (weight, bias) = (opt_dense(weight, wide)?, opt_dense(bias, wide)?);
     let width = x.shape()[x.rank() - shape.len()..].iter().product();
     in_float!(wide, T => {
-        let mut out = x.cast(wide).to_vec::<T>()?;
-        rows::layer_norm(&mut out, width, opt_slice(&weight), opt_slice(&bias), eps);
+        let data = dense(x, wide)?;
+        let mut out = blank::<T>(data.numel())?;
+        rows::layer_norm(slice(&data), &mut out, width, [opt_slice(&weight), opt_slice(&bias)], eps);
         Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
     })
 }
@@ -256,8 +256,9 @@ fn rms_norm_kernel(x: &Array, shape: IntVec, weight: Option<&Array>, eps: Option
     let weight = opt_dense(weight, wide)?;
     let width = x.shape()[x.rank() - shape.len()..].iter().product();
     in_float!(wide, T => {
-        let mut out = x.cast(wide).to_vec::<T>()?;
-        rows::rms_norm(&mut out, width, opt_slice(&weight), eps);
+        let data = dense(x, wide)?;
+        let mut out = blank::<T>(data.numel())?;
+        rows::rms_norm(slice(&data), &mut out, width, opt_slice(&weight), eps);
         Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
     })
 }
@@ -307,8 +308,9 @@ fn group_norm_kernel(
     let plane: usize = x.shape()[2..].iter().product();
     let width = n_channels / groups as usize * plane;
     in_float!(wide, T => {
-        let mut out = x.cast(wide).to_vec::<T>()?;
-        rows::layer_norm(&mut out, width, None, None, eps);
+        let data = dense(x, wide)?;
+        let mut out = blank::<T>(data.numel())?;
+        rows::layer_norm(slice(&data), &mut out, width, [None, None], eps);
         scale_channels::<T>(&mut out, n_channels, plane, opt_slice(&weight), opt_slice(&bias));
         Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
     })

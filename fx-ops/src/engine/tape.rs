@@ -643,65 +643,40 @@ unsafe fn each_row<T: Real + Element>(
     inputs: &[*const u8],
     out: *mut u8,
     len: usize,
-    rows: usize,
+    n_rows: usize,
 ) {
-    let width = len / rows;
-    if let RowKind::Sum | RowKind::Mean = kind {
-        // SAFETY: the caller's promise.
-        let (data, out) = unsafe {
-            (
-                std::slice::from_raw_parts(inputs[0].cast::<T>(), len),
-                std::slice::from_raw_parts_mut(out.cast::<T>(), rows),
-            )
-        };
-        Fold { init: T::ZERO, step: |a: T, b: T| a + b, merge: |a: T, b: T| a + b }.fold_rows(data, out);
-        if kind == RowKind::Mean {
-            let n = T::from_f64(width as f64);
-            out.iter_mut().for_each(|x| *x = *x / n);
-        }
-        return;
-    }
-    if kind == RowKind::Softmax {
-        // SAFETY: the caller's promise.
-        let (data, out) = unsafe {
-            (
-                std::slice::from_raw_parts(inputs[0].cast::<T>(), len),
-                std::slice::from_raw_parts_mut(out.cast::<T>(), len),
-            )
-        };
-        return fx_simd::call::<rows::softmax_of_rows, _>((data, out, width));
-    }
-    let mut inputs: SmallVec<[*const u8; 4]> = inputs.into();
-    for i in 0..rows {
-        let at = if kind.reduces() { i } else { i * width };
-        // SAFETY: the caller's promise.
-        unsafe { row::<T>(kind, &inputs, out.cast::<T>().add(at).cast(), width) };
-        inputs[0] = inputs[0].wrapping_add(width * size_of::<T>());
-    }
-}
-
-unsafe fn row<T: Real>(kind: RowKind, inputs: &[*const u8], out: *mut u8, len: usize) {
+    let width = len / n_rows;
     // SAFETY: the caller's promise.
-    unsafe {
-        let input = |i: usize| std::slice::from_raw_parts(inputs[i].cast::<T>(), len);
-        if kind.reduces() {
-            let x = input(0);
-            *out.cast::<T>() = match kind {
-                RowKind::Amax => rows::row_greatest(x),
-                _ => rows::row_least(x),
-            };
-            return;
-        }
-        let row = std::slice::from_raw_parts_mut(out.cast::<T>(), len);
-        row.copy_from_slice(input(0));
-        match kind {
-            RowKind::LogSoftmax => rows::log_softmax_of_row(row),
-            RowKind::LayerNorm { eps, weight, bias } => {
-                let weight_of = weight.then(|| input(1));
-                rows::layer_norm_of_row(row, [weight_of, bias.then(|| input(1 + usize::from(weight)))], eps);
+    let (data, out) = unsafe {
+        let n_out = if kind.reduces() { n_rows } else { len };
+        (
+            std::slice::from_raw_parts(inputs[0].cast::<T>(), len),
+            std::slice::from_raw_parts_mut(out.cast::<T>(), n_out),
+        )
+    };
+    let each = |f: fn(&[T]) -> T, out: &mut [T]| {
+        out.iter_mut().enumerate().for_each(|(i, out)| *out = f(&data[i * width..][..width]));
+    };
+    // SAFETY: as above.
+    let operand = |i: usize| unsafe { std::slice::from_raw_parts(inputs[i].cast::<T>(), width) };
+    match kind {
+        RowKind::Sum | RowKind::Mean => {
+            Fold { init: T::ZERO, step: |a: T, b: T| a + b, merge: |a: T, b: T| a + b }.fold_rows(data, out);
+            if kind == RowKind::Mean {
+                let n = T::from_f64(width as f64);
+                out.iter_mut().for_each(|x| *x = *x / n);
             }
-            RowKind::RmsNorm { eps, weight } => rows::rms_norm_of_row(row, weight.then(|| input(1)), eps),
-            _ => unreachable!("reductions and softmax were done above"),
+        }
+        RowKind::Amax => each(rows::row_greatest, out),
+        RowKind::Amin => each(rows::row_least, out),
+        RowKind::Softmax => fx_simd::call::<rows::softmax_of_rows, _>((data, out, width)),
+        RowKind::LogSoftmax => fx_simd::call::<rows::log_softmax_of_rows, _>((data, out, width)),
+        RowKind::LayerNorm { eps, weight, bias } => {
+            let affine = [weight.then(|| operand(1)), bias.then(|| operand(1 + usize::from(weight)))];
+            fx_simd::call::<rows::layer_norm_of_rows, _>((data, out, width, affine, eps));
+        }
+        RowKind::RmsNorm { eps, weight } => {
+            fx_simd::call::<rows::rms_norm_of_rows, _>((data, out, width, weight.then(|| operand(1)), eps));
         }
     }
 }

@@ -2,10 +2,30 @@
 //!
 //! Whole arrays are joined by value, and no lane is named by a number that is not known when this is compiled: else the lanes would lie
 //! in memory, where each step waits for the one before to get there. 64 lanes are so many that no step waits for the one before.
+//!
+//! What joins many lanes at last is hidden from the loop before it: LLVM else arranges the lanes of the loop in the pairs that the
+//! last step joins, and loads two elements at a time. Rows of few elements, which do not make up for the way through memory, have
+//! few lanes.
+
+use std::hint::black_box;
+
+/// Rows shorter than this are combined in 16 lanes,
+pub(crate) const TINY: usize = 64;
+/// and those in 32. Longer ones have 64.
+const SHORT: usize = 512;
 
 /// Combines the elements of a row, after `map`, which are joined with `start`, an element that changes no other.
 #[inline(always)]
-pub(crate) fn fold<T: Copy, const N: usize>(
+pub(crate) fn fold<T: Copy>(row: &[T], start: T, map: impl Fn(T) -> T, join: impl Fn(T, T) -> T) -> T {
+    match row.len() {
+        0..TINY => fold_in::<T, 16>(row, start, map, join),
+        TINY..SHORT => fold_in::<T, 32>(row, start, map, join),
+        _ => fold_in::<T, 64>(row, start, map, join),
+    }
+}
+
+#[inline(always)]
+fn fold_in<T: Copy, const N: usize>(
     row: &[T],
     start: T,
     map: impl Fn(T) -> T,
@@ -66,21 +86,30 @@ pub(crate) fn joined<T: Copy, const N: usize>(mut a: [T; N], b: [T; N], join: &i
     a
 }
 
-/// Joins all lanes, of which there are a power of two, 256 at the most.
+/// Lanes on their way through memory, in lines of the cache of their own: parts of two lines would be slow to read after they are written.
+#[repr(align(64))]
+struct Hidden<T>([T; 16]);
+
+/// Joins all lanes, of which there are a power of two from 16 to 256.
 #[inline(always)]
 pub(crate) fn tree<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
-    const { assert!(N.is_power_of_two() && N <= 256) };
+    const { assert!(N.is_power_of_two() && N >= 16 && N <= 256) };
     macro_rules! halve {
-        ($($width:literal)*) => {$(
-            if N > $width {
+        ($lanes:ident: $($width:literal)*) => {$(
+            if $lanes.len() > $width {
                 for i in 0..$width {
-                    lanes[i] = join(lanes[i], lanes[i + $width]);
+                    $lanes[i] = join($lanes[i], $lanes[i + $width]);
                 }
             }
         )*};
     }
-    halve!(128 64 32 16 8 4 2 1);
-    lanes[0]
+    halve!(lanes: 128 64 32 16);
+    let mut last: [T; 16] = std::array::from_fn(|i| lanes[i]);
+    if N > 16 {
+        last = black_box(Hidden(last)).0;
+    }
+    halve!(last: 8 4 2 1);
+    last[0]
 }
 
 #[cfg(test)]
@@ -92,10 +121,9 @@ mod tests {
         for n in (0..70).chain([127, 128, 129, 1000]) {
             let row: Vec<f64> = (0..n).map(|i| f64::from(i * 7 % 31 - 9)).collect();
             let total: f64 = row.iter().map(|x| x * 2.0).sum();
-            assert_eq!(fold::<_, 16>(&row, 0.0, |x| x * 2.0, |a, b| a + b), total);
-            assert_eq!(fold::<_, 64>(&row, 0.0, |x| x * 2.0, |a, b| a + b), total);
+            assert_eq!(fold(&row, 0.0, |x| x * 2.0, |a, b| a + b), total);
             let greatest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            assert_eq!(fold::<_, 32>(&row, f64::NEG_INFINITY, |x| x, f64::max), greatest);
+            assert_eq!(fold(&row, f64::NEG_INFINITY, |x| x, f64::max), greatest);
             let other: Vec<f64> = row.iter().rev().map(|x| x + 1.0).collect();
             let sum: f64 = row.iter().zip(&other).map(|(a, b)| a * b).sum();
             assert_eq!(dot::<_, 16>(&row, &other, 0.0), sum);

@@ -1,42 +1,37 @@
 //! Softmax and normalisation of rows that lie one after the other.
 //!
-//! A row is reduced in `LANES` interleaved sums that are added as a tree, whichever thread has it.
+//! A row is reduced in interleaved sums that are added as a tree, whichever thread has it.
 
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
-use super::lanes::{fold, joined, last, tree};
+use super::lanes::{TINY, fold, joined, last, tree};
 
-/// The interleaved sums of exponentials of a row: one vector, for exponentials take longer than the additions wait for each other.
+/// The interleaved sums of exponentials that are stored: one vector, for exponentials take longer than the additions wait for each other.
 const LANES: usize = 16;
 
-/// The rows whose softmax is computed stage by stage, so that what waits at the end of a row meanwhile lets others go on.
+/// The rows that are worked on stage by stage, so that what waits at the end of a row meanwhile lets others go on.
 const ROWS: usize = 16;
 
-/// The bytes of rows that stay in a cache between stages.
-const STAGE: usize = 1 << 16;
+/// As many rows that are not short are enough.
+const FEW_ROWS: usize = 4;
+
+/// The bytes of rows that stay in the first cache between stages.
+const STAGE: usize = 1 << 13;
 
 /// The elements below which a second thread does not pay.
 const GRAIN: usize = 1 << 13;
 
-/// Rows shorter than this are combined in fewer lanes.
-const SHORT: usize = 512;
-
 /// Returns the sum of a row after `map`.
 #[inline(always)]
 pub fn sum<T: Real>(row: &[T], map: impl Fn(T) -> T) -> T {
-    let join = |a, b| a + b;
-    if row.len() < SHORT {
-        fold::<T, 16>(row, T::ZERO, map, join)
-    } else {
-        fold::<T, 64>(row, T::ZERO, map, join)
-    }
+    fold(row, T::ZERO, map, |a, b| a + b)
 }
 
 /// Returns the maximum of a row, minus infinity for an empty one; NaN does not count.
 #[inline(always)]
 fn maximum<T: Real>(row: &[T]) -> T {
-    fold::<T, LANES>(row, -T::INFINITY, |x| x, |a, b| if b > a { b } else { a })
+    fold(row, -T::INFINITY, |x| x, |a, b| if b > a { b } else { a })
 }
 
 /// Returns the greatest element of a row, NaN if there is one.
@@ -62,15 +57,27 @@ fx_simd::wide! {
 /// Combines the elements of a row, of which NaN wins.
 #[inline(always)]
 fn extreme<T: Real>(row: &[T], start: T, join: impl Fn(T, T) -> T) -> T {
-    let found = if row.len() < SHORT {
-        fold::<T, 32>(row, start, |x| x, join)
-    } else {
-        fold::<T, 256>(row, start, |x| x, join)
-    };
+    let found = fold(row, start, |x| x, join);
     // NaN times zero is NaN, and so is infinity, which then must be looked for.
     let sum = sum(row, |x| x * T::ZERO);
     let is_nan = |x: &T| x.partial_cmp(x).is_none();
     if is_nan(&sum) { row.iter().copied().find(is_nan).unwrap_or(found) } else { found }
+}
+
+/// Calls `f` with some rows of `x` and of `out` at a time, in parallel where it pays.
+fn for_each_rows<T: Real>(x: &[T], out: &mut [T], width: usize, f: impl Fn(&[T], &mut [T]) + Sync) {
+    assert_eq!(x.len(), out.len(), "each row has its result");
+    if out.is_empty() || width == 0 {
+        return;
+    }
+    let piece = stage::<T>(width) * width;
+    parallel::chunks(out, piece, GRAIN.div_ceil(piece), |i, out| f(&x[i * piece..][..out.len()], out));
+}
+
+/// Returns how many rows are worked on stage by stage.
+#[inline(always)]
+fn stage<T>(width: usize) -> usize {
+    (STAGE / (width * size_of::<T>())).clamp(1, if width < TINY { ROWS } else { FEW_ROWS })
 }
 
 /// Calls `f` for every row of `out` with its number, in parallel where it pays.
@@ -90,14 +97,14 @@ pub fn softmax_row<T: Real>(row: &mut [T], masked: bool) {
 fx_simd::wide! {
     /// Stores the softmax of rows of `width` elements of `x`.
     pub(crate) fn softmax_of_rows[T: Real]((x, out, width): (&[T], &mut [T], usize)) {
-        let rows = (STAGE / (width * size_of::<T>())).clamp(1, ROWS);
+        let rows = stage::<T>(width);
         for (x, out) in x.chunks(rows * width).zip(out.chunks_mut(rows * width)) {
             let mut factors = [T::ZERO; ROWS];
             for (greatest, x) in factors.iter_mut().zip(x.chunks_exact(width)) {
                 *greatest = maximum(x);
             }
             for (factor, (x, out)) in factors.iter_mut().zip(x.chunks_exact(width).zip(out.chunks_exact_mut(width))) {
-                *factor = T::ONE / exponentials_of(x, out, *factor);
+                *factor = T::ONE / exponentials_of(x, out, *factor, rows * width);
             }
             for (&factor, out) in factors.iter().zip(out.chunks_exact_mut(width)) {
                 for x in out {
@@ -137,13 +144,15 @@ fn exponentials<T: Real>(row: &mut [T], greatest: T) -> T {
     tree(lanes, |a, b| a + b)
 }
 
-/// As [`exponentials`], of the elements of `x`.
+/// As [`exponentials`], of the elements of `x`. Those that are `ahead` of them are fetched meanwhile, since this takes longer than
+/// reading.
 #[inline(always)]
-fn exponentials_of<T: Real>(x: &[T], row: &mut [T], greatest: T) -> T {
+fn exponentials_of<T: Real>(x: &[T], row: &mut [T], greatest: T, ahead: usize) -> T {
     let mut lanes = [T::ZERO; LANES];
     let (blocks, rest) = row.as_chunks_mut::<LANES>();
     let (x_blocks, x_rest) = x.as_chunks::<LANES>();
     for (block, x) in blocks.iter_mut().zip(x_blocks) {
+        fx_simd::prefetch_line(x.as_ptr().wrapping_add(ahead).cast());
         let mut exponentials = [T::ZERO; LANES];
         for i in 0..LANES {
             exponentials[i] = T::exp_below(x[i] - greatest);
@@ -158,15 +167,15 @@ fn exponentials_of<T: Real>(x: &[T], row: &mut [T], greatest: T) -> T {
     tree(lanes, |a, b| a + b)
 }
 
-/// Replaces rows by their softmax.
-pub fn softmax<T: Real>(out: &mut [T], width: usize) {
-    for_each_row(out, width, |_, row| softmax_row(row, false));
+/// Stores the softmax of rows of `width` elements of `x`.
+pub fn softmax<T: Real>(x: &[T], out: &mut [T], width: usize) {
+    for_each_rows(x, out, width, |x, out| fx_simd::call::<softmax_of_rows, _>((x, out, width)));
 }
 
 /// Returns the sum of `exp(x - greatest)`.
 #[inline(always)]
 fn exponential_sum<T: Real>(row: &[T], greatest: T) -> T {
-    fold::<T, LANES>(row, T::ZERO, |x| T::exp_below(x - greatest), |a, b| a + b)
+    fold(row, T::ZERO, |x| T::exp_below(x - greatest), |a, b| a + b)
 }
 
 /// Returns the logarithm of the sum of the exponentials of a row.
@@ -186,32 +195,31 @@ fx_simd::wide! {
     }
 }
 
-/// Replaces rows by the logarithm of their softmax.
-pub fn log_softmax<T: Real>(out: &mut [T], width: usize) {
-    for_each_row(out, width, |_, row| fx_simd::call::<log_softmax_row, _>(row));
-}
-
-/// Replaces a row by the logarithm of its softmax.
-pub fn log_softmax_of_row<T: Real>(row: &mut [T]) {
-    fx_simd::call::<log_softmax_row, _>(row);
-}
-
-/// Replaces a row by `(x - mean) / sqrt(variance + eps)`, times weight, plus bias.
-pub fn layer_norm_of_row<T: Real>(row: &mut [T], weight_and_bias: [Option<&[T]>; 2], eps: f64) {
-    fx_simd::call::<layer_norm_row, _>((row, weight_and_bias, eps));
-}
-
-/// Replaces a row by `x / sqrt(mean of squares + eps)`, times weight.
-pub fn rms_norm_of_row<T: Real>(row: &mut [T], weight: Option<&[T]>, eps: f64) {
-    fx_simd::call::<rms_norm_row, _>((row, weight, eps));
+/// Stores the logarithm of the softmax of rows of `width` elements of `x`.
+pub fn log_softmax<T: Real>(x: &[T], out: &mut [T], width: usize) {
+    for_each_rows(x, out, width, |x, out| fx_simd::call::<log_softmax_of_rows, _>((x, out, width)));
 }
 
 fx_simd::wide! {
-    fn log_softmax_row[T: Real](row: &mut [T]) {
-        let greatest = maximum(row);
-        let log = math::log(exponential_sum(row, greatest));
-        for x in row {
-            *x = (*x - greatest) - log;
+    /// As [`log_softmax`], on this thread.
+    pub(crate) fn log_softmax_of_rows[T: Real]((x, out, width): (&[T], &mut [T], usize)) {
+        let rows = stage::<T>(width);
+        for (x, out) in x.chunks(rows * width).zip(out.chunks_mut(rows * width)) {
+            let (mut greatest, mut logs) = ([T::ZERO; ROWS], [T::ZERO; ROWS]);
+            for (greatest, x) in greatest.iter_mut().zip(x.chunks_exact(width)) {
+                *greatest = maximum(x);
+            }
+            for (log, (&greatest, x)) in logs.iter_mut().zip(greatest.iter().zip(x.chunks_exact(width))) {
+                *log = exponential_sum(x, greatest);
+            }
+            for (&greatest, (&sum, (x, out))) in
+                greatest.iter().zip(logs.iter().zip(x.chunks_exact(width).zip(out.chunks_exact_mut(width))))
+            {
+                let log = math::log(sum);
+                for (out, &x) in out.iter_mut().zip(x) {
+                    *out = (x - greatest) - log;
+                }
+            }
         }
     }
 }
@@ -229,50 +237,77 @@ fx_simd::wide! {
     }
 }
 
-/// Replaces rows by `(x - mean) / sqrt(variance + eps)`, times weight, plus bias, element by element.
-pub fn layer_norm<T: Real>(out: &mut [T], width: usize, weight: Option<&[T]>, bias: Option<&[T]>, eps: f64) {
-    for_each_row(out, width, |_, row| fx_simd::call::<layer_norm_row, _>((row, [weight, bias], eps)));
+/// The factors and terms of the elements of a row, after it is normalised.
+type Affine<'a, T> = [Option<&'a [T]>; 2];
+
+/// Stores `(x - mean) / sqrt(variance + eps)` of rows of `width` elements of `x`, times weight, plus bias, element by element.
+pub fn layer_norm<T: Real>(x: &[T], out: &mut [T], width: usize, weight_and_bias: Affine<'_, T>, eps: f64) {
+    let run = |x: &[T], out: &mut [T]| {
+        fx_simd::call::<layer_norm_of_rows, _>((x, out, width, weight_and_bias, eps));
+    };
+    for_each_rows(x, out, width, run);
+}
+
+/// Stores `x / sqrt(mean of squares + eps)` of rows of `width` elements of `x`, times weight.
+pub fn rms_norm<T: Real>(x: &[T], out: &mut [T], width: usize, weight: Option<&[T]>, eps: f64) {
+    let run = |x: &[T], out: &mut [T]| {
+        fx_simd::call::<rms_norm_of_rows, _>((x, out, width, weight, eps));
+    };
+    for_each_rows(x, out, width, run);
 }
 
 fx_simd::wide! {
-    fn layer_norm_row[T: Real]((row, [weight, bias], eps): (&mut [T], [Option<&[T]>; 2], f64)) {
-        let (mean, variance) = <moments_body as fx_simd::Wide<_>>::run(row);
-        let scale = T::ONE / math::sqrt(variance + T::from_f64(eps));
-        match (weight, bias) {
-            (Some(weight), Some(bias)) => {
-                for ((x, &w), &b) in row.iter_mut().zip(weight).zip(bias) {
-                    *x = (*x - mean) * scale * w + b;
-                }
+    /// As [`layer_norm`], on this thread.
+    pub(crate) fn layer_norm_of_rows[T: Real](
+        (x, out, width, weight_and_bias, eps): (&[T], &mut [T], usize, Affine<'_, T>, f64)
+    ) {
+        let (rows, n, eps) = (stage::<T>(width), T::from_f64(width as f64), T::from_f64(eps));
+        for (x, out) in x.chunks(rows * width).zip(out.chunks_mut(rows * width)) {
+            let (mut means, mut scales) = ([T::ZERO; ROWS], [T::ZERO; ROWS]);
+            for (mean, x) in means.iter_mut().zip(x.chunks_exact(width)) {
+                *mean = sum(x, |x| x) / n;
             }
-            _ => {
-                row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
-                affine(row, weight, bias);
+            for (scale, (&mean, x)) in scales.iter_mut().zip(means.iter().zip(x.chunks_exact(width))) {
+                *scale = sum(x, |x| (x - mean) * (x - mean)) / n;
+            }
+            for (&mean, (&variance, (x, out))) in
+                means.iter().zip(scales.iter().zip(x.chunks_exact(width).zip(out.chunks_exact_mut(width))))
+            {
+                let scale = T::ONE / math::sqrt(variance + eps);
+                affine(x, out, |x| (x - mean) * scale, weight_and_bias);
+            }
+        }
+    }
+
+    /// As [`rms_norm`], on this thread.
+    pub(crate) fn rms_norm_of_rows[T: Real](
+        (x, out, width, weight, eps): (&[T], &mut [T], usize, Option<&[T]>, f64)
+    ) {
+        let (rows, n, eps) = (stage::<T>(width), T::from_f64(width as f64), T::from_f64(eps));
+        for (x, out) in x.chunks(rows * width).zip(out.chunks_mut(rows * width)) {
+            let mut squares = [T::ZERO; ROWS];
+            for (square, x) in squares.iter_mut().zip(x.chunks_exact(width)) {
+                *square = sum(x, |x| x * x) / n;
+            }
+            for (&square, (x, out)) in squares.iter().zip(x.chunks_exact(width).zip(out.chunks_exact_mut(width))) {
+                let scale = T::ONE / math::sqrt(square + eps);
+                affine(x, out, |x| x * scale, [weight, None]);
             }
         }
     }
 }
 
-/// Replaces rows by `x / sqrt(mean of squares + eps)`, times weight.
-pub fn rms_norm<T: Real>(out: &mut [T], width: usize, weight: Option<&[T]>, eps: f64) {
-    for_each_row(out, width, |_, row| fx_simd::call::<rms_norm_row, _>((row, weight, eps)));
-}
-
-fx_simd::wide! {
-    fn rms_norm_row[T: Real]((row, weight, eps): (&mut [T], Option<&[T]>, f64)) {
-        let square = sum(row, |x| x * x) / T::from_f64(row.len() as f64);
-        let scale = T::ONE / math::sqrt(square + T::from_f64(eps));
-        row.iter_mut().for_each(|x| *x = *x * scale);
-        affine(row, weight, None);
-    }
-}
-
+/// Stores a row after `map`, times weight, plus bias.
 #[inline(always)]
-fn affine<T: Real>(row: &mut [T], weight: Option<&[T]>, bias: Option<&[T]>) {
-    if let Some(weight) = weight {
-        row.iter_mut().zip(weight).for_each(|(x, &w)| *x = *x * w);
-    }
-    if let Some(bias) = bias {
-        row.iter_mut().zip(bias).for_each(|(x, &b)| *x = *x + b);
+fn affine<T: Real>(x: &[T], out: &mut [T], map: impl Fn(T) -> T, [weight, bias]: Affine<'_, T>) {
+    let row = out.iter_mut().zip(x);
+    match (weight, bias) {
+        (Some(weight), Some(bias)) => {
+            row.zip(weight.iter().zip(bias)).for_each(|((out, &x), (&w, &b))| *out = map(x) * w + b);
+        }
+        (Some(weight), None) => row.zip(weight).for_each(|((out, &x), &w)| *out = map(x) * w),
+        (None, Some(bias)) => row.zip(bias).for_each(|((out, &x), &b)| *out = map(x) + b),
+        (None, None) => row.for_each(|(out, &x)| *out = map(x)),
     }
 }
 

@@ -203,7 +203,7 @@ fx_simd::wide! {
     /// Joins the elements of each row in lanes, which are so many that the compiler makes a loop over vectors of them.
     fn extreme_rows[T: Ordered, F: Fn(T, T) -> T]((data, n, init, join, out): (&[T], usize, T, F, &mut [T])) {
         for (row, out) in data.chunks_exact(n).zip(out) {
-            *out = lanes::fold::<T, 64>(row, init, |x| x, &join);
+            *out = lanes::fold(row, init, |x| x, &join);
         }
     }
 }

@@ -11,9 +11,10 @@ use fx_simd::parallel;
 
 use crate::infer::axis_or_only;
 use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
+use crate::kernel::lanes::tree;
 
 /// Rows shorter than this are folded in fewer lanes,
-const SHORT: usize = 1024;
+const SHORT: usize = 512;
 /// and in fewer yet.
 const TINY: usize = 64;
 /// Elements of short rows that are folded in one go.
@@ -249,13 +250,11 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         match row.len() {
             0..TINY => self.lanes::<T, 16>(row),
             TINY..SHORT => self.lanes::<T, 32>(row),
-            _ if size_of::<A>() > 4 => self.lanes::<T, 128>(row),
-            _ => self.lanes::<T, 256>(row),
+            _ => self.lanes::<T, 64>(row),
         }
     }
 
-    /// Folds a row in `N` lanes, which are merged as a tree. Many lanes are worked on like a short row of their own, so that no step
-    /// waits for the one before.
+    /// Folds a row in `N` lanes, which are merged as a tree.
     #[inline(always)]
     fn lanes<T: Element, const N: usize>(&self, row: &[T]) -> A
     where
@@ -267,22 +266,13 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
             self.steps(&mut lanes, chunk);
         }
         // What is left goes in parts of known length, for lanes in registers cannot be counted.
-        self.some::<T, N, 128>(&mut lanes, &mut rest);
-        self.some::<T, N, 64>(&mut lanes, &mut rest);
         self.some::<T, N, 32>(&mut lanes, &mut rest);
         self.some::<T, N, 16>(&mut lanes, &mut rest);
         self.some::<T, N, 8>(&mut lanes, &mut rest);
         self.some::<T, N, 4>(&mut lanes, &mut rest);
         self.some::<T, N, 2>(&mut lanes, &mut rest);
         self.some::<T, N, 1>(&mut lanes, &mut rest);
-        let mut half = N / 2;
-        while half > 0 {
-            for i in 0..half {
-                lanes[i] = (self.merge)(lanes[i], lanes[i + half]);
-            }
-            half /= 2;
-        }
-        lanes[0]
+        tree(lanes, |a, b| (self.merge)(a, b))
     }
 
     #[inline(always)]
