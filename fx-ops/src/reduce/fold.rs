@@ -22,13 +22,15 @@ const GROUP: usize = 1 << 13;
 /// Elements of a row that are folded without branching.
 const BLOCK: usize = 2048;
 /// Rows that are folded into a tile of columns one after the other.
-const ROWS: usize = 32;
+const ROWS: usize = 64;
 /// Elements of a row that one thread folds.
 const SERIAL: usize = 1 << 15;
 /// Rows that are folded into columns in one go, which spares loads and stores.
 const AT_ONCE: usize = 8;
 /// Rows that a thread folds at least.
 const LEAF: usize = 64;
+/// The most leaves of a column: the results of all are stored before they are merged.
+const LEAVES: usize = 32;
 /// Columns that are folded together. Shorter pieces of rows would keep the memory from being read ahead.
 const TILE: usize = 1024;
 
@@ -155,7 +157,7 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A + Sync,
     {
         // The rows of a block are cut as the tree does it, so that the threads share even a single block.
-        let leaf = (SERIAL / inner.min(TILE)).next_multiple_of(ROWS).max(LEAF);
+        let leaf = (SERIAL / inner.min(TILE)).max(n / LEAVES).max(LEAF).next_multiple_of(ROWS);
         let mut leaves = Vec::new();
         cut(0..n, ROWS, leaf, &mut leaves);
         let mut parts = blank::<A>(outer * leaves.len() * inner)?;
