@@ -205,105 +205,119 @@ pub fn symbolic_trace<Marker>(function: impl Traceable<Marker>) -> Result<GraphM
 
 /// Prepares a trace: give input specs, constants and a leaf policy, then [`build`](TraceBuilder::build).
 pub fn trace<T: Traceable<Marker>, Marker>(function: T) -> TraceBuilder<T, Marker> {
-    TraceBuilder {
-        function,
+    let settings = Settings {
         specs: Vec::new(),
         constants: Vec::new(),
         dims: Vec::new(),
         is_leaf: None,
         record_sources: true,
-        marker: std::marker::PhantomData,
-    }
+    };
+    TraceBuilder { function, settings, marker: std::marker::PhantomData }
 }
 
 /// A trace to be; see [`trace`].
 #[must_use = "call `build` to trace"]
 pub struct TraceBuilder<T, Marker> {
     function: T,
+    settings: Settings,
+    marker: std::marker::PhantomData<fn() -> Marker>,
+}
+
+/// How to trace, whatever the function is.
+struct Settings {
     specs: Vec<(String, InputSpec)>,
     constants: Vec<(String, Value)>,
     dims: Vec<(String, i64, Option<i64>)>,
     is_leaf: Option<LeafPolicy>,
     record_sources: bool,
-    marker: std::marker::PhantomData<fn() -> Marker>,
 }
 
 impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
     /// Says dtype and shape of an argument, so that shapes are known while tracing: `.input("x", "f32[batch, 3]")`.
     pub fn input(mut self, name: &str, spec: impl Into<InputSpec>) -> Self {
-        self.specs.push((name.to_owned(), spec.into()));
+        self.settings.specs.push((name.to_owned(), spec.into()));
         self
     }
 
     /// Fixes an argument to a value. The graph checks on each call that the argument equals it.
     pub fn constant(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.constants.push((name.to_owned(), value.into()));
+        self.settings.constants.push((name.to_owned(), value.into()));
         self
     }
 
     /// Says in which inclusive range a symbol of the input specs lies: `.dim("batch", 1, Some(64))`.
     pub fn dim(mut self, name: &str, min: i64, max: Option<i64>) -> Self {
-        self.dims.push((name.to_owned(), min, max));
+        self.settings.dims.push((name.to_owned(), min, max));
         self
     }
 
     /// Decides which modules are recorded as one node; by default those that declare themselves leaves.
     pub fn leaf(mut self, is_leaf: impl Fn(&dyn Module, &str) -> bool + Send + Sync + 'static) -> Self {
-        self.is_leaf = Some(Arc::new(is_leaf));
+        self.settings.is_leaf = Some(Arc::new(is_leaf));
         self
     }
 
     /// Leaves the source lines out of the graph.
     pub fn without_sources(mut self) -> Self {
-        self.record_sources = false;
+        self.settings.record_sources = false;
         self
     }
 
     /// Runs the function once with symbols.
     #[track_caller]
     pub fn build(self) -> Result<GraphModule> {
-        let source = SourceLoc::caller();
-        let arguments = self.function.arguments();
+        let TraceBuilder { function, settings, .. } = self;
+        let (tracer, values) = settings.begin(function.arguments(), function.root(), SourceLoc::caller())?;
+        let output = region::finish(&tracer, || function.run(&values))?;
+        traced(&function.name(), &tracer, &output)
+    }
+}
+
+/// Returns what a trace recorded, as a module that returns `output`.
+fn traced(name: &str, tracer: &Tracer, output: &Value) -> Result<GraphModule> {
+    let mut state = tracer.lock();
+    let output = output.try_flat_map(&mut |tensor: &Tensor| match &tensor.0 {
+        Repr::Proxy(proxy) => Ok(Arg::Leaf(proxy.node)),
+        _ => Err(err!(Trace, "the traced function returned something that is not a symbol")),
+    })?;
+    state.graph.set_output(output)?;
+    let graph = std::mem::take(&mut state.graph);
+    let children = std::mem::take(&mut state.children).into_iter().collect();
+    Ok(GraphModule::from_trace(name, graph, std::mem::take(&mut state.attrs), children))
+}
+
+impl Settings {
+    /// Begins a trace, and makes symbols for the arguments.
+    fn begin(
+        &self,
+        arguments: Vec<(String, Result<Arg<()>>)>,
+        root: Option<&dyn Module>,
+        source: SourceLoc,
+    ) -> Result<(Arc<Tracer>, Vec<Value>)> {
         self.check_names(&arguments).map_err(|error| error.at(source.clone()))?;
-        let name = self.function.name();
         let tracer = Arc::new(Tracer::new(Graph::new("main"), None, false));
-        let values = {
-            let mut state = tracer.lock();
-            if let Some(policy) = &self.is_leaf {
-                let _ = tracer.is_leaf.set(policy.clone());
-            }
-            state.record_sources = self.record_sources;
-            if let Some(root) = self.function.root() {
-                let members = Members::of(root);
-                state.graph.reserve_names(members.n_modules());
-                state.members = Arc::new(members);
-            }
-            let mut values = Vec::with_capacity(arguments.len());
-            for (name, structure) in arguments {
-                let ty = self.argument_type(&name, structure).map_err(|error| error.at(source.clone()))?;
-                let tree = state.graph.structured_input(&name, &ty.map(&mut |_| ()))?;
-                let mut leaves = ty.leaves().into_iter();
-                values.push(tree.try_flat_map(&mut |node| {
-                    let leaf = leaves.next().cloned().map(Arg::Leaf).filter(TypeTree::is_complete);
-                    state.proxy(&tracer, *node, leaf).map(Arg::Leaf)
-                })?);
-            }
-            values
-        };
-        let output = region::finish(&tracer, || self.function.run(&values))?;
         let mut state = tracer.lock();
-        let output = output.try_flat_map(&mut |tensor: &Tensor| match &tensor.0 {
-            Repr::Proxy(proxy) => Ok(Arg::Leaf(proxy.node)),
-            _ => Err(err!(Trace, "the traced function returned something that is not a symbol")),
-        })?;
-        state.graph.set_output(output)?;
-        let graph = std::mem::take(&mut state.graph);
-        Ok(GraphModule::from_trace(
-            &name,
-            graph,
-            std::mem::take(&mut state.attrs),
-            std::mem::take(&mut state.children).into_iter().collect(),
-        ))
+        if let Some(policy) = &self.is_leaf {
+            let _ = tracer.is_leaf.set(policy.clone());
+        }
+        state.record_sources = self.record_sources;
+        if let Some(root) = root {
+            let members = Members::of(root);
+            state.graph.reserve_names(members.n_modules());
+            state.members = Arc::new(members);
+        }
+        let mut values = Vec::with_capacity(arguments.len());
+        for (name, structure) in arguments {
+            let ty = self.argument_type(&name, structure).map_err(|error| error.at(source.clone()))?;
+            let tree = state.graph.structured_input(&name, &ty.map(&mut |_| ()))?;
+            let mut leaves = ty.leaves().into_iter();
+            values.push(tree.try_flat_map(&mut |node| {
+                let leaf = leaves.next().cloned().map(Arg::Leaf).filter(TypeTree::is_complete);
+                state.proxy(&tracer, *node, leaf).map(Arg::Leaf)
+            })?);
+        }
+        drop(state);
+        Ok((tracer, values))
     }
 
     fn check_names(&self, arguments: &[(String, Result<Arg<()>>)]) -> Result<()> {

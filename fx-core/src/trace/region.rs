@@ -55,34 +55,41 @@ fn symbol_node(tensor: &Tensor) -> Result<crate::NodeId> {
 
 /// Runs `f` in the tracer's scope, makes symbols of all it returns, and reports every error of the trace.
 pub(super) fn finish(tracer: &Arc<Tracer>, f: impl FnOnce() -> Result<Value>) -> Result<Value> {
-    /// Ends the trace, also on a panic. Symbols kept by the tracer hold the tracer itself, so they must go.
-    struct End<'a>(&'a Tracer);
-    impl Drop for End<'_> {
-        fn drop(&mut self) {
-            let mut state = self.0.lock();
-            self.0.finished.store(true, Ordering::Release);
-            let read = std::mem::take(&mut state.read);
-            for (_, symbol) in &mut state.captures {
-                *symbol = Tensor::failed(err!(Trace, "this trace has ended"));
-            }
-            drop(state);
-            drop(read);
-        }
-    }
     let end = End(tracer);
-    let result = {
-        let _scope = Scope::enter(Some(tracer.clone()));
-        f().and_then(|output| match output {
-            Arg::Leaf(tensor) => super::record::symbol_of(tracer, &tensor).map(Arg::Leaf),
-            _ => output.try_rewrite(&mut |arg| match arg {
-                Arg::Failed(error) => Err(error.clone()),
-                Arg::Leaf(tensor) => {
-                    super::record::symbol_of(tracer, tensor).map(|symbol| Some(Arg::Leaf(symbol)))
-                }
-                _ => Ok(None),
-            }),
-        })
-    };
+    let scope = Scope::enter(Some(tracer.clone()));
+    let output = f();
+    finished(scope, end, output)
+}
+
+/// Ends the trace, also on a panic. Symbols kept by the tracer hold the tracer itself, so they must go.
+struct End<'a>(&'a Arc<Tracer>);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        self.0.finished.store(true, Ordering::Release);
+        let read = std::mem::take(&mut state.read);
+        for (_, symbol) in &mut state.captures {
+            *symbol = Tensor::failed(err!(Trace, "this trace has ended"));
+        }
+        drop(state);
+        drop(read);
+    }
+}
+
+fn finished(scope: Scope, end: End<'_>, output: Result<Value>) -> Result<Value> {
+    let tracer = end.0;
+    let result = output.and_then(|output| match output {
+        Arg::Leaf(tensor) => super::record::symbol_of(tracer, &tensor).map(Arg::Leaf),
+        _ => output.try_rewrite(&mut |arg| match arg {
+            Arg::Failed(error) => Err(error.clone()),
+            Arg::Leaf(tensor) => {
+                super::record::symbol_of(tracer, tensor).map(|symbol| Some(Arg::Leaf(symbol)))
+            }
+            _ => Ok(None),
+        }),
+    });
+    drop(scope);
     drop(end);
     let mut state = tracer.lock();
     let mut errors = std::mem::take(&mut state.errors);
