@@ -886,3 +886,64 @@ fn a_weight_is_packed_for_each_way_of_convolving() {
         }
     }
 }
+
+#[test]
+fn sub_graphs_of_control_flow_are_planned() {
+    /// Halves large rows and repeats a step of a recurrence, whose body chooses in turn.
+    fn flow(x: &Tensor, w: &Tensor, n: &Tensor) -> Tensor {
+        let y = fx::cond(
+            x.abs().mean((), false).gt(0.5),
+            |(x, w): (Tensor, Tensor)| (x.matmul(&w) * 0.5).tanh(),
+            |(x, w): (Tensor, Tensor)| (x.matmul(&w) + 1.0).sigmoid() - x,
+            (x.clone(), w.clone()),
+        );
+        let step = |(i, y): (Tensor, Tensor)| {
+            let y = fx::cond(
+                y.sum((), false).gt(0.0),
+                |y: Tensor| y.softmax(-1) - 0.5,
+                |y: Tensor| y.exp() / 3.0,
+                (&y * 0.5).matmul(w).relu() - 0.1 * y,
+            );
+            (i + 1, y)
+        };
+        fx::while_loop(|(i, _): &(Tensor, Tensor)| i.lt(n), step, (n.zeros_like(), y)).1
+    }
+    let inputs = |rows: usize, n: i64| {
+        [numbers(&[rows, 17], 3), numbers(&[17, 17], 5), Tensor::from_vec(vec![n], &[])]
+    };
+    for spec in ["f32[5, 17]", "f32[rows, 17]"] {
+        let gm =
+            fx::trace(flow).input("x", spec).input("y", "f32[17, 17]").input("z", "i64[]").build().unwrap();
+        for n in [0, 1, 7] {
+            agree(&gm, &values(&inputs(5, n)), false);
+        }
+        if spec.contains("rows") {
+            agree(&gm, &values(&inputs(3, 2)), false);
+            agree(&gm, &values(&inputs(0, 2)), false);
+        }
+        let program = gm.compile(Engine::Fused).unwrap();
+        program.call_values(&values(&inputs(5, 2))).unwrap();
+        let plan = program.fused().unwrap().describe();
+        assert_eq!(plan.matches("its sub-graphs planned").count(), 2, "{plan}");
+    }
+    // Each number would need a plan of its own, so branches that take one are run as they are.
+    let gm = program(
+        "graph main(%x: f32[3], %p: bool[]) {
+            %y = cond(%p, @then, @otherwise, [%x, 3])
+            return %y
+        }
+        graph then(%x: f32[3], %n: int) {
+            %y = mul(%x, %n)
+            return %y
+        }
+        graph otherwise(%x: f32[3], %n: int) {
+            %y = sub(%x, %n)
+            return %y
+        }",
+    );
+    for p in [true, false] {
+        agree(&gm, &values(&[numbers(&[3], 1), Tensor::from_vec(vec![p], &[])]), true);
+    }
+    let plan = gm.compile(Engine::Fused).unwrap().fused().unwrap().describe();
+    assert!(plan.contains("evaluate cond\n"), "{plan}");
+}

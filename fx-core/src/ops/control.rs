@@ -274,13 +274,43 @@ fn truth(predicate: &Value) -> Result<bool> {
     }
 }
 
+/// Runs a sub-graph on operands.
+type RunGraph<'a> = &'a dyn Fn(&Arc<Graph>, &[Value]) -> Result<Value>;
+
+/// Returns what the sub-graphs of a call take, all the same, if it is one of [`cond`] or [`while_loop`].
+pub fn sub_graph_operands<'a, L>(op: Op, args: &'a [Arg<L>]) -> Option<Vec<&'a Arg<L>>> {
+    let lists: &[Arg<L>] = match args {
+        [_, _, _, operands] if op == cond::OP => std::slice::from_ref(operands),
+        [_, _, lists @ ..] if op == while_loop::OP => lists,
+        _ => return None,
+    };
+    lists
+        .iter()
+        .map(Arg::items)
+        .collect::<Option<Vec<_>>>()
+        .map(|lists| lists.into_iter().flatten().collect())
+}
+
+/// Evaluates a call of [`cond`] or [`while_loop`]; `run` runs a sub-graph on operands.
+pub fn evaluate_control(op: Op, args: &[Value], run: RunGraph<'_>) -> Result<Value> {
+    match op {
+        _ if op == cond::OP => choose(args, run),
+        _ if op == while_loop::OP => repeat(args, run),
+        _ => (op.eval)(args),
+    }
+}
+
 fn eval_cond(args: &[Value]) -> Result<Value> {
+    choose(args, &|graph, args| run_closed(graph, args))
+}
+
+fn choose(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
     let [predicate, then, otherwise, args] = args else {
         return crate::op::wrong_arity(&cond::OP, args.len());
     };
     let chosen = truth(predicate)?;
     let graph = <kind::Graph as ParamKind>::value(if chosen { then } else { otherwise })?;
-    run_closed(graph, &operands(args)?)
+    run(graph, &operands(args)?)
 }
 
 fn infer_while(args: &[TypeTree]) -> Result<TypeTree> {
@@ -304,6 +334,10 @@ fn infer_while(args: &[TypeTree]) -> Result<TypeTree> {
 }
 
 fn eval_while(args: &[Value]) -> Result<Value> {
+    repeat(args, &|graph, args| run_closed(graph, args))
+}
+
+fn repeat(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
     let [test, body, carried, captured] = args else {
         return crate::op::wrong_arity(&while_loop::OP, args.len());
     };
@@ -312,7 +346,7 @@ fn eval_while(args: &[Value]) -> Result<Value> {
     loop {
         let mut all = carried.clone();
         all.extend(captured.iter().cloned());
-        let go_on = match run_closed(test, &all)? {
+        let go_on = match run(test, &all)? {
             Arg::Leaf(tensor) => tensor.to_bool()?,
             Arg::Bool(x) => x,
             other => bail!(Argument, "a test gives a bool or a tensor, got {}", other.kind_name()),
@@ -320,7 +354,7 @@ fn eval_while(args: &[Value]) -> Result<Value> {
         if !go_on {
             return Ok(Arg::list(carried));
         }
-        let next = operands(&run_closed(body, &all)?)?;
+        let next = operands(&run(body, &all)?)?;
         keeps_types(&Arg::list(carried), &Arg::list(next.clone()))?;
         carried = next;
     }

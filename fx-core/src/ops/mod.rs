@@ -9,7 +9,7 @@ mod operators;
 mod sizes;
 
 pub use arith::*;
-pub use control::{cond, while_loop};
+pub use control::{cond, evaluate_control, sub_graph_operands, while_loop};
 pub use effects::{check, print, set_buffer, with_printed};
 pub use fusion::fused;
 pub use index::{IntoBound, IntoIndex, getitem, index_array, index_places, index_type, with_step};

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::native::Assemble;
+use fx_core::ops::evaluate_control;
 use fx_core::pass::remove_unread;
 use fx_core::{
     Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result,
@@ -341,7 +342,7 @@ impl Compiled {
             prepare(&mut gm)?;
             pass::FUSE.apply(&mut gm)?;
         }
-        match Plan::new(&gm, &self.packs) {
+        match Plan::new(&gm, &self.packs, self.assembler.clone()) {
             Ok(plan) => Ok(Ok(Ready { gm, plan, spare: Mutex::new(Vec::new()) })),
             // A size that depends on data is known only after the operation that finds it has run.
             Err(error) if error.kind() == ErrorKind::Unresolved => Ok(Err(error)),
@@ -685,6 +686,13 @@ impl Ready {
             args.iter().map(|arg| self.resolve(arg, workspace)).collect::<Result<_>>()?;
         let result = match call {
             Call::Op(op) => (op.eval)(&args)?,
+            Call::Control(op, programs) => evaluate_control(*op, &args, &|graph, args| match programs
+                .iter()
+                .find(|(other, _)| Arc::ptr_eq(other, graph))
+            {
+                Some((_, program)) => program.run(args),
+                None => bail!(Graph, "a sub-graph was not planned"),
+            })?,
             Call::Module(path) => self.gm.child(path)?.forward_values(&args)?,
         };
         if let Some(error) = result.error().or_else(|| result.leaves().into_iter().find_map(Tensor::error)) {

@@ -11,18 +11,19 @@ mod windows;
 use std::sync::Arc;
 
 use fx_core::array::{Sizes, checked_numel};
+use fx_core::native::Assemble;
 use fx_core::{
-    Arg, Array, Attribute, DType, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor, TensorType, Type,
-    TypeTree, bail, err, ops,
+    Arg, Array, Attribute, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor, TensorType,
+    Type, TypeTree, bail, err, ops,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Kernel;
 use super::memory::Memory;
 use super::operand::{Layout, Operand, ValueId};
 use super::packs::{Job, Packs};
 use super::pool::{PoolKernel, pool_of};
 use super::tape::Tape;
+use super::{Compiled, Kernel};
 use crate::attention::scaled_dot_product_attention;
 
 /// Where a value lives.
@@ -70,9 +71,10 @@ pub(crate) enum Task {
     SetBuffer { path: Arc<str>, value: Arg<Source> },
 }
 
-#[derive(Clone)]
 pub(crate) enum Call {
     Op(Op),
+    /// An operation that runs sub-graphs, with those that are programs of their own.
+    Control(Op, Vec<(Arc<Graph>, Compiled)>),
     Module(Arc<str>),
 }
 
@@ -82,6 +84,9 @@ impl Task {
         match self {
             Task::Kernel { kernel, .. } => kernel.describe(),
             Task::Evaluate { call: Call::Op(op), .. } => format!("evaluate {}", op.name),
+            Task::Evaluate { call: Call::Control(op, _), .. } => {
+                format!("evaluate {}, its sub-graphs planned", op.name)
+            }
             Task::Evaluate { call: Call::Module(path), .. } => format!("call {path}"),
             Task::SetBuffer { path, .. } => format!("update {path}"),
         }
@@ -134,6 +139,8 @@ enum Lowered {
 struct Lowering<'a> {
     gm: &'a GraphModule,
     packs: &'a Packs,
+    /// Makes functions of the tapes of sub-graphs.
+    assembler: Option<Arc<dyn Assemble>>,
     values: Vec<Info>,
     steps: Vec<Step>,
     constants: Vec<Constant>,
@@ -145,10 +152,11 @@ struct Lowering<'a> {
 
 impl Plan {
     /// Plans a graph module whose nodes have types, as far as these can be known.
-    pub(crate) fn new(gm: &GraphModule, packs: &Packs) -> Result<Plan> {
+    pub(crate) fn new(gm: &GraphModule, packs: &Packs, assembler: Option<Arc<dyn Assemble>>) -> Result<Plan> {
         let mut lowering = Lowering {
             gm,
             packs,
+            assembler,
             values: Vec::new(),
             steps: Vec::new(),
             constants: Vec::new(),
@@ -404,7 +412,26 @@ impl Lowering<'_> {
         {
             return Ok(Lowered::Tensor(result));
         }
-        self.evaluate(Call::Op(op), bound, id)
+        let call = match self.sub_programs(op, bound)? {
+            Some(programs) => Call::Control(op, programs),
+            None => Call::Op(op),
+        };
+        self.evaluate(call, bound, id)
+    }
+
+    /// Makes programs of the sub-graphs of an operation, if it takes nothing but tensors. They are planned once for all sizes that it
+    /// gives them: numbers would need a plan each.
+    fn sub_programs(&self, op: Op, bound: &[Arg]) -> Result<Option<Vec<(Arc<Graph>, Compiled)>>> {
+        let Some(operands) = ops::sub_graph_operands(op, bound) else { return Ok(None) };
+        let types = operands.into_iter().map(|arg| self.tensor_type(arg).map(TypeTree::from));
+        let Some(types) = types.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let mut programs = Vec::new();
+        for arg in bound {
+            let Arg::Graph(graph) = arg else { continue };
+            let gm = GraphModule::new(graph.name(), Graph::clone(graph)).specialize(&types)?;
+            programs.push((graph.clone(), Compiled::with(gm, self.assembler.clone())?));
+        }
+        Ok(Some(programs))
     }
 
     /// Makes a kernel of a pooling of an operand whose channels lie last.
