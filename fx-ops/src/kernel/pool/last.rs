@@ -88,22 +88,33 @@ impl ChannelsLastPool {
     }
 }
 
-/// The channels that are folded at a time.
-const CHANNELS: usize = 32;
-
 fx_simd::wide! {
     /// Pools a line of windows.
     fn pool_line[T: Real](
-        (pool, x, (d, h, width), channels, out): (&ChannelsLastPool, &[T], (Window, Window, &[Window]), usize, &mut [T])
+        (pool, x, windows, channels, out): (&ChannelsLastPool, &[T], (Window, Window, &[Window]), usize, &mut [T])
     ) {
-        let whole = channels / CHANNELS * CHANNELS;
-        for (&w, out) in width.iter().zip(out.chunks_exact_mut(channels)) {
-            for first in (0..whole).step_by(CHANNELS) {
-                pool_block::<T, CHANNELS>(pool, x, [d, h, w], channels, first, out);
-            }
-            for first in whole..channels {
-                pool_block::<T, 1>(pool, x, [d, h, w], channels, first, out);
-            }
+        match channels {
+            32.. => pool_blocks::<T, 32>(pool, x, windows, channels, out),
+            16.. => pool_blocks::<T, 16>(pool, x, windows, channels, out),
+            8.. => pool_blocks::<T, 8>(pool, x, windows, channels, out),
+            4.. => pool_blocks::<T, 4>(pool, x, windows, channels, out),
+            _ => pool_blocks::<T, 1>(pool, x, windows, channels, out),
+        }
+    }
+}
+
+/// Pools a line of windows, so many channels at a time; the last ones may be pooled twice.
+#[inline(always)]
+fn pool_blocks<T: Real, const LANES: usize>(
+    pool: &ChannelsLastPool,
+    x: &[T],
+    (d, h, width): (Window, Window, &[Window]),
+    channels: usize,
+    out: &mut [T],
+) {
+    for (&w, out) in width.iter().zip(out.chunks_exact_mut(channels)) {
+        for first in (0..channels).step_by(LANES) {
+            pool_block::<T, LANES>(pool, x, [d, h, w], channels, first.min(channels - LANES), out);
         }
     }
 }
