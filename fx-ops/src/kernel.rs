@@ -8,6 +8,7 @@ pub(crate) mod chunks;
 pub mod conv;
 pub(crate) mod fourier;
 pub mod gemm;
+pub mod group;
 pub(crate) mod lanes;
 pub(crate) mod lu;
 pub mod pad;

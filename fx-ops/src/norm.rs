@@ -13,6 +13,7 @@ use crate::check::{
 };
 use crate::flops;
 use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
+use crate::kernel::group::GroupNorm;
 use crate::kernel::rows;
 use crate::reduce::fold::{Fold, fold};
 
@@ -306,30 +307,13 @@ fn group_norm_kernel(
     let (weight, bias) = (opt_dense(weight, wide)?, opt_dense(bias, wide)?);
     let n_channels = x.shape()[1];
     let plane: usize = x.shape()[2..].iter().product();
-    let width = n_channels / groups as usize * plane;
+    let norm = GroupNorm { channels: n_channels, plane, groups: groups as usize, eps };
     in_float!(wide, T => {
         let data = dense(x, wide)?;
         let mut out = blank::<T>(data.numel())?;
-        rows::layer_norm(slice(&data), &mut out, width, [None, None], eps);
-        scale_channels::<T>(&mut out, n_channels, plane, opt_slice(&weight), opt_slice(&bias));
+        norm.run(slice(&data), &mut out, [opt_slice(&weight), opt_slice(&bias)]);
         Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
     })
-}
-
-fn scale_channels<T: Real>(
-    out: &mut [T],
-    channels: usize,
-    plane: usize,
-    weight: Option<&[T]>,
-    bias: Option<&[T]>,
-) {
-    if weight.is_none() && bias.is_none() {
-        return;
-    }
-    rows::scale_rows(out, plane, |i| {
-        let channel = i % channels;
-        (weight.map_or(T::ONE, |weight| weight[channel]), bias.map_or(T::ZERO, |bias| bias[channel]))
-    });
 }
 
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]

@@ -947,3 +947,42 @@ fn sub_graphs_of_control_flow_are_planned() {
     let plan = gm.compile(Engine::Fused).unwrap().fused().unwrap().describe();
     assert!(plan.contains("evaluate cond\n"), "{plan}");
 }
+
+#[test]
+fn groups_of_channels_are_normalised_in_either_order() {
+    for dtype in ["f32", "f64"] {
+        for (channels, groups, affine) in
+            [(6, 3, "%g, %b"), (40, 5, "none, none"), (7, 1, "%g, none"), (33, 33, "none, %b")]
+        {
+            // The first normalisation has its channels in front, the second has them last.
+            let gm = program(&format!(
+                "graph main(%x: {dtype}[2, {channels}, 9, 11]) {{
+                    %g: {dtype}[{channels}] = self.g
+                    %b: {dtype}[{channels}] = self.bias
+                    %w: {dtype}[{channels}, {channels}, 3, 3] = self.weight
+                    %n = group_norm(%x, {groups}, {affine})
+                    %s = silu(%n)
+                    %c = conv2d(%s, %w, %b, padding=1)
+                    %m = group_norm(%c, {groups}, {affine}, eps=0.01)
+                    %t = silu(%m)
+                    %d = conv2d(%t, %w, %b, padding=1)
+                    return [%d, %m]
+                }}"
+            ));
+            let x = numbers(&[2, channels, 9, 11], 7).to(dtype.parse::<DType>().unwrap());
+            let program = gm.compile(Engine::Fused).unwrap();
+            let args = values(&[x]);
+            let expected = fx::check::tensors(&gm.call_values(&args).unwrap());
+            let results = [1, 3].map(|threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                fx::check::tensors(&pool.install(|| program.call_values(&args)).unwrap())
+            });
+            for ((one, three), expected) in results[0].iter().zip(&results[1]).zip(&expected) {
+                one.all_close(expected, 1e-4, 1e-4).unwrap();
+                assert_eq!(bits(one), bits(three));
+            }
+            let plan = program.fused().unwrap().describe();
+            assert!(!plan.contains("evaluate") && plan.contains("normalised"), "{plan}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ pub(super) mod kernels;
 mod recurrent;
 mod windows;
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use fx_core::array::{Sizes, checked_numel};
@@ -18,6 +19,7 @@ use fx_core::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::group::GroupNormKernel;
 use super::memory::Memory;
 use super::operand::{Layout, Operand, ValueId};
 use super::packs::{Job, Packs};
@@ -25,6 +27,7 @@ use super::pool::{PoolKernel, pool_of};
 use super::tape::Tape;
 use super::{Compiled, Kernel};
 use crate::attention::scaled_dot_product_attention;
+use crate::kernel::group::GroupNorm;
 
 /// Where a value lives.
 #[derive(Clone, Debug, PartialEq)]
@@ -391,6 +394,9 @@ impl Lowering<'_> {
         if let Some(pooled) = self.pool(op, bound, id)? {
             return Ok(pooled);
         }
+        if let Some(normalised) = self.group_norm(op, bound, id)? {
+            return Ok(normalised);
+        }
         if let Some(recurrent) = self.recurrent(op, bound, id)? {
             return Ok(recurrent);
         }
@@ -457,6 +463,43 @@ impl Lowering<'_> {
             _ => return Ok(None),
         };
         self.push_kernel(kernel, vec![out.value], id);
+        Ok(Some(Lowered::Tensor(out)))
+    }
+
+    /// Makes a kernel of a normalisation of groups of channels.
+    fn group_norm(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let [x, Arg::Int(groups), weight, bias, Arg::Float(eps)] = bound else { return Ok(None) };
+        if op != crate::norm::group_norm::OP {
+            return Ok(None);
+        }
+        let operand = |arg: &Arg| match self.env.get(arg.leaf()?)? {
+            Lowered::Tensor(operand) => Some(operand.clone()),
+            _ => None,
+        };
+        let Some((x, layout)) = operand(x).and_then(|x| Some((x.clone(), x.layout()?))) else {
+            return Ok(None);
+        };
+        if !matches!(x.dtype, DType::F32 | DType::F64) {
+            return Ok(None);
+        }
+        let affine = [operand(weight), operand(bias)];
+        let is_given = [weight, bias].map(|arg| !matches!(arg, Arg::None));
+        let fits = |operand: &Operand| operand.dtype == x.dtype && operand.is_contiguous();
+        if affine.each_ref().map(Option::is_some) != is_given || !affine.iter().flatten().all(fits) {
+            return Ok(None);
+        }
+        let [_, channels, plane @ ..] = &x.shape[..] else { return Ok(None) };
+        let (channels, plane, groups) = (*channels, plane.iter().product(), *groups as usize);
+        let norm = GroupNorm { channels, plane, groups, eps: *eps };
+        let out = self.result(x.dtype, &x.shape, layout)?;
+        let value = out.value;
+        let kernel: Box<dyn Kernel> = match x.dtype {
+            DType::F32 => {
+                Box::new(GroupNormKernel::<f32> { norm, x, affine, layout, out: value, this: PhantomData })
+            }
+            _ => Box::new(GroupNormKernel::<f64> { norm, x, affine, layout, out: value, this: PhantomData }),
+        };
+        self.push_kernel(kernel, vec![value], id);
         Ok(Some(Lowered::Tensor(out)))
     }
 

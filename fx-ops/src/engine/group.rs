@@ -1,0 +1,47 @@
+//! Normalisation of groups of channels, of operands in either order.
+
+use std::marker::PhantomData;
+
+use fx_core::math::Real;
+
+use super::Kernel;
+use super::operand::{Bases, Layout, Operand, ValueId};
+use crate::kernel::gemm::GemmElement;
+use crate::kernel::group::GroupNorm;
+
+/// A normalisation whose input and result lie in the same order, without gaps.
+pub(crate) struct GroupNormKernel<T> {
+    pub(crate) norm: GroupNorm,
+    pub(crate) x: Operand,
+    pub(crate) affine: [Option<Operand>; 2],
+    pub(crate) layout: Layout,
+    pub(crate) out: ValueId,
+    pub(crate) this: PhantomData<T>,
+}
+
+impl<T: GemmElement + Real> Kernel for GroupNormKernel<T> {
+    unsafe fn run(&self, bases: Bases<'_>) {
+        let slice = |operand: &Operand| {
+            let start = bases.at::<T>(operand.value, operand.offset).cast_const();
+            // SAFETY: the plan gives this kernel its operands, which have no gaps.
+            unsafe { std::slice::from_raw_parts(start, operand.numel()) }
+        };
+        let x = slice(&self.x);
+        // SAFETY: the plan gives this kernel its result alone, which is as large as the input.
+        let out = unsafe { std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), x.len()) };
+        let affine = self.affine.each_ref().map(|operand| operand.as_ref().map(slice));
+        match self.layout {
+            Layout::ChannelsLast => self.norm.run_last(x, out, affine),
+            _ => self.norm.run(x, out, affine),
+        }
+    }
+
+    fn reads(&self) -> Vec<ValueId> {
+        std::iter::once(&self.x).chain(self.affine.iter().flatten()).map(|operand| operand.value).collect()
+    }
+
+    fn describe(&self) -> String {
+        let order = if self.layout == Layout::ChannelsLast { ", channels last" } else { "" };
+        format!("{} groups of channels {:?} normalised{order}", self.norm.groups, self.x.shape)
+    }
+}
