@@ -6,8 +6,8 @@ use crate::{Element, Result, Scalar};
 
 /// Elements whose memory is [kept](fx_simd::recycle) for other arrays when it is large.
 ///
-/// Those that [`Aligned`] makes begin where a cache line does, or reading a vector of 64 bytes would take two lines: a sum of rows takes
-/// a tenth longer then, a normalisation a sixth. Elements that come in a `Vec` stay where they are.
+/// Many elements that fx made begin where a cache line does, or reading a vector of 64 bytes would take two lines: softmax takes
+/// a tenth longer then, a normalisation a sixth. Those that came in a `Vec` stay where they are.
 pub struct Elements<T: Copy> {
     data: Vec<T>,
     /// What is left out before the first element.

@@ -278,7 +278,7 @@ fn truth(predicate: &Value) -> Result<bool> {
 type RunGraph<'a> = &'a dyn Fn(&Arc<Graph>, &[Value]) -> Result<Value>;
 
 /// Returns what the sub-graphs of a call take, all the same, if it is one of [`cond`] or [`while_loop`].
-pub fn sub_graph_operands<'a, L>(op: Op, args: &'a [Arg<L>]) -> Option<Vec<&'a Arg<L>>> {
+pub fn sub_graph_operands<L>(op: Op, args: &[Arg<L>]) -> Option<Vec<&Arg<L>>> {
     let lists: &[Arg<L>] = match args {
         [_, _, _, operands] if op == cond::OP => std::slice::from_ref(operands),
         [_, _, lists @ ..] if op == while_loop::OP => lists,

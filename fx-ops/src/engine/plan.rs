@@ -74,10 +74,13 @@ pub(crate) enum Task {
     SetBuffer { path: Arc<str>, value: Arg<Source> },
 }
 
+/// Sub-graphs, and the programs that they became.
+pub(crate) type SubPrograms = Vec<(Arc<Graph>, Compiled)>;
+
 pub(crate) enum Call {
     Op(Op),
     /// An operation that runs sub-graphs, with those that are programs of their own.
-    Control(Op, Vec<(Arc<Graph>, Compiled)>),
+    Control(Op, SubPrograms),
     Module(Arc<str>),
 }
 
@@ -427,7 +430,7 @@ impl Lowering<'_> {
 
     /// Makes programs of the sub-graphs of an operation, if it takes nothing but tensors. They are planned once for all sizes that it
     /// gives them: numbers would need a plan each.
-    fn sub_programs(&self, op: Op, bound: &[Arg]) -> Result<Option<Vec<(Arc<Graph>, Compiled)>>> {
+    fn sub_programs(&self, op: Op, bound: &[Arg]) -> Result<Option<SubPrograms>> {
         let Some(operands) = ops::sub_graph_operands(op, bound) else { return Ok(None) };
         let types = operands.into_iter().map(|arg| self.tensor_type(arg).map(TypeTree::from));
         let Some(types) = types.collect::<Option<Vec<_>>>() else { return Ok(None) };
