@@ -587,6 +587,8 @@ mod sealed {
 
     /// The longest buffer that a thread keeps. New memory costs as much as it takes to pack a matrix into it.
     const KEEP: usize = 1 << 21;
+    /// The bytes of a line of the cache.
+    const LINE: usize = 64;
 
     pub trait Raw: Sized {
         /// Lends a buffer of `len` elements with arbitrary values, which the thread keeps for the next time.
@@ -628,10 +630,13 @@ mod sealed {
                         static KEPT: RefCell<Vec<Vec<$ty>>> = const { RefCell::new(Vec::new()) };
                     }
                     let mut buffer = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
-                    if buffer.len() < len {
-                        buffer.resize(len, 0.0);
+                    // The elements begin at a line of the cache, as vectors had better.
+                    let line = LINE / size_of::<$ty>();
+                    if buffer.len() < len + line {
+                        buffer.resize(len + line, 0.0);
                     }
-                    let result = f(&mut buffer[..len]);
+                    let first = buffer.as_ptr().align_offset(LINE).min(line);
+                    let result = f(&mut buffer[first..first + len]);
                     if buffer.len() <= KEEP {
                         KEPT.with_borrow_mut(|kept| kept.push(buffer));
                     }

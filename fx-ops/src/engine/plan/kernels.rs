@@ -342,7 +342,7 @@ impl Lowering<'_> {
             let Some(conv) = ChannelsLast::<T>::new(spec, &x.shape, &weight.shape)? else { return Ok(None) };
             let packer = conv.clone();
             let pack = move |array: Array| Ok(packer.pack_vec(dense(array)?.into_vec()?));
-            let weights = self.packs.promise(&constant, weight, conv.packing(), &mut self.jobs, pack)?;
+            let weights = self.packs.promise(&constant, weight, conv.groups(), &mut self.jobs, pack)?;
             // The input is read in place, or enclosed first if it has a border or lies otherwise.
             let enclosed = match !conv.has_border() && x.layout() == Some(Layout::ChannelsLast) {
                 true => None,

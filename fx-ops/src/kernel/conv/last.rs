@@ -32,6 +32,17 @@ enum Way<T: 'static> {
     Depthwise(&'static Tile<T>),
 }
 
+impl<T> Way<T> {
+    /// Returns the innermost loops of those that have the weight in slivers.
+    fn tile(&self) -> Option<&'static Tile<T>> {
+        match self {
+            Way::Tiles(tile) => Some(tile),
+            Way::Winograd(winograd) => Some(winograd.tile),
+            Way::Depthwise(_) => None,
+        }
+    }
+}
+
 /// A convolution for inputs of one shape, with channels last.
 #[derive(Clone)]
 pub struct ChannelsLast<T: 'static> {
@@ -124,12 +135,12 @@ impl<T: GemmElement> ChannelsLast<T> {
         self.batch * self.geometry.out_size() * self.out_channels()
     }
 
-    /// Returns a number that tells ways of packing a weight apart: which one is taken depends on the size of the input.
-    pub fn packing(&self) -> usize {
-        if matches!(self.way, Way::Winograd(_)) { usize::MAX } else { self.geometry.groups }
+    /// Returns the groups, which tell ways of packing a weight apart.
+    pub fn groups(&self) -> usize {
+        self.geometry.groups
     }
 
-    /// Packs the weight, `[out, in / groups, kernel...]`, for inputs of any size for which the [way](Self::packing) is the same.
+    /// Packs the weight, `[out, in / groups, kernel...]`, for inputs of any size.
     ///
     /// # Panics
     ///
@@ -137,12 +148,8 @@ impl<T: GemmElement> ChannelsLast<T> {
     pub fn pack(&self, weight: &[T]) -> Vec<T> {
         let geometry = &self.geometry;
         let (taps, Geometry { groups, c_out, .. }) = (geometry.kernel_size(), geometry);
-        let tile = match self.way {
-            Way::Tiles(tile) => tile,
-            Way::Winograd(winograd) => return winograd.pack(weight),
-            Way::Depthwise(_) => {
-                return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
-            }
+        let Some(tile) = self.way.tile() else {
+            return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
         };
         let (depth, slivers) = (taps * geometry.c_in, self.slivers(tile));
         let mut packed = vec![T::zero(); groups * slivers * tile.cols * depth];
@@ -160,8 +167,8 @@ impl<T: GemmElement> ChannelsLast<T> {
     ///
     /// When it is too short for its shape.
     pub fn pack_vec(&self, mut weight: Vec<T>) -> Vec<T> {
-        match self.way {
-            Way::Tiles(tile) if self.geometry.c_out.is_multiple_of(tile.cols) => {
+        match self.way.tile() {
+            Some(tile) if self.geometry.c_out.is_multiple_of(tile.cols) => {
                 let depth = self.geometry.kernel_size() * self.geometry.c_in;
                 pack_in_place(&mut weight, tile.cols * depth, &|from, out| self.sliver(tile.cols, from, out));
                 weight
@@ -541,7 +548,7 @@ mod tests {
 
         #[test]
         fn fewer_multiplications_give_the_same(
-            (batch, depth) in (1usize..3, 1usize..3), (c_in, c_out) in (32usize..40, 32usize..70),
+            (batch, depth) in (1usize..3, 1usize..3), (c_in, c_out) in (prop_oneof![32usize..40, 128usize..131], prop_oneof![32usize..70, 150usize..153]),
             (height, width) in (14usize..24, 14usize..24), padding in prop::collection::vec(0usize..3, 2), turns: bool,
             (has_bias, has_other, is_bounded) in (any::<bool>(), any::<bool>(), any::<bool>()),
         ) {

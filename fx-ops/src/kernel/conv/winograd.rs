@@ -1,36 +1,55 @@
 //! Convolution of planes with kernels of 3 by 3, by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for the 4 results of a tile
 //! instead of 36.
 //!
-//! Tiles of 4 by 4 elements of the input, 2 apart, are transformed; so are the kernels, once. Then each of the 16 places in a tile is a
+//! Tiles of 4 by 4 elements of the input, 2 apart, are transformed, and so are the kernels. Then each of the 16 places in a tile is a
 //! matrix product over the channels, and the sums, transformed back, are 2 by 2 results. See A. Lavin and S. Gray, Fast Algorithms for
 //! Convolutional Neural Networks, CVPR 2016. The transforms add and subtract up to four elements, so results may be off by a few times as
 //! much as those of sums of products, and an infinity in the input makes NaN of the tiles that it lies in.
+//!
+//! Kernels are transformed in the cache, each time that they are needed: that takes less time than to read what it makes from memory, which
+//! is 16 ninths as much as the kernels.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use fx_simd::parallel;
 use num_traits::Float;
 
-use super::super::gemm::{Done, Finish, GemmElement, Operands, Output, Tile, pack_slivers};
+use super::super::gemm::{Done, Finish, GemmElement, Operands, Output, Tile};
 use super::Geometry;
 
 /// The places in a tile of the input.
 const PLACES: usize = 16;
-/// The elements of transformed input and sums that a task has in the second cache.
+/// The elements of a kernel.
+const TAPS: usize = 9;
+/// The elements of transformed input that a task has in the second cache.
 const BLOCK: usize = 1 << 17;
+/// The channels of input whose kernels are transformed at a time.
+const DEPTH: usize = 128;
+/// The fewest tiles for which it pays to transform kernels.
+const FEWEST_TILES: usize = 16;
+/// The fewest slivers of kernels for which it pays to transform an input once more.
+const FEWEST_SLIVERS: usize = 4;
 /// The fewest tasks that keep some threads busy.
-const TASKS: usize = 16;
+const TASKS: usize = 8;
 /// The fewest channels of input and result for which the products take longer than the transforms.
 const FEWEST_CHANNELS: usize = 32;
-/// The most elements of transformed kernels, which are 16 ninths of those given.
-const MOST_WEIGHTS: usize = PLACES << 16;
-/// The channels that are transformed at a time.
+/// The most channels of an input: a thread keeps the transformed elements of some tiles.
+const MOST_CHANNELS: usize = 1 << 12;
+/// The elements that are transformed at a time.
 const WIDTH: usize = 16;
+
+/// Returns how far apart the elements of two places lie of which there are `n` each: not a power of two, for then those of all places would
+/// have the same few lines of a cache.
+fn apart(n: usize) -> usize {
+    n.next_multiple_of(WIDTH) + WIDTH
+}
 
 /// A convolution of planes whose channels lie last.
 #[derive(Clone, Copy)]
 pub(super) struct Winograd<T: 'static> {
-    tile: &'static Tile<T>,
+    /// The innermost loops, whose columns the packed weight has side by side.
+    pub(super) tile: &'static Tile<T>,
     c_in: usize,
     c_out: usize,
     /// How many planes there are, and the lines and columns of each in the result.
@@ -45,10 +64,11 @@ impl<T: GemmElement> Winograd<T> {
             groups, c_in, c_out, kernel, stride, dilation, output: [depth, height, width], ..
         } = geometry;
         let fits = kernel == [1, 3, 3] && stride == [1; 3] && dilation == [1; 3] && groups == 1;
-        let pays = c_in.min(c_out) >= FEWEST_CHANNELS && PLACES * c_in * c_out <= MOST_WEIGHTS;
         let planes = images * depth;
         let winograd = Winograd { tile, c_in, c_out, planes, output: [height, width] };
-        (fits && pays && winograd.tiles() >= 2 * tile.rows).then_some(winograd)
+        let pays =
+            c_in.min(c_out) >= FEWEST_CHANNELS && c_in <= MOST_CHANNELS && winograd.tiles() >= FEWEST_TILES;
+        (fits && pays).then_some(winograd)
     }
 
     /// Returns the lines and columns of tiles in a plane.
@@ -65,24 +85,8 @@ impl<T: GemmElement> Winograd<T> {
         self.grid().map(|tiles| 2 * tiles + 2)
     }
 
-    /// Transforms and packs the weight, `[out, in, 3, 3]`.
-    pub(super) fn pack(&self, weight: &[T]) -> Vec<T> {
-        let (c_in, cols) = (self.c_in, self.tile.cols);
-        let slivers = self.c_out.div_ceil(cols);
-        let mut packed = vec![T::zero(); PLACES * slivers * cols * c_in];
-        pack_slivers(&mut packed, cols * c_in, &|i, out| {
-            let (place, first) = (i / slivers, i % slivers * cols);
-            for column in 0..cols.min(self.c_out - first) {
-                let weight = &weight[(first + column) * c_in * 9..][..c_in * 9];
-                for (channel, kernel) in weight.as_chunks::<9>().0.iter().enumerate() {
-                    out[channel * cols + column] = transformed(kernel, place);
-                }
-            }
-        });
-        packed
-    }
-
-    /// Stores the convolution of `x`, of which each plane has `lines` lines of `columns` columns, in `out` after it was finished.
+    /// Stores the convolution of `x`, of which each plane has `lines` lines of `columns` columns, in `out` after it was finished. The
+    /// weight is packed in slivers of a tile's columns, tap by tap and channel by channel.
     pub(super) fn run(
         &self,
         x: &[T],
@@ -93,39 +97,50 @@ impl<T: GemmElement> Winograd<T> {
     ) {
         let &Winograd { tile, c_in, c_out, output: [height, width], .. } = self;
         let (n, [tall, wide]) = (self.tiles(), self.grid());
-        assert!(
-            packed.len() >= PLACES * c_out.div_ceil(tile.cols) * tile.cols * c_in,
-            "the weight is packed"
-        );
-        let most = (BLOCK / (PLACES * (c_in + c_out))).max(1);
-        let tasks = n.div_ceil(most).max(TASKS.min(n.div_ceil(tile.rows)));
-        let block = n.div_ceil(tasks);
+        let slivers = c_out.div_ceil(tile.cols);
+        let sliver_len = TAPS * c_in * tile.cols;
+        assert!(packed.len() >= slivers * sliver_len, "the weight is packed");
+        // A task has some tiles, and all slivers, or some of them if there would be too few tasks.
+        let most = (BLOCK / (PLACES * c_in)).max(FEWEST_TILES);
+        let n_down = n.div_ceil(most).max(TASKS.min(n / (2 * FEWEST_TILES)));
+        let block = n.div_ceil(n_down);
+        let n_down = n.div_ceil(block);
+        let across = slivers.div_ceil(TASKS.div_ceil(n_down)).max(FEWEST_SLIVERS).min(slivers);
+        let n_across = slivers.div_ceil(across);
         let c = Output::new(out, (c_out, 1));
-        parallel::each(n.div_ceil(block), |task| {
-            let tiles = task * block..((task + 1) * block).min(n);
-            let locate = |i: usize| (i / (tall * wide), i / wide % tall, i % wide);
-            T::with_scratch(tiles.len() * PLACES * (c_in + c_out), |scratch| {
-                let (inputs, sums) = scratch.split_at_mut(tiles.len() * PLACES * c_in);
+        let locate = |i: usize| (i / (tall * wide), i / wide % tall, i % wide);
+        parallel::each(n_down * n_across, |task| {
+            let tiles = task / n_across * block..((task / n_across + 1) * block).min(n);
+            let slivers = task % n_across * across..((task % n_across + 1) * across).min(slivers);
+            let channels = slivers.start * tile.cols..(slivers.end * tile.cols).min(c_out);
+            let [inputs, kernels, sums] =
+                [tiles.len() * c_in, DEPTH.min(c_in) * tile.cols, tiles.len() * tile.cols]
+                    .map(|n| PLACES * apart(n));
+            T::with_scratch(inputs + kernels + sums, |scratch| {
+                let (inputs, rest) = scratch.split_at_mut(inputs);
+                let (kernels, sums) = rest.split_at_mut(kernels);
                 let start_of = |i: usize| {
                     let (plane, line, column) = locate(i);
                     ((plane * lines + 2 * line) * columns + 2 * column) * c_in
                 };
-                fx_simd::call::<into_tiles, _>((
-                    x,
-                    tiles.clone(),
-                    &start_of,
-                    [columns * c_in, c_in],
-                    &mut *inputs,
-                ));
-                self.multiply(tiles.len(), inputs, packed, sums);
+                let steps = [columns * c_in, c_in];
+                fx_simd::call::<into_tiles, _>((x, tiles.clone(), &start_of, steps, &mut *inputs));
                 let place_of = |i: usize| {
                     let (plane, line, column) = locate(i);
                     let size = [(height - 2 * line).min(2), (width - 2 * column).min(2)];
                     ((plane * height + 2 * line) * width + 2 * column, size)
                 };
-                // SAFETY: the results of these tiles lie in `out`, and no other task has them.
-                let results = unsafe { Results::new(sums, tiles.len(), &c, [width, c_out], finish) };
-                fx_simd::call::<from_tiles, _>((&results, tiles.clone(), &place_of));
+                for sliver in slivers {
+                    let first = sliver * tile.cols;
+                    let channels = first..(first + tile.cols).min(c_out);
+                    let weight = &packed[sliver * sliver_len..][..sliver_len];
+                    self.multiply(tiles.len(), inputs, weight, kernels, channels.len(), sums);
+                    let n = tiles.len() * channels.len();
+                    let sums = Rows::new(sums, apart(n), n);
+                    // SAFETY: the results of these tiles and channels lie in `out`, and no other task has them.
+                    let results = unsafe { Results::new(sums, &c, [width, c_out], channels, finish) };
+                    fx_simd::call::<from_tiles, _>((&results, tiles.clone(), &place_of));
+                }
             });
             // The results of neighbouring tiles are two lines.
             let mut i = tiles.start;
@@ -134,59 +149,62 @@ impl<T: GemmElement> Winograd<T> {
                 let end = (i + wide - column).min(tiles.end);
                 for line in 2 * line..(2 * line + 2).min(height) {
                     let first = (plane * height + line) * width;
-                    done(first + 2 * column..first + (2 * (column + end - i)).min(width), 0..c_out);
+                    let positions = first + 2 * column..first + (2 * (column + end - i)).min(width);
+                    done(positions, channels.clone());
                 }
                 i = end;
             }
         });
     }
 
-    /// Multiplies the tiles' elements by the weights, place by place.
-    fn multiply(&self, n: usize, inputs: &[T], packed: &[T], sums: &mut [T]) {
-        let &Winograd { tile, c_in, c_out, .. } = self;
-        let sliver_len = tile.cols * c_in;
-        let slivers = c_out.div_ceil(tile.cols);
+    /// Multiplies the elements of `n` tiles by a sliver of the weight, place by place, in so many columns.
+    fn multiply(
+        &self,
+        n: usize,
+        inputs: &[T],
+        weight: &[T],
+        kernels: &mut [T],
+        columns: usize,
+        sums: &mut [T],
+    ) {
+        let &Winograd { tile, c_in, .. } = self;
         let strips = n.div_ceil(tile.rows);
         let height = n.div_ceil(strips);
-        for (place, (inputs, sums)) in inputs.chunks(n * c_in).zip(sums.chunks_mut(n * c_out)).enumerate() {
-            for sliver in 0..slivers {
-                let b = &packed[(place * slivers + sliver) * sliver_len..][..sliver_len];
-                let first = sliver * tile.cols;
+        for first in (0..c_in).step_by(DEPTH) {
+            let depth = DEPTH.min(c_in - first);
+            let (kernels_len, step) = (depth * tile.cols, c_in * tile.cols);
+            fx_simd::call::<into_kernels, _>((
+                &weight[first * tile.cols..],
+                step,
+                &mut *kernels,
+                kernels_len,
+            ));
+            let beta = if first == 0 { T::zero() } else { T::one() };
+            for place in 0..PLACES {
+                let b = &kernels[place * apart(kernels_len)..][..kernels_len];
+                let inputs = &inputs[place * apart(n * c_in)..][..n * c_in];
+                let sums = &mut sums[place * apart(n * columns)..][..n * columns];
                 for row in (0..n).step_by(height) {
                     let operands = Operands {
-                        a: inputs[row * c_in..].as_ptr(),
+                        a: inputs[row * c_in + first..].as_ptr(),
                         a_strides: (c_in, 1),
                         b: b.as_ptr(),
                         b_stride: tile.cols,
                         alpha: T::one(),
-                        beta: T::zero(),
-                        c: sums[row * c_out + first..].as_mut_ptr(),
-                        c_strides: (c_out, 1),
+                        beta,
+                        c: sums[row * columns..].as_mut_ptr(),
+                        c_strides: (columns, 1),
                         finish: Finish::NONE,
                     };
-                    let (rows, cols) = (height.min(n - row), tile.cols.min(c_out - first));
-                    // SAFETY: there are so many rows of inputs and sums, and the sliver has `c_in` rows.
-                    unsafe { tile.run(rows, cols, c_in, &operands) };
+                    // SAFETY: there are so many rows of inputs and sums, and the kernels have `depth` rows.
+                    unsafe { tile.run(height.min(n - row), columns, depth, &operands) };
                 }
             }
         }
     }
 }
 
-/// Returns an element of a transformed kernel.
-fn transformed<T: Float>(kernel: &[T; 9], place: usize) -> T {
-    let half = T::one() / (T::one() + T::one());
-    let along = |x: [T; 3], at: usize| match at {
-        0 => x[0],
-        1 => half * (x[0] + x[1] + x[2]),
-        2 => half * (x[0] - x[1] + x[2]),
-        _ => x[2],
-    };
-    let line = |i: usize| along([kernel[3 * i], kernel[3 * i + 1], kernel[3 * i + 2]], place % 4);
-    along([line(0), line(1), line(2)], place / 4)
-}
-
-/// Neighbouring channels.
+/// Neighbouring elements.
 type Vector<T, const W: usize> = [T; W];
 
 #[inline(always)]
@@ -207,11 +225,52 @@ fn sub<T: Float, const W: usize>(a: Vector<T, W>, b: Vector<T, W>) -> Vector<T, 
     sum
 }
 
-#[inline(always)]
-fn load<T: Float, const W: usize>(x: &[T], at: usize) -> Vector<T, W> {
-    let mut vector = [T::zero(); W];
-    vector.copy_from_slice(&x[at..][..W]);
-    vector
+/// `N` rows of elements, a step apart. Where rows end is known when this is made, so that accesses to the same place of all rows take one
+/// comparison.
+struct Rows<'a, T, const N: usize> {
+    first: *mut T,
+    step: usize,
+    len: usize,
+    this: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Copy, const N: usize> Rows<'a, T, N> {
+    #[inline(always)]
+    fn new(x: &'a [T], step: usize, len: usize) -> Self {
+        assert!(step.saturating_mul(N - 1).saturating_add(len) <= x.len(), "the rows lie in the slice");
+        Rows { first: x.as_ptr().cast_mut(), step, len, this: PhantomData }
+    }
+
+    /// Returns where some elements of a row lie.
+    #[inline(always)]
+    fn at<const W: usize>(&self, row: usize, at: usize) -> *mut Vector<T, W> {
+        assert!(row < N && W <= self.len && at <= self.len - W, "the elements lie in the row");
+        // SAFETY: so it is, and the row in the slice that this was made of.
+        unsafe { self.first.add(row * self.step + at) }.cast()
+    }
+
+    #[inline(always)]
+    fn load<const W: usize>(&self, row: usize, at: usize) -> Vector<T, W> {
+        // SAFETY: the elements lie in the row, and any address will do for an array of elements.
+        unsafe { self.at::<W>(row, at).read() }
+    }
+}
+
+/// As [`Rows`], of which nobody else has the elements.
+struct RowsMut<'a, T, const N: usize>(Rows<'a, T, N>, PhantomData<&'a mut [T]>);
+
+impl<'a, T: Copy, const N: usize> RowsMut<'a, T, N> {
+    #[inline(always)]
+    fn new(x: &'a mut [T], step: usize, len: usize) -> Self {
+        let first = x.as_mut_ptr();
+        RowsMut(Rows { first, ..Rows::new(x, step, len) }, PhantomData)
+    }
+
+    #[inline(always)]
+    fn store<const W: usize>(&mut self, row: usize, at: usize, vector: Vector<T, W>) {
+        // SAFETY: the elements lie in the row, and nobody else has them.
+        unsafe { self.0.at::<W>(row, at).write(vector) };
+    }
 }
 
 /// Transforms four elements of an input.
@@ -226,67 +285,90 @@ fn back<T: Float, const W: usize>(x: [Vector<T, W>; 4]) -> [Vector<T, W>; 2] {
     [add(add(x[0], x[1]), x[2]), sub(sub(x[1], x[2]), x[3])]
 }
 
+/// Transforms three elements of a kernel.
 #[inline(always)]
-fn into_tile<T: Float, const W: usize>(
-    x: &[T],
-    [line, column]: [usize; 2],
-    channel: usize,
-    out: &mut [T],
+fn sharpen<T: Float, const W: usize>(x: [Vector<T, W>; 3]) -> [Vector<T, W>; 4] {
+    let half = T::one() / (T::one() + T::one());
+    let halves = |x: Vector<T, W>| x.map(|x| half * x);
+    let (ends, middle) = (halves(add(x[0], x[2])), halves(x[1]));
+    [x[0], add(ends, middle), sub(ends, middle), x[2]]
+}
+
+/// Transforms kernels that lie side by side.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops that are unrolled leave vectors in registers")]
+fn into_kernel<T: Float, const W: usize>(
+    weight: &Rows<'_, T, TAPS>,
     at: usize,
-    step: usize,
+    out: &mut RowsMut<'_, T, PLACES>,
+) {
+    let mut lines = [[[T::zero(); W]; 4]; 3];
+    for (i, to) in lines.iter_mut().enumerate() {
+        *to = sharpen([0, 1, 2].map(|j| weight.load(3 * i + j, at)));
+    }
+    for j in 0..4 {
+        let places = sharpen([lines[0][j], lines[1][j], lines[2][j]]);
+        for i in 0..4 {
+            out.store(4 * i + j, at, places[i]);
+        }
+    }
+}
+
+/// Transforms a tile of an input, whose columns are a step apart.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops that are unrolled leave vectors in registers")]
+fn into_tile<T: Float, const W: usize>(
+    x: &Rows<'_, T, 4>,
+    column: usize,
+    channel: usize,
+    out: &mut RowsMut<'_, T, PLACES>,
+    at: usize,
 ) {
     let mut lines = [[[T::zero(); W]; 4]; 4];
     for (i, to) in lines.iter_mut().enumerate() {
-        let at = i * line + channel;
-        *to = forth([load(x, at), load(x, at + column), load(x, at + 2 * column), load(x, at + 3 * column)]);
+        *to = forth([0, 1, 2, 3].map(|j| x.load(i, channel + j * column)));
     }
     for j in 0..4 {
         let places = forth([lines[0][j], lines[1][j], lines[2][j], lines[3][j]]);
         for i in 0..4 {
-            out[(4 * i + j) * step + at + channel..][..W].copy_from_slice(&places[i]);
+            out.store(4 * i + j, at + channel, places[i]);
         }
     }
 }
 
 /// Where the results of some tiles go. Whoever makes it owns the results of these tiles, and asks for no others.
 struct Results<'a, T> {
-    sums: &'a [T],
-    /// How many tiles there are.
-    n: usize,
+    sums: Rows<'a, T, PLACES>,
     out: &'a Output<'a, T>,
-    /// The positions of a line.
-    width: usize,
-    channels: usize,
+    /// The positions of a line, and the channels of each.
+    sizes: [usize; 2],
+    /// Those of which there are sums.
+    channels: Range<usize>,
     finish: Finish<'a, T>,
 }
 
 impl<'a, T: GemmElement> Results<'a, T> {
     /// # Safety
     ///
-    /// All positions at which results are stored lie in `out`, and nobody else has them.
+    /// All positions at which results are stored lie in `out`, and nobody else has these channels of them.
     unsafe fn new(
-        sums: &'a [T],
-        n: usize,
+        sums: Rows<'a, T, PLACES>,
         out: &'a Output<'a, T>,
-        [width, channels]: [usize; 2],
+        sizes: [usize; 2],
+        channels: Range<usize>,
         finish: Finish<'a, T>,
     ) -> Self {
-        Results { sums, n, out, width, channels, finish }
+        Results { sums, out, sizes, channels, finish }
     }
 
     /// Transforms some channels of a tile's sums back, finishes them and stores them at up to two positions of up to two lines.
     #[inline(always)]
     fn store<const W: usize>(&self, tile: usize, channel: usize, (first, size): (usize, [usize; 2])) {
-        let (from, step) = (tile * self.channels + channel, self.n * self.channels);
+        let from = tile * self.channels.len() + channel;
+        let ([width, all], channel) = (self.sizes, self.channels.start + channel);
         let mut lines = [[[T::zero(); W]; 2]; 4];
         for (i, line) in lines.iter_mut().enumerate() {
-            let at = from + 4 * i * step;
-            *line = back([
-                load(self.sums, at),
-                load(self.sums, at + step),
-                load(self.sums, at + 2 * step),
-                load(self.sums, at + 3 * step),
-            ]);
+            *line = back([0, 1, 2, 3].map(|j| self.sums.load(4 * i + j, from)));
         }
         let columns = [
             [lines[0][0], lines[1][0], lines[2][0], lines[3][0]],
@@ -294,13 +376,14 @@ impl<'a, T: GemmElement> Results<'a, T> {
         ];
         for (j, &column) in columns.iter().enumerate().take(size[1]) {
             for (i, &result) in back(column).iter().enumerate().take(size[0]) {
-                let position = first + i * self.width + j;
+                let position = first + i * width + j;
                 let mut result = result;
                 if let Some(bias) = self.finish.bias {
-                    result = add(result, load(bias, channel));
+                    result = add(result, Rows::<T, 1>::new(bias, 0, bias.len()).load(0, channel));
                 }
                 if let Some(other) = self.finish.other {
-                    result = add(result, load(other, position * self.channels + channel));
+                    let at = position * all + channel;
+                    result = add(result, Rows::<T, 1>::new(other, 0, other.len()).load(0, at));
                 }
                 if let Some((low, high)) = self.finish.bounds {
                     for x in &mut result {
@@ -316,20 +399,34 @@ impl<'a, T: GemmElement> Results<'a, T> {
 }
 
 fx_simd::wide! {
-    /// Transforms tiles of an input whose lines and columns are these steps apart; those of the same place lie together.
+    /// Transforms tiles of an input whose lines and columns are these steps apart; elements of the same place lie together.
     fn into_tiles[T: GemmElement](
         (x, tiles, start_of, steps, out): (&[T], Range<usize>, &dyn Fn(usize) -> usize, [usize; 2], &mut [T])
     ) {
-        let (channels, step) = (steps[1], tiles.len() * steps[1]);
+        let [line, channels] = steps;
+        let n = tiles.len() * channels;
+        let mut out = RowsMut::new(out, apart(n), n);
         for (i, tile) in tiles.enumerate() {
-            let x = &x[start_of(tile)..];
+            let x = Rows::new(&x[start_of(tile)..], line, 4 * channels);
             let whole = channels / WIDTH * WIDTH;
             for channel in (0..whole).step_by(WIDTH) {
-                into_tile::<T, WIDTH>(x, steps, channel, out, i * channels, step);
+                into_tile::<T, WIDTH>(&x, channels, channel, &mut out, i * channels);
             }
             for channel in whole..channels {
-                into_tile::<T, 1>(x, steps, channel, out, i * channels, step);
+                into_tile::<T, 1>(&x, channels, channel, &mut out, i * channels);
             }
+        }
+    }
+
+    /// Transforms some kernels that lie side by side, and so do the results; their elements are a step apart.
+    fn into_kernels[T: GemmElement]((weight, step, out, n): (&[T], usize, &mut [T], usize)) {
+        let (weight, mut out) = (Rows::new(weight, step, n), RowsMut::new(out, apart(n), n));
+        let whole = n / WIDTH * WIDTH;
+        for at in (0..whole).step_by(WIDTH) {
+            into_kernel::<T, WIDTH>(&weight, at, &mut out);
+        }
+        for at in whole..n {
+            into_kernel::<T, 1>(&weight, at, &mut out);
         }
     }
 
@@ -339,11 +436,12 @@ fx_simd::wide! {
     ) {
         for (i, tile) in tiles.enumerate() {
             let place = place_of(tile);
-            let whole = results.channels / WIDTH * WIDTH;
+            let channels = results.channels.len();
+            let whole = channels / WIDTH * WIDTH;
             for channel in (0..whole).step_by(WIDTH) {
                 results.store::<WIDTH>(i, channel, place);
             }
-            for channel in whole..results.channels {
+            for channel in whole..channels {
                 results.store::<1>(i, channel, place);
             }
         }
