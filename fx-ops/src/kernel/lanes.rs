@@ -87,29 +87,43 @@ pub(crate) fn joined<T: Copy, const N: usize>(mut a: [T; N], b: [T; N], join: &i
 }
 
 /// Lanes on their way through memory, in lines of the cache of their own: parts of two lines would be slow to read after they are written.
+#[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Hidden<T>([T; 16]);
+pub(crate) struct Hidden<T>(pub(crate) [T; 16]);
+
+macro_rules! halve {
+    ($lanes:ident, $join:ident: $($width:literal)*) => {$(
+        if $lanes.len() > $width {
+            for i in 0..$width {
+                $lanes[i] = $join($lanes[i], $lanes[i + $width]);
+            }
+        }
+    )*};
+}
+
+/// Joins lanes, of which there are a power of two from 16 to 256, until 16 are left.
+#[inline(always)]
+pub(crate) fn narrow<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> [T; 16] {
+    const { assert!(N.is_power_of_two() && N >= 16 && N <= 256) };
+    halve!(lanes, join: 128 64 32 16);
+    std::array::from_fn(|i| lanes[i])
+}
+
+/// Joins the last lanes.
+#[inline(always)]
+pub(crate) fn tree_of_last<T: Copy>(mut last: [T; 16], join: impl Fn(T, T) -> T) -> T {
+    halve!(last, join: 8 4 2 1);
+    last[0]
+}
 
 /// Joins all lanes, of which there are a power of two from 16 to 256.
 #[inline(always)]
-pub(crate) fn tree<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
-    const { assert!(N.is_power_of_two() && N >= 16 && N <= 256) };
-    macro_rules! halve {
-        ($lanes:ident: $($width:literal)*) => {$(
-            if $lanes.len() > $width {
-                for i in 0..$width {
-                    $lanes[i] = join($lanes[i], $lanes[i + $width]);
-                }
-            }
-        )*};
-    }
-    halve!(lanes: 128 64 32 16);
-    let mut last: [T; 16] = std::array::from_fn(|i| lanes[i]);
+pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    let mut last = narrow(lanes, &join);
     if N > 16 {
         last = black_box(Hidden(last)).0;
     }
-    halve!(last: 8 4 2 1);
-    last[0]
+    tree_of_last(last, join)
 }
 
 #[cfg(test)]

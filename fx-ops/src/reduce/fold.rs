@@ -3,6 +3,7 @@
 //! Invariant: the tree depends on sizes alone, so that results have the same bits for any number of threads. Its leaves are
 //! short and folded in lanes, which is fast and keeps the rounding error of sums small.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use fx_core::array::{Sizes, build_blocks};
@@ -11,7 +12,7 @@ use fx_simd::parallel;
 
 use crate::infer::axis_or_only;
 use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
-use crate::kernel::lanes::tree;
+use crate::kernel::lanes::{Hidden, narrow, tree_of_last};
 
 /// Rows shorter than this are folded in fewer lanes,
 const SHORT: usize = 512;
@@ -22,11 +23,13 @@ const GROUP: usize = 1 << 13;
 /// Elements of a row that are folded without branching.
 const BLOCK: usize = 2048;
 /// Rows that are folded into a tile of columns one after the other.
-const ROWS: usize = 64;
+const ROWS: usize = 128;
 /// Elements of a row that one thread folds.
 const SERIAL: usize = 1 << 15;
 /// Rows that are folded into columns in one go, which spares loads and stores.
 const AT_ONCE: usize = 8;
+/// Columns of these that are folded one row after the other, in registers.
+const PIECE: usize = 64;
 /// Rows that a thread folds at least.
 const LEAF: usize = 64;
 /// The most leaves of a column: the results of all are stored before they are merged.
@@ -243,9 +246,9 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         (self.merge)(self.serial(left), self.serial(right))
     }
 
-    /// Folds a row of at most `BLOCK` elements, in as many lanes as suit its length and fit into registers.
+    /// Folds a row of at most `BLOCK` elements, in as many lanes as suit its length and fit into registers, until 16 are left.
     #[inline(always)]
-    fn short<T: Element>(&self, row: &[T]) -> A
+    fn short<T: Element>(&self, row: &[T]) -> [A; 16]
     where
         S: Fn(A, T) -> A,
     {
@@ -256,48 +259,36 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         }
     }
 
-    /// Folds a row in `N` lanes, which are merged as a tree.
+    /// Folds a row in `N` lanes, which are merged as a tree until 16 are left.
     #[inline(always)]
-    fn lanes<T: Element, const N: usize>(&self, row: &[T]) -> A
+    fn lanes<T: Element, const N: usize>(&self, row: &[T]) -> [A; 16]
     where
         S: Fn(A, T) -> A,
     {
         let mut lanes = [self.init; N];
-        let (chunks, mut rest) = row.as_chunks::<N>();
+        let (chunks, rest) = row.as_chunks::<N>();
         for chunk in chunks {
             self.steps(&mut lanes, chunk);
         }
-        // What is left goes in parts of known length, for lanes in registers cannot be counted.
-        self.some::<T, N, 32>(&mut lanes, &mut rest);
-        self.some::<T, N, 16>(&mut lanes, &mut rest);
-        self.some::<T, N, 8>(&mut lanes, &mut rest);
-        self.some::<T, N, 4>(&mut lanes, &mut rest);
-        self.some::<T, N, 2>(&mut lanes, &mut rest);
-        self.some::<T, N, 1>(&mut lanes, &mut rest);
-        tree(lanes, |a, b| (self.merge)(a, b))
-    }
-
-    #[inline(always)]
-    fn steps<T: Element, const N: usize, const K: usize>(&self, lanes: &mut [A; N], chunk: &[T; K])
-    where
-        S: Fn(A, T) -> A,
-    {
-        for i in 0..K {
-            lanes[i] = (self.step)(lanes[i], chunk[i]);
+        let merge = |a, b| (self.merge)(a, b);
+        if rest.is_empty() {
+            return narrow(lanes, merge);
         }
+        // Lanes that can be counted lie in memory: others than those of the loop before.
+        let mut lanes = black_box(lanes);
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
+            *lane = (self.step)(*lane, x);
+        }
+        narrow(lanes, merge)
     }
 
-    /// Folds the first `K` elements of the rest of a row, if there are so many, into the first lanes.
     #[inline(always)]
-    fn some<T: Element, const N: usize, const K: usize>(&self, lanes: &mut [A; N], rest: &mut &[T])
+    fn steps<T: Element, const N: usize>(&self, lanes: &mut [A; N], chunk: &[T; N])
     where
         S: Fn(A, T) -> A,
     {
-        if K < N
-            && let Some((chunk, others)) = rest.split_first_chunk::<K>()
-        {
-            self.steps(lanes, chunk);
-            *rest = others;
+        for i in 0..N {
+            lanes[i] = (self.step)(lanes[i], chunk[i]);
         }
     }
 
@@ -334,7 +325,8 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
 fx_simd::wide! {
     /// Folds a row of at most `BLOCK` elements.
     fn block[A: Element, T: Element, S: Fn(A, T) -> A, M: Fn(A, A) -> A + Sync]((fold, row): (&Fold<A, S, M>, &[T])) -> A {
-        fold.short(row)
+        let last = black_box(Hidden(fold.short(row)));
+        tree_of_last(last.0, |a, b| (fold.merge)(a, b))
     }
 
     /// Folds rows of at most `BLOCK` elements.
@@ -342,30 +334,58 @@ fx_simd::wide! {
         (fold, data, out): (&Fold<A, S, M>, &[T], &mut [A])
     ) {
         let n = data.len() / out.len().max(1);
-        for (row, out) in out.iter_mut().enumerate() {
-            *out = fold.short(&data[row * n..][..n]);
+        let merge = |a, b| (fold.merge)(a, b);
+        if n < TINY {
+            for (row, out) in out.iter_mut().enumerate() {
+                *out = tree_of_last(fold.short(&data[row * n..][..n]), merge);
+            }
+            return;
         }
+        // The last lanes of a row are merged while the next one is read, so that nothing waits for what was just written.
+        let mut rows = data.chunks_exact(n);
+        let Some(first) = rows.next() else { return };
+        let mut last = Hidden(fold.short(first));
+        let Some((end, out)) = out.split_last_mut() else { return };
+        for (row, out) in rows.zip(out) {
+            let next = Hidden(fold.short(row));
+            *out = tree_of_last(black_box(last).0, merge);
+            last = next;
+        }
+        *end = tree_of_last(last.0, merge);
     }
 
     /// Folds few rows into a tile of columns.
-    fn lines[A: Element, T: Element, S: Fn(A, T) -> A, M](
+    fn lines[A: Element, T: Element, S: Fn(A, T) -> A, M: Fn(A, A) -> A + Sync](
         (fold, tile, rows, out): (&Fold<A, S, M>, &Columns<'_, T>, Range<usize>, &mut [A])
     ) {
         let n = out.len();
         let line = |row: usize| &tile.data[row * tile.width + tile.first..][..n];
-        out.fill(fold.init);
         let whole = rows.start + rows.len() / AT_ONCE * AT_ONCE;
+        if whole == rows.start {
+            out.fill(fold.init);
+        }
         for first in (rows.start..whole).step_by(AT_ONCE) {
             let mut lines = [&tile.data[..0]; AT_ONCE];
             for (i, slot) in lines.iter_mut().enumerate() {
                 *slot = line(first + i);
             }
-            for j in 0..n {
-                let mut sum = out[j];
+            // Long pieces of each row are read at a time, which the memory likes better than to jump from row to row.
+            let (blocks, rest) = out.as_chunks_mut::<PIECE>();
+            for (i, block) in blocks.iter_mut().enumerate() {
+                let mut sums = if first == rows.start { [fold.init; PIECE] } else { *block };
                 for line in &lines {
-                    sum = (fold.step)(sum, line[j]);
+                    let (piece, _) = line[i * PIECE..].as_chunks();
+                    fold.steps(&mut sums, &piece[0]);
                 }
-                out[j] = sum;
+                *block = sums;
+            }
+            let at = n - rest.len();
+            for (j, out) in rest.iter_mut().enumerate() {
+                let mut sum = if first == rows.start { fold.init } else { *out };
+                for line in &lines {
+                    sum = (fold.step)(sum, line[at + j]);
+                }
+                *out = sum;
             }
         }
         for row in whole..rows.end {

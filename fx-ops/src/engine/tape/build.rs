@@ -18,7 +18,7 @@ const UNIT: std::ops::RangeInclusive<usize> = 256..=4096;
 /// The elements that short rows have together in a unit,
 const ROWS: usize = 1024;
 /// and if there is only one instruction.
-const ROWS_ALONE: usize = 1 << 13;
+const ROWS_ALONE: usize = 1 << 15;
 
 /// Runs of operands shorter than this are gathered.
 const SHORTEST_RUN: usize = 64;
