@@ -121,7 +121,7 @@ pub(crate) struct Taps<'a, T> {
     pub(crate) finish: Finish<'a, T>,
 }
 
-impl<T> Tile<T> {
+impl<T: Copy> Tile<T> {
     /// Stores the sums over the taps for 1, 2 or 4 windows of as many channels, which are no fewer than a vector has elements.
     ///
     /// # Safety
@@ -146,6 +146,7 @@ impl<T> Tile<T> {
     pub(crate) unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<'_, T>) {
         let most = if rows == 1 { ROW * self.cols } else { self.cols };
         debug_assert!((1..=self.rows).contains(&rows) && (1..=most).contains(&cols));
+        debug_assert!(operands.c_strides.1 == 1 || operands.finish.is_none());
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.run)(rows, cols, k, operands) }
     }
@@ -221,20 +222,24 @@ pub(crate) fn tile_f64() -> Option<&'static Tile<f64>> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        _mm256_add_pd, _mm256_add_ps, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps,
-        _mm256_max_pd, _mm256_max_ps, _mm256_min_pd, _mm256_min_ps, _mm256_mul_pd, _mm256_mul_ps,
-        _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_pd, _mm256_setzero_ps, _mm256_storeu_pd,
-        _mm256_storeu_ps, _mm512_add_pd, _mm512_add_ps, _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd,
-        _mm512_loadu_ps, _mm512_max_pd, _mm512_max_ps, _mm512_min_pd, _mm512_min_ps, _mm512_mul_pd,
-        _mm512_mul_ps, _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_pd, _mm512_setzero_ps,
-        _mm512_storeu_pd, _mm512_storeu_ps,
+        __m256, __m256d, __m256i, __m512, __m512d, _mm256_add_pd, _mm256_add_ps, _mm256_cmpgt_epi32,
+        _mm256_cmpgt_epi64, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps,
+        _mm256_maskload_pd, _mm256_maskload_ps, _mm256_maskstore_pd, _mm256_maskstore_ps, _mm256_max_pd,
+        _mm256_max_ps, _mm256_min_pd, _mm256_min_ps, _mm256_mul_pd, _mm256_mul_ps, _mm256_set1_epi32,
+        _mm256_set1_epi64x, _mm256_set1_pd, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setr_epi64x,
+        _mm256_setzero_pd, _mm256_setzero_ps, _mm256_storeu_pd, _mm256_storeu_ps, _mm512_add_pd,
+        _mm512_add_ps, _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd, _mm512_loadu_ps,
+        _mm512_mask_storeu_pd, _mm512_mask_storeu_ps, _mm512_maskz_loadu_pd, _mm512_maskz_loadu_ps,
+        _mm512_max_pd, _mm512_max_ps, _mm512_min_pd, _mm512_min_ps, _mm512_mul_pd, _mm512_mul_ps,
+        _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_pd, _mm512_setzero_ps, _mm512_storeu_pd,
+        _mm512_storeu_ps,
     };
 
-    use super::{Dots, Finish, Operands, Taps, Tile, Windows};
+    use super::{Dots, Operands, Taps, Tile, Windows};
 
     /// Finishes a vector of sums, which is at a place of the part of the result, and in a column of it.
     macro_rules! finished {
-        ($sum:expr, $finish:expr, $place:expr, $column:expr, $load:ident, $set1:ident, $add:ident, $min:ident, $max:ident) => {{
+        ($sum:expr, $finish:expr, $place:expr, $column:expr, $load:expr, $set1:ident, $add:ident, $min:ident, $max:ident) => {{
             let mut sum = $sum;
             if let Some(bias) = $finish.bias {
                 sum = $add(sum, $load(bias.as_ptr().wrapping_add($column)));
@@ -252,32 +257,13 @@ mod x86 {
 
     macro_rules! tiles {
         ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
-            $zero:ident, $load:ident, $store:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident;)*) => {$(
+            $zero:ident, $load:ident, $store:ident, $load_some:ident, $store_some:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident;)*) => {$(
             pub(super) static $name: Tile<$t> = {
                 const LANES: usize = $lanes;
                 const COLS: usize = 2 * LANES;
 
-                /// Finishes columns that have just been stored.
-                ///
-                /// # Safety
-                ///
-                /// `c` has these rows, `stride` apart, and columns; so has what is added.
                 #[target_feature(enable = $features)]
-                unsafe fn finish(rows: usize, cols: std::ops::Range<usize>, c: *mut $t, stride: usize, finish: &Finish<'_, $t>) {
-                    let (low, high) = finish.bounds.unwrap_or((<$t>::NEG_INFINITY, <$t>::INFINITY));
-                    for (i, at) in (0..rows).flat_map(|i| cols.clone().map(move |at| (i, at))) {
-                        // SAFETY: the caller's promise.
-                        let slot = unsafe { &mut *c.add(i * stride + at) };
-                        let sum = finish.bias.map_or(*slot, |bias| *slot + bias[at]);
-                        let sum = finish.other.map_or(sum, |other| sum + other[i * stride + at]);
-                        let sum = if sum < low { low } else { sum };
-                        *slot = if sum > high { high } else { sum };
-                    }
-                }
-
-                /// Computes a tile; returns whether it was finished, as it is unless columns are missing or lie apart.
-                #[target_feature(enable = $features)]
-                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) -> bool {
+                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
                     let &Operands { a, a_strides: (rsa, csa), b, b_stride, alpha, beta, c, c_strides: (rsc, csc), finish } =
                         operands;
                     // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
@@ -300,21 +286,29 @@ mod x86 {
                             b = b.wrapping_add(b_stride);
                         }
                         let scale = $set1(alpha);
-                        if cols == VECTORS * LANES && csc == 1 {
+                        if csc == 1 {
                             // Row by row, since sums whose row is not known at compile time would lie in memory during the whole product.
                             $(if $rows <= ROWS {
                                 let place = ($rows - 1) * rsc;
-                                let c = c.wrapping_add(place);
                                 for j in 0..VECTORS {
-                                    let mut sum = $mul(scale, sums[$rows - 1][j]);
-                                    if beta != 0.0 {
-                                        sum = $add(sum, $mul($set1(beta), $load(c.wrapping_add(j * LANES))));
-                                    }
                                     let at = j * LANES;
-                                    $store(c.wrapping_add(at), finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
+                                    let (c, n) = (c.wrapping_add(place + at), cols.saturating_sub(at));
+                                    let mut sum = $mul(scale, sums[$rows - 1][j]);
+                                    if n >= LANES {
+                                        if beta != 0.0 {
+                                            sum = $add(sum, $mul($set1(beta), $load(c)));
+                                        }
+                                        $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
+                                    } else if n > 0 {
+                                        if beta != 0.0 {
+                                            sum = $add(sum, $mul($set1(beta), $load_some(c, n)));
+                                        }
+                                        let load = |x| $load_some(x, n);
+                                        $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
+                                    }
                                 }
                             })*
-                            return true;
+                            return;
                         }
                         for i in 0..ROWS {
                             let mut row = [[0.0; LANES]; VECTORS];
@@ -327,13 +321,12 @@ mod x86 {
                             }
                         }
                     }
-                    false
                 }
 
                 unsafe fn run(rows: usize, cols: usize, k: usize, operands: &Operands<'_, $t>) {
                     // SAFETY: the caller's promise.
                     unsafe {
-                        let is_finished = match rows {
+                        match rows {
                             1 if cols > 3 * COLS => tile::<1, 8>(cols, k, operands),
                             1 if cols > 2 * COLS => tile::<1, 6>(cols, k, operands),
                             1 if cols > COLS => tile::<1, 4>(cols, k, operands),
@@ -341,9 +334,6 @@ mod x86 {
                             $($rows if cols <= LANES => tile::<$rows, 1>(cols, k, operands),)*
                             $($rows => tile::<$rows, 2>(cols, k, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
-                        };
-                        if !is_finished && !operands.finish.is_none() {
-                            finish(rows, 0..cols, operands.c, operands.c_strides.0, &operands.finish);
                         }
                     }
                 }
@@ -384,18 +374,15 @@ mod x86 {
                         }
                         $(if $rows <= ROWS {
                             let place = ($rows - 1) * c_stride;
-                            let c = c.wrapping_add(place);
-                            let mut row = [0.0; COLS];
                             for j in 0..VECTORS {
                                 let at = j * LANES;
-                                if at + LANES <= cols {
-                                    $store(c.wrapping_add(at), finished!(sums[$rows - 1][j], finish, place + at, at, $load, $set1, $add, $min, $max));
-                                } else {
-                                    $store(row.as_mut_ptr().add(at), sums[$rows - 1][j]);
+                                let (c, n, sum) = (c.wrapping_add(place + at), cols.saturating_sub(at), sums[$rows - 1][j]);
+                                if n >= LANES {
+                                    $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
+                                } else if n > 0 {
+                                    let load = |x| $load_some(x, n);
+                                    $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
                                 }
-                            }
-                            for j in cols / LANES * LANES..cols {
-                                *c.wrapping_add(j) = row[j];
                             }
                         })*
                     }
@@ -408,10 +395,6 @@ mod x86 {
                             $($rows if cols <= LANES => window_tile::<$rows, 1>(cols, operands),)*
                             $($rows => window_tile::<$rows, 2>(cols, operands),)*
                             _ => unreachable!("a tile has no more rows than a full one"),
-                        }
-                        if !cols.is_multiple_of(LANES) && !operands.finish.is_none() {
-                            let rest = cols / LANES * LANES..cols;
-                            finish(rows, rest, operands.c, operands.c_stride, &operands.finish);
                         }
                     }
                 }
@@ -552,18 +535,157 @@ mod x86 {
         )*};
     }
 
+    /// Defines loads and stores of the first elements of a vector, fewer than it has.
+    macro_rules! some {
+        ($($load:ident, $store:ident: $t:ty, $vector:ty, $features:literal, |$x:ident, $n:ident, $v:ident| $loaded:expr, $stored:expr;)*) => {$(
+            /// # Safety
+            ///
+            /// The elements can be read.
+            #[target_feature(enable = $features)]
+            unsafe fn $load($x: *const $t, $n: usize) -> $vector {
+                // SAFETY: the caller's promise; others than the first elements are not touched.
+                unsafe { $loaded }
+            }
+
+            /// # Safety
+            ///
+            /// The elements can be written.
+            #[target_feature(enable = $features)]
+            unsafe fn $store($x: *mut $t, $n: usize, $v: $vector) {
+                // SAFETY: as above.
+                unsafe { $stored }
+            }
+        )*};
+    }
+
+    some! {
+        load_some_512_ps, store_some_512_ps: f32, __m512, "avx512f", |x, n, v|
+            _mm512_maskz_loadu_ps((1 << n) - 1, x), _mm512_mask_storeu_ps(x, (1 << n) - 1, v);
+        load_some_512_pd, store_some_512_pd: f64, __m512d, "avx512f", |x, n, v|
+            _mm512_maskz_loadu_pd((1 << n) - 1, x), _mm512_mask_storeu_pd(x, (1 << n) - 1, v);
+        load_some_256_ps, store_some_256_ps: f32, __m256, "avx2,fma", |x, n, v|
+            _mm256_maskload_ps(x, first_of_8(n)), _mm256_maskstore_ps(x, first_of_8(n), v);
+        load_some_256_pd, store_some_256_pd: f64, __m256d, "avx2,fma", |x, n, v|
+            _mm256_maskload_pd(x, first_of_4(n)), _mm256_maskstore_pd(x, first_of_4(n), v);
+    }
+
+    /// Returns the mask of the first elements of eight.
+    #[target_feature(enable = "avx2")]
+    fn first_of_8(n: usize) -> __m256i {
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+    }
+
+    /// Returns the mask of the first elements of four.
+    #[target_feature(enable = "avx2")]
+    fn first_of_4(n: usize) -> __m256i {
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), _mm256_setr_epi64x(0, 1, 2, 3))
+    }
+
     tiles! {
         F32_AVX512: f32, "avx512f", 16, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
-            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
+            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, load_some_512_ps, store_some_512_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
             _mm512_min_ps, _mm512_max_ps;
         F64_AVX512: f64, "avx512f", 8, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
-            _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_mul_pd, _mm512_add_pd,
+            _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, load_some_512_pd, store_some_512_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_mul_pd, _mm512_add_pd,
             _mm512_min_pd, _mm512_max_pd;
         F32_AVX2: f32, "avx2,fma", 8, [1 2 3 4 5 6], [1 2],
-            _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
+            _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, load_some_256_ps, store_some_256_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
             _mm256_min_ps, _mm256_max_ps;
         F64_AVX2: f64, "avx2,fma", 4, [1 2 3 4 5 6], [1 2],
-            _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_mul_pd, _mm256_add_pd,
+            _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, load_some_256_pd, store_some_256_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_mul_pd, _mm256_add_pd,
             _mm256_min_pd, _mm256_max_pd;
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Runs tiles of all sizes for both kinds of vectors, and compares with sums of small integers, which are exact.
+    macro_rules! compare {
+        ($t:ty, $tiles:expr) => {
+            for (tile, is_there) in $tiles {
+                if !is_there {
+                    continue;
+                }
+                let number = |i: usize| ((i * 7 + i / 5) % 11) as $t - 5.0;
+                let numbers = |n: usize| (0..n).map(number).collect::<Vec<$t>>();
+                let (k, width) = (5, ROW * tile.cols);
+                let (a, b) = (numbers(tile.rows * k), numbers(k * width));
+                let (bias, other) = (numbers(width), numbers(tile.rows * (width + 3)));
+                let sizes = (1..=tile.rows).flat_map(|rows| {
+                    (1..=if rows == 1 { width } else { tile.cols }).map(move |cols| (rows, cols))
+                });
+                for (rows, cols) in sizes {
+                    let stride = cols + 3;
+                    let finish = Finish {
+                        bias: Some(&bias[..cols]),
+                        other: Some(&other),
+                        bounds: Some((-40.0, 50.0)),
+                    };
+                    for (beta, windows) in [(0.0, false), (2.0, false), (0.0, true)] {
+                        if windows && cols > tile.cols {
+                            continue;
+                        }
+                        let b_stride = if windows || cols <= tile.cols { tile.cols } else { width };
+                        let mut c: Vec<$t> = vec![3.0; tile.rows * stride];
+                        let starts: Vec<usize> = (0..rows).map(|row| row * k).collect();
+                        // SAFETY: the machine has the vectors, and the operands are as large as they must be.
+                        unsafe {
+                            if windows {
+                                let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+                                let windows = Windows {
+                                    a,
+                                    rows: &starts,
+                                    pieces: &[0, 2],
+                                    piece: 2,
+                                    b,
+                                    c,
+                                    c_stride: stride,
+                                    finish,
+                                };
+                                tile.run_windows(cols, &windows);
+                            } else {
+                                let operands = Operands {
+                                    a: a.as_ptr(),
+                                    a_strides: (k, 1),
+                                    b: b.as_ptr(),
+                                    b_stride,
+                                    alpha: 1.0,
+                                    beta,
+                                    c: c.as_mut_ptr(),
+                                    c_strides: (stride, 1),
+                                    finish,
+                                };
+                                tile.run(rows, cols, k, &operands);
+                            }
+                        }
+                        let depth = if windows { 4 } else { k };
+                        for (i, &got) in c.iter().enumerate() {
+                            let (row, col) = (i / stride, i % stride);
+                            let sum = |row: usize| -> $t {
+                                (0..depth).map(|at| a[row * k + at] * b[at * b_stride + col]).sum()
+                            };
+                            let want = match row < rows && col < cols {
+                                true => (sum(row) + beta * 3.0 + bias[col] + other[i]).clamp(-40.0, 50.0),
+                                false => 3.0,
+                            };
+                            assert_eq!(
+                                got, want,
+                                "{rows} by {cols}, {row} {col}, beta {beta}, windows {windows}"
+                            );
+                        }
+                    }
+                }
+            }
+        };
+    }
+
+    #[test]
+    fn tiles_of_all_sizes_write_their_columns_only() {
+        let avx512 = std::arch::is_x86_feature_detected!("avx512f");
+        let avx2 = std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+        compare!(f32, [(&x86::F32_AVX512, avx512), (&x86::F32_AVX2, avx2)]);
+        compare!(f64, [(&x86::F64_AVX512, avx512), (&x86::F64_AVX2, avx2)]);
     }
 }
