@@ -224,6 +224,7 @@ impl<T: GemmElement + Real> Steps<'_, T> {
                 a_strides: (if step == 0 { hidden } else { states.stride }, 1),
                 b: self.weight.slivers[sliver * len + matrix * (len / matrices)..].as_ptr(),
                 b_stride: columns,
+                b_tile: cols,
                 alpha: T::one(),
                 beta: T::one(),
                 c: sums[matrix * columns..].as_mut_ptr(),

@@ -190,6 +190,7 @@ impl<T: GemmElement> Winograd<T> {
                         a_strides: (c_in, 1),
                         b: b.as_ptr(),
                         b_stride: tile.cols,
+                        b_tile: 0,
                         alpha: T::one(),
                         beta,
                         c: sums[row * columns..].as_mut_ptr(),

@@ -9,11 +9,13 @@ use std::ops::Range;
 
 use fx_simd::parallel;
 
-use super::tile::{Finish, Operands, Tile};
+use super::tile::{Finish, Operands, ROW, Tile};
 use super::{GemmElement, Strides, work};
 
 /// The greatest steps of `k` that are done at a time: a sliver of them fits into the first caches.
 const K_BLOCK: usize = 384;
+/// As [`K_BLOCK`], for a single row, which needs nothing to stay in a cache.
+const ROW_BLOCK: usize = 4096;
 /// The multiply-adds of a task.
 const TASK: usize = 1 << 20;
 /// The bytes of a task's part of the packed left operand: half of the second cache.
@@ -281,6 +283,9 @@ impl<T: GemmElement> Product<T> {
         let mut strips = n_strips.div_ceil(n_strips.div_ceil(most));
         let mut slivers =
             TASK.div_ceil(work(strips * tile.rows, tile.cols, k)).min(n_slivers.div_ceil(4).max(1));
+        if m == 1 {
+            slivers = slivers.next_multiple_of(ROW);
+        }
         // What is done to complete parts is the better the longer their rows are, if the right operand can be read again for it.
         if self.wide_parts && k * n * size_of::<T>() <= RIGHT_BYTES && slivers < WIDE {
             slivers = WIDE.min(n_slivers.div_ceil(2).max(1));
@@ -320,20 +325,27 @@ impl<T: GemmElement> Product<T> {
     ) {
         let Product { tile, m, k, n, alpha, beta, .. } = *self;
         let (rsc, csc) = c.strides;
-        let k_block = k.div_ceil(k.div_ceil(K_BLOCK).max(1)).max(1);
+        // A single row reads all of `b` once, in some places at a time.
+        let most = if m == 1 { ROW_BLOCK } else { K_BLOCK };
+        let k_block = k.div_ceil(k.div_ceil(most).max(1)).max(1);
         for from in (0..k).step_by(k_block) {
             let steps = k_block.min(k - from);
-            for sliver in slivers.clone() {
-                let col = sliver * tile.cols;
-                let (b, b_stride) = match b.rows {
+            let mut next = slivers.start;
+            while next < slivers.end {
+                let (sliver, col) = (next, next * tile.cols);
+                let (b, b_stride, b_tile, end) = match b.rows {
                     Some((rows, stride)) if sliver < b.first => {
-                        (rows[from * stride + col..].as_ptr(), stride)
+                        (rows[from * stride + col..].as_ptr(), stride, tile.cols, slivers.end.min(b.first))
                     }
-                    _ => (b.packed[((sliver - b.first) * k + from) * tile.cols..].as_ptr(), tile.cols),
+                    _ => {
+                        let packed = &b.packed[((sliver - b.first) * k + from) * tile.cols..];
+                        (packed.as_ptr(), tile.cols, tile.cols * k, slivers.end)
+                    }
                 };
+                next += if m == 1 { ROW.min(end - sliver) } else { 1 };
                 for strip in strips.clone() {
                     let row = strip * tile.rows;
-                    let (rows, cols) = (tile.rows.min(m - row), tile.cols.min(n - col));
+                    let (rows, cols) = (tile.rows.min(m - row), (next * tile.cols).min(n) - col);
                     let (a, a_strides) = match a {
                         Left::Packed(a) => (a[(strip * k + from) * tile.rows..].as_ptr(), (1, tile.rows)),
                         Left::Strided(a, (rs, cs)) => (a[row * rs + from * cs..].as_ptr(), (*rs, *cs)),
@@ -345,6 +357,7 @@ impl<T: GemmElement> Product<T> {
                         a_strides,
                         b,
                         b_stride,
+                        b_tile,
                         alpha,
                         beta: if from == 0 { beta } else { T::one() },
                         c: c.start.wrapping_add(place),

@@ -51,7 +51,11 @@ proptest! {
 
     #[test]
     fn products_are_finished_tile_by_tile(
-        (m, k, n) in (1usize..40, prop::sample::select(vec![1usize, 7, 385, 800]), 1usize..80), seed: u32,
+        (m, k) in prop_oneof![
+            (1usize..40, prop::sample::select(vec![1usize, 7, 385, 800])),
+            (Just(1), prop::sample::select(vec![7usize, 800, 5000])),
+        ],
+        n in 1usize..80, seed: u32,
         (has_bias, has_other, is_bounded, packs) in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
     ) {
         let Some(tile) = tile_f64() else { return Ok(()) };

@@ -21,7 +21,8 @@ pub struct Tile<T: 'static> {
     dots: unsafe fn(rows: usize, k: usize, a: *const T, stride: usize, b: [*const T; 2], out: &mut Dots<T>),
 }
 
-/// How many full tiles a single row may be as wide as: two vectors are too few for no sum to wait for the step before.
+/// How many full tiles a single row may be as wide as: two vectors are too few for no sum to wait for the step before, and memory gives
+/// a third more to who reads in some places at a time.
 pub(crate) const ROW: usize = 4;
 
 /// The dot products of some rows with two columns.
@@ -74,6 +75,8 @@ pub(crate) struct Operands<'a, T> {
     pub(crate) a_strides: Strides,
     pub(crate) b: *const T,
     pub(crate) b_stride: usize,
+    /// How far the columns of a full tile are from those of the next, of which a single row may have some.
+    pub(crate) b_tile: usize,
     pub(crate) alpha: T,
     pub(crate) beta: T,
     pub(crate) c: *mut T,
@@ -264,7 +267,7 @@ mod x86 {
 
                 #[target_feature(enable = $features)]
                 unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
-                    let &Operands { a, a_strides: (rsa, csa), b, b_stride, alpha, beta, c, c_strides: (rsc, csc), finish } =
+                    let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), finish } =
                         operands;
                     // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
                     // that leave them after the last step are not read.
@@ -274,7 +277,7 @@ mod x86 {
                         for _ in 0..k {
                             let mut y = [$zero(); VECTORS];
                             for j in 0..VECTORS {
-                                y[j] = $load(b.wrapping_add(j * LANES));
+                                y[j] = $load(b.wrapping_add(j / 2 * b_tile + j % 2 * LANES));
                             }
                             for i in 0..ROWS {
                                 let x = $set1(*a.wrapping_add(i * rsa));
@@ -651,6 +654,7 @@ mod tests {
                                     a_strides: (k, 1),
                                     b: b.as_ptr(),
                                     b_stride,
+                                    b_tile: tile.cols,
                                     alpha: 1.0,
                                     beta,
                                     c: c.as_mut_ptr(),
