@@ -266,30 +266,80 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A,
     {
         let mut lanes = [self.init; N];
-        let (chunks, rest) = row.as_chunks::<N>();
+        let (chunks, mut rest) = row.as_chunks::<N>();
         for chunk in chunks {
             self.steps(&mut lanes, chunk);
         }
         let merge = |a, b| (self.merge)(a, b);
-        if rest.is_empty() {
+        if N == 64 {
+            if rest.is_empty() {
+                return narrow(lanes, merge);
+            }
+            // Lanes that can be counted lie in memory: others than those of the loop before, which is long.
+            let mut lanes = black_box(lanes);
+            for (lane, &x) in lanes.iter_mut().zip(rest) {
+                *lane = (self.step)(*lane, x);
+            }
             return narrow(lanes, merge);
         }
-        // Lanes that can be counted lie in memory: others than those of the loop before.
-        let mut lanes = black_box(lanes);
-        for (lane, &x) in lanes.iter_mut().zip(rest) {
-            *lane = (self.step)(*lane, x);
-        }
+        // What is left of a short row goes in parts of known length, which stay in registers.
+        self.some::<T, N, 16>(&mut lanes, &mut rest);
+        self.some::<T, N, 8>(&mut lanes, &mut rest);
+        self.some::<T, N, 4>(&mut lanes, &mut rest);
+        self.some::<T, N, 2>(&mut lanes, &mut rest);
+        self.some::<T, N, 1>(&mut lanes, &mut rest);
         narrow(lanes, merge)
     }
 
     #[inline(always)]
-    fn steps<T: Element, const N: usize>(&self, lanes: &mut [A; N], chunk: &[T; N])
+    fn steps<T: Element, const N: usize, const K: usize>(&self, lanes: &mut [A; N], chunk: &[T; K])
     where
         S: Fn(A, T) -> A,
     {
-        for i in 0..N {
+        for i in 0..K {
             lanes[i] = (self.step)(lanes[i], chunk[i]);
         }
+    }
+
+    /// Folds the first `K` elements of the rest of a row, if there are so many, into the first lanes.
+    #[inline(always)]
+    fn some<T: Element, const N: usize, const K: usize>(&self, lanes: &mut [A; N], rest: &mut &[T])
+    where
+        S: Fn(A, T) -> A,
+    {
+        if K < N
+            && let Some((chunk, others)) = rest.split_first_chunk::<K>()
+        {
+            self.steps(lanes, chunk);
+            *rest = others;
+        }
+    }
+
+    /// Folds the columns of `lines` into those of `out`, in pieces of `N`; takes from both what it has folded and returns the rest.
+    #[inline(always)]
+    fn pieces<'a, T: Element, const N: usize>(
+        &self,
+        lines: &mut [&[T]; AT_ONCE],
+        out: &'a mut [A],
+    ) -> &'a mut [A]
+    where
+        S: Fn(A, T) -> A,
+    {
+        let (pieces, rest) = out.as_chunks_mut::<N>();
+        for (i, piece) in pieces.iter_mut().enumerate() {
+            let mut sums = *piece;
+            for line in &*lines {
+                let (chunks, _) = line.as_chunks::<N>();
+                self.steps(&mut sums, &chunks[i]);
+            }
+            *piece = sums;
+        }
+        if !rest.is_empty() {
+            for line in lines {
+                *line = &line[line.len() - rest.len()..];
+            }
+        }
+        rest
     }
 
     fn columns<T: Element>(&self, tile: &Columns<'_, T>, rows: Range<usize>, out: &mut [A])
@@ -360,33 +410,17 @@ fx_simd::wide! {
     ) {
         let n = out.len();
         let line = |row: usize| &tile.data[row * tile.width + tile.first..][..n];
+        out.fill(fold.init);
         let whole = rows.start + rows.len() / AT_ONCE * AT_ONCE;
-        if whole == rows.start {
-            out.fill(fold.init);
-        }
         for first in (rows.start..whole).step_by(AT_ONCE) {
             let mut lines = [&tile.data[..0]; AT_ONCE];
             for (i, slot) in lines.iter_mut().enumerate() {
                 *slot = line(first + i);
             }
             // Long pieces of each row are read at a time, which the memory likes better than to jump from row to row.
-            let (blocks, rest) = out.as_chunks_mut::<PIECE>();
-            for (i, block) in blocks.iter_mut().enumerate() {
-                let mut sums = if first == rows.start { [fold.init; PIECE] } else { *block };
-                for line in &lines {
-                    let (piece, _) = line[i * PIECE..].as_chunks();
-                    fold.steps(&mut sums, &piece[0]);
-                }
-                *block = sums;
-            }
-            let at = n - rest.len();
-            for (j, out) in rest.iter_mut().enumerate() {
-                let mut sum = if first == rows.start { fold.init } else { *out };
-                for line in &lines {
-                    sum = (fold.step)(sum, line[at + j]);
-                }
-                *out = sum;
-            }
+            let rest = fold.pieces::<T, PIECE>(&mut lines, out);
+            let rest = fold.pieces::<T, 16>(&mut lines, rest);
+            fold.pieces::<T, 1>(&mut lines, rest);
         }
         for row in whole..rows.end {
             for (out, &x) in out.iter_mut().zip(line(row)) {
