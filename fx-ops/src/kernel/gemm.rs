@@ -637,7 +637,7 @@ mod sealed {
                     }
                     let first = buffer.as_ptr().align_offset(LINE).min(line);
                     let result = f(&mut buffer[first..first + len]);
-                    if buffer.len() <= KEEP {
+                    if len <= KEEP {
                         KEPT.with_borrow_mut(|kept| kept.push(buffer));
                     }
                     result

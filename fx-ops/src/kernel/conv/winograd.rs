@@ -263,8 +263,8 @@ struct RowsMut<'a, T, const N: usize>(Rows<'a, T, N>, PhantomData<&'a mut [T]>);
 impl<'a, T: Copy, const N: usize> RowsMut<'a, T, N> {
     #[inline(always)]
     fn new(x: &'a mut [T], step: usize, len: usize) -> Self {
-        let first = x.as_mut_ptr();
-        RowsMut(Rows { first, ..Rows::new(x, step, len) }, PhantomData)
+        let Rows { step, len, .. } = Rows::<T, N>::new(x, step, len);
+        RowsMut(Rows { first: x.as_mut_ptr(), step, len, this: PhantomData }, PhantomData)
     }
 
     #[inline(always)]
