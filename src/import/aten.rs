@@ -187,6 +187,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "generator",
     "implicit",
     "copy",
+    // The order in which einsum takes its operands.
+    "path",
 ];
 
 /// A call in an archive, with its arguments read.
