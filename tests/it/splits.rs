@@ -32,8 +32,12 @@ struct Program {
 }
 
 impl Net {
+    /// Makes a model with the same weights each time, whatever other tests draw at the same time.
     fn new(seed: u64, size: usize) -> Self {
-        fx::manual_seed(7);
+        with_generator(&Generator::seeded(7), || Net::drawn(seed, size))
+    }
+
+    fn drawn(seed: u64, size: usize) -> Self {
         let mut norm = BatchNorm1d::new(4);
         norm.training = true;
         Net {
@@ -507,7 +511,9 @@ fn net_without_effects() -> GraphModule {
             (y - 1.0).exp().sum([1], false)
         }
     }
-    fx::manual_seed(5);
-    let model = Plain { fc: Linear::new(4, 4), scale: Parameter::new(fx::randn([4])) };
+    let model = with_generator(&Generator::seeded(5), || Plain {
+        fc: Linear::new(4, 4),
+        scale: Parameter::new(fx::randn([4])),
+    });
     fx::trace(&model).input("x", "f32[n, 4]").build().unwrap()
 }
