@@ -11,13 +11,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Context, Pass, PassOption};
 use crate::graph::NodeMap;
 use crate::node::{NodeId, OpCode, Provenance, Target};
-use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Tree, Value, bail, err, op};
+use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Tree, Value, bail, err, op, ops};
 
 /// Computes what depends on constants only.
 pub const CONST_FOLD: Pass = Pass {
     name: "const_fold",
     doc: "Computes everything that depends on parameters and constants only, once; it is computed again when one of them is \
-          replaced. Buffers are not folded, a call may update them; nodes with effects neither, nor what fails, which fails when it runs.",
+          replaced. Buffers are folded only with `freeze`, if no call updates them; nodes with effects are not, nor what fails, which \
+          fails when it runs.",
     options: &[
         PassOption {
             name: "max_mb",
@@ -27,7 +28,7 @@ pub const CONST_FOLD: Pass = Pass {
         PassOption {
             name: "freeze",
             default: op::Default::Bool(false),
-            doc: "forget how values were made: they no longer follow the parameters, of which those go that nobody else reads",
+            doc: "forget how values were made: they no longer follow parameters and buffers, of which those go that nobody else reads",
         },
     ],
     after: &["normalize", "shape_prop"],
@@ -166,7 +167,7 @@ struct Known {
 fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     let max_bytes = usize::try_from(cx.int("max_mb")?.max(0)).unwrap_or(0).saturating_mul(1 << 20);
     let freeze = cx.flag("freeze")?;
-    let known = evaluate(gm, max_bytes)?;
+    let known = evaluate(gm, max_bytes, freeze)?;
     let mut folded: Vec<(NodeId, Arc<str>)> = Vec::new();
     for id in gm.graph().ids() {
         let node = gm.graph().node(id)?;
@@ -308,6 +309,19 @@ pub fn fold_values<R: Tree>(
     Ok(nodes)
 }
 
+/// Returns the paths of the buffers that a graph updates.
+pub fn updated_buffers(graph: &Graph) -> BTreeSet<Arc<str>> {
+    let updates = graph.find_nodes(OpCode::CallFunction, Some(ops::set_buffer::OP.name));
+    let path = |id: NodeId| {
+        let node = graph.node(id).ok()?;
+        match ops::set_buffer::OP.bind(node.args(), node.kwargs()).ok()?.first() {
+            Some(Arg::Str(path)) => Some(path.clone()),
+            _ => None,
+        }
+    };
+    updates.into_iter().filter_map(path).collect()
+}
+
 /// Returns a path for a new attribute that is named after a node.
 pub(super) fn free_path(gm: &GraphModule, prefix: &str, name: &str) -> String {
     let is_free = |path: &str| !gm.parts().is_taken(path);
@@ -318,9 +332,10 @@ pub(super) fn free_path(gm: &GraphModule, prefix: &str, name: &str) -> String {
     (1..).map(|i| format!("{first}_{i}")).find(|path| is_free(path)).unwrap_or(first)
 }
 
-/// Computes every node that depends on constants only.
-fn evaluate(gm: &GraphModule, max_bytes: usize) -> Result<FxHashMap<NodeId, Known>> {
+/// Computes every node that depends on constants only; with `freeze`, buffers that the graph does not update are constants.
+fn evaluate(gm: &GraphModule, max_bytes: usize, freeze: bool) -> Result<FxHashMap<NodeId, Known>> {
     let (graph, parts) = (gm.graph(), gm.parts());
+    let updated = updated_buffers(graph);
     let mut known: FxHashMap<NodeId, Known> = FxHashMap::default();
     for (id, node) in graph.nodes() {
         let is_fixed = matches!(node.opcode(), OpCode::Placeholder | OpCode::Output);
@@ -334,6 +349,9 @@ fn evaluate(gm: &GraphModule, max_bytes: usize) -> Result<FxHashMap<NodeId, Know
                 Some(Attribute::Parameter(parameter)) => {
                     of_parameters = true;
                     Some(Arg::Leaf(parameter.tensor().clone()))
+                }
+                Some(Attribute::Buffer(buffer)) if freeze && !updated.contains(path) => {
+                    Some(Arg::Leaf(buffer.load()))
                 }
                 _ => None,
             },

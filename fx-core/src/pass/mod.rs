@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub use canonicalize::CANONICALIZE;
 pub(crate) use const_fold::Folded;
-pub use const_fold::{CONST_FOLD, Recipe, erase_unused, fold_values, remove_unread};
+pub use const_fold::{CONST_FOLD, Recipe, erase_unused, fold_values, remove_unread, updated_buffers};
 pub use cse::CSE;
 pub use dead_code::DEAD_CODE;
 pub use diff::text_diff;

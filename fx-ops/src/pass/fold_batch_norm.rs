@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fx_core::op::Default as Value;
-use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values, inline_module};
+use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values, inline_module, updated_buffers};
 use fx_core::rewrite::merged_meta;
-use fx_core::{Arg, Attribute, GraphModule, Module, NodeId, Op, OpCode, Result, Target, ops};
+use fx_core::{Arg, Attribute, DType, GraphModule, Module, NodeId, Op, Result, Target, Tensor, ops};
 
 use crate::conv::{conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d};
 use crate::linalg::linear;
@@ -21,11 +21,18 @@ pub const FOLD_BATCH_NORM: Pass = Pass {
     doc: "Multiplies the weights of a convolution or linear map by the factors of the batch norm after it, which goes. Only with \
           running statistics that the graph does not update, and if nobody else uses the value between. New weights are made, \
           so modules and weights that others share stay as they are; they follow their parameters.",
-    options: &[PassOption {
-        name: "freeze",
-        default: Value::Bool(false),
-        doc: "forget how weights were made, and remove the old ones that nobody else reads",
-    }],
+    options: &[
+        PassOption {
+            name: "freeze",
+            default: Value::Bool(false),
+            doc: "forget how weights were made, and remove the old ones that nobody else reads",
+        },
+        PassOption {
+            name: "rest",
+            default: Value::Bool(false),
+            doc: "make a product and a sum of each batch norm that can be folded into nothing, which others fuse with what follows",
+        },
+    ],
     after: &["inline", "shape_prop"],
     exact: false,
     run,
@@ -47,13 +54,23 @@ const FOLDABLE: &[(Op, usize, bool)] = &[
 fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     let freeze = cx.flag("freeze")?;
     inline_pairs(gm, cx)?;
-    let updated = updated_buffers(gm);
+    let updated = updated_buffers(gm.graph());
     for id in gm.graph().ids() {
         let Some(pair) = Pair::at(gm, id, &updated)? else { continue };
         if !cx.allow(|| format!("fold %{}", gm.graph().node(id).map_or("?", |node| node.name()))) {
             return Ok(());
         }
         pair.fold(gm, freeze)?;
+    }
+    if !cx.flag("rest")? {
+        return Ok(());
+    }
+    for id in gm.graph().ids() {
+        let Some(norm) = Norm::at(gm, id, &updated)? else { continue };
+        if !cx.allow(|| format!("unfold %{}", gm.graph().node(id).map_or("?", |node| node.name()))) {
+            return Ok(());
+        }
+        norm.unfold(gm, freeze)?;
     }
     Ok(())
 }
@@ -108,14 +125,10 @@ fn is_foldable(module: &dyn Module) -> bool {
     any.is::<nn::Conv1d>() || any.is::<nn::Conv2d>() || any.is::<nn::Conv3d>() || any.is::<nn::Linear>()
 }
 
-/// A batch norm and what it can be folded into.
-struct Pair {
-    norm: NodeId,
-    before: NodeId,
-    op: Op,
-    transposed: bool,
-    /// The arguments of the operation before, by schema.
-    args: Vec<Arg>,
+/// A batch norm in evaluation, of statistics and weights that are constants.
+struct Norm {
+    id: NodeId,
+    x: NodeId,
     mean: NodeId,
     var: NodeId,
     weight: Option<NodeId>,
@@ -123,20 +136,109 @@ struct Pair {
     eps: f64,
 }
 
-impl Pair {
-    fn at(gm: &GraphModule, norm: NodeId, updated: &BTreeSet<Arc<str>>) -> Result<Option<Pair>> {
-        let graph = gm.graph();
-        let node = graph.node(norm)?;
+impl Norm {
+    fn at(gm: &GraphModule, id: NodeId, updated: &BTreeSet<Arc<str>>) -> Result<Option<Norm>> {
+        let node = gm.graph().node(id)?;
         if node.op() != Some(batch_norm::OP) {
             return Ok(None);
         }
         let bound = batch_norm::OP.canonical(node.args(), node.kwargs())?;
-        let [Arg::Leaf(before), mean, var, weight, bias, Arg::Bool(false), _, Arg::Float(eps)] = &bound[..]
-        else {
+        let [Arg::Leaf(x), mean, var, weight, bias, Arg::Bool(false), _, Arg::Float(eps)] = &bound[..] else {
             return Ok(None);
         };
-        let (before, eps) = (*before, *eps);
-        let producer = graph.node(before)?;
+        let (Some(mean), Some(var), Some(weight), Some(bias)) = (
+            constant(gm, mean, updated),
+            constant(gm, var, updated),
+            optional(gm, weight, updated),
+            optional(gm, bias, updated),
+        ) else {
+            return Ok(None);
+        };
+        Ok(Some(Norm { id, x: *x, mean, var, weight, bias, eps: *eps }))
+    }
+
+    /// Returns the nodes of statistics and weights.
+    fn inputs(&self) -> impl Iterator<Item = NodeId> {
+        [self.mean, self.var].into_iter().chain(self.weight).chain(self.bias)
+    }
+
+    /// Makes a product and a sum of it, if statistics and weights have the dtype of what is normalised, so that it is computed in that.
+    fn unfold(self, gm: &mut GraphModule, freeze: bool) -> Result<()> {
+        let graph = gm.graph();
+        let ty = |id: NodeId| Ok::<_, fx_core::Error>(graph.node(id)?.ty().and_then(|ty| ty.tensor()));
+        let Some(of_x) = ty(self.x)? else { return Ok(()) };
+        let (dtype, rank) = (of_x.dtype, of_x.rank());
+        for id in self.inputs() {
+            if ty(id)?.map(|ty| ty.dtype) != Some(dtype) {
+                return Ok(());
+            }
+        }
+        // Without an axis of channels nothing is done.
+        if rank < 2 || !matches!(dtype, DType::F32 | DType::F64) {
+            return Ok(());
+        }
+        let name = graph.node(self.id)?.name().to_owned();
+        let names = [&*format!("{name}_scale"), &*format!("{name}_shift")];
+        let inputs: Vec<NodeId> = self.inputs().collect();
+        let shape: Vec<i64> = [-1].into_iter().chain(std::iter::repeat_n(1, rank - 2)).collect();
+        let made = fold_values(gm, self.id, &inputs, &names, freeze, |values| {
+            let (scale, shift) = factors(values, [self.weight, self.bias], self.eps, None);
+            (reshape(&scale, shape.clone()), reshape(&shift, shape))
+        })?;
+        let [scale, shift] = made[..] else {
+            fx_core::bail!(Graph, "the factors of %{name} are not two tensors")
+        };
+        gm.graph_mut().transaction(|graph| {
+            let mut meta = merged_meta(graph, &[self.id], "fold_batch_norm");
+            meta.ty = graph.node(self.id)?.meta().ty.clone();
+            let sum = graph.inserting_before(self.id, |graph| -> Result<NodeId> {
+                let call = |op, args: [NodeId; 2]| (Target::CallFunction(op), args.map(Arg::Leaf).to_vec());
+                let (target, args) = call(ops::mul::OP, [self.x, scale]);
+                let product = graph.create(target, args, Vec::new(), Some(&format!("{name}_scaled")))?;
+                *graph.meta_mut(product)? = meta.clone();
+                let (target, args) = call(ops::add::OP, [product, shift]);
+                graph.create(target, args, Vec::new(), Some(&name))
+            })??;
+            *graph.meta_mut(sum)? = meta;
+            graph.replace_all_uses(self.id, sum)?;
+            graph.erase(self.id)
+        })?;
+        erase_unused(gm, inputs, freeze)
+    }
+}
+
+/// Returns by what a norm multiplies each channel and what it adds then, of its statistics and those of its weights that are there; `bias` was
+/// added before.
+fn factors(
+    values: &[Tensor],
+    weights: [Option<NodeId>; 2],
+    eps: f64,
+    bias: Option<&Tensor>,
+) -> (Tensor, Tensor) {
+    let (mean, var) = (&values[0], &values[1]);
+    let mut rest = values[2..].iter();
+    let [weight, shift] = weights.map(|id| id.and_then(|_| rest.next()));
+    let scale = rsqrt(var + eps);
+    let scale = weight.map_or(scale.clone(), |weight| scale * weight);
+    let centred = bias.map_or_else(|| -mean, |bias| bias - mean);
+    let shifted = centred * &scale;
+    (scale, shift.map_or(shifted.clone(), |shift| shifted + shift))
+}
+
+/// A batch norm and what it can be folded into.
+struct Pair {
+    norm: Norm,
+    op: Op,
+    transposed: bool,
+    /// The arguments of the operation before, by schema.
+    args: Vec<Arg>,
+}
+
+impl Pair {
+    fn at(gm: &GraphModule, norm: NodeId, updated: &BTreeSet<Arc<str>>) -> Result<Option<Pair>> {
+        let graph = gm.graph();
+        let Some(norm) = Norm::at(gm, norm, updated)? else { return Ok(None) };
+        let producer = graph.node(norm.x)?;
         let Some((op, rank, transposed)) =
             FOLDABLE.iter().copied().find(|(op, ..)| producer.op() == Some(*op))
         else {
@@ -153,47 +255,28 @@ impl Pair {
         if transposed && grouped.is_some_and(|at| !matches!(args[at], Arg::Int(1))) {
             return Ok(None);
         }
-        let constant = |arg: &Arg| match arg {
-            Arg::Leaf(id) if is_constant(gm, *id, updated) => Some(*id),
-            _ => None,
-        };
-        let optional = |arg: &Arg| match arg {
-            Arg::None => Some(None),
-            arg => constant(arg).map(Some),
-        };
-        let (Some(mean), Some(var), Some(weight), Some(bias), Some(_), Some(_)) = (
-            constant(mean),
-            constant(var),
-            optional(weight),
-            optional(bias),
-            constant(&args[1]),
-            optional(&args[2]),
-        ) else {
-            return Ok(None);
-        };
-        Ok(Some(Pair { norm, before, op, transposed, args, mean, var, weight, bias, eps }))
+        let is_fixed = constant(gm, &args[1], updated).is_some() && optional(gm, &args[2], updated).is_some();
+        Ok(is_fixed.then_some(Pair { norm, op, transposed, args }))
     }
 
     fn fold(self, gm: &mut GraphModule, freeze: bool) -> Result<()> {
-        let leaf = |arg: &Arg| arg.leaf().copied();
-        let optional = [leaf(&self.args[2]), self.weight, self.bias];
-        let mut inputs: Vec<NodeId> = leaf(&self.args[1]).into_iter().chain([self.mean, self.var]).collect();
-        inputs.extend(optional.iter().flatten());
-        let rank = gm.graph().node(inputs[0])?.ty().and_then(|ty| ty.tensor()).map_or(0, |ty| ty.rank());
+        let Norm { id, x: before, weight, bias, eps, .. } = self.norm;
+        let [w, old_bias] = [1, 2].map(|i| self.args[i].leaf().copied());
+        let mut inputs: Vec<NodeId> = self.norm.inputs().collect();
+        let of_norm = inputs.len();
+        inputs.extend(w.into_iter().chain(old_bias));
+        let rank = match w {
+            Some(w) => gm.graph().node(w)?.ty().and_then(|ty| ty.tensor()).map_or(0, |ty| ty.rank()),
+            None => 0,
+        };
         let mut shape = vec![1i64; rank.max(1)];
         shape[usize::from(self.transposed)] = -1;
-        let name = gm.graph().node(self.before)?.name().to_owned();
+        let name = gm.graph().node(before)?.name().to_owned();
         let names = [&*format!("{name}_weight"), &*format!("{name}_bias")];
-        let made = fold_values(gm, self.norm, &inputs, &names, freeze, |values| {
-            let (w, mean, var) = (&values[0], &values[1], &values[2]);
-            let mut rest = values[3..].iter();
-            let [bias, weight, shift] = optional.map(|id| id.and_then(|_| rest.next()));
-            let scale = rsqrt(var + self.eps);
-            let scale = weight.map_or(scale.clone(), |weight| scale * weight);
-            let centred = bias.map_or_else(|| -mean, |bias| bias - mean);
-            let new_bias = centred * &scale;
-            let new_bias = shift.map_or(new_bias.clone(), |shift| new_bias + shift);
-            (w * reshape(&scale, shape.clone()), new_bias)
+        let made = fold_values(gm, id, &inputs, &names, freeze, |values| {
+            let (of_norm, of_map) = values.split_at(of_norm);
+            let (scale, shift) = factors(of_norm, [weight, bias], eps, of_map.get(1));
+            (&of_map[0] * reshape(&scale, shape.clone()), shift)
         })?;
         let [weight, bias] = made[..] else {
             fx_core::bail!(Graph, "the new weights of %{name} are not two tensors")
@@ -202,17 +285,30 @@ impl Pair {
         (args[1], args[2]) = (weight.into(), bias.into());
         let (args, kwargs) = self.op.spell(&args);
         gm.graph_mut().transaction(|graph| {
-            let mut meta = merged_meta(graph, &[self.before, self.norm], "fold_batch_norm");
-            meta.ty = graph.node(self.norm)?.meta().ty.clone();
-            let new = graph.inserting_before(self.norm, |graph| {
+            let mut meta = merged_meta(graph, &[before, id], "fold_batch_norm");
+            meta.ty = graph.node(id)?.meta().ty.clone();
+            let new = graph.inserting_before(id, |graph| {
                 graph.create(Target::CallFunction(self.op), args, kwargs, Some(&name))
             })??;
             *graph.meta_mut(new)? = meta;
-            graph.replace_all_uses(self.norm, new)?;
-            graph.erase(self.norm)?;
-            graph.erase(self.before)
+            graph.replace_all_uses(id, new)?;
+            graph.erase(id)?;
+            graph.erase(before)
         })?;
         erase_unused(gm, inputs, freeze)
+    }
+}
+
+/// Returns the node that an argument is, if it reads an attribute that the graph does not update.
+fn constant(gm: &GraphModule, arg: &Arg, updated: &BTreeSet<Arc<str>>) -> Option<NodeId> {
+    arg.leaf().copied().filter(|id| is_constant(gm, *id, updated))
+}
+
+/// As [`constant`], of an argument that may be absent.
+fn optional(gm: &GraphModule, arg: &Arg, updated: &BTreeSet<Arc<str>>) -> Option<Option<NodeId>> {
+    match arg {
+        Arg::None => Some(None),
+        arg => constant(gm, arg, updated).map(Some),
     }
 }
 
@@ -225,17 +321,4 @@ fn is_constant(gm: &GraphModule, id: NodeId, updated: &BTreeSet<Arc<str>>) -> bo
         Ok(_) => true,
         Err(_) => false,
     }
-}
-
-/// Returns the paths of the buffers that the graph updates.
-fn updated_buffers(gm: &GraphModule) -> BTreeSet<Arc<str>> {
-    let updates = gm.graph().find_nodes(OpCode::CallFunction, Some(ops::set_buffer::OP.name));
-    let path = |id: NodeId| {
-        let node = gm.graph().node(id).ok()?;
-        match ops::set_buffer::OP.bind(node.args(), node.kwargs()).ok()?.first() {
-            Some(Arg::Str(path)) => Some(path.clone()),
-            _ => None,
-        }
-    };
-    updates.into_iter().filter_map(path).collect()
 }

@@ -26,12 +26,12 @@ pub fn all() -> Vec<Pass> {
 
 /// Writes the pipeline for inference, with options for the passes that fold weights.
 macro_rules! pipeline {
-    ($before:literal, $options:literal) => {
+    ($before:literal, $options:literal, $norms:literal) => {
         concat!(
             $before,
             "inline, normalize, shape_prop, remove_identities, simplify_sizes, repeat(simplify, recognize, cse, dead_code), ",
             "fold_batch_norm",
-            $options,
+            $norms,
             ", merge_linears",
             $options,
             ", const_fold",
@@ -42,8 +42,8 @@ macro_rules! pipeline {
 }
 
 /// The pipeline that makes a program for inference smaller and changes no result beyond rounding.
-pub const DEFAULT: &str = pipeline!("", "");
+pub const DEFAULT: &str = pipeline!("", "", "");
 
 /// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they compute. Weights do not follow what
 /// they were made from, which goes.
-pub(crate) const ENGINE: &str = pipeline!("inline_leaves, ", "(freeze=true)");
+pub(crate) const ENGINE: &str = pipeline!("inline_leaves, ", "(freeze=true)", "(freeze=true, rest=true)");
