@@ -420,6 +420,7 @@ fx_simd::wide! {
             // Long pieces of each row are read at a time, which the memory likes better than to jump from row to row.
             let rest = fold.pieces::<T, PIECE>(&mut lines, out);
             let rest = fold.pieces::<T, 16>(&mut lines, rest);
+            let rest = fold.pieces::<T, 4>(&mut lines, rest);
             fold.pieces::<T, 1>(&mut lines, rest);
         }
         for row in whole..rows.end {

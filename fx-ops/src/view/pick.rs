@@ -591,7 +591,8 @@ impl<T: Copy> Source<'_, T> {
 fx_simd::wide! {
     pub(crate) fn choose_each[T: Copy]((mask, yes, no, out): (&[bool], &[T], &[T], &mut [T])) {
         for (((out, &mask), &yes), &no) in out.iter_mut().zip(mask).zip(yes).zip(no) {
-            *out = if mask { yes } else { no };
+            // An ordinary choice becomes one of addresses, and elements would be gathered one by one.
+            *out = std::hint::select_unpredictable(mask, yes, no);
         }
     }
 }
