@@ -65,8 +65,9 @@ mod x86 {
     ) {
         // The last block of a line overlaps the one before.
         let starts = |n: usize| (0..n.div_ceil(SIDE)).map(move |i| (i * SIDE).min(n - SIDE));
-        for r in starts(rows) {
-            for c in starts(columns) {
+        // All of a line of the source is read before the next one.
+        for c in starts(columns) {
+            for r in starts(rows) {
                 // SAFETY: `r + 7` is a row and `c + 7` a column.
                 unsafe { block(from.add(c * from_step + r), from_step, to.add(r * to_step + c), to_step) };
             }

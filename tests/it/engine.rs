@@ -5,6 +5,7 @@ mod recurrent;
 
 use fx::prelude::*;
 use fx::{Attribute, Engine, GraphModule, Value};
+use proptest::prelude::*;
 
 /// Numbers between -2 and 2, none of them alike.
 pub(crate) fn numbers(shape: &[usize], seed: u64) -> Tensor {
@@ -140,6 +141,50 @@ fn operands_are_read_in_whatever_order_they_lie() {
             numbers(&[b], 3).unsqueeze(1),
         ];
         agree(&gm, &values(&args), true);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn transposed_operands_are_read_some_rows_at_a_time(
+        sizes in prop::collection::vec(prop_oneof![1usize..4, 7usize..18, 30usize..70], 2..5), order in any::<u64>(),
+        dtype in prop::sample::select(vec!["bool", "u8", "i32", "i64", "f32", "f64"]), threads in 1usize..4,
+    ) {
+        let mut axes: Vec<usize> = (0..sizes.len()).collect();
+        for i in 0..axes.len() {
+            axes.swap(i, (order >> (8 * i)) as usize % sizes.len());
+        }
+        let turned: Vec<usize> = axes.iter().map(|&axis| sizes[axis]).collect();
+        let gm = program(&format!(
+            "graph main(%x: {dtype}{sizes:?}, %y: {dtype}{turned:?}) {{
+                %t = permute(%x, {axes:?})
+                %same = eq(%t, %y)
+                %choice = where(%same, %y, %t)
+                %flat = reshape(%t, [-1])
+                return (%same, %choice, %flat)
+            }}"
+        ));
+        let dtype: DType = dtype.parse().unwrap();
+        let args = values(&[(numbers(&sizes, 1) * 2.0).to(dtype), (numbers(&turned, 2) * 2.0).to(dtype)]);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| agree(&gm, &args, true));
+    }
+}
+
+#[test]
+fn long_rows_of_transposed_operands_are_read_in_parts() {
+    let gm = program(
+        "graph main(%x: f32[n, m], %y: f32[m, n], %z: f32[m, 1]) {
+            %t = transpose(%x, 0, 1)
+            %sum = add(%t, %y)
+            %scaled = mul(%sum, %z)
+            return %scaled
+        }",
+    );
+    for [n, m] in [[9001, 37], [40_000, 9], [300, 16], [37, 9001], [1, 8], [8, 0], [0, 9]] {
+        agree(&gm, &values(&[numbers(&[n, m], 1), numbers(&[m, n], 2), numbers(&[m, 1], 3)]), true);
     }
 }
 

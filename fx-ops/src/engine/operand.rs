@@ -87,6 +87,14 @@ impl Operand {
         [Layout::RowMajor, Layout::ChannelsLast].into_iter().find(|layout| self.lies(*layout))
     }
 
+    /// Returns whether the channels lie last, all of them or, with gaps between, some.
+    pub(crate) fn has_channels_last(&self) -> bool {
+        match self.layout() {
+            Some(layout) => layout == Layout::ChannelsLast,
+            None => self.shape.len() > 2 && self.strides[1] == 1,
+        }
+    }
+
     /// Returns whether elements follow each other without gaps in this order.
     pub(crate) fn lies(&self, layout: Layout) -> bool {
         fx_core::array::is_row_major(&layout.arrange(&self.shape), &layout.arrange(&self.strides))
@@ -142,31 +150,50 @@ impl Walk {
         self.strides.last().map_or(0, |&stride| stride as usize)
     }
 
+    /// Returns whether neighbours along the last axis lie apart, and those along the one before beside each other, as in a transposed matrix.
+    pub(crate) fn is_turned(&self) -> bool {
+        match (&self.shape[..], &self.strides[..]) {
+            ([.., lines, _], [.., 1, step]) => *lines >= 8 && *step > 1,
+            _ => false,
+        }
+    }
+
+    /// Returns where the element at a flat position lies, and how many are left in its run along the last axis.
+    #[inline]
+    pub(crate) fn locate(&self, at: usize) -> (usize, usize) {
+        locate(&self.shape, &self.strides, at)
+    }
+
+    /// Returns where a row, a run along the last axis, begins, and how many are left along the axis before.
+    pub(crate) fn locate_row(&self, row: usize) -> (usize, usize) {
+        let axes = self.shape.len().saturating_sub(1);
+        locate(&self.shape[..axes], &self.strides[..axes], row)
+    }
+
     /// Returns whether the elements follow each other everywhere.
     pub(crate) fn is_dense(&self) -> bool {
         self.shape.len() <= 1 && (self.step() == 1 || self.run() <= 1)
     }
+}
 
-    /// Returns where the element at a flat position lies, and how many are left in its run.
-    #[inline]
-    pub(crate) fn locate(&self, at: usize) -> (usize, usize) {
-        match self.shape.len() {
-            0 => (0, 1),
-            1 => (at * self.strides[0] as usize, self.shape[0] - at),
-            n => {
-                let inner = self.shape[n - 1];
-                let (mut rest, column) = (at / inner, at % inner);
-                let mut place = column * self.strides[n - 1] as usize;
-                for axis in (0..n - 1).rev() {
-                    if axis == 0 {
-                        place += rest * self.strides[0] as usize;
-                        break;
-                    }
-                    place += rest % self.shape[axis] * self.strides[axis] as usize;
-                    rest /= self.shape[axis];
+#[inline]
+fn locate(shape: &[usize], strides: &[isize], at: usize) -> (usize, usize) {
+    match shape.len() {
+        0 => (0, 1),
+        1 => (at * strides[0] as usize, shape[0] - at),
+        n => {
+            let inner = shape[n - 1];
+            let (mut rest, column) = (at / inner, at % inner);
+            let mut place = column * strides[n - 1] as usize;
+            for axis in (0..n - 1).rev() {
+                if axis == 0 {
+                    place += rest * strides[0] as usize;
+                    break;
                 }
-                (place, inner - column)
+                place += rest % shape[axis] * strides[axis] as usize;
+                rest /= shape[axis];
             }
+            (place, inner - column)
         }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Load {
     pub(crate) register: u32,
     /// The result that takes the memory of this operand, so that it must be read before that is written.
     pub(crate) overwritten: Option<ValueId>,
+    /// Where in the scratch memory some rows of it lie beside each other, if it is a transposed one.
+    panel: Option<usize>,
 }
 
 /// A result, in row-major order.
@@ -154,6 +156,8 @@ pub(crate) struct Tape {
     pub(crate) instructions: Vec<Instruction>,
     /// The bytes of all registers.
     pub(crate) scratch: usize,
+    /// The rows that are read together of operands that are transposed; none if there are no such operands.
+    panel_rows: usize,
     /// Runs a unit instead of the instructions, if it was compiled.
     pub(crate) native: Option<native::Linked>,
 }
@@ -164,6 +168,9 @@ const GRAIN: usize = 1 << 15;
 /// The bytes of operands and results from which those of the next unit are asked for in time.
 const FAR: usize = 1 << 23;
 
+/// The bytes of rows of a transposed operand that are read together, so that they stay in the second cache.
+const PANEL: usize = 1 << 19;
+
 /// The elements of a unit: `len` from a column of a row on, or whole rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Unit {
@@ -171,11 +178,47 @@ pub(crate) struct Unit {
     column: usize,
     len: usize,
     rows: usize,
+    /// The first row of the panels, if they are filled.
+    panel: Option<usize>,
     /// Whether the next unit's elements are far away, so that they are asked for in time.
     is_far: bool,
 }
 
 impl Tape {
+    /// Makes a tape whose loads and instructions have their places in `scratch` bytes.
+    pub(crate) fn new(
+        (numel, row, unit): (usize, usize, usize),
+        (loads, stores): (Vec<Load>, Vec<Store>),
+        numbers: Vec<Vec<u64>>,
+        instructions: Vec<Instruction>,
+        scratch: usize,
+    ) -> Tape {
+        Tape { numel, row, unit, loads, stores, numbers, instructions, scratch, panel_rows: 0, native: None }
+    }
+
+    /// Lets some rows of each operand that is transposed be read together, if it is walked in whole rows.
+    pub(crate) fn read_panels(&mut self) {
+        let row = self.row;
+        let is_turned = |load: &&mut Load| {
+            load.extent == Extent::Full
+                && load.walk.is_turned()
+                && load.walk.run() == row
+                && load.overwritten.is_none()
+        };
+        let together = self.unit / row;
+        for load in self.loads.iter_mut().filter(is_turned) {
+            let bytes = row * load.size;
+            // A line of the cache has elements of so many rows.
+            let rows = if together > 1 { together } else { size_of::<Line>() / load.size };
+            if rows * bytes > PANEL || (self.panel_rows > 0 && self.panel_rows != rows) {
+                continue;
+            }
+            self.panel_rows = rows;
+            load.panel = Some(self.scratch.next_multiple_of(size_of::<Line>()));
+            self.scratch = load.panel.unwrap_or(0) + rows * bytes;
+        }
+    }
+
     /// Returns about how much work an element is, in additions.
     fn weight(&self) -> usize {
         self.instructions.len().max(1) * 2
@@ -207,22 +250,39 @@ impl Tape {
         let (per_row, rows) = (self.row.div_ceil(self.unit), (self.unit / self.row).max(1));
         let n_units = if rows > 1 { n_rows.div_ceil(rows) } else { n_rows * per_row };
         let len = self.numel.div_ceil(n_units);
-        let at_once = (GRAIN / 2 / (len * self.weight()).max(1)).max(1);
+        let mut at_once = (GRAIN / 2 / (len * self.weight()).max(1)).max(1);
+        if self.panel_rows > 0 && rows == 1 {
+            // No panel is filled by two tasks.
+            at_once = at_once.next_multiple_of(self.panel_rows * per_row);
+        }
         let is_far = self.is_far();
         let unit = |i: usize| {
             if rows > 1 {
                 let rows = rows.min(n_rows - i * rows);
                 let first = i * (self.unit / self.row);
-                return Unit { row: first, column: 0, len: rows * self.row, rows, is_far };
+                return Unit { row: first, column: 0, len: rows * self.row, rows, panel: None, is_far };
             }
             let column = i % per_row * self.unit;
-            Unit { row: i / per_row, column, len: self.unit.min(self.row - column), rows: 1, is_far }
+            let len = self.unit.min(self.row - column);
+            Unit { row: i / per_row, column, len, rows: 1, panel: None, is_far }
         };
         let run = |units: std::ops::Range<usize>| {
             with_scratch(self.scratch, |scratch| {
+                let mut panel = None;
                 for i in units {
+                    let mut unit = unit(i);
+                    if let Some(group) = unit.row.checked_div(self.panel_rows) {
+                        let first = group * self.panel_rows;
+                        if panel != Some(first) {
+                            panel = Some(first);
+                            let rows = first..(first + self.panel_rows).min(n_rows);
+                            // SAFETY: the caller's promise.
+                            unsafe { self.fill_panels(bases, scratch, rows) };
+                        }
+                        unit.panel = panel;
+                    }
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, unit(i)) };
+                    unsafe { self.unit(bases, scratch, unit) };
                 }
             });
         };
@@ -255,7 +315,7 @@ impl Tape {
                         self.unit(
                             bases,
                             scratch,
-                            Unit { row, column: 0, len: rows * self.row, rows, is_far: false },
+                            Unit { row, column: 0, len: rows * self.row, rows, panel: None, is_far: false },
                         )
                     };
                 }
@@ -266,11 +326,38 @@ impl Tape {
                 while column < columns.end {
                     let len = self.unit.min(columns.end - column);
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, Unit { row, column, len, rows: 1, is_far: false }) };
+                    unsafe {
+                        self.unit(
+                            bases,
+                            scratch,
+                            Unit { row, column, len, rows: 1, panel: None, is_far: false },
+                        )
+                    };
                     column += len;
                 }
             }
         });
+    }
+
+    /// Copies some rows of the operands that are transposed beside each other.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run_all`](Self::run_all), and for [`unit`](Self::unit).
+    unsafe fn fill_panels(&self, bases: Bases<'_>, scratch: *mut u8, rows: std::ops::Range<usize>) {
+        for load in &self.loads {
+            let Some(panel) = load.panel else { continue };
+            let to = scratch.wrapping_add(panel);
+            // SAFETY: the caller's promise; the panel has room for so many rows.
+            unsafe {
+                match load.size {
+                    1 => load.turn::<u8>(bases, rows.clone(), to),
+                    2 => load.turn::<u16>(bases, rows.clone(), to),
+                    4 => load.turn::<u32>(bases, rows.clone(), to),
+                    _ => load.turn::<u64>(bases, rows.clone(), to),
+                }
+            }
+        }
     }
 
     /// Asks during a step for its share of what follows a unit of `len` elements, since the next one most often does.
@@ -436,6 +523,7 @@ impl Load {
             grid: None,
             register: 0,
             overwritten: None,
+            panel: None,
         }
     }
 
@@ -461,6 +549,9 @@ impl Load {
 
     /// Returns the address of the elements of a unit, which are copied into the register if they are not neighbours.
     unsafe fn find(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit, row: usize) -> *const u8 {
+        if let (Some(panel), Some(first)) = (self.panel, unit.panel) {
+            return scratch.wrapping_add(panel + ((unit.row - first) * row + unit.column) * self.size);
+        }
         let base = bases.at::<u8>(self.value, self.offset * self.size).cast_const();
         let to = scratch.wrapping_add(self.register as usize);
         let (at, len) = match self.extent {
@@ -495,6 +586,28 @@ impl Load {
             }
         }
         to
+    }
+
+    /// Copies rows of a transposed operand beside each other.
+    ///
+    /// # Safety
+    ///
+    /// The rows can be read, and `to` has room for them, and the alignment of an element.
+    unsafe fn turn<T: Copy>(&self, bases: Bases<'_>, rows: std::ops::Range<usize>, to: *mut u8) {
+        let (len, step) = (self.walk.run(), self.walk.step());
+        let base = bases.at::<T>(self.value, self.offset).cast_const();
+        let mut row = rows.start;
+        while row < rows.end {
+            let (place, left) = self.walk.locate_row(row);
+            let n = left.min(rows.end - row);
+            // SAFETY: these rows lie beside each other in the operand, and the target has room for them.
+            unsafe {
+                let from = std::slice::from_raw_parts(base.add(place), (len - 1) * step + n);
+                let to = to.cast::<T>().add((row - rows.start) * len);
+                fx_simd::transpose(from, step, std::slice::from_raw_parts_mut(to, n * len), len, n, len);
+            }
+            row += n;
+        }
     }
 
     /// Copies the elements from a flat position on.

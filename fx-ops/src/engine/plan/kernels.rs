@@ -391,8 +391,7 @@ fn common_layout(body: &Graph, types: &FxHashMap<NodeId, TypeTree>, operands: &[
     };
     let Some((_, shape)) = known(first.and_then(|id| types.get(id))) else { return Layout::RowMajor };
     let mut whole = operands.iter().filter(|operand| operand.shape == shape).peekable();
-    let is_last = |operand: &Operand| operand.layout() == Some(Layout::ChannelsLast);
-    match whole.peek().is_some() && whole.all(is_last) {
+    match whole.peek().is_some() && whole.all(Operand::has_channels_last) {
         true => Layout::ChannelsLast,
         false => Layout::RowMajor,
     }

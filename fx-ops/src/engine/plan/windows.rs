@@ -16,7 +16,7 @@ impl Lowering<'_> {
             bail!(Graph, "a join has no type");
         };
         // If all parts have their channels last, the result has, too.
-        let layout = match parts.iter().all(|part| part.layout() == Some(Layout::ChannelsLast)) {
+        let layout = match parts.iter().all(Operand::has_channels_last) {
             true => Layout::ChannelsLast,
             false => Layout::RowMajor,
         };
@@ -87,8 +87,10 @@ impl Lowering<'_> {
         let (walk, size) = (x.walk(&x.shape)?, x.dtype.size());
         let numel = x.numel().max(1);
         let mut load = Load::new(x, walk);
-        let row = if load.walk.shape.len() > 1 && load.walk.run() >= 64 { load.walk.run() } else { numel };
-        let unit = row.min(4096);
+        let turns = x.numel() > 0 && load.walk.is_turned();
+        let is_in_rows = turns || (load.walk.shape.len() > 1 && load.walk.run() >= 64);
+        let row = if is_in_rows { load.walk.run() } else { numel };
+        let unit = if turns { (4096 / row).max(1) * row } else { row.min(4096) };
         load.find_grid(row);
         let copy = Instruction {
             action: Action::Copy(size),
@@ -98,17 +100,11 @@ impl Lowering<'_> {
             dtypes: [x.dtype; 2],
             def: None,
         };
-        let tape = Tape {
-            numel: x.numel(),
-            row,
-            unit,
-            loads: vec![load],
-            stores: vec![Store { value, size, per_row: false }],
-            numbers: Vec::new(),
-            instructions: vec![copy],
-            scratch: unit * size,
-            native: None,
-        };
+        let stores = vec![Store { value, size, per_row: false }];
+        let scratch = unit * size;
+        let mut tape =
+            Tape::new((x.numel(), row, unit), (vec![load], stores), Vec::new(), vec![copy], scratch);
+        tape.read_panels();
         self.push_kernel(Box::new(tape), vec![value], id);
         Ok(Operand::whole(value, x.dtype, &x.shape))
     }

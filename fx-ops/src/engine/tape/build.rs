@@ -530,12 +530,11 @@ impl Builder<'_> {
         }
         let operand = &self.operands[i as usize];
         let layout = if extent == Extent::Full { self.layout } else { Layout::RowMajor };
-        let walk = operand.walk_in(shape, layout)?;
-        let size = operand.dtype.size();
+        let mut load = Load::new(operand, operand.walk_in(shape, layout)?);
+        load.extent = extent;
         // The register is a virtual one until places are given out.
-        let (value, offset) = (operand.value, operand.offset);
-        let register = self.register(extent == Extent::PerRow, size);
-        self.loads.push(Load { value, offset, walk, size, extent, grid: None, register, overwritten: None });
+        load.register = self.register(extent == Extent::PerRow, load.size);
+        self.loads.push(load);
         let at = self.loads.len() as u16 - 1;
         self.load_keys.insert(key, at);
         Ok(Spot::Load(at))
@@ -579,13 +578,15 @@ impl Builder<'_> {
         }
         // The length of a unit: a row, or as much as the registers allow, in step with the runs of the operands.
         let widest = self.registers.iter().map(|register| register.size).max().unwrap_or(8);
-        let mut row = self.row;
+        let (mut row, mut turns) = (self.row, false);
         if !self.has_rows {
             let run = |load: &Load| if load.walk.shape.len() <= 1 { self.numel } else { load.walk.run() };
             let shortest = self.loads.iter().map(run).min().unwrap_or(self.numel);
+            let is_turned = |load: &Load| load.extent == Extent::Full && load.walk.is_turned();
+            turns = part.is_none() && self.loads.iter().any(|load| is_turned(load) && run(load) == shortest);
             if let Some(axes) = part {
                 row = self.layout.arrange(&self.domain)[self.domain.len() - axes..].iter().product();
-            } else if shortest >= SHORTEST_RUN {
+            } else if turns || shortest >= SHORTEST_RUN {
                 row = shortest;
             }
         }
@@ -597,7 +598,7 @@ impl Builder<'_> {
         if !self.has_rows {
             let most = (CACHE / widest / (n_full + 1)).clamp(*UNIT.start(), *UNIT.end());
             unit = row.div_ceil(row.div_ceil(most)).next_multiple_of(16).min(row);
-            if part.is_some() && unit == row {
+            if (part.is_some() || turns) && unit == row {
                 unit *= (most / row).max(1);
             }
         }
@@ -639,17 +640,13 @@ impl Builder<'_> {
             // The product before an epilogue is where its result goes.
             load.overwritten = list.iter().any(|store| store.value == load.value).then_some(load.value);
         }
-        Ok(Some(Tape {
-            numel: self.numel,
-            row,
-            unit,
-            numbers: self.numbers.iter().map(repeat).collect(),
-            loads: self.loads,
-            stores: list,
-            instructions: self.instructions,
-            scratch,
-            native: None,
-        }))
+        let numbers = self.numbers.iter().map(repeat).collect();
+        let domain = (self.numel, row, unit);
+        let mut tape = Tape::new(domain, (self.loads, list), numbers, self.instructions, scratch);
+        if turns {
+            tape.read_panels();
+        }
+        Ok(Some(tape))
     }
 
     /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole units.
