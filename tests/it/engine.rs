@@ -763,3 +763,29 @@ fn what_depends_on_buffers_that_stay_is_computed_once() {
         assert_eq!(bits(&program.call(&x).unwrap()), bits(&gm.call(&x).unwrap()));
     }
 }
+
+#[test]
+fn planes_are_pooled_by_kernels() {
+    let gm = program(
+        "graph main(%x: f32[n, 5, 19, 23], %d: f64[n, 3, 40]) {
+            %max = max_pool2d(%x, 3, 2, 1)
+            %wide = max_pool2d(%max, [2, 5], [1, 3], [1, 2], ceil_mode=true)
+            %mean = avg_pool2d(%max, 3, 2, 1, count_include_pad=false)
+            %turned = transpose(%x, 2, 3)
+            %apart = max_pool2d(%turned, 2, 3, dilation=2)
+            %line = max_pool1d(%d, 4, 3, 2)
+            %parts = adaptive_avg_pool1d(%line, 4)
+            return (%max, %wide, %mean, %apart, %line, %parts)
+        }",
+    );
+    for n in [0, 1, 4] {
+        agree(&gm, &values(&[numbers(&[n, 5, 19, 23], 1), numbers(&[n, 3, 40], 2).to(DType::F64)]), true);
+    }
+    let with_nan = numbers(&[2, 5, 19, 23], 1).log();
+    let args = [with_nan, numbers(&[2, 3, 40], 2).to(DType::F64)];
+    let program = gm.compile(Engine::Fused).unwrap();
+    let results = fx::check::tensors(&program.call_values(&values(&args)).unwrap());
+    assert!(bits(&results[0]).iter().any(|x| f64::from_bits(*x).is_nan()));
+    let plan = program.fused().unwrap().describe();
+    assert!(!plan.contains("evaluate"), "{plan}");
+}

@@ -449,21 +449,26 @@ impl Lowering<'_> {
         else {
             return Ok(None);
         };
-        let x = x.clone();
+        let mut x = x.clone();
         let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else { return Ok(None) };
-        if x.layout() != Some(Layout::ChannelsLast) || dtype != x.dtype {
+        let layout = x.layout().unwrap_or(Layout::RowMajor);
+        // Tapes have means of rows.
+        let is_of_rows = layout == Layout::RowMajor && op == crate::reduce::mean::OP;
+        if !matches!(dtype, DType::F32 | DType::F64) || dtype != x.dtype || x.shape.len() < 3 || is_of_rows {
             return Ok(None);
         }
         let Some(pool) = pool_of(op, bound, &x.shape, &shape) else { return Ok(None) };
-        let mut out = self.result(dtype, &shape, Layout::ChannelsLast)?;
+        if x.layout().is_none() {
+            x = self.contiguous(&x, id)?;
+        }
+        let mut out = self.result(dtype, &shape, layout)?;
         if out.shape.len() < x.shape.len() {
             out = Operand::whole(out.value, dtype, &shape);
         }
         let numel = self.values[out.value as usize].numel;
         let kernel: Box<dyn Kernel> = match dtype {
-            DType::F32 => Box::new(PoolKernel::<f32>::new(pool, x, out.value, numel)),
-            DType::F64 => Box::new(PoolKernel::<f64>::new(pool, x, out.value, numel)),
-            _ => return Ok(None),
+            DType::F64 => Box::new(PoolKernel::<f64>::new(pool, (x, layout), out.value, numel)),
+            _ => Box::new(PoolKernel::<f32>::new(pool, (x, layout), out.value, numel)),
         };
         self.push_kernel(kernel, vec![out.value], id);
         Ok(Some(Lowered::Tensor(out)))

@@ -1,4 +1,4 @@
-//! Pooling of a plan, for operands whose channels lie last.
+//! Pooling of a plan.
 
 use std::marker::PhantomData;
 
@@ -8,15 +8,15 @@ use fx_core::{Arg, Op, Result};
 
 use super::Kernel;
 use super::convolution::ints;
-use super::operand::{Bases, Operand, ValueId};
-use crate::kernel::pool::{ChannelsLastPool, Divisor, PoolSpec};
+use super::operand::{Bases, Layout, Operand, ValueId};
+use crate::kernel::pool::{Divisor, PoolSpec, Pooling};
 use crate::pool::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, avg_pool1d, avg_pool2d, avg_pool3d,
     max_pool1d, max_pool2d, max_pool3d, pool_spec,
 };
 
 /// Returns the pooling that a call is, of an operand `[n, c, spatial...]` of the first shape to one of the second.
-pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Option<ChannelsLastPool> {
+pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Option<Pooling> {
     let input = &from[2..];
     let is_of = |ops: [Op; 3]| ops.iter().position(|other| *other == op) == Some(input.len() - 1);
     let stride = |arg: &Arg| match arg {
@@ -29,7 +29,7 @@ pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Op
         {
             let [kernel, padding, dilation] = [ints(kernel)?, ints(padding)?, ints(dilation)?];
             let spec = spec(input.len(), &kernel, stride(by)?, &padding, &dilation, *ceil_mode).ok()?;
-            ChannelsLastPool::max(&spec, input).ok()
+            Pooling::max(&spec, input).ok()
         }
         [_, kernel, by, padding, Arg::Bool(ceil_mode), Arg::Bool(with_padding), rest @ ..]
             if is_of([avg_pool1d::OP, avg_pool2d::OP, avg_pool3d::OP]) =>
@@ -42,10 +42,10 @@ pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Op
             };
             let [kernel, padding] = [ints(kernel)?, ints(padding)?];
             let spec = spec(input.len(), &kernel, stride(by)?, &padding, &[1], *ceil_mode).ok()?;
-            ChannelsLastPool::average(&spec, input, divisor).ok()
+            Pooling::average(&spec, input, divisor).ok()
         }
         [_, _] if is_of([adaptive_avg_pool1d::OP, adaptive_avg_pool2d::OP, adaptive_avg_pool3d::OP]) => {
-            ChannelsLastPool::adaptive_average(input, to.get(2..)?).ok()
+            Pooling::adaptive_average(input, to.get(2..)?).ok()
         }
         // The mean over all spatial axes.
         [_, axes, _, dtype] if op == crate::reduce::mean::OP && matches!(dtype, Arg::None) => {
@@ -53,7 +53,7 @@ pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Op
             let mut axes: Vec<usize> = ints(axes)?.into_iter().map(axis).collect::<Option<_>>()?;
             axes.sort_unstable();
             (axes.into_iter().eq(2..from.len()))
-                .then(|| ChannelsLastPool::adaptive_average(input, &vec![1; input.len()]).ok())?
+                .then(|| Pooling::adaptive_average(input, &vec![1; input.len()]).ok())?
         }
         _ => None,
     }
@@ -74,18 +74,19 @@ fn spec(
     }
 }
 
-/// A pooling whose input and result have their channels last, without gaps.
+/// A pooling whose input and result lie in the same order, without gaps.
 pub(crate) struct PoolKernel<T> {
-    pool: ChannelsLastPool,
+    pool: Pooling,
     x: Operand,
+    layout: Layout,
     out: ValueId,
     numel: usize,
     this: PhantomData<T>,
 }
 
 impl<T: Real> PoolKernel<T> {
-    pub(crate) fn new(pool: ChannelsLastPool, x: Operand, out: ValueId, numel: usize) -> Self {
-        PoolKernel { pool, x, out, numel, this: PhantomData }
+    pub(crate) fn new(pool: Pooling, (x, layout): (Operand, Layout), out: ValueId, numel: usize) -> Self {
+        PoolKernel { pool, x, layout, out, numel, this: PhantomData }
     }
 }
 
@@ -99,7 +100,10 @@ impl<T: Real> Kernel for PoolKernel<T> {
                 std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), self.numel),
             )
         };
-        self.pool.run(self.x.shape[1], x, out);
+        match self.layout {
+            Layout::ChannelsLast => self.pool.run_channels_last(self.x.shape[1], x, out),
+            Layout::RowMajor => self.pool.run_planes(x, out).expect("the plan has room for whole planes"),
+        }
     }
 
     fn reads(&self) -> Vec<ValueId> {
@@ -107,6 +111,7 @@ impl<T: Real> Kernel for PoolKernel<T> {
     }
 
     fn describe(&self) -> String {
-        format!("pool {:?}, channels last", self.x.shape)
+        let order = if self.layout == Layout::ChannelsLast { ", channels last" } else { "" };
+        format!("pool {:?}{order}", self.x.shape)
     }
 }

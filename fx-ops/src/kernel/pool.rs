@@ -6,10 +6,11 @@
 use fx_core::math::Real;
 use fx_core::{Result, bail, err};
 use fx_simd::{Work, parallel};
+use smallvec::SmallVec;
 
-mod last;
+mod prepared;
 
-pub use last::ChannelsLastPool;
+pub use prepared::Pooling;
 
 /// The windows of a pooling; one number a spatial dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -319,6 +320,7 @@ impl Even {
     }
 
     /// Calls `f` for each row of a plane, with the number of the first of these windows and the other windows.
+    #[inline(always)]
     fn each_row(self, axes: &[Vec<Window>; 3], mut f: impl FnMut(usize, Window, Window)) {
         if self.count == 0 {
             return;
@@ -331,6 +333,7 @@ impl Even {
     }
 
     /// Calls `f` for each element of a window with what follows it in the row, up to that of the last window.
+    #[inline(always)]
     fn each_offset<T>(self, row: &[T], mut f: impl FnMut(&[T])) {
         for k in 0..self.len {
             let at = self.start + k * self.step;
@@ -356,6 +359,7 @@ fn each_pair<T: Copy>(out: &mut [T], x: &[T], stride: usize, mut f: impl FnMut(&
 }
 
 /// Calls `f` for each output of a plane but those of `even`, in row-major order, with its number and its windows.
+#[inline(always)]
 fn each_window(axes: &[Vec<Window>; 3], even: Even, mut f: impl FnMut(usize, [Window; 3])) {
     let width = axes[2].len();
     for (i, &d) in axes[0].iter().enumerate() {
@@ -448,6 +452,8 @@ const LONG: usize = 32;
 
 /// How the elements of a window become one.
 trait Pool<T: Real>: Sync {
+    /// Whether elements may be joined in any order.
+    const ANY_ORDER: bool;
     fn start() -> T;
     fn join(a: T, b: T) -> T;
     fn finish(&self, value: T, windows: [Window; 3]) -> T;
@@ -455,6 +461,7 @@ trait Pool<T: Real>: Sync {
 
 struct Greatest;
 impl<T: Real> Pool<T> for Greatest {
+    const ANY_ORDER: bool = true;
     #[inline(always)]
     fn start() -> T {
         -T::INFINITY
@@ -472,6 +479,7 @@ impl<T: Real> Pool<T> for Greatest {
 /// The sum, divided by what is said for the elements inside the input and with the border.
 struct Mean<F>(F);
 impl<T: Real, F: Fn(usize, usize) -> f64 + Sync> Pool<T> for Mean<F> {
+    const ANY_ORDER: bool = false;
     #[inline(always)]
     fn start() -> T {
         T::ZERO
@@ -574,7 +582,7 @@ impl<T: Real, P: Pool<T>> Work for ReducePlanes<'_, T, P> {
 
 #[inline(always)]
 fn reduce_planes<T: Real, P: Pool<T>>((way, x, [from, to], size, axes, out, pool): Planes<'_, T, P>) {
-    let mut line = vec![P::start(); size[1]];
+    let mut line: SmallVec<[T; 256]> = SmallVec::from_elem(P::start(), size[1]);
     for (i, out) in out.chunks_mut(to).enumerate() {
         reduce_plane(way, &x[(i * from).min(x.len())..], size, axes, out, pool, &mut line);
     }
@@ -630,6 +638,19 @@ fn reduce_plane<T: Real, P: Pool<T>>(
             even.each_row(axes, |at, d, h| {
                 let out = &mut out[at..at + even.count];
                 out.fill(P::start());
+                // Neighbours that lie apart are dear, so that rows are joined before them.
+                if P::ANY_ORDER && even.stride > 1 && d.len() * h.len() > 1 {
+                    line.fill(P::start());
+                    for row in rows_of(d, h) {
+                        line.iter_mut().zip(&x[row * width..]).for_each(|(a, &b)| *a = P::join(*a, b));
+                    }
+                    even.each_offset(line, |x| {
+                        each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
+                    });
+                    let window = axes[2][even.first];
+                    out.iter_mut().for_each(|x| *x = pool.finish(*x, [d, h, window]));
+                    return;
+                }
                 for row in rows_of(d, h) {
                     even.each_offset(&x[row * width..][..width], |x| {
                         each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));

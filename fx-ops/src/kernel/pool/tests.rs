@@ -43,12 +43,12 @@ fn same(a: &[f64], b: &[f64]) -> bool {
 }
 
 /// Pools planes as channels that lie last, and returns planes of `to` elements.
-fn with_channels_last(pool: &ChannelsLastPool, planes: usize, x: &[f64], to: usize) -> Vec<f64> {
+fn with_channels_last(pool: &Pooling, planes: usize, x: &[f64], to: usize) -> Vec<f64> {
     let turned = |x: &[f64], rows: usize, columns: usize| -> Vec<f64> {
         (0..x.len()).map(|i| x[i % rows * columns + i / rows]).collect()
     };
     let mut out = vec![0.25; planes * to];
-    pool.run(planes, &turned(x, planes, x.len() / planes.max(1)), &mut out);
+    pool.run_channels_last(planes, &turned(x, planes, x.len() / planes.max(1)), &mut out);
     turned(&out, to, planes)
 }
 
@@ -83,7 +83,7 @@ proptest! {
             let mut alone = vec![0.0; planes * to];
             max_pool(&spec, &x, &input, &mut alone, None).unwrap();
             prop_assert!(same(&alone, &out));
-            let last = ChannelsLastPool::max(&spec, &input).unwrap();
+            let last = Pooling::max(&spec, &input).unwrap();
             prop_assert!(same(&with_channels_last(&last, planes, &x, to), &out));
         }
         spec.dilation = vec![1; input.len()];
@@ -105,7 +105,7 @@ proptest! {
                     })
                     .collect();
                 prop_assert!(same(&out, &want), "{:?} {:?} {:?}", divisor, out, want);
-                let last = ChannelsLastPool::average(&spec, &input, divisor).unwrap();
+                let last = Pooling::average(&spec, &input, divisor).unwrap();
                 let to = output.iter().product();
                 prop_assert!(same(&with_channels_last(&last, planes, &x, to), &want));
             }
@@ -123,7 +123,7 @@ proptest! {
         let (mut out, mut indices, mut average) = (vec![0.0; planes * to], vec![-1; planes * to], vec![0.0; planes * to]);
         adaptive_max_pool(&x, &input, &output, &mut out, Some(&mut indices)).unwrap();
         adaptive_avg_pool(&x, &input, &output, &mut average).unwrap();
-        let last = ChannelsLastPool::adaptive_average(&input, &output).unwrap();
+        let last = Pooling::adaptive_average(&input, &output).unwrap();
         prop_assert!(same(&with_channels_last(&last, planes, &x, to), &average));
         for (i, at) in (0..planes).flat_map(|_| coordinates(&output)).enumerate() {
             let plane = &x[i / to * size..][..size];

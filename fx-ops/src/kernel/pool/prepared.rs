@@ -1,10 +1,12 @@
-//! Pooling of inputs whose channels lie last: `[batch, spatial..., channels]` gives the same.
+//! Pooling prepared for inputs of one size: planes, or with channels last, `[batch, spatial..., channels]`, which gives the same.
 
 use fx_core::Result;
 use fx_core::math::Real;
 use fx_simd::parallel;
 
-use super::{Divisor, GRAIN, PoolSpec, Window, adaptive_axes, avg_axes, check_divisor, max_axes};
+use super::{
+    Divisor, GRAIN, PoolSpec, Window, adaptive_axes, averages, avg_axes, check_divisor, max_axes, maxima,
+};
 
 /// How the elements of a window become one.
 #[derive(Clone, Copy)]
@@ -13,18 +15,18 @@ enum Kind {
     Average(Divisor),
 }
 
-/// A pooling of inputs of one size, with channels last.
-pub struct ChannelsLastPool {
+/// A pooling of inputs of one size.
+pub struct Pooling {
     input: [usize; 3],
     axes: [Vec<Window>; 3],
     kind: Kind,
 }
 
-impl ChannelsLastPool {
+impl Pooling {
     fn new(input: &[usize], axes: [Vec<Window>; 3], kind: Kind) -> Self {
         let mut sizes = [1; 3];
         sizes[3 - input.len()..].copy_from_slice(input);
-        ChannelsLastPool { input: sizes, axes, kind }
+        Pooling { input: sizes, axes, kind }
     }
 
     /// The maximum of each window, as [`max_pool`](super::max_pool).
@@ -62,12 +64,27 @@ impl ChannelsLastPool {
         self.axes.iter().map(Vec::len).product()
     }
 
-    /// Stores the result for some images of this many channels.
+    /// Stores the result for some planes.
+    ///
+    /// # Errors
+    ///
+    /// When the lengths of the slices are not those of as many planes.
+    pub fn run_planes<T: Real>(&self, x: &[T], out: &mut [T]) -> Result<()> {
+        let output = self.axes.each_ref().map(Vec::len);
+        match self.kind {
+            Kind::Max => maxima(x, &self.input, &output, &self.axes, out, None),
+            Kind::Average(divisor) => averages(x, &self.input, &output, &self.axes, out, |inside, padded| {
+                divisor.of(inside, padded)
+            }),
+        }
+    }
+
+    /// Stores the result for some images of this many channels, which lie last.
     ///
     /// # Panics
     ///
     /// When a slice has not the length that it must have.
-    pub fn run<T: Real>(&self, channels: usize, x: &[T], out: &mut [T]) {
+    pub fn run_channels_last<T: Real>(&self, channels: usize, x: &[T], out: &mut [T]) {
         let image = self.input.iter().product::<usize>() * channels;
         let size = self.out_size() * channels;
         if size == 0 || out.is_empty() {
@@ -91,7 +108,7 @@ impl ChannelsLastPool {
 fx_simd::wide! {
     /// Pools a line of windows.
     fn pool_line[T: Real](
-        (pool, x, windows, channels, out): (&ChannelsLastPool, &[T], (Window, Window, &[Window]), usize, &mut [T])
+        (pool, x, windows, channels, out): (&Pooling, &[T], (Window, Window, &[Window]), usize, &mut [T])
     ) {
         match channels {
             32.. => pool_blocks::<T, 32>(pool, x, windows, channels, out),
@@ -106,7 +123,7 @@ fx_simd::wide! {
 /// Pools a line of windows, so many channels at a time; the last ones may be pooled twice.
 #[inline(always)]
 fn pool_blocks<T: Real, const LANES: usize>(
-    pool: &ChannelsLastPool,
+    pool: &Pooling,
     x: &[T],
     (d, h, width): (Window, Window, &[Window]),
     channels: usize,
@@ -122,7 +139,7 @@ fn pool_blocks<T: Real, const LANES: usize>(
 /// Pools some channels, from `first` on, of a window.
 #[inline(always)]
 fn pool_block<T: Real, const LANES: usize>(
-    pool: &ChannelsLastPool,
+    pool: &Pooling,
     x: &[T],
     [d, h, w]: [Window; 3],
     channels: usize,
