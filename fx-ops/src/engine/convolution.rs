@@ -145,13 +145,14 @@ pub(crate) struct ChannelsLastKernel<T: 'static> {
 impl<T: GemmElement> ChannelsLastKernel<T> {
     /// Makes the kernel. Without `enclosed`, the convolution has no border and `x` has its channels last, without gaps.
     pub(crate) fn new(
-        conv: ChannelsLast<T>,
+        mut conv: ChannelsLast<T>,
         weights: Packed<Vec<T>>,
         x: Operand,
         enclosed: Option<ValueId>,
         out: ValueId,
         (ending, epilogue): (Ending, Epilogue),
     ) -> Self {
+        conv.set_wide_parts(epilogue.0.is_some());
         debug_assert!(enclosed.is_some() || x.layout() == Some(Layout::ChannelsLast));
         ChannelsLastKernel { conv, weights, x, enclosed, out, ending, epilogue }
     }

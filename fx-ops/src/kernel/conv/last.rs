@@ -8,7 +8,7 @@ use fx_simd::parallel;
 use smallvec::SmallVec;
 
 use super::super::gemm::{
-    Done, Finish, GemmElement, Output, Tap, Taps, Tile, Windows, pack_in_place, pack_slivers, work,
+    Done, Finish, GemmElement, Output, Product, Tap, Taps, Tile, Windows, pack_in_place, pack_slivers, work,
 };
 use super::winograd::Winograd;
 use super::{ConvSpec, Geometry};
@@ -22,10 +22,22 @@ const TASKS: usize = 8;
 /// The fewest columns of a group for which tiles pay.
 const FEWEST_COLUMNS: usize = 12;
 
+/// The input channels from which a convolution of single elements is a product,
+const LONG_SUMS: usize = 384;
+/// or half as many, if there are so many positions.
+const MANY_POSITIONS: usize = 1024;
+
+/// Returns whether a convolution of single elements had better be a product, whose blocks cut long sums; one row is read in places of its own.
+fn pays_as_product(positions: usize, c_in: usize) -> bool {
+    positions == 1 || c_in >= LONG_SUMS || (c_in >= LONG_SUMS / 2 && positions >= MANY_POSITIONS)
+}
+
 /// How the result is computed.
 #[derive(Clone, Copy)]
 enum Way<T: 'static> {
     Tiles(&'static Tile<T>),
+    /// As a product of positions and channels.
+    Product(&'static Tile<T>),
     /// With fewer multiplications.
     Winograd(Winograd<T>),
     /// Each channel by itself.
@@ -36,7 +48,7 @@ impl<T> Way<T> {
     /// Returns the innermost loops of those that have the weight in slivers.
     fn tile(&self) -> Option<&'static Tile<T>> {
         match self {
-            Way::Tiles(tile) => Some(tile),
+            Way::Tiles(tile) | Way::Product(tile) => Some(tile),
             Way::Winograd(winograd) => Some(winograd.tile),
             Way::Depthwise(_) => None,
         }
@@ -54,6 +66,8 @@ pub struct ChannelsLast<T: 'static> {
     /// Where the pieces under a window are, and how many elements each has.
     pieces: Vec<usize>,
     piece: usize,
+    /// Whether parts of the result should have many channels.
+    wide_parts: bool,
     shapes: String,
 }
 
@@ -82,7 +96,16 @@ impl<T: GemmElement> ChannelsLast<T> {
             Way::Tiles(tile) => Winograd::new(&geometry, tile, x_shape[0]),
             _ => None,
         };
-        let way = winograd.map_or(way, Way::Winograd);
+        let way = match way {
+            Way::Tiles(tile)
+                if groups == 1
+                    && geometry.is_pointwise()
+                    && pays_as_product(x_shape[0] * geometry.out_size(), c_in) =>
+            {
+                Way::Product(tile)
+            }
+            way => winograd.map_or(way, Way::Winograd),
+        };
         // Channels by themselves are so little work that a copy of the input would cost more.
         let border = if matches!(way, Way::Depthwise(_)) { [0; 3] } else { geometry.padding };
         let mut enclosed = [0, 1, 2].map(|d| geometry.input[d] + 2 * border[d]);
@@ -104,7 +127,13 @@ impl<T: GemmElement> ChannelsLast<T> {
         });
         let piece = if is_joined { kernel[2] * c_in } else { c_in };
         let shapes = format!("{x_shape:?} by {weight_shape:?}");
-        Ok(Some(ChannelsLast { geometry, batch: x_shape[0], way, enclosed, pieces, piece, shapes }))
+        let (batch, wide_parts) = (x_shape[0], false);
+        Ok(Some(ChannelsLast { geometry, batch, way, enclosed, pieces, piece, wide_parts, shapes }))
+    }
+
+    /// Prefers parts of the result with many channels, for what is done to each part.
+    pub(crate) fn set_wide_parts(&mut self, wide: bool) {
+        self.wide_parts = wide;
     }
 
     fn channels(&self) -> usize {
@@ -233,6 +262,16 @@ impl<T: GemmElement> ChannelsLast<T> {
         finish.check(self.out_channels(), out.len());
         match self.way {
             Way::Tiles(tile) => self.tiles(tile, x, packed, out, (finish, done)),
+            Way::Product(tile) => {
+                let Geometry { c_in, c_out, .. } = self.geometry;
+                let (m, wide_parts) = (self.batch * self.geometry.out_size(), self.wide_parts);
+                let (alpha, beta) = (T::one(), T::zero());
+                let product = Product { tile, m, k: c_in, n: c_out, alpha, beta, shared: true, wide_parts };
+                // SAFETY: the elements of the result are distinct, and neighbours in each row.
+                unsafe {
+                    product.run_packed((x, (c_in, 1)), packed, &Output::new(out, (c_out, 1)), finish, done);
+                }
+            }
             Way::Winograd(winograd) => {
                 winograd.run(x, [self.enclosed[1], self.enclosed[2]], packed, out, (finish, done));
             }
@@ -407,7 +446,7 @@ impl<T: GemmElement> ChannelsLast<T> {
     /// Says what it is, in a few words.
     pub fn describe(&self) -> String {
         let way = match self.way {
-            Way::Tiles(_) => "packed weights",
+            Way::Tiles(_) | Way::Product(_) => "packed weights",
             Way::Winograd(_) => "Winograd",
             Way::Depthwise(_) => "depthwise",
         };
@@ -540,6 +579,20 @@ mod tests {
             let ws: Vec<usize> = [groups * c_out, c_in].into_iter().chain(part(|d| d.1)).collect();
             let xs: Vec<usize> = [batch, groups * c_in].into_iter().chain(part(|d| d.0)).collect();
             compare(&spec, &xs, &ws, turns, (has_bias, has_other, is_bounded), false)?;
+        }
+    }
+
+    #[test]
+    fn many_channels_are_a_product() {
+        for (xs, c_out) in
+            [([1, 384, 3, 5], 40), ([2, 1030, 2, 1], 12), ([1, 200, 33, 32], 21), ([1, 20, 1, 1], 37)]
+        {
+            let ws = [c_out, xs[1], 1, 1];
+            let conv = ChannelsLast::<f32>::new(&ConvSpec::new(2), &xs, &ws).unwrap();
+            assert!(conv.is_none_or(|conv| matches!(conv.way, Way::Product(_))));
+            for with in [false, true] {
+                compare(&ConvSpec::new(2), &xs, &ws, with, (with, with, with), false).unwrap();
+            }
         }
     }
 

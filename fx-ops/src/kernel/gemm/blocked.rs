@@ -263,6 +263,36 @@ impl<T: GemmElement> Product<T> {
         }
     }
 
+    /// As [`run_then`](Self::run_then), with a left operand at these strides, which is packed first where that pays, and a right one that is
+    /// packed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run_then`](Self::run_then).
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Self::run).
+    pub(crate) unsafe fn run_packed(
+        &self,
+        (a, strides): (&[T], Strides),
+        b: &[T],
+        c: &Output<'_, T>,
+        finish: Finish<'_, T>,
+        done: &Done<'_>,
+    ) {
+        let right = Right::Packed(b);
+        if !self.packs_left(strides) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_then(&Left::Strided(a, strides), &right, c, finish, done) };
+        }
+        T::with_scratch(self.left_len(), |left| {
+            self.pack_left(a, strides, left);
+            // SAFETY: the caller's promise.
+            unsafe { self.run_then(&Left::Packed(left), &right, c, finish, done) };
+        });
+    }
+
     /// Stores the tiles of some slivers.
     ///
     /// # Safety
