@@ -4,7 +4,9 @@ use fx_core::ops::*;
 use fx_core::rewrite::{Found, any_of, capture, exactly, integer, number};
 use fx_core::{Arg, DType, GraphModule, Result, Tensor, rules, symbolic_trace};
 
+use crate::create::{new_zeros, zeros};
 use crate::join::cat;
+use crate::pad::pad;
 use crate::pointwise::*;
 use crate::random::dropout;
 use crate::view::*;
@@ -134,6 +136,15 @@ rules! {
     /// A part of everything.
     narrow_all: |x: &Tensor| capture(narrow(x, 0, 0, 0), "n") => |x: &Tensor| x.clone(),
         free "n.dim", free "n.start", free "n.length";
+    /// Borders of no size.
+    pad_nothing: |x: &Tensor| capture(pad(x, [0], "constant", ()), "p") => |x: &Tensor| x.clone(),
+        free "p.pad", free "p.mode", free "p.value",
+        when "nothing is added or taken away" |m| m.ints("p.pad").is_some_and(|pad| pad.iter().all(|&side| side == 0));
+    /// Zeros whose dtype is known need no model.
+    new_zeros: |x: &Tensor| capture(new_zeros(x, [0]), "n"), build |m| {
+        let (Some(sizes), Some(dtype)) = (m.ints("n.size"), dtype(m, "n.dtype").or(m.dtype("x"))) else { return Ok(None) };
+        symbolic_trace(move |_x: &Tensor| to(zeros(sizes.clone()), dtype)).map(Some)
+    }, free "n.size", free "n.dtype";
     /// One tensor joined with nothing.
     cat_one: |x: &Tensor| cat([x], integer("d")) => |x: &Tensor| x.clone();
     /// A lower triangle of a lower triangle.
