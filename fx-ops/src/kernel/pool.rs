@@ -319,17 +319,11 @@ impl Even {
         Even { first, count, stride, start: start.start, step: start.step, len }
     }
 
-    /// Calls `f` for each row of a plane, with the number of the first of these windows and the other windows.
+    /// Returns for each row of a plane the number of the first of these windows, and the other windows.
     #[inline(always)]
-    fn each_row(self, axes: &[Vec<Window>; 3], mut f: impl FnMut(usize, Window, Window)) {
-        if self.count == 0 {
-            return;
-        }
-        for (i, &d) in axes[0].iter().enumerate() {
-            for (j, &h) in axes[1].iter().enumerate() {
-                f((i * axes[1].len() + j) * axes[2].len() + self.first, d, h);
-            }
-        }
+    fn rows(self, axes: &[Vec<Window>; 3]) -> impl Iterator<Item = (usize, Window, Window)> {
+        let rows = pairs(axes).enumerate().take(if self.count == 0 { 0 } else { usize::MAX });
+        rows.map(move |(row, (d, h))| (row * axes[2].len() + self.first, d, h))
     }
 
     /// Calls `f` for each element of a window with what follows it in the row, up to that of the last window.
@@ -358,18 +352,20 @@ fn each_pair<T: Copy>(out: &mut [T], x: &[T], stride: usize, mut f: impl FnMut(&
     }
 }
 
-/// Calls `f` for each output of a plane but those of `even`, in row-major order, with its number and its windows.
+/// Returns the pairs of windows along the first two axes.
 #[inline(always)]
-fn each_window(axes: &[Vec<Window>; 3], even: Even, mut f: impl FnMut(usize, [Window; 3])) {
+fn pairs(axes: &[Vec<Window>; 3]) -> impl Iterator<Item = (Window, Window)> {
+    axes[0].iter().flat_map(|&d| axes[1].iter().map(move |&h| (d, h)))
+}
+
+/// Returns the outputs of a plane but those of `even`, in row-major order, each with its number and its windows.
+#[inline(always)]
+fn windows(axes: &[Vec<Window>; 3], even: Even) -> impl Iterator<Item = (usize, [Window; 3])> {
     let width = axes[2].len();
-    for (i, &d) in axes[0].iter().enumerate() {
-        for (j, &h) in axes[1].iter().enumerate() {
-            let at = (i * axes[1].len() + j) * width;
-            for k in (0..even.first).chain(even.first + even.count..width) {
-                f(at + k, [d, h, axes[2][k]]);
-            }
-        }
-    }
+    pairs(axes).enumerate().flat_map(move |(row, (d, h))| {
+        let others = (0..even.first).chain(even.first + even.count..width);
+        others.map(move |k| (row * width + k, [d, h, axes[2][k]]))
+    })
 }
 
 /// Returns height and width of the input.
@@ -408,7 +404,7 @@ fn maxima<T: Real>(
     };
     parallel::chunk_pairs((out, to), (indices, to), at_once, |i, out, indices| {
         let x = plane_of(i);
-        each_window(axes, Even::default(), |at, [d, h, w]| {
+        for (at, [d, h, w]) in windows(axes, Even::default()) {
             let (mut best, mut best_at) = (-T::INFINITY, None);
             for row in d.positions().flat_map(|d| h.positions().map(move |h| d * height + h)) {
                 let line = &x[row * width..][..width];
@@ -431,7 +427,7 @@ fn maxima<T: Real>(
             }
             out[at] = best;
             indices[at] = best_at.unwrap_or(0) as i64;
-        });
+        }
     });
     Ok(())
 }
@@ -635,7 +631,7 @@ fn reduce_plane<T: Real, P: Pool<T>>(
             }
         }
         Way::Across(even) => {
-            even.each_row(axes, |at, d, h| {
+            for (at, d, h) in even.rows(axes) {
                 let out = &mut out[at..at + even.count];
                 out.fill(P::start());
                 // Neighbours that lie apart are dear, so that rows are joined before them.
@@ -647,26 +643,24 @@ fn reduce_plane<T: Real, P: Pool<T>>(
                     even.each_offset(line, |x| {
                         each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
                     });
-                    let window = axes[2][even.first];
-                    out.iter_mut().for_each(|x| *x = pool.finish(*x, [d, h, window]));
-                    return;
-                }
-                for row in rows_of(d, h) {
-                    even.each_offset(&x[row * width..][..width], |x| {
-                        each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
-                    });
+                } else {
+                    for row in rows_of(d, h) {
+                        even.each_offset(&x[row * width..][..width], |x| {
+                            each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
+                        });
+                    }
                 }
                 let window = axes[2][even.first];
                 out.iter_mut().for_each(|x| *x = pool.finish(*x, [d, h, window]));
-            });
-            each_window(axes, *even, |at, [d, h, w]| {
+            }
+            for (at, [d, h, w]) in windows(axes, *even) {
                 let mut value = P::start();
                 for row in rows_of(d, h) {
                     let line = &x[row * width..][..width];
                     value = w.positions().fold(value, |a, k| P::join(a, line[k]));
                 }
                 out[at] = pool.finish(value, [d, h, w]);
-            });
+            }
         }
     }
 }
