@@ -442,13 +442,14 @@ fn models() -> Vec<(&'static str, GraphModule, Vec<Value>)> {
 }
 
 /// The programs of `tests/data/zoo` with operations that stand-alone crates do not have, or values of types that they do not have.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 15] = [
     "autocast",
     "bn_train",
     "complex_numbers",
     "composed",
     "composed_decomposed",
     "data_dep",
+    "einsums",
     "factors",
     "kvcache",
     "loops",

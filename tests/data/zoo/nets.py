@@ -225,13 +225,12 @@ def special(i):
 
 
 def norms_first(i):
-    """Norms before what they could be folded into, a bias that is looked up, a shift of windows, and an einsum of three operands."""
+    """Norms before what they could be folded into, a bias that is looked up, and a shift of windows."""
     def init(net):
         net.norms = nn.ModuleList([nn.BatchNorm2d(6), nn.BatchNorm2d(11, affine=False), nn.BatchNorm1d(5)])
         net.conv = nn.Conv2d(6, 5, 3, padding=1, bias=False)
         net.table = nn.Parameter(normal(9, 2))
         net.register_buffer("index", torch.arange(36).reshape(6, 6) * 7 % 9)
-        net.weight = nn.Parameter(normal(3, 5, 5))
         for norm in net.norms:
             norm.running_mean.normal_()
             norm.running_var.uniform_(0.5, 2)
@@ -241,10 +240,17 @@ def norms_first(i):
         y = F.relu(net.norms[1](y))
         bias = net.table[net.index.view(-1)].view(6, 6, 2).permute(2, 0, 1)
         y = torch.roll(y, (-2, 1), (2, 3)) + F.pad(bias, (0, 1)).mean(0)
-        z = net.norms[2](y.mean((2, 3))[:, :5])
-        return y, torch.einsum("bi,kij,bj->bk", z, net.weight, F.relu(z))
+        return y, net.norms[2](y.mean((2, 3))[:, :5])
 
     return Module(init, forward), (normal(2, 6, 6, 7, i=i),)
+
+
+def einsums(i):
+    """Sums of products of three and four operands, for which PyTorch proposes an order."""
+    def forward(net, x, w, y):
+        return torch.einsum("bi,kij,bj->bk", x, w, y), torch.einsum("bi,kij,bj,k->b", x, w, y, w[:, 0, 0])
+
+    return Module(lambda net: None, forward), (normal(2, 4, i=i), normal(3, 4, 5, i=i + 1), normal(2, 5, i=i + 2))
 
 
 def write(net, name, **options):
@@ -260,7 +266,7 @@ def write(net, name, **options):
 
 NETS = [
     loops, recurrent, autocast, odd_names, strided_writes, one_buffer_twice, composed, complex_numbers, regions, factors, special,
-    norms_first,
+    norms_first, einsums,
 ]
 
 if __name__ == "__main__":
