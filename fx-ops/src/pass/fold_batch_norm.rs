@@ -67,10 +67,11 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     }
     for id in gm.graph().ids() {
         let Some(norm) = Norm::at(gm, id, &updated)? else { continue };
+        let Some(rank) = norm.plain_rank(gm)? else { continue };
         if !cx.allow(|| format!("unfold %{}", gm.graph().node(id).map_or("?", |node| node.name()))) {
             return Ok(());
         }
-        norm.unfold(gm, freeze)?;
+        norm.unfold(gm, rank, freeze)?;
     }
     Ok(())
 }
@@ -162,22 +163,23 @@ impl Norm {
         [self.mean, self.var].into_iter().chain(self.weight).chain(self.bias)
     }
 
-    /// Makes a product and a sum of it, if statistics and weights have the dtype of what is normalised, so that it is computed in that.
-    fn unfold(self, gm: &mut GraphModule, freeze: bool) -> Result<()> {
+    /// Returns the rank of what is normalised, if it has channels, and statistics and weights have its dtype, in which it is then computed.
+    fn plain_rank(&self, gm: &GraphModule) -> Result<Option<usize>> {
         let graph = gm.graph();
         let ty = |id: NodeId| Ok::<_, fx_core::Error>(graph.node(id)?.ty().and_then(|ty| ty.tensor()));
-        let Some(of_x) = ty(self.x)? else { return Ok(()) };
-        let (dtype, rank) = (of_x.dtype, of_x.rank());
+        let Some(of_x) = ty(self.x)? else { return Ok(None) };
         for id in self.inputs() {
-            if ty(id)?.map(|ty| ty.dtype) != Some(dtype) {
-                return Ok(());
+            if ty(id)?.map(|ty| ty.dtype) != Some(of_x.dtype) {
+                return Ok(None);
             }
         }
-        // Without an axis of channels nothing is done.
-        if rank < 2 || !matches!(dtype, DType::F32 | DType::F64) {
-            return Ok(());
-        }
-        let name = graph.node(self.id)?.name().to_owned();
+        let is_plain = of_x.rank() >= 2 && matches!(of_x.dtype, DType::F32 | DType::F64);
+        Ok(is_plain.then(|| of_x.rank()))
+    }
+
+    /// Makes a product and a sum of it.
+    fn unfold(self, gm: &mut GraphModule, rank: usize, freeze: bool) -> Result<()> {
+        let name = gm.graph().node(self.id)?.name().to_owned();
         let names = [&*format!("{name}_scale"), &*format!("{name}_shift")];
         let inputs: Vec<NodeId> = self.inputs().collect();
         let shape: Vec<i64> = [-1].into_iter().chain(std::iter::repeat_n(1, rank - 2)).collect();
