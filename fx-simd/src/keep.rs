@@ -11,6 +11,8 @@ use std::collections::TryReserveError;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
+use crate::pages;
+
 /// Smaller blocks come from the allocator's own stock.
 const SMALLEST: usize = 128 << 10;
 
@@ -65,7 +67,16 @@ pub fn reserve<T: Copy>(n: usize) -> Result<Vec<T>, TryReserveError> {
     }
     let mut vec = Vec::new();
     vec.try_reserve_exact(n)?;
-    Ok(vec)
+    Ok(in_huge_pages(vec))
+}
+
+/// Asks the system for huge pages where a vector with much room has not been written yet, and returns it.
+pub fn in_huge_pages<T>(mut vec: Vec<T>) -> Vec<T> {
+    let bytes = vec.capacity().saturating_mul(size_of::<T>());
+    if let Some(start) = NonNull::new(vec.as_mut_ptr().cast()) {
+        pages::ask_for_huge(start, bytes);
+    }
+    vec
 }
 
 /// Finds a kept block that has room for `n` elements and not much more.

@@ -10,6 +10,7 @@
 mod convert;
 mod keep;
 mod memory;
+mod pages;
 pub mod parallel;
 mod placement;
 mod transpose;
@@ -17,7 +18,7 @@ mod transpose;
 use std::marker::PhantomData;
 
 pub use convert::{Arithmetic, HalfArithmetic, Truncate, f16_to_f32, f32_to_f16};
-pub use keep::{recycle, reserve, without_keeping};
+pub use keep::{in_huge_pages, recycle, reserve, without_keeping};
 pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy, extend, prefetch, prefetch_line};
 pub use transpose::transpose;
 

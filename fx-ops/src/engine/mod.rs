@@ -481,10 +481,8 @@ fn address(array: &Array) -> *mut u8 {
 impl Ready {
     fn workspace(&self) -> Result<Workspace> {
         let n = self.plan.values.len();
-        let mut block = Vec::new();
         let lines = self.plan.memory.bytes.div_ceil(size_of::<Line>());
-        block
-            .try_reserve_exact(lines)
+        let mut block = fx_simd::reserve(lines)
             .map_err(|_| err!(Limit, "cannot allocate {} bytes", self.plan.memory.bytes))?;
         block.resize(lines, Line([0; 64]));
         let start: *mut u8 = block.as_mut_ptr().cast();

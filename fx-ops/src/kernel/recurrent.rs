@@ -64,7 +64,7 @@ impl<T: GemmElement> StateWeight<T> {
         let (cols, len) = (tile.cols, hidden * cell.gates() * tile.cols);
         let matrices = StateWeight::<T>::matrices(cell, batch);
         let gates_beside = cell.gates() / matrices;
-        let mut slivers = vec![T::zero(); hidden.div_ceil(cols) * len];
+        let mut slivers = fx_simd::in_huge_pages(vec![T::zero(); hidden.div_ceil(cols) * len]);
         parallel::chunks(&mut slivers, len, PACK.div_ceil(len.max(1)), |i, sliver| {
             let first = i * cols;
             for (matrix, out) in sliver.chunks_mut(len / matrices).enumerate() {

@@ -181,7 +181,7 @@ impl<T: GemmElement> ChannelsLast<T> {
             return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
         };
         let (depth, slivers) = (taps * geometry.c_in, self.slivers(tile));
-        let mut packed = vec![T::zero(); groups * slivers * tile.cols * depth];
+        let mut packed = fx_simd::in_huge_pages(vec![T::zero(); groups * slivers * tile.cols * depth]);
         pack_slivers(&mut packed, tile.cols * depth, &|i, out| {
             let (group, first) = (i / slivers, i % slivers * tile.cols);
             let columns = tile.cols.min(c_out - first);

@@ -49,7 +49,7 @@ impl<T: GemmElement> Prepared<T> {
                 let m = geometry.c_out;
                 let product = Product { tile, m, k: depth, n: size, alpha, beta, shared, wide_parts: true };
                 let packed = |weight: &[T]| {
-                    let mut packed = vec![T::zero(); product.left_len()];
+                    let mut packed = fx_simd::in_huge_pages(vec![T::zero(); product.left_len()]);
                     product.pack_left(weight, (depth, 1), &mut packed);
                     packed
                 };

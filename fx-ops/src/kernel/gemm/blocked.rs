@@ -159,7 +159,7 @@ impl<T: GemmElement> Product<T> {
 
     /// Packs all of the right operand, to be used for many products.
     pub(crate) fn packed_right(&self, b: &[T], (rsb, csb): Strides) -> Vec<T> {
-        let mut packed = vec![T::zero(); self.right_len()];
+        let mut packed = fx_simd::in_huge_pages(vec![T::zero(); self.right_len()]);
         let cols = self.tile.cols;
         pack_slivers(&mut packed, cols * self.k, &|i, out| {
             pack(&b[i * cols * csb..], (csb, rsb), cols.min(self.n - i * cols), cols, out);
