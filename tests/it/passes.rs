@@ -85,6 +85,57 @@ fn batch_norms_are_folded_and_shared_modules_stay_right() {
 }
 
 #[test]
+fn frozen_weights_are_multiplied_to_the_same_bits() {
+    let text = |dtype: &str| {
+        format!(
+            "graph main(%x: {dtype}[n, 4, 5, 6]) {{
+                %mean: {dtype}[4] = self.mean
+                %var: {dtype}[4] = self.var
+                %scale: {dtype}[4] = self.scale
+                %w: {dtype}[4, 4, 3, 3] = self.w
+                %a = conv2d(%x, %w, padding=1)
+                %b = batch_norm(%a, %mean, %var, %scale)
+                %c = conv2d(%b, %w, padding=1)
+                %d = batch_norm(%c, %mean, %var)
+                %u: {dtype}[4, 4, 2, 3] = self.u
+                %e = conv_transpose2d(%d, %u)
+                %f = batch_norm(%e, %mean, %var, %scale, %mean)
+                %g: {dtype}[4, 2, 1, 1] = self.g
+                %h = conv2d(%f, %g, groups=2)
+                %i = batch_norm(%h, %mean, %var)
+                %sum = sum(%i, [2, 3])
+                %l: {dtype}[4, 4] = self.l
+                %j = linear(%sum, %l, %scale)
+                %k = batch_norm(%j, %mean, %var)
+                return %k
+            }}"
+        )
+    };
+    for dtype in ["f32", "f64", "bf16"] {
+        let mut gm = crate::engine::program(&text(dtype));
+        let var = gm.attr("var").unwrap().abs() + 0.5;
+        gm.set_attribute("var", fx::Attribute::Parameter(Parameter::new(var))).unwrap();
+        let x = fx::with_generator(&fx::Generator::seeded(1), || fx::randn([3, 4, 5, 6]));
+        let x = x.to(gm.attr("w").unwrap().dtype().unwrap());
+        let expected = gm.call(std::slice::from_ref(&x)).unwrap();
+        let folded = |freeze: bool| {
+            let mut gm = gm.clone();
+            let fold = Passes::new().add(SHAPE_PROP).add_with(FOLD_BATCH_NORM, [("freeze", freeze)]).unwrap();
+            fold.add(DEAD_CODE).run(&mut gm).unwrap();
+            assert_eq!(count(&gm, "batch_norm"), 0);
+            assert!(gm.lint().is_empty());
+            (gm.call(std::slice::from_ref(&x)).unwrap(), gm)
+        };
+        let [(plain, _), (frozen, gm)] = [false, true].map(folded);
+        assert!(plain.bits_eq(&frozen), "{dtype}");
+        assert!(gm.attribute("w").is_err(), "nobody reads it any more");
+        if dtype != "bf16" {
+            frozen.all_close(&expected, 1e-3, 1e-3).unwrap();
+        }
+    }
+}
+
+#[test]
 fn batch_norms_in_training_stay() {
     let mut model = net();
     model.stem_norm.training = true;

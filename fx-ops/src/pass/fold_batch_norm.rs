@@ -1,12 +1,16 @@
 //! Folding batch norms into the convolution or linear map before them.
 
 use std::collections::BTreeSet;
+use std::ops::Mul;
 use std::sync::Arc;
 
 use fx_core::op::Default as Value;
 use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values, inline_module, updated_buffers};
 use fx_core::rewrite::merged_meta;
-use fx_core::{Arg, Attribute, DType, GraphModule, Module, NodeId, Op, Result, Target, Tensor, ops};
+use fx_core::{
+    Arg, Array, Attribute, DType, Element, GraphModule, Module, NodeId, Op, Result, Target, Tensor, TypeTree,
+    ops,
+};
 
 use crate::conv::{conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d};
 use crate::linalg::linear;
@@ -50,6 +54,9 @@ const FOLDABLE: &[(Op, usize, bool)] = &[
     (conv_transpose2d::OP, 4, true),
     (conv_transpose3d::OP, 5, true),
 ];
+
+/// How many elements of a weight a task multiplies.
+const AT_ONCE: usize = 1 << 15;
 
 fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     let freeze = cx.flag("freeze")?;
@@ -275,10 +282,12 @@ impl Pair {
         shape[usize::from(self.transposed)] = -1;
         let name = gm.graph().node(before)?.name().to_owned();
         let names = [&*format!("{name}_weight"), &*format!("{name}_bias")];
+        let alone = if freeze { self.weight_alone(gm)? } else { None };
         let made = fold_values(gm, id, &inputs, &names, freeze, |values| {
             let (of_norm, of_map) = values.split_at(of_norm);
             let (scale, shift) = factors(of_norm, [weight, bias], eps, of_map.get(1));
-            (&of_map[0] * reshape(&scale, shape.clone()), shift)
+            let scale = reshape(&scale, shape.clone());
+            (if alone.is_some() { scale } else { &of_map[0] * scale }, shift)
         })?;
         let [weight, bias] = made[..] else {
             fx_core::bail!(Graph, "the new weights of %{name} are not two tensors")
@@ -297,8 +306,50 @@ impl Pair {
             graph.erase(id)?;
             graph.erase(before)
         })?;
-        erase_unused(gm, inputs, freeze)
+        erase_unused(gm, inputs, freeze)?;
+        let Some((old, ty)) = alone else { return Ok(()) };
+        let Target::GetAttr(path) = gm.graph().node(weight)?.target().clone() else {
+            fx_core::bail!(Graph, "%{name} does not read its new weight")
+        };
+        let scale = gm.attr(&path)?;
+        let new = Tensor::from(scaled(old.into_array()?, scale.array()?, self.transposed)?);
+        gm.graph_mut().meta_mut(weight)?.ty = Some(ty);
+        gm.set_attribute(&path, Attribute::Constant(new))
     }
+
+    /// Returns the weight, with its type, if it is to be multiplied once it has left the module: in its own memory if nobody else has it,
+    /// so that there are never two large ones. Its dtype is that of the norm's statistics, in which products are computed.
+    fn weight_alone(&self, gm: &GraphModule) -> Result<Option<(Tensor, Arc<TypeTree>)>> {
+        let Some(w) = self.args[1].leaf() else { return Ok(None) };
+        let graph = gm.graph();
+        let (Target::GetAttr(path), Some(ty)) = (graph.node(*w)?.target(), graph.node(*w)?.meta().ty.clone())
+        else {
+            return Ok(None);
+        };
+        let dtype = |id: NodeId| Some(graph.node(id).ok()?.ty()?.tensor()?.dtype);
+        let of_weight = dtype(*w).filter(|dtype| matches!(dtype, DType::F32 | DType::F64));
+        let is_plain = of_weight.is_some() && self.norm.inputs().all(|id| dtype(id) == of_weight);
+        Ok(if is_plain { Some((gm.attr(path)?, ty)) } else { None })
+    }
+}
+
+/// Multiplies the channels of a weight, its first axis or its second if it is `transposed`, by as many factors.
+fn scaled(weight: Array, scale: &Array, transposed: bool) -> Result<Array> {
+    match weight.dtype() {
+        DType::F64 => scaled_in::<f64>(weight, scale, transposed),
+        _ => scaled_in::<f32>(weight, scale, transposed),
+    }
+}
+
+fn scaled_in<T: Element + Mul<Output = T>>(weight: Array, scale: &Array, transposed: bool) -> Result<Array> {
+    let (shape, scale) = (weight.shape().to_vec(), scale.to_vec::<T>()?);
+    let width = shape[1 + usize::from(transposed)..].iter().product();
+    let mut data = weight.into_vec::<T>()?;
+    fx_simd::parallel::chunks(&mut data, width, (AT_ONCE / width.max(1)).max(1), |i, row| {
+        let factor = scale[i % scale.len()];
+        row.iter_mut().for_each(|x| *x = *x * factor);
+    });
+    Array::from_vec(data, &shape)
 }
 
 /// Returns the node that an argument is, if it reads an attribute that the graph does not update.
