@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_asked_for_in_large_blocks_only() {
+    fn huge_pages_are_asked_for_in_large_blocks() {
         if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
             eprintln!("skipped: this system has no huge pages to ask for");
             return;

@@ -307,14 +307,7 @@ impl Pair {
             graph.erase(before)
         })?;
         erase_unused(gm, inputs, freeze)?;
-        let Some((old, ty)) = alone else { return Ok(()) };
-        let Target::GetAttr(path) = gm.graph().node(weight)?.target().clone() else {
-            fx_core::bail!(Graph, "%{name} does not read its new weight")
-        };
-        let scale = gm.attr(&path)?;
-        let new = Tensor::from(scaled(old.into_array()?, scale.array()?, self.transposed)?);
-        gm.graph_mut().meta_mut(weight)?.ty = Some(ty);
-        gm.set_attribute(&path, Attribute::Constant(new))
+        alone.map_or(Ok(()), |alone| multiply_alone(gm, weight, alone, self.transposed))
     }
 
     /// Returns the weight, with its type, if it is to be multiplied once it has left the module: in its own memory if nobody else has it,
@@ -331,6 +324,22 @@ impl Pair {
         let is_plain = of_weight.is_some() && self.norm.inputs().all(|id| dtype(id) == of_weight);
         Ok(if is_plain { Some((gm.attr(path)?, ty)) } else { None })
     }
+}
+
+/// Sets the constant that a node reads, so far the factors of its channels, to a weight (see [`Pair::weight_alone`]) times these.
+fn multiply_alone(
+    gm: &mut GraphModule,
+    node: NodeId,
+    (weight, ty): (Tensor, Arc<TypeTree>),
+    transposed: bool,
+) -> Result<()> {
+    let Target::GetAttr(path) = gm.graph().node(node)?.target().clone() else {
+        fx_core::bail!(Graph, "%{} does not read its new weight", gm.graph().node(node)?.name())
+    };
+    let scale = gm.attr(&path)?;
+    let new = Tensor::from(scaled(weight.into_array()?, scale.array()?, transposed)?);
+    gm.graph_mut().meta_mut(node)?.ty = Some(ty);
+    gm.set_attribute(&path, Attribute::Constant(new))
 }
 
 /// Multiplies the channels of a weight, its first axis or its second if it is `transposed`, by as many factors.
