@@ -6,14 +6,16 @@
 A folder has a case of the benchmarks beside other engines (model.pt2, io.safetensors; see tools/more_cases.py). Each is loaded and
 run by `fx bench --worker`, with both engines. A breakpoint on each function tells which are entered. The functions of most cases
 come first, and among those the ones that are entered first: that way what a program needs lies side by side, a few pages of the
-file instead of many. build.rs gives the order to the linker. Functions that it does not know stay where they are, so an old order
-does no harm; after changes of the compiler, of dependencies or of much code a new one pays.
+file instead of many. build.rs gives the order to the linker. Names have hashes, of compiler, dependencies and types, and those of
+functions that became local to a module one of all that is in it, for which a * is written here. Functions that are not in the list
+stay where they are, so an old order does no harm; after changes of the compiler, of dependencies or of much code a new one pays.
 
 Needs Linux on x86-64, and nm.
 """
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,7 +42,7 @@ def functions(program):
     for line in lines:
         address, kind, name = line.split()
         if kind in "tTwW":
-            named.setdefault(int(address, 16), name)
+            named.setdefault(int(address, 16), re.sub(r"\.llvm\.\d+$", ".llvm.*", name))
     return named
 
 
