@@ -10,24 +10,24 @@ use crate::DType;
 use crate::math;
 use crate::pointwise::{Block, Kernels};
 
-/// Computes sums of 16-bit floats directly.
+/// Notes that the row is a sum.
 pub const fn add(kernels: Kernels) -> Kernels {
-    kernels.f16(Arithmetic::Add)
+    kernels.arithmetic(Arithmetic::Add)
 }
 
-/// Computes differences of 16-bit floats directly.
+/// Notes that the row is a difference.
 pub const fn sub(kernels: Kernels) -> Kernels {
-    kernels.f16(Arithmetic::Sub)
+    kernels.arithmetic(Arithmetic::Sub)
 }
 
-/// Computes products of 16-bit floats directly.
+/// Notes that the row is a product.
 pub const fn mul(kernels: Kernels) -> Kernels {
-    kernels.f16(Arithmetic::Mul)
+    kernels.arithmetic(Arithmetic::Mul)
 }
 
-/// Computes quotients of 16-bit floats directly.
+/// Notes that the row is a quotient.
 pub const fn div(kernels: Kernels) -> Kernels {
-    kernels.f16(Arithmetic::Div)
+    kernels.arithmetic(Arithmetic::Div)
 }
 
 /// Replaces kernels of rows whose body is `math::fmod`.

@@ -5,6 +5,7 @@
 //! small buffer. So broadcasting, strides and casts cost one pass over cache-sized memory, and the eager kernel, fused groups
 //! and generated Rust run the same text.
 
+pub mod around;
 mod operands;
 
 use fx_simd::{Arithmetic, Filled, HalfArithmetic, Slots};
@@ -62,12 +63,13 @@ macro_rules! kernel_table {
         pub struct Kernels {
             $($t: Option<Block<$t>>,)*
             whole: u16,
-            f16: Option<Arithmetic>,
+            arithmetic: Option<Arithmetic>,
+            around: Option<around::Kernel>,
         }
 
         impl Kernels {
             /// No kernel.
-            pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0, f16: None };
+            pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0, arithmetic: None, around: None };
 
             /// Returns the table with a note that the kernel for `dtype` is faster than a loop over the body, for it looks at a
             /// whole block first.
@@ -76,9 +78,15 @@ macro_rules! kernel_table {
                 self
             }
 
-            /// Returns the table with a note that 16-bit floats, for parameters of 1, are computed by this operation.
-            pub const fn f16(mut self, op: Arithmetic) -> Self {
-                self.f16 = Some(op);
+            /// Returns the table with a note that the row is this operation of its two operands where parameters are 1.
+            pub const fn arithmetic(mut self, op: Arithmetic) -> Self {
+                self.arithmetic = Some(op);
+                self
+            }
+
+            /// Returns the table with a kernel for `f32` that adds and multiplies before and after.
+            pub const fn around(mut self, kernel: around::Kernel) -> Self {
+                self.around = Some(kernel);
                 self
             }
 
@@ -272,6 +280,16 @@ impl PointwiseDef {
         self.kernels.whole & 1 << dtype as u16 != 0
     }
 
+    /// Returns the operation of two operands that the row is where its parameters are 1, if it is one.
+    pub fn arithmetic(&self) -> Option<Arithmetic> {
+        self.kernels.arithmetic
+    }
+
+    /// Returns the kernel for `f32` that adds and multiplies before and after, if the row has one.
+    pub fn around(&self) -> Option<around::Kernel> {
+        self.kernels.around
+    }
+
     /// A row to fill in with `..PointwiseDef::BASE`.
     pub const BASE: PointwiseDef = PointwiseDef {
         operands: &[],
@@ -419,7 +437,7 @@ impl PointwiseDef {
         shape: &[usize],
     ) -> Result<Option<Array>> {
         let (Some(op), Some(arithmetic), [OperandValue::Array(x), OperandValue::Array(y)]) =
-            (self.kernels.f16, HalfArithmetic::detect(), operands)
+            (self.kernels.arithmetic, HalfArithmetic::detect(), operands)
         else {
             return Ok(None);
         };

@@ -220,19 +220,6 @@ pub fn copy<T: Copy>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// Asks for some bytes to be brought into the second cache, while other work is done. They need not be there.
-#[inline]
-pub fn prefetch(from: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(at).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (from, bytes);
-}
-
 /// Asks for the line of an address to be brought into the first cache. It need not be there.
 #[inline(always)]
 pub fn prefetch_line(at: *const u8) {

@@ -20,8 +20,10 @@ pub(crate) fn numbers(shape: &[usize], seed: u64) -> Tensor {
     Tensor::from_vec(data.collect(), shape)
 }
 
+/// Returns the bits of all elements, and the same ones for every NaN, for Rust leaves theirs open.
 fn bits(tensor: &Tensor) -> Vec<u64> {
-    tensor.array().unwrap().cast(DType::F64).to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect()
+    let elements = tensor.array().unwrap().cast(DType::F64).to_vec::<f64>().unwrap().into_iter();
+    elements.map(|x| if x.is_nan() { f64::NAN } else { x }.to_bits()).collect()
 }
 
 /// Calls a program eagerly and fused, twice each, and returns the results, which must agree.
@@ -96,6 +98,59 @@ fn a_chain_with_broadcasting_is_one_kernel_for_all_sizes() {
         for (got, expected) in fx::check::tensors(&fused.call_values(&args).unwrap()).iter().zip(&expected) {
             assert_eq!(bits(got), bits(expected));
         }
+    }
+}
+
+#[test]
+fn sums_and_products_around_functions_are_in_their_pass() {
+    let cases = [
+        ("%a = add(%x, %y)\n%b = tanh(%a)\n%c = mul(%z, %b)\n%d = sub(%c, %x)", "4 steps in one pass"),
+        ("%a = sub(%x, %y)\n%b = gelu(%a)\n%d = sub(%z, %b)", "3 steps in one pass"),
+        ("%a = sub(%x, %y)\n%b = mul(%a, %z)\n%d = add(%b, 0.5)", "3 steps in one pass"),
+        ("%a = mul(%x, %y)\n%d = sub(%z, %a)", "2 steps in one pass"),
+        ("%a = leaky_relu(%x, negative_slope=0.2)\n%d = mul(%a, 3.0)", "2 steps in one pass"),
+        // What somebody else reads has a pass that ends there.
+        ("%a = add(%x, %y)\n%b = tanh(%a)\n%c = mul(%b, %a)\n%d = exp(%c)", "4 steps in 3 passes"),
+        ("%a = add(%x, %y)\n%d = mul(%a, %a)", "2 steps over"),
+        // Quotients and other weights than 1 have passes of their own.
+        ("%a = div(%x, %z)\n%b = erf(%a)\n%d = add(%b, %y, alpha=2)", "3 steps over"),
+    ];
+    for (body, expected) in cases {
+        let gm =
+            program(&format!("graph main(%x: f32[n], %y: f32[n], %z: f32[n]) {{\n{body}\nreturn %d\n}}"));
+        for n in [0, 1, 15, 16, 17, 63, 64, 1000, 30_011] {
+            agree(&gm, &values(&[1, 2, 3].map(|seed| numbers(&[n], seed) + 0.001)), true);
+        }
+        let program = gm.compile(Engine::Fused).unwrap();
+        program.call_values(&values(&[1, 2, 3].map(|seed| numbers(&[64], seed)))).unwrap();
+        let text = program.fused().unwrap().describe();
+        assert!(text.contains(expected), "{body}\n{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 512 }))]
+    /// Whatever runs in one pass, and in which order, the bits are those of the operations one by one.
+    #[test]
+    fn chains_of_functions_sums_and_products_have_the_bits_of_their_steps(
+        steps in prop::collection::vec((0usize..8, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..14),
+        returned in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        n in prop::sample::select(vec![1usize, 7, 64, 100, 5000]),
+    ) {
+        let mut names: Vec<String> = ["%x", "%y", "%z"].map(str::to_owned).to_vec();
+        let mut text = String::from("graph main(%x: f32[n], %y: f32[n], %z: f32[n]) {\n");
+        for (i, (op, a, b)) in steps.iter().enumerate() {
+            let (a, b) = (a.get(&names), b.get(&names));
+            let call = match ["tanh", "gelu", "relu", "erf", "add", "sub", "mul", "mul"][*op] {
+                op @ ("add" | "sub" | "mul") => format!("{op}({a}, {b})"),
+                op => format!("{op}({a})"),
+            };
+            text += &format!("%s{i} = {call}\n");
+            names.push(format!("%s{i}"));
+        }
+        let returned: Vec<&str> = returned.iter().map(|at| at.get(&names[3..]).as_str()).collect();
+        let gm = program(&format!("{text}return ({},)\n}}", returned.join(", ")));
+        agree(&gm, &values(&[1, 2, 3].map(|seed| numbers(&[n], seed) * 0.5)), true);
     }
 }
 

@@ -208,6 +208,8 @@ macro_rules! __call {
 /// (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32, i64), `bool`, `num` (real and int) and `any`; a later
 /// arm replaces an earlier one. An operand with `= x`, such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is
 /// `x` then, without a part in promotion; see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value).
+/// `#[around = f32]`, for a function of one operand whose first arm is `real`, makes kernels that add and multiply before and after it in
+/// the same loop; see [`around`](crate::pointwise::around).
 /// `#[blocks = path]` names a function of [`blocks`](crate::blocks) or one like them, which replaces some block kernels by
 /// faster ones with the same bits. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
 /// Parameters have the type of the elements.
@@ -220,6 +222,7 @@ macro_rules! pointwise {
             $(#[doc = $doc:literal])+
             $(#[commutative = $commutative:literal])?
             $(#[check = $check:expr])?
+            $(#[around = $around:ident])?
             $(#[blocks = $blocks:path])?
             $name:ident($x:ident $(, $y:ident $(= $absent:expr)?)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
         )*
@@ -239,7 +242,11 @@ macro_rules! pointwise {
                         rule: $crate::pointwise::Rule::$rule,
                         kernels: $crate::__blocks!(
                             [$($blocks)?]
-                            $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+)
+                            $crate::__pointwise_around!(
+                                [$($around)?]
+                                $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+);
+                                [$x $($y)*] [$($($p)*)?] $($arm: $body,)+
+                            )
                         ),
                         sources: &[$((stringify!($arm), stringify!($body))),+],
                         $(check: Some($check),)?
@@ -416,6 +423,31 @@ macro_rules! __pointwise_block {
             $crate::__private::widest(Loop(xs, ps, out))
         }
         block
+    }};
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pointwise_around {
+    ([] $kernels:expr; $($row:tt)*) => { $kernels };
+    ([f32] $kernels:expr; [$x:ident] [$($p:ident)*] real: $body:expr, $($rest:tt)*) => {{
+        #[allow(unused_variables, clippy::all, reason = "the body is the user's expression")]
+        fn around<'a>(
+            around: &$crate::__private::Around<'_>, ps: &[f32], out: $crate::__private::Slots<'a, f32>,
+        ) -> $crate::__private::Filled<'a> {
+            #[derive(Clone, Copy)]
+            struct Body { $($p: f32),* }
+            impl $crate::__private::Body for Body {
+                #[inline(always)]
+                fn of(&self, $x: f32) -> f32 {
+                    $(let $p: f32 = self.$p;)*
+                    $body
+                }
+            }
+            let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
+            around.run(Body { $($p: *$p),* }, out)
+        }
+        $kernels.around(around)
     }};
 }
 

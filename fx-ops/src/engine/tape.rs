@@ -7,6 +7,7 @@
 pub(crate) mod build;
 mod load;
 pub(crate) mod native;
+pub(crate) mod pass;
 
 use std::cell::RefCell;
 
@@ -19,6 +20,7 @@ use smallvec::SmallVec;
 
 pub(crate) use self::load::Load;
 use self::load::copy_run;
+use self::pass::Pass;
 use super::operand::{Bases, ValueId};
 use super::{Kernel, Line};
 use crate::kernel::rows;
@@ -139,6 +141,8 @@ pub(crate) struct Tape {
     /// The numbers, each repeated for a whole unit.
     pub(crate) numbers: Vec<Vec<u64>>,
     pub(crate) instructions: Vec<Instruction>,
+    /// The instructions in the order in which they run, some of them as one.
+    passes: Vec<Pass>,
     /// The bytes of all registers.
     pub(crate) scratch: usize,
     /// The rows that are read together of operands that are transposed; none if there are no such operands.
@@ -149,9 +153,6 @@ pub(crate) struct Tape {
 
 /// The work, in elements times instructions, from which a second thread pays.
 const GRAIN: usize = 1 << 15;
-
-/// The bytes of operands and results from which those of the next unit are asked for in time.
-const FAR: usize = 1 << 23;
 
 /// The bytes of rows of a transposed operand that are read together, so that they stay in the second cache.
 const PANEL: usize = 1 << 19;
@@ -165,8 +166,6 @@ pub(crate) struct Unit {
     rows: usize,
     /// The first row of the panels, if they are filled.
     panel: Option<usize>,
-    /// Whether the next unit's elements are far away, so that they are asked for in time.
-    is_far: bool,
 }
 
 impl Tape {
@@ -175,10 +174,22 @@ impl Tape {
         (numel, row, unit): (usize, usize, usize),
         (loads, stores): (Vec<Load>, Vec<Store>),
         numbers: Vec<Vec<u64>>,
-        instructions: Vec<Instruction>,
+        (instructions, passes): (Vec<Instruction>, Vec<Pass>),
         scratch: usize,
     ) -> Tape {
-        Tape { numel, row, unit, loads, stores, numbers, instructions, scratch, panel_rows: 0, native: None }
+        Tape {
+            numel,
+            row,
+            unit,
+            loads,
+            stores,
+            numbers,
+            instructions,
+            passes,
+            scratch,
+            panel_rows: 0,
+            native: None,
+        }
     }
 
     /// Lets some rows of each operand that is transposed be read together, if it is walked in whole rows.
@@ -209,18 +220,6 @@ impl Tape {
         self.instructions.len().max(1) * 2
     }
 
-    /// Returns whether operands and results do not fit into caches, and no step reads and writes all of them in order, which processors foresee
-    /// by themselves.
-    fn is_far(&self) -> bool {
-        let loads = self.loads.iter().filter(|load| load.is_dense()).map(|load| load.size);
-        let stores = self.stores.iter().filter(|store| !store.per_row).map(|store| store.size);
-        let has_rows =
-            || self.instructions.iter().any(|instruction| matches!(instruction.action, Action::Row(..)));
-        loads.chain(stores).sum::<usize>().saturating_mul(self.numel) >= FAR
-            && self.instructions.len() > 1
-            && !has_rows()
-    }
-
     /// Computes the whole domain.
     ///
     /// # Safety
@@ -240,16 +239,15 @@ impl Tape {
             // No panel is filled by two tasks.
             at_once = at_once.next_multiple_of(self.panel_rows * per_row);
         }
-        let is_far = self.is_far();
         let unit = |i: usize| {
             if rows > 1 {
                 let rows = rows.min(n_rows - i * rows);
                 let first = i * (self.unit / self.row);
-                return Unit { row: first, column: 0, len: rows * self.row, rows, panel: None, is_far };
+                return Unit { row: first, column: 0, len: rows * self.row, rows, panel: None };
             }
             let column = i % per_row * self.unit;
             let len = self.unit.min(self.row - column);
-            Unit { row: i / per_row, column, len, rows: 1, panel: None, is_far }
+            Unit { row: i / per_row, column, len, rows: 1, panel: None }
         };
         let run = |units: std::ops::Range<usize>| {
             with_scratch(self.scratch, |scratch| {
@@ -300,7 +298,7 @@ impl Tape {
                         self.unit(
                             bases,
                             scratch,
-                            Unit { row, column: 0, len: rows * self.row, rows, panel: None, is_far: false },
+                            Unit { row, column: 0, len: rows * self.row, rows, panel: None },
                         )
                     };
                 }
@@ -311,13 +309,7 @@ impl Tape {
                 while column < columns.end {
                     let len = self.unit.min(columns.end - column);
                     // SAFETY: the caller's promise.
-                    unsafe {
-                        self.unit(
-                            bases,
-                            scratch,
-                            Unit { row, column, len, rows: 1, panel: None, is_far: false },
-                        )
-                    };
+                    unsafe { self.unit(bases, scratch, Unit { row, column, len, rows: 1, panel: None }) };
                     column += len;
                 }
             }
@@ -342,22 +334,6 @@ impl Tape {
                     _ => load.turn::<u64>(bases, rows.clone(), to),
                 }
             }
-        }
-    }
-
-    /// Asks during a step for its share of what follows a unit of `len` elements, since the next one most often does.
-    fn prefetch(&self, step: usize, len: usize, loads: &[*const u8], stores: &[*mut u8]) {
-        const LINE: usize = size_of::<Line>();
-        let share = |start: *const u8, size: usize| {
-            let lines = (len * size).div_ceil(LINE);
-            let [from, to] = [step, step + 1].map(|i| lines * i / self.instructions.len() * LINE);
-            fx_simd::prefetch(start.wrapping_add(len * size + from), to - from);
-        };
-        for (load, &at) in self.loads.iter().zip(loads).filter(|(load, _)| load.is_dense()) {
-            share(at, load.size);
-        }
-        for (store, &at) in self.stores.iter().zip(stores).filter(|(store, _)| !store.per_row) {
-            share(at.cast_const(), store.size);
         }
     }
 
@@ -388,10 +364,15 @@ impl Tape {
                 Spot::Store(i) => stores[i as usize],
             }
         };
-        for (step, instruction) in self.instructions.iter().enumerate() {
-            if unit.is_far {
-                self.prefetch(step, unit.len, &loads, &stores);
-            }
+        for pass in &self.passes {
+            let instruction = match pass {
+                Pass::One(i) => &self.instructions[*i],
+                Pass::Joined(joined) => {
+                    // SAFETY: as below.
+                    unsafe { joined.run(place, unit.len) };
+                    continue;
+                }
+            };
             let len = if instruction.per_row { unit.rows } else { unit.len };
             let mut inputs = [std::ptr::null(); 4];
             for (input, &spot) in inputs.iter_mut().zip(&instruction.inputs) {
@@ -479,8 +460,13 @@ impl Kernel for Tape {
 
     fn describe(&self) -> String {
         let rows = if self.row == self.numel { String::new() } else { format!(" in rows of {}", self.row) };
+        let passes = match self.passes.len() {
+            n if n == self.instructions.len() => String::new(),
+            1 => " in one pass".to_owned(),
+            n => format!(" in {n} passes"),
+        };
         format!(
-            "{} steps over {} elements{rows}, {} at a time",
+            "{} steps{passes} over {} elements{rows}, {} at a time",
             self.instructions.len(),
             self.numel,
             self.unit

@@ -5,6 +5,7 @@ use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, Value
 use super::{Home, Lowered, Lowering, known};
 use crate::engine::join::JoinKernel;
 use crate::engine::operand::{Layout, Operand};
+use crate::engine::tape::pass::Pass;
 use crate::engine::tape::{Action, Instruction, Load, Spot, Store, Tape};
 
 impl Lowering<'_> {
@@ -102,8 +103,13 @@ impl Lowering<'_> {
         };
         let stores = vec![Store { value, size, per_row: false }];
         let scratch = unit * size;
-        let mut tape =
-            Tape::new((x.numel(), row, unit), (vec![load], stores), Vec::new(), vec![copy], scratch);
+        let mut tape = Tape::new(
+            (x.numel(), row, unit),
+            (vec![load], stores),
+            Vec::new(),
+            (vec![copy], vec![Pass::One(0)]),
+            scratch,
+        );
         tape.read_panels();
         self.push_kernel(Box::new(tape), vec![value], id);
         Ok(Operand::whole(value, x.dtype, &x.shape))

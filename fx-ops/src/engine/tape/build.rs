@@ -6,6 +6,7 @@ use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::pass::{Part, Pass, join};
 use super::{Action, Extent, Instruction, Load, Map, RowKind, Spot, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, ValueId};
 
@@ -591,7 +592,8 @@ impl Builder<'_> {
             }
         }
         let row = row.max(1);
-        let (registers, n_full) = self.assign(&mut places);
+        let parts = join(&mut self.instructions, |register| places.contains_key(&register));
+        let (registers, n_full) = self.assign(&parts, &mut places);
         // Several rows, if they are short.
         let most = if self.instructions.len() == 1 { ROWS_ALONE } else { ROWS };
         let mut unit = (most / row).max(1) * row;
@@ -642,19 +644,25 @@ impl Builder<'_> {
         }
         let numbers = self.numbers.iter().map(repeat).collect();
         let domain = (self.numel, row, unit);
-        let mut tape = Tape::new(domain, (self.loads, list), numbers, self.instructions, scratch);
+        let passes = parts.iter().map(|part| Pass::new(part, &self.instructions)).collect();
+        let mut tape = Tape::new(domain, (self.loads, list), numbers, (self.instructions, passes), scratch);
         if turns {
             tape.read_panels();
         }
         Ok(Some(tape))
     }
 
-    /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole units.
-    fn assign(&self, places: &mut FxHashMap<u32, Spot>) -> (Vec<(bool, usize)>, usize) {
+    /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole units and written.
+    fn assign(&self, parts: &[Part], places: &mut FxHashMap<u32, Spot>) -> (Vec<(bool, usize)>, usize) {
         let n = self.instructions.len();
+        let is_load = |i: usize| self.loads.iter().any(|load| load.register as usize == i);
         let mut last = vec![0usize; self.registers.len()];
         let mut first = vec![usize::MAX; self.registers.len()];
-        for (i, instruction) in self.instructions.iter().enumerate() {
+        // What runs as one happens at one time.
+        let timed = parts.iter().enumerate().flat_map(|(time, part)| {
+            self.instructions[part.instructions.clone()].iter().map(move |instruction| (time, instruction))
+        });
+        for (i, instruction) in timed {
             for spot in &instruction.inputs {
                 match spot {
                     Spot::Register(register) => last[*register as usize] = i,
@@ -671,11 +679,13 @@ impl Builder<'_> {
                 first[register as usize] = first[register as usize].min(i);
             }
         }
+        // What is written and read by one pass has a slot for those alone who run the instructions otherwise.
+        let is_inner = |i: usize| first[i] == last[i] && !is_load(i);
         let mut slots: Vec<(bool, usize)> = Vec::new();
+        let mut are_inner: Vec<bool> = Vec::new();
         // When each slot is free again.
         let mut busy: Vec<usize> = Vec::new();
         let mut order: Vec<usize> = (0..self.registers.len()).filter(|&i| first[i] <= n).collect();
-        let is_load = |i: usize| self.loads.iter().any(|load| load.register as usize == i);
         order.sort_by_key(|&i| (first[i], !is_load(i)));
         for i in order {
             if places.contains_key(&(i as u32)) {
@@ -685,17 +695,21 @@ impl Builder<'_> {
             // Loads are all there at once, before the first instruction.
             let begins = if is_load(i) { 0 } else { first[i] + 1 };
             let free = (0..slots.len()).find(|&slot| {
-                slots[slot] == (register.per_row, register.size) && busy[slot] < begins && begins > 0
+                slots[slot] == (register.per_row, register.size)
+                    && are_inner[slot] == is_inner(i)
+                    && busy[slot] < begins
+                    && begins > 0
             });
             let slot = free.unwrap_or_else(|| {
                 slots.push((register.per_row, register.size));
+                are_inner.push(is_inner(i));
                 busy.push(0);
                 slots.len() - 1
             });
             busy[slot] = last[i].max(first[i]) + 1;
             places.insert(i as u32, Spot::Register(slot as u32));
         }
-        let n_full = slots.iter().filter(|(per_row, _)| !per_row).count();
+        let n_full = slots.iter().zip(&are_inner).filter(|((per_row, _), inner)| !per_row && !*inner).count();
         (slots, n_full)
     }
 }

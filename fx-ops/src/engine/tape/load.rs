@@ -37,11 +37,6 @@ impl Load {
         }
     }
 
-    /// Returns whether a unit's elements are read in place, those of one unit after those of the one before.
-    pub(super) fn is_dense(&self) -> bool {
-        self.extent == Extent::Full && self.walk.is_dense() && self.overwritten.is_none()
-    }
-
     /// Notes how far rows of `row` elements and neighbours are apart, if that is the same everywhere.
     pub(crate) fn find_grid(&mut self, row: usize) {
         let Walk { shape, strides } = &self.walk;
