@@ -707,6 +707,26 @@ fn sub_graphs_of_control_flow_are_planned() {
         let plan = program.fused().unwrap().describe();
         assert_eq!(plan.matches("its sub-graphs planned").count(), 2, "{plan}");
     }
+    // A branch that is wrong for some sizes does no harm where it is not taken.
+    let gm = program(
+        "graph main(%x: f32[n, 4], %p: bool[]) {
+            %y = cond(%p, @then, @otherwise, [%x])
+            return %y
+        }
+        graph then(%x: f32[n, 4]) -> f32[n, 4] {
+            return %x
+        }
+        graph otherwise(%x: f32[n, 4]) -> f32[n, 4] {
+            %y: f32[n, 4] = matmul(%x, %x)
+            return %y
+        }",
+    );
+    let given = |p, n| values(&[numbers(&[n, 4], 1), Tensor::from_vec(vec![p], &[])]);
+    for (p, n) in [(true, 6), (true, 4), (false, 4)] {
+        agree(&gm, &given(p, n), false);
+    }
+    let error = gm.compile(Engine::Fused).unwrap().call_values(&given(false, 6)).unwrap_err();
+    assert!(error.to_string().contains("expected a right operand with 4 rows, got 6"), "{error}");
     // Each number would need a plan of its own, so branches that take one are run as they are.
     let gm = program(
         "graph main(%x: f32[3], %p: bool[]) {

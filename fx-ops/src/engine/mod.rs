@@ -338,17 +338,28 @@ impl Compiled {
                 Key::Other => Arg::Leaf(Type::Any),
             })
             .collect();
-        let mut gm = self.gm.specialize(&types)?;
-        if !self.is_fused {
-            prepare(&mut gm)?;
-            pass::FUSE.apply(&mut gm)?;
-        }
-        match Plan::new(&gm, &self.packs, self.assembler.clone()) {
-            Ok(plan) => Ok(Ok(Ready { gm, plan, spare: Mutex::new(Vec::new()) })),
-            // A size that depends on data is known only after the operation that finds it has run.
-            Err(error) if error.kind() == ErrorKind::Unresolved => Ok(Err(error)),
+        let plan = || -> Result<Ready> {
+            let mut gm = self.gm.specialize(&types)?;
+            if !self.is_fused {
+                prepare(&mut gm)?;
+                pass::FUSE.apply(&mut gm)?;
+            }
+            let plan = Plan::new(&gm, &self.packs, self.assembler.clone())?;
+            Ok(Ready { gm, plan, spare: Mutex::new(Vec::new()) })
+        };
+        match plan() {
+            Ok(ready) => Ok(Ok(ready)),
+            // A size that depends on data is known only after the operation that finds it has run, and a sub-graph that is wrong for these
+            // sizes may be one that does not run.
+            Err(error) if error.kind() == ErrorKind::Unresolved || self.has_sub_graphs() => Ok(Err(error)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns whether data decide which parts of the program run.
+    fn has_sub_graphs(&self) -> bool {
+        let is_control = |op| op == fx_core::ops::cond::OP || op == fx_core::ops::while_loop::OP;
+        self.gm.graph().nodes().any(|(_, node)| node.op().is_some_and(is_control))
     }
 
     /// Returns the memory of a call for each of the plans.
