@@ -23,15 +23,20 @@ pub fn transpose<T: Copy>(
     assert!(last(columns, from_step, rows).is_some_and(|at| at < from.len()), "the source is long enough");
     assert!(last(rows, to_step, columns).is_some_and(|at| at < to.len()), "the target is long enough");
     #[cfg(target_arch = "x86_64")]
-    if size_of::<T>() == 4
-        && rows >= x86::SIDE
-        && columns >= x86::SIDE
-        && std::arch::is_x86_feature_detected!("avx2")
-    {
-        // SAFETY: all positions lie in the slices, elements have 4 bytes, and the machine has AVX2.
-        return unsafe {
-            x86::transpose(from.as_ptr().cast(), from_step, to.as_mut_ptr().cast(), to_step, rows, columns)
-        };
+    if std::arch::is_x86_feature_detected!("avx2") {
+        let (from, to) = (from.as_ptr(), to.as_mut_ptr());
+        // SAFETY: all positions lie in the slices, elements have as many bytes as these numbers, and the machine has AVX2.
+        unsafe {
+            match size_of::<T>() {
+                4 if rows >= x86::SIDE && columns >= x86::SIDE / 2 => {
+                    return x86::transpose_4(from.cast(), from_step, to.cast(), to_step, rows, columns);
+                }
+                8 if rows >= x86::SIDE / 2 && columns >= x86::SIDE / 2 => {
+                    return x86::transpose_8(from.cast(), from_step, to.cast(), to_step, rows, columns);
+                }
+                _ => {}
+            }
+        }
     }
     for r in 0..rows {
         let line = &mut to[r * to_step..][..columns];
@@ -44,18 +49,26 @@ pub fn transpose<T: Copy>(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_storeu_ps,
-        _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+        _mm_storeu_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps256_ps128, _mm256_extractf128_ps,
+        _mm256_loadu_pd, _mm256_loadu_ps, _mm256_permute2f128_pd, _mm256_permute2f128_ps, _mm256_setzero_pd,
+        _mm256_setzero_ps, _mm256_storeu_pd, _mm256_storeu_ps, _mm256_unpackhi_pd, _mm256_unpackhi_ps,
+        _mm256_unpacklo_pd, _mm256_unpacklo_ps,
     };
 
-    /// Rows and columns that are transposed in registers.
+    /// The elements of 4 bytes of a vector.
     pub(super) const SIDE: usize = 8;
 
+    /// The columns that are done before the next rows are: as many lines of the source as the first cache holds in one place.
+    const LINES: usize = 12;
+
+    /// Transposes elements of 4 bytes.
+    ///
     /// # Safety
     ///
-    /// There are at least `SIDE` rows and columns, and `c * from_step + r` and `r * to_step + c` lie in the sources and targets.
+    /// There are at least `SIDE` rows and half as many columns, and `c * from_step + r` and `r * to_step + c` lie in the sources
+    /// and targets.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn transpose(
+    pub(super) unsafe fn transpose_4(
         from: *const f32,
         from_step: usize,
         to: *mut f32,
@@ -63,40 +76,117 @@ mod x86 {
         rows: usize,
         columns: usize,
     ) {
-        // The last block of a line overlaps the one before.
-        let starts = |n: usize| (0..n.div_ceil(SIDE)).map(move |i| (i * SIDE).min(n - SIDE));
-        // All of a line of the source is read before the next one.
-        for c in starts(columns) {
-            for r in starts(rows) {
-                // SAFETY: `r + 7` is a row and `c + 7` a column.
-                unsafe { block(from.add(c * from_step + r), from_step, to.add(r * to_step + c), to_step) };
+        for first in (0..columns).step_by(LINES) {
+            let end = (first + LINES).min(columns);
+            // The last block of a line overlaps the one before.
+            for r in (0..rows.div_ceil(SIDE)).map(|i| (i * SIDE).min(rows - SIDE)) {
+                let mut c = first;
+                while c < end {
+                    // SAFETY: the rows are some of those of the matrix, and so are the columns: the last ones go again with those before.
+                    unsafe {
+                        if c + SIDE <= end {
+                            let (from, to) = (from.add(c * from_step + r), to.add(r * to_step + c));
+                            eight(from, from_step, to, to_step);
+                            c += SIDE;
+                        } else {
+                            let at = c.min(columns - SIDE / 2);
+                            let (from, to) = (from.add(at * from_step + r), to.add(r * to_step + at));
+                            four(from, from_step, to, to_step);
+                            c += SIDE / 2;
+                        }
+                    }
+                }
             }
         }
     }
 
+    /// Transposes eight rows and columns.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn block(from: *const f32, from_step: usize, to: *mut f32, to_step: usize) {
-        let mut x = [_mm256_setzero_ps(); SIDE];
-        for (i, x) in x.iter_mut().enumerate() {
-            // SAFETY: as for `transpose`.
-            *x = unsafe { _mm256_loadu_ps(from.add(i * from_step)) };
-        }
-        let pairs = |i: usize| (_mm256_unpacklo_ps(x[i], x[i + 1]), _mm256_unpackhi_ps(x[i], x[i + 1]));
-        let [(a0, a1), (a2, a3), (a4, a5), (a6, a7)] = [pairs(0), pairs(2), pairs(4), pairs(6)];
-        const LOW: i32 = 0b01_00_01_00;
-        const HIGH: i32 = 0b11_10_11_10;
-        let b = [
-            (_mm256_shuffle_ps::<LOW>(a0, a2), _mm256_shuffle_ps::<LOW>(a4, a6)),
-            (_mm256_shuffle_ps::<HIGH>(a0, a2), _mm256_shuffle_ps::<HIGH>(a4, a6)),
-            (_mm256_shuffle_ps::<LOW>(a1, a3), _mm256_shuffle_ps::<LOW>(a5, a7)),
-            (_mm256_shuffle_ps::<HIGH>(a1, a3), _mm256_shuffle_ps::<HIGH>(a5, a7)),
-        ];
-        for (i, (left, right)) in b.into_iter().enumerate() {
+    unsafe fn eight(from: *const f32, from_step: usize, to: *mut f32, to_step: usize) {
+        // SAFETY: as for `transpose_4`.
+        let (left, right) = unsafe { (quads(from, from_step), quads(from.add(4 * from_step), from_step)) };
+        for i in 0..4 {
             // SAFETY: as above.
             unsafe {
-                _mm256_storeu_ps(to.add(i * to_step), _mm256_permute2f128_ps::<0x20>(left, right));
-                _mm256_storeu_ps(to.add((i + 4) * to_step), _mm256_permute2f128_ps::<0x31>(left, right));
+                let to = to.add(i * to_step);
+                _mm256_storeu_ps(to, _mm256_permute2f128_ps::<0x20>(left[i], right[i]));
+                _mm256_storeu_ps(to.add(4 * to_step), _mm256_permute2f128_ps::<0x31>(left[i], right[i]));
+            }
+        }
+    }
+
+    /// Transposes eight rows and four columns.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn four(from: *const f32, from_step: usize, to: *mut f32, to_step: usize) {
+        // SAFETY: as for `transpose_4`.
+        let quads = unsafe { quads(from, from_step) };
+        for (i, quad) in quads.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe {
+                let to = to.add(i * to_step);
+                _mm_storeu_ps(to, _mm256_castps256_ps128(quad));
+                _mm_storeu_ps(to.add(4 * to_step), _mm256_extractf128_ps::<1>(quad));
+            }
+        }
+    }
+
+    /// Returns the elements of four columns of each row of eight; a vector has those of a row and of the fourth after it.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn quads(from: *const f32, from_step: usize) -> [std::arch::x86_64::__m256; 4] {
+        let mut x = [_mm256_setzero_ps(); 4];
+        for (i, x) in x.iter_mut().enumerate() {
+            // SAFETY: as for `transpose_4`.
+            *x = unsafe { _mm256_loadu_ps(from.add(i * from_step)) };
+        }
+        let low = |i: usize| _mm256_castps_pd(_mm256_unpacklo_ps(x[i], x[i + 1]));
+        let high = |i: usize| _mm256_castps_pd(_mm256_unpackhi_ps(x[i], x[i + 1]));
+        let [low, high] = [[low(0), low(2)], [high(0), high(2)]];
+        [
+            _mm256_castpd_ps(_mm256_unpacklo_pd(low[0], low[1])),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(low[0], low[1])),
+            _mm256_castpd_ps(_mm256_unpacklo_pd(high[0], high[1])),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(high[0], high[1])),
+        ]
+    }
+
+    /// Transposes elements of 8 bytes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`transpose_4`], but half as many rows are enough.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn transpose_8(
+        from: *const f64,
+        from_step: usize,
+        to: *mut f64,
+        to_step: usize,
+        rows: usize,
+        columns: usize,
+    ) {
+        const SIDE: usize = 4;
+        let starts = |n: usize| (0..n.div_ceil(SIDE)).map(move |i| (i * SIDE).min(n - SIDE));
+        for c in starts(columns) {
+            for r in starts(rows) {
+                let mut x = [_mm256_setzero_pd(); SIDE];
+                for (i, x) in x.iter_mut().enumerate() {
+                    // SAFETY: `r + 3` is a row and `c + 3` a column.
+                    *x = unsafe { _mm256_loadu_pd(from.add((c + i) * from_step + r)) };
+                }
+                let low = [_mm256_unpacklo_pd(x[0], x[1]), _mm256_unpacklo_pd(x[2], x[3])];
+                let high = [_mm256_unpackhi_pd(x[0], x[1]), _mm256_unpackhi_pd(x[2], x[3])];
+                let lines = [
+                    _mm256_permute2f128_pd::<0x20>(low[0], low[1]),
+                    _mm256_permute2f128_pd::<0x20>(high[0], high[1]),
+                    _mm256_permute2f128_pd::<0x31>(low[0], low[1]),
+                    _mm256_permute2f128_pd::<0x31>(high[0], high[1]),
+                ];
+                for (i, line) in lines.into_iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { _mm256_storeu_pd(to.add((r + i) * to_step + c), line) };
+                }
             }
         }
     }
@@ -126,7 +216,22 @@ mod tests {
 
     #[test]
     fn every_element_finds_its_place() {
-        for (rows, columns) in [(0, 3), (1, 1), (8, 8), (7, 9), (8, 31), (13, 8), (32, 32), (19, 25)] {
+        for (rows, columns) in [
+            (0, 3),
+            (1, 1),
+            (8, 8),
+            (7, 9),
+            (8, 31),
+            (13, 8),
+            (32, 32),
+            (19, 25),
+            (9, 4),
+            (40, 12),
+            (17, 6),
+            (30, 13),
+            (4, 5),
+            (3, 4),
+        ] {
             check(rows, columns, 0.0, |i| i as f32 + 1.0);
             check(rows, columns, 0u16, |i| i as u16 + 1);
             check(rows, columns, 0i64, |i| i as i64 + 1);

@@ -402,12 +402,8 @@ impl<T: GemmElement> Product<T> {
     }
 }
 
-/// The rows that are turned at a time.
-const TURN: usize = 16;
-
 /// Writes `count` rows of a matrix as columns of the row-major `out`, of width `width`, whose last row may end after them.
 pub(crate) fn pack<T: GemmElement>(x: &[T], (rs, cs): Strides, count: usize, width: usize, out: &mut [T]) {
-    let k = out.len().div_ceil(width);
     if rs == 1 {
         for (p, out) in out.chunks_mut(width).enumerate() {
             out[..count].copy_from_slice(&x[p * cs..][..count]);
@@ -415,63 +411,12 @@ pub(crate) fn pack<T: GemmElement>(x: &[T], (rs, cs): Strides, count: usize, wid
         return;
     }
     if cs == 1 {
-        for first in (0..count).step_by(TURN) {
-            let lines = TURN.min(count - first);
-            let whole = k / TURN * TURN;
-            if whole > 0 {
-                fx_simd::call::<turn, _>((&x[first * rs..], rs, lines, whole, &mut out[first..], width));
-            }
-            for i in first..first + lines {
-                for p in whole..k {
-                    out[p * width + i] = x[i * rs + p];
-                }
-            }
-        }
-        return;
+        let steps = out.len().div_ceil(width);
+        return fx_simd::transpose(x, rs, out, width, steps, count);
     }
     for (p, out) in out.chunks_mut(width).enumerate() {
         for (i, slot) in out[..count].iter_mut().enumerate() {
             *slot = x[i * rs + p * cs];
-        }
-    }
-}
-
-fx_simd::wide! {
-    /// Turns up to `TURN` rows of a multiple of `TURN` elements.
-    fn turn[T: GemmElement]((x, stride, lines, k, out, width): (&[T], usize, usize, usize, &mut [T], usize)) {
-        match lines {
-            TURN => turn_lines::<T, TURN>(x, stride, k, out, width),
-            12 => turn_lines::<T, 12>(x, stride, k, out, width),
-            6 => turn_lines::<T, 6>(x, stride, k, out, width),
-            _ => {
-                for p in 0..k {
-                    for i in 0..lines {
-                        out[p * width + i] = x[i * stride + p];
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn turn_lines<T: GemmElement, const LINES: usize>(
-    x: &[T],
-    stride: usize,
-    k: usize,
-    out: &mut [T],
-    width: usize,
-) {
-    for from in (0..k).step_by(TURN) {
-        let mut square = [[T::zero(); TURN]; LINES];
-        for (i, line) in square.iter_mut().enumerate() {
-            *line = x[i * stride + from..].as_chunks::<TURN>().0[0];
-        }
-        for j in 0..TURN {
-            let out = &mut out[(from + j) * width..][..LINES];
-            for i in 0..LINES {
-                out[i] = square[i][j];
-            }
         }
     }
 }
