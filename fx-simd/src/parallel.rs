@@ -25,6 +25,11 @@ pub fn each(n: usize, f: impl Fn(usize) + Sync) {
     each_with(n, || (), |(), i| f(i));
 }
 
+/// Returns how many threads a loop of this thread has.
+pub fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
 /// Calls `f` for every number below `n`, in parallel; each thread makes itself a scratch value first.
 pub fn each_with<S>(n: usize, scratch: impl Fn() -> S + Sync, f: impl Fn(&mut S, usize) + Sync) {
     let threads = rayon::current_num_threads().min(n);

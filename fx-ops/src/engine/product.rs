@@ -9,7 +9,7 @@ use super::finish::Ending;
 use super::operand::{Bases, Operand, ValueId, Walk};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
-use crate::kernel::gemm::{GemmElement, MANY, Output, Product, Tile, gemm_by};
+use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::linalg::{addmm, bmm, linear, matmul, mm};
 
 /// Returns whether a call is a product of matrices, perhaps with a sum.
@@ -183,7 +183,13 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
                     self.epilogue.run(bases, rows, columns);
                 };
                 let finish = self.ending.of(bases);
-                return product.run_packed((a_of(0), self.a_strides), packed, &out, finish, &done);
+                return product.run_then(
+                    &Left::Strided(a_of(0), self.a_strides),
+                    &Right::Packed(packed),
+                    &out,
+                    finish,
+                    &done,
+                );
             }
             let b_of = |at: usize| {
                 let len = extent(k, n, self.b_strides);

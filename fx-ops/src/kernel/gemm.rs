@@ -10,6 +10,7 @@ use num_traits::{Float, WrappingAdd, WrappingMul, Zero};
 use super::lanes;
 
 pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack, pack_in_place, pack_slivers};
+use self::sealed::Scratch;
 #[cfg(test)]
 pub(crate) use self::tile::tile_f64;
 pub(crate) use self::tile::{Finish, Operands, Tap, Taps, Tile, Windows};
@@ -170,16 +171,8 @@ fn tiled<T: GemmElement>(
     // Rows that are read for few strips only are not worth packing.
     let right = if csb == 1 && m <= 2 * tile.rows { Right::Rows(b, rsb) } else { Right::Columns(&turn) };
     let c = Output::new(c, (rsc, csc));
-    if product.packs_left((rsa, csa)) {
-        T::with_scratch(product.left_len(), |packed| {
-            product.pack_left(a, (rsa, csa), packed);
-            // SAFETY: the caller asserted that the elements of `c` are distinct and lie in it.
-            unsafe { product.run(&Left::Packed(packed), &right, &c) };
-        });
-    } else {
-        // SAFETY: as above.
-        unsafe { product.run(&Left::Strided(a, (rsa, csa)), &right, &c) };
-    }
+    // SAFETY: the caller asserted that the elements of `c` are distinct and lie in it.
+    unsafe { product.run(&Left::Strided(a, (rsa, csa)), &right, &c) };
 }
 
 /// The side of the tiles in which a matrix is transposed.
@@ -582,6 +575,7 @@ pub(crate) fn dot<const LANES: usize, T: Float>(a: &[T], b: &[T]) -> T {
 
 mod sealed {
     use std::cell::RefCell;
+    use std::ops::{Deref, DerefMut, Range};
 
     use super::tile::{Tile, tile_f32, tile_f64};
 
@@ -590,9 +584,56 @@ mod sealed {
     /// The bytes of a line of the cache.
     const LINE: usize = 64;
 
-    pub trait Raw: Sized {
+    /// A buffer with arbitrary values, which the thread keeps for the next time.
+    pub(crate) struct Scratch<T: Raw> {
+        buffer: Vec<T>,
+        range: Range<usize>,
+    }
+
+    impl<T: Raw> Scratch<T> {
+        /// Takes a buffer of `len` elements.
+        pub(crate) fn new(len: usize) -> Scratch<T> {
+            let mut buffer = T::kept(Vec::pop).unwrap_or_default();
+            // The elements begin at a line of the cache, as vectors had better.
+            let line = LINE / size_of::<T>();
+            if buffer.len() < len + line {
+                buffer.resize(len + line, T::default());
+            }
+            let first = buffer.as_ptr().align_offset(LINE).min(line);
+            Scratch { buffer, range: first..first + len }
+        }
+    }
+
+    impl<T: Raw> Deref for Scratch<T> {
+        type Target = [T];
+
+        fn deref(&self) -> &[T] {
+            &self.buffer[self.range.clone()]
+        }
+    }
+
+    impl<T: Raw> DerefMut for Scratch<T> {
+        fn deref_mut(&mut self) -> &mut [T] {
+            &mut self.buffer[self.range.clone()]
+        }
+    }
+
+    impl<T: Raw> Drop for Scratch<T> {
+        fn drop(&mut self) {
+            if self.range.len() <= KEEP {
+                T::kept(|kept| kept.push(std::mem::take(&mut self.buffer)));
+            }
+        }
+    }
+
+    pub trait Raw: Copy + Default {
+        /// Calls `f` with the buffers that this thread keeps.
+        fn kept<R>(f: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R;
+
         /// Lends a buffer of `len` elements with arbitrary values, which the thread keeps for the next time.
-        fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
+        fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
+            f(&mut Scratch::new(len))
+        }
 
         /// Returns our own innermost loops, if there are some for this machine.
         fn tile() -> Option<&'static Tile<Self>>;
@@ -625,22 +666,11 @@ mod sealed {
                     $tile()
                 }
 
-                fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
+                fn kept<R>(f: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> R {
                     thread_local! {
                         static KEPT: RefCell<Vec<Vec<$ty>>> = const { RefCell::new(Vec::new()) };
                     }
-                    let mut buffer = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
-                    // The elements begin at a line of the cache, as vectors had better.
-                    let line = LINE / size_of::<$ty>();
-                    if buffer.len() < len + line {
-                        buffer.resize(len + line, 0.0);
-                    }
-                    let first = buffer.as_ptr().align_offset(LINE).min(line);
-                    let result = f(&mut buffer[first..first + len]);
-                    if len <= KEEP {
-                        KEPT.with_borrow_mut(|kept| kept.push(buffer));
-                    }
-                    result
+                    KEPT.with_borrow_mut(f)
                 }
 
                 unsafe fn raw_gemm(

@@ -8,7 +8,8 @@ use fx_simd::parallel;
 use smallvec::SmallVec;
 
 use super::super::gemm::{
-    Done, Finish, GemmElement, Output, Product, Tap, Taps, Tile, Windows, pack_in_place, pack_slivers, work,
+    Done, Finish, GemmElement, Left, Output, Product, Right, Tap, Taps, Tile, Windows, pack_in_place,
+    pack_slivers, work,
 };
 use super::winograd::Winograd;
 use super::{ConvSpec, Geometry};
@@ -269,7 +270,13 @@ impl<T: GemmElement> ChannelsLast<T> {
                 let product = Product { tile, m, k: c_in, n: c_out, alpha, beta, shared: true, wide_parts };
                 // SAFETY: the elements of the result are distinct, and neighbours in each row.
                 unsafe {
-                    product.run_packed((x, (c_in, 1)), packed, &Output::new(out, (c_out, 1)), finish, done);
+                    product.run_then(
+                        &Left::Strided(x, (c_in, 1)),
+                        &Right::Packed(packed),
+                        &Output::new(out, (c_out, 1)),
+                        finish,
+                        done,
+                    );
                 }
             }
             Way::Winograd(winograd) => {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use fx_simd::parallel;
 
 use super::tile::{Finish, Operands, ROW, Tile};
-use super::{GemmElement, Strides, work};
+use super::{GemmElement, Scratch, Strides, work};
 
 /// The greatest steps of `k` that are done at a time: a sliver of them fits into the first caches.
 const K_BLOCK: usize = 384;
@@ -18,8 +18,15 @@ const K_BLOCK: usize = 384;
 const ROW_BLOCK: usize = 4096;
 /// The multiply-adds of a task.
 const TASK: usize = 1 << 20;
-/// The bytes of a task's part of the packed left operand: half of the second cache.
+/// The bytes of a task's part of the packed left operand that are read again for each sliver: they stay in the second cache.
 const LEFT_BYTES: usize = 1 << 18;
+/// The bytes of strips that a thread packs for all steps of `k`.
+const OWN_BYTES: usize = 1 << 22;
+/// The multiply-adds of a thread in a block of `k` from which all threads finish it before the next, which reads the right operand
+/// from nearer caches.
+const BLOCK_WORK: usize = 1 << 26;
+/// As often as the right operand must be read by tasks of different rows for that to pay.
+const REREAD: usize = 3;
 
 /// The slivers of a part with long rows.
 const WIDE: usize = 6;
@@ -29,10 +36,25 @@ const RIGHT_BYTES: usize = 1 << 22;
 
 /// The left operand of a product.
 pub(crate) enum Left<'a, T> {
-    /// Rows and columns at these strides.
+    /// Rows and columns at these strides. Each thread packs what it multiplies next, where that pays.
     Strided(&'a [T], Strides),
-    /// Packed by [`pack_left`].
+    /// Packed by [`Product::pack_left`].
     Packed(&'a [T]),
+}
+
+/// Strips that can be read.
+enum Strips<'a, T> {
+    /// At these strides.
+    Strided(&'a [T], Strides),
+    /// Packed, from this strip and for these steps of `k`.
+    Packed(&'a [T], usize, Range<usize>),
+}
+
+/// The strips that a thread has packed last.
+struct Own<T: GemmElement> {
+    packed: Scratch<T>,
+    /// The first one, and the first step of `k`.
+    held: Option<(usize, usize)>,
 }
 
 /// The right operand of a product.
@@ -122,8 +144,9 @@ impl<T: GemmElement> Product<T> {
     /// ones, unless they are a power of two apart and push each other out of the first cache.
     pub(crate) fn packs_left(&self, (rs, cs): Strides) -> bool {
         const PAGE: usize = 4096;
+        const FEW: usize = 4;
         let slivers = match cs {
-            1 if (rs * size_of::<T>()).is_multiple_of(PAGE) => 8,
+            1 if (rs * size_of::<T>()).is_multiple_of(PAGE) && self.m > FEW => 8,
             1 => 32,
             _ => 2,
         };
@@ -263,36 +286,6 @@ impl<T: GemmElement> Product<T> {
         }
     }
 
-    /// As [`run_then`](Self::run_then), with a left operand at these strides, which is packed first where that pays, and a right one that is
-    /// packed.
-    ///
-    /// # Safety
-    ///
-    /// As for [`run_then`](Self::run_then).
-    ///
-    /// # Panics
-    ///
-    /// As for [`run`](Self::run).
-    pub(crate) unsafe fn run_packed(
-        &self,
-        (a, strides): (&[T], Strides),
-        b: &[T],
-        c: &Output<'_, T>,
-        finish: Finish<'_, T>,
-        done: &Done<'_>,
-    ) {
-        let right = Right::Packed(b);
-        if !self.packs_left(strides) {
-            // SAFETY: the caller's promise.
-            return unsafe { self.run_then(&Left::Strided(a, strides), &right, c, finish, done) };
-        }
-        T::with_scratch(self.left_len(), |left| {
-            self.pack_left(a, strides, left);
-            // SAFETY: the caller's promise.
-            unsafe { self.run_then(&Left::Packed(left), &right, c, finish, done) };
-        });
-    }
-
     /// Stores the tiles of some slivers.
     ///
     /// # Safety
@@ -323,23 +316,82 @@ impl<T: GemmElement> Product<T> {
             strips = n_strips.div_ceil(n_strips.div_ceil(most.max(3.min(strips))));
         }
         let (across, down) = (n_slivers.div_ceil(slivers), n_strips.div_ceil(strips));
-        let task = |i: usize| {
-            let (strip, sliver) = (i / across * strips, range.start + i % across * slivers);
-            let (strips, slivers) =
-                (strip..(strip + strips).min(n_strips), sliver..(sliver + slivers).min(range.end));
-            // SAFETY: tasks have disjoint tiles, and the caller promises that elements of `c` are distinct.
-            unsafe { self.block(a, b, (c, finish), strips.clone(), slivers.clone()) };
-            done(
-                strips.start * tile.rows..(strips.end * tile.rows).min(m),
-                slivers.start * tile.cols..(slivers.end * tile.cols).min(n),
-            );
-        };
-        // A few rows take about as long as a whole strip of them: both wait for the right operand.
-        if !self.shared || work(n_strips * tile.rows, n_slivers * tile.cols, k) <= TASK / 2 {
-            (0..across * down).for_each(task);
-        } else {
-            parallel::each(across * down, task);
+        let packs = matches!(a, Left::Strided(_, strides) if self.packs_left(*strides));
+        // Steps that all tasks have done before others begin.
+        let steps =
+            if self.goes_by_blocks(packs, range.len(), (strips, down)) { self.k_block() } else { k.max(1) };
+        for from in (0..k.max(1)).step_by(steps) {
+            let depth = from..(from + steps).min(k);
+            let task = |own: &mut Own<T>, i: usize| {
+                let (strip, sliver) = (i / across * strips, range.start + i % across * slivers);
+                let (strips, slivers) =
+                    (strip..(strip + strips).min(n_strips), sliver..(sliver + slivers).min(range.end));
+                let a = match a {
+                    Left::Packed(a) => Strips::Packed(a, 0, 0..k),
+                    Left::Strided(a, strides) if packs => {
+                        self.own(own, a, *strides, strips.clone(), depth.clone())
+                    }
+                    Left::Strided(a, strides) => Strips::Strided(a, *strides),
+                };
+                // SAFETY: tasks have disjoint tiles, and the caller promises that elements of `c` are distinct.
+                unsafe { self.block(&a, b, (c, finish), strips.clone(), slivers.clone(), depth.clone()) };
+                if depth.end == k {
+                    done(
+                        strips.start * tile.rows..(strips.end * tile.rows).min(m),
+                        slivers.start * tile.cols..(slivers.end * tile.cols).min(n),
+                    );
+                }
+            };
+            let own = || {
+                let len = if packs { strips * tile.rows * depth.len() } else { 0 };
+                Own { packed: Scratch::new(len), held: None }
+            };
+            // A few rows take about as long as a whole strip of them: both wait for the right operand.
+            if !self.shared || work(n_strips * tile.rows, n_slivers * tile.cols, k) <= TASK / 2 {
+                let mut own = own();
+                (0..across * down).for_each(|i| task(&mut own, i));
+            } else {
+                parallel::each_with(across * down, own, task);
+            }
         }
+    }
+
+    /// Returns the steps of `k` that are done at a time.
+    fn k_block(&self) -> usize {
+        // A single row reads all of `b` once, in some places at a time.
+        let most = if self.m == 1 { ROW_BLOCK } else { K_BLOCK };
+        self.k.div_ceil(self.k.div_ceil(most).max(1)).max(1)
+    }
+
+    /// Returns whether all tasks do a block of `k` before the next; tasks of so many different rows have this many strips.
+    fn goes_by_blocks(&self, packs: bool, slivers: usize, (strips, down): (usize, usize)) -> bool {
+        let Product { tile, m, k, .. } = *self;
+        let threads = if self.shared { parallel::threads() } else { 1 };
+        let block = work(m, slivers * tile.cols, self.k_block()) / threads;
+        let own = strips * tile.rows * k * size_of::<T>();
+        let right = slivers * tile.cols * k * size_of::<T>();
+        let is_large = block >= BLOCK_WORK && right > RIGHT_BYTES && down >= REREAD;
+        m > 1 && (is_large || packs && own > OWN_BYTES)
+    }
+
+    /// Packs some strips for some steps of `k`, unless the thread has just done that.
+    fn own<'o>(
+        &self,
+        own: &'o mut Own<T>,
+        a: &[T],
+        (rs, cs): Strides,
+        strips: Range<usize>,
+        depth: Range<usize>,
+    ) -> Strips<'o, T> {
+        let rows = self.tile.rows;
+        let (first, len) = (strips.start, rows * depth.len());
+        if own.held.replace((first, depth.start)) != Some((first, depth.start)) {
+            for (strip, out) in strips.zip(own.packed.chunks_mut(len.max(1))) {
+                let row = strip * rows;
+                pack(&a[row * rs + depth.start * cs..], (rs, cs), rows.min(self.m - row), rows, out);
+            }
+        }
+        Strips::Packed(&own.packed, first, depth)
     }
 
     /// # Safety
@@ -347,19 +399,18 @@ impl<T: GemmElement> Product<T> {
     /// As for [`run`](Self::run), which checked the operands; nobody else has these tiles of `c`.
     unsafe fn block(
         &self,
-        a: &Left<'_, T>,
+        a: &Strips<'_, T>,
         b: &Slivers<'_, T>,
         (c, finish): (&Output<'_, T>, Finish<'_, T>),
         strips: Range<usize>,
         slivers: Range<usize>,
+        depth: Range<usize>,
     ) {
         let Product { tile, m, k, n, alpha, beta, .. } = *self;
         let (rsc, csc) = c.strides;
-        // A single row reads all of `b` once, in some places at a time.
-        let most = if m == 1 { ROW_BLOCK } else { K_BLOCK };
-        let k_block = k.div_ceil(k.div_ceil(most).max(1)).max(1);
-        for from in (0..k).step_by(k_block) {
-            let steps = k_block.min(k - from);
+        let k_block = self.k_block();
+        for from in depth.clone().step_by(k_block) {
+            let steps = k_block.min(depth.end - from);
             let mut next = slivers.start;
             while next < slivers.end {
                 let (sliver, col) = (next, next * tile.cols);
@@ -377,10 +428,21 @@ impl<T: GemmElement> Product<T> {
                     let row = strip * tile.rows;
                     let (rows, cols) = (tile.rows.min(m - row), (next * tile.cols).min(n) - col);
                     let (a, a_strides) = match a {
-                        Left::Packed(a) => (a[(strip * k + from) * tile.rows..].as_ptr(), (1, tile.rows)),
-                        Left::Strided(a, (rs, cs)) => (a[row * rs + from * cs..].as_ptr(), (*rs, *cs)),
+                        Strips::Packed(a, first, depth) => {
+                            let at = (strip - first) * depth.len() + from - depth.start;
+                            (a[at * tile.rows..].as_ptr(), (1, tile.rows))
+                        }
+                        Strips::Strided(a, (rs, cs)) => (a[row * rs + from * cs..].as_ptr(), (*rs, *cs)),
                     };
                     let place = row * rsc + col * csc;
+                    if csc == 1 && depth.start > 0 {
+                        // What is added to was written long ago: it comes near while the tile is computed.
+                        for row in 0..rows {
+                            let line = c.start.wrapping_add(place + row * rsc);
+                            fx_simd::prefetch_line(line.cast());
+                            fx_simd::prefetch_line(line.wrapping_add(tile.lanes).cast());
+                        }
+                    }
                     let finish = if from + steps == k { finish.from(place, col) } else { Finish::NONE };
                     let operands = Operands {
                         a,
