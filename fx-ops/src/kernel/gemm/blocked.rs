@@ -29,7 +29,7 @@ const BLOCK_WORK: usize = 1 << 26;
 const REREAD: usize = 3;
 
 /// The slivers of a part with long rows.
-const WIDE: usize = 6;
+const WIDE: usize = 12;
 
 /// The bytes of the right operand that are packed at a time.
 const RIGHT_BYTES: usize = 1 << 22;
