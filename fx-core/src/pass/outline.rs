@@ -293,8 +293,7 @@ impl Plan {
                 return Err(err!(Graph, "%{} is needed by a value that the nodes need in turn", node.name())
                     .help("outline that value, too"));
             }
-            let is_pure = node.op().is_none_or(|op| op.effects.is_pure());
-            if !is_pure || node.opcode() == OpCode::CallModule || !node.subgraphs().is_empty() {
+            if crate::graph::is_impure(node, &|_| false) {
                 bail!(Graph, "%{} would have to be computed earlier", node.name());
             }
             stack.extend(node.inputs());
