@@ -24,7 +24,7 @@ pub mod pass {
     pub use fx_core::pass::*;
     pub use fx_ops::pass::{
         Border, CONVERT_DTYPE, DEFAULT, FOLD_BATCH_NORM, FUSE, Fusion, MERGE_LINEARS, RECOGNIZE,
-        REMOVE_IDENTITIES, SIMPLIFY, all,
+        REMOVE_IDENTITIES, SIMPLIFY, all, independent_parts,
     };
 }
 pub mod prelude;

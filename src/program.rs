@@ -161,7 +161,7 @@ pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(Stri
     Ok((text, matches))
 }
 
-/// Says what the fused engine computes as one kernel, for each edge between operations where it does not why, and the steps of the plan
+/// Says what the fused engine computes as one kernel, `|` between parts that do not need each other, for each edge between operations where it does not why, and the steps of the plan
 /// if the sizes of all inputs are known.
 pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     let mut ready = gm.clone();
@@ -174,8 +174,11 @@ pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     let mut text =
         format!("kernels of several operations: {}, of {n_operations} operations in all\n", fused.len());
     for group in fused {
-        let nodes: Vec<String> = group.iter().map(|id| format!("%{}", name(*id))).collect();
-        text += &format!("  {}\n", nodes.join(" "));
+        let parts = crate::pass::independent_parts(graph, group)?;
+        let parts = parts
+            .iter()
+            .map(|part| part.iter().map(|id| format!("%{}", name(*id))).collect::<Vec<_>>().join(" "));
+        text += &format!("  {}\n", parts.collect::<Vec<_>>().join(" | "));
     }
     text += &format!("edges between kernels: {}\n", fusion.borders.len());
     for border in &fusion.borders {

@@ -9,7 +9,7 @@ mod simplify;
 
 pub use convert_dtype::CONVERT_DTYPE;
 pub use fold_batch_norm::FOLD_BATCH_NORM;
-pub use fuse::{Border, FUSE, Fusion};
+pub use fuse::{Border, FUSE, Fusion, independent_parts};
 use fx_core::pass::{self, Pass};
 pub use merge_linears::MERGE_LINEARS;
 pub use remove_identities::REMOVE_IDENTITIES;

@@ -18,6 +18,8 @@ const UNIT: std::ops::RangeInclusive<usize> = 256..=4096;
 
 /// The elements that short rows have together in a unit,
 const ROWS: usize = 1024;
+/// if they are only read,
+const ROWS_READ: usize = 1 << 13;
 /// and if there is only one instruction.
 const ROWS_ALONE: usize = 1 << 15;
 
@@ -595,7 +597,15 @@ impl Builder<'_> {
         let parts = join(&mut self.instructions, |register| places.contains_key(&register));
         let (registers, n_full) = self.assign(&parts, &mut places);
         // Several rows, if they are short.
-        let most = if self.instructions.len() == 1 { ROWS_ALONE } else { ROWS };
+        let is_short = |instruction: &Instruction| match instruction.action {
+            Action::Row(kind, _) => kind.reduces(),
+            _ => instruction.per_row,
+        };
+        let most = match &self.instructions[..] {
+            [_] => ROWS_ALONE,
+            all if all.iter().all(is_short) => ROWS_READ,
+            _ => ROWS,
+        };
         let mut unit = (most / row).max(1) * row;
         if !self.has_rows {
             let most = (CACHE / widest / (n_full + 1)).clamp(*UNIT.start(), *UNIT.end());

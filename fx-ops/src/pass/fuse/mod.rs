@@ -2,7 +2,10 @@
 //!
 //! A group has one domain of elements. Its nodes are pointwise operations on it, operations on its rows (softmax, normalisations,
 //! reductions over the last axes), or one matrix product or convolution, whose results are changed as they are written. Groups grow in program order: a
-//! node joins the groups of its operands if they have its domain and no value would have to leave the group and come back.
+//! node joins the groups of its operands if they have its domain and no value would have to leave the group and come back. Then
+//! groups that are independent are joined where that pays (`beside`).
+
+mod beside;
 
 use fx_core::analysis::Flow;
 use fx_core::op::ParamKind;
@@ -19,7 +22,7 @@ pub const FUSE: Pass = Pass {
     name: "fuse",
     doc: "Makes a closed sub-graph, run by `fused`, of nodes that an engine computes as one kernel: pointwise operations of one shape, \
           with softmax, normalisation and reductions of its rows, or with the matrix product or convolution whose result \
-          they change.",
+          they change; and independent ones of one shape that are small or reduce the same operand.",
     after: &[
         "inline",
         "normalize",
@@ -143,6 +146,7 @@ impl Fusion {
         for at in 0..n {
             planner.place(at, &mut borders)?;
         }
+        planner.join_beside(&convolved)?;
         let mut groups: Vec<Vec<usize>> = planner
             .groups
             .into_iter()
@@ -157,6 +161,22 @@ impl Fusion {
             borders,
         })
     }
+}
+
+/// Returns the parts of a group between which no value goes: several if independent work became one kernel.
+pub fn independent_parts(graph: &Graph, group: &[NodeId]) -> Result<Vec<Vec<NodeId>>> {
+    // The part of each node, a number that is that of the first of them.
+    let mut part_of: Vec<usize> = (0..group.len()).collect();
+    for (at, id) in group.iter().enumerate() {
+        for input in graph.node(*id)?.inputs() {
+            let Some(from) = group[..at].iter().position(|other| *other == input) else { continue };
+            let (a, b) = (part_of[from], part_of[at]);
+            part_of.iter_mut().filter(|part| **part == a || **part == b).for_each(|part| *part = a.min(b));
+        }
+    }
+    let members =
+        |part: usize| (0..group.len()).filter(|&at| part_of[at] == part).map(|at| group[at]).collect();
+    Ok((0..group.len()).map(members).filter(|part: &Vec<NodeId>| !part.is_empty()).collect())
 }
 
 fn tensor(graph: &Graph, arg: &Arg) -> Option<TensorType> {
