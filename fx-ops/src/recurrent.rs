@@ -172,7 +172,8 @@ impl Weights {
         // One step alone is a product whose rows and columns are dealt out to threads.
         if let Some(tile) = T::tile().filter(|_| steps > 1) {
             let weight = StateWeight::new(tile, cell, batch, hidden, w_hh);
-            let steps = Steps { weight: &weight, bias: b_hh, sizes: [steps, batch], reverse, gates: &gates };
+            let (sizes, threads) = ([steps, batch], fx_simd::parallel::threads());
+            let steps = Steps { weight: &weight, bias: b_hh, sizes, reverse, gates: &gates, threads };
             if rows > 0 {
                 steps.run(h, c, &mut out[out_offset..], (batch * out_stride, out_stride));
             }

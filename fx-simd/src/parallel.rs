@@ -25,14 +25,46 @@ pub fn each(n: usize, f: impl Fn(usize) + Sync) {
     each_with(n, || (), |(), i| f(i));
 }
 
+/// As [`each`]; if there are tasks for all threads, the loops in them stay on the thread of their task.
+///
+/// This is for small tasks: a loop that nobody has time for takes longer than one that does not ask.
+pub fn each_whole(n: usize, f: impl Fn(usize) + Sync) {
+    if n < threads() {
+        return each(n, f);
+    }
+    each_with(n, Alone::new, |_, i| f(i));
+}
+
 /// Returns how many threads a loop of this thread has.
 pub fn threads() -> usize {
-    rayon::current_num_threads()
+    if ALONE.get() { 1 } else { rayon::current_num_threads() }
+}
+
+thread_local! {
+    /// Whether loops of this thread stay on it.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps loops on this thread.
+struct Alone {
+    before: bool,
+}
+
+impl Alone {
+    fn new() -> Alone {
+        Alone { before: ALONE.replace(true) }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        ALONE.set(self.before);
+    }
 }
 
 /// Calls `f` for every number below `n`, in parallel; each thread makes itself a scratch value first.
 pub fn each_with<S>(n: usize, scratch: impl Fn() -> S + Sync, f: impl Fn(&mut S, usize) + Sync) {
-    let threads = rayon::current_num_threads().min(n);
+    let threads = threads().min(n);
     if threads <= 1 {
         if n > 0 {
             let mut scratch = scratch();
@@ -128,7 +160,7 @@ pub const STAGE_PARTS: usize = u64::BITS as usize;
 /// When there are more parts than [`STAGE_PARTS`].
 pub fn stages(n_stages: usize, n_parts: usize, f: impl Fn(usize, usize) + Sync) {
     assert!(n_parts <= STAGE_PARTS, "a stage has up to {STAGE_PARTS} parts");
-    let threads = rayon::current_num_threads().min(n_parts);
+    let threads = threads().min(n_parts);
     if threads <= 1 || n_stages == 0 {
         (0..n_stages).for_each(|stage| (0..n_parts).for_each(|part| f(stage, part)));
         return;
@@ -472,6 +504,28 @@ mod tests {
                 assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{threads} {n}");
             }
         }
+    }
+
+    #[test]
+    fn loops_in_whole_tasks_stay_on_their_threads() {
+        for n in [1, 2, 3, 20] {
+            let (total, apart) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            with_threads(3, || {
+                each_whole(n, |_| {
+                    let own = std::thread::current().id();
+                    each(50, |_| {
+                        total.fetch_add(1, Ordering::Relaxed);
+                        apart.fetch_add(usize::from(std::thread::current().id() != own), Ordering::Relaxed);
+                    });
+                });
+                assert_eq!(threads(), 3, "this ends with the loop");
+            });
+            assert_eq!(total.into_inner(), 50 * n);
+            assert!(n < 3 || apart.into_inner() == 0);
+        }
+        let panics = || with_threads(2, || each_whole(4, |_| panic!("a task")));
+        assert!(catch_unwind(panics).is_err());
+        assert_eq!(with_threads(2, threads), 2);
     }
 
     #[test]

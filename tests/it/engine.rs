@@ -1,5 +1,6 @@
 //! The fused engine: its results are those of the operations one by one, whatever the sizes, strides, dtypes and threads.
 
+mod beside;
 mod convolutions;
 mod recurrent;
 

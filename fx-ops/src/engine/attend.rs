@@ -7,8 +7,8 @@ use fx_core::{DType, Element};
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
-use super::Kernel;
 use super::operand::{Bases, Operand, ValueId};
+use super::{Kernel, PRODUCT_FLOPS};
 use crate::kernel::attention::{BLOCK, Head, Mask, Part};
 use crate::kernel::gemm::GemmElement;
 
@@ -218,6 +218,10 @@ impl<T: GemmElement + Real + Element> Kernel for AttentionKernel<T> {
     fn reads(&self) -> Vec<ValueId> {
         let parts = self.parts.iter().flat_map(|(k, v)| [k.value, v.value]);
         [self.q.value].into_iter().chain(parts).chain(self.mask.as_ref().map(|mask| mask.value)).collect()
+    }
+
+    fn flops(&self) -> f64 {
+        PRODUCT_FLOPS
     }
 
     fn describe(&self) -> String {

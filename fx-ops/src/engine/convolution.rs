@@ -4,11 +4,11 @@ use fx_core::math::Real;
 use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Op, Result, TensorType};
 
-use super::Kernel;
 use super::finish::Ending;
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
+use super::{Kernel, PRODUCT_FLOPS};
 use crate::conv::{conv1d, conv2d, conv3d, convolution, each};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;
@@ -125,6 +125,10 @@ impl<T: GemmElement> Kernel for ConvKernel<T> {
         self.epilogue.0.as_mut()
     }
 
+    fn flops(&self) -> f64 {
+        PRODUCT_FLOPS
+    }
+
     fn describe(&self) -> String {
         format!("{}{}", self.prepared.describe(), self.epilogue)
     }
@@ -200,6 +204,10 @@ impl<T: GemmElement + Real> Kernel for ChannelsLastKernel<T> {
 
     fn tape(&mut self) -> Option<&mut Tape> {
         self.epilogue.0.as_mut()
+    }
+
+    fn flops(&self) -> f64 {
+        PRODUCT_FLOPS
     }
 
     fn describe(&self) -> String {

@@ -20,7 +20,7 @@ pub(crate) struct Memory {
     pub(crate) bound: usize,
 }
 
-/// The steps during which a value is needed, both included.
+/// The times during which a value is needed, both included.
 #[derive(Clone, Copy)]
 struct Life {
     from: usize,
@@ -47,11 +47,19 @@ impl Memory {
             }
         }
         let mut lives: Vec<Option<Life>> = vec![None; values.len()];
+        // Steps that run side by side have one time.
+        let times = times(steps);
+        // Whether several steps use a value in the last time in which it is used.
+        let mut is_shared = vec![false; values.len()];
+        let mut last_user = vec![usize::MAX; values.len()];
         for (i, step) in steps.iter().enumerate() {
             let Task::Kernel { kernel, writes } = &step.task else { continue };
-            for value in kernel.reads().iter().chain(writes) {
-                let life = lives[*value as usize].get_or_insert(Life { from: i, to: i });
-                life.to = i;
+            for &value in kernel.reads().iter().chain(writes) {
+                let value = value as usize;
+                let life = lives[value].get_or_insert(Life { from: times[i], to: times[i] });
+                let is_other = last_user[value] != usize::MAX && last_user[value] != i;
+                is_shared[value] = life.to == times[i] && (is_shared[value] || is_other);
+                (life.to, last_user[value]) = (times[i], i);
             }
         }
         let bytes = |value: usize| values[value].numel * values[value].dtype.size();
@@ -65,8 +73,9 @@ impl Memory {
                     && values[to].home == Home::Memory
                     && owner[to] == to
                     && bytes(from) == bytes(to)
-                    && lives[owner[from]].is_some_and(|life| life.to == i)
-                    && lives[to].is_some_and(|life| life.from == i);
+                    && !is_shared[from]
+                    && lives[owner[from]].is_some_and(|life| life.to == times[i])
+                    && lives[to].is_some_and(|life| life.from == times[i]);
                 if !is_free {
                     continue;
                 }
@@ -127,6 +136,16 @@ impl Memory {
         let arrays = (0..values.len()).filter(|&value| values[value].home == Home::Array).map(bytes).sum();
         Memory { bytes: total, places, arrays, bound }
     }
+}
+
+/// Returns when each step runs.
+fn times(steps: &[Step]) -> Vec<usize> {
+    let (mut times, mut left) = (Vec::with_capacity(steps.len()), 0);
+    for (i, step) in steps.iter().enumerate() {
+        times.push(if left > 0 { times[i - 1] } else { i });
+        left = if left > 0 { left - 1 } else { step.beside };
+    }
+    times
 }
 
 #[cfg(test)]
@@ -194,7 +213,7 @@ mod tests {
                 reads_of.push(reads.clone());
                 let kernel = Box::new(Fake { reads, writes: i as ValueId, reused: None });
                 let task = Task::Kernel { kernel, writes: vec![i as ValueId] };
-                steps.push(Step { task, node, frees: Vec::new() });
+                steps.push(Step { task, node, frees: Vec::new(), beside: 0 });
             }
             let memory = Memory::plan(&mut values, &mut steps, &Arg::Leaf(Source::Whole(n as ValueId - 1)));
             assert_eq!(values[n - 1].home, Home::Array, "what is returned is the caller's");

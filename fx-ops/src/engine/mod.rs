@@ -30,13 +30,14 @@ use fx_core::{
     Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result,
     SourceLoc, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
 };
+use fx_simd::parallel;
 use smallvec::SmallVec;
 
 pub(crate) use self::convolution::spec_of;
 use self::operand::{Bases, ValueId};
 use self::packs::Packs;
 pub(crate) use self::plan::kernels::is_anchor;
-use self::plan::{Call, Home, Plan, Source, Task};
+use self::plan::{Call, Home, Plan, Source, Step, Task};
 use self::tape::Tape;
 pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
 use crate::pass;
@@ -66,9 +67,17 @@ pub(crate) trait Kernel: Send + Sync {
         None
     }
 
+    /// Returns the arithmetic operations that one thread does in a nanosecond, roughly.
+    fn flops(&self) -> f64 {
+        2.0
+    }
+
     /// Says what it does.
     fn describe(&self) -> String;
 }
+
+/// Roughly the arithmetic operations that one thread does in a nanosecond in products of large tiles.
+const PRODUCT_FLOPS: f64 = 150.0;
 
 /// The sizes that a plan is for.
 #[derive(Clone, Debug, PartialEq)]
@@ -393,7 +402,11 @@ impl Compiled {
             ));
             for step in &ready.plan.steps {
                 let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);
-                text.push_str(&format!("  %{name}: {}\n", step.task.describe()));
+                let beside = match step.beside {
+                    0 => String::new(),
+                    n => format!(", beside the next {n}"),
+                };
+                text.push_str(&format!("  %{name}: {}{beside}\n", step.task.describe()));
             }
         }
         text
@@ -592,15 +605,19 @@ impl Ready {
                 _ => {}
             }
         }
-        for (i, step) in self.plan.steps.iter().enumerate() {
+        let mut steps = self.plan.steps.iter().enumerate();
+        while let Some((i, step)) = steps.next() {
+            // Who measures the steps wants them one by one.
+            if step.beside > 0 && spent.is_none() {
+                let group = &self.plan.steps[i..=i + step.beside];
+                self.run_beside(group, workspace)?;
+                steps.nth(step.beside - 1);
+                continue;
+            }
             let started = spent.is_some().then(std::time::Instant::now);
             match &step.task {
                 Task::Kernel { kernel, writes } => {
-                    for &value in writes {
-                        if self.plan.values[value as usize].home == Home::Array {
-                            self.make_array(value, workspace)?;
-                        }
-                    }
+                    self.make_arrays(writes, workspace)?;
                     // SAFETY: the bases are those of this plan: all that the kernel reads was given, computed, or is a constant, of
                     // the sizes that the plan was made for, and its results have memory of their own.
                     unsafe { kernel.run(Bases(&workspace.bases)) };
@@ -621,6 +638,39 @@ impl Ready {
             }
         }
         Ok(updates)
+    }
+
+    /// Runs kernels that do not need each other at the same time.
+    fn run_beside(&self, group: &[Step], workspace: &mut Workspace) -> Result<()> {
+        for step in group {
+            if let Task::Kernel { writes, .. } = &step.task {
+                self.make_arrays(writes, workspace)?;
+            }
+        }
+        let bases = Bases(&workspace.bases);
+        let run = |i: usize| {
+            if let Task::Kernel { kernel, .. } = &group[i].task {
+                // SAFETY: as in `steps`; what these kernels write is not read or written by others of them.
+                unsafe { kernel.run(bases) };
+            }
+        };
+        // If some threads would wait for the last kernels, it is better that all share each of them.
+        let threads = parallel::threads();
+        let rounds = group.len().div_ceil(threads);
+        match group.len() * 5 >= rounds * threads * 4 {
+            true => parallel::each_whole(group.len(), run),
+            false => (0..group.len()).for_each(run),
+        }
+        for &value in group.iter().flat_map(|step| &step.frees) {
+            workspace.slots[value as usize] = None;
+        }
+        Ok(())
+    }
+
+    /// Gives arrays to those of the values that are not in the block of memory.
+    fn make_arrays(&self, values: &[ValueId], workspace: &mut Workspace) -> Result<()> {
+        let is_array = |value: &&ValueId| self.plan.values[**value as usize].home == Home::Array;
+        values.iter().filter(is_array).try_for_each(|&value| self.make_array(value, workspace))
     }
 
     fn locate(&self, error: fx_core::Error, id: NodeId) -> fx_core::Error {

@@ -4,6 +4,7 @@
 //! comes out is an array of its own. Views are windows on the value that they are views of, and take no step (`windows`); groups and nodes
 //! that have one become kernels (`kernels`, `recurrent`).
 
+mod beside;
 pub(super) mod kernels;
 mod recurrent;
 mod windows;
@@ -106,6 +107,8 @@ pub(crate) struct Step {
     pub(crate) node: NodeId,
     /// The evaluated values that nobody uses later.
     pub(crate) frees: Vec<ValueId>,
+    /// How many of the steps after it, which are kernels too, run at the same time.
+    pub(crate) beside: usize,
 }
 
 /// A graph as steps.
@@ -186,6 +189,7 @@ impl Plan {
         lowering.settle_all(graph.output())?;
         let output = lowering.source(graph.output())?;
         let Lowering { mut values, mut steps, constants, jobs, .. } = lowering;
+        steps = beside::arrange(gm, steps);
         free_evaluated(&values, &mut steps, &output);
         let memory = Memory::plan(&mut values, &mut steps, &output);
         let of = |is: fn(&Home) -> bool| -> Vec<ValueId> {
@@ -367,7 +371,7 @@ impl Lowering<'_> {
         {
             let value = self.source(value)?;
             let task = Task::SetBuffer { path: path.clone(), value };
-            self.steps.push(Step { task, node: id, frees: Vec::new() });
+            self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0 });
             return Ok(Lowered::Tuple(Vec::new()));
         }
         if op == ops::getitem::OP
@@ -528,7 +532,12 @@ impl Lowering<'_> {
     }
 
     fn push_kernel(&mut self, kernel: Box<dyn Kernel>, writes: Vec<ValueId>, id: NodeId) {
-        self.steps.push(Step { task: Task::Kernel { kernel, writes }, node: id, frees: Vec::new() });
+        self.steps.push(Step {
+            task: Task::Kernel { kernel, writes },
+            node: id,
+            frees: Vec::new(),
+            beside: 0,
+        });
     }
 
     /// Returns an argument with the places of its tensors.
@@ -578,7 +587,7 @@ impl Lowering<'_> {
         };
         let is_tensor = matches!(lowered, Lowered::Tensor(_));
         let task = Task::Evaluate { call, args, value, is_tensor };
-        self.steps.push(Step { task, node: id, frees: Vec::new() });
+        self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0 });
         Ok(lowered)
     }
 }

@@ -4,11 +4,11 @@ use fx_core::math::Real;
 use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
 
-use super::Kernel;
 use super::finish::Ending;
 use super::operand::{Bases, Operand, ValueId, Walk};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
+use super::{Kernel, PRODUCT_FLOPS};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::linalg::{addmm, bmm, linear, matmul, mm};
 
@@ -222,6 +222,10 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
 
     fn tape(&mut self) -> Option<&mut Tape> {
         self.epilogue.0.as_mut()
+    }
+
+    fn flops(&self) -> f64 {
+        PRODUCT_FLOPS
     }
 
     fn describe(&self) -> String {

@@ -2,6 +2,7 @@
 
 use fx_core::math::Real;
 use fx_core::{Arg, Op};
+use fx_simd::parallel;
 
 use super::Kernel;
 use super::operand::{Bases, Operand, ValueId};
@@ -77,39 +78,46 @@ pub(crate) struct StepsKernel<T: 'static> {
     pub(crate) strides: (usize, usize),
 }
 
+/// The multiply-adds of a direction from which it pays to compute both at the same time.
+const DIRECTION: usize = 1 << 19;
+
 impl<T: GemmElement + Real> Kernel for StepsKernel<T> {
     unsafe fn run(&self, bases: Bases<'_>) {
         let ([steps, batch], hidden) = (self.sizes, self.hidden);
-        let (width, one) = (self.directions.len() * hidden, batch * hidden);
+        let (n, one, n_gates) = (self.directions.len(), batch * hidden, self.cell.gates() * hidden);
         // SAFETY: the plan gives this kernel its operands, which have no gaps, and its results alone.
         let read = |x: &Operand, from: usize, len: usize| unsafe {
             std::slice::from_raw_parts(bases.at::<T>(x.value, x.offset + from).cast_const(), len)
         };
-        // SAFETY: as above; no result is written to by way of two slices at a time.
-        let write = |value: ValueId, from: usize, len: usize| unsafe {
-            std::slice::from_raw_parts_mut(bases.at::<T>(value, from), len)
-        };
-        let out = write(self.out, 0, steps * batch * width);
-        for (i, direction) in self.directions.iter().enumerate() {
+        let run = |i: usize, threads: usize| {
+            let direction = &self.directions[i];
             let at = (self.first + i) * one;
             let [h, c] = std::array::from_fn(|kind| match self.states.get(kind) {
                 Some(state) => {
-                    let after = write(state.after, at, one);
+                    // SAFETY: as above; each direction has states of its own.
+                    let after =
+                        unsafe { std::slice::from_raw_parts_mut(bases.at::<T>(state.after, at), one) };
                     after.copy_from_slice(read(&state.before, at, one));
                     after
                 }
                 None => &mut [],
             });
-            let n_gates = self.cell.gates() * hidden;
             let steps = Steps {
                 weight: &direction.weight,
                 bias: direction.bias.as_ref().map(|bias| read(bias, 0, n_gates)),
                 sizes: self.sizes,
                 reverse: i == 1,
                 gates: read(&direction.gates, 0, steps * batch * n_gates),
+                threads,
             };
-            let from = (i * hidden).min(out.len());
-            steps.run(h, c, &mut out[from..], self.strides);
+            // SAFETY: the output has a part for each direction, beside those of the others.
+            unsafe { steps.run_at(h, c, bases.at::<T>(self.out, i * hidden), self.strides) };
+        };
+        let threads = parallel::threads();
+        let work = (steps * batch).saturating_mul(n_gates).saturating_mul(hidden);
+        match threads > 1 && n > 1 && work >= DIRECTION {
+            true => parallel::each_whole(n, |i| run(i, threads.div_ceil(n))),
+            false => (0..n).for_each(|i| run(i, threads)),
         }
     }
 

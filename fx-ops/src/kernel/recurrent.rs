@@ -98,6 +98,8 @@ pub(crate) struct Steps<'a, T: 'static> {
     pub(crate) reverse: bool,
     /// The inputs' part of the gates, `[steps, batch, gates * hidden]`.
     pub(crate) gates: &'a [T],
+    /// How many threads share a step, at most.
+    pub(crate) threads: usize,
 }
 
 /// Where steps find and leave states.
@@ -123,6 +125,30 @@ impl<T: GemmElement + Real> Steps<'_, T> {
     ///
     /// When a slice is too short, or states overlap in `out`.
     pub(crate) fn run(&self, h: &mut [T], c: &mut [T], out: &mut [T], strides: (usize, usize)) {
+        let ([steps, batch], hidden) = (self.sizes, self.weight.hidden);
+        if steps == 0 || batch == 0 || hidden == 0 {
+            return;
+        }
+        let apart =
+            |outer: usize, inner: usize, n: usize| inner >= hidden && outer >= (n - 1) * inner + hidden;
+        let is_distinct = apart(strides.0, strides.1, batch) || apart(strides.1, strides.0, steps);
+        assert!(is_distinct, "states overlap in the output");
+        let len = (steps - 1) * strides.0 + (batch - 1) * strides.1 + hidden;
+        assert!(out.len() >= len, "the output is too short");
+        // SAFETY: the output is borrowed, and was found to have room for states that are distinct.
+        unsafe { self.run_at(h, c, out.as_mut_ptr(), strides) }
+    }
+
+    /// As [`run`](Self::run), with the address of the output: others may write what lies between these states.
+    ///
+    /// # Safety
+    ///
+    /// The output has room for the states, which do not overlap, and nobody else has these.
+    ///
+    /// # Panics
+    ///
+    /// When a slice is too short.
+    pub(crate) unsafe fn run_at(&self, h: &mut [T], c: &mut [T], out: *mut T, strides: (usize, usize)) {
         let ([steps, batch], &StateWeight { cell, hidden, .. }) = (self.sizes, self.weight);
         let width = cell.gates() * hidden;
         let has_cell = cell == Cell::Lstm;
@@ -135,30 +161,31 @@ impl<T: GemmElement + Real> Steps<'_, T> {
         if steps == 0 || batch == 0 || hidden == 0 {
             return;
         }
-        let apart =
-            |outer: usize, inner: usize, n: usize| inner >= hidden && outer >= (n - 1) * inner + hidden;
-        let is_distinct = apart(strides.0, strides.1, batch) || apart(strides.1, strides.0, steps);
-        assert!(is_distinct, "states overlap in the output");
-        let len = (steps - 1) * strides.0 + (batch - 1) * strides.1 + hidden;
-        assert!(out.len() >= len, "the output is too short");
         let states = States {
             first: Output::new(h, (hidden, 1)),
-            outputs: Output::new(out, strides),
+            outputs: Output::starting(out, strides),
             stride: strides.1,
             cells: Output::new(c, (hidden, 1)),
         };
         let slivers = self.weight.n_slivers();
         let is_large = work(batch, width, hidden) >= GRAIN;
-        let most = if is_large { rayon::current_num_threads().min(parallel::STAGE_PARTS) } else { 1 };
+        let most = if is_large { self.threads.clamp(1, parallel::STAGE_PARTS) } else { 1 };
         let n = most.min(slivers);
         parallel::stages(steps, n, |step, part| {
             let slivers = slivers * part / n..slivers * (part + 1) / n;
             // SAFETY: the slices were found to be long enough, parts have disjoint units, and a step is over before the next one begins.
             unsafe { self.part(step, slivers, &states) };
         });
-        let last = self.place(steps - 1) * strides.0;
-        for (item, h) in h.chunks_exact_mut(hidden).take(batch).enumerate() {
-            h.copy_from_slice(&out[last + item * strides.1..][..hidden]);
+        let last = self.place(steps - 1);
+        for item in 0..batch {
+            // SAFETY: the state has room for each sequence, and the output is another one, which is complete.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    states.outputs.at(last, item),
+                    states.first.at(item, 0),
+                    hidden,
+                );
+            }
         }
     }
 
@@ -350,7 +377,7 @@ mod tests {
                 let bias = (i % 3 > 0).then_some(&bias[..]);
                 let (sizes, reverse) = ([n_steps, batch], i % 2 == 1);
                 let packed = StateWeight::new(tile, cell, batch, hidden, &weight);
-                let steps = Steps { weight: &packed, bias, sizes, reverse, gates: &gates };
+                let steps = Steps { weight: &packed, bias, sizes, reverse, gates: &gates, threads: 3 };
                 let start = (numbers(batch * hidden, 4), numbers(batch * hidden, 5));
                 let (mut h, mut c) = start.clone();
                 let expected = naive(&steps, &weight, &mut h, &mut c);

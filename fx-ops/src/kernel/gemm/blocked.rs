@@ -92,6 +92,11 @@ impl<'a, T> Output<'a, T> {
         Output { start: c.as_mut_ptr(), strides, this: PhantomData }
     }
 
+    /// Takes these elements from an address on, which must be there and nobody else's wherever it is written.
+    pub(crate) fn starting(start: *mut T, strides: Strides) -> Output<'a, T> {
+        Output { start, strides, this: PhantomData }
+    }
+
     /// Returns where an element goes.
     pub(crate) fn at(&self, row: usize, column: usize) -> *mut T {
         self.start.wrapping_add(row * self.strides.0 + column * self.strides.1)
