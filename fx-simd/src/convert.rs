@@ -138,7 +138,7 @@ impl HalfArithmetic {
             unsafe { to.filled() }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        match self.0 {}
+        match (op, self.0) {}
     }
 }
 

@@ -41,6 +41,7 @@ impl<'a, T: Copy> Slots<'a, T> {
     }
 
     /// Returns where the elements are.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
         self.slots.as_mut_ptr().cast()
     }
@@ -50,6 +51,7 @@ impl<'a, T: Copy> Slots<'a, T> {
     /// # Safety
     ///
     /// They were.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) unsafe fn filled(self) -> Filled<'a> {
         Filled(PhantomData)
     }

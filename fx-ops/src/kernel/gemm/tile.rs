@@ -205,6 +205,9 @@ pub(crate) fn tile_f32() -> Option<&'static Tile<f32>> {
             return Some(&x86::F32_AVX2);
         }
     }
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("neon").then_some(&neon::F32);
+    #[cfg(not(target_arch = "aarch64"))]
     None
 }
 
@@ -219,7 +222,311 @@ pub(crate) fn tile_f64() -> Option<&'static Tile<f64>> {
             return Some(&x86::F64_AVX2);
         }
     }
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("neon").then_some(&neon::F64);
+    #[cfg(not(target_arch = "aarch64"))]
     None
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+/// Finishes a vector of sums, which is at a place of the part of the result, and in a column of it.
+macro_rules! finished {
+    ($sum:expr, $finish:expr, $place:expr, $column:expr, $load:expr, $set1:ident, $add:ident, $min:ident, $max:ident) => {{
+        let mut sum = $sum;
+        if let Some(bias) = $finish.bias {
+            sum = $add(sum, $load(bias.as_ptr().wrapping_add($column)));
+        }
+        if let Some(other) = $finish.other {
+            sum = $add(sum, $load(other.as_ptr().wrapping_add($place)));
+        }
+        // The second operand is the result if one is NaN, or both are zeros.
+        if let Some((low, high)) = $finish.bounds {
+            sum = $min($set1(high), $max($set1(low), sum));
+        }
+        sum
+    }};
+}
+
+/// Defines the loops for vectors, by the functions that work on these.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! tiles {
+    ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
+        $zero:ident, $load:ident, $store:ident, $load_some:ident, $store_some:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident;)*) => {$(
+        pub(super) static $name: Tile<$t> = {
+            const LANES: usize = $lanes;
+            const COLS: usize = 2 * LANES;
+
+            #[target_feature(enable = $features)]
+            unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
+                let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), finish } =
+                    operands;
+                // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
+                // that leave them after the last step are not read.
+                unsafe {
+                    let mut sums = [[$zero(); VECTORS]; ROWS];
+                    let (mut a, mut b) = (a, b);
+                    for _ in 0..k {
+                        let mut y = [$zero(); VECTORS];
+                        for j in 0..VECTORS {
+                            y[j] = $load(b.wrapping_add(j / 2 * b_tile + j % 2 * LANES));
+                        }
+                        for i in 0..ROWS {
+                            let x = $set1(*a.wrapping_add(i * rsa));
+                            for j in 0..VECTORS {
+                                sums[i][j] = $fma(x, y[j], sums[i][j]);
+                            }
+                        }
+                        a = a.wrapping_add(csa);
+                        b = b.wrapping_add(b_stride);
+                    }
+                    let scale = $set1(alpha);
+                    if csc == 1 {
+                        // Row by row, since sums whose row is not known at compile time would lie in memory during the whole product.
+                        $(if $rows <= ROWS {
+                            let place = ($rows - 1) * rsc;
+                            for j in 0..VECTORS {
+                                let at = j * LANES;
+                                let (c, n) = (c.wrapping_add(place + at), cols.saturating_sub(at));
+                                let mut sum = $mul(scale, sums[$rows - 1][j]);
+                                if n >= LANES {
+                                    if beta != 0.0 {
+                                        sum = $add(sum, $mul($set1(beta), $load(c)));
+                                    }
+                                    $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
+                                } else if n > 0 {
+                                    if beta != 0.0 {
+                                        sum = $add(sum, $mul($set1(beta), $load_some(c, n)));
+                                    }
+                                    let load = |x| $load_some(x, n);
+                                    $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
+                                }
+                            }
+                        })*
+                        return;
+                    }
+                    for i in 0..ROWS {
+                        let mut row = [[0.0; LANES]; VECTORS];
+                        for j in 0..VECTORS {
+                            $store(row[j].as_mut_ptr(), $mul(scale, sums[i][j]));
+                        }
+                        for (j, &sum) in row.as_flattened()[..cols].iter().enumerate() {
+                            let c = c.wrapping_add(i * rsc + j * csc);
+                            *c = if beta == 0.0 { sum } else { sum + beta * *c };
+                        }
+                    }
+                }
+            }
+
+            unsafe fn run(rows: usize, cols: usize, k: usize, operands: &Operands<'_, $t>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match rows {
+                        1 if cols > 3 * COLS => tile::<1, 8>(cols, k, operands),
+                        1 if cols > 2 * COLS => tile::<1, 6>(cols, k, operands),
+                        1 if cols > COLS => tile::<1, 4>(cols, k, operands),
+                        // Half of the columns, if there are no more.
+                        $($rows if cols <= LANES => tile::<$rows, 1>(cols, k, operands),)*
+                        $($rows => tile::<$rows, 2>(cols, k, operands),)*
+                        _ => unreachable!("a tile has no more rows than a full one"),
+                    }
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn window_tile<const ROWS: usize, const VECTORS: usize>(cols: usize, operands: &Windows<'_, $t>) {
+                let &Windows { a, rows, pieces, piece, mut b, c, c_stride, finish } = operands;
+                // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
+                // that leave them after the last step are not read.
+                unsafe {
+                    let mut starts = [a; ROWS];
+                    for i in 0..ROWS {
+                        starts[i] = a.wrapping_add(*rows.get_unchecked(i));
+                    }
+                    let mut sums = [[$zero(); VECTORS]; ROWS];
+                    // One loop over the elements of all pieces: inside of two, sums leave the registers.
+                    let mut next = pieces.as_ptr();
+                    let (mut at, mut left) = (0, 0);
+                    for _ in 0..piece * pieces.len() {
+                        if left == 0 {
+                            at = *next;
+                            next = next.wrapping_add(1);
+                            left = piece;
+                        }
+                        let mut y = [$zero(); VECTORS];
+                        for j in 0..VECTORS {
+                            y[j] = $load(b.wrapping_add(j * LANES));
+                        }
+                        for i in 0..ROWS {
+                            let x = $set1(*starts[i].wrapping_add(at));
+                            for j in 0..VECTORS {
+                                sums[i][j] = $fma(x, y[j], sums[i][j]);
+                            }
+                        }
+                        b = b.wrapping_add(COLS);
+                        at += 1;
+                        left -= 1;
+                    }
+                    $(if $rows <= ROWS {
+                        let place = ($rows - 1) * c_stride;
+                        for j in 0..VECTORS {
+                            let at = j * LANES;
+                            let (c, n, sum) = (c.wrapping_add(place + at), cols.saturating_sub(at), sums[$rows - 1][j]);
+                            if n >= LANES {
+                                $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
+                            } else if n > 0 {
+                                let load = |x| $load_some(x, n);
+                                $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
+                            }
+                        }
+                    })*
+                }
+            }
+
+            unsafe fn windows(rows: usize, cols: usize, operands: &Windows<'_, $t>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match rows {
+                        $($rows if cols <= LANES => window_tile::<$rows, 1>(cols, operands),)*
+                        $($rows => window_tile::<$rows, 2>(cols, operands),)*
+                        _ => unreachable!("a tile has no more rows than a full one"),
+                    }
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn tap_tile<const ROWS: usize, const VECTORS: usize>(first: usize, channels: usize, operands: &Taps<'_, $t>) {
+                let &Taps { x, step, taps, weight, out, finish } = operands;
+                let mut sums = [[$zero(); VECTORS]; ROWS];
+                // SAFETY: the caller promises the channels of all taps, and room for those of the windows.
+                unsafe {
+                    for tap in taps {
+                        let x = x.wrapping_add(tap.x.wrapping_add(first));
+                        let weight = weight.wrapping_add(tap.weight + first);
+                        let mut y = [$zero(); VECTORS];
+                        for j in 0..VECTORS {
+                            y[j] = $load(weight.wrapping_add(j * LANES));
+                        }
+                        for i in 0..ROWS {
+                            for j in 0..VECTORS {
+                                sums[i][j] = $fma($load(x.wrapping_add(i * step + j * LANES)), y[j], sums[i][j]);
+                            }
+                        }
+                    }
+                    $(if $rows <= ROWS {
+                        let place = ($rows - 1) * channels + first;
+                        for j in 0..VECTORS {
+                            let at = j * LANES;
+                            let sum = finished!(sums[$rows - 1][j], finish, place + at, first + at, $load, $set1, $add, $min, $max);
+                            $store(out.wrapping_add(place + at), sum);
+                        }
+                    })*
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn tap_rows<const ROWS: usize>(channels: usize, operands: &Taps<'_, $t>) {
+                let mut first = 0;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    while first + COLS <= channels {
+                        tap_tile::<ROWS, 2>(first, channels, operands);
+                        first += COLS;
+                    }
+                    if first + LANES <= channels {
+                        tap_tile::<ROWS, 1>(first, channels, operands);
+                        first += LANES;
+                    }
+                    if first < channels {
+                        // The last vector overlaps the one before.
+                        tap_tile::<ROWS, 1>(channels - LANES, channels, operands);
+                    }
+                }
+            }
+
+            unsafe fn taps(rows: usize, channels: usize, operands: &Taps<'_, $t>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match rows {
+                        4 => tap_rows::<4>(channels, operands),
+                        2 => tap_rows::<2>(channels, operands),
+                        _ => tap_rows::<1>(channels, operands),
+                    }
+                }
+            }
+
+            /// The vectors of the lanes in which a dot product is added.
+            const PARTS: usize = 64 / size_of::<$t>() / LANES;
+            const STEP: usize = PARTS * LANES;
+
+            #[target_feature(enable = $features)]
+            unsafe fn dot_tile<const ROWS: usize>(k: usize, a: *const $t, stride: usize, b: [*const $t; 2], out: &mut Dots<$t>) {
+                let mut sums = [[[$zero(); PARTS]; 2]; ROWS];
+                let add = |sums: &mut [[[_; PARTS]; 2]; ROWS], a: *const $t, stride: usize, b: [*const $t; 2]| {
+                    for part in 0..PARTS {
+                        // SAFETY: the caller of the closure promises `STEP` elements.
+                        let y = unsafe { b.map(|b| $load(b.add(part * LANES))) };
+                        for i in 0..ROWS {
+                            // SAFETY: as above.
+                            let x = unsafe { $load(a.add(i * stride + part * LANES)) };
+                            for j in 0..2 {
+                                sums[i][j][part] = $fma(x, y[j], sums[i][j][part]);
+                            }
+                        }
+                    }
+                };
+                let whole = k / STEP * STEP;
+                for at in (0..whole).step_by(STEP) {
+                    add(&mut sums, a.wrapping_add(at), stride, b.map(|b| b.wrapping_add(at)));
+                }
+                if whole < k {
+                    // What is left goes with zeros behind it.
+                    let mut rows = [[0.0; STEP]; ROWS];
+                    let mut cols = [[0.0; STEP]; 2];
+                    // SAFETY: the caller promises `k` elements.
+                    unsafe {
+                        for (i, row) in rows.iter_mut().enumerate() {
+                            row.as_mut_ptr().copy_from_nonoverlapping(a.add(i * stride + whole), k - whole);
+                        }
+                        for (col, b) in cols.iter_mut().zip(b) {
+                            col.as_mut_ptr().copy_from_nonoverlapping(b.add(whole), k - whole);
+                        }
+                    }
+                    add(&mut sums, rows.as_ptr().cast(), STEP, [cols[0].as_ptr(), cols[1].as_ptr()]);
+                }
+                for i in 0..ROWS {
+                    for j in 0..2 {
+                        let mut lanes = [0.0; STEP];
+                        for part in 0..PARTS {
+                            // SAFETY: there are `PARTS` vectors of lanes.
+                            unsafe { $store(lanes.as_mut_ptr().add(part * LANES), sums[i][j][part]) };
+                        }
+                        let mut half = STEP / 2;
+                        while half > 0 {
+                            for lane in 0..half {
+                                lanes[lane] += lanes[lane + half];
+                            }
+                            half /= 2;
+                        }
+                        out[i][j] = lanes[0];
+                    }
+                }
+            }
+
+            unsafe fn dots(rows: usize, k: usize, a: *const $t, stride: usize, b: [*const $t; 2], out: &mut Dots<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match rows {
+                        $($dot_rows => dot_tile::<$dot_rows>(k, a, stride, b, out),)*
+                        _ => unreachable!("there are no more rows than `dot_rows`"),
+                    }
+                }
+            }
+
+            const ROWS: usize = [$($rows),*].len();
+            const DOT_ROWS: usize = [$($dot_rows),*].len();
+            Tile { rows: ROWS, cols: COLS, run, windows, lanes: LANES, taps, dot_rows: DOT_ROWS, dots }
+        };
+    )*};
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -239,304 +546,6 @@ mod x86 {
     };
 
     use super::{Dots, Operands, Taps, Tile, Windows};
-
-    /// Finishes a vector of sums, which is at a place of the part of the result, and in a column of it.
-    macro_rules! finished {
-        ($sum:expr, $finish:expr, $place:expr, $column:expr, $load:expr, $set1:ident, $add:ident, $min:ident, $max:ident) => {{
-            let mut sum = $sum;
-            if let Some(bias) = $finish.bias {
-                sum = $add(sum, $load(bias.as_ptr().wrapping_add($column)));
-            }
-            if let Some(other) = $finish.other {
-                sum = $add(sum, $load(other.as_ptr().wrapping_add($place)));
-            }
-            // The second operand is the result if one is NaN, or both are zeros.
-            if let Some((low, high)) = $finish.bounds {
-                sum = $min($set1(high), $max($set1(low), sum));
-            }
-            sum
-        }};
-    }
-
-    macro_rules! tiles {
-        ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
-            $zero:ident, $load:ident, $store:ident, $load_some:ident, $store_some:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident;)*) => {$(
-            pub(super) static $name: Tile<$t> = {
-                const LANES: usize = $lanes;
-                const COLS: usize = 2 * LANES;
-
-                #[target_feature(enable = $features)]
-                unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
-                    let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), finish } =
-                        operands;
-                    // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
-                    // that leave them after the last step are not read.
-                    unsafe {
-                        let mut sums = [[$zero(); VECTORS]; ROWS];
-                        let (mut a, mut b) = (a, b);
-                        for _ in 0..k {
-                            let mut y = [$zero(); VECTORS];
-                            for j in 0..VECTORS {
-                                y[j] = $load(b.wrapping_add(j / 2 * b_tile + j % 2 * LANES));
-                            }
-                            for i in 0..ROWS {
-                                let x = $set1(*a.wrapping_add(i * rsa));
-                                for j in 0..VECTORS {
-                                    sums[i][j] = $fma(x, y[j], sums[i][j]);
-                                }
-                            }
-                            a = a.wrapping_add(csa);
-                            b = b.wrapping_add(b_stride);
-                        }
-                        let scale = $set1(alpha);
-                        if csc == 1 {
-                            // Row by row, since sums whose row is not known at compile time would lie in memory during the whole product.
-                            $(if $rows <= ROWS {
-                                let place = ($rows - 1) * rsc;
-                                for j in 0..VECTORS {
-                                    let at = j * LANES;
-                                    let (c, n) = (c.wrapping_add(place + at), cols.saturating_sub(at));
-                                    let mut sum = $mul(scale, sums[$rows - 1][j]);
-                                    if n >= LANES {
-                                        if beta != 0.0 {
-                                            sum = $add(sum, $mul($set1(beta), $load(c)));
-                                        }
-                                        $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
-                                    } else if n > 0 {
-                                        if beta != 0.0 {
-                                            sum = $add(sum, $mul($set1(beta), $load_some(c, n)));
-                                        }
-                                        let load = |x| $load_some(x, n);
-                                        $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
-                                    }
-                                }
-                            })*
-                            return;
-                        }
-                        for i in 0..ROWS {
-                            let mut row = [[0.0; LANES]; VECTORS];
-                            for j in 0..VECTORS {
-                                $store(row[j].as_mut_ptr(), $mul(scale, sums[i][j]));
-                            }
-                            for (j, &sum) in row.as_flattened()[..cols].iter().enumerate() {
-                                let c = c.wrapping_add(i * rsc + j * csc);
-                                *c = if beta == 0.0 { sum } else { sum + beta * *c };
-                            }
-                        }
-                    }
-                }
-
-                unsafe fn run(rows: usize, cols: usize, k: usize, operands: &Operands<'_, $t>) {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        match rows {
-                            1 if cols > 3 * COLS => tile::<1, 8>(cols, k, operands),
-                            1 if cols > 2 * COLS => tile::<1, 6>(cols, k, operands),
-                            1 if cols > COLS => tile::<1, 4>(cols, k, operands),
-                            // Half of the columns, if there are no more.
-                            $($rows if cols <= LANES => tile::<$rows, 1>(cols, k, operands),)*
-                            $($rows => tile::<$rows, 2>(cols, k, operands),)*
-                            _ => unreachable!("a tile has no more rows than a full one"),
-                        }
-                    }
-                }
-
-                #[target_feature(enable = $features)]
-                unsafe fn window_tile<const ROWS: usize, const VECTORS: usize>(cols: usize, operands: &Windows<'_, $t>) {
-                    let &Windows { a, rows, pieces, piece, mut b, c, c_stride, finish } = operands;
-                    // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
-                    // that leave them after the last step are not read.
-                    unsafe {
-                        let mut starts = [a; ROWS];
-                        for i in 0..ROWS {
-                            starts[i] = a.wrapping_add(*rows.get_unchecked(i));
-                        }
-                        let mut sums = [[$zero(); VECTORS]; ROWS];
-                        // One loop over the elements of all pieces: inside of two, sums leave the registers.
-                        let mut next = pieces.as_ptr();
-                        let (mut at, mut left) = (0, 0);
-                        for _ in 0..piece * pieces.len() {
-                            if left == 0 {
-                                at = *next;
-                                next = next.wrapping_add(1);
-                                left = piece;
-                            }
-                            let mut y = [$zero(); VECTORS];
-                            for j in 0..VECTORS {
-                                y[j] = $load(b.wrapping_add(j * LANES));
-                            }
-                            for i in 0..ROWS {
-                                let x = $set1(*starts[i].wrapping_add(at));
-                                for j in 0..VECTORS {
-                                    sums[i][j] = $fma(x, y[j], sums[i][j]);
-                                }
-                            }
-                            b = b.wrapping_add(COLS);
-                            at += 1;
-                            left -= 1;
-                        }
-                        $(if $rows <= ROWS {
-                            let place = ($rows - 1) * c_stride;
-                            for j in 0..VECTORS {
-                                let at = j * LANES;
-                                let (c, n, sum) = (c.wrapping_add(place + at), cols.saturating_sub(at), sums[$rows - 1][j]);
-                                if n >= LANES {
-                                    $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
-                                } else if n > 0 {
-                                    let load = |x| $load_some(x, n);
-                                    $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
-                                }
-                            }
-                        })*
-                    }
-                }
-
-                unsafe fn windows(rows: usize, cols: usize, operands: &Windows<'_, $t>) {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        match rows {
-                            $($rows if cols <= LANES => window_tile::<$rows, 1>(cols, operands),)*
-                            $($rows => window_tile::<$rows, 2>(cols, operands),)*
-                            _ => unreachable!("a tile has no more rows than a full one"),
-                        }
-                    }
-                }
-
-                #[target_feature(enable = $features)]
-                unsafe fn tap_tile<const ROWS: usize, const VECTORS: usize>(first: usize, channels: usize, operands: &Taps<'_, $t>) {
-                    let &Taps { x, step, taps, weight, out, finish } = operands;
-                    let mut sums = [[$zero(); VECTORS]; ROWS];
-                    // SAFETY: the caller promises the channels of all taps, and room for those of the windows.
-                    unsafe {
-                        for tap in taps {
-                            let x = x.wrapping_add(tap.x.wrapping_add(first));
-                            let weight = weight.wrapping_add(tap.weight + first);
-                            let mut y = [$zero(); VECTORS];
-                            for j in 0..VECTORS {
-                                y[j] = $load(weight.wrapping_add(j * LANES));
-                            }
-                            for i in 0..ROWS {
-                                for j in 0..VECTORS {
-                                    sums[i][j] = $fma($load(x.wrapping_add(i * step + j * LANES)), y[j], sums[i][j]);
-                                }
-                            }
-                        }
-                        $(if $rows <= ROWS {
-                            let place = ($rows - 1) * channels + first;
-                            for j in 0..VECTORS {
-                                let at = j * LANES;
-                                let sum = finished!(sums[$rows - 1][j], finish, place + at, first + at, $load, $set1, $add, $min, $max);
-                                $store(out.wrapping_add(place + at), sum);
-                            }
-                        })*
-                    }
-                }
-
-                #[target_feature(enable = $features)]
-                unsafe fn tap_rows<const ROWS: usize>(channels: usize, operands: &Taps<'_, $t>) {
-                    let mut first = 0;
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        while first + COLS <= channels {
-                            tap_tile::<ROWS, 2>(first, channels, operands);
-                            first += COLS;
-                        }
-                        if first + LANES <= channels {
-                            tap_tile::<ROWS, 1>(first, channels, operands);
-                            first += LANES;
-                        }
-                        if first < channels {
-                            // The last vector overlaps the one before.
-                            tap_tile::<ROWS, 1>(channels - LANES, channels, operands);
-                        }
-                    }
-                }
-
-                unsafe fn taps(rows: usize, channels: usize, operands: &Taps<'_, $t>) {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        match rows {
-                            4 => tap_rows::<4>(channels, operands),
-                            2 => tap_rows::<2>(channels, operands),
-                            _ => tap_rows::<1>(channels, operands),
-                        }
-                    }
-                }
-
-                /// The vectors of the lanes in which a dot product is added.
-                const PARTS: usize = 64 / size_of::<$t>() / LANES;
-                const STEP: usize = PARTS * LANES;
-
-                #[target_feature(enable = $features)]
-                unsafe fn dot_tile<const ROWS: usize>(k: usize, a: *const $t, stride: usize, b: [*const $t; 2], out: &mut Dots<$t>) {
-                    let mut sums = [[[$zero(); PARTS]; 2]; ROWS];
-                    let add = |sums: &mut [[[_; PARTS]; 2]; ROWS], a: *const $t, stride: usize, b: [*const $t; 2]| {
-                        for part in 0..PARTS {
-                            // SAFETY: the caller of the closure promises `STEP` elements.
-                            let y = unsafe { b.map(|b| $load(b.add(part * LANES))) };
-                            for i in 0..ROWS {
-                                // SAFETY: as above.
-                                let x = unsafe { $load(a.add(i * stride + part * LANES)) };
-                                for j in 0..2 {
-                                    sums[i][j][part] = $fma(x, y[j], sums[i][j][part]);
-                                }
-                            }
-                        }
-                    };
-                    let whole = k / STEP * STEP;
-                    for at in (0..whole).step_by(STEP) {
-                        add(&mut sums, a.wrapping_add(at), stride, b.map(|b| b.wrapping_add(at)));
-                    }
-                    if whole < k {
-                        // What is left goes with zeros behind it.
-                        let mut rows = [[0.0; STEP]; ROWS];
-                        let mut cols = [[0.0; STEP]; 2];
-                        // SAFETY: the caller promises `k` elements.
-                        unsafe {
-                            for (i, row) in rows.iter_mut().enumerate() {
-                                row.as_mut_ptr().copy_from_nonoverlapping(a.add(i * stride + whole), k - whole);
-                            }
-                            for (col, b) in cols.iter_mut().zip(b) {
-                                col.as_mut_ptr().copy_from_nonoverlapping(b.add(whole), k - whole);
-                            }
-                        }
-                        add(&mut sums, rows.as_ptr().cast(), STEP, [cols[0].as_ptr(), cols[1].as_ptr()]);
-                    }
-                    for i in 0..ROWS {
-                        for j in 0..2 {
-                            let mut lanes = [0.0; STEP];
-                            for part in 0..PARTS {
-                                // SAFETY: there are `PARTS` vectors of lanes.
-                                unsafe { $store(lanes.as_mut_ptr().add(part * LANES), sums[i][j][part]) };
-                            }
-                            let mut half = STEP / 2;
-                            while half > 0 {
-                                for lane in 0..half {
-                                    lanes[lane] += lanes[lane + half];
-                                }
-                                half /= 2;
-                            }
-                            out[i][j] = lanes[0];
-                        }
-                    }
-                }
-
-                unsafe fn dots(rows: usize, k: usize, a: *const $t, stride: usize, b: [*const $t; 2], out: &mut Dots<$t>) {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        match rows {
-                            $($dot_rows => dot_tile::<$dot_rows>(k, a, stride, b, out),)*
-                            _ => unreachable!("there are no more rows than `dot_rows`"),
-                        }
-                    }
-                }
-
-                const ROWS: usize = [$($rows),*].len();
-                const DOT_ROWS: usize = [$($dot_rows),*].len();
-                Tile { rows: ROWS, cols: COLS, run, windows, lanes: LANES, taps, dot_rows: DOT_ROWS, dots }
-            };
-        )*};
-    }
 
     /// Defines loads and stores of the first elements of a vector, fewer than it has.
     macro_rules! some {
@@ -600,7 +609,134 @@ mod x86 {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use std::arch::aarch64::{
+        float32x4x2_t, float64x2x2_t, vaddq_f32, vaddq_f64, vbslq_f32, vbslq_f64, vcgtq_f32, vcgtq_f64,
+        vcltq_f32, vcltq_f64, vdupq_n_f32, vdupq_n_f64, vfmaq_f32, vfmaq_f64, vld1q_f32, vld1q_f64,
+        vmulq_f32, vmulq_f64, vst1q_f32, vst1q_f64,
+    };
+
+    use super::{Dots, Operands, Taps, Tile, Windows};
+
+    /// Defines what vectors of two registers do, of `lanes` elements each.
+    macro_rules! vectors {
+        ($t:ty, $lanes:literal, $two:ident, [$dup:ident, $ld:ident, $st:ident, $vfma:ident, $vmul:ident, $vadd:ident, $less:ident, $greater:ident, $choose:ident];
+            $zero:ident, $load:ident, $store:ident, $load_some:ident, $store_some:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident) => {
+            #[inline]
+            #[target_feature(enable = "neon")]
+            fn $zero() -> $two {
+                $set1(0.0)
+            }
+
+            /// # Safety
+            ///
+            /// The elements can be read.
+            #[inline]
+            #[target_feature(enable = "neon")]
+            unsafe fn $load(x: *const $t) -> $two {
+                // SAFETY: the caller's promise.
+                unsafe { $two($ld(x), $ld(x.add($lanes))) }
+            }
+
+            /// # Safety
+            ///
+            /// The elements can be written.
+            #[inline]
+            #[target_feature(enable = "neon")]
+            unsafe fn $store(x: *mut $t, v: $two) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    $st(x, v.0);
+                    $st(x.add($lanes), v.1);
+                }
+            }
+
+            /// # Safety
+            ///
+            /// The first elements can be read.
+            #[target_feature(enable = "neon")]
+            unsafe fn $load_some(x: *const $t, n: usize) -> $two {
+                let mut all = [0.0; 2 * $lanes];
+                // SAFETY: the caller's promise; there are no more than in a vector.
+                unsafe {
+                    all.as_mut_ptr().copy_from_nonoverlapping(x, n);
+                    $load(all.as_ptr())
+                }
+            }
+
+            /// # Safety
+            ///
+            /// The first elements can be written.
+            #[target_feature(enable = "neon")]
+            unsafe fn $store_some(x: *mut $t, n: usize, v: $two) {
+                let mut all = [0.0; 2 * $lanes];
+                // SAFETY: the caller's promise; there are no more than in a vector.
+                unsafe {
+                    $store(all.as_mut_ptr(), v);
+                    x.copy_from_nonoverlapping(all.as_ptr(), n);
+                }
+            }
+
+            #[inline]
+            #[target_feature(enable = "neon")]
+            fn $set1(x: $t) -> $two {
+                $two($dup(x), $dup(x))
+            }
+
+            #[inline]
+            #[target_feature(enable = "neon")]
+            fn $fma(x: $two, y: $two, sum: $two) -> $two {
+                $two($vfma(sum.0, x.0, y.0), $vfma(sum.1, x.1, y.1))
+            }
+
+            #[inline]
+            #[target_feature(enable = "neon")]
+            fn $mul(x: $two, y: $two) -> $two {
+                $two($vmul(x.0, y.0), $vmul(x.1, y.1))
+            }
+
+            #[inline]
+            #[target_feature(enable = "neon")]
+            fn $add(x: $two, y: $two) -> $two {
+                $two($vadd(x.0, y.0), $vadd(x.1, y.1))
+            }
+
+            /// Returns the second operand if one is NaN, or both are zeros.
+            #[inline]
+            #[target_feature(enable = "neon")]
+            fn $min(x: $two, y: $two) -> $two {
+                $two($choose($less(x.0, y.0), x.0, y.0), $choose($less(x.1, y.1), x.1, y.1))
+            }
+
+            /// As the least.
+            #[inline]
+            #[target_feature(enable = "neon")]
+            fn $max(x: $two, y: $two) -> $two {
+                $two($choose($greater(x.0, y.0), x.0, y.0), $choose($greater(x.1, y.1), x.1, y.1))
+            }
+        };
+    }
+
+    vectors! {
+        f32, 4, float32x4x2_t, [vdupq_n_f32, vld1q_f32, vst1q_f32, vfmaq_f32, vmulq_f32, vaddq_f32, vcltq_f32, vcgtq_f32, vbslq_f32];
+        zero_s, load_s, store_s, load_some_s, store_some_s, set1_s, fma_s, mul_s, add_s, min_s, max_s
+    }
+    vectors! {
+        f64, 2, float64x2x2_t, [vdupq_n_f64, vld1q_f64, vst1q_f64, vfmaq_f64, vmulq_f64, vaddq_f64, vcltq_f64, vcgtq_f64, vbslq_f64];
+        zero_d, load_d, store_d, load_some_d, store_some_d, set1_d, fma_d, mul_d, add_d, min_d, max_d
+    }
+
+    // 24 of the 32 registers have sums.
+    tiles! {
+        F32: f32, "neon", 8, [1 2 3 4 5 6], [1 2],
+            zero_s, load_s, store_s, load_some_s, store_some_s, set1_s, fma_s, mul_s, add_s, min_s, max_s;
+        F64: f64, "neon", 4, [1 2 3 4 5 6], [1 2],
+            zero_d, load_d, store_d, load_some_d, store_some_d, set1_d, fma_d, mul_d, add_d, min_d, max_d;
+    }
+}
+
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     use super::*;
 
@@ -687,9 +823,19 @@ mod tests {
 
     #[test]
     fn tiles_of_all_sizes_write_their_columns_only() {
-        let avx512 = std::arch::is_x86_feature_detected!("avx512f");
-        let avx2 = std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
-        compare!(f32, [(&x86::F32_AVX512, avx512), (&x86::F32_AVX2, avx2)]);
-        compare!(f64, [(&x86::F64_AVX512, avx512), (&x86::F64_AVX2, avx2)]);
+        #[cfg(target_arch = "aarch64")]
+        {
+            let neon = std::arch::is_aarch64_feature_detected!("neon");
+            compare!(f32, [(&neon::F32, neon)]);
+            compare!(f64, [(&neon::F64, neon)]);
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx512 = std::arch::is_x86_feature_detected!("avx512f");
+            let avx2 =
+                std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+            compare!(f32, [(&x86::F32_AVX512, avx512), (&x86::F32_AVX2, avx2)]);
+            compare!(f64, [(&x86::F64_AVX512, avx512), (&x86::F64_AVX2, avx2)]);
+        }
     }
 }
