@@ -3,6 +3,7 @@
 mod beside;
 mod convolutions;
 mod recurrent;
+mod sizes;
 
 use fx::prelude::*;
 use fx::{Attribute, Engine, GraphModule, Value};

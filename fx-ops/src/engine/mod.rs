@@ -15,20 +15,21 @@ mod memory;
 mod operand;
 mod packs;
 mod plan;
+mod plans;
 mod pool;
 mod product;
 mod recurrent;
 mod tape;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
-use fx_core::array::{Sizes, dispatch_dtype};
+use fx_core::array::dispatch_dtype;
 use fx_core::native::Assemble;
 use fx_core::ops::evaluate_control;
 use fx_core::pass::remove_unread;
 use fx_core::{
-    Arg, Array, Attribute, DType, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result,
-    SourceLoc, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
+    Arg, Array, Attribute, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result, SourceLoc,
+    Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
 };
 use fx_simd::parallel;
 use smallvec::SmallVec;
@@ -38,6 +39,7 @@ use self::operand::{Bases, ValueId};
 use self::packs::Packs;
 pub(crate) use self::plan::kernels::is_anchor;
 use self::plan::{Call, Home, Plan, Source, Step, Task};
+use self::plans::{Entry, Key, Plans};
 use self::tape::Tape;
 pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
 use crate::pass;
@@ -79,17 +81,6 @@ pub(crate) trait Kernel: Send + Sync {
 /// Roughly the arithmetic operations that one thread does in a nanosecond in products of large tiles.
 const PRODUCT_FLOPS: f64 = 150.0;
 
-/// The sizes that a plan is for.
-#[derive(Clone, Debug, PartialEq)]
-enum Key {
-    Tensor(DType, Sizes),
-    Int(i64),
-    Other,
-}
-
-/// The most plans that are kept.
-const PLANS: usize = 16;
-
 /// A program that is ready to run.
 ///
 /// Parameters are those that the module had when it was compiled; buffers are its own. It can be called from several threads at once.
@@ -98,7 +89,7 @@ pub struct Compiled {
     /// Whether the nodes have types, so that groups were made once for all sizes.
     is_fused: bool,
     packs: Packs,
-    plans: RwLock<Vec<Arc<Entry>>>,
+    plans: Plans,
     /// Makes functions of tapes.
     assembler: Option<Arc<dyn Assemble>>,
 }
@@ -114,24 +105,16 @@ pub struct CallMemory {
     pub arrays: usize,
 }
 
-/// What was found out for inputs of some sizes.
-struct Entry {
-    key: Vec<Key>,
-    /// The plan, or why there is none: then the program is called operation by operation.
-    ready: Result<Ready>,
-}
-
 /// A plan with what calls need of it.
 struct Ready {
     gm: GraphModule,
     plan: Plan,
-    spare: Mutex<Vec<Workspace>>,
 }
 
 /// The memory of one call.
 struct Workspace {
     /// The block of memory; it is only used by way of `bases`.
-    _block: Vec<Line>,
+    block: Vec<Line>,
     bases: Vec<*mut u8>,
     /// The values that are no kernel's, as they become known.
     slots: Vec<Option<Value>>,
@@ -173,7 +156,7 @@ impl Compiled {
             pass::FUSE.apply(&mut gm)?;
         }
         arrange(&mut gm)?;
-        let (packs, plans) = (Packs::default(), RwLock::new(Vec::new()));
+        let (packs, plans) = (Packs::default(), Plans::default());
         let mut compiled = Compiled { gm, is_fused, packs, plans, assembler };
         let graph = compiled.gm.graph();
         let keys: Option<Vec<Key>> = graph
@@ -195,7 +178,7 @@ impl Compiled {
                     compiled.free_packed(ready)?;
                     ready.plan.pack()?;
                 }
-                compiled.keep(keys, ready);
+                compiled.plans.keep(keys, ready);
             }
             // Where typical sizes do not fit, functions are made when the program is called.
             None if compiled.assembler.is_some() => {
@@ -264,21 +247,16 @@ impl Compiled {
         let inputs = self.gm.flatten_inputs(args)?;
         let entry = self.find(&inputs)?;
         let Ok(ready) = &entry.ready else { return self.gm.call_values(args) };
-        let mut workspace = match ready.spare.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            Some(workspace) => workspace,
-            None => ready.workspace()?,
-        };
+        let mut workspace = self.plans.lend(&entry, ready)?;
         let result = ready.run(&self.gm, &inputs, &mut workspace);
-        ready.spare.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
+        self.plans.give_back(&entry, workspace);
         result
     }
 
     /// Returns the plan for inputs of these sizes.
     fn find(&self, inputs: &[Value]) -> Result<Arc<Entry>> {
-        for entry in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if entry.key.iter().zip(inputs).all(|(key, input)| key.fits(input)) {
-                return Ok(entry.clone());
-            }
+        if let Some(entry) = self.plans.find(inputs) {
+            return Ok(entry);
         }
         self.plan(inputs.iter().map(Key::of).collect())
     }
@@ -290,17 +268,7 @@ impl Compiled {
             self.link(&mut ready.plan)?;
             ready.plan.pack()?;
         }
-        Ok(self.keep(key, ready))
-    }
-
-    fn keep(&self, key: Vec<Key>, ready: Result<Ready>) -> Arc<Entry> {
-        let entry = Arc::new(Entry { key, ready });
-        let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
-        if plans.len() >= PLANS {
-            drop(plans.remove(0));
-        }
-        plans.push(entry.clone());
-        entry
+        Ok(self.plans.keep(key, ready))
     }
 
     /// Lets go of the constants that no step of the only plan reads as they are.
@@ -354,7 +322,7 @@ impl Compiled {
                 pass::FUSE.apply(&mut gm)?;
             }
             let plan = Plan::new(&gm, &self.packs, self.assembler.clone())?;
-            Ok(Ready { gm, plan, spare: Mutex::new(Vec::new()) })
+            Ok(Ready { gm, plan })
         };
         match plan() {
             Ok(ready) => Ok(Ok(ready)),
@@ -373,7 +341,7 @@ impl Compiled {
 
     /// Returns the memory of a call for each of the plans.
     pub fn memory(&self) -> Vec<CallMemory> {
-        let plans = self.plans.read().unwrap_or_else(PoisonError::into_inner);
+        let plans = self.plans.all();
         let of = |entry: &Arc<Entry>| {
             let memory = &entry.ready.as_ref().ok()?.plan.memory;
             Some(CallMemory { block: memory.bytes, bound: memory.bound, arrays: memory.arrays })
@@ -384,7 +352,7 @@ impl Compiled {
     /// Returns what each step of the plans does, a line each.
     pub fn describe(&self) -> String {
         let mut text = String::new();
-        for entry in self.plans.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for entry in self.plans.all() {
             let ready = match &entry.ready {
                 Ok(ready) => ready,
                 Err(error) => {
@@ -417,7 +385,7 @@ impl Compiled {
         let inputs = self.gm.flatten_inputs(args)?;
         let entry = self.find(&inputs)?;
         let ready = entry.ready.as_ref().map_err(fx_core::Error::clone)?;
-        let mut workspace = ready.workspace()?;
+        let mut workspace = ready.workspace(Vec::new())?;
         let mut spent = vec![0u128; ready.plan.steps.len()];
         for _ in 0..times.max(1) {
             ready.run_with(&self.gm, &inputs, &mut workspace, &mut |i, duration| {
@@ -472,43 +440,22 @@ fn arrange(gm: &mut GraphModule) -> Result<()> {
     Ok(())
 }
 
-impl Key {
-    fn of(input: &Value) -> Key {
-        match input {
-            Arg::Leaf(tensor) => match tensor.array() {
-                Ok(array) => Key::Tensor(array.dtype(), array.shape().into()),
-                Err(_) => Key::Other,
-            },
-            Arg::Int(n) => Key::Int(*n),
-            _ => Key::Other,
-        }
-    }
-
-    fn fits(&self, input: &Value) -> bool {
-        match (self, input) {
-            (Key::Tensor(dtype, shape), Arg::Leaf(tensor)) => {
-                tensor.array().is_ok_and(|array| array.dtype() == *dtype && array.shape() == &shape[..])
-            }
-            (Key::Int(a), Arg::Int(b)) => a == b,
-            (Key::Other, Arg::Leaf(_) | Arg::Int(_)) => false,
-            (Key::Other, _) => true,
-            _ => false,
-        }
-    }
-}
-
 /// Returns the address of the first element of a contiguous array.
 fn address(array: &Array) -> *mut u8 {
     dispatch_dtype!(array.dtype(), T => array.data::<T>().map_or(std::ptr::null_mut(), |data| data.as_ptr().cast_mut().cast()))
 }
 
 impl Ready {
-    fn workspace(&self) -> Result<Workspace> {
+    /// Makes the memory of a call, of a block that nobody has any more if that is large enough.
+    fn workspace(&self, mut block: Vec<Line>) -> Result<Workspace> {
         let n = self.plan.values.len();
         let lines = self.plan.memory.bytes.div_ceil(size_of::<Line>());
-        let mut block = fx_simd::reserve(lines)
-            .map_err(|_| err!(Limit, "cannot allocate {} bytes", self.plan.memory.bytes))?;
-        block.resize(lines, Line([0; 64]));
+        if block.len() < lines {
+            drop(block);
+            block = fx_simd::reserve(lines)
+                .map_err(|_| err!(Limit, "cannot allocate {} bytes", self.plan.memory.bytes))?;
+            block.resize(lines, Line([0; 64]));
+        }
         let start: *mut u8 = block.as_mut_ptr().cast();
         let mut bases = vec![std::ptr::null_mut(); n];
         for (value, info) in self.plan.values.iter().enumerate() {
@@ -526,7 +473,7 @@ impl Ready {
                 _ => {}
             }
         }
-        Ok(Workspace { _block: block, bases, slots: vec![None; n], kept: vec![None; n] })
+        Ok(Workspace { block, bases, slots: vec![None; n], kept: vec![None; n] })
     }
 
     fn run(&self, owner: &GraphModule, inputs: &[Value], workspace: &mut Workspace) -> Result<Value> {

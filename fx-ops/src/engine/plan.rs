@@ -189,7 +189,7 @@ impl Plan {
         lowering.settle_all(graph.output())?;
         let output = lowering.source(graph.output())?;
         let Lowering { mut values, mut steps, constants, jobs, .. } = lowering;
-        steps = beside::arrange(gm, steps);
+        steps = beside::arrange(gm, steps, values.len());
         free_evaluated(&values, &mut steps, &output);
         let memory = Memory::plan(&mut values, &mut steps, &output);
         let of = |is: fn(&Home) -> bool| -> Vec<ValueId> {
