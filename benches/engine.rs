@@ -1,4 +1,5 @@
-//! What the engines take for single kernels and small networks: eager, fused, and native where there is a Rust compiler.
+//! What the engines take for single kernels and small networks: eager, fused, and native where there is a Rust compiler; and what sizes
+//! take that a program meets for the first time.
 //!
 //! `cargo bench --bench engine -- FILTER`. Throughput is in bytes that must be moved where memory is the limit, and in floating-point operations
 //! ("elements") where arithmetic is. `RAYON_NUM_THREADS` sets the number of threads; the programs are those of the peer benchmarks
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fx::prelude::*;
-use fx::{Attribute, Engine, GraphModule};
+use fx::{Attribute, Engine, GraphModule, Value};
 
 /// A name, the least work of a call, and the program.
 type Case = (&'static str, Throughput, &'static str);
@@ -71,6 +72,59 @@ const CASES: &[Case] = &[
         "graph main(%x: f32[4096, 1024]) {
             %y = sum(%x, [1])
             return %y
+        }",
+    ),
+    (
+        "sum, greatest and least of rows",
+        Throughput::Bytes(4 * 4096 * 1024),
+        "graph main(%x: f32[4096, 1024]) {
+            %a = sum(%x, -1)
+            %b = amax(%x, -1)
+            %c = amin(%x, -1)
+            return (%a, %b, %c)
+        }",
+    ),
+    (
+        "four towers",
+        Throughput::Elements(2 * 12 * 32 * 128 * 128),
+        "graph main(%x: f32[32, 128]) {
+            %wa0: f32[128, 128] = self.wa0
+            %pa0 = linear(%x, %wa0)
+            %qa0 = relu(%pa0)
+            %wa1: f32[128, 128] = self.wa1
+            %pa1 = linear(%qa0, %wa1)
+            %qa1 = relu(%pa1)
+            %wa2: f32[128, 128] = self.wa2
+            %pa2 = linear(%qa1, %wa2)
+            %qa2 = relu(%pa2)
+            %wb0: f32[128, 128] = self.wb0
+            %pb0 = linear(%x, %wb0)
+            %qb0 = relu(%pb0)
+            %wb1: f32[128, 128] = self.wb1
+            %pb1 = linear(%qb0, %wb1)
+            %qb1 = relu(%pb1)
+            %wb2: f32[128, 128] = self.wb2
+            %pb2 = linear(%qb1, %wb2)
+            %qb2 = relu(%pb2)
+            %wc0: f32[128, 128] = self.wc0
+            %pc0 = linear(%x, %wc0)
+            %qc0 = relu(%pc0)
+            %wc1: f32[128, 128] = self.wc1
+            %pc1 = linear(%qc0, %wc1)
+            %qc1 = relu(%pc1)
+            %wc2: f32[128, 128] = self.wc2
+            %pc2 = linear(%qc1, %wc2)
+            %qc2 = relu(%pc2)
+            %wd0: f32[128, 128] = self.wd0
+            %pd0 = linear(%x, %wd0)
+            %qd0 = relu(%pd0)
+            %wd1: f32[128, 128] = self.wd1
+            %pd1 = linear(%qd0, %wd1)
+            %qd1 = relu(%pd1)
+            %wd2: f32[128, 128] = self.wd2
+            %pd2 = linear(%qd1, %wd2)
+            %qd2 = relu(%pd2)
+            return (%qa2, %qb2, %qc2, %qd2)
         }",
     ),
     (
@@ -212,5 +266,31 @@ fn engines(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, engines);
+/// Sizes that a program meets for the first time, and sizes that it finds among 64.
+fn sizes(c: &mut Criterion) {
+    let gm = program(
+        "graph main(%x: f32[n, 16]) {
+            %w1: f32[32, 16] = self.w1
+            %w2: f32[16, 32] = self.w2
+            %a = linear(%x, %w1)
+            %b = relu(%a)
+            %y = linear(%b, %w2)
+            return %y
+        }",
+    );
+    let mut group = c.benchmark_group("sizes");
+    group.sample_size(30).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
+    let input = |n: usize| [Value::from(&Tensor::from_vec(vec![0.5f32; n * 16], &[n, 16]))];
+    for (name, n_sizes) in [("planned", 1000), ("found", 64)] {
+        let program = gm.compile(Engine::Fused).unwrap();
+        let inputs: Vec<_> = (1..=n_sizes).map(input).collect();
+        let mut next = inputs.iter().cycle();
+        group.bench_function(name, |b| {
+            b.iter(|| program.fused().unwrap().prepare(next.next().unwrap()).unwrap());
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, engines, sizes);
 criterion_main!(benches);
