@@ -161,8 +161,8 @@ pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(Stri
     Ok((text, matches))
 }
 
-/// Says what the fused engine computes as one kernel, `|` between parts that do not need each other, for each edge between operations where it does not why, and the steps of the plan
-/// if the sizes of all inputs are known.
+/// Says what the fused engine computes as one kernel, with `|` between parts that do not need each other; for each edge between
+/// operations where it does not, why; and the steps of the plan if the sizes of all inputs are known.
 pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     let mut ready = gm.clone();
     fx_ops::engine::prepare(&mut ready)?;

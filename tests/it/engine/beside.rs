@@ -81,6 +81,37 @@ fn large_groups_become_one_kernel_where_they_reduce_one_operand() {
 }
 
 #[test]
+fn what_a_group_needs_is_moved_before_it_where_that_is_allowed() {
+    // The product and its `relu` are a kernel that is called after the sum that needs part of the group, and moves before that.
+    let gm = program(
+        "graph main(%x: f32[6, 6], %y: f32[6, 6]) {
+            %m = matmul(%y, %y)
+            %a = tanh(%x)
+            %u = cumsum(%a, 0)
+            %r = relu(%m)
+            %t = transpose(%r, 0, 1)
+            %b = exp(%t)
+            return (%u, %b)
+        }",
+    );
+    assert_eq!(steps(&gm), (2, 1), "{}", describe(&gm));
+    agree(&gm, &values(&[1, 2].map(|seed| numbers(&[6, 6], seed))), false);
+    // Random numbers are not: each part is a kernel of its own.
+    let gm = program(
+        "graph main(%x: f32[6, 6]) {
+            %a = tanh(%x)
+            %b = relu(%a)
+            %u = cumsum(%b, 0)
+            %r = rand([6, 6])
+            %c = exp(%r)
+            %d = sqrt(%c)
+            return (%u, %d)
+        }",
+    );
+    assert_eq!(steps(&gm), (2, 2), "{}", describe(&gm));
+}
+
+#[test]
 fn kernels_hold_a_limited_number_of_groups() {
     let lines: String = (0..150).map(|i| format!("%a{i} = mul(%x, {i}.5)\n")).collect();
     let results: Vec<String> = (0..150).map(|i| format!("%a{i}")).collect();

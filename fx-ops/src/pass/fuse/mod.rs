@@ -45,8 +45,15 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
         if !cx.allow(|| format!("fuse {name}")) {
             return Ok(());
         }
-        if let Err(error) = enclose(gm, group, &name, FUSE.name) {
-            cx.note(format!("{name} stays: {}", error.message()));
+        let Err(error) = enclose(gm, group, &name, FUSE.name) else { continue };
+        cx.note(format!("{name} stays: {}", error.message()));
+        // What could not be brought together are the parts; each may be a kernel.
+        let parts = independent_parts(gm.graph(), group)?;
+        for part in parts.iter().filter(|part| part.len() > 1 && part.len() < group.len()) {
+            let name = name_of(gm.graph(), part)?;
+            if let Err(error) = enclose(gm, part, &name, FUSE.name) {
+                cx.note(format!("{name} stays: {}", error.message()));
+            }
         }
     }
     Ok(())
