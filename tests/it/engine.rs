@@ -1,6 +1,7 @@
 //! The fused engine: its results are those of the operations one by one, whatever the sizes, strides, dtypes and threads.
 
 mod beside;
+mod buffers;
 mod convolutions;
 mod recurrent;
 mod sizes;
@@ -451,23 +452,6 @@ fn what_has_no_kernel_is_evaluated() {
 }
 
 #[test]
-fn sizes_that_depend_on_data_are_no_obstacle() {
-    let gm = program(
-        "graph main(%x: f32[6]) {
-            %found: i64[u0, 1] = nonzero(%x)
-            %row = reshape(%found, [1, <u0>])
-            %e = exp(%x)
-            return (%row, %e)
-        }",
-    );
-    for x in [[0.0f32, 1.0, 2.0, 0.0, 0.0, 3.0], [0.0; 6], [1.0; 6]] {
-        agree(&gm, &values(&[Tensor::new(x)]), true);
-    }
-    let text = gm.compile(Engine::Fused).unwrap().fused().unwrap().describe();
-    assert_eq!(text, "no plan, operation by operation: the size u0 is not known before the call\n");
-}
-
-#[test]
 fn threads_do_not_change_a_bit_and_may_call_together() {
     let gm = program(
         "graph main(%x: f32[200, 300]) {
@@ -529,70 +513,6 @@ fn results_are_kept_apart_from_call_to_call() {
 }
 
 #[test]
-fn buffers_are_updated_when_a_call_has_succeeded() {
-    let mut gm = GraphModule::new(
-        "Counter",
-        fx::parse(
-            "graph main(%x: f32[2]) {
-                %count = self.count
-                %next = add(%count, %x)
-                %set = set_buffer(\"count\", %next)
-                %y = mul(%count, 10)
-                return %y
-            }",
-        )
-        .unwrap(),
-    );
-    gm.set_attribute("count", Attribute::Buffer(Buffer::new(Tensor::new([1.0f32, 2.0])))).unwrap();
-    let program = gm.compile(Engine::Fused).unwrap();
-    let x = Tensor::new([0.5f32, 0.25]);
-    for expected in [[10.0, 20.0], [15.0, 22.5], [20.0, 25.0]] {
-        assert_eq!(program.call(std::slice::from_ref(&x)).unwrap().to_vec::<f32>().unwrap(), expected);
-    }
-    assert_eq!(gm.attr("count").unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0], "its buffers are its own");
-}
-
-#[test]
-fn buffers_of_modules_are_updated_whatever_is_known_of_types() {
-    #[derive(Module)]
-    struct Counter {
-        count: Buffer,
-    }
-    #[fx::forward]
-    impl Counter {
-        fn forward(&self, x: &Tensor) -> Tensor {
-            let next = self.count.get() + x.sum((), false);
-            drop(self.count.set(&next));
-            x * next
-        }
-    }
-    #[derive(Module)]
-    struct Outer {
-        first: Counter,
-        second: Counter,
-    }
-    #[fx::forward]
-    impl Outer {
-        fn forward(&self, x: &Tensor) -> Tensor {
-            self.second.call(&self.first.call(x).relu())
-        }
-    }
-    let counter = || Counter { count: Buffer::new(Tensor::new(0f32)) };
-    let model = Outer { first: counter(), second: counter() };
-    let typed = fx::trace(&model).input("x", "f32[n]").build().unwrap();
-    let leaves = fx::trace(&model).leaf(|module, _| module.type_name() == "Counter");
-    for gm in [typed, fx::symbolic_trace(&model).unwrap(), leaves.build().unwrap()] {
-        let program = gm.compile(Engine::Fused).unwrap();
-        for n in [2, 3, 2] {
-            let x = numbers(&[n], 3);
-            let x = std::slice::from_ref(&x);
-            let (expected, got) = (gm.call(x).unwrap(), program.call(x).unwrap());
-            assert_eq!(bits(&got), bits(&expected));
-        }
-    }
-}
-
-#[test]
 fn errors_say_what_is_wrong_and_where() {
     let gm = program("graph main(%x: f32[n, 3], %y: f32[n, 3]) {\n %z = add(%x, %y)\n return %z\n}");
     let program = gm.compile(Engine::Fused).unwrap();
@@ -636,38 +556,6 @@ fn lists_stay_lists() {
     let (eager, fused) = (gm.call_values(&args).unwrap(), gm.compile(Engine::Fused).unwrap());
     let got = fused.call_values(&args).unwrap();
     assert!(got.eq_by(&eager, &|a: &Tensor, b: &Tensor| a.bits_eq(b)), "{got} is not {eager}");
-}
-
-#[test]
-fn weights_that_are_folded_for_each_size_are_not_mixed_up() {
-    // Without types, weights are folded anew for each plan, and plans are thrown away.
-    let mut gm = fx::GraphModule::new(
-        "M",
-        fx::parse(
-            "graph main(%x) {
-                %v = self.v
-                %w = self.w
-                %a = mul(%v, 2.0)
-                %b = mul(%w, 3.0)
-                %p = matmul(%x, %a)
-                %q = matmul(%x, %b)
-                return (%p, %q)
-            }",
-        )
-        .unwrap(),
-    );
-    for (path, seed) in [("v", 1), ("w", 2)] {
-        gm.set_attribute(path, Attribute::Parameter(Parameter::new(numbers(&[64, 48], seed)))).unwrap();
-    }
-    let program = gm.compile(Engine::Fused).unwrap();
-    for n in 1..60 {
-        let args = values(&[numbers(&[n, 64], n as u64)]);
-        let expected = fx::check::tensors(&gm.call_values(&args).unwrap());
-        for (got, expected) in fx::check::tensors(&program.call_values(&args).unwrap()).iter().zip(&expected)
-        {
-            got.all_close(expected, 1e-4, 1e-4).unwrap();
-        }
-    }
 }
 
 #[test]
@@ -787,57 +675,6 @@ fn groups_of_channels_are_normalised_in_either_order() {
             let plan = program.fused().unwrap().describe();
             assert!(!plan.contains("evaluate") && plan.contains("normalised"), "{plan}");
         }
-    }
-}
-
-#[test]
-fn what_depends_on_buffers_that_stay_is_computed_once() {
-    let mut gm = program(
-        "graph main(%x: f32[n, 6, 5, 7]) {
-            %mean: f32[6] = self.mean
-            %var: f32[6] = self.var
-            %w: f32[6] = self.weight
-            %table: f32[4, 6] = self.table
-            %index: i64[7] = self.index
-            %at = floor(%x)
-            %y = batch_norm(%at, %mean, %var, %w)
-            %z = relu(%y)
-            %rows = index_select(%table, 0, %index)
-            %bias = transpose(%rows, 0, 1)
-            %first = reshape(%bias, [6, 1, 7])
-            %sum = add(%z, %first)
-            return %sum
-        }",
-    );
-    let mut buffer = |path: &str, tensor: Tensor| {
-        gm.set_attribute(path, Attribute::Buffer(Buffer::new(tensor))).unwrap();
-    };
-    buffer("mean", numbers(&[6], 3));
-    buffer("var", numbers(&[6], 4).exp());
-    buffer("index", Tensor::from_vec(vec![3i64, 0, 1, 1, 2, 3, 0], &[7]));
-    for n in [0, 1, 4] {
-        agree(&gm, &values(&[numbers(&[n, 6, 5, 7], 1) * 5.0]), false);
-    }
-    let program = gm.compile(Engine::Fused).unwrap();
-    program.call(&[numbers(&[2, 6, 5, 7], 1)]).unwrap();
-    let plan = program.fused().unwrap().describe();
-    assert!(plan.starts_with("1 steps, ") && !plan.contains("evaluate"), "{plan}");
-    // A buffer that a call updates is not what it was.
-    let updated = fx::parse(
-        "graph main(%x: f32[6]) {
-            %mean: f32[6] = self.mean
-            %twice = mul(%mean, 2)
-            %y = add(%x, %twice)
-            %set = set_buffer(\"mean\", %y)
-            return %y
-        }",
-    );
-    let mut gm = GraphModule::new("M", updated.unwrap());
-    gm.set_attribute("mean", Attribute::Buffer(Buffer::new(numbers(&[6], 3)))).unwrap();
-    let program = gm.clone().compile(Engine::Fused).unwrap();
-    for _ in 0..3 {
-        let x = [numbers(&[6], 5)];
-        assert_eq!(bits(&program.call(&x).unwrap()), bits(&gm.call(&x).unwrap()));
     }
 }
 
