@@ -7,6 +7,7 @@ use fx_core::{DType, Graph, NodeId, Result, TypeTree, ops};
 use rustc_hash::FxHashMap;
 
 use super::operand::{Bases, Layout, Operand, ValueId};
+use super::record::Bound;
 use crate::kernel::gemm::{Finish, GemmElement};
 use crate::pointwise::{hardtanh, relu, relu6};
 
@@ -64,6 +65,15 @@ impl Ending {
             nodes.push(user);
         }
         Ok((ending, nodes))
+    }
+
+    /// Returns the same with the operands of a plan.
+    pub(crate) fn bind(&self, bound: &Bound) -> Result<Ending> {
+        let operand = |operand: &Option<Operand>| match operand {
+            Some(operand) => bound.operand(operand.id).cloned().map(Some),
+            None => Ok(None),
+        };
+        Ok(Ending { bias: operand(&self.bias)?, other: operand(&self.other)?, bounds: self.bounds })
     }
 
     /// Notes that an operand is added; returns whether it can be.

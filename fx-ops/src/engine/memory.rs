@@ -18,10 +18,15 @@ pub(crate) struct Memory {
     pub(crate) arrays: usize,
     /// The most bytes that values in the block take at a time: no plan can do with less.
     pub(crate) bound: usize,
+    lives: Vec<Option<Life>>,
+    /// The value whose place each one has.
+    owner: Vec<usize>,
+    /// The steps whose results take the place of an operand: the step, the operand and the result.
+    pub(crate) reuses: Vec<(usize, ValueId, ValueId)>,
 }
 
 /// The times during which a value is needed, both included.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Life {
     from: usize,
     to: usize,
@@ -63,7 +68,7 @@ impl Memory {
             }
         }
         let bytes = |value: usize| values[value].numel * values[value].dtype.size();
-        // The value whose place each one has.
+        let mut reuses = Vec::new();
         let mut owner: Vec<usize> = (0..values.len()).collect();
         for (i, step) in steps.iter_mut().enumerate() {
             let Task::Kernel { kernel, .. } = &mut step.task else { continue };
@@ -85,8 +90,27 @@ impl Memory {
                     life.to = to.to;
                 }
                 kernel.reuse(from as ValueId, to as ValueId);
+                reuses.push((i, from as ValueId, to as ValueId));
             }
         }
+        let memory = Memory { lives, owner, reuses, ..Memory::default() };
+        memory.placed(values)
+    }
+
+    /// Gives out places to values of other sizes in the same steps; `None` if one does not fit in the place that it takes.
+    pub(crate) fn bind(&self, values: &[Info]) -> Option<Memory> {
+        let bytes = |value: ValueId| values[value as usize].numel * values[value as usize].dtype.size();
+        if self.reuses.iter().any(|&(_, from, by)| bytes(from) != bytes(by)) {
+            return None;
+        }
+        let (lives, owner, reuses) = (self.lives.clone(), self.owner.clone(), self.reuses.clone());
+        Some(Memory { lives, owner, reuses, ..Memory::default() }.placed(values))
+    }
+
+    /// Gives out places.
+    fn placed(self, values: &[Info]) -> Memory {
+        let Memory { lives, owner, reuses, .. } = self;
+        let bytes = |value: usize| values[value].numel * values[value].dtype.size();
         let mut order: Vec<usize> = (0..values.len())
             .filter(|&value| {
                 values[value].home == Home::Memory && owner[value] == value && lives[value].is_some()
@@ -119,7 +143,8 @@ impl Memory {
                 places[value] = places[owner[value]];
             }
         }
-        let mut change = vec![0isize; steps.len() + 1];
+        let end = lives.iter().flatten().map(|life| life.to).max().unwrap_or(0);
+        let mut change = vec![0isize; end + 2];
         for &value in &order {
             if let Some(life) = lives[value] {
                 let size = bytes(value).next_multiple_of(ALIGN).max(ALIGN) as isize;
@@ -134,7 +159,7 @@ impl Memory {
         });
         let bound = bound.max().unwrap_or(0) as usize;
         let arrays = (0..values.len()).filter(|&value| values[value].home == Home::Array).map(bytes).sum();
-        Memory { bytes: total, places, arrays, bound }
+        Memory { bytes: total, places, arrays, bound, lives, owner, reuses }
     }
 }
 
@@ -213,7 +238,7 @@ mod tests {
                 reads_of.push(reads.clone());
                 let kernel = Box::new(Fake { reads, writes: i as ValueId, reused: None });
                 let task = Task::Kernel { kernel, writes: vec![i as ValueId] };
-                steps.push(Step { task, node, frees: Vec::new(), beside: 0 });
+                steps.push(Step { task, node, frees: Vec::new(), beside: 0, made: 0 });
             }
             // Steps that do not need each other run side by side, some of them.
             let mut first = 0;

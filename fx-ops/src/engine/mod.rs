@@ -18,6 +18,7 @@ mod plan;
 mod plans;
 mod pool;
 mod product;
+mod record;
 mod recurrent;
 mod tape;
 
@@ -107,7 +108,7 @@ pub struct CallMemory {
 
 /// A plan with what calls need of it.
 struct Ready {
-    gm: GraphModule,
+    gm: Arc<GraphModule>,
     plan: Plan,
 }
 
@@ -261,8 +262,12 @@ impl Compiled {
         self.plan(inputs.iter().map(Key::of).collect())
     }
 
-    /// Makes a plan and keeps it.
+    /// Makes a plan and keeps it: a plan for other sizes with the numbers of these, if there is one that can be.
     fn plan(&self, key: Vec<Key>) -> Result<Arc<Entry>> {
+        if let Some(mut ready) = self.plans.bind(&key) {
+            self.link(&mut ready.plan)?;
+            return Ok(self.plans.keep(key, Ok(ready)));
+        }
         let mut ready = self.ready(&key)?;
         if let Ok(ready) = &mut ready {
             self.link(&mut ready.plan)?;
@@ -280,7 +285,9 @@ impl Compiled {
                     .help("read them from the module that was compiled");
             let gone = Attribute::Constant(Tensor::failed(error));
             self.gm.set_attribute(&path, gone.clone())?;
-            ready.gm.set_attribute(&path, gone)?;
+            if let Some(gm) = Arc::get_mut(&mut ready.gm) {
+                gm.set_attribute(&path, gone)?;
+            }
         }
         Ok(())
     }
@@ -321,8 +328,10 @@ impl Compiled {
                 prepare(&mut gm)?;
                 pass::FUSE.apply(&mut gm)?;
             }
-            let plan = Plan::new(&gm, &self.packs, self.assembler.clone())?;
-            Ok(Ready { gm, plan })
+            // Without groups for all sizes, there is no such graph with symbols.
+            let symbolic = if self.is_fused { &self.gm } else { &gm };
+            let plan = Plan::new((&gm, symbolic), key, &self.packs, self.assembler.clone())?;
+            Ok(Ready { gm: Arc::new(gm), plan })
         };
         match plan() {
             Ok(ready) => Ok(Ok(ready)),
@@ -362,11 +371,12 @@ impl Compiled {
             };
             let memory = &ready.plan.memory;
             text.push_str(&format!(
-                "{} steps, {} bytes of memory (at least {}), {} bytes of arrays\n",
+                "{} steps, {} bytes of memory (at least {}), {} bytes of arrays{}\n",
                 ready.plan.steps.len(),
                 memory.bytes,
                 memory.bound,
-                memory.arrays
+                memory.arrays,
+                if ready.plan.is_bound { ", as planned for other sizes" } else { "" }
             ));
             for step in &ready.plan.steps {
                 let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);

@@ -7,6 +7,9 @@ use smallvec::SmallVec;
 /// The number of a value: an input, a constant, or what a step makes.
 pub(crate) type ValueId = u32;
 
+/// The number of an operand among those of a plan.
+pub(crate) type OperandId = u32;
+
 /// The address of every value during a call. A kernel reads and writes only what the plan gave it.
 #[derive(Clone, Copy)]
 pub(crate) struct Bases<'a>(pub(crate) &'a [*mut u8]);
@@ -68,18 +71,30 @@ pub(crate) struct Operand {
     pub(crate) strides: Strides,
     /// The first element.
     pub(crate) offset: usize,
+    /// Its number in the plan, which has none that a kernel makes for itself.
+    pub(crate) id: OperandId,
 }
+
+/// The number of an operand that the plan does not have.
+pub(crate) const NO_ID: OperandId = OperandId::MAX;
 
 impl Operand {
     /// All elements of a value, in row-major order.
     pub(crate) fn whole(value: ValueId, dtype: DType, shape: &[usize]) -> Operand {
-        Operand { value, dtype, shape: shape.into(), strides: row_major(shape), offset: 0 }
+        Operand { value, dtype, shape: shape.into(), strides: row_major(shape), offset: 0, id: NO_ID }
     }
 
     /// All elements of a value whose axes lie in this order.
     pub(crate) fn laid_out(value: ValueId, dtype: DType, shape: &[usize], layout: Layout) -> Operand {
         let strides = layout.restore(&row_major(&layout.arrange(shape)));
-        Operand { value, dtype, shape: shape.into(), strides: strides.into_iter().collect(), offset: 0 }
+        Operand {
+            value,
+            dtype,
+            shape: shape.into(),
+            strides: strides.into_iter().collect(),
+            offset: 0,
+            id: NO_ID,
+        }
     }
 
     /// Returns the layout of elements that follow each other without gaps; `None` if they do not, or lie otherwise.

@@ -16,6 +16,12 @@ use super::operand::Operand;
 /// Something made of a constant, which is there when the [jobs](Job) of the plan are done.
 pub(crate) struct Packed<P>(Arc<OnceLock<P>>);
 
+impl<P> Clone for Packed<P> {
+    fn clone(&self) -> Self {
+        Packed(self.0.clone())
+    }
+}
+
 impl<P> Deref for Packed<P> {
     type Target = P;
 

@@ -15,16 +15,18 @@ use std::sync::Arc;
 use fx_core::array::{Sizes, checked_numel};
 use fx_core::native::Assemble;
 use fx_core::{
-    Arg, Array, Attribute, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor, TensorType,
-    Type, TypeTree, bail, err, ops,
+    Arg, Attribute, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor, TensorType, Type,
+    TypeTree, bail, err, ops,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::GroupNormKernel;
 use super::memory::Memory;
-use super::operand::{Layout, Operand, ValueId};
+use super::operand::{Layout, Operand, OperandId, ValueId};
 use super::packs::{Job, Packs};
+use super::plans::Key;
 use super::pool::{PoolKernel, pool_of};
+use super::record::{Bound, Holes, Made, Operands, Record, Shape, Size};
 use super::tape::Tape;
 use super::{Compiled, Kernel};
 use crate::attention::scaled_dot_product_attention;
@@ -109,6 +111,8 @@ pub(crate) struct Step {
     pub(crate) frees: Vec<ValueId>,
     /// How many of the steps after it, which are kernels too, run at the same time.
     pub(crate) beside: usize,
+    /// Its number in the record of the plan.
+    pub(crate) made: u32,
 }
 
 /// A graph as steps.
@@ -119,11 +123,15 @@ pub(crate) struct Plan {
     pub(crate) given: Vec<ValueId>,
     /// The values that a call holds as what they are: those that are given, and those that are evaluated.
     pub(crate) held: Vec<ValueId>,
-    pub(crate) constants: Vec<Constant>,
+    pub(crate) constants: Arc<Vec<Constant>>,
     /// What is to be done before it runs.
     jobs: Vec<Job>,
     pub(crate) memory: Memory,
     pub(crate) output: Arg<Source>,
+    /// How it was made, if its sizes are symbols.
+    record: Option<Record>,
+    /// Whether it is a plan for other sizes with the numbers of these.
+    pub(crate) is_bound: bool,
 }
 
 /// A parameter or constant.
@@ -150,28 +158,49 @@ struct Lowering<'a> {
     packs: &'a Packs,
     /// Makes functions of the tapes of sub-graphs.
     assembler: Option<Arc<dyn Assemble>>,
-    values: Vec<Info>,
+    /// The graph with its symbols.
+    symbolic: &'a GraphModule,
+    bound: Bound,
+    record: Option<Record>,
+    /// The sizes of the operands.
+    shapes: Vec<Shape>,
     steps: Vec<Step>,
     constants: Vec<Constant>,
     jobs: Vec<Job>,
     env: FxHashMap<NodeId, Lowered>,
-    /// The array on which views are tried.
-    shadow: Option<Array>,
+}
+
+/// How far a plan is.
+struct Mark {
+    values: usize,
+    operands: usize,
+    steps: usize,
+    made: usize,
 }
 
 impl Plan {
-    /// Plans a graph module whose nodes have types, as far as these can be known.
-    pub(crate) fn new(gm: &GraphModule, packs: &Packs, assembler: Option<Arc<dyn Assemble>>) -> Result<Plan> {
+    /// Plans a graph module whose nodes have types, as far as these can be known, for inputs of these sizes; `symbolic` is the same graph for
+    /// all sizes.
+    pub(crate) fn new(
+        (gm, symbolic): (&GraphModule, &GraphModule),
+        key: &[Key],
+        packs: &Packs,
+        assembler: Option<Arc<dyn Assemble>>,
+    ) -> Result<Plan> {
+        let mut bound = Bound::default();
+        let record = Record::new(symbolic.graph(), key, &mut bound);
         let mut lowering = Lowering {
             gm,
             packs,
             assembler,
-            values: Vec::new(),
+            symbolic,
+            bound,
+            record,
+            shapes: Vec::new(),
             steps: Vec::new(),
             constants: Vec::new(),
             jobs: Vec::new(),
             env: FxHashMap::default(),
-            shadow: None,
         };
         let graph = gm.graph();
         for (i, id) in graph.placeholders().into_iter().enumerate() {
@@ -188,7 +217,10 @@ impl Plan {
         }
         lowering.settle_all(graph.output())?;
         let output = lowering.source(graph.output())?;
-        let Lowering { mut values, mut steps, constants, jobs, .. } = lowering;
+        lowering.note_output()?;
+        let Lowering { mut bound, mut steps, constants, jobs, record, .. } = lowering;
+        let record = record.and_then(|record| record.complete(symbolic.graph(), &mut bound));
+        let Bound { mut values, .. } = bound;
         steps = beside::arrange(gm, steps, values.len());
         free_evaluated(&values, &mut steps, &output);
         let memory = Memory::plan(&mut values, &mut steps, &output);
@@ -197,11 +229,73 @@ impl Plan {
         };
         let given = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_)));
         let held = of(|home| matches!(home, Home::Input(_) | Home::Buffer(_) | Home::Evaluated));
-        Ok(Plan { steps, values, given, held, constants, jobs, memory, output })
+        let constants = Arc::new(constants);
+        Ok(Plan { steps, values, given, held, constants, jobs, memory, output, record, is_bound: false })
+    }
+
+    /// Makes the same plan for inputs of other sizes, without a look at the graph; `None` if what was decided for these sizes may not be right
+    /// for those.
+    pub(crate) fn bind(&self, key: &[Key]) -> Result<Option<Plan>> {
+        let Some(record) = &self.record else { return Ok(None) };
+        let Some(mut new) = record.bind(key, &self.values)? else { return Ok(None) };
+        let Some(memory) = self.memory.bind(&new.bound.values) else { return Ok(None) };
+        let mut steps = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let made = step.made as usize;
+            let mut args = || new.args[made].take();
+            let task = match &step.task {
+                Task::Kernel { writes, .. } => match new.kernels[made].take() {
+                    Some(kernel) => Task::Kernel { kernel, writes: writes.clone() },
+                    None => return Ok(None),
+                },
+                Task::Evaluate { call, value, is_tensor, .. } => {
+                    let call = match call {
+                        Call::Op(op) => Call::Op(*op),
+                        Call::Module(path) => Call::Module(path.clone()),
+                        Call::Control(..) => return Ok(None),
+                    };
+                    let Some(args) = args() else { return Ok(None) };
+                    let args = args.iter().map(|arg| new.bound.placed(arg)).collect::<Result<_>>()?;
+                    Task::Evaluate { call, args, value: *value, is_tensor: *is_tensor }
+                }
+                Task::SetBuffer { path, .. } => match args().as_deref() {
+                    Some([value]) => Task::SetBuffer { path: path.clone(), value: new.bound.placed(value)? },
+                    _ => return Ok(None),
+                },
+            };
+            let Step { node, beside, made, .. } = *step;
+            steps.push(Step { task, node, frees: step.frees.clone(), beside, made });
+        }
+        for &(step, from, by) in &self.memory.reuses {
+            if let Task::Kernel { kernel, .. } = &mut steps[step].task {
+                kernel.reuse(from, by);
+            }
+        }
+        let output = match new.args.last_mut().and_then(Option::take).as_deref() {
+            Some([output]) => new.bound.placed(output)?,
+            _ => return Ok(None),
+        };
+        Ok(Some(Plan {
+            steps,
+            values: new.bound.values,
+            given: self.given.clone(),
+            held: self.held.clone(),
+            constants: self.constants.clone(),
+            jobs: Vec::new(),
+            memory,
+            output,
+            record: None,
+            is_bound: true,
+        }))
     }
 }
 
 impl Plan {
+    /// Returns whether it can be bound to other sizes.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// Lets go of the constants that no step reads as they are; returns their paths.
     pub(crate) fn free_packed(&mut self) -> Vec<Arc<str>> {
         let mut read = vec![false; self.values.len()];
@@ -220,7 +314,8 @@ impl Plan {
                 kept.insert(self.constants[i].path.clone());
             }
         }
-        let freed = self.constants.iter_mut().filter(|constant| !kept.contains(&constant.path));
+        let Some(constants) = Arc::get_mut(&mut self.constants) else { return Vec::new() };
+        let freed = constants.iter_mut().filter(|constant| !kept.contains(&constant.path));
         let mut paths: Vec<Arc<str>> = freed
             .map(|constant| {
                 constant.tensor = None;
@@ -282,33 +377,165 @@ fn free_evaluated(values: &[Info], steps: &mut [Step], output: &Arg<Source>) {
 impl Lowering<'_> {
     /// Returns the tensor of a value that is a constant.
     fn constant(&self, value: ValueId) -> Option<&Tensor> {
-        match self.values[value as usize].home {
+        match self.bound.values[value as usize].home {
             Home::Constant(i) => self.constants[i].tensor.as_ref(),
             _ => None,
         }
     }
 
-    fn value(&mut self, home: Home, dtype: DType, shape: &[usize]) -> Result<ValueId> {
-        let numel = checked_numel(shape)?;
-        self.values.push(Info { home, dtype, shape: shape.into(), numel });
-        Ok(self.values.len() as ValueId - 1)
+    /// Makes a value of these sizes.
+    fn value(&mut self, home: Home, dtype: DType, shape: Shape) -> Result<ValueId> {
+        let sizes = self.bound.sizes(&shape)?;
+        let numel = checked_numel(&sizes)?;
+        self.bound.values.push(Info { home, dtype, shape: sizes, numel });
+        self.note(Made::Value(shape));
+        Ok(self.bound.values.len() as ValueId - 1)
+    }
+
+    /// Makes a value of as many elements as a function says.
+    fn line(
+        &mut self,
+        home: Home,
+        dtype: DType,
+        len: impl Fn(&Bound) -> Result<Option<usize>> + Send + Sync + 'static,
+    ) -> Result<Option<ValueId>> {
+        let Some(numel) = len(&self.bound)? else { return Ok(None) };
+        let numel = checked_numel(&[numel])?;
+        self.bound.values.push(Info { home, dtype, shape: [numel].into_iter().collect(), numel });
+        self.note(Made::Line(Box::new(len)));
+        Ok(Some(self.bound.values.len() as ValueId - 1))
     }
 
     /// Makes a value whose type is not one tensor.
     fn untyped(&mut self) -> ValueId {
-        self.values.push(Info { home: Home::Evaluated, dtype: DType::Bool, shape: Sizes::new(), numel: 0 });
-        self.values.len() as ValueId - 1
+        let (home, shape) = (Home::Evaluated, Sizes::new());
+        self.bound.values.push(Info { home, dtype: DType::Bool, shape, numel: 0 });
+        self.note(Made::Value(Shape::from_slice(&[Size::Known(0)])));
+        self.bound.values.len() as ValueId - 1
+    }
+
+    fn note(&mut self, made: Made) -> u32 {
+        self.record.as_mut().map_or(0, |record| record.note(made))
+    }
+
+    /// Numbers operands of these sizes; the function makes them for other sizes.
+    fn enter(
+        &mut self,
+        mut operands: Operands,
+        shapes: Vec<Shape>,
+        make: impl Fn(&Bound) -> Result<Option<Operands>> + Send + Sync + 'static,
+    ) -> Operands {
+        if let Some(record) = &mut self.record {
+            record.note_operands(Box::new(make), &operands, &shapes, &self.bound);
+        }
+        for (operand, shape) in operands.iter_mut().zip(shapes) {
+            operand.id = self.bound.operands.len() as OperandId;
+            self.bound.operands.push(operand.clone());
+            self.shapes.push(shape);
+        }
+        operands
+    }
+
+    /// Makes an operand of these sizes by a function, which makes it for other sizes too.
+    fn operand_by(
+        &mut self,
+        shape: Shape,
+        make: impl Fn(&Bound) -> Result<Operand> + Send + Sync + 'static,
+    ) -> Result<Operand> {
+        let operands = std::iter::once(make(&self.bound)?).collect();
+        let make = move |bound: &Bound| Ok(Some(std::iter::once(make(bound)?).collect()));
+        match self.enter(operands, vec![shape], make).pop() {
+            Some(operand) => Ok(operand),
+            None => bail!(Graph, "an operand was not made"),
+        }
+    }
+
+    /// Returns all elements of a value whose axes lie in this order.
+    fn laid_out(&mut self, value: ValueId, shape: Shape, layout: Layout) -> Result<Operand> {
+        let dtype = self.bound.values[value as usize].dtype;
+        let sizes = shape.clone();
+        self.operand_by(shape, move |bound| {
+            Ok(Operand::laid_out(value, dtype, &bound.sizes(&sizes)?, layout))
+        })
+    }
+
+    /// Returns all elements of a value.
+    fn whole(&mut self, value: ValueId, shape: Shape) -> Result<Operand> {
+        self.laid_out(value, shape, Layout::RowMajor)
+    }
+
+    /// Returns the sizes of an operand as they are known.
+    fn shape_of(&self, operand: &Operand) -> Shape {
+        match self.shapes.get(operand.id as usize) {
+            Some(shape) => shape.clone(),
+            None => operand.shape.iter().map(|&n| Size::Known(n)).collect(),
+        }
+    }
+
+    /// Returns the type of a node with its symbols.
+    fn symbolic(&self, id: NodeId) -> Option<&TypeTree> {
+        self.symbolic.graph().node(id).ok()?.ty()
+    }
+
+    /// Returns dtype and sizes of what a node gives, if it is one tensor of known sizes.
+    fn typed(&mut self, id: NodeId) -> Result<Option<(DType, Shape)>> {
+        let Some((dtype, sizes)) = known(self.gm.graph().node(id)?.ty()) else { return Ok(None) };
+        let symbolic = self.symbolic(id).cloned();
+        Ok(Some((dtype, self.shape(symbolic.as_ref(), &sizes))))
+    }
+
+    /// Returns the sizes of a tensor of this type.
+    fn shape(&mut self, symbolic: Option<&TypeTree>, sizes: &[usize]) -> Shape {
+        match &mut self.record {
+            Some(record) => record.shape(symbolic, sizes, &mut self.bound),
+            None => sizes.iter().map(|&n| Size::Known(n)).collect(),
+        }
+    }
+
+    /// Returns the arguments of a node with their symbols, and which these are; without symbols, the arguments that are given.
+    fn symbolic_args(&mut self, bound: &[Arg], id: NodeId) -> Result<(Vec<Arg>, Holes)> {
+        let Some(record) = &mut self.record else { return Ok((bound.to_vec(), Holes::new())) };
+        let Ok(node) = self.symbolic.graph().node(id) else {
+            record.give_up();
+            return Ok((bound.to_vec(), Holes::new()));
+        };
+        let args = match node.op() {
+            Some(op) => op.bind(node.args(), node.kwargs())?.to_vec(),
+            None => node.args().to_vec(),
+        };
+        let holes = record.holes(&args, &mut self.bound);
+        Ok((args, holes))
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            values: self.bound.values.len(),
+            operands: self.bound.operands.len(),
+            steps: self.steps.len(),
+            made: self.record.as_ref().map_or(0, |record| record.made.len()),
+        }
+    }
+
+    /// Forgets what was made since.
+    fn rewind(&mut self, mark: &Mark) {
+        self.bound.values.truncate(mark.values);
+        self.bound.operands.truncate(mark.operands);
+        self.shapes.truncate(mark.operands);
+        self.steps.truncate(mark.steps);
+        if let Some(record) = &mut self.record {
+            record.made.truncate(mark.made);
+        }
     }
 
     fn input(&mut self, id: NodeId, number: usize) -> Result<()> {
-        let lowered = match known(self.gm.graph().node(id)?.ty()) {
+        let lowered = match self.typed(id)? {
             Some((dtype, shape)) => {
-                let value = self.value(Home::Input(number), dtype, &shape)?;
-                Lowered::Tensor(Operand::whole(value, dtype, &shape))
+                let value = self.value(Home::Input(number), dtype, shape.clone())?;
+                Lowered::Tensor(self.whole(value, shape)?)
             }
             None => {
                 let value = self.untyped();
-                self.values[value as usize].home = Home::Input(number);
+                self.bound.values[value as usize].home = Home::Input(number);
                 Lowered::Value(value)
             }
         };
@@ -348,8 +575,9 @@ impl Lowering<'_> {
                 let Some((dtype, shape)) = known(Some(&ty.clone().into())) else {
                     bail!(Unresolved, "the buffer {path:?} has no value");
                 };
-                let value = self.value(Home::Buffer(path.clone()), dtype, &shape)?;
-                Ok(Lowered::Tensor(Operand::whole(value, dtype, &shape)))
+                let shape: Shape = shape.iter().map(|&n| Size::Known(n)).collect();
+                let value = self.value(Home::Buffer(path.clone()), dtype, shape.clone())?;
+                Ok(Lowered::Tensor(self.whole(value, shape)?))
             }
             other => {
                 let tensor = other.tensor();
@@ -357,10 +585,11 @@ impl Lowering<'_> {
                 let tensor =
                     if array.is_contiguous() { tensor.clone() } else { Tensor::new(array.contiguous()?) };
                 let array = tensor.array()?;
-                let (dtype, shape) = (array.dtype(), Sizes::from_slice(array.shape()));
-                let value = self.value(Home::Constant(self.constants.len()), dtype, &shape)?;
+                let dtype = array.dtype();
+                let shape: Shape = array.shape().iter().map(|&n| Size::Known(n)).collect();
+                let value = self.value(Home::Constant(self.constants.len()), dtype, shape.clone())?;
                 self.constants.push(Constant { path: path.clone(), tensor: Some(tensor) });
-                Ok(Lowered::Tensor(Operand::whole(value, dtype, &shape)))
+                Ok(Lowered::Tensor(self.whole(value, shape)?))
             }
         }
     }
@@ -369,9 +598,10 @@ impl Lowering<'_> {
         if op == ops::set_buffer::OP
             && let [Arg::Str(path), value] = bound
         {
+            let made = self.note_args(std::slice::from_ref(value), Holes::new())?;
             let value = self.source(value)?;
             let task = Task::SetBuffer { path: path.clone(), value };
-            self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0 });
+            self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0, made });
             return Ok(Lowered::Tuple(Vec::new()));
         }
         if op == ops::getitem::OP
@@ -454,27 +684,35 @@ impl Lowering<'_> {
             return Ok(None);
         };
         let mut x = x.clone();
-        let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else { return Ok(None) };
+        let Some((dtype, shape)) = self.typed(id)? else { return Ok(None) };
         let layout = x.layout().unwrap_or(Layout::RowMajor);
         // Tapes have means of rows.
         let is_of_rows = layout == Layout::RowMajor && op == crate::reduce::mean::OP;
         if !matches!(dtype, DType::F32 | DType::F64) || dtype != x.dtype || x.shape.len() < 3 || is_of_rows {
             return Ok(None);
         }
-        let Some(pool) = pool_of(op, bound, &x.shape, &shape) else { return Ok(None) };
+        if pool_of(op, bound, &x.shape, &self.bound.sizes(&shape)?).is_none() {
+            return Ok(None);
+        }
         if x.layout().is_none() {
             x = self.contiguous(&x, id)?;
         }
-        let mut out = self.result(dtype, &shape, layout)?;
+        let mut out = self.result(dtype, shape.clone(), layout)?;
         if out.shape.len() < x.shape.len() {
-            out = Operand::whole(out.value, dtype, &shape);
+            out = self.whole(out.value, shape.clone())?;
         }
-        let numel = self.values[out.value as usize].numel;
-        let kernel: Box<dyn Kernel> = match dtype {
-            DType::F64 => Box::new(PoolKernel::<f64>::new(pool, (x, layout), out.value, numel)),
-            _ => Box::new(PoolKernel::<f32>::new(pool, (x, layout), out.value, numel)),
+        let (x, value) = (x.id, out.value);
+        let (args, holes) = self.symbolic_args(bound, id)?;
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let (x, args) = (bound.operand(x)?.clone(), bound.fill(&args, &holes)?);
+            let numel = bound.values[value as usize].numel;
+            let Some(pool) = pool_of(op, &args, &x.shape, &bound.sizes(&shape)?) else { return Ok(None) };
+            Ok(Some(match dtype {
+                DType::F64 => Box::new(PoolKernel::<f64>::new(pool, (x, layout), value, numel)),
+                _ => Box::new(PoolKernel::<f32>::new(pool, (x, layout), value, numel)),
+            }))
         };
-        self.push_kernel(kernel, vec![out.value], id);
+        self.kernel(vec![value], id, make)?;
         Ok(Some(Lowered::Tensor(out)))
     }
 
@@ -500,18 +738,28 @@ impl Lowering<'_> {
         if affine.each_ref().map(Option::is_some) != is_given || !affine.iter().flatten().all(fits) {
             return Ok(None);
         }
-        let [_, channels, plane @ ..] = &x.shape[..] else { return Ok(None) };
-        let (channels, plane, groups) = (*channels, plane.iter().product(), *groups as usize);
-        let norm = GroupNorm { channels, plane, groups, eps: *eps };
-        let out = self.result(x.dtype, &x.shape, layout)?;
-        let value = out.value;
-        let kernel: Box<dyn Kernel> = match x.dtype {
-            DType::F32 => {
-                Box::new(GroupNormKernel::<f32> { norm, x, affine, layout, out: value, this: PhantomData })
-            }
-            _ => Box::new(GroupNormKernel::<f64> { norm, x, affine, layout, out: value, this: PhantomData }),
+        if x.shape.len() < 2 {
+            return Ok(None);
+        }
+        self.is_without_sizes(id);
+        let out = self.result(x.dtype, self.shape_of(&x), layout)?;
+        let (value, groups, eps, x) = (out.value, *groups as usize, *eps, x.id);
+        let affine = affine.map(|operand| operand.map(|operand| operand.id));
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let x = bound.operand(x)?.clone();
+            let [_, channels, plane @ ..] = &x.shape[..] else { return Ok(None) };
+            let (channels, plane) = (*channels, plane.iter().product());
+            let norm = GroupNorm { channels, plane, groups, eps };
+            let operand = |id: Option<OperandId>| id.map(|id| bound.operand(id).cloned()).transpose();
+            let (affine, out) = ([operand(affine[0])?, operand(affine[1])?], value);
+            Ok(Some(match x.dtype {
+                DType::F32 => {
+                    Box::new(GroupNormKernel::<f32> { norm, x, affine, layout, out, this: PhantomData })
+                }
+                _ => Box::new(GroupNormKernel::<f64> { norm, x, affine, layout, out, this: PhantomData }),
+            }))
         };
-        self.push_kernel(kernel, vec![value], id);
+        self.kernel(vec![value], id, make)?;
         Ok(Some(Lowered::Tensor(out)))
     }
 
@@ -531,54 +779,79 @@ impl Lowering<'_> {
         }
     }
 
-    fn push_kernel(&mut self, kernel: Box<dyn Kernel>, writes: Vec<ValueId>, id: NodeId) {
-        self.steps.push(Step {
-            task: Task::Kernel { kernel, writes },
-            node: id,
-            frees: Vec::new(),
-            beside: 0,
-        });
+    /// Makes a kernel by a function, which makes it for other sizes too; returns whether it did.
+    fn kernel(
+        &mut self,
+        writes: Vec<ValueId>,
+        id: NodeId,
+        make: impl Fn(&Bound) -> Result<Option<Box<dyn Kernel>>> + Send + Sync + 'static,
+    ) -> Result<bool> {
+        let Some(kernel) = make(&self.bound)? else { return Ok(false) };
+        let made = self.note(Made::Kernel(Box::new(make)));
+        let task = Task::Kernel { kernel, writes };
+        self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0, made });
+        Ok(true)
     }
 
     /// Returns an argument with the places of its tensors.
     fn source(&self, arg: &Arg) -> Result<Arg<Source>> {
-        fn place(lowered: &Lowered, values: &[Info]) -> Result<Arg<Source>> {
+        let mut unknown = None;
+        arg.walk(&mut |arg| {
+            if let (Arg::Dim(dim), None) = (arg, &unknown) {
+                unknown = Some(dim.clone());
+            }
+        });
+        match unknown {
+            Some(dim) => Err(err!(Unresolved, "the size {dim} is not known before the call")),
+            None => self.place(arg),
+        }
+    }
+
+    /// As [`source`](Self::source), for an argument in which sizes may be symbols.
+    fn place(&self, arg: &Arg) -> Result<Arg<Source>> {
+        fn place(lowered: &Lowered, bound: &Bound) -> Result<Arg<Source>> {
             let all = |items: &[Lowered]| -> Result<Vec<Arg<Source>>> {
-                items.iter().map(|item| place(item, values)).collect()
+                items.iter().map(|item| place(item, bound)).collect()
             };
             Ok(match lowered {
                 Lowered::Value(value) => Arg::Leaf(Source::Whole(*value)),
                 Lowered::Joined(..) => bail!(Graph, "the parts of a join were not copied"),
                 Lowered::List(items) => Arg::list(all(items)?),
                 Lowered::Tuple(items) => Arg::tuple(all(items)?),
-                Lowered::Tensor(operand) => {
-                    let info = &values[operand.value as usize];
-                    let is_whole =
-                        operand.offset == 0 && operand.shape == info.shape && operand.is_contiguous();
-                    Arg::Leaf(match is_whole {
-                        true => Source::Whole(operand.value),
-                        false => Source::Window(operand.clone()),
-                    })
-                }
+                Lowered::Tensor(operand) => Arg::Leaf(bound.source(operand)),
             })
         }
-        arg.try_rewrite(&mut |arg| match arg {
-            Arg::Leaf(id) => match self.env.get(id) {
-                Some(lowered) => place(lowered, &self.values).map(Some),
-                None => bail!(Graph, "an input of the node was not computed"),
-            },
-            Arg::Dim(dim) => Err(err!(Unresolved, "the size {dim} is not known before the call")),
-            _ => Ok(None),
+        arg.try_flat_map(&mut |id| match self.env.get(id) {
+            Some(lowered) => place(lowered, &self.bound),
+            None => bail!(Graph, "an input of the node was not computed"),
         })
+    }
+
+    /// Notes arguments, in which sizes may be symbols.
+    fn note_args(&mut self, args: &[Arg], holes: Holes) -> Result<u32> {
+        if self.record.is_none() {
+            return Ok(0);
+        }
+        let args = args.iter().map(|arg| self.place(arg)).collect::<Result<Vec<_>>>()?;
+        Ok(self.note(Made::Args(args, holes)))
+    }
+
+    /// Notes what is returned.
+    fn note_output(&mut self) -> Result<()> {
+        let output = std::slice::from_ref(self.symbolic.graph().output());
+        let Some(record) = &mut self.record else { return Ok(()) };
+        let holes = record.holes(output, &mut self.bound);
+        self.note_args(output, holes).map(|_| ())
     }
 
     fn evaluate(&mut self, call: Call, bound: &[Arg], id: NodeId) -> Result<Lowered> {
         let args = bound.iter().map(|arg| self.source(arg)).collect::<Result<Vec<_>>>()?;
-        let node = self.gm.graph().node(id)?;
-        let (value, lowered) = match known(node.ty()) {
+        let (symbolic, holes) = self.symbolic_args(bound, id)?;
+        let made = self.note_args(&symbolic, holes)?;
+        let (value, lowered) = match self.typed(id)? {
             Some((dtype, shape)) => {
-                let value = self.value(Home::Evaluated, dtype, &shape)?;
-                (value, Lowered::Tensor(Operand::whole(value, dtype, &shape)))
+                let value = self.value(Home::Evaluated, dtype, shape.clone())?;
+                (value, Lowered::Tensor(self.whole(value, shape)?))
             }
             None => {
                 let value = self.untyped();
@@ -587,8 +860,29 @@ impl Lowering<'_> {
         };
         let is_tensor = matches!(lowered, Lowered::Tensor(_));
         let task = Task::Evaluate { call, args, value, is_tensor };
-        self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0 });
+        self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0, made });
         Ok(lowered)
+    }
+}
+
+impl Bound {
+    /// Returns the tensor that an operand is.
+    fn source(&self, operand: &Operand) -> Source {
+        let info = &self.values[operand.value as usize];
+        match operand.offset == 0 && operand.shape == info.shape && operand.is_contiguous() {
+            true => Source::Whole(operand.value),
+            false => Source::Window(operand.clone()),
+        }
+    }
+
+    /// Returns an argument of the plan that was recorded with the windows of this one.
+    fn placed(&self, arg: &Arg<Source>) -> Result<Arg<Source>> {
+        arg.try_flat_map(&mut |source| {
+            Ok(Arg::Leaf(match source {
+                Source::Whole(value) => Source::Whole(*value),
+                Source::Window(operand) => self.source(self.operand(operand.id)?),
+            }))
+        })
     }
 }
 

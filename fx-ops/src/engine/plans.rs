@@ -16,12 +16,15 @@ use super::{Ready, Workspace};
 /// The most plans that are kept.
 const PLANS: usize = 64;
 
+/// The most plans that are kept to be bound to other sizes.
+const VARIANTS: usize = 16;
+
 /// The most workspaces that are kept, unless more calls than that run at the same time.
 const SPARE: usize = 16;
 
 /// The sizes that a plan is for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Tensor(DType, Sizes),
     Int(i64),
     Other,
@@ -42,6 +45,8 @@ pub(super) struct Entry {
 pub(super) struct Plans {
     /// With the hashes of their sizes, the oldest first.
     entries: RwLock<Vec<(u64, Arc<Entry>)>>,
+    /// Those that can be bound to other sizes, the one that was made or used last at the end.
+    variants: RwLock<Vec<Arc<Entry>>>,
     spare: Mutex<Spare>,
 }
 
@@ -70,12 +75,38 @@ impl Plans {
         Some(entry.clone())
     }
 
+    /// Binds one of the plans to inputs of these sizes.
+    pub(super) fn bind(&self, key: &[Key]) -> Option<Ready> {
+        let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let (variant, ready) = variants.iter().rev().find_map(|variant| {
+            let Ok(Ready { gm, plan }) = &variant.ready else { return None };
+            // What is wrong with these sizes, if anything is, planning says.
+            let plan = plan.bind(key).ok().flatten()?;
+            Some((variant, Ready { gm: gm.clone(), plan }))
+        })?;
+        if variants.last().is_some_and(|last| last.number != variant.number) {
+            let mut variants = self.variants.write().unwrap_or_else(PoisonError::into_inner);
+            let at = variants.iter().position(|other| other.number == variant.number);
+            if let Some(used) = at.map(|at| variants.remove(at)) {
+                variants.push(used);
+            }
+        }
+        Some(ready)
+    }
+
     /// Keeps a plan for inputs of these sizes.
     pub(super) fn keep(&self, key: Vec<Key>, ready: Result<Ready>) -> Arc<Entry> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let hash = Key::hash(&key);
         let entry = Arc::new(Entry { number, key, ready, is_used: AtomicBool::new(true) });
+        if entry.ready.as_ref().is_ok_and(|ready| ready.plan.is_recorded()) {
+            let mut variants = self.variants.write().unwrap_or_else(PoisonError::into_inner);
+            if variants.len() >= VARIANTS {
+                variants.remove(0);
+            }
+            variants.push(entry.clone());
+        }
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         let mut gone = None;
         if entries.len() >= PLANS {

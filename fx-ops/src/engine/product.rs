@@ -32,19 +32,20 @@ pub(crate) struct Matrices {
     pub(crate) b: Operand,
 }
 
-/// Arranges the two operands of a product without a bias: `b` has the shape `[.., k, n]`.
+/// Returns the two operands of a product without a bias; the second of [`linear`] is still to be [turned](turned).
 pub(crate) fn matrices(op: Op, operands: &[Operand]) -> Option<Matrices> {
-    let turned = |weight: &Operand| {
-        let mut turned = weight.clone();
-        turned.shape.swap(0, 1);
-        turned.strides.swap(0, 1);
-        turned
-    };
-    Some(match operands {
-        [x, weight] if op == linear::OP => Matrices { a: x.clone(), b: turned(weight) },
-        [a, b] => Matrices { a: a.clone(), b: b.clone() },
-        _ => return None,
-    })
+    match operands {
+        [a, b] if op != linear::OP || b.shape.len() == 2 => Some(Matrices { a: a.clone(), b: b.clone() }),
+        _ => None,
+    }
+}
+
+/// Returns a matrix with its axes in the other order.
+pub(crate) fn turned(weight: &Operand) -> Operand {
+    let mut turned = weight.clone();
+    turned.shape.swap(0, 1);
+    turned.strides.swap(0, 1);
+    turned
 }
 
 /// The places of the matrices of a batch.
@@ -131,6 +132,12 @@ impl<T: GemmElement> ProductKernel<T> {
     pub(crate) fn packable(&self) -> Option<Product<T>> {
         let is_one = self.batch.n == 1 && self.sizes.iter().all(|&size| size > 0);
         self.tile.filter(|_| is_one).map(|tile| self.packed_product(tile))
+    }
+
+    /// Returns the elements of the result.
+    pub(crate) fn numel(&self) -> usize {
+        let [m, _, n] = self.sizes;
+        self.batch.n * m * n
     }
 
     /// Returns the strides of the right operand.

@@ -14,14 +14,14 @@ use std::cell::RefCell;
 use fx_core::array::Cast;
 use fx_core::math::Real;
 use fx_core::pointwise::{Block, PointwiseDef};
-use fx_core::{DType, Element};
+use fx_core::{DType, Element, Result};
 use fx_simd::{Slots, parallel};
 use smallvec::SmallVec;
 
 pub(crate) use self::load::Load;
 use self::load::copy_run;
 use self::pass::Pass;
-use super::operand::{Bases, ValueId};
+use super::operand::{Bases, Operand, ValueId};
 use super::{Kernel, Line};
 use crate::kernel::rows;
 use crate::reduce::fold::Fold;
@@ -190,6 +190,37 @@ impl Tape {
             panel_rows: 0,
             native: None,
         }
+    }
+
+    /// Makes a tape that copies a window into a value, in row-major order.
+    pub(crate) fn copy(x: &Operand, value: ValueId) -> Result<Tape> {
+        let (walk, size) = (x.walk(&x.shape)?, x.dtype.size());
+        let numel = x.numel().max(1);
+        let mut load = Load::new(x, walk);
+        let turns = x.numel() > 0 && load.walk.is_turned();
+        let is_in_rows = turns || (load.walk.shape.len() > 1 && load.walk.run() >= 64);
+        let row = if is_in_rows { load.walk.run() } else { numel };
+        let unit = if turns { (4096 / row).max(1) * row } else { row.min(4096) };
+        load.find_grid(row);
+        let copy = Instruction {
+            action: Action::Copy(size),
+            inputs: smallvec::smallvec![Spot::Load(0)],
+            output: Spot::Store(0),
+            per_row: false,
+            dtypes: [x.dtype; 2],
+            def: None,
+        };
+        let stores = vec![Store { value, size, per_row: false }];
+        let scratch = unit * size;
+        let mut tape = Tape::new(
+            (x.numel(), row, unit),
+            (vec![load], stores),
+            Vec::new(),
+            (vec![copy], vec![Pass::One(0)]),
+            scratch,
+        );
+        tape.read_panels();
+        Ok(tape)
     }
 
     /// Lets some rows of each operand that is transposed be read together, if it is walked in whole rows.

@@ -109,3 +109,223 @@ fn weights_that_are_folded_for_each_size_are_not_mixed_up() {
         }
     }
 }
+
+/// Makes inputs of the types that a program declares, with these values of the symbols in them.
+fn inputs(gm: &GraphModule, sizes: &[(&str, usize)], seed: u64) -> Vec<Value> {
+    let size = |symbol: &fx::Symbol| {
+        sizes.iter().find(|(name, _)| *name == symbol.name()).map(|(_, size)| *size as i64)
+    };
+    let graph = gm.graph();
+    let input = |(i, id): (usize, fx::NodeId)| {
+        let ty = graph.node(id).unwrap().ty().unwrap();
+        if let fx::Arg::Dim(dim) = ty {
+            return Value::Int(dim.eval(&size).unwrap());
+        }
+        let ty = ty.tensor().unwrap();
+        let shape: Vec<usize> = ty.shape.iter().map(|dim| dim.eval(&size).unwrap() as usize).collect();
+        let tensor = numbers(&shape, seed + i as u64);
+        (&match ty.dtype {
+            DType::Bool => tensor.gt(-0.5),
+            DType::I64 => (tensor * 2.0).abs().to(DType::I64),
+            dtype => tensor.to(dtype),
+        })
+            .into()
+    };
+    graph.placeholders().into_iter().enumerate().map(input).collect()
+}
+
+/// Returns the descriptions of the plans of a program, but for what runs side by side, and whether they were made for other sizes.
+fn plans(program: &fx::Program) -> Vec<(String, bool)> {
+    let mut plans: Vec<(String, bool)> = Vec::new();
+    for line in program.fused().unwrap().describe().lines() {
+        match (line.starts_with(' '), plans.last_mut()) {
+            (true, Some((plan, _))) => {
+                let (line, _) = line.split_once(", beside the next").unwrap_or((line, ""));
+                *plan += &format!("\n{line}");
+            }
+            _ => {
+                let (first, is_bound) = match line.split_once(", as planned for other sizes") {
+                    Some((first, _)) => (first, true),
+                    None => (line, false),
+                };
+                let steps = first.split_once(',').map_or(first, |(steps, _)| steps);
+                plans.push((steps.to_owned(), is_bound));
+            }
+        }
+    }
+    plans
+}
+
+#[test]
+fn a_plan_for_other_sizes_is_the_one_that_would_be_made_for_these() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            "graph main(%x: f32[n, m], %row: f32[m], %mask: bool[n, m]) {
+                %a = add(%x, %row)
+                %b = tanh(%a)
+                %c = where(%mask, %b, %x)
+                %d = softmax(%c, -1)
+                %e = mean(%d, -1, keepdim=true)
+                %f = sub(%c, %e)
+                %g = sum(%f)
+                %h = transpose(%f, 0, 1)
+                %i = exp(%h)
+                %j = amax(%i, 1)
+                return (%f, %g, %i, %j)
+            }",
+            &["n", "m"],
+        ),
+        (
+            "graph main(%x: f32[n, 16], %s: f32[n, 4]) {
+                %w: f32[32, 16] = self.w
+                %b: f32[32] = self.bias
+                %v: f32[4, 32] = self.v
+                %a = linear(%x, %w, %b)
+                %r = gelu(%a)
+                %c = linear(%r, %v)
+                %d = add(%c, %s)
+                %e = relu(%d)
+                %t = transpose(%e, 0, 1)
+                %p = matmul(%t, %x)
+                return (%e, %p)
+            }",
+            &["n"],
+        ),
+        (
+            "graph main(%x: f32[b, s, 24], %mask: f32[s, s]) {
+                %w: f32[72, 24] = self.w
+                %wb: f32[72] = self.wb
+                %o: f32[24, 24] = self.o
+                %g: f32[24] = self.g
+                %n = layer_norm(%x, [24], %g, none)
+                %qkv = linear(%n, %w, %wb)
+                %parts = chunk(%qkv, 3, -1)
+                %q = getitem(%parts, 0)
+                %k = getitem(%parts, 1)
+                %v = getitem(%parts, 2)
+                %q1 = reshape(%q, [<b>, <s>, 3, 8])
+                %k1 = reshape(%k, [<b>, <s>, 3, 8])
+                %v1 = reshape(%v, [<b>, <s>, 3, 8])
+                %q2 = transpose(%q1, 1, 2)
+                %k2 = transpose(%k1, 1, 2)
+                %v2 = transpose(%v1, 1, 2)
+                %a = scaled_dot_product_attention(%q2, %k2, %v2, %mask)
+                %c = scaled_dot_product_attention(%q2, %k2, %v2, is_causal=true)
+                %ac = add(%a, %c)
+                %t = transpose(%ac, 1, 2)
+                %f = reshape(%t, [<b*s>, 24])
+                %l = linear(%f, %o)
+                %y = reshape(%l, [<b>, <s>, 24])
+                %z = add(%y, %x)
+                %u = rms_norm(%z, [24], %g)
+                %last = select(%u, 1, -1)
+                return (%u, %last, <b*s>)
+            }",
+            &["b", "s"],
+        ),
+        (
+            "graph main(%q: f32[1, 2, 1, 8], %k: f32[1, 2, p, 8], %v: f32[1, 2, p, 8], %k1: f32[1, 2, 1, 8], %v1: f32[1, 2, 1, 8]) {
+                %ks = cat([%k, %k1], 2)
+                %vs = cat([%v, %v1], 2)
+                %a = scaled_dot_product_attention(%q, %ks, %vs)
+                return (%a, %ks, %vs)
+            }",
+            &["p"],
+        ),
+        (
+            "graph main(%x: f32[n, 3, h, w]) {
+                %w: f32[16, 3, 3, 3] = self.w
+                %b: f32[16] = self.bias
+                %d: f32[16, 1, 3, 3] = self.depth
+                %p: f32[32, 16, 1, 1] = self.point
+                %g: f32[32] = self.gamma
+                %a = conv2d(%x, %w, %b, padding=1)
+                %r = relu(%a)
+                %m = max_pool2d(%r, [2, 2])
+                %c = conv2d(%m, %d, padding=1, groups=16)
+                %e = hardtanh(%c, 0.0, 6.0)
+                %f = conv2d(%e, %p)
+                %k = group_norm(%f, 4, %g)
+                %s = silu(%k)
+                %o = adaptive_avg_pool2d(%s, [1, 1])
+                %y = flatten(%o, 1)
+                return (%y, %s)
+            }",
+            &["n", "h", "w"],
+        ),
+        (
+            "graph main(%x: f32[t, n, 6], %h: f32[2, n, 5], %c: f32[2, n, 5]) {
+                %wi: f32[20, 6] = self.wi
+                %wh: f32[20, 5] = self.wh
+                %bi: f32[20] = self.bi
+                %bh: f32[20] = self.bh
+                %y = lstm(%x, %h, %c, [%wi, %wh, %bi, %bh, %wi, %wh, %bi, %bh], bidirectional=true)
+                %out = getitem(%y, 0)
+                %last = getitem(%y, 1)
+                %z = tanh(%out)
+                return (%z, %last)
+            }",
+            &["t", "n"],
+        ),
+        (
+            "graph main(%i: i64[n, m], %y: f64[m, n]) {
+                %w: f32[9, 12] = self.w
+                %e = embedding(%i, %w)
+                %s = cumsum(%e, 1)
+                %p = permute(%s, [2, 1, 0])
+                %j = stack([%y, %y], 0)
+                %t = to(%p, f64)
+                %head = slice(%t, 0, 0, 2)
+                %z = cat([%j, %head], 0)
+                %sorted = sort(%z, -1)
+                %v = getitem(%sorted, 0)
+                %q = pow(%v, 2)
+                %half = slice(%q, 2, 0, 9223372036854775807, 2)
+                return (%z, %half, %v)
+            }",
+            &["n", "m"],
+        ),
+        (
+            "graph main(%x: f32[n], %k: <k>) {
+                %y = reshape(%x, [<n>, 1])
+                %z = expand(%y, [<n>, <k>])
+                %e = exp(%z)
+                %t = mul(%e, <k>)
+                return (%t, %e)
+            }",
+            &["n", "k"],
+        ),
+    ];
+    // Most of these differ from the numbers in the programs, and from each other.
+    let of =
+        [[17, 41, 21], [19, 43, 25], [3, 5, 2], [4, 6, 7], [21, 45, 27], [1, 5, 4], [3, 1, 9], [1, 1, 1]];
+    let more = [[23, 47, 29], [18, 39, 25], [0, 3, 2], [6, 0, 4], [27, 53, 31], [80, 99, 57], [83, 97, 59]];
+    for (text, symbols) in cases {
+        let gm = program(text);
+        let all = gm.compile(Engine::Fused).unwrap();
+        for (i, sizes) in of.iter().chain(&more).enumerate() {
+            let sizes: Vec<(&str, usize)> = symbols.iter().copied().zip(sizes.iter().copied()).collect();
+            let args = inputs(&gm, &sizes, i as u64);
+            let Ok(eager) = gm.call_values(&args) else { continue };
+            let alone = gm.compile(Engine::Fused).unwrap();
+            let expected = fx::check::tensors(&alone.call_values(&args).unwrap());
+            for (expected, eager) in expected.iter().zip(fx::check::tensors(&eager)) {
+                expected
+                    .all_close(&eager, 1e-4, 1e-4)
+                    .unwrap_or_else(|error| panic!("{sizes:?} {text}: {error}"));
+            }
+            for _ in 0..2 {
+                let got = fx::check::tensors(&all.call_values(&args).unwrap());
+                for (got, expected) in got.iter().zip(&expected) {
+                    assert_eq!(got.ty().unwrap(), expected.ty().unwrap());
+                    assert_eq!(bits(got), bits(expected), "{sizes:?} {text}");
+                }
+            }
+            let (plan, _) = &plans(&alone)[0];
+            let found = plans(&all);
+            assert!(found.iter().any(|(other, _)| other == plan), "{sizes:?}\n{plan}\n{found:#?}");
+        }
+        let n_bound = plans(&all).iter().filter(|(_, is_bound)| *is_bound).count();
+        assert!(n_bound >= 4, "{n_bound} of the plans were made from others: {text}");
+    }
+}

@@ -13,9 +13,11 @@ use crate::engine::Kernel;
 use crate::engine::attend::{AttentionKernel, Options};
 use crate::engine::convolution::{ChannelsLastKernel, ConvKernel, is_convolution, spec_of};
 use crate::engine::finish::Ending;
-use crate::engine::operand::{Layout, Operand, ValueId};
-use crate::engine::product::{Matrices, ProductKernel, is_product, matrices};
-use crate::engine::tape::{Epilogue, build};
+use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
+use crate::engine::product::{Matrices, ProductKernel, is_product, matrices, turned};
+use crate::engine::record::{Bound, Shape, Size};
+use crate::engine::tape::Epilogue;
+use crate::engine::tape::build::{self, Draft};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
 use crate::kernel::gemm::GemmElement;
 use crate::linalg::{addmm, linear, mm};
@@ -25,7 +27,7 @@ impl Lowering<'_> {
         let [q, k, v, mask, dropout, Arg::Bool(is_causal), scale, Arg::Bool(grouped)] = bound else {
             return Ok(None);
         };
-        let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else { return Ok(None) };
+        let Some((dtype, shape)) = self.typed(id)? else { return Ok(None) };
         let scale = match scale {
             Arg::None => None,
             arg => match arg.scalar() {
@@ -63,30 +65,45 @@ impl Lowering<'_> {
             return Ok(None);
         }
         // The result lies with the heads inside, as what follows most often wants it.
-        let rank = shape.len();
-        let n_values = self.values.len();
+        let (rank, mark) = (shape.len(), self.mark());
         let mut physical = shape.clone();
         if rank >= 3 {
             physical.swap(rank - 3, rank - 2);
         }
-        let value = self.value(Home::Memory, dtype, &physical)?;
-        let mut out = Operand::whole(value, dtype, &physical);
-        if rank >= 3 {
+        let value = self.value(Home::Memory, dtype, physical)?;
+        let sizes = shape.clone();
+        let out = self.operand_by(shape, move |bound| {
+            let mut physical = bound.sizes(&sizes)?;
+            if rank < 3 {
+                return Ok(Operand::whole(value, dtype, &physical));
+            }
+            physical.swap(rank - 3, rank - 2);
+            let mut out = Operand::whole(value, dtype, &physical);
             out.shape.swap(rank - 3, rank - 2);
             out.strides.swap(rank - 3, rank - 2);
-        }
+            Ok(out)
+        })?;
+        self.is_without_sizes(id);
         let options = Options { is_causal: *is_causal, scale, grouped: *grouped };
-        let kernel: Option<Box<dyn Kernel>> = match dtype {
-            DType::F64 => AttentionKernel::<f64>::new(&q, &parts, mask.as_ref(), options, &out)
-                .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
-            _ => AttentionKernel::<f32>::new(&q, &parts, mask.as_ref(), options, &out)
-                .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
+        let (q, to) = (q.id, out.id);
+        let parts: Vec<_> = parts.iter().map(|(k, v)| (k.id, v.id)).collect();
+        let mask = mask.map(|mask| mask.id);
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let part = |(k, v): &(_, _)| Ok((bound.operand(*k)?.clone(), bound.operand(*v)?.clone()));
+            let parts = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+            let mask = mask.map(|mask| bound.operand(mask)).transpose()?;
+            let (q, out) = (bound.operand(q)?, bound.operand(to)?);
+            Ok(match dtype {
+                DType::F64 => AttentionKernel::<f64>::new(q, &parts, mask, options, out)
+                    .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
+                _ => AttentionKernel::<f32>::new(q, &parts, mask, options, out)
+                    .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
+            })
         };
-        let Some(kernel) = kernel else {
-            self.values.truncate(n_values);
+        if !self.kernel(vec![value], id, make)? {
+            self.rewind(&mark);
             return Ok(None);
-        };
-        self.push_kernel(kernel, vec![value], id);
+        }
         Ok(Some(Lowered::Tensor(out)))
     }
 
@@ -123,7 +140,16 @@ impl Lowering<'_> {
         }
         let new = body.copy_node(graph, id, &mut map)?;
         body.set_output(Arg::Leaf(new))?;
-        Ok(self.group(&body, &operands, id)?.and_then(|mut results| results.pop()))
+        let sizes = match node.op() {
+            Some(op) if matches!(op.class, Class::Pointwise(_)) => self.sizes_in(op, id)?,
+            // Operations on rows take the sizes of the rows.
+            Some(op) if op == crate::norm::layer_norm::OP || op == crate::norm::rms_norm::OP => Vec::new(),
+            _ => {
+                self.is_without_sizes(id);
+                Vec::new()
+            }
+        };
+        Ok(self.group_with(&body, &operands, &sizes, id)?.and_then(|mut results| results.pop()))
     }
 
     /// Makes a kernel of a closed graph; `None` if there is none for it.
@@ -131,6 +157,58 @@ impl Lowering<'_> {
         &mut self,
         body: &Graph,
         operands: &[Operand],
+        id: NodeId,
+    ) -> Result<Option<Vec<Operand>>> {
+        self.group_with(body, operands, &[], id)
+    }
+
+    /// As [`group`](Self::group); these arguments of its only node are sizes.
+    fn group_with(
+        &mut self,
+        body: &Graph,
+        operands: &[Operand],
+        sizes: &[(usize, Size)],
+        id: NodeId,
+    ) -> Result<Option<Vec<Operand>>> {
+        let mark = self.mark();
+        let results = self.kernel_of(body, operands, sizes, id)?;
+        if results.is_none() {
+            self.rewind(&mark);
+        }
+        Ok(results)
+    }
+
+    /// Returns which operands of a pointwise operation are sizes that are symbols.
+    fn sizes_in(&mut self, op: Op, id: NodeId) -> Result<Vec<(usize, Size)>> {
+        let node = self.symbolic.graph().node(id)?;
+        let Some(record) = &mut self.record else { return Ok(Vec::new()) };
+        let bound = op.bind(node.args(), node.kwargs())?;
+        let holes = record.holes(&bound, &mut self.bound);
+        let size = |(i, arg): (usize, &Arg)| match arg {
+            Arg::Dim(dim) => Some((i, Size::Of(holes.iter().find(|(other, _)| other == dim)?.1))),
+            _ => None,
+        };
+        Ok(bound.iter().enumerate().filter_map(size).collect())
+    }
+
+    /// Notes that a kernel is for these sizes only if arguments of its node are sizes that are symbols.
+    pub(super) fn is_without_sizes(&mut self, id: NodeId) {
+        let Some(record) = &mut self.record else { return };
+        let is_size = |arg: &Arg| {
+            let mut found = false;
+            arg.walk(&mut |arg| found |= matches!(arg, Arg::Dim(_)));
+            found
+        };
+        if self.symbolic.graph().node(id).is_ok_and(|node| node.all_args().any(is_size)) {
+            record.give_up();
+        }
+    }
+
+    fn kernel_of(
+        &mut self,
+        body: &Graph,
+        operands: &[Operand],
+        sizes: &[(usize, Size)],
         id: NodeId,
     ) -> Result<Option<Vec<Operand>>> {
         let mut body = body.clone();
@@ -160,7 +238,8 @@ impl Lowering<'_> {
             let Some(heavy) = self.heavy(op, &bound, &tensors)? else { return Ok(None) };
             product = Some((anchor, heavy));
         }
-        let mut given = self.views_in(&body, operands)?;
+        let symbolic = self.symbolic_types(&mut body, operands)?;
+        let views = self.views_in(&body, &symbolic, operands)?;
         let (mut ending, mut done) = (Ending::default(), Vec::new());
         let layout = match &product {
             Some((_, heavy)) => heavy.layout(),
@@ -172,7 +251,7 @@ impl Lowering<'_> {
             let placeholders = body.placeholders();
             let operand = |id: NodeId| match placeholders.iter().position(|other| *other == id) {
                 Some(i) => operands.get(i).cloned(),
-                None => given.iter().find(|(view, _)| *view == id).map(|(_, view)| view.clone()),
+                None => views.iter().find(|(view, _)| *view == id).map(|(_, view)| view.clone()),
             };
             (ending, done) = Ending::find(&body, &found, *anchor, &operand, layout)?;
             *anchor = done.pop().unwrap_or(*anchor);
@@ -181,97 +260,127 @@ impl Lowering<'_> {
             Arg::Tuple(items) => items.to_vec(),
             one => vec![one.clone()],
         };
-        let first_value = self.values.len();
         let mut results = Vec::new();
         for arg in &returned {
-            let ty = arg.leaf().and_then(|id| found.get(id));
-            let Some((dtype, shape)) = known(ty) else {
-                self.values.truncate(first_value);
-                return Ok(None);
-            };
-            results.push(self.result(dtype, &shape, layout)?);
+            let Some(id) = arg.leaf() else { return Ok(None) };
+            let Some((dtype, now)) = known(found.get(id)) else { return Ok(None) };
+            let shape = self.shape(symbolic.get(id), &now);
+            results.push(self.result(dtype, shape, layout)?);
         }
         let stores: Vec<ValueId> = results.iter().map(|result| result.value).collect();
+        let mut outside: Vec<(NodeId, OperandId)> =
+            body.placeholders().into_iter().zip(operands.iter().map(|operand| operand.id)).collect();
+        outside.extend(views.iter().map(|(id, view)| (*id, view.id)));
         let Some((anchor, heavy)) = product else {
-            let Some(tape) = build::build(&body, &found, operands, &given, None, &stores, layout)? else {
-                self.values.truncate(first_value);
-                return Ok(None);
+            let draft = self.draft(&body, (&found, &symbolic), &outside, None, &stores, layout)?;
+            let Some(mut draft) = draft else { return Ok(None) };
+            if !draft.take_sizes(sizes) {
+                self.is_without_sizes(id);
+            }
+            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+                Ok(draft.build(bound)?.map(|tape| Box::new(tape) as Box<dyn Kernel>))
             };
-            self.push_kernel(Box::new(tape), stores, id);
-            return Ok(Some(results));
+            return Ok(self.kernel(stores, id, make)?.then_some(results));
         };
-        let Some((dtype, shape)) = known(found.get(&anchor)) else {
-            self.values.truncate(first_value);
-            return Ok(None);
-        };
+        let Some((dtype, now)) = known(found.get(&anchor)) else { return Ok(None) };
         // The product is written where it is returned, or where a result of its type goes, or else beside them.
         let is_anchor = |arg: &Arg| arg.leaf() == Some(&anchor);
-        let fits = |result: &Operand| result.dtype == dtype && result.shape == shape;
+        let fits = |result: &Operand| result.dtype == dtype && result.shape == now;
         let place = returned.iter().position(is_anchor).or_else(|| results.iter().position(fits));
         let mut writes = stores.clone();
-        let out = match place {
-            Some(i) => stores[i],
+        // What is done tile by tile is found where the result is.
+        let stored = match place {
+            Some(i) => results[i].clone(),
             None => {
-                let value = self.result(dtype, &shape, layout)?.value;
-                writes.push(value);
-                value
+                let shape = self.shape(symbolic.get(&anchor), &now);
+                let stored = self.result(dtype, shape, layout)?;
+                writes.push(stored.value);
+                stored
             }
         };
-        // What is done tile by tile is found where the result is.
-        let stored = Operand::laid_out(out, dtype, &shape, layout);
-        given.extend(done.into_iter().chain([anchor]).map(|id| (id, stored.clone())));
-        let is_given = |id| given.iter().any(|(other, _)| *other == id);
+        let out = stored.value;
+        outside.extend(done.into_iter().chain([anchor]).map(|id| (id, stored.id)));
+        let is_given = |id| outside.iter().any(|(other, _)| *other == id);
         let has_more = !returned.iter().all(is_anchor)
             || body.nodes().any(|(id, node)| {
                 !is_given(id) && !matches!(node.opcode(), OpCode::Placeholder | OpCode::Output)
             });
-        let epilogue = Epilogue(match has_more {
+        let draft = match has_more {
             false => None,
-            true => match build::build(
-                &body,
-                &found,
-                operands,
-                &given,
-                Some((anchor, heavy.row_axes())),
-                &stores,
-                layout,
-            )? {
-                Some(tape) => Some(tape),
-                None => {
-                    self.values.truncate(first_value);
-                    return Ok(None);
+            true => {
+                let anchor = Some((anchor, heavy.row_axes()));
+                match self.draft(&body, (&found, &symbolic), &outside, anchor, &stores, layout)? {
+                    Some(draft) => Some(draft),
+                    None => return Ok(None),
                 }
-            },
-        });
-        let ends = (ending, epilogue);
-        let kernel = match (heavy, dtype) {
-            (Heavy::Product(matrices), DType::F64) => self.product::<f64>(&matrices, out, ends, id)?,
-            (Heavy::Product(matrices), _) => self.product::<f32>(&matrices, out, ends, id)?,
-            (Heavy::Convolution(call), DType::F64) => {
-                self.convolution::<f64>(&call, out, ends, &mut writes, id)?
             }
-            (Heavy::Convolution(call), _) => self.convolution::<f32>(&call, out, ends, &mut writes, id)?,
         };
-        let Some(kernel) = kernel else { return Ok(None) };
-        self.push_kernel(kernel, writes, id);
-        Ok(Some(results))
+        let ends = Ends { ending, draft };
+        let is_made = match (heavy, dtype) {
+            (Heavy::Product(matrices), DType::F64) => self.product::<f64>(matrices, out, ends, writes, id)?,
+            (Heavy::Product(matrices), _) => self.product::<f32>(matrices, out, ends, writes, id)?,
+            (Heavy::Convolution(call), DType::F64) => self.convolution::<f64>(call, out, ends, writes, id)?,
+            (Heavy::Convolution(call), _) => self.convolution::<f32>(call, out, ends, writes, id)?,
+        };
+        Ok(is_made.then_some(results))
     }
 
+    /// Returns the types in a closed graph with their symbols, if there are any.
+    fn symbolic_types(
+        &mut self,
+        body: &mut Graph,
+        operands: &[Operand],
+    ) -> Result<FxHashMap<NodeId, TypeTree>> {
+        let Some(record) = &mut self.record else { return Ok(FxHashMap::default()) };
+        let dims = |operand: &Operand| match self.shapes.get(operand.id as usize) {
+            Some(shape) => shape.iter().map(|size| record.dim(*size)).collect::<fx_core::Shape>(),
+            None => operand.shape[..].into(),
+        };
+        let types: Vec<TypeTree> =
+            operands.iter().map(|operand| TensorType::new(operand.dtype, dims(operand)).into()).collect();
+        match infer_in(body, &types) {
+            Ok(found) => Ok(found),
+            Err(_) => {
+                record.give_up();
+                Ok(FxHashMap::default())
+            }
+        }
+    }
+
+    fn draft(
+        &mut self,
+        body: &Graph,
+        (found, symbolic): (&FxHashMap<NodeId, TypeTree>, &FxHashMap<NodeId, TypeTree>),
+        outside: &[(NodeId, OperandId)],
+        anchor: Option<(NodeId, usize)>,
+        stores: &[ValueId],
+        layout: Layout,
+    ) -> Result<Option<Draft>> {
+        let mut shape = |id: NodeId| {
+            let (_, sizes) = known(found.get(&id))?;
+            Some(self.shape(symbolic.get(&id), &sizes))
+        };
+        Draft::new(body, found, &mut shape, outside, anchor, stores, layout)
+    }
+
+    /// Makes the kernel of a product; returns whether there is one.
     fn product<T: GemmElement + Real + fx_core::Element>(
         &mut self,
-        Matrices { a, b }: &Matrices,
+        Matrices { a, b }: Matrices,
         out: ValueId,
-        (ending, epilogue): (Ending, Epilogue),
+        ends: Ends,
+        writes: Vec<ValueId>,
         id: NodeId,
-    ) -> Result<Option<Box<dyn Kernel>>> {
-        let kernel = match ProductKernel::<T>::new(a, b, out) {
-            Some(kernel) => Some(kernel),
+    ) -> Result<bool> {
+        let (kernel, a) = match ProductKernel::<T>::new(&a, &b, out) {
+            Some(kernel) => (Some(kernel), a),
             None => {
-                let a = self.contiguous(a, id)?;
-                ProductKernel::<T>::new(&a, b, out)
+                let a = self.contiguous(&a, id)?;
+                (ProductKernel::<T>::new(&a, &b, out), a)
             }
         };
-        let Some(mut kernel) = kernel else { return Ok(None) };
+        let Some(kernel) = kernel else { return Ok(false) };
+        let mut weights = None;
         if let (Some(product), Some(constant)) = (kernel.packable(), self.constant(b.value).cloned()) {
             let (at, strides) = (b.offset, kernel.b_strides());
             let pack = move |array: Array| match strides == (1, product.k)
@@ -280,9 +389,25 @@ impl Lowering<'_> {
                 true => Ok(product.packed_columns(array.into_vec()?)),
                 false => Ok(product.packed_right(&array.data::<T>()?[at..], strides)),
             };
-            kernel.set_packed(self.packs.promise(&constant, b, 0, &mut self.jobs, pack)?);
+            weights = Some(self.packs.promise(&constant, &b, 0, &mut self.jobs, pack)?);
         }
-        Ok(kernel.then(ending, epilogue).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+        let (a, b) = (a.id, b.id);
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let (a, b) = (bound.operand(a)?, bound.operand(b)?);
+            let Some(mut kernel) = ProductKernel::<T>::new(a, b, out) else { return Ok(None) };
+            if kernel.numel() != bound.values[out as usize].numel {
+                return Ok(None);
+            }
+            if let Some(weights) = &weights {
+                if kernel.packable().is_none() {
+                    return Ok(None);
+                }
+                kernel.set_packed(weights.clone());
+            }
+            let Some((ending, epilogue)) = ends.of(bound)? else { return Ok(None) };
+            Ok(kernel.then(ending, epilogue).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+        };
+        self.kernel(writes, id, make)
     }
 
     /// Returns whether the first steps after a product or convolution can be done tile by tile.
@@ -294,7 +419,7 @@ impl Lowering<'_> {
                     T::tile().is_some()
                 }
                 let has_tiles = if a.dtype == DType::F64 { has::<f64>() } else { has::<f32>() };
-                let is_constant = matches!(self.values[b.value as usize].home, Home::Constant(_));
+                let is_constant = matches!(self.bound.values[b.value as usize].home, Home::Constant(_));
                 let is_one = b.shape[..b.shape.len().saturating_sub(2)].iter().all(|&size| size == 1);
                 has_tiles && is_constant && is_one && a.numel() * b.numel() > 0
             }
@@ -302,9 +427,9 @@ impl Lowering<'_> {
     }
 
     /// Arranges the operands of an anchor without a bias; `None` if they are not of a kind that its kernel takes.
-    fn heavy(&self, op: Op, bound: &[Arg], operands: &[Operand]) -> Result<Option<Heavy>> {
+    fn heavy(&mut self, op: Op, bound: &[Arg], operands: &[Operand]) -> Result<Option<Heavy>> {
         if let (Some(spec), [x, weight]) = (spec_of(op, bound), operands) {
-            if !matches!(self.values[weight.value as usize].home, Home::Constant(_)) {
+            if !matches!(self.bound.values[weight.value as usize].home, Home::Constant(_)) {
                 return Ok(None);
             }
             let has_channels_last = match x.dtype {
@@ -319,18 +444,26 @@ impl Lowering<'_> {
                 layout,
             })));
         }
-        Ok(matrices(op, operands).map(Heavy::Product))
+        let Some(Matrices { a, mut b }) = matrices(op, operands) else { return Ok(None) };
+        if op == linear::OP {
+            // It is the weight with its axes in the other order.
+            let (weight, mut shape) = (b.id, self.shape_of(&b));
+            shape.swap(0, 1);
+            b = self.operand_by(shape, move |bound| Ok(turned(bound.operand(weight)?)))?;
+        }
+        Ok(Some(Heavy::Product(Matrices { a, b })))
     }
 
+    /// Makes the kernel of a convolution; returns whether there is one.
     fn convolution<T: GemmElement + Real + fx_core::Element>(
         &mut self,
-        ConvCall { spec, x, weight, layout }: &ConvCall,
+        ConvCall { spec, x, weight, layout }: ConvCall,
         out: ValueId,
-        (ending, epilogue): (Ending, Epilogue),
-        writes: &mut Vec<ValueId>,
+        ends: Ends,
+        mut writes: Vec<ValueId>,
         id: NodeId,
-    ) -> Result<Option<Box<dyn Kernel>>> {
-        let Some(constant) = self.constant(weight.value).cloned() else { return Ok(None) };
+    ) -> Result<bool> {
+        let Some(constant) = self.constant(weight.value).cloned() else { return Ok(false) };
         let window = weight.clone();
         let dense = move |array: Array| {
             if window.is_contiguous() && window.numel() == array.numel() {
@@ -338,40 +471,74 @@ impl Lowering<'_> {
             }
             array.as_strided(&window.shape, &window.strides, array.offset() + window.offset)?.contiguous()
         };
-        if *layout == Layout::ChannelsLast {
-            let Some(conv) = ChannelsLast::<T>::new(spec, &x.shape, &weight.shape)? else { return Ok(None) };
+        let numel = move |bound: &Bound| bound.values[out as usize].numel;
+        if layout == Layout::ChannelsLast {
+            let Some(conv) = ChannelsLast::<T>::new(&spec, &x.shape, &weight.shape)? else {
+                return Ok(false);
+            };
             let packer = conv.clone();
             let pack = move |array: Array| Ok(packer.pack_vec(dense(array)?.into_vec()?));
-            let weights = self.packs.promise(&constant, weight, conv.groups(), &mut self.jobs, pack)?;
+            let weights = self.packs.promise(&constant, &weight, conv.groups(), &mut self.jobs, pack)?;
+            let (x_id, shape, has_slivers) = (x.id, weight.shape.clone(), conv.has_slivers());
+            let of = move |bound: &Bound| ChannelsLast::<T>::new(&spec, &bound.operand(x_id)?.shape, &shape);
             // The input is read in place, or enclosed first if it has a border or lies otherwise.
-            let enclosed = match !conv.has_border() && x.layout() == Some(Layout::ChannelsLast) {
-                true => None,
-                false => {
-                    let value = self.value(Home::Memory, x.dtype, &[conv.enclosed_len()])?;
-                    writes.push(value);
-                    Some(value)
+            let in_place = !conv.has_border() && x.layout() == Some(Layout::ChannelsLast);
+            let mut enclosed = None;
+            if !in_place {
+                let of = of.clone();
+                let len = move |bound: &Bound| Ok(of(bound)?.map(|conv| conv.enclosed_len()));
+                enclosed = self.line(Home::Memory, x.dtype, len)?;
+                writes.extend(enclosed);
+            }
+            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+                let (Some(conv), x) = (of(bound)?, bound.operand(x_id)?.clone()) else { return Ok(None) };
+                let fits = conv.has_slivers() == has_slivers && conv.out_len() == numel(bound);
+                if !fits || (in_place && conv.has_border()) {
+                    return Ok(None);
                 }
+                let Some(ends) = ends.of(bound)? else { return Ok(None) };
+                let kernel = ChannelsLastKernel::new(conv, weights.clone(), x, enclosed, out, ends);
+                Ok(Some(Box::new(kernel)))
             };
-            return Ok(Some(Box::new(ChannelsLastKernel::new(
-                conv,
-                weights,
-                x.clone(),
-                enclosed,
-                out,
-                (ending, epilogue),
-            ))));
+            return self.kernel(writes, id, make);
         }
-        let prepared =
-            Prepared::new(spec, &x.shape, dense(constant.array()?.clone())?.data::<T>()?, &weight.shape)?;
-        let x = if x.is_contiguous() { x.clone() } else { self.contiguous(x, id)? };
-        let numel = self.values[out as usize].numel;
-        Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel, epilogue))))
+        // Its weights are packed for inputs of these sizes.
+        if let Some(record) = &mut self.record {
+            record.give_up();
+        }
+        let array = dense(constant.array()?.clone())?;
+        let x = if x.is_contiguous() { x } else { self.contiguous(&x, id)? };
+        let x = x.id;
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let x = bound.operand(x)?.clone();
+            let prepared = Prepared::new(&spec, &x.shape, array.data::<T>()?, &weight.shape)?;
+            let Some((_, epilogue)) = ends.of(bound)? else { return Ok(None) };
+            Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel(bound), epilogue))))
+        };
+        self.kernel(writes, id, make)
     }
 
     /// Makes a value for a result that lies in this order.
-    pub(super) fn result(&mut self, dtype: DType, shape: &[usize], layout: Layout) -> Result<Operand> {
-        let value = self.value(Home::Memory, dtype, &layout.arrange(shape))?;
-        Ok(Operand::laid_out(value, dtype, shape, layout))
+    pub(super) fn result(&mut self, dtype: DType, shape: Shape, layout: Layout) -> Result<Operand> {
+        let value = self.value(Home::Memory, dtype, layout.arrange(&shape).into_iter().collect())?;
+        self.laid_out(value, shape, layout)
+    }
+}
+
+/// What is done to the parts of a result.
+struct Ends {
+    ending: Ending,
+    draft: Option<Draft>,
+}
+
+impl Ends {
+    /// Returns it for the sizes of a plan; `None` if it cannot be done for these.
+    fn of(&self, bound: &Bound) -> Result<Option<(Ending, Epilogue)>> {
+        let ending = self.ending.bind(bound)?;
+        Ok(match &self.draft {
+            None => Some((ending, Epilogue(None))),
+            Some(draft) => draft.build(bound)?.map(|tape| (ending, Epilogue(Some(tape)))),
+        })
     }
 }
 

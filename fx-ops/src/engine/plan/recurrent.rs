@@ -4,7 +4,10 @@ use fx_core::math::Real;
 use fx_core::{Arg, Array, DType, Element, Graph, NodeId, Op, Result, TensorType};
 
 use super::{Home, Lowered, Lowering, type_of};
-use crate::engine::operand::{Operand, ValueId};
+use crate::engine::Kernel;
+use crate::engine::operand::{Operand, OperandId, ValueId};
+use crate::engine::packs::Packed;
+use crate::engine::record::{Bound, Size};
 use crate::engine::recurrent::{Call, Direction, State, StepsKernel, network_of};
 use crate::kernel::gemm::GemmElement;
 use crate::kernel::recurrent::StateWeight;
@@ -46,63 +49,100 @@ impl Lowering<'_> {
         params: &[Operand],
         id: NodeId,
     ) -> Result<Option<Lowered>> {
-        let (n_values, n_steps, dtype) = (self.values.len(), self.steps.len(), x.dtype);
+        self.is_without_sizes(id);
+        let (mark, dtype) = (self.mark(), x.dtype);
         if network.batch_first {
-            x.shape.swap(0, 1);
-            x.strides.swap(0, 1);
+            let (mut shape, id) = (self.shape_of(&x), x.id);
+            shape.swap(0, 1);
+            x = self.operand_by(shape, move |bound| {
+                let mut x = bound.operand(id)?.clone();
+                x.shape.swap(0, 1);
+                x.strides.swap(0, 1);
+                Ok(x)
+            })?;
         }
-        let (sizes, hidden) = ([x.shape[0], x.shape[1]], states[0].shape[2]);
+        let hidden = states[0].shape[2];
         let params: Vec<&Operand> = params.iter().collect();
         let mut all = Vec::new();
         for before in states {
             let before = self.gapless(before, id)?;
-            all.push(State { after: self.value(Home::Memory, dtype, &before.shape)?, before });
+            let shape = self.shape_of(&before);
+            all.push((self.value(Home::Memory, dtype, shape.clone())?, before.id, shape));
         }
-        let after: Vec<ValueId> = all.iter().map(|state| state.after).collect();
+        let after: Vec<ValueId> = all.iter().map(|(after, ..)| *after).collect();
+        let states: Vec<(OperandId, ValueId)> =
+            all.iter().map(|(after, before, _)| (*before, *after)).collect();
         let layers = network.split(&params)?;
         let last = layers.len() / network.directions - 1;
         for (layer, weights) in layers.chunks(network.directions).enumerate() {
             let mut directions = Vec::new();
             for weights in weights {
                 let Some(direction) = self.direction::<T>(network, &x, *weights, id)? else {
-                    self.values.truncate(n_values);
-                    self.steps.truncate(n_steps);
+                    self.rewind(&mark);
                     return Ok(None);
                 };
                 directions.push(direction);
             }
-            let ([steps, batch], width) = (sizes, network.directions * hidden);
+            let width = network.directions * hidden;
             // What is returned lies as it is counted.
             let by_batch = network.batch_first && layer == last;
-            let shape = if by_batch { [batch, steps, width] } else { [steps, batch, width] };
-            let strides = if by_batch { (width, steps * width) } else { (batch * width, width) };
-            let out = self.value(Home::Memory, dtype, &shape)?;
-            let kernel = StepsKernel {
-                cell: network.cell,
-                sizes,
-                hidden,
-                first: layer * network.directions,
-                directions,
-                states: all.clone(),
-                out,
-                strides,
+            let mut shape = self.shape_of(&x);
+            shape.truncate(2);
+            if by_batch {
+                shape.swap(0, 1);
+            }
+            shape.push(Size::Known(width));
+            let out = self.value(Home::Memory, dtype, shape.clone())?;
+            let (of, states, cell) = (x.id, states.clone(), network.cell);
+            let n_matrices = StateWeight::<T>::matrices(cell, x.shape[1]);
+            let first = layer * network.directions;
+            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+                let x = bound.operand(of)?;
+                let (steps, batch) = (x.shape[0], x.shape[1]);
+                // Weights are packed otherwise for one sequence.
+                if StateWeight::<T>::matrices(cell, batch) != n_matrices {
+                    return Ok(None);
+                }
+                let state = |(before, after): &(OperandId, ValueId)| {
+                    Ok(State { before: bound.operand(*before)?.clone(), after: *after })
+                };
+                let direction = |(gates, weight, bias): &(OperandId, Packed<StateWeight<T>>, _)| {
+                    let bias: &Option<OperandId> = bias;
+                    Ok(Direction {
+                        gates: bound.operand(*gates)?.clone(),
+                        weight: weight.clone(),
+                        bias: bias.map(|bias| bound.operand(bias).cloned()).transpose()?,
+                    })
+                };
+                Ok(Some(Box::new(StepsKernel {
+                    cell,
+                    sizes: [steps, batch],
+                    hidden,
+                    first,
+                    directions: directions.iter().map(direction).collect::<Result<_>>()?,
+                    states: states.iter().map(state).collect::<Result<_>>()?,
+                    out,
+                    strides: if by_batch { (width, steps * width) } else { (batch * width, width) },
+                })))
             };
-            self.push_kernel(Box::new(kernel), [&[out], &after[..]].concat(), id);
-            x = Operand::whole(out, dtype, &shape);
+            self.kernel([&[out], &after[..]].concat(), id, make)?;
+            x = self.whole(out, shape)?;
         }
-        let states = all.iter().map(|state| Operand::whole(state.after, dtype, &state.before.shape));
-        let results = [x].into_iter().chain(states);
-        Ok(Some(Lowered::Tuple(results.map(Lowered::Tensor).collect())))
+        let mut results = vec![Lowered::Tensor(x)];
+        for (after, _, shape) in all {
+            results.push(Lowered::Tensor(self.whole(after, shape)?));
+        }
+        Ok(Some(Lowered::Tuple(results)))
     }
 
-    /// Makes the product of a layer's inputs in one direction, and packs the state's weight.
+    /// Makes the product of a layer's inputs in one direction, and packs the state's weight; returns them with the bias.
     fn direction<T: GemmElement + Element>(
         &mut self,
         network: Network,
         x: &Operand,
         weights: [Option<&Operand>; 4],
         id: NodeId,
-    ) -> Result<Option<Direction<T>>> {
+    ) -> Result<Option<(OperandId, Packed<StateWeight<T>>, Option<OperandId>)>> {
         let ([Some(w_ih), Some(w_hh), b_ih, b_hh], Some(tile)) = (weights, T::tile()) else {
             return Ok(None);
         };
@@ -125,7 +165,7 @@ impl Lowering<'_> {
             return Ok(None);
         };
         let bias = b_hh.map(|bias| self.gapless(bias.clone(), id)).transpose()?;
-        Ok(Some(Direction { gates, weight, bias }))
+        Ok(Some((gates.id, weight, bias.map(|bias| bias.id))))
     }
 
     /// Copies an operand that has gaps.

@@ -1,19 +1,21 @@
 //! Views and joins: windows on values, which are copied only where somebody needs the elements side by side.
 
-use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, Value, bail, ops};
+use fx_core::{Arg, Array, Class, Graph, NodeId, Op, Result, Tensor, TypeTree, Value, bail, ops};
+use rustc_hash::FxHashMap;
 
 use super::{Home, Lowered, Lowering, known};
+use crate::engine::Kernel;
 use crate::engine::join::JoinKernel;
-use crate::engine::operand::{Layout, Operand};
-use crate::engine::tape::pass::Pass;
-use crate::engine::tape::{Action, Instruction, Load, Spot, Store, Tape};
+use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
+use crate::engine::record::{Bound, Holes, Operands, Size};
+use crate::engine::tape::Tape;
 
 impl Lowering<'_> {
     /// Copies windows that were to follow each other, so that they do.
     pub(super) fn settle(&mut self, id: NodeId, at: NodeId) -> Result<()> {
         let Some(Lowered::Joined(parts, axis)) = self.env.get(&id) else { return Ok(()) };
         let (parts, axis) = (parts.clone(), *axis);
-        let Some((dtype, shape)) = known(self.gm.graph().node(id)?.ty()) else {
+        let Some((dtype, shape)) = self.typed(id)? else {
             bail!(Graph, "a join has no type");
         };
         // If all parts have their channels last, the result has, too.
@@ -21,19 +23,22 @@ impl Lowering<'_> {
             true => Layout::ChannelsLast,
             false => Layout::RowMajor,
         };
-        let out = self.result(dtype, &shape, layout)?;
-        let parts: Vec<Operand> = parts
-            .into_iter()
-            .map(|part| Operand {
-                shape: layout.arrange(&part.shape).into_iter().collect(),
-                strides: layout.arrange(&part.strides).into_iter().collect(),
-                ..part
-            })
-            .collect();
-        let Some(kernel) = JoinKernel::new(&parts, layout.place(axis, shape.len()), out.value) else {
-            bail!(Graph, "a join has no parts");
+        let axis = layout.place(axis, shape.len());
+        let out = self.result(dtype, shape, layout)?;
+        let (parts, value): (Vec<OperandId>, _) = (parts.iter().map(|part| part.id).collect(), out.value);
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let part = |id: &OperandId| {
+                let part = bound.operand(*id)?.clone();
+                let shape = layout.arrange(&part.shape).into_iter().collect();
+                let strides = layout.arrange(&part.strides).into_iter().collect();
+                Ok(Operand { shape, strides, id: NO_ID, ..part })
+            };
+            let parts = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+            Ok(JoinKernel::new(&parts, axis, value).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
         };
-        self.push_kernel(Box::new(kernel), vec![out.value], at);
+        if !self.kernel(vec![value], at, make)? {
+            bail!(Graph, "a join has no parts");
+        }
         self.env.insert(id, Lowered::Tensor(out));
         Ok(())
     }
@@ -44,7 +49,7 @@ impl Lowering<'_> {
             self.settle(*id, *id)?;
             if let Some(Lowered::Tensor(operand)) = self.env.get(id)
                 && operand.layout() == Some(Layout::ChannelsLast)
-                && self.values[operand.value as usize].home == Home::Memory
+                && self.bound.values[operand.value as usize].home == Home::Memory
             {
                 let operand = operand.clone();
                 let copy = self.contiguous(&operand, *id)?;
@@ -70,8 +75,15 @@ impl Lowering<'_> {
         let mut windows = Vec::new();
         for mut part in parts {
             if is_stack && axis <= part.shape.len() {
-                part.shape.insert(axis, 1);
-                part.strides.insert(axis, 0);
+                let mut shape = self.shape_of(&part);
+                shape.insert(axis, Size::Known(1));
+                let id = part.id;
+                part = self.operand_by(shape, move |bound| {
+                    let mut part = bound.operand(id)?.clone();
+                    part.shape.insert(axis, 1);
+                    part.strides.insert(axis, 0);
+                    Ok(part)
+                })?;
             }
             if part.dtype != dtype || part.shape.len() != shape.len() {
                 return Ok(None);
@@ -84,35 +96,11 @@ impl Lowering<'_> {
 
     /// Copies a window into a value of its own.
     pub(super) fn contiguous(&mut self, x: &Operand, id: NodeId) -> Result<Operand> {
-        let value = self.value(Home::Memory, x.dtype, &x.shape)?;
-        let (walk, size) = (x.walk(&x.shape)?, x.dtype.size());
-        let numel = x.numel().max(1);
-        let mut load = Load::new(x, walk);
-        let turns = x.numel() > 0 && load.walk.is_turned();
-        let is_in_rows = turns || (load.walk.shape.len() > 1 && load.walk.run() >= 64);
-        let row = if is_in_rows { load.walk.run() } else { numel };
-        let unit = if turns { (4096 / row).max(1) * row } else { row.min(4096) };
-        load.find_grid(row);
-        let copy = Instruction {
-            action: Action::Copy(size),
-            inputs: smallvec::smallvec![Spot::Load(0)],
-            output: Spot::Store(0),
-            per_row: false,
-            dtypes: [x.dtype; 2],
-            def: None,
-        };
-        let stores = vec![Store { value, size, per_row: false }];
-        let scratch = unit * size;
-        let mut tape = Tape::new(
-            (x.numel(), row, unit),
-            (vec![load], stores),
-            Vec::new(),
-            (vec![copy], vec![Pass::One(0)]),
-            scratch,
-        );
-        tape.read_panels();
-        self.push_kernel(Box::new(tape), vec![value], id);
-        Ok(Operand::whole(value, x.dtype, &x.shape))
+        let shape = self.shape_of(x);
+        let value = self.value(Home::Memory, x.dtype, shape.clone())?;
+        let x = x.id;
+        self.kernel(vec![value], id, move |bound| Ok(Some(Box::new(Tape::copy(bound.operand(x)?, value)?))))?;
+        self.whole(value, shape)
     }
 
     /// Makes a window of a view; `None` if the operation is none.
@@ -128,62 +116,64 @@ impl Lowering<'_> {
         if !gives_views || !others_are_literals {
             return Ok(None);
         }
-        if let Some(view) = self.try_view(op, bound, &x)? {
+        let (args, holes) = self.symbolic_args(bound, id)?;
+        let (args, ty) = (literals(&args)?, self.symbolic(id).cloned());
+        if let Some(view) = self.try_view(op, (args.clone(), holes.clone()), &x, ty.as_ref())? {
             return Ok(Some(view));
         }
         // A reshape of what does not lie in order is a copy first.
         if matches!(op.class, Class::View) && !x.is_contiguous() {
-            let n_steps = self.steps.len();
-            let n_values = self.values.len();
+            let mark = self.mark();
             let copy = self.contiguous(&x, id)?;
-            if let Some(view) = self.try_view(op, bound, &copy)? {
+            if let Some(view) = self.try_view(op, (args, holes), &copy, ty.as_ref())? {
                 return Ok(Some(view));
             }
-            self.steps.truncate(n_steps);
-            self.values.truncate(n_values);
+            self.rewind(&mark);
         }
         Ok(None)
     }
 
-    pub(super) fn try_view(&mut self, op: Op, bound: &[Arg], x: &Operand) -> Result<Option<Lowered>> {
-        let numel = self.values[x.value as usize].numel;
-        let shadow = match &self.shadow {
-            Some(shadow) if shadow.numel() >= numel => shadow.clone(),
-            _ => Array::zeros(DType::Bool, &[numel])?,
+    /// Makes windows of a view with these arguments after the operand; `ty` is what it gives, with symbols.
+    fn try_view(
+        &mut self,
+        op: Op,
+        (args, holes): (Vec<Value>, Holes),
+        x: &Operand,
+        ty: Option<&TypeTree>,
+    ) -> Result<Option<Lowered>> {
+        let x = x.id;
+        let Some((value, shadow)) = view(&self.bound, op, self.bound.fill(&args, &holes)?, x)? else {
+            return Ok(None);
         };
-        self.shadow = Some(shadow.clone());
-        let window = Tensor::new(shadow.as_strided(&x.shape, &x.strides, x.offset)?);
-        let mut args = vec![Arg::Leaf(window)];
-        for arg in &bound[1..] {
-            args.push(arg.try_flat_map(&mut |_| Ok(Arg::None))?);
-        }
-        // What refuses bools, or finds that there is no view, is evaluated with its operands.
-        let Ok(value) = (op.eval)(&args) else { return Ok(None) };
-        let operand = |tensor: &Tensor| -> Option<Lowered> {
-            let array = tensor.array().ok()?;
-            array.shares_storage(&shadow).then(|| {
-                Lowered::Tensor(Operand {
-                    value: x.value,
-                    dtype: x.dtype,
-                    shape: array.shape().into(),
-                    strides: array.strides().into(),
-                    offset: array.offset(),
-                })
-            })
+        let Some(made) = windows(&value, &shadow, self.bound.operand(x)?) else { return Ok(None) };
+        let items = match (ty, &value) {
+            (Some(Arg::List(items) | Arg::Tuple(items)), Arg::List(_) | Arg::Tuple(_)) => items.to_vec(),
+            (ty, _) => ty.cloned().into_iter().collect(),
         };
-        let all = |items: &[Value]| {
-            items.iter().map(|item| item.leaf().and_then(operand)).collect::<Option<Vec<_>>>()
-        };
-        Ok(match &value {
-            Arg::Leaf(tensor) => operand(tensor),
-            Arg::List(items) => all(items).map(Lowered::List),
-            Arg::Tuple(items) => all(items).map(Lowered::Tuple),
+        let shapes: Vec<_> =
+            made.iter().enumerate().map(|(i, x)| self.shape(items.get(i), &x.shape)).collect();
+        let operands = self.enter(made, shapes, move |bound| {
+            let Some((value, shadow)) = view(bound, op, bound.fill(&args, &holes)?, x)? else {
+                return Ok(None);
+            };
+            Ok(windows(&value, &shadow, bound.operand(x)?))
+        });
+        let mut operands = operands.into_iter().map(Lowered::Tensor);
+        Ok(match value {
+            Arg::Leaf(_) => operands.next(),
+            Arg::List(_) => Some(Lowered::List(operands.collect())),
+            Arg::Tuple(_) => Some(Lowered::Tuple(operands.collect())),
             _ => None,
         })
     }
 
-    /// Returns the views of operands in a closed graph.
-    pub(super) fn views_in(&mut self, body: &Graph, operands: &[Operand]) -> Result<Vec<(NodeId, Operand)>> {
+    /// Returns the views of operands in a closed graph, whose types with symbols are these.
+    pub(super) fn views_in(
+        &mut self,
+        body: &Graph,
+        types: &FxHashMap<NodeId, TypeTree>,
+        operands: &[Operand],
+    ) -> Result<Vec<(NodeId, Operand)>> {
         let placeholders = body.placeholders();
         let mut views = Vec::new();
         for (id, node) in body.nodes() {
@@ -193,11 +183,54 @@ impl Lowering<'_> {
                 bound.first().and_then(Arg::leaf).and_then(|x| placeholders.iter().position(|id| id == x));
             if let Some(i) = of
                 && bound[1..].iter().all(|arg| arg.leaves().is_empty())
-                && let Some(Lowered::Tensor(view)) = self.try_view(op, &bound, &operands[i])?
             {
-                views.push((id, view));
+                let holes = match &mut self.record {
+                    Some(record) => record.holes(&bound, &mut self.bound),
+                    None => Holes::new(),
+                };
+                let args = (literals(&bound)?, holes);
+                if let Some(Lowered::Tensor(view)) = self.try_view(op, args, &operands[i], types.get(&id))? {
+                    views.push((id, view));
+                }
             }
         }
         Ok(views)
+    }
+}
+
+/// Returns the arguments after the first, which have no tensors.
+fn literals(args: &[Arg]) -> Result<Vec<Value>> {
+    args[1..].iter().map(|arg| arg.try_flat_map(&mut |_| Ok(Arg::None))).collect()
+}
+
+/// Returns what an operation with these arguments after the first does to an array that lies as an operand, and the array; `None` if it refuses.
+fn view(bound: &Bound, op: Op, args: Vec<Value>, x: OperandId) -> Result<Option<(Value, Array)>> {
+    let x = bound.operand(x)?;
+    let shadow = bound.shadow(bound.values[x.value as usize].numel)?;
+    let window = Tensor::new(shadow.as_strided(&x.shape, &x.strides, x.offset)?);
+    let args: Vec<Value> = std::iter::once(Arg::Leaf(window)).chain(args).collect();
+    // What refuses bools, or finds that there is no view, is evaluated with its operands.
+    Ok((op.eval)(&args).ok().map(|value| (value, shadow)))
+}
+
+/// Returns the windows that an operation gave on the array of an operand; `None` if it made others.
+fn windows(value: &Value, shadow: &Array, x: &Operand) -> Option<Operands> {
+    let operand = |tensor: &Tensor| -> Option<Operand> {
+        let array = tensor.array().ok()?;
+        array.shares_storage(shadow).then(|| Operand {
+            value: x.value,
+            dtype: x.dtype,
+            shape: array.shape().into(),
+            strides: array.strides().into(),
+            offset: array.offset(),
+            id: NO_ID,
+        })
+    };
+    match value {
+        Arg::Leaf(tensor) => Some(std::iter::once(operand(tensor)?).collect()),
+        Arg::List(items) | Arg::Tuple(items) => {
+            items.iter().map(|item| item.leaf().and_then(operand)).collect()
+        }
+        _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Makes a tape of the pointwise and row operations of a graph.
 
+use fx_core::array::Sizes;
 use fx_core::op::kind::OperandType;
 use fx_core::pointwise::{Compute, PointwiseDef, Rule, result_dtype_of_types};
 use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, TensorType, TypeTree, bail};
@@ -8,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::pass::{Part, Pass, join};
 use super::{Action, Extent, Instruction, Load, Map, RowKind, Spot, Store, Tape, converter};
-use crate::engine::operand::{Layout, Operand, ValueId};
+use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
+use crate::engine::record::{Bound, Shape, Size};
 
 /// The bytes of registers that a unit may have in the first cache.
 const CACHE: usize = 32 << 10;
@@ -129,12 +131,56 @@ pub(crate) fn map_dtype(def: &PointwiseDef, operands: &[OperandType<'_>]) -> Opt
     (!is_half(dtype) && (def.check.is_none() || dtype.is_float())).then_some(dtype)
 }
 
+/// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any sizes.
+///
+/// Values are numbered: first those that are there, then what nodes give, in order.
+pub(crate) struct Draft {
+    /// The operands, and what else is there already.
+    outside: Vec<OperandId>,
+    nodes: Vec<Node>,
+    returned: SmallVec<[u32; 2]>,
+    stores: SmallVec<[ValueId; 2]>,
+    /// The value of which the tape changes parts, and how many of its last axes in memory make a row.
+    anchor: Option<(u32, usize)>,
+    /// How results lie.
+    layout: Layout,
+    /// How many of the last axes make a row.
+    n_axes: usize,
+}
+
+/// An operation of a draft.
+struct Node {
+    work: Work,
+    inputs: SmallVec<[Input; 4]>,
+    dtype: DType,
+    shape: Shape,
+}
+
+enum Work {
+    /// The first input is in rows, the others are the same for all.
+    Row(RowKind),
+    /// Computed in a dtype, to which inputs are converted.
+    Map(&'static PointwiseDef, Map, DType),
+    Select,
+}
+
+/// What a node takes.
+#[derive(Clone, Copy)]
+enum Input {
+    Value(u32),
+    /// Bits, and the bytes of an element.
+    Number(u64, usize),
+    /// A size as a number.
+    Size(Size, DType),
+}
+
 /// What a value of the group is: its elements are those of the domain, or one for each row.
 #[derive(Clone)]
 struct Found {
     /// A virtual register, or a load.
     what: What,
-    ty: TensorType,
+    dtype: DType,
+    shape: Sizes,
     per_row: bool,
 }
 
@@ -150,9 +196,9 @@ struct Register {
     size: usize,
 }
 
-struct Builder<'a> {
-    operands: &'a [Operand],
-    domain: Vec<usize>,
+struct Builder {
+    operands: SmallVec<[Operand; 4]>,
+    domain: Sizes,
     /// The order in which the axes of the domain are walked.
     layout: Layout,
     numel: usize,
@@ -164,136 +210,213 @@ struct Builder<'a> {
     /// Instructions on virtual registers (`Spot::Register` is their number).
     instructions: Vec<Instruction>,
     loads: Vec<Load>,
-    load_keys: FxHashMap<(u32, Extent, Vec<usize>), u16>,
+    /// Which operand each load is of, and of what shape if it is not that of the domain.
+    load_keys: SmallVec<[(u32, Extent, Sizes); 4]>,
     numbers: Vec<(u64, usize)>,
-    converted: FxHashMap<(What, DType, bool), u32>,
-    repeated: FxHashMap<u32, u32>,
+    converted: SmallVec<[(What, DType, bool, u32); 4]>,
+    repeated: SmallVec<[(u32, u32); 4]>,
 }
 
-fn sizes(ty: &TensorType) -> Option<SmallVec<[usize; 4]>> {
-    ty.shape.known()
+fn product(sizes: &[usize]) -> usize {
+    sizes.iter().product()
 }
 
-/// Makes a tape of all nodes of a graph whose placeholders are the operands; `stores` are the values for what it returns, in order.
-///
-/// The nodes in `given` are not computed but found there. With an `anchor`, which is one of them, the tape changes parts of its value, and
-/// its domain is that of the anchor, of which this many of the last axes in memory make a row. Results lie as the layout says. A graph that
-/// is no tape gives `None`.
-pub(crate) fn build(
-    graph: &Graph,
-    types: &FxHashMap<NodeId, TypeTree>,
-    operands: &[Operand],
-    given: &[(NodeId, Operand)],
-    anchor: Option<(NodeId, usize)>,
-    stores: &[ValueId],
-    layout: Layout,
-) -> Result<Option<Tape>> {
-    let ty = |id: NodeId| types.get(&id).and_then(TypeTree::tensor).cloned();
-    // The domain is that of the largest result, or of what is reduced.
-    let mut domain: Option<TensorType> = None;
-    let mut n_axes = 0;
-    let mut consider = |ty: Option<TensorType>| -> Option<()> {
-        let ty = ty?;
-        let numel = |ty: &TensorType| sizes(ty).map(|sizes| (sizes.iter().product::<usize>(), sizes.len()));
-        let new = numel(&ty)?;
-        if domain.as_ref().and_then(numel).is_none_or(|old| new > old) {
-            domain = Some(ty);
+impl Draft {
+    /// Drafts all nodes of a graph; `stores` are the values for what it returns, in order. `shape` tells the sizes of a node's value.
+    ///
+    /// The nodes in `outside`, placeholders first, are not computed but found there. With an `anchor`, which is one of them, the tape
+    /// changes parts of its value, and its domain is that of the anchor, of which this many of the last axes in memory make a row. Results lie as
+    /// the layout says. A graph that is no tape gives `None`.
+    pub(crate) fn new(
+        graph: &Graph,
+        types: &FxHashMap<NodeId, TypeTree>,
+        shape: &mut dyn FnMut(NodeId) -> Option<Shape>,
+        outside: &[(NodeId, OperandId)],
+        anchor: Option<(NodeId, usize)>,
+        stores: &[ValueId],
+        layout: Layout,
+    ) -> Result<Option<Draft>> {
+        let ty = |id: NodeId| types.get(&id).and_then(TypeTree::tensor);
+        let mut numbers: FxHashMap<NodeId, u32> = FxHashMap::default();
+        for (i, (id, _)) in outside.iter().enumerate() {
+            numbers.insert(*id, i as u32);
         }
-        Some(())
-    };
-    for (id, node) in graph.nodes() {
-        let is_given = given.iter().any(|(given, _)| *given == id);
-        if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) || is_given {
-            continue;
-        }
-        let Some(op) = node.op() else { return Ok(None) };
-        let bound = op.bind(node.args(), node.kwargs())?;
-        if let Some(x) = bound.first().and_then(Arg::leaf).copied().and_then(ty)
-            && let Some((_, n)) = row_kind(op, &bound, &x)
-        {
-            if n_axes != 0 && n_axes != n {
-                return Ok(None);
+        let (mut nodes, mut n_axes) = (Vec::new(), 0);
+        for (id, node) in graph.nodes() {
+            if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) || numbers.contains_key(&id) {
+                continue;
             }
-            n_axes = n;
-            if consider(Some(x)).is_none() {
-                return Ok(None);
+            let (Some(op), Some(out), Some(shape)) = (node.op(), ty(id), shape(id)) else { return Ok(None) };
+            let bound = op.bind(node.args(), node.kwargs())?;
+            let number_of = |arg: &Arg| numbers.get(arg.leaf()?).copied();
+            let is_outside = |number: u32| (number as usize) < outside.len();
+            let node = match bound.first().and_then(Arg::leaf).copied().and_then(ty) {
+                Some(x) if let Some((kind, n)) = row_kind(op, &bound, x) => {
+                    if n_axes != 0 && n_axes != n {
+                        return Ok(None);
+                    }
+                    n_axes = n;
+                    let tensors = bound.iter().filter(|arg| matches!(arg, Arg::Leaf(_)));
+                    let input = |(i, arg): (usize, &Arg)| {
+                        let number = number_of(arg)?;
+                        let fits = ty(*arg.leaf()?)?.dtype == x.dtype && (i == 0 || is_outside(number));
+                        fits.then_some(Input::Value(number))
+                    };
+                    let inputs = tensors.enumerate().map(input).collect::<Option<_>>();
+                    let Some(inputs) = inputs else { return Ok(None) };
+                    Node { work: Work::Row(kind), inputs, dtype: out.dtype, shape }
+                }
+                _ => match Node::pointwise(op, &bound, &ty, &number_of, out, shape) {
+                    Some(node) => node,
+                    None => return Ok(None),
+                },
+            };
+            numbers.insert(id, (outside.len() + nodes.len()) as u32);
+            nodes.push(node);
+        }
+        let returned: Vec<Arg> = match graph.output() {
+            Arg::Tuple(items) => items.to_vec(),
+            one => vec![one.clone()],
+        };
+        if returned.len() != stores.len() {
+            bail!(Graph, "a kernel with {} results was given {} places", returned.len(), stores.len());
+        }
+        let returned = returned.iter().map(|arg| numbers.get(arg.leaf()?).copied()).collect::<Option<_>>();
+        let anchor = anchor.map(|(id, axes)| Some((*numbers.get(&id)?, axes)));
+        let (Some(returned), false) = (returned, matches!(anchor, Some(None))) else { return Ok(None) };
+        let outside = outside.iter().map(|(_, operand)| *operand).collect();
+        let (stores, anchor) = (stores.iter().copied().collect(), anchor.flatten());
+        Ok(Some(Draft { outside, nodes, returned, stores, anchor, layout, n_axes }))
+    }
+
+    /// Notes that these operands of the only node are sizes, not the numbers that they are now; returns whether they can be.
+    pub(crate) fn take_sizes(&mut self, sizes: &[(usize, Size)]) -> bool {
+        let [node] = &mut self.nodes[..] else { return sizes.is_empty() };
+        sizes.iter().all(|(i, size)| match (&node.work, node.inputs.get_mut(*i)) {
+            (Work::Map(_, _, dtype), Some(input)) => {
+                *input = Input::Size(*size, *dtype);
+                true
+            }
+            _ => false,
+        })
+    }
+
+    /// Makes the tape for the sizes of a plan; `None` if there is none for these.
+    pub(crate) fn build(&self, bound: &Bound) -> Result<Option<Tape>> {
+        let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
+        let mut found: SmallVec<[Found; 8]> = SmallVec::new();
+        for (i, id) in self.outside.iter().enumerate() {
+            let operand = bound.operand(*id)?;
+            let what = What::Outside(i as u32);
+            found.push(Found { what, dtype: operand.dtype, shape: operand.shape.clone(), per_row: false });
+            operands.push(operand.clone());
+        }
+        let shapes = self.nodes.iter().map(|node| bound.sizes(&node.shape));
+        let shapes = shapes.collect::<Result<SmallVec<[Sizes; 8]>>>()?;
+        // The domain is that of the largest result, or of what is reduced.
+        let mut domain: Option<&Sizes> = None;
+        let shape_of = |number: u32| match (number as usize).checked_sub(self.outside.len()) {
+            Some(node) => &shapes[node],
+            None => &found[number as usize].shape,
+        };
+        let size = |sizes: &Sizes| (product(sizes), sizes.len());
+        for (node, shape) in self.nodes.iter().zip(&shapes) {
+            let rows = match (&node.work, node.inputs.first()) {
+                (Work::Row(_), Some(Input::Value(x))) => Some(shape_of(*x)),
+                _ => None,
+            };
+            for shape in rows.into_iter().chain([shape]) {
+                if domain.is_none_or(|old| size(shape) > size(old)) {
+                    domain = Some(shape);
+                }
             }
         }
-        if consider(ty(id)).is_none() {
+        let Some(domain) = domain.cloned() else { return Ok(None) };
+        if self.anchor.is_some_and(|(anchor, _)| *shape_of(anchor) != domain) || domain.len() < self.n_axes {
             return Ok(None);
         }
-    }
-    let Some(domain) = domain.as_ref().and_then(sizes) else { return Ok(None) };
-    let domain = domain.to_vec();
-    if let Some((anchor, _)) = anchor
-        && ty(anchor).as_ref().and_then(sizes).as_deref() != Some(&domain)
-    {
-        return Ok(None);
-    }
-    let numel: usize = domain.iter().product();
-    if domain.len() < n_axes {
-        return Ok(None);
-    }
-    let row: usize = domain[domain.len() - n_axes..].iter().product();
-    if n_axes > 0 && (row == 0 || row > LONGEST_ROW || layout != Layout::RowMajor) {
-        return Ok(None);
-    }
-    let mut builder = Builder {
-        operands,
-        numel,
-        row: if n_axes > 0 { row } else { numel },
-        has_rows: n_axes > 0,
-        n_axes,
-        domain,
-        layout,
-        registers: Vec::new(),
-        instructions: Vec::new(),
-        loads: Vec::new(),
-        load_keys: FxHashMap::default(),
-        numbers: Vec::new(),
-        converted: FxHashMap::default(),
-        repeated: FxHashMap::default(),
-    };
-    let mut all: Vec<Operand> = operands.to_vec();
-    let mut found: FxHashMap<NodeId, Found> = FxHashMap::default();
-    for (i, id) in graph.placeholders().into_iter().enumerate() {
-        let Some(ty) = ty(id) else { continue };
-        found.insert(id, Found { what: What::Outside(i as u32), ty, per_row: false });
-    }
-    for (id, operand) in given {
-        let Some(ty) = ty(*id) else { return Ok(None) };
-        found.insert(*id, Found { what: What::Outside(all.len() as u32), ty, per_row: false });
-        all.push(operand.clone());
-    }
-    builder.operands = &all;
-    for (id, node) in graph.nodes() {
-        if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) || found.contains_key(&id) {
-            continue;
-        }
-        let (Some(op), Some(ty)) = (node.op(), ty(id)) else { return Ok(None) };
-        let bound = op.bind(node.args(), node.kwargs())?;
-        let Some(value) = builder.node(op, &bound, &found, ty)? else { return Ok(None) };
-        found.insert(id, value);
-    }
-    let returned: Vec<Arg> = match graph.output() {
-        Arg::Tuple(items) => items.to_vec(),
-        one => vec![one.clone()],
-    };
-    if returned.len() != stores.len() {
-        bail!(Graph, "a kernel with {} results was given {} places", returned.len(), stores.len());
-    }
-    let mut results = Vec::new();
-    for arg in &returned {
-        let Some(value) = arg.leaf().and_then(|id| found.get(id)) else { return Ok(None) };
-        if layout != Layout::RowMajor && sizes(&value.ty).as_deref() != Some(&builder.domain) {
+        let (numel, has_rows) = (product(&domain), self.n_axes > 0);
+        let row = product(&domain[domain.len() - self.n_axes..]);
+        if has_rows && (row == 0 || row > LONGEST_ROW || self.layout != Layout::RowMajor) {
             return Ok(None);
         }
-        results.push(value.clone());
+        let mut builder = Builder {
+            operands,
+            numel,
+            row: if has_rows { row } else { numel },
+            has_rows,
+            n_axes: self.n_axes,
+            domain,
+            layout: self.layout,
+            registers: Vec::new(),
+            instructions: Vec::with_capacity(self.nodes.len()),
+            loads: Vec::new(),
+            load_keys: SmallVec::new(),
+            numbers: Vec::new(),
+            converted: SmallVec::new(),
+            repeated: SmallVec::new(),
+        };
+        for (node, shape) in self.nodes.iter().zip(shapes) {
+            let Some(value) = builder.node(node, shape, &found, bound)? else { return Ok(None) };
+            found.push(value);
+        }
+        let results: SmallVec<[&Found; 2]> = self.returned.iter().map(|at| &found[*at as usize]).collect();
+        if self.layout != Layout::RowMajor && results.iter().any(|value| value.shape != builder.domain) {
+            return Ok(None);
+        }
+        let is_whole = |(value, store): (&&Found, &ValueId)| {
+            product(&value.shape) == bound.values[*store as usize].numel
+        };
+        if !results.iter().zip(&self.stores).all(is_whole) {
+            return Ok(None);
+        }
+        builder.finish(&results, &self.stores, self.anchor.map(|(_, axes)| axes))
     }
-    builder.finish(&results, stores, anchor.map(|(_, axes)| axes))
 }
 
-impl Builder<'_> {
+impl Node {
+    /// Drafts a pointwise operation or a choice; `None` if it can be no instruction.
+    fn pointwise<'a>(
+        op: fx_core::Op,
+        bound: &[Arg],
+        ty: &dyn Fn(NodeId) -> Option<&'a TensorType>,
+        number_of: &dyn Fn(&Arg) -> Option<u32>,
+        out: &TensorType,
+        shape: Shape,
+    ) -> Option<Node> {
+        let number = |x: Scalar, dtype: DType| Input::Number(bits_of(x, dtype), dtype.size());
+        if let Some(args) = select_of(op, bound) {
+            let input = |(i, arg): (usize, &Arg)| match arg {
+                Arg::Leaf(_) => number_of(arg).map(Input::Value),
+                arg => Some(number(arg.scalar()?, if i == 0 { DType::Bool } else { out.dtype })),
+            };
+            let inputs = args.into_iter().enumerate().map(input).collect::<Option<_>>()?;
+            return Some(Node { work: Work::Select, inputs, dtype: out.dtype, shape });
+        }
+        let Class::Pointwise(def) = op.class else { return None };
+        let (operands, params) = bound.split_at_checked(def.operands.len())?;
+        let mut given: SmallVec<[OperandType<'_>; 4]> = SmallVec::new();
+        for arg in operands {
+            match arg {
+                Arg::None => {}
+                Arg::Leaf(id) => given.push(OperandType::Tensor(ty(*id)?)),
+                arg => given.push(OperandType::Scalar(arg.scalar()?.category())),
+            }
+        }
+        let dtype = map_dtype(def, &given)?;
+        let input = |(i, arg): (usize, &Arg)| match arg {
+            Arg::Leaf(_) => number_of(arg).map(Input::Value),
+            Arg::None => Some(number(def.absent_value(i, dtype)?, dtype)),
+            arg => Some(number(arg.scalar()?, dtype)),
+        };
+        let inputs = operands.iter().enumerate().map(input).collect::<Option<_>>()?;
+        let params = params.iter().map(Arg::scalar).collect::<Option<Vec<Scalar>>>()?;
+        let map = map_of(def, dtype, &params)?;
+        Some(Node { work: Work::Map(def, map, dtype), inputs, dtype: out.dtype, shape })
+    }
+}
+
+impl Builder {
     fn register(&mut self, per_row: bool, size: usize) -> u32 {
         self.registers.push(Register { per_row, size });
         self.registers.len() as u32 - 1
@@ -309,34 +432,23 @@ impl Builder<'_> {
 
     /// Returns the shape of a value that has one element for each row, if `shape` is that.
     fn is_per_row(&self, shape: &[usize]) -> bool {
-        self.has_rows && self.row != 1 && shape.iter().product::<usize>() * self.row == self.numel
+        self.has_rows && self.row != 1 && product(shape) * self.row == self.numel
     }
 
-    fn node(
-        &mut self,
-        op: fx_core::Op,
-        bound: &[Arg],
-        found: &FxHashMap<NodeId, Found>,
-        ty: TensorType,
-    ) -> Result<Option<Found>> {
-        let Some(shape) = sizes(&ty) else { return Ok(None) };
-        if let Some(x) = bound.first().and_then(Arg::leaf).and_then(|id| found.get(id))
-            && let Some((kind, _)) = row_kind(op, bound, &x.ty)
-        {
-            if sizes(&x.ty).as_deref() != Some(&self.domain) {
-                return Ok(None);
-            }
-            let mut inputs = SmallVec::new();
-            let tensors = bound.iter().filter_map(Arg::leaf).filter_map(|id| found.get(id));
-            for (i, operand) in tensors.enumerate() {
-                if operand.ty.dtype != x.ty.dtype {
+    fn node(&mut self, node: &Node, shape: Sizes, found: &[Found], bound: &Bound) -> Result<Option<Found>> {
+        let (mut inputs, dtype) = (SmallVec::new(), node.dtype);
+        if let Work::Row(kind) = node.work {
+            for (i, input) in node.inputs.iter().enumerate() {
+                let Input::Value(number) = input else { return Ok(None) };
+                let operand = &found[*number as usize];
+                if i == 0 && operand.shape != self.domain {
                     return Ok(None);
                 }
                 let spot = match (i, operand.what) {
                     (0, _) => self.full(operand)?,
                     // Weight and bias are the same for all rows.
                     (_, What::Outside(at)) => {
-                        let shape = self.domain[self.domain.len() - self.n_axes..].to_vec();
+                        let shape = Sizes::from_slice(&self.domain[self.domain.len() - self.n_axes..]);
                         Some(self.load(at, Extent::Once, &shape)?)
                     }
                     _ => None,
@@ -344,113 +456,49 @@ impl Builder<'_> {
                 let Some(spot) = spot else { return Ok(None) };
                 inputs.push(spot);
             }
-            let size = ty.dtype.size();
             let per_row = kind.reduces();
-            let out = self.register(per_row, size);
-            self.push(Action::Row(kind, x.ty.dtype), inputs, out, false, [x.ty.dtype, ty.dtype]);
-            return Ok(Some(Found { what: What::Virtual(out), ty, per_row }));
+            let out = self.register(per_row, dtype.size());
+            self.push(Action::Row(kind, dtype), inputs, out, false, [dtype; 2]);
+            return Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row }));
         }
-        let select = select_of(op, bound);
-        let def = match op.class {
-            Class::Pointwise(def) => Some(def),
-            _ if select.is_some() => None,
-            _ => return Ok(None),
-        };
         let per_row = match () {
-            () if shape[..] == self.domain[..] => false,
+            () if shape == self.domain => false,
             () if self.is_per_row(&shape) => true,
             () => return Ok(None),
         };
-        if let Some([mask, yes, no]) = select {
-            return self.select([mask, yes, no], found, ty, per_row, &shape);
+        for (i, input) in node.inputs.iter().enumerate() {
+            let wanted = match (&node.work, i) {
+                (Work::Map(_, _, dtype), _) => *dtype,
+                (Work::Select, 0) => DType::Bool,
+                _ => dtype,
+            };
+            let spot = match *input {
+                Input::Number(bits, size) => self.number(bits, size),
+                Input::Size(size, dtype) => {
+                    self.number(bits_of(Scalar::Int(bound.number(size)), dtype), dtype.size())
+                }
+                Input::Value(number) => {
+                    match self.operand(&found[number as usize], wanted, per_row, &shape)? {
+                        Some(spot) => spot,
+                        None => return Ok(None),
+                    }
+                }
+            };
+            inputs.push(spot);
         }
-        let Some(def) = def else { return Ok(None) };
-        let n = def.operands.len();
-        let mut given: SmallVec<[OperandType<'_>; 4]> = SmallVec::new();
-        for arg in &bound[..n] {
-            match arg {
-                Arg::None => {}
-                Arg::Leaf(id) => match found.get(id) {
-                    Some(value) => given.push(OperandType::Tensor(&value.ty)),
-                    None => return Ok(None),
-                },
-                arg => match arg.scalar() {
-                    Some(x) => given.push(OperandType::Scalar(x.category())),
-                    None => return Ok(None),
-                },
+        let (action, dtypes, def) = match &node.work {
+            Work::Map(def, map, from) => {
+                let result = if def.rule == Rule::Bool { DType::Bool } else { *from };
+                (Action::Map(map.clone()), [*from, result], Some(*def))
             }
-        }
-        let Some(dtype) = map_dtype(def, &given) else { return Ok(None) };
-        let mut inputs = SmallVec::new();
-        for (i, arg) in bound[..n].iter().enumerate() {
-            let number = |x: Scalar| (bits_of(x, dtype), dtype.size());
-            let spot = match arg {
-                Arg::Leaf(id) => match self.operand(&found[id], dtype, per_row, &shape)? {
-                    Some(spot) => spot,
-                    None => return Ok(None),
-                },
-                Arg::None => match def.absent_value(i, dtype) {
-                    Some(x) => {
-                        let (bits, size) = number(x);
-                        self.number(bits, size)
-                    }
-                    None => return Ok(None),
-                },
-                arg => match arg.scalar() {
-                    Some(x) => {
-                        let (bits, size) = number(x);
-                        self.number(bits, size)
-                    }
-                    None => return Ok(None),
-                },
-            };
-            inputs.push(spot);
-        }
-        let params: Result<Vec<Scalar>> = bound[n..]
-            .iter()
-            .map(|arg| match arg.scalar() {
-                Some(x) => Ok(x),
-                None => bail!(Graph, "a parameter is not a number"),
-            })
-            .collect();
-        let Ok(params) = params else { return Ok(None) };
-        let Some(map) = map_of(def, dtype, &params) else { return Ok(None) };
-        let result = if def.rule == Rule::Bool { DType::Bool } else { dtype };
-        let out = self.register(per_row, result.size());
-        self.push(Action::Map(map), inputs, out, per_row, [dtype, result]);
+            _ => (Action::Select(dtype.size()), [dtype; 2], None),
+        };
+        let out = self.register(per_row, dtypes[1].size());
+        self.push(action, inputs, out, per_row, dtypes);
         if let Some(instruction) = self.instructions.last_mut() {
-            instruction.def = Some(def);
+            instruction.def = def;
         }
-        Ok(Some(Found { what: What::Virtual(out), ty, per_row }))
-    }
-
-    /// Makes an instruction that chooses between two operands.
-    fn select(
-        &mut self,
-        args: [&Arg; 3],
-        found: &FxHashMap<NodeId, Found>,
-        ty: TensorType,
-        per_row: bool,
-        shape: &[usize],
-    ) -> Result<Option<Found>> {
-        let mut inputs = SmallVec::new();
-        for (i, arg) in args.into_iter().enumerate() {
-            let dtype = if i == 0 { DType::Bool } else { ty.dtype };
-            let spot = match (arg, arg.scalar()) {
-                (Arg::Leaf(id), _) => match found.get(id) {
-                    Some(value) => self.operand(value, dtype, per_row, shape)?,
-                    None => None,
-                },
-                (_, Some(x)) => Some(self.number(bits_of(x, dtype), dtype.size())),
-                _ => None,
-            };
-            let Some(spot) = spot else { return Ok(None) };
-            inputs.push(spot);
-        }
-        let size = ty.dtype.size();
-        let out = self.register(per_row, size);
-        self.push(Action::Select(size), inputs, out, per_row, [ty.dtype; 2]);
-        Ok(Some(Found { what: What::Virtual(out), ty, per_row }))
+        Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row }))
     }
 
     fn push(
@@ -483,7 +531,7 @@ impl Builder<'_> {
                 None => return Ok(None),
             },
         };
-        if value.ty.dtype == dtype {
+        if value.dtype == dtype {
             return Ok(Some(spot));
         }
         let key = match spot {
@@ -491,14 +539,16 @@ impl Builder<'_> {
             Spot::Load(i) => What::Outside(u32::from(i)),
             _ => return Ok(None),
         };
-        if let Some(&register) = self.converted.get(&(key, dtype, per_row)) {
-            return Ok(Some(Spot::Register(register)));
+        let is_that =
+            |(what, to, rows, _): &&(What, DType, bool, u32)| (*what, *to, *rows) == (key, dtype, per_row);
+        if let Some((_, _, _, register)) = self.converted.iter().find(is_that) {
+            return Ok(Some(Spot::Register(*register)));
         }
-        let Some(convert) = converter(value.ty.dtype, dtype) else { return Ok(None) };
+        let Some(convert) = converter(value.dtype, dtype) else { return Ok(None) };
         let out = self.register(per_row, dtype.size());
-        let dtypes = [value.ty.dtype, dtype];
+        let dtypes = [value.dtype, dtype];
         self.push(Action::Convert(convert), SmallVec::from_iter([spot]), out, per_row, dtypes);
-        self.converted.insert((key, dtype, per_row), out);
+        self.converted.push((key, dtype, per_row, out));
         Ok(Some(Spot::Register(out)))
     }
 
@@ -510,26 +560,26 @@ impl Builder<'_> {
             What::Virtual(register) => register,
         };
         // Its axes must be those of the domain, with the reduced ones of size one.
-        let Some(shape) = sizes(&value.ty) else { return Ok(None) };
+        let shape = &value.shape;
         let kept = self.domain.len() - self.n_axes;
         if shape.len() != self.domain.len() || shape[..kept] != self.domain[..kept] {
             return Ok(None);
         }
-        if let Some(&full) = self.repeated.get(&register) {
-            return Ok(Some(Spot::Register(full)));
+        if let Some((_, full)) = self.repeated.iter().find(|(of, _)| *of == register) {
+            return Ok(Some(Spot::Register(*full)));
         }
         let size = self.registers[register as usize].size;
         let out = self.register(false, size);
         let inputs = SmallVec::from_iter([Spot::Register(register)]);
-        self.push(Action::Repeat(size), inputs, out, false, [value.ty.dtype; 2]);
-        self.repeated.insert(register, out);
+        self.push(Action::Repeat(size), inputs, out, false, [value.dtype; 2]);
+        self.repeated.push((register, out));
         Ok(Some(Spot::Register(out)))
     }
 
     fn load(&mut self, i: u32, extent: Extent, shape: &[usize]) -> Result<Spot> {
-        let key = (i, extent, if extent == Extent::PerRow { shape.to_vec() } else { Vec::new() });
-        if let Some(&at) = self.load_keys.get(&key) {
-            return Ok(Spot::Load(at));
+        let key = (i, extent, if extent == Extent::PerRow { shape.into() } else { Sizes::new() });
+        if let Some(at) = self.load_keys.iter().position(|other| *other == key) {
+            return Ok(Spot::Load(at as u16));
         }
         let operand = &self.operands[i as usize];
         let layout = if extent == Extent::Full { self.layout } else { Layout::RowMajor };
@@ -538,18 +588,17 @@ impl Builder<'_> {
         // The register is a virtual one until places are given out.
         load.register = self.register(extent == Extent::PerRow, load.size);
         self.loads.push(load);
-        let at = self.loads.len() as u16 - 1;
-        self.load_keys.insert(key, at);
-        Ok(Spot::Load(at))
+        self.load_keys.push(key);
+        Ok(Spot::Load(self.loads.len() as u16 - 1))
     }
 
     /// Gives out places: results are written where they belong, other registers are shared by values that are not alive together.
-    fn finish(mut self, results: &[Found], stores: &[ValueId], part: Option<usize>) -> Result<Option<Tape>> {
+    fn finish(mut self, results: &[&Found], stores: &[ValueId], part: Option<usize>) -> Result<Option<Tape>> {
         let mut places: FxHashMap<u32, Spot> = FxHashMap::default();
         let mut list = Vec::new();
         for (i, (result, &value)) in results.iter().zip(stores).enumerate() {
             let spot = Spot::Store(i as u16);
-            let size = result.ty.dtype.size();
+            let size = result.dtype.size();
             list.push(Store { value, size, per_row: result.per_row });
             match result.what {
                 What::Virtual(register) if !places.contains_key(&register) => {
@@ -561,11 +610,10 @@ impl Builder<'_> {
                         What::Virtual(register) => Spot::Register(register),
                         What::Outside(i) if self.operands[i as usize].value == value => continue,
                         What::Outside(i) => {
-                            let shape = sizes(&result.ty).map(|sizes| sizes.to_vec()).unwrap_or_default();
-                            if shape != self.domain {
+                            if result.shape != self.domain {
                                 return Ok(None);
                             }
-                            self.load(i, Extent::Full, &shape)?
+                            self.load(i, Extent::Full, &result.shape)?
                         }
                     };
                     self.instructions.push(Instruction {
@@ -573,7 +621,7 @@ impl Builder<'_> {
                         inputs: SmallVec::from_iter([input]),
                         output: spot,
                         per_row: result.per_row,
-                        dtypes: [result.ty.dtype; 2],
+                        dtypes: [result.dtype; 2],
                         def: None,
                     });
                 }

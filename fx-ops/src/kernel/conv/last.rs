@@ -170,6 +170,11 @@ impl<T: GemmElement> ChannelsLast<T> {
         self.geometry.groups
     }
 
+    /// Returns whether the weight is packed in slivers for tiles, not for each channel by itself.
+    pub(crate) fn has_slivers(&self) -> bool {
+        self.way.tile().is_some()
+    }
+
     /// Packs the weight, `[out, in / groups, kernel...]`, for inputs of any size.
     ///
     /// # Panics
