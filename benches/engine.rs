@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use fx::prelude::*;
 use fx::{Attribute, Engine, GraphModule, Value};
 
@@ -266,30 +266,94 @@ fn engines(c: &mut Criterion) {
     }
 }
 
-/// Sizes that a program meets for the first time, and sizes that it finds among 64.
-fn sizes(c: &mut Criterion) {
-    let gm = program(
-        "graph main(%x: f32[n, 16]) {
-            %w1: f32[32, 16] = self.w1
-            %w2: f32[16, 32] = self.w2
-            %a = linear(%x, %w1)
-            %b = relu(%a)
-            %y = linear(%b, %w2)
-            return %y
-        }",
-    );
-    let mut group = c.benchmark_group("sizes");
-    group.sample_size(30).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
-    let input = |n: usize| [Value::from(&Tensor::from_vec(vec![0.5f32; n * 16], &[n, 16]))];
-    for (name, n_sizes) in [("planned", 1000), ("found", 64)] {
-        let program = gm.compile(Engine::Fused).unwrap();
-        let inputs: Vec<_> = (1..=n_sizes).map(input).collect();
-        let mut next = inputs.iter().cycle();
-        group.bench_function(name, |b| {
-            b.iter(|| program.fused().unwrap().prepare(next.next().unwrap()).unwrap());
-        });
+/// A network of two layers.
+const MLP: &str = "graph main(%x: f32[n, 16]) {
+    %w1: f32[32, 16] = self.w1
+    %w2: f32[16, 32] = self.w2
+    %a = linear(%x, %w1)
+    %b = relu(%a)
+    %y = linear(%b, %w2)
+    return %y
+}";
+
+/// Writes an encoder of four layers, for sequences of any length.
+fn encoder() -> String {
+    let mut text = "graph main(%x0: f32[2, n, 128]) {\n".to_owned();
+    for i in 0..4 {
+        let head = |name: &str| {
+            format!(
+                "%{name}{i} = linear(%x{i}, %w{name}{i}, %b{name}{i})
+                %{name}s{i} = reshape(%{name}{i}, [2, <n>, 4, 32])
+                %{name}h{i} = transpose(%{name}s{i}, 1, 2)\n"
+            )
+        };
+        for (name, shape) in [
+            ("wq", "128, 128"),
+            ("wk", "128, 128"),
+            ("wv", "128, 128"),
+            ("wo", "128, 128"),
+            ("up", "512, 128"),
+            ("down", "128, 512"),
+            ("bq", "128"),
+            ("bk", "128"),
+            ("bv", "128"),
+            ("bu", "512"),
+            ("norm", "128"),
+        ] {
+            text += &format!("%{name}{i}: f32[{shape}] = self.{name}{i}\n");
+        }
+        text += &["q", "k", "v"].map(head).concat();
+        text += &format!(
+            "%a{i} = scaled_dot_product_attention(%qh{i}, %kh{i}, %vh{i})
+            %at{i} = transpose(%a{i}, 1, 2)
+            %ar{i} = reshape(%at{i}, [2, <n>, 128])
+            %o{i} = linear(%ar{i}, %wo{i})
+            %r{i} = add(%o{i}, %x{i})
+            %m{i} = layer_norm(%r{i}, [128], %norm{i})
+            %u{i} = linear(%m{i}, %up{i}, %bu{i})
+            %g{i} = gelu(%u{i})
+            %d{i} = linear(%g{i}, %down{i})
+            %s{i} = add(%d{i}, %m{i})
+            %x{} = layer_norm(%s{i}, [128], %norm{i})\n",
+            i + 1
+        );
     }
-    group.finish();
+    text + "return %x4\n}"
+}
+
+/// What new sizes cost: a program's first, which it plans, others, to which it binds that plan, and sizes that it finds among 64.
+fn sizes(c: &mut Criterion) {
+    for (name, text, shape) in [("mlp", MLP.to_owned(), [1, 0, 16]), ("encoder", encoder(), [2, 0, 128])] {
+        let gm = program(&text);
+        let mut group = c.benchmark_group(format!("sizes of an {name}"));
+        group
+            .sample_size(30)
+            .warm_up_time(Duration::from_millis(300))
+            .measurement_time(Duration::from_secs(1));
+        let input = |n: usize| {
+            let shape = shape.map(|size| if size == 0 { n } else { size });
+            let shape = if shape[0] == 1 { &shape[1..] } else { &shape };
+            [Value::from(&Tensor::from_vec(vec![0.5f32; shape.iter().product()], shape))]
+        };
+        let first = input(190);
+        group.bench_function("planned", |b| {
+            let new = || gm.compile(Engine::Fused).unwrap();
+            let plan = |program: fx::Program| {
+                program.fused().unwrap().prepare(&first).unwrap();
+                program
+            };
+            b.iter_batched(new, plan, BatchSize::LargeInput);
+        });
+        for (name, n_sizes) in [("bound", 100), ("found", 64)] {
+            let program = gm.compile(Engine::Fused).unwrap();
+            let inputs: Vec<_> = (140..140 + n_sizes).map(input).collect();
+            let mut next = inputs.iter().cycle();
+            group.bench_function(name, |b| {
+                b.iter(|| program.fused().unwrap().prepare(next.next().unwrap()).unwrap());
+            });
+        }
+        group.finish();
+    }
 }
 
 criterion_group!(benches, engines, sizes);

@@ -41,8 +41,18 @@ pub enum Work {
     Host,
 }
 
+// Operations are rows, which are compared by address.
+impl PartialEq for Work {
+    fn eq(&self, other: &Work) -> bool {
+        match (self, other) {
+            (Work::Map(a), Work::Map(b)) => std::ptr::eq(*a, *b),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
 /// A step of a unit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// What it computes.
     pub work: Work,
@@ -89,7 +99,7 @@ pub struct Load {
 }
 
 /// What is computed of a block of elements, or of some rows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unit {
     /// The operands.
     pub loads: Vec<Load>,

@@ -25,7 +25,7 @@ mod tape;
 use std::sync::Arc;
 
 use fx_core::array::dispatch_dtype;
-use fx_core::native::Assemble;
+use fx_core::native::{Assemble, Routine, Unit};
 use fx_core::ops::evaluate_control;
 use fx_core::pass::remove_unread;
 use fx_core::{
@@ -110,6 +110,8 @@ pub struct CallMemory {
 struct Ready {
     gm: Arc<GraphModule>,
     plan: Plan,
+    /// The functions that took the place of tapes, with what they were made of.
+    routines: Arc<Vec<(Unit, Option<Routine>)>>,
 }
 
 /// The memory of one call.
@@ -174,7 +176,7 @@ impl Compiled {
             Some(keys) => {
                 let mut ready = compiled.ready(&keys)?;
                 if let Ok(ready) = &mut ready {
-                    compiled.link(&mut ready.plan)?;
+                    compiled.link(ready)?;
                     // This is the only plan, since no other sizes agree with the types of the inputs.
                     compiled.free_packed(ready)?;
                     ready.plan.pack()?;
@@ -186,7 +188,9 @@ impl Compiled {
                 if let Some(keys) = compiled.typical()
                     && let Ok(Ok(mut ready)) = compiled.ready(&keys)
                 {
-                    compiled.link(&mut ready.plan)?;
+                    compiled.link(&mut ready)?;
+                    ready.plan.pack()?;
+                    compiled.plans.offer(keys, Ok(ready));
                 }
             }
             None => {}
@@ -194,7 +198,7 @@ impl Compiled {
         Ok(compiled)
     }
 
-    /// Returns sizes that inputs might have, long enough for rows to be units of tapes.
+    /// Returns sizes that inputs might have, long enough for rows to be units of tapes, and unlike the numbers in most programs.
     fn typical(&self) -> Option<Vec<Key>> {
         let graph = self.gm.graph();
         let mut symbols: Vec<Symbol> = Vec::new();
@@ -208,7 +212,7 @@ impl Compiled {
             });
             let size = |symbol: &Symbol| {
                 let at = symbols.iter().position(|other| other == symbol)?;
-                let size = 64 + 8 * at as i64;
+                let size = [67, 73, 79, 83, 89, 97, 101, 103][at % 8];
                 Some(size.min(symbol.max().unwrap_or(size)).max(symbol.min()))
             };
             let sizes = ty.shape.iter().map(|dim| usize::try_from(dim.eval(&size).ok()?).ok());
@@ -265,12 +269,12 @@ impl Compiled {
     /// Makes a plan and keeps it: a plan for other sizes with the numbers of these, if there is one that can be.
     fn plan(&self, key: Vec<Key>) -> Result<Arc<Entry>> {
         if let Some(mut ready) = self.plans.bind(&key) {
-            self.link(&mut ready.plan)?;
+            self.link(&mut ready)?;
             return Ok(self.plans.keep(key, Ok(ready)));
         }
         let mut ready = self.ready(&key)?;
         if let Ok(ready) = &mut ready {
-            self.link(&mut ready.plan)?;
+            self.link(ready)?;
             ready.plan.pack()?;
         }
         Ok(self.plans.keep(key, ready))
@@ -292,21 +296,24 @@ impl Compiled {
         Ok(())
     }
 
-    /// Lets functions take the place of tapes.
-    fn link(&self, plan: &mut Plan) -> Result<()> {
+    /// Lets functions take the place of tapes: those of the plan that it was bound from if they are made of the same.
+    fn link(&self, ready: &mut Ready) -> Result<()> {
         let Some(assembler) = &self.assembler else { return Ok(()) };
-        let mut tapes: Vec<&mut Tape> = plan.tapes().collect();
+        let mut tapes: Vec<&mut Tape> = ready.plan.tapes().collect();
         let units: Vec<_> = tapes.iter().map(|tape| tape.describe_unit()).collect();
         if units.is_empty() {
             return Ok(());
         }
-        let routines = assembler.assemble(&units)?;
-        if routines.len() != units.len() {
-            bail!(Graph, "there are {} functions for {} tapes", routines.len(), units.len());
+        if !units.iter().eq(ready.routines.iter().map(|(unit, _)| unit)) {
+            let routines = assembler.assemble(&units)?;
+            if routines.len() != units.len() {
+                bail!(Graph, "there are {} functions for {} tapes", routines.len(), units.len());
+            }
+            ready.routines = Arc::new(units.into_iter().zip(routines).collect());
         }
-        for (tape, routine) in tapes.iter_mut().zip(routines) {
+        for (tape, (_, routine)) in tapes.iter_mut().zip(&*ready.routines) {
             if let Some(routine) = routine {
-                tape.link(routine);
+                tape.link(routine.clone());
             }
         }
         Ok(())
@@ -331,7 +338,7 @@ impl Compiled {
             // Without groups for all sizes, there is no such graph with symbols.
             let symbolic = if self.is_fused { &self.gm } else { &gm };
             let plan = Plan::new((&gm, symbolic), key, &self.packs, self.assembler.clone())?;
-            Ok(Ready { gm: Arc::new(gm), plan })
+            Ok(Ready { gm: Arc::new(gm), plan, routines: Arc::default() })
         };
         match plan() {
             Ok(ready) => Ok(Ok(ready)),

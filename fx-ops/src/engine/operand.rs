@@ -62,7 +62,7 @@ impl Layout {
 }
 
 /// A strided window on a value.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Operand {
     pub(crate) value: ValueId,
     pub(crate) dtype: DType,
@@ -77,6 +77,14 @@ pub(crate) struct Operand {
 
 /// The number of an operand that the plan does not have.
 pub(crate) const NO_ID: OperandId = OperandId::MAX;
+
+// Sizes are copied at once, which a derived clone would do one by one.
+impl Clone for Operand {
+    fn clone(&self) -> Operand {
+        let (shape, strides) = (Sizes::from_slice(&self.shape), Strides::from_slice(&self.strides));
+        Operand { shape, strides, ..*self }
+    }
+}
 
 impl Operand {
     /// All elements of a value, in row-major order.
@@ -112,7 +120,22 @@ impl Operand {
 
     /// Returns whether elements follow each other without gaps in this order.
     pub(crate) fn lies(&self, layout: Layout) -> bool {
-        fx_core::array::is_row_major(&layout.arrange(&self.shape), &layout.arrange(&self.strides))
+        let (Layout::ChannelsLast, [batch, channels, ..]) = (layout, &self.shape[..]) else {
+            return self.is_contiguous();
+        };
+        if self.shape.len() == 2 {
+            return self.is_contiguous();
+        }
+        // Channels are innermost, then the other axes.
+        let one = |size: &usize, stride: isize, expected: isize| *size == 1 || stride == expected;
+        let all = self.shape[2..].iter().zip(&self.strides[2..]).rev();
+        let mut expected = *channels as isize;
+        let mut is_so = one(channels, self.strides[1], 1);
+        for (size, &stride) in all {
+            is_so &= one(size, stride, expected);
+            expected = expected.saturating_mul(*size as isize);
+        }
+        (is_so && one(batch, self.strides[0], expected)) || self.shape.contains(&0)
     }
 
     pub(crate) fn numel(&self) -> usize {

@@ -423,10 +423,11 @@ impl Lowering<'_> {
         &mut self,
         mut operands: Operands,
         shapes: Vec<Shape>,
+        has_holes: bool,
         make: impl Fn(&Bound) -> Result<Option<Operands>> + Send + Sync + 'static,
     ) -> Operands {
         if let Some(record) = &mut self.record {
-            record.note_operands(Box::new(make), &operands, &shapes, &self.bound);
+            record.note_operands(make, (&operands, &shapes), has_holes, &self.bound);
         }
         for (operand, shape) in operands.iter_mut().zip(shapes) {
             operand.id = self.bound.operands.len() as OperandId;
@@ -444,7 +445,7 @@ impl Lowering<'_> {
     ) -> Result<Operand> {
         let operands = std::iter::once(make(&self.bound)?).collect();
         let make = move |bound: &Bound| Ok(Some(std::iter::once(make(bound)?).collect()));
-        match self.enter(operands, vec![shape], make).pop() {
+        match self.enter(operands, vec![shape], false, make).pop() {
             Some(operand) => Ok(operand),
             None => bail!(Graph, "an operand was not made"),
         }
@@ -512,7 +513,7 @@ impl Lowering<'_> {
             values: self.bound.values.len(),
             operands: self.bound.operands.len(),
             steps: self.steps.len(),
-            made: self.record.as_ref().map_or(0, |record| record.made.len()),
+            made: self.record.as_ref().map_or(0, |record| record.len()),
         }
     }
 
@@ -523,7 +524,7 @@ impl Lowering<'_> {
         self.shapes.truncate(mark.operands);
         self.steps.truncate(mark.steps);
         if let Some(record) = &mut self.record {
-            record.made.truncate(mark.made);
+            record.truncate(mark.made, mark.values);
         }
     }
 

@@ -79,10 +79,10 @@ impl Plans {
     pub(super) fn bind(&self, key: &[Key]) -> Option<Ready> {
         let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner).clone();
         let (variant, ready) = variants.iter().rev().find_map(|variant| {
-            let Ok(Ready { gm, plan }) = &variant.ready else { return None };
+            let Ok(Ready { gm, plan, routines }) = &variant.ready else { return None };
             // What is wrong with these sizes, if anything is, planning says.
             let plan = plan.bind(key).ok().flatten()?;
-            Some((variant, Ready { gm: gm.clone(), plan }))
+            Some((variant, Ready { gm: gm.clone(), plan, routines: routines.clone() }))
         })?;
         if variants.last().is_some_and(|last| last.number != variant.number) {
             let mut variants = self.variants.write().unwrap_or_else(PoisonError::into_inner);
@@ -96,17 +96,8 @@ impl Plans {
 
     /// Keeps a plan for inputs of these sizes.
     pub(super) fn keep(&self, key: Vec<Key>, ready: Result<Ready>) -> Arc<Entry> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let hash = Key::hash(&key);
-        let entry = Arc::new(Entry { number, key, ready, is_used: AtomicBool::new(true) });
-        if entry.ready.as_ref().is_ok_and(|ready| ready.plan.is_recorded()) {
-            let mut variants = self.variants.write().unwrap_or_else(PoisonError::into_inner);
-            if variants.len() >= VARIANTS {
-                variants.remove(0);
-            }
-            variants.push(entry.clone());
-        }
+        let entry = self.offer(key, ready);
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         let mut gone = None;
         if entries.len() >= PLANS {
@@ -119,6 +110,21 @@ impl Plans {
         if let Some((_, gone)) = gone {
             let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
             spare.list.retain(|(number, _)| *number != gone.number);
+        }
+        entry
+    }
+
+    /// Lets a plan for inputs of these sizes be bound to others, if it can be.
+    pub(super) fn offer(&self, key: Vec<Key>, ready: Result<Ready>) -> Arc<Entry> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let entry = Arc::new(Entry { number, key, ready, is_used: AtomicBool::new(true) });
+        if entry.ready.as_ref().is_ok_and(|ready| ready.plan.is_recorded()) {
+            let mut variants = self.variants.write().unwrap_or_else(PoisonError::into_inner);
+            if variants.len() >= VARIANTS {
+                variants.remove(0);
+            }
+            variants.push(entry.clone());
         }
         entry
     }

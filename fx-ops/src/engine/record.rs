@@ -44,8 +44,6 @@ pub(crate) struct Bound {
     dims: Vec<i64>,
     pub(crate) values: Vec<Info>,
     pub(crate) operands: Vec<Operand>,
-    /// The array on which views are tried.
-    shadow: RefCell<Option<Array>>,
 }
 
 /// What was made.
@@ -56,6 +54,8 @@ pub(crate) enum Made {
     Line(Make<usize>),
     /// Operands that lie so and have these sizes.
     Operands(Make<Operands>, SmallVec<[(Lie, Shape); 1]>),
+    /// Operands that are the same for all sizes.
+    Fixed(Operands),
     Kernel(Make<Box<dyn Kernel>>),
     /// The arguments of an evaluation.
     Args(Vec<Arg<Source>>, Holes),
@@ -94,7 +94,9 @@ pub(crate) struct Record {
     numbers: FxHashMap<Dim, u32>,
     /// The sizes that are numbers.
     known: Vec<i64>,
-    pub(crate) made: Vec<Made>,
+    made: Vec<Made>,
+    /// Which values have the same sizes for all.
+    fixed: Vec<bool>,
     /// Which sizes are equal.
     pattern: Vec<u32>,
     /// The bytes of all values of the plan that was recorded.
@@ -163,24 +165,30 @@ impl Bound {
         };
         args.iter().map(fill).collect()
     }
+}
 
-    /// Returns an array of so many elements, on which views are tried.
-    pub(crate) fn shadow(&self, numel: usize) -> Result<Array> {
-        let mut kept = self.shadow.borrow_mut();
-        match &*kept {
-            Some(shadow) if shadow.numel() >= numel => Ok(shadow.clone()),
-            _ => Ok(kept.insert(Array::zeros(DType::Bool, &[numel])?).clone()),
-        }
+/// Returns an array of so many elements, on which views are tried. Nobody writes its memory, which thus costs nothing where it is large.
+pub(crate) fn shadow(numel: usize) -> Result<Array> {
+    thread_local! {
+        static KEPT: RefCell<Option<Array>> = const { RefCell::new(None) };
     }
+    KEPT.with_borrow_mut(|kept| match kept {
+        Some(shadow) if shadow.numel() >= numel => Ok(shadow.clone()),
+        _ => {
+            let n = numel.max(1 << 12);
+            Ok(kept.insert(Array::from_vec(vec![false; n], &[n])?).clone())
+        }
+    })
 }
 
 impl Lie {
     fn of(operand: &Operand) -> Lie {
-        Lie {
-            layout: operand.layout(),
-            is_contiguous: operand.is_contiguous(),
-            has_channels_last: operand.has_channels_last(),
-        }
+        let (layout, is_contiguous) = (operand.layout(), operand.is_contiguous());
+        let has_channels_last = match layout {
+            Some(layout) => layout == Layout::ChannelsLast,
+            None => operand.has_channels_last(),
+        };
+        Lie { layout, is_contiguous, has_channels_last }
     }
 }
 
@@ -195,6 +203,7 @@ impl Record {
             numbers: FxHashMap::default(),
             known: vec![0, 1],
             made: Vec::new(),
+            fixed: Vec::new(),
             pattern: Vec::new(),
             bytes: 0,
             is_complete: true,
@@ -330,28 +339,54 @@ impl Record {
         holes
     }
 
+    /// Returns how much was made.
+    pub(crate) fn len(&self) -> usize {
+        self.made.len()
+    }
+
+    /// Forgets what was made, but for the first things and values.
+    pub(crate) fn truncate(&mut self, made: usize, values: usize) {
+        self.made.truncate(made);
+        self.fixed.truncate(values);
+    }
+
     pub(crate) fn note(&mut self, made: Made) -> u32 {
+        match &made {
+            Made::Value(shape) => {
+                self.fixed.push(shape.iter().all(|size| matches!(size, Size::Known(_))));
+            }
+            Made::Line(_) => self.fixed.push(false),
+            _ => {}
+        }
         self.made.push(made);
         self.made.len() as u32 - 1
     }
 
-    /// Notes operands that a function has made, which have these sizes.
+    /// Notes operands that a function has made, which have these sizes. They are the same for all if their value is and no argument depends
+    /// on symbols.
     pub(crate) fn note_operands(
         &mut self,
-        make: Make<Operands>,
-        operands: &[Operand],
-        shapes: &[Shape],
+        make: impl Fn(&Bound) -> Result<Option<Operands>> + Send + Sync + 'static,
+        (operands, shapes): (&[Operand], &[Shape]),
+        has_holes: bool,
         bound: &Bound,
     ) {
         let is_so = |(operand, shape): (&Operand, &Shape)| {
             bound.sizes(shape).is_ok_and(|sizes| sizes == operand.shape)
         };
         if shapes.len() != operands.len() || !operands.iter().zip(shapes).all(is_so) {
-            self.give_up();
-            return;
+            return self.give_up();
         }
-        let lies = operands.iter().map(Lie::of).zip(shapes.iter().cloned()).collect();
-        self.note(Made::Operands(make, lies));
+        let is_known = |shape: &Shape| shape.iter().all(|size| matches!(size, Size::Known(_)));
+        let is_fixed = |operand: &Operand| self.fixed.get(operand.value as usize) == Some(&true);
+        let made = match !has_holes && shapes.iter().all(is_known) && operands.iter().all(is_fixed) {
+            true => Made::Fixed(operands.iter().cloned().collect()),
+            false => {
+                let lies = operands.iter().map(Lie::of).zip(shapes.iter().cloned()).collect();
+                Made::Operands(Box::new(make), lies)
+            }
+        };
+        self.note(made);
     }
 
     /// Completes the record of a plan with these numbers, of a graph; `None` if it cannot be bound to other sizes.
@@ -464,6 +499,12 @@ impl Record {
                         }
                         operand.id = bound.operands.len() as OperandId;
                         bound.operands.push(operand);
+                    }
+                }
+                Made::Fixed(operands) => {
+                    for operand in operands {
+                        let id = bound.operands.len() as OperandId;
+                        bound.operands.push(Operand { id, ..operand.clone() });
                     }
                 }
                 Made::Kernel(make) => match make(&bound)? {

@@ -7,7 +7,7 @@ use super::{Home, Lowered, Lowering, known};
 use crate::engine::Kernel;
 use crate::engine::join::JoinKernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
-use crate::engine::record::{Bound, Holes, Operands, Size};
+use crate::engine::record::{Bound, Holes, Operands, Size, shadow};
 use crate::engine::tape::Tape;
 
 impl Lowering<'_> {
@@ -152,7 +152,8 @@ impl Lowering<'_> {
         };
         let shapes: Vec<_> =
             made.iter().enumerate().map(|(i, x)| self.shape(items.get(i), &x.shape)).collect();
-        let operands = self.enter(made, shapes, move |bound| {
+        let has_holes = !holes.is_empty();
+        let operands = self.enter(made, shapes, has_holes, move |bound| {
             let Some((value, shadow)) = view(bound, op, bound.fill(&args, &holes)?, x)? else {
                 return Ok(None);
             };
@@ -206,7 +207,7 @@ fn literals(args: &[Arg]) -> Result<Vec<Value>> {
 /// Returns what an operation with these arguments after the first does to an array that lies as an operand, and the array; `None` if it refuses.
 fn view(bound: &Bound, op: Op, args: Vec<Value>, x: OperandId) -> Result<Option<(Value, Array)>> {
     let x = bound.operand(x)?;
-    let shadow = bound.shadow(bound.values[x.value as usize].numel)?;
+    let shadow = shadow(bound.values[x.value as usize].numel)?;
     let window = Tensor::new(shadow.as_strided(&x.shape, &x.strides, x.offset)?);
     let args: Vec<Value> = std::iter::once(Arg::Leaf(window)).chain(args).collect();
     // What refuses bools, or finds that there is no view, is evaluated with its operands.
