@@ -395,11 +395,24 @@ impl Known {
         let nearby = self.nearby.entry(key).or_insert_with(|| Nearby::new(gm, inputs, before, job.dtype));
         let Some(nearby) = nearby else { return Ok(false) };
         let after = match job.change {
-            Change::Engine(engine) => outcome::run_compiled(gm, inputs, engine)?,
+            Change::Engine(engine) => outcome::run_compiled(gm, inputs, None, engine)?,
             _ => outcome::run(after, inputs)?,
         };
-        nearby.compare(&after).map(|()| true)
+        nearby.compare(&after)?;
+        if let Change::Engine(engine) = job.change {
+            compare_sizes(gm, engine)?;
+        }
+        Ok(true)
     }
+}
+
+/// Compares what an engine does with inputs of sizes that are not the first, if sizes are symbols.
+fn compare_sizes(gm: &GraphModule, engine: Engine) -> Result<()> {
+    let first = outcome::resized(gm, [11, 13], 1);
+    let (Some(first), Some(inputs)) = (first, outcome::resized(gm, [17, 23], 2)) else { return Ok(()) };
+    let Ok(before) = outcome::run(gm, &inputs) else { return Ok(()) };
+    let Some(nearby) = Nearby::new(gm, &inputs, &before, None) else { return Ok(()) };
+    nearby.compare(&outcome::run_compiled(gm, &inputs, Some(&first), engine)?)
 }
 
 /// Returns what is wrong with what a job makes of a program, if anything is.

@@ -12,8 +12,9 @@ use crate::module::collect_buffers;
 use crate::ops::with_printed;
 use crate::testing::Rng;
 use crate::{
-    Arg, Array, Compile, DType, Engine, Generator, Graph, GraphModule, Kind, Module, Node, NodeId, Op,
-    OpCode, OpDef, Param, Result, Target, Tensor, TypeTree, Value, bail, err, with_generator,
+    Arg, Array, Compile, DType, Dim, Engine, Generator, Graph, GraphModule, Kind, Module, Node, NodeId, Op,
+    OpCode, OpDef, Param, Result, Shape, Symbol, Target, Tensor, TensorType, Type, TypeTree, Value, bail,
+    err, with_generator,
 };
 
 /// How many times as far as disturbed runs the results of a change may be away.
@@ -39,14 +40,59 @@ pub(super) fn run(gm: &GraphModule, inputs: &[Value]) -> Result<Outcome> {
     Ok(Outcome { output, buffers, printed })
 }
 
-/// Runs a program by an engine, which has buffers of its own.
-pub(super) fn run_compiled(gm: &GraphModule, inputs: &[Value], engine: Engine) -> Result<Outcome> {
+/// Runs a program by an engine, which has buffers of its own, after it was made ready for other inputs.
+pub(super) fn run_compiled(
+    gm: &GraphModule,
+    inputs: &[Value],
+    others: Option<&[Value]>,
+    engine: Engine,
+) -> Result<Outcome> {
     let program = crate::opcheck::guarded(|| gm.compile(engine))?;
+    if let (Some(fused), Some(others)) = (program.fused(), others) {
+        // There may be no plan for those.
+        let _ = crate::opcheck::guarded(|| fused.prepare(others));
+    }
     let call = || with_generator(&Generator::seeded(11), || program.call_values(inputs));
     let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
     let module = program.fused().map_or(gm, |fused| fused.graph_module());
     let buffers = collect_buffers(module).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
     Ok(Outcome { output: output?, buffers, printed })
+}
+
+/// Makes inputs with these values of the symbols in their sizes, as far as these are in range; `None` if there are no symbols.
+pub(super) fn resized(gm: &GraphModule, sizes: [i64; 2], seed: u64) -> Option<Vec<Value>> {
+    let mut symbols: Vec<Symbol> = Vec::new();
+    let mut known = |dim: &Dim| {
+        for symbol in dim.symbols() {
+            if !symbols.contains(&symbol) {
+                symbols.push(symbol);
+            }
+        }
+        dim.substitute(&|symbol| {
+            let at = symbols.iter().position(|other| other == symbol)?;
+            Some(sizes[at % 2].min(symbol.max().unwrap_or(i64::MAX)).max(symbol.min()).into())
+        })
+    };
+    let mut resized = gm.clone();
+    let graph = resized.graph_mut();
+    for id in graph.placeholders() {
+        let ty = graph.node(id).ok()?.ty()?.try_rewrite(&mut |ty| {
+            Ok(match ty {
+                Arg::Leaf(Type::Tensor(ty)) => {
+                    let shape: Shape = ty.shape.iter().map(&mut known).collect();
+                    Some(TensorType::new(ty.dtype, shape).into())
+                }
+                Arg::Leaf(ty) => Some(Arg::Leaf(ty.clone())),
+                Arg::Dim(dim) => Some(Arg::dim(known(dim))),
+                _ => None,
+            })
+        });
+        graph.meta_mut(id).ok()?.ty = Some(ty.ok()?.into());
+    }
+    if symbols.is_empty() {
+        return None;
+    }
+    crate::pass::sample_inputs(&resized, seed).ok()
 }
 
 /// Runs a function of state, which returns a result and new values of buffers.
