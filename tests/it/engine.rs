@@ -596,6 +596,15 @@ fn sub_graphs_of_control_flow_are_planned() {
         program.call_values(&values(&inputs(5, 2))).unwrap();
         let plan = program.fused().unwrap().describe();
         assert_eq!(plan.matches("its sub-graphs planned").count(), 2, "{plan}");
+        // Their plans are for all sizes, too.
+        for rows in [6, 7, 9].into_iter().filter(|_| spec.contains("rows")) {
+            let args = values(&inputs(rows, 3));
+            let got: Tensor = program.call_values(&args).unwrap().try_into().unwrap();
+            let expected: Tensor = gm.call_values(&args).unwrap().try_into().unwrap();
+            got.all_close(&expected, 1e-5, 1e-5).unwrap();
+            let plan = program.fused().unwrap().describe();
+            assert!(plan.contains("as planned for other sizes"), "{plan}");
+        }
     }
     // A branch that is wrong for some sizes does no harm where it is not taken.
     let gm = program(

@@ -78,8 +78,9 @@ pub(crate) enum Task {
 }
 
 /// Sub-graphs, and the programs that they became.
-pub(crate) type SubPrograms = Vec<(Arc<Graph>, Compiled)>;
+pub(crate) type SubPrograms = Arc<Vec<(Arc<Graph>, Compiled)>>;
 
+#[derive(Clone)]
 pub(crate) enum Call {
     Op(Op),
     /// An operation that runs sub-graphs, with those that are programs of their own.
@@ -249,12 +250,16 @@ impl Plan {
                     None => return Ok(None),
                 },
                 Task::Evaluate { call, value, is_tensor, .. } => {
-                    let call = match call {
-                        Call::Op(op) => Call::Op(*op),
-                        Call::Module(path) => Call::Module(path.clone()),
-                        Call::Control(..) => return Ok(None),
-                    };
-                    let Some(args) = args() else { return Ok(None) };
+                    let (call, Some(args)) = (call.clone(), args()) else { return Ok(None) };
+                    if let Call::Control(_, programs) = &call {
+                        let is_planned = |arg: &Arg<Source>| match arg {
+                            Arg::Graph(graph) => programs.iter().any(|(other, _)| Arc::ptr_eq(other, graph)),
+                            _ => true,
+                        };
+                        if !args.iter().all(is_planned) {
+                            return Ok(None);
+                        }
+                    }
                     let args = args.iter().map(|arg| new.bound.placed(arg)).collect::<Result<_>>()?;
                     Task::Evaluate { call, args, value: *value, is_tensor: *is_tensor }
                 }
@@ -663,11 +668,10 @@ impl Lowering<'_> {
         self.evaluate(call, bound, id)
     }
 
-    /// Makes programs of the sub-graphs of an operation, if it takes nothing but tensors. They are planned once for all sizes that it
-    /// gives them: numbers would need a plan each.
+    /// Makes programs of the sub-graphs of an operation, if it takes nothing but tensors: numbers would need a plan each.
     fn sub_programs(&self, op: Op, bound: &[Arg]) -> Result<Option<SubPrograms>> {
         let Some(operands) = ops::sub_graph_operands(op, bound) else { return Ok(None) };
-        let types = operands.into_iter().map(|arg| self.tensor_type(arg).map(TypeTree::from));
+        let types = operands.into_iter().map(|arg| self.symbolic_type(arg).map(TypeTree::from));
         let Some(types) = types.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let mut programs = Vec::new();
         for arg in bound {
@@ -675,7 +679,7 @@ impl Lowering<'_> {
             let gm = GraphModule::new(graph.name(), Graph::clone(graph)).specialize(&types)?;
             programs.push((graph.clone(), Compiled::with(gm, self.assembler.clone())?));
         }
-        Ok(Some(programs))
+        Ok(Some(Arc::new(programs)))
     }
 
     /// Makes a kernel of a pooling of an operand whose channels lie last.
@@ -778,6 +782,17 @@ impl Lowering<'_> {
             Lowered::Tensor(operand) => Some(type_of(operand)),
             _ => None,
         }
+    }
+
+    /// Returns the type of a tensor with its symbols.
+    fn symbolic_type(&self, arg: &Arg) -> Option<TensorType> {
+        let Lowered::Tensor(operand) = self.env.get(arg.leaf()?)? else { return None };
+        Some(match &self.record {
+            Some(record) => {
+                TensorType::new(operand.dtype, record.dims(&self.shape_of(operand)))
+            }
+            None => type_of(operand),
+        })
     }
 
     /// Makes a kernel by a function, which makes it for other sizes too; returns whether it did.

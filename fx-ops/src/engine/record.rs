@@ -311,12 +311,13 @@ impl Record {
         shape
     }
 
-    /// Returns a size as an expression.
-    pub(crate) fn dim(&self, size: Size) -> Dim {
-        match size {
-            Size::Known(n) => Dim::from(n),
-            Size::Of(number) => self.dims[number as usize].clone(),
-        }
+    /// Returns sizes as expressions.
+    pub(crate) fn dims(&self, shape: &[Size]) -> fx_core::Shape {
+        let dim = |size: &Size| match size {
+            Size::Known(n) => Dim::from(*n),
+            Size::Of(number) => self.dims[*number as usize].clone(),
+        };
+        shape.iter().map(dim).collect()
     }
 
     /// Numbers the sizes in arguments that are expressions.

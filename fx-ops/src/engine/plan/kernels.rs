@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fx_core::math::Real;
 use fx_core::{
-    Arg, Array, Class, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, TensorType, TypeTree, ops,
+    Arg, Array, Class, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, TensorType, TypeTree, bail, ops,
 };
 use rustc_hash::FxHashMap;
 
@@ -332,12 +332,13 @@ impl Lowering<'_> {
         operands: &[Operand],
     ) -> Result<FxHashMap<NodeId, TypeTree>> {
         let Some(record) = &mut self.record else { return Ok(FxHashMap::default()) };
-        let dims = |operand: &Operand| match self.shapes.get(operand.id as usize) {
-            Some(shape) => shape.iter().map(|size| record.dim(*size)).collect::<fx_core::Shape>(),
-            None => operand.shape[..].into(),
-        };
-        let types: Vec<TypeTree> =
-            operands.iter().map(|operand| TensorType::new(operand.dtype, dims(operand)).into()).collect();
+        let mut types: Vec<TypeTree> = Vec::with_capacity(operands.len());
+        for operand in operands {
+            let Some(shape) = self.shapes.get(operand.id as usize) else {
+                bail!(Graph, "an operand of a kernel is not one of the plan");
+            };
+            types.push(TensorType::new(operand.dtype, record.dims(shape)).into());
+        }
         match infer_in(body, &types) {
             Ok(found) => Ok(found),
             Err(_) => {
