@@ -5,6 +5,7 @@
 //! that have one become kernels (`kernels`, `recurrent`).
 
 mod beside;
+mod follow;
 pub(super) mod kernels;
 mod recurrent;
 mod windows;
@@ -788,9 +789,7 @@ impl Lowering<'_> {
     fn symbolic_type(&self, arg: &Arg) -> Option<TensorType> {
         let Lowered::Tensor(operand) = self.env.get(arg.leaf()?)? else { return None };
         Some(match &self.record {
-            Some(record) => {
-                TensorType::new(operand.dtype, record.dims(&self.shape_of(operand)))
-            }
+            Some(record) => TensorType::new(operand.dtype, record.dims(&self.shape_of(operand))),
             None => type_of(operand),
         })
     }

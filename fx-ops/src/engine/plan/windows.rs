@@ -2,7 +2,9 @@
 
 use fx_core::{Arg, Array, Class, Graph, NodeId, Op, Result, Tensor, TypeTree, Value, bail, ops};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
+use super::follow::Follows;
 use super::{Home, Lowered, Lowering, known};
 use crate::engine::Kernel;
 use crate::engine::join::JoinKernel;
@@ -153,12 +155,29 @@ impl Lowering<'_> {
         let shapes: Vec<_> =
             made.iter().enumerate().map(|(i, x)| self.shape(items.get(i), &x.shape)).collect();
         let has_holes = !holes.is_empty();
-        let operands = self.enter(made, shapes, has_holes, move |bound| {
-            let Some((value, shadow)) = view(bound, op, bound.fill(&args, &holes)?, x)? else {
-                return Ok(None);
-            };
-            Ok(windows(&value, &shadow, bound.operand(x)?))
+        let follows: Option<SmallVec<[Follows; 1]>> = self.record.as_ref().and_then(|_| {
+            let from = self.bound.operand(x).ok()?;
+            let from = (from, &self.shapes[x as usize]);
+            let literals = (!has_holes).then_some(&args[..]);
+            made.iter().zip(&shapes).map(|to| Follows::find(op, literals, from, to)).collect()
         });
+        let operands = match follows {
+            Some(follows) => {
+                let sizes = shapes.clone();
+                self.enter(made, shapes, has_holes, move |bound| {
+                    let x = bound.operand(x)?;
+                    let all = follows.iter().zip(&sizes);
+                    let all = all.map(|(follows, sizes)| Ok(follows.of(x, bound.sizes(sizes)?)));
+                    all.collect::<Result<Option<Operands>>>()
+                })
+            }
+            None => self.enter(made, shapes, has_holes, move |bound| {
+                let Some((value, shadow)) = view(bound, op, bound.fill(&args, &holes)?, x)? else {
+                    return Ok(None);
+                };
+                Ok(windows(&value, &shadow, bound.operand(x)?))
+            }),
+        };
         let mut operands = operands.into_iter().map(Lowered::Tensor);
         Ok(match value {
             Arg::Leaf(_) => operands.next(),
