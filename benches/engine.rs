@@ -1,5 +1,5 @@
-//! What the engines take for single kernels and small networks: eager, fused, and native where there is a Rust compiler; and what sizes
-//! take that a program meets for the first time.
+//! What the engines take for single kernels and small networks: eager, fused, and native where there is a Rust compiler; and what the first
+//! sizes of a program take, new ones, and those that it knows.
 //!
 //! `cargo bench --bench engine -- FILTER`. Throughput is in bytes that must be moved where memory is the limit, and in floating-point operations
 //! ("elements") where arithmetic is. `RAYON_NUM_THREADS` sets the number of threads; the programs are those of the peer benchmarks

@@ -1,8 +1,8 @@
 //! The fused engine: a graph as a plan of kernels, in process and without a compiler.
 //!
 //! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups ([`crate::pass::FUSE`]). For each set of
-//! input sizes it has a plan (`plan`): a list of kernels whose operands have places in one block of memory (`memory`), with weights
-//! packed. Kernels are tapes of block loops (`tape`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
+//! input sizes it has a plan (`plan`), made for these or bound to them (`record`): a list of kernels whose operands have places in one block of
+//! memory (`memory`), with weights packed. Kernels are tapes of block loops (`tape`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
 //! attention (`attend`), joins (`join`), pooling (`pool`), group normalisation (`group`) and the steps of recurrent networks (`recurrent`); what has no kernel is
 //! evaluated by its operation.
 
