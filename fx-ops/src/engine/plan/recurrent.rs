@@ -14,6 +14,23 @@ use crate::kernel::recurrent::StateWeight;
 use crate::linalg::linear;
 use crate::recurrent::Network;
 
+/// What a layer needs in one direction.
+struct Parts<T: 'static> {
+    gates: OperandId,
+    weight: Packed<StateWeight<T>>,
+    bias: Option<OperandId>,
+}
+
+impl<T> Parts<T> {
+    fn of(&self, bound: &Bound) -> Result<Direction<T>> {
+        Ok(Direction {
+            gates: bound.operand(self.gates)?.clone(),
+            weight: self.weight.clone(),
+            bias: self.bias.map(|bias| bound.operand(bias).cloned()).transpose()?,
+        })
+    }
+}
+
 impl Lowering<'_> {
     /// Makes kernels of a recurrent network whose weights are constants.
     pub(super) fn recurrent(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
@@ -106,20 +123,12 @@ impl Lowering<'_> {
                 let state = |(before, after): &(OperandId, ValueId)| {
                     Ok(State { before: bound.operand(*before)?.clone(), after: *after })
                 };
-                let direction = |(gates, weight, bias): &(OperandId, Packed<StateWeight<T>>, _)| {
-                    let bias: &Option<OperandId> = bias;
-                    Ok(Direction {
-                        gates: bound.operand(*gates)?.clone(),
-                        weight: weight.clone(),
-                        bias: bias.map(|bias| bound.operand(bias).cloned()).transpose()?,
-                    })
-                };
                 Ok(Some(Box::new(StepsKernel {
                     cell,
                     sizes: [steps, batch],
                     hidden,
                     first,
-                    directions: directions.iter().map(direction).collect::<Result<_>>()?,
+                    directions: directions.iter().map(|parts| parts.of(bound)).collect::<Result<_>>()?,
                     states: states.iter().map(state).collect::<Result<_>>()?,
                     out,
                     strides: if by_batch { (width, steps * width) } else { (batch * width, width) },
@@ -135,14 +144,14 @@ impl Lowering<'_> {
         Ok(Some(Lowered::Tuple(results)))
     }
 
-    /// Makes the product of a layer's inputs in one direction, and packs the state's weight; returns them with the bias.
+    /// Makes the product of a layer's inputs in one direction, and packs the state's weight.
     fn direction<T: GemmElement + Element>(
         &mut self,
         network: Network,
         x: &Operand,
         weights: [Option<&Operand>; 4],
         id: NodeId,
-    ) -> Result<Option<(OperandId, Packed<StateWeight<T>>, Option<OperandId>)>> {
+    ) -> Result<Option<Parts<T>>> {
         let ([Some(w_ih), Some(w_hh), b_ih, b_hh], Some(tile)) = (weights, T::tile()) else {
             return Ok(None);
         };
@@ -165,7 +174,7 @@ impl Lowering<'_> {
             return Ok(None);
         };
         let bias = b_hh.map(|bias| self.gapless(bias.clone(), id)).transpose()?;
-        Ok(Some((gates.id, weight, bias.map(|bias| bias.id))))
+        Ok(Some(Parts { gates: gates.id, weight, bias: bias.map(|bias| bias.id) }))
     }
 
     /// Copies an operand that has gaps.
