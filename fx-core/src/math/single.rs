@@ -144,14 +144,17 @@ impl Real for f32 {
     }
     #[inline(always)]
     fn tanh(x: f32) -> f32 {
+        // (e - 1) / (e + 1) for e = exp(-2 |x|), from e - 1 as it is near 0; from 10 on, the result rounds to 1.
+        const SHIFT: f32 = ROUND32 + 127.0;
         let a = x.abs();
-        let z = x * x;
-        let small =
-            poly32(z, [-0.333_333_28, 0.133_327_34, -0.053_844_99, 0.020_968_188, -0.006_053_697_3]) * z * x
-                + x;
-        let e = exp_below32(-2.0 * a);
-        let large = (1.0 - e) / (1.0 + e);
-        (if a < 0.625 { small } else { large }).copysign(x)
+        let a = if a > 10.0 { 10.0 } else { a };
+        let shifted = a.mul_add(-2.0 * std::f32::consts::LOG2_E, SHIFT);
+        let n = shifted - SHIFT;
+        let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, -2.0 * a));
+        let q = poly32(r, [0.5, 0.166_665_73, 0.041_666_456, 0.008_363_769, 0.001_393_453_5]);
+        let p = (r * r).mul_add(q, r);
+        let power = f32::from_bits(shifted.to_bits() << 23);
+        (power.mul_add(p, power - 1.0) / power.mul_add(p, power + 1.0)).copysign(x)
     }
     #[inline(always)]
     fn asinh(x: f32) -> f32 {
