@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use fx_core::array::{Sizes, checked_numel};
-use fx_core::{Arg, Array, DType, Dim, Graph, Result, Symbol, Type, TypeTree, bail};
+use fx_core::{Arg, Array, DType, Dim, Graph, OpCode, Result, Symbol, Type, TypeTree, bail};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -392,7 +392,7 @@ impl Record {
 
     /// Completes the record of a plan with these numbers, of a graph; `None` if it cannot be bound to other sizes.
     pub(crate) fn complete(mut self, graph: &Graph, bound: &mut Bound) -> Option<Record> {
-        for (_, node) in graph.nodes() {
+        for (_, node) in graph.nodes().filter(|(_, node)| node.opcode() != OpCode::Output) {
             // Sizes that depend on data have no number.
             node.ty()?.for_each_leaf(&mut |ty| {
                 let Type::Tensor(ty) = ty else { return };

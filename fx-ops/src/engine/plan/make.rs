@@ -1,0 +1,199 @@
+//! How values, operands and kernels of a plan are made: by functions of its sizes, of which the record is kept.
+
+use fx_core::array::{Sizes, checked_numel};
+use fx_core::{Arg, DType, NodeId, Result, TypeTree, bail};
+
+use super::{Home, Info, Lowering, Source, Step, Task, known};
+use crate::engine::Kernel;
+use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
+use crate::engine::record::{Bound, Holes, Made, Operands, Shape, Size};
+
+/// How far a plan is.
+pub(super) struct Mark {
+    values: usize,
+    operands: usize,
+    steps: usize,
+    made: usize,
+}
+
+impl Lowering<'_> {
+    /// Makes a value of these sizes.
+    pub(super) fn value(&mut self, home: Home, dtype: DType, shape: Shape) -> Result<ValueId> {
+        let sizes = self.bound.sizes(&shape)?;
+        let numel = checked_numel(&sizes)?;
+        self.bound.values.push(Info { home, dtype, shape: sizes, numel });
+        self.note(Made::Value(shape));
+        Ok(self.bound.values.len() as ValueId - 1)
+    }
+
+    /// Makes a value of as many elements as a function says.
+    pub(super) fn line(
+        &mut self,
+        home: Home,
+        dtype: DType,
+        len: impl Fn(&Bound) -> Result<Option<usize>> + Send + Sync + 'static,
+    ) -> Result<Option<ValueId>> {
+        let Some(numel) = len(&self.bound)? else { return Ok(None) };
+        let numel = checked_numel(&[numel])?;
+        self.bound.values.push(Info { home, dtype, shape: [numel].into_iter().collect(), numel });
+        self.note(Made::Line(Box::new(len)));
+        Ok(Some(self.bound.values.len() as ValueId - 1))
+    }
+
+    /// Makes a value whose type is not one tensor.
+    pub(super) fn untyped(&mut self) -> ValueId {
+        let (home, shape) = (Home::Evaluated, Sizes::new());
+        self.bound.values.push(Info { home, dtype: DType::Bool, shape, numel: 0 });
+        self.note(Made::Value(Shape::from_slice(&[Size::Known(0)])));
+        self.bound.values.len() as ValueId - 1
+    }
+
+    pub(super) fn note(&mut self, made: Made) -> u32 {
+        self.record.as_mut().map_or(0, |record| record.note(made))
+    }
+
+    /// Numbers operands of these sizes; the function makes them for other sizes.
+    pub(super) fn enter(
+        &mut self,
+        mut operands: Operands,
+        shapes: Vec<Shape>,
+        has_holes: bool,
+        make: impl Fn(&Bound) -> Result<Option<Operands>> + Send + Sync + 'static,
+    ) -> Operands {
+        if let Some(record) = &mut self.record {
+            record.note_operands(make, (&operands, &shapes), has_holes, &self.bound);
+        }
+        for (operand, shape) in operands.iter_mut().zip(shapes) {
+            operand.id = self.bound.operands.len() as OperandId;
+            self.bound.operands.push(operand.clone());
+            self.shapes.push(shape);
+        }
+        operands
+    }
+
+    /// Makes an operand of these sizes by a function, which makes it for other sizes too.
+    pub(super) fn operand_by(
+        &mut self,
+        shape: Shape,
+        make: impl Fn(&Bound) -> Result<Operand> + Send + Sync + 'static,
+    ) -> Result<Operand> {
+        let operands = std::iter::once(make(&self.bound)?).collect();
+        let make = move |bound: &Bound| Ok(Some(std::iter::once(make(bound)?).collect()));
+        match self.enter(operands, vec![shape], false, make).pop() {
+            Some(operand) => Ok(operand),
+            None => bail!(Graph, "an operand was not made"),
+        }
+    }
+
+    /// Returns all elements of a value whose axes lie in this order.
+    pub(super) fn laid_out(&mut self, value: ValueId, shape: Shape, layout: Layout) -> Result<Operand> {
+        let dtype = self.bound.values[value as usize].dtype;
+        let sizes = shape.clone();
+        self.operand_by(shape, move |bound| {
+            Ok(Operand::laid_out(value, dtype, &bound.sizes(&sizes)?, layout))
+        })
+    }
+
+    /// Returns all elements of a value.
+    pub(super) fn whole(&mut self, value: ValueId, shape: Shape) -> Result<Operand> {
+        self.laid_out(value, shape, Layout::RowMajor)
+    }
+
+    /// Returns the sizes of an operand as they are known.
+    pub(super) fn shape_of(&self, operand: &Operand) -> Shape {
+        match self.shapes.get(operand.id as usize) {
+            Some(shape) => shape.clone(),
+            None => operand.shape.iter().map(|&n| Size::Known(n)).collect(),
+        }
+    }
+
+    /// Returns the type of a node with its symbols.
+    pub(super) fn symbolic(&self, id: NodeId) -> Option<&TypeTree> {
+        self.symbolic.graph().node(id).ok()?.ty()
+    }
+
+    /// Returns dtype and sizes of what a node gives, if it is one tensor of known sizes.
+    pub(super) fn typed(&mut self, id: NodeId) -> Result<Option<(DType, Shape)>> {
+        let Some((dtype, sizes)) = known(self.gm.graph().node(id)?.ty()) else { return Ok(None) };
+        let symbolic = self.symbolic(id).cloned();
+        Ok(Some((dtype, self.shape(symbolic.as_ref(), &sizes))))
+    }
+
+    /// Returns the sizes of a tensor of this type.
+    pub(super) fn shape(&mut self, symbolic: Option<&TypeTree>, sizes: &[usize]) -> Shape {
+        match &mut self.record {
+            Some(record) => record.shape(symbolic, sizes, &mut self.bound),
+            None => sizes.iter().map(|&n| Size::Known(n)).collect(),
+        }
+    }
+
+    /// Returns the arguments of a node with their symbols, and which these are; without symbols, the arguments that are given.
+    pub(super) fn symbolic_args(&mut self, bound: &[Arg], id: NodeId) -> Result<(Vec<Arg>, Holes)> {
+        let Some(record) = &mut self.record else { return Ok((bound.to_vec(), Holes::new())) };
+        let Ok(node) = self.symbolic.graph().node(id) else {
+            record.give_up();
+            return Ok((bound.to_vec(), Holes::new()));
+        };
+        let args = match node.op() {
+            Some(op) => op.bind(node.args(), node.kwargs())?.to_vec(),
+            None => node.args().to_vec(),
+        };
+        let holes = record.holes(&args, &mut self.bound);
+        Ok((args, holes))
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            values: self.bound.values.len(),
+            operands: self.bound.operands.len(),
+            steps: self.steps.len(),
+            made: self.record.as_ref().map_or(0, |record| record.len()),
+        }
+    }
+
+    /// Forgets what was made since.
+    pub(super) fn rewind(&mut self, mark: &Mark) {
+        self.bound.values.truncate(mark.values);
+        self.bound.operands.truncate(mark.operands);
+        self.shapes.truncate(mark.operands);
+        self.steps.truncate(mark.steps);
+        if let Some(record) = &mut self.record {
+            record.truncate(mark.made, mark.values);
+        }
+    }
+
+    /// Makes a kernel by a function, which makes it for other sizes too; returns whether it did.
+    pub(super) fn kernel(
+        &mut self,
+        writes: Vec<ValueId>,
+        id: NodeId,
+        make: impl Fn(&Bound) -> Result<Option<Box<dyn Kernel>>> + Send + Sync + 'static,
+    ) -> Result<bool> {
+        let Some(kernel) = make(&self.bound)? else { return Ok(false) };
+        let made = self.note(Made::Kernel(Box::new(make)));
+        let task = Task::Kernel { kernel, writes };
+        self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0, made });
+        Ok(true)
+    }
+}
+
+impl Bound {
+    /// Returns the tensor that an operand is.
+    pub(super) fn source(&self, operand: &Operand) -> Source {
+        let info = &self.values[operand.value as usize];
+        match operand.offset == 0 && operand.shape == info.shape && operand.is_contiguous() {
+            true => Source::Whole(operand.value),
+            false => Source::Window(operand.clone()),
+        }
+    }
+
+    /// Returns an argument of the plan that was recorded with the windows of this one.
+    pub(super) fn placed(&self, arg: &Arg<Source>) -> Result<Arg<Source>> {
+        arg.try_flat_map(&mut |source| {
+            Ok(Arg::Leaf(match source {
+                Source::Whole(value) => Source::Whole(*value),
+                Source::Window(operand) => self.source(self.operand(operand.id)?),
+            }))
+        })
+    }
+}
