@@ -595,7 +595,7 @@ impl Lowering<'_> {
         if x.shape.len() < 2 {
             return Ok(None);
         }
-        self.is_without_sizes(id);
+        self.refuse_symbols(id);
         let out = self.result(x.dtype, self.shape_of(&x), layout)?;
         let (value, groups, eps, x) = (out.value, *groups as usize, *eps, x.id);
         let affine = affine.map(|operand| operand.map(|operand| operand.id));

@@ -83,7 +83,7 @@ impl Lowering<'_> {
             out.strides.swap(rank - 3, rank - 2);
             Ok(out)
         })?;
-        self.is_without_sizes(id);
+        self.refuse_symbols(id);
         let options = Options { is_causal: *is_causal, scale, grouped: *grouped };
         let (q, to) = (q.id, out.id);
         let parts: Vec<_> = parts.iter().map(|(k, v)| (k.id, v.id)).collect();
@@ -145,7 +145,7 @@ impl Lowering<'_> {
             // Operations on rows take the sizes of the rows.
             Some(op) if op == crate::norm::layer_norm::OP || op == crate::norm::rms_norm::OP => Vec::new(),
             _ => {
-                self.is_without_sizes(id);
+                self.refuse_symbols(id);
                 Vec::new()
             }
         };
@@ -191,15 +191,15 @@ impl Lowering<'_> {
         Ok(bound.iter().enumerate().filter_map(size).collect())
     }
 
-    /// Notes that a kernel is for these sizes only if arguments of its node are sizes that are symbols.
-    pub(super) fn is_without_sizes(&mut self, id: NodeId) {
+    /// Gives the record up if arguments of a node are sizes that are symbols, which its kernel takes as numbers.
+    pub(super) fn refuse_symbols(&mut self, id: NodeId) {
         let Some(record) = &mut self.record else { return };
-        let is_size = |arg: &Arg| {
+        let has_symbols = |arg: &Arg| {
             let mut found = false;
             arg.walk(&mut |arg| found |= matches!(arg, Arg::Dim(_)));
             found
         };
-        if self.symbolic.graph().node(id).is_ok_and(|node| node.all_args().any(is_size)) {
+        if self.symbolic.graph().node(id).is_ok_and(|node| node.all_args().any(has_symbols)) {
             record.give_up();
         }
     }
@@ -275,7 +275,7 @@ impl Lowering<'_> {
             let draft = self.draft(&body, (&found, &symbolic), &outside, None, &stores, layout)?;
             let Some(mut draft) = draft else { return Ok(None) };
             if !draft.take_sizes(sizes) {
-                self.is_without_sizes(id);
+                self.refuse_symbols(id);
             }
             let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
                 Ok(draft.build(bound)?.map(|tape| Box::new(tape) as Box<dyn Kernel>))

@@ -66,7 +66,7 @@ impl Lowering<'_> {
         params: &[Operand],
         id: NodeId,
     ) -> Result<Option<Lowered>> {
-        self.is_without_sizes(id);
+        self.refuse_symbols(id);
         let (mark, dtype) = (self.mark(), x.dtype);
         if network.batch_first {
             let (mut shape, id) = (self.shape_of(&x), x.id);
