@@ -22,8 +22,6 @@ const TINY: usize = 64;
 const GROUP: usize = 1 << 13;
 /// Elements of a row that are folded without branching.
 const BLOCK: usize = 2048;
-/// How many bytes ahead rows are fetched that are read from memory.
-const AHEAD: usize = 1 << 13;
 /// Rows that are folded into a tile of columns one after the other.
 const ROWS: usize = 128;
 /// Elements of a row that one thread folds.
@@ -255,34 +253,21 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         S: Fn(A, T) -> A,
     {
         match row.len() {
-            0..TINY => self.lanes::<T, 16>(row, |_| ()),
-            TINY..SHORT => self.lanes::<T, 32>(row, |_| ()),
-            _ => self.lanes::<T, 64>(row, |_| ()),
+            0..TINY => self.lanes::<T, 16>(row),
+            TINY..SHORT => self.lanes::<T, 32>(row),
+            _ => self.lanes::<T, 64>(row),
         }
-    }
-
-    /// As [`short`](Self::short), for a row that is not short; what lies [`AHEAD`] of it is fetched meanwhile.
-    #[inline(always)]
-    fn short_ahead<T: Element>(&self, row: &[T]) -> [A; 16]
-    where
-        S: Fn(A, T) -> A,
-    {
-        self.lanes::<T, 64>(row, |chunk| {
-            let from = chunk.as_ptr().cast::<u8>().wrapping_add(AHEAD);
-            (0..size_of_val(chunk)).step_by(64).for_each(|at| fx_simd::prefetch_line(from.wrapping_add(at)));
-        })
     }
 
     /// Folds a row in `N` lanes, which are merged as a tree until 16 are left.
     #[inline(always)]
-    fn lanes<T: Element, const N: usize>(&self, row: &[T], before: impl Fn(&[T; N])) -> [A; 16]
+    fn lanes<T: Element, const N: usize>(&self, row: &[T]) -> [A; 16]
     where
         S: Fn(A, T) -> A,
     {
         let mut lanes = [self.init; N];
         let (chunks, mut rest) = row.as_chunks::<N>();
         for chunk in chunks {
-            before(chunk);
             self.steps(&mut lanes, chunk);
         }
         let merge = |a, b| (self.merge)(a, b);
@@ -411,11 +396,8 @@ fx_simd::wide! {
         let Some(first) = rows.next() else { return };
         let mut last = Hidden(fold.short(first));
         let Some((end, out)) = out.split_last_mut() else { return };
-        // Rows that fill a page, at whose end the processor stops to fetch what comes next; all that is fetched belongs to them.
-        let ahead = AHEAD / size_of::<T>() + 2 * n;
-        let most = if n < SHORT { 0 } else { data.len().saturating_sub(ahead) };
-        for (i, (row, out)) in rows.zip(out).enumerate() {
-            let next = Hidden(if i * n < most { fold.short_ahead(row) } else { fold.short(row) });
+        for (row, out) in rows.zip(out) {
+            let next = Hidden(fold.short(row));
             *out = tree_of_last(black_box(last).0, merge);
             last = next;
         }
