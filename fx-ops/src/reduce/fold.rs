@@ -22,6 +22,10 @@ const TINY: usize = 64;
 const GROUP: usize = 1 << 13;
 /// Elements of a row that are folded without branching.
 const BLOCK: usize = 2048;
+/// Bytes of rows of which most do not come from a cache nearby,
+const FAR: usize = 1 << 18;
+/// and how many of the next row are fetched then before a row is folded.
+const AHEAD: usize = 1 << 10;
 /// Rows that are folded into a tile of columns one after the other.
 const ROWS: usize = 128;
 /// Elements of a row that one thread folds.
@@ -391,7 +395,19 @@ fx_simd::wide! {
             }
             return;
         }
-        // The last lanes of a row are merged while the next one is read, so that nothing waits for what was just written.
+        if n >= SHORT {
+            let is_far = size_of_val(data) >= FAR;
+            for (row, out) in data.chunks_exact(n).zip(out) {
+                if is_far {
+                    let next = row.as_ptr_range().end.cast::<u8>();
+                    (0..AHEAD).step_by(64).for_each(|at| fx_simd::prefetch_line(next.wrapping_add(at)));
+                }
+                *out = tree_of_last(black_box(Hidden(fold.short(row))).0, merge);
+            }
+            return;
+        }
+        // The last lanes of a row are merged while the next one is read, so that nothing waits for what was just written. Longer rows
+        // hide the wait themselves, and what the loop keeps for the next one would only delay its loads.
         let mut rows = data.chunks_exact(n);
         let Some(first) = rows.next() else { return };
         let mut last = Hidden(fold.short(first));
