@@ -323,6 +323,34 @@ fn rows_are_reduced_and_repeated_in_one_kernel() {
 }
 
 #[test]
+fn rows_that_are_read_in_place_are_computed_as_many_at_a_time_as_suit_the_threads() {
+    for op in [
+        "sum(%x, [-1])",
+        "amax(%x, [-1])",
+        "mean(%x, [-1], true)",
+        "softmax(%x, -1)",
+        "rms_norm(%x, [<m>], %g)",
+    ] {
+        let gm = program(&format!(
+            "graph main(%x: f32[n, m], %g: f32[m]) {{
+                %y = {op}
+                return %y
+            }}"
+        ));
+        let program = gm.compile(Engine::Fused).unwrap();
+        for [n, m] in [[1000, 1031], [4099, 130], [301, 2048], [2000, 512]] {
+            let args = values(&[numbers(&[n, m], 1), numbers(&[m], 2)]);
+            let expected = &agree(&gm, &args, true)[0];
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let got = pool.install(|| program.call_values(&args)).unwrap();
+                assert_eq!(bits(&fx::check::tensors(&got)[0]), bits(expected), "{op} on {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
 fn products_are_changed_as_they_are_written() {
     let gm = program(
         "graph main(%x: f32[n, k, 20], %r: f32[n, k, 37]) {

@@ -154,6 +154,11 @@ pub(crate) struct Tape {
 /// The work, in elements times instructions, from which a second thread pays.
 const GRAIN: usize = 1 << 15;
 
+/// The elements of the longest unit that has no registers,
+const LONGEST_UNIT: usize = 1 << 17;
+/// and how many of those each thread has at least.
+const UNITS_EACH: usize = 8;
+
 /// The bytes of rows of a transposed operand that are read together, so that they stay in the second cache.
 const PANEL: usize = 1 << 19;
 
@@ -251,6 +256,20 @@ impl Tape {
         self.instructions.len().max(1) * 2
     }
 
+    /// Returns whether nothing of a unit is kept for later, in registers or in the cache, so that it may have any number of rows.
+    fn is_direct(&self) -> bool {
+        let is_outside = |spot: &Spot| matches!(spot, Spot::Load(_) | Spot::Store(_));
+        let has_slots = self.native.as_ref().is_some_and(native::Linked::has_slots);
+        match &self.instructions[..] {
+            [Instruction { inputs, output, .. }] => {
+                inputs.iter().chain([output]).all(is_outside)
+                    && self.loads.iter().all(|load| load.is_direct(self.row))
+                    && !has_slots
+            }
+            _ => false,
+        }
+    }
+
     /// Computes the whole domain.
     ///
     /// # Safety
@@ -262,7 +281,10 @@ impl Tape {
             return;
         }
         let n_rows = self.numel / self.row;
-        let (per_row, rows) = (self.row.div_ceil(self.unit), (self.unit / self.row).max(1));
+        let (per_row, mut rows) = (self.row.div_ceil(self.unit), (self.unit / self.row).max(1));
+        if rows > 1 && n_rows / rows > UNITS_EACH && self.is_direct() {
+            rows = rows.max((n_rows / (UNITS_EACH * parallel::threads())).min(LONGEST_UNIT / self.row));
+        }
         let n_units = if rows > 1 { n_rows.div_ceil(rows) } else { n_rows * per_row };
         let len = self.numel.div_ceil(n_units);
         let mut at_once = (GRAIN / 2 / (len * self.weight()).max(1)).max(1);
@@ -272,8 +294,8 @@ impl Tape {
         }
         let unit = |i: usize| {
             if rows > 1 {
-                let rows = rows.min(n_rows - i * rows);
-                let first = i * (self.unit / self.row);
+                let first = i * rows;
+                let rows = rows.min(n_rows - first);
                 return Unit { row: first, column: 0, len: rows * self.row, rows, panel: None };
             }
             let column = i % per_row * self.unit;

@@ -52,6 +52,18 @@ impl Load {
         };
     }
 
+    /// Returns whether the elements of all units of whole rows are found where they are.
+    pub(super) fn is_direct(&self, row: usize) -> bool {
+        self.overwritten.is_none()
+            && self.panel.is_none()
+            && match (self.extent, self.grid) {
+                (Extent::Full, Some((row_step, step))) => step == 1 && row_step == row,
+                (Extent::PerRow, Some((row_step, _))) => row_step == 1,
+                (Extent::Once, Some((_, step))) => step == 1,
+                (_, None) => false,
+            }
+    }
+
     /// Returns the address of the elements of a unit, which are copied into the register if they are not neighbours.
     pub(super) unsafe fn find(
         &self,

@@ -131,6 +131,11 @@ impl Tape {
 }
 
 impl Linked {
+    /// Returns whether the function has memory of its own, which is as long as the tape's units.
+    pub(super) fn has_slots(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     /// Runs the function on a unit.
     ///
     /// # Safety
