@@ -19,7 +19,10 @@ use std::marker::PhantomData;
 
 pub use convert::{Arithmetic, HalfArithmetic, Truncate, f16_to_f32, f32_to_f16};
 pub use keep::{in_huge_pages, recycle, reserve, without_keeping};
-pub use memory::{At, FillWith, Filled, Slots, collect, collect_with, copy, extend, prefetch_line};
+pub use memory::{
+    At, FillWith, Filled, Slots, collect, collect_with, copy, extend, opaque, prefetch_line,
+    prefetch_line_later,
+};
 pub use transpose::transpose;
 
 /// A piece of work whose `run` is `#[inline(always)]`, as is everything hot that it calls.

@@ -235,6 +235,32 @@ pub fn prefetch_line(at: *const u8) {
     let _ = at;
 }
 
+/// Asks for the line of an address to be brought into the second cache, as [`prefetch_line`] into the first.
+#[inline(always)]
+pub fn prefetch_line_later(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Returns the pointer, of which the compiler no longer knows how it was computed. It keeps such a pointer in a register of its own, where it would
+/// compute it anew from others.
+#[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block, unused_mut, reason = "nothing is read through it")]
+pub fn opaque<T>(mut pointer: *const T) -> *const T {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    // SAFETY: there is no instruction.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags))
+    };
+    pointer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

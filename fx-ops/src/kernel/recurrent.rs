@@ -9,7 +9,7 @@ use std::ops::Range;
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
-use super::gemm::{Finish, GemmElement, Operands, Output, Tile, pack, work};
+use super::gemm::{Finish, GemmElement, Next, Operands, Output, Tile, pack, work};
 
 /// What a unit computes from its gates.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -246,10 +246,11 @@ impl<T: GemmElement + Real> Steps<'_, T> {
         }
         let (columns, len) = (width / matrices, hidden * width);
         for matrix in 0..matrices {
+            let weights = &self.weight.slivers[sliver * len + matrix * (len / matrices)..];
             let operands = Operands {
                 a: before(items.start).cast_const(),
                 a_strides: (if step == 0 { hidden } else { states.stride }, 1),
-                b: self.weight.slivers[sliver * len + matrix * (len / matrices)..].as_ptr(),
+                b: weights.as_ptr(),
                 b_stride: columns,
                 b_tile: cols,
                 alpha: T::one(),
@@ -257,6 +258,7 @@ impl<T: GemmElement + Real> Steps<'_, T> {
                 c: sums[matrix * columns..].as_mut_ptr(),
                 c_strides: (width, 1),
                 finish: Finish::NONE,
+                next: Next::nothing(weights.as_ptr()),
             };
             // SAFETY: the states before have `hidden` elements, which nobody writes in this step; each matrix has as many rows,
             // of all gates only if there is one sequence, and the sums are ours.

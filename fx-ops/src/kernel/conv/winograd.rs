@@ -15,7 +15,7 @@ use std::ops::Range;
 use fx_simd::parallel;
 use num_traits::Float;
 
-use super::super::gemm::{Done, Finish, GemmElement, Operands, Output, Tile};
+use super::super::gemm::{Done, Finish, GemmElement, Next, Operands, Output, Tile};
 use super::Geometry;
 
 /// The places in a tile of the input.
@@ -196,6 +196,7 @@ impl<T: GemmElement> Winograd<T> {
                         c: sums[row * columns..].as_mut_ptr(),
                         c_strides: (columns, 1),
                         finish: Finish::NONE,
+                        next: Next::nothing(b.as_ptr()),
                     };
                     // SAFETY: there are so many rows of inputs and sums, and the kernels have `depth` rows.
                     unsafe { tile.run(height.min(n - row), columns, depth, &operands) };

@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use fx_simd::parallel;
 
-use super::tile::{Finish, Operands, ROW, Tile};
+use super::tile::{Finish, Next, Operands, ROW, Tile};
 use super::{GemmElement, Scratch, Strides, work};
 
-/// The greatest steps of `k` that are done at a time: a sliver of them fits into the first caches.
-const K_BLOCK: usize = 384;
+/// The greatest steps of `k` that are done at a time: a sliver of them fits into the first cache beside the strip that is multiplied.
+const K_BLOCK: usize = 256;
 /// As [`K_BLOCK`], for a single row, which needs nothing to stay in a cache.
 const ROW_BLOCK: usize = 4096;
 /// The multiply-adds of a task.
@@ -429,6 +429,17 @@ impl<T: GemmElement> Product<T> {
                     }
                 };
                 next += if m == 1 { ROW.min(end - sliver) } else { 1 };
+                // The packed rows that come next are fetched meanwhile, each strip's share of them while it is multiplied.
+                let fetches = b_stride == tile.cols && strips.len() > 1;
+                let (row, sliver_len) = (tile.cols, tile.cols * k);
+                let after = match (next < slivers.end, from + steps < depth.end) {
+                    (true, _) => b.wrapping_add(sliver_len),
+                    (false, true) => {
+                        b.wrapping_sub((slivers.len() - 1) * sliver_len).wrapping_add(steps * row)
+                    }
+                    // What the next task begins with.
+                    (false, false) => b.wrapping_add(sliver_len).wrapping_sub((from - depth.start) * row),
+                };
                 for strip in strips.clone() {
                     let row = strip * tile.rows;
                     let (rows, cols) = (tile.rows.min(m - row), (next * tile.cols).min(n) - col);
@@ -460,6 +471,16 @@ impl<T: GemmElement> Product<T> {
                         c: c.start.wrapping_add(place),
                         c_strides: c.strides,
                         finish,
+                        next: match fetches {
+                            true => Next::share(
+                                after,
+                                steps * tile.cols,
+                                strip - strips.start,
+                                strips.len(),
+                                steps,
+                            ),
+                            false => Next::nothing(b),
+                        },
                     };
                     // SAFETY: the operands were found to be long enough in `run`; `c` is the caller's promise.
                     unsafe { tile.run(rows, cols, steps, &operands) };

@@ -25,6 +25,9 @@ pub struct Tile<T: 'static> {
 /// a third more to who reads in some places at a time.
 pub(crate) const ROW: usize = 4;
 
+/// The rows of the largest tile.
+const MOST_ROWS: usize = 12;
+
 /// The dot products of some rows with two columns.
 pub(crate) type Dots<T> = [[T; 2]; 4];
 
@@ -69,6 +72,29 @@ impl<'a, T: Copy> Finish<'a, T> {
     }
 }
 
+/// What comes into the second cache while a tile is computed, since it is read after that. Vectors multiply faster than the processor fetches
+/// what lies further away, and it cannot know where that will be.
+#[derive(Clone, Copy)]
+pub(crate) struct Next<T> {
+    /// Where the first line is, which need not be there.
+    first: *const T,
+    /// How many bytes the address moves with each step of `k`.
+    step: usize,
+}
+
+impl<T> Next<T> {
+    /// Nothing but this, which is read anyway.
+    pub(crate) fn nothing(read: *const T) -> Next<T> {
+        Next { first: read, step: 0 }
+    }
+
+    /// One of `tiles` shares of so many elements, for a tile of `k` steps.
+    pub(crate) fn share(first: *const T, len: usize, tile: usize, tiles: usize, k: usize) -> Next<T> {
+        let step = (len * size_of::<T>()).div_ceil(tiles * k);
+        Next { first: first.wrapping_byte_add(tile * k * step), step }
+    }
+}
+
 /// The operands of a tile: `c = alpha * a @ b + beta * c`, where the columns of `b` lie one beside the other.
 pub(crate) struct Operands<'a, T> {
     pub(crate) a: *const T,
@@ -83,6 +109,8 @@ pub(crate) struct Operands<'a, T> {
     pub(crate) c_strides: Strides,
     /// What is done to the elements of `c`.
     pub(crate) finish: Finish<'a, T>,
+    /// What is fetched meanwhile.
+    pub(crate) next: Next<T>,
 }
 
 /// The operands of a tile whose rows of `a` lie anywhere, each in pieces: what windows of a convolution have under them.
@@ -258,25 +286,38 @@ macro_rules! tiles {
 
             #[target_feature(enable = $features)]
             unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
-                let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), finish } =
+                let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), finish, next } =
                     operands;
                 // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
                 // that leave them after the last step are not read.
                 unsafe {
                     let mut sums = [[$zero(); VECTORS]; ROWS];
-                    let (mut a, mut b) = (a, b);
+                    let (mut b, mut ahead) = (b, next.first.cast::<u8>());
+                    // A pointer for three rows: one for each does not fit into registers, and to compute each from the one before takes units
+                    // of the processor that vectors need.
+                    let (rsa, csa) = (rsa * size_of::<$t>(), csa * size_of::<$t>());
+                    let mut starts = [a.cast::<u8>(); MOST_ROWS.div_ceil(3)];
+                    for i in 0..ROWS.div_ceil(3) {
+                        starts[i] = starts[i].wrapping_add(3 * i * rsa);
+                    }
                     for _ in 0..k {
                         let mut y = [$zero(); VECTORS];
                         for j in 0..VECTORS {
                             y[j] = $load(b.wrapping_add(j / 2 * b_tile + j % 2 * LANES));
                         }
                         for i in 0..ROWS {
-                            let x = $set1(*a.wrapping_add(i * rsa));
+                            let x = $set1(*starts[i / 3].wrapping_add(i % 3 * rsa).cast::<$t>());
                             for j in 0..VECTORS {
                                 sums[i][j] = $fma(x, y[j], sums[i][j]);
                             }
                         }
-                        a = a.wrapping_add(csa);
+                        if VECTORS == 2 && ROWS > 1 {
+                            prefetch_line_later(ahead);
+                            ahead = ahead.wrapping_add(next.step);
+                        }
+                        for i in 0..ROWS.div_ceil(3) {
+                            starts[i] = opaque(starts[i].wrapping_add(csa));
+                        }
                         b = b.wrapping_add(b_stride);
                     }
                     let scale = $set1(alpha);
@@ -595,6 +636,8 @@ mod tests {
                                     c: c.as_mut_ptr(),
                                     c_strides: (stride, 1),
                                     finish,
+                                    // Lines that are not there.
+                                    next: Next::share(std::ptr::dangling(), 1 << 40, 1, 2, k),
                                 };
                                 tile.run(rows, cols, k, &operands);
                             }

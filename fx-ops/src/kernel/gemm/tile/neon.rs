@@ -6,7 +6,9 @@ use std::arch::aarch64::{
     vmulq_f64, vst1q_f32, vst1q_f64,
 };
 
-use super::{Dots, Operands, Taps, Tile, Windows};
+use fx_simd::{opaque, prefetch_line_later};
+
+use super::{Dots, MOST_ROWS, Operands, Taps, Tile, Windows};
 
 /// Defines what vectors of two registers do, of `lanes` elements each.
 macro_rules! vectors {

@@ -13,7 +13,9 @@ use std::arch::x86_64::{
     _mm512_setzero_pd, _mm512_setzero_ps, _mm512_storeu_pd, _mm512_storeu_ps,
 };
 
-use super::{Dots, Operands, Taps, Tile, Windows};
+use fx_simd::{opaque, prefetch_line_later};
+
+use super::{Dots, MOST_ROWS, Operands, Taps, Tile, Windows};
 
 /// Defines loads and stores of the first elements of a vector, fewer than it has.
 macro_rules! some {
