@@ -285,7 +285,7 @@ impl<T: GemmElement> ChannelsLast<T> {
                 }
             }
             Way::Winograd(winograd) => {
-                winograd.run(x, [self.enclosed[1], self.enclosed[2]], packed, out, (finish, done));
+                winograd.run(x, self.enclosed, packed, out, (finish, done));
             }
             Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, (finish, done)),
         }
@@ -613,13 +613,19 @@ mod tests {
 
         #[test]
         fn fewer_multiplications_give_the_same(
-            (batch, depth) in (1usize..3, 1usize..3),
+            (batch, depth) in (1usize..3, 1usize..5), deep in (1usize..4, 1usize..3, 1usize..3, 0usize..3),
             c_in in prop_oneof![32usize..40, 128usize..131], c_out in prop_oneof![32usize..70, 150usize..153],
             (height, width) in (14usize..24, 14usize..24), padding in prop::collection::vec(0usize..3, 2), turns: bool,
             (has_bias, has_other, is_bounded) in (any::<bool>(), any::<bool>(), any::<bool>()),
         ) {
-            let spec = ConvSpec { padding: vec![0, padding[0], padding[1]], ..ConvSpec::new(3) };
-            let (xs, ws) = ([batch, c_in, depth, height, width], [c_out, c_in, 1, 3, 3]);
+            let (kernel, stride, dilation, border) = deep;
+            let spec = ConvSpec {
+                padding: vec![border, padding[0], padding[1]],
+                stride: vec![stride, 1, 1],
+                dilation: vec![dilation, 1, 1],
+                ..ConvSpec::new(3)
+            };
+            let (xs, ws) = ([batch, c_in, depth, height, width], [c_out, c_in, kernel, 3, 3]);
             compare(&spec, &xs, &ws, turns, (has_bias, has_other, is_bounded), true)?;
         }
     }

@@ -1,10 +1,12 @@
-//! Convolution of planes with kernels of 3 by 3, by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for the 4 results of a tile
-//! instead of 36.
+//! Convolution of planes and volumes with kernels of 3 by 3 in each plane, by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for
+//! the 4 results of a tile instead of 36.
 //!
 //! Tiles of 4 by 4 elements of the input, 2 apart, are transformed, and so are the kernels. Then each of the 16 places in a tile is a
 //! matrix product over the channels, and the sums, transformed back, are 2 by 2 results. See A. Lavin and S. Gray, Fast Algorithms for
 //! Convolutional Neural Networks, CVPR 2016. The transforms add and subtract up to four elements, so results may be off by a few times as
 //! much as those of sums of products, and an infinity in the input makes NaN of the tiles that it lies in.
+//!
+//! The planes under a kernel that is deeper than one are summed as further channels are.
 //!
 //! Kernels are transformed in the cache, each time that they are needed: that takes less time than to read what it makes from memory, which
 //! is 16 ninths as much as the kernels.
@@ -34,7 +36,7 @@ const FEWEST_SLIVERS: usize = 4;
 const TASKS: usize = 8;
 /// The fewest channels of input and result for which the products take longer than the transforms.
 const FEWEST_CHANNELS: usize = 32;
-/// The most channels of an input: a thread keeps the transformed elements of some tiles.
+/// The most channels under a kernel, those of all its planes: a thread keeps the transformed elements of some tiles.
 const MOST_CHANNELS: usize = 1 << 12;
 /// The elements that are transformed at a time.
 const WIDTH: usize = 16;
@@ -52,32 +54,42 @@ pub(super) struct Winograd<T: 'static> {
     pub(super) tile: &'static Tile<T>,
     c_in: usize,
     c_out: usize,
-    /// How many planes there are, and the lines and columns of each in the result.
-    planes: usize,
-    output: [usize; 2],
+    /// The planes of a kernel, how far apart they lie, and how far apart those lie where windows begin.
+    depth: usize,
+    dilation: usize,
+    stride: usize,
+    /// How many images there are, and the planes, lines and columns of each in the result.
+    images: usize,
+    output: [usize; 3],
 }
 
 impl<T: GemmElement> Winograd<T> {
     /// Prepares a convolution for inputs of some images; `None` if it is another one, or is faster otherwise.
     pub(super) fn new(geometry: &Geometry, tile: &'static Tile<T>, images: usize) -> Option<Self> {
-        let &Geometry {
-            groups, c_in, c_out, kernel, stride, dilation, output: [depth, height, width], ..
-        } = geometry;
-        let fits = kernel == [1, 3, 3] && stride == [1; 3] && dilation == [1; 3] && groups == 1;
-        let planes = images * depth;
-        let winograd = Winograd { tile, c_in, c_out, planes, output: [height, width] };
-        let pays =
-            c_in.min(c_out) >= FEWEST_CHANNELS && c_in <= MOST_CHANNELS && winograd.tiles() >= FEWEST_TILES;
+        let &Geometry { groups, c_in, c_out, kernel, stride, dilation, output, .. } = geometry;
+        let [depth, height, width] = kernel;
+        let fits =
+            [height, width] == [3, 3] && stride[1..] == [1, 1] && dilation[1..] == [1, 1] && groups == 1;
+        let (dilation, stride) = (dilation[0], stride[0]);
+        let winograd = Winograd { tile, c_in, c_out, depth, dilation, stride, images, output };
+        let pays = c_in.min(c_out) >= FEWEST_CHANNELS
+            && winograd.summed() <= MOST_CHANNELS
+            && winograd.tiles() >= FEWEST_TILES;
         (fits && pays).then_some(winograd)
+    }
+
+    /// Returns the channels under a kernel.
+    fn summed(&self) -> usize {
+        self.depth.saturating_mul(self.c_in)
     }
 
     /// Returns the lines and columns of tiles in a plane.
     fn grid(&self) -> [usize; 2] {
-        self.output.map(|size| size.div_ceil(2))
+        [1, 2].map(|d| self.output[d].div_ceil(2))
     }
 
     fn tiles(&self) -> usize {
-        self.planes * self.grid().iter().product::<usize>()
+        self.images * self.output[0] * self.grid().iter().product::<usize>()
     }
 
     /// Returns the lines and columns of the input that tiles cover.
@@ -85,23 +97,23 @@ impl<T: GemmElement> Winograd<T> {
         self.grid().map(|tiles| 2 * tiles + 2)
     }
 
-    /// Stores the convolution of `x`, of which each plane has `lines` lines of `columns` columns, in `out` after it was finished. The
+    /// Stores the convolution of `x`, of which each image has so many planes, lines and columns, in `out` after it was finished. The
     /// weight is packed in slivers of a tile's columns, tap by tap and channel by channel.
     pub(super) fn run(
         &self,
         x: &[T],
-        [lines, columns]: [usize; 2],
+        [planes, lines, columns]: [usize; 3],
         packed: &[T],
         out: &mut [T],
         (finish, done): (Finish<'_, T>, &Done<'_>),
     ) {
-        let &Winograd { tile, c_in, c_out, output: [height, width], .. } = self;
-        let (n, [tall, wide]) = (self.tiles(), self.grid());
+        let &Winograd { tile, c_in, c_out, output: [deep, height, width], .. } = self;
+        let (n, [tall, wide], summed) = (self.tiles(), self.grid(), self.summed());
         let slivers = c_out.div_ceil(tile.cols);
-        let sliver_len = TAPS * c_in * tile.cols;
+        let sliver_len = TAPS * summed * tile.cols;
         assert!(packed.len() >= slivers * sliver_len, "the weight is packed");
         // A task has some tiles, and all slivers, or some of them if there would be too few tasks.
-        let most = (BLOCK / (PLACES * c_in)).max(FEWEST_TILES);
+        let most = (BLOCK / (PLACES * summed)).max(FEWEST_TILES);
         let n_down = n.div_ceil(most).max(TASKS.min(n / (2 * FEWEST_TILES)));
         let block = n.div_ceil(n_down);
         let n_down = n.div_ceil(block);
@@ -114,17 +126,20 @@ impl<T: GemmElement> Winograd<T> {
             let slivers = task % n_across * across..((task % n_across + 1) * across).min(slivers);
             let channels = slivers.start * tile.cols..(slivers.end * tile.cols).min(c_out);
             let [inputs, kernels, sums] =
-                [tiles.len() * c_in, DEPTH.min(c_in) * tile.cols, tiles.len() * tile.cols]
+                [tiles.len() * summed, DEPTH.min(c_in) * tile.cols, tiles.len() * tile.cols]
                     .map(|n| PLACES * apart(n));
             T::with_scratch(inputs + kernels + sums, |scratch| {
                 let (inputs, rest) = scratch.split_at_mut(inputs);
                 let (kernels, sums) = rest.split_at_mut(kernels);
-                let start_of = |i: usize| {
-                    let (plane, line, column) = locate(i);
-                    ((plane * lines + 2 * line) * columns + 2 * column) * c_in
-                };
-                let steps = [columns * c_in, c_in];
-                fx_simd::call::<into_tiles, _>((x, tiles.clone(), &start_of, steps, &mut *inputs));
+                for tap in 0..self.depth {
+                    let start_of = |i: usize| {
+                        let (plane, line, column) = locate(i);
+                        let plane = plane / deep * planes + plane % deep * self.stride + tap * self.dilation;
+                        ((plane * lines + 2 * line) * columns + 2 * column) * c_in
+                    };
+                    let (steps, place) = ([columns * c_in, c_in], [tap * c_in, summed]);
+                    fx_simd::call::<into_tiles, _>((x, tiles.clone(), &start_of, steps, place, &mut *inputs));
+                }
                 let place_of = |i: usize| {
                     let (plane, line, column) = locate(i);
                     let size = [(height - 2 * line).min(2), (width - 2 * column).min(2)];
@@ -168,26 +183,24 @@ impl<T: GemmElement> Winograd<T> {
         sums: &mut [T],
     ) {
         let &Winograd { tile, c_in, .. } = self;
+        let summed = self.summed();
         let strips = n.div_ceil(tile.rows);
         let height = n.div_ceil(strips);
-        for first in (0..c_in).step_by(DEPTH) {
-            let depth = DEPTH.min(c_in - first);
+        let parts = |tap: usize| (0..c_in).step_by(DEPTH).map(move |channel| (tap, channel));
+        for (tap, channel) in (0..self.depth).flat_map(parts) {
+            let (depth, first) = (DEPTH.min(c_in - channel), tap * c_in + channel);
             let (kernels_len, step) = (depth * tile.cols, c_in * tile.cols);
-            fx_simd::call::<into_kernels, _>((
-                &weight[first * tile.cols..],
-                step,
-                &mut *kernels,
-                kernels_len,
-            ));
+            let weight = &weight[(tap * TAPS * c_in + channel) * tile.cols..];
+            fx_simd::call::<into_kernels, _>((weight, step, &mut *kernels, kernels_len));
             let beta = if first == 0 { T::zero() } else { T::one() };
             for place in 0..PLACES {
                 let b = &kernels[place * apart(kernels_len)..][..kernels_len];
-                let inputs = &inputs[place * apart(n * c_in)..][..n * c_in];
+                let inputs = &inputs[place * apart(n * summed)..][..n * summed];
                 let sums = &mut sums[place * apart(n * columns)..][..n * columns];
                 for row in (0..n).step_by(height) {
                     let operands = Operands {
-                        a: inputs[row * c_in + first..].as_ptr(),
-                        a_strides: (c_in, 1),
+                        a: inputs[row * summed + first..].as_ptr(),
+                        a_strides: (summed, 1),
                         b: b.as_ptr(),
                         b_stride: tile.cols,
                         b_tile: 0,
@@ -401,21 +414,23 @@ impl<'a, T: GemmElement> Results<'a, T> {
 }
 
 fx_simd::wide! {
-    /// Transforms tiles of an input whose lines and columns are these steps apart; elements of the same place lie together.
+    /// Transforms tiles of an input whose lines and columns are these steps apart; elements of the same place lie together, those of a tile
+    /// from one place on of as many as are summed.
     fn into_tiles[T: GemmElement](
-        (x, tiles, start_of, steps, out): (&[T], Range<usize>, &dyn Fn(usize) -> usize, [usize; 2], &mut [T])
+        (x, tiles, start_of, steps, place, out):
+            (&[T], Range<usize>, &dyn Fn(usize) -> usize, [usize; 2], [usize; 2], &mut [T])
     ) {
-        let [line, channels] = steps;
-        let n = tiles.len() * channels;
+        let ([line, channels], [first, summed]) = (steps, place);
+        let n = tiles.len() * summed;
         let mut out = RowsMut::new(out, apart(n), n);
         for (i, tile) in tiles.enumerate() {
             let x = Rows::new(&x[start_of(tile)..], line, 4 * channels);
             let whole = channels / WIDTH * WIDTH;
             for channel in (0..whole).step_by(WIDTH) {
-                into_tile::<T, WIDTH>(&x, channels, channel, &mut out, i * channels);
+                into_tile::<T, WIDTH>(&x, channels, channel, &mut out, i * summed + first);
             }
             for channel in whole..channels {
-                into_tile::<T, 1>(&x, channels, channel, &mut out, i * channels);
+                into_tile::<T, 1>(&x, channels, channel, &mut out, i * summed + first);
             }
         }
     }
