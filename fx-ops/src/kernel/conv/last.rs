@@ -3,12 +3,14 @@
 //! What lies under a window is then in pieces of neighbouring elements, which tiles read in place, and the result needs no turning
 //! either. Windows that reach over the border read an input with a border of zeros, which [`ChannelsLast::enclose`] makes.
 
+use std::ops::Range;
+
 use fx_core::Result;
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
 use super::super::gemm::{
-    Done, Finish, GemmElement, Left, Output, Product, Right, Tap, Taps, Tile, Windows, pack_in_place,
+    Done, Finish, GemmElement, Left, Output, Product, Right, Spread, Tap, Taps, Tile, Windows, pack_in_place,
     pack_slivers, work,
 };
 use super::winograd::Winograd;
@@ -37,6 +39,8 @@ fn pays_as_product(positions: usize, c_in: usize) -> bool {
 #[derive(Clone, Copy)]
 enum Way<T: 'static> {
     Tiles(&'static Tile<T>),
+    /// Some groups of few channels at a time, which a vector has side by side.
+    Groups(&'static Tile<T>),
     /// As a product of positions and channels.
     Product(&'static Tile<T>),
     /// With fewer multiplications.
@@ -49,10 +53,44 @@ impl<T> Way<T> {
     /// Returns the innermost loops of those that have the weight in slivers.
     fn tile(&self) -> Option<&'static Tile<T>> {
         match self {
-            Way::Tiles(tile) | Way::Product(tile) => Some(tile),
+            Way::Tiles(tile) | Way::Groups(tile) | Way::Product(tile) => Some(tile),
             Way::Winograd(winograd) => Some(winograd.tile),
             Way::Depthwise(_) => None,
         }
+    }
+}
+
+/// How channels of the result are brought together, whose weights are packed side by side.
+#[derive(Clone, Copy)]
+struct Slivers {
+    groups: usize,
+    /// Channels of one group.
+    c_in: usize,
+    c_out: usize,
+    /// The channels for which a sliver has room.
+    cols: usize,
+    /// How many groups are in one sliver, or else
+    shared: usize,
+    /// how many slivers are of one group.
+    per_group: usize,
+}
+
+impl Slivers {
+    fn len(&self) -> usize {
+        self.groups.div_ceil(self.shared) * self.per_group
+    }
+
+    /// Returns the groups of a sliver.
+    fn groups(&self, i: usize) -> Range<usize> {
+        let first = i / self.per_group * self.shared;
+        first..(first + self.shared).min(self.groups)
+    }
+
+    /// Returns the channels of the result.
+    fn columns(&self, i: usize) -> Range<usize> {
+        let groups = self.groups(i);
+        let first = groups.start * self.c_out + i % self.per_group * self.cols;
+        first..(first + self.cols).min(groups.end * self.c_out)
     }
 }
 
@@ -91,6 +129,11 @@ impl<T: GemmElement> ChannelsLast<T> {
             _ if c_in == 0 || x_shape[0] * geometry.out_size() == 0 => return Ok(None),
             Some(tile) if c_in == 1 && c_out == 1 && groups >= tile.lanes => Way::Depthwise(tile),
             Some(tile) if c_out >= FEWEST_COLUMNS && (groups == 1 || c_in > 1) => Way::Tiles(tile),
+            Some(tile)
+                if groups > 1 && c_in <= c_out && c_out <= tile.lanes && groups * c_out >= tile.lanes =>
+            {
+                Way::Groups(tile)
+            }
             _ => return Ok(None),
         };
         let winograd = match way {
@@ -182,16 +225,15 @@ impl<T: GemmElement> ChannelsLast<T> {
     /// When it is too short for its shape.
     pub fn pack(&self, weight: &[T]) -> Vec<T> {
         let geometry = &self.geometry;
-        let (taps, Geometry { groups, c_out, .. }) = (geometry.kernel_size(), geometry);
-        let Some(tile) = self.way.tile() else {
+        let (taps, Geometry { groups, .. }) = (geometry.kernel_size(), geometry);
+        let Some(slivers) = self.slivers() else {
             return (0..taps * groups).map(|i| weight[i % groups * taps + i / groups]).collect();
         };
-        let (depth, slivers) = (taps * geometry.c_in, self.slivers(tile));
-        let mut packed = fx_simd::in_huge_pages(vec![T::zero(); groups * slivers * tile.cols * depth]);
-        pack_slivers(&mut packed, tile.cols * depth, &|i, out| {
-            let (group, first) = (i / slivers, i % slivers * tile.cols);
-            let columns = tile.cols.min(c_out - first);
-            self.sliver(tile.cols, &weight[(group * c_out + first) * depth..][..columns * depth], out);
+        let (depth, cols) = (taps * geometry.c_in, slivers.cols);
+        let mut packed = fx_simd::in_huge_pages(vec![T::zero(); slivers.len() * cols * depth]);
+        pack_slivers(&mut packed, cols * depth, &|i, out| {
+            let columns = slivers.columns(i);
+            self.sliver(cols, &weight[columns.start * depth..columns.end * depth], out);
         });
         packed
     }
@@ -202,10 +244,11 @@ impl<T: GemmElement> ChannelsLast<T> {
     ///
     /// When it is too short for its shape.
     pub fn pack_vec(&self, mut weight: Vec<T>) -> Vec<T> {
-        match self.way.tile() {
-            Some(tile) if self.geometry.c_out.is_multiple_of(tile.cols) => {
+        match self.slivers() {
+            Some(slivers) if slivers.len() * slivers.cols == self.out_channels() => {
                 let depth = self.geometry.kernel_size() * self.geometry.c_in;
-                pack_in_place(&mut weight, tile.cols * depth, &|from, out| self.sliver(tile.cols, from, out));
+                let cols = slivers.cols;
+                pack_in_place(&mut weight, cols * depth, &|from, out| self.sliver(cols, from, out));
                 weight
             }
             _ => self.pack(&weight),
@@ -225,8 +268,19 @@ impl<T: GemmElement> ChannelsLast<T> {
         }
     }
 
-    fn slivers(&self, tile: &Tile<T>) -> usize {
-        self.geometry.c_out.div_ceil(tile.cols)
+    /// Returns how the weight is packed, if not for each channel by itself.
+    fn slivers(&self) -> Option<Slivers> {
+        let (tile, &Geometry { groups, c_in, c_out, .. }) = (self.way.tile()?, &self.geometry);
+        Some(match self.way {
+            Way::Groups(_) => {
+                let shared = (tile.lanes / c_out).min(groups);
+                Slivers { groups, c_in, c_out, cols: tile.lanes, shared, per_group: 1 }
+            }
+            _ => {
+                let per_group = c_out.div_ceil(tile.cols);
+                Slivers { groups, c_in, c_out, cols: tile.cols, shared: 1, per_group }
+            }
+        })
     }
 
     /// Copies an input, whose elements lie at these strides, with a border of zeros around it and its channels last.
@@ -267,7 +321,7 @@ impl<T: GemmElement> ChannelsLast<T> {
         assert_eq!(out.len(), self.out_len(), "the result has its shape");
         finish.check(self.out_channels(), out.len());
         match self.way {
-            Way::Tiles(tile) => self.tiles(tile, x, packed, out, (finish, done)),
+            Way::Tiles(tile) | Way::Groups(tile) => self.tiles(tile, x, packed, out, (finish, done)),
             Way::Product(tile) => {
                 let Geometry { c_in, c_out, .. } = self.geometry;
                 let (m, wide_parts) = (self.batch * self.geometry.out_size(), self.wide_parts);
@@ -309,38 +363,36 @@ impl<T: GemmElement> ChannelsLast<T> {
         out: &mut [T],
         (finish, done): (Finish<'_, T>, &Done<'_>),
     ) {
-        let Geometry { groups, c_in, c_out, stride, output, .. } = &self.geometry;
+        let Geometry { stride, output, .. } = &self.geometry;
         let (positions, channels, depth) =
             (self.batch * self.geometry.out_size(), self.out_channels(), self.pieces.len() * self.piece);
-        let (slivers, sliver_len) = (self.slivers(tile), tile.cols * depth);
-        assert!(packed.len() >= groups * slivers * sliver_len, "the weight was packed for this convolution");
+        let Some(slivers) = self.slivers() else { unreachable!("tiles have slivers") };
+        let is_grouped = matches!(self.way, Way::Groups(_));
+        let (all, cols, sliver_len) = (slivers.len(), slivers.cols, slivers.cols * depth);
+        assert!(packed.len() >= all * sliver_len, "the weight was packed for this convolution");
         let n_tiles = positions.div_ceil(tile.rows);
         let height = positions.div_ceil(n_tiles);
         // A task has some tiles, one below the other, whose input and result stay in the second cache, and all slivers, or some of them if
         // there would be too few tasks.
         let bytes = (self.channels() * stride.iter().product::<usize>() + channels) * size_of::<T>() * height;
-        let least = TASK.div_ceil(work(height, groups * slivers * tile.cols, depth).max(1));
+        let least = TASK.div_ceil(work(height, all * cols, depth).max(1));
         let most = (BLOCK_BYTES / bytes.max(1)).max(1);
         let down = least.max(most.min(n_tiles.div_ceil(2 * TASKS))).min(n_tiles);
         let n_down = n_tiles.div_ceil(down);
-        let all = groups * slivers;
-        let narrow = (TASK / 2).div_ceil(work(down * height, tile.cols, depth).max(1));
+        let narrow = (TASK / 2).div_ceil(work(down * height, cols, depth).max(1));
         let across = all.div_ceil((TASKS / n_down).max(1)).max(narrow).min(all);
         let n_across = all.div_ceil(across);
         let c = Output::new(out, (channels, 1));
         let task = |i: usize| {
             let (first, sliver) = (i / n_across * down * height, i % n_across * across);
             let range = first..(first + down * height).min(positions);
-            let columns_of = |sliver: usize| {
-                let (group, at) = (sliver / slivers, sliver % slivers * tile.cols);
-                group * c_out + at..group * c_out + (at + tile.cols).min(*c_out)
-            };
             let parts = sliver..(sliver + across).min(all);
             let mut rows = [0; MOST_ROWS];
             for sliver in parts.clone() {
-                let columns = columns_of(sliver);
+                let (columns, of) = (slivers.columns(sliver), slivers.groups(sliver));
                 let b = packed[sliver * sliver_len..][..sliver_len].as_ptr();
-                let from = sliver / slivers * c_in;
+                let from = of.start * slivers.c_in;
+                let spread = is_grouped.then(|| Spread::new(of.len(), slivers.c_in, slivers.c_out));
                 for start in range.clone().step_by(height) {
                     let rows = &mut rows[..height.min(range.end - start)];
                     let mut column = start % output[2];
@@ -365,13 +417,18 @@ impl<T: GemmElement> ChannelsLast<T> {
                     };
                     // SAFETY: windows lie in the input with its border, whose length was asserted, the sliver has `depth` rows, and no
                     // other task has these positions and channels of the result.
-                    unsafe { tile.run_windows(columns.len(), &operands) };
+                    unsafe {
+                        match &spread {
+                            Some(spread) => tile.run_groups(columns.len(), spread, &operands),
+                            None => tile.run_windows(columns.len(), &operands),
+                        }
+                    };
                 }
             }
-            done(range, columns_of(parts.start).start..columns_of(parts.end - 1).end);
+            done(range, slivers.columns(parts.start).start..slivers.columns(parts.end - 1).end);
         };
         let n_tasks = n_down * n_across;
-        if work(positions, all * tile.cols, depth) <= TASK / 2 {
+        if work(positions, all * cols, depth) <= TASK / 2 {
             (0..n_tasks).for_each(task);
         } else {
             parallel::each(n_tasks, task);
@@ -458,7 +515,7 @@ impl<T: GemmElement> ChannelsLast<T> {
     /// Says what it is, in a few words.
     pub fn describe(&self) -> String {
         let way = match self.way {
-            Way::Tiles(_) | Way::Product(_) => "packed weights",
+            Way::Tiles(_) | Way::Groups(_) | Way::Product(_) => "packed weights",
             Way::Winograd(_) => "Winograd",
             Way::Depthwise(_) => "depthwise",
         };
@@ -579,7 +636,7 @@ mod tests {
         #[test]
         fn the_order_of_axes_changes_no_convolution(
             rank in 1usize..4, batch in 1usize..3, depthwise: bool, turns: bool,
-            (groups, c_in, c_out) in (1usize..4, 1usize..9, 10usize..70),
+            (groups, c_in, c_out) in prop_oneof![(1usize..4, 1usize..9, 10usize..70), (2usize..30, 1usize..9, 1usize..17)],
             dims in prop::collection::vec((1usize..9, 1usize..4, 1usize..4, 0usize..3, 1usize..3), 3),
             (has_bias, has_other, is_bounded) in (any::<bool>(), any::<bool>(), any::<bool>()),
         ) {

@@ -13,6 +13,7 @@ pub struct Tile<T: 'static> {
     pub(crate) cols: usize,
     run: unsafe fn(rows: usize, cols: usize, k: usize, &Operands<'_, T>),
     windows: unsafe fn(rows: usize, cols: usize, &Windows<'_, T>),
+    groups: unsafe fn(rows: usize, cols: usize, &Spread, &Windows<'_, T>),
     /// The elements of a vector.
     pub(crate) lanes: usize,
     taps: unsafe fn(rows: usize, channels: usize, &Taps<'_, T>),
@@ -131,6 +132,31 @@ pub(crate) struct Windows<'a, T> {
     pub(crate) finish: Finish<'a, T>,
 }
 
+/// How a vector of channels of a result, of several groups, takes those of the input.
+pub(crate) struct Spread {
+    /// The number of the first channel of its group for each element of the vector, counted from that of the first element.
+    starts: [u32; MOST_LANES],
+    /// The channels of the input that all groups have.
+    inputs: usize,
+}
+
+impl Spread {
+    /// As many groups as there are in a vector, of so many channels of the input and the result.
+    ///
+    /// # Panics
+    ///
+    /// When they need more elements than the largest vector has.
+    pub(crate) fn new(groups: usize, c_in: usize, c_out: usize) -> Spread {
+        let inputs = groups * c_in;
+        assert!(inputs.max(groups * c_out) <= MOST_LANES, "{groups} groups do not fit into a vector");
+        let start = |lane: usize| if lane < groups * c_out { lane / c_out * c_in } else { 0 };
+        Spread { starts: std::array::from_fn(|lane| start(lane) as u32), inputs }
+    }
+}
+
+/// The elements of the largest vector.
+const MOST_LANES: usize = 16;
+
 /// An element of the kernels of all channels.
 #[derive(Clone, Copy)]
 pub(crate) struct Tap {
@@ -193,6 +219,19 @@ impl<T: Copy> Tile<T> {
         debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.cols).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.windows)(operands.rows.len(), cols, operands) }
+    }
+
+    /// Stores as many channels of several groups, no more than a vector has, with a row for each of the rows of `a`: each piece has the channels
+    /// of one group, which those of the other groups follow, and `b` the weights of a vector for each.
+    ///
+    /// # Safety
+    ///
+    /// As [`run_windows`](Self::run_windows), of pieces for all groups of `spread`, and `b` at the elements of a vector.
+    pub(crate) unsafe fn run_groups(&self, cols: usize, spread: &Spread, operands: &Windows<'_, T>) {
+        debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.lanes).contains(&cols));
+        debug_assert!((1..=self.lanes).contains(&spread.inputs));
+        // SAFETY: the caller's promise, and the features were found when the tile was given.
+        unsafe { (self.groups)(operands.rows.len(), cols, spread, operands) }
     }
 
     /// Computes the dot products of up to `dot_rows` rows of `a`, which begin `a_stride` apart, with the first `cols` columns, one
@@ -279,7 +318,8 @@ macro_rules! finished {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! tiles {
     ($($name:ident: $t:ty, $features:literal, $lanes:literal, [$($rows:literal)*], [$($dot_rows:literal)*],
-        $zero:ident, $load:ident, $store:ident, $load_some:ident, $store_some:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident;)*) => {$(
+        $zero:ident, $load:ident, $store:ident, $load_some:ident, $store_some:ident, $set1:ident, $fma:ident, $mul:ident, $add:ident, $min:ident, $max:ident,
+        [$places:ident, $next_places:ident, $permute:ident];)*) => {$(
         pub(super) static $name: Tile<$t> = {
             const LANES: usize = $lanes;
             const COLS: usize = 2 * LANES;
@@ -435,6 +475,61 @@ macro_rules! tiles {
             }
 
             #[target_feature(enable = $features)]
+            unsafe fn group_tile<const ROWS: usize>(cols: usize, spread: &Spread, operands: &Windows<'_, $t>) {
+                let &Windows { a, rows, pieces, piece, mut b, c, c_stride, finish } = operands;
+                // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here.
+                unsafe {
+                    let mut starts = [a; ROWS];
+                    for i in 0..ROWS {
+                        starts[i] = a.wrapping_add(*rows.get_unchecked(i));
+                    }
+                    let first = $places(&spread.starts);
+                    let (mut sums, mut x) = ([$zero(); ROWS], [$zero(); ROWS]);
+                    // One loop, as for windows.
+                    let mut next = pieces.as_ptr();
+                    let (mut places, mut left) = (first, 0);
+                    for _ in 0..piece * pieces.len() {
+                        if left == 0 {
+                            let at = *next;
+                            next = next.wrapping_add(1);
+                            (places, left) = (first, piece);
+                            for i in 0..ROWS {
+                                let from = starts[i].wrapping_add(at);
+                                x[i] = if spread.inputs == LANES { $load(from) } else { $load_some(from, spread.inputs) };
+                            }
+                        }
+                        let y = $load(b);
+                        for i in 0..ROWS {
+                            sums[i] = $fma($permute(x[i], places), y, sums[i]);
+                        }
+                        places = $next_places(places);
+                        b = b.wrapping_add(LANES);
+                        left -= 1;
+                    }
+                    $(if $rows <= ROWS {
+                        let place = ($rows - 1) * c_stride;
+                        let (c, sum) = (c.wrapping_add(place), sums[$rows - 1]);
+                        if cols == LANES {
+                            $store(c, finished!(sum, finish, place, 0, $load, $set1, $add, $min, $max));
+                        } else {
+                            let load = |x| $load_some(x, cols);
+                            $store_some(c, cols, finished!(sum, finish, place, 0, load, $set1, $add, $min, $max));
+                        }
+                    })*
+                }
+            }
+
+            unsafe fn groups(rows: usize, cols: usize, spread: &Spread, operands: &Windows<'_, $t>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match rows {
+                        $($rows => group_tile::<$rows>(cols, spread, operands),)*
+                        _ => unreachable!("a tile has no more rows than a full one"),
+                    }
+                }
+            }
+
+            #[target_feature(enable = $features)]
             unsafe fn tap_tile<const ROWS: usize, const VECTORS: usize>(first: usize, channels: usize, operands: &Taps<'_, $t>) {
                 let &Taps { x, step, taps, weight, out, finish } = operands;
                 let mut sums = [[$zero(); VECTORS]; ROWS];
@@ -565,7 +660,7 @@ macro_rules! tiles {
 
             const ROWS: usize = [$($rows),*].len();
             const DOT_ROWS: usize = [$($dot_rows),*].len();
-            Tile { rows: ROWS, cols: COLS, run, windows, lanes: LANES, taps, dot_rows: DOT_ROWS, dots }
+            Tile { rows: ROWS, cols: COLS, run, windows, groups, lanes: LANES, taps, dot_rows: DOT_ROWS, dots }
         };
     )*};
 }
@@ -663,21 +758,92 @@ mod tests {
         };
     }
 
+    /// As [`compare`], for channels of several groups.
+    macro_rules! compare_groups {
+        ($t:ty, $tiles:expr) => {
+            for (tile, is_there) in $tiles {
+                if !is_there {
+                    continue;
+                }
+                let number = |i: usize| ((i * 7 + i / 5) % 11) as $t - 5.0;
+                let numbers = |n: usize| (0..n).map(number).collect::<Vec<$t>>();
+                let sizes = (1..=tile.lanes).flat_map(|c_out| (1..=c_out).map(move |c_in| (c_in, c_out)));
+                for (rows, (c_in, c_out)) in
+                    (1..=tile.rows).flat_map(|rows| sizes.clone().map(move |size| (rows, size)))
+                {
+                    let groups = tile.lanes / c_out;
+                    let (inputs, cols, stride) = (groups * c_in, groups * c_out, groups * c_out + 3);
+                    // Two pieces for each row, of which nothing may be read behind.
+                    let (a, b) = (numbers((rows + 1) * inputs), numbers(2 * c_in * tile.lanes));
+                    let (bias, other) = (numbers(cols), numbers(rows * stride));
+                    let starts: Vec<usize> = (0..rows).map(|row| row * inputs).collect();
+                    let mut c: Vec<$t> = vec![3.0; rows * stride];
+                    let finish =
+                        Finish { bias: Some(&bias), other: Some(&other), bounds: Some((-40.0, 50.0)) };
+                    let operands = Windows {
+                        a: a.as_ptr(),
+                        rows: &starts,
+                        pieces: &[0, inputs],
+                        piece: c_in,
+                        b: b.as_ptr(),
+                        c: c.as_mut_ptr(),
+                        c_stride: stride,
+                        finish,
+                    };
+                    // SAFETY: the machine has the vectors, and the operands are as large as they must be.
+                    unsafe { tile.run_groups(cols, &Spread::new(groups, c_in, c_out), &operands) };
+                    for (i, &got) in c.iter().enumerate() {
+                        let (row, col) = (i / stride, i % stride);
+                        let sum = || -> $t {
+                            let taken =
+                                (0..2).flat_map(|piece| (0..c_in).map(move |channel| (piece, channel)));
+                            let product = |(piece, channel)| {
+                                let x = a[(row + piece) * inputs + col / c_out * c_in + channel];
+                                x * b[(piece * c_in + channel) * tile.lanes + col]
+                            };
+                            taken.map(product).sum()
+                        };
+                        let want = match col < cols {
+                            true => (sum() + bias[col] + other[i]).clamp(-40.0, 50.0),
+                            false => 3.0,
+                        };
+                        assert_eq!(
+                            got, want,
+                            "{rows} rows, {groups} groups of {c_in} to {c_out}, {row} {col}"
+                        );
+                    }
+                }
+            }
+        };
+    }
+
+    /// Calls a macro with the tiles of this machine.
+    macro_rules! with_tiles {
+        ($compare:ident) => {
+            #[cfg(target_arch = "aarch64")]
+            {
+                let neon = std::arch::is_aarch64_feature_detected!("neon");
+                $compare!(f32, [(&neon::F32, neon)]);
+                $compare!(f64, [(&neon::F64, neon)]);
+            }
+            #[cfg(target_arch = "x86_64")]
+            {
+                let avx512 = std::arch::is_x86_feature_detected!("avx512f");
+                let avx2 =
+                    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+                $compare!(f32, [(&x86::F32_AVX512, avx512), (&x86::F32_AVX2, avx2)]);
+                $compare!(f64, [(&x86::F64_AVX512, avx512), (&x86::F64_AVX2, avx2)]);
+            }
+        };
+    }
+
     #[test]
     fn tiles_of_all_sizes_write_their_columns_only() {
-        #[cfg(target_arch = "aarch64")]
-        {
-            let neon = std::arch::is_aarch64_feature_detected!("neon");
-            compare!(f32, [(&neon::F32, neon)]);
-            compare!(f64, [(&neon::F64, neon)]);
-        }
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx512 = std::arch::is_x86_feature_detected!("avx512f");
-            let avx2 =
-                std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
-            compare!(f32, [(&x86::F32_AVX512, avx512), (&x86::F32_AVX2, avx2)]);
-            compare!(f64, [(&x86::F64_AVX512, avx512), (&x86::F64_AVX2, avx2)]);
-        }
+        with_tiles!(compare);
+    }
+
+    #[test]
+    fn channels_of_groups_take_those_of_their_own() {
+        with_tiles!(compare_groups);
     }
 }

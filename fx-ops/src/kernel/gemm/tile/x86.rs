@@ -1,21 +1,25 @@
 //! Tiles in the vectors of x86: AVX-512 and AVX2.
 
 use std::arch::x86_64::{
-    __m256, __m256d, __m256i, __m512, __m512d, _mm256_add_pd, _mm256_add_ps, _mm256_cmpgt_epi32,
-    _mm256_cmpgt_epi64, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps,
-    _mm256_maskload_pd, _mm256_maskload_ps, _mm256_maskstore_pd, _mm256_maskstore_ps, _mm256_max_pd,
-    _mm256_max_ps, _mm256_min_pd, _mm256_min_ps, _mm256_mul_pd, _mm256_mul_ps, _mm256_set1_epi32,
-    _mm256_set1_epi64x, _mm256_set1_pd, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setr_epi64x,
-    _mm256_setzero_pd, _mm256_setzero_ps, _mm256_storeu_pd, _mm256_storeu_ps, _mm512_add_pd, _mm512_add_ps,
-    _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd, _mm512_loadu_ps, _mm512_mask_storeu_pd,
-    _mm512_mask_storeu_ps, _mm512_maskz_loadu_pd, _mm512_maskz_loadu_ps, _mm512_max_pd, _mm512_max_ps,
-    _mm512_min_pd, _mm512_min_ps, _mm512_mul_pd, _mm512_mul_ps, _mm512_set1_pd, _mm512_set1_ps,
-    _mm512_setzero_pd, _mm512_setzero_ps, _mm512_storeu_pd, _mm512_storeu_ps,
+    __m128i, __m256, __m256d, __m256i, __m512, __m512d, __m512i, _mm_loadu_si128, _mm256_add_epi32,
+    _mm256_add_epi64, _mm256_add_pd, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_cmpgt_epi32,
+    _mm256_cmpgt_epi64, _mm256_cvtepu32_epi64, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_pd,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_pd, _mm256_maskload_ps, _mm256_maskstore_pd,
+    _mm256_maskstore_ps, _mm256_max_pd, _mm256_max_ps, _mm256_min_pd, _mm256_min_ps, _mm256_mul_pd,
+    _mm256_mul_ps, _mm256_or_si256, _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_set1_epi64x,
+    _mm256_set1_pd, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setr_epi64x, _mm256_setzero_pd,
+    _mm256_setzero_ps, _mm256_slli_epi64, _mm256_storeu_pd, _mm256_storeu_ps, _mm512_add_epi32,
+    _mm512_add_epi64, _mm512_add_pd, _mm512_add_ps, _mm512_cvtepu32_epi64, _mm512_fmadd_pd, _mm512_fmadd_ps,
+    _mm512_loadu_pd, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_pd, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_pd, _mm512_maskz_loadu_ps, _mm512_max_pd, _mm512_max_ps, _mm512_min_pd, _mm512_min_ps,
+    _mm512_mul_pd, _mm512_mul_ps, _mm512_permutexvar_pd, _mm512_permutexvar_ps, _mm512_set1_epi32,
+    _mm512_set1_epi64, _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_pd, _mm512_setzero_ps,
+    _mm512_storeu_pd, _mm512_storeu_ps,
 };
 
 use fx_simd::{opaque, prefetch_line_later};
 
-use super::{Dots, MOST_ROWS, Operands, Taps, Tile, Windows};
+use super::{Dots, MOST_LANES, MOST_ROWS, Operands, Spread, Taps, Tile, Windows};
 
 /// Defines loads and stores of the first elements of a vector, fewer than it has.
 macro_rules! some {
@@ -63,17 +67,66 @@ fn first_of_4(n: usize) -> __m256i {
     _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), _mm256_setr_epi64x(0, 1, 2, 3))
 }
 
+/// Defines permutations: places of elements, those of the next elements, and the elements of a vector there.
+macro_rules! permutations {
+    ($($places:ident, $next:ident, $permute:ident: $index:ty, $vector:ty, $features:literal,
+        |$numbers:ident| $made:expr, |$old:ident| $new:expr, |$x:ident, $at:ident| $permuted:expr;)*) => {$(
+        #[target_feature(enable = $features)]
+        fn $places($numbers: &[u32; MOST_LANES]) -> $index {
+            let $numbers = $numbers.as_ptr();
+            // SAFETY: no more numbers are read than there are.
+            unsafe { $made }
+        }
+
+        #[target_feature(enable = $features)]
+        fn $next($old: $index) -> $index {
+            $new
+        }
+
+        #[target_feature(enable = $features)]
+        fn $permute($x: $vector, $at: $index) -> $vector {
+            $permuted
+        }
+    )*};
+}
+
+permutations! {
+    places_512_ps, next_512_ps, permute_512_ps: __m512i, __m512, "avx512f",
+        |numbers| _mm512_loadu_si512(numbers.cast()), |at| _mm512_add_epi32(at, _mm512_set1_epi32(1)), |x, at| _mm512_permutexvar_ps(at, x);
+    places_512_pd, next_512_pd, permute_512_pd: __m512i, __m512d, "avx512f",
+        |numbers| _mm512_cvtepu32_epi64(_mm256_loadu_si256(numbers.cast::<__m256i>())), |at| _mm512_add_epi64(at, _mm512_set1_epi64(1)),
+        |x, at| _mm512_permutexvar_pd(at, x);
+    places_256_ps, next_256_ps, permute_256_ps: __m256i, __m256, "avx2,fma",
+        |numbers| _mm256_loadu_si256(numbers.cast::<__m256i>()), |at| _mm256_add_epi32(at, _mm256_set1_epi32(1)),
+        |x, at| _mm256_permutevar8x32_ps(x, at);
+    places_256_pd, next_256_pd, permute_256_pd: __m256i, __m256d, "avx2,fma",
+        |numbers| halves(_mm256_cvtepu32_epi64(_mm_loadu_si128(numbers.cast::<__m128i>()))), |at| _mm256_add_epi32(at, _mm256_set1_epi32(2)),
+        |x, at| _mm256_castps_pd(_mm256_permutevar8x32_ps(_mm256_castpd_ps(x), at));
+}
+
+/// Returns the places of both halves of elements.
+#[target_feature(enable = "avx2")]
+fn halves(places: __m256i) -> __m256i {
+    let first = _mm256_add_epi64(places, places);
+    let second = _mm256_add_epi64(first, _mm256_set1_epi64x(1));
+    _mm256_or_si256(first, _mm256_slli_epi64::<32>(second))
+}
+
 tiles! {
     F32_AVX512: f32, "avx512f", 16, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
         _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, load_some_512_ps, store_some_512_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
-        _mm512_min_ps, _mm512_max_ps;
+        _mm512_min_ps, _mm512_max_ps,
+        [places_512_ps, next_512_ps, permute_512_ps];
     F64_AVX512: f64, "avx512f", 8, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4],
         _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, load_some_512_pd, store_some_512_pd, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_mul_pd, _mm512_add_pd,
-        _mm512_min_pd, _mm512_max_pd;
+        _mm512_min_pd, _mm512_max_pd,
+        [places_512_pd, next_512_pd, permute_512_pd];
     F32_AVX2: f32, "avx2,fma", 8, [1 2 3 4 5 6], [1 2],
         _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, load_some_256_ps, store_some_256_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
-        _mm256_min_ps, _mm256_max_ps;
+        _mm256_min_ps, _mm256_max_ps,
+        [places_256_ps, next_256_ps, permute_256_ps];
     F64_AVX2: f64, "avx2,fma", 4, [1 2 3 4 5 6], [1 2],
         _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, load_some_256_pd, store_some_256_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_mul_pd, _mm256_add_pd,
-        _mm256_min_pd, _mm256_max_pd;
+        _mm256_min_pd, _mm256_max_pd,
+        [places_256_pd, next_256_pd, permute_256_pd];
 }
