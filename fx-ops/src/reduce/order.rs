@@ -257,6 +257,9 @@ fx_simd::wide! {
     }
 }
 
+/// The lines that are scanned side by side: a state waits for the one before it, but not for those of other lines.
+const LINES: usize = 4;
+
 pub(crate) fn scan_lines<T: Element, A: Copy + Sync>(
     lines: &Lines,
     init: A,
@@ -265,14 +268,39 @@ pub(crate) fn scan_lines<T: Element, A: Copy + Sync>(
 ) -> Result<Array> {
     let data = lines.data::<T>()?;
     let n = lines.n;
-    let out = fill_rows::<T>(lines.n_rows, n, n, |row, out| {
-        let mut total = init;
-        for (out, &x) in out.iter_mut().zip(&data[row * n..][..n]) {
-            total = step(total, x);
-            *out = finish(total);
+    let (numel, block) = (lines.n_rows * n, (LINES * n).max(1));
+    let at_once = if numel < PARALLEL { numel } else { PARALLEL / 8 }.div_ceil(block);
+    let out = build_blocks(numel, block, at_once, &|at, out: &mut [T]| {
+        let x = &data[at..][..out.len()];
+        if out.len() == block {
+            return scan_together::<_, _, LINES>(x, out, init, &step, &finish);
+        }
+        for (x, out) in x.chunks(n).zip(out.chunks_mut(n)) {
+            scan_together::<_, _, 1>(x, out, init, &step, &finish);
         }
     })?;
     lines.restore(out, n)
+}
+
+/// Scans `N` lines that lie one after the other.
+fn scan_together<T: Copy, A: Copy, const N: usize>(
+    x: &[T],
+    out: &mut [T],
+    init: A,
+    step: impl Fn(A, T) -> A,
+    finish: impl Fn(A) -> T,
+) {
+    let n = x.len() / N;
+    let lines: [&[T]; N] = std::array::from_fn(|i| &x[i * n..][..n]);
+    let mut rest = out;
+    let out: [&mut [T]; N] = std::array::from_fn(|_| rest.split_off_mut(..n).expect("a line is left"));
+    let mut states = [init; N];
+    for at in 0..n {
+        for i in 0..N {
+            states[i] = step(states[i], lines[i][at]);
+            out[i][at] = finish(states[i]);
+        }
+    }
 }
 
 fn extreme_scan_type(x: &TensorType, dim: Dim) -> Result<(TensorType, TensorType)> {
