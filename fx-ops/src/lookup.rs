@@ -2,7 +2,7 @@
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
-use fx_core::{Array, DType, Dim, Op, Result, Shape, TensorType, bail, err, kernels};
+use fx_core::{Array, DType, Dim, Error, Op, Result, Shape, TensorType, bail, err, kernels};
 
 use crate::check::{
     at_least, dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, sizes,
@@ -99,9 +99,14 @@ fn embedding_kernel(
 /// Refuses what is no row of a table.
 fn in_table(indices: &[i64], n: usize) -> Result<()> {
     match indices.iter().find(|&&index| usize::try_from(index).is_ok_and(|index| index < n).eq(&false)) {
-        Some(index) => bail!(Index, "expected indices in 0..{n}, got {index}"),
+        Some(&index) => Err(not_in_table(index, n)),
         None => Ok(()),
     }
+}
+
+/// Says that an integer names no row of a table.
+pub(crate) fn not_in_table(index: i64, n: usize) -> Error {
+    err!(Index, "expected indices in 0..{n}, got {index}")
 }
 
 fx_simd::wide! {

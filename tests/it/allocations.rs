@@ -120,8 +120,17 @@ fn programs() -> Vec<(&'static str, GraphModule, Vec<Tensor>)> {
         %out = getitem(%y, 0)
         return %out
     }";
+    let lookups = "graph main(%i: i64[4, 90], %x: f32[4, 90, 64]) {
+        %table: f32[1000, 64] = self.table
+        %e = embedding(%i, %table)
+        %s = add(%e, %x)
+        %out = layer_norm(%s, [64])
+        return %out
+    }";
+    let words = (numbers(&[4, 90], 1) + 2.0).mul(200.0).to(DType::I64);
     vec![
         ("mlp", program(mlp), vec![numbers(&[1, 16], 1)]),
+        ("lookups", program(lookups), vec![words, numbers(&[4, 90, 64], 2)]),
         ("rows", program(rows), vec![numbers(&[700, 300], 1), numbers(&[300], 2)]),
         ("convolutions", program(convolutions), vec![numbers(&[2, 3, 33, 33], 1)]),
         ("attention", program(attention), vec![numbers(&[2, 40, 64], 1)]),

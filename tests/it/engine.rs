@@ -3,6 +3,7 @@
 mod beside;
 mod buffers;
 mod convolutions;
+mod lookups;
 mod recurrent;
 mod sizes;
 

@@ -3,7 +3,7 @@
 //! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups ([`crate::pass::FUSE`]). For each set of
 //! input sizes it has a plan (`plan`), made for these or bound to them (`record`): a list of kernels whose operands have places in one block of
 //! memory (`memory`), with weights packed. Kernels are tapes of block loops (`tape`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
-//! attention (`attend`), joins (`join`), pooling (`pool`), group normalisation (`group`) and the steps of recurrent networks (`recurrent`); what has no kernel is
+//! attention (`attend`), joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), group normalisation (`group`) and the steps of recurrent networks (`recurrent`); what has no kernel is
 //! evaluated by its operation.
 
 mod attend;
@@ -11,6 +11,7 @@ mod convolution;
 mod finish;
 mod group;
 mod join;
+mod lookup;
 mod memory;
 mod operand;
 mod packs;
@@ -47,11 +48,20 @@ use crate::pass;
 
 /// A step that computes values from values.
 pub(crate) trait Kernel: Send + Sync {
+    /// Refuses operands whose elements it cannot take, such as integers that name no row of a table.
+    ///
+    /// # Safety
+    ///
+    /// The bases are those of the plan that the kernel belongs to: its operands can be read.
+    unsafe fn check(&self, _bases: Bases<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Computes the results.
     ///
     /// # Safety
     ///
-    /// The bases are those of the plan that the kernel belongs to: its operands can be read, and nobody else has its results.
+    /// As for [`check`](Self::check), which took the operands; nobody else has the results.
     unsafe fn run(&self, bases: Bases<'_>);
 
     /// Returns the values that it reads.
@@ -582,9 +592,12 @@ impl Ready {
             match &step.task {
                 Task::Kernel { kernel, writes } => {
                     self.make_arrays(writes, workspace)?;
+                    let bases = Bases(&workspace.bases);
+                    // SAFETY: as below.
+                    unsafe { kernel.check(bases) }.map_err(|error| self.locate(error, step.node))?;
                     // SAFETY: the bases are those of this plan: all that the kernel reads was given, computed, or is a constant, of
                     // the sizes that the plan was made for, and its results have memory of their own.
-                    unsafe { kernel.run(Bases(&workspace.bases)) };
+                    unsafe { kernel.run(bases) };
                 }
                 Task::Evaluate { call, args, value, is_tensor } => self
                     .evaluate(call, args, *value, *is_tensor, workspace)
@@ -612,6 +625,12 @@ impl Ready {
             }
         }
         let bases = Bases(&workspace.bases);
+        for step in group {
+            if let Task::Kernel { kernel, .. } = &step.task {
+                // SAFETY: as in `steps`.
+                unsafe { kernel.check(bases) }.map_err(|error| self.locate(error, step.node))?;
+            }
+        }
         let run = |i: usize| {
             if let Task::Kernel { kernel, .. } = &group[i].task {
                 // SAFETY: as in `steps`; what these kernels write is not read or written by others of them.

@@ -2,11 +2,12 @@
 //!
 //! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what is evaluated, goes in or
 //! comes out is an array of its own. Views are windows on the value that they are views of, and take no step (`windows`); groups and nodes
-//! that have one become kernels (`kernels`, `recurrent`). All are made by functions of the sizes, of which a record is kept (`make`).
+//! that have one become kernels (`kernels`, `recurrent`, `lookup`). All are made by functions of the sizes, of which a record is kept (`make`).
 
 mod beside;
 mod follow;
 pub(super) mod kernels;
+mod lookup;
 mod make;
 mod recurrent;
 mod windows;
@@ -491,6 +492,9 @@ impl Lowering<'_> {
         }
         if let Some(recurrent) = self.recurrent(op, bound, id)? {
             return Ok(recurrent);
+        }
+        if let Some(picked) = self.lookup(op, bound, id)? {
+            return Ok(picked);
         }
         if op == ops::fused::OP
             && let [Arg::Graph(body), operands] = bound

@@ -19,7 +19,7 @@ use fx_simd::{Slots, parallel};
 use smallvec::SmallVec;
 
 pub(crate) use self::load::Load;
-use self::load::copy_run;
+pub(crate) use self::load::copy_run;
 use self::pass::Pass;
 use super::operand::{Bases, Operand, ValueId};
 use super::{Kernel, Line};

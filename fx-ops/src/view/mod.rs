@@ -9,6 +9,7 @@ mod shape;
 mod tests;
 
 pub use part::*;
+pub(crate) use pick::out_of_range;
 pub use pick::*;
 pub use shape::*;
 

@@ -4,7 +4,8 @@ use fx_core::array::{BLOCK, Sizes, StridedIndex, Strides, any_chunk, dispatch_dt
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes, result_dtype, result_dtype_of_types};
 use fx_core::{
-    Array, Category, DType, Dim, Element, Result, Scalar, Stored, TensorType, bail, err, functions, kernels,
+    Array, Category, DType, Dim, Element, Error, Result, Scalar, Stored, TensorType, bail, err, functions,
+    kernels,
 };
 use fx_simd::parallel;
 
@@ -69,9 +70,14 @@ pub(crate) fn checked(index: &Array, size: usize) -> Result<Array> {
     let is_bad = |i: i64| i as u64 >= size as u64;
     if any(raw, is_bad) {
         let bad = raw.iter().find(|&&i| is_bad(i)).copied().unwrap_or_default();
-        bail!(Index, "position {bad} is out of range for an axis of size {size}");
+        return Err(out_of_range(bad, size));
     }
     Ok(index)
+}
+
+/// Says that an axis has no such position.
+pub(crate) fn out_of_range(position: i64, size: usize) -> Error {
+    err!(Index, "position {position} is out of range for an axis of size {size}")
 }
 
 /// Returns positions with those that count from the end of an axis resolved.

@@ -169,7 +169,7 @@ impl Load {
 /// # Safety
 ///
 /// They can be read, and `to` has room for them.
-pub(super) unsafe fn copy_run(from: *const u8, to: *mut u8, step: usize, n: usize, size: usize) {
+pub(crate) unsafe fn copy_run(from: *const u8, to: *mut u8, step: usize, n: usize, size: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         match size {

@@ -1,0 +1,54 @@
+//! Look-ups in a plan: embeddings, and elements and sub-tensors at positions along an axis.
+
+use fx_core::{Arg, DType, Error, NodeId, Op, Result, ops};
+
+use super::{Home, Lowered, Lowering};
+use crate::engine::Kernel;
+use crate::engine::lookup::{LookupKernel, Naming};
+use crate::engine::record::Bound;
+use crate::lookup::{embedding, not_in_table};
+use crate::view::{gather, index_select, out_of_range};
+
+impl Lowering<'_> {
+    /// Makes a kernel of a look-up by integers.
+    pub(super) fn lookup(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let (x, dim, index, naming, refused) = match bound {
+            [index, weight, _, Arg::None, _] if op == embedding::OP => {
+                (weight, 0, index, Naming::SubTensors, not_in_table as fn(i64, usize) -> Error)
+            }
+            [x, Arg::Int(dim), index] if op == index_select::OP => {
+                (x, *dim, index, Naming::SubTensors, out_of_range as _)
+            }
+            [x, Arg::Int(dim), index] if op == gather::OP => {
+                (x, *dim, index, Naming::Each, out_of_range as _)
+            }
+            _ => return Ok(None),
+        };
+        let operand = |arg: &Arg| match self.env.get(arg.leaf()?)? {
+            Lowered::Tensor(operand) => Some(operand.clone()),
+            _ => None,
+        };
+        let (Some(x), Some(index)) = (operand(x), operand(index)) else { return Ok(None) };
+        let Some((dtype, shape)) = self.typed(id)? else { return Ok(None) };
+        if x.shape.is_empty() || !matches!(index.dtype, DType::I32 | DType::I64) {
+            return Ok(None);
+        }
+        self.refuse_symbols(id);
+        let (axis, mark) = (ops::axis(dim, x.shape.len())?, self.mark());
+        let out = self.value(Home::Memory, dtype, shape.clone())?;
+        let result = self.whole(out, shape)?;
+        let (x, index) = (x.id, index.id);
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let (x, index) = (bound.operand(x)?, bound.operand(index)?);
+            let numel = bound.values[out as usize].numel;
+            let kernel = LookupKernel::new(x, axis, index, naming, out, refused);
+            let kernel = kernel.filter(|kernel| kernel.numel() == numel);
+            Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+        };
+        if !self.kernel(vec![out], id, make)? {
+            self.rewind(&mark);
+            return Ok(None);
+        }
+        Ok(Some(Lowered::Tensor(result)))
+    }
+}
