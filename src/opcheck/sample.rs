@@ -225,7 +225,12 @@ fn guess(op: Op, shapes: &[&[usize]], dtype: DType, number: i64) -> Result<Sampl
     let mut sample = Sample::default();
     for param in op.params.iter().filter(|param| param.default.is_none()) {
         let value = match param.kind {
-            Kind::Tensor | Kind::Operand | Kind::OptOperand | Kind::OptTensor | Kind::Any => tensor()?,
+            Kind::Tensor
+            | Kind::Operand
+            | Kind::OptOperand
+            | Kind::IntOrTensor
+            | Kind::OptTensor
+            | Kind::Any => tensor()?,
             Kind::Tensors => Arg::list([tensor()?, tensor()?]),
             Kind::Int | Kind::OptInt | Kind::Axes => Arg::Int(number),
             Kind::Float | Kind::OptFloat | Kind::Number | Kind::OptNumber => Arg::Float(0.5),

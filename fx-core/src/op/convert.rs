@@ -33,7 +33,7 @@ macro_rules! tensors {
         }
     )*};
 }
-tensors!(Tensor Operand OptOperand OptTensor Any);
+tensors!(Tensor Operand OptOperand IntOrTensor OptTensor Any);
 
 macro_rules! numbers {
     ($($kind:ident: $($ty:ty)*;)*) => {
@@ -50,6 +50,7 @@ numbers! {
     OptNumber: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool;
     Any: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool;
     Int: i32 i64 u8 u32 usize isize;
+    IntOrTensor: i32 i64 u8 u32 usize isize;
     OptInt: i32 i64 u8 u32 usize isize;
     Axes: i32 i64 usize;
     Ints: i32 i64 usize;
@@ -122,6 +123,7 @@ to_arg! {
     Number: Scalar => |x| Value::from(x), Dim => |x| Arg::dim(x);
     OptNumber: Scalar => |x| Value::from(x);
     Int: Dim => |x| Arg::dim(x), &Dim => |x| Arg::dim(x.clone());
+    IntOrTensor: Dim => |x| Arg::dim(x), &Dim => |x| Arg::dim(x.clone());
     OptInt: Dim => |x| Arg::dim(x), &Dim => |x| Arg::dim(x.clone());
     Shape: Dim => |x| Arg::list([Arg::dim(x)]), &Shape => |x| Arg::list(x.iter().cloned().map(Arg::dim)),
         Shape => |x| Arg::list(x.iter().cloned().map(Arg::dim)), () => |_x| Arg::list([]),

@@ -24,6 +24,8 @@ pub enum Kind {
     Operand,
     /// A tensor, a number or nothing.
     OptOperand,
+    /// A tensor or an integer.
+    IntOrTensor,
     /// A tensor or nothing.
     OptTensor,
     /// A list of tensors.
@@ -69,6 +71,7 @@ impl Kind {
             Kind::Tensor => "tensor",
             Kind::Operand => "operand",
             Kind::OptOperand => "operand?",
+            Kind::IntOrTensor => "int|tensor",
             Kind::OptTensor => "tensor?",
             Kind::Tensors => "tensors",
             Kind::Int => "int",
@@ -96,6 +99,7 @@ impl Kind {
             Kind::Tensor => "a tensor",
             Kind::Operand => "a tensor or a number",
             Kind::OptOperand => "a tensor, a number or none",
+            Kind::IntOrTensor => "a tensor or an integer",
             Kind::OptTensor => "a tensor or none",
             Kind::Tensors => "a list of tensors",
             Kind::Int => "an integer",
@@ -121,7 +125,13 @@ impl Kind {
     pub const fn is_tensor(self) -> bool {
         matches!(
             self,
-            Kind::Tensor | Kind::Operand | Kind::OptOperand | Kind::OptTensor | Kind::Tensors | Kind::Any
+            Kind::Tensor
+                | Kind::Operand
+                | Kind::OptOperand
+                | Kind::IntOrTensor
+                | Kind::OptTensor
+                | Kind::Tensors
+                | Kind::Any
         )
     }
 
@@ -157,7 +167,7 @@ impl Kind {
             }
             Kind::Operand | Kind::Number | Kind::Float => is_number(arg),
             Kind::OptOperand | Kind::OptNumber | Kind::OptFloat => is_number(arg) || matches!(arg, Arg::None),
-            Kind::Int => is_int(arg),
+            Kind::Int | Kind::IntOrTensor => is_int(arg),
             Kind::OptInt => is_int(arg) || matches!(arg, Arg::None),
             Kind::Bool => matches!(arg, Arg::Bool(_) | Arg::Leaf(_)),
             Kind::Str => matches!(arg, Arg::Str(_)),
@@ -200,6 +210,15 @@ pub enum OperandType<'a> {
     Tensor(&'a TensorType),
     /// A number of this category.
     Scalar(crate::Category),
+}
+
+/// A tensor or an integer, while shapes are propagated.
+#[derive(Clone, Debug)]
+pub enum IntOrTensorType<'a> {
+    /// A tensor.
+    Tensor(&'a TensorType),
+    /// An integer, if it is known.
+    Int(Option<Dim>),
 }
 
 fn wrong<T, L>(kind: Kind, arg: &Arg<L>) -> Result<T> {
@@ -342,6 +361,19 @@ kinds! {
         |v| if matches!(v, Arg::None) { Ok(None) } else { <Operand as ParamKind>::value(v).map(Some) },
         |t| if matches!(t, Arg::None) { Ok(None) } else { <Operand as ParamKind>::ty(t).map(Some) },
         default |_x: Option<()>| Default::None
+    }
+    /// A tensor or an integer.
+    IntOrTensor {
+        OperandValue<'a>, IntOrTensorType<'a>,
+        |v| match v {
+            Arg::Leaf(_) => array(v).map(OperandValue::Array),
+            _ => int(v).map(|x| OperandValue::Scalar(Scalar::Int(x))),
+        },
+        |t| match t {
+            Arg::Leaf(Type::Int) => Ok(IntOrTensorType::Int(None)),
+            Arg::Leaf(_) => tensor_type(t).map(IntOrTensorType::Tensor),
+            _ => dim(t).map(|x| IntOrTensorType::Int(Some(x))),
+        }
     }
     /// A tensor or nothing.
     OptTensor {

@@ -1,7 +1,7 @@
 //! Rows that take parts of a tensor, repeat it, or turn it about.
 
 use fx_core::array::{BLOCK, Sizes, build_blocks, dispatch_dtype};
-use fx_core::op::kind::{DimVec, IntVec, OperandType, OperandValue};
+use fx_core::op::kind::{DimVec, IntOrTensorType, IntVec, OperandValue};
 use fx_core::op::unknown_type;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, err, kernels};
 
@@ -40,7 +40,7 @@ kernels! {
     /// As `repeat`, where missing leading repeats are 1.
     tile(x: Tensor, dims: Shape) = tile_type, tile_array;
     /// Repeats each element along `dim`, or of the flattened tensor: `repeats` times, or as often as its item of a tensor says.
-    repeat_interleave(x: Tensor, repeats: Operand, dim: OptInt = None; output_size: OptInt = None) =
+    repeat_interleave(x: Tensor, repeats: IntOrTensor, dim: OptInt = None; output_size: OptInt = None) =
         repeat_interleave_type, repeat_interleave_array;
     /// Cuts into at most `chunks` parts along `dim`, all but the last of the same size.
     #[class = View]
@@ -336,15 +336,37 @@ fn tile_array(x: &Array, repeats: IntVec) -> Result<Array> {
 
 fn repeat_interleave_type(
     x: &TensorType,
-    repeats: OperandType<'_>,
+    repeats: IntOrTensorType<'_>,
     dim: Option<Dim>,
     output_size: Option<Dim>,
 ) -> Result<TensorType> {
     let at = opt_axis(dim.as_ref(), x.rank())?;
-    if let OperandType::Tensor(ty) = repeats {
-        counts_of_repeats(ty)?;
-    }
-    let size = output_size.ok_or_else(unknown_type)?;
+    let repeated = match repeats {
+        IntOrTensorType::Tensor(ty) => {
+            counts_of_repeats(ty)?;
+            None
+        }
+        IntOrTensorType::Int(Some(n)) => {
+            if n.less(&Dim::new(0)).is_yes() {
+                bail!(Argument, "expected repeats of at least 0, got {n}");
+            }
+            let size = match at {
+                Some(at) if x.rank() > 0 => x.shape[at].clone(),
+                _ => x.shape.numel(),
+            };
+            Some(size * n)
+        }
+        IntOrTensorType::Int(None) => None,
+    };
+    let size = match (output_size, repeated) {
+        (Some(size), Some(repeated)) => {
+            if repeated.same(&size).is_no() {
+                bail!(Argument, "expected repeats that add up to output_size, got {repeated}");
+            }
+            size
+        }
+        (size, repeated) => size.or(repeated).ok_or_else(unknown_type)?,
+    };
     match at {
         Some(at) if x.rank() > 0 => with_size(x, at, size),
         _ => typed(x.dtype, [size]),
