@@ -153,6 +153,77 @@ rules! {
         build |m| attended(m, true),
         when "operands have the same rank of at least 3, and the last axes are meant" are_heads,
         when "the mask is of the dtype of the operands" |m| m.dtype("x3") == m.dtype("x");
+    /// Attention of which some query heads share a key head, instead of copies of keys and values for each.
+    shared_heads: |q: &Tensor, k: &Tensor, v: &Tensor| capture(scaled_dot_product_attention(q, repeated(k, "k"), repeated(v, "v"), (), 0.0, false), "a"),
+        build |m| grouped(m, false), free "a.is_causal", free "a.scale", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
+        when "each head is repeated as often as the others, for as many query heads" are_repeated;
+    /// As `shared_heads`, with a mask.
+    shared_heads_mask: |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| {
+        capture(scaled_dot_product_attention(q, repeated(k, "k"), repeated(v, "v"), mask, 0.0, false), "a")
+    }, build |m| grouped(m, true), free "a.is_causal", free "a.scale", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
+        when "each head is repeated as often as the others, for as many query heads" are_repeated;
+}
+
+/// Heads each of which is repeated some times; the names of its parts begin with `name`.
+fn repeated(x: &Tensor, name: &str) -> Tensor {
+    let part = |i: usize| format!("{name}{i}");
+    let split = expand(unsqueeze(x, integer(&part(3))), [0]);
+    let joined = capture(reshape(capture(split, &part(1)), [0]), &part(2));
+    let interleaved: Tensor = call!(repeat_interleave(x, integer(&part(4)), integer(&part(5))));
+    any_of([joined, capture(interleaved, &part(6))])
+}
+
+/// Returns whether keys and values are repeated head by head, to as many as the queries have.
+fn are_repeated(m: &Found<'_>) -> bool {
+    let is_repeated = |of: &str, name: &str| -> Option<bool> {
+        let part = |i: usize| format!("{name}{i}");
+        let (ty, q) = (m.ty(of)?, m.ty("x")?);
+        let heads = ty.rank().checked_sub(3)?;
+        let whole = match m.ty(&part(6)) {
+            Some(whole) if m.axis(&part(5), of) == Some(heads) => whole,
+            Some(_) => return None,
+            None => {
+                let (split, whole) = (m.ty(&part(1))?, m.ty(&part(2))?);
+                // A new axis after that of the heads is the only one that grows.
+                let at = fx_core::ops::axis(m.int(&part(3))?, ty.rank() + 1).ok()?;
+                let kept = split.shape.iter().enumerate().filter(|(axis, _)| *axis != heads + 1);
+                if at != heads + 1
+                    || split.rank() != ty.rank() + 1
+                    || !kept.map(|(_, dim)| dim).eq(ty.shape.iter())
+                {
+                    return None;
+                }
+                whole
+            }
+        };
+        let beside = |axis: usize| axis == heads || whole.shape[axis] == ty.shape[axis];
+        let all = (q.rank() == ty.rank() && whole.rank() == ty.rank()) && (0..ty.rank()).all(beside);
+        let (own, repeated) = (ty.shape[heads].known()?, whole.shape[heads].known()?);
+        Some(all && own > 0 && repeated % own == 0 && q.shape[heads].known() == Some(repeated))
+    };
+    let heads = |of: &str| m.ty(of).and_then(|ty| ty.shape.get(ty.rank().wrapping_sub(3))).cloned();
+    is_repeated("y", "k") == Some(true) && is_repeated("z", "v") == Some(true) && heads("y") == heads("z")
+}
+
+fn grouped(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
+    let Some(is_causal) = flag(m, "a.is_causal") else { return Ok(None) };
+    let scale = match m.arg("a.scale") {
+        None | Some(Arg::None) => None,
+        Some(_) => match m.number("a.scale") {
+            Some(scale) => Some(scale),
+            None => return Ok(None),
+        },
+    };
+    let attend = move |q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>| -> Tensor {
+        call!(scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, scale = scale, enable_gqa = true))
+    };
+    match masked {
+        true => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| {
+            attend(q, k, v, Some(mask))
+        }),
+        false => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor| attend(q, k, v, None)),
+    }
+    .map(Some)
 }
 
 /// Returns whether what softplus leaves out above its threshold, 2e-9, is below the rounding unit.

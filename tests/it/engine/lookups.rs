@@ -91,3 +91,23 @@ proptest! {
         prop_assert_eq!(steps(&gm).1, 0);
     }
 }
+
+#[test]
+fn query_heads_share_key_heads_without_copies() {
+    let text = "graph main(%q: f32[2, 8, 30, 16], %k: f32[2, 2, 41, 16], %v: f32[2, 2, 41, 16], %mask: f32[30, 41]) {
+        %k1 = unsqueeze(%k, 2)
+        %k2 = expand(%k1, [2, 2, 4, 41, 16])
+        %k3 = reshape(%k2, [2, 8, 41, 16])
+        %v3 = repeat_interleave(%v, 4, 1)
+        %o = scaled_dot_product_attention(%q, %k3, %v3, %mask)
+        %k4 = repeat_interleave(%k, 4, 1)
+        %v4 = repeat_interleave(%v, 4, 1)
+        %p = scaled_dot_product_attention(%q, %k4, %v4, is_causal=true)
+        return (%o, %p)
+    }";
+    let gm = program(text);
+    let shapes: [&[usize]; 4] = [&[2, 8, 30, 16], &[2, 2, 41, 16], &[2, 2, 41, 16], &[30, 41]];
+    let args: Vec<Tensor> = (1..).zip(shapes).map(|(seed, shape)| numbers(shape, seed)).collect();
+    agree(&gm, &values(&args), false);
+    assert_eq!(steps(&gm), (2, 0));
+}
