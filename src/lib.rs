@@ -40,7 +40,7 @@ pub use fx_codegen::{Code, GraphCode, Native, readable};
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
-pub use fx_ops::{nn, registry, rules, weights};
+pub use fx_ops::{nn, registry, rules, weights, with_threads};
 pub use graph_diff::graph_diff;
 pub use standalone::{CrateOptions, ToCrate};
 pub use vocabulary::*;

@@ -66,6 +66,7 @@ pub mod weights;
 pub mod window;
 
 use fx_core::{Op, Registry};
+pub use fx_simd::parallel::with_threads;
 
 /// Every table of this crate, in the order of the files.
 pub fn tables() -> impl Iterator<Item = &'static [Op]> {

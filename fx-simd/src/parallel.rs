@@ -32,33 +32,44 @@ pub fn each_whole(n: usize, f: impl Fn(usize) + Sync) {
     if n < threads() {
         return each(n, f);
     }
-    each_with(n, Alone::new, |_, i| f(i));
+    each_with(n, || Limit::new(1), |_, i| f(i));
+}
+
+/// Calls `f`, whose loops have at most so many threads, this one included; no more than the pool has, and not less than one.
+///
+/// Results do not depend on it. Threads that `f` starts itself are not limited.
+pub fn with_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
+    let _limit = Limit::new(n.max(1).min(MOST.get()));
+    f()
 }
 
 /// Returns how many threads a loop of this thread has.
 pub fn threads() -> usize {
-    if ALONE.get() { 1 } else { rayon::current_num_threads() }
-}
-
-thread_local! {
-    /// Whether loops of this thread stay on it.
-    static ALONE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Keeps loops on this thread.
-struct Alone {
-    before: bool,
-}
-
-impl Alone {
-    fn new() -> Alone {
-        Alone { before: ALONE.replace(true) }
+    match MOST.get() {
+        1 => 1,
+        most => rayon::current_num_threads().min(most),
     }
 }
 
-impl Drop for Alone {
+thread_local! {
+    /// The most threads that a loop of this thread has.
+    static MOST: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Bounds the threads of loops of this thread.
+struct Limit {
+    before: usize,
+}
+
+impl Limit {
+    fn new(most: usize) -> Limit {
+        Limit { before: MOST.replace(most) }
+    }
+}
+
+impl Drop for Limit {
     fn drop(&mut self) {
-        ALONE.set(self.before);
+        MOST.set(self.before);
     }
 }
 
@@ -285,8 +296,11 @@ type Body<'a> = dyn Fn(&mut dyn FnMut() -> Option<usize>) + Sync + 'a;
 struct Job {
     /// The function of the loop. It lives as long as tasks are unfinished.
     body: *const Body<'static>,
+    /// One for each thread that may take part.
     runs: Vec<Run>,
     joined: AtomicUsize,
+    /// The most threads of loops in its tasks.
+    most: usize,
     /// The core of the thread that called.
     core: Option<usize>,
     unfinished: AtomicUsize,
@@ -318,9 +332,17 @@ impl Job {
         })
     }
 
-    /// Works on tasks until all are taken.
-    fn help(&self) {
+    /// Helps the thread that called, unless there are enough that do.
+    fn join(&self) {
         let own = self.joined.fetch_add(1, Ordering::Relaxed);
+        if own < self.runs.len() {
+            let _limit = Limit::new(self.most);
+            self.help(own);
+        }
+    }
+
+    /// Works on tasks until all are taken, those of the own run first.
+    fn help(&self, own: usize) {
         let Some(first) = self.take(own) else { return };
         let (mut first, mut taken) = (Some(first), 1);
         let mut next = || {
@@ -385,6 +407,7 @@ fn spare_job(prepare: impl FnOnce(&mut Job)) -> Arc<Job> {
             body: &|_: &mut dyn FnMut() -> Option<usize>| {},
             runs: Vec::new(),
             joined: AtomicUsize::new(0),
+            most: usize::MAX,
             core: None,
             unfinished: AtomicUsize::new(0),
             panic: Mutex::new(None),
@@ -412,7 +435,8 @@ fn run(n: usize, threads: usize, body: &Body<'_>) {
         job.body = body;
         job.runs.clear();
         job.runs.extend(runs);
-        job.joined = AtomicUsize::new(0);
+        job.joined = AtomicUsize::new(1);
+        job.most = MOST.get();
         job.core = placement::core();
         job.unfinished = AtomicUsize::new(n);
     });
@@ -422,7 +446,7 @@ fn run(n: usize, threads: usize, body: &Body<'_>) {
         HUB.awake.fetch_add(1, Ordering::SeqCst);
         rayon::spawn(look_out);
     }
-    job.help();
+    job.help(0);
     if job.joined.load(Ordering::Relaxed) == 1 {
         // All that help may be on this very core, waiting for their turn to move away.
         std::thread::yield_now();
@@ -452,7 +476,7 @@ fn look_out() {
             if job.core.is_some() && job.core == placement::core() {
                 placement::leave_core();
             }
-            job.help();
+            job.join();
         }
     }
     LOOKING.set(false);
@@ -487,7 +511,7 @@ fn next_loop(seen: &mut usize) -> bool {
 mod tests {
     use super::*;
 
-    fn with_threads<R: Send>(n: usize, f: impl FnOnce() -> R + Send) -> R {
+    fn in_pool<R: Send>(n: usize, f: impl FnOnce() -> R + Send) -> R {
         rayon::ThreadPoolBuilder::new().num_threads(n).build().expect("threads can be made").install(f)
     }
 
@@ -496,7 +520,7 @@ mod tests {
         for threads in [1, 2, 3, 8] {
             for n in [0, 1, 2, 7, 1000] {
                 let counts: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
-                with_threads(threads, || {
+                in_pool(threads, || {
                     each(n, |i| {
                         counts[i].fetch_add(1, Ordering::Relaxed);
                     });
@@ -510,7 +534,7 @@ mod tests {
     fn loops_in_whole_tasks_stay_on_their_threads() {
         for n in [1, 2, 3, 20] {
             let (total, apart) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            with_threads(3, || {
+            in_pool(3, || {
                 each_whole(n, |_| {
                     let own = std::thread::current().id();
                     each(50, |_| {
@@ -523,9 +547,35 @@ mod tests {
             assert_eq!(total.into_inner(), 50 * n);
             assert!(n < 3 || apart.into_inner() == 0);
         }
-        let panics = || with_threads(2, || each_whole(4, |_| panic!("a task")));
+        let panics = || in_pool(2, || each_whole(4, |_| panic!("a task")));
         assert!(catch_unwind(panics).is_err());
-        assert_eq!(with_threads(2, threads), 2);
+        assert_eq!(in_pool(2, threads), 2);
+    }
+
+    #[test]
+    fn loops_have_no_more_threads_than_they_are_given() {
+        let seen = Mutex::new(std::collections::HashMap::<_, std::collections::HashSet<_>>::new());
+        in_pool(4, || {
+            assert_eq!((threads(), with_threads(2, threads), with_threads(9, threads)), (4, 2, 4));
+            assert_eq!((with_threads(0, threads), with_threads(3, || with_threads(8, threads))), (1, 3));
+            for most in [4, 1, 2, 3, 2] {
+                with_threads(most, || {
+                    each(200, |_| {
+                        // So do loops in their tasks, on whatever thread.
+                        assert!(threads() <= most);
+                        each(3, |_| {
+                            (0..500).for_each(|_| std::hint::spin_loop());
+                        });
+                        let mut seen = seen.lock().unwrap();
+                        seen.entry(most).or_default().insert(std::thread::current().id());
+                    });
+                });
+                let mut seen = seen.lock().unwrap();
+                let ids = seen.remove(&most).unwrap();
+                assert!(ids.len() <= most, "{} threads for {most}", ids.len());
+            }
+            assert_eq!(threads(), 4);
+        });
     }
 
     #[test]
@@ -585,7 +635,7 @@ mod tests {
         for threads in [1, 2, 3, 8] {
             for (n_stages, n_parts) in [(0, 3), (1, 1), (5, 0), (300, 2), (100, 7), (10, STAGE_PARTS)] {
                 let done = AtomicUsize::new(0);
-                with_threads(threads, || {
+                in_pool(threads, || {
                     stages(n_stages, n_parts, |stage, part| {
                         let before = done.load(Ordering::Acquire);
                         assert!((stage * n_parts..(stage + 1) * n_parts).contains(&before), "{stage} {part}");
@@ -600,7 +650,7 @@ mod tests {
     #[test]
     fn each_part_is_done_once_in_each_stage() {
         let counts: Vec<AtomicUsize> = (0..50 * 3).map(|_| AtomicUsize::new(0)).collect();
-        with_threads(3, || {
+        in_pool(3, || {
             each(2, |_| {
                 stages(50, 3, |stage, part| _ = counts[stage * 3 + part].fetch_add(1, Ordering::Relaxed));
             });
@@ -613,7 +663,7 @@ mod tests {
         for threads in [1, 2, 4] {
             for _ in 0..50 {
                 let result = catch_unwind(|| {
-                    with_threads(threads, || stages(20, 4, |stage, part| assert!((stage, part) != (7, 2))));
+                    in_pool(threads, || stages(20, 4, |stage, part| assert!((stage, part) != (7, 2))));
                 });
                 assert!(result.is_err());
             }
@@ -624,14 +674,14 @@ mod tests {
     fn a_panic_reaches_the_caller() {
         for threads in [1, 2, 4] {
             let result = catch_unwind(|| {
-                with_threads(threads, || each(100, |i| assert!(i != 63, "task {i}")));
+                in_pool(threads, || each(100, |i| assert!(i != 63, "task {i}")));
             });
             let panic = result.expect_err("a task panics");
             assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("task 63"));
         }
         // The first task panics, most often before another thread can help with the others.
         for _ in 0..200 {
-            let result = catch_unwind(|| with_threads(2, || each(100, |i| assert!(i != 0))));
+            let result = catch_unwind(|| in_pool(2, || each(100, |i| assert!(i != 0))));
             assert!(result.is_err());
         }
         each(10, |_| {});
