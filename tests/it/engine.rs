@@ -2,6 +2,7 @@
 
 mod beside;
 mod buffers;
+mod columns;
 mod convolutions;
 mod lookups;
 mod recurrent;

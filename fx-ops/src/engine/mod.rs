@@ -2,11 +2,12 @@
 //!
 //! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups ([`crate::pass::FUSE`]). For each set of
 //! input sizes it has a plan (`plan`), made for these or bound to them (`record`): a list of kernels whose operands have places in one block of
-//! memory (`memory`), with weights packed. Kernels are tapes of block loops (`tape`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
+//! memory (`memory`), with weights packed. Kernels are tapes of block loops (`tape`), also with reductions of columns (`columns`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
 //! attention (`attend`), joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), group normalisation (`group`) and the steps of recurrent networks (`recurrent`); what has no kernel is
 //! evaluated by its operation.
 
 mod attend;
+mod columns;
 mod convolution;
 mod finish;
 mod group;
@@ -43,7 +44,9 @@ pub(crate) use self::plan::kernels::is_anchor;
 use self::plan::{Call, Home, Plan, Source, Step, Task};
 use self::plans::{Entry, Key, Plans};
 use self::tape::Tape;
-pub(crate) use self::tape::build::{LONGEST_ROW, is_select, map_dtype, row_kind, select_of};
+pub(crate) use self::tape::kind::{
+    LONGEST_ROW, column_kind, has_columns, is_select, map_dtype, row_kind, select_of,
+};
 use crate::pass;
 
 /// A step that computes values from values.

@@ -5,6 +5,7 @@
 //! kernels of the rows, so that a fused group has the bits that its operations have one by one.
 
 pub(crate) mod build;
+pub(crate) mod kind;
 mod load;
 pub(crate) mod native;
 pub(crate) mod pass;
@@ -56,6 +57,10 @@ pub(crate) struct Store {
     pub(crate) value: ValueId,
     pub(crate) size: usize,
     pub(crate) per_row: bool,
+    /// Where in the scratch memory the elements of a unit are, if they are reduced and not stored.
+    pub(crate) buffer: Option<usize>,
+    /// The store of the same elements, if it is that which is reduced.
+    pub(crate) same: Option<usize>,
 }
 
 /// A block kernel with its parameters.
@@ -152,7 +157,7 @@ pub(crate) struct Tape {
 }
 
 /// The work, in elements times instructions, from which a second thread pays.
-const GRAIN: usize = 1 << 15;
+pub(super) const GRAIN: usize = 1 << 15;
 
 /// The elements of the longest unit that has no registers,
 const LONGEST_UNIT: usize = 1 << 17;
@@ -171,6 +176,13 @@ pub(crate) struct Unit {
     rows: usize,
     /// The first row of the panels, if they are filled.
     panel: Option<usize>,
+}
+
+impl Unit {
+    /// `len` elements from a column of a row on, or of so many whole rows.
+    pub(super) fn new(row: usize, column: usize, len: usize, rows: usize) -> Unit {
+        Unit { row, column, len, rows, panel: None }
+    }
 }
 
 impl Tape {
@@ -215,7 +227,7 @@ impl Tape {
             dtypes: [x.dtype; 2],
             def: None,
         };
-        let stores = vec![Store { value, size, per_row: false }];
+        let stores = vec![Store { value, size, per_row: false, buffer: None, same: None }];
         let scratch = unit * size;
         let mut tape = Tape::new(
             (x.numel(), row, unit),
@@ -268,6 +280,24 @@ impl Tape {
             }
             _ => false,
         }
+    }
+
+    /// Returns the operand that the tape does nothing but copy, if its elements follow each other.
+    pub(super) fn copied(&self) -> Option<&Load> {
+        match (&self.instructions[..], &self.loads[..]) {
+            ([Instruction { action: Action::Copy(_), .. }], [load])
+                if load.is_direct(self.row) && self.stores.iter().all(|store| store.buffer.is_some()) =>
+            {
+                Some(load)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns where a unit is that was stored.
+    pub(super) fn stored(&self, i: usize, bases: Bases<'_>, scratch: *mut u8, unit: Unit) -> *const u8 {
+        let store = &self.stores[i];
+        store.same.map_or(store, |same| &self.stores[same]).place(bases, scratch, unit, self.row)
     }
 
     /// Computes the whole domain.
@@ -395,7 +425,7 @@ impl Tape {
     /// # Safety
     ///
     /// As for [`run_all`](Self::run_all), for these elements; `scratch` has the bytes that the tape asks for, and is aligned to 64.
-    unsafe fn unit(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit) {
+    pub(super) unsafe fn unit(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit) {
         if let Some(native) = &self.native {
             // SAFETY: the caller's promise.
             return unsafe { native.unit(self, bases, scratch, unit) };
@@ -407,7 +437,7 @@ impl Tape {
         }
         let mut stores: SmallVec<[*mut u8; 4]> = SmallVec::new();
         for store in &self.stores {
-            stores.push(store.place(bases, unit, self.row));
+            stores.push(store.place(bases, scratch, unit, self.row));
         }
         let place = |spot: Spot| -> *const u8 {
             match spot {
@@ -494,7 +524,7 @@ impl Kernel for Tape {
             load.extent == Extent::Full && load.offset == 0 && load.walk.is_dense() && is_once(load.value)
         };
         let mut pairs = Vec::new();
-        for store in self.stores.iter().filter(|store| !store.per_row) {
+        for store in self.stores.iter().filter(|store| !store.per_row && store.buffer.is_none()) {
             let fits = |load: &&Load| load.size == store.size;
             pairs.extend(self.loads.iter().filter(whole).filter(fits).map(|load| (load.value, store.value)));
         }
@@ -529,7 +559,10 @@ impl Kernel for Tape {
 
 impl Store {
     /// Returns where the elements of a unit go.
-    fn place(&self, bases: Bases<'_>, unit: Unit, row: usize) -> *mut u8 {
+    fn place(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit, row: usize) -> *mut u8 {
+        if let Some(buffer) = self.buffer {
+            return scratch.wrapping_add(buffer);
+        }
         let at = if self.per_row { unit.row } else { unit.row * row + unit.column };
         bases.at(self.value, at * self.size)
     }
@@ -693,7 +726,7 @@ pub(crate) fn converter(from: DType, to: DType) -> Option<Convert> {
 }
 
 /// Lends scratch memory of some bytes, which the thread keeps for the next time; a use inside of a use gets memory of its own.
-fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
+pub(super) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     thread_local! {
         static KEPT: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     }

@@ -341,16 +341,45 @@ impl Even {
     #[inline(always)]
     fn join_combed<T: Real, P: Pool<T>>(self, row: &[T], combed: &mut [T], out: &mut [T]) {
         let teeth = row.len() / self.stride + 1;
-        for (tooth, combed) in combed.chunks_exact_mut(teeth).enumerate().take(self.stride) {
-            each_pair(combed, row.get(tooth..).unwrap_or_default(), self.stride, |to, x| *to = x);
+        if self.stride == 2 {
+            let (even, odd) = combed.split_at_mut(teeth);
+            part_pairs(row, even, odd);
+        } else {
+            for (tooth, combed) in combed.chunks_exact_mut(teeth).enumerate().take(self.stride) {
+                each_pair(combed, row.get(tooth..).unwrap_or_default(), self.stride, |to, x| *to = x);
+            }
         }
+        let (mut tooth, mut place) = (self.start, 0);
         for k in 0..self.len {
-            let at = self.start + k * self.step;
-            let x = &combed[at % self.stride * teeth + at / self.stride..][..self.count];
+            while tooth >= self.stride {
+                (tooth, place) = (tooth - self.stride, place + 1);
+            }
+            let x = &combed[tooth * teeth + place..][..self.count];
             match k {
                 0 => out.copy_from_slice(x),
                 _ => out.iter_mut().zip(x).for_each(|(a, &b)| *a = P::join(*a, b)),
             }
+            tooth += self.step;
+        }
+    }
+}
+
+/// Stores every other element, and those between.
+#[inline(always)]
+fn part_pairs<T: Copy>(x: &[T], even: &mut [T], odd: &mut [T]) {
+    // Of so many pairs the compiler makes vectors, of any number it does not.
+    const PAIRS: usize = 16;
+    let mut at = 0;
+    while let Some(block) = x[2 * at..].first_chunk::<{ 2 * PAIRS }>() {
+        let parts: [[T; PAIRS]; 2] = std::array::from_fn(|of| std::array::from_fn(|i| block[2 * i + of]));
+        even[at..at + PAIRS].copy_from_slice(&parts[0]);
+        odd[at..at + PAIRS].copy_from_slice(&parts[1]);
+        at += PAIRS;
+    }
+    for (i, x) in x[2 * at..].chunks(2).enumerate() {
+        even[at + i] = x[0];
+        if let [_, x] = x {
+            odd[at + i] = *x;
         }
     }
 }

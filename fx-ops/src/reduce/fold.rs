@@ -360,6 +360,19 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         out.iter_mut().zip(other).for_each(|(out, x)| *out = (self.merge)(*out, x));
     }
 
+    /// Folds `n` rows, which begin a step apart, into `out`, which is as long as one.
+    ///
+    /// # Panics
+    ///
+    /// When they are longer than the data.
+    pub(crate) fn join_rows<T: Element>(&self, data: &[T], (n, step): (usize, usize), out: &mut [A])
+    where
+        S: Fn(A, T) -> A + Sync,
+    {
+        let tile = Columns { data, width: step, first: 0 };
+        fx_simd::call::<more_lines, _>((self, &tile, 0..n, out));
+    }
+
     /// Merges the results of the leaves of `rows` rows, which lie one after the other, into the first; returns how many there were.
     fn merge_lines(&self, rows: usize, leaf: usize, parts: &mut [A], width: usize) -> usize {
         if rows <= leaf {
@@ -424,9 +437,16 @@ fx_simd::wide! {
     fn lines[A: Element, T: Element, S: Fn(A, T) -> A, M: Fn(A, A) -> A + Sync](
         (fold, tile, rows, out): (&Fold<A, S, M>, &Columns<'_, T>, Range<usize>, &mut [A])
     ) {
+        out.fill(fold.init);
+        <more_lines as fx_simd::Wide<_>>::run((fold, tile, rows, out));
+    }
+
+    /// As `lines`, after what was folded before.
+    fn more_lines[A: Element, T: Element, S: Fn(A, T) -> A, M: Fn(A, A) -> A + Sync](
+        (fold, tile, rows, out): (&Fold<A, S, M>, &Columns<'_, T>, Range<usize>, &mut [A])
+    ) {
         let n = out.len();
         let line = |row: usize| &tile.data[row * tile.width + tile.first..][..n];
-        out.fill(fold.init);
         let whole = rows.start + rows.len() / AT_ONCE * AT_ONCE;
         for first in (rows.start..whole).step_by(AT_ONCE) {
             let mut lines = [&tile.data[..0]; AT_ONCE];

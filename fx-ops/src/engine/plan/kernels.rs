@@ -11,13 +11,15 @@ use rustc_hash::FxHashMap;
 use super::{Home, Lowered, Lowering, known, type_of};
 use crate::engine::Kernel;
 use crate::engine::attend::{AttentionKernel, Options};
+use crate::engine::columns::{ColumnKernel, Joined, columns_of};
 use crate::engine::convolution::{ChannelsLastKernel, ConvKernel, is_convolution, spec_of};
 use crate::engine::finish::Ending;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, is_product, matrices, turned};
 use crate::engine::record::{Bound, Shape, Size};
 use crate::engine::tape::Epilogue;
-use crate::engine::tape::build::{self, Draft};
+use crate::engine::tape::build::Draft;
+use crate::engine::tape::kind;
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
 use crate::kernel::gemm::GemmElement;
 use crate::linalg::{addmm, linear, mm};
@@ -117,13 +119,12 @@ impl Lowering<'_> {
             .all(|id| matches!(self.env.get(id), Some(Lowered::Tensor(_))));
         all_tensors
             && (matches!(op.class, Class::Pointwise(_))
-                || build::select_of(op, bound)
-                    .is_some_and(|args| build::is_select(args, |arg| self.tensor_type(arg), ty))
+                || kind::select_of(op, bound)
+                    .is_some_and(|args| kind::is_select(args, |arg| self.tensor_type(arg), ty))
                 || is_anchor(op, bound, |arg| self.tensor_type(arg), ty)
-                || bound
-                    .first()
-                    .and_then(|arg| self.tensor_type(arg))
-                    .is_some_and(|x| build::row_kind(op, bound, &x).is_some()))
+                || bound.first().and_then(|arg| self.tensor_type(arg)).is_some_and(|x| {
+                    kind::row_kind(op, bound, &x).is_some() || kind::has_columns(op, bound, &x)
+                }))
     }
 
     /// Makes a kernel of one node.
@@ -277,10 +278,33 @@ impl Lowering<'_> {
             if !draft.take_sizes(sizes) {
                 self.refuse_symbols(id);
             }
-            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-                Ok(draft.build(bound)?.map(|tape| Box::new(tape) as Box<dyn Kernel>))
+            let Some((axes, reduced)) = draft.reduced().cloned() else {
+                let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+                    Ok(draft.build(bound)?.map(|tape| Box::new(tape) as Box<dyn Kernel>))
+                };
+                return Ok(self.kernel(stores, id, make)?.then_some(results));
             };
-            return Ok(self.kernel(stores, id, make)?.then_some(results));
+            // Blocks of the axes have results of their own first.
+            let (mut writes, mut partials) = (stores, Vec::new());
+            for (_, _, dtype) in draft.reductions() {
+                let (axes, reduced) = (axes.clone(), reduced.clone());
+                let len =
+                    move |bound: &Bound| Ok(Some(columns_of(&bound.sizes(&reduced)?, &axes)?.partial_len()));
+                let Some(partial) = self.line(Home::Memory, dtype, len)? else { return Ok(None) };
+                partials.push(partial);
+            }
+            writes.extend(&partials);
+            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+                let Some(tape) = draft.build(bound)? else { return Ok(None) };
+                let joined = draft.reductions().zip(&partials).map(|((i, kind, dtype), &partial)| {
+                    let store = tape.stores.get(i)?;
+                    Some(Joined { kind, dtype, store: i, out: store.value, partial })
+                });
+                let Some(joined) = joined.collect() else { return Ok(None) };
+                let columns = columns_of(&bound.sizes(&reduced)?, &axes)?;
+                Ok(Some(Box::new(ColumnKernel::new(tape, columns, joined))))
+            };
+            return Ok(self.kernel(writes, id, make)?.then_some(results));
         };
         let Some((dtype, now)) = known(found.get(&anchor)) else { return Ok(None) };
         // The product is written where it is returned, or where a result of its type goes, or else beside them.

@@ -1,12 +1,15 @@
 //! Makes a tape of the pointwise and row operations of a graph.
 
+use std::ops::Range;
+
 use fx_core::array::Sizes;
 use fx_core::op::kind::OperandType;
-use fx_core::pointwise::{Compute, PointwiseDef, Rule, result_dtype_of_types};
+use fx_core::pointwise::{Compute, PointwiseDef, Rule};
 use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, TensorType, TypeTree, bail};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::kind::{LONGEST_ROW, column_kind, map_dtype, row_kind, select_of};
 use super::pass::{Part, Pass, join};
 use super::{Action, Extent, Instruction, Load, Map, RowKind, Spot, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
@@ -28,109 +31,6 @@ const ROWS_ALONE: usize = 1 << 15;
 /// Runs of operands shorter than this are gathered.
 const SHORTEST_RUN: usize = 64;
 
-/// The longest row that is kept in registers.
-pub(crate) const LONGEST_ROW: usize = 1 << 16;
-
-/// Returns the operation on rows that a call is, and over how many of the last axes of its first operand, which is of type `x`.
-pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, usize)> {
-    if !matches!(x.dtype, DType::F32 | DType::F64) || x.rank() == 0 {
-        return None;
-    }
-    let rank = x.rank();
-    let same_dtype =
-        |arg: &Arg| matches!(arg, Arg::None) || matches!(arg, Arg::DType(dtype) if *dtype == x.dtype);
-    let is_last = |arg: &Arg| matches!(arg, Arg::Int(axis) if *axis == -1 || *axis == rank as i64 - 1);
-    let float = |arg: &Arg| match arg {
-        Arg::Float(x) => Some(*x),
-        Arg::Int(x) => Some(*x as f64),
-        _ => None,
-    };
-    match (op.name, bound) {
-        ("softmax", [_, dim, dtype])
-            if op == crate::norm::softmax::OP && is_last(dim) && same_dtype(dtype) =>
-        {
-            Some((RowKind::Softmax, 1))
-        }
-        ("log_softmax", [_, dim, dtype])
-            if op == crate::norm::log_softmax::OP && is_last(dim) && same_dtype(dtype) =>
-        {
-            Some((RowKind::LogSoftmax, 1))
-        }
-        ("layer_norm", [_, shape, weight, bias, eps]) if op == crate::norm::layer_norm::OP => {
-            let n = shape.items().map_or(1, <[Arg]>::len);
-            let [weight, bias] = [weight, bias].map(|arg| !matches!(arg, Arg::None));
-            (n > 0).then_some((RowKind::LayerNorm { eps: float(eps)?, weight, bias }, n))
-        }
-        ("rms_norm", [_, shape, weight, eps]) if op == crate::norm::rms_norm::OP => {
-            let n = shape.items().map_or(1, <[Arg]>::len);
-            let default = if x.dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
-            let eps = if matches!(eps, Arg::None) { default } else { float(eps)? };
-            (n > 0).then_some((RowKind::RmsNorm { eps, weight: !matches!(weight, Arg::None) }, n))
-        }
-        (name, [_, dim, _, rest @ ..])
-            if matches!(op.class, Class::Reduce) && rest.iter().all(same_dtype) =>
-        {
-            let kind = match name {
-                "sum" if op == crate::reduce::sum::OP => RowKind::Sum,
-                "mean" if op == crate::reduce::mean::OP => RowKind::Mean,
-                "amax" if op == crate::reduce::amax::OP => RowKind::Amax,
-                "amin" if op == crate::reduce::amin::OP => RowKind::Amin,
-                _ => return None,
-            };
-            let axis = |arg: &Arg| match arg {
-                Arg::Int(axis) => fx_core::ops::axis(*axis, rank).ok(),
-                _ => None,
-            };
-            let mut axes: Vec<usize> = match dim {
-                Arg::None => (0..rank).collect(),
-                Arg::Int(_) => vec![axis(dim)?],
-                _ => dim.items()?.iter().map(axis).collect::<Option<_>>()?,
-            };
-            axes.sort_unstable();
-            axes.dedup();
-            let n = axes.len();
-            (n > 0 && axes.into_iter().eq(rank - n..rank)).then_some((kind, n))
-        }
-        _ => None,
-    }
-}
-
-/// Returns mask and choices of a call that chooses between two operands element by element, in this order.
-pub(crate) fn select_of(op: fx_core::Op, bound: &[Arg]) -> Option<[&Arg; 3]> {
-    match bound {
-        [mask, yes, no] if op == crate::view::where_::OP => Some([mask, yes, no]),
-        [no, mask, yes @ (Arg::Float(_) | Arg::Int(_))] if op == crate::view::masked_fill::OP => {
-            Some([mask, yes, no])
-        }
-        _ => None,
-    }
-}
-
-/// Returns whether a choice can be an instruction, from the types of the operands and of the result.
-pub(crate) fn is_select(args: [&Arg; 3], ty: impl Fn(&Arg) -> Option<TensorType>, out: &TensorType) -> bool {
-    let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
-    let is_fine = |arg: &Arg| match arg {
-        Arg::Leaf(_) => ty(arg).is_some_and(|ty| !is_half(ty.dtype)),
-        // A number is one that the dtype can hold.
-        Arg::Int(_) | Arg::Float(_) | Arg::Bool(_) => out.dtype.is_float(),
-        _ => false,
-    };
-    !is_half(out.dtype) && args.into_iter().all(is_fine)
-}
-
-/// Returns whether an operation of this dtype of result and these types of operands can be an instruction, with the dtype in which it is
-/// computed.
-pub(crate) fn map_dtype(def: &PointwiseDef, operands: &[OperandType<'_>]) -> Option<DType> {
-    let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
-    let any_half = operands.iter().any(|x| matches!(x, OperandType::Tensor(ty) if is_half(ty.dtype)));
-    let all_numbers = operands.iter().all(|x| matches!(x, OperandType::Scalar(_)));
-    if any_half || all_numbers {
-        return None;
-    }
-    let dtype = def.compute_dtype(result_dtype_of_types(operands)).ok()?;
-    (!is_half(dtype) && (def.check.is_none() || dtype.is_float())).then_some(dtype)
-}
-
 /// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any sizes.
 ///
 /// Values are numbered: first those that are there, then what nodes give, in order.
@@ -146,6 +46,8 @@ pub(crate) struct Draft {
     layout: Layout,
     /// How many of the last axes make a row.
     n_axes: usize,
+    /// The axes before the last ones that results are reduced over, and the sizes of what is reduced.
+    reduced: Option<(Range<usize>, Shape)>,
 }
 
 /// An operation of a draft.
@@ -159,6 +61,8 @@ struct Node {
 enum Work {
     /// The first input is in rows, the others are the same for all.
     Row(RowKind),
+    /// The input is reduced over axes before the last ones, which is not for the tape.
+    Columns(RowKind),
     /// Computed in a dtype, to which inputs are converted.
     Map(&'static PointwiseDef, Map, DType),
     Select,
@@ -182,6 +86,8 @@ struct Found {
     dtype: DType,
     shape: Sizes,
     per_row: bool,
+    /// Whether it is reduced by somebody else; what the tape gives has the shape of the domain.
+    is_reduced: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -206,6 +112,8 @@ struct Builder {
     has_rows: bool,
     /// How many of the last axes make a row.
     n_axes: usize,
+    /// The elements of the axes behind those that results are reduced over.
+    inner: Option<usize>,
     registers: Vec<Register>,
     /// Instructions on virtual registers (`Spot::Register` is their number).
     instructions: Vec<Instruction>,
@@ -230,7 +138,7 @@ impl Draft {
     pub(crate) fn new(
         graph: &Graph,
         types: &FxHashMap<NodeId, TypeTree>,
-        shape: &mut dyn FnMut(NodeId) -> Option<Shape>,
+        shape_of: &mut dyn FnMut(NodeId) -> Option<Shape>,
         outside: &[(NodeId, OperandId)],
         anchor: Option<(NodeId, usize)>,
         stores: &[ValueId],
@@ -242,15 +150,37 @@ impl Draft {
             numbers.insert(*id, i as u32);
         }
         let (mut nodes, mut n_axes) = (Vec::new(), 0);
+        let mut reduced: Option<(Range<usize>, Shape)> = None;
+        let mut are_reduced: FxHashSet<NodeId> = FxHashSet::default();
         for (id, node) in graph.nodes() {
             if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) || numbers.contains_key(&id) {
                 continue;
             }
-            let (Some(op), Some(out), Some(shape)) = (node.op(), ty(id), shape(id)) else { return Ok(None) };
+            let (Some(op), Some(out), Some(shape)) = (node.op(), ty(id), shape_of(id)) else {
+                return Ok(None);
+            };
             let bound = op.bind(node.args(), node.kwargs())?;
             let number_of = |arg: &Arg| numbers.get(arg.leaf()?).copied();
             let is_outside = |number: u32| (number as usize) < outside.len();
-            let node = match bound.first().and_then(Arg::leaf).copied().and_then(ty) {
+            // What is reduced over such axes is complete only after the tape.
+            if node.inputs().any(|input| are_reduced.contains(&input)) {
+                return Ok(None);
+            }
+            let first = bound.first().and_then(Arg::leaf).copied();
+            let node = match first.and_then(ty) {
+                Some(x) if let Some((kind, axes)) = column_kind(op, &bound, x) => {
+                    let of = first.and_then(&mut *shape_of);
+                    let (Some(of), Some(number)) = (of, bound.first().and_then(number_of)) else {
+                        return Ok(None);
+                    };
+                    if reduced.as_ref().is_some_and(|(others, _)| *others != axes) {
+                        return Ok(None);
+                    }
+                    reduced = Some((axes, of));
+                    are_reduced.insert(id);
+                    let inputs = SmallVec::from_iter([Input::Value(number)]);
+                    Node { work: Work::Columns(kind), inputs, dtype: out.dtype, shape }
+                }
                 Some(x) if let Some((kind, n)) = row_kind(op, &bound, x) => {
                     if n_axes != 0 && n_axes != n {
                         return Ok(None);
@@ -286,7 +216,26 @@ impl Draft {
         let (Some(returned), false) = (returned, matches!(anchor, Some(None))) else { return Ok(None) };
         let outside = outside.iter().map(|(_, operand)| *operand).collect();
         let (stores, anchor) = (stores.iter().copied().collect(), anchor.flatten());
-        Ok(Some(Draft { outside, nodes, returned, stores, anchor, layout, n_axes }))
+        if reduced.is_some() && (n_axes > 0 || anchor.is_some() || layout != Layout::RowMajor) {
+            return Ok(None);
+        }
+        Ok(Some(Draft { outside, nodes, returned, stores, anchor, layout, n_axes, reduced }))
+    }
+
+    /// Returns the axes before the last ones that results are reduced over, with the sizes of what is reduced.
+    pub(crate) fn reduced(&self) -> Option<&(Range<usize>, Shape)> {
+        self.reduced.as_ref()
+    }
+
+    /// Returns the results that are reduced so: their places among all, and how.
+    pub(crate) fn reductions(&self) -> impl Iterator<Item = (usize, RowKind, DType)> {
+        self.returned.iter().enumerate().filter_map(|(i, number)| {
+            let node = &self.nodes[(*number as usize).checked_sub(self.outside.len())?];
+            match node.work {
+                Work::Columns(kind) => Some((i, kind, node.dtype)),
+                _ => None,
+            }
+        })
     }
 
     /// Notes that these operands of the only node are sizes, not the numbers that they are now; returns whether they can be.
@@ -308,7 +257,13 @@ impl Draft {
         for (i, id) in self.outside.iter().enumerate() {
             let operand = bound.operand(*id)?;
             let what = What::Outside(i as u32);
-            found.push(Found { what, dtype: operand.dtype, shape: operand.shape.clone(), per_row: false });
+            found.push(Found {
+                what,
+                dtype: operand.dtype,
+                shape: operand.shape.clone(),
+                per_row: false,
+                is_reduced: false,
+            });
             operands.push(operand.clone());
         }
         let shapes = self.nodes.iter().map(|node| bound.sizes(&node.shape));
@@ -322,7 +277,7 @@ impl Draft {
         let size = |sizes: &Sizes| (product(sizes), sizes.len());
         for (node, shape) in self.nodes.iter().zip(&shapes) {
             let rows = match (&node.work, node.inputs.first()) {
-                (Work::Row(_), Some(Input::Value(x))) => Some(shape_of(*x)),
+                (Work::Row(_) | Work::Columns(_), Some(Input::Value(x))) => Some(shape_of(*x)),
                 _ => None,
             };
             for shape in rows.into_iter().chain([shape]) {
@@ -340,7 +295,15 @@ impl Draft {
         if has_rows && (row == 0 || row > LONGEST_ROW || self.layout != Layout::RowMajor) {
             return Ok(None);
         }
+        let inner = match &self.reduced {
+            None => None,
+            Some((axes, shape)) if bound.sizes(shape)? == domain && numel > 0 => {
+                Some(product(&domain[axes.end..]))
+            }
+            Some(_) => return Ok(None),
+        };
         let mut builder = Builder {
+            inner,
             operands,
             numel,
             row: if has_rows { row } else { numel },
@@ -459,7 +422,13 @@ impl Builder {
             let per_row = kind.reduces();
             let out = self.register(per_row, dtype.size());
             self.push(Action::Row(kind, dtype), inputs, out, false, [dtype; 2]);
-            return Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row }));
+            let what = What::Virtual(out);
+            return Ok(Some(Found { what, dtype, shape, per_row, is_reduced: false }));
+        }
+        if let (Work::Columns(_), [Input::Value(number)]) = (&node.work, &node.inputs[..]) {
+            let operand = &found[*number as usize];
+            let is_whole = operand.shape == self.domain && !operand.is_reduced;
+            return Ok(is_whole.then(|| Found { shape, is_reduced: true, ..operand.clone() }));
         }
         let per_row = match () {
             () if shape == self.domain => false,
@@ -498,7 +467,7 @@ impl Builder {
         if let Some(instruction) = self.instructions.last_mut() {
             instruction.def = def;
         }
-        Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row }))
+        Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row, is_reduced: false }))
     }
 
     fn push(
@@ -595,37 +564,43 @@ impl Builder {
     /// Gives out places: results are written where they belong, other registers are shared by values that are not alive together.
     fn finish(mut self, results: &[&Found], stores: &[ValueId], part: Option<usize>) -> Result<Option<Tape>> {
         let mut places: FxHashMap<u32, Spot> = FxHashMap::default();
-        let mut list = Vec::new();
-        for (i, (result, &value)) in results.iter().zip(stores).enumerate() {
-            let spot = Spot::Store(i as u16);
-            let size = result.dtype.size();
-            list.push(Store { value, size, per_row: result.per_row });
-            match result.what {
-                What::Virtual(register) if !places.contains_key(&register) => {
-                    places.insert(register, spot);
-                }
-                // A value that is returned twice, or not computed here, is copied.
-                what => {
-                    let input = match what {
-                        What::Virtual(register) => Spot::Register(register),
-                        What::Outside(i) if self.operands[i as usize].value == value => continue,
-                        What::Outside(i) => {
-                            if result.shape != self.domain {
-                                return Ok(None);
-                            }
-                            self.load(i, Extent::Full, &result.shape)?
-                        }
-                    };
-                    self.instructions.push(Instruction {
-                        action: Action::Copy(size),
-                        inputs: SmallVec::from_iter([input]),
-                        output: spot,
-                        per_row: result.per_row,
-                        dtypes: [result.dtype; 2],
-                        def: None,
-                    });
-                }
-            }
+        let store = |(result, &value): (&&Found, &ValueId)| {
+            let (size, per_row) = (result.dtype.size(), result.per_row);
+            Store { value, size, per_row, buffer: None, same: None }
+        };
+        let mut list: Vec<Store> = results.iter().zip(stores).map(store).collect();
+        // What is reduced can be read where it is stored as well.
+        let is_reduced = |i: &usize| results[*i].is_reduced;
+        let order =
+            (0..results.len()).filter(|i| !is_reduced(i)).chain((0..results.len()).filter(is_reduced));
+        for i in order {
+            let (result, value, spot) = (results[i], stores[i], Spot::Store(i as u16));
+            list[i].buffer = result.is_reduced.then_some(0);
+            let input = match result.what {
+                What::Virtual(register) => match places.get(&register) {
+                    None => {
+                        places.insert(register, spot);
+                        continue;
+                    }
+                    Some(&Spot::Store(same)) if result.is_reduced => {
+                        (list[i].buffer, list[i].same) = (None, Some(same as usize));
+                        continue;
+                    }
+                    Some(_) => Spot::Register(register),
+                },
+                What::Outside(i) if self.operands[i as usize].value == value => continue,
+                What::Outside(_) if result.shape != self.domain && !result.is_reduced => return Ok(None),
+                What::Outside(i) => self.load(i, Extent::Full, &self.domain.clone())?,
+            };
+            // A value that is returned twice, or not computed here, is copied.
+            self.instructions.push(Instruction {
+                action: Action::Copy(result.dtype.size()),
+                inputs: SmallVec::from_iter([input]),
+                output: spot,
+                per_row: result.per_row,
+                dtypes: [result.dtype; 2],
+                def: None,
+            });
         }
         // The length of a unit: a row, or as much as the registers allow, in step with the runs of the operands.
         let widest = self.registers.iter().map(|register| register.size).max().unwrap_or(8);
@@ -634,8 +609,12 @@ impl Builder {
             let run = |load: &Load| if load.walk.shape.len() <= 1 { self.numel } else { load.walk.run() };
             let shortest = self.loads.iter().map(run).min().unwrap_or(self.numel);
             let is_turned = |load: &Load| load.extent == Extent::Full && load.walk.is_turned();
-            turns = part.is_none() && self.loads.iter().any(|load| is_turned(load) && run(load) == shortest);
-            if let Some(axes) = part {
+            turns = part.is_none()
+                && self.inner.is_none()
+                && self.loads.iter().any(|load| is_turned(load) && run(load) == shortest);
+            if let Some(inner) = self.inner {
+                row = inner;
+            } else if let Some(axes) = part {
                 row = self.layout.arrange(&self.domain)[self.domain.len() - axes..].iter().product();
             } else if turns || shortest >= SHORTEST_RUN {
                 row = shortest;
@@ -658,7 +637,7 @@ impl Builder {
         if !self.has_rows {
             let most = (CACHE / widest / (n_full + 1)).clamp(*UNIT.start(), *UNIT.end());
             unit = row.div_ceil(row.div_ceil(most)).next_multiple_of(16).min(row);
-            if (part.is_some() || turns) && unit == row {
+            if (part.is_some() || turns || self.inner.is_some()) && unit == row {
                 unit *= (most / row).max(1);
             }
         }
@@ -668,6 +647,12 @@ impl Builder {
         for (per_row, size) in &registers {
             offsets.push(scratch as u32);
             scratch += bytes(if *per_row { unit.div_ceil(row) } else { unit }, *size);
+        }
+        for store in &mut list {
+            if let Some(buffer) = &mut store.buffer {
+                *buffer = scratch;
+                scratch += bytes(unit, store.size);
+            }
         }
         let place = |spot: Spot| match spot {
             Spot::Register(i) => match places.get(&i) {

@@ -115,7 +115,9 @@ impl Tape {
     pub(crate) fn link(&mut self, routine: Routine) {
         let Routine { function, loads, slots, numbers, calls_engine } = routine;
         // Where nothing has registers, these bound a unit no more.
-        let is_direct = !calls_engine && slots.is_empty() && !loads.contains(&Given::Gathered);
+        let has_buffers = self.stores.iter().any(|store| store.buffer.is_some());
+        let is_direct =
+            !calls_engine && slots.is_empty() && !has_buffers && !loads.contains(&Given::Gathered);
         if is_direct && self.unit < self.row {
             self.unit = UNIT.min(self.row).max(self.unit);
         }
@@ -162,7 +164,7 @@ impl Linked {
         }
         let mut stores: SmallVec<[*mut u8; 4]> = SmallVec::new();
         for store in &tape.stores {
-            stores.push(store.place(bases, unit, tape.row));
+            stores.push(store.place(bases, scratch, unit, tape.row));
         }
         let slots: SmallVec<[*mut u8; 4]> = self.slots.iter().map(|&at| scratch.wrapping_add(at)).collect();
         let host = Host { tape, len: unit.len, rows: unit.rows };

@@ -7,6 +7,7 @@
 //! So levels replace the search for paths. A group may wait for a level up to that before its first user, where it finds company.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fx_core::{NodeId, Result, Shape};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,6 +22,7 @@ const FEW: i64 = 1 << 14;
 struct Kind {
     domain: Shape,
     axes: Option<usize>,
+    reduced: Option<Range<usize>>,
     /// Channels lie last in what convolutions write.
     is_convolved: bool,
 }
@@ -104,6 +106,7 @@ impl Planner<'_> {
                 let kind = kind.map(|group| Kind {
                     domain: group.domain.clone(),
                     axes: group.axes,
+                    reduced: group.reduced.clone(),
                     is_convolved: false,
                 });
                 units.push(Unit { members: Vec::new(), inputs: Vec::new(), kind, level: 0 });

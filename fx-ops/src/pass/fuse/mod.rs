@@ -1,11 +1,13 @@
 //! Fusion: which nodes an engine computes as one kernel, and why others are not among them.
 //!
 //! A group has one domain of elements. Its nodes are pointwise operations on it, operations on its rows (softmax, normalisations,
-//! reductions over the last axes), or one matrix product or convolution, whose results are changed as they are written. Groups grow in program order: a
+//! reductions over the last axes) or reductions over other axes, whose results are complete only after the kernel, or one matrix product or convolution, whose results are changed as they are written. Groups grow in program order: a
 //! node joins the groups of its operands if they have its domain and no value would have to leave the group and come back. Then
 //! groups that are independent are joined where that pays (`beside`).
 
 mod beside;
+
+use std::ops::Range;
 
 use fx_core::analysis::Flow;
 use fx_core::op::ParamKind;
@@ -15,13 +17,15 @@ use fx_core::{Arg, Class, Graph, GraphModule, NodeId, OpCode, Result, Shape, Ten
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::engine::{LONGEST_ROW, is_anchor, is_select, map_dtype, row_kind, select_of, spec_of};
+use crate::engine::{
+    LONGEST_ROW, column_kind, has_columns, is_anchor, is_select, map_dtype, row_kind, select_of, spec_of,
+};
 
 /// Makes groups of nodes that are computed as one.
 pub const FUSE: Pass = Pass {
     name: "fuse",
     doc: "Makes a closed sub-graph, run by `fused`, of nodes that an engine computes as one kernel: pointwise operations of one shape, \
-          with softmax, normalisation and reductions of its rows, or with the matrix product or convolution whose result \
+          with softmax, normalisation and reductions of its rows or columns, or with the matrix product or convolution whose result \
           they change; and independent ones of one shape that are small or reduce the same operand.",
     after: &[
         "inline",
@@ -100,6 +104,8 @@ enum Role {
     Map,
     /// An operation on rows over this many of the last axes of its operand, which has this shape.
     Rows { domain: Shape, axes: usize, reduces: bool },
+    /// A reduction over axes before the last ones of its operand, which has this shape.
+    Columns { domain: Shape, reduced: Range<usize> },
     /// A matrix product or convolution, whose result later operations change.
     Anchor,
     /// None, and why.
@@ -111,6 +117,8 @@ struct Group {
     domain: Shape,
     /// How many of the last axes make a row, if there are operations on rows.
     axes: Option<usize>,
+    /// Which axes are reduced, if there are reductions over others than the last ones.
+    reduced: Option<Range<usize>>,
     anchored: bool,
 }
 
@@ -122,6 +130,8 @@ struct Planner<'a> {
     group_of: Vec<Option<usize>>,
     /// Whether a member has one element for each row.
     per_row: Vec<bool>,
+    /// Whether a member is complete only when its kernel is done.
+    is_late: Vec<bool>,
     groups: Vec<Group>,
 }
 
@@ -136,6 +146,7 @@ impl Fusion {
             roles: Vec::with_capacity(n),
             group_of: vec![None; n],
             per_row: vec![false; n],
+            is_late: vec![false; n],
             groups: Vec::new(),
         };
         let mut convolved = FxHashSet::default();
@@ -216,6 +227,14 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
         }
         return Ok(Role::Rows { domain: x.shape, axes, reduces: kind.reduces() });
     }
+    if let Some(x) = bound.first().and_then(|arg| tensor(graph, arg))
+        && let Some((_, reduced)) = column_kind(op, &bound, &x)
+    {
+        return match has_columns(op, &bound, &x) {
+            true => Ok(Role::Columns { domain: x.shape, reduced }),
+            false => none("it reduces so few columns that a kernel of its own is faster"),
+        };
+    }
     if let Some(args) = select_of(op, &bound) {
         return match is_select(args, |arg| tensor(graph, arg), ty) {
             true => Ok(Role::Map),
@@ -225,7 +244,9 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
     let Class::Pointwise(def) = op.class else {
         return none(match op.class {
             Class::View => "it is a view",
-            Class::Reduce => "it reduces other axes than the last ones",
+            Class::Reduce => {
+                "it reduces axes that are no neighbours, or is no sum, mean or extreme of floats"
+            }
             Class::Control => "it runs sub-graphs",
             _ => "it has a kernel of its own",
         });
@@ -278,6 +299,7 @@ fn pools_channels(graph: &Graph, id: NodeId, role: &Role, convolved: &FxHashSet<
                 && axes + 2 == domain.len()
                 && node.inputs().next().is_some_and(|input| convolved.contains(&input))
         }
+        Role::Columns { .. } => node.inputs().any(|input| convolved.contains(&input)),
         _ => false,
     })
 }
@@ -307,12 +329,26 @@ impl Planner<'_> {
         match &self.roles[at] {
             Role::None(why) => Err(self.of(at, why).unwrap_or_default()),
             Role::Anchor => Err("a product reads its operands from memory".to_owned()),
+            _ if self.is_late[from] => {
+                Err("what is reduced over these axes is complete when the kernel is done".to_owned())
+            }
+            Role::Columns { domain, reduced } => {
+                if group.anchored {
+                    Err("the columns of a product are not whole in one task".to_owned())
+                } else if self.per_row[from] || group.axes.is_some() || !same(domain, &group.domain) {
+                    Err("its columns are not those of the kernel".to_owned())
+                } else if group.reduced.as_ref().is_some_and(|other| other != reduced) {
+                    Err("it reduces other axes than the kernel does".to_owned())
+                } else {
+                    Ok(false)
+                }
+            }
             Role::Rows { domain, axes, reduces } => {
                 if group.anchored {
                     Err("the rows of a product are not whole in one task".to_owned())
                 } else if self.per_row[from] || !same(domain, &group.domain) {
                     Err("its rows are not those of the kernel".to_owned())
-                } else if group.axes.is_some_and(|other| other != *axes) {
+                } else if group.reduced.is_some() || group.axes.is_some_and(|other| other != *axes) {
                     Err("it reduces other axes than the kernel does".to_owned())
                 } else {
                     Ok(*reduces)
@@ -390,6 +426,7 @@ impl Planner<'_> {
         let (domain, axes, reduces, anchored) = match &self.roles[at] {
             Role::None(_) => return Ok(()),
             Role::Anchor => (self.shape(at).cloned(), None, false, true),
+            Role::Columns { domain, .. } => (Some(domain.clone()), None, false, false),
             Role::Rows { domain, axes, reduces } => (Some(domain.clone()), Some(*axes), *reduces, false),
             Role::Map => (self.shape(at).cloned(), None, per_row.unwrap_or(false), false),
         };
@@ -397,14 +434,14 @@ impl Planner<'_> {
         let into = match joined.first() {
             Some(&first) => first,
             None => {
-                self.groups.push(Group { members: Vec::new(), domain, axes: None, anchored });
+                self.groups.push(Group { members: Vec::new(), domain, axes: None, reduced: None, anchored });
                 self.groups.len() - 1
             }
         };
         for &other in joined.iter().skip(1) {
-            let (members, axes, anchored) = {
+            let (members, axes, reduced, anchored) = {
                 let other = &mut self.groups[other];
-                (std::mem::take(&mut other.members), other.axes, other.anchored)
+                (std::mem::take(&mut other.members), other.axes, other.reduced.take(), other.anchored)
             };
             for &member in &members {
                 self.group_of[member] = Some(into);
@@ -412,6 +449,7 @@ impl Planner<'_> {
             let group = &mut self.groups[into];
             group.members.extend(members);
             group.axes = group.axes.or(axes);
+            group.reduced = group.reduced.take().or(reduced);
             group.anchored |= anchored;
         }
         let group = &mut self.groups[into];
@@ -419,6 +457,10 @@ impl Planner<'_> {
         group.axes = group.axes.or(axes);
         self.group_of[at] = Some(into);
         self.per_row[at] = reduces;
+        if let Role::Columns { reduced, .. } = &self.roles[at] {
+            group.reduced = Some(reduced.clone());
+            self.is_late[at] = true;
+        }
         Ok(())
     }
 
@@ -429,9 +471,10 @@ impl Planner<'_> {
 
     /// Says why groups cannot be one with the node at a position.
     fn may_join(&self, at: usize, groups: &[usize]) -> Option<String> {
-        let mut axes = match &self.roles[at] {
-            Role::Rows { axes, .. } => Some(*axes),
-            _ => None,
+        let (mut axes, mut reduced) = match &self.roles[at] {
+            Role::Rows { axes, .. } => (Some(*axes), None),
+            Role::Columns { reduced, .. } => (None, Some(reduced)),
+            _ => (None, None),
         };
         let mut n_anchors = 0;
         let mut n_members = 1;
@@ -443,6 +486,10 @@ impl Planner<'_> {
                 return Some("they reduce different axes".to_owned());
             }
             axes = axes.or(group.axes);
+            if group.reduced.is_some() && reduced.is_some() && group.reduced.as_ref() != reduced {
+                return Some("they reduce different axes".to_owned());
+            }
+            reduced = reduced.or(group.reduced.as_ref());
             if !same(&group.domain, &self.groups[groups[0]].domain) {
                 return Some("their shapes differ".to_owned());
             }
@@ -450,7 +497,10 @@ impl Planner<'_> {
         if n_anchors > 1 {
             return Some("a kernel computes one product".to_owned());
         }
-        if n_anchors > 0 && axes.is_some() {
+        if reduced.is_some() && axes.is_some() {
+            return Some("they reduce different axes".to_owned());
+        }
+        if n_anchors > 0 && (axes.is_some() || reduced.is_some()) {
             return Some("the rows of a product are not whole in one task".to_owned());
         }
         if n_members > LARGEST {

@@ -1,0 +1,325 @@
+//! Reductions over axes before the last ones, of what a tape computes: each row of the domain is joined to a result row while it is in
+//! the cache.
+//!
+//! Invariant: which rows are joined in which order depends on sizes alone, so that the number of threads changes no bit.
+
+use fx_core::math::{self, Real};
+use fx_core::{DType, Element, Result};
+use fx_simd::parallel;
+
+use super::Kernel;
+use super::operand::{Bases, ValueId};
+use super::tape::{GRAIN, RowKind, Tape, Unit, with_scratch};
+use crate::reduce::fold::Fold;
+
+/// The elements of the part of a row that a task joins: its result stays in the second cache.
+const WIDE: usize = 1 << 14;
+/// The columns that are joined together of rows that are read where they lie.
+const TILE: usize = 1 << 10;
+/// Rows that are joined one after the other; such results are joined in turn, which keeps the rounding error of sums small.
+const ROWS: usize = 128;
+/// The tasks that keep some threads busy, and the fewest rows of each.
+const TASKS: usize = 32;
+const FEWEST_ROWS: usize = 64;
+
+/// The three axes of a domain of which the middle one is reduced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Columns {
+    pub(crate) outer: usize,
+    pub(crate) n: usize,
+    pub(crate) inner: usize,
+}
+
+impl Columns {
+    /// Returns into how many blocks, each with a result of its own, the middle axis is cut.
+    fn blocks(self) -> usize {
+        let Columns { outer, n, inner } = self;
+        if n.saturating_mul(inner).saturating_mul(outer) < 2 * GRAIN {
+            return 1;
+        }
+        (TASKS / (outer * inner.div_ceil(WIDE)).max(1)).clamp(1, n.div_ceil(FEWEST_ROWS).max(1))
+    }
+
+    /// Returns the elements of the results of all blocks; none if there is one block, whose result is that of the kernel.
+    pub(crate) fn partial_len(self) -> usize {
+        match self.blocks() {
+            1 => 0,
+            blocks => self.outer * blocks * self.inner,
+        }
+    }
+}
+
+/// A result: what the tape stores, joined.
+pub(crate) struct Joined {
+    pub(crate) kind: RowKind,
+    pub(crate) dtype: DType,
+    /// The number of the store.
+    pub(crate) store: usize,
+    pub(crate) out: ValueId,
+    /// Where the results of blocks are.
+    pub(crate) partial: ValueId,
+}
+
+/// A tape of which some results are reduced.
+pub(crate) struct ColumnKernel {
+    tape: Tape,
+    columns: Columns,
+    joined: Vec<Joined>,
+}
+
+impl ColumnKernel {
+    pub(crate) fn new(tape: Tape, columns: Columns, joined: Vec<Joined>) -> Self {
+        ColumnKernel { tape, columns, joined }
+    }
+
+    /// Joins the rows of a block, as far as they are in some columns.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`]; nobody else has these columns of the results of this block.
+    unsafe fn block(&self, bases: Bases<'_>, scratch: *mut u8, [outer, block]: [usize; 2], first: usize) {
+        let Columns { n, inner, .. } = self.columns;
+        let (blocks, unit) = (self.columns.blocks(), self.tape.unit);
+        let width = WIDE.min(inner - first);
+        let height = n.div_ceil(blocks);
+        let rows = (block * height).min(n)..((block + 1) * height).min(n);
+        // What is only copied is read where it lies, all rows in one go.
+        let copied = self.tape.copied();
+        let (at_once, most, step) = match copied {
+            Some(_) => (ROWS, TILE.min(inner), inner),
+            None => ((unit / inner).max(1), unit.min(inner), unit.min(inner)),
+        };
+        // Results of some rows, behind the memory of the tape.
+        let mut sums = self.tape.scratch.next_multiple_of(64);
+        let places = self.joined.iter().map(|joined| {
+            let place = sums;
+            sums += (width * joined.dtype.size()).next_multiple_of(64);
+            scratch.wrapping_add(place)
+        });
+        let places: smallvec::SmallVec<[*mut u8; 4]> = places.collect();
+        for start in rows.clone().step_by(ROWS) {
+            let some = start..(start + ROWS).min(rows.end);
+            for (joined, &place) in self.joined.iter().zip(&places) {
+                // SAFETY: the scratch memory has room for the results.
+                unsafe { joined.clear(place, width) };
+            }
+            let mut row = some.start;
+            while row < some.end {
+                let rows = at_once.min(some.end - row);
+                let mut column = 0;
+                while column < width {
+                    let len = most.min(width - column);
+                    let (line, at) = (outer * n + row, first + column);
+                    let whole = Unit::new(line, at, len * rows, rows);
+                    if copied.is_none() {
+                        // SAFETY: the caller's promise.
+                        unsafe { self.tape.unit(bases, scratch, whole) };
+                    }
+                    for (joined, &place) in self.joined.iter().zip(&places) {
+                        let from: *const u8 = match copied {
+                            Some(load) => bases.at(load.value, (load.offset + line * inner + at) * load.size),
+                            None => self.tape.stored(joined.store, bases, scratch, whole),
+                        };
+                        let to = place.wrapping_add(column * joined.dtype.size());
+                        // SAFETY: so many rows are there, or the tape has left them there.
+                        unsafe {
+                            joined.join(from, (rows, if copied.is_some() { step } else { len }), to, len)
+                        };
+                    }
+                    column += len;
+                }
+                row += rows;
+            }
+            for (joined, &place) in self.joined.iter().zip(&places) {
+                let to = joined.result(bases, &self.columns, [outer, block], first);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if start == rows.start {
+                        joined.clear(to, width);
+                    }
+                    joined.join(place.cast_const(), (1, width), to, width);
+                    if blocks == 1 && some.end == rows.end {
+                        joined.finish(to, width, n);
+                    }
+                }
+            }
+        }
+        if rows.is_empty() {
+            for joined in &self.joined {
+                let to = joined.result(bases, &self.columns, [outer, block], first);
+                // SAFETY: the caller's promise.
+                unsafe { joined.clear(to, width) };
+            }
+        }
+    }
+}
+
+impl Joined {
+    /// Returns where the result of a block is, from a column on.
+    fn result(
+        &self,
+        bases: Bases<'_>,
+        columns: &Columns,
+        [outer, block]: [usize; 2],
+        first: usize,
+    ) -> *mut u8 {
+        let (value, line) = match columns.blocks() {
+            1 => (self.out, outer),
+            blocks => (self.partial, outer * blocks + block),
+        };
+        bases.at(value, (line * columns.inner + first) * self.dtype.size())
+    }
+
+    /// # Safety
+    ///
+    /// `to` has room for so many elements, as in all these functions.
+    unsafe fn clear(&self, to: *mut u8, width: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.dtype {
+                DType::F64 => start(self.kind, std::slice::from_raw_parts_mut(to.cast::<f64>(), width)),
+                _ => start(self.kind, std::slice::from_raw_parts_mut(to.cast::<f32>(), width)),
+            }
+        }
+    }
+
+    /// Joins some rows, one or more, which begin a step apart.
+    unsafe fn join(&self, from: *const u8, rows: (usize, usize), to: *mut u8, width: usize) {
+        unsafe fn call<T: Real + Element>(
+            kind: RowKind,
+            from: *const u8,
+            (n, step): (usize, usize),
+            to: *mut u8,
+            width: usize,
+        ) {
+            // SAFETY: the caller's promise.
+            let (from, to) = unsafe {
+                (
+                    std::slice::from_raw_parts(from.cast::<T>(), (n - 1) * step + width),
+                    std::slice::from_raw_parts_mut(to.cast::<T>(), width),
+                )
+            };
+            join_rows(kind, from, (n, step), to);
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.dtype {
+                DType::F64 => call::<f64>(self.kind, from, rows, to, width),
+                _ => call::<f32>(self.kind, from, rows, to, width),
+            }
+        }
+    }
+
+    /// Makes means of sums over `n` rows.
+    unsafe fn finish(&self, to: *mut u8, width: usize, n: usize) {
+        unsafe fn call<T: Real>(to: *mut u8, width: usize, n: usize) {
+            // SAFETY: the caller's promise.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), width) };
+            let n = T::from_f64(n as f64);
+            to.iter_mut().for_each(|x| *x = *x / n);
+        }
+        if self.kind == RowKind::Mean {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match self.dtype {
+                    DType::F64 => call::<f64>(to, width, n),
+                    _ => call::<f32>(to, width, n),
+                }
+            }
+        }
+    }
+}
+
+fn start<T: Real>(kind: RowKind, to: &mut [T]) {
+    to.fill(match kind {
+        RowKind::Amax => -T::INFINITY,
+        RowKind::Amin => T::INFINITY,
+        _ => T::ZERO,
+    });
+}
+
+/// Joins rows, which begin a step apart, to `to`, which is as long as one.
+fn join_rows<T: Real + Element>(kind: RowKind, from: &[T], rows: (usize, usize), to: &mut [T]) {
+    match kind {
+        RowKind::Amax => {
+            Fold { init: -T::INFINITY, step: math::maximum, merge: math::maximum }.join_rows(from, rows, to)
+        }
+        RowKind::Amin => {
+            Fold { init: T::INFINITY, step: math::minimum, merge: math::minimum }.join_rows(from, rows, to)
+        }
+        _ => Fold { init: T::ZERO, step: |a, b| a + b, merge: |a: T, b: T| a + b }.join_rows(from, rows, to),
+    }
+}
+
+impl Kernel for ColumnKernel {
+    unsafe fn run(&self, bases: Bases<'_>) {
+        let Columns { outer, n, inner } = self.columns;
+        let blocks = self.columns.blocks();
+        let n_wide = inner.div_ceil(WIDE);
+        let n_tasks = outer * blocks * n_wide;
+        let bytes =
+            self.joined.iter().map(|joined| (WIDE.min(inner) * joined.dtype.size()).next_multiple_of(64));
+        let scratch = self.tape.scratch.next_multiple_of(64) + bytes.sum::<usize>();
+        let run = |tasks: std::ops::Range<usize>| {
+            with_scratch(scratch, |scratch| {
+                for task in tasks {
+                    let (line, wide) = (task / n_wide, task % n_wide);
+                    // SAFETY: the caller's promise; tasks have blocks and columns of their own.
+                    unsafe { self.block(bases, scratch, [line / blocks, line % blocks], wide * WIDE) };
+                }
+            });
+        };
+        let work = n.div_ceil(blocks) * WIDE.min(inner);
+        let at_once = (GRAIN / 4).div_ceil(work.max(1)).max(1);
+        if n_tasks <= at_once {
+            run(0..n_tasks);
+        } else {
+            parallel::each(n_tasks.div_ceil(at_once), |task| {
+                run(task * at_once..((task + 1) * at_once).min(n_tasks));
+            });
+        }
+        if blocks == 1 {
+            return;
+        }
+        for joined in &self.joined {
+            for outer in 0..outer {
+                let to = bases.at::<u8>(joined.out, outer * inner * joined.dtype.size());
+                let from = joined.result(bases, &self.columns, [outer, 0], 0);
+                // SAFETY: the plan gives this kernel its results; those of all blocks are there.
+                unsafe {
+                    joined.clear(to, inner);
+                    joined.join(from.cast_const(), (blocks, inner), to, inner);
+                    joined.finish(to, inner, n);
+                }
+            }
+        }
+    }
+
+    fn reads(&self) -> Vec<ValueId> {
+        self.tape.reads()
+    }
+
+    fn tape(&mut self) -> Option<&mut Tape> {
+        self.tape.copied().is_none().then_some(&mut self.tape)
+    }
+
+    fn describe(&self) -> String {
+        let Columns { outer, n, inner } = self.columns;
+        format!(
+            "{}, then {} reductions of {n} in [{outer}, {n}, {inner}]",
+            self.tape.describe(),
+            self.joined.len()
+        )
+    }
+}
+
+/// Returns the lengths of the parts of a shape before, in and after some axes.
+pub(crate) fn columns_of(shape: &[usize], axes: &std::ops::Range<usize>) -> Result<Columns> {
+    let product = |sizes: &[usize]| sizes.iter().product();
+    match (shape.get(..axes.start), shape.get(axes.clone()), shape.get(axes.end..)) {
+        (Some(outer), Some(n), Some(inner)) => {
+            Ok(Columns { outer: product(outer), n: product(n), inner: product(inner) })
+        }
+        _ => fx_core::bail!(Shape, "{shape:?} has no axes {axes:?}"),
+    }
+}
