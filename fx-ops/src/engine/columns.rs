@@ -3,9 +3,12 @@
 //!
 //! Invariant: which rows are joined in which order depends on sizes alone, so that the number of threads changes no bit.
 
+use std::ops::Range;
+
 use fx_core::math::{self, Real};
 use fx_core::{DType, Element, Result};
 use fx_simd::parallel;
+use smallvec::SmallVec;
 
 use super::Kernel;
 use super::operand::{Bases, ValueId};
@@ -72,6 +75,51 @@ impl ColumnKernel {
         ColumnKernel { tape, columns, joined }
     }
 
+    /// Computes some columns of rows of the domain, and joins them to the elements at these places.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`]; there is a place for each result, with room for so many columns.
+    unsafe fn join_rows(
+        &self,
+        bases: Bases<'_>,
+        scratch: *mut u8,
+        lines: Range<usize>,
+        columns: Range<usize>,
+        places: &[*mut u8],
+    ) {
+        let (inner, unit) = (self.columns.inner, self.tape.unit);
+        // What is only copied is read where it lies, all rows in one go.
+        let copied = self.tape.copied();
+        let (at_once, most) = match copied {
+            Some(_) => (ROWS, TILE),
+            None => ((unit / inner).max(1), unit.min(inner)),
+        };
+        for line in lines.clone().step_by(at_once) {
+            let rows = at_once.min(lines.end - line);
+            for column in columns.clone().step_by(most) {
+                let len = most.min(columns.end - column);
+                let part = Unit::new(line, column, len * rows, rows);
+                if copied.is_none() {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.tape.unit(bases, scratch, part) };
+                }
+                for (joined, &place) in self.joined.iter().zip(places) {
+                    let (from, step): (*const u8, usize) = match copied {
+                        Some(load) => {
+                            let at = load.offset + line * inner + column;
+                            (bases.at(load.value, at * load.size), inner)
+                        }
+                        None => (self.tape.stored(joined.store, bases, scratch, part), len),
+                    };
+                    let to = place.wrapping_add((column - columns.start) * joined.dtype.size());
+                    // SAFETY: so many rows are there, or the tape has left them there.
+                    unsafe { joined.join(from, (rows, step), to, len) };
+                }
+            }
+        }
+    }
+
     /// Joins the rows of a block, as far as they are in some columns.
     ///
     /// # Safety
@@ -79,16 +127,11 @@ impl ColumnKernel {
     /// As [`Kernel::run`]; nobody else has these columns of the results of this block.
     unsafe fn block(&self, bases: Bases<'_>, scratch: *mut u8, [outer, block]: [usize; 2], first: usize) {
         let Columns { n, inner, .. } = self.columns;
-        let (blocks, unit) = (self.columns.blocks(), self.tape.unit);
+        let blocks = self.columns.blocks();
         let width = WIDE.min(inner - first);
         let height = n.div_ceil(blocks);
-        let rows = (block * height).min(n)..((block + 1) * height).min(n);
-        // What is only copied is read where it lies, all rows in one go.
-        let copied = self.tape.copied();
-        let (at_once, most, step) = match copied {
-            Some(_) => (ROWS, TILE.min(inner), inner),
-            None => ((unit / inner).max(1), unit.min(inner), unit.min(inner)),
-        };
+        // Never empty, for blocks have many more rows than there are blocks.
+        let rows = block * height..((block + 1) * height).min(n);
         // Results of some rows, behind the memory of the tape.
         let mut sums = self.tape.scratch.next_multiple_of(64);
         let places = self.joined.iter().map(|joined| {
@@ -96,40 +139,16 @@ impl ColumnKernel {
             sums += (width * joined.dtype.size()).next_multiple_of(64);
             scratch.wrapping_add(place)
         });
-        let places: smallvec::SmallVec<[*mut u8; 4]> = places.collect();
+        let places: SmallVec<[*mut u8; 4]> = places.collect();
         for start in rows.clone().step_by(ROWS) {
             let some = start..(start + ROWS).min(rows.end);
             for (joined, &place) in self.joined.iter().zip(&places) {
                 // SAFETY: the scratch memory has room for the results.
                 unsafe { joined.clear(place, width) };
             }
-            let mut row = some.start;
-            while row < some.end {
-                let rows = at_once.min(some.end - row);
-                let mut column = 0;
-                while column < width {
-                    let len = most.min(width - column);
-                    let (line, at) = (outer * n + row, first + column);
-                    let whole = Unit::new(line, at, len * rows, rows);
-                    if copied.is_none() {
-                        // SAFETY: the caller's promise.
-                        unsafe { self.tape.unit(bases, scratch, whole) };
-                    }
-                    for (joined, &place) in self.joined.iter().zip(&places) {
-                        let from: *const u8 = match copied {
-                            Some(load) => bases.at(load.value, (load.offset + line * inner + at) * load.size),
-                            None => self.tape.stored(joined.store, bases, scratch, whole),
-                        };
-                        let to = place.wrapping_add(column * joined.dtype.size());
-                        // SAFETY: so many rows are there, or the tape has left them there.
-                        unsafe {
-                            joined.join(from, (rows, if copied.is_some() { step } else { len }), to, len)
-                        };
-                    }
-                    column += len;
-                }
-                row += rows;
-            }
+            let lines = outer * n + some.start..outer * n + some.end;
+            // SAFETY: the caller's promise.
+            unsafe { self.join_rows(bases, scratch, lines, first..first + width, &places) };
             for (joined, &place) in self.joined.iter().zip(&places) {
                 let to = joined.result(bases, &self.columns, [outer, block], first);
                 // SAFETY: the caller's promise.
@@ -142,13 +161,6 @@ impl ColumnKernel {
                         joined.finish(to, width, n);
                     }
                 }
-            }
-        }
-        if rows.is_empty() {
-            for joined in &self.joined {
-                let to = joined.result(bases, &self.columns, [outer, block], first);
-                // SAFETY: the caller's promise.
-                unsafe { joined.clear(to, width) };
             }
         }
     }
@@ -260,7 +272,7 @@ impl Kernel for ColumnKernel {
         let bytes =
             self.joined.iter().map(|joined| (WIDE.min(inner) * joined.dtype.size()).next_multiple_of(64));
         let scratch = self.tape.scratch.next_multiple_of(64) + bytes.sum::<usize>();
-        let run = |tasks: std::ops::Range<usize>| {
+        let run = |tasks: Range<usize>| {
             with_scratch(scratch, |scratch| {
                 for task in tasks {
                     let (line, wide) = (task / n_wide, task % n_wide);
@@ -314,7 +326,7 @@ impl Kernel for ColumnKernel {
 }
 
 /// Returns the lengths of the parts of a shape before, in and after some axes.
-pub(crate) fn columns_of(shape: &[usize], axes: &std::ops::Range<usize>) -> Result<Columns> {
+pub(crate) fn columns_of(shape: &[usize], axes: &Range<usize>) -> Result<Columns> {
     let product = |sizes: &[usize]| sizes.iter().product();
     match (shape.get(..axes.start), shape.get(axes.clone()), shape.get(axes.end..)) {
         (Some(outer), Some(n), Some(inner)) => {
