@@ -7,7 +7,9 @@ use crate::{Element, Result, Scalar};
 /// Elements whose memory is [kept](fx_simd::recycle) for other arrays when it is large.
 ///
 /// Many elements that fx made begin where a cache line does, or reading a vector of 64 bytes would take two lines: softmax takes
-/// a tenth longer then, a normalisation a sixth. Those that came in a `Vec` stay where they are.
+/// a tenth longer then, a normalisation a sixth. Large arrays begin where a page does: processors tell loads and stores apart by where
+/// they are in a page, so that an element that is read soon must not have the place of one that was written just now, as it would if a result
+/// began a little further in its page than what it is made of. Those that came in a `Vec` stay where they are.
 pub struct Elements<T: Copy> {
     data: Vec<T>,
     /// What is left out before the first element.
@@ -49,25 +51,30 @@ impl<T: Copy> Drop for Elements<T> {
     }
 }
 
-/// Room for elements that begin where a cache line does, to which they are appended.
+/// Room for elements that begin where a cache line or a page does, to which they are appended.
 pub(crate) struct Aligned<T> {
     data: Vec<T>,
     start: usize,
 }
 
 impl<T: Element> Aligned<T> {
-    /// The bytes of a cache line.
+    /// The bytes of a cache line, and of a page.
     const LINE: usize = 64;
+    const PAGE: usize = 4096;
+    /// The bytes of an array for which a page more does not matter.
+    const LARGE: usize = 32 * Self::PAGE;
 
     /// Allocates for `numel` elements; a request that memory cannot hold is an error, not an abort.
     pub(crate) fn new(numel: usize) -> Result<Aligned<T>> {
         // A few elements are left where they are.
-        if numel.saturating_mul(size_of::<T>()) < 16 * Self::LINE {
+        let bytes = numel.saturating_mul(size_of::<T>());
+        if bytes < 16 * Self::LINE {
             return Ok(Aligned { data: try_vec(numel)?, start: 0 });
         }
-        let room = numel.saturating_add(Self::LINE / size_of::<T>());
+        let place = if bytes < Self::LARGE { Self::LINE } else { Self::PAGE };
+        let room = numel.saturating_add(place / size_of::<T>());
         let mut data = fx_simd::reserve::<T>(room).map_err(|_| too_large::<T>(numel))?;
-        let start = data.as_ptr().align_offset(Self::LINE).min(data.capacity() - numel);
+        let start = data.as_ptr().align_offset(place).min(data.capacity() - numel);
         data.resize(start, T::from_scalar(Scalar::Bool(false)));
         Ok(Aligned { data, start })
     }
@@ -95,17 +102,17 @@ mod tests {
     use crate::DType;
 
     #[test]
-    fn arrays_begin_where_lines_do() {
-        for n in [256, 1000, 100_003] {
+    fn arrays_begin_where_lines_and_large_ones_where_pages_do() {
+        for (n, place) in [(256, 64), (1000, 64), (32_768, 4096), (100_003, 4096)] {
             let array = Array::full(DType::F32, &[n], Scalar::Float(1.5)).unwrap();
             let slice = array.as_slice::<f32>().unwrap();
-            assert_eq!((slice.as_ptr().align_offset(64), slice), (0, &vec![1.5; n][..]));
+            assert_eq!((slice.as_ptr().align_offset(place), slice), (0, &vec![1.5; n][..]));
             let bytes = array.to_le_bytes().unwrap();
             for again in [
                 Array::from_le_bytes(DType::F32, &[n], &bytes).unwrap(),
                 Array::from_le_reader(DType::F32, &[n], &mut &bytes[..]).unwrap(),
             ] {
-                assert_eq!(again.data::<f32>().unwrap().as_ptr().align_offset(64), 0);
+                assert_eq!(again.data::<f32>().unwrap().as_ptr().align_offset(place), 0);
                 assert_eq!(again.into_vec::<f32>().unwrap(), vec![1.5; n]);
             }
         }
