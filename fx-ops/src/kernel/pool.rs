@@ -326,60 +326,12 @@ impl Even {
         rows.map(move |(row, (d, h))| (row * axes[2].len() + self.first, d, h))
     }
 
-    /// Joins the windows of a row to `out`, one element of all of them after the other.
+    /// Calls `f` for each element of a window with what follows it in the row, up to that of the last window.
     #[inline(always)]
-    fn join_row<T: Real, P: Pool<T>>(self, row: &[T], out: &mut [T]) {
+    fn each_offset<T>(self, row: &[T], mut f: impl FnMut(&[T])) {
         for k in 0..self.len {
             let at = self.start + k * self.step;
-            let x = &row[at..=at + (self.count - 1) * self.stride];
-            each_pair(out, x, self.stride, |a, b| *a = P::join(*a, b));
-        }
-    }
-
-    /// Joins the windows of a row, of which every `stride`-th element is brought together first: windows that overlap take most of them more
-    /// than once. `combed` has room for the row.
-    #[inline(always)]
-    fn join_combed<T: Real, P: Pool<T>>(self, row: &[T], combed: &mut [T], out: &mut [T]) {
-        let teeth = row.len() / self.stride + 1;
-        if self.stride == 2 {
-            let (even, odd) = combed.split_at_mut(teeth);
-            part_pairs(row, even, odd);
-        } else {
-            for (tooth, combed) in combed.chunks_exact_mut(teeth).enumerate().take(self.stride) {
-                each_pair(combed, row.get(tooth..).unwrap_or_default(), self.stride, |to, x| *to = x);
-            }
-        }
-        let (mut tooth, mut place) = (self.start, 0);
-        for k in 0..self.len {
-            while tooth >= self.stride {
-                (tooth, place) = (tooth - self.stride, place + 1);
-            }
-            let x = &combed[tooth * teeth + place..][..self.count];
-            match k {
-                0 => out.copy_from_slice(x),
-                _ => out.iter_mut().zip(x).for_each(|(a, &b)| *a = P::join(*a, b)),
-            }
-            tooth += self.step;
-        }
-    }
-}
-
-/// Stores every other element, and those between.
-#[inline(always)]
-fn part_pairs<T: Copy>(x: &[T], even: &mut [T], odd: &mut [T]) {
-    // Of so many pairs the compiler makes vectors, of any number it does not.
-    const PAIRS: usize = 16;
-    let mut at = 0;
-    while let Some(block) = x[2 * at..].first_chunk::<{ 2 * PAIRS }>() {
-        let parts: [[T; PAIRS]; 2] = std::array::from_fn(|of| std::array::from_fn(|i| block[2 * i + of]));
-        even[at..at + PAIRS].copy_from_slice(&parts[0]);
-        odd[at..at + PAIRS].copy_from_slice(&parts[1]);
-        at += PAIRS;
-    }
-    for (i, x) in x[2 * at..].chunks(2).enumerate() {
-        even[at + i] = x[0];
-        if let [_, x] = x {
-            odd[at + i] = *x;
+            f(&row[at..=at + (self.count - 1) * self.stride]);
         }
     }
 }
@@ -626,38 +578,13 @@ impl<T: Real, P: Pool<T>> Work for ReducePlanes<'_, T, P> {
 
 #[inline(always)]
 fn reduce_planes<T: Real, P: Pool<T>>((way, x, [from, to], size, axes, out, pool): Planes<'_, T, P>) {
-    // A row, and one that is combed, whose teeth may be an element longer each.
-    let mut line: SmallVec<[T; 512]> = SmallVec::from_elem(P::start(), 3 * size[1] + 1);
+    let mut line: SmallVec<[T; 256]> = SmallVec::from_elem(P::start(), size[1]);
     for (i, out) in out.chunks_mut(to).enumerate() {
         reduce_plane(way, &x[(i * from).min(x.len())..], size, axes, out, pool, &mut line);
     }
 }
 
-/// Stores the joined elements of some rows, which are as long as `out`, up to three at a time; the first ones are taken as they are.
-#[inline(always)]
-fn join_rows<T: Real, P: Pool<T>>(x: &[T], rows: impl Iterator<Item = usize>, out: &mut [T]) {
-    let width = out.len();
-    let mut rows = rows.map(|row| &x[row * width..][..width]);
-    match [rows.next(), rows.next(), rows.next()] {
-        [Some(a), Some(b), Some(c)] => {
-            for i in 0..width {
-                out[i] = P::join(P::join(a[i], b[i]), c[i]);
-            }
-        }
-        [Some(a), Some(b), _] => {
-            for i in 0..width {
-                out[i] = P::join(a[i], b[i]);
-            }
-        }
-        [Some(a), ..] => out.copy_from_slice(a),
-        _ => out.fill(P::start()),
-    }
-    for row in rows {
-        out.iter_mut().zip(row).for_each(|(a, &b)| *a = P::join(*a, b));
-    }
-}
-
-/// Reduces a plane; `line` has room for a row of it, and for one that is combed.
+/// Reduces a plane; `line` has room for a row of it.
 #[inline(always)]
 fn reduce_plane<T: Real, P: Pool<T>>(
     way: &Way,
@@ -684,7 +611,6 @@ fn reduce_plane<T: Real, P: Pool<T>>(
             out[0] = pool.finish(value, [d, h, w]);
         }
         Way::Down => {
-            let line = &mut line[..width];
             let mut slots = out.iter_mut();
             for &d in &axes[0] {
                 for &h in &axes[1] {
@@ -707,19 +633,22 @@ fn reduce_plane<T: Real, P: Pool<T>>(
         Way::Across(even) => {
             for (at, d, h) in even.rows(axes) {
                 let out = &mut out[at..at + even.count];
+                out.fill(P::start());
                 // Neighbours that lie apart are dear, so that rows are joined before them.
-                if P::ANY_ORDER && even.stride > 1 {
-                    let (line, combed) = line.split_at_mut(width);
-                    join_rows::<T, P>(x, rows_of(d, h), line);
-                    if even.len > even.stride {
-                        even.join_combed::<T, P>(line, combed, out);
-                    } else {
-                        out.fill(P::start());
-                        even.join_row::<T, P>(line, out);
+                if P::ANY_ORDER && even.stride > 1 && d.len() * h.len() > 1 {
+                    line.fill(P::start());
+                    for row in rows_of(d, h) {
+                        line.iter_mut().zip(&x[row * width..]).for_each(|(a, &b)| *a = P::join(*a, b));
                     }
+                    even.each_offset(line, |x| {
+                        each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
+                    });
                 } else {
-                    out.fill(P::start());
-                    rows_of(d, h).for_each(|row| even.join_row::<T, P>(&x[row * width..][..width], out));
+                    for row in rows_of(d, h) {
+                        even.each_offset(&x[row * width..][..width], |x| {
+                            each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
+                        });
+                    }
                 }
                 let window = axes[2][even.first];
                 out.iter_mut().for_each(|x| *x = pool.finish(*x, [d, h, window]));
