@@ -58,5 +58,7 @@ fn a_wrong_pass_is_found_and_the_program_shrunk() {
     let summary = run(&config, &|_| {}).unwrap();
     let [failure] = &summary.failures[..] else { panic!("{summary}") };
     let graph = Graph::parse(&failure.text, &fx::registry()).unwrap();
-    assert!(graph.len() <= 4 && failure.text.contains("sub(") && !failure.inputs.is_empty(), "{failure:?}");
+    // Structured inputs stay, for they are the signature.
+    let computed = graph.nodes().filter(|(_, node)| node.opcode() != fx::OpCode::Placeholder).count();
+    assert!(computed <= 3 && failure.text.contains("sub(") && !failure.inputs.is_empty(), "{failure:?}");
 }
