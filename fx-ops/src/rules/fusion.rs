@@ -168,9 +168,9 @@ rules! {
 fn repeated(x: &Tensor, name: &str) -> Tensor {
     let part = |i: usize| format!("{name}{i}");
     let split = expand(unsqueeze(x, integer(&part(3))), [0]);
-    let joined = capture(reshape(capture(split, &part(1)), [0]), &part(2));
+    let joined = capture(reshape(capture(split, part(1)), [0]), part(2));
     let interleaved: Tensor = call!(repeat_interleave(x, integer(&part(4)), integer(&part(5))));
-    any_of([joined, capture(interleaved, &part(6))])
+    any_of([joined, capture(interleaved, part(6))])
 }
 
 /// Returns whether keys and values are repeated head by head, to as many as the queries have.
