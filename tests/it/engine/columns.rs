@@ -60,7 +60,7 @@ fn threads_change_no_bit_of_columns_and_nothing_that_is_not_a_number_is_lost() {
         let gm = program(&text(DType::F32, shape, axes, false));
         let mut args = inputs(DType::F32, shape);
         let some = numbers(shape, 9).gt(1.99);
-        args[0] = fx::where_(&some, f64::NAN, &args[0]);
+        args[0] = fx::where_(some, f64::NAN, &args[0]);
         let expected = agree(&gm, &values(&args), false);
         assert!(bits(&expected[1]).contains(&f64::NAN.to_bits()), "{shape:?}");
         let program = gm.compile(Engine::Fused).unwrap();

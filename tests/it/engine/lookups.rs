@@ -53,7 +53,7 @@ fn integers_that_name_nothing_are_errors_at_their_node() {
         let last = args[at].array().unwrap().numel() as i64 - 1;
         let position = fx::arange(0, last + 1, 1).reshape(args[at].shape().unwrap());
         let dtype = args[at].dtype().unwrap();
-        args[at] = fx::where_(&position.eq(last), bad, &args[at]).to(dtype);
+        args[at] = fx::where_(position.eq(last), bad, &args[at]).to(dtype);
         let expected = gm.call_values(&values(&args)).unwrap_err();
         let got = fused.call_values(&values(&args)).unwrap_err();
         assert_eq!((got.kind(), got.message()), (ErrorKind::Index, expected.message()));
