@@ -368,37 +368,28 @@ fn batch_norm_kernel(
     if x.rank() == 1 {
         return Ok(x.clone());
     }
-    let (n, n_channels) = (x.shape()[0], x.shape()[1]);
+    let n_channels = x.shape()[1];
     let plane: usize = x.shape()[2..].iter().product();
+    if training {
+        let norm = GroupNorm { channels: n_channels, plane, groups: n_channels, eps };
+        return in_float!(wide, T => {
+            let data = dense(x, wide)?;
+            let mut out = blank::<T>(data.numel())?;
+            norm.run_across(slice(&data), &mut out, [opt_slice(&weight), opt_slice(&bias)]);
+            Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
+        });
+    }
     in_float!(wide, T => {
         let mut out = x.cast(wide).to_vec::<T>()?;
         let (weight, bias) = (opt_slice::<T>(&weight), opt_slice::<T>(&bias));
-        let statistics: Vec<(T, T)> = if training {
-            batch_moments(&out, n, n_channels, plane)
-        } else {
-            let (mean, variance) = (opt_slice::<T>(&mean).unwrap_or(&[]), opt_slice::<T>(&variance).unwrap_or(&[]));
-            mean.iter().copied().zip(variance.iter().copied()).collect()
-        };
-        let factors: Vec<(T, T)> = statistics.into_iter().enumerate().map(|(channel, (mean, variance))| {
+        let (mean, variance) = (opt_slice::<T>(&mean).unwrap_or(&[]), opt_slice::<T>(&variance).unwrap_or(&[]));
+        let factors: Vec<(T, T)> = mean.iter().zip(variance).enumerate().map(|(channel, (&mean, &variance))| {
             let scale = T::ONE / Real::sqrt(variance + T::from_f64(eps)) * weight.map_or(T::ONE, |weight| weight[channel]);
             (scale, bias.map_or(T::ZERO, |bias| bias[channel]) - mean * scale)
         }).collect();
         rows::scale_rows(&mut out, plane, |i| factors[i % n_channels]);
         Ok(Array::from_vec(out, x.shape())?.cast(x.dtype()))
     })
-}
-
-/// Returns mean and variance of each channel, from the sums of its planes in order.
-fn batch_moments<T: Real>(x: &[T], n: usize, channels: usize, plane: usize) -> Vec<(T, T)> {
-    let count = T::from_f64((n * plane) as f64);
-    let mut moments = vec![(T::ZERO, T::ZERO); channels];
-    rows::for_each_row(&mut moments, 1, |channel, out| {
-        let planes = || (0..n).map(|i| &x[(i * channels + channel) * plane..][..plane]);
-        let mean = planes().fold(T::ZERO, |sum, plane| sum + rows::sum(plane, |x| x)) / count;
-        let square = planes().fold(T::ZERO, |sum, plane| sum + rows::sum(plane, |x| (x - mean) * (x - mean)));
-        out[0] = (mean, square / count);
-    });
-    moments
 }
 
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]

@@ -116,6 +116,43 @@ pub fn chunks_with<T: Send, S>(
     });
 }
 
+/// Calls `f` for each of `n` lines of chunks of `width` elements, in parallel: line `i` has the chunks `i`, `i + n` and so on.
+///
+/// A task has `at_once` lines. If there are no more, all stays on this thread.
+pub fn lines<T: Send>(
+    items: &mut [T],
+    width: usize,
+    n: usize,
+    at_once: usize,
+    f: impl Fn(usize, Line<'_, T>) + Sync,
+) {
+    let (width, at_once) = (width.max(1), at_once.max(1));
+    let chunks = Pieces::new(items, width);
+    let run = |line: usize| f(line, Line { chunks: &chunks, next: line, step: n });
+    each(n.div_ceil(at_once), |task| (task * at_once..((task + 1) * at_once).min(n)).for_each(run));
+}
+
+/// The chunks of a line of [`lines`].
+pub struct Line<'a, T> {
+    chunks: &'a Pieces<T>,
+    next: usize,
+    step: usize,
+}
+
+impl<'a, T> Iterator for Line<'a, T> {
+    type Item = &'a mut [T];
+
+    fn next(&mut self) -> Option<&'a mut [T]> {
+        if self.next >= self.chunks.n {
+            return None;
+        }
+        // SAFETY: lines have no chunk in common, and this one takes each of its own once.
+        let chunk = unsafe { self.chunks.get(self.next) };
+        self.next += self.step;
+        Some(chunk)
+    }
+}
+
 /// As [`chunks`], for two slices that have equally many chunks.
 ///
 /// # Panics
@@ -527,6 +564,16 @@ mod tests {
                 });
                 assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{threads} {n}");
             }
+        }
+    }
+
+    #[test]
+    fn every_chunk_is_in_one_line() {
+        for (len, width, n, at_once) in [(0, 3, 2, 1), (30, 3, 5, 2), (31, 3, 4, 1), (12, 4, 7, 1), (9, 1, 1, 8)] {
+            let mut items = vec![0; len];
+            in_pool(3, || lines(&mut items, width, n, at_once, |i, line| line.for_each(|chunk| chunk.fill(i + 1))));
+            let want: Vec<usize> = (0..len).map(|at| at / width % n + 1).collect();
+            assert_eq!(items, want, "{len} {width} {n}");
         }
     }
 

@@ -7,6 +7,7 @@ mod convolutions;
 mod lookups;
 mod recurrent;
 mod sizes;
+mod statistics;
 
 use fx::prelude::*;
 use fx::{Attribute, Engine, GraphModule, Value};

@@ -1,4 +1,4 @@
-//! Normalisation of groups of channels, of operands in either order.
+//! Normalisation of groups of channels, and of channels over a batch, of operands in either order.
 
 use std::marker::PhantomData;
 
@@ -12,6 +12,8 @@ use crate::kernel::group::GroupNorm;
 /// A normalisation whose input and result lie in the same order, without gaps.
 pub(crate) struct GroupNormKernel<T> {
     pub(crate) norm: GroupNorm,
+    /// Whether mean and variance are those of channels over all images.
+    pub(crate) is_across: bool,
     pub(crate) x: Operand,
     pub(crate) affine: [Option<Operand>; 2],
     pub(crate) layout: Layout,
@@ -30,9 +32,15 @@ impl<T: GemmElement + Real> Kernel for GroupNormKernel<T> {
         // SAFETY: the plan gives this kernel its result alone, which is as large as the input.
         let out = unsafe { std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), x.len()) };
         let affine = self.affine.each_ref().map(|operand| operand.as_ref().map(slice));
-        match self.layout {
-            Layout::ChannelsLast => self.norm.run_last(x, out, affine),
-            _ => self.norm.run(x, out, affine),
+        match (self.layout, self.is_across) {
+            // The positions of all images are like those of one.
+            (Layout::ChannelsLast, true) => {
+                let plane = x.len() / self.norm.channels.max(1);
+                GroupNorm { plane, ..self.norm }.run_last(x, out, affine);
+            }
+            (Layout::ChannelsLast, false) => self.norm.run_last(x, out, affine),
+            (Layout::RowMajor, true) => self.norm.run_across(x, out, affine),
+            (Layout::RowMajor, false) => self.norm.run(x, out, affine),
         }
     }
 
@@ -42,6 +50,9 @@ impl<T: GemmElement + Real> Kernel for GroupNormKernel<T> {
 
     fn describe(&self) -> String {
         let order = if self.layout == Layout::ChannelsLast { ", channels last" } else { "" };
-        format!("{} groups of channels {:?} normalised{order}", self.norm.groups, self.x.shape)
+        match self.is_across {
+            true => format!("channels of a batch {:?} normalised{order}", self.x.shape),
+            false => format!("{} groups of channels {:?} normalised{order}", self.norm.groups, self.x.shape),
+        }
     }
 }

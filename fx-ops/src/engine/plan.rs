@@ -34,6 +34,7 @@ use super::tape::Tape;
 use super::{Compiled, Kernel};
 use crate::attention::scaled_dot_product_attention;
 use crate::kernel::group::GroupNorm;
+use crate::norm::{batch_norm, group_norm};
 
 /// Where a value lives.
 #[derive(Clone, Debug, PartialEq)]
@@ -487,7 +488,7 @@ impl Lowering<'_> {
         if let Some(pooled) = self.pool(op, bound, id)? {
             return Ok(pooled);
         }
-        if let Some(normalised) = self.group_norm(op, bound, id)? {
+        if let Some(normalised) = self.norm_of_channels(op, bound, id)? {
             return Ok(normalised);
         }
         if let Some(recurrent) = self.recurrent(op, bound, id)? {
@@ -574,12 +575,17 @@ impl Lowering<'_> {
         Ok(Some(Lowered::Tensor(out)))
     }
 
-    /// Makes a kernel of a normalisation of groups of channels.
-    fn group_norm(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let [x, Arg::Int(groups), weight, bias, Arg::Float(eps)] = bound else { return Ok(None) };
-        if op != crate::norm::group_norm::OP {
-            return Ok(None);
-        }
+    /// Makes a kernel of a normalisation of groups of channels, or of channels over a batch.
+    fn norm_of_channels(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let (x, groups, weight, bias, eps) = match bound {
+            [x, Arg::Int(groups), weight, bias, Arg::Float(eps)] if op == group_norm::OP => {
+                (x, Some(*groups as usize), weight, bias, *eps)
+            }
+            [x, _, _, weight, bias, Arg::Bool(true), _, Arg::Float(eps)] if op == batch_norm::OP => {
+                (x, None, weight, bias, *eps)
+            }
+            _ => return Ok(None),
+        };
         let operand = |arg: &Arg| match self.env.get(arg.leaf()?)? {
             Lowered::Tensor(operand) => Some(operand.clone()),
             _ => None,
@@ -601,20 +607,23 @@ impl Lowering<'_> {
         }
         self.refuse_symbols(id);
         let out = self.result(x.dtype, self.shape_of(&x), layout)?;
-        let (value, groups, eps, x) = (out.value, *groups as usize, *eps, x.id);
+        let (value, x) = (out.value, x.id);
         let affine = affine.map(|operand| operand.map(|operand| operand.id));
         let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
             let x = bound.operand(x)?.clone();
             let [_, channels, plane @ ..] = &x.shape[..] else { return Ok(None) };
             let (channels, plane) = (*channels, plane.iter().product());
-            let norm = GroupNorm { channels, plane, groups, eps };
+            let is_across = groups.is_none();
+            let norm = GroupNorm { channels, plane, groups: groups.unwrap_or(channels), eps };
             let operand = |id: Option<OperandId>| id.map(|id| bound.operand(id).cloned()).transpose();
             let (affine, out) = ([operand(affine[0])?, operand(affine[1])?], value);
             Ok(Some(match x.dtype {
                 DType::F32 => {
-                    Box::new(GroupNormKernel::<f32> { norm, x, affine, layout, out, this: PhantomData })
+                    Box::new(GroupNormKernel::<f32> { norm, is_across, x, affine, layout, out, this: PhantomData })
                 }
-                _ => Box::new(GroupNormKernel::<f64> { norm, x, affine, layout, out, this: PhantomData }),
+                _ => {
+                    Box::new(GroupNormKernel::<f64> { norm, is_across, x, affine, layout, out, this: PhantomData })
+                }
             }))
         };
         self.kernel(vec![value], id, make)?;

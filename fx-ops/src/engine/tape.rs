@@ -25,6 +25,7 @@ use self::pass::Pass;
 use super::operand::{Bases, Operand, ValueId};
 use super::{Kernel, Line};
 use crate::kernel::rows;
+use crate::reduce::Spread;
 use crate::reduce::fold::Fold;
 
 /// Where an instruction finds or puts elements.
@@ -97,12 +98,14 @@ pub(crate) enum RowKind {
     Mean,
     Amax,
     Amin,
+    /// Variance or standard deviation.
+    Spread(Spread),
 }
 
 impl RowKind {
     /// Returns whether it gives one element a row.
     pub(crate) fn reduces(self) -> bool {
-        matches!(self, RowKind::Sum | RowKind::Mean | RowKind::Amax | RowKind::Amin)
+        matches!(self, RowKind::Sum | RowKind::Mean | RowKind::Amax | RowKind::Amin | RowKind::Spread(_))
     }
 }
 
@@ -678,6 +681,7 @@ unsafe fn each_row<T: Real + Element>(
         }
         RowKind::Amax => each(rows::row_greatest, out),
         RowKind::Amin => each(rows::row_least, out),
+        RowKind::Spread(spread) => spread.fold_rows(data, out),
         RowKind::Softmax => fx_simd::call::<rows::softmax_of_rows, _>((data, out, width)),
         RowKind::LogSoftmax => fx_simd::call::<rows::log_softmax_of_rows, _>((data, out, width)),
         RowKind::LayerNorm { eps, weight, bias } => {

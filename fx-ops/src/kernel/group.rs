@@ -9,6 +9,11 @@ use super::rows::sum;
 /// The elements below which a second thread does not pay, and those of a block of positions that one thread has.
 const GRAIN: usize = 1 << 13;
 
+/// The fewest positions of a block, which has sums of its own.
+const FEWEST: usize = 16;
+/// Planes shorter than this are no rows of their own.
+const SHORT: usize = 32;
+
 /// A normalisation of images of `[channels, plane]` elements, or of `[plane, channels]`: mean and variance are those of a group of
 /// neighbouring channels.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +54,35 @@ impl GroupNorm {
         });
     }
 
+    /// As [`run`](Self::run), but mean and variance are those of a channel over all images; each is a group of its own.
+    pub fn run_across<T: GemmElement + Real>(&self, x: &[T], out: &mut [T], affine: Affine<'_, T>) {
+        let GroupNorm { channels, plane, eps, .. } = *self;
+        if x.is_empty() {
+            return;
+        }
+        let n_images = x.len() / (channels * plane);
+        if plane >= SHORT {
+            let at_once = GRAIN.div_ceil(n_images * plane);
+            return parallel::lines(out, plane, channels, at_once, |channel, out| {
+                fx_simd::call::<across, _>((self, x, out, channel, affine));
+            });
+        }
+        // Positions of all images are like positions of one, whose channels are the elements of an image.
+        let image = GroupNorm { channels: channels * plane, plane: n_images, groups: channels, eps };
+        if plane == 1 {
+            return image.run_last(x, out, affine);
+        }
+        T::with_scratch(2 * channels * plane, |scratch| {
+            let (weights, biases) = scratch.split_at_mut(channels * plane);
+            for channel in 0..channels {
+                let (weight, bias) = affine_of(affine, channel);
+                weights[channel * plane..][..plane].fill(weight);
+                biases[channel * plane..][..plane].fill(bias);
+            }
+            image.run_last(x, out, [Some(weights), Some(biases)]);
+        });
+    }
+
     /// As [`run`](Self::run), of images `[plane, channels]`.
     pub fn run_last<T: GemmElement + Real>(&self, x: &[T], out: &mut [T], affine: Affine<'_, T>) {
         let (channels, image) = (self.channels, self.plane * self.channels);
@@ -56,7 +90,7 @@ impl GroupNorm {
             return;
         }
         // Blocks of positions are reduced by themselves, so that threads share even a single image.
-        let block = (GRAIN / channels).clamp(1, self.plane);
+        let block = (GRAIN / channels).max(FEWEST).min(self.plane);
         let (n_blocks, n_images) = (self.plane.div_ceil(block), x.len() / image);
         let block_of = |i: usize| {
             let (n, first) = (i / n_blocks, i % n_blocks * block);
@@ -125,6 +159,23 @@ fx_simd::wide! {
         let planes = x.chunks_exact(norm.plane).zip(out.chunks_exact_mut(norm.plane));
         for (channel, (x, out)) in (first..).zip(planes) {
             let (weight, bias) = affine_of(affine, channel);
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = (x - mean) * scale * weight + bias;
+            }
+        }
+    }
+
+    /// Normalises a channel over all images `[channels, plane]`, in each of which it has a plane of `out`.
+    fn across[T: GemmElement + Real](
+        (norm, x, out, channel, affine): (&GroupNorm, &[T], parallel::Line<'_, T>, usize, Affine<'_, T>)
+    ) {
+        let planes = || x.chunks_exact(norm.plane).skip(channel).step_by(norm.channels);
+        let n = T::from_f64((x.len() / norm.channels) as f64);
+        let mean = planes().fold(T::ZERO, |total, x| total + sum(x, |x| x)) / n;
+        let variance = planes().fold(T::ZERO, |total, x| total + sum(x, |x| (x - mean) * (x - mean))) / n;
+        let scale = T::ONE / math::sqrt(variance + T::from_f64(norm.eps));
+        let (weight, bias) = affine_of(affine, channel);
+        for (out, x) in out.zip(planes()) {
             for (out, &x) in out.iter_mut().zip(x) {
                 *out = (x - mean) * scale * weight + bias;
             }
@@ -217,6 +268,33 @@ mod tests {
             norm.run_last(&last, &mut out, affine);
             (0..x.len()).for_each(|i| got[from(i)] = out[i]);
             prop_assert!(close(&got));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn channels_are_normalised_over_all_images(
+            n in 0usize..5, channels in 1usize..70, plane in prop::sample::select(vec![1usize, 3, 31, 32, 300, 2500]),
+            has_weight: bool, has_bias: bool,
+        ) {
+            let norm = GroupNorm { channels, plane, groups: channels, eps: 1e-5 };
+            let number = |i: usize| ((i * 7919 + i / 13) % 1009) as f64 / 100.0 - 3.0;
+            let x: Vec<f64> = (0..n * channels * plane).map(number).collect();
+            let (weight, bias): (Vec<f64>, Vec<f64>) = (0..channels).map(|i| (number(i + 5), number(i * 3))).unzip();
+            let affine = [has_weight.then_some(&weight[..]), has_bias.then_some(&bias[..])];
+            let mut got = vec![f64::NAN; x.len()];
+            norm.run_across(&x, &mut got, affine);
+            for channel in 0..channels {
+                let is_own = |i: &usize| i / plane % channels == channel;
+                let own: Vec<f64> = (0..x.len()).filter(is_own).map(|i| x[i]).collect();
+                let mean = own.iter().sum::<f64>() / own.len() as f64;
+                let variance = own.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / own.len() as f64;
+                for i in (0..x.len()).filter(is_own) {
+                    let want = (x[i] - mean) / (variance + 1e-5).sqrt();
+                    let want = want * affine[0].map_or(1.0, |w| w[channel]) + affine[1].map_or(0.0, |b| b[channel]);
+                    prop_assert!((got[i] - want).abs() < 1e-9 * (1.0 + want.abs()), "{i}: {} {want}", got[i]);
+                }
+            }
         }
     }
 }

@@ -239,7 +239,7 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
     }
 
     /// Folds a row by the same tree on this thread.
-    fn serial<T: Element>(&self, row: &[T]) -> A
+    pub(crate) fn serial<T: Element>(&self, row: &[T]) -> A
     where
         S: Fn(A, T) -> A,
     {

@@ -18,6 +18,7 @@ pub use extreme::*;
 pub use order::*;
 pub use quantiles::*;
 pub use rank::*;
+pub(crate) use total::Spread;
 pub use total::*;
 
 use fx_core::array::Sizes;

@@ -3,7 +3,8 @@
 use fx_core::array::dispatch_dtype;
 use fx_core::op::Flops::PerInput;
 use fx_core::op::kind::IntVec;
-use fx_core::{Array, DType, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
+use fx_core::math::Real;
+use fx_core::{Arg, Array, DType, Element, Op, Result, Scalar, Tensor, TensorType, bail, err, kernels};
 use half::bf16;
 
 use super::fold::{Fold, fold, map_rows};
@@ -270,6 +271,54 @@ fn spread_pair_type(
     Ok((ty.clone(), ty))
 }
 
+/// A variance, or its root.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    /// What is taken from the number of elements, by which squared deviations are divided.
+    pub(crate) correction: f64,
+    /// Whether it is the root, the standard deviation.
+    pub(crate) root: bool,
+}
+
+impl Spread {
+    fn new(correction: Option<f64>, unbiased: Option<Scalar>, root: bool) -> Spread {
+        let correction = match unbiased {
+            Some(unbiased) => f64::from(u8::from(unbiased.to_bool())),
+            None => correction.unwrap_or(1.0),
+        };
+        Spread { correction, root }
+    }
+
+    /// Returns what a call computes, alone or with the mean.
+    pub(crate) fn of<L>(op: Op, bound: &[Arg<L>]) -> Option<Spread> {
+        let [_, _, correction, _, unbiased] = bound else { return None };
+        let root = match () {
+            () if op == var::OP || op == var_mean::OP => false,
+            () if op == std::OP || op == std_mean::OP => true,
+            () => return None,
+        };
+        let number = |arg: &Arg<L>| match arg {
+            Arg::None => Some(None),
+            arg => arg.scalar().map(Some),
+        };
+        Some(Spread::new(number(correction)?.map(Scalar::to_f64), number(unbiased)?, root))
+    }
+
+    /// Stores it for rows of equal length, one for each element of `out`, on this thread.
+    pub(crate) fn fold_rows<T: Real + Element>(self, data: &[T], out: &mut [T]) {
+        let n = data.len() / out.len().max(1);
+        for (row, out) in data.chunks(n).zip(out) {
+            let (squares, _) = deviations(row, n as f64, T::to_f64, true);
+            *out = T::from_f64(self.finish(squares, n as f64));
+        }
+    }
+
+    fn finish(self, squares: f64, n: f64) -> f64 {
+        let variance = squares / (n - self.correction).max(0.0);
+        if self.root { variance.sqrt() } else { variance }
+    }
+}
+
 /// Returns the variance, or its root, and the mean; computed in f64 in two passes.
 fn spread(
     x: &Array,
@@ -281,22 +330,14 @@ fn spread(
 ) -> Result<(Array, Array)> {
     let dtype = float(x.dtype(), "a variance")?;
     let mask = mask(as_slice(&dim), x.rank())?;
-    let correction = match unbiased {
-        Some(unbiased) => f64::from(u8::from(unbiased.to_bool())),
-        None => correction.unwrap_or(1.0),
-    };
+    let with = Spread::new(correction, unbiased, root);
     let n = count(x, &mask) as f64;
-    let divisor = (n - correction).max(0.0);
     let x = x.cast(wide(dtype));
-    let (spread, mean) = match x.dtype() {
+    let (squares, mean) = match x.dtype() {
         DType::F64 => spread_rows::<f64>(&x, &mask, n, |x| x)?,
         _ => spread_rows::<f32>(&x, &mask, n, f64::from)?,
     };
-    let spread: Vec<f64> = spread
-        .into_iter()
-        .map(|squares| squares / divisor)
-        .map(|x| if root { x.sqrt() } else { x })
-        .collect();
+    let spread: Vec<f64> = squares.into_iter().map(|squares| with.finish(squares, n)).collect();
     let finish = |data| {
         Ok::<_, fx_core::Error>(reduced_array::<f64>(data, &x, &mask, keepdim)?.cast(wide(dtype)).cast(dtype))
     };
@@ -312,17 +353,22 @@ fn spread_rows<T: Element>(
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let (dense, n_rows, length) = super::fold::rows(x, mask)?;
     let data = super::fold::slice::<T>(&dense)?;
-    let total = Fold { init: 0.0, step: |a: f64, x: T| a + wide(x), merge: |a: f64, b: f64| a + b };
     crate::kernel::chunks::fill_row_pairs(n_rows, 1, length, |row, squares, mean| {
         let row = &data[row * length..(row + 1) * length];
-        let center = total.row(row) / n;
-        let step = |a: f64, x: T| {
-            let deviation = wide(x) - center;
-            a + deviation * deviation
-        };
-        squares[0] = Fold { init: 0.0, step, merge: |a: f64, b: f64| a + b }.row(row);
-        mean[0] = center;
+        (squares[0], mean[0]) = deviations(row, n, &wide, false);
     })
+}
+
+/// Returns the sum of squared deviations from the mean of `n` elements, and the mean; on this thread, or on all.
+fn deviations<T: Element>(row: &[T], n: f64, wide: impl Fn(T) -> f64 + Sync, is_alone: bool) -> (f64, f64) {
+    let total = Fold { init: 0.0, step: |a: f64, x: T| a + wide(x), merge: |a: f64, b: f64| a + b };
+    let center = if is_alone { total.serial(row) } else { total.row(row) } / n;
+    let step = |a: f64, x: T| {
+        let deviation = wide(x) - center;
+        a + deviation * deviation
+    };
+    let squares = Fold { init: 0.0, step, merge: |a: f64, b: f64| a + b };
+    (if is_alone { squares.serial(row) } else { squares.row(row) }, center)
 }
 
 fn norm_type(

@@ -7,6 +7,7 @@ use fx_core::pointwise::{PointwiseDef, result_dtype_of_types};
 use fx_core::{Arg, DType, TensorType};
 
 use super::RowKind;
+use crate::reduce::Spread;
 
 /// The longest row that is kept in registers.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
@@ -48,7 +49,12 @@ pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option
             (n > 0).then_some((RowKind::RmsNorm { eps, weight: !matches!(weight, Arg::None) }, n))
         }
         _ => {
-            let (kind, axes) = reduction(op, bound, x)?;
+            let (kind, axes) = match Spread::of(op, bound) {
+                Some(spread) if op == crate::reduce::var::OP || op == crate::reduce::std::OP => {
+                    (RowKind::Spread(spread), neighbours(&bound[1], rank)?)
+                }
+                _ => reduction(op, bound, x)?,
+            };
             (axes.end == rank).then_some((kind, axes.len()))
         }
     }
@@ -85,19 +91,24 @@ fn reduction(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind,
         () if op == crate::reduce::amin::OP => RowKind::Amin,
         () => return None,
     };
+    Some((kind, neighbours(dim, x.rank())?))
+}
+
+/// Returns the axes that an argument names, if these are neighbours.
+fn neighbours(dim: &Arg, rank: usize) -> Option<Range<usize>> {
     let axis = |arg: &Arg| match arg {
-        Arg::Int(axis) => fx_core::ops::axis(*axis, x.rank()).ok(),
+        Arg::Int(axis) => fx_core::ops::axis(*axis, rank).ok(),
         _ => None,
     };
     let mut axes: Vec<usize> = match dim {
-        Arg::None => (0..x.rank()).collect(),
+        Arg::None => (0..rank).collect(),
         Arg::Int(_) => vec![axis(dim)?],
         _ => dim.items()?.iter().map(axis).collect::<Option<_>>()?,
     };
     axes.sort_unstable();
     axes.dedup();
     let range = *axes.first()?..*axes.last()? + 1;
-    (axes.len() == range.len()).then_some((kind, range))
+    (axes.len() == range.len()).then_some(range)
 }
 
 /// Returns mask and choices of a call that chooses between two operands element by element, in this order.
