@@ -18,4 +18,5 @@ pub(crate) mod recurrent;
 pub(crate) mod reflect;
 pub mod rows;
 pub(crate) mod select;
+pub mod softmax;
 pub(crate) mod spectral;

@@ -2,20 +2,20 @@
 //!
 //! Half precision is computed in `f32`. Rows are reduced in a fixed order, so that results do not depend on threads.
 
-use fx_core::math::{self, Real};
+use fx_core::math::Real;
 use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind::{DimVec, IntVec};
-use fx_core::{Array, DType, Dim, Element, Op, Result, TensorType, bail, err, kernels};
+use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, err, kernels};
 
 use crate::check::{
     at_least, dense, float_only, in_float, known_axis, opt_dense, opt_slice, opt_type_of, same_shape, slice,
     type_of, wide,
 };
 use crate::flops;
-use crate::kernel::chunks::{PARALLEL, blank, fill_rows};
+use crate::kernel::chunks::{PARALLEL, blank};
 use crate::kernel::group::GroupNorm;
 use crate::kernel::rows;
-use crate::reduce::fold::{Fold, fold};
+use crate::kernel::softmax::Softmax;
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[NORMALIZATION];
@@ -116,10 +116,13 @@ fn softmax_along(x: &Array, dim: i64, dtype: Option<DType>, log: bool) -> Result
     let ty = softmax_type(&type_of(x), dim.into(), dtype)?;
     let axis = known_axis(&dim.into(), x.rank())?.unwrap_or(0);
     let x = x.cast(wide(ty.dtype));
-    let inner: usize = x.shape()[(axis + 1).min(x.rank())..].iter().product();
-    if inner >= WIDE_ROW {
+    if let Some(softmax) = Softmax::along(x.shape(), axis, log) {
         let x = x.contiguous()?;
-        return in_float!(x.dtype(), T => Ok(softmax_columns::<T>(&x, axis, inner, log)?.cast(ty.dtype)));
+        return in_float!(x.dtype(), T => {
+            let mut out = blank::<T>(x.numel())?;
+            softmax.run(slice(&x), &mut out);
+            Ok(Array::from_vec(out, x.shape())?.cast(ty.dtype))
+        });
     }
     along(&x, axis, ty.dtype, |x, width| {
         in_float!(x.dtype(), T => {
@@ -131,55 +134,6 @@ fn softmax_along(x: &Array, dim: i64, dtype: Option<DType>, log: bool) -> Result
             Array::from_vec(out, x.shape())
         })
     })
-}
-
-/// The number of elements beside each other from which an axis before them is reduced in place.
-const WIDE_ROW: usize = 16;
-
-/// Takes the softmax along an axis of a contiguous array, after which `inner` elements lie beside each other.
-fn softmax_columns<T: Element + Real>(x: &Array, axis: usize, inner: usize, log: bool) -> Result<Array> {
-    let mask: Vec<bool> = (0..x.rank()).map(|i| i == axis).collect();
-    let (n, data) = (x.shape()[axis], slice::<T>(x));
-    let greater = |a: T, b: T| if b > a { b } else { a };
-    let greatest = fold(x, &mask, &Fold { init: -T::INFINITY, step: greater, merge: greater })?;
-    let beside = |row: usize| row / n * inner..(row / n + 1) * inner;
-    let powers = fill_rows(data.len() / inner, inner, inner, |row, out| {
-        fx_simd::call::<exponentials, _>((&data[row * inner..][..inner], &greatest[beside(row)], out));
-    })?;
-    let powers = Array::from_vec(powers, x.shape())?;
-    let sums =
-        fold(&powers, &mask, &Fold { init: T::ZERO, step: |a: T, x: T| a + x, merge: |a: T, b: T| a + b })?;
-    let mut out = powers.into_vec::<T>()?;
-    rows::for_each_row(&mut out, inner, |row, out| {
-        let (sums, greatest) = (&sums[beside(row)], &greatest[beside(row)]);
-        match log {
-            false => out.iter_mut().zip(sums).for_each(|(y, &sum)| *y = *y / sum),
-            true => {
-                fx_simd::call::<log_shares, _>((&data[row * inner..][..inner], greatest, sums, out));
-            }
-        }
-    });
-    Array::from_vec(out, x.shape())
-}
-
-fx_simd::wide! {
-    /// Stores `exp(x - greatest)`.
-    fn exponentials[T: Real]((x, greatest, out): (&[T], &[T], &mut [T])) {
-        let n = out.len();
-        let (x, greatest) = (&x[..n], &greatest[..n]);
-        for i in 0..n {
-            out[i] = math::exp(x[i] - greatest[i]);
-        }
-    }
-
-    /// Stores `x - greatest - log(sum)`.
-    fn log_shares[T: Real]((x, greatest, sums, out): (&[T], &[T], &[T], &mut [T])) {
-        let n = out.len();
-        let (x, greatest, sums) = (&x[..n], &greatest[..n], &sums[..n]);
-        for i in 0..n {
-            out[i] = (x[i] - greatest[i]) - math::log(sums[i]);
-        }
-    }
 }
 
 /// Checks the last axes against `normalized_shape`.

@@ -10,6 +10,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -116,40 +117,53 @@ pub fn chunks_with<T: Send, S>(
     });
 }
 
-/// Calls `f` for each of `n` lines of chunks of `width` elements, in parallel: line `i` has the chunks `i`, `i + n` and so on.
+/// Calls `f` for each tile of the matrices of `n` rows of `inner` elements that lie one after the other: with the number of the matrix, the
+/// first column, and these at most `width` columns. A task has `at_once` tiles; if there are no more, all stays on this thread.
 ///
-/// A task has `at_once` lines. If there are no more, all stays on this thread.
-pub fn lines<T: Send>(
+/// # Panics
+///
+/// When the last matrix is not whole.
+pub fn tiles<T: Send>(
     items: &mut [T],
+    [n, inner]: [usize; 2],
     width: usize,
-    n: usize,
     at_once: usize,
-    f: impl Fn(usize, Line<'_, T>) + Sync,
+    f: impl Fn(usize, usize, Tile<'_, T>) + Sync,
 ) {
     let (width, at_once) = (width.max(1), at_once.max(1));
-    let chunks = Pieces::new(items, width);
-    let run = |line: usize| f(line, Line { chunks: &chunks, next: line, step: n });
-    each(n.div_ceil(at_once), |task| (task * at_once..((task + 1) * at_once).min(n)).for_each(run));
+    let n_matrices = items.len().checked_div(n * inner).unwrap_or(0);
+    assert_eq!(n_matrices * n * inner, items.len(), "matrices are whole");
+    let all = Pieces::new(items, inner.max(1));
+    let n_wide = inner.div_ceil(width);
+    let run = |i: usize| {
+        let (matrix, first) = (i / n_wide, i % n_wide * width);
+        let tile = Tile { all: &all, rows: matrix * n..(matrix + 1) * n, columns: first..inner.min(first + width) };
+        f(matrix, first, tile);
+    };
+    let n_tiles = n_matrices * n_wide;
+    each(n_tiles.div_ceil(at_once), |task| (task * at_once..((task + 1) * at_once).min(n_tiles)).for_each(run));
 }
 
-/// The chunks of a line of [`lines`].
-pub struct Line<'a, T> {
-    chunks: &'a Pieces<T>,
-    next: usize,
-    step: usize,
+/// Some columns of a matrix.
+pub struct Tile<'a, T> {
+    all: &'a Pieces<T>,
+    rows: Range<usize>,
+    columns: Range<usize>,
 }
 
-impl<'a, T> Iterator for Line<'a, T> {
-    type Item = &'a mut [T];
-
-    fn next(&mut self) -> Option<&'a mut [T]> {
-        if self.next >= self.chunks.n {
-            return None;
+impl<T> Tile<'_, T> {
+    /// Returns the elements of a row.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row.
+    pub fn row(&mut self, i: usize) -> &mut [T] {
+        assert!(i < self.rows.len(), "a row of the tile");
+        // SAFETY: the tile lies within the slice. No other tile has these elements, and this one lends one row at a time.
+        unsafe {
+            let start = self.all.start.add((self.rows.start + i) * self.all.step + self.columns.start);
+            std::slice::from_raw_parts_mut(start, self.columns.len())
         }
-        // SAFETY: lines have no chunk in common, and this one takes each of its own once.
-        let chunk = unsafe { self.chunks.get(self.next) };
-        self.next += self.step;
-        Some(chunk)
     }
 }
 
@@ -568,13 +582,22 @@ mod tests {
     }
 
     #[test]
-    fn every_chunk_is_in_one_line() {
-        for (len, width, n, at_once) in [(0, 3, 2, 1), (30, 3, 5, 2), (31, 3, 4, 1), (12, 4, 7, 1), (9, 1, 1, 8)] {
-            let mut items = vec![0; len];
-            in_pool(3, || lines(&mut items, width, n, at_once, |i, line| line.for_each(|chunk| chunk.fill(i + 1))));
-            let want: Vec<usize> = (0..len).map(|at| at / width % n + 1).collect();
-            assert_eq!(items, want, "{len} {width} {n}");
+    fn every_element_is_in_one_tile() {
+        for (n_matrices, n, inner, width, at_once) in
+            [(0, 3, 2, 1, 1), (2, 5, 7, 3, 2), (1, 4, 9, 9, 1), (3, 1, 4, 100, 1), (2, 3, 5, 1, 4), (1, 0, 3, 2, 1)]
+        {
+            let mut items = vec![0; n_matrices * n * inner];
+            in_pool(3, || {
+                tiles(&mut items, [n, inner], width, at_once, |matrix, first, mut tile| {
+                    for row in 0..n {
+                        let of_row = tile.row(row).iter_mut().enumerate();
+                        of_row.for_each(|(i, x)| *x += (matrix * n + row) * inner + first + i);
+                    }
+                });
+            });
+            assert!(items.iter().copied().eq(0..items.len()), "{n_matrices} {n} {inner} {width}");
         }
+        assert!(catch_unwind(|| tiles(&mut [0; 5], [2, 2], 1, 1, |_, _, _| ())).is_err());
     }
 
     #[test]

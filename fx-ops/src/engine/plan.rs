@@ -2,17 +2,17 @@
 //!
 //! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what is evaluated, goes in or
 //! comes out is an array of its own. Views are windows on the value that they are views of, and take no step (`windows`); groups and nodes
-//! that have one become kernels (`kernels`, `recurrent`, `lookup`). All are made by functions of the sizes, of which a record is kept (`make`).
+//! that have one become kernels (`kernels`, `norms`, `recurrent`, `lookup`). All are made by functions of the sizes, of which a record is kept (`make`).
 
 mod beside;
 mod follow;
 pub(super) mod kernels;
 mod lookup;
 mod make;
+mod norms;
 mod recurrent;
 mod windows;
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use fx_core::array::Sizes;
@@ -23,9 +23,8 @@ use fx_core::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::group::GroupNormKernel;
 use super::memory::Memory;
-use super::operand::{Layout, Operand, OperandId, ValueId};
+use super::operand::{Layout, Operand, ValueId};
 use super::packs::{Job, Packs};
 use super::plans::Key;
 use super::pool::{PoolKernel, pool_of};
@@ -33,8 +32,6 @@ use super::record::{Bound, Holes, Made, Record, Shape, Size};
 use super::tape::Tape;
 use super::{Compiled, Kernel};
 use crate::attention::scaled_dot_product_attention;
-use crate::kernel::group::GroupNorm;
-use crate::norm::{batch_norm, group_norm};
 
 /// Where a value lives.
 #[derive(Clone, Debug, PartialEq)]
@@ -491,6 +488,9 @@ impl Lowering<'_> {
         if let Some(normalised) = self.norm_of_channels(op, bound, id)? {
             return Ok(normalised);
         }
+        if let Some(softmax) = self.softmax(op, bound, id)? {
+            return Ok(softmax);
+        }
         if let Some(recurrent) = self.recurrent(op, bound, id)? {
             return Ok(recurrent);
         }
@@ -569,61 +569,6 @@ impl Lowering<'_> {
             Ok(Some(match dtype {
                 DType::F64 => Box::new(PoolKernel::<f64>::new(pool, (x, layout), value, numel)),
                 _ => Box::new(PoolKernel::<f32>::new(pool, (x, layout), value, numel)),
-            }))
-        };
-        self.kernel(vec![value], id, make)?;
-        Ok(Some(Lowered::Tensor(out)))
-    }
-
-    /// Makes a kernel of a normalisation of groups of channels, or of channels over a batch.
-    fn norm_of_channels(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let (x, groups, weight, bias, eps) = match bound {
-            [x, Arg::Int(groups), weight, bias, Arg::Float(eps)] if op == group_norm::OP => {
-                (x, Some(*groups as usize), weight, bias, *eps)
-            }
-            [x, _, _, weight, bias, Arg::Bool(true), _, Arg::Float(eps)] if op == batch_norm::OP => {
-                (x, None, weight, bias, *eps)
-            }
-            _ => return Ok(None),
-        };
-        let operand = |arg: &Arg| match self.env.get(arg.leaf()?)? {
-            Lowered::Tensor(operand) => Some(operand.clone()),
-            _ => None,
-        };
-        let Some((x, layout)) = operand(x).and_then(|x| Some((x.clone(), x.layout()?))) else {
-            return Ok(None);
-        };
-        if !matches!(x.dtype, DType::F32 | DType::F64) {
-            return Ok(None);
-        }
-        let affine = [operand(weight), operand(bias)];
-        let is_given = [weight, bias].map(|arg| !matches!(arg, Arg::None));
-        let fits = |operand: &Operand| operand.dtype == x.dtype && operand.is_contiguous();
-        if affine.each_ref().map(Option::is_some) != is_given || !affine.iter().flatten().all(fits) {
-            return Ok(None);
-        }
-        if x.shape.len() < 2 {
-            return Ok(None);
-        }
-        self.refuse_symbols(id);
-        let out = self.result(x.dtype, self.shape_of(&x), layout)?;
-        let (value, x) = (out.value, x.id);
-        let affine = affine.map(|operand| operand.map(|operand| operand.id));
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let x = bound.operand(x)?.clone();
-            let [_, channels, plane @ ..] = &x.shape[..] else { return Ok(None) };
-            let (channels, plane) = (*channels, plane.iter().product());
-            let is_across = groups.is_none();
-            let norm = GroupNorm { channels, plane, groups: groups.unwrap_or(channels), eps };
-            let operand = |id: Option<OperandId>| id.map(|id| bound.operand(id).cloned()).transpose();
-            let (affine, out) = ([operand(affine[0])?, operand(affine[1])?], value);
-            Ok(Some(match x.dtype {
-                DType::F32 => {
-                    Box::new(GroupNormKernel::<f32> { norm, is_across, x, affine, layout, out, this: PhantomData })
-                }
-                _ => {
-                    Box::new(GroupNormKernel::<f64> { norm, is_across, x, affine, layout, out, this: PhantomData })
-                }
             }))
         };
         self.kernel(vec![value], id, make)?;

@@ -63,8 +63,9 @@ impl GroupNorm {
         let n_images = x.len() / (channels * plane);
         if plane >= SHORT {
             let at_once = GRAIN.div_ceil(n_images * plane);
-            return parallel::lines(out, plane, channels, at_once, |channel, out| {
-                fx_simd::call::<across, _>((self, x, out, channel, affine));
+            // The planes of a channel are columns of the images.
+            return parallel::tiles(out, [n_images, channels * plane], plane, at_once, |_, first, out| {
+                fx_simd::call::<across, _>((self, x, out, first / plane, affine));
             });
         }
         // Positions of all images are like positions of one, whose channels are the elements of an image.
@@ -167,7 +168,7 @@ fx_simd::wide! {
 
     /// Normalises a channel over all images `[channels, plane]`, in each of which it has a plane of `out`.
     fn across[T: GemmElement + Real](
-        (norm, x, out, channel, affine): (&GroupNorm, &[T], parallel::Line<'_, T>, usize, Affine<'_, T>)
+        (norm, x, mut out, channel, affine): (&GroupNorm, &[T], parallel::Tile<'_, T>, usize, Affine<'_, T>)
     ) {
         let planes = || x.chunks_exact(norm.plane).skip(channel).step_by(norm.channels);
         let n = T::from_f64((x.len() / norm.channels) as f64);
@@ -175,8 +176,8 @@ fx_simd::wide! {
         let variance = planes().fold(T::ZERO, |total, x| total + sum(x, |x| (x - mean) * (x - mean))) / n;
         let scale = T::ONE / math::sqrt(variance + T::from_f64(norm.eps));
         let (weight, bias) = affine_of(affine, channel);
-        for (out, x) in out.zip(planes()) {
-            for (out, &x) in out.iter_mut().zip(x) {
+        for (image, x) in planes().enumerate() {
+            for (out, &x) in out.row(image).iter_mut().zip(x) {
                 *out = (x - mean) * scale * weight + bias;
             }
         }

@@ -1,4 +1,4 @@
-//! Means, variances and norms of a batch, as kernels.
+//! Means, variances, norms of a batch and softmax along any axis, as kernels.
 
 use fx::Engine;
 use fx::prelude::*;
@@ -53,6 +53,52 @@ fn a_step_of_training_is_all_kernels() {
     agree(&gm, &values(&[x]), false);
     let text = gm.compile(Engine::Fused).unwrap().fused().unwrap().describe();
     assert_eq!(steps(&gm).1, 0, "{text}");
+}
+
+#[test]
+fn softmax_along_any_axis_is_a_kernel_in_both_orders() {
+    for dtype in [DType::F32, DType::F64] {
+        let shape = [2, 19, 5, 32];
+        for turned in [false, true] {
+            let from = if turned { "%x: f32[19, 2, 5, 32]" } else { "%x: f32[2, 19, 5, 32]" };
+            let turn = if turned { "transpose(%x, 0, 1)" } else { "neg(%x)" };
+            let gm = program(&format!(
+                "graph main({}) {{
+                    %a = {turn}
+                    %p0 = softmax(%a, 0)
+                    %p1 = log_softmax(%a, 1)
+                    %p2 = softmax(%a, -2)
+                    %p3 = log_softmax(%a, 3)
+                    return (%p0, %p1, %p2, %p3)
+                }}",
+                from.replace("f32", &dtype.to_string())
+            ));
+            let given = if turned { [19, 2, 5, 32] } else { shape };
+            agree(&gm, &values(&[numbers(&given, 1).to(dtype)]), false);
+            assert_eq!(steps(&gm).1, 0);
+        }
+        // Channels that lie last are rows; other axes have them between their steps.
+        let gm = program(&format!(
+            "graph main(%x: {dtype}[2, 3, 7, 9]) {{
+                %k: {dtype}[24, 3, 3, 3] = self.kernel
+                %a = conv2d(%x, %k, padding=1)
+                %c = softmax(%a, 1)
+                %d = log_softmax(%a, 2)
+                %s = sum(%c, [0])
+                return (%c, %d, %s)
+            }}"
+        ));
+        agree(&gm, &values(&[numbers(&[2, 3, 7, 9], 1).to(dtype)]), false);
+    }
+    // One plan for all sizes, even those for which there is no kernel.
+    let gm = program("graph main(%x: f32[a, n, m]) {\n%y = softmax(%x, 1)\nreturn %y\n}");
+    let fused = gm.compile(Engine::Fused).unwrap();
+    for shape in [[2, 5, 30], [2, 6, 30], [3, 4, 1], [3, 4, 2], [1, 70_000, 17], [0, 3, 20], [2, 0, 20], [2, 3, 0]] {
+        let args = values(&[numbers(&shape, 1)]);
+        let [expected, got] = [gm.call_values(&args), fused.call_values(&args)];
+        let [expected, got] = [expected, got].map(|value| fx::check::tensors(&value.unwrap()).remove(0));
+        got.all_close(&expected, 1e-6, 1e-6).unwrap();
+    }
 }
 
 proptest! {
