@@ -154,8 +154,16 @@ pub fn every_pass() -> Vec<String> {
     };
     let typed = |text: String| format!("shape_prop, {text}");
     let each = pass::all().into_iter().map(of).flat_map(|text| {
-        let needs_types =
-            ["simplify", "recognize", "fold_batch_norm", "merge_linears", "convert_dtype", "simplify_sizes"];
+        let needs_types = [
+            "simplify",
+            "recognize",
+            "fold_batch_norm",
+            "merge_linears",
+            "convert_dtype",
+            "simplify_sizes",
+            "decompose",
+            "split_reductions",
+        ];
         match needs_types.contains(&&*text) {
             true => vec![typed(text)],
             false => vec![text],

@@ -58,10 +58,17 @@ pub(crate) trait Operand: Clone + Sized {
     }
 
     fn arrange(&self, sizes: &[Dim]) -> Result<Self> {
+        let (dims, is_same) = (self.dims(), |(a, b): (&Dim, &Dim)| a.same(b).is_yes());
+        if dims.len() == sizes.len() && dims.iter().zip(sizes).all(is_same) {
+            return Ok(self.clone());
+        }
         self.apply(reshape::OP, &[Arg::list(sizes.iter().map(|size| Arg::dim(size.clone())))])
     }
 
     fn reorder(&self, axes: &[usize]) -> Result<Self> {
+        if axes.iter().copied().eq(0..self.dims().len()) {
+            return Ok(self.clone());
+        }
         self.apply(permute::OP, &[Arg::ints(axes.iter().map(|&axis| axis as i64))])
     }
 

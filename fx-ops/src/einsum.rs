@@ -102,7 +102,7 @@ fn letters(text: &str) -> usize {
     text.chars().filter(char::is_ascii_alphabetic).count()
 }
 
-fn named_sum<V: Operand>(operands: &[&V], equation: &str) -> Result<V> {
+pub(crate) fn named_sum<V: Operand>(operands: &[&V], equation: &str) -> Result<V> {
     let (inputs, output) = match equation.split_once("->") {
         Some((inputs, output)) => (inputs, Some(output)),
         None => (equation, None),
@@ -245,7 +245,7 @@ pub(crate) fn contracted<V: Operand>(x: &V, other: &V, axes: [&[i64]; 2]) -> Res
     Ok(contract(a, b, |name| !summed.contains(&name))?.x)
 }
 
-fn inner_product<V: Operand>(x: &V, other: &V) -> Result<V> {
+pub(crate) fn inner_product<V: Operand>(x: &V, other: &V) -> Result<V> {
     if x.dims().is_empty() || other.dims().is_empty() {
         return x.mul(other);
     }

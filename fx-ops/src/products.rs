@@ -126,7 +126,7 @@ fn addr_array(x: &Array, a: &Array, b: &Array, beta: Scalar, alpha: Scalar) -> R
 }
 
 /// Reads pairs of axes, or how many; a leaf is read by `leaf`.
-fn axes_of<L>(dims: &Arg<L>, leaf: impl Fn(&Arg<L>) -> Result<i64>) -> Result<Pairs> {
+pub(crate) fn axes_of<L>(dims: &Arg<L>, leaf: impl Fn(&Arg<L>) -> Result<i64>) -> Result<Pairs> {
     let int = |arg: &Arg<L>| match arg {
         Arg::Int(x) => Ok(*x),
         arg @ Arg::Leaf(_) => leaf(arg),
@@ -144,12 +144,12 @@ fn axes_of<L>(dims: &Arg<L>, leaf: impl Fn(&Arg<L>) -> Result<i64>) -> Result<Pa
 }
 
 /// The axes over which two tensors are contracted.
-enum Pairs {
+pub(crate) enum Pairs {
     Count(i64),
     Axes([Vec<i64>; 2]),
 }
 
-fn tensor_product<V: Operand>(x: &V, other: &V, pairs: Pairs) -> Result<V> {
+pub(crate) fn tensor_product<V: Operand>(x: &V, other: &V, pairs: Pairs) -> Result<V> {
     let (a, b) = (x.dims(), other.dims());
     same_dtype("a right operand", x.ty().dtype, other.ty().dtype)?;
     let [of_x, of_other] = match pairs {
@@ -277,7 +277,7 @@ fn power_array(x: &Array, n: i64) -> Result<Array> {
     }
 }
 
-fn bilinear_form<V: Operand>(x: &V, y: &V, weight: &V, bias: Option<&V>) -> Result<V> {
+pub(crate) fn bilinear_form<V: Operand>(x: &V, y: &V, weight: &V, bias: Option<&V>) -> Result<V> {
     let (left, right, sizes) = (x.dims(), y.dims(), weight.dims());
     let ([leading @ .., i], [leading_y @ .., j], [out, i_w, j_w]) = (&left[..], &right[..], &sizes[..])
     else {

@@ -51,7 +51,7 @@ fn image<V: Operand>(what: &str, x: &V) -> Result<DimVec> {
     Ok(dims)
 }
 
-fn shuffled_pixels<V: Operand>(x: &V, factor: impl Into<Dim>) -> Result<V> {
+pub(crate) fn shuffled_pixels<V: Operand>(x: &V, factor: impl Into<Dim>) -> Result<V> {
     let (dims, r) = (image("pixel_shuffle", x)?, factor.into());
     at_least("an upscale_factor", 1, &r)?;
     let [leading @ .., c, h, w] = &dims[..] else { unreachable!("an image has three axes") };
@@ -63,7 +63,7 @@ fn shuffled_pixels<V: Operand>(x: &V, factor: impl Into<Dim>) -> Result<V> {
     rearranged(x, &cut, &[0, 3, 1, 4, 2], &join(&[c, h * &r, w * &r]))
 }
 
-fn gathered_pixels<V: Operand>(x: &V, factor: impl Into<Dim>) -> Result<V> {
+pub(crate) fn gathered_pixels<V: Operand>(x: &V, factor: impl Into<Dim>) -> Result<V> {
     let (dims, r) = (image("pixel_unshuffle", x)?, factor.into());
     at_least("a downscale_factor", 1, &r)?;
     let [leading @ .., c, h, w] = &dims[..] else { unreachable!("an image has three axes") };
@@ -75,7 +75,7 @@ fn gathered_pixels<V: Operand>(x: &V, factor: impl Into<Dim>) -> Result<V> {
     rearranged(x, &cut, &[0, 2, 4, 1, 3], &join(&[c * &r * &r, h, w]))
 }
 
-fn shuffled_channels<V: Operand>(x: &V, groups: impl Into<Dim>) -> Result<V> {
+pub(crate) fn shuffled_channels<V: Operand>(x: &V, groups: impl Into<Dim>) -> Result<V> {
     let (dims, groups) = (x.dims(), groups.into());
     let [n, c, rest @ ..] = &dims[..] else { bail!(Shape, "expected an input [n, c, ..], got {}", x.ty()) };
     if rest.is_empty() {
@@ -115,7 +115,7 @@ fx_simd::wide! {
     }
 }
 
-fn gated<V: Operand>(x: &V, dim: impl Into<Dim>) -> Result<V> {
+pub(crate) fn gated<V: Operand>(x: &V, dim: impl Into<Dim>) -> Result<V> {
     let dims = x.dims();
     float_only(x.ty().dtype)?;
     if dims.is_empty() {

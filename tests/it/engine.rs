@@ -3,6 +3,7 @@
 mod beside;
 mod buffers;
 mod columns;
+mod compositions;
 mod convolutions;
 mod lookups;
 mod recurrent;

@@ -1,6 +1,7 @@
 //! Passes that know operations by name. [`all`] has them together with those of fx-core.
 
 mod convert_dtype;
+mod decompose;
 mod fold_batch_norm;
 mod fuse;
 mod merge_linears;
@@ -9,11 +10,15 @@ mod simplify;
 mod split_reductions;
 
 pub use convert_dtype::CONVERT_DTYPE;
+pub use decompose::DECOMPOSE;
 pub use fold_batch_norm::FOLD_BATCH_NORM;
 pub use fuse::{Border, FUSE, Fusion, independent_parts};
 use fx_core::pass::{self, Pass};
+use fx_core::rewrite::merged_meta;
+use fx_core::{Arg, GraphModule, NodeId, Result, Tensor, Tree};
 pub use merge_linears::MERGE_LINEARS;
 pub use remove_identities::REMOVE_IDENTITIES;
+use rustc_hash::FxHashSet;
 pub use simplify::{RECOGNIZE, SIMPLIFY};
 pub use split_reductions::SPLIT_REDUCTIONS;
 
@@ -25,9 +30,32 @@ pub static PASSES: &[Pass] = &[
     FOLD_BATCH_NORM,
     MERGE_LINEARS,
     CONVERT_DTYPE,
+    DECOMPOSE,
     SPLIT_REDUCTIONS,
     FUSE,
 ];
+
+/// Inserts before a node what `f` makes of the values of others, with its origin; returns what `f` returned, in terms of the graph.
+fn rewritten<R: Tree>(
+    gm: &mut GraphModule,
+    id: NodeId,
+    inputs: &[NodeId],
+    pass: &str,
+    f: impl FnOnce(&[Tensor]) -> R,
+) -> Result<Arg> {
+    let old: FxHashSet<NodeId> = gm.graph().ids().into_iter().collect();
+    let made = gm.append(id, inputs, f)?;
+    gm.graph_mut().transaction(|graph| {
+        let meta = merged_meta(graph, &[id], pass);
+        for new in graph.ids().into_iter().filter(|id| !old.contains(id)) {
+            let ty = graph.node(new)?.meta().ty.clone();
+            *graph.meta_mut(new)? = meta.clone();
+            graph.meta_mut(new)?.ty = ty;
+        }
+        Ok(())
+    })?;
+    Ok(made)
+}
 
 /// Returns every pass, those of fx-core first.
 pub fn all() -> Vec<Pass> {
@@ -36,10 +64,12 @@ pub fn all() -> Vec<Pass> {
 
 /// Writes the pipeline for inference, with options for the passes that fold weights.
 macro_rules! pipeline {
-    ($before:literal, $options:literal, $norms:literal, $after:literal) => {
+    ($before:literal, $typed:literal, $options:literal, $norms:literal, $after:literal) => {
         concat!(
             $before,
-            "inline, normalize, shape_prop, remove_identities, simplify_sizes, repeat(simplify, recognize, cse, dead_code), ",
+            "inline, normalize, shape_prop, ",
+            $typed,
+            "remove_identities, simplify_sizes, repeat(simplify, recognize, cse, dead_code), ",
             "fold_batch_norm",
             $norms,
             ", merge_linears",
@@ -53,9 +83,10 @@ macro_rules! pipeline {
 }
 
 /// The pipeline that makes a program for inference smaller and changes no result beyond rounding.
-pub const DEFAULT: &str = pipeline!("", "", "", "");
+pub const DEFAULT: &str = pipeline!("", "", "", "", "");
 
-/// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they compute, and reductions as those
-/// that kernels do. Weights do not follow what
+/// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they compute, and with compositions and
+/// reductions as what kernels do. Weights do not follow what
 /// they were made from, which goes.
-pub(crate) const ENGINE: &str = pipeline!("inline_leaves, ", "(freeze=true)", "(freeze=true, rest=true)", ", split_reductions, cse");
+pub(crate) const ENGINE: &str =
+    pipeline!("inline_leaves, ", "decompose, ", "(freeze=true)", "(freeze=true, rest=true)", ", split_reductions, cse");

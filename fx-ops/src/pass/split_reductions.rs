@@ -3,13 +3,12 @@
 use std::ops::Range;
 
 use fx_core::pass::{Context, Pass};
-use fx_core::rewrite::merged_meta;
 use fx_core::trace::apply_with;
 use fx_core::{
     Arg, DType, Dim, Graph, GraphModule, NodeId, Op, OpCode, Result, Tensor, TensorType, TypeTree, ops,
 };
-use rustc_hash::FxHashSet;
 
+use super::rewritten;
 use crate::pointwise::sqrt;
 use crate::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
 use crate::view::squeeze;
@@ -190,24 +189,17 @@ impl Reduction {
     }
 
     fn split(&self, gm: &mut GraphModule, id: NodeId) -> Result<()> {
-        let old: FxHashSet<NodeId> = gm.graph().ids().into_iter().collect();
-        let mut is_pair = false;
+        let (name, mut is_pair) = (SPLIT_REDUCTIONS.name, false);
         let made = match self.kind {
-            Kind::Fold(op) => gm.append(id, &[self.x], |x| [self.fold(op, &x[0], self.keepdim)])?,
+            Kind::Fold(op) => rewritten(gm, id, &[self.x], name, |x| [self.fold(op, &x[0], self.keepdim)])?,
             Kind::Spread(spread, pair) => {
                 is_pair = pair;
                 let divisor = self.divisor(spread).unwrap_or(Arg::None);
-                gm.append(id, &[self.x], |x| self.spread(&x[0], spread, divisor))?
+                rewritten(gm, id, &[self.x], name, |x| self.spread(&x[0], spread, divisor))?
             }
         };
         let Some(made) = made.items() else { fx_core::bail!(Graph, "a reduction gives no tensor") };
         gm.graph_mut().transaction(|graph| {
-            let meta = merged_meta(graph, &[id], SPLIT_REDUCTIONS.name);
-            for new in graph.ids().into_iter().filter(|id| !old.contains(id)) {
-                let ty = graph.node(new)?.meta().ty.clone();
-                *graph.meta_mut(new)? = meta.clone();
-                graph.meta_mut(new)?.ty = ty;
-            }
             if !is_pair {
                 graph.replace_all_uses(id, made[0].clone())?;
                 return graph.erase(id);

@@ -146,11 +146,11 @@ rules! {
     addmm_linear: |x: &Tensor, w: &Tensor, b: &Tensor| addmm(b, x, t(w)) => |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, b),
         when "b has one axis" |m| m.rank("z") == Some(1) && m.ty("z").zip(m.ty("y")).is_some_and(|(b, w)| b.shape[0] == w.shape[0]);
     /// `softmax(q @ k.T * scale) @ v`, the scale at any place.
-    attention: |q: &Tensor, k: &Tensor, v: &Tensor| product(softmax(scores(q, k), integer("d")), v), build |m| attended(m, false),
+    attention: |q: &Tensor, k: &Tensor, v: &Tensor| product(softmax(scores(q, k), integer("d")), v), build |m| attended(m, false), free "t.dims",
         when "operands have the same rank of at least 3, and the last axes are meant" are_heads;
     /// Attention with a mask of floats that is added.
     attention_mask: |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| product(softmax(scores(q, k) + mask, integer("d")), v),
-        build |m| attended(m, true),
+        build |m| attended(m, true), free "t.dims",
         when "operands have the same rank of at least 3, and the last axes are meant" are_heads,
         when "the mask is of the dtype of the operands" |m| m.dtype("x3") == m.dtype("x");
     /// Attention of which some query heads share a key head, instead of copies of keys and values for each.
@@ -247,7 +247,7 @@ fn product(a: impl AsRef<Tensor>, b: &Tensor) -> Tensor {
 
 /// The scaled products of queries and keys.
 fn scores(q: &Tensor, k: &Tensor) -> Tensor {
-    let kt = any_of([transpose(k, integer("i"), integer("j")), mT(k)]);
+    let kt = any_of([transpose(k, integer("i"), integer("j")), mT(k), capture(permute(k, [0]), "t")]);
     any_of([
         product(q, &kt) * number("mul"),
         product(q, &kt) / number("div"),
@@ -270,20 +270,33 @@ fn are_heads(m: &Found<'_>) -> bool {
 
 fn attended(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
     let scale = m.number("mul").or_else(|| m.number("div").map(|x| 1.0 / x)).unwrap_or(1.0);
+    // The order of axes that brings keys where queries are.
+    let order = match m.arg("t.dims") {
+        None => None,
+        Some(_) => match m.ints("t.dims") {
+            Some(mut order) => {
+                let rank = order.len();
+                order.swap(rank - 2, rank - 1);
+                Some(order)
+            }
+            None => return Ok(None),
+        },
+    };
+    let attend = move |q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>| -> Tensor {
+        let turned = order.clone().map(|order| permute(k, order));
+        let k = turned.as_ref().unwrap_or(k);
+        match mask {
+            Some(mask) => call!(scaled_dot_product_attention(q, k, v, mask, scale = scale)),
+            None => call!(scaled_dot_product_attention(q, k, v, scale = scale)),
+        }
+    };
     match masked {
         true => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| {
-            attend(q, k, v, Some(mask), scale)
+            attend(q, k, v, Some(mask))
         }),
-        false => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor| attend(q, k, v, None, scale)),
+        false => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor| attend(q, k, v, None)),
     }
     .map(Some)
-}
-
-fn attend(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Tensor {
-    match mask {
-        Some(mask) => call!(scaled_dot_product_attention(q, k, v, mask, scale = scale)),
-        None => call!(scaled_dot_product_attention(q, k, v, scale = scale)),
-    }
 }
 
 fn flag(m: &Found<'_>, name: &str) -> Option<bool> {

@@ -1,0 +1,74 @@
+//! Operations that are composed of others, as kernels of these.
+
+use fx::prelude::*;
+
+use super::{agree, numbers, program, steps, values};
+
+#[test]
+fn sums_of_products_by_names_are_products() {
+    for (equation, a, b) in [
+        ("bij,bjk->bik", &[3, 7, 5][..], &[3, 5, 9][..]),
+        ("bhid,bhjd->bhij", &[2, 3, 17, 8], &[2, 3, 11, 8]),
+        ("bnhd,bmhd->bhnm", &[2, 13, 3, 8], &[2, 7, 3, 8]),
+        ("ij,kj->ik", &[40, 33], &[70, 33]),
+        ("i,j->ij", &[30], &[50]),
+        ("...ij,...j->...i", &[2, 3, 6, 4], &[2, 3, 4]),
+        ("ij,ij->", &[5, 6], &[5, 6]),
+    ] {
+        let gm = program(&format!(
+            "graph main(%x: f32{a:?}, %y: f32{b:?}) {{
+                %a = einsum({equation:?}, [%x, %y])
+                %b = mul(%a, 0.5)
+                return %b
+            }}"
+        ));
+        agree(&gm, &values(&[numbers(a, 1), numbers(b, 2)]), false);
+        assert_eq!(steps(&gm).1, 0, "{equation}");
+    }
+}
+
+#[test]
+fn attention_by_names_of_axes_is_one_kernel() {
+    let gm = program(
+        "graph main(%q: f32[2, 19, 4, 16], %k: f32[2, 23, 4, 16], %v: f32[2, 23, 4, 16]) {
+            %scores = einsum(\"bqhd,bkhd->bhqk\", [%q, %k])
+            %scaled = mul(%scores, 0.25)
+            %shares = softmax(%scaled, -1)
+            %out = einsum(\"bhqk,bkhd->bqhd\", [%shares, %v])
+            return %out
+        }",
+    );
+    let shape = |n| [2, n, 4, 16];
+    agree(&gm, &values(&[numbers(&shape(19), 1), numbers(&shape(23), 2), numbers(&shape(23), 3)]), false);
+    let text = gm.compile(fx::Engine::Fused).unwrap().fused().unwrap().describe();
+    assert!(text.contains("attention"), "{text}");
+}
+
+#[test]
+fn gates_shuffles_and_norms_are_kernels() {
+    for (call, shape) in [
+        ("glu(%a, 1)", &[3, 10, 7][..]),
+        ("glu(%a)", &[5, 64]),
+        ("pixel_shuffle(%a, 2)", &[2, 12, 5, 7]),
+        ("pixel_unshuffle(%a, 2)", &[2, 3, 6, 8]),
+        ("channel_shuffle(%a, 3)", &[2, 12, 5, 7]),
+        ("normalize(%a)", &[3, 17, 16]),
+        ("normalize(%a, dim=-1)", &[3, 17, 5]),
+        ("normalize(%a, 1.0, -1)", &[33, 40]),
+        ("linalg_vector_norm(%a, dim=[-1], keepdim=true)", &[9, 21]),
+        ("cosine_similarity(%a, %x, -1)", &[9, 21]),
+        ("tensordot(%a, %x, [[1, 2], [1, 2]])", &[4, 5, 6]),
+        ("inner(%a, %x)", &[4, 30]),
+    ] {
+        let gm = program(&format!(
+            "graph main(%x: f32{shape:?}) {{
+                %a = sub(%x, 0.25)
+                %b = {call}
+                %c = tanh(%b)
+                return %c
+            }}"
+        ));
+        agree(&gm, &values(&[numbers(shape, 1)]), false);
+        assert_eq!(steps(&gm).1, 0, "{call}");
+    }
+}
