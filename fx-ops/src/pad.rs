@@ -73,15 +73,24 @@ pub(crate) fn pad_type(
 pub(crate) fn pad_kernel(x: &Array, pad: IntVec, mode: &str, value: Option<Scalar>) -> Result<Array> {
     let dims = pad.iter().map(|&pad| Dim::new(pad)).collect();
     sizes(&pad_type(&type_of(x), dims, mode, None)?.shape)?;
-    let mut pairs = vec![[0, 0]; x.rank()];
-    for (pair, pad) in pairs.iter_mut().rev().zip(pad.chunks(2)) {
+    pad_array(x, &pairs(x.rank(), &pad), mode_of(mode, value))
+}
+
+/// Returns what is added before and after each axis.
+pub(crate) fn pairs(rank: usize, pad: &[i64]) -> Vec<[i64; 2]> {
+    let mut pairs = vec![[0, 0]; rank];
+    for (pair, pad) in pairs.iter_mut().rev().zip(pad.chunks_exact(2)) {
         *pair = [pad[0], pad[1]];
     }
-    let mode = match mode {
+    pairs
+}
+
+/// Returns what borders are made of.
+pub(crate) fn mode_of(mode: &str, value: Option<Scalar>) -> Mode {
+    match mode {
         "constant" => Mode::Constant(value.unwrap_or(Scalar::Int(0))),
         "reflect" => Mode::Reflect,
         "replicate" => Mode::Replicate,
         _ => Mode::Circular,
-    };
-    pad_array(x, &pairs, mode)
+    }
 }

@@ -1,6 +1,7 @@
 //! The fused engine: its results are those of the operations one by one, whatever the sizes, strides, dtypes and threads.
 
 mod beside;
+mod borders;
 mod buffers;
 mod columns;
 mod compositions;

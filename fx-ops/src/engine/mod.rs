@@ -16,6 +16,7 @@ mod lookup;
 mod memory;
 mod operand;
 mod packs;
+mod pad;
 mod plan;
 mod plans;
 mod pool;

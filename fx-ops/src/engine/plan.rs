@@ -488,6 +488,9 @@ impl Lowering<'_> {
         if let Some(normalised) = self.norm_of_channels(op, bound, id)? {
             return Ok(normalised);
         }
+        if let Some(padded) = self.pad(op, bound, id)? {
+            return Ok(padded);
+        }
         if let Some(softmax) = self.softmax(op, bound, id)? {
             return Ok(softmax);
         }

@@ -1,9 +1,10 @@
 //! Borders around arrays of any dtype.
 //!
-//! Each axis has a table of where its positions come from; the last axis is copied in runs.
+//! Each axis has a table of where its positions come from; the last one that has a border is copied in runs, with the axes after it.
 
 use fx_core::array::{Sizes, build_blocks, checked_numel, dispatch_dtype};
-use fx_core::{Array, Element, Result, Scalar, Stored, bail};
+use fx_core::{Array, Result, Scalar, Stored, bail};
+use fx_simd::parallel;
 
 use super::chunks::PARALLEL;
 
@@ -26,20 +27,9 @@ pub enum Mode {
 ///
 /// When a size would be negative, or a border takes more than the axis has.
 pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
-    let mut shape = Sizes::new();
-    for (axis, &[before, after]) in pairs.iter().enumerate() {
-        let old = x.shape()[axis];
-        let size = (old as i64).checked_add(before).and_then(|size| size.checked_add(after));
-        let Some(size) = size.and_then(|size| usize::try_from(size).ok()) else {
-            bail!(
-                Shape,
-                "expected a padding that leaves a size of at least 0, got {before} and {after} for {old}"
-            );
-        };
-        shape.push(size);
-    }
-    if checked_numel(&shape)? == 0 {
-        return Array::zeros(x.dtype(), &shape);
+    let padding = Padding::new(x.shape(), pairs, mode)?;
+    if padding.numel == 0 {
+        return Array::zeros(x.dtype(), &padding.shape);
     }
     let x = x.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
@@ -47,11 +37,78 @@ pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
             Mode::Constant(value) => T::from_scalar(value),
             _ => T::default(),
         };
-        let axes: Vec<Axis> = (shape.iter().zip(pairs).zip(x.shape()))
-            .map(|((&size, &pair), &old)| Axis::new(size, old, pair, mode))
-            .collect::<Result<_>>()?;
-        Array::from_vec(copy::<T>(x.as_slice().unwrap_or(&[]), &axes, fill)?, &shape)
+        let x: &[T] = x.as_slice().unwrap_or(&[]);
+        let at_once = if padding.numel < PARALLEL { padding.numel } else { 2 };
+        let out = build_blocks(padding.numel, BLOCK, at_once, &|at, out| padding.copy(x, fill, at, out))?;
+        Array::from_vec(out, &padding.shape)
     })
+}
+
+/// Borders around arrays of one shape.
+pub(crate) struct Padding {
+    pub(crate) shape: Sizes,
+    pub(crate) numel: usize,
+    /// The axes, up to the last one that has a border.
+    axes: Vec<Axis>,
+    /// The elements of the axes after it.
+    inner: usize,
+}
+
+impl Padding {
+    /// Makes the tables for arrays of a shape.
+    pub(crate) fn new(old: &[usize], pairs: &[[i64; 2]], mode: Mode) -> Result<Padding> {
+        let mut shape = Sizes::new();
+        for (&old, &[before, after]) in old.iter().zip(pairs) {
+            let size = (old as i64).checked_add(before).and_then(|size| size.checked_add(after));
+            let Some(size) = size.and_then(|size| usize::try_from(size).ok()) else {
+                bail!(
+                    Shape,
+                    "expected a padding that leaves a size of at least 0, got {before} and {after} for {old}"
+                );
+            };
+            shape.push(size);
+        }
+        let numel = checked_numel(&shape)?;
+        if numel == 0 {
+            return Ok(Padding { shape, numel, axes: Vec::new(), inner: 1 });
+        }
+        let n = pairs.iter().rposition(|&pair| pair != [0, 0]).map_or(0, |last| last + 1);
+        let axes = shape.iter().zip(pairs).zip(old).take(n);
+        let axes = axes.map(|((&size, &pair), &old)| Axis::new(size, old, pair, mode)).collect::<Result<_>>()?;
+        let inner = shape[n..].iter().product();
+        Ok(Padding { shape, numel, axes, inner })
+    }
+
+    /// Stores all elements.
+    pub(crate) fn run<T: Copy + Send + Sync>(&self, x: &[T], fill: T, out: &mut [T]) {
+        let at_once = if self.numel < PARALLEL { self.numel } else { 2 };
+        parallel::chunks(out, BLOCK, at_once, |i, out| self.copy(x, fill, i * BLOCK, out));
+    }
+
+    /// Stores some elements, from a position on.
+    fn copy<T: Copy>(&self, x: &[T], fill: T, mut at: usize, mut out: &mut [T]) {
+        let Some((last, outer)) = self.axes.split_last() else {
+            return out.copy_from_slice(&x[at..][..out.len()]);
+        };
+        let (width, old) = (last.size * self.inner, last.old * self.inner);
+        while !out.is_empty() {
+            let (mut line, start) = (at / width, at % width);
+            let len = (width - start).min(out.len());
+            let (part, rest) = out.split_at_mut(len);
+            // Which row it is, the last axis first.
+            let (mut row, mut step) = (Some(0), 1);
+            for axis in outer.iter().rev() {
+                row = row.zip(axis.source(line % axis.size)).map(|(row, at)| row + at * step);
+                line /= axis.size;
+                step *= axis.old;
+            }
+            match row {
+                Some(row) => copy_part(&x[row * old..][..old], (last, self.inner), start, fill, part),
+                None => part.fill(fill),
+            }
+            (out, at) = (rest, at + len);
+        }
+    }
 }
 
 /// Returns the position that shows at `at`, which may lie outside.
@@ -123,46 +180,37 @@ impl Axis {
 /// The elements of a block.
 const BLOCK: usize = 1 << 12;
 
-fn copy<T: Element>(x: &[T], axes: &[Axis], fill: T) -> Result<Vec<T>> {
-    let Some((last, outer)) = axes.split_last() else { return Ok(x.to_vec()) };
-    let numel = axes.iter().map(|axis| axis.size).product::<usize>();
-    let at_once = if numel < PARALLEL { numel } else { 2 };
-    build_blocks(numel, BLOCK, at_once, &|mut at, mut out| {
-        while !out.is_empty() {
-            let (mut line, start) = (at / last.size, at % last.size);
-            let len = (last.size - start).min(out.len());
-            let (part, rest) = out.split_at_mut(len);
-            // Which row it is, the last axis first.
-            let (mut row, mut step) = (Some(0), 1);
-            for axis in outer.iter().rev() {
-                row = row.zip(axis.source(line % axis.size)).map(|(row, at)| row + at * step);
-                line /= axis.size;
-                step *= axis.old;
-            }
-            match row {
-                Some(row) => copy_part(&x[row * last.old..][..last.old], last, start, fill, part),
-                None => part.fill(fill),
-            }
-            (out, at) = (rest, at + len);
-        }
-    })
-}
-
-/// Copies a part of a row, from a position of the axis on.
-fn copy_part<T: Copy>(row: &[T], axis: &Axis, start: usize, fill: T, out: &mut [T]) {
-    let (from, to) = (axis.before.len(), axis.before.len() + axis.n);
+/// Copies a part of a row of blocks of `inner` elements, from a position on.
+fn copy_part<T: Copy>(row: &[T], (axis, inner): (&Axis, usize), start: usize, fill: T, out: &mut [T]) {
+    let (from, to) = (axis.before.len() * inner, (axis.before.len() + axis.n) * inner);
     let end = start + out.len();
     let (before, others) = out.split_at_mut(from.clamp(start, end) - start);
     let (middle, after) = others.split_at_mut(to.clamp(start, end) - from.clamp(start, end));
-    for (i, out) in before.iter_mut().enumerate() {
-        *out = axis.before[start + i].map_or(fill, |at| row[at]);
-    }
+    copy_border(row, &axis.before, inner, start, fill, before);
     if !middle.is_empty() {
-        let first = axis.first + start.saturating_sub(from);
+        let first = axis.first * inner + start.saturating_sub(from);
         middle.copy_from_slice(&row[first..][..middle.len()]);
     }
-    let skipped = start.saturating_sub(to);
-    for (out, at) in after.iter_mut().zip(&axis.after[skipped..]) {
-        *out = at.map_or(fill, |at| row[at]);
+    copy_border(row, &axis.after, inner, start.saturating_sub(to), fill, after);
+}
+
+/// Copies a part of a border, from a position of it on.
+fn copy_border<T: Copy>(
+    row: &[T],
+    border: &[Option<usize>],
+    inner: usize,
+    mut at: usize,
+    fill: T,
+    mut out: &mut [T],
+) {
+    while !out.is_empty() {
+        let (block, first) = (at / inner, at % inner);
+        let (part, rest) = out.split_at_mut((inner - first).min(out.len()));
+        match border[block] {
+            Some(block) => part.copy_from_slice(&row[block * inner + first..][..part.len()]),
+            None => part.fill(fill),
+        }
+        at += part.len();
+        out = rest;
     }
 }

@@ -8,8 +8,10 @@ use fx_core::{Arg, DType, GraphModule, Result, Tensor, call, rules, symbolic_tra
 
 use crate::arrange::mT;
 use crate::attention::scaled_dot_product_attention;
+use crate::conv::{conv1d, conv2d, conv3d};
 use crate::linalg::{addmm, bmm, linear, matmul};
 use crate::norm::{layer_norm, log_softmax, rms_norm, softmax};
+use crate::pad::pad;
 use crate::pointwise::*;
 use crate::reduce::{amax, logsumexp, mean, sum, var};
 use crate::view::*;
@@ -153,6 +155,18 @@ rules! {
         build |m| attended(m, true), free "t.dims",
         when "operands have the same rank of at least 3, and the last axes are meant" are_heads,
         when "the mask is of the dtype of the operands" |m| m.dtype("x3") == m.dtype("x");
+    /// Zeros around what is convolved, the same on both sides, as padding of the convolution.
+    pad_conv: |x: &Tensor, w: &Tensor| convolved(capture(pad(x, [0], "constant", ()), "p"), w, None), build |m| padded(m, false),
+        free "p.pad", free "p.value",
+        free "c1.stride", free "c1.padding", free "c1.dilation", free "c1.groups",
+        free "c2.stride", free "c2.padding", free "c2.dilation", free "c2.groups",
+        free "c3.stride", free "c3.padding", free "c3.dilation", free "c3.groups";
+    /// As `pad_conv`, with a bias.
+    pad_conv_bias: |x: &Tensor, w: &Tensor, b: &Tensor| convolved(capture(pad(x, [0], "constant", ()), "p"), w, Some(b)), build |m| padded(m, true),
+        free "p.pad", free "p.value",
+        free "c1.stride", free "c1.padding", free "c1.dilation", free "c1.groups",
+        free "c2.stride", free "c2.padding", free "c2.dilation", free "c2.groups",
+        free "c3.stride", free "c3.padding", free "c3.dilation", free "c3.groups";
     /// Attention of which some query heads share a key head, instead of copies of keys and values for each.
     shared_heads: |q: &Tensor, k: &Tensor, v: &Tensor| capture(scaled_dot_product_attention(q, repeated(k, "k"), repeated(v, "v"), (), 0.0, false), "a"),
         build |m| grouped(m, false), free "a.is_causal", free "a.scale", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
@@ -162,6 +176,70 @@ rules! {
         capture(scaled_dot_product_attention(q, repeated(k, "k"), repeated(v, "v"), mask, 0.0, false), "a")
     }, build |m| grouped(m, true), free "a.is_causal", free "a.scale", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
         when "each head is repeated as often as the others, for as many query heads" are_repeated;
+}
+
+/// A convolution over one to three axes, the parts of which are `c1` to `c3`.
+fn convolved(x: Tensor, w: &Tensor, b: Option<&Tensor>) -> Tensor {
+    let [one, two, three]: [Tensor; 3] = [
+        call!(conv1d(&x, w, b, [0], [0], dilation = [0], groups = 0)),
+        call!(conv2d(&x, w, b, [0], [0], dilation = [0], groups = 0)),
+        call!(conv3d(&x, w, b, [0], [0], dilation = [0], groups = 0)),
+    ];
+    any_of([capture(one, "c1"), capture(two, "c2"), capture(three, "c3")])
+}
+
+/// Writes borders as padding of the convolution, if it has them on both sides of its axes alone.
+fn padded(m: &Found<'_>, has_bias: bool) -> Result<Option<GraphModule>> {
+    let Some((rank, op)) = [conv1d::OP, conv2d::OP, conv3d::OP]
+        .into_iter()
+        .enumerate()
+        .map(|(i, op)| (i + 1, op))
+        .find(|(rank, _)| m.node(&format!("c{rank}")).is_some())
+    else {
+        return Ok(None);
+    };
+    let part = |name: &str| m.arg(&format!("c{rank}.{name}"));
+    let is_zero = match m.arg("p.value") {
+        None | Some(Arg::None) => true,
+        Some(value) => value.scalar().is_some_and(|value| value.to_f64() == 0.0),
+    };
+    let own = match part("padding") {
+        None => Some(vec![0; rank]),
+        Some(Arg::Int(n)) => Some(vec![*n; rank]),
+        Some(Arg::Str(name)) if &**name == "valid" => Some(vec![0; rank]),
+        Some(_) => m.ints(&format!("c{rank}.padding")),
+    };
+    let (Some(sides), Some(mut padding)) = (m.ints("p.pad"), own) else { return Ok(None) };
+    if padding.len() == 1 {
+        padding = vec![padding[0]; rank];
+    }
+    let is_even = |pair: &[i64]| pair[0] == pair[1] && pair[0] >= 0;
+    let is_padding = sides.chunks(2).take(rank).all(is_even) && sides[sides.len().min(2 * rank)..].iter().all(|&side| side == 0);
+    if !is_zero || !m.is_float("x") || m.rank("x") != Some(rank + 2) || !is_padding || padding.len() != rank {
+        return Ok(None);
+    }
+    for (padding, pair) in padding.iter_mut().rev().zip(sides.chunks(2)) {
+        *padding += pair[0];
+    }
+    let or = |name: &str, default: Arg<Tensor>| match part(name) {
+        None => Some(default),
+        Some(arg) => arg.try_flat_map(&mut |_| fx_core::bail!(Argument, "it is no number")).ok(),
+    };
+    let (Some(stride), Some(dilation), Some(groups)) =
+        (or("stride", Arg::ints([1])), or("dilation", Arg::ints([1])), or("groups", Arg::Int(1)))
+    else {
+        return Ok(None);
+    };
+    let convolve = move |x: &Tensor, w: &Tensor, bias: Arg<Tensor>| -> Tensor {
+        let args = [x.into(), w.into(), bias, stride.clone(), Arg::ints(padding.iter().copied())];
+        let options = [("dilation", dilation.clone()), ("groups", groups.clone())];
+        fx_core::trace::apply_with(op, false, args, &options)
+    };
+    match has_bias {
+        true => symbolic_trace(move |x: &Tensor, w: &Tensor, b: &Tensor| convolve(x, w, b.into())),
+        false => symbolic_trace(move |x: &Tensor, w: &Tensor| convolve(x, w, Arg::None)),
+    }
+    .map(Some)
 }
 
 /// Heads each of which is repeated some times; the names of its parts begin with `name`.

@@ -1,4 +1,6 @@
-//! Views and joins: windows on values, which are copied only where somebody needs the elements side by side.
+//! Views and joins: windows on values, which are copied only where somebody needs the elements side by side; and borders around them.
+
+use std::marker::PhantomData;
 
 use fx_core::{Arg, Array, Class, Graph, NodeId, Op, Result, Tensor, TypeTree, Value, bail, ops};
 use rustc_hash::FxHashMap;
@@ -9,8 +11,12 @@ use super::{Home, Lowered, Lowering, known};
 use crate::engine::Kernel;
 use crate::engine::join::JoinKernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
+use crate::engine::pad::PadKernel;
 use crate::engine::record::{Bound, Holes, Operands, Size, shadow};
 use crate::engine::tape::Tape;
+use crate::engine::tape::build::bits_of;
+use crate::kernel::pad::{Mode, Padding};
+use crate::pad::{mode_of, pad, pairs};
 
 impl Lowering<'_> {
     /// Copies windows that were to follow each other, so that they do.
@@ -94,6 +100,61 @@ impl Lowering<'_> {
         }
         let total: usize = windows.iter().map(|part| part.shape[axis]).sum();
         Ok((total == shape[axis]).then_some(Lowered::Joined(windows, axis)))
+    }
+
+    /// Makes a kernel of borders.
+    pub(super) fn pad(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let [x, _, Arg::Str(mode), value] = bound else { return Ok(None) };
+        let (Some(Lowered::Tensor(x)), true, Some((dtype, shape))) =
+            (x.leaf().and_then(|id| self.env.get(id)).cloned(), op == pad::OP, self.typed(id)?)
+        else {
+            return Ok(None);
+        };
+        let value = match value {
+            Arg::None => None,
+            arg => match arg.scalar() {
+                Some(value) => Some(value),
+                None => return Ok(None),
+            },
+        };
+        let (mode, mark) = (mode_of(mode, value), self.mark());
+        let x = match x.layout() {
+            Some(_) => x,
+            None => self.contiguous(&x, id)?,
+        };
+        let layout = x.layout().unwrap_or(Layout::RowMajor);
+        let out = self.result(dtype, shape, layout)?;
+        let (value, x) = (out.value, x.id);
+        let fill = match mode {
+            Mode::Constant(number) => bits_of(number, dtype),
+            _ => 0,
+        };
+        let (args, holes) = self.symbolic_args(bound, id)?;
+        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+            let (x, args) = (bound.operand(x)?.clone(), bound.fill(&args, &holes)?);
+            let int = |arg: &Arg| match arg {
+                Arg::Int(n) => Some(*n),
+                _ => None,
+            };
+            let Some(sides) = args[1].items().and_then(|all| all.iter().map(int).collect::<Option<Vec<_>>>())
+            else {
+                return Ok(None);
+            };
+            let (old, pairs) = (layout.arrange(&x.shape), pairs(x.shape.len(), &sides));
+            let padding = Padding::new(&old, &layout.arrange(&pairs), mode)?;
+            let out = value;
+            Ok(Some(match dtype.size() {
+                1 => Box::new(PadKernel::<u8> { padding, x, fill, out, this: PhantomData }),
+                2 => Box::new(PadKernel::<u16> { padding, x, fill, out, this: PhantomData }),
+                4 => Box::new(PadKernel::<u32> { padding, x, fill, out, this: PhantomData }),
+                _ => Box::new(PadKernel::<u64> { padding, x, fill, out, this: PhantomData }),
+            }))
+        };
+        if !self.kernel(vec![value], id, make)? {
+            self.rewind(&mark);
+            return Ok(None);
+        }
+        Ok(Some(Lowered::Tensor(out)))
     }
 
     /// Copies a window into a value of its own.

@@ -758,7 +758,7 @@ impl Builder {
 }
 
 /// Returns the bits of a number as an element.
-fn bits_of(x: Scalar, dtype: DType) -> u64 {
+pub(crate) fn bits_of(x: Scalar, dtype: DType) -> u64 {
     fx_core::array::dispatch_dtype!(dtype, T => {
         let bits = T::from_scalar(x).bits();
         match dtype.size() {
