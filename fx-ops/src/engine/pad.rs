@@ -1,4 +1,4 @@
-//! Borders around an operand in either order.
+//! Borders around an operand in either order, and axes that are rolled or reversed.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use super::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use crate::kernel::pad::Padding;
 
-/// Borders around an operand without gaps, whose axes are those in memory; elements are bits.
+/// Copies elements of an operand without gaps from where tables of its axes in memory say; elements are bits.
 pub(crate) struct PadKernel<T> {
     pub(crate) padding: Padding,
     pub(crate) x: Operand,
@@ -51,6 +51,6 @@ impl<T: Bits> Kernel for PadKernel<T> {
     }
 
     fn describe(&self) -> String {
-        format!("borders around {:?}", self.x.shape)
+        format!("{:?} to {:?}, as they lie, by tables of axes", self.x.shape, self.padding.shape)
     }
 }

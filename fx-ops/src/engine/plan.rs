@@ -491,6 +491,9 @@ impl Lowering<'_> {
         if let Some(padded) = self.pad(op, bound, id)? {
             return Ok(padded);
         }
+        if let Some(turned) = self.turned(op, bound, id)? {
+            return Ok(turned);
+        }
         if let Some(softmax) = self.softmax(op, bound, id)? {
             return Ok(softmax);
         }

@@ -44,7 +44,7 @@ pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
     })
 }
 
-/// Borders around arrays of one shape.
+/// Where the elements of a result come from, axis by axis, for arrays of one shape.
 pub(crate) struct Padding {
     pub(crate) shape: Sizes,
     pub(crate) numel: usize,
@@ -68,14 +68,33 @@ impl Padding {
             };
             shape.push(size);
         }
-        let numel = checked_numel(&shape)?;
-        if numel == 0 {
-            return Ok(Padding { shape, numel, axes: Vec::new(), inner: 1 });
+        if checked_numel(&shape)? == 0 {
+            return Ok(Padding { shape, numel: 0, axes: Vec::new(), inner: 1 });
         }
-        let n = pairs.iter().rposition(|&pair| pair != [0, 0]).map_or(0, |last| last + 1);
-        let axes = shape.iter().zip(pairs).zip(old).take(n);
-        let axes = axes.map(|((&size, &pair), &old)| Axis::new(size, old, pair, mode)).collect::<Result<_>>()?;
-        let inner = shape[n..].iter().product();
+        let axes = shape.iter().zip(pairs).zip(old);
+        Padding::of(axes.map(|((&size, &pair), &old)| Axis::new(size, old, pair, mode)).collect::<Result<_>>()?)
+    }
+
+    /// Makes the tables for arrays whose axes are moved on by some positions; what leaves at the end comes back at the start.
+    pub(crate) fn rolled(shape: &[usize], shifts: &[i64]) -> Result<Padding> {
+        Padding::of(shape.iter().zip(shifts).map(|(&size, &shift)| Axis::rolled(size, shift)).collect())
+    }
+
+    /// Makes the tables for arrays of which some axes are reversed.
+    pub(crate) fn reversed(shape: &[usize], is_reversed: &[bool]) -> Result<Padding> {
+        let axis = |(&size, &is_reversed): (&usize, &bool)| match is_reversed {
+            true => Axis { before: (0..size).rev().map(Some).collect(), n: 0, ..Axis::rolled(size, 0) },
+            false => Axis::rolled(size, 0),
+        };
+        Padding::of(shape.iter().zip(is_reversed).map(axis).collect())
+    }
+
+    fn of(mut axes: Vec<Axis>) -> Result<Padding> {
+        let shape: Sizes = axes.iter().map(|axis| axis.size).collect();
+        let is_kept = |axis: &Axis| axis.n == axis.old && axis.n == axis.size;
+        let n = axes.iter().rposition(|axis| !is_kept(axis)).map_or(0, |last| last + 1);
+        axes.truncate(n);
+        let (numel, inner) = (checked_numel(&shape)?, shape[n..].iter().product());
         Ok(Padding { shape, numel, axes, inner })
     }
 
@@ -166,6 +185,20 @@ impl Axis {
             n,
             after: (before + n..size).map(at).collect::<Result<_>>()?,
         })
+    }
+
+    fn rolled(size: usize, shift: i64) -> Axis {
+        let first = (-i128::from(shift)).rem_euclid(size.max(1) as i128) as usize;
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        // The longer part is that of neighbours.
+        let (first, n) = if 2 * first <= size {
+            after = (0..first).map(Some).collect();
+            (first, size - first)
+        } else {
+            before = (first..size).map(Some).collect();
+            (0, first)
+        };
+        Axis { size, old: size, before, first, n, after }
     }
 
     fn source(&self, at: usize) -> Option<usize> {

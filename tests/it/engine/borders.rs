@@ -83,4 +83,30 @@ proptest! {
         agree(&gm, &values(&[x]), true);
         prop_assert_eq!(steps(&gm).1, 0);
     }
+
+    #[test]
+    fn rolls_and_reversed_axes_are_kernels(
+        shape in prop::collection::vec(1usize..9, 1..5), shifts in prop::collection::vec(-20i64..20, 1..4), turned: bool,
+        dtype in prop::sample::select(DType::ALL.to_vec()), mask in 1usize..16, wide in 1usize..40,
+    ) {
+        let mut shape = shape;
+        shape.push(wide);
+        let rank = shape.len();
+        let axes: Vec<i64> = (0..shifts.len()).map(|i| ((i * 3 + mask) % rank) as i64 - if i % 2 == 0 { rank as i64 } else { 0 }).collect();
+        let reversed: Vec<usize> = (0..rank).filter(|axis| mask >> axis & 1 == 1).collect();
+        let mut given = shape.clone();
+        if turned { given.reverse(); }
+        let order: Vec<usize> = (0..rank).rev().collect();
+        let turn = if turned { format!("%y = permute(%x, {order:?})") } else { "%y = clone(%x)".to_owned() };
+        let gm = program(&format!(
+            "graph main(%x: {dtype}{given:?}) {{
+                {turn}
+                %a = roll(%y, {shifts:?}, {axes:?})
+                %b = flip(%y, {reversed:?})
+                return (%a, %b)
+            }}"
+        ));
+        agree(&gm, &values(&[(numbers(&given, 3) * 20.0).to(dtype)]), true);
+        prop_assert_eq!(steps(&gm).1, 0);
+    }
 }

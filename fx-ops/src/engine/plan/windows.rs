@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use fx_core::{Arg, Array, Class, Graph, NodeId, Op, Result, Tensor, TypeTree, Value, bail, ops};
+use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, TypeTree, Value, bail, ops};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -12,11 +12,30 @@ use crate::engine::Kernel;
 use crate::engine::join::JoinKernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
 use crate::engine::pad::PadKernel;
-use crate::engine::record::{Bound, Holes, Operands, Size, shadow};
+use crate::engine::record::{Bound, Holes, Operands, Shape, Size, shadow};
 use crate::engine::tape::Tape;
 use crate::engine::tape::build::bits_of;
 use crate::kernel::pad::{Mode, Padding};
 use crate::pad::{mode_of, pad, pairs};
+use crate::view::{flip, roll};
+
+/// Where the elements of a result come from, by axes as these are counted.
+enum Rearrangement {
+    Borders(Vec<[i64; 2]>, Mode),
+    Rolled(Vec<i64>),
+    Reversed(Vec<bool>),
+}
+
+fn ints(arg: &Arg) -> Option<Vec<i64>> {
+    let int = |arg: &Arg| match arg {
+        Arg::Int(n) => Some(*n),
+        _ => None,
+    };
+    match arg {
+        Arg::Int(n) => Some(vec![*n]),
+        arg => arg.items()?.iter().map(int).collect(),
+    }
+}
 
 impl Lowering<'_> {
     /// Copies windows that were to follow each other, so that they do.
@@ -117,32 +136,74 @@ impl Lowering<'_> {
                 None => return Ok(None),
             },
         };
-        let (mode, mark) = (mode_of(mode, value), self.mark());
+        let mode = mode_of(mode, value);
+        let fill = match mode {
+            Mode::Constant(number) => bits_of(number, dtype),
+            _ => 0,
+        };
+        self.rearranged(x, (dtype, shape), fill, bound, id, move |args, rank| {
+            let sides = args.get(1).and_then(ints)?;
+            Some(Rearrangement::Borders(pairs(rank, &sides), mode))
+        })
+    }
+
+    /// Makes a kernel of a roll or of reversed axes.
+    pub(super) fn turned(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let Some(Lowered::Tensor(x)) = bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned()
+        else {
+            return Ok(None);
+        };
+        let Some(typed) = self.typed(id)? else { return Ok(None) };
+        let axes = |args: &[Arg], at: usize, rank: usize| -> Option<Vec<usize>> {
+            ints(args.get(at)?)?.into_iter().map(|axis| ops::axis(axis, rank).ok()).collect()
+        };
+        if op == flip::OP {
+            return self.rearranged(x, typed, 0, bound, id, move |args, rank| {
+                let axes = axes(args, 1, rank)?;
+                Some(Rearrangement::Reversed((0..rank).map(|axis| axes.contains(&axis)).collect()))
+            });
+        }
+        // Without axes, all elements are one.
+        if op != roll::OP || bound.get(2).and_then(ints).is_none_or(|axes| axes.is_empty()) {
+            return Ok(None);
+        }
+        self.rearranged(x, typed, 0, bound, id, move |args, rank| {
+            let (by, mut shifts) = (ints(args.get(1)?)?, vec![0i64; rank]);
+            for (by, axis) in by.into_iter().zip(axes(args, 2, rank)?) {
+                shifts[axis] = shifts[axis].checked_add(by)?;
+            }
+            Some(Rearrangement::Rolled(shifts))
+        })
+    }
+
+    /// Makes a kernel that copies elements from where a function of the arguments and the rank says, in the order in which they lie.
+    fn rearranged(
+        &mut self,
+        x: Operand,
+        (dtype, shape): (DType, Shape),
+        fill: u64,
+        bound: &[Arg],
+        id: NodeId,
+        from: impl Fn(&[Arg], usize) -> Option<Rearrangement> + Send + Sync + 'static,
+    ) -> Result<Option<Lowered>> {
+        let mark = self.mark();
         let x = match x.layout() {
             Some(_) => x,
             None => self.contiguous(&x, id)?,
         };
         let layout = x.layout().unwrap_or(Layout::RowMajor);
         let out = self.result(dtype, shape, layout)?;
-        let (value, x) = (out.value, x.id);
-        let fill = match mode {
-            Mode::Constant(number) => bits_of(number, dtype),
-            _ => 0,
-        };
+        let (out_value, x) = (out.value, x.id);
         let (args, holes) = self.symbolic_args(bound, id)?;
         let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let (x, args) = (bound.operand(x)?.clone(), bound.fill(&args, &holes)?);
-            let int = |arg: &Arg| match arg {
-                Arg::Int(n) => Some(*n),
-                _ => None,
+            let (x, out) = (bound.operand(x)?.clone(), out_value);
+            let Some(from) = from(&bound.fill(&args, &holes)?, x.shape.len()) else { return Ok(None) };
+            let old = layout.arrange(&x.shape);
+            let padding = match from {
+                Rearrangement::Borders(pairs, mode) => Padding::new(&old, &layout.arrange(&pairs), mode)?,
+                Rearrangement::Rolled(shifts) => Padding::rolled(&old, &layout.arrange(&shifts))?,
+                Rearrangement::Reversed(axes) => Padding::reversed(&old, &layout.arrange(&axes))?,
             };
-            let Some(sides) = args[1].items().and_then(|all| all.iter().map(int).collect::<Option<Vec<_>>>())
-            else {
-                return Ok(None);
-            };
-            let (old, pairs) = (layout.arrange(&x.shape), pairs(x.shape.len(), &sides));
-            let padding = Padding::new(&old, &layout.arrange(&pairs), mode)?;
-            let out = value;
             Ok(Some(match dtype.size() {
                 1 => Box::new(PadKernel::<u8> { padding, x, fill, out, this: PhantomData }),
                 2 => Box::new(PadKernel::<u16> { padding, x, fill, out, this: PhantomData }),
@@ -150,7 +211,7 @@ impl Lowering<'_> {
                 _ => Box::new(PadKernel::<u64> { padding, x, fill, out, this: PhantomData }),
             }))
         };
-        if !self.kernel(vec![value], id, make)? {
+        if !self.kernel(vec![out_value], id, make)? {
             self.rewind(&mark);
             return Ok(None);
         }
