@@ -16,6 +16,7 @@ pub mod pool;
 pub(crate) mod radix;
 pub(crate) mod recurrent;
 pub(crate) mod reflect;
+pub(crate) mod resample;
 pub mod rows;
 pub(crate) mod select;
 pub mod softmax;

@@ -234,7 +234,12 @@ fn pairs<V: Operand>(
     vector_norm(&gap, float(p.into()), Some(&[-1]), keepdim, None)
 }
 
-pub(crate) fn cosine<V: Operand>(x: &V, other: &V, dim: impl Into<Dim>, eps: impl Into<Option<f64>>) -> Result<V> {
+pub(crate) fn cosine<V: Operand>(
+    x: &V,
+    other: &V,
+    dim: impl Into<Dim>,
+    eps: impl Into<Option<f64>>,
+) -> Result<V> {
     let dtype = promoted(&[x, other]);
     float_only(dtype)?;
     let shape = fx_core::pointwise::broadcast_dims([&x.dims()[..], &other.dims()[..]].into_iter())?;

@@ -11,7 +11,8 @@ use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree,
 use crate::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, wide};
 use crate::compose::Operand;
 use crate::flops;
-use crate::kernel::chunks::fill_rows;
+use crate::kernel::chunks::blank;
+use crate::kernel::resample::{Resample, Taps};
 
 /// The tables of this file.
 pub static TABLES: &[&[Op]] = &[RESIZE];
@@ -133,7 +134,7 @@ enum Mode {
 }
 
 /// What a resizing does: the type of the result, and how each axis is sampled.
-struct Plan {
+pub(crate) struct Plan {
     ty: TensorType,
     mode: Mode,
     align_corners: bool,
@@ -143,6 +144,28 @@ struct Plan {
 }
 
 impl Plan {
+    /// Returns what a call with numbers for arguments does to an input of a type; `None` if it does something else.
+    pub(crate) fn of<L: Clone>(op: Op, bound: &[Arg<L>], x: &TensorType) -> Option<Plan> {
+        let read = |size, scale, align, recompute| {
+            request(size, scale, align, recompute, |_: &Arg<L>| Err(unknown_type())).ok()
+        };
+        let (request, mode, antialias) = match bound {
+            [_, size, scale, Arg::Str(mode), align, recompute, Arg::Bool(antialias)]
+                if op == interpolate::OP =>
+            {
+                (read(size, scale, align, recompute)?, &**mode, *antialias)
+            }
+            [_, size, scale] if op == upsample_nearest::OP => {
+                (read(size, scale, &Arg::None, &Arg::None)?, "nearest", false)
+            }
+            [_, size, scale] if op == upsample_bilinear::OP => {
+                (read(size, scale, &Arg::Bool(true), &Arg::None)?, "bilinear", false)
+            }
+            _ => return None,
+        };
+        Plan::new(x, &request, mode, antialias).ok()
+    }
+
     fn new(x: &TensorType, request: &Request, mode: &str, antialias: bool) -> Result<Plan> {
         let [n, c, input @ ..] = &x.shape[..] else {
             bail!(Shape, "expected an input [n, c, spatial..], got {x}")
@@ -216,7 +239,7 @@ impl Plan {
     }
 
     /// Returns the elements of axis `i` of `input` elements that make up each of `output`.
-    fn taps(&self, i: usize, input: usize, output: usize) -> Taps {
+    pub(crate) fn taps(&self, i: usize, input: usize, output: usize) -> Taps {
         let given = self.scale.as_ref().map(|scale| scale[i]);
         // The step in the input for one in the output.
         let step = match given {
@@ -292,34 +315,6 @@ pub(crate) fn cubic(x: f64, a: f64) -> f64 {
     }
 }
 
-/// For each element of the result, positions and weights in the input: `starts` cuts them.
-struct Taps {
-    starts: Vec<usize>,
-    taps: Vec<(usize, f64)>,
-}
-
-impl Taps {
-    fn new(output: usize, mut each: impl FnMut(usize) -> Vec<(usize, f64)>) -> Taps {
-        let (mut starts, mut taps) = (vec![0], Vec::new());
-        for at in 0..output {
-            taps.extend(each(at));
-            starts.push(taps.len());
-        }
-        Taps { starts, taps }
-    }
-
-    fn of(&self, at: usize) -> &[(usize, f64)] {
-        &self.taps[self.starts[at]..self.starts[at + 1]]
-    }
-
-    /// Returns whether each element is that of the input at its own place.
-    fn is_identity(&self, input: usize) -> bool {
-        self.starts.len() == input + 1
-            && (0..input)
-                .all(|at| self.of(at).iter().all(|&(i, weight)| weight == 0.0 || (i == at && weight == 1.0)))
-    }
-}
-
 fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<Array> {
     let plan = Plan::new(&type_of(x), request, mode, antialias)?;
     let shape = sizes(&plan.ty.shape)?;
@@ -339,9 +334,9 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
     let wide = wide(x.dtype());
     let mut out = dense(x, wide)?;
     in_float!(wide, T => {
-        for (i, taps) in taps.iter().enumerate().rev() {
+        for (i, taps) in taps.into_iter().enumerate().rev() {
             if !taps.is_identity(out.shape()[i + 2]) {
-                out = along::<T>(&out, i + 2, taps)?;
+                out = along::<T>(&out, i + 2, taps, shape[i + 2])?;
             }
         }
         Ok(out.cast(x.dtype()))
@@ -349,37 +344,12 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
 }
 
 /// Takes weighted sums along one axis of a dense array.
-fn along<T: Real + Element>(x: &Array, axis: usize, taps: &Taps) -> Result<Array> {
-    let output = taps.starts.len() - 1;
-    let input = x.shape()[axis];
-    let inner: usize = x.shape()[axis + 1..].iter().product();
-    let outer: usize = x.shape()[..axis].iter().product();
+fn along<T: Real + Element>(x: &Array, axis: usize, taps: Taps, output: usize) -> Result<Array> {
+    let inner = x.shape()[axis + 1..].iter().product();
     let mut shape = Sizes::from_slice(x.shape());
     shape[axis] = output;
-    let numel = checked_numel(&shape)?;
-    let data = slice::<T>(x);
-    let weights: Vec<T> = taps.taps.iter().map(|&(_, weight)| T::from_f64(weight)).collect();
-    let cost = taps.taps.len().div_ceil(output.max(1)).max(1);
-    let out = if inner == 1 {
-        fill_rows::<T>(outer, output, output * cost, |row, out| {
-            let x = &data[row * input..][..input];
-            for (at, out) in out.iter_mut().enumerate() {
-                let range = taps.starts[at]..taps.starts[at + 1];
-                let pairs = taps.taps[range.clone()].iter().zip(&weights[range]);
-                *out = pairs.fold(T::ZERO, |sum, (&(i, _), &weight)| sum + x[i] * weight);
-            }
-        })?
-    } else {
-        fill_rows::<T>(outer * output, inner, inner * cost, |row, out| {
-            let (block, at) = (row / output, row % output);
-            let range = taps.starts[at]..taps.starts[at + 1];
-            for (&(i, _), &weight) in taps.taps[range.clone()].iter().zip(&weights[range]) {
-                let x = &data[(block * input + i) * inner..][..inner];
-                out.iter_mut().zip(x).for_each(|(out, &x)| *out = *out + x * weight);
-            }
-        })?
-    };
-    debug_assert_eq!(out.len(), numel, "rows fill the result");
+    let mut out = blank::<T>(checked_numel(&shape)?)?;
+    Resample::new(taps, x.shape()[axis], inner).run(slice::<T>(x), &mut out);
     Array::from_vec(out, &shape)
 }
 

@@ -137,11 +137,14 @@ pub fn tiles<T: Send>(
     let n_wide = inner.div_ceil(width);
     let run = |i: usize| {
         let (matrix, first) = (i / n_wide, i % n_wide * width);
-        let tile = Tile { all: &all, rows: matrix * n..(matrix + 1) * n, columns: first..inner.min(first + width) };
+        let tile =
+            Tile { all: &all, rows: matrix * n..(matrix + 1) * n, columns: first..inner.min(first + width) };
         f(matrix, first, tile);
     };
     let n_tiles = n_matrices * n_wide;
-    each(n_tiles.div_ceil(at_once), |task| (task * at_once..((task + 1) * at_once).min(n_tiles)).for_each(run));
+    each(n_tiles.div_ceil(at_once), |task| {
+        (task * at_once..((task + 1) * at_once).min(n_tiles)).for_each(run)
+    });
 }
 
 /// Some columns of a matrix.
@@ -583,9 +586,14 @@ mod tests {
 
     #[test]
     fn every_element_is_in_one_tile() {
-        for (n_matrices, n, inner, width, at_once) in
-            [(0, 3, 2, 1, 1), (2, 5, 7, 3, 2), (1, 4, 9, 9, 1), (3, 1, 4, 100, 1), (2, 3, 5, 1, 4), (1, 0, 3, 2, 1)]
-        {
+        for (n_matrices, n, inner, width, at_once) in [
+            (0, 3, 2, 1, 1),
+            (2, 5, 7, 3, 2),
+            (1, 4, 9, 9, 1),
+            (3, 1, 4, 100, 1),
+            (2, 3, 5, 1, 4),
+            (1, 0, 3, 2, 1),
+        ] {
             let mut items = vec![0; n_matrices * n * inner];
             in_pool(3, || {
                 tiles(&mut items, [n, inner], width, at_once, |matrix, first, mut tile| {

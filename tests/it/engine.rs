@@ -8,6 +8,7 @@ mod compositions;
 mod convolutions;
 mod lookups;
 mod recurrent;
+mod resizing;
 mod sizes;
 mod statistics;
 

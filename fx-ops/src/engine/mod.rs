@@ -3,7 +3,7 @@
 //! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups ([`crate::pass::FUSE`]). For each set of
 //! input sizes it has a plan (`plan`), made for these or bound to them (`record`): a list of kernels whose operands have places in one block of
 //! memory (`memory`), with weights packed. Kernels are tapes of block loops (`tape`), also with reductions of columns (`columns`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
-//! attention (`attend`), joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), normalisation of channels (`group`), softmax along any axis (`softmax`) and the steps of recurrent networks (`recurrent`); what has no kernel is
+//! attention (`attend`), joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), borders and the like (`pad`), resizing (`resample`), normalisation of channels (`group`), softmax along any axis (`softmax`) and the steps of recurrent networks (`recurrent`); what has no kernel is
 //! evaluated by its operation.
 
 mod attend;
@@ -23,6 +23,7 @@ mod pool;
 mod product;
 mod record;
 mod recurrent;
+mod resample;
 mod softmax;
 mod tape;
 

@@ -2,7 +2,7 @@
 //!
 //! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what is evaluated, goes in or
 //! comes out is an array of its own. Views are windows on the value that they are views of, and take no step (`windows`); groups and nodes
-//! that have one become kernels (`kernels`, `norms`, `recurrent`, `lookup`). All are made by functions of the sizes, of which a record is kept (`make`).
+//! that have one become kernels (`kernels`, `norms`, `recurrent`, `resize`, `lookup`). All are made by functions of the sizes, of which a record is kept (`make`).
 
 mod beside;
 mod follow;
@@ -11,6 +11,7 @@ mod lookup;
 mod make;
 mod norms;
 mod recurrent;
+mod resize;
 mod windows;
 
 use std::sync::Arc;
@@ -490,6 +491,9 @@ impl Lowering<'_> {
         }
         if let Some(padded) = self.pad(op, bound, id)? {
             return Ok(padded);
+        }
+        if let Some(resized) = self.resize(op, bound, id)? {
+            return Ok(resized);
         }
         if let Some(turned) = self.turned(op, bound, id)? {
             return Ok(turned);

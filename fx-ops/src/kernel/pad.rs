@@ -72,7 +72,9 @@ impl Padding {
             return Ok(Padding { shape, numel: 0, axes: Vec::new(), inner: 1 });
         }
         let axes = shape.iter().zip(pairs).zip(old);
-        Padding::of(axes.map(|((&size, &pair), &old)| Axis::new(size, old, pair, mode)).collect::<Result<_>>()?)
+        Padding::of(
+            axes.map(|((&size, &pair), &old)| Axis::new(size, old, pair, mode)).collect::<Result<_>>()?,
+        )
     }
 
     /// Makes the tables for arrays whose axes are moved on by some positions; what leaves at the end comes back at the start.

@@ -44,7 +44,8 @@ impl Softmax {
         let width = (TILE / n).clamp(FEWEST_COLUMNS, WIDEST) / FEWEST_COLUMNS * FEWEST_COLUMNS;
         let at_once = GRAIN.div_ceil(n * width.min(inner));
         parallel::tiles(out, [n, inner], width, at_once, |matrix, first, out| {
-            let from = Columns { x: &x[matrix * n * inner..][..n * inner], first, width: width.min(inner - first) };
+            let from =
+                Columns { x: &x[matrix * n * inner..][..n * inner], first, width: width.min(inner - first) };
             fx_simd::call::<columns, _>((self, from, out));
         });
     }

@@ -88,5 +88,10 @@ pub const DEFAULT: &str = pipeline!("", "", "", "", "");
 /// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they compute, and with compositions and
 /// reductions as what kernels do. Weights do not follow what
 /// they were made from, which goes.
-pub(crate) const ENGINE: &str =
-    pipeline!("inline_leaves, ", "decompose, ", "(freeze=true)", "(freeze=true, rest=true)", ", split_reductions, cse");
+pub(crate) const ENGINE: &str = pipeline!(
+    "inline_leaves, ",
+    "decompose, ",
+    "(freeze=true)",
+    "(freeze=true, rest=true)",
+    ", split_reductions, cse"
+);

@@ -177,7 +177,8 @@ impl Reduction {
     fn spread(&self, x: &Tensor, spread: Spread, divisor: Arg<Tensor>) -> [Tensor; 2] {
         if self.is_of_rows() {
             let of = if spread.root { reduce::std::OP } else { var::OP };
-            let args = [x.into(), Arg::ints(self.axes()), Arg::Float(spread.correction), Arg::Bool(self.keepdim)];
+            let args =
+                [x.into(), Arg::ints(self.axes()), Arg::Float(spread.correction), Arg::Bool(self.keepdim)];
             return [apply_with(of, false, args, &[]), self.fold(mean::OP, x, self.keepdim)];
         }
         let center = self.fold(mean::OP, x, true);

@@ -1,9 +1,9 @@
 //! Sums and products over axes, and what is made of them: means, variances, norms, truth.
 
 use fx_core::array::dispatch_dtype;
+use fx_core::math::Real;
 use fx_core::op::Flops::PerInput;
 use fx_core::op::kind::IntVec;
-use fx_core::math::Real;
 use fx_core::{Arg, Array, DType, Element, Op, Result, Scalar, Tensor, TensorType, bail, err, kernels};
 use half::bf16;
 

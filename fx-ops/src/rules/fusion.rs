@@ -214,7 +214,8 @@ fn padded(m: &Found<'_>, has_bias: bool) -> Result<Option<GraphModule>> {
         padding = vec![padding[0]; rank];
     }
     let is_even = |pair: &[i64]| pair[0] == pair[1] && pair[0] >= 0;
-    let is_padding = sides.chunks(2).take(rank).all(is_even) && sides[sides.len().min(2 * rank)..].iter().all(|&side| side == 0);
+    let is_padding = sides.chunks(2).take(rank).all(is_even)
+        && sides[sides.len().min(2 * rank)..].iter().all(|&side| side == 0);
     if !is_zero || !m.is_float("x") || m.rank("x") != Some(rank + 2) || !is_padding || padding.len() != rank {
         return Ok(None);
     }

@@ -93,7 +93,9 @@ fn softmax_along_any_axis_is_a_kernel_in_both_orders() {
     // One plan for all sizes, even those for which there is no kernel.
     let gm = program("graph main(%x: f32[a, n, m]) {\n%y = softmax(%x, 1)\nreturn %y\n}");
     let fused = gm.compile(Engine::Fused).unwrap();
-    for shape in [[2, 5, 30], [2, 6, 30], [3, 4, 1], [3, 4, 2], [1, 70_000, 17], [0, 3, 20], [2, 0, 20], [2, 3, 0]] {
+    for shape in
+        [[2, 5, 30], [2, 6, 30], [3, 4, 1], [3, 4, 2], [1, 70_000, 17], [0, 3, 20], [2, 0, 20], [2, 3, 0]]
+    {
         let args = values(&[numbers(&shape, 1)]);
         let [expected, got] = [gm.call_values(&args), fused.call_values(&args)];
         let [expected, got] = [expected, got].map(|value| fx::check::tensors(&value.unwrap()).remove(0));

@@ -59,12 +59,24 @@ impl Lowering<'_> {
             let operand = |id: Option<OperandId>| id.map(|id| bound.operand(id).cloned()).transpose();
             let (affine, out) = ([operand(affine[0])?, operand(affine[1])?], value);
             Ok(Some(match x.dtype {
-                DType::F32 => {
-                    Box::new(GroupNormKernel::<f32> { norm, is_across, x, affine, layout, out, this: PhantomData })
-                }
-                _ => {
-                    Box::new(GroupNormKernel::<f64> { norm, is_across, x, affine, layout, out, this: PhantomData })
-                }
+                DType::F32 => Box::new(GroupNormKernel::<f32> {
+                    norm,
+                    is_across,
+                    x,
+                    affine,
+                    layout,
+                    out,
+                    this: PhantomData,
+                }),
+                _ => Box::new(GroupNormKernel::<f64> {
+                    norm,
+                    is_across,
+                    x,
+                    affine,
+                    layout,
+                    out,
+                    this: PhantomData,
+                }),
             }))
         };
         self.kernel(vec![value], id, make)?;
@@ -74,10 +86,9 @@ impl Lowering<'_> {
     /// Makes a kernel of a softmax of what is no row of a tape.
     pub(super) fn softmax(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
         let [x, Arg::Int(axis), dtype] = bound else { return Ok(None) };
-        let (Some(Lowered::Tensor(x)), true) = (
-            x.leaf().and_then(|id| self.env.get(id)).cloned(),
-            op == softmax::OP || op == log_softmax::OP,
-        ) else {
+        let (Some(Lowered::Tensor(x)), true) =
+            (x.leaf().and_then(|id| self.env.get(id)).cloned(), op == softmax::OP || op == log_softmax::OP)
+        else {
             return Ok(None);
         };
         let is_same = matches!(dtype, Arg::None) || matches!(dtype, Arg::DType(dtype) if *dtype == x.dtype);

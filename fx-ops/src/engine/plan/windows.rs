@@ -149,7 +149,8 @@ impl Lowering<'_> {
 
     /// Makes a kernel of a roll or of reversed axes.
     pub(super) fn turned(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let Some(Lowered::Tensor(x)) = bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned()
+        let Some(Lowered::Tensor(x)) =
+            bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned()
         else {
             return Ok(None);
         };

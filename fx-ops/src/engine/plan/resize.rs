@@ -1,0 +1,78 @@
+//! Resizing: a kernel for each axis.
+
+use fx_core::{Arg, DType, NodeId, Op, Result};
+
+use super::{Lowered, Lowering, type_of};
+use crate::engine::Kernel;
+use crate::engine::operand::Layout;
+use crate::engine::record::{Bound, Size};
+use crate::engine::resample::ResampleKernel;
+use crate::kernel::resample::Resample;
+use crate::resize;
+
+impl Lowering<'_> {
+    pub(super) fn resize(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+        let Some(Lowered::Tensor(x)) =
+            bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned()
+        else {
+            return Ok(None);
+        };
+        let Some(now) = resize::Plan::of(op, bound, &type_of(&x)) else { return Ok(None) };
+        let (Some((dtype, shape)), true) = (self.typed(id)?, matches!(x.dtype, DType::F32 | DType::F64))
+        else {
+            return Ok(None);
+        };
+        let mark = self.mark();
+        let x = match x.layout() {
+            Some(_) => x,
+            None => self.contiguous(&x, id)?,
+        };
+        let (layout, rank, given) = (x.layout().unwrap_or(Layout::RowMajor), x.shape.len(), x.id);
+        let mut from = x;
+        for axis in (2..rank).rev() {
+            let (mut sizes, to) = (self.shape_of(&from), shape[axis].clone());
+            if let (Size::Known(old), Size::Known(new)) = (&sizes[axis], &to)
+                && now.taps(axis - 2, *old, *new).is_identity(*old)
+            {
+                continue;
+            }
+            sizes[axis] = to;
+            let out = self.result(dtype, sizes, layout)?;
+            let (args, holes) = self.symbolic_args(bound, id)?;
+            let (x, out_id, place) = (from.id, out.id, layout.place(axis, rank));
+            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+                let args = bound.fill(&args, &holes)?;
+                let Some(plan) = resize::Plan::of(op, &args, &type_of(bound.operand(given)?)) else {
+                    return Ok(None);
+                };
+                let (x, out) = (bound.operand(x)?.clone(), bound.operand(out_id)?.clone());
+                let taps = plan.taps(axis - 2, x.shape[axis], out.shape[axis]);
+                let inner = layout.arrange(&x.shape)[place + 1..].iter().product();
+                let input = x.shape[axis];
+                Ok(Some(match dtype {
+                    DType::F64 => Box::new(ResampleKernel::<f64> {
+                        resample: Resample::new(taps, input, inner),
+                        x,
+                        out,
+                    }),
+                    _ => Box::new(ResampleKernel::<f32> {
+                        resample: Resample::new(taps, input, inner),
+                        x,
+                        out,
+                    }),
+                }))
+            };
+            if !self.kernel(vec![out.value], id, make)? {
+                self.rewind(&mark);
+                return Ok(None);
+            }
+            from = out;
+        }
+        if from.id == given {
+            // Nothing changes.
+            self.rewind(&mark);
+            return Ok(None);
+        }
+        Ok(Some(Lowered::Tensor(from)))
+    }
+}
