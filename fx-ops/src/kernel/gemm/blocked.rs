@@ -246,7 +246,7 @@ impl<T: GemmElement> Product<T> {
     ) {
         let Product { tile, m, k, n, .. } = *self;
         finish.check(n, super::extent(m, n, c.strides));
-        let (n_strips, n_slivers) = (m.div_ceil(tile.rows), n.div_ceil(tile.cols));
+        let (n_strips, n_slivers) = (pieces(m, tile.rows), pieces(n, tile.cols));
         match a {
             Left::Packed(a) => assert!(a.len() >= n_strips * tile.rows * k, "left operand is too short"),
             Left::Strided(a, strides) => {
@@ -305,7 +305,20 @@ impl<T: GemmElement> Product<T> {
         (finish, done): (Finish<'_, T>, &Done<'_>),
     ) {
         let Product { tile, m, k, n, .. } = *self;
-        let (n_strips, n_slivers) = (m.div_ceil(tile.rows), range.len());
+        let (n_strips, n_slivers) = (pieces(m, tile.rows), range.len());
+        let packs = matches!(a, Left::Strided(_, strides) if self.packs_left(*strides));
+        // A few rows take about as long as a whole strip of them: both wait for the right operand.
+        let is_small = work(n_strips * tile.rows, n_slivers * tile.cols, k) <= TASK / 2;
+        if is_small && !packs {
+            let a = match a {
+                Left::Packed(a) => Strips::Packed(a, 0, 0..k),
+                Left::Strided(a, strides) => Strips::Strided(a, *strides),
+            };
+            let columns = range.start * tile.cols..(range.end * tile.cols).min(n);
+            // SAFETY: the caller promises that elements of `c` are distinct.
+            unsafe { self.block(&a, b, (c, finish), 0..n_strips, range, 0..k) };
+            return done(0..m, columns);
+        }
         // A task has some strips, whose rows stay in the second cache, and some slivers.
         let most = (LEFT_BYTES / size_of::<T>() / (k.min(K_BLOCK) * tile.rows).max(1)).max(1);
         let mut strips = n_strips.div_ceil(n_strips.div_ceil(most));
@@ -321,7 +334,6 @@ impl<T: GemmElement> Product<T> {
             strips = n_strips.div_ceil(n_strips.div_ceil(most.max(3.min(strips))));
         }
         let (across, down) = (n_slivers.div_ceil(slivers), n_strips.div_ceil(strips));
-        let packs = matches!(a, Left::Strided(_, strides) if self.packs_left(*strides));
         // Steps that all tasks have done before others begin.
         let steps =
             if self.goes_by_blocks(packs, range.len(), (strips, down)) { self.k_block() } else { k.max(1) };
@@ -351,8 +363,7 @@ impl<T: GemmElement> Product<T> {
                 let len = if packs { strips * tile.rows * depth.len() } else { 0 };
                 Own { packed: Scratch::new(len), held: None }
             };
-            // A few rows take about as long as a whole strip of them: both wait for the right operand.
-            if !self.shared || work(n_strips * tile.rows, n_slivers * tile.cols, k) <= TASK / 2 {
+            if !self.shared || is_small {
                 let mut own = own();
                 (0..across * down).for_each(|i| task(&mut own, i));
             } else {
@@ -365,7 +376,7 @@ impl<T: GemmElement> Product<T> {
     fn k_block(&self) -> usize {
         // A single row reads all of `b` once, in some places at a time.
         let most = if self.m == 1 { ROW_BLOCK } else { K_BLOCK };
-        self.k.div_ceil(self.k.div_ceil(most).max(1)).max(1)
+        pieces(self.k, pieces(self.k, most).max(1)).max(1)
     }
 
     /// Returns whether all tasks do a block of `k` before the next; tasks of so many different rows have this many strips.
@@ -488,6 +499,12 @@ impl<T: GemmElement> Product<T> {
             }
         }
     }
+}
+
+/// Returns `len.div_ceil(of)`; where one piece is enough, without a division, which takes as long as a small tile.
+#[inline(always)]
+fn pieces(len: usize, of: usize) -> usize {
+    if len <= of { usize::from(len > 0) } else { len.div_ceil(of) }
 }
 
 /// Writes `count` rows of a matrix as columns of the row-major `out`, of width `width`, whose last row may end after them.
