@@ -30,7 +30,7 @@ impl Lowering<'_> {
         let (layout, rank, given) = (x.layout().unwrap_or(Layout::RowMajor), x.shape.len(), x.id);
         let mut from = x;
         for axis in (2..rank).rev() {
-            let (mut sizes, to) = (self.shape_of(&from), shape[axis].clone());
+            let (mut sizes, to) = (self.shape_of(&from), shape[axis]);
             if let (Size::Known(old), Size::Known(new)) = (&sizes[axis], &to)
                 && now.taps(axis - 2, *old, *new).is_identity(*old)
             {
