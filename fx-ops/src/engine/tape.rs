@@ -17,6 +17,7 @@ use fx_core::math::Real;
 use fx_core::pointwise::{Block, PointwiseDef};
 use fx_core::{DType, Element, Result};
 use fx_simd::{Slots, parallel};
+use half::{bf16, f16};
 use smallvec::SmallVec;
 
 pub(crate) use self::load::Load;
@@ -694,8 +695,8 @@ unsafe fn each_row<T: Real + Element>(
     }
 }
 
-/// Returns the function that converts between two dtypes that are computed in.
-pub(crate) fn converter(from: DType, to: DType) -> Option<Convert> {
+/// Returns the function that converts between two dtypes.
+pub(crate) fn converter(from: DType, to: DType) -> Convert {
     unsafe fn convert<S: Cast<D>, D: Element>(from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: the caller promises `len` elements at both.
         unsafe {
@@ -713,11 +714,12 @@ pub(crate) fn converter(from: DType, to: DType) -> Option<Convert> {
                 DType::I64 => convert::<$from, i64>,
                 DType::F32 => convert::<$from, f32>,
                 DType::F64 => convert::<$from, f64>,
-                DType::F16 | DType::BF16 => return None,
+                DType::F16 => convert::<$from, f16>,
+                DType::BF16 => convert::<$from, bf16>,
             }
         };
     }
-    Some(match from {
+    match from {
         DType::Bool => to!(bool),
         DType::U8 => to!(u8),
         DType::I8 => to!(i8),
@@ -725,8 +727,9 @@ pub(crate) fn converter(from: DType, to: DType) -> Option<Convert> {
         DType::I64 => to!(i64),
         DType::F32 => to!(f32),
         DType::F64 => to!(f64),
-        DType::F16 | DType::BF16 => return None,
-    })
+        DType::F16 => to!(f16),
+        DType::BF16 => to!(bf16),
+    }
 }
 
 /// Lends scratch memory of some bytes, which the thread keeps for the next time; a use inside of a use gets memory of its own.

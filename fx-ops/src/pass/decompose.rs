@@ -62,13 +62,17 @@ static DECOMPOSITIONS: &[(Op, Decomposition)] = &[
     (normalize::OP, |args| match args {
         [x, p, dim @ Arg::Int(_), eps] => {
             let x = leaf(x)?;
-            let norm = vector_norm(x, number(p)?, dim, true)?;
+            let norm = vector_norm(x, number(p)?, dim, true, x.ty.dtype)?;
             x.div(&norm.apply(clamp_min::OP, &[Arg::Float(number(eps)?)])?)
         }
         _ => Err(unexpected()),
     }),
     (linalg_vector_norm::OP, |args| match args {
-        [x, p, dim, Arg::Bool(keepdim), Arg::None] => vector_norm(leaf(x)?, number(p)?, dim, *keepdim),
+        [x, p, dim, Arg::Bool(keepdim), Arg::None] => {
+            // As the operation, whose squares are neither too large nor too small.
+            let (x, dtype) = (leaf(x)?, leaf(x)?.ty.dtype);
+            vector_norm(x, number(p)?, dim, *keepdim, DType::F64)?.to_dtype(dtype)
+        }
         _ => Err(unexpected()),
     }),
 ];
@@ -126,16 +130,16 @@ fn with_size(args: &[Arg<Known>], compose: fn(&Known, Dim) -> Result<Known>) -> 
     }
 }
 
-/// Composes a norm of order 1 or 2; squares of halves would be too large for them.
-fn vector_norm(x: &Known, p: f64, dim: &Arg<Known>, keepdim: bool) -> Result<Known> {
-    if !matches!(x.ty.dtype, DType::F32 | DType::F64) || x.ty.rank() == 0 {
+/// Composes a norm of order 1 or 2 of this dtype; squares of halves would be too large for them.
+fn vector_norm(x: &Known, p: f64, dim: &Arg<Known>, keepdim: bool, dtype: DType) -> Result<Known> {
+    if !matches!(x.ty.dtype, DType::F32 | DType::F64) || x.ty.rank() == 0 || (p != 1.0 && p != 2.0) {
         return Err(unexpected());
     }
+    let x = &x.to_dtype(dtype)?;
     let total = |x: Known| x.apply(sum::OP, &[dim.clone(), Arg::Bool(keepdim)]);
     match p {
         1.0 => total(x.apply(abs::OP, &[])?),
-        2.0 => total(x.mul(x)?)?.apply(sqrt::OP, &[]),
-        _ => Err(unexpected()),
+        _ => total(x.mul(x)?)?.apply(sqrt::OP, &[]),
     }
 }
 

@@ -9,7 +9,7 @@ use fx_core::{
 };
 
 use super::rewritten;
-use crate::pointwise::sqrt;
+use crate::pointwise::{clamp_min, sqrt};
 use crate::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
 use crate::view::squeeze;
 
@@ -149,9 +149,19 @@ impl Reduction {
         matches!(&self.groups[..], [axes] if axes.end == self.ty.rank())
     }
 
+    /// Returns how many elements are folded into one.
+    fn size(&self) -> Dim {
+        self.groups.iter().flat_map(|axes| &self.ty.shape[axes.clone()]).product()
+    }
+
+    fn count(&self) -> Arg<Tensor> {
+        let n = self.size();
+        n.known().map_or_else(|| Arg::dim(n.clone()), |n| Arg::Float(n as f64))
+    }
+
     /// Returns by what the sum of squared deviations is divided.
     fn divisor(&self, spread: Spread) -> Option<Arg<Tensor>> {
-        let n: Dim = self.groups.iter().flat_map(|axes| &self.ty.shape[axes.clone()]).product();
+        let n = self.size();
         if let Some(n) = n.known() {
             return Some(Arg::Float((n as f64 - spread.correction).max(0.0)));
         }
@@ -183,8 +193,13 @@ impl Reduction {
         }
         let center = self.fold(mean::OP, x, true);
         let apart = x - &center;
-        let squares = self.fold(sum::OP, &(&apart * &apart), self.keepdim);
-        let variance: Tensor = apply_with(ops::div::OP, false, [squares.into(), divisor], &[]);
+        let [squares, drift] =
+            [&(&apart * &apart), &apart].map(|terms| self.fold(sum::OP, terms, self.keepdim));
+        // Deviations from the rounded mean have a sum, by which the sum of their squares is too large.
+        let divide =
+            |x: Tensor, by: Arg<Tensor>| -> Tensor { apply_with(ops::div::OP, false, [x.into(), by], &[]) };
+        let surplus = divide(&drift * &drift, self.count());
+        let variance = divide(clamp_min(squares - surplus, 0.0), divisor);
         let mean = if self.keepdim { center } else { squeeze(center, self.axes()) };
         [if spread.root { sqrt(variance) } else { variance }, mean]
     }

@@ -57,12 +57,15 @@ fn gates_shuffles_and_norms_are_kernels() {
         ("normalize(%a, 1.0, -1)", &[33, 40]),
         ("linalg_vector_norm(%a, dim=[-1], keepdim=true)", &[9, 21]),
         ("cosine_similarity(%a, %x, -1)", &[9, 21]),
+        ("linalg_vector_norm(%huge, dim=[1])", &[9, 21]),
+        ("linalg_vector_norm(%huge, 1.0)", &[9, 21]),
         ("tensordot(%a, %x, [[1, 2], [1, 2]])", &[4, 5, 6]),
         ("inner(%a, %x)", &[4, 30]),
     ] {
         let gm = program(&format!(
             "graph main(%x: f32{shape:?}) {{
                 %a = sub(%x, 0.25)
+                %huge = mul(%a, 1e30)
                 %b = {call}
                 %c = tanh(%b)
                 return %c
@@ -70,5 +73,26 @@ fn gates_shuffles_and_norms_are_kernels() {
         ));
         agree(&gm, &values(&[numbers(shape, 1)]), false);
         assert_eq!(steps(&gm).1, 0, "{call}");
+    }
+}
+
+#[test]
+fn conversions_are_part_of_kernels() {
+    for from in DType::ALL {
+        for to in DType::ALL {
+            let gm = program(&format!(
+                "graph main(%x: {from}[3, 70], %y: f32[70]) {{
+                    %a = to(%x, {to})
+                    %b = to(%a, f32)
+                    %c = mul(%b, %y)
+                    %s = sum(%c, [1])
+                    %t = to(%s, f64)
+                    return (%a, %c, %t)
+                }}"
+            ));
+            let x = (numbers(&[3, 70], 1) * 30.0).to(*from);
+            agree(&gm, &values(&[x, numbers(&[70], 2)]), false);
+            assert_eq!(steps(&gm), (1, 0), "{from} {to}");
+        }
     }
 }

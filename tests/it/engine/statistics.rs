@@ -56,6 +56,26 @@ fn a_step_of_training_is_all_kernels() {
 }
 
 #[test]
+fn variances_far_from_zero_are_those_of_the_operations() {
+    for mean in [1e4, 1e5, 1e6] {
+        let gm = program(&format!(
+            "graph main(%x: f32[700, 40], %y: f32[3, 20, 8, 9]) {{
+                %a = add(%x, {mean:?})
+                %v = var(%a, 0)
+                %s = std(%a, 1)
+                %b = add(%y, {mean:?})
+                %c = std(%b, [0, 2, 3])
+                %e = full_like(%y, {mean:?})
+                %f = mul(%e, 1.1)
+                %same = std(%f, [0, 2])
+                return (%v, %s, %c, %same)
+            }}"
+        ));
+        agree(&gm, &values(&[numbers(&[700, 40], 1), numbers(&[3, 20, 8, 9], 2)]), false);
+    }
+}
+
+#[test]
 fn softmax_along_any_axis_is_a_kernel_in_both_orders() {
     for dtype in [DType::F32, DType::F64] {
         let shape = [2, 19, 5, 32];

@@ -119,6 +119,7 @@ impl Lowering<'_> {
             .all(|id| matches!(self.env.get(id), Some(Lowered::Tensor(_))));
         all_tensors
             && (matches!(op.class, Class::Pointwise(_))
+                || op == crate::view::to::OP
                 || kind::select_of(op, bound)
                     .is_some_and(|args| kind::is_select(args, |arg| self.tensor_type(arg), ty))
                 || is_anchor(op, bound, |arg| self.tensor_type(arg), ty)

@@ -14,6 +14,7 @@ use super::pass::{Part, Pass, join};
 use super::{Action, Extent, Instruction, Load, Map, RowKind, Spot, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
 use crate::engine::record::{Bound, Shape, Size};
+use crate::view::to;
 
 /// The bytes of registers that a unit may have in the first cache.
 const CACHE: usize = 32 << 10;
@@ -63,6 +64,8 @@ enum Work {
     Row(RowKind),
     /// The input is reduced over axes before the last ones, which is not for the tape.
     Columns(RowKind),
+    /// The input is converted to the dtype of the result.
+    Convert,
     /// Computed in a dtype, to which inputs are converted.
     Map(&'static PointwiseDef, Map, DType),
     Select,
@@ -356,6 +359,10 @@ impl Node {
             let inputs = args.into_iter().enumerate().map(input).collect::<Option<_>>()?;
             return Some(Node { work: Work::Select, inputs, dtype: out.dtype, shape });
         }
+        if let (true, [x, _]) = (op == to::OP, bound) {
+            let inputs = SmallVec::from_iter([Input::Value(number_of(x)?)]);
+            return Some(Node { work: Work::Convert, inputs, dtype: out.dtype, shape });
+        }
         let Class::Pointwise(def) = op.class else { return None };
         let (operands, params) = bound.split_at_checked(def.operands.len())?;
         let mut given: SmallVec<[OperandType<'_>; 4]> = SmallVec::new();
@@ -435,6 +442,18 @@ impl Builder {
             () if self.is_per_row(&shape) => true,
             () => return Ok(None),
         };
+        if let (Work::Convert, [Input::Value(number)]) = (&node.work, &node.inputs[..]) {
+            let operand = &found[*number as usize];
+            let from = operand.dtype;
+            let action = match from == dtype {
+                true => Action::Copy(dtype.size()),
+                false => Action::Convert(converter(from, dtype)),
+            };
+            let Some(spot) = self.operand(operand, from, per_row, &shape)? else { return Ok(None) };
+            let out = self.register(per_row, dtype.size());
+            self.push(action, SmallVec::from_iter([spot]), out, per_row, [from, dtype]);
+            return Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row, is_reduced: false }));
+        }
         for (i, input) in node.inputs.iter().enumerate() {
             let wanted = match (&node.work, i) {
                 (Work::Map(_, _, dtype), _) => *dtype,
@@ -513,10 +532,15 @@ impl Builder {
         if let Some((_, _, _, register)) = self.converted.iter().find(is_that) {
             return Ok(Some(Spot::Register(*register)));
         }
-        let Some(convert) = converter(value.dtype, dtype) else { return Ok(None) };
         let out = self.register(per_row, dtype.size());
         let dtypes = [value.dtype, dtype];
-        self.push(Action::Convert(convert), SmallVec::from_iter([spot]), out, per_row, dtypes);
+        self.push(
+            Action::Convert(converter(value.dtype, dtype)),
+            SmallVec::from_iter([spot]),
+            out,
+            per_row,
+            dtypes,
+        );
         self.converted.push((key, dtype, per_row, out));
         Ok(Some(Spot::Register(out)))
     }

@@ -111,6 +111,11 @@ fn neighbours(dim: &Arg, rank: usize) -> Option<Range<usize>> {
     (axes.len() == range.len()).then_some(range)
 }
 
+/// Returns whether a dtype is only stored, and computed in `f32`.
+pub(crate) fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
 /// Returns mask and choices of a call that chooses between two operands element by element, in this order.
 pub(crate) fn select_of(op: fx_core::Op, bound: &[Arg]) -> Option<[&Arg; 3]> {
     match bound {
@@ -124,7 +129,6 @@ pub(crate) fn select_of(op: fx_core::Op, bound: &[Arg]) -> Option<[&Arg; 3]> {
 
 /// Returns whether a choice can be an instruction, from the types of the operands and of the result.
 pub(crate) fn is_select(args: [&Arg; 3], ty: impl Fn(&Arg) -> Option<TensorType>, out: &TensorType) -> bool {
-    let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
     let is_fine = |arg: &Arg| match arg {
         Arg::Leaf(_) => ty(arg).is_some_and(|ty| !is_half(ty.dtype)),
         // A number is one that the dtype can hold.
@@ -137,7 +141,6 @@ pub(crate) fn is_select(args: [&Arg; 3], ty: impl Fn(&Arg) -> Option<TensorType>
 /// Returns whether an operation of this dtype of result and these types of operands can be an instruction, with the dtype in which it is
 /// computed.
 pub(crate) fn map_dtype(def: &PointwiseDef, operands: &[OperandType<'_>]) -> Option<DType> {
-    let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
     let any_half = operands.iter().any(|x| matches!(x, OperandType::Tensor(ty) if is_half(ty.dtype)));
     let all_numbers = operands.iter().all(|x| matches!(x, OperandType::Scalar(_)));
     if any_half || all_numbers {

@@ -7,6 +7,7 @@ use fx_core::{Stored, native};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::kind::is_half;
 use super::{Action, Bases, Extent, Map, Spot, Tape};
 
 /// The elements of a unit that needs no memory.
@@ -76,6 +77,10 @@ impl Tape {
             let operands = instruction.inputs.iter().map(operand).collect();
             let (work, params) = match (&instruction.action, instruction.def) {
                 (Action::Map(map), Some(def)) => (Work::Map(def), map.params()),
+                // Numbers in half precision are none of compiled code.
+                (Action::Convert(_), _) if instruction.dtypes.iter().any(|dtype| is_half(*dtype)) => {
+                    (Work::Host, Vec::new())
+                }
                 (Action::Convert(_), _) => (Work::Convert, Vec::new()),
                 (Action::Repeat(_), _) => (Work::Repeat, Vec::new()),
                 (Action::Copy(_), _) => (Work::Copy, Vec::new()),

@@ -241,6 +241,9 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
             false => none("it chooses between what kernels do not take"),
         };
     }
+    if op == crate::view::to::OP {
+        return Ok(Role::Map);
+    }
     let Class::Pointwise(def) = op.class else {
         return none(match op.class {
             Class::View => "it is a view",
