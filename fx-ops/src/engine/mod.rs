@@ -48,7 +48,7 @@ use self::plan::{Call, Home, Plan, Source, Step, Task};
 use self::plans::{Entry, Key, Plans};
 use self::tape::Tape;
 pub(crate) use self::tape::kind::{
-    LONGEST_ROW, column_kind, has_columns, is_select, map_dtype, row_kind, select_of,
+    LONGEST_ROW, are_columns, axes_of, column_kind, has_columns, is_select, map_dtype, row_kind, select_of,
 };
 use crate::pass;
 

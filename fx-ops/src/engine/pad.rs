@@ -6,7 +6,7 @@ use super::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use crate::kernel::pad::Padding;
 
-/// Copies elements of an operand without gaps from where tables of its axes in memory say; elements are bits.
+/// Copies elements of an operand without gaps from where its axes in memory say; elements are bits.
 pub(crate) struct PadKernel<T> {
     pub(crate) padding: Padding,
     pub(crate) x: Operand,
@@ -51,6 +51,6 @@ impl<T: Bits> Kernel for PadKernel<T> {
     }
 
     fn describe(&self) -> String {
-        format!("{:?} to {:?}, as they lie, by tables of axes", self.x.shape, self.padding.shape)
+        format!("{:?} to {:?}, as they lie, axis by axis", self.x.shape, self.padding.shape)
     }
 }

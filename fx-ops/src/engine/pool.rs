@@ -9,6 +9,7 @@ use fx_core::{Arg, Op, Result};
 use super::Kernel;
 use super::convolution::ints;
 use super::operand::{Bases, Layout, Operand, ValueId};
+use super::tape::kind::axes_of;
 use crate::kernel::pool::{Divisor, PoolSpec, Pooling};
 use crate::pool::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, avg_pool1d, avg_pool2d, avg_pool3d,
@@ -49,10 +50,7 @@ pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Op
         }
         // The mean over all spatial axes.
         [_, axes, _, dtype] if op == crate::reduce::mean::OP && matches!(dtype, Arg::None) => {
-            let axis = |axis: i64| fx_core::ops::axis(axis, from.len()).ok();
-            let mut axes: Vec<usize> = ints(axes)?.into_iter().map(axis).collect::<Option<_>>()?;
-            axes.sort_unstable();
-            (axes.into_iter().eq(2..from.len()))
+            (axes_of(axes, from.len())?.into_iter().eq(2..from.len()))
                 .then(|| Pooling::adaptive_average(input, &vec![1; input.len()]).ok())?
         }
         _ => None,

@@ -1,10 +1,11 @@
 //! Borders around arrays of any dtype.
 //!
-//! Each axis has a table of where its positions come from; the last one that has a border is copied in runs, with the axes after it.
+//! Each axis is in pieces that come from neighbours in the input; the last one that has a border is copied in runs, with the axes after it.
 
 use fx_core::array::{Sizes, build_blocks, checked_numel, dispatch_dtype};
 use fx_core::{Array, Result, Scalar, Stored, bail};
 use fx_simd::parallel;
+use smallvec::SmallVec;
 
 use super::chunks::PARALLEL;
 
@@ -27,21 +28,11 @@ pub enum Mode {
 ///
 /// When a size would be negative, or a border takes more than the axis has.
 pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
-    let padding = Padding::new(x.shape(), pairs, mode)?;
-    if padding.numel == 0 {
-        return Array::zeros(x.dtype(), &padding.shape);
-    }
-    let x = x.contiguous()?;
-    dispatch_dtype!(x.dtype(), T => {
-        let fill = match mode {
-            Mode::Constant(value) => T::from_scalar(value),
-            _ => T::default(),
-        };
-        let x: &[T] = x.as_slice().unwrap_or(&[]);
-        let at_once = if padding.numel < PARALLEL { padding.numel } else { 2 };
-        let out = build_blocks(padding.numel, BLOCK, at_once, &|at, out| padding.copy(x, fill, at, out))?;
-        Array::from_vec(out, &padding.shape)
-    })
+    let filling = match mode {
+        Mode::Constant(value) => value,
+        _ => Scalar::Int(0),
+    };
+    Padding::new(x.shape(), pairs, mode)?.of_array(x, filling)
 }
 
 /// Where the elements of a result come from, axis by axis, for arrays of one shape.
@@ -55,7 +46,7 @@ pub(crate) struct Padding {
 }
 
 impl Padding {
-    /// Makes the tables for arrays of a shape.
+    /// Adds borders.
     pub(crate) fn new(old: &[usize], pairs: &[[i64; 2]], mode: Mode) -> Result<Padding> {
         let mut shape = Sizes::new();
         for (&old, &[before, after]) in old.iter().zip(pairs) {
@@ -77,33 +68,52 @@ impl Padding {
         )
     }
 
-    /// Makes the tables for arrays whose axes are moved on by some positions; what leaves at the end comes back at the start.
+    /// Moves axes on by some positions; what leaves at the end comes back at the start.
     pub(crate) fn rolled(shape: &[usize], shifts: &[i64]) -> Result<Padding> {
         Padding::of(shape.iter().zip(shifts).map(|(&size, &shift)| Axis::rolled(size, shift)).collect())
     }
 
-    /// Makes the tables for arrays of which some axes are reversed.
+    /// Reverses some axes.
     pub(crate) fn reversed(shape: &[usize], is_reversed: &[bool]) -> Result<Padding> {
         let axis = |(&size, &is_reversed): (&usize, &bool)| match is_reversed {
-            true => Axis { before: (0..size).rev().map(Some).collect(), n: 0, ..Axis::rolled(size, 0) },
-            false => Axis::rolled(size, 0),
+            true => Axis::reversed(size),
+            false => Axis::kept(size),
         };
         Padding::of(shape.iter().zip(is_reversed).map(axis).collect())
     }
 
     fn of(mut axes: Vec<Axis>) -> Result<Padding> {
         let shape: Sizes = axes.iter().map(|axis| axis.size).collect();
-        let is_kept = |axis: &Axis| axis.n == axis.old && axis.n == axis.size;
-        let n = axes.iter().rposition(|axis| !is_kept(axis)).map_or(0, |last| last + 1);
+        let n = axes.iter().rposition(|axis| *axis != Axis::kept(axis.old)).map_or(0, |last| last + 1);
         axes.truncate(n);
         let (numel, inner) = (checked_numel(&shape)?, shape[n..].iter().product());
         Ok(Padding { shape, numel, axes, inner })
     }
 
+    /// Makes an array.
+    pub(crate) fn of_array(&self, x: &Array, filling: Scalar) -> Result<Array> {
+        if self.numel == 0 {
+            return Array::zeros(x.dtype(), &self.shape);
+        }
+        if self.axes.is_empty() {
+            return Ok(x.clone());
+        }
+        let x = x.contiguous()?;
+        dispatch_dtype!(x.dtype(), T => {
+            let (x, fill): (&[T], T) = (x.as_slice().unwrap_or(&[]), T::from_scalar(filling));
+            let out = build_blocks(self.numel, BLOCK, self.at_once(), &|at, out| self.copy(x, fill, at, out))?;
+            Array::from_vec(out, &self.shape)
+        })
+    }
+
+    /// Returns the blocks of a task.
+    fn at_once(&self) -> usize {
+        if self.numel < PARALLEL { self.numel } else { 2 }
+    }
+
     /// Stores all elements.
     pub(crate) fn run<T: Copy + Send + Sync>(&self, x: &[T], fill: T, out: &mut [T]) {
-        let at_once = if self.numel < PARALLEL { self.numel } else { 2 };
-        parallel::chunks(out, BLOCK, at_once, |i, out| self.copy(x, fill, i * BLOCK, out));
+        parallel::chunks(out, BLOCK, self.at_once(), |i, out| self.copy(x, fill, i * BLOCK, out));
     }
 
     /// Stores some elements, from a position on.
@@ -162,15 +172,35 @@ fn source(at: i64, old: usize, [before, after]: [i64; 2], mode: Mode) -> Result<
 }
 
 /// Where the positions of an axis come from.
+#[derive(PartialEq)]
 struct Axis {
     size: usize,
     old: usize,
-    /// What shows at the first positions; `None` is the filling.
-    before: Vec<Option<usize>>,
-    /// The positions after those are neighbours, from this one on.
-    first: usize,
-    n: usize,
-    after: Vec<Option<usize>>,
+    pieces: SmallVec<[Piece; 3]>,
+}
+
+/// Positions of an axis that come one after the other.
+#[derive(Clone, Copy, PartialEq)]
+struct Piece {
+    len: usize,
+    from: From,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    /// The filling.
+    Nowhere,
+    /// The positions from this one on, each so many after the one before: 1, 0 or -1.
+    Line(usize, isize),
+}
+
+impl From {
+    fn at(self, i: usize) -> Option<usize> {
+        match self {
+            From::Nowhere => None,
+            From::Line(first, step) => Some(first.wrapping_add_signed(step * i as isize)),
+        }
+    }
 }
 
 impl Axis {
@@ -179,36 +209,63 @@ impl Axis {
         let at = |i: usize| source(i as i64 - pair[0], old, pair, mode);
         // The borders may meet when elements are taken away at the other end.
         let n = (size - before).saturating_sub(after);
-        Ok(Axis {
-            size,
-            old,
-            before: (0..before).map(at).collect::<Result<_>>()?,
-            first: usize::try_from(-pair[0]).unwrap_or(0),
-            n,
-            after: (before + n..size).map(at).collect::<Result<_>>()?,
-        })
+        let mut axis = Axis { size, old, pieces: SmallVec::new() };
+        for i in 0..before {
+            axis.push(at(i)?);
+        }
+        if n > 0 {
+            let first = usize::try_from(-pair[0]).unwrap_or(0);
+            axis.pieces.push(Piece { len: n, from: From::Line(first, 1) });
+        }
+        for i in before + n..size {
+            axis.push(at(i)?);
+        }
+        Ok(axis)
+    }
+
+    /// Adds a position, to the last piece if it is its next one.
+    fn push(&mut self, from: Option<usize>) {
+        if let Some(last) = self.pieces.last_mut() {
+            if let (1, From::Line(first, _), Some(at)) = (last.len, last.from, from)
+                && at.abs_diff(first) <= 1
+            {
+                last.from = From::Line(first, at as isize - first as isize);
+            }
+            if last.from.at(last.len) == from {
+                last.len += 1;
+                return;
+            }
+        }
+        let from = from.map_or(From::Nowhere, |at| From::Line(at, 1));
+        self.pieces.push(Piece { len: 1, from });
+    }
+
+    fn kept(size: usize) -> Axis {
+        Axis::of(size, &[(size, From::Line(0, 1))])
     }
 
     fn rolled(size: usize, shift: i64) -> Axis {
         let first = (-i128::from(shift)).rem_euclid(size.max(1) as i128) as usize;
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        // The longer part is that of neighbours.
-        let (first, n) = if 2 * first <= size {
-            after = (0..first).map(Some).collect();
-            (first, size - first)
-        } else {
-            before = (first..size).map(Some).collect();
-            (0, first)
-        };
-        Axis { size, old: size, before, first, n, after }
+        Axis::of(size, &[(size - first, From::Line(first, 1)), (first, From::Line(0, 1))])
     }
 
-    fn source(&self, at: usize) -> Option<usize> {
-        match at.checked_sub(self.before.len()) {
-            None => self.before[at],
-            Some(at) if at < self.n => Some(self.first + at),
-            Some(at) => self.after[at - self.n],
+    fn reversed(size: usize) -> Axis {
+        Axis::of(size, &[(size, From::Line(size.saturating_sub(1), -1))])
+    }
+
+    fn of(size: usize, pieces: &[(usize, From)]) -> Axis {
+        let pieces = pieces.iter().filter(|(len, _)| *len > 0);
+        Axis { size, old: size, pieces: pieces.map(|&(len, from)| Piece { len, from }).collect() }
+    }
+
+    fn source(&self, mut at: usize) -> Option<usize> {
+        for piece in &self.pieces {
+            match at.checked_sub(piece.len) {
+                None => return piece.from.at(at),
+                Some(rest) => at = rest,
+            }
         }
+        None
     }
 }
 
@@ -216,36 +273,48 @@ impl Axis {
 const BLOCK: usize = 1 << 12;
 
 /// Copies a part of a row of blocks of `inner` elements, from a position on.
-fn copy_part<T: Copy>(row: &[T], (axis, inner): (&Axis, usize), start: usize, fill: T, out: &mut [T]) {
-    let (from, to) = (axis.before.len() * inner, (axis.before.len() + axis.n) * inner);
-    let end = start + out.len();
-    let (before, others) = out.split_at_mut(from.clamp(start, end) - start);
-    let (middle, after) = others.split_at_mut(to.clamp(start, end) - from.clamp(start, end));
-    copy_border(row, &axis.before, inner, start, fill, before);
-    if !middle.is_empty() {
-        let first = axis.first * inner + start.saturating_sub(from);
-        middle.copy_from_slice(&row[first..][..middle.len()]);
-    }
-    copy_border(row, &axis.after, inner, start.saturating_sub(to), fill, after);
-}
-
-/// Copies a part of a border, from a position of it on.
-fn copy_border<T: Copy>(
+fn copy_part<T: Copy>(
     row: &[T],
-    border: &[Option<usize>],
-    inner: usize,
-    mut at: usize,
+    (axis, inner): (&Axis, usize),
+    mut start: usize,
     fill: T,
     mut out: &mut [T],
 ) {
-    while !out.is_empty() {
-        let (block, first) = (at / inner, at % inner);
-        let (part, rest) = out.split_at_mut((inner - first).min(out.len()));
-        match border[block] {
-            Some(block) => part.copy_from_slice(&row[block * inner + first..][..part.len()]),
-            None => part.fill(fill),
+    for piece in &axis.pieces {
+        let len = piece.len * inner;
+        if start >= len {
+            start -= len;
+            continue;
         }
-        at += part.len();
-        out = rest;
+        let (part, rest) = out.split_at_mut((len - start).min(out.len()));
+        copy_piece(row, piece.from, inner, start, fill, part);
+        if rest.is_empty() {
+            return;
+        }
+        (out, start) = (rest, 0);
+    }
+}
+
+/// Copies a part of a piece, from a position of it on.
+fn copy_piece<T: Copy>(row: &[T], from: From, inner: usize, start: usize, fill: T, mut out: &mut [T]) {
+    match from {
+        From::Nowhere => out.fill(fill),
+        From::Line(first, 1) => fx_simd::copy(&row[first * inner + start..][..out.len()], out),
+        From::Line(first, step) if inner == 1 => {
+            if step == 0 {
+                return out.fill(row[first]);
+            }
+            let (end, n) = (first + 1 - start, out.len());
+            out.iter_mut().zip(row[end - n..end].iter().rev()).for_each(|(out, &x)| *out = x);
+        }
+        From::Line(first, step) => {
+            let (mut block, mut skip) = (start / inner, start % inner);
+            while !out.is_empty() {
+                let at = first.wrapping_add_signed(step * block as isize) * inner + skip;
+                let (part, rest) = out.split_at_mut((inner - skip).min(out.len()));
+                part.copy_from_slice(&row[at..][..part.len()]);
+                (out, block, skip) = (rest, block + 1, 0);
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ use fx_core::{
 };
 
 use super::rewritten;
+use crate::engine::{are_columns, axes_of};
 use crate::pointwise::{clamp_min, sqrt};
 use crate::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
 use crate::view::squeeze;
@@ -24,9 +25,6 @@ pub const SPLIT_REDUCTIONS: Pass = Pass {
     run,
     ..Pass::BASE
 };
-
-/// The fewest columns of which a variance is taken by rows of them.
-const FEWEST_COLUMNS: i64 = 16;
 
 /// What a reduction computes.
 #[derive(Clone, Copy)]
@@ -106,19 +104,11 @@ impl Reduction {
         };
         let Some(x) = bound[0].leaf().copied() else { return Ok(None) };
         let Some(ty) = gm.graph().node(x)?.ty().and_then(TypeTree::tensor).cloned() else { return Ok(None) };
-        let axis = |arg: &Arg| match arg {
-            Arg::Int(axis) => ops::axis(*axis, ty.rank()).ok(),
-            _ => None,
-        };
-        let axes: Option<Vec<usize>> = match &bound[1] {
-            Arg::None => Some((0..ty.rank()).collect()),
-            arg @ Arg::Int(_) => axis(arg).map(|axis| vec![axis]),
-            arg => arg.items().and_then(|items| items.iter().map(axis).collect()),
-        };
-        let (Some(mut axes), true) = (axes, matches!(ty.dtype, DType::F32 | DType::F64)) else {
+        let (Some(axes), true) =
+            (axes_of(&bound[1], ty.rank()), matches!(ty.dtype, DType::F32 | DType::F64))
+        else {
             return Ok(None);
         };
-        axes.sort_unstable();
         let mut groups: Vec<Range<usize>> = Vec::new();
         for axis in axes {
             match groups.last_mut() {
@@ -137,10 +127,7 @@ impl Reduction {
             Kind::Fold(_) => is_several,
             Kind::Spread(_, is_pair) if self.is_of_rows() => is_pair,
             Kind::Spread(spread, _) => {
-                let mut after = self.ty.shape[last.end..].iter();
-                let columns = after.try_fold(1i64, |n, dim| n.checked_mul(dim.bounds().1?));
-                let is_wide = columns.is_none_or(|n| n >= FEWEST_COLUMNS);
-                (is_several || is_wide) && self.divisor(spread).is_some()
+                (is_several || are_columns(&self.ty.shape[last.end..])) && self.divisor(spread).is_some()
             }
         }
     }

@@ -213,14 +213,19 @@ fn padded(m: &Found<'_>, has_bias: bool) -> Result<Option<GraphModule>> {
     if padding.len() == 1 {
         padding = vec![padding[0]; rank];
     }
-    let is_even = |pair: &[i64]| pair[0] == pair[1] && pair[0] >= 0;
-    let is_padding = sides.chunks(2).take(rank).all(is_even)
-        && sides[sides.len().min(2 * rank)..].iter().all(|&side| side == 0);
+    // A pair for each axis, the last one first; calls that are wrong stay as they are.
+    let (pairs, []) = sides.as_chunks::<2>() else { return Ok(None) };
+    let (own, others) = pairs.split_at(pairs.len().min(rank));
+    let is_padding = own.iter().all(|[before, after]| before == after && *before >= 0)
+        && others.iter().all(|pair| *pair == [0, 0]);
     if !is_zero || !m.is_float("x") || m.rank("x") != Some(rank + 2) || !is_padding || padding.len() != rank {
         return Ok(None);
     }
-    for (padding, pair) in padding.iter_mut().rev().zip(sides.chunks(2)) {
-        *padding += pair[0];
+    for (padding, [side, _]) in padding.iter_mut().rev().zip(own) {
+        match padding.checked_add(*side) {
+            Some(sum) => *padding = sum,
+            None => return Ok(None),
+        }
     }
     let or = |name: &str, default: Arg<Tensor>| match part(name) {
         None => Some(default),
@@ -353,12 +358,12 @@ fn attended(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
     let order = match m.arg("t.dims") {
         None => None,
         Some(_) => match m.ints("t.dims") {
-            Some(mut order) => {
+            Some(mut order) if order.len() >= 2 => {
                 let rank = order.len();
                 order.swap(rank - 2, rank - 1);
                 Some(order)
             }
-            None => return Ok(None),
+            _ => return Ok(None),
         },
     };
     let attend = move |q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>| -> Tensor {

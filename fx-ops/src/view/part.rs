@@ -3,14 +3,15 @@
 use fx_core::array::{BLOCK, Sizes, build_blocks, dispatch_dtype};
 use fx_core::op::kind::{DimVec, IntOrTensorType, IntVec, OperandValue};
 use fx_core::op::unknown_type;
-use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, err, kernels};
+use fx_core::{Array, DType, Dim, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
 
 use super::shape::known_size;
 use crate::check::slice as elements;
 use crate::infer::{
     axis, axis_of, axis_or_only, clamp_position, dims, distinct_axes, known, opt_axis, sizes, type_of, typed,
 };
-use crate::kernel::chunks::{PARALLEL, copy_rows, fill, fill_rows};
+use crate::kernel::chunks::{PARALLEL, copy_rows, fill_rows};
+use crate::kernel::pad::Padding;
 
 kernels! {
     /// Operations that take parts of a tensor, repeat it, or turn it about.
@@ -222,43 +223,22 @@ fn roll_array(x: &Array, shifts: IntVec, dims: IntVec) -> Result<Array> {
     if x.is_empty() || x.rank() == 0 {
         return Ok(x.clone());
     }
+    let roll = |x: &Array, by: &[i64]| Padding::rolled(x.shape(), by)?.of_array(x, Scalar::Int(0));
     if dims.is_empty() {
-        return rolled(&x.reshape(&[x.numel()])?, 0, shifts[0])?.reshape(x.shape());
+        return roll(&x.reshape(&[x.numel()])?, &shifts)?.reshape(x.shape());
     }
-    let mut out = x.clone();
-    for (&shift, &dim) in shifts.iter().zip(&dims) {
-        out = rolled(&out, axis(dim, x.rank())?, shift)?;
-    }
-    Ok(out)
+    roll(x, &shifts_of_axes(x.shape(), &shifts, &dims)?)
 }
 
-fn rolled(x: &Array, at: usize, shift: i64) -> Result<Array> {
-    let size = x.shape()[at];
-    let first = (-(shift as i128)).rem_euclid(size as i128) as usize;
-    if first == 0 {
-        return Ok(x.clone());
+/// Returns by how many positions each axis moves on; an axis may be named several times.
+pub(crate) fn shifts_of_axes(shape: &[usize], shifts: &[i64], dims: &[i64]) -> Result<Vec<i64>> {
+    let mut all = vec![0i64; shape.len()];
+    for (&shift, &dim) in shifts.iter().zip(dims) {
+        let axis = axis(dim, shape.len())?;
+        let sum = i128::from(all[axis]) + i128::from(shift);
+        all[axis] = sum.rem_euclid(shape[axis].max(1) as i128) as i64;
     }
-    let inner: usize = x.shape()[at + 1..].iter().product();
-    let (width, first) = (size * inner, first * inner);
-    let x = x.contiguous()?;
-    dispatch_dtype!(x.dtype(), T => {
-        let data = elements::<T>(&x);
-        let out = fill(data.len(), |at, out: &mut [T]| {
-            let (mut row, mut column, mut rest) = (at / width, at % width, out);
-            while !rest.is_empty() {
-                let (end, shift) = if column < width - first { (width - first, first) } else { (width, 0) };
-                let from = if shift > 0 { column + shift } else { column - (width - first) };
-                let (part, tail) = rest.split_at_mut((end - column).min(rest.len()));
-                fx_simd::copy(&data[row * width + from..][..part.len()], part);
-                column += part.len();
-                if column == width {
-                    (row, column) = (row + 1, 0);
-                }
-                rest = tail;
-            }
-        })?;
-        Array::from_vec(out, x.shape())
-    })
+    Ok(all)
 }
 
 fn repeat_type(x: &TensorType, repeats: DimVec) -> Result<TensorType> {

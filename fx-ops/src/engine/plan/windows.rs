@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::follow::Follows;
 use super::{Home, Lowered, Lowering, known};
 use crate::engine::Kernel;
+use crate::engine::convolution::ints;
 use crate::engine::join::JoinKernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
 use crate::engine::pad::PadKernel;
@@ -17,24 +18,13 @@ use crate::engine::tape::Tape;
 use crate::engine::tape::build::bits_of;
 use crate::kernel::pad::{Mode, Padding};
 use crate::pad::{mode_of, pad, pairs};
-use crate::view::{flip, roll};
+use crate::view::{flip, roll, shifts_of_axes};
 
 /// Where the elements of a result come from, by axes as these are counted.
 enum Rearrangement {
     Borders(Vec<[i64; 2]>, Mode),
     Rolled(Vec<i64>),
     Reversed(Vec<bool>),
-}
-
-fn ints(arg: &Arg) -> Option<Vec<i64>> {
-    let int = |arg: &Arg| match arg {
-        Arg::Int(n) => Some(*n),
-        _ => None,
-    };
-    match arg {
-        Arg::Int(n) => Some(vec![*n]),
-        arg => arg.items()?.iter().map(int).collect(),
-    }
 }
 
 impl Lowering<'_> {
@@ -141,43 +131,38 @@ impl Lowering<'_> {
             Mode::Constant(number) => bits_of(number, dtype),
             _ => 0,
         };
-        self.rearranged(x, (dtype, shape), fill, bound, id, move |args, rank| {
+        self.rearranged(x, (dtype, shape), fill, bound, id, move |args, shape| {
             let sides = args.get(1).and_then(ints)?;
-            Some(Rearrangement::Borders(pairs(rank, &sides), mode))
+            Some(Rearrangement::Borders(pairs(shape.len(), &sides), mode))
         })
     }
 
     /// Makes a kernel of a roll or of reversed axes.
     pub(super) fn turned(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let Some(Lowered::Tensor(x)) =
-            bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned()
+        // A roll without axes takes all elements for one.
+        let is_roll = op == roll::OP && bound.get(2).and_then(ints).is_some_and(|axes| !axes.is_empty());
+        if !is_roll && op != flip::OP {
+            return Ok(None);
+        }
+        let (Some(Lowered::Tensor(x)), Some(typed)) =
+            (bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned(), self.typed(id)?)
         else {
             return Ok(None);
         };
-        let Some(typed) = self.typed(id)? else { return Ok(None) };
-        let axes = |args: &[Arg], at: usize, rank: usize| -> Option<Vec<usize>> {
-            ints(args.get(at)?)?.into_iter().map(|axis| ops::axis(axis, rank).ok()).collect()
-        };
-        if op == flip::OP {
-            return self.rearranged(x, typed, 0, bound, id, move |args, rank| {
-                let axes = axes(args, 1, rank)?;
-                Some(Rearrangement::Reversed((0..rank).map(|axis| axes.contains(&axis)).collect()))
-            });
-        }
-        // Without axes, all elements are one.
-        if op != roll::OP || bound.get(2).and_then(ints).is_none_or(|axes| axes.is_empty()) {
-            return Ok(None);
-        }
-        self.rearranged(x, typed, 0, bound, id, move |args, rank| {
-            let (by, mut shifts) = (ints(args.get(1)?)?, vec![0i64; rank]);
-            for (by, axis) in by.into_iter().zip(axes(args, 2, rank)?) {
-                shifts[axis] = shifts[axis].checked_add(by)?;
+        self.rearranged(x, typed, 0, bound, id, move |args, shape| {
+            if is_roll {
+                let (shifts, axes) = (ints(args.get(1)?)?, ints(args.get(2)?)?);
+                return shifts_of_axes(shape, &shifts, &axes).ok().map(Rearrangement::Rolled);
             }
-            Some(Rearrangement::Rolled(shifts))
+            let mut is_reversed = vec![false; shape.len()];
+            for axis in ints(args.get(1)?)? {
+                is_reversed[ops::axis(axis, shape.len()).ok()?] = true;
+            }
+            Some(Rearrangement::Reversed(is_reversed))
         })
     }
 
-    /// Makes a kernel that copies elements from where a function of the arguments and the rank says, in the order in which they lie.
+    /// Makes a kernel that copies elements from where a function of the arguments and the sizes says, in the order in which they lie.
     fn rearranged(
         &mut self,
         x: Operand,
@@ -185,7 +170,7 @@ impl Lowering<'_> {
         fill: u64,
         bound: &[Arg],
         id: NodeId,
-        from: impl Fn(&[Arg], usize) -> Option<Rearrangement> + Send + Sync + 'static,
+        from: impl Fn(&[Arg], &[usize]) -> Option<Rearrangement> + Send + Sync + 'static,
     ) -> Result<Option<Lowered>> {
         let mark = self.mark();
         let x = match x.layout() {
@@ -198,7 +183,7 @@ impl Lowering<'_> {
         let (args, holes) = self.symbolic_args(bound, id)?;
         let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
             let (x, out) = (bound.operand(x)?.clone(), out_value);
-            let Some(from) = from(&bound.fill(&args, &holes)?, x.shape.len()) else { return Ok(None) };
+            let Some(from) = from(&bound.fill(&args, &holes)?, &x.shape) else { return Ok(None) };
             let old = layout.arrange(&x.shape);
             let padding = match from {
                 Rearrangement::Borders(pairs, mode) => Padding::new(&old, &layout.arrange(&pairs), mode)?,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fx_core::op::kind::OperandType;
 use fx_core::pointwise::{PointwiseDef, result_dtype_of_types};
-use fx_core::{Arg, DType, TensorType};
+use fx_core::{Arg, DType, Dim, TensorType};
 
 use super::RowKind;
 use crate::reduce::Spread;
@@ -70,10 +70,13 @@ const FEWEST_COLUMNS: i64 = 16;
 
 /// Returns whether a call reduces axes before the last ones, and enough columns for a kernel of a plan, as far as that is known.
 pub(crate) fn has_columns(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> bool {
-    column_kind(op, bound, x).is_some_and(|(_, axes)| {
-        let columns = x.shape[axes.end..].iter().try_fold(1i64, |n, dim| n.checked_mul(dim.bounds().1?));
-        columns.is_none_or(|n| n >= FEWEST_COLUMNS)
-    })
+    column_kind(op, bound, x).is_some_and(|(_, axes)| are_columns(&x.shape[axes.end..]))
+}
+
+/// Returns whether axes of these sizes have enough columns for a kernel of a plan, as far as that is known.
+pub(crate) fn are_columns(sizes: &[Dim]) -> bool {
+    let columns = sizes.iter().try_fold(1i64, |n, dim| n.checked_mul(dim.bounds().1?));
+    columns.is_none_or(|n| n >= FEWEST_COLUMNS)
 }
 
 /// Returns the reduction of floats over neighbouring axes that a call is.
@@ -94,8 +97,8 @@ fn reduction(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind,
     Some((kind, neighbours(dim, x.rank())?))
 }
 
-/// Returns the axes that an argument names, if these are neighbours.
-fn neighbours(dim: &Arg, rank: usize) -> Option<Range<usize>> {
+/// Returns the axes that an argument names, in order and each once; none means all.
+pub(crate) fn axes_of(dim: &Arg, rank: usize) -> Option<Vec<usize>> {
     let axis = |arg: &Arg| match arg {
         Arg::Int(axis) => fx_core::ops::axis(*axis, rank).ok(),
         _ => None,
@@ -107,6 +110,12 @@ fn neighbours(dim: &Arg, rank: usize) -> Option<Range<usize>> {
     };
     axes.sort_unstable();
     axes.dedup();
+    Some(axes)
+}
+
+/// Returns the axes that an argument names, if these are neighbours.
+fn neighbours(dim: &Arg, rank: usize) -> Option<Range<usize>> {
+    let axes = axes_of(dim, rank)?;
     let range = *axes.first()?..*axes.last()? + 1;
     (axes.len() == range.len()).then_some(range)
 }
