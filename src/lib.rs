@@ -23,8 +23,8 @@ pub mod opcheck;
 pub mod pass {
     pub use fx_core::pass::*;
     pub use fx_ops::pass::{
-        Border, CONVERT_DTYPE, DEFAULT, FOLD_BATCH_NORM, FUSE, Fusion, MERGE_LINEARS, RECOGNIZE,
-        REMOVE_IDENTITIES, SIMPLIFY, all, independent_parts,
+        Border, CONVERT_DTYPE, DECOMPOSE, DEFAULT, FOLD_BATCH_NORM, FUSE, Fusion, MERGE_LINEARS, RECOGNIZE,
+        REMOVE_IDENTITIES, SIMPLIFY, SPLIT_REDUCTIONS, all, independent_parts,
     };
 }
 pub mod prelude;

@@ -4,7 +4,8 @@
 //! unit it runs its instructions, each of which reads and writes registers of as many elements. The instructions are the block
 //! kernels of the rows, so that a fused group has the bits that its operations have one by one.
 
-pub(crate) mod build;
+mod build;
+pub(crate) mod draft;
 pub(crate) mod kind;
 mod load;
 pub(crate) mod native;

@@ -104,8 +104,7 @@ impl Reduction {
         };
         let Some(x) = bound[0].leaf().copied() else { return Ok(None) };
         let Some(ty) = gm.graph().node(x)?.ty().and_then(TypeTree::tensor).cloned() else { return Ok(None) };
-        let (Some(axes), true) =
-            (axes_of(&bound[1], ty.rank()), matches!(ty.dtype, DType::F32 | DType::F64))
+        let (Some(axes), true) = (axes_of(&bound[1], ty.rank()), matches!(ty.dtype, DType::F32 | DType::F64))
         else {
             return Ok(None);
         };

@@ -18,7 +18,7 @@ use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, is_product, matrices, turned};
 use crate::engine::record::{Bound, Shape, Size};
 use crate::engine::tape::Epilogue;
-use crate::engine::tape::build::Draft;
+use crate::engine::tape::draft::Draft;
 use crate::engine::tape::kind;
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
 use crate::kernel::gemm::GemmElement;

@@ -15,7 +15,7 @@ use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
 use crate::engine::pad::PadKernel;
 use crate::engine::record::{Bound, Holes, Operands, Shape, Size, shadow};
 use crate::engine::tape::Tape;
-use crate::engine::tape::build::bits_of;
+use crate::engine::tape::draft::bits_of;
 use crate::kernel::pad::{Mode, Padding};
 use crate::pad::{mode_of, pad, pairs};
 use crate::view::{flip, roll, shifts_of_axes};
