@@ -28,6 +28,11 @@ pub(crate) trait Operand: Clone + Sized {
         Self::run(op, &args, kwargs)
     }
 
+    /// Returns whether what is done for these sizes will be done for all that its symbols stand for.
+    fn is_for_all_sizes() -> bool {
+        false
+    }
+
     /// Returns this operand as an argument.
     fn arg(&self) -> Arg<Self> {
         Arg::Leaf(self.clone())

@@ -193,6 +193,10 @@ fn contract<V: Operand>(a: Named<V>, b: Named<V>, keep: impl Fn(Name) -> bool) -
             && !y.same(&one).is_yes()
         {
             expect_same(&x, &y, "the size of an axis that operands share")?;
+            // A symbol may turn out to be 1, and such an axis repeats.
+            if V::is_for_all_sizes() && !x.same(&y).is_yes() {
+                bail!(Unresolved, "whether {x} or {y} is 1 is known when it runs");
+            }
         }
     }
     let (both, left): (Vec<Name>, Vec<Name>) = a.names.iter().partition(|&&name| b.has(name));

@@ -96,6 +96,10 @@ impl Operand for Known {
         self.ty.clone()
     }
 
+    fn is_for_all_sizes() -> bool {
+        true
+    }
+
     fn run(op: Op, args: &[Arg<Self>], kwargs: &[(&str, Arg<Self>)]) -> Result<Self> {
         if let Some((_, decomposition)) = DECOMPOSITIONS.iter().find(|(other, _)| *other == op)
             && let Ok(known) = decomposition(&op.bind(args, kwargs)?)

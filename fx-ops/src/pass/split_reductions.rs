@@ -12,7 +12,7 @@ use super::rewritten;
 use crate::engine::{are_columns, axes_of};
 use crate::pointwise::{clamp_min, sqrt};
 use crate::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
-use crate::view::squeeze;
+use crate::view::{squeeze, to};
 
 /// Writes reductions over several groups of axes, and variances over columns, as those that kernels do.
 pub const SPLIT_REDUCTIONS: Pass = Pass {
@@ -175,7 +175,9 @@ impl Reduction {
             let of = if spread.root { reduce::std::OP } else { var::OP };
             let args =
                 [x.into(), Arg::ints(self.axes()), Arg::Float(spread.correction), Arg::Bool(self.keepdim)];
-            return [apply_with(of, false, args, &[]), self.fold(mean::OP, x, self.keepdim)];
+            // As the operation, the mean is one of f64.
+            let wide = self.fold(mean::OP, &to(x, DType::F64), self.keepdim);
+            return [apply_with(of, false, args, &[]), to(wide, self.ty.dtype)];
         }
         let center = self.fold(mean::OP, x, true);
         let apart = x - &center;
@@ -186,7 +188,8 @@ impl Reduction {
             |x: Tensor, by: Arg<Tensor>| -> Tensor { apply_with(ops::div::OP, false, [x.into(), by], &[]) };
         let surplus = divide(&drift * &drift, self.count());
         let variance = divide(clamp_min(squares - surplus, 0.0), divisor);
-        let mean = if self.keepdim { center } else { squeeze(center, self.axes()) };
+        let center = if self.keepdim { center } else { squeeze(center, self.axes()) };
+        let mean = center + divide(drift, self.count());
         [if spread.root { sqrt(variance) } else { variance }, mean]
     }
 

@@ -96,3 +96,15 @@ fn conversions_are_part_of_kernels() {
         }
     }
 }
+
+#[test]
+fn sizes_that_may_be_one_repeat_as_they_do_in_the_operation() {
+    for call in ["einsum(\"ij,jk->ik\", [%x, %y])", "tensordot(%x, %y, [[1], [0]])"] {
+        let gm = program(&format!("graph main(%x: f32[n, m], %y: f32[4, 3]) {{\n%a = {call}\nreturn %a\n}}"));
+        for m in [1, 4] {
+            agree(&gm, &values(&[numbers(&[2, m], 1), numbers(&[4, 3], 2)]), false);
+        }
+        let program = gm.compile(fx::Engine::Fused).unwrap();
+        assert!(program.call_values(&values(&[numbers(&[2, 3], 1), numbers(&[4, 3], 2)])).is_err());
+    }
+}
