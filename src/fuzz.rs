@@ -394,10 +394,10 @@ impl Known {
         if let Change::Functionalize = job.change {
             let (new, state) = pass::functionalize(gm, true)?;
             let after = outcome::run_function(&new, &state.arguments(inputs))?;
-            return outcome::same(before, &after).map(|()| true);
+            return outcome::same(gm, inputs, before, &after).map(|()| true);
         }
         if job.exact {
-            return outcome::same(before, &outcome::run(after, inputs)?).map(|()| true);
+            return outcome::same(gm, inputs, before, &outcome::run(after, inputs)?).map(|()| true);
         }
         let key = job.dtype.map(DType::name);
         let nearby = self.nearby.entry(key).or_insert_with(|| Nearby::new(gm, inputs, before, job.dtype));

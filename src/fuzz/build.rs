@@ -186,6 +186,18 @@ impl Builder {
         dim.eval(&|symbol| size(symbol).map(|(_, size)| *size)).ok()
     }
 
+    /// Returns whether a size among arguments has a value where this part runs: a type in it tells that of each symbol.
+    fn is_told(&self, dim: &Dim) -> bool {
+        let told = |ty: &TypeTree, symbol: &Symbol| {
+            let types = ty.leaves().into_iter().filter_map(|leaf| leaf.tensor());
+            types.flat_map(|ty| ty.shape.iter()).any(|dim| {
+                self.known(dim).and_then(|size| dim.solve(size)).is_some_and(|(other, _)| other == *symbol)
+            })
+        };
+        let types = self.gm.graph().nodes().filter_map(|(_, node)| node.ty());
+        dim.symbols().iter().all(|symbol| types.clone().any(|ty| told(ty, symbol)))
+    }
+
     fn known_shape(&self, shape: &Shape) -> Option<Vec<usize>> {
         shape.iter().map(|dim| usize::try_from(self.known(dim)?).ok()).collect()
     }
@@ -281,6 +293,13 @@ impl Builder {
     /// Calls an operation with arguments in schema order, spelled in any way; `None` if it does not fit.
     pub(super) fn call(&mut self, op: Op, bound: Vec<Arg>) -> Option<NodeId> {
         let values = bound.iter().map(|arg| self.value_of(arg)).collect::<Option<Vec<Value>>>()?;
+        let mut is_told = true;
+        bound.iter().for_each(|arg| {
+            arg.walk(&mut |arg| is_told &= !matches!(arg, Arg::Dim(dim) if !self.is_told(dim)))
+        });
+        if !is_told {
+            return None;
+        }
         let (args, kwargs) = self.spell(op, &bound);
         let is_method = op.method && matches!(args.first(), Some(Arg::Leaf(_))) && self.rng.one_in(3);
         let target = if is_method { Target::CallMethod(op) } else { Target::CallFunction(op) };

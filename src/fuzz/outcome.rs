@@ -1,10 +1,11 @@
 //! Whether two programs do the same: results, buffers, and what is printed.
 //!
-//! Exact changes keep every bit, but for the payload of NaNs, and for signs of zeros where a maximum or minimum chooses. For others the tolerance is found by experiment: the program before
-//! the change runs again with every float of every result disturbed by a few units in the last place ([`perturb`]), and results
-//! may differ from those before by [`SLACK`] times as much as these runs do. So a tensor may differ much where the program
-//! itself is sensitive, and hardly at all elsewhere. What a disturbance turns into something else, such as a position of a
-//! maximum or a rounded number, is not compared, nor are programs in which a value is infinite, not a number, or near it.
+//! Exact changes keep every bit, but for the sign and payload of NaNs, and for signs of zeros where a maximum or minimum chooses. For
+//! others the tolerance is found by experiment: the program before the change runs again with every float of every result
+//! disturbed by a few units in the last place ([`perturb`]), and results may differ from those before by [`SLACK`] times as much
+//! as these runs do. So a tensor may differ much where the program itself is sensitive, and hardly at all elsewhere. What a
+//! disturbance turns into something else, such as a position of a maximum, a rounded number or the sign of a zero, is not
+//! compared, nor are programs in which a value is infinite, not a number, or near it.
 
 use std::cell::Cell;
 
@@ -131,6 +132,16 @@ pub(super) fn draws(gm: &GraphModule) -> bool {
     any_node(gm, &draws, &|module| !module.is_pure())
 }
 
+/// Returns whether a program has sizes that its data decide, as those of `unique` are.
+fn finds_sizes(gm: &GraphModule, inputs: &[Value]) -> bool {
+    let type_of = |x: &Tensor| Ok(Arg::Leaf(x.ty().map_or(Type::Any, Type::Tensor)));
+    let types: Result<Vec<TypeTree>> =
+        inputs.iter().map(|input| input.try_flat_map(&mut { type_of })).collect();
+    let finds =
+        |ty: &TypeTree| ty.leaves().into_iter().filter_map(Type::tensor).any(|ty| ty.shape.known().is_none());
+    types.and_then(|types| gm.infer(&types)).is_ok_and(|types| types.iter().any(|(_, ty)| finds(ty)))
+}
+
 /// Returns whether there is such a node in a program, or such a module of Rust, sub-graphs and graphs that it calls included.
 fn any_node(
     gm: &GraphModule,
@@ -151,23 +162,47 @@ fn any_node(
         })
 }
 
-/// Compares what a program did before and after a change that keeps every bit.
-pub(super) fn same(before: &Outcome, after: &Outcome) -> Result<()> {
+/// Compares what a program did on these inputs before and after a change that keeps every bit.
+pub(super) fn same(gm: &GraphModule, inputs: &[Value], before: &Outcome, after: &Outcome) -> Result<()> {
+    let Err(error) = same_bits(before, after, &|_, _| true) else { return Ok(()) };
+    // Does it read the signs of NaNs, which no change keeps?
+    let mut copy = gm.clone();
+    disturb(&mut copy, 0, Disturbance::SignsOfNans)?;
+    let Ok(other) = run(&copy, inputs) else { return Err(error) };
+    let other = tensors(&other);
+    same_bits(before, after, &|what, a| {
+        let other = other.iter().find(|(name, _)| name == what);
+        other.is_none_or(|(_, b)| {
+            a.array().is_ok_and(|a| b.array().is_ok_and(|b| first_difference(a, b).is_none()))
+        })
+    })
+}
+
+/// Compares those tensors of two outcomes for which this holds.
+fn same_bits(before: &Outcome, after: &Outcome, is_kept: &dyn Fn(&str, &Tensor) -> bool) -> Result<()> {
     for (what, a, b) in pairs(before, after)? {
+        if !is_kept(&what, &a) {
+            continue;
+        }
         let (a, b) = (a.array()?, b.array()?);
         if a.dtype() != b.dtype() || a.shape() != b.shape() {
             bail!(Check, "{what} was {}, it is {} now", a.describe(), b.describe());
         }
-        let same = |(a, b): (crate::Scalar, crate::Scalar)| {
-            let (x, y) = (a.to_f64(), b.to_f64());
-            x.is_nan() && y.is_nan() || a == b && x.to_bits() == y.to_bits()
-        };
-        if let Some(i) = a.iter_scalars().zip(b.iter_scalars()).position(|pair| !same(pair)) {
+        if let Some(i) = first_difference(a, b) {
             let at = |array: &Array| array.iter_scalars().nth(i).map_or(f64::NAN, |x| x.to_f64());
             bail!(Check, "element {i} of {what} was {:e}, it is {:e} now", at(a), at(b));
         }
     }
     Ok(())
+}
+
+/// Returns the first place where two arrays of one shape differ in more than what kind of NaN they hold.
+fn first_difference(a: &Array, b: &Array) -> Option<usize> {
+    let same = |(a, b): (crate::Scalar, crate::Scalar)| {
+        let (x, y) = (a.to_f64(), b.to_f64());
+        x.is_nan() && y.is_nan() || a == b && x.to_bits() == y.to_bits()
+    };
+    a.iter_scalars().zip(b.iter_scalars()).position(|pair| !same(pair))
 }
 
 /// Says what was printed, but for the values.
@@ -211,13 +246,13 @@ impl Nearby {
         dtype: Option<DType>,
     ) -> Option<Nearby> {
         let mut disturbed = Vec::new();
-        if finds_ranges(gm) {
+        if finds_ranges(gm) || dtype.is_some() && finds_sizes(gm, inputs) {
             return None;
         }
         EXTREME.set(false);
         for seed in 0..RUNS {
             let mut copy = gm.clone();
-            disturb(&mut copy, seed, dtype).ok()?;
+            disturb(&mut copy, seed, Disturbance::Rounding(dtype)).ok()?;
             let outcome = run(&copy, inputs).ok()?;
             // What it prints depends on a condition that rounding changes.
             if labels(&outcome) != labels(before) {
@@ -289,7 +324,17 @@ thread_local! {
     static EXTREME: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Disturbs floats: each is multiplied by one plus or minus a few rounding units.
+/// What a disturbed run does to the results of calls.
+#[derive(Clone, Copy)]
+enum Disturbance {
+    /// Rounds floats in another way, in units of this dtype if it is given, else of each value's own. Zeros get another sign,
+    /// and so do all vectors of a decomposition, which are as good with it.
+    Rounding(Option<DType>),
+    /// Gives NaNs another sign.
+    SignsOfNans,
+}
+
+/// Disturbs floats: each is multiplied by one plus or minus a few rounding units, or NaNs get another sign if `unit` is negative.
 pub(super) const PERTURB: Op = {
     const fn param(name: &'static str, kind: Kind) -> Param {
         Param { name, kind, default: None, keyword_only: false }
@@ -297,7 +342,12 @@ pub(super) const PERTURB: Op = {
     static DEF: OpDef = OpDef {
         name: "perturb",
         doc: "Disturbs floats by a few rounding units.\n",
-        params: &[param("x", Kind::Any), param("seed", Kind::Int), param("unit", Kind::Float)],
+        params: &[
+            param("x", Kind::Any),
+            param("seed", Kind::Int),
+            param("unit", Kind::Float),
+            param("free", Kind::Ints),
+        ],
         infer: |types: &[TypeTree]| Ok(types.first().cloned().unwrap_or(Arg::None)),
         eval: perturb,
         ..OpDef::BASE
@@ -305,32 +355,61 @@ pub(super) const PERTURB: Op = {
     Op::new(&DEF)
 };
 
+/// Returns which results of an operation are as good with the other sign, if all of them get it.
+fn free_signs(op: Op) -> &'static [i64] {
+    match op.name {
+        "linalg_svd" => &[0, 2],
+        "linalg_eigh" => &[1],
+        _ => &[],
+    }
+}
+
 fn perturb(args: &[Value]) -> Result<Value> {
-    let [x, Arg::Int(seed), Arg::Float(least)] = args else {
+    let [x, Arg::Int(seed), Arg::Float(least), Arg::List(free)] = args else {
         return crate::op::wrong_arity(&PERTURB, args.len());
     };
     let mut rng = Rng::new(*seed as u64);
+    let is_turned = rng.one_in(2);
+    let mut result = 0;
     x.try_flat_map(&mut |tensor| {
+        let is_free = free.iter().any(|at| matches!(at, Arg::Int(at) if *at == result));
+        result += 1;
         let array = tensor.array()?;
         let Some(unit) = array.dtype().epsilon() else { return Ok(Arg::Leaf(tensor.clone())) };
         let unit = 2.0 * unit.max(*least);
         let limit = if array.dtype() == DType::F16 { 3e4 } else { 1e15 };
-        let data: Vec<f64> = array
-            .iter_scalars()
-            .map(|x| {
-                let x = x.to_f64();
-                if x.is_nan() || x.abs() > limit {
-                    EXTREME.set(true);
+        let mut one = |x: f64| {
+            if x.is_nan() || x.abs() > limit {
+                EXTREME.set(true);
+            }
+            match () {
+                () if *least < 0.0 => {
+                    if x.is_nan() {
+                        -x
+                    } else {
+                        x
+                    }
                 }
-                x * (1.0 + unit * ((rng.bits() >> 12) as f64 / (1u64 << 51) as f64 - 1.0))
-            })
-            .collect();
+                () if x == 0.0 => {
+                    if rng.one_in(2) {
+                        -x
+                    } else {
+                        x
+                    }
+                }
+                () => {
+                    let x = x * (1.0 + unit * ((rng.bits() >> 12) as f64 / (1u64 << 51) as f64 - 1.0));
+                    if is_free && is_turned { -x } else { x }
+                }
+            }
+        };
+        let data: Vec<f64> = array.iter_scalars().map(|x| one(x.to_f64())).collect();
         Ok(Arg::Leaf(Tensor::from(Array::from_vec(data, array.shape())?.cast(array.dtype()))))
     })
 }
 
 /// Disturbs the result of every call, in sub-graphs and sub-modules that are graphs too.
-fn disturb(gm: &mut GraphModule, seed: u64, dtype: Option<DType>) -> Result<()> {
+fn disturb(gm: &mut GraphModule, seed: u64, how: Disturbance) -> Result<()> {
     let children: Vec<(String, GraphModule)> = gm
         .children()
         .filter_map(|(path, child)| {
@@ -338,15 +417,18 @@ fn disturb(gm: &mut GraphModule, seed: u64, dtype: Option<DType>) -> Result<()> 
         })
         .collect();
     for (path, mut child) in children {
-        disturb(&mut child, seed, dtype)?;
+        disturb(&mut child, seed, how)?;
         gm.add_submodule(&path, child)?;
     }
-    let least = dtype.and_then(DType::epsilon).unwrap_or(0.0);
-    disturb_graph(gm.graph_mut(), seed, least).map(|_| ())
+    disturb_graph(gm.graph_mut(), seed, how).map(|_| ())
 }
 
-fn disturb_graph(graph: &mut Graph, seed: u64, least: f64) -> Result<bool> {
-    graph.edit_subgraphs(&mut |inner| disturb_graph(inner, seed, least))?;
+fn disturb_graph(graph: &mut Graph, seed: u64, how: Disturbance) -> Result<bool> {
+    let least = match how {
+        Disturbance::Rounding(dtype) => dtype.and_then(DType::epsilon).unwrap_or(0.0),
+        Disturbance::SignsOfNans => -1.0,
+    };
+    graph.edit_subgraphs(&mut |inner| disturb_graph(inner, seed, how))?;
     for (i, id) in graph.ids().into_iter().enumerate() {
         let node = graph.node(id)?;
         let is_call = matches!(node.opcode(), OpCode::CallFunction | OpCode::CallMethod | OpCode::CallModule);
@@ -360,7 +442,8 @@ fn disturb_graph(graph: &mut Graph, seed: u64, least: f64) -> Result<bool> {
             continue;
         }
         let ty = node.meta().ty.clone();
-        let args = [Arg::Leaf(id), Arg::Int((seed << 32) as i64 + i as i64), Arg::Float(least)];
+        let free = Arg::ints(node.op().map_or(&[][..], free_signs).iter().copied());
+        let args = [Arg::Leaf(id), Arg::Int((seed << 32) as i64 + i as i64), Arg::Float(least), free];
         let new: NodeId = graph
             .inserting_after(id, |graph| graph.create(Target::CallFunction(PERTURB), args, [], None))??;
         graph.meta_mut(new)?.ty = ty;

@@ -23,7 +23,7 @@ fn passes_and_rules_keep_what_random_programs_do() {
 fn programs_that_found_faults_pass() {
     for seed in [
         100_008, 104_597, 105_072, 207_313, 209_311, 228_509, 231_574, 233_523, 243_930, 247_631, 273_666,
-        283_762, 291_034, 479_641, 481_321, 600_323,
+        283_762, 291_034, 479_641, 481_321, 600_323, 18_395, 27_473, 36_329, 54_818, 69_787, 84_356, 98_188,
     ] {
         let summary = run(&config(seed, 1), &|_| {}).unwrap();
         assert!(summary.failures.is_empty(), "{summary}");
