@@ -134,12 +134,12 @@ pub(super) fn draws(gm: &GraphModule) -> bool {
 
 /// Returns whether a program has sizes that its data decide, as those of `unique` are.
 fn finds_sizes(gm: &GraphModule, inputs: &[Value]) -> bool {
-    let type_of = |x: &Tensor| Ok(Arg::Leaf(x.ty().map_or(Type::Any, Type::Tensor)));
-    let types: Result<Vec<TypeTree>> =
-        inputs.iter().map(|input| input.try_flat_map(&mut { type_of })).collect();
+    let type_of = |x: &Tensor| Arg::Leaf(x.ty().map_or(Type::Any, Type::Tensor));
+    // One for each placeholder.
+    let types: Vec<TypeTree> = inputs.iter().flat_map(Arg::leaves).map(type_of).collect();
     let finds =
         |ty: &TypeTree| ty.leaves().into_iter().filter_map(Type::tensor).any(|ty| ty.shape.known().is_none());
-    types.and_then(|types| gm.infer(&types)).is_ok_and(|types| types.iter().any(|(_, ty)| finds(ty)))
+    gm.infer(&types).map_or(true, |types| types.iter().any(|(_, ty)| finds(ty)))
 }
 
 /// Returns whether there is such a node in a program, or such a module of Rust, sub-graphs and graphs that it calls included.
