@@ -25,15 +25,6 @@ pub mod lint;
 )]
 pub mod math;
 pub mod math_source;
-/// Special functions, and the rest of [`math`]; one text with it in generated code.
-pub mod special {
-    pub use crate::math::*;
-    include!("special.rs");
-    include!("special/bessel.rs");
-
-    #[cfg(test)]
-    mod tests;
-}
 mod members;
 pub mod module;
 pub mod names;
@@ -45,6 +36,7 @@ pub mod pass;
 pub mod pointwise;
 pub mod rewrite;
 pub mod rng;
+pub mod special;
 mod specialize;
 pub mod splitting;
 pub mod tensor;

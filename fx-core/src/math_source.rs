@@ -8,7 +8,7 @@ pub const SOURCE: &str = concat!(
     include_str!("math/single.rs"),
     include_str!("math/double.rs"),
     "\n",
-    include_str!("special.rs"),
+    include_str!("special/gamma.rs"),
     include_str!("special/bessel.rs"),
 );
 

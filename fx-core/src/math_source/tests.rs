@@ -14,7 +14,7 @@ mod pasted {
     include!("../math/elementary.rs");
     include!("../math/single.rs");
     include!("../math/double.rs");
-    include!("../special.rs");
+    include!("../special/gamma.rs");
     include!("../special/bessel.rs");
 }
 

@@ -19,29 +19,29 @@ pub(super) const MARK: &str = "# Written by fx.";
 
 /// The modules of kernels, with what they need.
 const KERNELS: &[(&str, &str, &[&str])] = &[
-    ("attention", include_str!("kernels/attention.rs"), &["gemm", "rows"]),
-    ("conv", include_str!("kernels/conv.rs"), &["gemm", "window"]),
-    ("copy", include_str!("kernels/copy.rs"), &["walk"]),
-    ("float", include_str!("kernels/float.rs"), &[]),
-    ("gemm", include_str!("kernels/gemm.rs"), &["simd", "sum", "threads"]),
-    ("lookup", include_str!("kernels/lookup.rs"), &[]),
-    ("pool", include_str!("kernels/pool.rs"), &["threads", "window"]),
-    ("recurrent", include_str!("kernels/recurrent.rs"), &["gemm"]),
-    ("reduce", include_str!("kernels/reduce.rs"), &["rows"]),
-    ("resize", include_str!("kernels/resize.rs"), &[]),
-    ("rows", include_str!("kernels/rows.rs"), &["simd", "sum", "threads"]),
-    ("scan", include_str!("kernels/scan.rs"), &[]),
-    ("simd", include_str!("kernels/simd.rs"), &[]),
-    ("sort", include_str!("kernels/sort.rs"), &[]),
-    ("sum", include_str!("kernels/sum.rs"), &[]),
-    ("threads", include_str!("kernels/threads.rs"), &[]),
-    ("walk", include_str!("kernels/walk.rs"), &[]),
-    ("window", include_str!("kernels/window.rs"), &[]),
+    ("attention", include_str!("../kernels/attention.rs"), &["gemm", "rows"]),
+    ("conv", include_str!("../kernels/conv.rs"), &["gemm", "window"]),
+    ("copy", include_str!("../kernels/copy.rs"), &["walk"]),
+    ("float", include_str!("../kernels/float.rs"), &[]),
+    ("gemm", include_str!("../kernels/gemm.rs"), &["simd", "sum", "threads"]),
+    ("lookup", include_str!("../kernels/lookup.rs"), &[]),
+    ("pool", include_str!("../kernels/pool.rs"), &["threads", "window"]),
+    ("recurrent", include_str!("../kernels/recurrent.rs"), &["gemm"]),
+    ("reduce", include_str!("../kernels/reduce.rs"), &["rows"]),
+    ("resize", include_str!("../kernels/resize.rs"), &[]),
+    ("rows", include_str!("../kernels/rows.rs"), &["simd", "sum", "threads"]),
+    ("scan", include_str!("../kernels/scan.rs"), &[]),
+    ("simd", include_str!("../kernels/simd.rs"), &[]),
+    ("sort", include_str!("../kernels/sort.rs"), &[]),
+    ("sum", include_str!("../kernels/sum.rs"), &[]),
+    ("threads", include_str!("../kernels/threads.rs"), &[]),
+    ("walk", include_str!("../kernels/walk.rs"), &[]),
+    ("window", include_str!("../kernels/window.rs"), &[]),
 ];
 
 /// What takes the place of `simd` and `threads` without `std`.
-const PLAIN: &str = include_str!("kernels/plain.rs");
-const ALONE: &str = include_str!("kernels/alone.rs");
+const PLAIN: &str = include_str!("../kernels/plain.rs");
+const ALONE: &str = include_str!("../kernels/alone.rs");
 
 /// Lints that a text which is not written by hand does not follow.
 const ALLOW: &str = "#![allow(unused, unreachable_pub, clippy::all, clippy::pedantic)]\n";
@@ -175,9 +175,9 @@ impl<'a> Writer<'a> {
         module("math", "src/math.rs", self.math());
         module("model", "src/model.rs", model);
         if !self.options.baked {
-            module("safetensors", "src/safetensors.rs", include_str!("runtime/safetensors.rs").to_owned());
+            module("safetensors", "src/safetensors.rs", include_str!("../runtime/safetensors.rs").to_owned());
         }
-        module("tensor", "src/tensor.rs", include_str!("runtime/tensor.rs").to_owned());
+        module("tensor", "src/tensor.rs", include_str!("../runtime/tensor.rs").to_owned());
         add("Cargo.toml", self.manifest());
         let has_threads = !self.options.baked && modules.iter().any(|(name, _)| name == "kernels::threads");
         add("README.md", self.readme(has_threads)?);
@@ -190,8 +190,8 @@ impl<'a> Writer<'a> {
             if self.options.baked {
                 let modules = "//! Reads what was recorded.\n#![allow(dead_code)]\n\npub mod error;\npub mod safetensors;\n";
                 add("tests/reader/mod.rs", modules.to_owned());
-                add("tests/reader/error.rs", include_str!("runtime/error.rs").to_owned());
-                add("tests/reader/safetensors.rs", include_str!("runtime/safetensors.rs").to_owned());
+                add("tests/reader/error.rs", include_str!("../runtime/error.rs").to_owned());
+                add("tests/reader/safetensors.rs", include_str!("../runtime/safetensors.rs").to_owned());
             }
         }
         let tensors: Vec<(String, Tensor)> =
@@ -230,7 +230,7 @@ impl<'a> Writer<'a> {
     }
 
     fn error(&self) -> String {
-        let text = include_str!("runtime/error.rs");
+        let text = include_str!("../runtime/error.rs");
         let mut out = String::new();
         let mut skips = false;
         for line in text.lines() {

@@ -13,20 +13,20 @@ use crate::GraphModule;
 use crate::pass::Report;
 
 /// The page, with a mark where each part goes.
-const PAGE: &str = include_str!("view/page.html");
-const STYLE: &str = include_str!("view/style.css");
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
 const SCRIPT: [&str; 11] = [
-    include_str!("view/dom.js"),
-    include_str!("view/model.js"),
-    include_str!("view/layout.js"),
-    include_str!("view/scene.js"),
-    include_str!("view/outline.js"),
-    include_str!("view/search.js"),
-    include_str!("view/details.js"),
-    include_str!("view/steps.js"),
-    include_str!("view/overview.js"),
-    include_str!("view/input.js"),
-    include_str!("view/app.js"),
+    include_str!("dom.js"),
+    include_str!("model.js"),
+    include_str!("layout.js"),
+    include_str!("scene.js"),
+    include_str!("outline.js"),
+    include_str!("search.js"),
+    include_str!("details.js"),
+    include_str!("steps.js"),
+    include_str!("overview.js"),
+    include_str!("input.js"),
+    include_str!("app.js"),
 ];
 
 /// Returns a page that shows a program: its graph, zoomable, with boxes for modules and sub-graphs, search, and what is known
