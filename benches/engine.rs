@@ -1,9 +1,10 @@
-//! What the engines take for single kernels and small networks: eager, fused, and native where there is a Rust compiler; and what the first
-//! sizes of a program take, new ones, and those that it knows.
+//! What the engines take for single kernels and small networks: eager, fused, and native where there is a
+//! Rust compiler; and what the first sizes of a program take, new ones, and those that it knows.
 //!
-//! `cargo bench --bench engine -- FILTER`. Throughput is in bytes that must be moved where memory is the limit, and in floating-point operations
-//! ("elements") where arithmetic is. `RAYON_NUM_THREADS` sets the number of threads; the programs are those of the peer benchmarks
-//! ([BENCH_PEERS.md](../BENCH_PEERS.md)) that need no file, and some convolutions.
+//! `cargo bench --bench engine -- FILTER`. Throughput is in bytes that must be moved where memory is the
+//! limit, and in floating-point operations ("elements") where arithmetic is. `RAYON_NUM_THREADS` sets the
+//! number of threads; the programs are those of the peer benchmarks ([BENCH_PEERS.md](../BENCH_PEERS.md))
+//! that need no file, and some convolutions.
 #![allow(missing_docs)]
 
 use std::time::Duration;
@@ -321,7 +322,8 @@ fn encoder() -> String {
     text + "return %x4\n}"
 }
 
-/// What new sizes cost: a program's first, which it plans, others, to which it binds that plan, and sizes that it finds among 64.
+/// What new sizes cost: a program's first, which it plans, others, to which it binds that plan, and sizes
+/// that it finds among 64.
 fn sizes(c: &mut Criterion) {
     for (name, text, shape) in [("mlp", MLP.to_owned(), [1, 0, 16]), ("encoder", encoder(), [2, 0, 128])] {
         let gm = program(&text);

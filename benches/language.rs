@@ -11,7 +11,8 @@ use fx::nn::{AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Linear, MaxPool2d, ReLU};
 use fx::prelude::*;
 use fx::{Arg, Graph, GraphModule};
 
-/// A network like ResNet-50, all of leaf modules and residual sums; its channels are few, since only tracing is timed.
+/// A network like ResNet-50, all of leaf modules and residual sums; its channels are few, since only tracing
+/// is timed.
 #[derive(Module)]
 struct ResNet {
     conv1: Conv2d,

@@ -1,9 +1,10 @@
 //! Every operation at a million elements, beside PyTorch where there is one.
 //!
-//! `FX_PYTHON=python cargo bench --bench ops -- FILTER...` runs the cases of `ops.cases` whose line contains a filter, or all.
-//! Both sides take turns on the same shapes with the same number of threads (`RAYON_NUM_THREADS`, 2 if it is not set);
-//! every call makes its result anew, and `FX_SAMPLES` samples (15) are taken. `ratio` compares the fastest samples, `median` the
-//! median ones. The worst comes first. `FX_TABLE=PATH` writes a Markdown table too.
+//! `FX_PYTHON=python cargo bench --bench ops -- FILTER...` runs the cases of `ops.cases` whose line contains
+//! a filter, or all. Both sides take turns on the same shapes with the same number of threads
+//! (`RAYON_NUM_THREADS`, 2 if it is not set); every call makes its result anew, and `FX_SAMPLES` samples (15)
+//! are taken. `ratio` compares the fastest samples, `median` the median ones. The worst comes first.
+//! `FX_TABLE=PATH` writes a Markdown table too.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::collections::BTreeSet;
@@ -17,8 +18,8 @@ use serde_json::{Value as Json, json};
 const CASES: &str = include_str!("ops.cases");
 /// How long one sample takes at least.
 const SAMPLE: Duration = Duration::from_millis(2);
-/// How long a side works before its samples of a turn: its threads are awake then, and those of the other side, which OpenMP
-/// keeps spinning for milliseconds, sleep.
+/// How long a side works before its samples of a turn: its threads are awake then, and those of the other
+/// side, which OpenMP keeps spinning for milliseconds, sleep.
 const WARM: Duration = Duration::from_millis(20);
 /// The samples that a side takes in a turn.
 const TURN: usize = 5;

@@ -28,8 +28,8 @@ fn program(n: usize) -> GraphModule {
     fx::trace(body).input("x", "f32[n, 8]").without_sources().build().unwrap()
 }
 
-/// A network of about `n` nodes: blocks of a normalised linear map, every second with a weight to compute from others, and
-/// every fourth a call of a module before it.
+/// A network of about `n` nodes: blocks of a normalised linear map, every second with a weight to compute
+/// from others, and every fourth a call of a module before it.
 fn network(n: usize) -> GraphModule {
     let mut gm = GraphModule::new("Network", Graph::new("main"));
     let tensor =

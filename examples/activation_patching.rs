@@ -1,8 +1,9 @@
-//! Why does the model say that? One activation after the other is taken from another prompt, to see which brings its answer.
+//! Why does the model say that? One activation after the other is taken from another prompt, to see which
+//! brings its answer.
 //!
-//! Two prompts that end alike are run, and the residual stream of each layer is recorded. Then the second prompt runs again and
-//! again, each time with the activation of one layer at one token replaced by that of the first prompt: where the answer of the
-//! first prompt comes back, the model keeps what decides it.
+//! Two prompts that end alike are run, and the residual stream of each layer is recorded. Then the second
+//! prompt runs again and again, each time with the activation of one layer at one token replaced by that of
+//! the first prompt: where the answer of the first prompt comes back, the model keeps what decides it.
 //!
 //! `cargo run --release --example activation_patching`
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]

@@ -1,7 +1,9 @@
-//! How long the native engine takes to make programs ready, and how its calls compare with those of the fused engine.
+//! How long the native engine takes to make programs ready, and how its calls compare with those of the fused
+//! engine.
 //!
-//! `cargo run --release --example compile_times -- [DIR]...`, where a DIR holds `NAME.pt2` with `NAME.io.safetensors`, or the weights of one of the
-//! models of the examples, `model.safetensors`, and is named as the model. The models that come with the repository are always there.
+//! `cargo run --release --example compile_times -- [DIR]...`, where a DIR holds `NAME.pt2` with
+//! `NAME.io.safetensors`, or the weights of one of the models of the examples, `model.safetensors`, and is
+//! named as the model. The models that come with the repository are always there.
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 
 mod models;

@@ -1,4 +1,5 @@
-//! Folding the batch norms of EfficientNet-Lite0 into its convolutions: the speed before and after, and how far scores move.
+//! Folding the batch norms of EfficientNet-Lite0 into its convolutions: the speed before and after, and how
+//! far scores move.
 //!
 //! `cargo run --release --example fold_conv_bn -- --model DIR`; `efficientnet_lite0` says where DIR comes from.
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]

@@ -47,7 +47,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns the probability of speech in each window, in order: each call gets the state that the call before returned.
+/// Returns the probability of speech in each window, in order: each call gets the state that the call before
+/// returned.
 fn listen(
     windows: &Tensor,
     step: impl Fn(&Tensor, &State) -> Result<(Tensor, State)>,

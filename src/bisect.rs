@@ -7,8 +7,8 @@ use crate::{GraphModule, Passes, Result, Tensor, check, err};
 /// How results are known to be right.
 #[derive(Clone, Copy)]
 pub enum Reference<'a> {
-    /// By the inputs of a file and the outputs that it expects, as [`program::run`](crate::program::run) reads it; where it expects
-    /// none, by those of the program before any pass.
+    /// By the inputs of a file and the outputs that it expects, as [`program::run`](crate::program::run)
+    /// reads it; where it expects none, by those of the program before any pass.
     File(&'a Weights),
     /// By runs on inputs that are made from the types of the arguments, compared with the program before any pass.
     Runs {
@@ -21,7 +21,8 @@ pub enum Reference<'a> {
     },
 }
 
-/// Finds the first pass, and of its changes the first one, that makes results wrong; `None` if all are right. The program stays.
+/// Finds the first pass, and of its changes the first one, that makes results wrong; `None` if all are right.
+/// The program stays.
 pub fn bisect(gm: &GraphModule, passes: &Passes, reference: Reference<'_>) -> Result<Option<Culprit>> {
     match reference {
         Reference::Runs { n, seed, tolerance } => passes.bisect(gm, &|after| {

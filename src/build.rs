@@ -15,14 +15,16 @@
 //! }
 //! ```
 //!
-//! Then there are `model::Model`, `model::Tensor` and `model::Error`, as in a crate that [`to_crate`](crate::ToCrate::to_crate) writes, and the weights in
-//! `OUT_DIR/model.safetensors`, or in the code if they are baked. `examples/build_script` is a project that does this.
+//! Then there are `model::Model`, `model::Tensor` and `model::Error`, as in a crate that
+//! [`to_crate`](crate::ToCrate::to_crate) writes, and the weights in `OUT_DIR/model.safetensors`, or in the
+//! code if they are baked. `examples/build_script` is a project that does this.
 
 use std::path::{Path, PathBuf};
 
 use crate::{CrateOptions, Result, ToCrate, err, program};
 
-/// Writes the code of a program for `include!`: `NAME.rs` and `NAME.safetensors` in `OUT_DIR`, named as the file is.
+/// Writes the code of a program for `include!`: `NAME.rs` and `NAME.safetensors` in `OUT_DIR`, named as the
+/// file is.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Checks imported programs against PyTorch: every `NAME.pt2` of a folder on the inputs of `NAME.io.safetensors`.
 //!
-//! The tensors `0.in0`, `0.in1`, … are the inputs of the first set, leaf by leaf, `0.out0`, … what PyTorch returned; a second
-//! set begins with `1.`, and so on.
+//! The tensors `0.in0`, `0.in1`, … are the inputs of the first set, leaf by leaf, `0.out0`, … what PyTorch
+//! returned; a second set begins with `1.`, and so on.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -74,9 +74,10 @@ fn compiled(gm: &GraphModule, engine: crate::Engine) -> Result<Runner> {
     Ok(Box::new(move |args| gm.compile(engine)?.call_values(args)))
 }
 
-/// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes` calls what the
-/// [default pipeline](crate::pass::DEFAULT) makes of it, `fused` is [`Engine::Fused`](crate::Engine::Fused), and `native`
-/// [`Engine::Native`](crate::Engine::Native), which is left out where there is no compiler.
+/// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes`
+/// calls what the [default pipeline](crate::pass::DEFAULT) makes of it, `fused` is
+/// [`Engine::Fused`](crate::Engine::Fused), and `native` [`Engine::Native`](crate::Engine::Native), which is
+/// left out where there is no compiler.
 pub fn engines() -> Vec<Engine> {
     let mut engines = all();
     if crate::Native::shared().check().is_err() {
@@ -105,8 +106,8 @@ pub fn all() -> Vec<Engine> {
     ]
 }
 
-/// Returns an engine for every pass and every rule by itself; they run the programs that the pass or rule changes. All but
-/// `convert_dtype`, whose results are those of another dtype.
+/// Returns an engine for every pass and every rule by itself; they run the programs that the pass or rule
+/// changes. All but `convert_dtype`, whose results are those of another dtype.
 pub fn each_pass() -> Result<Vec<Engine>> {
     let known = pass::all();
     let mut engines = Vec::new();
@@ -150,7 +151,8 @@ pub struct Report {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// The outcome for each engine and input set: the greatest error relative to what is allowed around it, or why it failed.
+    /// The outcome for each engine and input set: the greatest error relative to what is allowed around it,
+    /// or why it failed.
     pub runs: Vec<Run>,
     /// Why it could not be read.
     pub problem: Option<String>,
@@ -362,8 +364,8 @@ pub fn tensors(value: &Value) -> Vec<Tensor> {
     out
 }
 
-/// Returns the greatest error relative to the greatest magnitude; floats may be off by [`RTOL`] and [`ATOL`], halves by their
-/// last place, others not at all.
+/// Returns the greatest error relative to the greatest magnitude; floats may be off by [`RTOL`] and [`ATOL`],
+/// halves by their last place, others not at all.
 fn compare(got: &Tensor, expected: &Tensor) -> Result<f64> {
     let (got, expected) = (got.array()?, expected.array()?);
     let is_float = |dtype: DType| dtype.is_float();

@@ -16,22 +16,26 @@ use crate::{Arg, Error, GraphModule, Result, Tensor, Tree, Value, err};
 pub enum Engine {
     /// Operation by operation, as [`GraphModule::call`] does.
     Eager,
-    /// Rewritten by the passes for inference, its operations in kernels, weights packed; in process, without a compiler.
+    /// Rewritten by the passes for inference, its operations in kernels, weights packed; in process, without
+    /// a compiler.
     ///
-    /// Results agree with those of `Eager` within rounding. Convolutions by kernels of 3 by 3 may be computed with fewer multiplications
-    /// (Winograd's F(2x2, 3x3)): then an infinity in the input makes NaN of up to two more results on each side.
+    /// Results agree with those of `Eager` within rounding. Convolutions by kernels of 3 by 3 may be computed
+    /// with fewer multiplications (Winograd's F(2x2, 3x3)): then an infinity in the input makes NaN of up to
+    /// two more results on each side.
     Fused,
-    /// As [`Fused`](Engine::Fused), with the loops of pointwise operations, and of what comes before and after operations on rows,
-    /// products and convolutions, compiled by rustc into a library that is loaded.
+    /// As [`Fused`](Engine::Fused), with the loops of pointwise operations, and of what comes before and
+    /// after operations on rows, products and convolutions, compiled by rustc into a library that is loaded.
     ///
-    /// It needs a Rust compiler where it runs; see [`Native::new`] for where it is looked for and where libraries are kept. The bits are those
-    /// of `Fused`, apart from signs of NaN. Libraries do not depend on sizes: a program with symbols is compiled once, and again only if
-    /// other sizes change how operands lie, as a size of 1 does. Then a call waits for rustc.
+    /// It needs a Rust compiler where it runs; see [`Native::new`] for where it is looked for and where
+    /// libraries are kept. The bits are those of `Fused`, apart from signs of NaN. Libraries do not depend on
+    /// sizes: a program with symbols is compiled once, and again only if other sizes change how operands lie,
+    /// as a size of 1 does. Then a call waits for rustc.
     ///
-    /// Own pointwise operations are compiled from the text of their rows if that names nothing but operands, literals and
-    /// [`math`](crate::math); others run as in `Fused`.
+    /// Own pointwise operations are compiled from the text of their rows if that names nothing but operands,
+    /// literals and [`math`](crate::math); others run as in `Fused`.
     Native,
-    /// `Native` where there is a Rust compiler, else `Fused`; [`Program::engine`] says which, and [`Program::fallback`] why.
+    /// `Native` where there is a Rust compiler, else `Fused`; [`Program::engine`] says which, and
+    /// [`Program::fallback`] why.
     Best,
 }
 
@@ -134,7 +138,8 @@ impl Program {
         Ok(Program::new(Kind::Fused(compiled), Engine::Native))
     }
 
-    /// Makes programs ready for [`Engine::Native`] that are compiled together, in the time of one; each for some arguments.
+    /// Makes programs ready for [`Engine::Native`] that are compiled together, in the time of one; each for
+    /// some arguments.
     pub fn native_all(
         programs: &[(&GraphModule, &[Value])],
         native: &Native,
@@ -189,7 +194,8 @@ impl Program {
         }
     }
 
-    /// Calls the program with a tuple of arguments of the structures that were traced, and restores the structure of the result.
+    /// Calls the program with a tuple of arguments of the structures that were traced, and restores the
+    /// structure of the result.
     #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
         let value = args.to_value();
@@ -238,8 +244,9 @@ pub trait Compile {
     /// ```
     fn compile(&self, engine: Engine) -> Result<Program>;
 
-    /// As [`compile`](Compile::compile), and gives up the module, so that its weights need not be in memory twice: where the sizes of all
-    /// inputs are known, each is freed as soon as it is packed, unless somebody else has it.
+    /// As [`compile`](Compile::compile), and gives up the module, so that its weights need not be in memory
+    /// twice: where the sizes of all inputs are known, each is freed as soon as it is packed, unless somebody
+    /// else has it.
     ///
     /// ```
     /// use fx::prelude::*;

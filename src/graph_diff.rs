@@ -1,8 +1,10 @@
-//! The difference of two programs by what they compute, whatever their nodes are called and in which order they stand.
+//! The difference of two programs by what they compute, whatever their nodes are called and in which order
+//! they stand.
 //!
-//! Both are brought into one spelling first. Nodes are then matched by hashes: first those that compute the same from the same arguments,
-//! from the inputs on; then, from the results back, those that are the same operation at the same place, which changed. What is
-//! left was added or removed. Every step looks at each node once.
+//! Both are brought into one spelling first. Nodes are then matched by hashes: first those that compute the
+//! same from the same arguments, from the inputs on; then, from the results back, those that are the same
+//! operation at the same place, which changed. What is left was added or removed. Every step looks at each
+//! node once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -121,9 +123,9 @@ impl fmt::Display for Diff {
     }
 }
 
-/// Compares two programs by what they compute: names of nodes, the order of independent nodes, spelling of calls, the order of operands
-/// of commutative operations, what is computed twice and what nobody uses do not matter. Attributes are compared by path and
-/// value, where both programs have them.
+/// Compares two programs by what they compute: names of nodes, the order of independent nodes, spelling of
+/// calls, the order of operands of commutative operations, what is computed twice and what nobody uses do not
+/// matter. Attributes are compared by path and value, where both programs have them.
 pub fn graph_diff(a: &GraphModule, b: &GraphModule) -> Result<Diff> {
     let (left, right) = (Side::of(a)?, Side::of(b)?);
     let mut diff = Diff::default();
@@ -228,7 +230,8 @@ fn label(node: &Node) -> String {
     }
 }
 
-/// Returns the hash of the arguments, with hashes of nodes; the order of operands that may be exchanged does not matter.
+/// Returns the hash of the arguments, with hashes of nodes; the order of operands that may be exchanged does
+/// not matter.
 fn arguments(node: &Node, of: &dyn Fn(NodeId) -> u64) -> u64 {
     let hash = |arg: &Arg| {
         let mut hasher = DefaultHasher::new();
@@ -334,7 +337,8 @@ impl Matches {
         }
     }
 
-    /// Lists what differs: matched nodes of another kind or with operands that are not matched, and nodes without match.
+    /// Lists what differs: matched nodes of another kind or with operands that are not matched, and nodes
+    /// without match.
     fn report(&self, left: &Side, right: &Side, diff_of: &mut Diff) -> Result<()> {
         let mut added: BTreeMap<usize, Vec<Change>> = BTreeMap::new();
         let position: HashMap<NodeId, usize> =

@@ -1,7 +1,8 @@
-//! fx captures tensor programs written as ordinary Rust as a graph that people can read, change, print as Rust and run.
+//! fx captures tensor programs written as ordinary Rust as a graph that people can read, change, print as
+//! Rust and run.
 //!
-//! This crate is the façade: everything of `fx-core` (the language) and `fx-ops` (the vocabulary) at one level, with the
-//! traits that model code needs in [`prelude`].
+//! This crate is the façade: everything of `fx-core` (the language) and `fx-ops` (the vocabulary) at one
+//! level, with the traits that model code needs in [`prelude`].
 
 extern crate self as fx;
 
@@ -45,7 +46,8 @@ pub use graph_diff::graph_diff;
 pub use standalone::{CrateOptions, ToCrate};
 pub use vocabulary::*;
 
-/// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations of your own too.
+/// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations
+/// of your own too.
 ///
 /// ```
 /// let gm = fx::trace(|x: &fx::Tensor| x * 2).build()?;

@@ -75,7 +75,8 @@ fn attach(gm: &mut GraphModule, weights: &Weights) -> Result<()> {
     Ok(())
 }
 
-/// Writes the tensors of a program by path, constants and those of its graph modules included, to a safetensors file.
+/// Writes the tensors of a program by path, constants and those of its graph modules included, to a
+/// safetensors file.
 pub fn save_weights(gm: &GraphModule, path: &Path) -> Result<()> {
     fn collect(gm: &GraphModule, prefix: &str, out: &mut Vec<(String, Tensor)>) {
         out.extend(gm.attributes().map(|(name, attribute)| (format!("{prefix}{name}"), attribute.tensor())));
@@ -97,12 +98,14 @@ pub struct Ran {
     pub set: usize,
     /// The tensors, in the order in which the structure of the result holds them.
     pub outputs: Vec<Tensor>,
-    /// Where the file says what is expected: the greatest error relative to the greatest magnitude, or how it differs.
+    /// Where the file says what is expected: the greatest error relative to the greatest magnitude, or how it
+    /// differs.
     pub agrees: Option<std::result::Result<f64, String>>,
 }
 
-/// Runs a program on every input set of a file: the tensors `0.in0`, `0.in1`, … are the first set, leaf by leaf; `0.out0`, …
-/// are what is expected, if they are there; `1.in0` begins the second set. Each set starts from the buffers as they were.
+/// Runs a program on every input set of a file: the tensors `0.in0`, `0.in1`, … are the first set, leaf by
+/// leaf; `0.out0`, … are what is expected, if they are there; `1.in0` begins the second set. Each set starts
+/// from the buffers as they were.
 pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> {
     let mut sets = Vec::new();
     let has = |set: usize, name: &str| io.contains(&format!("{set}.{name}"));
@@ -145,8 +148,8 @@ pub fn engine(name: &str) -> Result<Engine> {
     }
 }
 
-/// Says where a rule matches a program, and where not and why, a line for each node that has the operation of the rule's
-/// first output; and how often it matches.
+/// Says where a rule matches a program, and where not and why, a line for each node that has the operation of
+/// the rule's first output; and how often it matches.
 pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(String, usize)> {
     let rule = crate::rules::find(rule)?.rule()?;
     let explanations = match node {
@@ -161,8 +164,9 @@ pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(Stri
     Ok((text, matches))
 }
 
-/// Says what the fused engine computes as one kernel, with `|` between parts that do not need each other; for each edge between
-/// operations where it does not, why; and the steps of the plan if the sizes of all inputs are known.
+/// Says what the fused engine computes as one kernel, with `|` between parts that do not need each other; for
+/// each edge between operations where it does not, why; and the steps of the plan if the sizes of all inputs
+/// are known.
 pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     let mut ready = gm.clone();
     fx_ops::engine::prepare(&mut ready)?;
@@ -187,8 +191,8 @@ pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     Ok(text + &fx_ops::engine::Compiled::new(gm.clone())?.describe())
 }
 
-/// Returns the memory that a call of the fused engine takes, with numbers for symbolic sizes; `None` if other sizes are left, or depend on
-/// data.
+/// Returns the memory that a call of the fused engine takes, with numbers for symbolic sizes; `None` if other
+/// sizes are left, or depend on data.
 pub fn fused_memory(gm: &GraphModule, sizes: &Sizes) -> Result<Option<CallMemory>> {
     let graph = gm.graph();
     let mut types = Vec::new();

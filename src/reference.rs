@@ -53,8 +53,8 @@ pub fn markdown() -> String {
     out
 }
 
-/// Returns a call with types and the type of its result, from the first sample of an operation; nothing for one that acts
-/// on the host, which must not run here.
+/// Returns a call with types and the type of its result, from the first sample of an operation; nothing for
+/// one that acts on the host, which must not run here.
 fn example(op: Op) -> String {
     if op.effects.host || op.effects.state {
         return String::new();

@@ -6,8 +6,9 @@ use crate::pass::{Context, INLINE_LEAVES};
 use crate::splitting::minimize::Culprit;
 use crate::{OpCode, Result, Target, Tensor, check, err, weights};
 
-/// Writes `PATH.fx`, `PATH.io.safetensors` with the inputs and what the reference returned, and, if the program reads
-/// tensors, `PATH.weights.safetensors`; returns the paths. Calls of modules, which text cannot hold, are inlined first.
+/// Writes `PATH.fx`, `PATH.io.safetensors` with the inputs and what the reference returned, and, if the
+/// program reads tensors, `PATH.weights.safetensors`; returns the paths. Calls of modules, which text cannot
+/// hold, are inlined first.
 pub fn write(culprit: &Culprit, path: &Path) -> Result<Vec<PathBuf>> {
     let mut gm = culprit.module.clone();
     (INLINE_LEAVES.run)(&mut gm, &mut Context::for_pass(&INLINE_LEAVES))?;

@@ -20,8 +20,8 @@ pub struct CrateOptions {
 }
 
 impl CrateOptions {
-    /// Makes the options that are used if nothing is said: the name of the program, weights in a file, sizes as they were traced, and
-    /// a record of random inputs.
+    /// Makes the options that are used if nothing is said: the name of the program, weights in a file, sizes
+    /// as they were traced, and a record of random inputs.
     pub fn new() -> CrateOptions {
         CrateOptions::default()
     }
@@ -32,7 +32,8 @@ impl CrateOptions {
         self
     }
 
-    /// Puts the weights into the code, which then needs no standard library and allocates nothing. Sizes are those of the first record.
+    /// Puts the weights into the code, which then needs no standard library and allocates nothing. Sizes are
+    /// those of the first record.
     pub fn baked(mut self) -> CrateOptions {
         self.options = self.options.baked();
         self.fixed = true;
@@ -63,7 +64,8 @@ impl CrateOptions {
         self
     }
 
-    /// Takes the sets of a file: `0.in0`, `0.in1`, … and what is expected, `0.out0`, …; `1.in0` begins the second set.
+    /// Takes the sets of a file: `0.in0`, `0.in1`, … and what is expected, `0.out0`, …; `1.in0` begins the
+    /// second set.
     ///
     /// # Errors
     ///
@@ -88,9 +90,11 @@ impl CrateOptions {
 
 /// Programs as crates.
 pub trait ToCrate {
-    /// Writes a Cargo crate that computes what the program does: it builds without any other crate, and without network.
+    /// Writes a Cargo crate that computes what the program does: it builds without any other crate, and
+    /// without network.
     ///
-    /// Its `Model` is loaded from the safetensors file beside it; `cargo test` compares what it returns with a record.
+    /// Its `Model` is loaded from the safetensors file beside it; `cargo test` compares what it returns with
+    /// a record.
     ///
     /// # Errors
     ///

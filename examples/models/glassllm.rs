@@ -1,7 +1,8 @@
-//! A small language model as Llama is built: root-mean-square norms, rotary positions, grouped-query attention, SwiGLU.
+//! A small language model as Llama is built: root-mean-square norms, rotary positions, grouped-query
+//! attention, SwiGLU.
 //!
-//! One forward reads a prompt and continues from a cache alike: the cache is an argument and a result, and its length, like
-//! that of the input, is a symbol of the traced graph. Matrices are `[in, out]`.
+//! One forward reads a prompt and continues from a cache alike: the cache is an argument and a result, and
+//! its length, like that of the input, is a symbol of the traced graph. Matrices are `[in, out]`.
 
 use fx::prelude::*;
 
@@ -34,7 +35,8 @@ pub struct GlassLlm {
 
 #[fx::forward]
 impl GlassLlm {
-    /// Gives each next token a score: tokens `[batch, length]` become `[batch, length, 1024]`; also the longer cache.
+    /// Gives each next token a score: tokens `[batch, length]` become `[batch, length, 1024]`; also the
+    /// longer cache.
     pub fn forward(&self, tokens: &Tensor, past: &[Cache]) -> (Tensor, Vec<Cache>) {
         let start = past.first().map_or(Dim::new(0), |(keys, _)| keys.dim(2));
         let positions = Positions::new(start, tokens.dim(1));

@@ -31,8 +31,8 @@ impl MiniLm {
 
 #[fx::forward]
 impl MiniLm {
-    /// Maps tokens `[batch, length]`, with a mask that is 0 where a sentence has ended, to the vectors of the tokens
-    /// `[batch, length, 384]` and of the sentences `[batch, 384]`.
+    /// Maps tokens `[batch, length]`, with a mask that is 0 where a sentence has ended, to the vectors of the
+    /// tokens `[batch, length, 384]` and of the sentences `[batch, 384]`.
     pub fn forward(
         &self,
         input_ids: &Tensor,

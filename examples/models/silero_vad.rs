@@ -40,8 +40,8 @@ impl SileroVad {
 
 #[fx::forward]
 impl SileroVad {
-    /// Maps windows `[batch, 576]` and the state after the windows before them, two `[batch, 128]`, to the probability
-    /// of speech `[batch]` and the new state.
+    /// Maps windows `[batch, 576]` and the state after the windows before them, two `[batch, 128]`, to the
+    /// probability of speech `[batch]` and the new state.
     pub fn forward(&self, window: &Tensor, state: &(Tensor, Tensor)) -> (Tensor, (Tensor, Tensor)) {
         let padded = window.unsqueeze(1).pad([0, 64], "reflect", 0.0);
         let spectrum = self.stft_conv.call(&padded);

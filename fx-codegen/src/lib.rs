@@ -1,7 +1,7 @@
 //! Generated Rust for fx graphs.
 //!
-//! [`readable`] writes a graph module as Rust for people. [`kernel`] writes single operations as loops that need nothing but the standard
-//! library. [`native`] compiles the loops of plans by rustc, and loads them.
+//! [`readable`] writes a graph module as Rust for people. [`kernel`] writes single operations as loops that
+//! need nothing but the standard library. [`native`] compiles the loops of plans by rustc, and loads them.
 
 pub mod kernel;
 pub mod native;

@@ -1,8 +1,9 @@
 //! [`Arg`]: one nested value. Its leaf type says whose it is.
 //!
-//! `Arg<NodeId>` is an argument in a graph, `Arg<Tensor>` ([`Value`](crate::Value)) is what flows at run time,
-//! `Arg<Type>` ([`TypeTree`](crate::TypeTree)) is what shape propagation knows. Nesting is limited to [`MAX_DEPTH`],
-//! so that recursion over an `Arg` is always bounded; what would be deeper becomes [`Arg::Failed`].
+//! `Arg<NodeId>` is an argument in a graph, `Arg<Tensor>` ([`Value`](crate::Value)) is what flows at run
+//! time, `Arg<Type>` ([`TypeTree`](crate::TypeTree)) is what shape propagation knows. Nesting is limited to
+//! [`MAX_DEPTH`], so that recursion over an `Arg` is always bounded; what would be deeper becomes
+//! [`Arg::Failed`].
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -341,8 +342,8 @@ fn bail_unmapped<T>() -> Result<T> {
 }
 
 impl<L> Arg<L> {
-    /// Returns whether two arguments are equal, with `leaf` to compare leaves. Literals are equal if their type and bits are,
-    /// sub-graphs if their structure is.
+    /// Returns whether two arguments are equal, with `leaf` to compare leaves. Literals are equal if their
+    /// type and bits are, sub-graphs if their structure is.
     pub fn eq_by<M>(&self, other: &Arg<M>, leaf: &dyn Fn(&L, &M) -> bool) -> bool {
         let all =
             |a: &[Arg<L>], b: &[Arg<M>]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.eq_by(b, leaf));
@@ -369,7 +370,8 @@ impl<L> Arg<L> {
         }
     }
 
-    /// Hashes the argument so that what [`eq_by`](Self::eq_by) calls equal hashes alike, with `leaf` to hash leaves.
+    /// Hashes the argument so that what [`eq_by`](Self::eq_by) calls equal hashes alike, with `leaf` to hash
+    /// leaves.
     pub fn hash_by<H: Hasher>(&self, state: &mut H, leaf: &mut dyn FnMut(&L, &mut H)) {
         std::mem::discriminant(self).hash(state);
         match self {

@@ -1,8 +1,8 @@
 //! Block kernels that look at a whole block before they choose a loop.
 //!
-//! The scalar body of some rows has a rare case that keeps a loop over it from becoming vector code. These kernels run the
-//! common case as a vector loop where it holds for the whole block, and the body elsewhere. Invariant: both give the same bits, so
-//! the body is still what the row means.
+//! The scalar body of some rows has a rare case that keeps a loop over it from becoming vector code. These
+//! kernels run the common case as a vector loop where it holds for the whole block, and the body elsewhere.
+//! Invariant: both give the same bits, so the body is still what the row means.
 
 use fx_simd::{Arithmetic, At, Filled, Slots, Work, call, wide, widest};
 

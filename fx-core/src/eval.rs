@@ -13,8 +13,8 @@ use crate::{
     Arg, Dim, Graph, Node, NodeId, Op, Result, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
 };
 
-/// The values of symbolic sizes, bound by the shapes that arrive. In a graph that is traced again they may be sizes of the
-/// outer trace.
+/// The values of symbolic sizes, bound by the shapes that arrive. In a graph that is traced again they may be
+/// sizes of the outer trace.
 #[derive(Default, Debug, Clone)]
 pub(crate) struct Bindings {
     known: FxHashMap<Arc<str>, Dim>,
@@ -220,7 +220,8 @@ impl<'a> Eval<'a> {
         self
     }
 
-    /// Calls `hook` with the value of a node, given by name or module path; what it returns takes the value's place.
+    /// Calls `hook` with the value of a node, given by name or module path; what it returns takes the value's
+    /// place.
     pub fn replace(self, name: &str, hook: impl FnMut(&Node, Value) -> Result<Value> + 'a) -> Self {
         self.with(name, |this, id| this.hooks.entry(id).or_default().push(Box::new(hook)))
     }

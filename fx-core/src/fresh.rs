@@ -1,9 +1,10 @@
 //! Sizes that depend on data: naming the symbols that shape rules make up.
 //!
-//! A rule such as that of `x[mask]` returns a [fresh](Symbol::fresh) symbol; the result of a sub-graph or module has symbols
-//! of its own. A symbol of a result that occurs in no argument is *new*: whoever called the rule names it `u0`, `u1`, …, the
-//! first that is free in the graph, or keeps the name that the node was recorded with. So names are deterministic and a
-//! name stands for one size in a whole trace, sub-graphs included.
+//! A rule such as that of `x[mask]` returns a [fresh](Symbol::fresh) symbol; the result of a sub-graph or
+//! module has symbols of its own. A symbol of a result that occurs in no argument is *new*: whoever called
+//! the rule names it `u0`, `u1`, …, the first that is free in the graph, or keeps the name that the node was
+//! recorded with. So names are deterministic and a name stands for one size in a whole trace, sub-graphs
+//! included.
 
 use std::sync::Arc;
 
@@ -71,7 +72,8 @@ fn is_of_arguments(ty: &TypeTree, args: &[TypeTree]) -> bool {
     })
 }
 
-/// Gives the new symbols of a result the names that the node was recorded with, and those without one a name by `name`.
+/// Gives the new symbols of a result the names that the node was recorded with, and those without one a name
+/// by `name`.
 pub(crate) fn settle(
     ty: TypeTree,
     args: &[TypeTree],

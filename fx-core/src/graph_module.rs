@@ -41,7 +41,8 @@ impl Attribute {
     }
 }
 
-/// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of another.
+/// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of
+/// another.
 ///
 /// Whatever is changed takes effect with the next call: [`graph_mut`](Self::graph_mut) discards what was prepared.
 pub struct GraphModule {
@@ -216,7 +217,8 @@ impl GraphModule {
         self.call_values(&args)?.try_into()
     }
 
-    /// Calls the graph with a tuple of arguments of the structures that were traced, and restores the structure of the result.
+    /// Calls the graph with a tuple of arguments of the structures that were traced, and restores the
+    /// structure of the result.
     #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
         let value = args.to_value();
@@ -307,7 +309,8 @@ impl GraphModule {
         Ok(())
     }
 
-    /// Forgets how folded constants were made: they no longer follow what they were made from, which can be removed.
+    /// Forgets how folded constants were made: they no longer follow what they were made from, which can be
+    /// removed.
     pub fn freeze(&mut self) {
         self.folded = Folded::default();
     }
@@ -322,7 +325,8 @@ impl GraphModule {
         self.folded.has_source(path)
     }
 
-    /// Makes folded constants anew whose sources have changed; needed after a buffer was stored to through a handle of its own.
+    /// Makes folded constants anew whose sources have changed; needed after a buffer was stored to through a
+    /// handle of its own.
     pub fn refresh_folded(&mut self) {
         self.folded.refresh(&mut self.attributes);
     }
@@ -400,7 +404,8 @@ impl GraphModule {
         Ok(())
     }
 
-    /// Removes the sub-modules that no node calls and the attributes that no node reads or updates; returns their paths.
+    /// Removes the sub-modules that no node calls and the attributes that no node reads or updates; returns
+    /// their paths.
     pub fn delete_unused(&mut self) -> Vec<String> {
         let mut used: FxHashSet<Arc<str>> = FxHashSet::default();
         for (_, node) in self.graph.nodes() {
@@ -499,8 +504,8 @@ impl GraphModule {
         Ok(new)
     }
 
-    /// Types nodes that came from elsewhere anew if there are sizes in their types that no input tells: their names stood for
-    /// sizes of another graph.
+    /// Types nodes that came from elsewhere anew if there are sizes in their types that no input tells: their
+    /// names stood for sizes of another graph.
     pub(crate) fn settle_sizes(&mut self, new: &[NodeId]) -> Result<()> {
         let graph = &self.graph;
         let ty = |id: &NodeId| graph.node(*id).ok().and_then(crate::Node::ty);

@@ -77,7 +77,8 @@ pub(crate) fn infer_graph(graph: &Graph, inputs: &[TypeTree]) -> Result<TypeTree
     interpret(graph, &mut it, inputs.to_vec())
 }
 
-/// Returns the type of an argument from the recorded types of the nodes in it; `None` if one has none that is complete.
+/// Returns the type of an argument from the recorded types of the nodes in it; `None` if one has none that is
+/// complete.
 pub(crate) fn type_of(graph: &Graph, arg: &Arg) -> Option<TypeTree> {
     let known = |id: &NodeId| graph.node(*id).ok().and_then(crate::Node::ty).filter(|ty| ty.is_complete());
     match arg {
@@ -93,8 +94,8 @@ pub(crate) fn type_of(graph: &Graph, arg: &Arg) -> Option<TypeTree> {
     }
 }
 
-/// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or if it has a size
-/// that depends on data and thus needs a name.
+/// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or if it
+/// has a size that depends on data and thus needs a name.
 pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<Option<TypeTree>> {
     let node = graph.node(id)?;
     let types = |args: &[Arg]| args.iter().map(|arg| type_of(graph, arg)).collect::<Option<Vec<_>>>();
@@ -121,15 +122,16 @@ pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<
 }
 
 impl GraphModule {
-    /// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or if it has a size
-    /// that depends on data and thus needs a name.
+    /// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or
+    /// if it has a size that depends on data and thus needs a name.
     pub fn infer_node(&self, id: NodeId) -> Result<Option<TypeTree>> {
         infer_node(self.graph(), self.parts(), id)
     }
 
     /// Returns the type of every node from the types of the placeholders, in program order; nothing is computed.
     ///
-    /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known gets `Any`.
+    /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known
+    /// gets `Any`.
     pub fn infer(&self, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
         infer_all(self.graph(), self.parts(), inputs)
     }

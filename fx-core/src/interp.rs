@@ -1,7 +1,8 @@
 //! [`Interpreter`]: everything that gives meaning to a graph is these six methods; and the driver that calls them.
 //!
-//! Evaluation, shape propagation, rebuilding and profiling are interpreters that differ in their value. The driver arranges
-//! arguments by schema, keeps values only until their last use, and adds the node and the user's line to errors.
+//! Evaluation, shape propagation, rebuilding and profiling are interpreters that differ in their value. The
+//! driver arranges arguments by schema, keeps values only until their last use, and adds the node and the
+//! user's line to errors.
 
 use std::sync::Arc;
 

@@ -1,12 +1,15 @@
 //! Lint: every violation of what must hold in a graph, each at its node.
 //!
-//! By construction, checked all the same: one output, last; placeholders first; edges mirrored; every node defined before
-//! its use; names unique identifiers; the signature in the order of the placeholders. Beyond that:
+//! By construction, checked all the same: one output, last; placeholders first; edges mirrored; every node
+//! defined before its use; names unique identifiers; the signature in the order of the placeholders. Beyond
+//! that:
 //!
-//! - **Arguments**: number, keywords and kinds of arguments fit the schema of the operation; a method has a method form;
-//!   modules take no keywords; the operands of `cond` and `while_loop` are as many as their sub-graphs take.
-//! - **Type**: the recorded type of a node is the one that its operation gives for the recorded types of its inputs, where
-//!   all are known; a size that depends on data may have any recorded size. The same for attributes, buffers and operands.
+//! - **Arguments**: number, keywords and kinds of arguments fit the schema of the operation; a method has a
+//!   method form; modules take no keywords; the operands of `cond` and `while_loop` are as many as their
+//!   sub-graphs take.
+//! - **Type**: the recorded type of a node is the one that its operation gives for the recorded types of its
+//!   inputs, where all are known; a size that depends on data may have any recorded size. The same for
+//!   attributes, buffers and operands.
 //! - **Path**: attributes, sub-modules and buffers resolve in the graph module.
 //! - **Closed**: a sub-graph reads no attribute, calls no module and updates no buffer.
 //! - **Effect**: a buffer is updated at most once.
@@ -99,7 +102,8 @@ pub fn lint(graph: &Graph) -> Vec<Violation> {
 }
 
 impl Graph {
-    /// Returns every violation in this graph and its sub-graphs; see [`lint`](mod@crate::lint). Paths are not looked up.
+    /// Returns every violation in this graph and its sub-graphs; see [`lint`](mod@crate::lint). Paths are not
+    /// looked up.
     pub fn lint(&self) -> Vec<Violation> {
         lint(self)
     }
@@ -392,7 +396,8 @@ impl Linter {
     }
 }
 
-/// Returns whether a recorded type is the inferred one, as far as both are known; sizes with new symbols may be any.
+/// Returns whether a recorded type is the inferred one, as far as both are known; sizes with new symbols may
+/// be any.
 pub(crate) fn agrees(expected: &TypeTree, got: &TypeTree, new: &[Symbol]) -> bool {
     match (expected, got) {
         (Arg::Leaf(Type::Any), _) | (_, Arg::Leaf(Type::Any)) => true,

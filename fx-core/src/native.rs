@@ -1,9 +1,9 @@
-//! What an engine and a code generator say to each other: loops over elements as data ([`Unit`]), and how the functions that are made of
-//! them are called ([`Call`]).
+//! What an engine and a code generator say to each other: loops over elements as data ([`Unit`]), and how the
+//! functions that are made of them are called ([`Call`]).
 //!
-//! A unit is a block of elements, or some whole rows. Its steps are pointwise operations, which become loops of compiled code, and
-//! others, for which that code calls the engine back. Invariant: sizes are no part of a unit's description, so that one
-//! function serves all.
+//! A unit is a block of elements, or some whole rows. Its steps are pointwise operations, which become loops
+//! of compiled code, and others, for which that code calls the engine back. Invariant: sizes are no part of a
+//! unit's description, so that one function serves all.
 
 use std::ffi::c_void;
 
@@ -170,7 +170,8 @@ pub struct Call {
     pub len: usize,
     /// The rows of the unit.
     pub rows: usize,
-    /// Does a step: is given [`host`](Self::host), the number of the step, its operands (null for numbers), and its result.
+    /// Does a step: is given [`host`](Self::host), the number of the step, its operands (null for numbers),
+    /// and its result.
     pub step: unsafe extern "C" fn(*const c_void, u32, *const *const u8, *mut u8),
     /// What the engine knows of the unit.
     pub host: *const c_void,
@@ -178,7 +179,8 @@ pub struct Call {
 
 /// A compiled unit.
 ///
-/// It may be called with operands, results and memory as the [`Routine`] describes them, for units of at least one element.
+/// It may be called with operands, results and memory as the [`Routine`] describes them, for units of at
+/// least one element.
 pub type Function = unsafe extern "C" fn(&Call);
 
 /// Makes functions of units.

@@ -1,4 +1,5 @@
-//! Specialisation: a graph module for inputs of given types, in which symbolic sizes are the numbers that the types tell.
+//! Specialisation: a graph module for inputs of given types, in which symbolic sizes are the numbers that the
+//! types tell.
 
 use std::sync::Arc;
 
@@ -6,10 +7,11 @@ use crate::eval::Bindings;
 use crate::{Arg, Error, GraphModule, Result, Type, TypeTree, bail};
 
 impl GraphModule {
-    /// Returns a copy for placeholders of these types, one each: symbolic sizes that they tell are numbers in arguments and types.
+    /// Returns a copy for placeholders of these types, one each: symbolic sizes that they tell are numbers in
+    /// arguments and types.
     ///
-    /// [`Type::Any`] stands for the declared type. Types that contradict the declared ones are an error, which names the argument.
-    /// Parameters, buffers and sub-modules are those of this module.
+    /// [`Type::Any`] stands for the declared type. Types that contradict the declared ones are an error,
+    /// which names the argument. Parameters, buffers and sub-modules are those of this module.
     pub fn specialize(&self, inputs: &[TypeTree]) -> Result<GraphModule> {
         let placeholders = self.graph().placeholders();
         if placeholders.len() != inputs.len() {

@@ -20,8 +20,8 @@ pub type Value = Arg<Tensor>;
 
 /// An immutable tensor: a value, a symbol while a function is traced, or an error that flows on.
 ///
-/// Cheap to clone. An invalid operation gives a tensor that carries the error with the place in the user's program;
-/// operations on it give it again, and every function that returns a `Result` returns it.
+/// Cheap to clone. An invalid operation gives a tensor that carries the error with the place in the user's
+/// program; operations on it give it again, and every function that returns a `Result` returns it.
 #[derive(Clone)]
 pub struct Tensor(pub(crate) Repr);
 
@@ -152,8 +152,8 @@ impl Tensor {
 
     /// Returns the size of one axis; negative axes count from the end.
     ///
-    /// While tracing with input specs this is an expression over their symbols; without specs it is a recorded node.
-    /// An axis that does not exist gives a size that carries the error.
+    /// While tracing with input specs this is an expression over their symbols; without specs it is a
+    /// recorded node. An axis that does not exist gives a size that carries the error.
     #[track_caller]
     pub fn dim(&self, axis: i64) -> Dim {
         let source = SourceLoc::caller();
@@ -194,7 +194,8 @@ impl Tensor {
         self.concrete("to_array")?.to_ndarray().map_err(|error| error.at(source))
     }
 
-    /// Returns whether the one element is not zero. A condition on a symbol cannot be captured: the error says what to do.
+    /// Returns whether the one element is not zero. A condition on a symbol cannot be captured: the error
+    /// says what to do.
     #[track_caller]
     pub fn to_bool(&self) -> Result<bool> {
         let source = SourceLoc::caller();

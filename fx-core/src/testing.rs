@@ -1,7 +1,7 @@
 //! Random graphs for tests, from a seed: the same seed gives the same graph on every machine.
 //!
-//! [`random_graph`] gives graphs that are valid and run; [`random_text_graph`] adds everything that the text format can
-//! hold, whether or not it makes sense to run it.
+//! [`random_graph`] gives graphs that are valid and run; [`random_text_graph`] adds everything that the text
+//! format can hold, whether or not it makes sense to run it.
 
 use std::sync::Arc;
 
@@ -49,8 +49,9 @@ fn op(name: &str) -> Op {
     Registry::core().get(name).expect("the generator uses operations of the core")
 }
 
-/// Returns a valid graph of about `size` nodes over operations of the core, with the types of all nodes. Its inputs are
-/// tensors of type `f32[batch, 4]`, `f32[4]` and `i64[batch, 4]` in structures; it may contain `cond` with sub-graphs.
+/// Returns a valid graph of about `size` nodes over operations of the core, with the types of all nodes. Its
+/// inputs are tensors of type `f32[batch, 4]`, `f32[4]` and `i64[batch, 4]` in structures; it may contain
+/// `cond` with sub-graphs.
 pub fn random_graph(seed: u64, size: usize) -> Graph {
     let mut rng = Rng::new(seed);
     let batch = Dim::symbol(Symbol::with_range("batch", 1, Some(64)));
@@ -151,8 +152,8 @@ fn random_cond(graph: &Graph, rng: &mut Rng, pool: &[NodeId], nesting: usize) ->
     Some((Target::CallFunction(op("cond")), args))
 }
 
-/// Returns a graph of about `size` nodes with module calls, attributes, all kinds of literals, names that need quotes,
-/// and metadata of every kind. It need not be runnable.
+/// Returns a graph of about `size` nodes with module calls, attributes, all kinds of literals, names that
+/// need quotes, and metadata of every kind. It need not be runnable.
 pub fn random_text_graph(seed: u64, size: usize) -> Graph {
     let mut rng = Rng::new(seed ^ 0xf0f0);
     let mut graph = random_graph(seed, size);

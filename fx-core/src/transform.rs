@@ -122,8 +122,9 @@ impl GraphModule {
 
     /// Returns the graph that computes `outputs` from `inputs`, both given by node name or module path.
     ///
-    /// The inputs become its arguments under the names of their nodes. One output is returned as it is, several as a
-    /// dictionary. That something else is needed is an error that names it. Effects that no output needs are left out.
+    /// The inputs become its arguments under the names of their nodes. One output is returned as it is,
+    /// several as a dictionary. That something else is needed is an error that names it. Effects that no
+    /// output needs are left out.
     pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Result<GraphModule> {
         let inputs = inputs.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
         let outputs: Vec<(&str, NodeId)> =
@@ -187,8 +188,8 @@ impl GraphModule {
         Ok(gm)
     }
 
-    /// Continues the graph with tensor operators: `f` receives the values of `inputs` as symbols, and what it does is
-    /// inserted before the node `before`. Returns what `f` returned, in terms of the graph.
+    /// Continues the graph with tensor operators: `f` receives the values of `inputs` as symbols, and what it
+    /// does is inserted before the node `before`. Returns what `f` returned, in terms of the graph.
     ///
     /// Captured tensors become attributes. On an error nothing is changed.
     pub fn append<R: Tree>(

@@ -1,7 +1,7 @@
 //! [`Tree`]: Rust types that a traced function may take and return, and their structure.
 //!
-//! Tuples, `Vec`, arrays, `Option`, string-keyed maps and `#[derive(Tree)]` structs, nested, with tensors at the leaves.
-//! The structure becomes part of the graph and is restored on every call.
+//! Tuples, `Vec`, arrays, `Option`, string-keyed maps and `#[derive(Tree)]` structs, nested, with tensors at
+//! the leaves. The structure becomes part of the graph and is restored on every call.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,8 @@ use crate::{Arg, Error, Result, Tensor, Value, bail, err};
     note = "derive `Tree` for a struct of tensors"
 )]
 pub trait Tree: Sized {
-    /// Returns the structure, with a leaf for each tensor, if the type alone determines it; the error says what is missing.
+    /// Returns the structure, with a leaf for each tensor, if the type alone determines it; the error says
+    /// what is missing.
     fn structure() -> Result<Arg<()>>;
 
     /// Returns the structure with its values.

@@ -8,7 +8,8 @@ use syn::{Ident, ImplItem, ImplItemFn, ItemImpl, Path, ReceiverKind, Result, Sig
 use crate::options::{Options, cfg_attributes, crate_path, private};
 use crate::signature::{self, Argument};
 
-/// Expands `#[fx::forward]`; if that fails, the block stays as it was, so that the rest of the crate sees its methods.
+/// Expands `#[fx::forward]`; if that fails, the block stays as it was, so that the rest of the crate sees its
+/// methods.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     try_expand(options, item.clone()).unwrap_or_else(|error| {
         let error = error.into_compile_error();
@@ -99,8 +100,8 @@ fn has_type_parameters(block: &ItemImpl) -> bool {
 
 /// Makes `call`: `forward` with its arguments at hand as values, should the trace want them.
 ///
-/// The closure that makes the values borrows the arguments, while the closure that runs `forward` may move them; so the
-/// value of an argument that would be moved is made first.
+/// The closure that makes the values borrows the arguments, while the closure that runs `forward` may move
+/// them; so the value of an argument that would be moved is made first.
 fn call(
     method: &ImplItemFn,
     arguments: &[Argument],

@@ -1,8 +1,9 @@
 //! The proc macros of fx: `#[derive(Module)]`, `#[derive(Tree)]`, `#[fx::forward]` and `#[fx::wrap]`.
 //!
-//! A macro parses, checks and calls: what it emits are calls of functions in `fx::__private`, which is the only path it
-//! uses. Where the library has another name, `crate = path` gives it: `#[module(crate = fx_core)]`,
-//! `#[fx::wrap(crate = fx_core)]`. A mistake is reported at the token of the user's that makes it, with what to do.
+//! A macro parses, checks and calls: what it emits are calls of functions in `fx::__private`, which is the
+//! only path it uses. Where the library has another name, `crate = path` gives it:
+//! `#[module(crate = fx_core)]`, `#[fx::wrap(crate = fx_core)]`. A mistake is reported at the token of the
+//! user's that makes it, with what to do.
 
 mod forward;
 mod module;
@@ -27,20 +28,20 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// Structs, tuple structs (fields are named `"0"`, `"1"`) and enums (the fields of the active variant) are taken, also
-/// generic ones. A field may be a `Parameter`, a `Buffer`, a `Tensor` (a constant), a module, and an `Option`, `Vec`,
-/// array, map or tuple of these.
+/// Structs, tuple structs (fields are named `"0"`, `"1"`) and enums (the fields of the active variant) are
+/// taken, also generic ones. A field may be a `Parameter`, a `Buffer`, a `Tensor` (a constant), a module, and
+/// an `Option`, `Vec`, array, map or tuple of these.
 ///
-/// It implements `Module`, `Display` (the tree of modules), `FromWeights` (for structs all of whose fields weights can
-/// make), and `Clone`. So a module does not derive `Clone` itself; the two would conflict.
+/// It implements `Module`, `Display` (the tree of modules), `FromWeights` (for structs all of whose fields
+/// weights can make), and `Clone`. So a module does not derive `Clone` itself; the two would conflict.
 ///
 /// Options of the type:
 /// - `leaf`: a trace records a call as one node and does not look inside.
-/// - `impure`: a call has an effect, so that it stays even if its result is not used; `impure = "function"`: it has one if
-///   this `fn(&Self) -> bool` says so.
+/// - `impure`: a call has an effect, so that it stays even if its result is not used; `impure = "function"`:
+///   it has one if this `fn(&Self) -> bool` says so.
 /// - `repr = "function"`: a `fn(&Self) -> String` that describes the settings in the printed tree.
-/// - `no_load`: weights alone do not make the type, because a skipped field is a setting without which it would compute
-///   something else; or `FromWeights` is written by hand.
+/// - `no_load`: weights alone do not make the type, because a skipped field is a setting without which it
+///   would compute something else; or `FromWeights` is written by hand.
 /// - `crate = path`: where fx is, if it is not `::fx`.
 ///
 /// Options of a field:
@@ -59,8 +60,8 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
 /// struct Prediction { logits: Tensor, hidden: Vec<Tensor> }
 /// ```
 ///
-/// A struct with named fields is a dictionary of them in order, a tuple struct is a tuple, a unit struct is `()`. Every
-/// field must be a `Tree`. An enum is refused: its structure would depend on its value.
+/// A struct with named fields is a dictionary of them in order, a tuple struct is a tuple, a unit struct is
+/// `()`. Every field must be a `Tree`. An enum is refused: its structure would depend on its value.
 ///
 /// `#[tree(crate = path)]` says where fx is, if it is not `::fx`.
 #[proc_macro_derive(Tree, attributes(tree))]
@@ -79,12 +80,13 @@ pub fn derive_tree(input: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// It adds `call`, with the arguments and visibility of `forward`: modules call one another by it, so that a trace knows
-/// whose node is whose, and a leaf becomes one node. And it implements `Forward`, by which a graph calls the module; the
-/// names of the arguments become the names of the graph's inputs.
+/// It adds `call`, with the arguments and visibility of `forward`: modules call one another by it, so that a
+/// trace knows whose node is whose, and a leaf becomes one node. And it implements `Forward`, by which a
+/// graph calls the module; the names of the arguments become the names of the graph's inputs.
 ///
-/// An argument is `&T`, `&[T]`, `&str`, `Option` of one of these, or `T`, where `T` is a `Tree`; so is the result, which
-/// may be a `Result` and must own its data. `forward` takes `&self` and is not generic itself, but the block may be.
+/// An argument is `&T`, `&[T]`, `&str`, `Option` of one of these, or `T`, where `T` is a `Tree`; so is the
+/// result, which may be a `Result` and must own its data. `forward` takes `&self` and is not generic itself,
+/// but the block may be.
 ///
 /// `#[fx::forward(crate = path)]` says where fx is, if it is not `::fx`.
 #[proc_macro_attribute]
@@ -102,14 +104,15 @@ pub fn forward(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// The function becomes an operation with a row of its own, `my_norm::OP`, named like the function: the arguments are its
-/// parameters, the doc comment is its documentation, and its shapes are found by tracing the body. Arguments and result
-/// are as in [`macro@forward`]. It may stand inside another function. The row hangs on a type named like the function, so
-/// no module or type of that name can stand beside it.
+/// The function becomes an operation with a row of its own, `my_norm::OP`, named like the function: the
+/// arguments are its parameters, the doc comment is its documentation, and its shapes are found by tracing
+/// the body. Arguments and result are as in [`macro@forward`]. It may stand inside another function. The row
+/// hangs on a type named like the function, so no module or type of that name can stand beside it.
 ///
 /// Options:
 /// - `name = "other"`: the name of the operation.
-/// - `effects = random`, `effects = host`: what it does besides computing its result, so that no pass drops or moves it.
+/// - `effects = random`, `effects = host`: what it does besides computing its result, so that no pass drops
+///   or moves it.
 /// - `crate = path`: where fx is, if it is not `::fx`.
 #[proc_macro_attribute]
 pub fn wrap(options: TokenStream, item: TokenStream) -> TokenStream {

@@ -1,7 +1,7 @@
 //! `#[derive(Module)]`: the structure of a model from the fields of a type.
 //!
-//! A struct is treated as an enum of one variant, and a tuple field as a field named by its position, so that there is one
-//! way to match (`Self::A { 0: x, .. }`) for every shape of type.
+//! A struct is treated as an enum of one variant, and a tuple field as a field named by its position, so that
+//! there is one way to match (`Self::A { 0: x, .. }`) for every shape of type.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -382,8 +382,8 @@ fn module_items(ident: &Ident, container: &Container, variants: &[Variant], fx: 
     }
 }
 
-/// Makes `impl FromWeights`, which holds where every field can be made: the source of weights is a parameter, so that
-/// a field which cannot be made is an error only for those who load.
+/// Makes `impl FromWeights`, which holds where every field can be made: the source of weights is a parameter,
+/// so that a field which cannot be made is an error only for those who load.
 fn expand_load(ident: &Ident, generics: &Generics, variant: &Variant, fx: &TokenStream) -> TokenStream {
     let source: Ident = Ident::new("__W", Span::mixed_site());
     let (weights, path) =

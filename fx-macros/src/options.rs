@@ -53,7 +53,8 @@ pub(crate) fn cfg_attributes(attrs: &[Attribute]) -> Vec<&Attribute> {
     attrs.iter().filter(|attr| attr.path().is_ident("cfg")).collect()
 }
 
-/// Returns where the type stands, so that its missing traits are reported there, with names resolved as in the macro.
+/// Returns where the type stands, so that its missing traits are reported there, with names resolved as in
+/// the macro.
 pub(crate) fn at(ty: &Type) -> Span {
     ty.span().resolved_at(Span::call_site())
 }

@@ -1,7 +1,8 @@
 //! Functions that a graph can call: their arguments as values, and back.
 //!
-//! A borrowed argument is restored as its owner (`&T` as `T`, `&[T]` as `Vec<T>`, `&str` as `String`) and borrowed for the
-//! call. [`Argument`] knows both directions; the rest of the crate never looks at a type again.
+//! A borrowed argument is restored as its owner (`&T` as `T`, `&[T]` as `Vec<T>`, `&str` as `String`) and
+//! borrowed for the call. [`Argument`] knows both directions; the rest of the crate never looks at a type
+//! again.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -30,8 +31,8 @@ pub(crate) struct Argument {
     pass: Pass,
 }
 
-/// Reads the arguments and the type of the result, and refuses what a graph cannot call; `what` names the function in
-/// messages.
+/// Reads the arguments and the type of the result, and refuses what a graph cannot call; `what` names the
+/// function in messages.
 pub(crate) fn read(signature: &Signature, what: &str) -> Result<(Vec<Argument>, Type)> {
     if let Some(token) = &signature.constness {
         return Err(syn::Error::new(
@@ -116,7 +117,8 @@ impl Argument {
         }
     }
 
-    /// Returns whether passing the argument moves it out of its variable. Types that may or may not be `Copy` count as moved.
+    /// Returns whether passing the argument moves it out of its variable. Types that may or may not be `Copy`
+    /// count as moved.
     pub(crate) fn is_moved(&self) -> bool {
         matches!(self.pass, Pass::Owned(_))
             && !is_named(&self.ty, &["bool", "f32", "f64", "i32", "i64", "usize"])
@@ -278,8 +280,8 @@ fn check_owned(ty: &Type, advice: &str) -> Result<()> {
     search.1
 }
 
-/// Makes the statements that restore the arguments from the slice `values`, and the variables they end up in; `function`
-/// names the function in errors.
+/// Makes the statements that restore the arguments from the slice `values`, and the variables they end up in;
+/// `function` names the function in errors.
 pub(crate) fn restore(
     arguments: &[Argument],
     values: &Ident,

@@ -45,8 +45,8 @@ kernels! {
     flipud(x: Tensor) = |x| mirror_type(x, 0), |x: &Array| mirror_array(x, 0);
     /// Turns the plane of two axes by `k` times 90 degrees, from the first towards the second.
     rot90(x: Tensor, k: Int = 1, dims: Ints = &[0, 1]) = rot90_type, rot90_array;
-    /// Cuts along `dim` into a number of parts of nearly equal size, the first ones larger, or before each position of a
-    /// list; either may be a tensor.
+    /// Cuts along `dim` into a number of parts of nearly equal size, the first ones larger, or before each
+    /// position of a list; either may be a tensor.
     #[class = View]
     tensor_split(x: Tensor, indices_or_sections: Any, dim: Int = 0) -> Vec<Tensor> = split_type, split_array;
     /// The matrices transposed: the last two axes exchanged.

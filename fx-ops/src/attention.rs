@@ -18,12 +18,14 @@ kernels! {
     /// Attention.
     pub trait Attention; pub static ATTENTION;
 
-    /// `softmax(x @ key.T * scale + mask) @ value` for queries `x: [.., l, e]`, `key: [.., s, e]`, `value: [.., s, d]`.
+    /// `softmax(x @ key.T * scale + mask) @ value` for queries `x: [.., l, e]`, `key: [.., s, e]`,
+    /// `value: [.., s, d]`.
     ///
-    /// Leading axes broadcast. `scale` is `1 / sqrt(e)` if nothing is given. A mask broadcasts to `[.., l, s]`: bools say what
-    /// takes part, floats are added. `is_causal` lets query `i` see keys up to `i`. A query that sees no key gives zeros. With
-    /// `enable_gqa` each key head (axis -3) serves as many query heads as there are per key head. `dropout_p` must be 0:
-    /// [`scaled_dot_product_attention_dropout`] drops.
+    /// Leading axes broadcast. `scale` is `1 / sqrt(e)` if nothing is given. A mask broadcasts to
+    /// `[.., l, s]`: bools say what takes part, floats are added. `is_causal` lets query `i` see keys up to
+    /// `i`. A query that sees no key gives zeros. With `enable_gqa` each key head (axis -3) serves as many
+    /// query heads as there are per key head. `dropout_p` must be 0: [`scaled_dot_product_attention_dropout`]
+    /// drops.
     #[flops = Rule(flops::attention)]
     scaled_dot_product_attention(x: Tensor, key: Tensor, value: Tensor, attn_mask: OptTensor = None,
         dropout_p: Float = 0.0, is_causal: Bool = false; scale: OptFloat = None, enable_gqa: Bool = false)

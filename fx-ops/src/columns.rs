@@ -18,12 +18,12 @@ kernels! {
 
     /// The windows of `[n, c, h, w]` as columns: `[n, c kh kw, windows]`. PyTorch's `nn.functional.unfold`.
     ///
-    /// Along an axis there are `(size + 2 padding - dilation (k - 1) - 1) / stride + 1` windows, row by row; the border is
-    /// zeros. Without a batch the input is `[c, h, w]`.
+    /// Along an axis there are `(size + 2 padding - dilation (k - 1) - 1) / stride + 1` windows, row by row;
+    /// the border is zeros. Without a batch the input is `[c, h, w]`.
     im2col(x: Tensor, kernel_size: Ints, dilation: Ints = &[1], padding: Ints = &[0], stride: Ints = &[1])
         = columns_type, columns;
-    /// Adds the columns of `im2col` up to images of `output_size`: `[n, c kh kw, windows]` becomes `[n, c, h, w]`. PyTorch's
-    /// `nn.functional.fold`.
+    /// Adds the columns of `im2col` up to images of `output_size`: `[n, c kh kw, windows]` becomes
+    /// `[n, c, h, w]`. PyTorch's `nn.functional.fold`.
     col2im(x: Tensor, output_size: Shape, kernel_size: Ints, dilation: Ints = &[1], padding: Ints = &[0],
         stride: Ints = &[1]) = images_type, images;
 }

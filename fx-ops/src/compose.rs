@@ -1,4 +1,5 @@
-//! Rows written as compositions of other rows, once for arrays and for types, so that rule and kernel agree by construction.
+//! Rows written as compositions of other rows, once for arrays and for types, so that rule and kernel agree
+//! by construction.
 
 use fx_core::op::kind::DimVec;
 use fx_core::pointwise::result_dtype_of_types;

@@ -1,7 +1,7 @@
 //! Convolutions over one to three spatial axes.
 //!
-//! Inputs are `[batch, channels, spatial..]` or, without a batch, `[channels, spatial..]`. Half precision is computed in
-//! `f32`, integers in `f64`, which is exact up to 2^53.
+//! Inputs are `[batch, channels, spatial..]` or, without a batch, `[channels, spatial..]`. Half precision is
+//! computed in `f32`, integers in `f64`, which is exact up to 2^53.
 
 use fx_core::op::Default::Int;
 use fx_core::op::Flops::Rule;
@@ -28,8 +28,8 @@ kernels! {
 
     /// Convolves `[n, c, l]` with `[out, c / groups, k]`; adds `bias[out]`.
     ///
-    /// The new size is `(l + 2 padding - dilation (k - 1) - 1) / stride + 1`. `padding` is one number, one for each axis,
-    /// `"valid"` for none, or `"same"` (stride 1 only) for as much as keeps the size.
+    /// The new size is `(l + 2 padding - dilation (k - 1) - 1) / stride + 1`. `padding` is one number, one
+    /// for each axis, `"valid"` for none, or `"same"` (stride 1 only) for as much as keeps the size.
     #[flops = Rule(flops::conv)]
     conv1d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Any = Int(0);
         dilation: Ints = &[1], groups: Int = 1) = conv_type::<1>, conv_kernel::<1>;
@@ -37,7 +37,8 @@ kernels! {
     #[flops = Rule(flops::conv)]
     conv2d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Any = Int(0);
         dilation: Ints = &[1], groups: Int = 1) = conv_type::<2>, conv_kernel::<2>;
-    /// Convolves `[n, c, d, h, w]` with `[out, c / groups, kd, kh, kw]`; adds `bias[out]`. The rest is as in `conv1d`.
+    /// Convolves `[n, c, d, h, w]` with `[out, c / groups, kd, kh, kw]`; adds `bias[out]`. The rest is as in
+    /// `conv1d`.
     #[flops = Rule(flops::conv)]
     conv3d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Any = Int(0);
         dilation: Ints = &[1], groups: Int = 1) = conv_type::<3>, conv_kernel::<3>;
@@ -47,7 +48,8 @@ kernels! {
     #[flops = Rule(flops::conv_transposed)]
     conv_transpose1d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Ints = &[0];
         output_padding: Ints = &[0], groups: Int = 1, dilation: Ints = &[1]) = transpose_type::<1>, transpose_kernel::<1>;
-    /// The transposed convolution of `[n, c, h, w]` with `[c, out / groups, kh, kw]`. The rest is as in `conv_transpose1d`.
+    /// The transposed convolution of `[n, c, h, w]` with `[c, out / groups, kh, kw]`. The rest is as in
+    /// `conv_transpose1d`.
     #[flops = Rule(flops::conv_transposed)]
     conv_transpose2d(x: Tensor, weight: Tensor, bias: OptTensor = None, stride: Ints = &[1], padding: Ints = &[0];
         output_padding: Ints = &[0], groups: Int = 1, dilation: Ints = &[1]) = transpose_type::<2>, transpose_kernel::<2>;

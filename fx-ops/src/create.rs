@@ -23,7 +23,8 @@ functions! {
     empty(size: Shape; dtype: OptDType = None) = size_type, |size, dtype| constant(size, dtype, Scalar::Int(0));
     /// A tensor of copies of `fill_value`; a bool gives bool, an integer i64, a float f32 by default.
     full(size: Shape, fill_value: Number; dtype: OptDType = None) = full_type, full_array;
-    /// `start, start + step, ...` up to, not including, `end`; `arange(n, (), 1)` starts at 0. i64 if all are integers, else f32.
+    /// `start, start + step, ...` up to, not including, `end`; `arange(n, (), 1)` starts at 0. i64 if all are
+    /// integers, else f32.
     arange(start: Any, end: Any = fx_core::op::Default::None, step: Any = fx_core::op::Default::Int(1); dtype: OptDType = None) =
         arange_type, arange_array;
     /// `steps` numbers at equal distances from `start` to `end`, both included; of f32 by default.
@@ -61,7 +62,8 @@ kernels! {
         |x, size, _value: Category, dtype| new_type(x, size, dtype), |x: &Array, size, value, dtype| new(x, size, dtype, value);
     /// A new last axis with 1 at the position that each element names and 0 elsewhere, as i64.
     ///
-    /// With `num_classes` -1 its size is one more than the greatest position, which is not known before it has run.
+    /// With `num_classes` -1 its size is one more than the greatest position, which is not known before it
+    /// has run.
     one_hot(x: Tensor, num_classes: Int = -1) = one_hot_type, one_hot_array;
 }
 

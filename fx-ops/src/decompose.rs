@@ -1,6 +1,7 @@
 //! Decompositions of matrices and what follows from them: solutions, inverses, determinants, singular values.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. All is computed in the dtype of the operand.
+//! Matrices are the last two axes, the others a batch that threads share. All is computed in the dtype of the
+//! operand.
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
@@ -23,7 +24,8 @@ kernels! {
     /// Decompositions of matrices.
     pub trait Decompositions; pub static DECOMPOSITIONS;
 
-    /// The lower triangle `L` with `x = L @ L.T` for symmetric positive definite matrices, or with `upper` its transpose.
+    /// The lower triangle `L` with `x = L @ L.T` for symmetric positive definite matrices, or with `upper`
+    /// its transpose.
     ///
     /// Only the lower triangle of `x` is read. Another matrix is an error.
     #[flops = Rule(flops::cholesky)]
@@ -41,8 +43,8 @@ kernels! {
     linalg_inv(x: Tensor) = square, inverse;
     /// The `y` with `x @ y = other`, or without `left` with `y @ x = other`, for square matrices `x`.
     ///
-    /// `other` is of matrices, or of vectors if its shape is that of `x` without the last axis. Batches broadcast. A singular
-    /// matrix is an error.
+    /// `other` is of matrices, or of vectors if its shape is that of `x` without the last axis. Batches
+    /// broadcast. A singular matrix is an error.
     #[flops = Rule(flops::solve)]
     linalg_solve(x: Tensor, other: Tensor; left: Bool = true) = solve_type, solve;
     /// The singular values of matrices in descending order: `[.., m, n]` becomes `[.., min(m, n)]`.
@@ -134,7 +136,8 @@ pub(crate) fn each_matrix<T: Element>(
     Ok(out)
 }
 
-/// Calls `run` for each matrix of `size` elements. The error of the first one that fails is returned, whichever thread finds one first.
+/// Calls `run` for each matrix of `size` elements. The error of the first one that fails is returned,
+/// whichever thread finds one first.
 pub(crate) fn try_chunks<T: Send>(
     out: &mut [T],
     size: usize,

@@ -18,7 +18,8 @@ kernels! {
     /// Distances between rows.
     pub trait Distances; pub static DISTANCES;
 
-    /// The `p`-norms of the differences of all rows: `[.., m, d], [.., n, d]` gives `[.., m, n]`, over broadcast leading axes.
+    /// The `p`-norms of the differences of all rows: `[.., m, d], [.., n, d]` gives `[.., m, n]`, over
+    /// broadcast leading axes.
     ///
     /// `compute_mode` is accepted, and every mode computes the differences, which is exact.
     #[flops = Rule(flops::distances)]

@@ -1,4 +1,5 @@
-//! Sums of products by names of axes: pairs of operands are contracted from left to right, each as one matrix product.
+//! Sums of products by names of axes: pairs of operands are contracted from left to right, each as one matrix
+//! product.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +18,12 @@ pub static TABLES: &[&[Op]] = &[EINSUM, CONTRACTIONS];
 functions! {
     pub static EINSUM;
 
-    /// The sum of products that `equation` names, such as `"bij,bjk->bik"`: letters are axes, those not in the result are
-    /// summed.
+    /// The sum of products that `equation` names, such as `"bij,bjk->bik"`: letters are axes, those not in
+    /// the result are summed.
     ///
-    /// `...` stands for further axes, which broadcast. A letter twice in one operand takes the diagonal. Without `->` the
-    /// result has the axes of `...` and then the letters that occur once, in alphabetical order. A size of 1 broadcasts.
+    /// `...` stands for further axes, which broadcast. A letter twice in one operand takes the diagonal.
+    /// Without `->` the result has the axes of `...` and then the letters that occur once, in alphabetical
+    /// order. A size of 1 broadcasts.
     #[flops = Rule(flops::einsum)]
     einsum(equation: Str, operands: Tensors) =
         |equation: &str, operands: SmallVec<[&TensorType; 4]>| named_sum(&operands, equation),
@@ -32,7 +34,8 @@ kernels! {
     /// Contractions of two tensors.
     pub trait Contractions; pub static CONTRACTIONS;
 
-    /// Sums products over the last axis of both: `[.., k], [.., k]` gives the leading axes of `x` and then those of `other`.
+    /// Sums products over the last axis of both: `[.., k], [.., k]` gives the leading axes of `x` and then
+    /// those of `other`.
     ///
     /// With an operand of rank 0 it is the product.
     #[flops = Rule(flops::product::<0>)]

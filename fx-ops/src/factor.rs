@@ -1,7 +1,8 @@
 //! Factors of matrices by elimination and reflection: LU, QR and the exponential.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. Signs and pivots are LAPACK's. Triangular and
-//! orthogonal factors are computed in the dtype of the operand, solutions and the exponential in f64.
+//! Matrices are the last two axes, the others a batch that threads share. Signs and pivots are LAPACK's.
+//! Triangular and orthogonal factors are computed in the dtype of the operand, solutions and the exponential
+//! in f64.
 
 use fx_core::op::Flops::{Rule, Unknown};
 use fx_core::pointwise::broadcast_shapes;
@@ -22,24 +23,26 @@ kernels! {
     /// Factors of matrices by elimination and reflection.
     pub trait Factors; pub static FACTORS;
 
-    /// `(LU, pivots)`: the triangles of `x = P @ L @ U` in one matrix, without the ones of `L`, and as i32 from 1 on with which
-    /// row each row was exchanged. Without `pivot` no row is.
+    /// `(LU, pivots)`: the triangles of `x = P @ L @ U` in one matrix, without the ones of `L`, and as i32
+    /// from 1 on with which row each row was exchanged. Without `pivot` no row is.
     #[flops = Rule(flops::elimination)]
     linalg_lu_factor(x: Tensor; pivot: Bool = true) -> (Tensor, Tensor) = lu_type, lu_factor;
-    /// `(P, L, U)` with `x = P @ L @ U` for matrices `[.., m, n]`: a permutation, a lower triangle `[.., m, min(m, n)]` with ones
-    /// on its diagonal, and an upper triangle. Without `pivot` the permutation is the identity.
+    /// `(P, L, U)` with `x = P @ L @ U` for matrices `[.., m, n]`: a permutation, a lower triangle
+    /// `[.., m, min(m, n)]` with ones on its diagonal, and an upper triangle. Without `pivot` the permutation
+    /// is the identity.
     #[flops = Rule(flops::elimination)]
     linalg_lu(x: Tensor; pivot: Bool = true) -> (Tensor, Tensor, Tensor) = parts_type, lu_parts;
     /// `(P, L, U)` of the result of `linalg_lu_factor`.
     lu_unpack(x: Tensor, pivots: Tensor; unpack_data: Bool = true, unpack_pivots: Bool = true) -> (Tensor, Tensor, Tensor) =
         unpack_type, unpack;
-    /// The `y` with `a @ y = other`, or without `left` with `y @ a = other`, for `a` as `linalg_lu_factor` gives it, or with
-    /// `adjoint` for its transpose. Batches broadcast. A singular matrix is an error.
+    /// The `y` with `a @ y = other`, or without `left` with `y @ a = other`, for `a` as `linalg_lu_factor`
+    /// gives it, or with `adjoint` for its transpose. Batches broadcast. A singular matrix is an error.
     #[flops = Unknown]
     linalg_lu_solve(x: Tensor, pivots: Tensor, other: Tensor; left: Bool = true, adjoint: Bool = false) =
         lu_solve_type, lu_solve;
-    /// `(Q, R)` with `x = Q @ R`, columns of `Q` orthonormal, `R` an upper triangle: for `[.., m, n]` in mode "reduced"
-    /// `[.., m, min(m, n)]` and `[.., min(m, n), n]`, "complete" `[.., m, m]` and `[.., m, n]`, "r" an empty `Q` and the reduced `R`.
+    /// `(Q, R)` with `x = Q @ R`, columns of `Q` orthonormal, `R` an upper triangle: for `[.., m, n]` in mode
+    /// "reduced" `[.., m, min(m, n)]` and `[.., min(m, n), n]`, "complete" `[.., m, m]` and `[.., m, n]`, "r"
+    /// an empty `Q` and the reduced `R`.
     #[flops = Unknown]
     linalg_qr(x: Tensor, mode: Str = "reduced") -> (Tensor, Tensor) = qr_type, qr;
     /// `(a, tau)`: `R` of `linalg_qr` and below it the reflectors that make `Q`, with their factors.
@@ -237,8 +240,8 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
                 .help(format!("pivot {k} of {n} is zero")));
         }
         let order = row_order(&pivots[i * n..][..n], n)?;
-        // One triangle after the other; of the transpose the upper one comes first and the permutation last. Columns of the
-        // right side are solved for in blocks, each in memory of its own.
+        // One triangle after the other; of the transpose the upper one comes first and the permutation last.
+        // Columns of the right side are solved for in blocks, each in memory of its own.
         let blocks = m.div_ceil(COLUMNS);
         let mut y = crate::check::zeroed::<f64>(n * blocks * COLUMNS)?;
         let (y, _) = y.as_chunks_mut::<COLUMNS>();
@@ -265,8 +268,8 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
 const COLUMNS: usize = 16;
 
 fx_simd::wide! {
-    /// Solves for some right sides with the triangles of a matrix of side `n`: the lower one, whose diagonal is 1, then the upper
-    /// one, or the other way round with those of the transpose.
+    /// Solves for some right sides with the triangles of a matrix of side `n`: the lower one, whose diagonal
+    /// is 1, then the upper one, or the other way round with those of the transpose.
     fn both_triangles[]((a, n, adjoint, y): (&[f64], usize, bool, &mut [[f64; COLUMNS]])) {
         // Row i of the matrix, or of its transpose, in steps.
         let (row_step, step) = if adjoint { (1, n) } else { (n, 1) };
@@ -406,7 +409,8 @@ fn qr(x: &Array, mode: &str) -> Result<(Array, Array)> {
     })
 }
 
-/// The greatest norms for which the terms of the exponential's series up to the 16th are enough for f64, and for f32.
+/// The greatest norms for which the terms of the exponential's series up to the 16th are enough for f64, and
+/// for f32.
 const NEAR: (f64, f64) = (0.8, 2.0);
 
 fn exponential(x: &Array) -> Result<Array> {

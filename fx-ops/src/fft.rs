@@ -1,4 +1,5 @@
-//! Fourier transforms with real results, made by `kernel::fourier`. There are no complex dtypes: spectra are pairs of reals.
+//! Fourier transforms with real results, made by `kernel::fourier`. There are no complex dtypes: spectra are
+//! pairs of reals.
 
 use fx_core::array::{BLOCK, build_blocks, checked_numel};
 use fx_core::math::Real;
@@ -18,11 +19,11 @@ kernels! {
     /// Fourier transforms.
     pub trait Transforms; pub static TRANSFORMS;
 
-    /// The real signal of `n` elements along `dim` whose spectrum `x` is the first half, here of reals: `n = 2 (size - 1)` if
-    /// nothing is given.
+    /// The real signal of `n` elements along `dim` whose spectrum `x` is the first half, here of reals:
+    /// `n = 2 (size - 1)` if nothing is given.
     ///
-    /// `norm` says by what it is divided: `"backward"` (or none) `n`, `"ortho"` its root, `"forward"` nothing. Integers are
-    /// taken as f32.
+    /// `norm` says by what it is divided: `"backward"` (or none) `n`, `"ortho"` its root, `"forward"`
+    /// nothing. Integers are taken as f32.
     #[flops = Unknown]
     fft_irfft(x: Tensor, n: OptInt = None, dim: Int = -1, norm: Any = Nothing) =
         |x: &TensorType, n: Option<Dim>, dim: Dim, norm: &TypeTree| {
@@ -30,12 +31,12 @@ kernels! {
             inverse_type(x, n, dim)
         },
         inverse;
-    /// The spectra of windows of `n_fft` elements, `hop_length` (if nothing is given `n_fft / 4`) apart, of signals `[n]` or
-    /// `[b, n]`: `[.., n_fft / 2 + 1, windows, 2]`, real and imaginary parts.
+    /// The spectra of windows of `n_fft` elements, `hop_length` (if nothing is given `n_fft / 4`) apart, of
+    /// signals `[n]` or `[b, n]`: `[.., n_fft / 2 + 1, windows, 2]`, real and imaginary parts.
     ///
-    /// Windows are multiplied by `window`, of `win_length` elements in the middle; `center` pads signals by half a window as
-    /// `pad_mode` of `pad` says; `normalized` divides by the root of `n_fft`; without `onesided` there are `n_fft` frequencies.
-    /// `return_complex` must be false.
+    /// Windows are multiplied by `window`, of `win_length` elements in the middle; `center` pads signals by
+    /// half a window as `pad_mode` of `pad` says; `normalized` divides by the root of `n_fft`; without
+    /// `onesided` there are `n_fft` frequencies. `return_complex` must be false.
     #[flops = Unknown]
     stft(x: Tensor, n_fft: Int, hop_length: OptInt = None, win_length: OptInt = None, window: OptTensor = None,
         center: Bool = true, pad_mode: Str = "reflect", normalized: Bool = false, onesided: Any = Nothing,

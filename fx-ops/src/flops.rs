@@ -1,4 +1,5 @@
-//! How much arithmetic products, convolutions, attention and their like do: what `#[flops = ..]` of their rows names.
+//! How much arithmetic products, convolutions, attention and their like do: what `#[flops = ..]` of their
+//! rows names.
 //!
 //! Two for each multiply-add, as in PyTorch's counter; the attention counts masked scores too, as that does.
 
@@ -80,12 +81,14 @@ pub(crate) fn bilinear(args: &[TypeTree], out: &TypeTree) -> Option<Dim> {
     Some(out.tensor()?.shape.numel() * a * (b + 1) * 2)
 }
 
-/// A convolution with a weight `[out, in / groups, ..]`: each element of the result is a sum over `in / groups` and the window.
+/// A convolution with a weight `[out, in / groups, ..]`: each element of the result is a sum over
+/// `in / groups` and the window.
 pub(crate) fn conv(args: &[TypeTree], out: &TypeTree) -> Option<Dim> {
     Some(out.tensor()?.shape.numel() * tensor(args, 1)?.shape.get(1..)?.iter().product::<Dim>() * 2)
 }
 
-/// A transposed convolution with a weight `[in, out / groups, ..]`: each element of the input is spread over these.
+/// A transposed convolution with a weight `[in, out / groups, ..]`: each element of the input is spread over
+/// these.
 pub(crate) fn conv_transposed(args: &[TypeTree], _out: &TypeTree) -> Option<Dim> {
     Some(numel(args, 0)? * tensor(args, 1)?.shape.get(1..)?.iter().product::<Dim>() * 2)
 }
@@ -99,8 +102,8 @@ pub(crate) fn convolution(args: &[TypeTree], out: &TypeTree) -> Option<Dim> {
     }
 }
 
-/// Scores of queries `[.., l, e]` with keys `[.., s, e]`, and their sum of values: `2 * s` for each element of the queries and of
-/// the result.
+/// Scores of queries `[.., l, e]` with keys `[.., s, e]`, and their sum of values: `2 * s` for each element
+/// of the queries and of the result.
 pub(crate) fn attention(args: &[TypeTree], out: &TypeTree) -> Option<Dim> {
     let keys = size(tensor(args, 1)?, 2)?;
     Some((numel(args, 0)? + out.tensor()?.shape.numel()) * keys * 2)
@@ -113,7 +116,8 @@ pub(crate) fn cell<const AT: usize>(args: &[TypeTree], _out: &TypeTree) -> Optio
     Some(rows * (numel(args, AT)? + numel(args, AT + 1)?) * 2)
 }
 
-/// A recurrent network over a sequence, with its matrices among the list that is argument `AT`: each is used at each step.
+/// A recurrent network over a sequence, with its matrices among the list that is argument `AT`: each is used
+/// at each step.
 pub(crate) fn recurrent<const AT: usize>(args: &[TypeTree], _out: &TypeTree) -> Option<Dim> {
     let x = tensor(args, 0)?;
     let steps: Dim = x.shape.get(..x.rank().checked_sub(1)?)?.iter().product();

@@ -14,9 +14,10 @@ kernels! {
     /// Pooling over windows at random places.
     pub trait Fractional; pub static FRACTIONAL;
 
-    /// The maxima of `output_size` windows of `kernel_size` along the last two axes of `[n, c, h, w]` or `[c, h, w]`, and their
-    /// places in the plane. Where windows begin follows from a number in [0, 1) for each plane and axis, the last axis first, in
-    /// `random_samples` `[n, c, 2]`. A size of the output is at least 2 if the window is not the whole axis.
+    /// The maxima of `output_size` windows of `kernel_size` along the last two axes of `[n, c, h, w]` or
+    /// `[c, h, w]`, and their places in the plane. Where windows begin follows from a number in [0, 1) for
+    /// each plane and axis, the last axis first, in `random_samples` `[n, c, 2]`. A size of the output is at
+    /// least 2 if the window is not the whole axis.
     fractional_max_pool2d(x: Tensor, kernel_size: Ints, output_size: Ints, random_samples: Tensor) -> (Tensor, Tensor) =
         |x: &TensorType, k: IntVec, out: IntVec, random: &TensorType| pool_type(x, &k, &out, random, 2),
         |x: &Array, k: IntVec, out: IntVec, random: &Array| pool(x, &k, &out, random, 2);

@@ -17,11 +17,12 @@ kernels! {
     /// Histograms.
     pub trait Histograms; pub static HISTOGRAMS;
 
-    /// `(counts, edges)` of the elements in each of `bins` intervals of equal width over `range`, by default that of the elements,
-    /// or between rising edges that a tensor `bins` gives. An interval has its left edge, the last one both.
+    /// `(counts, edges)` of the elements in each of `bins` intervals of equal width over `range`, by default
+    /// that of the elements, or between rising edges that a tensor `bins` gives. An interval has its left
+    /// edge, the last one both.
     ///
-    /// Each element counts as much as `weight`, of the shape of `x`, says. With `density` counts are divided by their sum and the
-    /// widths.
+    /// Each element counts as much as `weight`, of the shape of `x`, says. With `density` counts are divided
+    /// by their sum and the widths.
     histogram(x: Tensor, bins: Any = fx_core::op::Default::Int(100); range: Any = Nothing, weight: OptTensor = None,
         density: Bool = false) -> (Tensor, Tensor) = histogram_type, histogram_array;
 }

@@ -1,7 +1,8 @@
 //! What shape rules share: axes, sizes, and checks on sizes that may be symbolic.
 //!
-//! Invariant: a rule refuses only what is wrong for all values of the symbols. What depends on them is left to the kernel if
-//! the shape of the result does not depend on it; else the rule says that the type is unknown.
+//! Invariant: a rule refuses only what is wrong for all values of the symbols. What depends on them is left
+//! to the kernel if the shape of the result does not depend on it; else the rule says that the type is
+//! unknown.
 
 use fx_core::array::Sizes;
 use fx_core::op::kind::{DimVec, IntVec};

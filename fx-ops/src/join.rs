@@ -11,7 +11,8 @@ use crate::kernel::chunks::{PARALLEL, fill};
 functions! {
     pub static JOIN;
 
-    /// Joins tensors along the axis `dim`; the other sizes are equal. Dtypes are promoted; tensors of shape `[0]` are left out.
+    /// Joins tensors along the axis `dim`; the other sizes are equal. Dtypes are promoted; tensors of shape
+    /// `[0]` are left out.
     cat(tensors: Tensors, dim: Int = 0) = cat_type, cat_array;
     /// As `cat`.
     concat(tensors: Tensors, dim: Int = 0) = cat_type, cat_array;
@@ -24,7 +25,8 @@ functions! {
     /// Expands tensors to the shape to which they broadcast.
     #[class = View]
     broadcast_tensors(tensors: Tensors) -> Vec<Tensor> = broadcast_type, broadcast_array;
-    /// Expands tensors of rank 0 or 1 to the grid of all their combinations; `indexing` is "ij", or "xy" for the first two exchanged.
+    /// Expands tensors of rank 0 or 1 to the grid of all their combinations; `indexing` is "ij", or "xy" for
+    /// the first two exchanged.
     #[class = View]
     meshgrid(tensors: Tensors; indexing: Str = "ij") -> Vec<Tensor> = meshgrid_type, meshgrid_array;
 }

@@ -23,10 +23,11 @@ kernels! {
     /// Matrix products.
     pub trait Linalg; pub static LINALG;
 
-    /// The matrix product of the last two axes, over broadcast leading axes: `[.., m, k] @ [.., k, n] = [.., m, n]`.
+    /// The matrix product of the last two axes, over broadcast leading axes:
+    /// `[.., m, k] @ [.., k, n] = [.., m, n]`.
     ///
-    /// An operand of rank 1 is a row on the left or a column on the right, whose axis the result does not have. Both are of
-    /// one dtype, which is not bool.
+    /// An operand of rank 1 is a row on the left or a column on the right, whose axis the result does not
+    /// have. Both are of one dtype, which is not bool.
     #[flops = Rule(flops::product::<0>)]
     matmul(x: Tensor, other: Tensor) = matmul_type, product;
     /// The matrix product `[m, k] @ [k, n] = [m, n]`, without broadcasting.
@@ -274,7 +275,8 @@ fn multiply(a: &Array, b: &Array, addend: Option<Addend<'_>>) -> Result<Array> {
 type Matrix<'a, T> = (&'a [T], (usize, usize));
 
 trait Multiply: Element {
-    /// Stores `alpha * a @ b + beta * c` in the row-major `c`; `c` is not read when `beta` is zero. Threads may share the work.
+    /// Stores `alpha * a @ b + beta * c` in the row-major `c`; `c` is not read when `beta` is zero. Threads
+    /// may share the work.
     fn multiply(
         shared: bool,
         sizes: [usize; 3],

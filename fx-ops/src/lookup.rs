@@ -19,17 +19,19 @@ kernels! {
     /// Look-up.
     pub trait Lookup; pub static LOOKUP;
 
-    /// The rows of `weight`, `[n, d]`, that the integers in `x` name: `[..] -> [.., d]`. `padding_idx` matters to training
-    /// only.
+    /// The rows of `weight`, `[n, d]`, that the integers in `x` name: `[..] -> [.., d]`. `padding_idx`
+    /// matters to training only.
     ///
-    /// With `max_norm` a row whose `norm_type`-norm is greater is scaled down to it; `weight` itself stays as it is.
+    /// With `max_norm` a row whose `norm_type`-norm is greater is scaled down to it; `weight` itself stays as
+    /// it is.
     embedding(x: Tensor, weight: Tensor; padding_idx: OptInt = None, max_norm: OptFloat = None, norm_type: Float = 2.0)
         = embedding_type, embedding_kernel;
-    /// The sum, mean or maximum (`mode`) of the rows of `weight` that each bag of the integers in `x` names: `[bags, d]`.
+    /// The sum, mean or maximum (`mode`) of the rows of `weight` that each bag of the integers in `x` names:
+    /// `[bags, d]`.
     ///
-    /// `[b, n]` are `b` bags; `[n]` are bags that begin at `offsets`, with `include_last_offset` but the last one. Rows are
-    /// multiplied by `per_sample_weights`, for sums only. `padding_idx` does not count. `max_norm` is as in `embedding`. An
-    /// empty bag gives zeros.
+    /// `[b, n]` are `b` bags; `[n]` are bags that begin at `offsets`, with `include_last_offset` but the last
+    /// one. Rows are multiplied by `per_sample_weights`, for sums only. `padding_idx` does not count.
+    /// `max_norm` is as in `embedding`. An empty bag gives zeros.
     embedding_bag(x: Tensor, weight: Tensor, offsets: OptTensor = None; max_norm: OptFloat = None, norm_type: Float = 2.0,
         mode: Str = "mean", per_sample_weights: OptTensor = None, include_last_offset: Bool = false,
         padding_idx: OptInt = None) = bag_type, bag_kernel;
@@ -114,8 +116,8 @@ fx_simd::wide! {
         out.iter_mut().for_each(|x| *x = *x / n);
     }
 
-    /// Adds rows, each times its factor, one after the other, or takes the greatest elements. Several rows at a time, for memory can
-    /// send several as fast as one.
+    /// Adds rows, each times its factor, one after the other, or takes the greatest elements. Several rows at
+    /// a time, for memory can send several as fast as one.
     fn join_rows[T: Real, const N: usize]((out, rows, is_max): (&mut [T], [(&[T], T); N], bool)) {
         let n = out.len();
         let rows = rows.map(|(row, scale)| (&row[..n], scale));

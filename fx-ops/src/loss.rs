@@ -34,7 +34,8 @@ kernels! {
     /// The mean, sum or each of `|x - target|`.
     #[flops = PerInput(3)]
     l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = pair_loss_type, l1_loss_kernel;
-    /// The mean, sum or each of `-(target log(x) + (1 - target) log(1 - x))`, logarithms at least -100, times `weight`.
+    /// The mean, sum or each of `-(target log(x) + (1 - target) log(1 - x))`, logarithms at least -100, times
+    /// `weight`.
     #[flops = PerInput(5)]
     binary_cross_entropy(x: Tensor, target: Tensor, weight: OptTensor = None; reduction: Str = "mean")
         = bce_type, bce_kernel;
@@ -42,7 +43,8 @@ kernels! {
     #[flops = PerInput(5)]
     binary_cross_entropy_with_logits(x: Tensor, target: Tensor, weight: OptTensor = None; reduction: Str = "mean",
         pos_weight: OptTensor = None) = bce_logits_type, bce_logits_kernel;
-    /// `-x[target]` of logarithms `[n, c, ..]` and classes `[n, ..]`, or `[c]` and `[]`, each times `weight[class]`.
+    /// `-x[target]` of logarithms `[n, c, ..]` and classes `[n, ..]`, or `[c]` and `[]`, each times
+    /// `weight[class]`.
     ///
     /// The mean is over the sum of the weights; targets `ignore_index` do not count.
     nll_loss(x: Tensor, target: Tensor, weight: OptTensor = None; ignore_index: Int = -100, reduction: Str = "mean")
@@ -53,12 +55,13 @@ kernels! {
     #[flops = PerInput(5)]
     cross_entropy(x: Tensor, target: Tensor, weight: OptTensor = None; ignore_index: Int = -100, reduction: Str = "mean",
         label_smoothing: Float = 0.0) = cross_entropy_type, cross_entropy_kernel;
-    /// The mean, sum or each of `(x - target)^2 / 2` where `|x - target| < delta`, of `delta (|x - target| - delta / 2)`
-    /// elsewhere, times `weight`.
+    /// The mean, sum or each of `(x - target)^2 / 2` where `|x - target| < delta`, of
+    /// `delta (|x - target| - delta / 2)` elsewhere, times `weight`.
     #[flops = PerInput(3)]
     huber_loss(x: Tensor, target: Tensor, reduction: Str = "mean", delta: Float = 1.0, weight: OptTensor = None)
         = huber_type, huber_kernel;
-    /// The mean, sum or each of `(x - target)^2 / (2 beta)` where `|x - target| < beta`, of `|x - target| - beta / 2` elsewhere.
+    /// The mean, sum or each of `(x - target)^2 / (2 beta)` where `|x - target| < beta`, of
+    /// `|x - target| - beta / 2` elsewhere.
     #[flops = PerInput(3)]
     smooth_l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean", beta: Float = 1.0) = smooth_type, smooth_kernel;
     /// `target (log(target) - x)` for logarithms `x`, or with `log_target` `exp(target) (target - x)`.
@@ -82,7 +85,8 @@ kernels! {
     #[flops = PerInput(3)]
     poisson_nll_loss(x: Tensor, target: Tensor; log_input: Bool = true, full: Bool = false, eps: Float = 1e-8,
         reduction: Str = "mean") = poisson, poisson;
-    /// The mean, sum or each of `(log(v) + (x - target)^2 / v) / 2` for `v = max(var, eps)`; `full` adds `log(2 pi) / 2`.
+    /// The mean, sum or each of `(log(v) + (x - target)^2 / v) / 2` for `v = max(var, eps)`; `full` adds
+    /// `log(2 pi) / 2`.
     ///
     /// `var` is of the shape of `x`, or with a last size of 1 or without the last axis.
     #[flops = PerInput(5)]
@@ -125,7 +129,8 @@ fn pair_loss_type(x: &TensorType, target: &TensorType, reduction: &str) -> Resul
     reduced_type(TensorType::new(dtype, shape), reduction)
 }
 
-/// Computes losses block by block and reduces them as [`reduced`] does, in sums of blocks that are added as a tree.
+/// Computes losses block by block and reduces them as [`reduced`] does, in sums of blocks that are added as a
+/// tree.
 ///
 /// `each` gets the position of a block and the block.
 fn reduced_blocks<T: Real + Element>(

@@ -24,33 +24,38 @@ kernels! {
     /// Losses by margins, and of alignments.
     pub trait Margins; pub static MARGINS;
 
-    /// `1 - cos` of the angle between rows of `x` and `input2` where `target` is 1, `max(cos - margin, 0)` where it is -1.
+    /// `1 - cos` of the angle between rows of `x` and `input2` where `target` is 1, `max(cos - margin, 0)`
+    /// where it is -1.
     ///
     /// `x` and `input2` are `[.., d]`, the losses of the shape of `target`.
     #[flops = PerInput(6)]
     cosine_embedding_loss(x: Tensor, input2: Tensor, target: Tensor; margin: Float = 0.0, reduction: Str = "mean") =
         cosine_embedding, cosine_embedding;
-    /// `max(d(x, positive) - d(x, negative) + margin, 0)` for the distances `d` of `pairwise_distance` with `p` and `eps`.
+    /// `max(d(x, positive) - d(x, negative) + margin, 0)` for the distances `d` of `pairwise_distance` with
+    /// `p` and `eps`.
     ///
-    /// With `swap` the distance of `positive` and `negative` counts if it is smaller than that of `x` and `negative`.
+    /// With `swap` the distance of `positive` and `negative` counts if it is smaller than that of `x` and
+    /// `negative`.
     #[flops = PerInput(6)]
     triplet_margin_loss(x: Tensor, positive: Tensor, negative: Tensor; margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-6,
         swap: Bool = false, reduction: Str = "mean") = triplet, triplet;
-    /// For scores `[n, c]` or `[c]` and classes `[n]` or `[]`, the sum of `max(margin - x[target] + x[i], 0)^p weight[target]` over
-    /// the other classes `i`, divided by `c`. `p` is 1 or 2.
+    /// For scores `[n, c]` or `[c]` and classes `[n]` or `[]`, the sum of `max(margin - x[target] + x[i],
+    /// 0)^p weight[target]` over the other classes `i`, divided by `c`. `p` is 1 or 2.
     #[flops = PerInput(3)]
     multi_margin_loss(x: Tensor, target: Tensor; p: Number = fx_core::op::Default::Int(1),
         margin: Number = fx_core::op::Default::Int(1), weight: OptTensor = None, reduction: Str = "mean") =
         multi_type, multi;
-    /// For scores and classes `[n, c]` or `[c]`, the sum of `max(1 - x[j] + x[i], 0)` over the classes `j` before the first -1 in
-    /// `target` and the classes `i` that are not among them, divided by `c`.
+    /// For scores and classes `[n, c]` or `[c]`, the sum of `max(1 - x[j] + x[i], 0)` over the classes `j`
+    /// before the first -1 in `target` and the classes `i` that are not among them, divided by `c`.
     #[flops = Unknown]
     multilabel_margin_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = labels_type, labels;
-    /// The loss of connectionist temporal classification: minus the logarithm of the sum of the probabilities of all alignments.
+    /// The loss of connectionist temporal classification: minus the logarithm of the sum of the probabilities
+    /// of all alignments.
     ///
-    /// `log_probs` are `[t, n, c]` or `[t, c]`, `targets` `[n, s]` or one after the other `[sum of lengths]`. The lengths, integers
-    /// or tensors of them, are those of each sequence; `blank` is the class between others. The mean is over losses divided by
-    /// target lengths, of at least 1. With `zero_infinity` an impossible alignment counts 0.
+    /// `log_probs` are `[t, n, c]` or `[t, c]`, `targets` `[n, s]` or one after the other `[sum of lengths]`.
+    /// The lengths, integers or tensors of them, are those of each sequence; `blank` is the class between
+    /// others. The mean is over losses divided by target lengths, of at least 1. With `zero_infinity` an
+    /// impossible alignment counts 0.
     #[flops = Unknown]
     ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any; blank: Int = 0,
         reduction: Str = "mean", zero_infinity: Bool = false) = ctc_type, ctc;

@@ -16,8 +16,8 @@ kernels! {
 
     /// The elements at which `mask`, a bool tensor, is true, in row-major order. Broadcasts.
     masked_select(x: Tensor, mask: Tensor) = masked_select_type, masked_select_array;
-    /// A copy of `x` where the elements at which `mask`, a bool tensor, is true are those of `source`, one after the other.
-    /// `x` and `mask` broadcast.
+    /// A copy of `x` where the elements at which `mask`, a bool tensor, is true are those of `source`, one
+    /// after the other. `x` and `mask` broadcast.
     masked_scatter(x: Tensor, mask: Tensor, source: Tensor) = masked_scatter_type, masked_scatter_array;
 }
 

@@ -1,6 +1,7 @@
 //! Softmax and normalisation.
 //!
-//! Half precision is computed in `f32`. Rows are reduced in a fixed order, so that results do not depend on threads.
+//! Half precision is computed in `f32`. Rows are reduced in a fixed order, so that results do not depend on
+//! threads.
 
 use fx_core::math::Real;
 use fx_core::op::Flops::{PerOutput, Rule};
@@ -51,12 +52,13 @@ kernels! {
         = group_norm_type, group_norm_kernel;
     /// `(x - mean) / sqrt(variance + eps) * weight + bias` for each channel of `[n, c, ..]`.
     ///
-    /// With `training` mean and variance are those of the batch, else `running_mean` and `running_var`, which are not updated
-    /// here: `momentum` is for the module that does.
+    /// With `training` mean and variance are those of the batch, else `running_mean` and `running_var`, which
+    /// are not updated here: `momentum` is for the module that does.
     #[flops = Rule(flops::batch_norm)]
     batch_norm(x: Tensor, running_mean: OptTensor, running_var: OptTensor, weight: OptTensor = None, bias: OptTensor = None,
         training: Bool = false, momentum: Float = 0.1, eps: Float = 1e-5) = batch_norm_type, batch_norm_kernel;
-    /// Normalises each channel of each item of `[n, c, ..]` by itself, or with `use_input_stats = false` by running statistics.
+    /// Normalises each channel of each item of `[n, c, ..]` by itself, or with `use_input_stats = false` by
+    /// running statistics.
     #[flops = PerOutput(7)]
     instance_norm(x: Tensor, running_mean: OptTensor = None, running_var: OptTensor = None, weight: OptTensor = None,
         bias: OptTensor = None; use_input_stats: Bool = true, momentum: Float = 0.1, eps: Float = 1e-5)

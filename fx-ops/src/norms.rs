@@ -18,21 +18,23 @@ kernels! {
     /// Norms of vectors and matrices.
     pub trait Norms; pub static NORMS;
 
-    /// The `p`-norm `(sum |x|^p)^(1/p)` over `dim`, or over all axes; `"fro"` is 2, `"nuc"` the sum of singular values.
+    /// The `p`-norm `(sum |x|^p)^(1/p)` over `dim`, or over all axes; `"fro"` is 2, `"nuc"` the sum of
+    /// singular values.
     #[flops = PerInput(2)]
     norm(x: Tensor, p: Any = Str("fro"), dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) =
         |x: &TensorType, p: &TypeTree, dim, keepdim, dtype| norm_of(x, order_type(p)?, dim, keepdim, dtype),
         |x: &Array, p: &Value, dim, keepdim, dtype| norm_of(x, order_value(p)?, dim, keepdim, dtype);
     /// The norm of vectors for one axis in `dim`, of matrices for two; without `ord` the 2-norm of all elements.
     ///
-    /// Without `dim` it is that of a vector or matrix `x`. Orders are those of `linalg_vector_norm` and `linalg_matrix_norm`.
+    /// Without `dim` it is that of a vector or matrix `x`. Orders are those of `linalg_vector_norm` and
+    /// `linalg_matrix_norm`.
     #[flops = PerInput(2)]
     linalg_norm(x: Tensor, ord: Any = Nothing, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) =
         |x: &TensorType, p: &TypeTree, dim, keepdim, dtype| vector_or_matrix(x, order_type(p)?, dim, keepdim, dtype),
         |x: &Array, p: &Value, dim, keepdim, dtype| vector_or_matrix(x, order_value(p)?, dim, keepdim, dtype);
-    /// The norm of the matrices in the two axes `dim`: `"fro"` the root of the sum of squares, `"nuc"` the sum of singular
-    /// values, 2 and -2 the greatest and least of them, 1 and -1 the greatest and least sum of magnitudes of a column, infinity
-    /// and minus infinity of a row.
+    /// The norm of the matrices in the two axes `dim`: `"fro"` the root of the sum of squares, `"nuc"` the
+    /// sum of singular values, 2 and -2 the greatest and least of them, 1 and -1 the greatest and least sum
+    /// of magnitudes of a column, infinity and minus infinity of a row.
     #[flops = Unknown]
     linalg_matrix_norm(x: Tensor, ord: Any = Str("fro"), dim: Ints = &[-2, -1], keepdim: Bool = false;
         dtype: OptDType = None) =
@@ -51,11 +53,12 @@ kernels! {
     /// `sum(a * b)` over `dim` for `a = x / max(|x|, eps)` and `b = x2 / max(|x2|, eps)`; operands broadcast.
     #[flops = PerInput(6)]
     cosine_similarity(x: Tensor, x2: Tensor, dim: Int = 1, eps: Float = 1e-8) = cosine, cosine;
-    /// The covariances of variables, which are rows, over observations, which are columns: `[v, n]` becomes `[v, v]`.
+    /// The covariances of variables, which are rows, over observations, which are columns: `[v, n]` becomes
+    /// `[v, v]`.
     ///
-    /// `fweights` says how often each observation was made, `aweights` how much it counts. It is
-    /// `w (x - mean) (x - mean).T / (sum(w) - correction sum(w aweights) / sum(w))`. A vector is one variable, whose variance is
-    /// of rank 0.
+    /// `fweights` says how often each observation was made, `aweights` how much it counts. It is `w (x -
+    /// mean) (x - mean).T / (sum(w) - correction sum(w aweights) / sum(w))`. A vector is one variable, whose
+    /// variance is of rank 0.
     #[flops = Unknown]
     cov(x: Tensor; correction: Int = 1, fweights: OptTensor = None, aweights: OptTensor = None) = covariance, covariance;
     /// The covariances divided by standard deviations, within -1 and 1.

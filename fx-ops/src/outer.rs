@@ -22,8 +22,8 @@ pub(crate) fn outer(a: &Array, b: &Array, dtype: DType) -> Result<Array> {
     })
 }
 
-/// Returns `beta * x + alpha * outer(a, b)` in `f32` or `f64`, where `x` is of the shape of the result; without `x` its term is
-/// left out.
+/// Returns `beta * x + alpha * outer(a, b)` in `f32` or `f64`, where `x` is of the shape of the result;
+/// without `x` its term is left out.
 pub(crate) fn added_outer(
     x: Option<&Array>,
     a: &Array,

@@ -13,11 +13,12 @@ kernels! {
     /// Borders.
     pub trait Padding; pub static PADDING;
 
-    /// Adds to the last axes: `pad` is (before, after) of the last axis, then of the one before it, and so on; negative
-    /// numbers take away.
+    /// Adds to the last axes: `pad` is (before, after) of the last axis, then of the one before it, and so
+    /// on; negative numbers take away.
     ///
-    /// `mode` is `"constant"` (`value`, 0 if nothing is given), `"reflect"` (mirrored at the border element, by less than the
-    /// size), `"replicate"` (the border element) or `"circular"` (from the other end, by at most the size).
+    /// `mode` is `"constant"` (`value`, 0 if nothing is given), `"reflect"` (mirrored at the border element,
+    /// by less than the size), `"replicate"` (the border element) or `"circular"` (from the other end, by at
+    /// most the size).
     pad(x: Tensor, pad: Shape, mode: Str = "constant", value: OptNumber = None) = pad_type, pad_kernel;
 }
 

@@ -22,11 +22,13 @@ kernels! {
     /// A copy of `x` whose diagonal, as `diagonal` takes it, is `src`.
     diagonal_scatter(x: Tensor, src: Tensor, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) =
         diagonal_scatter_type, diagonal_scatter_array;
-    /// Matrices that have the last axis of `x` as the diagonal of the new axes `dim1` and `dim2`, and zeros elsewhere.
+    /// Matrices that have the last axis of `x` as the diagonal of the new axes `dim1` and `dim2`, and zeros
+    /// elsewhere.
     diag_embed(x: Tensor, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) = diag_embed_type, diag_embed_array;
     /// A matrix with the elements of `x`, of rank 1, on a diagonal; or the diagonal of a matrix.
     diag(x: Tensor, diagonal: Int = 0) = diag_type, diag_array;
-    /// `pad` positions of `value` before and after the axes: pairs, from the last axis on. Negative ones take away.
+    /// `pad` positions of `value` before and after the axes: pairs, from the last axis on. Negative ones take
+    /// away.
     constant_pad_nd(x: Tensor, pad: Shape, value: Number = fx_core::op::Default::Int(0)) =
         |x, pad, value: Category| pad_type(x, pad, "constant", Some(value)),
         |x: &Array, pad, value| pad_kernel(x, pad, "constant", Some(value));

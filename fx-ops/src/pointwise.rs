@@ -37,7 +37,8 @@ pointwise! {
     celu(x; alpha: Float(1.0)) -> Same {
         real: { let y = alpha * math::expm1(x / alpha); if x > 0.0 { x } else { y } }
     }
-    /// `x` times the normal distribution function of `x`, exactly; `gelu_tanh` is PyTorch's `approximate = "tanh"`.
+    /// `x` times the normal distribution function of `x`, exactly; `gelu_tanh` is PyTorch's
+    /// `approximate = "tanh"`.
     #[around = f32]
     gelu(x) -> Same { real: math::gelu(x) }
     /// `gelu` approximated by a hyperbolic tangent.
@@ -220,8 +221,8 @@ pointwise! {
     #[check = no_zero_divisor]
     #[blocks = fx_core::blocks::fmod]
     fmod(x, other) -> Same { real: math::fmod(x, other), int: x.wrapping_rem(other) }
-    /// `x / other` rounded towards zero, as PyTorch's `div` with `rounding_mode = "trunc"`. Integers wrap, and integer
-    /// division by zero is an error.
+    /// `x / other` rounded towards zero, as PyTorch's `div` with `rounding_mode = "trunc"`. Integers wrap,
+    /// and integer division by zero is an error.
     #[check = no_zero_divisor]
     trunc_divide(x, other) -> Same { real: math::trunc(x / other), int: x.wrapping_div(other) }
     /// `x` with the sign of `other`.
@@ -246,7 +247,8 @@ pointwise! {
             if x == other { x + 0.693_147_180_559_945_3 } else { sum }
         }
     }
-    /// `x` with NaN, infinity and minus infinity replaced, if nothing is given by 0 and the finite extremes of the dtype.
+    /// `x` with NaN, infinity and minus infinity replaced, if nothing is given by 0 and the finite extremes
+    /// of the dtype.
     nan_to_num(x, nan = 0.0, posinf = f64::MAX, neginf = f64::MIN) -> Same {
         real: {
             let y = if x == 1.0 / 0.0 { posinf } else { x };

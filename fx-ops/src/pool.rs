@@ -1,7 +1,7 @@
 //! Pooling: one number for each window over one to three spatial axes.
 //!
-//! Inputs are `[batch, channels, spatial..]` or, without a batch, `[channels, spatial..]`. Half precision is computed in
-//! `f32`, integers in `f64`, which is exact up to 2^53.
+//! Inputs are `[batch, channels, spatial..]` or, without a batch, `[channels, spatial..]`. Half precision is
+//! computed in `f32`, integers in `f64`, which is exact up to 2^53.
 
 use fx_core::op::Flops::{PerInput, Rule};
 use fx_core::op::kind::{self, IntVec, IntoType, IntoValue};
@@ -23,11 +23,12 @@ kernels! {
     /// Pooling: one number for each window.
     pub trait Pooling; pub static POOLING;
 
-    /// The maximum of windows over the last axis. A window is `kernel_size` elements `dilation` apart; windows are `stride`,
-    /// if nothing is given `kernel_size`, apart; the border of `padding` is minus infinity.
+    /// The maximum of windows over the last axis. A window is `kernel_size` elements `dilation` apart;
+    /// windows are `stride`, if nothing is given `kernel_size`, apart; the border of `padding` is minus
+    /// infinity.
     ///
-    /// The new size is `(l + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded up with `ceil_mode` if the last window
-    /// begins inside the input or its left border. NaN is the maximum of its windows. With
+    /// The new size is `(l + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded up with `ceil_mode` if
+    /// the last window begins inside the input or its left border. NaN is the maximum of its windows. With
     /// `return_indices` the result is that of `max_pool1d_with_indices`.
     #[flops = Rule(flops::pool::<1>)]
     max_pool1d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; dilation: Ints = &[1],
@@ -58,7 +59,8 @@ kernels! {
     #[flops = Rule(flops::pool::<1>)]
     avg_pool1d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; ceil_mode: Bool = false,
         count_include_pad: Bool = true) = avg1_type, avg1_kernel;
-    /// The average of windows over the last two axes, as in `avg_pool1d`; `divisor_override` is what sums are divided by.
+    /// The average of windows over the last two axes, as in `avg_pool1d`; `divisor_override` is what sums are
+    /// divided by.
     #[flops = Rule(flops::pool::<2>)]
     avg_pool2d(x: Tensor, kernel_size: Ints, stride: OptInts = None, padding: Ints = &[0]; ceil_mode: Bool = false,
         count_include_pad: Bool = true, divisor_override: OptInt = None) = avg_type::<2>, avg_kernel::<2>;
@@ -69,19 +71,23 @@ kernels! {
     /// The averages of `output_size` nearly equal parts of the last axis.
     #[flops = PerInput(1)]
     adaptive_avg_pool1d(x: Tensor, output_size: Any) = adaptive_type::<1>, adaptive_avg::<1>;
-    /// The averages of `output_size` nearly equal parts of the last two axes; none in a list keeps the size of its axis.
+    /// The averages of `output_size` nearly equal parts of the last two axes; none in a list keeps the size
+    /// of its axis.
     #[flops = PerInput(1)]
     adaptive_avg_pool2d(x: Tensor, output_size: Any) = adaptive_type::<2>, adaptive_avg::<2>;
-    /// The averages of `output_size` nearly equal parts of the last three axes; none in a list keeps the size of its axis.
+    /// The averages of `output_size` nearly equal parts of the last three axes; none in a list keeps the size
+    /// of its axis.
     #[flops = PerInput(1)]
     adaptive_avg_pool3d(x: Tensor, output_size: Any) = adaptive_type::<3>, adaptive_avg::<3>;
     /// The maxima of `output_size` nearly equal parts of the last axis.
     #[flops = PerInput(1)]
     adaptive_max_pool1d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<1>, adaptive_max::<1>;
-    /// The maxima of `output_size` nearly equal parts of the last two axes; none in a list keeps the size of its axis.
+    /// The maxima of `output_size` nearly equal parts of the last two axes; none in a list keeps the size of
+    /// its axis.
     #[flops = PerInput(1)]
     adaptive_max_pool2d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<2>, adaptive_max::<2>;
-    /// The maxima of `output_size` nearly equal parts of the last three axes; none in a list keeps the size of its axis.
+    /// The maxima of `output_size` nearly equal parts of the last three axes; none in a list keeps the size
+    /// of its axis.
     #[flops = PerInput(1)]
     adaptive_max_pool3d(x: Tensor, output_size: Any; return_indices: Bool = false) = adaptive_max_type::<3>, adaptive_max::<3>;
     /// `adaptive_max_pool1d` and the flat position of each maximum in its plane.

@@ -27,17 +27,19 @@ kernels! {
     /// Products of several operands.
     pub trait Products; pub static PRODUCTS;
 
-    /// `beta * x + alpha * sum over i of batch1[i] @ batch2[i]` for `[b, m, k]` and `[b, k, n]`; `x` broadcasts to `[m, n]`,
-    /// and is not read if `beta` is 0.
+    /// `beta * x + alpha * sum over i of batch1[i] @ batch2[i]` for `[b, m, k]` and `[b, k, n]`; `x`
+    /// broadcasts to `[m, n]`, and is not read if `beta` is 0.
     #[flops = Rule(flops::summed_products)]
     addbmm(x: Tensor, batch1: Tensor, batch2: Tensor; beta: Number = Int(1), alpha: Number = Int(1))
         = summed_batch, summed_batch;
-    /// `beta * x + alpha * outer(vec1, vec2)` in the promoted dtype; `x` broadcasts, and is not read if `beta` is 0.
+    /// `beta * x + alpha * outer(vec1, vec2)` in the promoted dtype; `x` broadcasts, and is not read if
+    /// `beta` is 0.
     #[flops = PerOutput(2)]
     addr(x: Tensor, vec1: Tensor, vec2: Tensor; beta: Number = Int(1), alpha: Number = Int(1)) =
         |x: &TensorType, a: &TensorType, b: &TensorType, beta: Category, alpha: Category| added_outer(x, a, b, beta, alpha),
         addr_array;
-    /// Sums products over axes of both: the last `dims` of `x` with the first of `other`, or `dims = [of_x, of_other]`.
+    /// Sums products over axes of both: the last `dims` of `x` with the first of `other`, or
+    /// `dims = [of_x, of_other]`.
     ///
     /// The result has the other axes of `x`, then those of `other`. A size of 1 repeats.
     #[flops = Rule(flops::tensordot)]
@@ -56,7 +58,8 @@ kernels! {
             let dim = cross_axis(&type_of(x), &type_of(other), dim.map(Dim::new))?;
             cross_array(x, other, known(&dim)?)
         };
-    /// The powers of each element: `[.., n]` becomes `[.., n, N]` with `out[.., i, j] = x[.., i]^j`; without `N` it is `n`.
+    /// The powers of each element: `[.., n]` becomes `[.., n, N]` with `out[.., i, j] = x[.., i]^j`; without
+    /// `N` it is `n`.
     #[flops = PerOutput(1)]
     linalg_vander(x: Tensor; N: OptInt = None) =
         |x: &TensorType, n: Option<Dim>| powers(x, n),
@@ -72,7 +75,8 @@ kernels! {
 functions! {
     pub static CHAINS;
 
-    /// The product of at least two matrices, in the order of fewest multiplications; the first and the last may be vectors.
+    /// The product of at least two matrices, in the order of fewest multiplications; the first and the last
+    /// may be vectors.
     #[flops = Unknown]
     linalg_multi_dot(tensors: Tensors) =
         |tensors: SmallVec<[&TensorType; 4]>| chained(&tensors), |tensors: SmallVec<[&Array; 4]>| chained(&tensors);

@@ -19,21 +19,24 @@ kernels! {
     /// Operations that write by index tensors.
     pub trait Puts; pub static PUTS;
 
-    /// The elements at `indices`, a list of index tensors for the leading axes: integers, bool masks, or none for a whole
-    /// axis. As `x[indices]`.
+    /// The elements at `indices`, a list of index tensors for the leading axes: integers, bool masks, or none
+    /// for a whole axis. As `x[indices]`.
     index(x: Tensor, indices: Any) = index_rule, |x: &Array, indices: &Value| index_array(x, &entries(indices)?);
-    /// A copy of `x` where `values`, broadcast to the shape of `x[indices]`, is written, or with `accumulate` added.
+    /// A copy of `x` where `values`, broadcast to the shape of `x[indices]`, is written, or with `accumulate`
+    /// added.
     ///
     /// `indices` is a list of index tensors for the leading axes: integers, bool masks, or none for a whole axis.
     index_put(x: Tensor, indices: Any, values: Tensor, accumulate: Bool = false) = index_put_type, index_put_array;
     /// A copy of `x` whose sub-tensors at the positions `index` along `dim` are those of `source`.
     index_copy(x: Tensor, dim: Int, index: Tensor, source: Tensor) = index_copy_type, index_copy_array;
-    /// A copy of `x` whose sub-tensors at the positions `index` along `dim` are filled with `value`, a number or a tensor of
-    /// rank 0.
+    /// A copy of `x` whose sub-tensors at the positions `index` along `dim` are filled with `value`, a number
+    /// or a tensor of rank 0.
     index_fill(x: Tensor, dim: Int, index: Tensor, value: Operand) = index_fill_type, index_fill_array;
-    /// The elements at the positions `index` of the flattened `x`; negative ones count from the end. Of the shape of `index`.
+    /// The elements at the positions `index` of the flattened `x`; negative ones count from the end. Of the
+    /// shape of `index`.
     take(x: Tensor, index: Tensor) = take_type, take_array;
-    /// A copy of `x` where `source` is written to the positions `index` of the flattened tensor, or with `accumulate` added.
+    /// A copy of `x` where `source` is written to the positions `index` of the flattened tensor, or with
+    /// `accumulate` added.
     put(x: Tensor, index: Tensor, source: Tensor, accumulate: Bool = false) = put_type, put_array;
 }
 
@@ -146,7 +149,8 @@ fn index_put_array(x: &Array, indices: &Value, values: &Array, accumulate: bool)
     put_places(x, &starts, places.shape(), trailing, values, accumulate)
 }
 
-/// Writes `values`, broadcast to `shape` and the trailing axes, in runs of the trailing axes that begin at `places`.
+/// Writes `values`, broadcast to `shape` and the trailing axes, in runs of the trailing axes that begin at
+/// `places`.
 fn put_places(
     x: &Array,
     places: &[i64],

@@ -1,7 +1,7 @@
 //! Rows that draw random numbers from the generator in force: see [`fx_core::rng`].
 //!
-//! A row takes its numbers in one block before any thread starts, so that a seed gives the same tensors for any number of
-//! threads.
+//! A row takes its numbers in one block before any thread starts, so that a seed gives the same tensors for
+//! any number of threads.
 
 use fx_core::array::Sizes;
 use fx_core::op::kind::{DimVec, IntVec};
@@ -45,7 +45,8 @@ kernels! {
     /// 1 with the probability that each element is, else 0.
     #[effects = RANDOM]
     bernoulli(x: Tensor) = bernoulli_type, bernoulli_array;
-    /// While training, sets elements to zero with probability `p` and scales the others by `1 / (1 - p)`; else `x` itself.
+    /// While training, sets elements to zero with probability `p` and scales the others by `1 / (1 - p)`;
+    /// else `x` itself.
     #[effects = RANDOM]
     dropout(x: Tensor, p: Float = 0.5, training: Bool = true) = dropout_type, dropout_array;
 }

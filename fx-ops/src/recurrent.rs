@@ -1,7 +1,7 @@
 //! Recurrent networks: one step, and whole sequences of stacked layers.
 //!
-//! Gates are in PyTorch's order: input, forget, cell, output for LSTM; reset, update, new for GRU. The products with the
-//! inputs of all steps are one GEMM, those with the hidden state one a step.
+//! Gates are in PyTorch's order: input, forget, cell, output for LSTM; reset, update, new for GRU. The
+//! products with the inputs of all steps are one GEMM, those with the hidden state one a step.
 
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
@@ -23,24 +23,26 @@ kernels! {
     /// Recurrent networks.
     pub trait Recurrent; pub static RECURRENT;
 
-    /// One step of an LSTM: `x: [n, i]`, `h` and `c: [n, d]`, `w_ih: [4 d, i]`, `w_hh: [4 d, d]`, biases `[4 d]`; gives the new
-    /// `h` and `c`.
+    /// One step of an LSTM: `x: [n, i]`, `h` and `c: [n, d]`, `w_ih: [4 d, i]`, `w_hh: [4 d, d]`, biases
+    /// `[4 d]`; gives the new `h` and `c`.
     ///
     /// `c' = sigmoid(f) c + sigmoid(i) tanh(g)`, `h' = sigmoid(o) tanh(c')` for the gates `i, f, g, o`.
     #[flops = Rule(flops::cell::<3>)]
     lstm_cell(x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: OptTensor = None, b_hh: OptTensor = None)
         -> (Tensor, Tensor) = lstm_cell_type, lstm_cell_kernel;
-    /// One step of a GRU: `x: [n, i]`, `h: [n, d]`, `w_ih: [3 d, i]`, `w_hh: [3 d, d]`, biases `[3 d]`; gives the new `h`.
+    /// One step of a GRU: `x: [n, i]`, `h: [n, d]`, `w_ih: [3 d, i]`, `w_hh: [3 d, d]`, biases `[3 d]`; gives
+    /// the new `h`.
     ///
     /// `h' = (1 - z) n + z h` with `n = tanh(n_x + r n_h)` for the gates `r, z, n`.
     #[flops = Rule(flops::cell::<2>)]
     gru_cell(x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: OptTensor = None, b_hh: OptTensor = None)
         = gru_cell_type, gru_cell_kernel;
-    /// An LSTM over a sequence `[t, n, i]`, or `[n, t, i]` with `batch_first`; gives the outputs of the last layer,
-    /// `[t, n, directions d]`, and the last `h` and `c` of every layer and direction, `[layers directions, n, d]`.
+    /// An LSTM over a sequence `[t, n, i]`, or `[n, t, i]` with `batch_first`; gives the outputs of the last
+    /// layer, `[t, n, directions d]`, and the last `h` and `c` of every layer and direction,
+    /// `[layers directions, n, d]`.
     ///
-    /// `params` are `w_ih, w_hh` and, with `has_biases`, `b_ih, b_hh`, for each layer and direction. `dropout` is not done here:
-    /// it must be 0 when `train` is true.
+    /// `params` are `w_ih, w_hh` and, with `has_biases`, `b_ih, b_hh`, for each layer and direction.
+    /// `dropout` is not done here: it must be 0 when `train` is true.
     #[flops = Rule(flops::recurrent::<3>)]
     lstm(x: Tensor, h0: Tensor, c0: Tensor, params: Tensors; has_biases: Bool = true, num_layers: Int = 1,
         dropout: Float = 0.0, train: Bool = false, bidirectional: Bool = false, batch_first: Bool = false)
@@ -147,8 +149,8 @@ impl Weights {
         })
     }
 
-    /// Runs over the steps of `x`, from the last to the first if `reverse`; writes each new state to `out`, whose rows are
-    /// `(row stride, offset)`, and leaves the last ones in `h` and `c`.
+    /// Runs over the steps of `x`, from the last to the first if `reverse`; writes each new state to `out`,
+    /// whose rows are `(row stride, offset)`, and leaves the last ones in `h` and `c`.
     #[expect(clippy::too_many_arguments, reason = "one caller")]
     fn run<T: GemmElement + Real + Element>(
         &self,

@@ -30,8 +30,9 @@ kernels! {
     /// The means of bilinear samples in a grid of `pooled_height` by `pooled_width` bins of each region of images
     /// `[n, c, h, w]`: `[k, c, pooled_height, pooled_width]`.
     ///
-    /// A bin has `sampling_ratio` samples along each axis, or as many as it has pixels if that is not above 0. Regions are
-    /// scaled by `spatial_scale`; with `aligned` moved by half a pixel, without at least one pixel large.
+    /// A bin has `sampling_ratio` samples along each axis, or as many as it has pixels if that is not
+    /// above 0. Regions are scaled by `spatial_scale`; with `aligned` moved by half a pixel, without at least
+    /// one pixel large.
     #[flops = Unknown]
     roi_align(input: Tensor, rois: Tensor, spatial_scale: Float = 1.0, pooled_height: Int = 1, pooled_width: Int = 1,
         sampling_ratio: Int = -1, aligned: Bool = false) = align_type, align_kernel;
@@ -39,8 +40,8 @@ kernels! {
     /// pooled_width]`, 0 for an empty bin; and the places of the maxima in the plane, -1 for an empty bin.
     roi_pool(input: Tensor, rois: Tensor, spatial_scale: Float = 1.0, pooled_height: Int = 1, pooled_width: Int = 1)
         -> (fx_core::Tensor, fx_core::Tensor) = pool_type, pool_kernel;
-    /// As `roi_align` with `aligned`, but each bin has channels of its own: `[n, c * bins, h, w]` gives `[k, c, pooled_height,
-    /// pooled_width]`; and from which channel each element came.
+    /// As `roi_align` with `aligned`, but each bin has channels of its own: `[n, c * bins, h, w]` gives
+    /// `[k, c, pooled_height, pooled_width]`; and from which channel each element came.
     #[flops = Unknown]
     ps_roi_align(input: Tensor, rois: Tensor, spatial_scale: Float = 1.0, pooled_height: Int = 1, pooled_width: Int = 1,
         sampling_ratio: Int = -1) -> (fx_core::Tensor, fx_core::Tensor) =
@@ -50,8 +51,9 @@ kernels! {
     ps_roi_pool(input: Tensor, rois: Tensor, spatial_scale: Float = 1.0, pooled_height: Int = 1, pooled_width: Int = 1)
         -> (fx_core::Tensor, fx_core::Tensor) = own_type, own_pool_kernel;
     /// The convolution of images `[n, c, h, w]` whose kernel samples, bilinearly, at places moved by `offset`
-    /// `[n, 2 * offset_groups * kh * kw, oh, ow]`, y before x, and times `mask` `[n, offset_groups * kh * kw, oh, ow]` if
-    /// `use_mask`. `weight` is `[o, c / groups, kh, kw]`, `bias` `[o]`.
+    /// `[n, 2 * offset_groups * kh * kw, oh, ow]`, y before x, and times `mask`
+    /// `[n, offset_groups * kh * kw, oh, ow]` if `use_mask`. `weight` is `[o, c / groups, kh, kw]`, `bias`
+    /// `[o]`.
     #[flops = Rule(flops::conv)]
     deform_conv2d(input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor, stride_h: Int = 1,
         stride_w: Int = 1, pad_h: Int = 0, pad_w: Int = 0, dilation_h: Int = 1, dilation_w: Int = 1, groups: Int = 1,
@@ -221,7 +223,8 @@ impl<'x, T: Element + Real> Images<'x, T> {
         &self.data[(image * self.channels + channel) * area..][..area]
     }
 
-    /// Returns the places and weights of the bilinear interpolation at a point; outside by more than a pixel there are none.
+    /// Returns the places and weights of the bilinear interpolation at a point; outside by more than a pixel
+    /// there are none.
     fn taps(&self, y: T, x: T) -> Option<[(usize, T); 4]> {
         let (h, w) = (T::from_f64(self.height as f64), T::from_f64(self.width as f64));
         let below = T::ZERO - T::ONE;

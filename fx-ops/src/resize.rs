@@ -21,12 +21,14 @@ kernels! {
     /// Images at another size.
     pub trait Resize; pub static RESIZE;
 
-    /// `[n, c, spatial..]` at another `size`, or with sizes times `scale_factor`, rounded down; one number is for all axes.
+    /// `[n, c, spatial..]` at another `size`, or with sizes times `scale_factor`, rounded down; one number is
+    /// for all axes.
     ///
-    /// `mode` is `"nearest"`, `"nearest-exact"`, `"linear"` (1 spatial axis), `"bilinear"` and `"bicubic"` (2), `"trilinear"`
-    /// (3) or `"area"`, the average of nearly equal parts. Position `i` lies at `(i + 1/2) / scale - 1/2`, or with
-    /// `align_corners` at `i (in - 1) / (out - 1)`. The scale is that of the sizes with `recompute_scale_factor` or a `size`, else
-    /// `scale_factor`. `antialias` widens linear and cubic filters when images shrink.
+    /// `mode` is `"nearest"`, `"nearest-exact"`, `"linear"` (1 spatial axis), `"bilinear"` and `"bicubic"`
+    /// (2), `"trilinear"` (3) or `"area"`, the average of nearly equal parts. Position `i` lies at
+    /// `(i + 1/2) / scale - 1/2`, or with `align_corners` at `i (in - 1) / (out - 1)`. The scale is that of
+    /// the sizes with `recompute_scale_factor` or a `size`, else `scale_factor`. `antialias` widens linear
+    /// and cubic filters when images shrink.
     #[flops = Rule(flops::interpolate)]
     interpolate(x: Tensor, size: Any = Nothing, scale_factor: Any = Nothing, mode: Str = "nearest",
         align_corners: Any = Nothing; recompute_scale_factor: Any = Nothing, antialias: Bool = false) =
@@ -144,7 +146,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Returns what a call with numbers for arguments does to an input of a type; `None` if it does something else.
+    /// Returns what a call with numbers for arguments does to an input of a type; `None` if it does something
+    /// else.
     pub(crate) fn of<L: Clone>(op: Op, bound: &[Arg<L>], x: &TensorType) -> Option<Plan> {
         let read = |size, scale, align, recompute| {
             request(size, scale, align, recompute, |_: &Arg<L>| Err(unknown_type())).ok()

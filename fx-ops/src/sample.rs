@@ -20,17 +20,19 @@ kernels! {
     /// Sampling of images.
     pub trait Sampling; pub static SAMPLING;
 
-    /// Samples `[n, c, h, w]` at the places `grid`, `[n, .., 2]`, or `[n, c, d, h, w]` at `[n, .., 3]`: `[n, c, ..]`.
+    /// Samples `[n, c, h, w]` at the places `grid`, `[n, .., 2]`, or `[n, c, d, h, w]` at `[n, .., 3]`:
+    /// `[n, c, ..]`.
     ///
-    /// A place is (x, y) or (x, y, z), from -1 to 1 between the outer borders of the outer pixels, or with `align_corners`
-    /// between their centres. `mode` is `"bilinear"`, `"nearest"` or, for images, `"bicubic"`. Beyond the border
-    /// `padding_mode` sees `"zeros"`, the pixels of the `"border"`, or their `"reflection"`.
+    /// A place is (x, y) or (x, y, z), from -1 to 1 between the outer borders of the outer pixels, or with
+    /// `align_corners` between their centres. `mode` is `"bilinear"`, `"nearest"` or, for images,
+    /// `"bicubic"`. Beyond the border `padding_mode` sees `"zeros"`, the pixels of the `"border"`, or their
+    /// `"reflection"`.
     #[flops = PerOutput(8)]
     grid_sample(x: Tensor, grid: Tensor, mode: Str = "bilinear", padding_mode: Str = "zeros", align_corners: Any = Nothing) =
         |x: &TensorType, grid: &TensorType, mode: &str, padding: &str, _align: &TypeTree| sample_type(x, grid, mode, padding),
         sample;
-    /// The places of pixels of images of `size`, `[n, c, h, w]` or `[n, c, d, h, w]`, under the maps `theta`, `[n, 2, 3]` or
-    /// `[n, 3, 4]`: `[n, h, w, 2]` or `[n, d, h, w, 3]`, for `grid_sample`.
+    /// The places of pixels of images of `size`, `[n, c, h, w]` or `[n, c, d, h, w]`, under the maps `theta`,
+    /// `[n, 2, 3]` or `[n, 3, 4]`: `[n, h, w, 2]` or `[n, d, h, w, 3]`, for `grid_sample`.
     #[flops = PerOutput(6)]
     affine_grid(theta: Tensor, size: Shape, align_corners: Any = Nothing) =
         |theta: &TensorType, size: DimVec, _align: &TypeTree| affine_type(theta, &size), affine;

@@ -19,7 +19,8 @@ kernels! {
     /// `reduce` is "sum", "prod", "mean", "amax" or "amin". With `include_self` the elements of `x` take part.
     scatter_reduce(x: Tensor, dim: Int, index: Tensor, src: Tensor, reduce: Str; include_self: Bool = true) =
         |x, dim, index, src, reduce, _include_self| scatter_reduce_type(x, dim, index, src, reduce), scatter_reduce_array;
-    /// As `scatter_reduce` for whole sub-tensors: those of `source` are combined at the positions `index` along `dim`.
+    /// As `scatter_reduce` for whole sub-tensors: those of `source` are combined at the positions `index`
+    /// along `dim`.
     index_reduce(x: Tensor, dim: Int, index: Tensor, source: Tensor, reduce: Str; include_self: Bool = true) =
         |x, dim, index, source, reduce, _include_self| index_reduce_type(x, dim, index, source, reduce), index_reduce_array;
 }

@@ -18,15 +18,16 @@ kernels! {
     /// Operations that search for elements.
     pub trait Searches; pub static SEARCHES;
 
-    /// For each element of `input`, a tensor or a number, where in `sorted_sequence` it could be inserted and leave it sorted.
+    /// For each element of `input`, a tensor or a number, where in `sorted_sequence` it could be inserted and
+    /// leave it sorted.
     ///
-    /// `sorted_sequence` has rank 1, or the leading axes of `input`, and is sorted along its last axis, or is if taken in
-    /// the order `sorter`. Among equal elements the place is before the first, or with `right`, or `side` "right", after the
-    /// last. Of i64, or i32 with `out_int32`.
+    /// `sorted_sequence` has rank 1, or the leading axes of `input`, and is sorted along its last axis, or is
+    /// if taken in the order `sorter`. Among equal elements the place is before the first, or with `right`,
+    /// or `side` "right", after the last. Of i64, or i32 with `out_int32`.
     searchsorted(sorted_sequence: Tensor, input: Operand; out_int32: Bool = false, right: Bool = false, side: Any = fx_core::op::Default::None, sorter: OptTensor = None) =
         search_type, search_array;
-    /// The positions of the elements that are not zero, in row-major order: a matrix of one row each, or with `as_tuple` one
-    /// tensor for each axis.
+    /// The positions of the elements that are not zero, in row-major order: a matrix of one row each, or with
+    /// `as_tuple` one tensor for each axis.
     nonzero(x: Tensor; as_tuple: Bool = false) = nonzero_type, nonzero_array;
     /// The positions of the elements that are not zero, as the rows of a matrix.
     argwhere(x: Tensor) = |x| nonzero_type(x, false), |x: &Array| nonzero_array(x, false);
@@ -35,11 +36,13 @@ kernels! {
 functions! {
     pub static MEMBERS;
 
-    /// For each element of `input`, a tensor or a number, in which of the intervals between the sorted `boundaries` it is.
+    /// For each element of `input`, a tensor or a number, in which of the intervals between the sorted
+    /// `boundaries` it is.
     ///
     /// An interval includes its right boundary, or with `right` its left one. Of i64, or i32 with `out_int32`.
     bucketize(input: Operand, boundaries: Tensor; out_int32: Bool = false, right: Bool = false) = bucket_type, bucket_array;
-    /// Whether each element of `elements` is among `test_elements`, or with `invert` is not. One of both may be a number.
+    /// Whether each element of `elements` is among `test_elements`, or with `invert` is not. One of both may
+    /// be a number.
     isin(elements: Operand, test_elements: Operand; assume_unique: Bool = false, invert: Bool = false) = isin_type, isin_array;
 }
 

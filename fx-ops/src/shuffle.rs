@@ -23,7 +23,8 @@ kernels! {
     pixel_unshuffle(x: Tensor, downscale_factor: Int) = gathered_pixels, gathered_pixels;
     /// Interleaves the `groups` of channels of `[n, c, ..]`: channel `g (c / groups) + i` becomes `i groups + g`.
     channel_shuffle(x: Tensor, groups: Int) = shuffled_channels, shuffled_channels;
-    /// The gated linear unit, of floats: `a * sigmoid(b)` for the halves `a` and `b` of axis `dim`, whose size is even.
+    /// The gated linear unit, of floats: `a * sigmoid(b)` for the halves `a` and `b` of axis `dim`, whose
+    /// size is even.
     #[flops = PerOutput(2)]
     glu(x: Tensor, dim: Int = -1) = |x: &TensorType, dim: Dim| gated(x, dim), gated_array;
 }

@@ -99,11 +99,13 @@ kernels! {
 
     /// The next float after `x` in the direction of `other`; `other` where they are equal. Both are of one dtype.
     nextafter(x: Tensor, other: Tensor) = next_type, next_array;
-    /// `x` as a fraction whose magnitude is from 0.5 to 1, and the i32 exponent of a power of two: `x = fraction * 2^exponent`.
+    /// `x` as a fraction whose magnitude is from 0.5 to 1, and the i32 exponent of a power of two:
+    /// `x = fraction * 2^exponent`.
     ///
     /// 0, infinity and NaN are themselves, with the exponent 0.
     frexp(x: Tensor) -> (Tensor, Tensor) = frexp_type, frexp_array;
-    /// The bytes of `x` as elements of another dtype. Where that is smaller or larger, the last axis grows or shrinks by the ratio.
+    /// The bytes of `x` as elements of another dtype. Where that is smaller or larger, the last axis grows or
+    /// shrinks by the ratio.
     view_dtype(x: Tensor, dtype: DType) = view_type, view_array;
 }
 

@@ -1,7 +1,7 @@
 //! Eigenvalues and singular values, and what follows from them: pseudo-inverses and ranks.
 //!
-//! Matrices are the last two axes, the others a batch that threads share. All is computed in the dtype of the operand. Vectors
-//! are unique up to their sign only.
+//! Matrices are the last two axes, the others a batch that threads share. All is computed in the dtype of the
+//! operand. Vectors are unique up to their sign only.
 
 use fx_core::math::Real;
 use fx_core::op::Flops::Unknown;
@@ -22,13 +22,13 @@ kernels! {
     /// Eigenvalues and singular values.
     pub trait Spectral; pub static SPECTRAL;
 
-    /// `(U, S, Vh)` with `x = U @ diag(S) @ Vh` for matrices `[.., m, n]`: orthonormal columns and rows, and the singular values
-    /// in descending order. `U` is `[.., m, m]` and `Vh` `[.., n, n]`, or without `full_matrices` `[.., m, k]` and `[.., k, n]` for
-    /// `k = min(m, n)`.
+    /// `(U, S, Vh)` with `x = U @ diag(S) @ Vh` for matrices `[.., m, n]`: orthonormal columns and rows, and
+    /// the singular values in descending order. `U` is `[.., m, m]` and `Vh` `[.., n, n]`, or without
+    /// `full_matrices` `[.., m, k]` and `[.., k, n]` for `k = min(m, n)`.
     #[flops = Unknown]
     linalg_svd(x: Tensor, full_matrices: Bool = true) -> (Tensor, Tensor, Tensor) = svd_type, singular;
-    /// `(values, vectors)` of symmetric matrices: the eigenvalues in ascending order, and in the columns eigenvectors of length 1.
-    /// Only the lower triangle is read, or with `UPLO` "U" the upper one.
+    /// `(values, vectors)` of symmetric matrices: the eigenvalues in ascending order, and in the columns
+    /// eigenvectors of length 1. Only the lower triangle is read, or with `UPLO` "U" the upper one.
     #[flops = Unknown]
     linalg_eigh(x: Tensor, uplo: Str = "L") -> (Tensor, Tensor) = eigen_type, eigen;
     /// The eigenvalues of `linalg_eigh`.
@@ -38,8 +38,9 @@ kernels! {
         eigenvalues_only;
     /// The pseudo-inverse of matrices: `[.., m, n]` becomes `[.., n, m]`.
     ///
-    /// Singular values up to `atol`, or `rtol` times the greatest, count as 0. `rtol` is by default the greater size times the
-    /// precision of the dtype, or 0 if `atol` is given. With `hermitian` only the lower triangle is read.
+    /// Singular values up to `atol`, or `rtol` times the greatest, count as 0. `rtol` is by default the
+    /// greater size times the precision of the dtype, or 0 if `atol` is given. With `hermitian` only the
+    /// lower triangle is read.
     #[flops = Unknown]
     linalg_pinv(x: Tensor; atol: OptOperand = None, rtol: OptOperand = None, hermitian: Bool = false) = pinv_type, pinv;
     /// The number of singular values that do not count as 0, which is as in `linalg_pinv`.
@@ -210,7 +211,8 @@ impl Limited {
         Ok(Limited { data, batch, m, n, hermitian, atol, rtol, precision })
     }
 
-    /// Runs a function on a copy of each matrix and its limit as a function of the greatest value. The function stores `to` elements.
+    /// Runs a function on a copy of each matrix and its limit as a function of the greatest value. The
+    /// function stores `to` elements.
     fn each<T: Decomposed, R: Element>(
         &self,
         to: usize,

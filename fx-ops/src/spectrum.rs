@@ -1,8 +1,9 @@
-//! Fourier transforms of complex numbers over several axes. There are no complex dtypes: a complex number is a pair of reals,
-//! real and imaginary part, in an additional last axis, which the numbers of axes do not count.
+//! Fourier transforms of complex numbers over several axes. There are no complex dtypes: a complex number is
+//! a pair of reals, real and imaginary part, in an additional last axis, which the numbers of axes do not
+//! count.
 //!
-//! These are ATen's three primitives, with its numbers for scales: 0 leaves sums as they are, 1 divides by the root of the
-//! number of elements of a transform, 2 by that number.
+//! These are ATen's three primitives, with its numbers for scales: 0 leaves sums as they are, 1 divides by
+//! the root of the number of elements of a transform, 2 by that number.
 
 use fx_core::array::checked_numel;
 use fx_core::op::Flops::Unknown;
@@ -20,20 +21,21 @@ kernels! {
     /// Fourier transforms of complex numbers, which are pairs in the last axis.
     pub trait Spectra; pub static SPECTRA;
 
-    /// The transforms of complex signals `[.., 2]` over the axes `dim`: `sum x[n] exp(-2 pi i k n / size)`, or without
-    /// `forward` the same with `+`.
+    /// The transforms of complex signals `[.., 2]` over the axes `dim`: `sum x[n] exp(-2 pi i k n / size)`,
+    /// or without `forward` the same with `+`.
     ///
-    /// `normalization` 1 divides by the root of the number of elements of a transform, 2 by that number, 0 by nothing.
+    /// `normalization` 1 divides by the root of the number of elements of a transform, 2 by that number, 0 by
+    /// nothing.
     #[flops = Unknown]
     _fft_c2c(x: Tensor, dim: Ints, normalization: Int = 0, forward: Bool = true) = both_type, both;
-    /// The transforms of real signals over the axes `dim`: `[..]` becomes `[.., 2]`, and of the last axis in `dim` only the
-    /// first half of `size / 2 + 1` frequencies is given, if `onesided`.
+    /// The transforms of real signals over the axes `dim`: `[..]` becomes `[.., 2]`, and of the last axis in
+    /// `dim` only the first half of `size / 2 + 1` frequencies is given, if `onesided`.
     ///
     /// `normalization` is as in `_fft_c2c`.
     #[flops = Unknown]
     _fft_r2c(x: Tensor, dim: Ints, normalization: Int = 0, onesided: Bool = true) = forward_type, forward;
-    /// The real signals of which `x`, `[.., 2]`, are the spectra: the inverse of `_fft_r2c` without a scale. The last axis in
-    /// `dim` holds the first half and becomes `last_dim_size` elements.
+    /// The real signals of which `x`, `[.., 2]`, are the spectra: the inverse of `_fft_r2c` without a scale.
+    /// The last axis in `dim` holds the first half and becomes `last_dim_size` elements.
     ///
     /// `normalization` is as in `_fft_c2c`.
     #[flops = Unknown]

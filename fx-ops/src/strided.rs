@@ -22,7 +22,8 @@ kernels! {
     /// Operations by strides.
     pub trait Strided; pub static STRIDED;
 
-    /// A copy of `x` whose elements at the places that strides name are those of `src`; as `as_strided` counts them.
+    /// A copy of `x` whose elements at the places that strides name are those of `src`; as `as_strided`
+    /// counts them.
     as_strided_scatter(x: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: OptInt = None) =
         as_strided_scatter_type, as_strided_scatter_array;
     /// The elements of `x`, numbered in row-major order, at `storage_offset` plus the index times `stride`.

@@ -1,7 +1,8 @@
 //! Distinct elements and sub-tensors.
 //!
-//! Elements are equal as `==` says: 0 and -0 are, a NaN equals nothing. Elements are sorted, with their places if these are
-//! asked for. Sub-tensors are found by hashing, so that only the distinct ones are sorted; no hash order reaches the result.
+//! Elements are equal as `==` says: 0 and -0 are, a NaN equals nothing. Elements are sorted, with their
+//! places if these are asked for. Sub-tensors are found by hashing, so that only the distinct ones are
+//! sorted; no hash order reaches the result.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -25,8 +26,9 @@ kernels! {
 
     /// The distinct elements in ascending order, or the distinct sub-tensors along `dim` in lexicographic order.
     ///
-    /// With `return_inverse` or `return_counts` a tuple: then for each element of `x`, or position along `dim`, where it is
-    /// in the result, then how often each occurs. The result is sorted also without `sorted`, as PyTorch's is.
+    /// With `return_inverse` or `return_counts` a tuple: then for each element of `x`, or position along
+    /// `dim`, where it is in the result, then how often each occurs. The result is sorted also without
+    /// `sorted`, as PyTorch's is.
     unique(x: Tensor; sorted: Bool = true, return_inverse: Bool = false, return_counts: Bool = false, dim: OptInt = None) =
         |x, _sorted, inverse, counts, dim| unique_type(x, inverse, counts, dim),
         |x: &Array, _sorted, inverse, counts, dim| unique_array(x, inverse, counts, dim, false);

@@ -13,7 +13,8 @@ pub static TABLES: &[&[Op]] = &[WINDOWS];
 functions! {
     pub static WINDOWS;
 
-    /// `(1 - cos(2 pi i / n)) / 2` for `i` below `window_length`: `n` is the length, or one less if not `periodic`.
+    /// `(1 - cos(2 pi i / n)) / 2` for `i` below `window_length`: `n` is the length, or one less if not
+    /// `periodic`.
     ///
     /// Of f32 by default. A window of one element is 1.
     hann_window(window_length: Int, periodic: Bool = true; dtype: OptDType = None) =

@@ -5,7 +5,8 @@ use half::slice::HalfFloatSliceExt;
 
 use crate::{Filled, Slots};
 
-/// Conversion of a float to an integer: towards zero, NaN to 0, and to the nearest bound what is out of range, as `as` does.
+/// Conversion of a float to an integer: towards zero, NaN to 0, and to the nearest bound what is out of
+/// range, as `as` does.
 ///
 /// Unlike `as`, it becomes short vector code.
 pub trait Truncate<I> {
@@ -130,7 +131,8 @@ impl HalfArithmetic {
         #[cfg(target_arch = "x86_64")]
         {
             let mut to = to;
-            // SAFETY: the feature was found when this was made, and the lengths are equal. An `f16` is laid out as its bits.
+            // SAFETY: the feature was found when this was made, and the lengths are equal. An `f16` is laid
+            // out as its bits.
             unsafe {
                 x86::f16_pairs(op, x.len(), x.as_ptr().cast(), y.as_ptr().cast(), to.as_mut_ptr().cast());
             }

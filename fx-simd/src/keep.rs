@@ -1,9 +1,10 @@
 //! Large blocks of memory that are kept when their owner is done with them, for the next one who asks.
 //!
-//! The system takes large blocks back at once and hands out fresh pages for the next ones. The first touch of a fresh page takes
-//! about a microsecond, more than most operations need for the elements in it.
+//! The system takes large blocks back at once and hands out fresh pages for the next ones. The first touch of
+//! a fresh page takes about a microsecond, more than most operations need for the elements in it.
 //!
-//! Invariant: a block that is handed out has exactly the layout that it was allocated with, so whoever has it may free it.
+//! Invariant: a block that is handed out has exactly the layout that it was allocated with, so whoever has it
+//! may free it.
 
 use std::alloc::{Layout, dealloc};
 use std::cell::Cell;
@@ -93,7 +94,8 @@ fn take<T: Copy>(n: usize) -> Option<Vec<T>> {
     let block = std::mem::ManuallyDrop::new(kept.remove(at));
     drop(kept);
     let capacity = block.layout.size() / size_of::<T>();
-    // SAFETY: the block has the size and alignment of `capacity` elements, it is ours alone, and no element is claimed to be there.
+    // SAFETY: the block has the size and alignment of `capacity` elements, it is ours alone, and no element
+    // is claimed to be there.
     Some(unsafe { Vec::from_raw_parts(block.start.as_ptr().cast(), 0, capacity) })
 }
 

@@ -1,11 +1,13 @@
 //! Runs safe loops in the widest vectors and on all threads of the machine, and fills new memory.
 //!
-//! Code is compiled for the oldest machine of its kind unless a function says otherwise. [`widest`] runs a piece of [`Work`] in
-//! a function that was compiled for AVX2 or AVX-512, if the machine has them; all that is inlined into it becomes wide too.
+//! Code is compiled for the oldest machine of its kind unless a function says otherwise. [`widest`] runs a
+//! piece of [`Work`] in a function that was compiled for AVX2 or AVX-512, if the machine has them; all that
+//! is inlined into it becomes wide too.
 //!
-//! Invariant: the bits of a result do not depend on the instruction set. Rust never contracts `a * b + c` or reorders sums, and
-//! `mul_add` rounds once everywhere, so the same operations are done in the same order, only more of them at a time. Builds with debug assertions have the plain loops
-//! only, for each copy of a loop is compiled anew.
+//! Invariant: the bits of a result do not depend on the instruction set. Rust never contracts `a * b + c` or
+//! reorders sums, and `mul_add` rounds once everywhere, so the same operations are done in the same order,
+//! only more of them at a time. Builds with debug assertions have the plain loops only, for each copy of a
+//! loop is compiled anew.
 
 mod convert;
 mod keep;
@@ -41,10 +43,11 @@ pub trait Wide<A> {
     fn run(arguments: A) -> Self::Output;
 }
 
-/// Defines functions for [`call`]: generic parameters in brackets, then one argument, mostly a tuple, with its type.
+/// Defines functions for [`call`]: generic parameters in brackets, then one argument, mostly a tuple, with
+/// its type.
 ///
-/// A closure or a plain function would not do: they are called by way of a function of their own, which is compiled for the oldest
-/// machine if it is long.
+/// A closure or a plain function would not do: they are called by way of a function of their own, which is
+/// compiled for the oldest machine if it is long.
 ///
 /// ```
 /// fx_simd::wide! {
@@ -122,7 +125,8 @@ enum Level {
     Avx512,
 }
 
-/// Returns what this machine has. To ask for each feature would take as long as a short loop, so the answer is kept.
+/// Returns what this machine has. To ask for each feature would take as long as a short loop, so the answer
+/// is kept.
 #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[inline]
 fn level() -> Level {

@@ -1,6 +1,7 @@
 //! New memory that is filled block by block, and copies.
 //!
-//! Invariant: safe code never reads memory without a value. It is handed out as [`Slots`], which can only be written.
+//! Invariant: safe code never reads memory without a value. It is handed out as [`Slots`], which can only be
+//! written.
 
 use std::collections::TryReserveError;
 use std::marker::PhantomData;
@@ -8,13 +9,14 @@ use std::mem::MaybeUninit;
 
 use crate::{Work, parallel, reserve, widest};
 
-/// The bytes that are copied or set at a time. Longer runs may become string instructions, which some machines are slow at.
+/// The bytes that are copied or set at a time. Longer runs may become string instructions, which some
+/// machines are slow at.
 const RUN: usize = 2048;
 
 /// Elements that must be written before they can be read.
 ///
-/// Each method that gives [`Filled`] writes all of them. The lifetime stands for this very memory, so that no other can be passed
-/// off as filled.
+/// Each method that gives [`Filled`] writes all of them. The lifetime stands for this very memory, so that no
+/// other can be passed off as filled.
 pub struct Slots<'a, T> {
     slots: &'a mut [MaybeUninit<T>],
     this: PhantomData<fn(&'a ()) -> &'a ()>,
@@ -67,7 +69,8 @@ impl<'a, T: Copy> Slots<'a, T> {
         self.slots.is_empty()
     }
 
-    /// Writes what `f` gives for each position. Unlike a closure, `f` is inlined however long it is, so that the loop can be wide.
+    /// Writes what `f` gives for each position. Unlike a closure, `f` is inlined however long it is, so that
+    /// the loop can be wide.
     #[inline(always)]
     pub fn each_of(self, f: impl At<T>) -> Filled<'a> {
         for i in 0..self.slots.len() {
@@ -149,8 +152,8 @@ impl<'a, T: Copy + Default> Slots<'a, T> {
 
 /// Makes `numel` elements; `fill` gets the position of a block, and the block to be filled.
 ///
-/// Blocks have `block` elements, but the last one may have fewer. A task takes `at_once` blocks or more; if there are no more
-/// than that, all work stays on this thread. An allocation that fails is an error.
+/// Blocks have `block` elements, but the last one may have fewer. A task takes `at_once` blocks or more; if
+/// there are no more than that, all work stays on this thread. An allocation that fails is an error.
 pub fn collect<T: Copy + Send>(
     numel: usize,
     block: usize,
@@ -248,8 +251,8 @@ pub fn prefetch_line_later(at: *const u8) {
     let _ = at;
 }
 
-/// Returns the pointer, of which the compiler no longer knows how it was computed. It keeps such a pointer in a register of its own, where it would
-/// compute it anew from others.
+/// Returns the pointer, of which the compiler no longer knows how it was computed. It keeps such a pointer in
+/// a register of its own, where it would compute it anew from others.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block, unused_mut, reason = "nothing is read through it")]
 pub fn opaque<T>(mut pointer: *const T) -> *const T {

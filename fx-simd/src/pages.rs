@@ -1,8 +1,9 @@
 //! In which pages large blocks of memory lie.
 //!
-//! A block of many megabytes in pages of 4 KiB takes a fault for each of them at first, and misses in the buffer of translations
-//! later. Linux makes pages of 2 MiB where it is asked to (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise`, as on most
-//! machines, or `always`), and prefetches and copies run through them without a stop.
+//! A block of many megabytes in pages of 4 KiB takes a fault for each of them at first, and misses in the
+//! buffer of translations later. Linux makes pages of 2 MiB where it is asked to
+//! (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise`, as on most machines, or `always`), and
+//! prefetches and copies run through them without a stop.
 
 use std::ptr::NonNull;
 
@@ -10,13 +11,15 @@ use std::ptr::NonNull;
 #[cfg(target_os = "linux")]
 const HUGE: usize = 2 << 20;
 
-/// Asks for huge pages in a block, those that lie in it entirely, so that no more memory is taken than the block has.
+/// Asks for huge pages in a block, those that lie in it entirely, so that no more memory is taken than the
+/// block has.
 #[cfg(target_os = "linux")]
 pub(crate) fn ask_for_huge(start: NonNull<u8>, bytes: usize) {
     let before = start.align_offset(HUGE);
     let inside = bytes.saturating_sub(before) / HUGE * HUGE;
     if inside > 0 {
-        // SAFETY: the range lies in the block, and the advice changes no content. That the system may refuse it is of no concern.
+        // SAFETY: the range lies in the block, and the advice changes no content. That the system may refuse
+        // it is of no concern.
         unsafe { libc::madvise(start.as_ptr().add(before).cast(), inside, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,12 +1,13 @@
 //! Parallel loops whose threads stay awake for a moment, so that the next loop starts at once.
 //!
-//! The threads are those of the current rayon pool, and as many as it has. The thread that calls takes part; the others are
-//! asked for help by [`rayon::spawn`], and look out for further loops for `AWAKE` before they return to the pool. The tasks
-//! are dealt out in runs of neighbours, the same to each thread in each loop of the same size, which keeps caches warm; who
-//! is done early takes tasks from others.
+//! The threads are those of the current rayon pool, and as many as it has. The thread that calls takes part;
+//! the others are asked for help by [`rayon::spawn`], and look out for further loops for `AWAKE` before they
+//! return to the pool. The tasks are dealt out in runs of neighbours, the same to each thread in each loop of
+//! the same size, which keeps caches warm; who is done early takes tasks from others.
 //!
-//! Invariant: a loop never waits for help that has not begun. The thread that calls would do all tasks itself, so loops may be
-//! nested and called from any thread, and what they compute does not depend on who helped.
+//! Invariant: a loop never waits for help that has not begun. The thread that calls would do all tasks
+//! itself, so loops may be nested and called from any thread, and what they compute does not depend on who
+//! helped.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -36,7 +37,8 @@ pub fn each_whole(n: usize, f: impl Fn(usize) + Sync) {
     each_with(n, || Limit::new(1), |_, i| f(i));
 }
 
-/// Calls `f`, whose loops have at most so many threads, this one included; no more than the pool has, and not less than one.
+/// Calls `f`, whose loops have at most so many threads, this one included; no more than the pool has, and not
+/// less than one.
 ///
 /// Results do not depend on it. Threads that `f` starts itself are not limited.
 pub fn with_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
@@ -92,7 +94,8 @@ pub fn each_with<S>(n: usize, scratch: impl Fn() -> S + Sync, f: impl Fn(&mut S,
     });
 }
 
-/// Calls `f` with the number of each chunk of `width` elements and the chunk, in parallel; a task has `at_once` chunks.
+/// Calls `f` with the number of each chunk of `width` elements and the chunk, in parallel; a task has
+/// `at_once` chunks.
 ///
 /// The last chunk may be shorter. If there are no more than `at_once`, all stays on this thread.
 pub fn chunks<T: Send>(items: &mut [T], width: usize, at_once: usize, f: impl Fn(usize, &mut [T]) + Sync) {
@@ -117,8 +120,9 @@ pub fn chunks_with<T: Send, S>(
     });
 }
 
-/// Calls `f` for each tile of the matrices of `n` rows of `inner` elements that lie one after the other: with the number of the matrix, the
-/// first column, and these at most `width` columns. A task has `at_once` tiles; if there are no more, all stays on this thread.
+/// Calls `f` for each tile of the matrices of `n` rows of `inner` elements that lie one after the other: with
+/// the number of the matrix, the first column, and these at most `width` columns. A task has `at_once` tiles;
+/// if there are no more, all stays on this thread.
 ///
 /// # Panics
 ///
@@ -162,7 +166,8 @@ impl<T> Tile<'_, T> {
     /// When there is no such row.
     pub fn row(&mut self, i: usize) -> &mut [T] {
         assert!(i < self.rows.len(), "a row of the tile");
-        // SAFETY: the tile lies within the slice. No other tile has these elements, and this one lends one row at a time.
+        // SAFETY: the tile lies within the slice. No other tile has these elements, and this one lends one
+        // row at a time.
         unsafe {
             let start = self.all.start.add((self.rows.start + i) * self.all.step + self.columns.start);
             std::slice::from_raw_parts_mut(start, self.columns.len())
@@ -215,10 +220,11 @@ pub fn items_with<T: Send, S>(
 /// The most parts that a stage may have.
 pub const STAGE_PARTS: usize = u64::BITS as usize;
 
-/// Calls `f` with every stage below `n_stages` and, for each, every part below `n_parts`, in parallel: no part begins before those of
-/// the stage before it are done.
+/// Calls `f` with every stage below `n_stages` and, for each, every part below `n_parts`, in parallel: no
+/// part begins before those of the stage before it are done.
 ///
-/// This takes much less time than a loop for each stage. A thread does the same part in each, unless another has time for it.
+/// This takes much less time than a loop for each stage. A thread does the same part in each, unless another
+/// has time for it.
 ///
 /// # Panics
 ///
@@ -406,8 +412,8 @@ impl Job {
                 Some(task)
             })
         };
-        // SAFETY: a task was taken and is not counted as finished before the end of this function. Until then the loop's
-        // caller waits, so that the function is alive.
+        // SAFETY: a task was taken and is not counted as finished before the end of this function. Until then
+        // the loop's caller waits, so that the function is alive.
         let body = unsafe { &*self.body };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&mut next))) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
@@ -445,7 +451,8 @@ struct Hub {
 
 static HUB: Hub = Hub { newest: Mutex::new(None), epoch: AtomicUsize::new(0), awake: AtomicUsize::new(0) };
 
-/// The loops of a thread that are kept to be used again: the newest one, and those that a late helper may still have.
+/// The loops of a thread that are kept to be used again: the newest one, and those that a late helper may
+/// still have.
 const SPARE: usize = 4;
 
 /// Returns a loop as `prepare` makes it, in the memory of an earlier one that nobody has any more.
@@ -549,13 +556,15 @@ fn next_loop(seen: &mut usize) -> bool {
         let waited = since.elapsed();
         if waited > AWAKE {
             HUB.awake.fetch_sub(1, Ordering::SeqCst);
-            // A loop that begins from now on asks for help again, but one that began just now counted on this thread.
+            // A loop that begins from now on asks for help again, but one that began just now counted on this
+            // thread.
             if HUB.epoch.load(Ordering::SeqCst) == *seen {
                 return false;
             }
             HUB.awake.fetch_add(1, Ordering::SeqCst);
         } else if waited > AWAKE / 4 {
-            // The pool may have other work. It is too early before, when it only has requests that are meant for its other threads.
+            // The pool may have other work. It is too early before, when it only has requests that are meant
+            // for its other threads.
             rayon::yield_now();
         }
     }

@@ -1,7 +1,7 @@
 //! Which core a thread is on.
 //!
-//! Linux often wakes a thread on the core of the thread that woke it, and lets both share that core for many milliseconds while
-//! another one is idle. Here a thread finds out and moves.
+//! Linux often wakes a thread on the core of the thread that woke it, and lets both share that core for many
+//! milliseconds while another one is idle. Here a thread finds out and moves.
 
 /// Returns the number of the core that runs this thread, where the system tells it.
 #[cfg(target_os = "linux")]
@@ -17,7 +17,8 @@ pub(crate) fn leave_core() {
     // SAFETY: all zeros is a valid set of cores.
     let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: the set is as long as is said, 0 is this thread, and the macros are given cores below the size of a set.
+    // SAFETY: the set is as long as is said, 0 is this thread, and the macros are given cores below the size
+    // of a set.
     unsafe {
         if core >= 8 * size || libc::sched_getaffinity(0, size, &mut allowed) != 0 {
             return;

@@ -25,7 +25,8 @@ pub fn transpose<T: Copy>(
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         let (from, to) = (from.as_ptr(), to.as_mut_ptr());
-        // SAFETY: all positions lie in the slices, elements have as many bytes as these numbers, and the machine has AVX2.
+        // SAFETY: all positions lie in the slices, elements have as many bytes as these numbers, and the
+        // machine has AVX2.
         unsafe {
             match size_of::<T>() {
                 4 if rows >= x86::SIDE && columns >= x86::SIDE / 2 => {
@@ -58,15 +59,16 @@ mod x86 {
     /// The elements of 4 bytes of a vector.
     pub(super) const SIDE: usize = 8;
 
-    /// The columns that are done before the next rows are: as many lines of the source as the first cache holds in one place.
+    /// The columns that are done before the next rows are: as many lines of the source as the first cache
+    /// holds in one place.
     const LINES: usize = 12;
 
     /// Transposes elements of 4 bytes.
     ///
     /// # Safety
     ///
-    /// There are at least `SIDE` rows and half as many columns, and `c * from_step + r` and `r * to_step + c` lie in the sources
-    /// and targets.
+    /// There are at least `SIDE` rows and half as many columns, and `c * from_step + r` and `r * to_step + c`
+    /// lie in the sources and targets.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn transpose_4(
         from: *const f32,
@@ -82,7 +84,8 @@ mod x86 {
             for r in (0..rows.div_ceil(SIDE)).map(|i| (i * SIDE).min(rows - SIDE)) {
                 let mut c = first;
                 while c < end {
-                    // SAFETY: the rows are some of those of the matrix, and so are the columns: the last ones go again with those before.
+                    // SAFETY: the rows are some of those of the matrix, and so are the columns: the last ones
+                    // go again with those before.
                     unsafe {
                         if c + SIDE <= end {
                             let (from, to) = (from.add(c * from_step + r), to.add(r * to_step + c));
@@ -132,7 +135,8 @@ mod x86 {
         }
     }
 
-    /// Returns the elements of four columns of each row of eight; a vector has those of a row and of the fourth after it.
+    /// Returns the elements of four columns of each row of eight; a vector has those of a row and of the
+    /// fourth after it.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn quads(from: *const f32, from_step: usize) -> [std::arch::x86_64::__m256; 4] {

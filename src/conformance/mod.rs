@@ -1,9 +1,9 @@
 //! Runs operator reference cases, calls of one operator with the outputs that PyTorch returned.
 //!
-//! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives the type of the
-//! result, also for symbols in place of sizes: equal ones for equal sizes, and one each. There a rule may also say what it
-//! needs to know. On engines, the case runs also as a program of one call. A case never ends the run: errors and panics are
-//! failures with a reason.
+//! A case passes if the kernel gives the expected dtypes, shapes and values, and the shape rule gives the
+//! type of the result, also for symbols in place of sizes: equal ones for equal sizes, and one each. There a
+//! rule may also say what it needs to know. On engines, the case runs also as a program of one call. A case
+//! never ends the run: errors and panics are failures with a reason.
 //!
 //! Random operators draw what PyTorch's CPU generator draws, from the seed 42 for each case.
 //!
@@ -105,13 +105,14 @@ impl fmt::Display for Report {
 
 /// Runs the cases in `dir`, or in its folder `ops`, on the built-in operations.
 ///
-/// `only` restricts the run to these names, PyTorch's or that of a row; one that ends in `*` is a prefix. Nothing stands
-/// for all.
+/// `only` restricts the run to these names, PyTorch's or that of a row; one that ends in `*` is a prefix.
+/// Nothing stands for all.
 pub fn run(dir: &Path, only: &[&str]) -> Result<Report> {
     run_with(dir, only, &[], &mut |_, _, _| {})
 }
 
-/// As [`run`], on these engines too; before each operator `progress` is told how many are done, how many there are, and its name.
+/// As [`run`], on these engines too; before each operator `progress` is told how many are done, how many
+/// there are, and its name.
 pub fn run_with(
     dir: &Path,
     only: &[&str],

@@ -2,8 +2,8 @@
 
 use crate::{Arg, Kind, Op, OpDef, Registry, Result, Value};
 
-/// Names whose row is called otherwise; the first that exists is taken. Every other name stands for itself, without the
-/// variant after a dot.
+/// Names whose row is called otherwise; the first that exists is taken. Every other name stands for itself,
+/// without the variant after a dot.
 const ROWS: &[(&str, &[&str])] = &[
     ("__getitem__", &["getitem"]),
     ("div.floor_rounding", &["floor_divide"]),
@@ -103,9 +103,9 @@ pub(super) fn chosen(op: Op, name: &str, kwargs: &[(String, Value)]) -> Op {
     choice.map_or(op, |&(.., op)| op)
 }
 
-/// Arranges the arguments of PyTorch's call for a row: those without effect left out where the row does not take them,
-/// tensors or integers given one by one (`permute(x, 1, 0)`) gathered in a list, and arguments by position named that a row
-/// takes by name only.
+/// Arranges the arguments of PyTorch's call for a row: those without effect left out where the row does not
+/// take them, tensors or integers given one by one (`permute(x, 1, 0)`) gathered in a list, and arguments by
+/// position named that a row takes by name only.
 pub(super) fn adapt(
     op: &OpDef,
     name: &str,

@@ -1,7 +1,8 @@
-//! Building a random program call by call: each call is also computed at once, so whatever is kept is known to run, and later
-//! calls can be chosen by the values that they will get.
+//! Building a random program call by call: each call is also computed at once, so whatever is kept is known
+//! to run, and later calls can be chosen by the values that they will get.
 //!
-//! A call that the shape rule or the kernel refuses is taken back and leaves no trace but the random numbers it used.
+//! A call that the shape rule or the kernel refuses is taken back and leaves no trace but the random numbers
+//! it used.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -186,7 +187,8 @@ impl Builder {
         dim.eval(&|symbol| size(symbol).map(|(_, size)| *size)).ok()
     }
 
-    /// Returns whether a size among arguments has a value where this part runs: a type in it tells that of each symbol.
+    /// Returns whether a size among arguments has a value where this part runs: a type in it tells that of
+    /// each symbol.
     fn is_told(&self, dim: &Dim) -> bool {
         let told = |ty: &TypeTree, symbol: &Symbol| {
             let types = ty.leaves().into_iter().filter_map(|leaf| leaf.tensor());
@@ -447,8 +449,8 @@ impl Builder {
     }
 }
 
-/// Makes a tensor with random elements: floats up to 2, now and then zeros of both signs, in wild programs infinities and NaNs
-/// too; integers up to 2, which are indices of most things.
+/// Makes a tensor with random elements: floats up to 2, now and then zeros of both signs, in wild programs
+/// infinities and NaNs too; integers up to 2, which are indices of most things.
 pub(super) fn random_tensor(rng: &mut Rng, dtype: DType, shape: &[usize], is_wild: bool) -> Result<Tensor> {
     const WILD: &[f64] = &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e-40, 3e38, -1e20, 65504.0];
     let n: usize = shape.iter().product();

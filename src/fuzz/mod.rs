@@ -1,10 +1,12 @@
 //! Random programs, and what passes and rules make of them.
 //!
-//! [`Case::new`] makes a valid program from a seed: operations of the whole vocabulary on tensors of all dtypes and odd sizes,
-//! sub-graphs, sub-modules, effects, and the parts that rules and passes look for. [`run`] lets passes and rules change many of them,
-//! and compares what the program does before and after with the interpreter: results, buffers, and what is printed, bit for bit
-//! where a pass or rule is exact, else within [`SLACK`] times what rounding does to the program itself. What fails is shrunk
-//! to a small program as text. The same seed gives the same programs and findings on every machine and any number of threads.
+//! [`Case::new`] makes a valid program from a seed: operations of the whole vocabulary on tensors of all
+//! dtypes and odd sizes, sub-graphs, sub-modules, effects, and the parts that rules and passes look for.
+//! [`run`] lets passes and rules change many of them, and compares what the program does before and after
+//! with the interpreter: results, buffers, and what is printed, bit for bit where a pass or rule is exact,
+//! else within [`SLACK`] times what rounding does to the program itself. What fails is shrunk to a small
+//! program as text. The same seed gives the same programs and findings on every machine and any number of
+//! threads.
 
 mod build;
 mod outcome;

@@ -1,11 +1,12 @@
 //! Whether two programs do the same: results, buffers, and what is printed.
 //!
-//! Exact changes keep every bit, but for the sign and payload of NaNs, and for signs of zeros where a maximum or minimum chooses. For
-//! others the tolerance is found by experiment: the program before the change runs again with every float of every result
-//! disturbed by a few units in the last place ([`perturb`]), and results may differ from those before by [`SLACK`] times as much
-//! as these runs do. So a tensor may differ much where the program itself is sensitive, and hardly at all elsewhere. What a
-//! disturbance turns into something else, such as a position of a maximum, a rounded number or the sign of a zero, is not
-//! compared, nor are programs in which a value is infinite, not a number, or near it.
+//! Exact changes keep every bit, but for the sign and payload of NaNs, and for signs of zeros where a maximum
+//! or minimum chooses. For others the tolerance is found by experiment: the program before the change runs
+//! again with every float of every result disturbed by a few units in the last place ([`perturb`]), and
+//! results may differ from those before by [`SLACK`] times as much as these runs do. So a tensor may differ
+//! much where the program itself is sensitive, and hardly at all elsewhere. What a disturbance turns into
+//! something else, such as a position of a maximum, a rounded number or the sign of a zero, is not compared,
+//! nor are programs in which a value is infinite, not a number, or near it.
 
 use std::cell::Cell;
 
@@ -60,7 +61,8 @@ pub(super) fn run_compiled(
     Ok(Outcome { output: output?, buffers, printed })
 }
 
-/// Makes inputs with these values of the symbols in their sizes, as far as these are in range; `None` if there are no symbols.
+/// Makes inputs with these values of the symbols in their sizes, as far as these are in range; `None` if
+/// there are no symbols.
 pub(super) fn resized(gm: &GraphModule, sizes: [i64; 2], seed: u64) -> Option<Vec<Value>> {
     let mut symbols: Vec<Symbol> = Vec::new();
     let mut known = |dim: &Dim| {
@@ -119,14 +121,15 @@ fn tensors(outcome: &Outcome) -> Vec<(String, Tensor)> {
     found
 }
 
-/// Returns whether a program, or a graph that it calls, chooses ranges by the extremes of its data: where all are equal it takes
-/// another range, however near to equal they were.
+/// Returns whether a program, or a graph that it calls, chooses ranges by the extremes of its data: where all
+/// are equal it takes another range, however near to equal they were.
 fn finds_ranges(gm: &GraphModule) -> bool {
     let finds = |node: &Node| node.op().is_some_and(|op| ["histogram", "histc"].contains(&op.name));
     any_node(gm, &finds, &|_| false)
 }
 
-/// Returns whether a program, or a graph that it calls, draws random numbers; so do the modules of Rust that have an effect.
+/// Returns whether a program, or a graph that it calls, draws random numbers; so do the modules of Rust that
+/// have an effect.
 pub(super) fn draws(gm: &GraphModule) -> bool {
     let draws = |node: &Node| node.op().is_some_and(|op| op.effects.random);
     any_node(gm, &draws, &|module| !module.is_pure())
@@ -142,7 +145,8 @@ fn finds_sizes(gm: &GraphModule, inputs: &[Value]) -> bool {
     gm.infer(&types).map_or(true, |types| types.iter().any(|(_, ty)| finds(ty)))
 }
 
-/// Returns whether there is such a node in a program, or such a module of Rust, sub-graphs and graphs that it calls included.
+/// Returns whether there is such a node in a program, or such a module of Rust, sub-graphs and graphs that it
+/// calls included.
 fn any_node(
     gm: &GraphModule,
     is_it: &dyn Fn(&Node) -> bool,
@@ -237,8 +241,8 @@ pub(super) struct Nearby {
 }
 
 impl Nearby {
-    /// Runs a program disturbed, by units in the last place of `dtype` if that is given, else of each value's own; `None` if it
-    /// has values that cannot be compared.
+    /// Runs a program disturbed, by units in the last place of `dtype` if that is given, else of each value's
+    /// own; `None` if it has values that cannot be compared.
     pub(super) fn new(
         gm: &GraphModule,
         inputs: &[Value],
@@ -287,7 +291,8 @@ impl Nearby {
             if !is_stable || !greatest.is_finite() || self.is_coarse && !a.dtype().is_float() {
                 continue;
             }
-            // A result that a whole magnitude of disturbance cannot move tells nothing; neither does one that it moves away.
+            // A result that a whole magnitude of disturbance cannot move tells nothing; neither does one that
+            // it moves away.
             if a.dtype().is_float() && spread > 0.05 * greatest {
                 continue;
             }
@@ -320,21 +325,23 @@ fn difference(a: &Array, b: &Array) -> f64 {
 }
 
 thread_local! {
-    /// Whether a disturbed run of this thread had a value that is infinite, not a number, or near the limits of its dtype.
+    /// Whether a disturbed run of this thread had a value that is infinite, not a number, or near the limits
+    /// of its dtype.
     static EXTREME: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What a disturbed run does to the results of calls.
 #[derive(Clone, Copy)]
 enum Disturbance {
-    /// Rounds floats in another way, in units of this dtype if it is given, else of each value's own. Zeros get another sign,
-    /// and so do all vectors of a decomposition, which are as good with it.
+    /// Rounds floats in another way, in units of this dtype if it is given, else of each value's own. Zeros
+    /// get another sign, and so do all vectors of a decomposition, which are as good with it.
     Rounding(Option<DType>),
     /// Gives NaNs another sign.
     SignsOfNans,
 }
 
-/// Disturbs floats: each is multiplied by one plus or minus a few rounding units, or NaNs get another sign if `unit` is negative.
+/// Disturbs floats: each is multiplied by one plus or minus a few rounding units, or NaNs get another sign if
+/// `unit` is negative.
 pub(super) const PERTURB: Op = {
     const fn param(name: &'static str, kind: Kind) -> Param {
         Param { name, kind, default: None, keyword_only: false }

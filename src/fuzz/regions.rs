@@ -200,7 +200,8 @@ impl Builder {
         norm
     }
 
-    /// Calls a sub-module that is a graph module; it may read attributes, update buffers and call modules of its own.
+    /// Calls a sub-module that is a graph module; it may read attributes, update buffers and call modules of
+    /// its own.
     fn graph_module(&mut self) -> Option<NodeId> {
         let operands = self.operands(2)?;
         let mut part = self.part("child", &operands, false)?;

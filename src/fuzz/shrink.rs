@@ -1,8 +1,8 @@
 //! Shrinking: a program that fails becomes a small one that still fails, by edits that keep it valid.
 //!
-//! The edits are tried in a fixed order, the great ones first, until none keeps the failure: return one value only, drop what is not
-//! needed, inline sub-modules, take a value as an argument instead of computing it, take an operand of the same type instead of
-//! the result, also within sub-graphs.
+//! The edits are tried in a fixed order, the great ones first, until none keeps the failure: return one value
+//! only, drop what is not needed, inline sub-modules, take a value as an argument instead of computing it,
+//! take an operand of the same type instead of the result, also within sub-graphs.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The steps of random programs: operations with arguments they are known to take, parts that rules look for, what passes look
-//! for, effects, and nodes that compute again what is there.
+//! The steps of random programs: operations with arguments they are known to take, parts that rules look for,
+//! what passes look for, effects, and nodes that compute again what is there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -298,7 +298,8 @@ impl Builder {
         None
     }
 
-    /// Returns what takes the place of a sample's tensor: anything of its category if `loose`, else what has its very type.
+    /// Returns what takes the place of a sample's tensor: anything of its category if `loose`, else what has
+    /// its very type.
     fn operand(
         &mut self,
         sample: &Tensor,

@@ -281,7 +281,8 @@ pub(super) fn attention<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
     Ok(Out::Many(vec![Out::Node(out)]))
 }
 
-/// LSTM, GRU and simple recurrences: `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`.
+/// LSTM, GRU and simple recurrences: `(input, hx, params, has_biases, num_layers, dropout, train,
+/// bidirectional, batch_first)`.
 pub(super) fn recurrent<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let hx = call.need("hx")?;
     let n_params = call.need("params")?.items().map_or(0, <[Arg]>::len) as i64;

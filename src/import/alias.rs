@@ -1,8 +1,9 @@
 //! In-place code as values: tensors are views of storages, and a write to a view is scattered into its storage.
 //!
-//! Every tensor of the program is a [`View`]: a storage and the [`Step`]s that lead from it to the tensor. A write gives the
-//! storage a new value and a new version; a view that is older is made again, by its steps, when it is next read. So every
-//! alias sees every write, in program order, and the graph holds no write at all.
+//! Every tensor of the program is a [`View`]: a storage and the [`Step`]s that lead from it to the tensor. A
+//! write gives the storage a new value and a new version; a view that is older is made again, by its steps,
+//! when it is next read. So every alias sees every write, in program order, and the graph holds no write at
+//! all.
 
 use std::rc::Rc;
 
@@ -198,7 +199,8 @@ impl Builder<'_> {
                 self.call("diagonal_scatter", [base, value, offset, dim1, dim2])
             }
             StepKind::Expand(sizes) => {
-                // The written elements are equal along a repeated axis, or PyTorch had refused: the first one is taken.
+                // The written elements are equal along a repeated axis, or PyTorch had refused: the first one
+                // is taken.
                 let Arg::Leaf(mut node) = value else { bail_broken()? };
                 let extra = sizes.len() - ty.rank();
                 for axis in 0..sizes.len() {

@@ -1,7 +1,7 @@
 //! The zip file: its members by name, read with limits.
 //!
-//! Nothing is ever written to disk, and a member is read only when something refers to it. How much may be inflated follows
-//! from the length of the file, so a small file cannot ask for much memory.
+//! Nothing is ever written to disk, and a member is read only when something refers to it. How much may be
+//! inflated follows from the length of the file, so a small file cannot ask for much memory.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};

@@ -1,8 +1,8 @@
 //! PyTorch's operators and the rows that answer to them.
 //!
-//! Most operators need no entry: name and parameter names of the row are PyTorch's. [`TABLE`] holds the others. An entry is for
-//! one overload, `max.dim`, or for all of them, `max`. An operator whose name ends in `_` is the one without, whose result is
-//! written to the first argument; operators in `views` give aliases.
+//! Most operators need no entry: name and parameter names of the row are PyTorch's. [`TABLE`] holds the
+//! others. An entry is for one overload, `max.dim`, or for all of them, `max`. An operator whose name ends in
+//! `_` is the one without, whose result is written to the first argument; operators in `views` give aliases.
 
 use super::alias::View;
 use super::build::{Attempt, Builder, Failure, Out, shorten};

@@ -1,7 +1,7 @@
 //! Automatic casts: the dtypes to which PyTorch casts operands in a `torch.autocast` region on the CPU.
 //!
-//! The lists are those of `aten/src/ATen/autocast_mode.h` for the CPU. The archive says which dtype every result has, so a
-//! cast that is missing here is an error, not a wrong number.
+//! The lists are those of `aten/src/ATen/autocast_mode.h` for the CPU. The archive says which dtype every
+//! result has, so a cast that is missing here is an error, not a wrong number.
 
 use super::aten::Call;
 use super::build::{Attempt, Builder};

@@ -1,8 +1,9 @@
-//! Complex numbers as pairs of reals. There are no complex dtypes: a complex tensor of the program is a tensor of reals with
-//! an additional last axis of 2, as `view_as_real` gives it, also as an input, output, parameter or buffer.
+//! Complex numbers as pairs of reals. There are no complex dtypes: a complex tensor of the program is a
+//! tensor of reals with an additional last axis of 2, as `view_as_real` gives it, also as an input, output,
+//! parameter or buffer.
 //!
-//! Which tensors are complex the archive says. Views of them are views of the pairs, so in-place code works; what only moves
-//! or adds elements is done with both parts apart, products by their four products.
+//! Which tensors are complex the archive says. Views of them are views of the pairs, so in-place code works;
+//! what only moves or adds elements is done with both parts apart, products by their four products.
 
 use super::adapt::node;
 use super::alias::StepKind;
@@ -590,7 +591,8 @@ fn apart<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
                 re[i].1 = found.re;
                 im[i].1 = part;
             }
-            // A real number or tensor among complex ones has no imaginary part; indices and masks stay as they are.
+            // A real number or tensor among complex ones has no imaginary part; indices and masks stay as
+            // they are.
             None if matches!(
                 *name,
                 "value"

@@ -261,7 +261,8 @@ pub(super) fn scalar_tensor<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
     with(builder, "full", [Arg::list([]), value], &[("dtype", dtype)]).map(Out::Node)
 }
 
-/// `unique_dim`, `_unique2` and `unique_consecutive`: the elements, the inverse and the counts; what is not asked for is empty.
+/// `unique_dim`, `_unique2` and `unique_consecutive`: the elements, the inverse and the counts; what is not
+/// asked for is empty.
 pub(super) fn unique<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let row = if call.base == "unique_consecutive" { "unique_consecutive" } else { "unique" };
     let mut kwargs = Vec::new();
@@ -366,8 +367,8 @@ pub(super) fn fill_diagonal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> A
     builder.call("masked_fill", [x, leaf(mask), call.need("fill_value")?]).map(Out::Node)
 }
 
-/// The forms of `embedding_bag`: `(output, offsets of indices, sizes of bags, places of maxima)`, of which only the first is
-/// computed.
+/// The forms of `embedding_bag`: `(output, offsets of indices, sizes of bags, places of maxima)`, of which
+/// only the first is computed.
 pub(super) fn embedding_bag<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let mode = match call.or("mode", Arg::Int(0)) {
         Arg::Int(0) => "sum",
@@ -426,8 +427,8 @@ pub(super) fn affine_grid<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Att
     builder.call("reshape", [leaf(moved), Arg::list(shape)]).map(Out::Node)
 }
 
-/// `grouped_mm_fallback(input, weight, offs)` of transformers: rows, sorted by group, times the matrix of their group; `offs`
-/// are the ends of the groups. Rows after the last end are zero.
+/// `grouped_mm_fallback(input, weight, offs)` of transformers: rows, sorted by group, times the matrix of
+/// their group; `offs` are the ends of the groups. Rows after the last end are zero.
 pub(super) fn grouped_mm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (x, weight, ends) = (call.first()?, call.need("weight")?, call.need("offs")?);
     let ty = builder.tensor_type(node(&weight)?)?;
@@ -461,7 +462,8 @@ pub(super) fn convert<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt
     generic(builder, "to", call, &[("a", "x")])
 }
 
-/// `gradient(x, spacing, dim, edge_order)`: central differences inside, one-sided ones at the ends, one result for each axis.
+/// `gradient(x, spacing, dim, edge_order)`: central differences inside, one-sided ones at the ends, one
+/// result for each axis.
 pub(super) fn gradient<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let x = call.first()?;
     let ty = builder.tensor_type(node(&x)?)?;

@@ -190,7 +190,8 @@ pub(super) fn higher_order<'a>(builder: &mut Builder<'a>, node: &'a Node, name: 
     }
 }
 
-/// Calls an operator in a fixed order among others: `(token, operator, arguments…)`. Those that only check say nothing here.
+/// Calls an operator in a fixed order among others: `(token, operator, arguments…)`. Those that only check
+/// say nothing here.
 fn with_effects(node: &Node) -> Attempt<Out> {
     let operator = node.inputs.iter().find_map(|input| match &input.arg {
         Argument::AsOperator(name) | Argument::AsString(name) => Some(name.as_str()),
@@ -351,8 +352,8 @@ fn inline<'a>(builder: &mut Builder<'a>, node: &'a Node, name: &str) -> Attempt<
     Ok(Out::Many(entries.into_iter().map(out).collect()))
 }
 
-/// Reads `(device, dtype, enabled, cache_enabled)`: to which dtype operands are lowered, if they are. The program was recorded
-/// on the CPU, where casts for another device have no effect.
+/// Reads `(device, dtype, enabled, cache_enabled)`: to which dtype operands are lowered, if they are. The
+/// program was recorded on the CPU, where casts for another device have no effect.
 fn autocast<'a>(builder: &mut Builder<'a>, inputs: &'a [NamedArgument]) -> Attempt<Option<DType>> {
     let args = inputs.iter().map(|input| builder.argument(&input.arg)).collect::<Attempt<Vec<Arg>>>()?;
     Ok(match args.as_slice() {

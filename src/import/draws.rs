@@ -145,7 +145,8 @@ pub(super) fn randint_like<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> At
     with(builder, "randint", args, &[("dtype", call.or("dtype", Arg::DType(ty.dtype)))]).map(Out::Node)
 }
 
-/// `multinomial(weights, n, replacement)`: by the distribution function, or by the greatest of perturbed logarithms.
+/// `multinomial(weights, n, replacement)`: by the distribution function, or by the greatest of perturbed
+/// logarithms.
 pub(super) fn multinomial<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (x, n) = (call.first()?, call.need("num_samples")?);
     let ty = builder.tensor_type(node(&x)?)?;

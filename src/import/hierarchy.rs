@@ -1,9 +1,10 @@
 //! The hierarchy of modules, restored from the module stacks of the nodes.
 //!
-//! A module whose nodes stand together, and are used by one call only, becomes a child graph module that one node calls: what
-//! it needs of the outside are its arguments, what the outside needs of it its result. Its own parameters and buffers move into
-//! it; those that something else reads too, or that the program updates, stay outside and are passed. A module for which this
-//! is not possible is left inline, and its children are restored where they stand.
+//! A module whose nodes stand together, and are used by one call only, becomes a child graph module that one
+//! node calls: what it needs of the outside are its arguments, what the outside needs of it its result. Its
+//! own parameters and buffers move into it; those that something else reads too, or that the program updates,
+//! stay outside and are passed. A module for which this is not possible is left inline, and its children are
+//! restored where they stand.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -144,7 +145,8 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
     if results.is_empty() || results.iter().any(|id| graph.node(*id).is_ok_and(|node| node.ty().is_none())) {
         return Ok(None);
     }
-    // A size that depends on data is bound where it is computed; a region that hands it on by name only is left inline.
+    // A size that depends on data is bound where it is computed; a region that hands it on by name only is
+    // left inline.
     let mut child = crate::Graph::new("main");
     let mut map = NodeMap::default();
     for &id in &passed {

@@ -33,8 +33,8 @@ pub(super) fn norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     named(builder, row, args).map(Out::Node)
 }
 
-/// Factorisations that also give what a backward pass or a check needs: the result, and that there was no error, for an error
-/// is one of the call.
+/// Factorisations that also give what a backward pass or a check needs: the result, and that there was no
+/// error, for an error is one of the call.
 pub(super) fn first_only<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let row = match call.base {
         "_linalg_det" => "linalg_det",

@@ -1,4 +1,5 @@
-//! A step for each element along the first axis: written out where there are few, else a `while_loop` over an index.
+//! A step for each element along the first axis: written out where there are few, else a `while_loop` over an
+//! index.
 //!
 //! `scan`, `map` and recurrences without a row of their own are made of it.
 
@@ -22,7 +23,8 @@ pub(super) struct Steps {
     pub(super) captured: Vec<Arg>,
 }
 
-/// One step: from what is carried, the elements and what is captured to what is carried on and the results of the step.
+/// One step: from what is carried, the elements and what is captured to what is carried on and the results of
+/// the step.
 pub(super) type Step<'s, 'a> =
     &'s mut dyn FnMut(&mut Builder<'a>, Vec<Arg>, Vec<Arg>, Vec<Arg>) -> Attempt<(Vec<Arg>, Vec<Arg>)>;
 

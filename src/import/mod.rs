@@ -1,10 +1,11 @@
 //! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
 //!
-//! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after node, `aten` maps
-//! PyTorch's operators to rows, with the help of `adapt`, `compose`, `linear`,
-//! `normalise` and `draws`, `control` imports what runs sub-graphs, `alias`
-//! turns in-place code into values, `complex` and `spectra` complex numbers into pairs of reals; `symbols`, `pytree` and `metadata` read the small
-//! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded time and memory.
+//! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after
+//! node, `aten` maps PyTorch's operators to rows, with the help of `adapt`, `compose`, `linear`, `normalise`
+//! and `draws`, `control` imports what runs sub-graphs, `alias` turns in-place code into values, `complex`
+//! and `spectra` complex numbers into pairs of reals; `symbols`, `pytree` and `metadata` read the small
+//! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded
+//! time and memory.
 
 mod adapt;
 mod alias;
@@ -49,14 +50,14 @@ const STRIDED: u32 = 7;
 
 /// Reads a program that `torch.export.save` wrote.
 ///
-/// Parameters, buffers and constants have their PyTorch names, and tied ones share one tensor. Inputs and outputs have the
-/// structure of the Python function; dynamic sizes are symbols with ranges. In-place code is turned into values: the graph
-/// computes the same without a write, and buffers that the program changes are updated when a call has succeeded. Nodes know
-/// their Python line and the modules that they were called in. A complex tensor is one of reals with an additional last axis of
-/// 2, as `torch.view_as_real` gives it.
+/// Parameters, buffers and constants have their PyTorch names, and tied ones share one tensor. Inputs and
+/// outputs have the structure of the Python function; dynamic sizes are symbols with ranges. In-place code is
+/// turned into values: the graph computes the same without a write, and buffers that the program changes are
+/// updated when a call has succeeded. Nodes know their Python line and the modules that they were called in.
+/// A complex tensor is one of reals with an additional last axis of 2, as `torch.view_as_real` gives it.
 ///
-/// Everything that is wrong is in one error: operators that no row answers to are listed with the lines where they occur;
-/// supply them with [`Pt2::registry`].
+/// Everything that is wrong is in one error: operators that no row answers to are listed with the lines where
+/// they occur; supply them with [`Pt2::registry`].
 ///
 /// ```no_run
 /// let gm = fx::import::pt2("model.pt2")?;
@@ -103,15 +104,16 @@ impl Pt2 {
         Pt2::from(Source::Bytes(bytes.into()))
     }
 
-    /// Uses these operations instead of fx's own: `fx::registry().with(MINE)?`. The operator `torch.ops.mylib.norm` is
-    /// answered by a row called `mylib_norm` or `norm`.
+    /// Uses these operations instead of fx's own: `fx::registry().with(MINE)?`. The operator
+    /// `torch.ops.mylib.norm` is answered by a row called `mylib_norm` or `norm`.
     pub fn registry(mut self, registry: &Registry) -> Self {
         self.registry = Some(registry.clone());
         self
     }
 
-    /// Restores the hierarchy of modules: the nodes of a module become a graph module of their own, which one node calls.
-    /// Where the nodes of a module are not together, or a call of it differs from the others, they stay where they are.
+    /// Restores the hierarchy of modules: the nodes of a module become a graph module of their own, which one
+    /// node calls. Where the nodes of a module are not together, or a call of it differs from the others,
+    /// they stay where they are.
     pub fn hierarchy(mut self, restore: bool) -> Self {
         self.hierarchy = restore;
         self
@@ -525,7 +527,8 @@ fn plain(path: &str) -> String {
     path.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// Gives attributes their paths: their names, where what no identifier has, as keys of a `ModuleDict` may, is an underscore.
+/// Gives attributes their paths: their names, where what no identifier has, as keys of a `ModuleDict` may, is
+/// an underscore.
 fn name_paths(attributes: &mut [Attr]) -> Result<()> {
     let mut taken: HashSet<String> = HashSet::new();
     let mut numbers: HashMap<String, usize> = HashMap::new();

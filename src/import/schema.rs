@@ -1,7 +1,7 @@
 //! The JSON of an archive as types: `torch._export.serde.schema`, schema version 8.
 //!
-//! Unknown fields are ignored, as newer minor versions add some; unknown variants of a union are errors, and so is a name that
-//! is given twice. The depth is bounded by serde_json.
+//! Unknown fields are ignored, as newer minor versions add some; unknown variants of a union are errors, and
+//! so is a name that is given twice. The depth is bounded by serde_json.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -199,8 +199,8 @@ pub(super) fn stft<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     named(builder, "stft", args).map(Out::Node)
 }
 
-/// `istft` of pairs `[.., frequencies, windows, 2]`: windows are transformed back, added where they overlap, and divided by
-/// the sum of the squares of the window there.
+/// `istft` of pairs `[.., frequencies, windows, 2]`: windows are transformed back, added where they overlap,
+/// and divided by the sum of the squares of the window there.
 pub(super) fn istft<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let int = |name: &str| match call.arg(name) {
         Arg::Int(n) if n > 0 => Ok(Some(n)),

@@ -1,5 +1,5 @@
-//! Symbolic sizes as archives write them: the text of sympy expressions, `Add(Symbol('s0', integer=True), Integer(1))` or
-//! `s0 + 1`, read into [`Dim`]s.
+//! Symbolic sizes as archives write them: the text of sympy expressions,
+//! `Add(Symbol('s0', integer=True), Integer(1))` or `s0 + 1`, read into [`Dim`]s.
 //!
 //! A condition becomes a size that is 1 where it holds and 0 elsewhere, so that one arithmetic serves both.
 

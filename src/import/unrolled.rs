@@ -14,7 +14,8 @@ enum Cell {
     Projected,
 }
 
-/// `rnn_tanh` and `rnn_relu`: `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`.
+/// `rnn_tanh` and `rnn_relu`: `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+/// batch_first)`.
 pub(super) fn simple<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let states = [call.need("hx")?];
     layers(builder, call, Cell::Simple(activation(call.base)), &states)

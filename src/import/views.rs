@@ -423,8 +423,8 @@ fn dims(dims: Vec<Dim>) -> Arg {
     Arg::list(dims.into_iter().map(Arg::dim))
 }
 
-/// `(self, size, stride, storage_offset?)`: counts in the storage, which is what the tensor's own elements are only if it is
-/// dense and begins where the storage does.
+/// `(self, size, stride, storage_offset?)`: counts in the storage, which is what the tensor's own elements
+/// are only if it is dense and begins where the storage does.
 fn as_strided<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let ty = builder.tensor_type(tensor(&call.first()?)?)?;

@@ -1,4 +1,5 @@
-//! Calls of an operation on variants of its arguments: other sizes, dtypes and layouts, each guarded against panics.
+//! Calls of an operation on variants of its arguments: other sizes, dtypes and layouts, each guarded against
+//! panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -37,7 +38,8 @@ pub(crate) fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Traces a call with arguments in schema order; returns the program and its one argument, the list of all tensors.
+/// Traces a call with arguments in schema order; returns the program and its one argument, the list of all
+/// tensors.
 pub(crate) fn traced(op: Op, args: &[Value]) -> Result<(GraphModule, Value)> {
     let tensors: Vec<Tensor> = args.iter().flat_map(Arg::leaves).cloned().collect();
     let gm = trace(|tensors: Vec<Tensor>| -> Value {
@@ -84,7 +86,8 @@ pub(super) fn resized(args: &[Value], from: usize, to: usize) -> Result<Vec<Valu
     })
 }
 
-/// Returns an array of another shape with the elements of this one again and again; square matrices stay invertible.
+/// Returns an array of another shape with the elements of this one again and again; square matrices stay
+/// invertible.
 pub(super) fn cycled(array: &Array, shape: &[usize]) -> Result<Array> {
     if array.shape() == shape {
         return Ok(array.clone());

@@ -1,18 +1,20 @@
-//! Checks whether the row of an operation is truthful: whether shape rule, dtype rule and kernel tell the same story.
+//! Checks whether the row of an operation is truthful: whether shape rule, dtype rule and kernel tell the
+//! same story.
 //!
-//! [`check`] takes any operation, a built-in one or a user's own, guesses sample arguments from its schema and returns a
-//! [`Report`]; [`check_on`] takes samples. Each sample is run, then with other sizes (0, 1, primes, rank 0, large), every dtype
-//! and other layouts in memory. What is checked:
+//! [`check`] takes any operation, a built-in one or a user's own, guesses sample arguments from its schema
+//! and returns a [`Report`]; [`check_on`] takes samples. Each sample is run, then with other sizes (0, 1,
+//! primes, rank 0, large), every dtype and other layouts in memory. What is checked:
 //!
 //! - the shape rule gives the type of the kernel's result, on sizes and on symbols in their place;
-//! - a dtype or size that the rule refuses the kernel refuses, and the other way round, with a typed error and no panic;
+//! - a dtype or size that the rule refuses the kernel refuses, and the other way round, with a typed error
+//!   and no panic;
 //! - two runs, on one thread and on several, give the same bits; operands are left as they were;
 //! - strided, flipped and expanded operands give the values of contiguous ones, pointwise rows and views the bits;
 //! - a trace records one node, which prints, parses and runs to the bits of the eager call;
 //! - a pointwise row has the text of its body for every dtype that it is computed in.
 //!
-//! Random operations run from the same seed each time. Operations that act on the host or on buffers are not run: their
-//! nodes are only printed and parsed.
+//! Random operations run from the same seed each time. Operations that act on the host or on buffers are not
+//! run: their nodes are only printed and parsed.
 //!
 //! ```
 //! fx::pointwise! {
@@ -127,7 +129,8 @@ pub fn check_on(op: Op, samples: &[Sample]) -> Result<Report> {
     Ok(check.report)
 }
 
-/// The dtypes that an operation takes for the tensors of a sample, by the names of the parameters that share one dtype.
+/// The dtypes that an operation takes for the tensors of a sample, by the names of the parameters that share
+/// one dtype.
 pub(crate) fn accepted_dtypes(op: Op, sample: &Sample) -> Result<Vec<(Vec<&'static str>, Vec<DType>)>> {
     let args = op.bind(&sample.args, &sample.kwargs)?;
     let mut groups = Vec::new();
@@ -306,7 +309,8 @@ impl Check {
         }
     }
 
-    /// Returns whether a result is that of contiguous operands: in bits, but for kernels that may sum in another order.
+    /// Returns whether a result is that of contiguous operands: in bits, but for kernels that may sum in
+    /// another order.
     fn as_good(&self, expected: &Value, got: &Value) -> bool {
         let close = |a: &Tensor, b: &Tensor| b.all_close(a, SUMMED, SUMMED).is_ok();
         match self.op.class {

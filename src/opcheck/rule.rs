@@ -29,8 +29,9 @@ pub(crate) fn check(op: &OpDef, types: &[TypeTree], value: &Value) -> Result<boo
     }
 }
 
-/// Checks that the rule gives, for symbols in place of the sizes, what evaluates to the type of the result. It may also say
-/// that it does not know the type, or refuse symbols of which it cannot tell what the operation needs to know.
+/// Checks that the rule gives, for symbols in place of the sizes, what evaluates to the type of the result.
+/// It may also say that it does not know the type, or refuse symbols of which it cannot tell what the
+/// operation needs to know.
 pub(crate) fn check_symbolic(op: Op, types: &[TypeTree], value: &Value, naming: Naming) -> Result<()> {
     let mut sizes = Vec::new();
     let types: Vec<TypeTree> = types.iter().map(|ty| symbolic(ty, naming, &mut sizes)).collect();
@@ -84,7 +85,8 @@ fn symbolic(ty: &TypeTree, naming: Naming, sizes: &mut Vec<i64>) -> TypeTree {
     })
 }
 
-/// Checks that a value has a type; symbols of the type stand for what `lookup` says, and sizes that depend on data for any.
+/// Checks that a value has a type; symbols of the type stand for what `lookup` says, and sizes that depend on
+/// data for any.
 fn has_type(value: &Value, ty: &TypeTree, lookup: &dyn Fn(&Symbol) -> Option<i64>) -> Result<()> {
     let is = |dim: &Dim, size: i64| match dim.eval(lookup) {
         Ok(n) => n == size,

@@ -22,9 +22,10 @@ impl Sample {
 
     /// Reads arguments as text, such as `f32[2, 3], i64[4]<2, dim=-1, mode="sum"`.
     ///
-    /// A type stands for a tensor with elements that are the same each time: floats between 0 and 1, with the size added on
-    /// the diagonal of square matrices so that they are positive definite; integers below what follows `<`, or below 3;
-    /// bools of both kinds. `[..]` is a list, `(..)` a tuple, a bare dtype is a dtype.
+    /// A type stands for a tensor with elements that are the same each time: floats between 0 and 1, with the
+    /// size added on the diagonal of square matrices so that they are positive definite; integers below what
+    /// follows `<`, or below 3; bools of both kinds. `[..]` is a list, `(..)` a tuple, a bare dtype is a
+    /// dtype.
     pub fn parse(text: &str) -> Result<Self> {
         let mut reader = Reader { text, at: 0, tensors: 0 };
         let mut sample = Sample::default();
@@ -169,7 +170,8 @@ fn filled(dtype: DType, shape: &[usize], below: i64, seed: usize) -> Result<Arra
     })
 }
 
-/// Returns samples for an operation: a built-in one's examples, else what the schema suggests and the kernel takes.
+/// Returns samples for an operation: a built-in one's examples, else what the schema suggests and the kernel
+/// takes.
 ///
 /// An error if nothing is found; then give samples.
 pub fn samples(op: Op) -> Result<Vec<Sample>> {

@@ -1,6 +1,7 @@
 //! What the page shows, as compact JSON: text once, nodes once, graphs once, however many steps have them.
 //!
-//! Every text that comes from a file passes [`Strings::add`], which cuts it and makes its invisible characters visible.
+//! Every text that comes from a file passes [`Strings::add`], which cuts it and makes its invisible
+//! characters visible.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -73,7 +74,8 @@ impl Strings {
     }
 }
 
-/// Returns text of at most `max` characters in which each character that could hide or turn others is written as `\u{..}`.
+/// Returns text of at most `max` characters in which each character that could hide or turn others is written
+/// as `\u{..}`.
 fn visible(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max));
     for (i, c) in text.chars().enumerate() {
@@ -154,7 +156,8 @@ impl Writer {
         (main, marks)
     }
 
-    /// Enters the marks of a graph and of the sub-graphs that differ: `[graph, positions of new nodes, of changed nodes]`.
+    /// Enters the marks of a graph and of the sub-graphs that differ: `[graph, positions of new nodes, of
+    /// changed nodes]`.
     fn marks(&self, before: &Graph, after: &Graph, marks: &mut Vec<Json>) {
         let (mut new, mut changed) = (Vec::new(), Vec::new());
         for (i, (id, node)) in after.nodes().enumerate() {
@@ -192,8 +195,8 @@ impl Writer {
         position
     }
 
-    /// Writes a node: name, opcode, target, family, type, source, stack, inputs, arguments, sub-graphs, what its path refers
-    /// to, provenance, tags, facts of users.
+    /// Writes a node: name, opcode, target, family, type, source, stack, inputs, arguments, sub-graphs, what
+    /// its path refers to, provenance, tags, facts of users.
     fn node(&mut self, graph: &Graph, node: &Node, gm: Option<&GraphModule>, depth: usize) -> usize {
         let mut subgraphs: Vec<usize> =
             node.subgraphs().into_iter().map(|inner| self.graph(inner, None, depth + 1)).collect();

@@ -1,10 +1,11 @@
 //! [`Page`]: a program as one HTML page, with everything in it, that asks nothing of the network.
 //!
-//! The page holds its data as JSON and lays them out itself, so that modules fold and unfold. In `view/`, `model.js` reads the
-//! data, `layout.js` places boxes, `scene.js` draws what is in view, `app.js` holds the other parts of the page together.
+//! The page holds its data as JSON and lays them out itself, so that modules fold and unfold. In `view/`,
+//! `model.js` reads the data, `layout.js` places boxes, `scene.js` draws what is in view, `app.js` holds the
+//! other parts of the page together.
 //!
-//! Names and text come from files, and are never markup or script: here they are JSON without `<`, `>` and `&`, there they
-//! become text nodes and attributes only. The policy in the page forbids all requests.
+//! Names and text come from files, and are never markup or script: here they are JSON without `<`, `>` and
+//! `&`, there they become text nodes and attributes only. The policy in the page forbids all requests.
 
 mod data;
 mod family;
@@ -29,8 +30,8 @@ const SCRIPT: [&str; 11] = [
     include_str!("app.js"),
 ];
 
-/// Returns a page that shows a program: its graph, zoomable, with boxes for modules and sub-graphs, search, and what is known
-/// of each node. Equal programs give equal pages.
+/// Returns a page that shows a program: its graph, zoomable, with boxes for modules and sub-graphs, search,
+/// and what is known of each node. Equal programs give equal pages.
 ///
 /// ```
 /// use fx::prelude::*;
@@ -73,10 +74,11 @@ impl<'a> Page<'a> {
         Page { title, ..self }
     }
 
-    /// Adds what passes did to the program, which is given as it was before: the graph after each, its counts and its time,
-    /// and the difference of the text.
+    /// Adds what passes did to the program, which is given as it was before: the graph after each, its counts
+    /// and its time, and the difference of the text.
     ///
-    /// What the report does not have is not shown: ask for it by [`Passes::keep_modules`](crate::Passes::keep_modules) and
+    /// What the report does not have is not shown: ask for it by
+    /// [`Passes::keep_modules`](crate::Passes::keep_modules) and
     /// [`Passes::keep_diffs`](crate::Passes::keep_diffs).
     #[must_use]
     pub fn report(self, report: &'a Report) -> Self {
@@ -109,7 +111,8 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Writes JSON so that it can stand in a `script` element: what could end the element only occurs inside of strings.
+/// Writes JSON so that it can stand in a `script` element: what could end the element only occurs inside of
+/// strings.
 fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

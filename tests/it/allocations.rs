@@ -230,7 +230,8 @@ fn a_steady_call_allocates_nothing() {
                 const CALLS: usize = 100;
                 // A tuple is a list on the heap.
                 let lists = if outputs > 1 { CALLS } else { 0 };
-                // To wake a thread that sleeps, as on a busy machine it may before each call, rayon takes a little.
+                // To wake a thread that sleeps, as on a busy machine it may before each call, rayon takes a
+                // little.
                 let most = lists + if threads > 1 { CALLS } else { 0 };
                 let count = || {
                     let before = ALLOCATIONS.load(Ordering::Relaxed);

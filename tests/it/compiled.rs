@@ -1,7 +1,8 @@
-//! Random programs as readable code, compiled as a crate that uses fx as a user would: they run with the same bits.
+//! Random programs as readable code, compiled as a crate that uses fx as a user would: they run with the same
+//! bits.
 //!
-//! It takes a while, so the number of programs is asked for: `FX_COMPILE=10000 cargo test --test it -- compiled --nocapture`,
-//! or some of them: `FX_COMPILE=3000..3500`.
+//! It takes a while, so the number of programs is asked for: `FX_COMPILE=10000 cargo test --test it --
+//! compiled --nocapture`, or some of them: `FX_COMPILE=3000..3500`.
 
 #![allow(clippy::print_stdout, reason = "a long test says how far it is, or that it is skipped")]
 

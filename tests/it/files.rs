@@ -6,10 +6,11 @@
 //! //! =>
 //! main(f32[2] 1 2) == f32[2] 2 4            for run; arguments are separated by `;`
 //! ```
-//! `print` parses and prints, and parses and prints that again; `lint` gives one line a violation; `run` calls the graph, the
-//! graph printed and parsed, the graph traced again, and the graph with types propagated, which must agree bit for bit. `pass`
-//! runs a pipeline, `rule` applies a rule until it no longer matches; both compare runs on inputs made from the types, and
-//! attributes that a graph reads get values made from theirs.
+//! `print` parses and prints, and parses and prints that again; `lint` gives one line a violation; `run`
+//! calls the graph, the graph printed and parsed, the graph traced again, and the graph with types
+//! propagated, which must agree bit for bit. `pass` runs a pipeline, `rule` applies a rule until it no longer
+//! matches; both compare runs on inputs made from the types, and attributes that a graph reads get values
+//! made from theirs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Checks every file of a folder, or blesses it; `run` gets what stands after the command, the source and what is expected.
+/// Checks every file of a folder, or blesses it; `run` gets what stands after the command, the source and
+/// what is expected.
 fn check(folder: &str, run: impl Fn(&str, &str, &str) -> String) {
     let mut failures = String::new();
     for path in files(folder) {
@@ -107,8 +109,8 @@ fn run() {
     });
 }
 
-/// Reads a graph and gives its attributes values made from the types of the nodes that read them; those called `running_..`
-/// are buffers, variances are positive.
+/// Reads a graph and gives its attributes values made from the types of the nodes that read them; those
+/// called `running_..` are buffers, variances are positive.
 fn module(source: &str) -> GraphModule {
     let graph = parse(source).unwrap_or_else(|error| panic!("{error}\n{source}"));
     let mut gm = GraphModule::new("M", graph);

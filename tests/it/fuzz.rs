@@ -59,7 +59,8 @@ fn a_wrong_pass_is_found_and_the_program_shrunk() {
     let summary = run(&config, &|_| {}).unwrap();
     let [failure] = &summary.failures[..] else { panic!("{summary}") };
     let graph = Graph::parse(&failure.text, &fx::registry()).unwrap();
-    // The difference, and at the most one call that makes it one of two values; inputs stay, for they are the signature.
+    // The difference, and at the most one call that makes it one of two values; inputs stay, for they are the
+    // signature.
     let is_call = |op| matches!(op, OpCode::CallFunction | OpCode::CallMethod | OpCode::CallModule);
     let computed = graph.nodes().filter(|(_, node)| is_call(node.opcode())).count();
     assert!(computed <= 2 && failure.text.contains("sub(") && !failure.inputs.is_empty(), "{failure:?}");

@@ -1,5 +1,5 @@
-//! Readable code: it is what was blessed, it compiles (the blessed files are modules of this binary), it runs the same numbers, and it
-//! traces back to the same graph.
+//! Readable code is what was blessed, compiles (the blessed files are modules of this binary), runs the same
+//! numbers, and traces back to the same graph.
 //!
 //! Bless with `UPDATE_EXPECT=1`, read what changed, and run again: the files are compiled then.
 
@@ -43,7 +43,7 @@ fn options() -> Options {
     Options::new().crate_path("it", "crate")
 }
 
-/// Compares the code of a graph module with the blessed file, and what the blessed file's module does with what the graph does.
+/// Compares the code of a graph module with the blessed file, and results of its module with those of the graph.
 fn check<M: Forward>(
     gm: &GraphModule,
     file: &str,

@@ -51,8 +51,8 @@ fn same(what: &str, got: &Graph, expected: &Graph) {
     assert_eq!(a, b, "{what}");
 }
 
-/// Traces a model and checks what holds of every graph: it lints clean, reads back as it prints, and tracing is repeatable,
-/// of the model as well as of the graph.
+/// Traces a model and checks what holds of every graph: it lints clean, reads back as it prints, and tracing
+/// is repeatable, of the model as well as of the graph.
 fn traced(model: &impl Forward, specs: &[(&str, InputSpec)]) -> GraphModule {
     let gm = trace(model, specs);
     assert!(gm.lint().is_empty(), "{:?}", gm.lint());
@@ -62,8 +62,8 @@ fn traced(model: &impl Forward, specs: &[(&str, InputSpec)]) -> GraphModule {
     gm
 }
 
-/// Checks that what each pass and each rule makes of a graph computes the same, up to rounding; returns how many nodes there
-/// are before the default pipeline and after it.
+/// Checks that what each pass and each rule makes of a graph computes the same, up to rounding; returns how
+/// many nodes there are before the default pipeline and after it.
 fn passes_agree(gm: &GraphModule, args: &[Value]) -> (usize, usize) {
     let expected = check::tensors(&gm.clone().call_values(args).unwrap());
     let mut n_changed = 0;

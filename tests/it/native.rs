@@ -1,6 +1,8 @@
-//! The native engine: the bits of the fused one, one compilation for all sizes, and a cache that others cannot write to.
+//! The native engine: the bits of the fused one, one compilation for all sizes, and a cache that others
+//! cannot write to.
 //!
-//! 10,000 random programs take a while, so their number is asked for: `FX_NATIVE=10000 cargo test --test it -- native --nocapture`.
+//! 10,000 random programs take a while, so their number is asked for: `FX_NATIVE=10000 cargo test --test
+//! it -- native --nocapture`.
 
 #![allow(clippy::print_stdout, reason = "a long test says how far it is")]
 
@@ -108,7 +110,8 @@ fn samples(dtype: DType, n: usize, shift: usize) -> Tensor {
     })
 }
 
-/// A graph that calls an operation twice, on what it is given and on what comes out, so that one loop computes both.
+/// A graph that calls an operation twice, on what it is given and on what comes out, so that one loop
+/// computes both.
 fn calls(op: Op, n_operands: usize) -> GraphModule {
     let mut graph = Graph::new("main");
     let inputs: Vec<Arg> =

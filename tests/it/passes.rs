@@ -8,7 +8,8 @@ use fx::pass::{
 use fx::prelude::*;
 use fx::{GraphModule, OpCode, Passes};
 
-/// A network in which two convolutions can take up a batch norm, and one is shared with a place where it must stay.
+/// A network in which two convolutions can take up a batch norm, and one is shared with a place where it must
+/// stay.
 #[derive(Module)]
 struct Net {
     stem: Conv2d,
@@ -195,7 +196,8 @@ fn half_precision_is_within_its_rounding() {
     assert!(wrong.message().contains("expected a float dtype, got i64"), "{wrong}");
 }
 
-/// What a sub-module computes from its own weights has known sizes at its call, and sizes out of data where it is inlined.
+/// What a sub-module computes from its own weights has known sizes at its call, and sizes out of data where
+/// it is inlined.
 #[test]
 fn sizes_of_weights_in_sub_modules_stay_true_when_inlined() {
     let parse = |text: &str| GraphModule::new("M", fx::Graph::parse(text, &fx::registry()).unwrap());

@@ -1,5 +1,5 @@
-//! One row, every face: the text of each pointwise row is compiled by rustc and must give the bits of the eager kernel;
-//! rows of every kind have method, function, schema, doc, shape rule on symbols, and kernel.
+//! One row, every face: the text of each pointwise row is compiled by rustc and must give the bits of the
+//! eager kernel; rows of every kind have method, function, schema, doc, shape rule on symbols, and kernel.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -234,8 +234,8 @@ fn a_users_row_has_the_standing_of_a_built_in_one() {
     assert!(unknown.contains("soft_sinc") && unknown.contains("centred"), "{unknown}");
 }
 
-/// One call of a row of each kind: the operation, its schema, operands, literals after them, and the type that the shape
-/// rule gives on symbols.
+/// One call of a row of each kind: the operation, its schema, operands, literals after them, and the type
+/// that the shape rule gives on symbols.
 struct Face {
     op: Op,
     schema: &'static str,

@@ -8,8 +8,9 @@ use fx::splitting::{Cycles, PartSize, Split, Splitter, split_by_size, split_by_t
 use fx::testing::Rng;
 use fx::{Arg, Generator, GraphModule, OpCode, Value, with_generator};
 
-/// A module with everything that a split must keep: shared and tied parameters, modules that are called twice, one that updates
-/// its statistics, a counter, random numbers, checks, tuples, and sizes that depend on data.
+/// A module with everything that a split must keep: shared and tied parameters, modules that are called
+/// twice, one that updates its statistics, a counter, random numbers, checks, tuples, and sizes that depend
+/// on data.
 #[derive(Module)]
 struct Net {
     shared: Linear,

@@ -1,7 +1,8 @@
 //! Stand-alone crates: they build without network and without another crate, and return what was recorded.
 //!
-//! The ordinary run builds small ones. `FX_CRATES=DIR cargo test --test it -- standalone --nocapture` writes, builds and runs a crate for every
-//! program of the folder, `NAME.pt2` with `NAME.io.safetensors`, and for the models of the examples.
+//! The ordinary run builds small ones. `FX_CRATES=DIR cargo test --test it -- standalone --nocapture` writes,
+//! builds and runs a crate for every program of the folder, `NAME.pt2` with `NAME.io.safetensors`, and for
+//! the models of the examples.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -392,7 +393,8 @@ fn the_command_line_writes_a_crate() {
     assert!(code == Some(2) && reason.contains("no such file"), "{reason}");
 }
 
-/// Returns the models of the examples, with arguments; those that do not come with the repository are in `FX_MODELS`.
+/// Returns the models of the examples, with arguments; those that do not come with the repository are in
+/// `FX_MODELS`.
 fn models() -> Vec<(&'static str, GraphModule, Vec<Value>)> {
     let open = |dir: PathBuf| {
         [dir.join("model.safetensors"), dir.join("io.safetensors")].map(|file| Weights::open(file).unwrap())
@@ -441,7 +443,8 @@ fn models() -> Vec<(&'static str, GraphModule, Vec<Value>)> {
     models
 }
 
-/// The programs of `tests/data/zoo` with operations that stand-alone crates do not have, or values of types that they do not have.
+/// The programs of `tests/data/zoo` with operations that stand-alone crates do not have, or values of types
+/// that they do not have.
 const REFUSED: [&str; 15] = [
     "autocast",
     "bn_train",

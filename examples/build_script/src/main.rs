@@ -1,4 +1,5 @@
-//! Runs a model whose code the build script wrote; the program that is built needs neither fx nor the file of the model.
+//! Runs a model whose code the build script wrote; the program that is built needs neither fx nor the file of
+//! the model.
 
 use model::{Model, Tensor, safetensors::File};
 

@@ -1,4 +1,5 @@
-//! Whether the body of a row stands alone: then it can be pasted into code that knows nothing of the crate of the row.
+//! Whether the body of a row stands alone: then it can be pasted into code that knows nothing of the crate of
+//! the row.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -82,7 +83,8 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     Some(tokens)
 }
 
-/// Returns whether a body names nothing but its operands, its own variables, methods, types of numbers, and functions of `math`.
+/// Returns whether a body names nothing but its operands, its own variables, methods, types of numbers, and
+/// functions of `math`.
 pub(crate) fn stands_alone(def: &PointwiseDef, text: &str) -> bool {
     let Some(tokens) = tokens(text) else { return false };
     let mut bound: Vec<&str> = def.operands.iter().chain(def.params).copied().collect();

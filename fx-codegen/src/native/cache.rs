@@ -1,8 +1,9 @@
 //! [`Cache`]: libraries on disk by what they were compiled of, private to the user.
 //!
-//! An entry is a folder named by the hash of its *recipe*: the text with compiler, processor and flags. It holds the recipe, the library and
-//! the library's checksum, and appears at once, complete, so that several processes may share a cache. What does not fit is
-//! built anew; what another user could have written is refused. When entries have become many, those go that nobody has used for long.
+//! An entry is a folder named by the hash of its *recipe*: the text with compiler, processor and flags. It
+//! holds the recipe, the library and the library's checksum, and appears at once, complete, so that several
+//! processes may share a cache. What does not fit is built anew; what another user could have written is
+//! refused. When entries have become many, those go that nobody has used for long.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,7 +123,8 @@ impl Cache {
         Ok(is_whole.then_some(library))
     }
 
-    /// Returns the library of a recipe; if it is not there, `compile` makes it of the file of the recipe, the second path.
+    /// Returns the library of a recipe; if it is not there, `compile` makes it of the file of the recipe, the
+    /// second path.
     pub(super) fn find_or(
         &self,
         recipe: &str,
@@ -203,7 +205,8 @@ impl Cache {
         }
     }
 
-    /// Removes entries that were not used for long if all of them take more than some bytes, until they take three quarters of that.
+    /// Removes entries that were not used for long if all of them take more than some bytes, until they take
+    /// three quarters of that.
     fn evict(&self, most: u64) {
         let Ok(folders) = fs::read_dir(&self.dir) else { return };
         let mut entries: Vec<(SystemTime, u64, PathBuf)> = folders

@@ -1,9 +1,9 @@
-//! Writes a unit as a Rust function: chains of pointwise steps as single loops whose values stay in registers, and calls of the engine
-//! between them.
+//! Writes a unit as a Rust function: chains of pointwise steps as single loops whose values stay in
+//! registers, and calls of the engine between them.
 //!
-//! Steps are put into *segments*: a loop over the elements of the unit, one over its rows, or a step of the engine. A value that is used
-//! in another segment than its own has memory, a result's or a slot. No name of a graph reaches the text: it is made of the bodies of rows,
-//! dtypes and numbers.
+//! Steps are put into *segments*: a loop over the elements of the unit, one over its rows, or a step of the
+//! engine. A value that is used in another segment than its own has memory, a result's or a slot. No name of
+//! a graph reaches the text: it is made of the bodies of rows, dtypes and numbers.
 
 use std::fmt::Write;
 
@@ -23,8 +23,8 @@ pub(super) struct Emitted {
     pub(super) calls_engine: bool,
 }
 
-/// The weight of a loop beyond which it is cut: a processor does not see from one element to the next over a longer chain, so that it waits
-/// for each step, and optimisers take long.
+/// The weight of a loop beyond which it is cut: a processor does not see from one element to the next over a
+/// longer chain, so that it waits for each step, and optimisers take long.
 const HEAVIEST: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -522,7 +522,8 @@ fn expression(step: &Step, operands: &[String], params: &[String]) -> String {
     }
 }
 
-/// Writes a number as text if it changes what is left of a body: others are arguments, for they may depend on sizes.
+/// Writes a number as text if it changes what is left of a body: others are arguments, for they may depend on
+/// sizes.
 fn literal(bits: u64, dtype: DType) -> Option<String> {
     const USUAL: [f64; 7] = [0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -2.0];
     match dtype {

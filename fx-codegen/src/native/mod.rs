@@ -1,7 +1,8 @@
 //! Native code: the pointwise and row loops of plans as Rust, compiled by rustc into a library and loaded.
 //!
-//! [`Native`] makes functions of units ([`fx_core::native`]): `emit` writes them, `toolchain` finds the compiler, `cache` keeps libraries
-//! on disk, `load` loads them. Invariant: what is loaded was compiled from text that this module wrote, by this user.
+//! [`Native`] makes functions of units ([`fx_core::native`]): `emit` writes them, `toolchain` finds the
+//! compiler, `cache` keeps libraries on disk, `load` loads them. Invariant: what is loaded was compiled from
+//! text that this module wrote, by this user.
 
 mod body;
 mod cache;
@@ -25,8 +26,9 @@ use self::toolchain::Toolchain;
 
 /// Makes functions of the loops of programs, by rustc.
 ///
-/// Functions are kept by their text: in the process, where a library stays until the end, and on disk. Its clones share what it
-/// has. Text does not depend on sizes, but on how operands lie: whether rows are beside each other, or one element is for all of a row.
+/// Functions are kept by their text: in the process, where a library stays until the end, and on disk. Its
+/// clones share what it has. Text does not depend on sizes, but on how operands lie: whether rows are beside
+/// each other, or one element is for all of a row.
 #[derive(Clone, Debug, Default)]
 pub struct Native(Arc<Inner>);
 
@@ -69,8 +71,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Native {
-    /// Uses what the environment says: the compiler is `$RUSTC`, else `rustc` of `$PATH`, else the one in `~/.cargo/bin`; libraries are kept
-    /// in `$FX_CACHE_DIR`, else `$XDG_CACHE_HOME/fx`, else `~/.cache/fx`.
+    /// Uses what the environment says: the compiler is `$RUSTC`, else `rustc` of `$PATH`, else the one in
+    /// `~/.cargo/bin`; libraries are kept in `$FX_CACHE_DIR`, else `$XDG_CACHE_HOME/fx`, else `~/.cache/fx`.
     pub fn new() -> Native {
         Native::default()
     }
@@ -149,7 +151,8 @@ impl Native {
 }
 
 impl Assemble for Native {
-    /// Units of one call are compiled together, those with the same text once. Units that cannot be written are left to the engine.
+    /// Units of one call are compiled together, those with the same text once. Units that cannot be written
+    /// are left to the engine.
     fn assemble(&self, units: &[Unit]) -> Result<Vec<Option<Routine>>> {
         let started = Instant::now();
         let before = self.made().compiling;
@@ -205,7 +208,8 @@ fn source(texts: &[Arc<str>]) -> String {
     source
 }
 
-/// What each file begins with: [`fx_core::native::Call`] as compiled code sees it, and slices of what it points to.
+/// What each file begins with: [`fx_core::native::Call`] as compiled code sees it, and slices of what it
+/// points to.
 const PRELUDE: &str = r#"#![allow(warnings)]
 use std::ffi::c_void;
 use std::ptr::null;

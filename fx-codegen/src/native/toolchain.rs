@@ -64,7 +64,8 @@ fn proxy_stamp() -> String {
 }
 
 impl Toolchain {
-    /// Finds the compiler. What it says of itself is kept in the cache, for to ask it takes longer than to load a library.
+    /// Finds the compiler. What it says of itself is kept in the cache, for to ask it takes longer than to
+    /// load a library.
     pub(super) fn find(wanted: Option<&Path>, cache: &Cache) -> Result<Toolchain> {
         let proxy = find(wanted)?;
         let asked = format!("{}\n{}", stamp(&proxy), proxy_stamp().replace('\n', " "));

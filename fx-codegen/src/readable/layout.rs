@@ -58,8 +58,8 @@ impl Expr {
         })
     }
 
-    /// Returns the lines of the expression, the first of which begins at column `at` of a line that is indented by `indent`, and the last
-    /// of which is followed by `after` columns.
+    /// Returns the lines of the expression, the first of which begins at column `at` of a line that is
+    /// indented by `indent`, and the last of which is followed by `after` columns.
     pub(super) fn lines(&self, indent: usize, at: usize, after: usize) -> Vec<String> {
         if let Some(flat) = self.flat()
             && at + flat.chars().count() + after <= WIDTH
@@ -127,7 +127,8 @@ impl Expr {
         }
     }
 
-    /// Returns whether items like this share lines: names, numbers, fields and elements; in arrays other short ones, too.
+    /// Returns whether items like this share lines: names, numbers, fields and elements; in arrays other
+    /// short ones, too.
     fn is_short(&self, in_array: bool) -> bool {
         let Expr::Text(text) = self else { return false };
         let is_simple = |text: &str| !text.contains("::") && !text.contains(['(', ' ', '{']);

@@ -1,7 +1,8 @@
-//! Code for people: a graph module as Rust over the public API, that compiles, traces back to the same graph, and runs the same numbers.
+//! Code for people: a graph module as Rust over the public API, that compiles, traces back to the same graph,
+//! and runs the same numbers.
 //!
-//! Each module of the hierarchy is a struct with its members and a `forward`, whose statements are the nodes; modules that are alike are
-//! written once. [`Code`] knows which nodes each line runs.
+//! Each module of the hierarchy is a struct with its members and a `forward`, whose statements are the nodes;
+//! modules that are alike are written once. [`Code`] knows which nodes each line runs.
 
 mod body;
 mod layout;
@@ -37,7 +38,8 @@ impl Options {
         Options::default()
     }
 
-    /// Writes calls of an operation by a function that gets the arguments in schema order, as Rust text, and returns an expression.
+    /// Writes calls of an operation by a function that gets the arguments in schema order, as Rust text, and
+    /// returns an expression.
     ///
     /// ```text
     /// Options::new().operation(fx::gelu::OP, |args| format!("my_gelu({})", args[0]))
@@ -53,7 +55,8 @@ impl Options {
         self
     }
 
-    /// Says which Rust type a leaf module of this type name has, so that fields have it rather than `Box<dyn Forward>`.
+    /// Says which Rust type a leaf module of this type name has, so that fields have it rather than
+    /// `Box<dyn Forward>`.
     pub fn module(mut self, type_name: &str, path: &str) -> Self {
         self.modules.insert(type_name.to_owned(), path.to_owned());
         self
@@ -142,13 +145,15 @@ impl Code {
         &self.type_name
     }
 
-    /// Returns the nodes that a line runs, counted from 1; of a module that is written once and called often, those of every call.
+    /// Returns the nodes that a line runs, counted from 1; of a module that is written once and called often,
+    /// those of every call.
     pub fn nodes(&self, line: u32) -> &[Node] {
         let at = (line as usize).checked_sub(1);
         at.and_then(|at| self.lines.get(at)).map_or(&[], Vec::as_slice)
     }
 
-    /// Says of an error that code in `file` gave which node it comes from, and from which line of the user's program.
+    /// Says of an error that code in `file` gave which node it comes from, and from which line of the user's
+    /// program.
     pub fn explain(&self, error: Error, file: &str) -> Error {
         let nodes = error
             .source_loc()

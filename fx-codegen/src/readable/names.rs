@@ -1,4 +1,5 @@
-//! Names for generated code: whatever a graph or file calls something, an identifier comes out, and comments stay comments.
+//! Names for generated code: whatever a graph or file calls something, an identifier comes out, and comments
+//! stay comments.
 
 use std::collections::HashSet;
 

@@ -684,7 +684,8 @@ fn updated_path(node: &fx_core::Node) -> Option<&Arc<str>> {
     }
 }
 
-/// Moves reads of buffers that come after an update before it. In a graph, an update is seen when the call has succeeded, in code at once.
+/// Moves reads of buffers that come after an update before it. In a graph, an update is seen when the call
+/// has succeeded, in code at once.
 fn with_early_reads(gm: &GraphModule) -> Result<Cow<'_, GraphModule>> {
     let mut first: HashMap<&str, NodeId> = HashMap::new();
     let mut late = Vec::new();

@@ -24,7 +24,8 @@ pub(super) enum Ty {
 }
 
 impl Ty {
-    /// Returns the type of a nested value whose leaves are tensors, but for those that `is_value`; `name` names a struct.
+    /// Returns the type of a nested value whose leaves are tensors, but for those that `is_value`; `name`
+    /// names a struct.
     pub(super) fn of<L>(
         tree: &Arg<L>,
         is_value: &dyn Fn(&L) -> bool,

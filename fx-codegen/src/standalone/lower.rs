@@ -562,8 +562,8 @@ fn loop_shape(graph: &Graph, id: NodeId) -> Result<Option<Vec<Dim>>> {
     Ok((is_map || is_known).then(|| ty.shape.to_vec()))
 }
 
-/// Puts nodes into groups. A node joins the group of an operand if it has its shape, and if whatever else uses a value of that group comes
-/// after the node: so the group can be computed where its last member is.
+/// Puts nodes into groups. A node joins the group of an operand if it has its shape, and if whatever else
+/// uses a value of that group comes after the node: so the group can be computed where its last member is.
 fn groups(
     graph: &Graph,
     ids: &[NodeId],

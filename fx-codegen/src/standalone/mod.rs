@@ -1,10 +1,12 @@
 //! Stand-alone crates: a graph module as Rust that needs neither fx nor any other crate.
 //!
-//! `lower` makes steps of the graph (`step`): windows on what is there (`value`), loops of pointwise operations, and calls of `kernels`
-//! by the `table` of operations. `memory` gives buffers their places, `render` writes steps as text, `package` the files of the crate.
-//! `kernels` and `runtime` are modules that are compiled and tested here, and whose text is written into crates.
+//! `lower` makes steps of the graph (`step`): windows on what is there (`value`), loops of pointwise
+//! operations, and calls of `kernels` by the `table` of operations. `memory` gives buffers their places,
+//! `render` writes steps as text, `package` the files of the crate. `kernels` and `runtime` are modules that
+//! are compiled and tested here, and whose text is written into crates.
 //!
-//! Invariant: no text of a graph reaches code, but as an identifier made by [`names`](crate::readable), as a comment, or as an escaped literal.
+//! Invariant: no text of a graph reaches code, but as an identifier made by [`names`](crate::readable), as a
+//! comment, or as an escaped literal.
 
 mod kernels;
 mod lower;
@@ -44,7 +46,8 @@ impl Options {
         self
     }
 
-    /// Puts the weights into the code. The crate then needs no standard library and allocates nothing; sizes must be known.
+    /// Puts the weights into the code. The crate then needs no standard library and allocates nothing; sizes
+    /// must be known.
     pub fn baked(mut self) -> Options {
         self.baked = true;
         self
@@ -52,8 +55,8 @@ impl Options {
 
     /// Writes an operation as a call of a function, such as `crate::own::swish`, that you add to the crate.
     ///
-    /// It gets the arguments in schema order, a tensor as its elements and sizes, `(&[f32], [usize; N])`, and then a slice for each
-    /// result, `&mut [f32]`.
+    /// It gets the arguments in schema order, a tensor as its elements and sizes, `(&[f32], [usize; N])`, and
+    /// then a slice for each result, `&mut [f32]`.
     pub fn operation(mut self, op: Op, function: &str) -> Options {
         self.operations.insert(op, function.to_owned());
         self
@@ -125,13 +128,15 @@ impl Package {
         Ok(())
     }
 
-    /// Returns the code as one file for `include!`: a module for each file of the crate, and what the crate exports.
+    /// Returns the code as one file for `include!`: a module for each file of the crate, and what the crate
+    /// exports.
     pub fn single_file(&self) -> String {
         package::single_file(self)
     }
 }
 
-/// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` of the façade sees to both.
+/// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` of
+/// the façade sees to both.
 ///
 /// # Errors
 ///

@@ -21,7 +21,8 @@ pub(super) fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(numbers!(u8 i8 i32 i64 f32 f64))
 }
 
-/// Writes a file with these tensors, those with the widest elements first, so that each begins at a multiple of its size.
+/// Writes a file with these tensors, those with the widest elements first, so that each begins at a multiple
+/// of its size.
 pub(super) fn file(tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
     let mut order: Vec<(usize, &(String, Tensor))> = tensors.iter().enumerate().collect();
     let mut sizes = Vec::new();

@@ -99,7 +99,8 @@ impl View {
     }
 }
 
-/// A run of axes as one: sizes and, for each operand, distances. Axes that lie one inside the other in every operand become one.
+/// A run of axes as one: sizes and, for each operand, distances. Axes that lie one inside the other in every
+/// operand become one.
 pub(super) fn collapse(shape: &[Dim], strides: &[Vec<Dim>]) -> (Vec<Dim>, Vec<Vec<Dim>>) {
     let one = Dim::new(1);
     let mut sizes: Vec<Dim> = Vec::new();

@@ -1,8 +1,9 @@
 //! [`Costs`]: arithmetic and traffic of each node, from types alone; numbers, or expressions over symbolic sizes.
 //!
-//! The arithmetic is what the row of the operation says ([`Flops`](crate::Flops)). Every operand counts as read in full and
-//! every result as written; views cost nothing. A call of a sub-module costs what its nodes cost, a `cond` its dearer
-//! branch, and a `while_loop` one round, since the number of rounds depends on data.
+//! The arithmetic is what the row of the operation says ([`Flops`](crate::Flops)). Every operand counts as
+//! read in full and every result as written; views cost nothing. A call of a sub-module costs what its nodes
+//! cost, a `cond` its dearer branch, and a `while_loop` one round, since the number of rounds depends on
+//! data.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -84,7 +85,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Computes the costs, with numbers for some of the symbolic sizes. Types that are not recorded are inferred where possible.
+    /// Computes the costs, with numbers for some of the symbolic sizes. Types that are not recorded are
+    /// inferred where possible.
     pub fn new(gm: &GraphModule, sizes: &Sizes) -> Result<Costs> {
         check_sizes(gm.graph(), sizes)?;
         let replace = |symbol: &crate::Symbol| sizes.get(symbol.name()).map(|n| Dim::new(*n));
@@ -298,7 +300,8 @@ pub(super) fn bytes(ty: &TypeTree) -> Option<Dim> {
     sum.error().is_none().then_some(sum)
 }
 
-/// Returns whether a call makes no elements: a view, an item of a tuple, or a part of a tensor that no tensor picks.
+/// Returns whether a call makes no elements: a view, an item of a tuple, or a part of a tensor that no tensor
+/// picks.
 pub(super) fn is_view(node: &Node, args: &[TypeTree]) -> bool {
     let Some(op) = node.op() else { return false };
     let picks = || args.get(1).is_some_and(|index| !index.leaves().is_empty());

@@ -1,8 +1,8 @@
 //! [`Dominators`]: which nodes every path from the inputs, or to the results, goes through.
 //!
-//! Positions are a topological order, so one walk finds the immediate dominator of each node as the nearest common ancestor of
-//! those of its inputs. Ancestors are found by jump pointers (Myers' skew-binary links), so that long graphs take
-//! `O(edges * log(nodes))`.
+//! Positions are a topological order, so one walk finds the immediate dominator of each node as the nearest
+//! common ancestor of those of its inputs. Ancestors are found by jump pointers (Myers' skew-binary links),
+//! so that long graphs take `O(edges * log(nodes))`.
 
 use super::Flow;
 use crate::NodeId;

@@ -52,9 +52,9 @@ impl Flow {
         Flow::with_edges(graph, &[])
     }
 
-    /// Reads the data edges of a module's graph, and adds an edge between each node with an effect and the next one, so that
-    /// every topological order keeps their order. Updates of buffers are left out: a graph stores them at the end of a call,
-    /// so they may stand anywhere.
+    /// Reads the data edges of a module's graph, and adds an edge between each node with an effect and the
+    /// next one, so that every topological order keeps their order. Updates of buffers are left out: a graph
+    /// stores them at the end of a call, so they may stand anywhere.
     pub fn with_effects(gm: &GraphModule) -> Flow {
         let mut extra = Vec::new();
         let mut last = None;

@@ -28,7 +28,8 @@ impl Liveness {
         Some(self.flow.id(self.last_use[self.flow.position(id)?] as usize))
     }
 
-    /// Returns the values that are used last by a node, itself if nobody uses it: what can be freed after it has run.
+    /// Returns the values that are used last by a node, itself if nobody uses it: what can be freed after it
+    /// has run.
     pub fn dies_at(&self, id: NodeId) -> Vec<NodeId> {
         let Some(at) = self.flow.position(id) else { return Vec::new() };
         let own = std::iter::once(at as u32);

@@ -1,7 +1,8 @@
 //! Analyses of graphs: what depends on what, how long values live, and what they cost.
 //!
-//! All of them number the nodes by their place in program order, which is a topological order: [`Flow`] holds the edges as
-//! two flat tables, and the others walk over these once or a few times. None of them changes a graph.
+//! All of them number the nodes by their place in program order, which is a topological order: [`Flow`] holds
+//! the edges as two flat tables, and the others walk over these once or a few times. None of them changes a
+//! graph.
 
 mod cost;
 mod dominators;

@@ -52,7 +52,8 @@ pub fn build_tasks_with<T: Element, S>(
     fx_simd::collect_with(numel, BLOCK * AT_ONCE, 1, &scratch, &fill).map_err(|_| too_large::<T>(numel))
 }
 
-/// Makes `numel` elements in blocks of `block`; a thread takes `at_once` of them or more. The blocks have default values.
+/// Makes `numel` elements in blocks of `block`; a thread takes `at_once` of them or more. The blocks have
+/// default values.
 pub fn build_blocks<T: Element>(
     numel: usize,
     block: usize,

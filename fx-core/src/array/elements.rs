@@ -6,10 +6,11 @@ use crate::{Element, Result, Scalar};
 
 /// Elements whose memory is [kept](fx_simd::recycle) for other arrays when it is large.
 ///
-/// Many elements that fx made begin where a cache line does, or reading a vector of 64 bytes would take two lines: softmax takes
-/// a tenth longer then, a normalisation a sixth. Large arrays begin where a page does: processors tell loads and stores apart by where
-/// they are in a page, so that an element that is read soon must not have the place of one that was written just now, as it would if a result
-/// began a little further in its page than what it is made of. Those that came in a `Vec` stay where they are.
+/// Many elements that fx made begin where a cache line does, or reading a vector of 64 bytes would take two
+/// lines: softmax takes a tenth longer then, a normalisation a sixth. Large arrays begin where a page does:
+/// processors tell loads and stores apart by where they are in a page, so that an element that is read soon
+/// must not have the place of one that was written just now, as it would if a result began a little further
+/// in its page than what it is made of. Those that came in a `Vec` stay where they are.
 pub struct Elements<T: Copy> {
     data: Vec<T>,
     /// What is left out before the first element.

@@ -132,7 +132,8 @@ fn transposed_axis(sizes: &[usize], strides: &[isize]) -> Option<usize> {
     (outer[axis] < inner).then_some(axis)
 }
 
-/// Copies bands of indices of `axis`, which lie together in the result, in parallel and each as [`copy_tiles`] does it.
+/// Copies bands of indices of `axis`, which lie together in the result, in parallel and each as
+/// [`copy_tiles`] does it.
 fn bands<T: Element>(
     data: &[T],
     numel: usize,

@@ -1,4 +1,5 @@
-//! Proofs of equality and inequality: the canonical difference and its bounds, then what is known of each function.
+//! Proofs of equality and inequality: the canonical difference and its bounds, then what is known of each
+//! function.
 
 use super::polynomial::{Atom, Function, add, gcd, multiply, subtract};
 use super::{Dim, Truth};
@@ -47,7 +48,8 @@ pub(super) fn is_at_least_zero(dim: &Dim) -> bool {
     is_at_least(dim, 0, &mut FUEL.clone())
 }
 
-/// Returns whether `difference >= bound` could be proven; never simplifies functions, so it cannot recurse into them.
+/// Returns whether `difference >= bound` could be proven; never simplifies functions, so it cannot recurse
+/// into them.
 fn is_at_least(difference: &Dim, bound: i64, fuel: &mut u32) -> bool {
     if difference.error().is_some() || *fuel == 0 {
         return false;
@@ -76,7 +78,8 @@ fn is_at_least(difference: &Dim, bound: i64, fuel: &mut u32) -> bool {
                 }
             }
             Function::FloorDiv => match right.known() {
-                // With `right*(left//right) == left - r` and `0 <= r < right`, look at the difference times `right`.
+                // With `right*(left//right) == left - r` and `0 <= r < right`, look at the difference times
+                // `right`.
                 Some(divisor) if divisor > 0 => {
                     let rest = subtract(difference, &multiply(&factor, &atom));
                     let scaled = add(&multiply(&rest, right), &multiply(&factor, left));

@@ -214,7 +214,8 @@ fn lies_below(left: &Dim, right: &Dim) -> bool {
     is_at_least_zero(left) && left.less(right).is_yes()
 }
 
-/// Returns the monomial and the number that divide all terms of both; of the monomial only atoms that cannot be zero.
+/// Returns the monomial and the number that divide all terms of both; of the monomial only atoms that cannot
+/// be zero.
 fn common_factor(left: &Dim, right: &Dim, nonzero: bool) -> Result<(Monomial, i64)> {
     let ((left, left_constant), (right, right_constant)) = (left.parts()?, right.parts()?);
     let all: Vec<Term> = left.iter().chain(right).cloned().collect();

@@ -100,7 +100,8 @@ impl Truth {
 }
 
 impl Symbol {
-    /// The owner of a node symbol that was read from text by [`Dim::from_str`](std::str::FromStr), which names none.
+    /// The owner of a node symbol that was read from text by [`Dim::from_str`](std::str::FromStr), which
+    /// names none.
     pub const UNKNOWN_OWNER: u64 = u64::MAX;
     const FRESH_OWNER: u64 = u64::MAX - 1;
 
@@ -419,7 +420,8 @@ impl Dim {
         Some((symbol.clone(), i64::try_from(rest / coefficient).ok()?))
     }
 
-    /// Returns the symbol, factor and constant of an expression of the form `a*s + b`, whose value tells that of its symbol.
+    /// Returns the symbol, factor and constant of an expression of the form `a*s + b`, whose value tells that
+    /// of its symbol.
     pub(crate) fn linear(&self) -> Option<(&Symbol, i64, i64)> {
         let Repr::Expr(expr) = &self.0 else { return None };
         let [term] = expr.terms.as_slice() else { return None };

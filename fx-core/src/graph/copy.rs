@@ -59,9 +59,9 @@ impl Graph {
         Ok(copy)
     }
 
-    /// Copies every node of `from` but placeholders and output to the cursor. `map` must say what each placeholder
-    /// becomes; it is extended by what the other nodes become. Symbolic sizes of the placeholders become the sizes of what
-    /// is given for them. On an error nothing is changed.
+    /// Copies every node of `from` but placeholders and output to the cursor. `map` must say what each
+    /// placeholder becomes; it is extended by what the other nodes become. Symbolic sizes of the placeholders
+    /// become the sizes of what is given for them. On an error nothing is changed.
     pub fn copy_graph(&mut self, from: &Graph, map: &mut NodeMap) -> Result<Copied> {
         let mut added = Vec::new();
         let copied = self.copy_nodes(from, map, &mut added);
@@ -130,8 +130,8 @@ fn map_arg(from: &Graph, arg: &Arg, map: &NodeMap) -> Result<Arg> {
     })
 }
 
-/// Graphs are equal if they have the same name, signature, and nodes in the same order with the same names, targets,
-/// arguments and metadata. Handles do not matter.
+/// Graphs are equal if they have the same name, signature, and nodes in the same order with the same names,
+/// targets, arguments and metadata. Handles do not matter.
 impl PartialEq for Graph {
     fn eq(&self, other: &Self) -> bool {
         if self.name != other.name || self.len() != other.len() || self.inputs.len() != other.inputs.len() {

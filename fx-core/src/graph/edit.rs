@@ -199,7 +199,8 @@ impl Graph {
         old
     }
 
-    /// Removes a node that nobody uses. The output cannot be removed, nor a placeholder inside a structured argument.
+    /// Removes a node that nobody uses. The output cannot be removed, nor a placeholder inside a structured
+    /// argument.
     pub fn erase(&mut self, id: NodeId) -> Result<()> {
         let node = self.node(id)?;
         if !node.users.is_empty() {
@@ -255,8 +256,9 @@ impl Graph {
         Ok(())
     }
 
-    /// Calls `edit` with each distinct sub-graph among the arguments of this graph's nodes, and puts the ones that it
-    /// changed, for which it returns true, in the place of the old. A sub-graph used at several places stays one.
+    /// Calls `edit` with each distinct sub-graph among the arguments of this graph's nodes, and puts the ones
+    /// that it changed, for which it returns true, in the place of the old. A sub-graph used at several
+    /// places stays one.
     ///
     /// Only direct sub-graphs are visited: `edit` calls this method for those below.
     pub fn edit_subgraphs(&mut self, edit: &mut dyn FnMut(&mut Graph) -> Result<bool>) -> Result<bool> {
@@ -391,8 +393,9 @@ impl Graph {
         Ok(name)
     }
 
-    /// Names every node anew, in program order, after what `hint` says for it; a node for which it says nothing keeps its
-    /// name. The names depend on the hints only, not on the names before. Returns whether any name is another one.
+    /// Names every node anew, in program order, after what `hint` says for it; a node for which it says
+    /// nothing keeps its name. The names depend on the hints only, not on the names before. Returns whether
+    /// any name is another one.
     pub fn rename_all(&mut self, hint: &mut dyn FnMut(&Node) -> Option<Cow<'_, str>>) -> bool {
         let mut names = Namespace::default();
         names.reserve(self.len());
@@ -443,7 +446,8 @@ impl Graph {
         Ok(self.with_cursor(id, build))
     }
 
-    /// Runs `build` with the cursor after `id`, and puts the cursor back. After a placeholder means after all of them.
+    /// Runs `build` with the cursor after `id`, and puts the cursor back. After a placeholder means after all
+    /// of them.
     pub fn inserting_after<T>(&mut self, id: NodeId, build: impl FnOnce(&mut Graph) -> T) -> Result<T> {
         let mut next = self.next(id)?;
         while let Some(node) = next.filter(|node| self.get(*node).opcode() == OpCode::Placeholder) {

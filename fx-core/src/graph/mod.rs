@@ -1,4 +1,5 @@
-//! [`Graph`]: an arena of nodes in program order with the edges between them, and the only place that touches edges.
+//! [`Graph`]: an arena of nodes in program order with the edges between them, and the only place that touches
+//! edges.
 //!
 //! What holds at every moment, by construction:
 //! - there is exactly one output, it is last; placeholders come first;
@@ -6,9 +7,9 @@
 //! - `users` and `inputs` mirror each other, each entry once;
 //! - names are unique identifiers that are not reserved words.
 //!
-//! An operation that would break one of these returns an error and changes nothing. What else can be wrong (paths that do
-//! not resolve, schemas, types) is found by [`lint`](crate::lint). Editing is in `edit.rs`, roll-back in `journal.rs`,
-//! copying and comparison in `copy.rs`.
+//! An operation that would break one of these returns an error and changes nothing. What else can be wrong
+//! (paths that do not resolve, schemas, types) is found by [`lint`](crate::lint). Editing is in `edit.rs`,
+//! roll-back in `journal.rs`, copying and comparison in `copy.rs`.
 
 mod check;
 mod copy;
@@ -38,8 +39,8 @@ use crate::{Arg, Error, MAX_DEPTH, Op, Result, bail, err};
 /// The most nodes that one graph can hold.
 pub const MAX_NODES: usize = 50_000_000;
 
-/// The most nodes that a graph may have with every sub-graph written out wherever it is used, which bounds the time of
-/// everything that looks into sub-graphs.
+/// The most nodes that a graph may have with every sub-graph written out wherever it is used, which bounds
+/// the time of everything that looks into sub-graphs.
 pub const MAX_EXPANDED: u64 = 10_000_000;
 
 /// One argument of a graph: its name and its structure, with a placeholder at each leaf.
@@ -80,8 +81,8 @@ fn stamp_block() -> std::ops::Range<u32> {
     start..start.wrapping_add(BLOCK)
 }
 
-/// Handles stay valid in the clone; nodes made later in either have handles that the other refuses. A clone is outside of
-/// every transaction.
+/// Handles stay valid in the clone; nodes made later in either have handles that the other refuses. A clone
+/// is outside of every transaction.
 impl Clone for Graph {
     fn clone(&self) -> Self {
         Graph {
@@ -498,8 +499,8 @@ impl Graph {
         Ok(tree)
     }
 
-    /// Adds an argument whose placeholders have the given names, which must be free identifiers; the caller has checked
-    /// that the argument's own name is new.
+    /// Adds an argument whose placeholders have the given names, which must be free identifiers; the caller
+    /// has checked that the argument's own name is new.
     pub(crate) fn named_input(&mut self, name: &str, structure: &Arg<Arc<str>>) -> Result<Arg> {
         self.check_size(structure.leaves().len())?;
         let tree = structure.map(&mut |leaf| self.insert_placeholder(leaf));

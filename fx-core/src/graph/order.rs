@@ -1,8 +1,8 @@
 //! Program order: a doubly linked list through the arena with labels that make "is it before?" one comparison.
 //!
-//! Labels are spread over `0..2^62`. Where no label is free between two neighbours, a small range around them is
-//! relabelled (Bender et al., "Two simplified algorithms for maintaining order in a list", 2002), so that n insertions
-//! anywhere cost O(n log n) in total.
+//! Labels are spread over `0..2^62`. Where no label is free between two neighbours, a small range around them
+//! is relabelled (Bender et al., "Two simplified algorithms for maintaining order in a list", 2002), so that
+//! n insertions anywhere cost O(n log n) in total.
 
 const GAP: u64 = 1 << 20;
 const LIMIT: u64 = 1 << 62;

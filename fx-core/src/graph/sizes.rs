@@ -1,8 +1,8 @@
 //! Symbolic sizes of a graph that is copied into another: what each symbol is called there.
 //!
-//! A symbol of a placeholder becomes the size that the value given for the placeholder has; where that is not known, the
-//! copied nodes lose the types that mention it. A symbol that a node made up, since its size depends on data, gets a name
-//! that is free.
+//! A symbol of a placeholder becomes the size that the value given for the placeholder has; where that is not
+//! known, the copied nodes lose the types that mention it. A symbol that a node made up, since its size
+//! depends on data, gets a name that is free.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The arena of a graph's nodes, in chunks, so that growing moves no node and large graphs need no huge block of memory.
+//! The arena of a graph's nodes, in chunks, so that growing moves no node and large graphs need no huge block
+//! of memory.
 
 use std::ops::{Index, IndexMut};
 

@@ -1,4 +1,5 @@
-//! Laws of graphs: random edit scripts against a naive model, and sizes at which recursion or a quadratic step would show.
+//! Laws of graphs: random edit scripts against a naive model, and sizes at which recursion or a quadratic
+//! step would show.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

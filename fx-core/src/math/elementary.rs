@@ -1,5 +1,6 @@
-// Elementary functions of f64 to nearly full precision, straight-line as those of f32. Coefficients of `exp_sum64`, `log_full`
-// and `sin_cos64` are those of fdlibm (Sun Microsystems, 1993), which bounds their errors by 1 ULP.
+// Elementary functions of f64 to nearly full precision, straight-line as those of f32. Coefficients of
+// `exp_sum64`, `log_full` and `sin_cos64` are those of fdlibm (Sun Microsystems, 1993), which bounds their
+// errors by 1 ULP.
 
 /// Returns `exp(high + low)` for small `low`, within 1 ULP.
 #[inline(always)]

@@ -21,8 +21,8 @@ fn clamp64(x: f64, low: f64, high: f64) -> f64 {
     if x > high { high } else { x }
 }
 
-/// Returns the polynomial with these coefficients, the even powers apart from the odd ones, so that half as many steps wait for
-/// each other.
+/// Returns the polynomial with these coefficients, the even powers apart from the odd ones, so that half as
+/// many steps wait for each other.
 #[inline(always)]
 pub(crate) fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
     let z = x * x;
@@ -266,8 +266,8 @@ fn exp_below32(x: f32) -> f32 {
     p * f32::from_bits(shifted.to_bits() << 23)
 }
 
-/// Returns one of two factors of 2^n, where `shifted` is `n + ROUND32`: the exponent of a subnormal or of 2^128 does not fit
-/// into one.
+/// Returns one of two factors of 2^n, where `shifted` is `n + ROUND32`: the exponent of a subnormal or of
+/// 2^128 does not fit into one.
 #[inline(always)]
 fn power_of_two32(shifted: f32, which: i32) -> f32 {
     let n = shifted.to_bits().wrapping_sub(ROUND32.to_bits()) as i32;
@@ -287,7 +287,8 @@ fn log_reduced32(k: f32, f: f32, lost: f32) -> f32 {
     k * 0.693_359_4 + (((s * (half_square + r) + (k * -2.121_944_4e-4 + lost)) - half_square) + f)
 }
 
-/// Returns `x` to the power of 2, 3, 1/2 or -1, rounded once (the third power twice), with the special cases of `pow`.
+/// Returns `x` to the power of 2, 3, 1/2 or -1, rounded once (the third power twice), with the special cases
+/// of `pow`.
 #[inline(always)]
 fn simple_power32(x: f32, y: f32) -> f32 {
     let wide = f64::from(x);
@@ -373,8 +374,8 @@ fn is_odd(y: f64) -> bool {
     !huge && rint(y) == y && rint(half) != half
 }
 
-/// Returns the logarithm of the magnitude of the gamma function, good to 2^-36 of the larger of 1 and the result, and of the
-/// result for positive `x`.
+/// Returns the logarithm of the magnitude of the gamma function, good to 2^-36 of the larger of 1 and the
+/// result, and of the result for positive `x`.
 #[inline(always)]
 fn lgamma_for_single(x: f64) -> f64 {
     let a = x.abs();

@@ -1,12 +1,12 @@
 // Scalar mathematics that compilers vectorise, generic over f32 and f64.
 //
-// Invariant: this text stands alone. It names nothing but `std` and is pasted verbatim into generated
-// Rust, so eager kernels and generated code give the same bits. The f32 functions are straight-line
-// code: no branches, calls, tables or saturating casts, so that a loop over them becomes vector code.
-// Where they fuse a multiplication with an addition they say so (`mul_add`): its bits are the same on
-// every machine, and one without the instruction, which is older than AVX2, is slow. Some compute in f64
-// inside. Where nothing else is said, errors are stated in ULP of f32; f64 has straight-line functions of
-// its own for the most common ones, within 1 ULP of f64 or, where they are fits, about 1e-15 relative, and std's else.
+// Invariant: this text stands alone. It names nothing but `std` and is pasted verbatim into generated Rust,
+// so eager kernels and generated code give the same bits. The f32 functions are straight-line code: no
+// branches, calls, tables or saturating casts, so that a loop over them becomes vector code. Where they fuse
+// a multiplication with an addition they say so (`mul_add`): its bits are the same on every machine, and one
+// without the instruction, which is older than AVX2, is slow. Some compute in f64 inside. Where nothing else
+// is said, errors are stated in ULP of f32; f64 has straight-line functions of its own for the most common
+// ones, within 1 ULP of f64 or, where they are fits, about 1e-15 relative, and std's else.
 
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 

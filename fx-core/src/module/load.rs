@@ -1,8 +1,8 @@
 //! Building modules from named weights.
 //!
-//! [`FromWeights`] is derived with `Module`, field by field. Its type parameter keeps the derived `where` clauses generic, so
-//! that a struct with a layer that cannot be built from weights alone (a convolution needs its stride) still compiles, and
-//! only a call of `load` on it is refused.
+//! [`FromWeights`] is derived with `Module`, field by field. Its type parameter keeps the derived `where`
+//! clauses generic, so that a struct with a layer that cannot be built from weights alone (a convolution
+//! needs its stride) still compiles, and only a call of `load` on it is refused.
 
 use std::collections::BTreeMap;
 

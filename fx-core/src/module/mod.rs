@@ -1,8 +1,8 @@
 //! Modules: parameters, buffers and children by dotted path, as in PyTorch.
 //!
-//! [`Module`] is what `#[derive(Module)]` implements: the structure. [`Forward`] is what `#[fx::forward]` implements: the
-//! call. Values are values: a clone of a module shares memory with the original until one of them changes; a [`Buffer`]'s
-//! clone is independent of the original.
+//! [`Module`] is what `#[derive(Module)]` implements: the structure. [`Forward`] is what `#[fx::forward]`
+//! implements: the call. Values are values: a clone of a module shares memory with the original until one of
+//! them changes; a [`Buffer`]'s clone is independent of the original.
 
 mod field;
 pub mod load;
@@ -56,8 +56,9 @@ impl<T: Into<Tensor>> From<T> for Parameter {
 
 /// State that a module updates while it runs, such as running statistics.
 ///
-/// While a module is traced, [`get`](Buffer::get) records a `get_attr` node and [`set`](Buffer::set) an update. A graph
-/// reads every buffer as it was when the call began, and updates become visible when the call has succeeded.
+/// While a module is traced, [`get`](Buffer::get) records a `get_attr` node and [`set`](Buffer::set) an
+/// update. A graph reads every buffer as it was when the call began, and updates become visible when the call
+/// has succeeded.
 #[derive(Debug)]
 pub struct Buffer {
     cell: Arc<RwLock<Tensor>>,
@@ -86,7 +87,8 @@ impl Buffer {
         crate::trace::read_buffer(self).unwrap_or_else(|| self.load())
     }
 
-    /// Replaces the value; while tracing, records the update. The new value must have the dtype and shape of the old.
+    /// Replaces the value; while tracing, records the update. The new value must have the dtype and shape of
+    /// the old.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<()> {
         if let Some(result) = crate::trace::write_buffer(self, value) {
@@ -183,8 +185,8 @@ pub trait Module: DynClone + Any + Send + Sync {
     /// Returns this module as `Any`.
     fn as_any(&self) -> &dyn Any;
 
-    /// Returns whether a call has no effect, so that it may be dropped when its result is not used. By default it has none if
-    /// the sub-modules have none.
+    /// Returns whether a call has no effect, so that it may be dropped when its result is not used. By
+    /// default it has none if the sub-modules have none.
     fn is_pure(&self) -> bool {
         let mut children = walk::Purity(true);
         self.visit(&mut children);
@@ -294,7 +296,8 @@ impl Forward for Box<dyn Forward> {
 }
 
 impl dyn Forward {
-    /// Calls the module with any arguments; the result is of the asked type. While tracing, a leaf becomes one node.
+    /// Calls the module with any arguments; the result is of the asked type. While tracing, a leaf becomes
+    /// one node.
     #[track_caller]
     pub fn call_values<R: crate::Tree>(&self, args: impl Into<Vec<Value>>) -> R {
         let args = args.into();
@@ -308,7 +311,8 @@ impl dyn Forward {
         )
     }
 
-    /// Calls the module with one tensor, as `#[fx::forward]`'s `call` does: while tracing, a leaf becomes one node.
+    /// Calls the module with one tensor, as `#[fx::forward]`'s `call` does: while tracing, a leaf becomes one
+    /// node.
     #[track_caller]
     pub fn call(&self, x: &Tensor) -> Tensor {
         let args = [Arg::Leaf(x.clone())];

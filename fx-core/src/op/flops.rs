@@ -1,7 +1,7 @@
 //! [`Flops`]: how much arithmetic a row does, said in the row itself or by its class.
 //!
-//! A multiplication and an addition count as one each, so a multiply-add is two; a bias is part of the sum that it is added
-//! to. What an element of a pointwise operation costs is one, whatever the function.
+//! A multiplication and an addition count as one each, so a multiply-add is two; a bias is part of the sum
+//! that it is added to. What an element of a pointwise operation costs is one, whatever the function.
 
 use crate::op::Class;
 use crate::{Dim, OpDef, Type, TypeTree};
@@ -9,9 +9,9 @@ use crate::{Dim, OpDef, Type, TypeTree};
 /// How much arithmetic an operation does.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Flops {
-    /// What the [`Class`] says: one for each element of the result if pointwise, one for each element of the first tensor if
-    /// a reduction, none for a view or another kernel, which moves elements unless its row says more. What a composite does
-    /// is not known.
+    /// What the [`Class`] says: one for each element of the result if pointwise, one for each element of the
+    /// first tensor if a reduction, none for a view or another kernel, which moves elements unless its row
+    /// says more. What a composite does is not known.
     #[default]
     ByClass,
     /// This many for each element of the result.
@@ -39,8 +39,8 @@ pub fn elements(ty: &TypeTree) -> Option<Dim> {
 }
 
 impl OpDef {
-    /// Returns how much arithmetic a call does, from the types of all arguments in schema order and of the result; `None`
-    /// if it is not known. Sub-graphs are not looked into.
+    /// Returns how much arithmetic a call does, from the types of all arguments in schema order and of the
+    /// result; `None` if it is not known. Sub-graphs are not looked into.
     pub fn flops(&self, args: &[TypeTree], result: &TypeTree) -> Option<Dim> {
         let first = || elements(args.iter().find(|arg| !arg.leaves().is_empty())?);
         let count = match (self.flops, self.class) {

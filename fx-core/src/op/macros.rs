@@ -1,5 +1,5 @@
-//! The three table macros. Each row gives a documented function, a documented method where there is a first tensor, the
-//! schema, and a handle `name::OP`; see the example in fx-ops.
+//! The three table macros. Each row gives a documented function, a documented method where there is a first
+//! tensor, the schema, and a handle `name::OP`; see the example in fx-ops.
 
 /// Defines operations by a shape rule and a kernel, as methods and functions.
 ///
@@ -13,9 +13,10 @@
 ///     sum(x: Tensor, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) -> Tensor = infer::sum, kernel::sum;
 /// }
 /// ```
-/// Parameters before `;` are those of the Rust function; the others can be given by name with [`call!`](crate::call).
-/// The kernel and the shape rule take all of them, as [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`,
-/// `#[effects = ..]` and `#[flops = ..]`, in this order, set the fields of the row; see [`Flops`](crate::op::Flops).
+/// Parameters before `;` are those of the Rust function; the others can be given by name with
+/// [`call!`](crate::call). The kernel and the shape rule take all of them, as
+/// [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`, `#[effects = ..]` and `#[flops = ..]`, in this
+/// order, set the fields of the row; see [`Flops`](crate::op::Flops).
 #[macro_export]
 macro_rules! kernels {
     (
@@ -52,7 +53,8 @@ macro_rules! kernels {
     };
 }
 
-/// Defines operations by a shape rule and a kernel, as functions only: factories, and operations on lists of tensors.
+/// Defines operations by a shape rule and a kernel, as functions only: factories, and operations on lists of
+/// tensors.
 ///
 /// The form is that of [`kernels!`](crate::kernels) without the trait.
 #[macro_export]
@@ -190,8 +192,8 @@ macro_rules! __call {
     };
 }
 
-/// Defines pointwise operations: one scalar body is the eager kernel, the block kernel of fused groups, and the text of
-/// generated Rust.
+/// Defines pointwise operations: one scalar body is the eager kernel, the block kernel of fused groups, and
+/// the text of generated Rust.
 ///
 /// ```ignore
 /// pointwise! {
@@ -204,14 +206,15 @@ macro_rules! __call {
 ///     leaky_relu(x; negative_slope: 0.01) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
 /// }
 /// ```
-/// The result has the promoted dtype (`Same`), the same but a number (`Number`) or at least a float (`Float`), or is `Bool`. Arms are `real`
-/// (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32, i64), `bool`, `num` (real and int) and `any`; a later
-/// arm replaces an earlier one. An operand with `= x`, such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is
-/// `x` then, without a part in promotion; see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value).
-/// `#[around = f32]`, for a function of one operand whose first arm is `real`, makes kernels that add and multiply before and after it in
-/// the same loop; see [`around`](crate::pointwise::around).
-/// `#[blocks = path]` names a function of [`blocks`](crate::blocks) or one like them, which replaces some block kernels by
-/// faster ones with the same bits. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
+/// The result has the promoted dtype (`Same`), the same but a number (`Number`) or at least a float
+/// (`Float`), or is `Bool`. Arms are `real` (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32,
+/// i64), `bool`, `num` (real and int) and `any`; a later arm replaces an earlier one. An operand with `= x`,
+/// such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is `x` then, without a part in promotion;
+/// see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value). `#[around = f32]`, for a
+/// function of one operand whose first arm is `real`, makes kernels that add and multiply before and after it
+/// in the same loop; see [`around`](crate::pointwise::around). `#[blocks = path]` names a function of
+/// [`blocks`](crate::blocks) or one like them, which replaces some block kernels by faster ones with the same
+/// bits. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
 /// Parameters have the type of the elements.
 #[macro_export]
 macro_rules! pointwise {

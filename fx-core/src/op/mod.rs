@@ -1,8 +1,8 @@
 //! [`OpDef`]: everything fx knows of an operation, in one row; and the [`Registry`] that finds rows by name.
 //!
-//! A row is plain data, written by the macros [`pointwise!`](crate::pointwise!), [`kernels!`](crate::kernels) and
-//! [`functions!`](crate::functions), by `#[fx::wrap]`, or by hand. Graphs refer to rows by address ([`Op`]), so a user's
-//! own row has the same standing as a built-in one.
+//! A row is plain data, written by the macros [`pointwise!`](crate::pointwise!), [`kernels!`](crate::kernels)
+//! and [`functions!`](crate::functions), by `#[fx::wrap]`, or by hand. Graphs refer to rows by address
+//! ([`Op`]), so a user's own row has the same standing as a built-in one.
 
 pub mod convert;
 mod flops;
@@ -198,8 +198,9 @@ impl OpDef {
         Ok(out)
     }
 
-    /// Arranges arguments as [`bind`](OpDef::bind) does and writes each in one way, so that calls which mean the same have
-    /// equal arguments: an integer given for a float is a float, one axis a list of one, a tuple of integers a list.
+    /// Arranges arguments as [`bind`](OpDef::bind) does and writes each in one way, so that calls which mean
+    /// the same have equal arguments: an integer given for a float is a float, one axis a list of one, a
+    /// tuple of integers a list.
     pub fn canonical<L: Clone>(
         &self,
         args: &[Arg<L>],
@@ -214,8 +215,8 @@ impl OpDef {
         Ok(bound)
     }
 
-    /// Returns whether the first two of these arguments, which are in schema order, may be exchanged: the operation is
-    /// commutative, and what follows them, such as the factor of `add`, has its default.
+    /// Returns whether the first two of these arguments, which are in schema order, may be exchanged: the
+    /// operation is commutative, and what follows them, such as the factor of `add`, has its default.
     pub fn can_swap<L>(&self, bound: &[Arg<L>]) -> bool {
         let is_default =
             |(param, arg): (&Param, &Arg<L>)| param.default.is_some_and(|default| default.is(arg));
@@ -275,8 +276,8 @@ impl OpDef {
         Ok(placed)
     }
 
-    /// Spells arguments in schema order as traces do: required ones by position, others by name where they differ from their
-    /// default.
+    /// Spells arguments in schema order as traces do: required ones by position, others by name where they
+    /// differ from their default.
     pub fn spell<L: Clone>(&self, bound: &[Arg<L>]) -> Spelled<L> {
         let (mut args, mut kwargs) = (Vec::new(), Vec::new());
         for (param, arg) in self.params.iter().zip(bound) {

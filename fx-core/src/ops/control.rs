@@ -70,8 +70,8 @@ pub(super) static CONTROL: &[Op] = &[cond::OP, while_loop::OP];
 
 /// Runs `then` or `otherwise` on `operands`, as the one element of `predicate` says, or a bool.
 ///
-/// While tracing, both become closed sub-graphs of one `cond` node; what they capture is lifted to operands. They must
-/// return the same structure, dtypes and shapes.
+/// While tracing, both become closed sub-graphs of one `cond` node; what they capture is lifted to operands.
+/// They must return the same structure, dtypes and shapes.
 #[track_caller]
 pub fn cond<A: Tree, R: Tree>(
     predicate: impl Into<Value>,
@@ -109,8 +109,8 @@ pub fn cond<A: Tree, R: Tree>(
 
 /// Runs `body` on `carried` as long as `test` of it holds.
 ///
-/// While tracing, both become closed sub-graphs of one `while_loop` node. The body must return the structure, dtypes and
-/// shapes that it was given.
+/// While tracing, both become closed sub-graphs of one `while_loop` node. The body must return the structure,
+/// dtypes and shapes that it was given.
 #[track_caller]
 pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, carried: A) -> A {
     let is_symbolic = carried.to_value().leaves().iter().any(|tensor| tensor.is_symbolic());

@@ -12,7 +12,8 @@ functions! {
     #[effects = HOST]
     print(x: Any, label: Str = "") -> Value = infer_print, eval_print;
 
-    /// Fails with `message` when it runs unless the condition, a bool or a tensor of one element, holds; returns the condition.
+    /// Fails with `message` when it runs unless the condition, a bool or a tensor of one element, holds;
+    /// returns the condition.
     #[effects = HOST]
     check(condition: Any, message: Str = "a check failed") -> Value = infer_check, eval_check;
 

@@ -1,4 +1,5 @@
-//! The operations that the language itself needs: those behind operators and indexing, sizes, effects and control flow.
+//! The operations that the language itself needs: those behind operators and indexing, sizes, effects and
+//! control flow.
 
 mod arith;
 mod control;

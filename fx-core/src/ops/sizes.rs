@@ -1,4 +1,5 @@
-//! Numbers of the host as recorded nodes: the size of an axis, for traces without input specs, and the element of a tensor.
+//! Numbers of the host as recorded nodes: the size of an axis, for traces without input specs, and the
+//! element of a tensor.
 
 use crate::op::kind::IntoValue;
 use crate::{Arg, Array, Category, Dim, Result, Scalar, Symbol, TensorType, Type, TypeTree, bail, functions};
@@ -9,8 +10,8 @@ functions! {
     /// The size of `x` along `dim`, an integer.
     size(x: Tensor, dim: Int) -> crate::Value = infer, eval;
 
-    /// The one element of `x` as a number of the host: an integer, float or bool. As an integer it is a size that depends on
-    /// data. Fails unless `x` has one element.
+    /// The one element of `x` as a number of the host: an integer, float or bool. As an integer it is a size
+    /// that depends on data. Fails unless `x` has one element.
     item(x: Tensor) -> crate::Value = infer_item, eval_item;
 }
 

@@ -77,8 +77,8 @@ fn shapes(graph: &Graph) -> Result<FxHashMap<NodeId, u64>> {
     Ok(shapes)
 }
 
-/// Puts the operands of commutative calls in an order that depends on what they compute only; returns whether that is
-/// another order.
+/// Puts the operands of commutative calls in an order that depends on what they compute only; returns whether
+/// that is another order.
 fn order_operands(graph: &mut Graph, shapes: &FxHashMap<NodeId, u64>) -> Result<bool> {
     let mut changed = false;
     for id in graph.ids() {
@@ -96,8 +96,8 @@ fn order_operands(graph: &mut Graph, shapes: &FxHashMap<NodeId, u64>) -> Result<
     Ok(changed)
 }
 
-/// Puts nodes in the order in which a depth-first walk from the effects, in their order, and from the result finishes them;
-/// returns whether that is another order.
+/// Puts nodes in the order in which a depth-first walk from the effects, in their order, and from the result
+/// finishes them; returns whether that is another order.
 fn order_nodes(graph: &mut Graph, parts: Parts<'_>) -> Result<bool> {
     let mut roots: Vec<NodeId> = Vec::new();
     for (id, node) in graph.nodes() {

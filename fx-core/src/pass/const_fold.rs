@@ -1,7 +1,7 @@
 //! Constant folding: what depends on weights only is computed once, and again when the weights change.
 //!
-//! A folded value is a constant with a [`Recipe`]: the graph that made it and the tensors that it was made from. Whatever
-//! changes attributes of a graph module asks whether recipes are out of date.
+//! A folded value is a constant with a [`Recipe`]: the graph that made it and the tensors that it was made
+//! from. Whatever changes attributes of a graph module asks whether recipes are out of date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -125,7 +125,8 @@ impl Folded {
         }
     }
 
-    /// Makes the constants anew whose sources have changed. Where that fails, reading the constant gives the error.
+    /// Makes the constants anew whose sources have changed. Where that fails, reading the constant gives the
+    /// error.
     pub(crate) fn refresh(&mut self, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
         let paths: Vec<Arc<str>> = self.recipes.keys().cloned().collect();
         self.refresh_some(paths, attributes);
@@ -221,7 +222,8 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     erase_unused(gm, folded, freeze)
 }
 
-/// Erases those of the nodes that nobody uses; with `freeze` the parameters and constants go, too, that no node reads any more.
+/// Erases those of the nodes that nobody uses; with `freeze` the parameters and constants go, too, that no
+/// node reads any more.
 pub fn erase_unused(
     gm: &mut GraphModule,
     nodes: impl IntoIterator<Item = NodeId>,
@@ -242,7 +244,8 @@ pub fn erase_unused(
     Ok(())
 }
 
-/// Removes those of the parameters and constants at these paths that no node reads any more, so that their memory can be freed.
+/// Removes those of the parameters and constants at these paths that no node reads any more, so that their
+/// memory can be freed.
 pub fn remove_unread(gm: &mut GraphModule, paths: impl IntoIterator<Item = Arc<str>>) {
     for path in paths {
         let is_weight = matches!(gm.attribute(&path), Ok(Attribute::Parameter(_) | Attribute::Constant(_)));
@@ -253,12 +256,13 @@ pub fn remove_unread(gm: &mut GraphModule, paths: impl IntoIterator<Item = Arc<s
     }
 }
 
-/// Computes tensors from attributes and reads them from new constants, whose nodes, inserted before `before`, it returns: `f`
-/// receives the values of `sources`, which read attributes, and returns one tensor for each of `names`.
+/// Computes tensors from attributes and reads them from new constants, whose nodes, inserted before `before`,
+/// it returns: `f` receives the values of `sources`, which read attributes, and returns one tensor for each
+/// of `names`.
 ///
-/// The constants follow their sources, as with [`CONST_FOLD`], unless they are frozen. Buffers may be among the sources: the graph
-/// must not update them, and after a change by somebody else [`GraphModule::refresh_folded`] is needed. On an error nothing is
-/// changed.
+/// The constants follow their sources, as with [`CONST_FOLD`], unless they are frozen. Buffers may be among
+/// the sources: the graph must not update them, and after a change by somebody else
+/// [`GraphModule::refresh_folded`] is needed. On an error nothing is changed.
 pub fn fold_values<R: Tree>(
     gm: &mut GraphModule,
     before: NodeId,
@@ -332,7 +336,8 @@ pub(super) fn free_path(gm: &GraphModule, prefix: &str, name: &str) -> String {
     (1..).map(|i| format!("{first}_{i}")).find(|path| is_free(path)).unwrap_or(first)
 }
 
-/// Computes every node that depends on constants only; with `freeze`, buffers that the graph does not update are constants.
+/// Computes every node that depends on constants only; with `freeze`, buffers that the graph does not update
+/// are constants.
 fn evaluate(gm: &GraphModule, max_bytes: usize, freeze: bool) -> Result<FxHashMap<NodeId, Known>> {
     let (graph, parts) = (gm.graph(), gm.parts());
     let updated = updated_buffers(graph);

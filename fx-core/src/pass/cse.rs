@@ -82,8 +82,8 @@ fn key(target: &Target, args: &[Arg]) -> u64 {
     hasher.finish()
 }
 
-/// Returns whether two nodes with the same arguments compute the same. Sizes that depend on data have a name of their own at
-/// each node, by which later nodes know them: such nodes stay.
+/// Returns whether two nodes with the same arguments compute the same. Sizes that depend on data have a name
+/// of their own at each node, by which later nodes know them: such nodes stay.
 fn is_same(a: &Node, b: &Node) -> bool {
     let is_target = match (a.op(), b.op()) {
         (None, None) => a.target() == b.target(),

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 /// How many lines of either text may differ before the middle is shown as replaced as a whole.
 const MOST_EDITS: usize = 1000;
 
-/// Returns the lines that differ, with `-` and `+` before them and two lines around each; empty if the texts are equal.
+/// Returns the lines that differ, with `-` and `+` before them and two lines around each; empty if the texts
+/// are equal.
 pub fn text_diff(before: &str, after: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let mut out = String::new();

@@ -32,8 +32,8 @@ enum Step {
 /// How often `repeat` goes round.
 const MOST_ROUNDS: usize = 100;
 
-/// A sequence of passes. After each, the graph is checked; a pass that fails or breaks something is undone, and the error
-/// names it and the very change.
+/// A sequence of passes. After each, the graph is checked; a pass that fails or breaks something is undone,
+/// and the error names it and the very change.
 ///
 /// ```ignore
 /// let report = Passes::new().add(CSE).add(DEAD_CODE).with("mine", |gm, cx| { .. Ok(()) }).run(&mut gm)?;
@@ -130,8 +130,9 @@ impl Passes {
         self
     }
 
-    /// Runs the graph on inputs made from its types before and after each pass, and compares: `n` times, from a seed. Passes
-    /// that are not exact may differ by `1e-4` of the greatest magnitude; see [`tolerance`](Self::tolerance).
+    /// Runs the graph on inputs made from its types before and after each pass, and compares: `n` times, from
+    /// a seed. Passes that are not exact may differ by `1e-4` of the greatest magnitude; see
+    /// [`tolerance`](Self::tolerance).
     #[must_use]
     pub fn compare_runs(mut self, n: usize, seed: u64) -> Self {
         self.checks.runs = Some((n, seed, 1e-4));
@@ -154,8 +155,8 @@ impl Passes {
         self
     }
 
-    /// Keeps nothing to return to, so that tensors that a pass replaces are freed at once: a pass that fails or breaks something leaves
-    /// the module as it is then, and the error does not say by which change.
+    /// Keeps nothing to return to, so that tensors that a pass replaces are freed at once: a pass that fails
+    /// or breaks something leaves the module as it is then, and the error does not say by which change.
     #[must_use]
     pub fn in_place(mut self) -> Self {
         self.in_place = true;
@@ -221,7 +222,8 @@ impl Passes {
         Ok(())
     }
 
-    /// Runs the passes. If one fails or breaks something, it is undone, those before it stay, and the error says what happened.
+    /// Runs the passes. If one fails or breaks something, it is undone, those before it stay, and the error
+    /// says what happened.
     pub fn run(&self, gm: &mut GraphModule) -> Result<Report> {
         self.check_order()?;
         let mut report = Report { passes: Vec::new() };
@@ -263,8 +265,9 @@ impl Passes {
         Ok(changed)
     }
 
-    /// Finds what makes a program bad: the passes run one after the other, unchecked, until `check` fails; then the pass that did it runs
-    /// again with fewer changes until the first is found with which `check` fails. `None` if it never does; `gm` stays as it is.
+    /// Finds what makes a program bad: the passes run one after the other, unchecked, until `check` fails;
+    /// then the pass that did it runs again with fewer changes until the first is found with which `check`
+    /// fails. `None` if it never does; `gm` stays as it is.
     pub fn bisect(
         &self,
         gm: &GraphModule,
@@ -440,7 +443,8 @@ pub struct Culprit {
     pub pass: String,
     /// The how manieth pass it is that ran, from 1; a repeated pass counts each time.
     pub position: usize,
-    /// The number of the change, from 1, and what it says of itself; `None` if the pass is bad without a change that it counts.
+    /// The number of the change, from 1, and what it says of itself; `None` if the pass is bad without a
+    /// change that it counts.
     pub change: Option<(usize, String)>,
     /// How many changes the pass makes in all.
     pub n_changes: usize,

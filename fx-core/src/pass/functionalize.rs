@@ -73,7 +73,8 @@ impl State {
     }
 }
 
-/// Returns the pure function that a module is of its state and inputs, and what its state is; see [`FUNCTIONALIZE`].
+/// Returns the pure function that a module is of its state and inputs, and what its state is; see
+/// [`FUNCTIONALIZE`].
 pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule, State)> {
     let gm = &*with_types(gm);
     let parts = FlatParts::of(gm)?;
@@ -144,7 +145,8 @@ fn free_name(hint: &str, taken: impl Fn(&str) -> bool) -> String {
     names.into_iter().find(|name| !taken(name)).unwrap_or_else(|| hint.to_owned())
 }
 
-/// What has to be known of a program before it can be flattened: what its sub-modules are, flattened, and what all read.
+/// What has to be known of a program before it can be flattened: what its sub-modules are, flattened, and
+/// what all read.
 struct FlatParts {
     /// The sub-modules by the node that calls them.
     children: FxHashMap<NodeId, Flat>,

@@ -64,8 +64,8 @@ fn inline(gm: &mut GraphModule, cx: &mut Context, leaves: bool) -> Result<()> {
     }
 }
 
-/// Replaces every call of a sub-module, which may be a leaf, by what it computes. A module that updates its buffers can be
-/// inlined only if it is called once.
+/// Replaces every call of a sub-module, which may be a leaf, by what it computes. A module that updates its
+/// buffers can be inlined only if it is called once.
 pub fn inline_module(gm: &mut GraphModule, path: &str) -> Result<()> {
     let calls = gm.graph().find_nodes(OpCode::CallModule, Some(path));
     if calls.len() > 1 && !gm.child(path)?.as_module().is_pure() {
@@ -96,8 +96,8 @@ pub(super) fn trace_child(gm: &GraphModule, path: &str, call: NodeId) -> Result<
     trace_call(gm.child(path)?, &types)
 }
 
-/// Traces a module through its leaves, with the types of its arguments as far as they are known; one without a leaf is a
-/// literal.
+/// Traces a module through its leaves, with the types of its arguments as far as they are known; one without
+/// a leaf is a literal.
 pub(crate) fn trace_call(child: &dyn Forward, types: &[Option<TypeTree>]) -> Result<GraphModule> {
     let child: Box<dyn Forward> = dyn_clone::clone_box(child);
     let names: Vec<String> = child.inputs().into_iter().map(|input| input.name.into_owned()).collect();

@@ -149,7 +149,8 @@ fn made(node: &Node, max_bytes: usize) -> Option<Tensor> {
     }
 }
 
-/// Moves constants of sub-graphs, innermost first, to the graph that runs them, as operands; returns whether there were any.
+/// Moves constants of sub-graphs, innermost first, to the graph that runs them, as operands; returns whether
+/// there were any.
 fn lift_out(graph: &mut Graph, max_bytes: usize, cx: &mut Context) -> Result<bool> {
     let mut changed = graph.edit_subgraphs(&mut |inner| lift_out(inner, max_bytes, cx))?;
     for id in graph.ids() {
@@ -219,8 +220,8 @@ pub(super) fn add_operand(graph: &mut Graph, hint: &str) -> Result<NodeId> {
     graph.placeholder(&name)
 }
 
-/// Makes an argument of each constant that the graph reads, behind the others; returns their names and values, so that
-/// [`inputs_as_constants`] takes them back.
+/// Makes an argument of each constant that the graph reads, behind the others; returns their names and
+/// values, so that [`inputs_as_constants`] takes them back.
 pub fn constants_as_inputs(gm: &mut GraphModule) -> Result<Vec<(String, Tensor)>> {
     let mut made: Vec<(Arc<str>, NodeId, String, Tensor)> = Vec::new();
     for id in gm.graph().find_nodes(OpCode::GetAttr, None) {

@@ -1,8 +1,8 @@
 //! Passes: functions that change a graph module, as rows with names, and [`Passes`], which runs and verifies them.
 //!
-//! A pass asks its [`Context`] before each change, so that the change which breaks something can be found. It visits sub-graphs
-//! too, and keeps nodes with effects and their order; `each_graph` does the first. One pass a file; those that need operations
-//! by name are in fx-ops.
+//! A pass asks its [`Context`] before each change, so that the change which breaks something can be found. It
+//! visits sub-graphs too, and keeps nodes with effects and their order; `each_graph` does the first. One pass
+//! a file; those that need operations by name are in fx-ops.
 
 mod canonicalize;
 mod const_fold;
@@ -87,7 +87,8 @@ pub struct Pass {
     pub exact: bool,
     /// Whether the types of results may change.
     pub retypes: bool,
-    /// Whether arguments and the structure of the result may change; then runs before and after cannot be compared.
+    /// Whether arguments and the structure of the result may change; then runs before and after cannot be
+    /// compared.
     pub resigns: bool,
     /// What it does.
     pub run: fn(&mut GraphModule, &mut Context) -> Result<()>,
@@ -199,8 +200,8 @@ impl Context {
     }
 }
 
-/// Calls `edit` with the graph and what its paths refer to, after it was called with every sub-graph, innermost first; `edit`
-/// returns whether it changed the graph. On an error nothing is changed.
+/// Calls `edit` with the graph and what its paths refer to, after it was called with every sub-graph,
+/// innermost first; `edit` returns whether it changed the graph. On an error nothing is changed.
 pub(crate) fn each_graph(
     gm: &mut GraphModule,
     edit: &mut dyn FnMut(&mut Graph, Parts<'_>) -> Result<bool>,

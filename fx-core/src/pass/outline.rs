@@ -50,11 +50,13 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Makes a sub-module at `path`, or at a free path like it, of nodes, and replaces them by a call; returns the call.
+/// Makes a sub-module at `path`, or at a free path like it, of nodes, and replaces them by a call; returns
+/// the call.
 ///
-/// Parameters and constants that only these nodes read move into the sub-module; other values from outside become its inputs,
-/// in the order in which they are used. It returns what others use, as a tuple if that is not one value. Nodes with effects,
-/// and nodes between which others lie that need them and that they need, are an error; nothing is changed then.
+/// Parameters and constants that only these nodes read move into the sub-module; other values from outside
+/// become its inputs, in the order in which they are used. It returns what others use, as a tuple if that is
+/// not one value. Nodes with effects, and nodes between which others lie that need them and that they need,
+/// are an error; nothing is changed then.
 pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<NodeId> {
     let plan = Plan::new(gm, nodes, true)?;
     let child = plan.child(gm, path)?;
@@ -84,11 +86,13 @@ pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<Nod
     Ok(call)
 }
 
-/// Makes a closed sub-graph of nodes, and replaces them by a call of [`fused`](ops::fused) with it; returns the call.
+/// Makes a closed sub-graph of nodes, and replaces them by a call of [`fused`](ops::fused) with it; returns
+/// the call.
 ///
-/// The nodes see no attributes and call no modules, and all else is as for [`outline`]: values from outside become operands in the
-/// order in which they are used, the sub-graph returns what others use, as a tuple if that is not one value, and nodes with effects, or
-/// between which others lie that need them and that they need, are an error that changes nothing. `pass` is who the provenance names.
+/// The nodes see no attributes and call no modules, and all else is as for [`outline`]: values from outside
+/// become operands in the order in which they are used, the sub-graph returns what others use, as a tuple if
+/// that is not one value, and nodes with effects, or between which others lie that need them and that they
+/// need, are an error that changes nothing. `pass` is who the provenance names.
 pub fn enclose(gm: &mut GraphModule, nodes: &[NodeId], name: &str, pass: &'static str) -> Result<NodeId> {
     let plan = Plan::new(gm, nodes, false)?;
     let types = plan.types(gm.graph())?;

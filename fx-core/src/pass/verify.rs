@@ -109,9 +109,9 @@ impl Before {
     }
 }
 
-/// Compares what two programs with the same arguments do on `n` sets of inputs made from the types of the first, from a seed:
-/// results and buffers, which may differ by `tolerance` of the greatest magnitude. Returns how many runs were compared; those in which
-/// the first program fails are not.
+/// Compares what two programs with the same arguments do on `n` sets of inputs made from the types of the
+/// first, from a seed: results and buffers, which may differ by `tolerance` of the greatest magnitude.
+/// Returns how many runs were compared; those in which the first program fails are not.
 pub fn compare_runs(
     before: &GraphModule,
     after: &GraphModule,

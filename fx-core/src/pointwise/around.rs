@@ -1,14 +1,15 @@
 //! Functions of one operand with a sum before, and a product and a sum after, in one loop over the elements.
 //!
-//! A pass over elements in the first cache that only adds takes as long as its loads and stores; in the loop of a function such as
-//! `tanh` it is done in the meantime. The values are those of the passes one by one.
+//! A pass over elements in the first cache that only adds takes as long as its loads and stores; in the loop
+//! of a function such as `tanh` it is done in the meantime. The values are those of the passes one by one.
 
 use fx_simd::{At, Filled, Slots, Work, widest};
 
 /// Computes the elements of a row and what is around, from the row's parameters.
 pub type Kernel = for<'a> fn(&Around<'_>, &[f32], Slots<'a, f32>) -> Filled<'a>;
 
-/// What the elements of a kernel are: `f(x + before) * factor + after`, without what is absent. All operands have as many.
+/// What the elements of a kernel are: `f(x + before) * factor + after`, without what is absent. All operands
+/// have as many.
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
     /// The operand of the function.

@@ -1,9 +1,9 @@
 //! Pointwise operations: promotion, broadcasting, and the driver that runs block kernels over arrays.
 //!
-//! A row's scalar body is compiled once per element type as a loop over slices ([`Block`]). The driver feeds it blocks of
-//! each operand: a slice where the operand is contiguous and of the computed type, else a gathered, converted copy in a
-//! small buffer. So broadcasting, strides and casts cost one pass over cache-sized memory, and the eager kernel, fused groups
-//! and generated Rust run the same text.
+//! A row's scalar body is compiled once per element type as a loop over slices ([`Block`]). The driver feeds
+//! it blocks of each operand: a slice where the operand is contiguous and of the computed type, else a
+//! gathered, converted copy in a small buffer. So broadcasting, strides and casts cost one pass over
+//! cache-sized memory, and the eager kernel, fused groups and generated Rust run the same text.
 
 pub mod around;
 mod operands;
@@ -71,14 +71,15 @@ macro_rules! kernel_table {
             /// No kernel.
             pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0, arithmetic: None, around: None };
 
-            /// Returns the table with a note that the kernel for `dtype` is faster than a loop over the body, for it looks at a
-            /// whole block first.
+            /// Returns the table with a note that the kernel for `dtype` is faster than a loop over the body,
+            /// for it looks at a whole block first.
             pub const fn whole(mut self, dtype: DType) -> Self {
                 self.whole |= 1 << dtype as u16;
                 self
             }
 
-            /// Returns the table with a note that the row is this operation of its two operands where parameters are 1.
+            /// Returns the table with a note that the row is this operation of its two operands where
+            /// parameters are 1.
             pub const fn arithmetic(mut self, op: Arithmetic) -> Self {
                 self.arithmetic = Some(op);
                 self
@@ -126,8 +127,8 @@ pub trait Compute: Element {
     /// Returns the kernel of this type.
     fn block(kernels: &Kernels) -> Option<Block<Self>>;
 
-    /// Returns a function that fills blocks with converted elements of the broadcast view `wide` of `array`, rounded to
-    /// `dtype`.
+    /// Returns a function that fills blocks with converted elements of the broadcast view `wide` of `array`,
+    /// rounded to `dtype`.
     #[doc(hidden)]
     fn gather<'a>(array: &'a Array, wide: &Array, dtype: DType) -> Result<Gather<'a, Self>>;
 }
@@ -174,8 +175,8 @@ enum Promoted {
     Number(Category),
 }
 
-/// Returns the dtype of a pointwise operation, by PyTorch's rule: tensors of rank one or more decide; tensors of rank 0
-/// and then numbers count only if their category is higher.
+/// Returns the dtype of a pointwise operation, by PyTorch's rule: tensors of rank one or more decide; tensors
+/// of rank 0 and then numbers count only if their category is higher.
 fn promote(operands: impl Iterator<Item = Promoted> + Clone) -> DType {
     let join = |a: Option<DType>, b: DType| Some(a.map_or(b, |a| a.promote(b)));
     let (mut dimensioned, mut zero_dim, mut number) = (None, None, None);
@@ -231,8 +232,8 @@ pub fn broadcast_shapes<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -
 
 /// Returns the symbolic shape to which shapes broadcast.
 ///
-/// A size that is 1 gives way to the other. Two sizes of which it cannot be shown that they are equal are an error, because
-/// the result would not be known: one of them might be 1.
+/// A size that is 1 gives way to the other. Two sizes of which it cannot be shown that they are equal are an
+/// error, because the result would not be known: one of them might be 1.
 pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Result<Shape> {
     let rank = shapes.clone().map(<[Dim]>::len).max().unwrap_or(0);
     let one = Dim::new(1);
@@ -275,7 +276,8 @@ impl PointwiseDef {
         DType::ALL.iter().copied().filter(|dtype| has_kernel(&self.kernels, *dtype))
     }
 
-    /// Returns whether the kernel for a dtype looks at whole blocks, and is faster by that than a loop over the body.
+    /// Returns whether the kernel for a dtype looks at whole blocks, and is faster by that than a loop over
+    /// the body.
     pub fn is_whole(&self, dtype: DType) -> bool {
         self.kernels.whole & 1 << dtype as u16 != 0
     }
@@ -315,8 +317,8 @@ impl PointwiseDef {
         self.sources.iter().rev().find(|(class, _)| class_has(class)).map(|(_, text)| *text)
     }
 
-    /// Returns what stands for the operand at `position` if it is left out: the number that the row gives, a finite one
-    /// brought into the range of `dtype`. So `f64::MAX` is the greatest finite value of any dtype.
+    /// Returns what stands for the operand at `position` if it is left out: the number that the row gives, a
+    /// finite one brought into the range of `dtype`. So `f64::MAX` is the greatest finite value of any dtype.
     pub fn absent_value(&self, position: usize, dtype: DType) -> Option<Scalar> {
         let x = self.absent.get(position).copied().flatten()?;
         let greatest = match dtype {

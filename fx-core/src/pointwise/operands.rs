@@ -60,7 +60,8 @@ const SHORTEST_RUN: usize = 32;
 /// Runs shorter than this are joined, so that the kernel need not be called for each.
 const LONG_RUN: usize = 512;
 
-/// Bytes of buffers and repeated numbers that may be read again and again beside what streams through the fastest cache.
+/// Bytes of buffers and repeated numbers that may be read again and again beside what streams through the
+/// fastest cache.
 const RESIDENT: usize = 12 << 10;
 
 impl<'a, T: Compute> Source<'a, T> {
@@ -280,8 +281,8 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         xs
     }
 
-    /// Returns the `len` elements of each operand from a position on, where those of short runs are joined in buffers; `walks`
-    /// are there, one for each broadcast operand, and go on.
+    /// Returns the `len` elements of each operand from a position on, where those of short runs are joined in
+    /// buffers; `walks` are there, one for each broadcast operand, and go on.
     fn joined<'b>(
         &'b self,
         at: usize,

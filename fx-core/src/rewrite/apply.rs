@@ -1,8 +1,9 @@
 //! Putting a replacement in the place of a match.
 //!
-//! Returned nodes are replaced one after the other in program order. What a replacement computes for one of them is inserted
-//! just before it; values that the replacement needs and that come later are moved up, unless they depend on the match. So
-//! no user comes before its input. Nodes with effects are inserted where the last effect of the match was, and are never moved.
+//! Returned nodes are replaced one after the other in program order. What a replacement computes for one of
+//! them is inserted just before it; values that the replacement needs and that come later are moved up,
+//! unless they depend on the match. So no user comes before its input. Nodes with effects are inserted where
+//! the last effect of the match was, and are never moved.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,8 +54,8 @@ impl Owned {
         }
     }
 
-    /// Returns the users of what the match returns, and of the values that it is made from where they have few: there may be
-    /// new matches.
+    /// Returns the users of what the match returns, and of the values that it is made from where they have
+    /// few: there may be new matches.
     pub(super) fn around(&self, graph: &Graph) -> Vec<NodeId> {
         let mut around = Vec::new();
         let inputs = self.inputs.iter().flatten().filter_map(Arg::leaf);
@@ -72,8 +73,8 @@ impl Owned {
 /// The most names of replaced nodes that a provenance keeps.
 const MOST_NAMES: usize = 256;
 
-/// Returns the facts about what replaces nodes: sources, modules, tags, provenance and users' facts of all of them. Nodes that
-/// the same pass made stand for those that they replaced.
+/// Returns the facts about what replaces nodes: sources, modules, tags, provenance and users' facts of all of
+/// them. Nodes that the same pass made stand for those that they replaced.
 pub fn merged_meta(graph: &Graph, nodes: &[NodeId], pass: &str) -> NodeMeta {
     let mut meta = NodeMeta::default();
     let mut provenance: Vec<Provenance> = Vec::new();
@@ -194,7 +195,8 @@ pub(super) enum Spliced {
     Refused,
 }
 
-/// Replaces a match by what computes `results`, one for each value that the pattern returns. If the answer is an error, or the match is refused, the graph is as before.
+/// Replaces a match by what computes `results`, one for each value that the pattern returns. If the answer is
+/// an error, or the match is refused, the graph is as before.
 pub(super) fn splice(
     graph: &mut Graph,
     parts: Parts<'_>,

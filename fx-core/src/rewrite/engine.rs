@@ -319,8 +319,8 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The height of nodes: 1 if they have no inputs, else one more than the highest of them. It tells at once that a pattern is too
-/// high for a node, however much of it would match. Nodes are entered in program order.
+/// The height of nodes: 1 if they have no inputs, else one more than the highest of them. It tells at once
+/// that a pattern is too high for a node, however much of it would match. Nodes are entered in program order.
 #[derive(Default)]
 struct Heights(Vec<u32>);
 

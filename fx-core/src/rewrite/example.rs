@@ -1,4 +1,5 @@
-//! Examples: one of the programs that a pattern describes, as calls to be made; for tests of rules on random programs.
+//! Examples: one of the programs that a pattern describes, as calls to be made; for tests of rules on random
+//! programs.
 
 use std::sync::Arc;
 
@@ -44,10 +45,11 @@ pub enum Hole {
 }
 
 impl Pattern {
-    /// Returns a program that the pattern describes; `choose(n)` says which of `n` alternatives is taken. `None` if the pattern
-    /// calls modules or compares with a certain constant.
+    /// Returns a program that the pattern describes; `choose(n)` says which of `n` alternatives is taken.
+    /// `None` if the pattern calls modules or compares with a certain constant.
     pub fn example(&self, choose: &mut dyn FnMut(usize) -> usize) -> Option<Example> {
-        // What each node of the pattern is in the example; alternatives are chosen before what they are made from is visited.
+        // What each node of the pattern is in the example; alternatives are chosen before what they are made
+        // from is visited.
         let mut made: FxHashMap<u32, Arg<Hole>> = FxHashMap::default();
         let mut chosen: FxHashMap<u32, u32> = FxHashMap::default();
         let mut calls: Vec<ExampleCall> = Vec::new();

@@ -7,8 +7,8 @@ use crate::{Arg, Attribute, DType, Graph, Tensor, TensorType};
 use super::matcher::{self, Place};
 use super::pattern::{Pattern, PatternKind};
 
-/// A match: what the captures, arguments and wildcards of a pattern are. Asked for a name that the pattern does not
-/// have, or that an alternative not taken has, every method answers that there is nothing.
+/// A match: what the captures, arguments and wildcards of a pattern are. Asked for a name that the pattern
+/// does not have, or that an alternative not taken has, every method answers that there is nothing.
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
     place: Place<'a>,
@@ -140,7 +140,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Returns the values of the pattern's arguments, in order; `None` for those that only an alternative not taken uses.
+    /// Returns the values of the pattern's arguments, in order; `None` for those that only an alternative not
+    /// taken uses.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Option<&'a Arg>> {
         let Found { pattern, values, .. } = *self;
         pattern.inputs.iter().map(move |at| values[*at as usize].as_ref())

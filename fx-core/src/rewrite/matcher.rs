@@ -1,7 +1,8 @@
 //! Matching a [`Pattern`] at a node: a depth-first search with an explicit stack and a journal of bindings.
 //!
-//! What remains to be compared is a linked list of goals. Where there is a choice (operands in either order, alternatives,
-//! users of a value) the state is remembered, and taken up again if a later goal fails. The number of steps is bounded.
+//! What remains to be compared is a linked list of goals. Where there is a choice (operands in either order,
+//! alternatives, users of a value) the state is remembered, and taken up again if a later goal fails. The
+//! number of steps is bounded.
 
 use std::borrow::Cow;
 
@@ -17,7 +18,8 @@ use crate::{Arg, Array, Attribute, DType, Graph, Scalar, Tensor};
 
 const NIL: u32 = u32::MAX;
 
-/// Why a pattern does not match: the part of it that fits no node, after everything else did as far as it was compared.
+/// Why a pattern does not match: the part of it that fits no node, after everything else did as far as it was
+/// compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
     /// The node of the pattern, such as `%mul`.

@@ -1,9 +1,10 @@
 //! Pattern rewriting: [`replace_pattern`], and [`Rules`] that are applied until nothing changes.
 //!
-//! A [`Pattern`] is a traced function; [`Rule`] is a pattern, what takes its place, and when. One engine (`engine.rs`) walks a
-//! graph and its sub-graphs in program order, finds the rules whose first output could be at a node by its operation, and
-//! replaces what matches. The order is that of the program and of the rules, so results are the same every time. What happens
-//! is one transaction: an error in a user's closure undoes everything.
+//! A [`Pattern`] is a traced function; [`Rule`] is a pattern, what takes its place, and when. One engine
+//! (`engine.rs`) walks a graph and its sub-graphs in program order, finds the rules whose first output could
+//! be at a node by its operation, and replaces what matches. The order is that of the program and of the
+//! rules, so results are the same every time. What happens is one transaction: an error in a user's closure
+//! undoes everything.
 
 mod apply;
 mod engine;
@@ -49,11 +50,12 @@ pub struct Replaced {
     pub subgraphs: Vec<Arc<str>>,
 }
 
-/// Replaces every match of a pattern, once: what is inserted is not matched again. Both are closures of the same arguments.
+/// Replaces every match of a pattern, once: what is inserted is not matched again. Both are closures of the
+/// same arguments.
 ///
-/// Matches do not overlap; the first in program order wins. A match whose inner values are used outside of it is none. New
-/// nodes carry the lines, tags and provenance of those that they replace. If a replacement changes a type, types are
-/// propagated anew. On an error nothing is changed.
+/// Matches do not overlap; the first in program order wins. A match whose inner values are used outside of it
+/// is none. New nodes carry the lines, tags and provenance of those that they replace. If a replacement
+/// changes a type, types are propagated anew. On an error nothing is changed.
 ///
 /// ```ignore
 /// let replaced = fx::replace_pattern(&mut gm, |x: &Tensor| x.sigmoid() * x, |x: &Tensor| x.silu())?;
@@ -88,8 +90,8 @@ pub struct Match {
     pub names: std::collections::BTreeMap<Arc<str>, Arg>,
 }
 
-/// Returns every place of the graph at which a rule matches, in program order, also overlapping ones. Nothing is changed, and
-/// sub-graphs are not looked at.
+/// Returns every place of the graph at which a rule matches, in program order, also overlapping ones. Nothing
+/// is changed, and sub-graphs are not looked at.
 pub fn find_matches(gm: &GraphModule, rule: &Rule) -> Vec<Match> {
     let place = matcher::Place { graph: gm.graph(), parts: gm.parts() };
     let mut matches = Vec::new();
@@ -109,7 +111,8 @@ pub fn find_matches(gm: &GraphModule, rule: &Rule) -> Vec<Match> {
 
 /// Counts rewrites, and stops at a limit: so that the rewrite which breaks something can be found by bisection.
 ///
-/// Whoever changes a graph asks [`allow`](Self::allow) before each change, and goes without it if the answer is no.
+/// Whoever changes a graph asks [`allow`](Self::allow) before each change, and goes without it if the answer
+/// is no.
 #[derive(Debug, Default)]
 pub struct Rewrites {
     limit: Option<usize>,
@@ -208,8 +211,9 @@ impl fmt::Display for RulesReport {
 
 /// Rules that are applied until none matches.
 ///
-/// The rules of a set are tried in order at each node, and the nodes in program order. That a set does not come to an end, or
-/// lets the graph grow beyond a bound, is an error that names the rules which were applied last, and undoes everything.
+/// The rules of a set are tried in order at each node, and the nodes in program order. That a set does not
+/// come to an end, or lets the graph grow beyond a bound, is an error that names the rules which were applied
+/// last, and undoes everything.
 #[derive(Clone, Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
@@ -247,7 +251,8 @@ impl Rules {
         Rules { growth, ..self }
     }
 
-    /// Sets how many replacements there may be for each node that the graph has at first; 16 by default, and 1000 besides.
+    /// Sets how many replacements there may be for each node that the graph has at first; 16 by default, and
+    /// 1000 besides.
     #[must_use]
     pub fn max_replacements(self, per_node: usize) -> Self {
         Rules { per_node, ..self }

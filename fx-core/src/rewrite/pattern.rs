@@ -1,5 +1,5 @@
-//! [`Pattern`]: a traced function compiled for matching. Arguments are in schema order and canonical, markers are resolved,
-//! and it is known from which node each further output is found.
+//! [`Pattern`]: a traced function compiled for matching. Arguments are in schema order and canonical, markers
+//! are resolved, and it is known from which node each further output is found.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,10 +14,11 @@ use crate::{Arg, GraphModule, Op, Result, Tensor, bail, err};
 
 /// What is looked for: a function of tensors, traced.
 ///
-/// Its arguments match anything, each the same value wherever it occurs. Operations match calls of them as functions,
-/// methods or operators, whichever way the arguments are spelled; operands of commutative operations match in either order.
-/// Literals match literals of the same type and bits; [`number`](super::number), [`exactly`](super::exactly) and their like
-/// match more. A captured tensor matches an attribute of the same bits, [`attr`](super::attr) any.
+/// Its arguments match anything, each the same value wherever it occurs. Operations match calls of them as
+/// functions, methods or operators, whichever way the arguments are spelled; operands of commutative
+/// operations match in either order. Literals match literals of the same type and bits;
+/// [`number`](super::number), [`exactly`](super::exactly) and their like match more. A captured tensor
+/// matches an attribute of the same bits, [`attr`](super::attr) any.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     pub(super) nodes: Vec<PatternNode>,
@@ -138,7 +139,8 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// Lets an argument of a captured call be anything: `free("cast", "dtype")`. What it was has the name `cast.dtype`.
+    /// Lets an argument of a captured call be anything: `free("cast", "dtype")`. What it was has the name
+    /// `cast.dtype`.
     pub fn free(mut self, capture: &str, parameter: &str) -> Result<Pattern> {
         let at = self.find(capture)?;
         let free = self.nodes.len() as u32;

@@ -53,8 +53,9 @@ impl fmt::Debug for RuleDef {
 ///     mul_one: |x: &Tensor| x * exactly(1.0) => |x: &Tensor| x.clone();
 /// }
 /// ```
-/// Instead of `=> replacement` a row may have `, build closure`, which makes the replacement from the match ([`Rule::build`]);
-/// further `, free "capture.parameter"` ([`Pattern::free`]) and `, when "words" closure` ([`Rule::when`]).
+/// Instead of `=> replacement` a row may have `, build closure`, which makes the replacement from the match
+/// ([`Rule::build`]); further `, free "capture.parameter"` ([`Pattern::free`]) and `, when "words" closure`
+/// ([`Rule::when`]).
 #[macro_export]
 macro_rules! rules {
     (
@@ -114,8 +115,8 @@ enum Replacement {
 
 /// A pattern, what takes its place, and when.
 ///
-/// A match is replaced if nothing outside uses what the pattern computes without returning it, if no foreign effect lies
-/// between its effects, if every condition holds, and if the types of the replaced values stay.
+/// A match is replaced if nothing outside uses what the pattern computes without returning it, if no foreign
+/// effect lies between its effects, if every condition holds, and if the types of the replaced values stay.
 #[derive(Clone)]
 pub struct Rule {
     pub(super) name: Arc<str>,
@@ -152,8 +153,8 @@ impl Rule {
         Ok(Rule::from_parts(name, pattern, Replacement::Traced(Arc::new(replacement), results)))
     }
 
-    /// Makes a rule whose replacement is made from the match: a graph with the pattern's arguments and results, usually by
-    /// tracing a closure; `None` declines the match, an error undoes everything.
+    /// Makes a rule whose replacement is made from the match: a graph with the pattern's arguments and
+    /// results, usually by tracing a closure; `None` declines the match, an error undoes everything.
     pub fn build(
         name: &str,
         pattern: Pattern,
@@ -232,7 +233,8 @@ impl Rule {
         self.types
     }
 
-    /// Says whether the rule matches with its first output at a node, and if not, why; the replacement is not tried.
+    /// Says whether the rule matches with its first output at a node, and if not, why; the replacement is not
+    /// tried.
     pub fn explain(&self, gm: &GraphModule, node: NodeId) -> Result<Explanation> {
         let graph = gm.graph();
         let mut why = None;
@@ -337,7 +339,8 @@ fn refusal(found: &Found<'_>, expected: &str, got: &str) -> Mismatch {
     }
 }
 
-/// Checks that nobody outside uses what the pattern computes and does not return. Attributes may be read by others.
+/// Checks that nobody outside uses what the pattern computes and does not return. Attributes may be read by
+/// others.
 fn check_containment(found: &Found<'_>) -> Result<(), Mismatch> {
     let (graph, pattern) = (found.graph(), found.pattern());
     let outputs = found.outputs();
@@ -385,8 +388,8 @@ fn check_effects(found: &Found<'_>, graph: &Graph, parts: Parts<'_>) -> Result<(
     Ok(())
 }
 
-/// Checks that a replacement takes and returns what the pattern does; returns its results, one for each value that the
-/// pattern returns.
+/// Checks that a replacement takes and returns what the pattern does; returns its results, one for each value
+/// that the pattern returns.
 fn check_replacement(pattern: &Pattern, replacement: &GraphModule) -> Result<Vec<Arg>> {
     let graph = replacement.graph();
     let n = graph.placeholders().len();
@@ -437,7 +440,8 @@ fn check_replacement(pattern: &Pattern, replacement: &GraphModule) -> Result<Vec
 /// Returns the arguments that not every match binds.
 fn unbound_inputs(pattern: &Pattern) -> Vec<u32> {
     let n = pattern.nodes.len();
-    // Whether a node is bound whenever its user is; alternatives bind what all of them bind, which is found from below.
+    // Whether a node is bound whenever its user is; alternatives bind what all of them bind, which is found
+    // from below.
     let mut bound: Vec<std::collections::BTreeSet<u32>> = Vec::with_capacity(n);
     let is_input = |at: usize| matches!(pattern.nodes[at].kind, PatternKind::Input);
     let n_inputs = pattern.inputs.len();

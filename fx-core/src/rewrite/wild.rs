@@ -1,8 +1,10 @@
-//! What a pattern can say besides operations: captures, alternatives, attributes, modules, and literals that may vary.
+//! What a pattern can say besides operations: captures, alternatives, attributes, modules, and literals that
+//! may vary.
 //!
-//! Captures and their like are rows that are recorded as any other and that [`Pattern`](super::Pattern) understands; they
-//! compute nothing. A literal that may vary is written as a number that stands for it: a NaN or an integer near the least
-//! one, which no program uses. So it can be given wherever a number can, and must not be calculated with.
+//! Captures and their like are rows that are recorded as any other and that [`Pattern`](super::Pattern)
+//! understands; they compute nothing. A literal that may vary is written as a number that stands for it: a
+//! NaN or an integer near the least one, which no program uses. So it can be given wherever a number can, and
+//! must not be calculated with.
 
 use std::any::TypeId;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,12 +81,13 @@ pub fn exactly(value: f64) -> f64 {
     within(value, 0.0)
 }
 
-/// In a pattern, a number that is this one as far as the dtype goes in which it is used: programs write the root of 2 with
-/// more or fewer digits. `0.7978845608` is near to the root of 2/π among elements of `f32`, not among those of `f64`, nor
-/// where the type of the call that uses it is not known.
+/// In a pattern, a number that is this one as far as the dtype goes in which it is used: programs write the
+/// root of 2 with more or fewer digits. `0.7978845608` is near to the root of 2/π among elements of `f32`,
+/// not among those of `f64`, nor where the type of the call that uses it is not known.
 ///
-/// A literal may differ by the [rounding unit](crate::DType::epsilon) of the dtype, and by 1e-5 at most; a constant may also
-/// be what the number is in the constant's own dtype, unless that is the coarser one of the two.
+/// A literal may differ by the [rounding unit](crate::DType::epsilon) of the dtype, and by 1e-5 at most; a
+/// constant may also be what the number is in the constant's own dtype, unless that is the coarser one of the
+/// two.
 pub fn near(value: f64) -> f64 {
     float(Wild::Near(value))
 }

@@ -82,10 +82,12 @@ impl Generator {
         Generator { state: Arc::new(State { seed, offset, pytorch: None }) }
     }
 
-    /// Makes a generator that draws what PyTorch draws on a CPU after `torch.manual_seed(seed)`: `rand`, `randint`,
-    /// `randperm`, `bernoulli` and `dropout` give the same numbers, `randn` the same up to rounding.
+    /// Makes a generator that draws what PyTorch draws on a CPU after `torch.manual_seed(seed)`: `rand`,
+    /// `randint`, `randperm`, `bernoulli` and `dropout` give the same numbers, `randn` the same up to
+    /// rounding.
     ///
-    /// It is for comparing with PyTorch: its numbers can only be drawn one after another, so it is slower than the default.
+    /// It is for comparing with PyTorch: its numbers can only be drawn one after another, so it is slower
+    /// than the default.
     pub fn pytorch(seed: u64) -> Self {
         let pytorch = Some(Mutex::new(Mt19937::new(seed)));
         let (seed, offset) = (AtomicU64::new(seed), AtomicU64::new(0));
@@ -223,8 +225,8 @@ impl Generator {
         self.fill(out, |block, first, out| block.fill_below(n, first, out));
     }
 
-    /// Fills `out` with what is true with the probability that `chance` gives for its position. `narrow` says that the
-    /// probabilities are of `f32` or less, for which PyTorch draws fewer bits.
+    /// Fills `out` with what is true with the probability that `chance` gives for its position. `narrow` says
+    /// that the probabilities are of `f32` or less, for which PyTorch draws fewer bits.
     pub fn fill_bernoulli(&self, chance: impl Fn(usize) -> f64 + Sync, narrow: bool, out: &mut [bool]) {
         if let Some(mut state) = self.mt19937() {
             for (i, x) in out.iter_mut().enumerate() {

@@ -1,7 +1,8 @@
 // Bessel functions of orders 0 and 1.
 //
-// They are fits of Chebyshev's kind, below a limit mostly in the square of `x` and beyond in its reciprocal, as powers of a
-// variable from -1 to 1. Both are computed and one is chosen, so that loops become vector code.
+// They are fits of Chebyshev's kind, below a limit mostly in the square of `x` and beyond in its reciprocal,
+// as powers of a variable from -1 to 1. Both are computed and one is chosen, so that loops become vector
+// code.
 
 /// Returns `I0(x)` for `|x| <= 8`.
 #[inline(always)]
@@ -371,8 +372,8 @@ fn near_j1(x: f64) -> f64 {
     )
 }
 
-/// Returns `(p, q)` for order 0 and `x > 8`: with the phase `t = x - pi / 4` the functions of both kinds are `p cos t - q sin t` and
-/// `p sin t + q cos t`.
+/// Returns `(p, q)` for order 0 and `x > 8`: with the phase `t = x - pi / 4` the functions of both kinds are
+/// `p cos t - q sin t` and `p sin t + q cos t`.
 #[inline(always)]
 fn far_0(x: f64) -> (f64, f64) {
     let t = 128.0 / (x * x) - 1.0;

@@ -1,10 +1,11 @@
 // Special functions beyond those of math.rs, generic over f32 and f64 and computed in f64.
 //
-// Invariant: this text stands alone after that of math.rs, with special/bessel.rs behind it: it is included in the module `special`
-// and pasted behind math.rs into generated Rust, so eager kernels and generated code give the same bits. Every function ends in
-// bounded time for any argument. Where nothing else is said, functions of one argument are straight-line code, of f32 within 1 ULP,
-// of f64 within 1e-15 relative (away from the zeros of Bessel functions, near which they are within 1e-16), and others within 1e-14
-// relative to the larger of the result and 1.
+// Invariant: this text stands alone after that of math.rs, with special/bessel.rs behind it: it is included
+// in the module `special` and pasted behind math.rs into generated Rust, so eager kernels and generated code
+// give the same bits. Every function ends in bounded time for any argument. Where nothing else is said,
+// functions of one argument are straight-line code, of f32 within 1 ULP, of f64 within 1e-15 relative (away
+// from the zeros of Bessel functions, near which they are within 1e-16), and others within 1e-14 relative to
+// the larger of the result and 1.
 
 /// Makes functions of f64 generic.
 macro_rules! in_f64 {
@@ -56,9 +57,11 @@ generic! {
     bessel_y0(x) = second_y0;
     /// Returns the Bessel function of the second kind of order 1; minus infinity at 0, NaN below.
     bessel_y1(x) = second_y1;
-    /// Returns the regularised lower incomplete gamma function of order `a`; f32 within 1e-8 of the larger of the result and 1e-2.
+    /// Returns the regularised lower incomplete gamma function of order `a`; f32 within 1e-8 of the larger of
+    /// the result and 1e-2.
     gammainc(a, x) = gamma_below;
-    /// Returns the regularised upper incomplete gamma function of order `a`; f32 within 1e-8 of the larger of the result and 1e-2.
+    /// Returns the regularised upper incomplete gamma function of order `a`; f32 within 1e-8 of the larger of
+    /// the result and 1e-2.
     gammaincc(a, x) = gamma_above;
 }
 
@@ -254,8 +257,8 @@ fn gamma_series<T: Real>(a: f64, x: f64) -> f64 {
     sum * gamma_weight::<T>(a, x)
 }
 
-/// Returns the continued fraction of the upper function, for other `x`, from its beginning: numerators and denominators grow, so
-/// that they are scaled now and then.
+/// Returns the continued fraction of the upper function, for other `x`, from its beginning: numerators and
+/// denominators grow, so that they are scaled now and then.
 #[inline(always)]
 fn gamma_fraction<T: Real>(a: f64, x: f64) -> f64 {
     const GREAT: f64 = 1e100;

@@ -230,7 +230,8 @@ fn call(
     Ok(())
 }
 
-/// Puts the nodes of a part back in the place of its call, and its attributes and modules at the paths that they had.
+/// Puts the nodes of a part back in the place of its call, and its attributes and modules at the paths that
+/// they had.
 pub(super) fn inline_part(gm: &mut GraphModule, part: &Part) -> Result<()> {
     let calls = gm.graph().find_nodes(OpCode::CallModule, Some(&part.path));
     let [call] = calls[..] else {

@@ -1,9 +1,9 @@
 //! Minimising: the smallest part of a program on which two runners disagree.
 //!
-//! First the values of all nodes are recorded. Then the shortest beginning of the program on which the runners differ is
-//! found by bisection; its last node is where the difference shows. From there a stretch is grown backwards, fed with
-//! recorded values, until it differs on its own, and nodes are taken out of it, in ever smaller pieces, as long as it still
-//! differs. What is left cannot lose one more node.
+//! First the values of all nodes are recorded. Then the shortest beginning of the program on which the
+//! runners differ is found by bisection; its last node is where the difference shows. From there a stretch is
+//! grown backwards, fed with recorded values, until it differs on its own, and nodes are taken out of it, in
+//! ever smaller pieces, as long as it still differs. What is left cannot lose one more node.
 
 use std::cell::RefCell;
 
@@ -53,7 +53,8 @@ impl Default for Minimizer<'_> {
     }
 }
 
-/// Finds the smallest part of a program on which `suspect` differs from the interpreter; `None` if it agrees on the whole.
+/// Finds the smallest part of a program on which `suspect` differs from the interpreter; `None` if it agrees
+/// on the whole.
 pub fn minimize(gm: &GraphModule, inputs: &[Value], suspect: &Runner<'_>) -> Result<Option<Culprit>> {
     Minimizer::default().run(gm, inputs, suspect)
 }
@@ -77,8 +78,8 @@ impl<'a> Minimizer<'a> {
         self
     }
 
-    /// Finds the smallest part on which the runners differ; `None` if they agree on the whole program. An error of the
-    /// reference on the whole program is returned; one of the suspect is a difference.
+    /// Finds the smallest part on which the runners differ; `None` if they agree on the whole program. An
+    /// error of the reference on the whole program is returned; one of the suspect is a difference.
     pub fn run(&self, gm: &GraphModule, inputs: &[Value], suspect: &Runner<'_>) -> Result<Option<Culprit>> {
         let expected = self.expected(gm, inputs)?;
         if self.difference(&expected, &seeded(|| suspect(&gm.clone(), inputs))).is_none() {
@@ -186,8 +187,8 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Returns whether the runners differ on some nodes, fed with recorded values. What the reference cannot run does not
-    /// count.
+    /// Returns whether the runners differ on some nodes, fed with recorded values. What the reference cannot
+    /// run does not count.
     fn differs(&mut self, nodes: &[NodeId]) -> Result<bool> {
         let (module, inputs) = cut(self.gm, nodes, &self.recorded)?;
         self.runs += 2;
@@ -200,7 +201,8 @@ impl Search<'_, '_> {
         self.runs < self.of.most_runs
     }
 
-    /// Returns the position of the node at which the difference shows: the runners differ up to it, and not before.
+    /// Returns the position of the node at which the difference shows: the runners differ up to it, and not
+    /// before.
     fn first(&mut self, nodes: &[NodeId]) -> Result<Option<usize>> {
         if !self.differs(nodes)? {
             return Ok(None);
@@ -295,8 +297,8 @@ fn type_of(value: &Value) -> TypeTree {
     mapped.unwrap_or(Arg::Leaf(Type::Any))
 }
 
-/// Makes a program of some nodes: what they use and is not among them becomes an input with its recorded value, but for
-/// attributes; what others use, or nobody, is returned.
+/// Makes a program of some nodes: what they use and is not among them becomes an input with its recorded
+/// value, but for attributes; what others use, or nobody, is returned.
 pub fn cut(
     gm: &GraphModule,
     nodes: &[NodeId],

@@ -1,15 +1,16 @@
-//! Splitting: the nodes of a graph become sub-modules that are graph modules, called by a graph that means the same.
+//! Splitting: the nodes of a graph become sub-modules that are graph modules, called by a graph that means
+//! the same.
 //!
-//! [`split_module`] asks a function where each node belongs; [`split_by_tags`] and [`split_by_size`] are such functions;
-//! [`partition`] finds the largest parts that an accelerator takes; [`pipeline`](mod@pipeline) cuts a program into balanced
-//! stages; [`minimize`](mod@minimize) cuts out what two runners disagree on. All of them end in one place (`plan` and
-//! `build`), which keeps, whatever the parts:
+//! [`split_module`] asks a function where each node belongs; [`split_by_tags`] and [`split_by_size`] are such
+//! functions; [`partition`] finds the largest parts that an accelerator takes; [`pipeline`](mod@pipeline)
+//! cuts a program into balanced stages; [`minimize`](mod@minimize) cuts out what two runners disagree on. All
+//! of them end in one place (`plan` and `build`), which keeps, whatever the parts:
 //!
 //! - results and errors: every value, bit for bit, for all inputs;
-//! - the order of effects, and that updates of buffers are stored when the whole call has succeeded: `set_buffer` stays in
-//!   the outer graph, and so does a buffer that is updated;
-//! - one place for each attribute: one that a single part reads moves into it, any other stays and is passed in, so that
-//!   nothing is copied and what is tied stays tied;
+//! - the order of effects, and that updates of buffers are stored when the whole call has succeeded:
+//!   `set_buffer` stays in the outer graph, and so does a buffer that is updated;
+//! - one place for each attribute: one that a single part reads moves into it, any other stays and is passed
+//!   in, so that nothing is copied and what is tied stays tied;
 //! - types, names, sources, module stacks and provenance of nodes; a call knows the nodes that it stands for.
 
 mod build;
@@ -28,8 +29,8 @@ pub use size::{PartSize, split_by_size};
 use crate::interp::NodeRef;
 use crate::{GraphModule, Node, Result, bail};
 
-/// What a function that assigns nodes to parts may return: text or a number that names the part, or `None` for a node that
-/// stays in the outer graph.
+/// What a function that assigns nodes to parts may return: text or a number that names the part, or `None`
+/// for a node that stays in the outer graph.
 pub trait PartitionKey {
     /// Returns the name of the part.
     fn key(self) -> Option<Arc<str>>;
@@ -173,13 +174,14 @@ impl Split {
     }
 }
 
-/// Splits a module: `key` is called for each node that computes, in program order, and nodes with equal keys become a
-/// sub-module `submod_KEY` that is a [`GraphModule`]; nodes without a key stay. The result is equal on all inputs.
+/// Splits a module: `key` is called for each node that computes, in program order, and nodes with equal keys
+/// become a sub-module `submod_KEY` that is a [`GraphModule`]; nodes without a key stay. The result is equal
+/// on all inputs.
 ///
-/// Items of a tuple go with the node that makes the tuple, and updates of buffers stay. Parts are called in the order of
-/// their first nodes, as far as what they need allows. Parts that need each other, by values or by the order of effects,
-/// are an error that names nodes, unless [`Splitter::cycles`] merges them. A module with parameters that several parts call is
-/// inlined first, so that they share its parameters.
+/// Items of a tuple go with the node that makes the tuple, and updates of buffers stay. Parts are called in
+/// the order of their first nodes, as far as what they need allows. Parts that need each other, by values or
+/// by the order of effects, are an error that names nodes, unless [`Splitter::cycles`] merges them. A module
+/// with parameters that several parts call is inlined first, so that they share its parameters.
 ///
 /// ```ignore
 /// let split = split_module(&gm, |at| if at.node.name() < "m" { 0 } else { 1 })?;
@@ -188,8 +190,9 @@ pub fn split_module<K: PartitionKey>(gm: &GraphModule, key: impl FnMut(NodeRef<'
     Splitter::default().split(gm, key)
 }
 
-/// Splits by tags: a node with one of the tags, the first that it has, becomes part of the sub-module of that tag. A node
-/// without one of them is an error, as in PyTorch: tag all, or use [`split_module`] to leave some where they are.
+/// Splits by tags: a node with one of the tags, the first that it has, becomes part of the sub-module of that
+/// tag. A node without one of them is an error, as in PyTorch: tag all, or use [`split_module`] to leave some
+/// where they are.
 pub fn split_by_tags(gm: &GraphModule, tags: &[&str]) -> Result<Split> {
     let tag_of = |node: &Node| -> Option<Arc<str>> {
         node.meta().tags().iter().find(|tag| tags.contains(&&***tag)).cloned()

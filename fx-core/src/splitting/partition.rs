@@ -1,10 +1,11 @@
 //! Partitioning: the largest parts of a program that an accelerator takes.
 //!
-//! [`OperatorSupport`] says which nodes it takes. A supported node has the *level* that is the greatest number of
-//! times that a way to it from another supported node leads through an unsupported one; nodes of equal level are a partition.
-//! A way that leaves a partition and comes back would raise the level, so the partitions have no cycle; and nodes of
-//! different levels cannot be in one partition if the way between them is the one that was counted, so there are as few
-//! partitions as there can be. All of it is one walk over the edges.
+//! [`OperatorSupport`] says which nodes it takes. A supported node has the *level* that is the greatest
+//! number of times that a way to it from another supported node leads through an unsupported one; nodes of
+//! equal level are a partition. A way that leaves a partition and comes back would raise the level, so the
+//! partitions have no cycle; and nodes of different levels cannot be in one partition if the way between them
+//! is the one that was counted, so there are as few partitions as there can be. All of it is one walk over
+//! the edges.
 
 use std::fmt;
 
@@ -300,19 +301,20 @@ fn levels(flow: &Flow, supported: &[bool]) -> Vec<i64> {
     level
 }
 
-/// Raises connected nodes to the level of nodes that use them, where no way to another use forbids it: what is needed
-/// late only goes with what needs it.
+/// Raises connected nodes to the level of nodes that use them, where no way to another use forbids it: what
+/// is needed late only goes with what needs it.
 fn raise(flow: &Flow, supported: &[bool], level: &mut [i64], group: &mut Groups) {
     let n = flow.len();
-    // The greatest level that a node may have: that of its lowest user, and one less if that is behind an unsupported node.
+    // The greatest level that a node may have: that of its lowest user, and one less if that is behind an
+    // unsupported node.
     let mut members: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for i in (0..n).filter(|i| supported[*i]) {
         members.entry(group.find(i)).or_default().push(i);
     }
     let mut groups: Vec<Vec<usize>> = members.into_values().collect();
     groups.sort_unstable_by_key(|nodes| std::cmp::Reverse((level[nodes[0]], nodes[0])));
-    // `most` of an unsupported node is the lowest level that a supported node behind it has; it is computed for all with
-    // what is settled by then, which are the groups of higher levels.
+    // `most` of an unsupported node is the lowest level that a supported node behind it has; it is computed
+    // for all with what is settled by then, which are the groups of higher levels.
     let mut behind = vec![i64::MAX; n];
     let settle = |behind: &mut [i64], level: &[i64], i: usize| {
         let users = flow.users(i).iter().map(|user| *user as usize);

@@ -1,9 +1,10 @@
 //! Pipeline stages: a program cut into consecutive parts of about equal cost, with few bytes over the borders.
 //!
-//! The objective, in this order: no stage costs more than `1 + slack` times the least that the dearest stage can cost;
-//! and, among the cuts that keep to this, as few bytes as possible over all borders. A value that is used two stages on counts
-//! at both borders; parameters and arguments of the program do not count, nor what goes to the output. The first part is
-//! solved by bisection, the second by a dynamic program over the order, `O(nodes * stages)`.
+//! The objective, in this order: no stage costs more than `1 + slack` times the least that the dearest stage
+//! can cost; and, among the cuts that keep to this, as few bytes as possible over all borders. A value that
+//! is used two stages on counts at both borders; parameters and arguments of the program do not count, nor
+//! what goes to the output. The first part is solved by bisection, the second by a dynamic program over the
+//! order, `O(nodes * stages)`.
 
 use std::collections::VecDeque;
 
@@ -65,7 +66,8 @@ impl Pipeline {
         self
     }
 
-    /// Allows the dearest stage to cost this fraction more than it must, for a smaller cut; 0.1 if nothing is said.
+    /// Allows the dearest stage to cost this fraction more than it must, for a smaller cut; 0.1 if nothing is
+    /// said.
     pub fn slack(mut self, slack: f64) -> Self {
         self.slack = slack;
         self
@@ -189,7 +191,8 @@ fn best_borders(costs: &[f64], cut: &[f64], stages: usize, slack: f64) -> Result
         before[i + 1] = before[i] + cost;
     }
     let limit = least_bottleneck(costs, stages) * (1.0 + slack.max(0.0)) * (1.0 + 1e-12);
-    // `best[i]`: the least cut of the first `i` units in the stages so far; `from[s][i]`: where the last of them begins.
+    // `best[i]`: the least cut of the first `i` units in the stages so far; `from[s][i]`: where the last of
+    // them begins.
     let mut best: Vec<f64> =
         (0..=n).map(|i| if i > 0 && before[i] <= limit { 0.0 } else { f64::INFINITY }).collect();
     let mut from: Vec<Vec<u32>> = Vec::with_capacity(stages);

@@ -202,8 +202,8 @@ impl Plan {
         (units, n as usize)
     }
 
-    /// Returns the parts and staying nodes in an order in which they can run, each as early as its first node; or those
-    /// that cannot run since they need each other, directly or not.
+    /// Returns the parts and staying nodes in an order in which they can run, each as early as its first
+    /// node; or those that cannot run since they need each other, directly or not.
     fn order(&self, flow: &Flow) -> Result<Vec<Vec<u32>>, Vec<u32>> {
         let (units, n) = self.units(flow);
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); n];
@@ -575,8 +575,8 @@ fn stuck_parts(flow: &Flow, units: &[u32], members: &[Vec<u32>]) -> Vec<u32> {
     stuck
 }
 
-/// Finds the units that need each other: the strongly connected components with more than one unit, by Tarjan's algorithm
-/// with a stack of its own.
+/// Finds the units that need each other: the strongly connected components with more than one unit, by
+/// Tarjan's algorithm with a stack of its own.
 fn components(flow: &Flow, units: &[u32], stuck: &[u32]) -> FxHashMap<u32, u32> {
     let local: FxHashMap<u32, usize> = stuck.iter().enumerate().map(|(i, unit)| (*unit, i)).collect();
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); stuck.len()];

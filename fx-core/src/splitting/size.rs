@@ -12,8 +12,8 @@ use crate::{Attribute, GraphModule, Node, Result, Target, bail};
 pub enum PartSize {
     /// This many nodes that compute.
     Nodes(usize),
-    /// Parameters of this many bytes. A node whose own parameters take more has a part of its own, and a parameter that
-    /// several parts use counts in each.
+    /// Parameters of this many bytes. A node whose own parameters take more has a part of its own, and a
+    /// parameter that several parts use counts in each.
     ParameterBytes(u64),
 }
 

@@ -1,8 +1,9 @@
-//! Layered layout of a graph: each box in a layer below its inputs, in an order with few crossings, near its neighbours.
+//! Layered layout of a graph: each box in a layer below its inputs, in an order with few crossings, near its
+//! neighbours.
 //!
-//! Longest-path layering; barycentre sweeps for the order; least-squares positions that keep the order and the gaps. The
-//! edges of one node that go down further than a layer share a chain of bends. Where so many bends would be needed that
-//! the layout were no longer near-linear, the longest edges are drawn directly.
+//! Longest-path layering; barycentre sweeps for the order; least-squares positions that keep the order and
+//! the gaps. The edges of one node that go down further than a layer share a chain of bends. Where so many
+//! bends would be needed that the layout were no longer near-linear, the longest edges are drawn directly.
 
 /// The gap between neighbours in a layer.
 const GAP: f64 = 22.0;
@@ -197,7 +198,8 @@ fn straightness(a: &Vertex, b: &Vertex) -> f64 {
     }
 }
 
-/// Gives the vertices of a layer the positions nearest to those wanted that keep order and gaps (pooling neighbours).
+/// Gives the vertices of a layer the positions nearest to those wanted that keep order and gaps (pooling
+/// neighbours).
 fn spread(vertices: &mut [Vertex], layer: &[usize], wanted: &[(f64, f64)]) {
     let mut offsets = Vec::with_capacity(layer.len());
     let mut offset = 0.0;

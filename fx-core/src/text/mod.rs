@@ -1,7 +1,7 @@
 //! The text format of graphs: what [`Graph`](crate::Graph) prints and [`Graph::parse`](crate::Graph::parse) reads.
 //!
-//! Printing with metadata (`{:#}`, [`Graph::to_text`](crate::Graph::to_text)) and parsing give back an equal graph, and
-//! the same text again. The six opcodes show in the form of the line. Version 1 of the grammar:
+//! Printing with metadata (`{:#}`, [`Graph::to_text`](crate::Graph::to_text)) and parsing give back an equal
+//! graph, and the same text again. The six opcodes show in the form of the line. Version 1 of the grammar:
 //!
 //! ```text
 //! text      = graph { graph } ;                            (* the first is the program, the others its sub-graphs *)
@@ -29,9 +29,9 @@
 //!           | "by" ":" "[" "(" string "," strings ")" .. "]" | "tags" ":" strings | "ext" ":" dictionary
 //!           | "name" ":" string | "type" ":" type ;        (* the last two: of the output *)
 //! ```
-//! [`Graph::to_torch_string`](crate::Graph::to_torch_string), `tabular`, `to_dot` and `to_svg` print for people and tools
-//! only. A word that begins a size, a dtype and `[` stand together; a size ends on the line on which it begins. The symbols of
-//! sizes are numbers from 0 unless the graph gives their range.
+//! [`Graph::to_torch_string`](crate::Graph::to_torch_string), `tabular`, `to_dot` and `to_svg` print for
+//! people and tools only. A word that begins a size, a dtype and `[` stand together; a size ends on the line
+//! on which it begins. The symbols of sizes are numbers from 0 unless the graph gives their range.
 
 mod blocks;
 mod dot;

@@ -1,4 +1,5 @@
-//! A picture of a graph as SVG, without any tool: boxes with name, call and type, coloured by opcode; sub-graphs beside.
+//! A picture of a graph as SVG, without any tool: boxes with name, call and type, coloured by opcode;
+//! sub-graphs beside.
 
 use std::fmt::{self, Write};
 

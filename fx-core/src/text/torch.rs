@@ -34,7 +34,8 @@ impl Graph {
         })
     }
 
-    /// Returns a table of the nodes: opcode, name, target, arguments and keyword arguments; one for each sub-graph too.
+    /// Returns a table of the nodes: opcode, name, target, arguments and keyword arguments; one for each
+    /// sub-graph too.
     pub fn tabular(&self) -> String {
         self.in_sections(|graph, label, names, out| {
             if let Some(label) = label {

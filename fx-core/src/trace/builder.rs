@@ -233,7 +233,8 @@ struct Settings {
 }
 
 impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
-    /// Says dtype and shape of an argument, so that shapes are known while tracing: `.input("x", "f32[batch, 3]")`.
+    /// Says dtype and shape of an argument, so that shapes are known while tracing:
+    /// `.input("x", "f32[batch, 3]")`.
     pub fn input(mut self, name: &str, spec: impl Into<InputSpec>) -> Self {
         self.settings.specs.push((name.to_owned(), spec.into()));
         self

@@ -1,7 +1,8 @@
-//! The members of the traced module, by identity: which tensor is a parameter, which cell a buffer, which address a module.
+//! The members of the traced module, by identity: which tensor is a parameter, which cell a buffer, which
+//! address a module.
 //!
-//! Every trace makes this table, and most paths in it are never asked for; so all paths are written one after another in
-//! one string, and become strings of their own only for nodes.
+//! Every trace makes this table, and most paths in it are never asked for; so all paths are written one after
+//! another in one string, and become strings of their own only for nodes.
 
 use std::any::TypeId;
 use std::collections::hash_map::Entry;

@@ -1,8 +1,9 @@
 //! Tracing: how operations on tensors become nodes.
 //!
-//! Every operation goes through [`apply`]. If an operand is a symbol, or the operation makes tensors out of nothing while a
-//! function is traced, a node is recorded; otherwise the kernel runs. A `Tracer` holds the graph under construction; the
-//! thread-local stack of active tracers is entered and left by scope, so nesting, other threads and panics leave no trace.
+//! Every operation goes through [`apply`]. If an operand is a symbol, or the operation makes tensors out of
+//! nothing while a function is traced, a node is recorded; otherwise the kernel runs. A `Tracer` holds the
+//! graph under construction; the thread-local stack of active tracers is entered and left by scope, so
+//! nesting, other threads and panics leave no trace.
 
 mod builder;
 mod members;
@@ -275,8 +276,8 @@ impl Tracer {
         }
     }
 
-    /// Returns an ended trace of types as a new one, unless somebody kept a symbol of it. Such a trace records nothing but
-    /// names of sizes and errors.
+    /// Returns an ended trace of types as a new one, unless somebody kept a symbol of it. Such a trace
+    /// records nothing but names of sizes and errors.
     fn renewed(mut tracer: Arc<Tracer>) -> Option<Arc<Tracer>> {
         let ended = Arc::get_mut(&mut tracer)?;
         ended.id = next_id();
@@ -360,8 +361,8 @@ pub fn call_wrapped<R: Tree>(op: Op, args: Vec<Value>) -> R {
     result_as(apply(op, false, &args, &[]))
 }
 
-/// Applies an operation: records a node if an operand is a symbol, or if the operation is random or makes tensors out of
-/// nothing while a function is traced; runs the kernel otherwise.
+/// Applies an operation: records a node if an operand is a symbol, or if the operation is random or makes
+/// tensors out of nothing while a function is traced; runs the kernel otherwise.
 #[track_caller]
 pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
     apply_at(op, method, args, kwargs, SourceLoc::caller())

@@ -1,4 +1,5 @@
-//! Recording: symbols to nodes, members of the traced module to `get_attr` and `call_module`, sizes to expressions.
+//! Recording: symbols to nodes, members of the traced module to `get_attr` and `call_module`, sizes to
+//! expressions.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
@@ -27,7 +28,8 @@ pub(super) fn uses_member(tracer: &Tracer, args: &[Value], kwargs: &[(&str, Valu
     found
 }
 
-/// Records a call. Required arguments are written by position, others by name where they differ from their default.
+/// Records a call. Required arguments are written by position, others by name where they differ from their
+/// default.
 pub(super) fn record_call(
     tracer: &Arc<Tracer>,
     op: Op,
@@ -270,8 +272,9 @@ fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
     dim.fold(&mut fold)
 }
 
-/// Returns a node whose value is the size that a symbol stands for, if only that makes the size known here: a size that
-/// depends on data, so that passes see the dependency; and in a sub-graph a size of the outside, whose tensor is captured.
+/// Returns a node whose value is the size that a symbol stands for, if only that makes the size known here: a
+/// size that depends on data, so that passes see the dependency; and in a sub-graph a size of the outside,
+/// whose tensor is captured.
 fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
     if tracer.parent.is_some() && tracer.lock().argument_with(symbol).is_some() {
         return Ok(None);
@@ -301,8 +304,8 @@ fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
 }
 
 impl Tracer {
-    /// Returns the number of a module among the members. Modules without data may share an address; they take turns, call
-    /// by call.
+    /// Returns the number of a module among the members. Modules without data may share an address; they take
+    /// turns, call by call.
     fn find_module(&self, module: &dyn crate::Module) -> Option<usize> {
         let state = &mut *self.lock();
         let first = state.members.module(module)?;
@@ -617,7 +620,8 @@ pub(crate) fn infer_module(module: &dyn Forward, types: &[TypeTree]) -> Result<O
     }
 }
 
-/// Returns a symbol that stands for an attribute, if only types are asked for: they do not depend on what it holds now.
+/// Returns a symbol that stands for an attribute, if only types are asked for: they do not depend on what it
+/// holds now.
 pub(crate) fn symbol_for(attribute: &crate::Attribute) -> Option<Result<Tensor>> {
     let tracer = Tracer::active().filter(|tracer| tracer.types_only)?;
     Some(attribute.tensor().type_tree().map(|ty| typed_symbol(&tracer, ty)))

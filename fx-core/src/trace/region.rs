@@ -1,4 +1,5 @@
-//! Sub-graphs: closures traced inside a trace, with what they capture lifted to operands; and shape rules by tracing.
+//! Sub-graphs: closures traced inside a trace, with what they capture lifted to operands; and shape rules by
+//! tracing.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -106,12 +107,13 @@ fn finished(scope: Scope, end: End<'_>, output: Result<Value>) -> Result<Value> 
 }
 
 thread_local! {
-    /// A trace of types that has ended, for the next one: modules are inferred so often that making one anew shows.
+    /// A trace of types that has ended, for the next one: modules are inferred so often that making one anew
+    /// shows.
     static IDLE: Cell<Option<Arc<Tracer>>> = const { Cell::new(None) };
 }
 
-/// Returns the type of what `f` returns for arguments of the given types, by running it on symbols that have a type and
-/// nothing else; nothing is computed or recorded.
+/// Returns the type of what `f` returns for arguments of the given types, by running it on symbols that have
+/// a type and nothing else; nothing is computed or recorded.
 pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<TypeTree> {
     let tracer = IDLE.take().and_then(Tracer::renewed);
     let tracer = tracer.unwrap_or_else(|| Arc::new(Tracer::new(Graph::default(), None, true)));

@@ -1,5 +1,5 @@
-//! Attention of a plan: heads read in place wherever they lie, keys and values in several parts, results in the order in which they are
-//! used next.
+//! Attention of a plan: heads read in place wherever they lie, keys and values in several parts, results in
+//! the order in which they are used next.
 
 use fx_core::math::Real;
 use fx_core::pointwise::broadcast_shapes;
@@ -56,8 +56,8 @@ fn extent(rows: usize, columns: usize, (rs, cs): (usize, usize)) -> usize {
 }
 
 impl<T: GemmElement + Real + Element> AttentionKernel<T> {
-    /// Makes the kernel for operands whose shapes the rule of the operation takes. The result, of shape `[.., heads, queries, values]`, lies
-    /// as `out` says.
+    /// Makes the kernel for operands whose shapes the rule of the operation takes. The result, of shape
+    /// `[.., heads, queries, values]`, lies as `out` says.
     pub(crate) fn new(
         q: &Operand,
         parts: &[(Operand, Operand)],
@@ -193,7 +193,8 @@ impl<T: GemmElement + Real + Element> Kernel for AttentionKernel<T> {
                 }
             };
             let width = head.values;
-            // SAFETY: the rows of the result are this task's alone, though those of other heads may lie between them.
+            // SAFETY: the rows of the result are this task's alone, though those of other heads may lie
+            // between them.
             let row = |i: usize, n: usize| unsafe {
                 let at = start.out + (first + i) * self.out_stride;
                 std::slice::from_raw_parts_mut(bases.at::<T>(self.out, at), n)

@@ -1,7 +1,8 @@
-//! Reductions over axes before the last ones, of what a tape computes: each row of the domain is joined to a result row while it is in
-//! the cache.
+//! Reductions over axes before the last ones, of what a tape computes: each row of the domain is joined to a
+//! result row while it is in the cache.
 //!
-//! Invariant: which rows are joined in which order depends on sizes alone, so that the number of threads changes no bit.
+//! Invariant: which rows are joined in which order depends on sizes alone, so that the number of threads
+//! changes no bit.
 
 use std::ops::Range;
 
@@ -19,7 +20,8 @@ use crate::reduce::fold::Fold;
 const WIDE: usize = 1 << 14;
 /// The columns that are joined together of rows that are read where they lie.
 const TILE: usize = 1 << 10;
-/// Rows that are joined one after the other; such results are joined in turn, which keeps the rounding error of sums small.
+/// Rows that are joined one after the other; such results are joined in turn, which keeps the rounding error
+/// of sums small.
 const ROWS: usize = 128;
 /// The tasks that keep some threads busy, and the fewest rows of each.
 const TASKS: usize = 32;
@@ -43,7 +45,8 @@ impl Columns {
         (TASKS / (outer * inner.div_ceil(WIDE)).max(1)).clamp(1, n.div_ceil(FEWEST_ROWS).max(1))
     }
 
-    /// Returns the elements of the results of all blocks; none if there is one block, whose result is that of the kernel.
+    /// Returns the elements of the results of all blocks; none if there is one block, whose result is that of
+    /// the kernel.
     pub(crate) fn partial_len(self) -> usize {
         match self.blocks() {
             1 => 0,

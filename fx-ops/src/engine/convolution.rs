@@ -1,4 +1,5 @@
-//! Convolutions of a plan: weights packed once, and what follows done to each part of the result while it is in the cache.
+//! Convolutions of a plan: weights packed once, and what follows done to each part of the result while it is
+//! in the cache.
 
 use fx_core::math::Real;
 use fx_core::op::kind::IntVec;
@@ -147,7 +148,8 @@ pub(crate) struct ChannelsLastKernel<T: 'static> {
 }
 
 impl<T: GemmElement> ChannelsLastKernel<T> {
-    /// Makes the kernel. Without `enclosed`, the convolution has no border and `x` has its channels last, without gaps.
+    /// Makes the kernel. Without `enclosed`, the convolution has no border and `x` has its channels last,
+    /// without gaps.
     pub(crate) fn new(
         mut conv: ChannelsLast<T>,
         weights: Packed<Vec<T>>,

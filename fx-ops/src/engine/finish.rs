@@ -23,8 +23,8 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Finds the steps in a graph whose placeholders and views have operands; returns the nodes too, from the anchor to the one whose value is
-    /// stored.
+    /// Finds the steps in a graph whose placeholders and views have operands; returns the nodes too, from the
+    /// anchor to the one whose value is stored.
     ///
     /// A bias has an element for each channel, which lie along the last axis in memory.
     pub(crate) fn find(

@@ -99,7 +99,8 @@ impl LookupKernel {
             let ((place, left), (name, named)) =
                 (self.x.locate(start + done), self.named.locate(start + done));
             let n = left.min(named).min(len - done);
-            // SAFETY: the places lie in the operands, and the integers, which were checked, name positions of the axis.
+            // SAFETY: the places lie in the operands, and the integers, which were checked, name positions of
+            // the axis.
             unsafe {
                 let first =
                     |i: usize| (*index.add(name + i * index_step)).into() as usize * self.step + place;

@@ -33,7 +33,8 @@ struct Life {
 }
 
 impl Memory {
-    /// Decides what is an array of its own, lets kernels write over operands that are not needed any more, and gives out places.
+    /// Decides what is an array of its own, lets kernels write over operands that are not needed any more,
+    /// and gives out places.
     pub(crate) fn plan(values: &mut [Info], steps: &mut [Step], output: &Arg<Source>) -> Memory {
         let mut escape = |arg: &Arg<Source>| {
             sources(arg, &mut |value| {
@@ -97,7 +98,8 @@ impl Memory {
         memory.placed(values)
     }
 
-    /// Gives out places to values of other sizes in the same steps; `None` if one does not fit in the place that it takes.
+    /// Gives out places to values of other sizes in the same steps; `None` if one does not fit in the place
+    /// that it takes.
     pub(crate) fn bind(&self, values: &[Info]) -> Option<Memory> {
         let bytes = |value: ValueId| values[value as usize].numel * values[value as usize].dtype.size();
         if self.reuses.iter().any(|&(_, from, by)| bytes(from) != bytes(by)) {

@@ -1,10 +1,13 @@
 //! The fused engine: a graph as a plan of kernels, in process and without a compiler.
 //!
-//! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups ([`crate::pass::FUSE`]). For each set of
-//! input sizes it has a plan (`plan`), made for these or bound to them (`record`): a list of kernels whose operands have places in one block of
-//! memory (`memory`), with weights packed. Kernels are tapes of block loops (`tape`), also with reductions of columns (`columns`), matrix products (`product`) and convolutions (`convolution`) with what follows them,
-//! attention (`attend`), joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), borders and the like (`pad`), resizing (`resample`), normalisation of channels (`group`), softmax along any axis (`softmax`) and the steps of recurrent networks (`recurrent`); what has no kernel is
-//! evaluated by its operation.
+//! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups
+//! ([`crate::pass::FUSE`]). For each set of input sizes it has a plan (`plan`), made for these or bound to
+//! them (`record`): a list of kernels whose operands have places in one block of memory (`memory`), with
+//! weights packed. Kernels are tapes of block loops (`tape`), also with reductions of columns (`columns`),
+//! matrix products (`product`) and convolutions (`convolution`) with what follows them, attention (`attend`),
+//! joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), borders and the like (`pad`), resizing
+//! (`resample`), normalisation of channels (`group`), softmax along any axis (`softmax`) and the steps of
+//! recurrent networks (`recurrent`); what has no kernel is evaluated by its operation.
 
 mod attend;
 mod columns;
@@ -100,7 +103,8 @@ const PRODUCT_FLOPS: f64 = 150.0;
 
 /// A program that is ready to run.
 ///
-/// Parameters are those that the module had when it was compiled; buffers are its own. It can be called from several threads at once.
+/// Parameters are those that the module had when it was compiled; buffers are its own. It can be called from
+/// several threads at once.
 pub struct Compiled {
     gm: GraphModule,
     /// Whether the nodes have types, so that groups were made once for all sizes.
@@ -118,7 +122,8 @@ pub struct CallMemory {
     pub block: usize,
     /// The most that these values take at a time: no block can be smaller.
     pub bound: usize,
-    /// The arrays that kernels write and that are returned, or given to operations without a kernel; what these return is not counted.
+    /// The arrays that kernels write and that are returned, or given to operations without a kernel; what
+    /// these return is not counted.
     pub arrays: usize,
 }
 
@@ -150,17 +155,19 @@ unsafe impl Send for Workspace {}
 struct Line(#[allow(dead_code, reason = "it is memory")] [u8; 64]);
 
 impl Compiled {
-    /// Makes a program ready: runs the passes for inference, groups its nodes, and plans it if its sizes are known.
+    /// Makes a program ready: runs the passes for inference, groups its nodes, and plans it if its sizes are
+    /// known.
     ///
-    /// What was made of parameters takes their place. If the sizes of all inputs are known, so do packed weights; the memory of the
-    /// parameters is freed bit by bit if nobody else has them.
+    /// What was made of parameters takes their place. If the sizes of all inputs are known, so do packed
+    /// weights; the memory of the parameters is freed bit by bit if nobody else has them.
     pub fn new(gm: GraphModule) -> Result<Compiled> {
         fx_simd::without_keeping(|| Compiled::with(gm, None))
     }
 
     /// As [`new`](Self::new); the tapes of plans run as the functions that the assembler makes of them.
     ///
-    /// If sizes are symbols, functions are made for a sample of them: those of a later plan most often are the same.
+    /// If sizes are symbols, functions are made for a sample of them: those of a later plan most often are
+    /// the same.
     pub fn assembled(gm: GraphModule, assembler: Arc<dyn Assemble>) -> Result<Compiled> {
         fx_simd::without_keeping(|| Compiled::with(gm, Some(assembler)))
     }
@@ -214,7 +221,8 @@ impl Compiled {
         Ok(compiled)
     }
 
-    /// Returns sizes that inputs might have, long enough for rows to be units of tapes, and unlike the numbers in most programs.
+    /// Returns sizes that inputs might have, long enough for rows to be units of tapes, and unlike the
+    /// numbers in most programs.
     fn typical(&self) -> Option<Vec<Key>> {
         let graph = self.gm.graph();
         let mut symbols: Vec<Symbol> = Vec::new();
@@ -312,7 +320,8 @@ impl Compiled {
         Ok(())
     }
 
-    /// Lets functions take the place of tapes: those of the plan that it was bound from if they are made of the same.
+    /// Lets functions take the place of tapes: those of the plan that it was bound from if they are made of
+    /// the same.
     fn link(&self, ready: &mut Ready) -> Result<()> {
         let Some(assembler) = &self.assembler else { return Ok(()) };
         let mut tapes: Vec<&mut Tape> = ready.plan.tapes().collect();
@@ -358,8 +367,8 @@ impl Compiled {
         };
         match plan() {
             Ok(ready) => Ok(Ok(ready)),
-            // A size that depends on data is known only after the operation that finds it has run, and a sub-graph that is wrong for these
-            // sizes may be one that does not run.
+            // A size that depends on data is known only after the operation that finds it has run, and a
+            // sub-graph that is wrong for these sizes may be one that does not run.
             Err(error) if error.kind() == ErrorKind::Unresolved || self.has_sub_graphs() => Ok(Err(error)),
             Err(error) => Err(error),
         }
@@ -438,7 +447,8 @@ impl Compiled {
     }
 }
 
-/// Runs the passes that programs go through before they are planned: those for inference, with calls of leaf modules as what they compute.
+/// Runs the passes that programs go through before they are planned: those for inference, with calls of leaf
+/// modules as what they compute.
 ///
 /// What is made of weights does not follow them; those that are not read any more go.
 pub fn prepare(gm: &mut GraphModule) -> Result<()> {
@@ -601,8 +611,9 @@ impl Ready {
                     let bases = Bases(&workspace.bases);
                     // SAFETY: as below.
                     unsafe { kernel.check(bases) }.map_err(|error| self.locate(error, step.node))?;
-                    // SAFETY: the bases are those of this plan: all that the kernel reads was given, computed, or is a constant, of
-                    // the sizes that the plan was made for, and its results have memory of their own.
+                    // SAFETY: the bases are those of this plan: all that the kernel reads was given,
+                    // computed, or is a constant, of the sizes that the plan was made for, and its results
+                    // have memory of their own.
                     unsafe { kernel.run(bases) };
                 }
                 Task::Evaluate { call, args, value, is_tensor } => self

@@ -105,7 +105,8 @@ impl Operand {
         }
     }
 
-    /// Returns the layout of elements that follow each other without gaps; `None` if they do not, or lie otherwise.
+    /// Returns the layout of elements that follow each other without gaps; `None` if they do not, or lie
+    /// otherwise.
     pub(crate) fn layout(&self) -> Option<Layout> {
         [Layout::RowMajor, Layout::ChannelsLast].into_iter().find(|layout| self.lies(*layout))
     }
@@ -146,8 +147,8 @@ impl Operand {
         fx_core::array::is_row_major(&self.shape, &self.strides)
     }
 
-    /// Returns the axes that remain when neighbours that are walked as one are joined, and their strides along `shape`, to which the
-    /// operand broadcasts.
+    /// Returns the axes that remain when neighbours that are walked as one are joined, and their strides
+    /// along `shape`, to which the operand broadcasts.
     pub(crate) fn walk(&self, shape: &[usize]) -> Result<Walk> {
         self.walk_in(shape, Layout::RowMajor)
     }
@@ -188,7 +189,8 @@ impl Walk {
         self.strides.last().map_or(0, |&stride| stride as usize)
     }
 
-    /// Returns whether neighbours along the last axis lie apart, and those along the one before beside each other, as in a transposed matrix.
+    /// Returns whether neighbours along the last axis lie apart, and those along the one before beside each
+    /// other, as in a transposed matrix.
     pub(crate) fn is_turned(&self) -> bool {
         match (&self.shape[..], &self.strides[..]) {
             ([.., lines, _], [.., 1, step]) => *lines >= 8 && *step > 1,

@@ -1,7 +1,8 @@
 //! [`Packs`]: what kernels make of constants, once for all plans of a program: packed weights.
 //!
-//! While a plan is made, kernels are promised what they will need ([`Packed`]), and the work is noted ([`Job`]). It is done when the plan is
-//! complete, constant after constant: then it is known which of them nobody reads as they are, and these can be freed one by one.
+//! While a plan is made, kernels are promised what they will need ([`Packed`]), and the work is noted
+//! ([`Job`]). It is done when the plan is complete, constant after constant: then it is known which of them
+//! nobody reads as they are, and these can be freed one by one.
 
 use std::any::{Any, TypeId};
 use std::ops::Deref;
@@ -65,7 +66,8 @@ struct Known {
 }
 
 impl Packs {
-    /// Promises what `pack` makes of the array of a constant, of which a window is packed; `packing` tells ways to do that apart. Plans share it.
+    /// Promises what `pack` makes of the array of a constant, of which a window is packed; `packing` tells
+    /// ways to do that apart. Plans share it.
     pub(crate) fn promise<P: Any + Send + Sync>(
         &self,
         constant: &Tensor,

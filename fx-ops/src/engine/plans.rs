@@ -1,7 +1,7 @@
 //! [`Plans`]: the plans of a program, one for each set of input sizes, and the memory of their calls.
 //!
-//! A call finds its plan by a hash of the sizes. When there are too many, one goes that was not used lately; the memory of
-//! calls is shared by all, so that many sizes take no more of it than one.
+//! A call finds its plan by a hash of the sizes. When there are too many, one goes that was not used lately;
+//! the memory of calls is shared by all, so that many sizes take no more of it than one.
 
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

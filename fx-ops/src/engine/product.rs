@@ -1,4 +1,5 @@
-//! Matrix products of a plan: weights packed once, and what follows done to each part of the result while it is in the cache.
+//! Matrix products of a plan: weights packed once, and what follows done to each part of the result while it
+//! is in the cache.
 
 use fx_core::math::Real;
 use fx_core::{Arg, Op, TensorType};

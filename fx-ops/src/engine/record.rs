@@ -1,9 +1,11 @@
-//! [`Record`]: how the sizes, operands and kernels of a plan were made, so that they are made again for other sizes.
+//! [`Record`]: how the sizes, operands and kernels of a plan were made, so that they are made again for other
+//! sizes.
 //!
-//! While a graph is planned, each size is noted as an expression of symbols, and what is made of sizes as the function that made it. To
-//! bind the plan to other sizes is to evaluate the expressions and to call the functions again, in order and without a look at the graph.
-//! What was decided in between is as right for other sizes if they are equal to each other and to the numbers of the program in the same
-//! places, and if operands lie alike; where that is not so, the graph is planned anew.
+//! While a graph is planned, each size is noted as an expression of symbols, and what is made of sizes as the
+//! function that made it. To bind the plan to other sizes is to evaluate the expressions and to call the
+//! functions again, in order and without a look at the graph. What was decided in between is as right for
+//! other sizes if they are equal to each other and to the numbers of the program in the same places, and if
+//! operands lie alike; where that is not so, the graph is planned anew.
 
 use std::cell::RefCell;
 
@@ -105,8 +107,8 @@ pub(crate) struct Record {
     is_complete: bool,
 }
 
-/// How many times more or fewer bytes the values of a plan may have than those of the one that it is bound from: what runs side by side is
-/// chosen by how long it takes.
+/// How many times more or fewer bytes the values of a plan may have than those of the one that it is bound
+/// from: what runs side by side is chosen by how long it takes.
 const SCALE: usize = 4;
 
 /// What a bound plan has new.
@@ -167,7 +169,8 @@ impl Bound {
     }
 }
 
-/// Returns an array of so many elements, on which views are tried. Nobody writes its memory, which thus costs nothing where it is large.
+/// Returns an array of so many elements, on which views are tried. Nobody writes its memory, which thus costs
+/// nothing where it is large.
 pub(crate) fn shadow(numel: usize) -> Result<Array> {
     thread_local! {
         static KEPT: RefCell<Option<Array>> = const { RefCell::new(None) };
@@ -193,7 +196,8 @@ impl Lie {
 }
 
 impl Record {
-    /// Begins a record for inputs of these sizes; `None` if the graph has no symbols, or if these inputs do not tell them.
+    /// Begins a record for inputs of these sizes; `None` if the graph has no symbols, or if these inputs do
+    /// not tell them.
     pub(crate) fn new(graph: &Graph, key: &[Key], bound: &mut Bound) -> Option<Record> {
         let mut record = Record {
             told: Vec::new(),
@@ -363,8 +367,8 @@ impl Record {
         self.made.len() as u32 - 1
     }
 
-    /// Notes operands that a function has made, which have these sizes. They are the same for all if their value is and no argument depends
-    /// on symbols.
+    /// Notes operands that a function has made, which have these sizes. They are the same for all if their
+    /// value is and no argument depends on symbols.
     pub(crate) fn note_operands(
         &mut self,
         make: impl Fn(&Bound) -> Result<Option<Operands>> + Send + Sync + 'static,
@@ -466,7 +470,8 @@ impl Record {
         (unchecked.iter().all(is_right) && self.pattern_of(&dims) == self.pattern).then_some(dims)
     }
 
-    /// Makes all for inputs of other sizes; `values` are those of the plan. `None` if they differ in what decisions depend on.
+    /// Makes all for inputs of other sizes; `values` are those of the plan. `None` if they differ in what
+    /// decisions depend on.
     pub(crate) fn bind(&self, key: &[Key], values: &[Info]) -> Result<Option<Rebound>> {
         let Some(dims) = self.evaluate(key) else { return Ok(None) };
         let mut bound = Bound { dims, ..Bound::default() };

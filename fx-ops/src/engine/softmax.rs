@@ -18,7 +18,8 @@ pub(crate) struct SoftmaxKernel<T> {
 
 impl<T: Real> Kernel for SoftmaxKernel<T> {
     unsafe fn run(&self, bases: Bases<'_>) {
-        // SAFETY: the plan gives this kernel its input, which has no gaps, and its result alone, which is as large.
+        // SAFETY: the plan gives this kernel its input, which has no gaps, and its result alone, which is as
+        // large.
         let (x, out) = unsafe {
             let n = self.x.numel();
             (

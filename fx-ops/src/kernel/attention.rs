@@ -1,4 +1,5 @@
-//! Scaled dot-product attention of one head, a block of queries at a time: the scores of a block stay in the cache.
+//! Scaled dot-product attention of one head, a block of queries at a time: the scores of a block stay in the
+//! cache.
 
 use fx_core::math::Real;
 use num_traits::Float;
@@ -53,8 +54,9 @@ pub struct Head {
 }
 
 impl Head {
-    /// Stores the results of the queries from `first` on, [`BLOCK`] or as many as there are, in rows of `out`. `q` begins with the first
-    /// query of all; `kept` says which weights are not dropped, in rows of all keys.
+    /// Stores the results of the queries from `first` on, [`BLOCK`] or as many as there are, in rows of
+    /// `out`. `q` begins with the first query of all; `kept` says which weights are not dropped, in rows of
+    /// all keys.
     pub fn block<T: GemmElement + Real>(
         &self,
         first: usize,

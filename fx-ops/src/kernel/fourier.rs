@@ -1,5 +1,5 @@
-//! Fourier transforms of rows, by the crate rustfft. Those between reals and pairs of an even length take half the length: even
-//! elements are real parts, odd ones imaginary parts.
+//! Fourier transforms of rows, by the crate rustfft. Those between reals and pairs of an even length take
+//! half the length: even elements are real parts, odd ones imaginary parts.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -103,7 +103,8 @@ pub(crate) fn pairs_to_pairs<T: Float>(data: &[T], n: usize, inverse: bool, scal
     })
 }
 
-/// Transforms rows of `n` reals, which `load` writes, to pairs for the first `frequencies`, and multiplies them by `scale`.
+/// Transforms rows of `n` reals, which `load` writes, to pairs for the first `frequencies`, and multiplies
+/// them by `scale`.
 pub(crate) fn reals_to_pairs<T: Float>(
     rows: usize,
     n: usize,
@@ -142,8 +143,8 @@ pub(crate) fn reals_to_pairs<T: Float>(
     transformed(rows, n / 2, 2 * frequencies, false, load, store)
 }
 
-/// Transforms rows of the first frequencies, of which `load` writes `n / 2 + 1` pairs, back to `n` reals, and multiplies them by
-/// `scale`. Numbers that must be real for the result to be real count as real.
+/// Transforms rows of the first frequencies, of which `load` writes `n / 2 + 1` pairs, back to `n` reals, and
+/// multiplies them by `scale`. Numbers that must be real for the result to be real count as real.
 pub(crate) fn pairs_to_reals<T: Float>(
     rows: usize,
     n: usize,
@@ -218,7 +219,8 @@ fx_simd::wide! {
         }
     }
 
-    /// Makes of the spectrum of `2 h` reals the numbers of which the inverse transform gives them in pairs, times `2 h`.
+    /// Makes of the spectrum of `2 h` reals the numbers of which the inverse transform gives them in pairs,
+    /// times `2 h`.
     fn refold[T: Float]((spectrum, turns, signal): (&[[T; 2]], &[[T; 2]], &mut [Complex<T>])) {
         let h = signal.len();
         let ([first, _], [last, _]) = (spectrum[0], spectrum[h]);

@@ -14,8 +14,8 @@ const FEWEST: usize = 16;
 /// Planes shorter than this are no rows of their own.
 const SHORT: usize = 32;
 
-/// A normalisation of images of `[channels, plane]` elements, or of `[plane, channels]`: mean and variance are those of a group of
-/// neighbouring channels.
+/// A normalisation of images of `[channels, plane]` elements, or of `[plane, channels]`: mean and variance
+/// are those of a group of neighbouring channels.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupNorm {
     /// The channels of an image.
@@ -54,7 +54,8 @@ impl GroupNorm {
         });
     }
 
-    /// As [`run`](Self::run), but mean and variance are those of a channel over all images; each is a group of its own.
+    /// As [`run`](Self::run), but mean and variance are those of a channel over all images; each is a group
+    /// of its own.
     pub fn run_across<T: GemmElement + Real>(&self, x: &[T], out: &mut [T], affine: Affine<'_, T>) {
         let GroupNorm { channels, plane, eps, .. } = *self;
         if x.is_empty() {
@@ -129,7 +130,8 @@ impl GroupNorm {
         });
     }
 
-    /// Stores for each channel what `finish` makes of the mean over its group of what the blocks of each image have.
+    /// Stores for each channel what `finish` makes of the mean over its group of what the blocks of each
+    /// image have.
     fn merge<T: GemmElement + Real>(
         &self,
         parts: &[T],

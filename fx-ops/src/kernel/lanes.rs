@@ -1,11 +1,12 @@
 //! Sums and their like of neighbouring elements, in interleaved lanes that are joined as a tree.
 //!
-//! Whole arrays are joined by value, and no lane is named by a number that is not known when this is compiled: else the lanes would lie
-//! in memory, where each step waits for the one before to get there. 64 lanes are so many that no step waits for the one before.
+//! Whole arrays are joined by value, and no lane is named by a number that is not known when this is
+//! compiled: else the lanes would lie in memory, where each step waits for the one before to get there. 64
+//! lanes are so many that no step waits for the one before.
 //!
-//! What joins many lanes at last is hidden from the loop before it: LLVM else arranges the lanes of the loop in the pairs that the
-//! last step joins, and loads two elements at a time. Rows of few elements, which do not make up for the way through memory, have
-//! few lanes.
+//! What joins many lanes at last is hidden from the loop before it: LLVM else arranges the lanes of the loop
+//! in the pairs that the last step joins, and loads two elements at a time. Rows of few elements, which do
+//! not make up for the way through memory, have few lanes.
 
 use std::hint::black_box;
 
@@ -86,7 +87,8 @@ pub(crate) fn joined<T: Copy, const N: usize>(mut a: [T; N], b: [T; N], join: &i
     a
 }
 
-/// Lanes on their way through memory, in lines of the cache of their own: parts of two lines would be slow to read after they are written.
+/// Lanes on their way through memory, in lines of the cache of their own: parts of two lines would be slow to
+/// read after they are written.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Hidden<T>(pub(crate) [T; 16]);

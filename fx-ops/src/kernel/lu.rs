@@ -1,7 +1,7 @@
 //! Blocked triangular decompositions of row-major square matrices, and solutions by them.
 //!
-//! Bands of [`BAND`] columns are decomposed by themselves; what they mean for the rest of the matrix is one product a band. All
-//! sums are in an order that depends on the sizes alone.
+//! Bands of [`BAND`] columns are decomposed by themselves; what they mean for the rest of the matrix is one
+//! product a band. All sums are in an order that depends on the sizes alone.
 
 use fx_core::math::Real;
 use fx_simd::{Work, parallel, widest};
@@ -18,8 +18,8 @@ const SMALL: usize = 8;
 /// The multiply-adds of a product below which a second thread does not pay.
 const GRAIN: usize = 1 << 20;
 
-/// Decomposes `a`, n by n, in place into unit lower and upper triangles of its permuted rows. Returns the row that is at
-/// each place and the sign of the permutation; a pivot may be zero.
+/// Decomposes `a`, n by n, in place into unit lower and upper triangles of its permuted rows. Returns the row
+/// that is at each place and the sign of the permutation; a pivot may be zero.
 pub(crate) fn lu<T: Real>(a: &mut [T], n: usize) -> (Vec<usize>, T) {
     let mut rows: Vec<usize> = (0..n).collect();
     let mut sign = T::ONE;
@@ -32,7 +32,8 @@ pub(crate) fn lu<T: Real>(a: &mut [T], n: usize) -> (Vec<usize>, T) {
     (rows, sign)
 }
 
-/// As [`lu`] for m by n elements, and without `pivot` for rows as they are. `exchange` is told of each step the row of the pivot.
+/// As [`lu`] for m by n elements, and without `pivot` for rows as they are. `exchange` is told of each step
+/// the row of the pivot.
 pub(crate) fn decompose<T: Real>(
     a: &mut [T],
     m: usize,
@@ -169,7 +170,8 @@ fn decompose_panel<T: Real>((panel, width, pivot): (&mut [[T; BAND]], usize, boo
     pivots
 }
 
-/// Replaces rows `x` of `width` elements by the solution for a lower triangle, whose diagonal counts as one if `is_unit`.
+/// Replaces rows `x` of `width` elements by the solution for a lower triangle, whose diagonal counts as one
+/// if `is_unit`.
 #[inline(always)]
 fn solve_lower<T: Real>((triangle, is_unit, x, width): (&[[T; BAND]], bool, &mut [T], usize)) {
     if width == 0 {
@@ -206,8 +208,8 @@ fn solve_upper<T: Real>((triangle, x, width): (&[[T; BAND]], &mut [T], usize)) {
 
 /// Subtracts `left @ right` from the columns from `first` on of the rows `c`, `stride` apart.
 ///
-/// `right` has `depth` rows, and as many columns as `c` from `first` on. With `below`, the number of the first row, only what is on
-/// or below the diagonal matters.
+/// `right` has `depth` rows, and as many columns as `c` from `first` on. With `below`, the number of the
+/// first row, only what is on or below the diagonal matters.
 fn subtract<T: Real>(
     c: &mut [T],
     stride: usize,
@@ -298,7 +300,8 @@ fn lines<T: Real>(a: &[T], n: usize, first: usize, width: usize) -> Vec<[T; BAND
     a.chunks(n).map(line).collect()
 }
 
-/// Replaces `x`, n by m, by the solution of `l @ u @ out = x` for a matrix that [`lu`] decomposed; no pivot is zero.
+/// Replaces `x`, n by m, by the solution of `l @ u @ out = x` for a matrix that [`lu`] decomposed; no pivot
+/// is zero.
 pub(crate) fn solve_lu<T: Real>(a: &[T], n: usize, x: &mut [T], m: usize) {
     if m == 0 {
         return;

@@ -1,6 +1,7 @@
 //! Borders around arrays of any dtype.
 //!
-//! Each axis is in pieces that come from neighbours in the input; the last one that has a border is copied in runs, with the axes after it.
+//! Each axis is in pieces that come from neighbours in the input; the last one that has a border is copied in
+//! runs, with the axes after it.
 
 use fx_core::array::{Sizes, build_blocks, checked_numel, dispatch_dtype};
 use fx_core::{Array, Result, Scalar, Stored, bail};

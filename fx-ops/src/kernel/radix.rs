@@ -1,7 +1,7 @@
 //! Stable sorting by digits of unsigned keys: linear in the number of elements, and the same for any distribution.
 //!
-//! Large inputs are dealt out by their highest digit; what has the same digit then fits into caches and is sorted, digit by
-//! digit from the lowest, on any thread.
+//! Large inputs are dealt out by their highest digit; what has the same digit then fits into caches and is
+//! sorted, digit by digit from the lowest, on any thread.
 
 use fx_simd::parallel;
 
@@ -61,7 +61,8 @@ pub(crate) fn sort<K: Key, I: Copy + Send + Sync>(pairs: &mut [(K, I)], other: &
     });
 }
 
-/// Sorts by one digit after the other, the lowest first; returns whether the result is in `pairs` rather than in `other`.
+/// Sorts by one digit after the other, the lowest first; returns whether the result is in `pairs` rather than
+/// in `other`.
 fn by_digits<K: Key, I: Copy>(pairs: &mut [(K, I)], other: &mut [(K, I)], bits: u32) -> bool {
     let n_digits = bits.div_ceil(DIGIT);
     if n_digits == 0 || pairs.len() < 2 {

@@ -1,8 +1,8 @@
 //! The steps of a recurrent layer, each of which needs the state that the one before has left.
 //!
-//! The units of the state are dealt out in as many parts as there are threads, whose weights stay in their caches from step to step. No
-//! element depends on how many there are. A part computes the gates of a few units, whose weights lie side by side, and then these
-//! units, so that sums stay in the first cache.
+//! The units of the state are dealt out in as many parts as there are threads, whose weights stay in their
+//! caches from step to step. No element depends on how many there are. A part computes the gates of a few
+//! units, whose weights lie side by side, and then these units, so that sums stay in the first cache.
 
 use std::ops::Range;
 
@@ -32,8 +32,9 @@ impl Cell {
 
 /// The state's weight of a layer in one direction, in the order in which steps read it.
 ///
-/// A sliver is for as many units as a tile has columns; units that are missing from the last one have zeros. Its rows are for the elements
-/// of the state: those of one gate after those of another or, for a single sequence, beside each other.
+/// A sliver is for as many units as a tile has columns; units that are missing from the last one have zeros.
+/// Its rows are for the elements of the state: those of one gate after those of another or, for a single
+/// sequence, beside each other.
 pub(crate) struct StateWeight<T: 'static> {
     tile: &'static Tile<T>,
     cell: Cell,
@@ -118,8 +119,8 @@ struct States<'a, T> {
 const GRAIN: usize = 1 << 16;
 
 impl<T: GemmElement + Real> Steps<'_, T> {
-    /// Runs over the steps; writes each new state to `out`, in which steps and sequences are `strides` apart, and leaves the last ones in
-    /// `h` and `c`.
+    /// Runs over the steps; writes each new state to `out`, in which steps and sequences are `strides` apart,
+    /// and leaves the last ones in `h` and `c`.
     ///
     /// # Panics
     ///
@@ -173,7 +174,8 @@ impl<T: GemmElement + Real> Steps<'_, T> {
         let n = most.min(slivers);
         parallel::stages(steps, n, |step, part| {
             let slivers = slivers * part / n..slivers * (part + 1) / n;
-            // SAFETY: the slices were found to be long enough, parts have disjoint units, and a step is over before the next one begins.
+            // SAFETY: the slices were found to be long enough, parts have disjoint units, and a step is over
+            // before the next one begins.
             unsafe { self.part(step, slivers, &states) };
         });
         let last = self.place(steps - 1);
@@ -198,7 +200,8 @@ impl<T: GemmElement + Real> Steps<'_, T> {
     ///
     /// # Safety
     ///
-    /// The states have room for the sizes, those before this step are complete, and nobody else has these units of this step.
+    /// The states have room for the sizes, those before this step are complete, and nobody else has these
+    /// units of this step.
     unsafe fn part(&self, step: usize, slivers: Range<usize>, states: &States<'_, T>) {
         let (batch, tile) = (self.sizes[1], self.weight.tile);
         let len = tile.rows.min(batch) * self.weight.cell.gates() * tile.cols;
@@ -260,8 +263,8 @@ impl<T: GemmElement + Real> Steps<'_, T> {
                 finish: Finish::NONE,
                 next: Next::nothing(weights.as_ptr()),
             };
-            // SAFETY: the states before have `hidden` elements, which nobody writes in this step; each matrix has as many rows,
-            // of all gates only if there is one sequence, and the sums are ours.
+            // SAFETY: the states before have `hidden` elements, which nobody writes in this step; each matrix
+            // has as many rows, of all gates only if there is one sequence, and the sums are ours.
             unsafe { tile.run(items.len(), columns, hidden, &operands) };
         }
         for (item, sums) in items.zip(sums.chunks_exact(width)) {

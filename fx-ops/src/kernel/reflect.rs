@@ -1,8 +1,8 @@
 //! Reflections `1 - scale v v^T`, alone and in blocks, and the decomposition of matrices by them.
 //!
-//! The product of several is `1 - V T V^T` with the vectors as columns of `V` and a small upper triangle `T` (Schreiber and Van
-//! Loan, 1989), so that a block of them takes three matrix products. Vectors lie one after the other, each in a line of
-//! `stride` elements.
+//! The product of several is `1 - V T V^T` with the vectors as columns of `V` and a small upper triangle `T`
+//! (Schreiber and Van Loan, 1989), so that a block of them takes three matrix products. Vectors lie one after
+//! the other, each in a line of `stride` elements.
 
 use fx_simd::{call, wide};
 
@@ -39,8 +39,8 @@ struct Reflections<'a, T> {
 }
 
 impl<T: GemmElement> Reflections<'_, T> {
-    /// Replaces the first `columns` columns of `c`, whose rows are `width` apart, by their product with the reflections: the first one is
-    /// the leftmost factor, or with `turned` the rightmost.
+    /// Replaces the first `columns` columns of `c`, whose rows are `width` apart, by their product with the
+    /// reflections: the first one is the leftmost factor, or with `turned` the rightmost.
     fn apply(self, turned: bool, c: &mut [T], width: usize, columns: usize) {
         let (count, rows) = (self.scales.len(), self.rows);
         if count == 0 || columns == 0 {
@@ -119,8 +119,8 @@ impl<T: GemmElement> Reflections<'_, T> {
     }
 }
 
-/// Stores in `out` the first `columns` columns of the product of reflections. The vector of the first one begins at the first element,
-/// that of the second at the next, and so forth; elements before are zero.
+/// Stores in `out` the first `columns` columns of the product of reflections. The vector of the first one
+/// begins at the first element, that of the second at the next, and so forth; elements before are zero.
 fn product<T: GemmElement>(all: Reflections<'_, T>, out: &mut [T], columns: usize) {
     out.fill(T::zero());
     out.chunks_exact_mut(columns.max(1)).take(columns).enumerate().for_each(|(i, row)| row[i] = T::one());
@@ -137,8 +137,8 @@ fn product<T: GemmElement>(all: Reflections<'_, T>, out: &mut [T], columns: usiz
     }
 }
 
-/// Turns `a`, m by n, into an upper triangle, below which are the vectors without their first element, which is 1; stores the
-/// scales, of which there are as many as the smaller size.
+/// Turns `a`, m by n, into an upper triangle, below which are the vectors without their first element, which
+/// is 1; stores the scales, of which there are as many as the smaller size.
 pub(crate) fn decompose<T: GemmElement>(a: &mut [T], n: usize, scales: &mut [T], shared: bool) {
     let (m, count) = (a.len().checked_div(n).unwrap_or(0), scales.len());
     for first in (0..count).step_by(BLOCK) {
@@ -160,7 +160,8 @@ pub(crate) fn decompose<T: GemmElement>(a: &mut [T], n: usize, scales: &mut [T],
     }
 }
 
-/// Stores in `out`, m by `columns`, the first columns of the product of the reflections that [`decompose`] left in `a`, m by n.
+/// Stores in `out`, m by `columns`, the first columns of the product of the reflections that [`decompose`]
+/// left in `a`, m by n.
 pub(crate) fn orthogonal<T: GemmElement>(
     a: &[T],
     n: usize,
@@ -196,7 +197,8 @@ fn length<T: GemmElement>(x: &[T]) -> T {
 }
 
 wide! {
-    /// Reflects the columns of a panel, lines of `stride` elements of which `rows` count, and stores vectors and scales.
+    /// Reflects the columns of a panel, lines of `stride` elements of which `rows` count, and stores vectors
+    /// and scales.
     fn reflect_panel[T: GemmElement](
         (panel, vectors, stride, rows, scales): (&mut [T], &mut [T], usize, usize, &mut [T])
     ) {

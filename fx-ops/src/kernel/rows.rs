@@ -7,7 +7,8 @@ use fx_simd::parallel;
 
 use super::lanes::{TINY, fold, joined, last, tree};
 
-/// The interleaved sums of exponentials that are stored: one vector, for exponentials take longer than the additions wait for each other.
+/// The interleaved sums of exponentials that are stored: one vector, for exponentials take longer than the
+/// additions wait for each other.
 const LANES: usize = 16;
 
 /// The rows that are worked on stage by stage, so that what waits at the end of a row meanwhile lets others go on.
@@ -144,8 +145,8 @@ fn exponentials<T: Real>(row: &mut [T], greatest: T) -> T {
     tree(lanes, |a, b| a + b)
 }
 
-/// As [`exponentials`], of the elements of `x`. Those that are `ahead` of them are fetched meanwhile, since this takes longer than
-/// reading.
+/// As [`exponentials`], of the elements of `x`. Those that are `ahead` of them are fetched meanwhile, since
+/// this takes longer than reading.
 #[inline(always)]
 fn exponentials_of<T: Real>(x: &[T], row: &mut [T], greatest: T, ahead: usize) -> T {
     let mut lanes = [T::ZERO; LANES];
@@ -240,7 +241,8 @@ fx_simd::wide! {
 /// The factors and terms of the elements of a row, after it is normalised.
 type Affine<'a, T> = [Option<&'a [T]>; 2];
 
-/// Stores `(x - mean) / sqrt(variance + eps)` of rows of `width` elements of `x`, times weight, plus bias, element by element.
+/// Stores `(x - mean) / sqrt(variance + eps)` of rows of `width` elements of `x`, times weight, plus bias,
+/// element by element.
 pub fn layer_norm<T: Real>(x: &[T], out: &mut [T], width: usize, weight_and_bias: Affine<'_, T>, eps: f64) {
     let run = |x: &[T], out: &mut [T]| {
         fx_simd::call::<layer_norm_of_rows, _>((x, out, width, weight_and_bias, eps));

@@ -1,8 +1,9 @@
 //! Sorting and selection that choose among equal elements as PyTorch does.
 //!
-//! PyTorch's `topk`, `mode` and `kthvalue` are not stable: which of several equal elements they name follows from
-//! the algorithms that it uses, introsort, introselect and heap selection as in libstdc++, and a quickselect of its own. These
-//! are the same ones, step by step. They stay in bounds also for an order that is not consistent, such as `<` with NaN.
+//! PyTorch's `topk`, `mode` and `kthvalue` are not stable: which of several equal elements they name follows
+//! from the algorithms that it uses, introsort, introselect and heap selection as in libstdc++, and a
+//! quickselect of its own. These are the same ones, step by step. They stay in bounds also for an order that
+//! is not consistent, such as `<` with NaN.
 
 /// Slices of at most this length are left to insertion.
 const SHORT: usize = 16;

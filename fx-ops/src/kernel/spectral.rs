@@ -1,7 +1,7 @@
 //! Eigenvalues and singular values of one matrix, by faer.
 //!
-//! Invariant: all runs on the calling thread, so that the number of threads does not change a bit. With two threads faer is no faster up
-//! to 1000 rows.
+//! Invariant: all runs on the calling thread, so that the number of threads does not change a bit. With two
+//! threads faer is no faster up to 1000 rows.
 
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::linalg::evd::{self, ComputeEigenvectors, SelfAdjointEvdParams};
@@ -22,8 +22,8 @@ impl Decomposed for f64 {}
 /// The size from which matrices are divided and conquered; smaller ones are left to QR steps.
 const DIVIDED: usize = 48;
 
-/// Divides the elements by a number that it returns, so that no square of theirs leaves the range of the dtype. Returns none where an
-/// element is not finite.
+/// Divides the elements by a number that it returns, so that no square of theirs leaves the range of the
+/// dtype. Returns none where an element is not finite.
 fn scale<T: Decomposed>(a: &mut [T]) -> Option<T> {
     if a.iter().any(|x| !x.is_finite()) {
         return None;
@@ -41,8 +41,9 @@ fn scratch(size: StackReq) -> Result<MemBuffer> {
     MemBuffer::try_new(size).map_err(|_| err!(Limit, "a decomposition does not fit into memory"))
 }
 
-/// Stores the eigenvalues of the symmetric `a`, n by n, in ascending order, and in the columns of `vectors`, if it is given,
-/// eigenvectors of length 1. Where an element is not finite, all is NaN. Elements of `a` change.
+/// Stores the eigenvalues of the symmetric `a`, n by n, in ascending order, and in the columns of `vectors`,
+/// if it is given, eigenvectors of length 1. Where an element is not finite, all is NaN. Elements of `a`
+/// change.
 pub(crate) fn eigenvalues<T: Decomposed>(
     a: &mut [T],
     n: usize,
@@ -78,16 +79,17 @@ pub(crate) fn eigenvalues<T: Decomposed>(
     Ok(())
 }
 
-/// Where singular vectors are stored: the left ones in the columns of a matrix, m by `columns`, the right ones in the rows of another, of
-/// `n` columns. There are as many of both as of values, or as many as the matrix has rows and columns.
+/// Where singular vectors are stored: the left ones in the columns of a matrix, m by `columns`, the right
+/// ones in the rows of another, of `n` columns. There are as many of both as of values, or as many as the
+/// matrix has rows and columns.
 pub(crate) struct Vectors<'a, T> {
     pub(crate) left: &'a mut [T],
     pub(crate) columns: usize,
     pub(crate) right: &'a mut [T],
 }
 
-/// Stores the singular values of `a`, m by n, in descending order, and singular vectors, if they are wanted. Where an element is not
-/// finite, all is NaN. Elements of `a` change.
+/// Stores the singular values of `a`, m by n, in descending order, and singular vectors, if they are wanted.
+/// Where an element is not finite, all is NaN. Elements of `a` change.
 pub(crate) fn singular_values<T: Decomposed>(
     a: &mut [T],
     (m, n): (usize, usize),

@@ -13,8 +13,8 @@ use crate::view::{narrow, permute, reshape, transpose, where_};
 
 /// Attention of several heads, each over its part of the channels.
 ///
-/// [`forward`](Self::forward) gives the output; [`with_weights`](Self::with_weights) also the attention weights, averaged
-/// over the heads. In PyTorch `forward` gives both.
+/// [`forward`](Self::forward) gives the output; [`with_weights`](Self::with_weights) also the attention
+/// weights, averaged over the heads. In PyTorch `forward` gives both.
 #[derive(Module)]
 #[module(leaf, no_load, repr = "Self::repr")]
 pub struct MultiheadAttention {
@@ -127,8 +127,8 @@ impl MultiheadAttention {
 impl MultiheadAttention {
     /// Lets each query attend to the keys, and returns the mix of values, shaped as the queries.
     ///
-    /// The mask broadcasts to `[batch, heads, query, key]`, or is `[batch * heads, query, key]`; where a bool mask is
-    /// true, the key is hidden; a float mask is added to the scores.
+    /// The mask broadcasts to `[batch, heads, query, key]`, or is `[batch * heads, query, key]`; where a bool
+    /// mask is true, the key is hidden; a float mask is added to the scores.
     pub fn forward(
         &self,
         query: &Tensor,

@@ -6,8 +6,8 @@ use fx_macros::{Module, forward};
 use super::init;
 use crate::products::bilinear;
 
-/// `x1 @ weight[o] @ x2 + bias[o]` for each output `o`, over the last axes. Weights determine it; without a stored bias it has
-/// none.
+/// `x1 @ weight[o] @ x2 + bias[o]` for each output `o`, over the last axes. Weights determine it; without a
+/// stored bias it has none.
 #[derive(Module)]
 #[module(leaf, repr = "Self::repr")]
 pub struct Bilinear {

@@ -105,7 +105,8 @@ macro_rules! convolutions {
                 $name { dilation: dilation.into().0, ..self }
             }
 
-            /// Sets the number of groups of channels that do not mix, and makes new parameters, whose shape follows.
+            /// Sets the number of groups of channels that do not mix, and makes new parameters, whose shape
+            /// follows.
             #[must_use]
             pub fn groups(self, groups: usize) -> Self {
                 let [inputs, outputs] = self.channels;

@@ -6,7 +6,8 @@ use fx_macros::{Module, forward};
 use super::init;
 use crate::lookup::embedding_bag;
 
-/// A table of vectors of which each bag of integers takes the mean, sum or maximum, without making the vectors between.
+/// A table of vectors of which each bag of integers takes the mean, sum or maximum, without making the
+/// vectors between.
 ///
 /// Weights alone do not make it, because they do not hold the mode.
 #[derive(Module)]

@@ -1,17 +1,19 @@
-//! Layers of neural networks, as `torch.nn` has them: names of parameters, layouts and defaults are PyTorch's, so that its
-//! state dicts load.
+//! Layers of neural networks, as `torch.nn` has them: names of parameters, layouts and defaults are
+//! PyTorch's, so that its state dicts load.
 //!
-//! Layers are ordinary modules, written with `#[derive(Module)]` and `#[forward]` as a user's are. All but the containers
-//! are leaves: a trace records a call as one node.
+//! Layers are ordinary modules, written with `#[derive(Module)]` and `#[forward]` as a user's are. All but
+//! the containers are leaves: a trace records a call as one node.
 //!
-//! A new layer is in evaluation mode, unlike PyTorch's: most programs here run trained models. `train()` of a model makes
-//! dropout random and lets batch norms use, and update, the statistics of the batch.
+//! A new layer is in evaluation mode, unlike PyTorch's: most programs here run trained models. `train()` of a
+//! model makes dropout random and lets batch norms use, and update, the statistics of the batch.
 //!
-//! New layers are filled from the random generator in force ([`fx_core::rng::default_generator`]), so that `manual_seed`
-//! makes them reproducible. A layer of impossible sizes holds the error in its parameters, and a call returns it.
+//! New layers are filled from the random generator in force ([`fx_core::rng::default_generator`]), so that
+//! `manual_seed` makes them reproducible. A layer of impossible sizes holds the error in its parameters, and
+//! a call returns it.
 //!
-//! A layer that its weights determine, perhaps with PyTorch's default for one setting, can be loaded without being made
-//! first; its documentation says so. The others, such as convolutions, are made with `new` and filled from a state dict.
+//! A layer that its weights determine, perhaps with PyTorch's default for one setting, can be loaded without
+//! being made first; its documentation says so. The others, such as convolutions, are made with `new` and
+//! filled from a state dict.
 
 mod activation;
 mod attention;

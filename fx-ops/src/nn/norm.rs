@@ -17,8 +17,8 @@ macro_rules! batch_norms {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         ///
-        /// It uses the running statistics; in training, and if it has none, those of the batch. In training it updates
-        /// them. Loading gives it PyTorch's default `eps` (1e-5) and `momentum` (0.1).
+        /// It uses the running statistics; in training, and if it has none, those of the batch. In training
+        /// it updates them. Loading gives it PyTorch's default `eps` (1e-5) and `momentum` (0.1).
         #[derive(Module)]
         #[module(leaf, impure = "Self::tracks", no_load, repr = "Self::repr")]
         pub struct $name {
@@ -174,7 +174,8 @@ fn track(
     Ok(())
 }
 
-/// Normalises over the last axes, of fixed sizes. Loading takes their sizes from the weight and PyTorch's default `eps`, 1e-5.
+/// Normalises over the last axes, of fixed sizes. Loading takes their sizes from the weight and PyTorch's
+/// default `eps`, 1e-5.
 #[derive(Module)]
 #[module(leaf, no_load, repr = "Self::repr")]
 pub struct LayerNorm {
@@ -246,8 +247,8 @@ impl LayerNorm {
     }
 }
 
-/// Divides by the root of the mean of squares over the last axes. Loading takes their sizes from the weight and PyTorch's
-/// default `eps`, the smallest step of the dtype above 1.
+/// Divides by the root of the mean of squares over the last axes. Loading takes their sizes from the weight
+/// and PyTorch's default `eps`, the smallest step of the dtype above 1.
 #[derive(Module)]
 #[module(leaf, no_load, repr = "Self::repr")]
 pub struct RMSNorm {

@@ -85,7 +85,8 @@ impl PReLU {
     }
 }
 
-/// Resizes `[n, c, spatial..]` by a factor, `Upsample::new(2.0).mode("bilinear")`, or to a size, `Upsample::to_size([7, 5])`.
+/// Resizes `[n, c, spatial..]` by a factor, `Upsample::new(2.0).mode("bilinear")`, or to a size,
+/// `Upsample::to_size([7, 5])`.
 #[derive(Module, Debug)]
 #[module(leaf, no_load, repr = "Self::repr")]
 pub struct Upsample {

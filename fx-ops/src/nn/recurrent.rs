@@ -67,7 +67,8 @@ cells! {
 
 #[forward]
 impl LSTMCell {
-    /// Maps `[batch, input_size]` and the state `(h, c)`, each `[batch, hidden_size]`, to the next; none stands for zeros.
+    /// Maps `[batch, input_size]` and the state `(h, c)`, each `[batch, hidden_size]`, to the next; none
+    /// stands for zeros.
     pub fn forward(&self, x: &Tensor, state: Option<&(Tensor, Tensor)>) -> (Tensor, Tensor) {
         let (h, c) = state.cloned().unwrap_or_else(|| (self.zeros(x), self.zeros(x)));
         lstm_cell(x, h, c, &self.weight_ih, &self.weight_hh, &self.bias_ih, &self.bias_hh)
@@ -223,7 +224,8 @@ recurrent_layers! {
 
 #[forward]
 impl LSTM {
-    /// Reads a sequence from the state `(h, c)`, each `[layers * directions, batch, hidden_size]`; none stands for zeros.
+    /// Reads a sequence from the state `(h, c)`, each `[layers * directions, batch, hidden_size]`; none
+    /// stands for zeros.
     ///
     /// Returns the outputs of the last layer at every step, directions beside one another, and the last states.
     pub fn forward(&self, x: &Tensor, state: Option<&(Tensor, Tensor)>) -> (Tensor, (Tensor, Tensor)) {

@@ -7,7 +7,8 @@ use fx_core::module::{Visitor, VisitorMut, display_tree};
 use fx_core::{Forward, Module, Tensor};
 use fx_macros::forward;
 
-/// Modules of one tensor, called one after the other. They are named `0`, `1`, and so on, and a trace looks inside.
+/// Modules of one tensor, called one after the other. They are named `0`, `1`, and so on, and a trace looks
+/// inside.
 ///
 /// ```ignore
 /// let mlp = Sequential::new().push(Linear::new(64, 32)).push(ReLU).push(Linear::new(32, 10));

@@ -75,7 +75,8 @@ fn tensors(value: &Value) -> Vec<&Tensor> {
     value.leaves()
 }
 
-/// Checks that eager, a graph with known shapes, one without, and one with the layer as a leaf agree; returns the result.
+/// Checks that eager, a graph with known shapes, one without, and one with the layer as a leaf agree; returns
+/// the result.
 fn agree<M: Forward + Clone>(module: M, args: &[Value]) -> Vec<Tensor> {
     let eager = module.forward_values(args).unwrap_or_else(|error| panic!("{}: {error}", module.type_name()));
     let mut builder = trace(&module);

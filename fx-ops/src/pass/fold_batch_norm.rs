@@ -43,8 +43,8 @@ pub const FOLD_BATCH_NORM: Pass = Pass {
     ..Pass::BASE
 };
 
-/// What a foldable operation has besides its name: the number of axes that its result has, and whether output channels are the
-/// second axis of its weight.
+/// What a foldable operation has besides its name: the number of axes that its result has, and whether output
+/// channels are the second axis of its weight.
 const FOLDABLE: &[(Op, usize, bool)] = &[
     (conv1d::OP, 3, false),
     (conv2d::OP, 4, false),
@@ -170,7 +170,8 @@ impl Norm {
         [self.mean, self.var].into_iter().chain(self.weight).chain(self.bias)
     }
 
-    /// Returns the rank of what is normalised, if it has channels, and statistics and weights have its dtype, in which it is then computed.
+    /// Returns the rank of what is normalised, if it has channels, and statistics and weights have its dtype,
+    /// in which it is then computed.
     fn plain_rank(&self, gm: &GraphModule) -> Result<Option<usize>> {
         let graph = gm.graph();
         let ty = |id: NodeId| Ok::<_, fx_core::Error>(graph.node(id)?.ty().and_then(|ty| ty.tensor()));
@@ -216,8 +217,8 @@ impl Norm {
     }
 }
 
-/// Returns by what a norm multiplies each channel and what it adds then, of its statistics and those of its weights that are there; `bias` was
-/// added before.
+/// Returns by what a norm multiplies each channel and what it adds then, of its statistics and those of its
+/// weights that are there; `bias` was added before.
 fn factors(
     values: &[Tensor],
     weights: [Option<NodeId>; 2],
@@ -310,8 +311,9 @@ impl Pair {
         alone.map_or(Ok(()), |alone| multiply_alone(gm, weight, alone, self.transposed))
     }
 
-    /// Returns the weight, with its type, if it is to be multiplied once it has left the module: in its own memory if nobody else has it,
-    /// so that there are never two large ones. Its dtype is that of the norm's statistics, in which products are computed.
+    /// Returns the weight, with its type, if it is to be multiplied once it has left the module: in its own
+    /// memory if nobody else has it, so that there are never two large ones. Its dtype is that of the norm's
+    /// statistics, in which products are computed.
     fn weight_alone(&self, gm: &GraphModule) -> Result<Option<(Tensor, Arc<TypeTree>)>> {
         let Some(w) = self.args[1].leaf() else { return Ok(None) };
         let graph = gm.graph();
@@ -326,7 +328,8 @@ impl Pair {
     }
 }
 
-/// Sets the constant that a node reads, so far the factors of its channels, to a weight (see [`Pair::weight_alone`]) times these.
+/// Sets the constant that a node reads, so far the factors of its channels, to a weight (see
+/// [`Pair::weight_alone`]) times these.
 fn multiply_alone(
     gm: &mut GraphModule,
     node: NodeId,

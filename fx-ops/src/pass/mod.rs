@@ -35,7 +35,8 @@ pub static PASSES: &[Pass] = &[
     FUSE,
 ];
 
-/// Inserts before a node what `f` makes of the values of others, with its origin; returns what `f` returned, in terms of the graph.
+/// Inserts before a node what `f` makes of the values of others, with its origin; returns what `f` returned,
+/// in terms of the graph.
 fn rewritten<R: Tree>(
     gm: &mut GraphModule,
     id: NodeId,
@@ -85,9 +86,9 @@ macro_rules! pipeline {
 /// The pipeline that makes a program for inference smaller and changes no result beyond rounding.
 pub const DEFAULT: &str = pipeline!("", "", "", "", "");
 
-/// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they compute, and with compositions and
-/// reductions as what kernels do. Weights do not follow what
-/// they were made from, which goes.
+/// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they
+/// compute, and with compositions and reductions as what kernels do. Weights do not follow what they were
+/// made from, which goes.
 pub(crate) const ENGINE: &str = pipeline!(
     "inline_leaves, ",
     "decompose, ",

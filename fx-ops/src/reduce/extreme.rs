@@ -37,10 +37,12 @@ kernels! {
     /// The least element along the axis `dim` and the position of the first such; NaN counts as the least.
     #[class = Reduce]
     min_dim(x: Tensor, dim: Int, keepdim: Bool = false) -> (Tensor, Tensor) = pair_type, |x: &Array, dim, keepdim| extreme_along(x, dim, keepdim, false);
-    /// The position of the first greatest element along the axis `dim`, or in row-major order of all; NaN counts as the greatest.
+    /// The position of the first greatest element along the axis `dim`, or in row-major order of all; NaN
+    /// counts as the greatest.
     #[class = Reduce]
     argmax(x: Tensor, dim: OptInt = None, keepdim: Bool = false) = arg_type, |x: &Array, dim, keepdim| arg_extreme(x, dim, keepdim, true);
-    /// The position of the first least element along the axis `dim`, or in row-major order of all; NaN counts as the least.
+    /// The position of the first least element along the axis `dim`, or in row-major order of all; NaN counts
+    /// as the least.
     #[class = Reduce]
     argmin(x: Tensor, dim: OptInt = None, keepdim: Bool = false) = arg_type, |x: &Array, dim, keepdim| arg_extreme(x, dim, keepdim, false);
 }
@@ -200,7 +202,8 @@ fn short_rows<T: Ordered>(data: &[T], n: usize, max: bool) -> Result<Vec<T>> {
 }
 
 fx_simd::wide! {
-    /// Joins the elements of each row in lanes, which are so many that the compiler makes a loop over vectors of them.
+    /// Joins the elements of each row in lanes, which are so many that the compiler makes a loop over vectors
+    /// of them.
     fn extreme_rows[T: Ordered, F: Fn(T, T) -> T]((data, n, init, join, out): (&[T], usize, T, F, &mut [T])) {
         for (row, out) in data.chunks_exact(n).zip(out) {
             *out = lanes::fold(row, init, |x| x, &join);
@@ -262,7 +265,8 @@ fn first<T: Ordered>(row: &[T], from: usize, max: bool) -> (T, usize) {
 /// Columns that are looked through together.
 const TILE: usize = 128;
 
-/// Returns the first elements that win in columns of `n` elements, and their positions; columns lie side by side, `inner` at a time.
+/// Returns the first elements that win in columns of `n` elements, and their positions; columns lie side by
+/// side, `inner` at a time.
 fn columns<T: Ordered>(data: &[T], n: usize, inner: usize, max: bool) -> Result<(Vec<T>, Vec<i32>)> {
     let numel = data.len() / n;
     let (mut values, mut indices) = (blank::<T>(numel)?, blank::<i32>(numel)?);

@@ -1,7 +1,7 @@
 //! The loops of reductions: folding elements in a fixed tree, by rows or by columns, and mapping whole rows.
 //!
-//! Invariant: the tree depends on sizes alone, so that results have the same bits for any number of threads. Its leaves are
-//! short and folded in lanes, which is fast and keeps the rounding error of sums small.
+//! Invariant: the tree depends on sizes alone, so that results have the same bits for any number of threads.
+//! Its leaves are short and folded in lanes, which is fast and keeps the rounding error of sums small.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -109,7 +109,8 @@ fn groups(shape: &[usize], mask: &[bool]) -> Vec<(usize, bool)> {
     groups
 }
 
-/// Takes the last reduced group away: how often there is one, its size, and how many elements lie in between its steps.
+/// Takes the last reduced group away: how often there is one, its size, and how many elements lie in between
+/// its steps.
 fn last_reduced(groups: &mut Vec<(usize, bool)>) -> [usize; 3] {
     let size = |groups: &[(usize, bool)]| groups.iter().map(|(size, _)| size).product::<usize>();
     let Some(at) = groups.iter().rposition(|(_, reduced)| *reduced) else { return [1, 1, size(groups)] };
@@ -250,7 +251,8 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         (self.merge)(self.serial(left), self.serial(right))
     }
 
-    /// Folds a row of at most `BLOCK` elements, in as many lanes as suit its length and fit into registers, until 16 are left.
+    /// Folds a row of at most `BLOCK` elements, in as many lanes as suit its length and fit into registers,
+    /// until 16 are left.
     #[inline(always)]
     fn short<T: Element>(&self, row: &[T]) -> [A; 16]
     where
@@ -319,7 +321,8 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         }
     }
 
-    /// Folds the columns of `lines` into those of `out`, in pieces of `N`; takes from both what it has folded and returns the rest.
+    /// Folds the columns of `lines` into those of `out`, in pieces of `N`; takes from both what it has folded
+    /// and returns the rest.
     #[inline(always)]
     fn pieces<'a, T: Element, const N: usize>(
         &self,
@@ -373,7 +376,8 @@ impl<A: Element, S, M: Fn(A, A) -> A + Sync> Fold<A, S, M> {
         fx_simd::call::<more_lines, _>((self, &tile, 0..n, out));
     }
 
-    /// Merges the results of the leaves of `rows` rows, which lie one after the other, into the first; returns how many there were.
+    /// Merges the results of the leaves of `rows` rows, which lie one after the other, into the first;
+    /// returns how many there were.
     fn merge_lines(&self, rows: usize, leaf: usize, parts: &mut [A], width: usize) -> usize {
         if rows <= leaf {
             return 1;
@@ -419,8 +423,9 @@ fx_simd::wide! {
             }
             return;
         }
-        // The last lanes of a row are merged while the next one is read, so that nothing waits for what was just written. Longer rows
-        // hide the wait themselves, and what the loop keeps for the next one would only delay its loads.
+        // The last lanes of a row are merged while the next one is read, so that nothing waits for what was
+        // just written. Longer rows hide the wait themselves, and what the loop keeps for the next one would
+        // only delay its loads.
         let mut rows = data.chunks_exact(n);
         let Some(first) = rows.next() else { return };
         let mut last = Hidden(fold.short(first));
@@ -453,7 +458,8 @@ fx_simd::wide! {
             for (i, slot) in lines.iter_mut().enumerate() {
                 *slot = line(first + i);
             }
-            // Long pieces of each row are read at a time, which the memory likes better than to jump from row to row.
+            // Long pieces of each row are read at a time, which the memory likes better than to jump from row
+            // to row.
             let rest = fold.pieces::<T, PIECE>(&mut lines, out);
             let rest = fold.pieces::<T, 16>(&mut lines, rest);
             let rest = fold.pieces::<T, 4>(&mut lines, rest);

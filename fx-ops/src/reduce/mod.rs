@@ -1,7 +1,8 @@
 //! Reductions, scans and orderings along axes.
 //!
-//! `fold` has the loops; `total` the sums and what is made of them; `extreme` minima and maxima; `order` sorting and scans;
-//! `rank` and `quantiles` elements by their place in the order; `difference` what compares or joins neighbours.
+//! `fold` has the loops; `total` the sums and what is made of them; `extreme` minima and maxima; `order`
+//! sorting and scans; `rank` and `quantiles` elements by their place in the order; `difference` what compares
+//! or joins neighbours.
 
 mod difference;
 pub(crate) mod extreme;

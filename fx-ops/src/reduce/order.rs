@@ -18,7 +18,8 @@ kernels! {
     /// Sorting and scans along an axis.
     pub trait Orders; pub static ORDERS;
 
-    /// The elements in ascending or descending order along `dim`, and where they were. Always stable; NaN counts as the greatest.
+    /// The elements in ascending or descending order along `dim`, and where they were. Always stable; NaN
+    /// counts as the greatest.
     sort(x: Tensor, dim: Int = -1, descending: Bool = false; stable: Bool = false) -> (Tensor, Tensor) = sort_type, sort_array;
     /// The positions that would sort `x` along `dim`.
     argsort(x: Tensor, dim: Int = -1, descending: Bool = false; stable: Bool = false) =
@@ -27,8 +28,9 @@ kernels! {
     /// The elements in ascending order along the first axis.
     msort(x: Tensor) = |x: &TensorType| Ok::<_, fx_core::Error>(x.clone()),
         |x: &Array| Ok::<_, fx_core::Error>(sort_array(x, 0, false, true)?.0);
-    /// The `k` greatest or least elements along `dim`, in order unless `sorted` is false, and where they were. NaN counts as the greatest.
-    /// Which of several equal elements are named, and in which order, is as in PyTorch.
+    /// The `k` greatest or least elements along `dim`, in order unless `sorted` is false, and where they
+    /// were. NaN counts as the greatest. Which of several equal elements are named, and in which order, is as
+    /// in PyTorch.
     topk(x: Tensor, k: Int, dim: Int = -1, largest: Bool = true, sorted: Bool = true) -> (Tensor, Tensor) = topk_type, topk_array;
     /// The sums of all elements up to each one along `dim`. Integers and bools are summed as i64.
     #[flops = PerOutput(1)]

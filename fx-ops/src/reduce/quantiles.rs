@@ -13,11 +13,12 @@ kernels! {
     /// Quantiles.
     pub trait Quantiles; pub static QUANTILES;
 
-    /// The quantiles `q`, a number or a tensor of rank 0 or 1 of numbers from 0 to 1, along the axis `dim` or of all elements.
+    /// The quantiles `q`, a number or a tensor of rank 0 or 1 of numbers from 0 to 1, along the axis `dim` or
+    /// of all elements.
     ///
-    /// The place of a quantile among the `n` sorted elements is `q * (n - 1)`; if that is between two of them,
-    /// `interpolation` says what is taken: "linear" between both, "lower", "higher", "midpoint" or "nearest". NaN if there is
-    /// one. Of f32 or f64. The axis of `q`, if it has one, comes first.
+    /// The place of a quantile among the `n` sorted elements is `q * (n - 1)`; if that is between two of
+    /// them, `interpolation` says what is taken: "linear" between both, "lower", "higher", "midpoint" or
+    /// "nearest". NaN if there is one. Of f32 or f64. The axis of `q`, if it has one, comes first.
     quantile(x: Tensor, q: Operand, dim: OptInt = None, keepdim: Bool = false; interpolation: Str = "linear") =
         quantile_type, |x: &Array, q, dim, keepdim, how| quantile_array(x, q, dim, keepdim, how, false);
     /// As `quantile`, of the elements that are not NaN; NaN if there are none.

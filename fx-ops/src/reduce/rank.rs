@@ -1,6 +1,7 @@
 //! Elements by their place in the order of a row: medians, the k-th least, the most frequent.
 //!
-//! Which of several equal elements is named is as in PyTorch; for `kthvalue` and `mode` that follows from its algorithms: see [`select`](crate::kernel::select).
+//! Which of several equal elements is named is as in PyTorch; for `kthvalue` and `mode` that follows from its
+//! algorithms: see [`select`](crate::kernel::select).
 
 use fx_core::{Array, DType, Dim, Result, Tensor, TensorType, bail, kernels};
 
@@ -14,21 +15,22 @@ kernels! {
     /// Elements by their place in the order.
     pub trait Ranks; pub static RANKS;
 
-    /// The median of all elements: of an even number the lower one; NaN if there is one. `median_dim` is PyTorch's `median`
-    /// along an axis.
+    /// The median of all elements: of an even number the lower one; NaN if there is one. `median_dim` is
+    /// PyTorch's `median` along an axis.
     #[class = Reduce]
     median(x: Tensor) = all_type, |x: &Array| median_of_all(x, false);
     /// As `median`, of the elements that are not NaN; NaN if there are none.
     #[class = Reduce]
     nanmedian(x: Tensor) = all_type, |x: &Array| median_of_all(x, true);
-    /// The median along the axis `dim` and its position, where a stable sort would find it: of an even number the lower one;
-    /// the first NaN if there is one.
+    /// The median along the axis `dim` and its position, where a stable sort would find it: of an even number
+    /// the lower one; the first NaN if there is one.
     #[class = Reduce]
     median_dim(x: Tensor, dim: Int, keepdim: Bool = false) -> (Tensor, Tensor) = along_type, |x: &Array, dim, keepdim| median_along(x, dim, keepdim, false);
     /// As `median_dim`, of the elements that are not NaN.
     #[class = Reduce]
     nanmedian_dim(x: Tensor, dim: Int, keepdim: Bool = false) -> (Tensor, Tensor) = along_type, |x: &Array, dim, keepdim| median_along(x, dim, keepdim, true);
-    /// The `k`-th least element along the axis `dim`, counted from 1, and its position; NaN counts as the greatest.
+    /// The `k`-th least element along the axis `dim`, counted from 1, and its position; NaN counts as the
+    /// greatest.
     #[class = Reduce]
     kthvalue(x: Tensor, k: Int, dim: Int = -1, keepdim: Bool = false) -> (Tensor, Tensor) = kth_type, kth_array;
     /// The most frequent element along the axis `dim`, of several the least, and a position of it.

@@ -55,7 +55,8 @@ kernels! {
     #[flops = PerInput(3)]
     std_mean(x: Tensor, dim: Axes = None, correction: OptFloat = Some(1.0), keepdim: Bool = false; unbiased: OptNumber = None) -> (Tensor, Tensor) =
         spread_pair_type, |x: &Array, dim, correction, keepdim, unbiased| spread(x, dim, correction, keepdim, unbiased, true);
-    /// The vector norm `sum(|x|^ord)^(1/ord)` over the axes `dim`, or over all; `ord` may be 0, inf or -inf. Of floats only.
+    /// The vector norm `sum(|x|^ord)^(1/ord)` over the axes `dim`, or over all; `ord` may be 0, inf or -inf.
+    /// Of floats only.
     #[class = Reduce]
     #[flops = PerInput(2)]
     linalg_vector_norm(x: Tensor, ord: Float = 2.0, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) =
@@ -65,12 +66,14 @@ kernels! {
     #[flops = PerInput(3)]
     logsumexp(x: Tensor, dim: Axes, keepdim: Bool = false) =
         |x: &TensorType, dim, keepdim| reduced_type(x, &dim, keepdim, float_or_f32(x.dtype)), logsumexp_array;
-    /// Whether all elements along the axes `dim`, or of all, are not zero; true for no elements. A u8 tensor gives u8.
+    /// Whether all elements along the axes `dim`, or of all, are not zero; true for no elements. A u8 tensor
+    /// gives u8.
     #[class = Reduce]
     all(x: Tensor, dim: Axes = None, keepdim: Bool = false) =
         |x: &TensorType, dim, keepdim| reduced_type(x, &dim, keepdim, truth_dtype(x.dtype)),
         |x: &Array, dim, keepdim| truth(x, dim, keepdim, true);
-    /// Whether any element along the axes `dim`, or of all, is not zero; false for no elements. A u8 tensor gives u8.
+    /// Whether any element along the axes `dim`, or of all, is not zero; false for no elements. A u8 tensor
+    /// gives u8.
     #[class = Reduce]
     any(x: Tensor, dim: Axes = None, keepdim: Bool = false) =
         |x: &TensorType, dim, keepdim| reduced_type(x, &dim, keepdim, truth_dtype(x.dtype)),
@@ -190,7 +193,8 @@ fn prod_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType
 
 /// A float that a sum without NaN adds.
 trait WithoutNan {
-    /// Returns the number, or zero for NaN. Integer arithmetic on the bits, of which LLVM makes vectors where it makes none of a choice.
+    /// Returns the number, or zero for NaN. Integer arithmetic on the bits, of which LLVM makes vectors where
+    /// it makes none of a choice.
     fn without_nan(self) -> Self;
 }
 

@@ -158,7 +158,8 @@ fn negates_exactly(m: &Found<'_>) -> bool {
     m.is_float("y") || m.dtype("y").is_some() && m.dtype("y") == m.dtype("x")
 }
 
-/// Returns whether the number `c` is a zero that leaves `x` as it is when it is added, with the sign that floats need.
+/// Returns whether the number `c` is a zero that leaves `x` as it is when it is added, with the sign that
+/// floats need.
 fn is_zero(m: &Found<'_>, negative: bool) -> bool {
     m.number("c").is_some_and(|c| c == 0.0 && (!m.is_float("x") || c.is_sign_negative() == negative))
 }

@@ -1,4 +1,5 @@
-//! Operations recognised from their parts, as programs that were exported write them. Results are equal within rounding.
+//! Operations recognised from their parts, as programs that were exported write them. Results are equal
+//! within rounding.
 
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, SQRT_2};
 

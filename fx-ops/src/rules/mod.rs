@@ -1,7 +1,9 @@
-//! Rewrite rules: identities that keep every bit ([`ALGEBRA`]), and operations recognised from their parts ([`FUSION`]).
+//! Rewrite rules: identities that keep every bit ([`ALGEBRA`]), and operations recognised from their parts
+//! ([`FUSION`]).
 //!
-//! A rule is a row: pattern and replacement are closures on tensors, so they follow the operations. All are applied only where
-//! types are known and stay the same, which is why no row says that nothing is broadcast or promoted.
+//! A rule is a row: pattern and replacement are closures on tensors, so they follow the operations. All are
+//! applied only where types are known and stay the same, which is why no row says that nothing is broadcast
+//! or promoted.
 
 mod algebra;
 mod fusion;

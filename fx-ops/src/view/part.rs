@@ -23,7 +23,8 @@ kernels! {
     /// Takes one position of axis `dim` and drops the axis; a negative index counts from the end.
     #[class = View]
     select(x: Tensor, dim: Int, index: Int) = select_type, select_array;
-    /// Takes every `step`-th position of axis `dim` from `start` up to, not including, `end`, clamped as in Python.
+    /// Takes every `step`-th position of axis `dim` from `start` up to, not including, `end`, clamped as in
+    /// Python.
     #[class = View]
     slice(x: Tensor, dim: Int = 0, start: OptInt = None, end: OptInt = None, step: Int = 1) = slice_type, slice_array;
     /// The diagonal of the axes `dim1` and `dim2` as a new last axis; `offset > 0` is above the main one.
@@ -34,13 +35,15 @@ kernels! {
     unfold(x: Tensor, dimension: Int, size: Int, step: Int) = unfold_type, unfold_array;
     /// Reverses the order along the axes `dims`.
     flip(x: Tensor, dims: Ints) = flip_type, flip_array;
-    /// Moves every element by `shifts` along `dims`, around the end; without `dims`, in row-major order of all elements.
+    /// Moves every element by `shifts` along `dims`, around the end; without `dims`, in row-major order of
+    /// all elements.
     roll(x: Tensor, shifts: Ints, dims: Ints = &[]) = roll_type, roll_array;
     /// Lays copies of the tensor side by side: `repeats[k]` of them along axis `k`; leading axes are added.
     repeat(x: Tensor, repeats: Shape) = repeat_type, repeat_array;
     /// As `repeat`, where missing leading repeats are 1.
     tile(x: Tensor, dims: Shape) = tile_type, tile_array;
-    /// Repeats each element along `dim`, or of the flattened tensor: `repeats` times, or as often as its item of a tensor says.
+    /// Repeats each element along `dim`, or of the flattened tensor: `repeats` times, or as often as its item
+    /// of a tensor says.
     repeat_interleave(x: Tensor, repeats: IntOrTensor, dim: OptInt = None; output_size: OptInt = None) =
         repeat_interleave_type, repeat_interleave_array;
     /// Cuts into at most `chunks` parts along `dim`, all but the last of the same size.

@@ -20,12 +20,13 @@ kernels! {
     /// The elements of `x` whose position along `dim` is that in `index`, of whose shape the result is:
     /// `out[i][j] = x[index[i][j]][j]` for `dim` 0.
     gather(x: Tensor, dim: Int, index: Tensor) = gather_type, gather_array;
-    /// As `gather`, where `x` and `indices` broadcast beside `dim`; without `dim`, in the flattened tensor. Negative positions
-    /// count from the end.
+    /// As `gather`, where `x` and `indices` broadcast beside `dim`; without `dim`, in the flattened tensor.
+    /// Negative positions count from the end.
     take_along_dim(x: Tensor, indices: Tensor, dim: OptInt = None) = take_along_type, take_along_array;
     /// The sub-tensors of `x` at the positions `index`, of rank 0 or 1, along `dim`.
     index_select(x: Tensor, dim: Int, index: Tensor) = index_select_type, index_select_array;
-    /// A copy of `x` where `src`, a tensor or a number, is written to the positions `index` along `dim`, in row-major order.
+    /// A copy of `x` where `src`, a tensor or a number, is written to the positions `index` along `dim`, in
+    /// row-major order.
     ///
     /// `reduce` is "add" or "multiply" to combine with what is there.
     scatter(x: Tensor, dim: Int, index: Tensor, src: Operand; reduce: Str = "") = scatter_type, scatter_array;
@@ -33,7 +34,8 @@ kernels! {
     scatter_add(x: Tensor, dim: Int, index: Tensor, src: Tensor) =
         |x, dim, index, src| scatter_type(x, dim, index, OperandType::Tensor(src), "add"),
         |x: &Array, dim, index: &Array, src| scatter_array(x, dim, index, OperandValue::Array(src), "add");
-    /// A copy of `x` to whose sub-tensors at the positions `index` along `dim` those of `source`, times `alpha`, are added.
+    /// A copy of `x` to whose sub-tensors at the positions `index` along `dim` those of `source`, times
+    /// `alpha`, are added.
     index_add(x: Tensor, dim: Int, index: Tensor, source: Tensor; alpha: Number = fx_core::op::Default::Int(1)) =
         index_add_type, index_add_array;
     /// `x`, where the bool tensor `mask` is true replaced by `value`, a number or a tensor of rank 0. Broadcasts.
@@ -367,7 +369,8 @@ fn scatter_array(x: &Array, dim: i64, index: &Array, src: OperandValue<'_>, redu
     })
 }
 
-/// Where the elements of an index tensor lead: to `picked` along an axis of another tensor, beside it to their own place.
+/// Where the elements of an index tensor lead: to `picked` along an axis of another tensor, beside it to
+/// their own place.
 pub(crate) struct Places<'a> {
     /// The sizes before the axis, of the tensor and of the index.
     outer: [Sizes; 2],
@@ -478,8 +481,8 @@ fn index_add_array(x: &Array, dim: i64, index: &Array, source: &Array, alpha: Sc
     })
 }
 
-/// Calls `f` with the parts of `out` and `from` that share a place before an axis, of which they have `size` and `picked`
-/// positions.
+/// Calls `f` with the parts of `out` and `from` that share a place before an axis, of which they have `size`
+/// and `picked` positions.
 pub(crate) fn each_slab<U: Send, T: Sync>(
     out: &mut [U],
     from: &[T],

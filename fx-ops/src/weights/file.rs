@@ -62,8 +62,9 @@ fn map(path: &Path) -> Result<Bytes> {
         bail!(Io, "{} is not a file", path.display());
     }
     let file = File::open(path).map_err(io)?;
-    // SAFETY: the map is read-only and private to this value, and only ever read as bytes, for which every bit pattern is
-    // valid. That nobody changes the file meanwhile is the documented duty of the caller of `Weights::open`.
+    // SAFETY: the map is read-only and private to this value, and only ever read as bytes, for which every
+    // bit pattern is valid. That nobody changes the file meanwhile is the documented duty of the caller of
+    // `Weights::open`.
     let map = unsafe { Mmap::map(&file) }.map_err(io)?;
     Ok(Bytes::Mapped(map))
 }

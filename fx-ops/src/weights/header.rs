@@ -1,9 +1,10 @@
 //! The header of a safetensors file: 8 bytes of length, then JSON with dtype, shape and byte range of each tensor.
 //!
-//! What [`parse`] returns is checked: names are distinct, the ranges fill the data exactly, one after the other, and each is
-//! as long as dtype and shape say. A dtype that fx does not have is kept by name; only reading such a tensor is an error.
-//! The `safetensors` crate is not used for this: it takes the last of two tensors with one name, refuses whole files for one
-//! dtype it does not know, and adds offsets without checking for overflow.
+//! What [`parse`] returns is checked: names are distinct, the ranges fill the data exactly, one after the
+//! other, and each is as long as dtype and shape say. A dtype that fx does not have is kept by name; only
+//! reading such a tensor is an error. The `safetensors` crate is not used for this: it takes the last of two
+//! tensors with one name, refuses whole files for one dtype it does not know, and adds offsets without
+//! checking for overflow.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,10 +1,11 @@
 //! [`Weights`]: named tensors, read from safetensors files or given.
 //!
-//! A file is mapped into memory and its header checked as a whole when it is opened; the elements of a tensor are read when
-//! it is asked for. Nothing is allocated because a header says so: only as much as the file holds.
+//! A file is mapped into memory and its header checked as a whole when it is opened; the elements of a tensor
+//! are read when it is asked for. Nothing is allocated because a header says so: only as much as the file
+//! holds.
 //!
-//! `header` checks files, `file` maps them and follows sharded indices, `save` writes them, `state` moves them in and out of
-//! modules.
+//! `header` checks files, `file` maps them and follows sharded indices, `save` writes them, `state` moves
+//! them in and out of modules.
 
 mod file;
 mod header;
@@ -66,8 +67,8 @@ impl Entry {
 }
 
 impl Weights {
-    /// Opens a safetensors file, the index of a sharded one (`model.safetensors.index.json`), or a folder that holds
-    /// `model.safetensors` or its index.
+    /// Opens a safetensors file, the index of a sharded one (`model.safetensors.index.json`), or a folder
+    /// that holds `model.safetensors` or its index.
     ///
     /// The files are mapped into memory and must not be changed while the weights are in use.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {

@@ -1,7 +1,7 @@
 //! [`ModuleExt`]: what every module can do with its parameters and buffers; moving weights in and out.
 //!
-//! Loading first compares all names, shapes and dtypes and reads all tensors, then sets them: a module is loaded or, with an
-//! error, as it was.
+//! Loading first compares all names, shapes and dtypes and reads all tensors, then sets them: a module is
+//! loaded or, with an error, as it was.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -46,7 +46,8 @@ pub trait ModuleExt: Module {
         distinct.values().map(|&numel| numel as u64).sum()
     }
 
-    /// Returns parameters and persistent buffers by path: each module's parameters, then buffers, then sub-modules.
+    /// Returns parameters and persistent buffers by path: each module's parameters, then buffers, then
+    /// sub-modules.
     fn state_dict(&self) -> Vec<(String, Tensor)> {
         slots(self.root()).into_iter().map(|slot| (slot.name, slot.tensor)).collect()
     }
@@ -65,8 +66,8 @@ pub trait ModuleExt: Module {
 
     /// Sets parameters and persistent buffers as the options say.
     ///
-    /// Parameters that share their value before are tied: if only one of their names is in the weights, all take its value,
-    /// and they share the new one.
+    /// Parameters that share their value before are tied: if only one of their names is in the weights, all
+    /// take its value, and they share the new one.
     fn load_state_dict_with(&mut self, weights: &Weights, options: LoadOptions) -> Result<LoadReport> {
         let (report, tensors) = compare(slots(self.root()), weights, options)?;
         if !options.lax && !report.fits() {

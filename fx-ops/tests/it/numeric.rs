@@ -1,4 +1,5 @@
-//! Laws of the kernels: naive references, equal bits for any number of threads, and shape rules that agree with kernels.
+//! Laws of the kernels: naive references, equal bits for any number of threads, and shape rules that agree
+//! with kernels.
 
 use fx_core::{
     Arg, Array, DType, Dim, Error, Op, Shape, Symbol, Tensor, TensorType, Type, TypeTree, Value, call,

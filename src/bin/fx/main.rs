@@ -140,7 +140,8 @@ enum Command {
     },
     /// Change a program by passes, check it after each, and print it
     Pass {
-        /// The passes, such as normalize,cse or repeat(simplify,dead_code); `default` is the pipeline for inference; `list` lists all
+        /// The passes, such as normalize,cse or repeat(simplify,dead_code); `default` is the pipeline for
+        /// inference; `list` lists all
         passes: String,
         /// fx text, or an archive that torch.export.save wrote
         file: Option<PathBuf>,
@@ -170,7 +171,8 @@ enum Command {
         /// Only at the node of this name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
-        /// Say instead what the fused engine computes as one kernel in this program, and for each edge where it does not, why
+        /// Say instead what the fused engine computes as one kernel in this program, and for each edge where
+        /// it does not, why
         #[arg(long, value_name = "FILE", conflicts_with_all = ["rule", "file", "node"])]
         fusion: Option<PathBuf>,
     },

@@ -204,7 +204,8 @@ impl<'a> Builder<'a> {
         self.numbers.insert(node);
     }
 
-    /// Casts numbers of the host among the operands to the float dtype of the tensors beside them, which they do not widen.
+    /// Casts numbers of the host among the operands to the float dtype of the tensors beside them, which they
+    /// do not widen.
     pub(super) fn settle_numbers(&mut self, operands: &mut [Arg]) -> Attempt<()> {
         let is_number = |this: &Self, arg: &Arg| arg.leaf().is_some_and(|node| this.numbers.contains(node));
         if !operands.iter().any(|arg| is_number(self, arg)) {

@@ -1,7 +1,8 @@
 //! Builds a graph from the nodes of an archive, one after the other.
 //!
-//! A value has the name that the archive gives it; what it is in the graph is an [`Entry`]. A node that cannot be imported is
-//! noted in [`Problems`] and poisons what it gives, so that everything that is wrong is found in one go.
+//! A value has the name that the archive gives it; what it is in the graph is an [`Entry`]. A node that
+//! cannot be imported is noted in [`Problems`] and poisons what it gives, so that everything that is wrong is
+//! found in one go.
 
 mod arguments;
 mod problems;
@@ -212,7 +213,8 @@ impl<'a> Builder<'a> {
     pub(super) fn run(&mut self, nodes: &'a [schema::Node]) -> Result<()> {
         for node in nodes {
             let meta = metadata::of(node);
-            // What PyTorch put in between, such as asserts, has no place of its own: it keeps that of the node before.
+            // What PyTorch put in between, such as asserts, has no place of its own: it keeps that of the
+            // node before.
             if meta.source.is_some() || meta.stack.is_some() {
                 self.meta = meta;
             } else {

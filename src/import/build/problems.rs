@@ -1,4 +1,5 @@
-//! Everything that is wrong with a program, gathered and told at once: unknown operators with the lines where they occur first.
+//! Everything that is wrong with a program, gathered and told at once: unknown operators with the lines where
+//! they occur first.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! Sizes that depend on data: symbols that an operation makes, and the nodes from which they can be computed.
 //!
-//! A size of a placeholder has a value from the start. Any other symbol is the size of a node's axis, or a number that a node
-//! takes out of a tensor; where such a size is an argument, it becomes arithmetic on those nodes.
+//! A size of a placeholder has a value from the start. Any other symbol is the size of a node's axis, or a
+//! number that a node takes out of a tensor; where such a size is an argument, it becomes arithmetic on those
+//! nodes.
 
 use std::sync::Arc;
 

@@ -29,7 +29,8 @@ fn small_independent_groups_become_one_kernel() {
             "%a = tanh(%x)\n%t = transpose(%a, 0, 1)\n%b = exp(%t)\n%c = relu(%y)\nreturn (%b, %c)",
             2,
         ),
-        // No way leads from one to the other, but through a group of each pair there is one back: three kernels in two levels.
+        // No way leads from one to the other, but through a group of each pair there is one back: three
+        // kernels in two levels.
         (
             "%x: f32[4, 4], %y: f32[4, 4]",
             "%a = tanh(%x)\n%t = transpose(%a, 0, 1)\n%b = exp(%t)\n%c = relu(%y)\n%u = transpose(%c, 0, 1)\n%d = sqrt(%u)\nreturn (%b, %d)",
@@ -82,7 +83,8 @@ fn large_groups_become_one_kernel_where_they_reduce_one_operand() {
 
 #[test]
 fn what_a_group_needs_is_moved_before_it_where_that_is_allowed() {
-    // The product and its `relu` are a kernel that is called after the sum that needs part of the group, and moves before that.
+    // The product and its `relu` are a kernel that is called after the sum that needs part of the group, and
+    // moves before that.
     let gm = program(
         "graph main(%x: f32[6, 6], %y: f32[6, 6]) {
             %m = matmul(%y, %y)

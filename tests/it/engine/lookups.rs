@@ -1,4 +1,5 @@
-//! Look-ups by integers are kernels: their results are those of the operations, and integers that name nothing are errors.
+//! Look-ups by integers are kernels: their results are those of the operations, and integers that name
+//! nothing are errors.
 
 use fx::prelude::*;
 use fx::{Engine, ErrorKind};

@@ -1,4 +1,5 @@
-//! The fused engine: its results are those of the operations one by one, whatever the sizes, strides, dtypes and threads.
+//! The fused engine: its results are those of the operations one by one, whatever the sizes, strides, dtypes
+//! and threads.
 
 mod beside;
 mod borders;

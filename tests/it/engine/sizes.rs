@@ -134,7 +134,8 @@ fn inputs(gm: &GraphModule, sizes: &[(&str, usize)], seed: u64) -> Vec<Value> {
     graph.placeholders().into_iter().enumerate().map(input).collect()
 }
 
-/// Returns the descriptions of the plans of a program, but for what runs side by side, and whether they were made for other sizes.
+/// Returns the descriptions of the plans of a program, but for what runs side by side, and whether they were
+/// made for other sizes.
 fn plans(program: &fx::Program) -> Vec<(String, bool)> {
     let mut plans: Vec<(String, bool)> = Vec::new();
     for line in program.fused().unwrap().describe().lines() {

@@ -1,4 +1,5 @@
-//! The page in a real browser: `$FX_CHROMIUM`, or Chromium or Chrome in the path. Without one these tests say so and pass.
+//! The page in a real browser: `$FX_CHROMIUM`, or Chromium or Chrome in the path. Without one these tests say
+//! so and pass.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

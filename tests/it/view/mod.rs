@@ -1,4 +1,5 @@
-//! The page of a program: what it holds, that files cannot put markup or script into it, and that a browser draws it.
+//! The page of a program: what it holds, that files cannot put markup or script into it, and that a browser
+//! draws it.
 
 use std::collections::HashSet;
 

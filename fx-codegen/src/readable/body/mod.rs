@@ -57,7 +57,7 @@ pub(super) struct Body<'a, 'g> {
     pub(super) graph: &'a Graph,
     pub(super) generator: &'g mut Generator,
     pub(super) fields: Fields,
-    /// The path in the graph module of the module whose function it is, and how deep that is in the stacks of nodes.
+    /// The path of the module whose function it is, and its depth in the stacks of nodes.
     pub(super) path: String,
     pub(super) depth: usize,
     pub(super) vars: HashMap<NodeId, Var>,
@@ -138,7 +138,7 @@ impl Body<'_, '_> {
         Ok(())
     }
 
-    /// Returns the path of a node that only reads an attribute which no node updates: code reads it where it is used.
+    /// Returns the path of a node that reads an attribute which no node updates: code reads it at each use.
     pub(super) fn read_where_used(&self, id: NodeId) -> Option<&str> {
         let node = self.graph.node(id).ok()?;
         match node.target() {
@@ -370,8 +370,8 @@ impl Body<'_, '_> {
         self.bind_result(id, op.returns, expr, annotated)
     }
 
-    /// Returns whether the result of an operation that returns any value is a tensor. Where types are not known, `print` and `check` give what they
-    /// are given.
+    /// Returns whether the result of an operation that returns any value is a tensor. Where types are not
+    /// known, `print` and `check` give what they are given.
     fn is_tensor_result(&self, id: NodeId) -> Result<bool> {
         if let Some(ty) = self.ty(id) {
             return Ok(ty.tensor().is_some());
@@ -737,8 +737,8 @@ impl Body<'_, '_> {
         self.vars.iter().any(|(other, found)| *other != id && Some(found) == var)
     }
 
-    /// Returns the outside values that nodes use, in the order of their first use, and the values of theirs that others use.
-    /// What is read below `path` where it is used is not among them.
+    /// Returns the outside values that nodes use, in the order of their first use, and the values of theirs
+    /// that others use. What is read below `path` where it is used is not among them.
     pub(super) fn border(&self, ids: &[NodeId], path: &str) -> Result<(Vec<NodeId>, Vec<NodeId>)> {
         let inside: BTreeSet<NodeId> = ids.iter().copied().collect();
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());

@@ -57,7 +57,8 @@ impl<T: Fused> Operand<T> for Windows<'_, T> {
     }
 }
 
-/// Convolves; `work` holds what [`super::gemm::work`] says for `[outputs, inputs * kernel] * [inputs * kernel, output]`.
+/// Convolves; `work` holds what [`super::gemm::work`] says for `[outputs, inputs * kernel] * [inputs *
+/// kernel, output]`.
 pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, work: &mut [T], out: &mut [T]) {
     let Conv { groups, inputs, outputs, window } = conv;
     let Window { input, kernel, output, stride, padding, .. } = window;
@@ -83,7 +84,8 @@ pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, wor
     });
 }
 
-/// Returns the first window in which an element of the kernel lies inside of the input, and the first after it in which it does not.
+/// Returns the first window in which an element of the kernel lies inside of the input, and the first after
+/// it in which it does not.
 #[inline(always)]
 fn inside(input: usize, output: usize, stride: usize, padding: usize, shift: usize) -> (usize, usize) {
     let from = padding.saturating_sub(shift).div_ceil(stride);
@@ -140,8 +142,8 @@ simd! {
     }
 }
 
-/// Computes the transposed convolution: each element of the input adds a window to the result. In `conv`, `input` are the sizes of
-/// the input of this operation, whose weights are `[groups * inputs, outputs, ..]`.
+/// Computes the transposed convolution: each element of the input adds a window to the result. In `conv`,
+/// `input` are the sizes of the input of this operation, whose weights are `[groups * inputs, outputs, ..]`.
 pub fn transposed<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
     let Window { input, kernel, output, .. } = conv.window;
     if product(output) > 0 {

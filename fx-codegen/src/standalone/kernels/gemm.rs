@@ -1,4 +1,5 @@
-//! Matrix products: `out[m, n] = a[m, k] * b[k, n]`, in blocks that fit into the caches, whose operands are packed into panels.
+//! Matrix products: `out[m, n] = a[m, k] * b[k, n]`, in blocks that fit into the caches, whose operands are
+//! packed into panels.
 
 use super::math::Real;
 use super::simd::{simd, tiled};
@@ -207,7 +208,8 @@ fn blocks<T: Fused, B: Operand<T>, const MR: usize, const NR: usize, const FMA: 
     }
 }
 
-/// Computes the product for few rows, where each element of `b` is used so few times that packing it would take longest.
+/// Computes the product for few rows, where each element of `b` is used so few times that packing it would
+/// take longest.
 #[inline(always)]
 fn few_rows<T: Real>(
     Sizes { m, n, k }: Sizes,
@@ -266,7 +268,8 @@ simd! {
     }
 }
 
-/// Computes `start + a * b`, whose right operand may be any, with parts of the rows on each thread. `work` holds what [`work`] says.
+/// Computes `start + a * b`, whose right operand may be any, with parts of the rows on each thread. `work`
+/// holds what [`work`] says.
 pub fn packed<T: Fused, B: Operand<T> + Sync>(
     sizes: Sizes,
     a: Matrix<'_, T>,
@@ -311,7 +314,8 @@ pub fn gemm<T: Fused>(
     }
 }
 
-/// Computes the products of a batch of matrices: `batch` has the sizes of its axes, `a_steps` and `b_steps` the distances.
+/// Computes the products of a batch of matrices: `batch` has the sizes of its axes, `a_steps` and `b_steps`
+/// the distances.
 #[allow(clippy::too_many_arguments)]
 pub fn batched<T: Fused, const R: usize>(
     batch: [usize; R],

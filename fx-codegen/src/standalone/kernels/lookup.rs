@@ -6,7 +6,8 @@ fn place(index: i64, n: usize) -> Result<usize, i64> {
     if index >= 0 && index < n as i64 { Ok(index as usize) } else { Err(index) }
 }
 
-/// Takes slices at positions of the middle axis of `[outer, n, inner]`; if they are signed, negative ones count from the end.
+/// Takes slices at positions of the middle axis of `[outer, n, inner]`; if they are signed, negative ones
+/// count from the end.
 pub fn select<T: Copy>(
     x: &[T],
     n: usize,
@@ -29,8 +30,8 @@ pub fn select<T: Copy>(
     Ok(())
 }
 
-/// Takes an element at a position of the middle axis of `x`, of shape `[outer, n, inner]`, for each element of `index`, of shape
-/// `[outer, count, inner]`.
+/// Takes an element at a position of the middle axis of `x`, of shape `[outer, n, inner]`, for each element
+/// of `index`, of shape `[outer, count, inner]`.
 pub fn gather<T: Copy>(
     x: &[T],
     n: usize,
@@ -49,7 +50,8 @@ pub fn gather<T: Copy>(
     Ok(())
 }
 
-/// Writes elements of `from`, of shape `[outer, count, inner]`, to the positions that `index` names, by `f(old, new)`.
+/// Writes elements of `from`, of shape `[outer, count, inner]`, to the positions that `index` names, by
+/// `f(old, new)`.
 pub fn scatter<T: Copy>(
     out: &mut [T],
     n: usize,

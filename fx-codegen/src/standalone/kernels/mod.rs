@@ -1,5 +1,5 @@
-//! The kernels of generated crates: loops over slices that name nothing but `core` and `math`. They are compiled and tested here, and their
-//! text is written into crates that use them.
+//! The kernels of generated crates: loops over slices that name nothing but `core` and `math`. They are
+//! compiled and tested here, and their text is written into crates that use them.
 #![allow(dead_code, unreachable_pub, reason = "generated code calls them")]
 #![allow(
     clippy::eq_op,

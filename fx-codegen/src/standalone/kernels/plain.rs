@@ -13,7 +13,8 @@ macro_rules! simd {
 }
 pub(crate) use simd;
 
-/// Writes a function that calls `$body` with tiles for the machine: so many rows and columns, and whether it can multiply and add at once.
+/// Writes a function that calls `$body` with tiles for the machine: so many rows and columns, and whether it
+/// can multiply and add at once.
 macro_rules! tiled {
     (
         $(#[$meta:meta])*

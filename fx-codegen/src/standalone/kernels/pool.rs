@@ -4,7 +4,8 @@ use super::threads::split;
 pub use super::window::Window;
 use super::window::product;
 
-/// Calls `f` for each window of each channel with the channel, the position of the window and its elements' positions.
+/// Calls `f` for each window of each channel with the channel, the position of the window and its elements'
+/// positions.
 #[inline(always)]
 fn windows(
     window: Window,
@@ -85,7 +86,8 @@ pub fn max_positions<T: Copy + PartialOrd>(window: Window, x: &[T], out: &mut [i
     });
 }
 
-/// Computes the mean of each window. It is divided by the number of its elements, with the padding or without, or by `divisor`.
+/// Computes the mean of each window. It is divided by the number of its elements, with the padding or
+/// without, or by `divisor`.
 pub fn average(window: Window, with_padding: bool, divisor: Option<usize>, x: &[f32], out: &mut [f32]) {
     let Window { input, kernel, output, stride, padding, .. } = window;
     let (x_size, out_size) = (product(input), product(output));
@@ -122,7 +124,8 @@ pub fn adaptive_average(input: [usize; 3], output: [usize; 3], x: &[f32], out: &
     });
 }
 
-/// Finds the greatest element of windows whose sizes follow from those of input and result, or NaN, and where it is.
+/// Finds the greatest element of windows whose sizes follow from those of input and result, or NaN, and where
+/// it is.
 pub fn adaptive_max(
     input: [usize; 3],
     output: [usize; 3],

@@ -34,7 +34,8 @@ pub struct Weights<'a, T> {
     pub state_bias: Option<&'a [T]>,
 }
 
-/// Returns how many elements a layer needs: gates of the input and of the state of one step, and what products need.
+/// Returns how many elements a layer needs: gates of the input and of the state of one step, and what
+/// products need.
 pub const fn work(batch: usize, inputs: usize, hidden: usize, gates: usize) -> usize {
     let (a, b) =
         (super::gemm::work(batch, gates * hidden, inputs), super::gemm::work(batch, gates * hidden, hidden));
@@ -50,8 +51,8 @@ pub struct Steps {
     pub row: usize,
 }
 
-/// Runs a layer. `h`, and `c` for LSTM, hold the state before, and then after; `cell` computes the next state of a batch from the gates of
-/// input and state.
+/// Runs a layer. `h`, and `c` for LSTM, hold the state before, and then after; `cell` computes the next state
+/// of a batch from the gates of input and state.
 #[allow(clippy::too_many_arguments)]
 pub fn layer<T: Fused>(
     sizes: Layer,

@@ -150,7 +150,8 @@ simd! {
 }
 
 simd! {
-    /// Normalises groups of channels of `[batch, channels, inner]`, then applies a weight and a bias for each channel.
+    /// Normalises groups of channels of `[batch, channels, inner]`, then applies a weight and a bias for each
+    /// channel.
     pub fn group_norm<T: Real>(
         x: &[T], channels: usize, inner: usize, groups: usize, weight: Option<&[T]>, bias: Option<&[T]>, eps: f64, out: &mut [T],
     ) {

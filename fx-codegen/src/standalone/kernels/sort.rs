@@ -52,8 +52,8 @@ pub fn top<T: Copy + PartialOrd>(
     }
 }
 
-/// Computes the quantile `q` of each row of `n` elements, between neighbours by their distance; NaN if the row has one. `sorted` and `spare`
-/// hold a row.
+/// Computes the quantile `q` of each row of `n` elements, between neighbours by their distance; NaN if the
+/// row has one. `sorted` and `spare` hold a row.
 pub fn quantile(x: &[f32], n: usize, q: f32, sorted: &mut [i64], spare: &mut [i64], out: &mut [f32]) {
     if n == 0 {
         return;

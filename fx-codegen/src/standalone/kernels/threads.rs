@@ -26,8 +26,8 @@ pub fn shares(operations: usize) -> usize {
     if operations < 2 * GRAIN { 1 } else { threads().min(operations / GRAIN) }
 }
 
-/// Calls `f` with the number of a unit, `out` from this one on, and room to work in: with all units of `size` elements, or if they take many
-/// operations, with a part of them on each thread. A unit takes `operations`.
+/// Calls `f` with the number of a unit, `out` from this one on, and room to work in: with all units of `size`
+/// elements, or if they take many operations, with a part of them on each thread. A unit takes `operations`.
 pub fn split<T: Send, R: Copy + Send>(
     operations: usize,
     size: usize,

@@ -1,6 +1,7 @@
 //! Walks over the elements of strided operands.
 
-/// Calls `f` for each index of `shape` but the last axis, with the position of the first element of the row in each operand.
+/// Calls `f` for each index of `shape` but the last axis, with the position of the first element of the row
+/// in each operand.
 #[inline(always)]
 pub fn rows<const R: usize, const N: usize>(
     shape: [usize; R],

@@ -1,4 +1,5 @@
-//! [`Window`]: the geometry of operations on windows over up to three axes; those with fewer have sizes of 1 in front.
+//! [`Window`]: the geometry of operations on windows over up to three axes; those with fewer have sizes of 1
+//! in front.
 
 /// How windows lie on an input; sizes of axes are those of depth, height and width.
 #[derive(Clone, Copy)]

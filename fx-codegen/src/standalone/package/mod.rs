@@ -76,7 +76,8 @@ fn package_name(text: &str) -> String {
     }
 }
 
-/// Returns the least and the greatest size that a crate takes for a symbol; two of them are multiplied without overflow.
+/// Returns the least and the greatest size that a crate takes for a symbol; two of them are multiplied
+/// without overflow.
 fn size_range(symbol: &Symbol) -> (i64, i64) {
     let most = i64::from(i32::MAX);
     (symbol.min().max(0), symbol.max().map_or(most, |max| max.min(most)))

@@ -1,4 +1,5 @@
-//! What generated crates have besides kernels: tensors, errors, and a reader of safetensors files. The text is written as it is.
+//! What generated crates have besides kernels: tensors, errors, and a reader of safetensors files. The text
+//! is written as it is.
 #![allow(dead_code, unreachable_pub, reason = "generated code calls it")]
 
 pub mod error;

@@ -1,6 +1,8 @@
-//! Reads safetensors files: 8 bytes of length, then JSON with type, shape and byte range of each tensor, then the elements.
+//! Reads safetensors files: 8 bytes of length, then JSON with type, shape and byte range of each tensor, then
+//! the elements.
 //!
-//! A file is refused unless names are distinct and the ranges fill the data exactly, each as long as type and shape say.
+//! A file is refused unless names are distinct and the ranges fill the data exactly, each as long as type and
+//! shape say.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -17,8 +17,8 @@ impl<'a, T, const R: usize> Tensor<'a, T, R> {
         Tensor { shape, data }
     }
 
-    /// Checks that there are as many elements as the sizes say. Also where one size is 0, the others must not name more elements than
-    /// there can be.
+    /// Checks that there are as many elements as the sizes say. Also where one size is 0, the others must not
+    /// name more elements than there can be.
     pub(crate) fn check_length(&self, input: &'static str) -> Result<(), Error> {
         let most = u64::pow(2, 47);
         let others = self.shape.iter().try_fold(1usize, |n, size| n.checked_mul((*size).max(1)));

@@ -24,7 +24,8 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("argmin", position),
 ];
 
-/// Puts the axes that are reduced beside each other, in a contiguous value: returns it, their size, and that of what lies behind them.
+/// Puts the axes that are reduced beside each other, in a contiguous value: returns it, their size, and that
+/// of what lies behind them.
 fn grouped(l: &mut Lowering<'_>, x: &View, axes: &[usize]) -> (View, Dim, Dim) {
     let (first, len) = (axes.first().copied().unwrap_or(0), axes.len());
     let is_run = axes.iter().enumerate().all(|(i, axis)| *axis == first + i);

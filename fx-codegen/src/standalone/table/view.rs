@@ -1,4 +1,5 @@
-//! Views of tensors whose sizes are expressions. Where all sizes are known, the rows themselves say how their results lie.
+//! Views of tensors whose sizes are expressions. Where all sizes are known, the rows themselves say how their
+//! results lie.
 
 use fx_core::{Arg, Dim, Result, Type, TypeTree, bail, err};
 

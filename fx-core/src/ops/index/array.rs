@@ -16,8 +16,9 @@ pub fn index_array(x: &Array, index: &Value) -> Result<Array> {
     if advanced.is_empty() { Ok(view) } else { gather(&view, &advanced) }
 }
 
-/// Returns where the elements that an index names begin in the row-major order of `x`, and their shape, if the index has one
-/// tensor for each of the first axes, or for several of them a mask, and nothing else; `None` for other indices.
+/// Returns where the elements that an index names begin in the row-major order of `x`, and their shape, if
+/// the index has one tensor for each of the first axes, or for several of them a mask, and nothing else;
+/// `None` for other indices.
 pub fn index_places(x: &Array, index: &Value) -> Result<Option<(Sizes, Vec<i64>)>> {
     let x = x.contiguous()?;
     let (view, advanced) = read(&x, index)?;
@@ -34,7 +35,8 @@ pub fn index_places(x: &Array, index: &Value) -> Result<Option<(Sizes, Vec<i64>)
     offsets(&view, &advanced).map(Some)
 }
 
-/// Reads an index: the view by its basic entries, and its tensors of positions with the axes of the view that they name.
+/// Reads an index: the view by its basic entries, and its tensors of positions with the axes of the view that
+/// they name.
 fn read(x: &Array, index: &Value) -> Result<(Array, Vec<(usize, Array)>)> {
     let entries = entry::read::<Values>(index, x.rank())?;
     // The axis of the result so far, and of `x`, for messages.
@@ -219,7 +221,8 @@ fn offsets(x: &Array, advanced: &[(usize, Array)]) -> Result<(Sizes, Vec<i64>)> 
     Ok((shape, sums))
 }
 
-/// Gathers by positions: their broadcast shape takes the place of the indexed axes if these are adjacent, else it comes first.
+/// Gathers by positions: their broadcast shape takes the place of the indexed axes if these are adjacent,
+/// else it comes first.
 fn gather(x: &Array, advanced: &[(usize, Array)]) -> Result<Array> {
     let (shape, offsets) = offsets(x, advanced)?;
     let first = advanced[0].0;

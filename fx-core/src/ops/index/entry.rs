@@ -1,7 +1,7 @@
 //! Reading an index: one [`Entry`] for each position between the commas, for values and types alike.
 //!
-//! What integers and tensors are differs between the two and is a [`Domain`]; everything else is decided here. After
-//! [`read`], there is no ellipsis, and the entries consume exactly the axes of the tensor.
+//! What integers and tensors are differs between the two and is a [`Domain`]; everything else is decided
+//! here. After [`read`], there is no ellipsis, and the entries consume exactly the axes of the tensor.
 
 use crate::array::Sizes;
 use crate::{Arg, Dim, Error, Result, bail, err};

@@ -5,7 +5,8 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 
 use crate::{Arg, Dim, Parameter, Tensor, Value, err};
 
-/// One entry of an index, or a tuple of entries: integers, ranges, `..`, `None` for a new axis, bools, tensors, lists.
+/// One entry of an index, or a tuple of entries: integers, ranges, `..`, `None` for a new axis, bools,
+/// tensors, lists.
 ///
 /// `..` stands for all axes that the other entries leave; `0..` is one whole axis.
 #[diagnostic::on_unimplemented(message = "a tensor cannot be indexed with `{Self}`")]
@@ -148,10 +149,11 @@ tuples!(A B C D E; 0 1 2 3 4);
 tuples!(A B C D E F; 0 1 2 3 4 5);
 
 impl Tensor {
-    /// Returns the part that an index names, as `x[index]` in PyTorch: `x.i(0)`, `x.i((.., 1..3))`, `x.i(s![1..;2, &mask])`.
+    /// Returns the part that an index names, as `x[index]` in PyTorch: `x.i(0)`, `x.i((.., 1..3))`,
+    /// `x.i(s![1..;2, &mask])`.
     ///
-    /// Integers, ranges, `..` and `None` give a view; tensors and lists of integers or bools pick elements. Negative
-    /// integers and bounds count from the end, ranges are cut to the axis.
+    /// Integers, ranges, `..` and `None` give a view; tensors and lists of integers or bools pick elements.
+    /// Negative integers and bounds count from the end, ranges are cut to the axis.
     #[track_caller]
     pub fn i(&self, index: impl IntoIndex) -> Tensor {
         super::getitem(self, index.into_index())
@@ -160,8 +162,8 @@ impl Tensor {
 
 /// Writes an index of any length: `s![.., 0, 1..;2, 1..5, None, &mask, [0, 2], ..=3, -1]`.
 ///
-/// An entry is anything that [`IntoIndex`](crate::ops::IntoIndex) takes; a range may be followed by `;` and a step.
-/// `..;2` is every second position of one axis, while `..` alone stands for all axes that are left.
+/// An entry is anything that [`IntoIndex`](crate::ops::IntoIndex) takes; a range may be followed by `;` and a
+/// step. `..;2` is every second position of one axis, while `..` alone stands for all axes that are left.
 #[macro_export]
 macro_rules! s {
     (@ [$($out:expr,)*]) => {

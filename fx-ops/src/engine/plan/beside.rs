@@ -1,7 +1,9 @@
-//! Which steps run side by side: small kernels that do not need each other, none of which gives several threads enough to do.
+//! Which steps run side by side: small kernels that do not need each other, none of which gives several
+//! threads enough to do.
 //!
-//! A kernel shares its own loops where that pays, so that only those are looked at here that take microseconds. A step is brought
-//! forward to the first one beside which it can run; the order stays as it is where that gains nothing.
+//! A kernel shares its own loops where that pays, so that only those are looked at here that take
+//! microseconds. A step is brought forward to the first one beside which it can run; the order stays as it is
+//! where that gains nothing.
 
 use fx_core::analysis::Costs;
 use fx_core::{Arg, GraphModule, NodeId, Type, TypeTree, ops};
@@ -10,7 +12,8 @@ use rustc_hash::FxHashMap;
 use super::{Step, Task, sources};
 use crate::engine::operand::ValueId;
 
-/// The nanoseconds that a step takes that runs beside others: shorter ones are not worth a task, longer ones share their loops.
+/// The nanoseconds that a step takes that runs beside others: shorter ones are not worth a task, longer ones
+/// share their loops.
 const EACH: std::ops::RangeInclusive<f64> = 2e3..=5e4;
 
 /// How much longer one of them may take than another: who is done waits for the others.
@@ -19,7 +22,8 @@ const UNLIKE: f64 = 3.0;
 /// The nanoseconds from which steps together are worth to ask other threads for help.
 const TOGETHER: f64 = 1e4;
 
-/// The most steps that run beside each other, and among how many they are looked for. Their results are in memory at the same time.
+/// The most steps that run beside each other, and among how many they are looked for. Their results are in
+/// memory at the same time.
 const MOST: usize = 16;
 const SEARCH: usize = 64;
 
@@ -39,7 +43,8 @@ pub(super) fn arrange(gm: &GraphModule, steps: Vec<Step>, n_values: usize) -> Ve
         }
         let mut group = vec![first];
         if times.may_fit(first) {
-            // What steps before have read and written that are not done yet, or at the same time, is marked with the number of the first.
+            // What steps before have read and written that are not done yet, or at the same time, is marked
+            // with the number of the first.
             accesses[first].mark(&mut read, &mut written, first);
             for at in (first + 1..left.len().min(first + SEARCH)).filter(|&at| left[at].is_some()) {
                 let is_marked = |marks: &[usize], value: &ValueId| marks[*value as usize] == first;
@@ -78,7 +83,8 @@ struct Times<'a> {
 
 struct Known {
     node: NodeId,
-    /// The arithmetic that its kernel does in a nanosecond; `None` if it is not the only step of its node, or no kernel.
+    /// The arithmetic that its kernel does in a nanosecond; `None` if it is not the only step of its node, or
+    /// no kernel.
     flops: Option<f64>,
     /// What it takes to read and write; `INFINITY` if that is not known.
     traffic: f64,

@@ -1,4 +1,5 @@
-//! [`Follows`]: views whose windows follow from the operand and the sizes, so that they need not be tried for each.
+//! [`Follows`]: views whose windows follow from the operand and the sizes, so that they need not be tried for
+//! each.
 
 use fx_core::array::{Sizes, reshaped};
 use fx_core::{Arg, Array, DType, Op, Result, Tensor, Value};
@@ -26,8 +27,8 @@ pub(super) enum Follows {
 pub(super) type Sized<'a> = (&'a Operand, &'a Shape);
 
 impl Follows {
-    /// Returns what an operation does of which this is a result; `None` if that depends on more. `args`, after the operand, are given
-    /// if they are the same for all sizes.
+    /// Returns what an operation does of which this is a result; `None` if that depends on more. `args`,
+    /// after the operand, are given if they are the same for all sizes.
     pub(super) fn find(
         op: Op,
         args: Option<&[Value]>,

@@ -568,7 +568,8 @@ impl Ends {
     }
 }
 
-/// Returns the order in which the operands lie that have the shape of what a graph returns: channels last if none lies otherwise.
+/// Returns the order in which the operands lie that have the shape of what a graph returns: channels last if
+/// none lies otherwise.
 fn common_layout(body: &Graph, types: &FxHashMap<NodeId, TypeTree>, operands: &[Operand]) -> Layout {
     // Rows are along the last axes as these are counted.
     let is_map = |node: &fx_core::Node| match node.op() {
@@ -619,7 +620,8 @@ impl Heavy {
         }
     }
 
-    /// Returns how many of the last axes of the result in memory make a row, of which parts are complete at a time.
+    /// Returns how many of the last axes of the result in memory make a row, of which parts are complete at a
+    /// time.
     fn row_axes(&self) -> usize {
         match self {
             Heavy::Convolution(call) if call.layout == Layout::RowMajor => call.spec.stride.len(),

@@ -127,7 +127,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns the arguments of a node with their symbols, and which these are; without symbols, the arguments that are given.
+    /// Returns the arguments of a node with their symbols, and which these are; without symbols, the
+    /// arguments that are given.
     pub(super) fn symbolic_args(&mut self, bound: &[Arg], id: NodeId) -> Result<(Vec<Arg>, Holes)> {
         let Some(record) = &mut self.record else { return Ok((bound.to_vec(), Holes::new())) };
         let Ok(node) = self.symbolic.graph().node(id) else {

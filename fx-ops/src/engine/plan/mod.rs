@@ -1,8 +1,10 @@
 //! [`Plan`]: a graph for inputs of known sizes as a list of steps, each with its operands in place.
 //!
-//! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what is evaluated, goes in or
-//! comes out is an array of its own. Views are windows on the value that they are views of, and take no step (`windows`); groups and nodes
-//! that have one become kernels (`kernels`, `norms`, `recurrent`, `resize`, `lookup`). All are made by functions of the sizes, of which a record is kept (`make`).
+//! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what
+//! is evaluated, goes in or comes out is an array of its own. Views are windows on the value that they are
+//! views of, and take no step (`windows`); groups and nodes that have one become kernels (`kernels`, `norms`,
+//! `recurrent`, `resize`, `lookup`). All are made by functions of the sizes, of which a record is kept
+//! (`make`).
 
 mod beside;
 mod follow;
@@ -174,8 +176,8 @@ struct Lowering<'a> {
 }
 
 impl Plan {
-    /// Plans a graph module whose nodes have types, as far as these can be known, for inputs of these sizes; `symbolic` is the same graph for
-    /// all sizes.
+    /// Plans a graph module whose nodes have types, as far as these can be known, for inputs of these sizes;
+    /// `symbolic` is the same graph for all sizes.
     pub(crate) fn new(
         (gm, symbolic): (&GraphModule, &GraphModule),
         key: &[Key],
@@ -228,8 +230,8 @@ impl Plan {
         Ok(Plan { steps, values, given, held, constants, jobs, memory, output, record, is_bound: false })
     }
 
-    /// Makes the same plan for inputs of other sizes, without a look at the graph; `None` if what was decided for these sizes may not be right
-    /// for those.
+    /// Makes the same plan for inputs of other sizes, without a look at the graph; `None` if what was decided
+    /// for these sizes may not be right for those.
     pub(crate) fn bind(&self, key: &[Key]) -> Result<Option<Plan>> {
         let Some(record) = &self.record else { return Ok(None) };
         let Some(mut new) = record.bind(key, &self.values)? else { return Ok(None) };
@@ -532,7 +534,8 @@ impl Lowering<'_> {
         self.evaluate(call, bound, id)
     }
 
-    /// Makes programs of the sub-graphs of an operation, if it takes nothing but tensors: numbers would need a plan each.
+    /// Makes programs of the sub-graphs of an operation, if it takes nothing but tensors: numbers would need
+    /// a plan each.
     fn sub_programs(&self, op: Op, bound: &[Arg]) -> Result<Option<SubPrograms>> {
         let Some(operands) = ops::sub_graph_operands(op, bound) else { return Ok(None) };
         let types = operands.into_iter().map(|arg| self.symbolic_type(arg).map(TypeTree::from));

@@ -1,4 +1,5 @@
-//! Views and joins: windows on values, which are copied only where somebody needs the elements side by side; and borders around them.
+//! Views and joins: windows on values, which are copied only where somebody needs the elements side by side;
+//! and borders around them.
 
 use std::marker::PhantomData;
 
@@ -60,7 +61,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Brings what is returned into the order that callers expect: joins are copied, and channels that a kernel has put last go back.
+    /// Brings what is returned into the order that callers expect: joins are copied, and channels that a
+    /// kernel has put last go back.
     pub(super) fn settle_all(&mut self, arg: &Arg) -> Result<()> {
         for id in arg.leaves() {
             self.settle(*id, *id)?;
@@ -162,7 +164,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// Makes a kernel that copies elements from where a function of the arguments and the sizes says, in the order in which they lie.
+    /// Makes a kernel that copies elements from where a function of the arguments and the sizes says, in the
+    /// order in which they lie.
     fn rearranged(
         &mut self,
         x: Operand,
@@ -331,7 +334,8 @@ fn literals(args: &[Arg]) -> Result<Vec<Value>> {
     args[1..].iter().map(|arg| arg.try_flat_map(&mut |_| Ok(Arg::None))).collect()
 }
 
-/// Returns what an operation with these arguments after the first does to an array that lies as an operand, and the array; `None` if it refuses.
+/// Returns what an operation with these arguments after the first does to an array that lies as an operand,
+/// and the array; `None` if it refuses.
 fn view(bound: &Bound, op: Op, args: Vec<Value>, x: OperandId) -> Result<Option<(Value, Array)>> {
     let x = bound.operand(x)?;
     let shadow = shadow(bound.values[x.value as usize].numel)?;

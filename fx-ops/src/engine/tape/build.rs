@@ -1,4 +1,5 @@
-//! Makes a tape of a draft, for the sizes of a plan: registers and loads, places for them, and the length of a unit.
+//! Makes a tape of a draft, for the sizes of a plan: registers and loads, places for them, and the length of
+//! a unit.
 
 use fx_core::array::Sizes;
 use fx_core::pointwise::Rule;
@@ -367,7 +368,8 @@ impl Builder {
         Ok(Spot::Load(self.loads.len() as u16 - 1))
     }
 
-    /// Gives out places: results are written where they belong, other registers are shared by values that are not alive together.
+    /// Gives out places: results are written where they belong, other registers are shared by values that are
+    /// not alive together.
     fn finish(mut self, results: &[&Found], stores: &[ValueId], part: Option<usize>) -> Result<Option<Tape>> {
         let mut places: FxHashMap<u32, Spot> = FxHashMap::default();
         let store = |(result, &value): (&&Found, &ValueId)| {
@@ -501,7 +503,8 @@ impl Builder {
         Ok(Some(tape))
     }
 
-    /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole units and written.
+    /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole
+    /// units and written.
     fn assign(&self, parts: &[Part], places: &mut FxHashMap<u32, Spot>) -> (Vec<(bool, usize)>, usize) {
         let n = self.instructions.len();
         let is_load = |i: usize| self.loads.iter().any(|load| load.register as usize == i);

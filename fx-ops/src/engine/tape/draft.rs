@@ -14,7 +14,8 @@ use crate::engine::operand::{Layout, OperandId, ValueId};
 use crate::engine::record::{Shape, Size};
 use crate::view::to;
 
-/// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any sizes.
+/// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any
+/// sizes.
 ///
 /// Values are numbered: first those that are there, then what nodes give, in order.
 pub(crate) struct Draft {
@@ -64,11 +65,13 @@ pub(super) enum Input {
 }
 
 impl Draft {
-    /// Drafts all nodes of a graph; `stores` are the values for what it returns, in order. `shape` tells the sizes of a node's value.
+    /// Drafts all nodes of a graph; `stores` are the values for what it returns, in order. `shape` tells the
+    /// sizes of a node's value.
     ///
-    /// The nodes in `outside`, placeholders first, are not computed but found there. With an `anchor`, which is one of them, the tape
-    /// changes parts of its value, and its domain is that of the anchor, of which this many of the last axes in memory make a row. Results lie as
-    /// the layout says. A graph that is no tape gives `None`.
+    /// The nodes in `outside`, placeholders first, are not computed but found there. With an `anchor`, which
+    /// is one of them, the tape changes parts of its value, and its domain is that of the anchor, of which
+    /// this many of the last axes in memory make a row. Results lie as the layout says. A graph that is no
+    /// tape gives `None`.
     pub(crate) fn new(
         graph: &Graph,
         types: &FxHashMap<NodeId, TypeTree>,
@@ -172,7 +175,8 @@ impl Draft {
         })
     }
 
-    /// Notes that these operands of the only node are sizes, not the numbers that they are now; returns whether they can be.
+    /// Notes that these operands of the only node are sizes, not the numbers that they are now; returns
+    /// whether they can be.
     pub(crate) fn take_sizes(&mut self, sizes: &[(usize, Size)]) -> bool {
         let [node] = &mut self.nodes[..] else { return sizes.is_empty() };
         sizes.iter().all(|(i, size)| match (&node.work, node.inputs.get_mut(*i)) {

@@ -12,7 +12,8 @@ use crate::reduce::Spread;
 /// The longest row that is kept in registers.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
 
-/// Returns the operation on rows that a call is, and over how many of the last axes of its first operand, which is of type `x`.
+/// Returns the operation on rows that a call is, and over how many of the last axes of its first operand,
+/// which is of type `x`.
 pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, usize)> {
     if !matches!(x.dtype, DType::F32 | DType::F64) || x.rank() == 0 {
         return None;
@@ -60,7 +61,8 @@ pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option
     }
 }
 
-/// Returns the reduction over axes before the last ones that a call is, and these axes of its operand, which is of type `x`.
+/// Returns the reduction over axes before the last ones that a call is, and these axes of its operand, which
+/// is of type `x`.
 pub(crate) fn column_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, Range<usize>)> {
     reduction(op, bound, x).filter(|(_, axes)| axes.end < x.rank())
 }
@@ -68,7 +70,8 @@ pub(crate) fn column_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Opt
 /// The fewest columns that are reduced by a kernel of a plan.
 const FEWEST_COLUMNS: i64 = 16;
 
-/// Returns whether a call reduces axes before the last ones, and enough columns for a kernel of a plan, as far as that is known.
+/// Returns whether a call reduces axes before the last ones, and enough columns for a kernel of a plan, as
+/// far as that is known.
 pub(crate) fn has_columns(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> bool {
     column_kind(op, bound, x).is_some_and(|(_, axes)| are_columns(&x.shape[axes.end..]))
 }
@@ -147,8 +150,8 @@ pub(crate) fn is_select(args: [&Arg; 3], ty: impl Fn(&Arg) -> Option<TensorType>
     !is_half(out.dtype) && args.into_iter().all(is_fine)
 }
 
-/// Returns whether an operation of this dtype of result and these types of operands can be an instruction, with the dtype in which it is
-/// computed.
+/// Returns whether an operation of this dtype of result and these types of operands can be an instruction,
+/// with the dtype in which it is computed.
 pub(crate) fn map_dtype(def: &PointwiseDef, operands: &[OperandType<'_>]) -> Option<DType> {
     let any_half = operands.iter().any(|x| matches!(x, OperandType::Tensor(ty) if is_half(ty.dtype)));
     let all_numbers = operands.iter().all(|x| matches!(x, OperandType::Scalar(_)));

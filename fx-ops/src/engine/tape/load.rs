@@ -1,4 +1,5 @@
-//! [`Load`]: how the elements of a unit are found in an operand from outside, and copied if they are no neighbours.
+//! [`Load`]: how the elements of a unit are found in an operand from outside, and copied if they are no
+//! neighbours.
 
 use super::{Extent, Unit};
 use crate::engine::operand::{Bases, Operand, ValueId, Walk};
@@ -64,7 +65,8 @@ impl Load {
             }
     }
 
-    /// Returns the address of the elements of a unit, which are copied into the register if they are not neighbours.
+    /// Returns the address of the elements of a unit, which are copied into the register if they are not
+    /// neighbours.
     pub(super) unsafe fn find(
         &self,
         bases: Bases<'_>,

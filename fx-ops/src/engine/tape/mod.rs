@@ -1,8 +1,10 @@
-//! [`Tape`]: pointwise operations and operations on rows, one after the other on a block of elements that stays in the first cache.
+//! [`Tape`]: pointwise operations and operations on rows, one after the other on a block of elements that
+//! stays in the first cache.
 //!
-//! A tape walks over a *domain* of elements in row-major order, in units: blocks of elements, or whole rows if it reduces them. For each
-//! unit it runs its instructions, each of which reads and writes registers of as many elements. The instructions are the block
-//! kernels of the rows, so that a fused group has the bits that its operations have one by one.
+//! A tape walks over a *domain* of elements in row-major order, in units: blocks of elements, or whole rows
+//! if it reduces them. For each unit it runs its instructions, each of which reads and writes registers of as
+//! many elements. The instructions are the block kernels of the rows, so that a fused group has the bits that
+//! its operations have one by one.
 
 mod build;
 pub(crate) mod draft;
@@ -119,7 +121,8 @@ pub(crate) enum Action {
     Repeat(usize),
     /// Copies elements of a size in bytes.
     Copy(usize),
-    /// Takes elements of a size in bytes from the second operand where the first, of bools, is true, else from the third.
+    /// Takes elements of a size in bytes from the second operand where the first, of bools, is true, else
+    /// from the third.
     Select(usize),
     Row(RowKind, DType),
 }
@@ -142,7 +145,8 @@ pub(crate) struct Instruction {
 pub(crate) struct Tape {
     /// The elements of the domain.
     pub(crate) numel: usize,
-    /// The elements of a row: what is reduced, or after which operands are read elsewhere; `numel` if there are no rows.
+    /// The elements of a row: what is reduced, or after which operands are read elsewhere; `numel` if there
+    /// are no rows.
     pub(crate) row: usize,
     /// The most elements of a unit: part of a row, or several rows.
     pub(crate) unit: usize,
@@ -273,7 +277,8 @@ impl Tape {
         self.instructions.len().max(1) * 2
     }
 
-    /// Returns whether nothing of a unit is kept for later, in registers or in the cache, so that it may have any number of rows.
+    /// Returns whether nothing of a unit is kept for later, in registers or in the cache, so that it may have
+    /// any number of rows.
     fn is_direct(&self) -> bool {
         let is_outside = |spot: &Spot| matches!(spot, Spot::Load(_) | Spot::Store(_));
         let has_slots = self.native.as_ref().is_some_and(native::Linked::has_slots);
@@ -309,8 +314,8 @@ impl Tape {
     ///
     /// # Safety
     ///
-    /// The loads can be read and the stores written in full, by nobody else; a store shares memory with a load only if that is marked
-    /// [`overwritten`](Load::overwritten) and of the same elements.
+    /// The loads can be read and the stores written in full, by nobody else; a store shares memory with a
+    /// load only if that is marked [`overwritten`](Load::overwritten) and of the same elements.
     unsafe fn run_all(&self, bases: Bases<'_>) {
         if self.numel == 0 {
             return;
@@ -429,7 +434,8 @@ impl Tape {
     ///
     /// # Safety
     ///
-    /// As for [`run_all`](Self::run_all), for these elements; `scratch` has the bytes that the tape asks for, and is aligned to 64.
+    /// As for [`run_all`](Self::run_all), for these elements; `scratch` has the bytes that the tape asks for,
+    /// and is aligned to 64.
     pub(super) unsafe fn unit(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit) {
         if let Some(native) = &self.native {
             // SAFETY: the caller's promise.
@@ -468,9 +474,9 @@ impl Tape {
             }
             let inputs = &inputs[..instruction.inputs.len().min(4)];
             let out = place(instruction.output).cast_mut();
-            // SAFETY: inputs and output hold `len` elements of the types of the instruction, or as many as an action on rows reads and
-            // writes, and an output is no input: registers are given anew for each result that is alive, and a load that shares
-            // memory with a store was copied into a register.
+            // SAFETY: inputs and output hold `len` elements of the types of the instruction, or as many as an
+            // action on rows reads and writes, and an output is no input: registers are given anew for each
+            // result that is alive, and a load that shares memory with a store was copied into a register.
             unsafe { instruction.action.run(inputs, out, len, unit.rows) };
         }
     }
@@ -576,8 +582,8 @@ impl Store {
 impl Action {
     /// # Safety
     ///
-    /// Each input holds `len` elements of its type, or as many as the action reads, and `out` has room for as many as it writes; they
-    /// do not overlap.
+    /// Each input holds `len` elements of its type, or as many as the action reads, and `out` has room for as
+    /// many as it writes; they do not overlap.
     unsafe fn run(&self, inputs: &[*const u8], out: *mut u8, len: usize, rows: usize) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -733,7 +739,8 @@ pub(crate) fn converter(from: DType, to: DType) -> Convert {
     }
 }
 
-/// Lends scratch memory of some bytes, which the thread keeps for the next time; a use inside of a use gets memory of its own.
+/// Lends scratch memory of some bytes, which the thread keeps for the next time; a use inside of a use gets
+/// memory of its own.
 pub(super) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     thread_local! {
         static KEPT: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };

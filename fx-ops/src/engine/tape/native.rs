@@ -183,9 +183,9 @@ impl Linked {
             step,
             host: (&raw const host).cast(),
         };
-        // SAFETY: the function was made of this tape: it reads each load, writes each store, and uses slots and numbers as many as were
-        // given, for a unit of one element at least. Memory of loads and stores is the caller's promise; slots lie in the scratch
-        // memory after the registers.
+        // SAFETY: the function was made of this tape: it reads each load, writes each store, and uses slots
+        // and numbers as many as were given, for a unit of one element at least. Memory of loads and stores
+        // is the caller's promise; slots lie in the scratch memory after the registers.
         unsafe { (self.function)(&call) }
     }
 }

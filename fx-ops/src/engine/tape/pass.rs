@@ -1,7 +1,8 @@
 //! Which instructions of a tape are one pass over the elements of a unit.
 //!
 //! A sum before a function of one operand, and a product and a sum after it, are done in its loop (see
-//! [`around`](fx_core::pointwise::around)), and so are sums and products without a function. What is between has no register then.
+//! [`around`](fx_core::pointwise::around)), and so are sums and products without a function. What is between
+//! has no register then.
 
 use fx_core::pointwise::around::{self, Around, Minus, Term};
 use fx_simd::{Arithmetic, Slots};
@@ -74,7 +75,8 @@ impl Instruction {
         matches!(self.arithmetic(), Some(Arithmetic::Mul))
     }
 
-    /// Returns the function of one operand that this is, with its parameters, if it has a kernel with others around.
+    /// Returns the function of one operand that this is, with its parameters, if it has a kernel with others
+    /// around.
     fn function(&self) -> Option<(around::Kernel, &SmallVec<[f32; 2]>)> {
         match &self.action {
             Action::Map(Map::F32(_, params)) if !self.per_row => Some((self.def?.around()?, params)),
@@ -148,7 +150,8 @@ impl<F: Fn(u32) -> bool> Flow<'_, F> {
     }
 }
 
-/// Brings instructions that can run as one side by side, of instructions whose registers are each written once, and tells the parts.
+/// Brings instructions that can run as one side by side, of instructions whose registers are each written
+/// once, and tells the parts.
 pub(super) fn join(instructions: &mut Vec<Instruction>, is_result: impl Fn(u32) -> bool) -> Vec<Part> {
     let n = instructions.len();
     let mut flow = Flow {
@@ -233,7 +236,8 @@ impl Joined {
     ///
     /// # Safety
     ///
-    /// There are `len` elements at each spot that is read, and room for as many at the output, which is none of them.
+    /// There are `len` elements at each spot that is read, and room for as many at the output, which is none
+    /// of them.
     pub(super) unsafe fn run(&self, place: impl Fn(Spot) -> *const u8, len: usize) {
         // SAFETY: the caller's promise.
         let elements = |spot| unsafe { std::slice::from_raw_parts(place(spot).cast::<f32>(), len) };

@@ -1,7 +1,8 @@
 //! Convolution of inputs whose channels lie last: `[batch, spatial..., channels]` gives the same.
 //!
-//! What lies under a window is then in pieces of neighbouring elements, which tiles read in place, and the result needs no turning
-//! either. Windows that reach over the border read an input with a border of zeros, which [`ChannelsLast::enclose`] makes.
+//! What lies under a window is then in pieces of neighbouring elements, which tiles read in place, and the
+//! result needs no turning either. Windows that reach over the border read an input with a border of zeros,
+//! which [`ChannelsLast::enclose`] makes.
 
 use std::ops::Range;
 
@@ -30,7 +31,8 @@ const LONG_SUMS: usize = 384;
 /// or half as many, if there are so many positions.
 const MANY_POSITIONS: usize = 1024;
 
-/// Returns whether a convolution of single elements had better be a product, whose blocks cut long sums; one row is read in places of its own.
+/// Returns whether a convolution of single elements had better be a product, whose blocks cut long sums; one
+/// row is read in places of its own.
 fn pays_as_product(positions: usize, c_in: usize) -> bool {
     positions == 1 || c_in >= LONG_SUMS || (c_in >= LONG_SUMS / 2 && positions >= MANY_POSITIONS)
 }
@@ -110,7 +112,8 @@ pub struct ChannelsLast<T: 'static> {
     shapes: String,
 }
 
-/// Where the elements of an input lie that is to be enclosed: the strides of batch, channels, depth, height and width.
+/// Where the elements of an input lie that is to be enclosed: the strides of batch, channels, depth, height
+/// and width.
 pub type InputStrides = [usize; 5];
 
 impl<T: GemmElement> ChannelsLast<T> {
@@ -255,7 +258,8 @@ impl<T: GemmElement> ChannelsLast<T> {
         }
     }
 
-    /// Packs the weights of some output channels side by side, `cols` of them or fewer: those of a tap and a channel follow each other.
+    /// Packs the weights of some output channels side by side, `cols` of them or fewer: those of a tap and a
+    /// channel follow each other.
     fn sliver(&self, cols: usize, from: &[T], out: &mut [T]) {
         let (taps, c_in) = (self.geometry.kernel_size(), self.geometry.c_in);
         let depth = taps * c_in;
@@ -283,7 +287,8 @@ impl<T: GemmElement> ChannelsLast<T> {
         })
     }
 
-    /// Copies an input, whose elements lie at these strides, with a border of zeros around it and its channels last.
+    /// Copies an input, whose elements lie at these strides, with a border of zeros around it and its
+    /// channels last.
     ///
     /// # Panics
     ///
@@ -310,8 +315,9 @@ impl<T: GemmElement> ChannelsLast<T> {
         });
     }
 
-    /// Stores the convolution of `x`, an input with its border, in `out` after it was finished, and calls `done` with each part that is complete,
-    /// on the thread that has written it: a range of positions, counted through all images, and the channels there.
+    /// Stores the convolution of `x`, an input with its border, in `out` after it was finished, and calls
+    /// `done` with each part that is complete, on the thread that has written it: a range of positions,
+    /// counted through all images, and the channels there.
     ///
     /// # Panics
     ///
@@ -372,8 +378,8 @@ impl<T: GemmElement> ChannelsLast<T> {
         assert!(packed.len() >= all * sliver_len, "the weight was packed for this convolution");
         let n_tiles = positions.div_ceil(tile.rows);
         let height = positions.div_ceil(n_tiles);
-        // A task has some tiles, one below the other, whose input and result stay in the second cache, and all slivers, or some of them if
-        // there would be too few tasks.
+        // A task has some tiles, one below the other, whose input and result stay in the second cache, and
+        // all slivers, or some of them if there would be too few tasks.
         let bytes = (self.channels() * stride.iter().product::<usize>() + channels) * size_of::<T>() * height;
         let least = TASK.div_ceil(work(height, all * cols, depth).max(1));
         let most = (BLOCK_BYTES / bytes.max(1)).max(1);
@@ -415,8 +421,8 @@ impl<T: GemmElement> ChannelsLast<T> {
                         c_stride: channels,
                         finish: finish.from(start * channels + columns.start, columns.start),
                     };
-                    // SAFETY: windows lie in the input with its border, whose length was asserted, the sliver has `depth` rows, and no
-                    // other task has these positions and channels of the result.
+                    // SAFETY: windows lie in the input with its border, whose length was asserted, the sliver
+                    // has `depth` rows, and no other task has these positions and channels of the result.
                     unsafe {
                         match &spread {
                             Some(spread) => tile.run_groups(columns.len(), spread, &operands),
@@ -499,7 +505,8 @@ impl<T: GemmElement> ChannelsLast<T> {
                 finish: finish.from(column * channels, 0),
             };
             if at_once.is_some() {
-                // SAFETY: all taps lie in the input under these windows, the weights have elements for all taps, and the result has room.
+                // SAFETY: all taps lie in the input under these windows, the weights have elements for all
+                // taps, and the result has room.
                 unsafe { tile.run_taps(n, channels, &operands) };
             } else {
                 let lies = |tap: usize| self.geometry.source(2, column, tap).is_some();

@@ -1,9 +1,9 @@
 //! Convolutions of one to three dimensions on contiguous slices, with PyTorch's layouts and semantics.
 //!
 //! Input is `[batch, channels, spatial...]`; the weight is `[out, in / groups, kernel...]`, transposed
-//! `[in, out / groups, kernel...]`. Most run as GEMM whose right operand is unfolded from the input as it is packed, or, on machines
-//! without tiles of our own, on an unfolded block of the input; the scratch memory of a thread stays below [`SCRATCH`] elements,
-//! or one column if that is longer.
+//! `[in, out / groups, kernel...]`. Most run as GEMM whose right operand is unfolded from the input as it is
+//! packed, or, on machines without tiles of our own, on an unfolded block of the input; the scratch memory of
+//! a thread stays below [`SCRATCH`] elements, or one column if that is longer.
 
 use std::ops::Range;
 

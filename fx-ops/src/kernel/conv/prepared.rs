@@ -62,8 +62,9 @@ impl<T: GemmElement> Prepared<T> {
         Ok(Prepared { spec: spec.clone(), geometry, x_shape, weight_shape, out_len, way })
     }
 
-    /// Stores the convolution of `x` in `out`, and calls `done` with each part that is complete, on the thread that has written it: a
-    /// range of channels, counted through all images, and the positions in each of them.
+    /// Stores the convolution of `x` in `out`, and calls `done` with each part that is complete, on the
+    /// thread that has written it: a range of channels, counted through all images, and the positions in each
+    /// of them.
     ///
     /// # Panics
     ///

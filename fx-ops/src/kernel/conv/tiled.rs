@@ -7,7 +7,8 @@ use fx_simd::parallel;
 use super::super::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile};
 use super::Geometry;
 
-/// Neighbouring elements under the windows of neighbouring output positions, for one element of the kernel and every channel.
+/// Neighbouring elements under the windows of neighbouring output positions, for one element of the kernel
+/// and every channel.
 struct Piece {
     /// Where they go in the rows of a channel.
     to: usize,
@@ -16,7 +17,8 @@ struct Piece {
     len: usize,
 }
 
-/// How the rows of an input lie when they are unfolded: every row cut into `parts`, each with those elements that are as many apart.
+/// How the rows of an input lie when they are unfolded: every row cut into `parts`, each with those elements
+/// that are as many apart.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     parts: usize,
@@ -180,8 +182,8 @@ impl Geometry {
 }
 
 fx_simd::wide! {
-    /// Writes the input elements under each window of `range` into columns of `out` from one on, whose rows have `width`
-    /// elements. If that is the first one, all others become zero.
+    /// Writes the input elements under each window of `range` into columns of `out` from one on, whose rows
+    /// have `width` elements. If that is the first one, all others become zero.
     pub(super) fn columns[T: GemmElement](
         (geometry, x, lines, range, (width, column), out): (
             &Geometry, &[T], Rows, Range<usize>, (usize, usize), &mut [T]

@@ -1,15 +1,16 @@
-//! Convolution of planes and volumes with kernels of 3 by 3 in each plane, by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for
-//! the 4 results of a tile instead of 36.
+//! Convolution of planes and volumes with kernels of 3 by 3 in each plane, by Winograd's minimal filtering
+//! F(2x2, 3x3): 16 multiplications for the 4 results of a tile instead of 36.
 //!
-//! Tiles of 4 by 4 elements of the input, 2 apart, are transformed, and so are the kernels. Then each of the 16 places in a tile is a
-//! matrix product over the channels, and the sums, transformed back, are 2 by 2 results. See A. Lavin and S. Gray, Fast Algorithms for
-//! Convolutional Neural Networks, CVPR 2016. The transforms add and subtract up to four elements, so results may be off by a few times as
-//! much as those of sums of products, and an infinity in the input makes NaN of the tiles that it lies in.
+//! Tiles of 4 by 4 elements of the input, 2 apart, are transformed, and so are the kernels. Then each of the
+//! 16 places in a tile is a matrix product over the channels, and the sums, transformed back, are 2 by 2
+//! results. See A. Lavin and S. Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016. The
+//! transforms add and subtract up to four elements, so results may be off by a few times as much as those of
+//! sums of products, and an infinity in the input makes NaN of the tiles that it lies in.
 //!
 //! The planes under a kernel that is deeper than one are summed as further channels are.
 //!
-//! Kernels are transformed in the cache, each time that they are needed: that takes less time than to read what it makes from memory, which
-//! is 16 ninths as much as the kernels.
+//! Kernels are transformed in the cache, each time that they are needed: that takes less time than to read
+//! what it makes from memory, which is 16 ninths as much as the kernels.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -36,13 +37,14 @@ const FEWEST_SLIVERS: usize = 4;
 const TASKS: usize = 8;
 /// The fewest channels of input and result for which the products take longer than the transforms.
 const FEWEST_CHANNELS: usize = 32;
-/// The most channels under a kernel, those of all its planes: a thread keeps the transformed elements of some tiles.
+/// The most channels under a kernel, those of all its planes: a thread keeps the transformed elements of some
+/// tiles.
 const MOST_CHANNELS: usize = 1 << 12;
 /// The elements that are transformed at a time.
 const WIDTH: usize = 16;
 
-/// Returns how far apart the elements of two places lie of which there are `n` each: not a power of two, for then those of all places would
-/// have the same few lines of a cache.
+/// Returns how far apart the elements of two places lie of which there are `n` each: not a power of two, for
+/// then those of all places would have the same few lines of a cache.
 fn apart(n: usize) -> usize {
     n.next_multiple_of(WIDTH) + WIDTH
 }
@@ -97,8 +99,9 @@ impl<T: GemmElement> Winograd<T> {
         self.grid().map(|tiles| 2 * tiles + 2)
     }
 
-    /// Stores the convolution of `x`, of which each image has so many planes, lines and columns, in `out` after it was finished. The
-    /// weight is packed in slivers of a tile's columns, tap by tap and channel by channel.
+    /// Stores the convolution of `x`, of which each image has so many planes, lines and columns, in `out`
+    /// after it was finished. The weight is packed in slivers of a tile's columns, tap by tap and channel by
+    /// channel.
     pub(super) fn run(
         &self,
         x: &[T],
@@ -240,8 +243,8 @@ fn sub<T: Float, const W: usize>(a: Vector<T, W>, b: Vector<T, W>) -> Vector<T, 
     sum
 }
 
-/// `N` rows of elements, a step apart. Where rows end is known when this is made, so that accesses to the same place of all rows take one
-/// comparison.
+/// `N` rows of elements, a step apart. Where rows end is known when this is made, so that accesses to the
+/// same place of all rows take one comparison.
 struct Rows<'a, T, const N: usize> {
     first: *mut T,
     step: usize,
@@ -376,7 +379,8 @@ impl<'a, T: GemmElement> Results<'a, T> {
         Results { sums, out, sizes, channels, finish }
     }
 
-    /// Transforms some channels of a tile's sums back, finishes them and stores them at up to two positions of up to two lines.
+    /// Transforms some channels of a tile's sums back, finishes them and stores them at up to two positions
+    /// of up to two lines.
     #[inline(always)]
     fn store<const W: usize>(&self, tile: usize, channel: usize, (first, size): (usize, [usize; 2])) {
         let from = tile * self.channels.len() + channel;
@@ -414,8 +418,8 @@ impl<'a, T: GemmElement> Results<'a, T> {
 }
 
 fx_simd::wide! {
-    /// Transforms tiles of an input whose lines and columns are these steps apart; elements of the same place lie together, those of a tile
-    /// from one place on of as many as are summed.
+    /// Transforms tiles of an input whose lines and columns are these steps apart; elements of the same place
+    /// lie together, those of a tile from one place on of as many as are summed.
     fn into_tiles[T: GemmElement](
         (x, tiles, start_of, steps, place, out):
             (&[T], Range<usize>, &dyn Fn(usize) -> usize, [usize; 2], [usize; 2], &mut [T])

@@ -1,8 +1,9 @@
-//! Matrix products in blocks that fit into caches, from operands that are packed in the order in which they are read.
+//! Matrix products in blocks that fit into caches, from operands that are packed in the order in which they
+//! are read.
 //!
-//! The right operand is cut into slivers of as many columns as a tile has, the left one into strips of as many rows. `k` is cut
-//! into blocks by its size alone, and elements of a tile are summed in order, so that a bit depends neither on the number of
-//! threads nor on where a tile lies.
+//! The right operand is cut into slivers of as many columns as a tile has, the left one into strips of as
+//! many rows. `k` is cut into blocks by its size alone, and elements of a tile are summed in order, so that a
+//! bit depends neither on the number of threads nor on where a tile lies.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -12,18 +13,20 @@ use fx_simd::parallel;
 use super::tile::{Finish, Next, Operands, ROW, Tile};
 use super::{GemmElement, Scratch, Strides, work};
 
-/// The greatest steps of `k` that are done at a time: a sliver of them fits into the first cache beside the strip that is multiplied.
+/// The greatest steps of `k` that are done at a time: a sliver of them fits into the first cache beside the
+/// strip that is multiplied.
 const K_BLOCK: usize = 256;
 /// As [`K_BLOCK`], for a single row, which needs nothing to stay in a cache.
 const ROW_BLOCK: usize = 4096;
 /// The multiply-adds of a task.
 const TASK: usize = 1 << 20;
-/// The bytes of a task's part of the packed left operand that are read again for each sliver: they stay in the second cache.
+/// The bytes of a task's part of the packed left operand that are read again for each sliver: they stay in
+/// the second cache.
 const LEFT_BYTES: usize = 1 << 18;
 /// The bytes of strips that a thread packs for all steps of `k`.
 const OWN_BYTES: usize = 1 << 22;
-/// The multiply-adds of a thread in a block of `k` from which all threads finish it before the next, which reads the right operand
-/// from nearer caches.
+/// The multiply-adds of a thread in a block of `k` from which all threads finish it before the next, which
+/// reads the right operand from nearer caches.
 const BLOCK_WORK: usize = 1 << 26;
 /// As often as the right operand must be read by tasks of different rows for that to pay.
 const REREAD: usize = 3;
@@ -59,8 +62,8 @@ struct Own<T: GemmElement> {
 
 /// The right operand of a product.
 pub(crate) enum Right<'a, T> {
-    /// Whose columns are packed part by part: the function writes those from a column on into a sliver, row by row. What it does
-    /// not write has an arbitrary value, and is for columns beyond the last one.
+    /// Whose columns are packed part by part: the function writes those from a column on into a sliver, row
+    /// by row. What it does not write has an arbitrary value, and is for columns beyond the last one.
     Columns(&'a (dyn Fn(usize, &mut [T]) + Sync)),
     /// Rows of neighbouring elements at this stride, read in place.
     Rows(&'a [T], usize),
@@ -87,7 +90,8 @@ pub(crate) struct Output<'a, T> {
 unsafe impl<T: Send> Sync for Output<'_, T> {}
 
 impl<'a, T> Output<'a, T> {
-    /// Takes the elements `i * strides.0 + j * strides.1`, which must be distinct and lie in the slice for all rows and columns.
+    /// Takes the elements `i * strides.0 + j * strides.1`, which must be distinct and lie in the slice for
+    /// all rows and columns.
     pub(crate) fn new(c: &'a mut [T], strides: Strides) -> Output<'a, T> {
         Output { start: c.as_mut_ptr(), strides, this: PhantomData }
     }
@@ -145,8 +149,9 @@ pub(crate) struct Product<T: 'static> {
 }
 
 impl<T: GemmElement> Product<T> {
-    /// Returns whether to pack the left operand, which has these strides, pays. Rows of neighbours are read about as fast as packed
-    /// ones, unless they are a power of two apart and push each other out of the first cache.
+    /// Returns whether to pack the left operand, which has these strides, pays. Rows of neighbours are read
+    /// about as fast as packed ones, unless they are a power of two apart and push each other out of the
+    /// first cache.
     pub(crate) fn packs_left(&self, (rs, cs): Strides) -> bool {
         const PAGE: usize = 4096;
         const FEW: usize = 4;
@@ -195,7 +200,8 @@ impl<T: GemmElement> Product<T> {
         packed
     }
 
-    /// As [`packed_right`](Self::packed_right) of an operand that lies column after column, in its memory if it has the same size packed.
+    /// As [`packed_right`](Self::packed_right) of an operand that lies column after column, in its memory if
+    /// it has the same size packed.
     pub(crate) fn packed_columns(&self, mut b: Vec<T>) -> Vec<T> {
         let (cols, k) = (self.tile.cols, self.k);
         if !self.n.is_multiple_of(cols) || b.len() != self.right_len() {
@@ -226,8 +232,8 @@ impl<T: GemmElement> Product<T> {
         unsafe { self.run_then(a, b, c, Finish::NONE, &|_, _| {}) }
     }
 
-    /// Stores the product in `c` after it was finished, and calls `done` with the rows and columns of each part of it that is complete, on the
-    /// thread that has just written it.
+    /// Stores the product in `c` after it was finished, and calls `done` with the rows and columns of each
+    /// part of it that is complete, on the thread that has just written it.
     ///
     /// # Safety
     ///
@@ -327,7 +333,8 @@ impl<T: GemmElement> Product<T> {
         if m == 1 {
             slivers = slivers.next_multiple_of(ROW);
         }
-        // What is done to complete parts is the better the longer their rows are, if the right operand can be read again for it.
+        // What is done to complete parts is the better the longer their rows are, if the right operand can be
+        // read again for it.
         if self.wide_parts && k * n * size_of::<T>() <= RIGHT_BYTES && slivers < WIDE {
             slivers = WIDE.min(n_slivers.div_ceil(2).max(1));
             let most = (2 * TASK).div_ceil(work(slivers * tile.cols, tile.rows, k)).clamp(1, strips);
@@ -379,7 +386,8 @@ impl<T: GemmElement> Product<T> {
         pieces(self.k, pieces(self.k, most).max(1)).max(1)
     }
 
-    /// Returns whether all tasks do a block of `k` before the next; tasks of so many different rows have this many strips.
+    /// Returns whether all tasks do a block of `k` before the next; tasks of so many different rows have this
+    /// many strips.
     fn goes_by_blocks(&self, packs: bool, slivers: usize, (strips, down): (usize, usize)) -> bool {
         let Product { tile, m, k, .. } = *self;
         let threads = if self.shared { parallel::threads() } else { 1 };
@@ -440,7 +448,8 @@ impl<T: GemmElement> Product<T> {
                     }
                 };
                 next += if m == 1 { ROW.min(end - sliver) } else { 1 };
-                // The packed rows that come next are fetched meanwhile, each strip's share of them while it is multiplied.
+                // The packed rows that come next are fetched meanwhile, each strip's share of them while it
+                // is multiplied.
                 let fetches = b_stride == tile.cols && strips.len() > 1;
                 let (row, sliver_len) = (tile.cols, tile.cols * k);
                 let after = match (next < slivers.end, from + steps < depth.end) {
@@ -507,7 +516,8 @@ fn pieces(len: usize, of: usize) -> usize {
     if len <= of { usize::from(len > 0) } else { len.div_ceil(of) }
 }
 
-/// Writes `count` rows of a matrix as columns of the row-major `out`, of width `width`, whose last row may end after them.
+/// Writes `count` rows of a matrix as columns of the row-major `out`, of width `width`, whose last row may
+/// end after them.
 pub(crate) fn pack<T: GemmElement>(x: &[T], (rs, cs): Strides, count: usize, width: usize, out: &mut [T]) {
     if rs == 1 {
         for (p, out) in out.chunks_mut(width).enumerate() {

@@ -110,7 +110,8 @@ proptest! {
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    // Among them one whose blocks of `k` are done one after the other by few threads only, and one by all, for it would need much memory.
+    // Among them one whose blocks of `k` are done one after the other by few threads only, and one by all,
+    // for it would need much memory.
     let sizes = [
         (300, 301, 70),
         (70, 300, 517),

@@ -114,7 +114,8 @@ impl PoolSpec {
 
 /// Stores the maximum of each window in `out` and, if given, its flat position in the plane in `indices`.
 ///
-/// The first of equal maxima counts, but the last NaN, which is above all numbers. A window without elements gives minus infinity at 0.
+/// The first of equal maxima counts, but the last NaN, which is above all numbers. A window without elements
+/// gives minus infinity at 0.
 ///
 /// # Errors
 ///

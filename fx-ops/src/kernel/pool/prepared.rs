@@ -1,4 +1,5 @@
-//! Pooling prepared for inputs of one size: planes, or with channels last, `[batch, spatial..., channels]`, which gives the same.
+//! Pooling prepared for inputs of one size: planes, or with channels last, `[batch, spatial..., channels]`,
+//! which gives the same.
 
 use fx_core::Result;
 use fx_core::math::Real;

@@ -1,10 +1,12 @@
-//! Horizontal fusion: groups that do not depend on each other become one kernel if their elements are few, so that starting them
-//! is most of their work, or if they reduce the same operand, which then is fetched once. Many elements that are not reduced are better
-//! written one after the other: this takes a core fewer streams of memory at a time.
+//! Horizontal fusion: groups that do not depend on each other become one kernel if their elements are few, so
+//! that starting them is most of their work, or if they reduce the same operand, which then is fetched once.
+//! Many elements that are not reduced are better written one after the other: this takes a core fewer streams
+//! of memory at a time.
 //!
-//! Each group has a *level* above those of the groups that it depends on. Groups of one level are independent, and stay so
-//! whichever of them become one: an edge never leads to a lower level, and to the same level only past what is in no group here.
-//! So levels replace the search for paths. A group may wait for a level up to that before its first user, where it finds company.
+//! Each group has a *level* above those of the groups that it depends on. Groups of one level are
+//! independent, and stay so whichever of them become one: an edge never leads to a lower level, and to the
+//! same level only past what is in no group here. So levels replace the search for paths. A group may wait
+//! for a level up to that before its first user, where it finds company.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +16,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{LARGEST, Planner};
 
-/// The most elements of a group that is joined with any other of its shape. To start a kernel takes about as long as a hundredth of this.
+/// The most elements of a group that is joined with any other of its shape. To start a kernel takes about as
+/// long as a hundredth of this.
 const FEW: i64 = 1 << 14;
 
 /// What groups have in common that can be one kernel.
@@ -129,7 +132,8 @@ impl Planner<'_> {
         Ok(units)
     }
 
-    /// Returns the values from elsewhere that a group reads whole, if it gives no more than one element for each row.
+    /// Returns the values from elsewhere that a group reads whole, if it gives no more than one element for
+    /// each row.
     fn reduced(&self, unit: &Unit, domain: &Shape) -> Vec<Option<usize>> {
         let is_outside = |other: &usize| !unit.members.contains(other);
         let leaves = |member: usize| self.flow.users(member).iter().any(|&user| is_outside(&(user as usize)));

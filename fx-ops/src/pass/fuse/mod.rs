@@ -1,9 +1,11 @@
 //! Fusion: which nodes an engine computes as one kernel, and why others are not among them.
 //!
-//! A group has one domain of elements. Its nodes are pointwise operations on it, operations on its rows (softmax, normalisations,
-//! reductions over the last axes) or reductions over other axes, whose results are complete only after the kernel, or one matrix product or convolution, whose results are changed as they are written. Groups grow in program order: a
-//! node joins the groups of its operands if they have its domain and no value would have to leave the group and come back. Then
-//! groups that are independent are joined where that pays (`beside`).
+//! A group has one domain of elements. Its nodes are pointwise operations on it, operations on its rows
+//! (softmax, normalisations, reductions over the last axes) or reductions over other axes, whose results are
+//! complete only after the kernel, or one matrix product or convolution, whose results are changed as they
+//! are written. Groups grow in program order: a node joins the groups of its operands if they have its domain
+//! and no value would have to leave the group and come back. Then groups that are independent are joined
+//! where that pays (`beside`).
 
 mod beside;
 
@@ -280,7 +282,8 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
     }
 }
 
-/// Returns whether a value is the result of a convolution, perhaps after operations that leave its axes as they lie.
+/// Returns whether a value is the result of a convolution, perhaps after operations that leave its axes as
+/// they lie.
 fn is_convolved(graph: &Graph, id: NodeId, role: &Role, convolved: &FxHashSet<NodeId>) -> Result<bool> {
     let node = graph.node(id)?;
     let Some(op) = node.op() else { return Ok(false) };
@@ -316,15 +319,16 @@ impl Planner<'_> {
         Some(&self.graph.node(self.flow.id(at)).ok()?.ty()?.tensor()?.shape)
     }
 
-    /// Returns whether the value at a position, which has one element for each row of a group, broadcasts along its rows.
+    /// Returns whether the value at a position, which has one element for each row of a group, broadcasts
+    /// along its rows.
     fn keeps_axes(&self, at: usize, group: &Group) -> bool {
         let (Some(shape), Some(axes)) = (self.shape(at), group.axes) else { return false };
         let kept = group.domain.len().saturating_sub(axes);
         shape.len() == group.domain.len() && same(&shape[..kept], &group.domain[..kept])
     }
 
-    /// Says why the node at a position cannot be in the group of its operand `from`; gives whether it has one element for each row if it
-    /// can.
+    /// Says why the node at a position cannot be in the group of its operand `from`; gives whether it has one
+    /// element for each row if it can.
     fn fits(&self, at: usize, from: usize, group: &Group) -> std::result::Result<bool, String> {
         if group.members.len() >= LARGEST {
             return Err(format!("the kernel has {LARGEST} operations already"));

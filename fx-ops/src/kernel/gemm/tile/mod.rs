@@ -1,7 +1,7 @@
 //! The innermost loops of matrix products, in the vectors of the machine: a tile of the result stays in registers.
 //!
-//! Each element of a tile is one chain of fused multiply-adds over `k`, in order, so that neither the size of a tile nor the
-//! vectors that it is made of change a bit.
+//! Each element of a tile is one chain of fused multiply-adds over `k`, in order, so that neither the size of
+//! a tile nor the vectors that it is made of change a bit.
 
 use super::Strides;
 
@@ -22,8 +22,8 @@ pub struct Tile<T: 'static> {
     dots: unsafe fn(rows: usize, k: usize, a: *const T, stride: usize, b: [*const T; 2], out: &mut Dots<T>),
 }
 
-/// How many full tiles a single row may be as wide as: two vectors are too few for no sum to wait for the step before, and memory gives
-/// a third more to who reads in some places at a time.
+/// How many full tiles a single row may be as wide as: two vectors are too few for no sum to wait for the
+/// step before, and memory gives a third more to who reads in some places at a time.
 pub(crate) const ROW: usize = 4;
 
 /// The rows of the largest tile.
@@ -32,8 +32,8 @@ const MOST_ROWS: usize = 12;
 /// The dot products of some rows with two columns.
 pub(crate) type Dots<T> = [[T; 2]; 4];
 
-/// What is done to the elements of a tile as soon as they are there: first the bias is added, then what lies elsewhere as the result does, and
-/// then they are bounded. NaN stays NaN.
+/// What is done to the elements of a tile as soon as they are there: first the bias is added, then what lies
+/// elsewhere as the result does, and then they are bounded. NaN stays NaN.
 #[derive(Clone, Copy)]
 pub(crate) struct Finish<'a, T> {
     /// An element for each column.
@@ -73,8 +73,8 @@ impl<'a, T: Copy> Finish<'a, T> {
     }
 }
 
-/// What comes into the second cache while a tile is computed, since it is read after that. Vectors multiply faster than the processor fetches
-/// what lies further away, and it cannot know where that will be.
+/// What comes into the second cache while a tile is computed, since it is read after that. Vectors multiply
+/// faster than the processor fetches what lies further away, and it cannot know where that will be.
 #[derive(Clone, Copy)]
 pub(crate) struct Next<T> {
     /// Where the first line is, which need not be there.
@@ -114,7 +114,8 @@ pub(crate) struct Operands<'a, T> {
     pub(crate) next: Next<T>,
 }
 
-/// The operands of a tile whose rows of `a` lie anywhere, each in pieces: what windows of a convolution have under them.
+/// The operands of a tile whose rows of `a` lie anywhere, each in pieces: what windows of a convolution have
+/// under them.
 pub(crate) struct Windows<'a, T> {
     pub(crate) a: *const T,
     /// Where the first piece of each row would be, if it were at zero.
@@ -134,7 +135,8 @@ pub(crate) struct Windows<'a, T> {
 
 /// How a vector of channels of a result, of several groups, takes those of the input.
 pub(crate) struct Spread {
-    /// The number of the first channel of its group for each element of the vector, counted from that of the first element.
+    /// The number of the first channel of its group for each element of the vector, counted from that of the
+    /// first element.
     starts: [u32; MOST_LANES],
     /// The channels of the input that all groups have.
     inputs: usize,
@@ -179,27 +181,28 @@ pub(crate) struct Taps<'a, T> {
 }
 
 impl<T: Copy> Tile<T> {
-    /// Stores the sums over the taps for 1, 2 or 4 windows of as many channels, which are no fewer than a vector has elements.
+    /// Stores the sums over the taps for 1, 2 or 4 windows of as many channels, which are no fewer than a
+    /// vector has elements.
     ///
     /// # Safety
     ///
-    /// This tile was given by [`tile_f32`] or [`tile_f64`]. The channels that each tap meets under each window and its weights can be
-    /// read, and `out` has room for the channels of the windows, one after the other, which nobody else writes. What finishes it has elements
-    /// for these.
+    /// This tile was given by [`tile_f32`] or [`tile_f64`]. The channels that each tap meets under each
+    /// window and its weights can be read, and `out` has room for the channels of the windows, one after the
+    /// other, which nobody else writes. What finishes it has elements for these.
     pub(crate) unsafe fn run_taps(&self, rows: usize, channels: usize, operands: &Taps<'_, T>) {
         debug_assert!(matches!(rows, 1 | 2 | 4) && channels >= self.lanes);
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.taps)(rows, channels, operands) }
     }
 
-    /// Computes a tile of `rows` rows and `cols` columns, no more than a full one has; a single row may have [`ROW`] times as many. If
-    /// `beta` is zero, `c` is not read.
+    /// Computes a tile of `rows` rows and `cols` columns, no more than a full one has; a single row may have
+    /// [`ROW`] times as many. If `beta` is zero, `c` is not read.
     ///
     /// # Safety
     ///
-    /// This tile was given by [`tile_f32`] or [`tile_f64`]. For `k` steps, `a` must be readable at the rows of the tile and `b`
-    /// at the columns of full ones, and `c` writable at the rows and columns of the tile, by nobody else. What finishes it has elements for
-    /// these, the columns of which are then neighbours.
+    /// This tile was given by [`tile_f32`] or [`tile_f64`]. For `k` steps, `a` must be readable at the rows
+    /// of the tile and `b` at the columns of full ones, and `c` writable at the rows and columns of the tile,
+    /// by nobody else. What finishes it has elements for these, the columns of which are then neighbours.
     pub(crate) unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<'_, T>) {
         let most = if rows == 1 { ROW * self.cols } else { self.cols };
         debug_assert!((1..=self.rows).contains(&rows) && (1..=most).contains(&cols));
@@ -212,21 +215,23 @@ impl<T: Copy> Tile<T> {
     ///
     /// # Safety
     ///
-    /// This tile was given by [`tile_f32`] or [`tile_f64`]. There are no more rows than a full tile has; the pieces of all rows can be
-    /// read, `b` at the columns of a full tile, and `c` be written at the rows and columns of the tile, by nobody else. What finishes it has
-    /// elements for these.
+    /// This tile was given by [`tile_f32`] or [`tile_f64`]. There are no more rows than a full tile has; the
+    /// pieces of all rows can be read, `b` at the columns of a full tile, and `c` be written at the rows and
+    /// columns of the tile, by nobody else. What finishes it has elements for these.
     pub(crate) unsafe fn run_windows(&self, cols: usize, operands: &Windows<'_, T>) {
         debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.cols).contains(&cols));
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.windows)(operands.rows.len(), cols, operands) }
     }
 
-    /// Stores as many channels of several groups, no more than a vector has, with a row for each of the rows of `a`: each piece has the channels
-    /// of one group, which those of the other groups follow, and `b` the weights of a vector for each.
+    /// Stores as many channels of several groups, no more than a vector has, with a row for each of the rows
+    /// of `a`: each piece has the channels of one group, which those of the other groups follow, and `b` the
+    /// weights of a vector for each.
     ///
     /// # Safety
     ///
-    /// As [`run_windows`](Self::run_windows), of pieces for all groups of `spread`, and `b` at the elements of a vector.
+    /// As [`run_windows`](Self::run_windows), of pieces for all groups of `spread`, and `b` at the elements
+    /// of a vector.
     pub(crate) unsafe fn run_groups(&self, cols: usize, spread: &Spread, operands: &Windows<'_, T>) {
         debug_assert!((1..=self.rows).contains(&operands.rows.len()) && (1..=self.lanes).contains(&cols));
         debug_assert!((1..=self.lanes).contains(&spread.inputs));
@@ -234,8 +239,9 @@ impl<T: Copy> Tile<T> {
         unsafe { (self.groups)(operands.rows.len(), cols, spread, operands) }
     }
 
-    /// Computes the dot products of up to `dot_rows` rows of `a`, which begin `a_stride` apart, with the first `cols` columns, one
-    /// or two, of `b`, which begin `b_stride` apart; all have `k` neighbouring elements. They are added in 64 bytes of lanes.
+    /// Computes the dot products of up to `dot_rows` rows of `a`, which begin `a_stride` apart, with the
+    /// first `cols` columns, one or two, of `b`, which begin `b_stride` apart; all have `k` neighbouring
+    /// elements. They are added in 64 bytes of lanes.
     ///
     /// # Panics
     ///
@@ -328,13 +334,13 @@ macro_rules! tiles {
             unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
                 let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), finish, next } =
                     operands;
-                // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
-                // that leave them after the last step are not read.
+                // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here.
+                // Pointers that leave them after the last step are not read.
                 unsafe {
                     let mut sums = [[$zero(); VECTORS]; ROWS];
                     let (mut b, mut ahead) = (b, next.first.cast::<u8>());
-                    // A pointer for three rows: one for each does not fit into registers, and to compute each from the one before takes units
-                    // of the processor that vectors need.
+                    // A pointer for three rows: one for each does not fit into registers, and to compute each
+                    // from the one before takes units of the processor that vectors need.
                     let (rsa, csa) = (rsa * size_of::<$t>(), csa * size_of::<$t>());
                     let mut starts = [a.cast::<u8>(); MOST_ROWS.div_ceil(3)];
                     for i in 0..ROWS.div_ceil(3) {
@@ -362,7 +368,8 @@ macro_rules! tiles {
                     }
                     let scale = $set1(alpha);
                     if csc == 1 {
-                        // Row by row, since sums whose row is not known at compile time would lie in memory during the whole product.
+                        // Row by row, since sums whose row is not known at compile time would lie in memory
+                        // during the whole product.
                         $(if $rows <= ROWS {
                             let place = ($rows - 1) * rsc;
                             for j in 0..VECTORS {
@@ -416,8 +423,8 @@ macro_rules! tiles {
             #[target_feature(enable = $features)]
             unsafe fn window_tile<const ROWS: usize, const VECTORS: usize>(cols: usize, operands: &Windows<'_, $t>) {
                 let &Windows { a, rows, pieces, piece, mut b, c, c_stride, finish } = operands;
-                // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here. Pointers
-                // that leave them after the last step are not read.
+                // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here.
+                // Pointers that leave them after the last step are not read.
                 unsafe {
                     let mut starts = [a; ROWS];
                     for i in 0..ROWS {
