@@ -54,13 +54,13 @@ const BY_ARGUMENT: &[(&str, &str, IsChosen, Op)] = &[
         "nn.functional.gelu",
         "approximate",
         |value| matches!(value, Arg::Str(value) if &**value == "tanh"),
-        fx_ops::pointwise::gelu_tanh::OP,
+        fx_ops::ops::pointwise::gelu_tanh::OP,
     ),
     (
         "nn.functional.scaled_dot_product_attention",
         "dropout_p",
         |value| matches!(value, Arg::Float(p) if *p != 0.0),
-        fx_ops::attention::scaled_dot_product_attention_dropout::OP,
+        fx_ops::ops::attention::scaled_dot_product_attention_dropout::OP,
     ),
 ];
 

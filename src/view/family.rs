@@ -89,7 +89,7 @@ impl Families {
             let family = position(tables.get(name).copied().unwrap_or("other"));
             of.extend(table.iter().copied().flatten().map(|op| (*op, family)));
         }
-        of.extend(fx_ops::pointwise::ACTIVATION.iter().map(|op| (*op, position("activation"))));
+        of.extend(fx_ops::ops::pointwise::ACTIVATION.iter().map(|op| (*op, position("activation"))));
         for op in ops::TABLES.iter().copied().flatten() {
             of.insert(*op, position(by_class(*op)));
         }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::Kernel;
 use super::operand::{Bases, ValueId};
 use super::tape::{GRAIN, RowKind, Tape, Unit, with_scratch};
-use crate::reduce::fold::Fold;
+use crate::ops::reduce::fold::Fold;
 
 /// The elements of the part of a row that a task joins: its result stays in the second cache.
 const WIDE: usize = 1 << 14;

@@ -10,9 +10,9 @@ use super::operand::{Bases, Layout, Operand, ValueId};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
 use super::{Kernel, PRODUCT_FLOPS};
-use crate::conv::{conv1d, conv2d, conv3d, convolution, each};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;
+use crate::ops::conv::{conv1d, conv2d, conv3d, convolution, each};
 
 /// Returns an argument that is an integer or a list of them.
 pub(crate) fn ints(arg: &Arg) -> Option<IntVec> {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::record::Bound;
 use crate::kernel::gemm::{Finish, GemmElement};
-use crate::pointwise::{hardtanh, relu, relu6};
+use crate::ops::pointwise::{hardtanh, relu, relu6};
 
 /// What is done to the tiles of a kernel.
 #[derive(Clone, Default)]

@@ -11,7 +11,7 @@ use super::convolution::ints;
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::tape::kind::axes_of;
 use crate::kernel::pool::{Divisor, PoolSpec, Pooling};
-use crate::pool::{
+use crate::ops::pool::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, avg_pool1d, avg_pool2d, avg_pool3d,
     max_pool1d, max_pool2d, max_pool3d, pool_spec,
 };
@@ -49,7 +49,7 @@ pub(crate) fn pool_of(op: Op, bound: &[Arg], from: &[usize], to: &[usize]) -> Op
             Pooling::adaptive_average(input, to.get(2..)?).ok()
         }
         // The mean over all spatial axes.
-        [_, axes, _, dtype] if op == crate::reduce::mean::OP && matches!(dtype, Arg::None) => {
+        [_, axes, _, dtype] if op == crate::ops::reduce::mean::OP && matches!(dtype, Arg::None) => {
             (axes_of(axes, from.len())?.into_iter().eq(2..from.len()))
                 .then(|| Pooling::adaptive_average(input, &vec![1; input.len()]).ok())?
         }

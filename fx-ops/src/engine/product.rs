@@ -11,7 +11,7 @@ use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
 use super::{Kernel, PRODUCT_FLOPS};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
-use crate::linalg::{addmm, bmm, linear, matmul, mm};
+use crate::ops::linalg::{addmm, bmm, linear, matmul, mm};
 
 /// Returns whether a call is a product of matrices, perhaps with a sum.
 pub(crate) fn is_product(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {

@@ -9,7 +9,7 @@ use super::operand::{Bases, Operand, ValueId};
 use super::packs::Packed;
 use crate::kernel::gemm::GemmElement;
 use crate::kernel::recurrent::{Cell, StateWeight, Steps};
-use crate::recurrent::{Network, gru, lstm};
+use crate::ops::recurrent::{Network, gru, lstm};
 
 /// A call of a recurrent network.
 pub(crate) struct Call<'a> {

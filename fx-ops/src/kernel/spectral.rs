@@ -12,7 +12,7 @@ use faer::{diag::DiagMut, mat::MatMut, mat::MatRef};
 use fx_core::{Element, Result, err};
 
 use super::gemm::{GemmElement, transposed};
-use crate::check::zeroed;
+use crate::ops::check::zeroed;
 
 /// A float of which matrices are decomposed: `f32` or `f64`.
 pub(crate) trait Decomposed: GemmElement + RealField + Element + Into<f64> {}

@@ -4,8 +4,8 @@ use fx_core::Tensor;
 use fx_macros::{Module, forward};
 
 use super::load_default;
-use crate::norm::softmax;
-use crate::pointwise::{gelu, gelu_tanh, hardswish, leaky_relu, relu, relu6, sigmoid, silu, tanh};
+use crate::ops::norm::softmax;
+use crate::ops::pointwise::{gelu, gelu_tanh, hardswish, leaky_relu, relu, relu6, sigmoid, silu, tanh};
 
 macro_rules! activations {
     ($($(#[$doc:meta])* $name:ident = $function:ident;)*) => {$(

@@ -5,11 +5,11 @@ use fx_macros::{Module, forward};
 
 use super::init;
 use super::linear::Linear;
-use crate::attention::scaled_dot_product_attention;
-use crate::linalg::{linear, matmul};
-use crate::norm::softmax;
-use crate::reduce::mean;
-use crate::view::{narrow, permute, reshape, transpose, where_};
+use crate::ops::attention::scaled_dot_product_attention;
+use crate::ops::linalg::{linear, matmul};
+use crate::ops::norm::softmax;
+use crate::ops::reduce::mean;
+use crate::ops::view::{narrow, permute, reshape, transpose, where_};
 
 /// Attention of several heads, each over its part of the channels.
 ///

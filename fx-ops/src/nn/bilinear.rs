@@ -4,7 +4,7 @@ use fx_core::{Parameter, Tensor};
 use fx_macros::{Module, forward};
 
 use super::init;
-use crate::products::bilinear;
+use crate::ops::products::bilinear;
 
 /// `x1 @ weight[o] @ x2 + bias[o]` for each output `o`, over the last axes. Weights determine it; without a
 /// stored bias it has none.

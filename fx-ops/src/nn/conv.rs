@@ -5,7 +5,7 @@ use fx_macros::{Module, forward};
 
 use super::extent::Extent;
 use super::init;
-use crate::conv::{conv1d, conv2d, conv3d};
+use crate::ops::conv::{conv1d, conv2d, conv3d};
 
 /// What a convolution with these channels and groups has: the channels of one group, or the error.
 pub(super) fn channels_of_group(channels: usize, groups: usize) -> fx_core::Result<usize> {

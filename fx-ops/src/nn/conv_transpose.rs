@@ -5,7 +5,7 @@ use fx_macros::{Module, forward};
 
 use super::conv::{channels_of_group, parameters};
 use super::extent::Extent;
-use crate::conv::{conv_transpose1d, conv_transpose2d};
+use crate::ops::conv::{conv_transpose1d, conv_transpose2d};
 
 macro_rules! convolutions {
     ($($(#[$doc:meta])* $name:ident($rank:literal) = $function:ident;)*) => {$(

@@ -4,7 +4,7 @@ use fx_core::Tensor;
 use fx_macros::{Module, forward};
 
 use super::load_default;
-use crate::random::dropout;
+use crate::ops::random::dropout;
 
 /// In training, zeroes each element with probability `p` and scales the others up; otherwise it does nothing.
 /// Loading gives it PyTorch's default probability, 0.5.

@@ -4,7 +4,7 @@ use fx_core::Tensor;
 use fx_macros::{Module, forward};
 
 use super::load_default;
-use crate::view::flatten;
+use crate::ops::view::flatten;
 
 /// Makes one axis of several: by default of all but the first, the batch. Loading gives it the default axes.
 #[derive(Module, Debug)]

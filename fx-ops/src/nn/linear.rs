@@ -4,7 +4,7 @@ use fx_core::{Parameter, Tensor};
 use fx_macros::{Module, forward};
 
 use super::init;
-use crate::linalg::linear;
+use crate::ops::linalg::linear;
 
 /// `x @ weight.T + bias` over the last axis. Weights determine it; without a stored bias it has none.
 #[derive(Module)]

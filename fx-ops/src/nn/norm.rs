@@ -6,9 +6,9 @@ use fx_macros::{Module, forward};
 
 use super::extent::Sizes;
 use super::init;
-use crate::norm::{batch_norm, group_norm, layer_norm, rms_norm};
-use crate::reduce::{mean, var};
-use crate::view::{flatten, transpose};
+use crate::ops::norm::{batch_norm, group_norm, layer_norm, rms_norm};
+use crate::ops::reduce::{mean, var};
+use crate::ops::view::{flatten, transpose};
 
 /// The default of every norm's `eps` but the root-mean-square norm's.
 const EPS: f64 = 1e-5;

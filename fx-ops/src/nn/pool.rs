@@ -4,7 +4,7 @@ use fx_core::{Tensor, call};
 use fx_macros::{Module, forward};
 
 use super::extent::Extent;
-use crate::pool::{
+use crate::ops::pool::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_max_pool1d, adaptive_max_pool2d, avg_pool1d,
     avg_pool2d, max_pool1d, max_pool2d,
 };

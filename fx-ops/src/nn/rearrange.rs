@@ -4,10 +4,10 @@ use fx_core::{Arg, Tensor, Value, call};
 use fx_macros::{Module, forward};
 
 use super::extent::{Extent, Sizes};
-use crate::activation::prelu;
-use crate::columns::{col2im, im2col};
-use crate::resize::interpolate;
-use crate::shuffle::{channel_shuffle, glu, pixel_shuffle, pixel_unshuffle};
+use crate::ops::activation::prelu;
+use crate::ops::columns::{col2im, im2col};
+use crate::ops::resize::interpolate;
+use crate::ops::shuffle::{channel_shuffle, glu, pixel_shuffle, pixel_unshuffle};
 use fx_core::Parameter;
 
 macro_rules! one_number {

@@ -5,8 +5,8 @@ use fx_core::{Parameter, Tensor, call};
 use fx_macros::{Module, forward};
 
 use super::init;
-use crate::create::new_zeros;
-use crate::recurrent::{gru, gru_cell, lstm, lstm_cell};
+use crate::ops::create::new_zeros;
+use crate::ops::recurrent::{gru, gru_cell, lstm, lstm_cell};
 
 /// Makes the four parameters of a cell with this many gates.
 fn cell(gates: usize, inputs: usize, hidden: usize) -> [Parameter; 4] {

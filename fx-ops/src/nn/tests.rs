@@ -170,7 +170,7 @@ fn attention_agrees_with_its_weights_and_hides_masked_keys() {
     for row in weights.to_vec::<f32>().expect("a value").chunks(4) {
         assert!(row[1] == 0.0 && row[3] == 0.0 && (row[0] + row[2] - 1.0).abs() < 1e-6, "{row:?}");
     }
-    let swap = |x: &Tensor| crate::view::transpose(x, 0, 1);
+    let swap = |x: &Tensor| crate::ops::view::transpose(x, 0, 1);
     let other = layer.batch_first(false);
     let plain =
         agree(other, &[swap(&query).into(), swap(&key).into(), swap(&key).into(), hidden.into()]).remove(0);

@@ -4,7 +4,7 @@ use fx_core::op::Default as Value;
 use fx_core::pass::{Context, Pass, PassOption};
 use fx_core::{Arg, DType, Graph, GraphModule, NodeId, Op, Result, Target, TypeTree, err};
 
-use crate::view::to;
+use crate::ops::view::to;
 
 /// Computes in another dtype.
 pub const CONVERT_DTYPE: Pass = Pass {

@@ -6,14 +6,14 @@ use fx_core::{Arg, DType, Dim, GraphModule, NodeId, Op, Result, Tensor, TensorTy
 use rustc_hash::FxHashMap;
 
 use super::rewritten;
-use crate::compose::Operand;
-use crate::einsum::{einsum, inner, inner_product, named_sum};
-use crate::norm::normalize;
-use crate::norms::{cosine, cosine_similarity};
-use crate::pointwise::{abs, clamp_min, sqrt};
-use crate::products::{axes_of, bilinear, bilinear_form, tensor_product, tensordot};
-use crate::reduce::{linalg_vector_norm, sum};
-use crate::shuffle::{
+use crate::ops::compose::Operand;
+use crate::ops::einsum::{einsum, inner, inner_product, named_sum};
+use crate::ops::norm::normalize;
+use crate::ops::norms::{cosine, cosine_similarity};
+use crate::ops::pointwise::{abs, clamp_min, sqrt};
+use crate::ops::products::{axes_of, bilinear, bilinear_form, tensor_product, tensordot};
+use crate::ops::reduce::{linalg_vector_norm, sum};
+use crate::ops::shuffle::{
     channel_shuffle, gated, gathered_pixels, glu, pixel_shuffle, pixel_unshuffle, shuffled_channels,
     shuffled_pixels,
 };

@@ -12,12 +12,12 @@ use fx_core::{
     ops,
 };
 
-use crate::conv::{conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d};
-use crate::linalg::linear;
 use crate::nn;
-use crate::norm::batch_norm;
-use crate::pointwise::rsqrt;
-use crate::view::reshape;
+use crate::ops::conv::{conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d};
+use crate::ops::linalg::linear;
+use crate::ops::norm::batch_norm;
+use crate::ops::pointwise::rsqrt;
+use crate::ops::view::reshape;
 
 /// Folds batch norms.
 pub const FOLD_BATCH_NORM: Pass = Pass {

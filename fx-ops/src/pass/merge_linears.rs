@@ -7,9 +7,9 @@ use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values};
 use fx_core::rewrite::merged_meta;
 use fx_core::{Arg, Attribute, GraphModule, NodeId, Result, Target, TypeTree, err};
 
-use crate::join::cat;
-use crate::linalg::linear;
-use crate::view::narrow;
+use crate::ops::join::cat;
+use crate::ops::linalg::linear;
+use crate::ops::view::narrow;
 
 /// Merges linear maps of one input.
 pub const MERGE_LINEARS: Pass = Pass {

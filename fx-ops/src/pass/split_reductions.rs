@@ -10,9 +10,9 @@ use fx_core::{
 
 use super::rewritten;
 use crate::engine::{are_columns, axes_of};
-use crate::pointwise::{clamp_min, sqrt};
-use crate::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
-use crate::view::{squeeze, to};
+use crate::ops::pointwise::{clamp_min, sqrt};
+use crate::ops::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
+use crate::ops::view::{squeeze, to};
 
 /// Writes reductions over several groups of axes, and variances over columns, as those that kernels do.
 pub const SPLIT_REDUCTIONS: Pass = Pass {

@@ -4,12 +4,12 @@ use fx_core::ops::*;
 use fx_core::rewrite::{Found, any_of, capture, exactly, integer, number};
 use fx_core::{Arg, DType, GraphModule, Result, Tensor, rules, symbolic_trace};
 
-use crate::create::{new_zeros, zeros};
-use crate::join::cat;
-use crate::pad::pad;
-use crate::pointwise::*;
-use crate::random::dropout;
-use crate::view::*;
+use crate::ops::create::{new_zeros, zeros};
+use crate::ops::join::cat;
+use crate::ops::pad::pad;
+use crate::ops::pointwise::*;
+use crate::ops::random::dropout;
+use crate::ops::view::*;
 
 rules! {
     /// Identities that keep every bit, but for the payload of NaNs.

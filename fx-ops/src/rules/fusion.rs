@@ -7,15 +7,15 @@ use fx_core::ops::*;
 use fx_core::rewrite::{Found, any_of, capture, exactly, integer, near, number};
 use fx_core::{Arg, DType, GraphModule, Result, Tensor, call, rules, symbolic_trace};
 
-use crate::arrange::mT;
-use crate::attention::scaled_dot_product_attention;
-use crate::conv::{conv1d, conv2d, conv3d};
-use crate::linalg::{addmm, bmm, linear, matmul};
-use crate::norm::{layer_norm, log_softmax, rms_norm, softmax};
-use crate::pad::pad;
-use crate::pointwise::*;
-use crate::reduce::{amax, logsumexp, mean, sum, var};
-use crate::view::*;
+use crate::ops::arrange::mT;
+use crate::ops::attention::scaled_dot_product_attention;
+use crate::ops::conv::{conv1d, conv2d, conv3d};
+use crate::ops::linalg::{addmm, bmm, linear, matmul};
+use crate::ops::norm::{layer_norm, log_softmax, rms_norm, softmax};
+use crate::ops::pad::pad;
+use crate::ops::pointwise::*;
+use crate::ops::reduce::{amax, logsumexp, mean, sum, var};
+use crate::ops::view::*;
 
 /// `sqrt(2 / pi)`, of the approximation of `gelu`.
 const SQRT_2_OVER_PI: f64 = 0.797_884_560_802_865_4;

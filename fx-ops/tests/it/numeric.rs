@@ -4,16 +4,16 @@
 use fx_core::{
     Arg, Array, DType, Dim, Error, Op, Shape, Symbol, Tensor, TensorType, Type, TypeTree, Value, call,
 };
-use fx_ops::attention::scaled_dot_product_attention;
-use fx_ops::conv::{self, Convolution};
-use fx_ops::linalg::{Linalg, addmm, linear, matmul};
-use fx_ops::lookup;
-use fx_ops::loss::{self, cross_entropy};
-use fx_ops::norm::{self, Normalization, layer_norm, softmax};
-use fx_ops::pad::{self, Padding};
-use fx_ops::pointwise::{self, Activation, Elementary};
-use fx_ops::pool::{self, Pooling};
-use fx_ops::recurrent::{gru, gru_cell, lstm, lstm_cell};
+use fx_ops::ops::attention::scaled_dot_product_attention;
+use fx_ops::ops::conv::{self, Convolution};
+use fx_ops::ops::linalg::{Linalg, addmm, linear, matmul};
+use fx_ops::ops::lookup;
+use fx_ops::ops::loss::{self, cross_entropy};
+use fx_ops::ops::norm::{self, Normalization, layer_norm, softmax};
+use fx_ops::ops::pad::{self, Padding};
+use fx_ops::ops::pointwise::{self, Activation, Elementary};
+use fx_ops::ops::pool::{self, Pooling};
+use fx_ops::ops::recurrent::{gru, gru_cell, lstm, lstm_cell};
 use proptest::prelude::*;
 
 /// Makes numbers between -2 and 2 that look random.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::engine::operand::{NO_ID, Operand};
 use crate::engine::record::{Shape, Size};
-use crate::view::{
+use crate::ops::view::{
     chunk, flatten, movedim, narrow, permute, reshape, slice, split, split_with_sizes, squeeze, swapaxes, t,
     transpose, unflatten, unsqueeze, view,
 };

@@ -22,7 +22,7 @@ use crate::engine::tape::draft::Draft;
 use crate::engine::tape::kind;
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
 use crate::kernel::gemm::GemmElement;
-use crate::linalg::{addmm, linear, mm};
+use crate::ops::linalg::{addmm, linear, mm};
 
 impl Lowering<'_> {
     pub(super) fn attention(&mut self, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
@@ -119,7 +119,7 @@ impl Lowering<'_> {
             .all(|id| matches!(self.env.get(id), Some(Lowered::Tensor(_))));
         all_tensors
             && (matches!(op.class, Class::Pointwise(_))
-                || op == crate::view::to::OP
+                || op == crate::ops::view::to::OP
                 || kind::select_of(op, bound)
                     .is_some_and(|args| kind::is_select(args, |arg| self.tensor_type(arg), ty))
                 || is_anchor(op, bound, |arg| self.tensor_type(arg), ty)
@@ -145,7 +145,9 @@ impl Lowering<'_> {
         let sizes = match node.op() {
             Some(op) if matches!(op.class, Class::Pointwise(_)) => self.sizes_in(op, id)?,
             // Operations on rows take the sizes of the rows.
-            Some(op) if op == crate::norm::layer_norm::OP || op == crate::norm::rms_norm::OP => Vec::new(),
+            Some(op) if op == crate::ops::norm::layer_norm::OP || op == crate::ops::norm::rms_norm::OP => {
+                Vec::new()
+            }
             _ => {
                 self.refuse_symbols(id);
                 Vec::new()
@@ -593,7 +595,7 @@ fn common_layout(body: &Graph, types: &FxHashMap<NodeId, TypeTree>, operands: &[
 
 /// Returns whether an operation chooses between operands element by element.
 fn is_choice(op: Op) -> bool {
-    op == crate::view::where_::OP || op == crate::view::masked_fill::OP
+    op == crate::ops::view::where_::OP || op == crate::ops::view::masked_fill::OP
 }
 
 /// A convolution whose weight is a constant.
@@ -707,7 +709,7 @@ fn unbias_convolution(
         let sizes = [Arg::Int(-1)].into_iter().chain(std::iter::repeat_n(Arg::Int(1), rank));
         let shape = Arg::list(sizes);
         let sum = body.inserting_after(anchor, |body| -> Result<NodeId> {
-            let column = body.call_function(crate::view::reshape::OP, [bias, shape])?;
+            let column = body.call_function(crate::ops::view::reshape::OP, [bias, shape])?;
             body.call_function(ops::add::OP, [Arg::Leaf(anchor), Arg::Leaf(column)])
         })??;
         body.replace_uses_where(anchor, sum, |user| user != sum)?;

@@ -6,8 +6,8 @@ use super::{Home, Lowered, Lowering};
 use crate::engine::Kernel;
 use crate::engine::lookup::{LookupKernel, Naming};
 use crate::engine::record::Bound;
-use crate::lookup::{embedding, not_in_table};
-use crate::view::{gather, index_select, out_of_range};
+use crate::ops::lookup::{embedding, not_in_table};
+use crate::ops::view::{gather, index_select, out_of_range};
 
 impl Lowering<'_> {
     /// Makes a kernel of a look-up by integers.

@@ -34,7 +34,7 @@ use super::pool::{PoolKernel, pool_of};
 use super::record::{Bound, Holes, Made, Record, Shape, Size};
 use super::tape::Tape;
 use super::{Compiled, Kernel};
-use crate::attention::scaled_dot_product_attention;
+use crate::ops::attention::scaled_dot_product_attention;
 
 /// Where a value lives.
 #[derive(Clone, Debug, PartialEq)]
@@ -559,7 +559,7 @@ impl Lowering<'_> {
         let Some((dtype, shape)) = self.typed(id)? else { return Ok(None) };
         let layout = x.layout().unwrap_or(Layout::RowMajor);
         // Tapes have means of rows.
-        let is_of_rows = layout == Layout::RowMajor && op == crate::reduce::mean::OP;
+        let is_of_rows = layout == Layout::RowMajor && op == crate::ops::reduce::mean::OP;
         if !matches!(dtype, DType::F32 | DType::F64) || dtype != x.dtype || x.shape.len() < 3 || is_of_rows {
             return Ok(None);
         }

@@ -11,8 +11,8 @@ use crate::engine::record::{Bound, Size};
 use crate::engine::recurrent::{Call, Direction, State, StepsKernel, network_of};
 use crate::kernel::gemm::GemmElement;
 use crate::kernel::recurrent::StateWeight;
-use crate::linalg::linear;
-use crate::recurrent::Network;
+use crate::ops::linalg::linear;
+use crate::ops::recurrent::Network;
 
 /// What a layer needs in one direction.
 struct Parts<T: 'static> {

@@ -8,7 +8,7 @@ use crate::engine::operand::Layout;
 use crate::engine::record::{Bound, Size};
 use crate::engine::resample::ResampleKernel;
 use crate::kernel::resample::Resample;
-use crate::resize;
+use crate::ops::resize;
 
 impl Lowering<'_> {
     pub(super) fn resize(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {

@@ -18,8 +18,8 @@ use crate::engine::record::{Bound, Holes, Operands, Shape, Size, shadow};
 use crate::engine::tape::Tape;
 use crate::engine::tape::draft::bits_of;
 use crate::kernel::pad::{Mode, Padding};
-use crate::pad::{mode_of, pad, pairs};
-use crate::view::{flip, roll, shifts_of_axes};
+use crate::ops::pad::{mode_of, pad, pairs};
+use crate::ops::view::{flip, roll, shifts_of_axes};
 
 /// Where the elements of a result come from, by axes as these are counted.
 enum Rearrangement {
@@ -80,8 +80,8 @@ impl Lowering<'_> {
 
     /// Notes the parts of a join, which are copied when somebody needs them side by side.
     pub(super) fn joined(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let is_stack = op == crate::join::stack::OP;
-        if !is_stack && op != crate::join::cat::OP && op != crate::join::concat::OP {
+        let is_stack = op == crate::ops::join::stack::OP;
+        if !is_stack && op != crate::ops::join::cat::OP && op != crate::ops::join::concat::OP {
             return Ok(None);
         }
         let [list, Arg::Int(axis)] = bound else { return Ok(None) };

@@ -12,7 +12,7 @@ use super::kind::{column_kind, map_dtype, row_kind, select_of};
 use super::{Map, RowKind};
 use crate::engine::operand::{Layout, OperandId, ValueId};
 use crate::engine::record::{Shape, Size};
-use crate::view::to;
+use crate::ops::view::to;
 
 /// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any
 /// sizes.

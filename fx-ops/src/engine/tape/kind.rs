@@ -7,7 +7,7 @@ use fx_core::pointwise::{PointwiseDef, result_dtype_of_types};
 use fx_core::{Arg, DType, Dim, TensorType};
 
 use super::RowKind;
-use crate::reduce::Spread;
+use crate::ops::reduce::Spread;
 
 /// The longest row that is kept in registers.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
@@ -29,21 +29,21 @@ pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option
     };
     match (op.name, bound) {
         ("softmax", [_, dim, dtype])
-            if op == crate::norm::softmax::OP && is_last(dim) && same_dtype(dtype) =>
+            if op == crate::ops::norm::softmax::OP && is_last(dim) && same_dtype(dtype) =>
         {
             Some((RowKind::Softmax, 1))
         }
         ("log_softmax", [_, dim, dtype])
-            if op == crate::norm::log_softmax::OP && is_last(dim) && same_dtype(dtype) =>
+            if op == crate::ops::norm::log_softmax::OP && is_last(dim) && same_dtype(dtype) =>
         {
             Some((RowKind::LogSoftmax, 1))
         }
-        ("layer_norm", [_, shape, weight, bias, eps]) if op == crate::norm::layer_norm::OP => {
+        ("layer_norm", [_, shape, weight, bias, eps]) if op == crate::ops::norm::layer_norm::OP => {
             let n = shape.items().map_or(1, <[Arg]>::len);
             let [weight, bias] = [weight, bias].map(|arg| !matches!(arg, Arg::None));
             (n > 0).then_some((RowKind::LayerNorm { eps: float(eps)?, weight, bias }, n))
         }
-        ("rms_norm", [_, shape, weight, eps]) if op == crate::norm::rms_norm::OP => {
+        ("rms_norm", [_, shape, weight, eps]) if op == crate::ops::norm::rms_norm::OP => {
             let n = shape.items().map_or(1, <[Arg]>::len);
             let default = if x.dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
             let eps = if matches!(eps, Arg::None) { default } else { float(eps)? };
@@ -51,7 +51,7 @@ pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option
         }
         _ => {
             let (kind, axes) = match Spread::of(op, bound) {
-                Some(spread) if op == crate::reduce::var::OP || op == crate::reduce::std::OP => {
+                Some(spread) if op == crate::ops::reduce::var::OP || op == crate::ops::reduce::std::OP => {
                     (RowKind::Spread(spread), neighbours(&bound[1], rank)?)
                 }
                 _ => reduction(op, bound, x)?,
@@ -91,10 +91,10 @@ fn reduction(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind,
         return None;
     }
     let kind = match () {
-        () if op == crate::reduce::sum::OP => RowKind::Sum,
-        () if op == crate::reduce::mean::OP => RowKind::Mean,
-        () if op == crate::reduce::amax::OP => RowKind::Amax,
-        () if op == crate::reduce::amin::OP => RowKind::Amin,
+        () if op == crate::ops::reduce::sum::OP => RowKind::Sum,
+        () if op == crate::ops::reduce::mean::OP => RowKind::Mean,
+        () if op == crate::ops::reduce::amax::OP => RowKind::Amax,
+        () if op == crate::ops::reduce::amin::OP => RowKind::Amin,
         () => return None,
     };
     Some((kind, neighbours(dim, x.rank())?))
@@ -131,8 +131,8 @@ pub(crate) fn is_half(dtype: DType) -> bool {
 /// Returns mask and choices of a call that chooses between two operands element by element, in this order.
 pub(crate) fn select_of(op: fx_core::Op, bound: &[Arg]) -> Option<[&Arg; 3]> {
     match bound {
-        [mask, yes, no] if op == crate::view::where_::OP => Some([mask, yes, no]),
-        [no, mask, yes @ (Arg::Float(_) | Arg::Int(_))] if op == crate::view::masked_fill::OP => {
+        [mask, yes, no] if op == crate::ops::view::where_::OP => Some([mask, yes, no]),
+        [no, mask, yes @ (Arg::Float(_) | Arg::Int(_))] if op == crate::ops::view::masked_fill::OP => {
             Some([mask, yes, no])
         }
         _ => None,

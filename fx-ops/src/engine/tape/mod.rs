@@ -29,8 +29,8 @@ use self::pass::Pass;
 use super::operand::{Bases, Operand, ValueId};
 use super::{Kernel, Line};
 use crate::kernel::rows;
-use crate::reduce::Spread;
-use crate::reduce::fold::Fold;
+use crate::ops::reduce::Spread;
+use crate::ops::reduce::fold::Fold;
 
 /// Where an instruction finds or puts elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -648,7 +648,7 @@ unsafe fn select<T: Copy>(inputs: &[*const u8], out: *mut u8, len: usize) {
     unsafe {
         let mask = std::slice::from_raw_parts(inputs[0].cast::<bool>(), len);
         let [yes, no] = [1, 2].map(|i| std::slice::from_raw_parts(inputs[i].cast::<T>(), len));
-        fx_simd::call::<crate::view::choose_each, _>((
+        fx_simd::call::<crate::ops::view::choose_each, _>((
             mask,
             yes,
             no,

@@ -243,7 +243,7 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
             false => none("it chooses between what kernels do not take"),
         };
     }
-    if op == crate::view::to::OP {
+    if op == crate::ops::view::to::OP {
         return Ok(Role::Map);
     }
     let Class::Pointwise(def) = op.class else {
@@ -301,7 +301,7 @@ fn pools_channels(graph: &Graph, id: NodeId, role: &Role, convolved: &FxHashSet<
     let node = graph.node(id)?;
     Ok(match role {
         Role::Rows { domain, axes, .. } => {
-            node.op() == Some(crate::reduce::mean::OP)
+            node.op() == Some(crate::ops::reduce::mean::OP)
                 && axes + 2 == domain.len()
                 && node.inputs().next().is_some_and(|input| convolved.contains(&input))
         }
