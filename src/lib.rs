@@ -23,10 +23,7 @@ pub mod opcheck;
 /// Passes, and what runs and verifies them.
 pub mod pass {
     pub use fx_core::pass::*;
-    pub use fx_ops::pass::{
-        Border, CONVERT_DTYPE, DECOMPOSE, DEFAULT, FOLD_BATCH_NORM, FUSE, Fusion, MERGE_LINEARS, RECOGNIZE,
-        REMOVE_IDENTITIES, SIMPLIFY, SPLIT_REDUCTIONS, all, independent_parts,
-    };
+    pub use fx_ops::pass::*;
 }
 pub mod prelude;
 pub mod program;
@@ -34,17 +31,17 @@ pub mod reference;
 pub mod reproduce;
 pub mod standalone;
 pub mod view;
-mod vocabulary;
 
 pub use engine::{Compile, Engine, Program};
 pub use fx_codegen::{Code, GraphCode, Native, readable};
+pub use fx_core::ops::*;
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
+pub use fx_ops::ops::functions::*;
 pub use fx_ops::{nn, registry, rules, weights, with_threads};
 pub use graph_diff::graph_diff;
 pub use standalone::{CrateOptions, ToCrate};
-pub use vocabulary::*;
 
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations
 /// of your own too.

@@ -9,7 +9,7 @@ use crate::ops::compose::Operand;
 use crate::ops::pointwise::leaky_relu;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SLOPES];
+pub(super) static TABLES: &[&[Op]] = &[SLOPES];
 
 kernels! {
     /// Activations with slopes.

@@ -65,7 +65,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[ARRANGE, TURNS];
+pub(super) static TABLES: &[&[Op]] = &[ARRANGE, TURNS];
 
 type Types<'a> = SmallVec<[&'a TensorType; 4]>;
 type Arrays<'a> = SmallVec<[&'a Array; 4]>;

@@ -14,7 +14,7 @@ use crate::ops::flops;
 use crate::ops::random::kept;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[ATTENTION];
+pub(super) static TABLES: &[&[Op]] = &[ATTENTION];
 
 kernels! {
     /// Attention.

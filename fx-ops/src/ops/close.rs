@@ -24,7 +24,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[CLOSENESS];
+pub(super) static TABLES: &[&[Op]] = &[CLOSENESS];
 
 fn isclose_type(
     x: &TensorType,

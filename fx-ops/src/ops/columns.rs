@@ -10,7 +10,7 @@ use crate::ops::conv::each;
 use crate::ops::infer::expect_same;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[COLUMNS];
+pub(super) static TABLES: &[&[Op]] = &[COLUMNS];
 
 kernels! {
     /// Windows of images.

@@ -20,7 +20,7 @@ use crate::ops::check::{
 use crate::ops::flops;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[CONVOLUTION];
+pub(super) static TABLES: &[&[Op]] = &[CONVOLUTION];
 
 kernels! {
     /// Convolutions.

@@ -20,7 +20,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[COUNTS];
+pub(super) static TABLES: &[&[Op]] = &[COUNTS];
 
 fn bincount_type(x: &TensorType, weights: Option<&TensorType>, minlength: Dim) -> Result<TensorType> {
     if !x.dtype.is_int() || x.rank() != 1 {

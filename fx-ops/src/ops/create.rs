@@ -68,7 +68,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[CREATE, LIKES];
+pub(super) static TABLES: &[&[Op]] = &[CREATE, LIKES];
 
 pub(crate) fn size_type(size: DimVec, dtype: Option<DType>) -> Result<TensorType> {
     let ty = typed(dtype.unwrap_or(DType::F32), size)?;

@@ -18,7 +18,7 @@ use crate::ops::flops;
 use crate::ops::infer::expect_same;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[DECOMPOSITIONS];
+pub(super) static TABLES: &[&[Op]] = &[DECOMPOSITIONS];
 
 kernels! {
     /// Decompositions of matrices.
@@ -30,7 +30,7 @@ kernels! {
     /// Only the lower triangle of `x` is read. Another matrix is an error.
     #[flops = Rule(flops::cholesky)]
     linalg_cholesky(x: Tensor; upper: Bool = false) =
-        |x: &TensorType, _upper| square(x), cholesky;
+        |x: &TensorType, _upper| check_square(x), cholesky;
     /// The determinant of square matrices: `[.., n, n]` becomes `[..]`.
     #[flops = Rule(flops::elimination)]
     linalg_det(x: Tensor) = det_type, det;
@@ -40,7 +40,7 @@ kernels! {
         |x: &TensorType| det_type(x).map(|ty| (ty.clone(), ty)), slogdet;
     /// The inverse of square matrices. A singular one is an error.
     #[flops = Rule(flops::inverse)]
-    linalg_inv(x: Tensor) = square, inverse;
+    linalg_inv(x: Tensor) = check_square, inverse;
     /// The `y` with `x @ y = other`, or without `left` with `y @ x = other`, for square matrices `x`.
     ///
     /// `other` is of matrices, or of vectors if its shape is that of `x` without the last axis. Batches
@@ -60,7 +60,7 @@ pub(crate) fn decomposable(dtype: DType) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn square(x: &TensorType) -> Result<TensorType> {
+pub(crate) fn check_square(x: &TensorType) -> Result<TensorType> {
     decomposable(x.dtype)?;
     let [.., rows, columns] = &x.shape[..] else { bail!(Shape, "expected square matrices, got {x}") };
     expect_same(rows, columns, "the columns of a square matrix")?;
@@ -68,7 +68,7 @@ pub(crate) fn square(x: &TensorType) -> Result<TensorType> {
 }
 
 fn det_type(x: &TensorType) -> Result<TensorType> {
-    square(x)?;
+    check_square(x)?;
     Ok(TensorType::new(x.dtype, x.shape[..x.rank() - 2].iter().collect::<Shape>()))
 }
 
@@ -93,7 +93,7 @@ fn is_vector(x: &TensorType, other: &TensorType) -> Result<bool> {
 }
 
 fn solve_type(x: &TensorType, other: &TensorType, left: bool) -> Result<TensorType> {
-    square(x)?;
+    check_square(x)?;
     same_dtype("a right side", x.dtype, other.dtype)?;
     let batch = &x.shape[..x.rank() - 2];
     let n = &x.shape[x.rank() - 1];
@@ -169,7 +169,7 @@ fn solve_with<T: Real>(a: &[T], n: usize, rows: &[usize], b: &[T], m: usize, out
 }
 
 fn cholesky(x: &Array, upper: bool) -> Result<Array> {
-    square(&type_of(x))?;
+    check_square(&type_of(x))?;
     let (data, batch, n, _) = matrices(x)?;
     let out = in_float!(x.dtype(), T => {
         let out = each_matrix::<T>(slice(&data), n * n, n * n, batch, n * n * n, |a, l| {
@@ -224,7 +224,7 @@ fn slogdet(x: &Array) -> Result<(Array, Array)> {
 }
 
 fn inverse(x: &Array) -> Result<Array> {
-    square(&type_of(x))?;
+    check_square(&type_of(x))?;
     let (data, batch, n, _) = matrices(x)?;
     in_float!(x.dtype(), T => {
         let mut identity = zeroed::<T>(checked_numel(&[n, n])?)?;

@@ -12,7 +12,7 @@ use crate::ops::check::{dense, float_only, in_float, same_dtype, same_size, size
 use crate::ops::flops;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[DISTANCES];
+pub(super) static TABLES: &[&[Op]] = &[DISTANCES];
 
 kernels! {
     /// Distances between rows.

@@ -13,7 +13,7 @@ use crate::ops::flops;
 use crate::ops::infer::{axis, expect_same};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[EINSUM, CONTRACTIONS];
+pub(super) static TABLES: &[&[Op]] = &[EINSUM, CONTRACTIONS];
 
 functions! {
     pub static EINSUM;

@@ -13,11 +13,11 @@ use crate::kernel::chunks::fill_rows;
 use crate::kernel::gemm::{GemmElement, gemm_by};
 use crate::kernel::{lu, reflect};
 use crate::ops::check::{dense, in_float, same_dtype, same_size, sizes, slice, type_of, zeroed};
-use crate::ops::decompose::{GRAIN, decomposable, each_matrix, matrices, square};
+use crate::ops::decompose::{GRAIN, check_square, decomposable, each_matrix, matrices};
 use crate::ops::flops;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[FACTORS];
+pub(super) static TABLES: &[&[Op]] = &[FACTORS];
 
 kernels! {
     /// Factors of matrices by elimination and reflection.
@@ -53,7 +53,7 @@ kernels! {
     linalg_householder_product(x: Tensor, tau: Tensor) = product_type, product;
     /// The exponential of square matrices: the sum of `x^k / k!`.
     #[flops = Unknown]
-    linalg_matrix_exp(x: Tensor) = square, exponential;
+    linalg_matrix_exp(x: Tensor) = check_square, exponential;
 }
 
 /// Returns the sizes of matrices: those of the batch, rows and columns.
@@ -198,7 +198,7 @@ fn lu_solve_type(
     left: bool,
     _adjoint: bool,
 ) -> Result<TensorType> {
-    square(x)?;
+    check_square(x)?;
     check_pivots(x, pivots)?;
     same_dtype("a right side", x.dtype, other.dtype)?;
     let (batch, n, _) = matrix_sizes(x)?;
@@ -414,7 +414,7 @@ fn qr(x: &Array, mode: &str) -> Result<(Array, Array)> {
 const NEAR: (f64, f64) = (0.8, 2.0);
 
 fn exponential(x: &Array) -> Result<Array> {
-    let ty = square(&type_of(x))?;
+    let ty = check_square(&type_of(x))?;
     let wide = crate::ops::check::wide(ty.dtype);
     let (data, batch, n, _) = matrices(&x.cast(wide))?;
     in_float!(wide, T => {

@@ -13,7 +13,7 @@ use crate::ops::compose::Operand;
 use crate::ops::infer::{axis, known};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[TRANSFORMS];
+pub(super) static TABLES: &[&[Op]] = &[TRANSFORMS];
 
 kernels! {
     /// Fourier transforms.

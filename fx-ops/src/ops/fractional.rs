@@ -8,7 +8,7 @@ use crate::kernel::chunks::fill_row_pairs;
 use crate::ops::check::{dense, float_only, in_float, same_dtype, sizes, slice, type_of, wide};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[FRACTIONAL];
+pub(super) static TABLES: &[&[Op]] = &[FRACTIONAL];
 
 kernels! {
     /// Pooling over windows at random places.

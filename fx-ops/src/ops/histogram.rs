@@ -11,7 +11,7 @@ use crate::ops::check::{
 };
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[HISTOGRAMS];
+pub(super) static TABLES: &[&[Op]] = &[HISTOGRAMS];
 
 kernels! {
     /// Histograms.

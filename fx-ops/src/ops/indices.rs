@@ -32,7 +32,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[TRIANGLES, UNRAVELS];
+pub(super) static TABLES: &[&[Op]] = &[TRIANGLES, UNRAVELS];
 
 /// Returns the rows of a triangle that have elements, with the range of their columns.
 fn triangle_rows(row: i64, col: i64, offset: i64, lower: bool) -> impl Iterator<Item = (i64, i64, i64)> {

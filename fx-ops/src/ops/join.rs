@@ -32,7 +32,7 @@ functions! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[JOIN];
+pub(super) static TABLES: &[&[Op]] = &[JOIN];
 
 type Types<'a> = SmallVec<[&'a TensorType; 4]>;
 type Arrays<'a> = SmallVec<[&'a Array; 4]>;

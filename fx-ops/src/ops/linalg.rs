@@ -17,7 +17,7 @@ use crate::ops::check::{opt_type_of, same_dtype, same_size, type_of, wide, zeroe
 use crate::ops::flops;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[LINALG];
+pub(super) static TABLES: &[&[Op]] = &[LINALG];
 
 kernels! {
     /// Matrix products.

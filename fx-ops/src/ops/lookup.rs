@@ -13,7 +13,7 @@ use crate::ops::check::{
 use crate::ops::norm::norm;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[LOOKUP];
+pub(super) static TABLES: &[&[Op]] = &[LOOKUP];
 
 kernels! {
     /// Look-up.

@@ -22,7 +22,7 @@ use crate::ops::reduce::{mean, sum};
 use crate::ops::view::where_;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[LOSSES];
+pub(super) static TABLES: &[&[Op]] = &[LOSSES];
 
 kernels! {
     /// Losses.

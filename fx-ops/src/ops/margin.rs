@@ -18,7 +18,7 @@ use crate::ops::reduce::sum;
 use crate::ops::view::where_;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[MARGINS];
+pub(super) static TABLES: &[&[Op]] = &[MARGINS];
 
 kernels! {
     /// Losses by margins, and of alignments.

@@ -22,7 +22,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[MASKS];
+pub(super) static TABLES: &[&[Op]] = &[MASKS];
 
 fn masked_select_type(x: &TensorType, mask: &TensorType) -> Result<TensorType> {
     check_mask(mask, "mask")?;

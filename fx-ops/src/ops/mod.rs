@@ -56,62 +56,81 @@ pub mod window;
 
 use fx_core::{Op, Registry};
 
-/// Every table of this crate, in the order of the files.
-pub fn tables() -> impl Iterator<Item = &'static [Op]> {
-    families().flat_map(|(_, tables)| tables.iter().copied())
+/// Makes `families`, `functions` and `methods` from one row per family: module, title, traits with methods.
+macro_rules! families {
+    ($($module:ident $title:literal [$($methods:ident),*])*) => {
+        /// The tables of this crate by family, with what unites its operations.
+        pub fn families() -> impl Iterator<Item = (&'static str, &'static [&'static [Op]])> {
+            [$(($title, $module::TABLES)),*].into_iter()
+        }
+
+        /// The operations as functions.
+        pub mod functions {
+            #![allow(unused_imports, unreachable_pub, reason = "a family may have rows as methods only")]
+            $(pub use super::$module::*;)*
+        }
+
+        /// The traits whose methods are operations of tensors.
+        pub mod methods {
+            $($(pub use super::$module::$methods as _;)*)*
+        }
+    };
 }
 
-/// The tables of this crate by family, with what unites its operations.
-pub fn families() -> impl Iterator<Item = (&'static str, &'static [&'static [Op]])> {
-    [
-        ("Element by element", pointwise::TABLES),
-        ("Special functions", special::TABLES),
-        ("Reductions", reduce::TABLES),
-        ("Views and selection", view::TABLES),
-        ("Factories", create::TABLES),
-        ("Joining", join::TABLES),
-        ("Random numbers", random::TABLES),
-        ("Matrix products", linalg::TABLES),
-        ("Convolution", conv::TABLES),
-        ("Pooling", pool::TABLES),
-        ("Pooling at random places", fractional::TABLES),
-        ("Padding", pad::TABLES),
-        ("Normalisation", norm::TABLES),
-        ("Embeddings", lookup::TABLES),
-        ("Losses", loss::TABLES),
-        ("Losses by margins and alignments", margin::TABLES),
-        ("Pixels and channels", shuffle::TABLES),
-        ("Contractions", einsum::TABLES),
-        ("Products", products::TABLES),
-        ("Factorisations", decompose::TABLES),
-        ("Factors", factor::TABLES),
-        ("Eigenvalues and singular values", spectral::TABLES),
-        ("Norms", norms::TABLES),
-        ("Distances", distance::TABLES),
-        ("Windows", window::TABLES),
-        ("Activations with weights", activation::TABLES),
-        ("Fourier transforms", fft::TABLES),
-        ("Fourier transforms of complex numbers", spectrum::TABLES),
-        ("Resizing", resize::TABLES),
-        ("Sampling", sample::TABLES),
-        ("Columns of windows", columns::TABLES),
-        ("Attention", attention::TABLES),
-        ("Regions of images", regions::TABLES),
-        ("Recurrent networks", recurrent::TABLES),
-        ("Arranging", arrange::TABLES),
-        ("Closeness", close::TABLES),
-        ("Counting", count::TABLES),
-        ("Histograms", histogram::TABLES),
-        ("Indices", indices::TABLES),
-        ("Masks", masked::TABLES),
-        ("Patching", patch::TABLES),
-        ("Writing at indices", put::TABLES),
-        ("Scattering", scatter::TABLES),
-        ("Searching", search::TABLES),
-        ("Strides", strided::TABLES),
-        ("Unique elements", unique::TABLES),
-    ]
-    .into_iter()
+// The compiler reports a family without a row as an unused `TABLES`. The modules are declared above, since rustfmt does
+// not format the files of modules that a macro declares.
+families! {
+    pointwise "Element by element" [Activation, Elementary]
+    special "Special functions" [FloatParts, Special]
+    reduce "Reductions" [Differences, Extremes, Orders, Quantiles, Ranks, Totals]
+    view "Views and selection" [Parts, Picks, Shapes]
+    create "Factories" [Likes]
+    join "Joining" []
+    random "Random numbers" [Randoms]
+    linalg "Matrix products" [Linalg]
+    conv "Convolution" [Convolution]
+    pool "Pooling" [Pooling]
+    fractional "Pooling at random places" [Fractional]
+    pad "Padding" [Padding]
+    norm "Normalisation" [Normalization]
+    lookup "Embeddings" [Lookup]
+    loss "Losses" [Losses]
+    margin "Losses by margins and alignments" [Margins]
+    shuffle "Pixels and channels" [Shuffles]
+    einsum "Contractions" [Contractions]
+    products "Products" [Products]
+    decompose "Factorisations" [Decompositions]
+    factor "Factors" [Factors]
+    spectral "Eigenvalues and singular values" [Spectral]
+    norms "Norms" [Norms]
+    distance "Distances" [Distances]
+    window "Windows" []
+    activation "Activations with weights" [Slopes]
+    fft "Fourier transforms" [Transforms]
+    spectrum "Fourier transforms of complex numbers" [Spectra]
+    resize "Resizing" [Resize]
+    sample "Sampling" [Sampling]
+    columns "Columns of windows" [Columns]
+    attention "Attention" [Attention]
+    regions "Regions of images" [Regions]
+    recurrent "Recurrent networks" [Recurrent]
+    arrange "Arranging" [Turns]
+    close "Closeness" [Closeness]
+    count "Counting" [Counts]
+    histogram "Histograms" [Histograms]
+    indices "Indices" [Unravels]
+    masked "Masks" [Masks]
+    patch "Patching" [Patches]
+    put "Writing at indices" [Puts]
+    scatter "Scattering" [Scatters]
+    search "Searching" [Searches]
+    strided "Strides" [Strided]
+    unique "Unique elements" [Uniques]
+}
+
+/// Every table of this crate, in the order of the families.
+pub fn tables() -> impl Iterator<Item = &'static [Op]> {
+    families().flat_map(|(_, tables)| tables.iter().copied())
 }
 
 /// Returns the registry of all built-in operations.

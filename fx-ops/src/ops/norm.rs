@@ -19,7 +19,7 @@ use crate::ops::check::{
 use crate::ops::flops;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[NORMALIZATION];
+pub(super) static TABLES: &[&[Op]] = &[NORMALIZATION];
 
 kernels! {
     /// Softmax and normalisation.

@@ -12,7 +12,7 @@ use crate::ops::infer::{axis, axis_or_only, known};
 use crate::ops::reduce::{amax, amin, linalg_vector_norm, sum};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[NORMS];
+pub(super) static TABLES: &[&[Op]] = &[NORMS];
 
 kernels! {
     /// Norms of vectors and matrices.

@@ -7,7 +7,7 @@ use crate::kernel::pad::{Mode, pad_array};
 use crate::ops::check::{at_least, sizes, type_of};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[PADDING];
+pub(super) static TABLES: &[&[Op]] = &[PADDING];
 
 kernels! {
     /// Borders.

@@ -45,7 +45,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[PATCHES];
+pub(super) static TABLES: &[&[Op]] = &[PATCHES];
 
 /// Refuses a source of another shape than the part it replaces; its dtype does not matter.
 pub(crate) fn check_part(part: &TensorType, src: &TensorType) -> Result<()> {

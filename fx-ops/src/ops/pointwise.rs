@@ -7,7 +7,7 @@ use fx_core::op::kind::OperandValue;
 use fx_core::{Category, Op, Result, err, math, pointwise};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[ACTIVATION, ELEMENTARY];
+pub(super) static TABLES: &[&[Op]] = &[ACTIVATION, ELEMENTARY];
 
 pointwise! {
     /// Activation functions, element by element.

@@ -17,7 +17,7 @@ use crate::ops::flops;
 use crate::ops::reduce::mean_array;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[POOLING];
+pub(super) static TABLES: &[&[Op]] = &[POOLING];
 
 kernels! {
     /// Pooling: one number for each window.

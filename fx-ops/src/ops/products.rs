@@ -21,7 +21,7 @@ use crate::ops::outer;
 use crate::ops::view::{expand, roll};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[PRODUCTS, CHAINS];
+pub(super) static TABLES: &[&[Op]] = &[PRODUCTS, CHAINS];
 
 kernels! {
     /// Products of several operands.

@@ -41,7 +41,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[PUTS];
+pub(super) static TABLES: &[&[Op]] = &[PUTS];
 
 /// Returns a list of index tensors as the entries of an index: none is a whole axis, u8 a mask.
 ///

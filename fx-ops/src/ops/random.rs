@@ -52,7 +52,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[RANDOM, RANDOMS];
+pub(super) static TABLES: &[&[Op]] = &[RANDOM, RANDOMS];
 
 fn check_float(dtype: DType) -> Result<DType> {
     if dtype.is_float() {

@@ -17,7 +17,7 @@ use crate::ops::check::{
 use crate::ops::flops;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[RECURRENT];
+pub(super) static TABLES: &[&[Op]] = &[RECURRENT];
 
 kernels! {
     /// Recurrent networks.

@@ -16,7 +16,7 @@ use crate::ops::flops;
 use crate::ops::search::fresh_size;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[REGIONS];
+pub(super) static TABLES: &[&[Op]] = &[REGIONS];
 
 kernels! {
     /// Operations of detection networks.

@@ -15,7 +15,7 @@ use crate::ops::compose::Operand;
 use crate::ops::flops;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[RESIZE];
+pub(super) static TABLES: &[&[Op]] = &[RESIZE];
 
 kernels! {
     /// Images at another size.

@@ -14,7 +14,7 @@ use crate::ops::check::{
 use crate::ops::resize::cubic;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SAMPLING];
+pub(super) static TABLES: &[&[Op]] = &[SAMPLING];
 
 kernels! {
     /// Sampling of images.

@@ -26,7 +26,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SCATTERS];
+pub(super) static TABLES: &[&[Op]] = &[SCATTERS];
 
 /// How elements that are scattered to the same place are combined.
 #[derive(Clone, Copy, PartialEq)]

@@ -47,7 +47,7 @@ functions! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SEARCHES, MEMBERS];
+pub(super) static TABLES: &[&[Op]] = &[SEARCHES, MEMBERS];
 
 /// Returns a size that depends on data, at most `most` if that is known.
 pub(crate) fn fresh_size(most: &Dim) -> Dim {

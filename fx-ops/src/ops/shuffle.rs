@@ -11,7 +11,7 @@ use crate::ops::compose::Operand;
 use crate::ops::infer::{axis, known};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SHUFFLES];
+pub(super) static TABLES: &[&[Op]] = &[SHUFFLES];
 
 kernels! {
     /// Rearranged channels and pixels.

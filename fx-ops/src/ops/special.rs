@@ -14,7 +14,7 @@ use crate::kernel::chunks::fill;
 use crate::ops::check::{dense, float_only, in_float, slice, type_of};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SPECIAL, FLOAT_PARTS];
+pub(super) static TABLES: &[&[Op]] = &[SPECIAL, FLOAT_PARTS];
 
 pointwise! {
     /// Special functions, element by element.

@@ -12,11 +12,11 @@ use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, Tensor, TensorType,
 use crate::kernel::gemm::gemm_by;
 use crate::kernel::spectral::{Decomposed, Vectors, eigenvalues, singular_values};
 use crate::ops::check::{dense, in_float, sizes, slice, type_of, zeroed};
-use crate::ops::decompose::{GRAIN, decomposable, each_matrix, matrices, square, try_chunks};
+use crate::ops::decompose::{GRAIN, check_square, decomposable, each_matrix, matrices, try_chunks};
 use crate::ops::factor::cut;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SPECTRAL];
+pub(super) static TABLES: &[&[Op]] = &[SPECTRAL];
 
 kernels! {
     /// Eigenvalues and singular values.
@@ -97,7 +97,7 @@ fn singular(x: &Array, full: bool) -> Result<(Array, Array, Array)> {
 }
 
 fn eigen_type(x: &TensorType, triangle: &str) -> Result<(TensorType, TensorType)> {
-    square(x)?;
+    check_square(x)?;
     if !["L", "U", "l", "u"].contains(&triangle) {
         bail!(Argument, "expected the triangle \"L\" or \"U\", got {triangle:?}");
     }
@@ -153,7 +153,7 @@ fn pinv_type(
 ) -> Result<TensorType> {
     let (batch, m, n) = batch_of(x)?;
     if hermitian {
-        square(x)?;
+        check_square(x)?;
     }
     let shape = broadcast_dims([batch, tolerance_dims(&atol), tolerance_dims(&rtol)].into_iter())?;
     Ok(TensorType::new(x.dtype, shape.iter().chain([n, m]).collect::<Shape>()))
@@ -251,7 +251,7 @@ fn pinv(
 ) -> Result<Array> {
     batch_of(&type_of(x))?;
     if hermitian {
-        square(&type_of(x))?;
+        check_square(&type_of(x))?;
     }
     let all = Limited::new(x, atol, rtol, hermitian)?;
     let (m, n) = (all.m, all.n);
@@ -280,7 +280,7 @@ fn rank(
 ) -> Result<Array> {
     batch_of(&type_of(x))?;
     if hermitian {
-        square(&type_of(x))?;
+        check_square(&type_of(x))?;
     }
     let all = Limited::new(x, atol, rtol, hermitian)?;
     in_float!(x.dtype(), T => {

@@ -15,7 +15,7 @@ use crate::ops::check::{at_least, dense, float_only, in_float, sizes, slice, typ
 use crate::ops::infer::distinct_axes;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SPECTRA];
+pub(super) static TABLES: &[&[Op]] = &[SPECTRA];
 
 kernels! {
     /// Fourier transforms of complex numbers, which are pairs in the last axis.

@@ -36,7 +36,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[EMPTY, STRIDED];
+pub(super) static TABLES: &[&[Op]] = &[EMPTY, STRIDED];
 
 fn as_strided_type(x: &TensorType, size: DimVec, stride: DimVec, offset: Option<Dim>) -> Result<TensorType> {
     if size.len() != stride.len() {

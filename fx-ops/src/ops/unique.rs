@@ -38,7 +38,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[UNIQUES];
+pub(super) static TABLES: &[&[Op]] = &[UNIQUES];
 
 fn unique_type(x: &TensorType, inverse: bool, counts: bool, dim: Option<Dim>) -> Result<TypeTree> {
     let (out, inverse_shape, count) = match dim {

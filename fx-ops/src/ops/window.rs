@@ -8,7 +8,7 @@ use crate::kernel::chunks::fill;
 use crate::ops::check::{at_least, float_only};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[WINDOWS];
+pub(super) static TABLES: &[&[Op]] = &[WINDOWS];
 
 functions! {
     pub static WINDOWS;

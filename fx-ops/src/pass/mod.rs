@@ -23,7 +23,7 @@ pub use simplify::{RECOGNIZE, SIMPLIFY};
 pub use split_reductions::SPLIT_REDUCTIONS;
 
 /// The passes of this crate.
-pub static PASSES: &[Pass] = &[
+static PASSES: &[Pass] = &[
     REMOVE_IDENTITIES,
     SIMPLIFY,
     RECOGNIZE,

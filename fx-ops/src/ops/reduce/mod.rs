@@ -30,7 +30,7 @@ use self::fold::Lines;
 use crate::ops::infer::{as_slice, mask, reduced, typed};
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[TOTALS, EXTREMES, ORDERS, RANKS, QUANTILES, DIFFERENCES];
+pub(super) static TABLES: &[&[Op]] = &[TOTALS, EXTREMES, ORDERS, RANKS, QUANTILES, DIFFERENCES];
 
 /// Returns the type after a reduction over axes.
 fn reduced_type(x: &TensorType, dim: &Option<IntVec>, keepdim: bool, dtype: DType) -> Result<TensorType> {

@@ -16,4 +16,4 @@ pub use shape::*;
 use fx_core::Op;
 
 /// The tables of this file.
-pub static TABLES: &[&[Op]] = &[SHAPES, COPIES, PARTS, PICKS, WHERE];
+pub(super) static TABLES: &[&[Op]] = &[SHAPES, COPIES, PARTS, PICKS, WHERE];
