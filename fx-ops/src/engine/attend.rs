@@ -7,8 +7,8 @@ use fx_core::{DType, Element};
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
+use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Operand, ValueId};
-use super::{Kernel, PRODUCT_FLOPS};
 use crate::kernel::attention::{BLOCK, Head, Mask, Part};
 use crate::kernel::gemm::GemmElement;
 

@@ -11,7 +11,7 @@ use fx_core::{DType, Element, Result};
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Bases, ValueId};
 use super::tape::{GRAIN, RowKind, Tape, Unit, with_scratch};
 use crate::ops::reduce::fold::Fold;

@@ -6,10 +6,10 @@ use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Op, Result, TensorType};
 
 use super::finish::Ending;
+use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
-use super::{Kernel, PRODUCT_FLOPS};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;
 use crate::ops::conv::{conv1d, conv2d, conv3d, convolution, each};

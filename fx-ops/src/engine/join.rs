@@ -2,7 +2,7 @@
 
 use fx_simd::parallel;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use super::tape::Load;
 

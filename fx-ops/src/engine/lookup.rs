@@ -4,7 +4,7 @@ use fx_core::array::Strides;
 use fx_core::{DType, Error, Result};
 use fx_simd::parallel;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId, Walk};
 use super::tape::copy_run;
 

@@ -1,7 +1,7 @@
 //! Where the values of a plan lie: one block of memory, in which values that are not alive together share places.
 
 use super::operand::ValueId;
-use super::plan::{Home, Info, Source, Step, Task, sources};
+use super::step::{Home, Info, Source, Step, Task, sources};
 use fx_core::Arg;
 
 /// The bytes to which places are aligned.
@@ -180,7 +180,7 @@ mod tests {
     use fx_core::DType;
 
     use super::*;
-    use crate::engine::Kernel;
+    use crate::engine::kernel::Kernel;
     use crate::engine::operand::Bases;
 
     /// A kernel that does nothing.

@@ -2,8 +2,8 @@
 //!
 //! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups
 //! ([`crate::pass::FUSE`]). For each set of input sizes it has a plan (`plan`), made for these or bound to
-//! them (`record`): a list of kernels whose operands have places in one block of memory (`memory`), with
-//! weights packed. Kernels are tapes of block loops (`tape`), also with reductions of columns (`columns`),
+//! them (`record`): a list of steps (`step`), most of them kernels (`kernel`), whose operands have places in
+//! one block of memory (`memory`), with weights packed. `run` runs it. Kernels are tapes of block loops (`tape`), also with reductions of columns (`columns`),
 //! matrix products (`product`) and convolutions (`convolution`) with what follows them, attention (`attend`),
 //! joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), borders and the like (`pad`), resizing
 //! (`resample`), normalisation of channels (`group`), softmax along any axis (`softmax`) and the steps of
@@ -15,6 +15,7 @@ mod convolution;
 mod finish;
 mod group;
 mod join;
+mod kernel;
 mod lookup;
 mod memory;
 mod operand;
@@ -27,79 +28,32 @@ mod product;
 mod record;
 mod recurrent;
 mod resample;
+mod run;
 mod softmax;
+mod step;
 mod tape;
 
 use std::sync::Arc;
 
-use fx_core::array::dispatch_dtype;
-use fx_core::native::{Assemble, Routine, Unit};
-use fx_core::ops::evaluate_control;
+use fx_core::native::Assemble;
 use fx_core::pass::remove_unread;
 use fx_core::{
-    Arg, Array, Attribute, ErrorKind, GraphModule, NodeId, NodeRef, Parameter, Passes, Result, SourceLoc,
-    Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err,
+    Arg, Attribute, ErrorKind, GraphModule, NodeId, Parameter, Passes, Result, SourceLoc, Symbol, Tensor,
+    TensorType, Type, TypeTree, Value, bail, err,
 };
-use fx_simd::parallel;
 use smallvec::SmallVec;
 
 pub(crate) use self::convolution::spec_of;
-use self::operand::{Bases, ValueId};
 use self::packs::Packs;
+use self::plan::Plan;
 pub(crate) use self::plan::kernels::is_anchor;
-use self::plan::{Call, Home, Plan, Source, Step, Task};
 use self::plans::{Entry, Key, Plans};
+use self::run::Ready;
 use self::tape::Tape;
 pub(crate) use self::tape::kind::{
     LONGEST_ROW, are_columns, axes_of, column_kind, has_columns, is_select, map_dtype, row_kind, select_of,
 };
 use crate::pass;
-
-/// A step that computes values from values.
-pub(crate) trait Kernel: Send + Sync {
-    /// Refuses operands whose elements it cannot take, such as integers that name no row of a table.
-    ///
-    /// # Safety
-    ///
-    /// The bases are those of the plan that the kernel belongs to: its operands can be read.
-    unsafe fn check(&self, _bases: Bases<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Computes the results.
-    ///
-    /// # Safety
-    ///
-    /// As for [`check`](Self::check), which took the operands; nobody else has the results.
-    unsafe fn run(&self, bases: Bases<'_>);
-
-    /// Returns the values that it reads.
-    fn reads(&self) -> Vec<ValueId>;
-
-    /// Returns pairs of a value that is read and one that may be written to the same memory.
-    fn reuses(&self) -> Vec<(ValueId, ValueId)> {
-        Vec::new()
-    }
-
-    /// Says that a result takes the memory of a value that it reads.
-    fn reuse(&mut self, _from: ValueId, _by: ValueId) {}
-
-    /// Returns the tape that it runs, if it has one.
-    fn tape(&mut self) -> Option<&mut Tape> {
-        None
-    }
-
-    /// Returns the arithmetic operations that one thread does in a nanosecond, roughly.
-    fn flops(&self) -> f64 {
-        2.0
-    }
-
-    /// Says what it does.
-    fn describe(&self) -> String;
-}
-
-/// Roughly the arithmetic operations that one thread does in a nanosecond in products of large tiles.
-const PRODUCT_FLOPS: f64 = 150.0;
 
 /// A program that is ready to run.
 ///
@@ -126,33 +80,6 @@ pub struct CallMemory {
     /// these return is not counted.
     pub arrays: usize,
 }
-
-/// A plan with what calls need of it.
-struct Ready {
-    gm: Arc<GraphModule>,
-    plan: Plan,
-    /// The functions that took the place of tapes, with what they were made of.
-    routines: Arc<Vec<(Unit, Option<Routine>)>>,
-}
-
-/// The memory of one call.
-struct Workspace {
-    /// The block of memory; it is only used by way of `bases`.
-    block: Vec<Line>,
-    bases: Vec<*mut u8>,
-    /// The values that are no kernel's, as they become known.
-    slots: Vec<Option<Value>>,
-    /// The arrays that kernels write, to be used again when nobody else has them any more.
-    kept: Vec<Option<Tensor>>,
-}
-
-// SAFETY: the addresses are those of the block and of tensors that the workspace has.
-unsafe impl Send for Workspace {}
-
-/// Bytes in lines of a cache.
-#[repr(align(64))]
-#[derive(Clone, Copy)]
-struct Line(#[allow(dead_code, reason = "it is memory")] [u8; 64]);
 
 impl Compiled {
     /// Makes a program ready: runs the passes for inference, groups its nodes, and plans it if its sizes are
@@ -481,289 +408,4 @@ fn arrange(gm: &mut GraphModule) -> Result<()> {
         gm.set_attribute(&path, attribute)?;
     }
     Ok(())
-}
-
-/// Returns the address of the first element of a contiguous array.
-fn address(array: &Array) -> *mut u8 {
-    dispatch_dtype!(array.dtype(), T => array.data::<T>().map_or(std::ptr::null_mut(), |data| data.as_ptr().cast_mut().cast()))
-}
-
-impl Ready {
-    /// Makes the memory of a call, of a block that nobody has any more if that is large enough.
-    fn workspace(&self, mut block: Vec<Line>) -> Result<Workspace> {
-        let n = self.plan.values.len();
-        let lines = self.plan.memory.bytes.div_ceil(size_of::<Line>());
-        if block.len() < lines {
-            drop(block);
-            block = fx_simd::reserve(lines)
-                .map_err(|_| err!(Limit, "cannot allocate {} bytes", self.plan.memory.bytes))?;
-            block.resize(lines, Line([0; 64]));
-        }
-        let start: *mut u8 = block.as_mut_ptr().cast();
-        let mut bases = vec![std::ptr::null_mut(); n];
-        for (value, info) in self.plan.values.iter().enumerate() {
-            match &info.home {
-                Home::Memory => {
-                    if let Some(place) = self.plan.memory.places[value] {
-                        bases[value] = start.wrapping_add(place);
-                    }
-                }
-                Home::Constant(i) => {
-                    if let Some(tensor) = &self.plan.constants[*i].tensor {
-                        bases[value] = address(tensor.array()?);
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(Workspace { block, bases, slots: vec![None; n], kept: vec![None; n] })
-    }
-
-    fn run(&self, owner: &GraphModule, inputs: &[Value], workspace: &mut Workspace) -> Result<Value> {
-        let result = self.steps(inputs, workspace, None);
-        self.finish(owner, result, workspace)
-    }
-
-    fn run_with(
-        &self,
-        owner: &GraphModule,
-        inputs: &[Value],
-        workspace: &mut Workspace,
-        spent: &mut dyn FnMut(usize, std::time::Duration),
-    ) -> Result<Value> {
-        let result = self.steps(inputs, workspace, Some(spent));
-        self.finish(owner, result, workspace)
-    }
-
-    /// Collects the output, stores updates of buffers, and lets go of what the call had.
-    fn finish(
-        &self,
-        owner: &GraphModule,
-        result: Result<Vec<(Arc<str>, Tensor)>>,
-        workspace: &mut Workspace,
-    ) -> Result<Value> {
-        let result = result.and_then(|updates| {
-            let output = self.resolve(&self.plan.output, workspace)?;
-            for (path, value) in updates {
-                owner.store_buffer(&path, value)?;
-            }
-            Ok(output)
-        });
-        self.plan.held.iter().for_each(|&value| workspace.slots[value as usize] = None);
-        result
-    }
-
-    /// Makes a tensor contiguous and of the type of a value, and enters it.
-    fn enter(&self, value: ValueId, tensor: Tensor, workspace: &mut Workspace) -> Result<()> {
-        let info = &self.plan.values[value as usize];
-        let array = tensor.array()?;
-        if array.dtype() != info.dtype || array.shape() != &info.shape[..] {
-            let expected = TensorType::new(info.dtype, &info.shape[..]);
-            bail!(DType, "expected {expected}, got {}", array.describe());
-        }
-        let tensor = if array.is_contiguous() { tensor } else { Tensor::new(array.contiguous()?) };
-        workspace.bases[value as usize] = address(tensor.array()?);
-        workspace.slots[value as usize] = Some(Arg::Leaf(tensor));
-        Ok(())
-    }
-
-    fn steps(
-        &self,
-        inputs: &[Value],
-        workspace: &mut Workspace,
-        mut spent: Option<&mut dyn FnMut(usize, std::time::Duration)>,
-    ) -> Result<Vec<(Arc<str>, Tensor)>> {
-        let mut updates = Vec::new();
-        for &value in &self.plan.given {
-            match &self.plan.values[value as usize].home {
-                Home::Input(i) => match &inputs[*i] {
-                    Arg::Leaf(tensor) => {
-                        let array = tensor.array()?;
-                        if array.is_contiguous() {
-                            workspace.bases[value as usize] = address(array);
-                            workspace.slots[value as usize] = Some(inputs[*i].clone());
-                        } else {
-                            self.enter(value, tensor.clone(), workspace)?;
-                        }
-                    }
-                    _ => workspace.slots[value as usize] = Some(inputs[*i].clone()),
-                },
-                Home::Buffer(path) => match self.gm.attribute(path)? {
-                    buffer @ Attribute::Buffer(_) => self.enter(value, buffer.tensor(), workspace)?,
-                    _ => bail!(Graph, "{path:?} is no buffer any more"),
-                },
-                _ => {}
-            }
-        }
-        let mut steps = self.plan.steps.iter().enumerate();
-        while let Some((i, step)) = steps.next() {
-            // Who measures the steps wants them one by one.
-            if step.beside > 0 && spent.is_none() {
-                let group = &self.plan.steps[i..=i + step.beside];
-                self.run_beside(group, workspace)?;
-                steps.nth(step.beside - 1);
-                continue;
-            }
-            let started = spent.is_some().then(std::time::Instant::now);
-            match &step.task {
-                Task::Kernel { kernel, writes } => {
-                    self.make_arrays(writes, workspace)?;
-                    let bases = Bases(&workspace.bases);
-                    // SAFETY: as below.
-                    unsafe { kernel.check(bases) }.map_err(|error| self.locate(error, step.node))?;
-                    // SAFETY: the bases are those of this plan: all that the kernel reads was given,
-                    // computed, or is a constant, of the sizes that the plan was made for, and its results
-                    // have memory of their own.
-                    unsafe { kernel.run(bases) };
-                }
-                Task::Evaluate { call, args, value, is_tensor } => self
-                    .evaluate(call, args, *value, *is_tensor, workspace)
-                    .map_err(|error| self.locate(error, step.node))?,
-                Task::SetBuffer { path, value } => match self.resolve(value, workspace)? {
-                    Arg::Leaf(tensor) => updates.push((path.clone(), tensor)),
-                    other => bail!(Structure, "a buffer takes a tensor, got {}", other.kind_name()),
-                },
-            }
-            for &value in &step.frees {
-                workspace.slots[value as usize] = None;
-            }
-            if let (Some(spent), Some(started)) = (&mut spent, started) {
-                spent(i, started.elapsed());
-            }
-        }
-        Ok(updates)
-    }
-
-    /// Runs kernels that do not need each other at the same time.
-    fn run_beside(&self, group: &[Step], workspace: &mut Workspace) -> Result<()> {
-        for step in group {
-            if let Task::Kernel { writes, .. } = &step.task {
-                self.make_arrays(writes, workspace)?;
-            }
-        }
-        let bases = Bases(&workspace.bases);
-        for step in group {
-            if let Task::Kernel { kernel, .. } = &step.task {
-                // SAFETY: as in `steps`.
-                unsafe { kernel.check(bases) }.map_err(|error| self.locate(error, step.node))?;
-            }
-        }
-        let run = |i: usize| {
-            if let Task::Kernel { kernel, .. } = &group[i].task {
-                // SAFETY: as in `steps`; what these kernels write is not read or written by others of them.
-                unsafe { kernel.run(bases) };
-            }
-        };
-        // If some threads would wait for the last kernels, it is better that all share each of them.
-        let threads = parallel::threads();
-        let rounds = group.len().div_ceil(threads);
-        match group.len() * 5 >= rounds * threads * 4 {
-            true => parallel::each_whole(group.len(), run),
-            false => (0..group.len()).for_each(run),
-        }
-        for &value in group.iter().flat_map(|step| &step.frees) {
-            workspace.slots[value as usize] = None;
-        }
-        Ok(())
-    }
-
-    /// Gives arrays to those of the values that are not in the block of memory.
-    fn make_arrays(&self, values: &[ValueId], workspace: &mut Workspace) -> Result<()> {
-        let is_array = |value: &&ValueId| self.plan.values[**value as usize].home == Home::Array;
-        values.iter().filter(is_array).try_for_each(|&value| self.make_array(value, workspace))
-    }
-
-    fn locate(&self, error: fx_core::Error, id: NodeId) -> fx_core::Error {
-        let graph = self.gm.graph();
-        match graph.node(id) {
-            Ok(node) => fx_core::interp::locate(error, NodeRef { graph, id, node }),
-            Err(_) => error,
-        }
-    }
-
-    /// Gives a value that a kernel writes an array: that of an earlier call, if nobody has it any more.
-    fn make_array(&self, value: ValueId, workspace: &mut Workspace) -> Result<()> {
-        let info = &self.plan.values[value as usize];
-        let kept = &mut workspace.kept[value as usize];
-        let is_free = |tensor: &mut Tensor| {
-            let array = tensor.array_mut()?;
-            dispatch_dtype!(info.dtype, T => array.get_mut::<T>().map(|data| data.as_mut_ptr().cast::<u8>()))
-        };
-        let address = match kept.as_mut().and_then(is_free) {
-            Some(address) => address,
-            None => {
-                let tensor = kept.insert(Tensor::new(Array::zeros(info.dtype, &info.shape)?));
-                match is_free(tensor) {
-                    Some(address) => address,
-                    None => bail!(Graph, "a new array is shared"),
-                }
-            }
-        };
-        workspace.bases[value as usize] = address;
-        Ok(())
-    }
-
-    /// Returns an argument with the tensors in their places.
-    fn resolve(&self, arg: &Arg<Source>, workspace: &Workspace) -> Result<Value> {
-        let whole = |value: ValueId| -> Result<Value> {
-            match &self.plan.values[value as usize].home {
-                Home::Constant(i) => match &self.plan.constants[*i].tensor {
-                    Some(tensor) => Ok(Arg::Leaf(tensor.clone())),
-                    None => bail!(Graph, "a constant was freed that is read"),
-                },
-                Home::Array => match &workspace.kept[value as usize] {
-                    Some(tensor) => Ok(Arg::Leaf(tensor.clone())),
-                    None => bail!(Graph, "a value was not computed"),
-                },
-                _ => match &workspace.slots[value as usize] {
-                    Some(value) => Ok(value.clone()),
-                    None => bail!(Graph, "a value was not computed"),
-                },
-            }
-        };
-        arg.try_flat_map(&mut |source| match source {
-            Source::Whole(value) => whole(*value),
-            Source::Window(operand) => {
-                let Arg::Leaf(tensor) = whole(operand.value)? else {
-                    bail!(Graph, "a view is of a tensor");
-                };
-                let array = tensor.array()?;
-                let at = array.offset() + operand.offset;
-                Ok(Arg::Leaf(Tensor::new(array.as_strided(&operand.shape, &operand.strides, at)?)))
-            }
-        })
-    }
-
-    fn evaluate(
-        &self,
-        call: &Call,
-        args: &[Arg<Source>],
-        value: ValueId,
-        is_tensor: bool,
-        workspace: &mut Workspace,
-    ) -> Result<()> {
-        let args: SmallVec<[Value; 8]> =
-            args.iter().map(|arg| self.resolve(arg, workspace)).collect::<Result<_>>()?;
-        let result = match call {
-            Call::Op(op) => (op.eval)(&args)?,
-            Call::Control(op, programs) => evaluate_control(*op, &args, &|graph, args| match programs
-                .iter()
-                .find(|(other, _)| Arc::ptr_eq(other, graph))
-            {
-                Some((_, program)) => program.run(args),
-                None => bail!(Graph, "a sub-graph was not planned"),
-            })?,
-            Call::Module(path) => self.gm.child(path)?.forward_values(&args)?,
-        };
-        if let Some(error) = result.error().or_else(|| result.leaves().into_iter().find_map(Tensor::error)) {
-            return Err(error.clone());
-        }
-        match result {
-            Arg::Leaf(tensor) if is_tensor => self.enter(value, tensor, workspace),
-            result => {
-                workspace.slots[value as usize] = Some(result);
-                Ok(())
-            }
-        }
-    }
 }

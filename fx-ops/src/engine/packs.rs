@@ -77,7 +77,7 @@ impl Packs {
         pack: impl FnOnce(Array) -> Result<P> + Send + Sync + 'static,
     ) -> Result<Packed<P>> {
         let key = Key {
-            address: super::address(constant.array()?) as usize,
+            address: super::run::address(constant.array()?) as usize,
             offset: window.offset,
             shape: window.shape.clone(),
             strides: window.strides.clone(),

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use crate::kernel::pad::Padding;
 

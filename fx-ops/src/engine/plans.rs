@@ -11,7 +11,7 @@ use fx_core::array::Sizes;
 use fx_core::{Arg, DType, Result, Value};
 use rustc_hash::FxHasher;
 
-use super::{Ready, Workspace};
+use super::run::{Ready, Workspace};
 
 /// The most plans that are kept.
 const PLANS: usize = 64;

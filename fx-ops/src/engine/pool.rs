@@ -6,8 +6,8 @@ use fx_core::math::Real;
 use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Op, Result};
 
-use super::Kernel;
 use super::convolution::ints;
+use super::kernel::Kernel;
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::tape::kind::axes_of;
 use crate::kernel::pool::{Divisor, PoolSpec, Pooling};

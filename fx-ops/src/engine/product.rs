@@ -6,10 +6,10 @@ use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
 
 use super::finish::Ending;
+use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Operand, ValueId, Walk};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
-use super::{Kernel, PRODUCT_FLOPS};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::ops::linalg::{addmm, bmm, linear, matmul, mm};
 

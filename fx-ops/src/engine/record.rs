@@ -14,10 +14,10 @@ use fx_core::{Arg, Array, DType, Dim, Graph, OpCode, Result, Symbol, Type, TypeT
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Layout, Operand, OperandId};
-use super::plan::{Info, Source};
 use super::plans::Key;
+use super::step::{Info, Source};
 
 /// A size of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -530,6 +530,6 @@ impl Record {
 
 /// Returns the bytes of all values that are no constants.
 fn bytes(values: &[Info]) -> usize {
-    let own = values.iter().filter(|info| !matches!(info.home, super::plan::Home::Constant(_)));
+    let own = values.iter().filter(|info| !matches!(info.home, super::step::Home::Constant(_)));
     own.map(|info| info.numel * info.dtype.size()).fold(0, usize::saturating_add)
 }

@@ -4,7 +4,7 @@ use fx_core::math::Real;
 use fx_core::{Arg, Op};
 use fx_simd::parallel;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use super::packs::Packed;
 use crate::kernel::gemm::GemmElement;

@@ -2,7 +2,7 @@
 
 use fx_core::math::Real;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use crate::kernel::resample::Resample;
 

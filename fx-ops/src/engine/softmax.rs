@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use fx_core::math::Real;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use crate::kernel::softmax::Softmax;
 

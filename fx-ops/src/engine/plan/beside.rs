@@ -9,8 +9,8 @@ use fx_core::analysis::Costs;
 use fx_core::{Arg, GraphModule, NodeId, Type, TypeTree, ops};
 use rustc_hash::FxHashMap;
 
-use super::{Step, Task, sources};
 use crate::engine::operand::ValueId;
+use crate::engine::step::{Step, Task, sources};
 
 /// The nanoseconds that a step takes that runs beside others: shorter ones are not worth a task, longer ones
 /// share their loops.

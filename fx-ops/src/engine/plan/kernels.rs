@@ -8,15 +8,16 @@ use fx_core::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{Home, Lowered, Lowering, known, type_of};
-use crate::engine::Kernel;
+use super::{Lowered, Lowering, known, type_of};
 use crate::engine::attend::{AttentionKernel, Options};
 use crate::engine::columns::{ColumnKernel, Joined, columns_of};
 use crate::engine::convolution::{ChannelsLastKernel, ConvKernel, is_convolution, spec_of};
 use crate::engine::finish::Ending;
+use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, is_product, matrices, turned};
 use crate::engine::record::{Bound, Shape, Size};
+use crate::engine::step::Home;
 use crate::engine::tape::Epilogue;
 use crate::engine::tape::draft::Draft;
 use crate::engine::tape::kind;

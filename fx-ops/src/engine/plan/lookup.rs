@@ -2,10 +2,11 @@
 
 use fx_core::{Arg, DType, Error, NodeId, Op, Result, ops};
 
-use super::{Home, Lowered, Lowering};
-use crate::engine::Kernel;
+use super::{Lowered, Lowering};
+use crate::engine::kernel::Kernel;
 use crate::engine::lookup::{LookupKernel, Naming};
 use crate::engine::record::Bound;
+use crate::engine::step::Home;
 use crate::ops::lookup::{embedding, not_in_table};
 use crate::ops::view::{gather, index_select, out_of_range};
 

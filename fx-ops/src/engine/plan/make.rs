@@ -3,10 +3,11 @@
 use fx_core::array::{Sizes, checked_numel};
 use fx_core::{Arg, DType, NodeId, Result, TypeTree, bail};
 
-use super::{Home, Info, Lowering, Source, Step, Task, known};
-use crate::engine::Kernel;
+use super::{Lowering, known};
+use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
 use crate::engine::record::{Bound, Holes, Made, Operands, Shape, Size};
+use crate::engine::step::{Home, Info, Source, Step, Task};
 
 /// How far a plan is.
 pub(super) struct Mark {

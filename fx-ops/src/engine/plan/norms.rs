@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use fx_core::{Arg, DType, NodeId, Op, Result, ops};
 
 use super::{Lowered, Lowering};
-use crate::engine::Kernel;
 use crate::engine::group::GroupNormKernel;
+use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId};
 use crate::engine::record::Bound;
 use crate::engine::softmax::SoftmaxKernel;

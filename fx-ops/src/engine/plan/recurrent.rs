@@ -3,12 +3,13 @@
 use fx_core::math::Real;
 use fx_core::{Arg, Array, DType, Element, Graph, NodeId, Op, Result, TensorType};
 
-use super::{Home, Lowered, Lowering, type_of};
-use crate::engine::Kernel;
+use super::{Lowered, Lowering, type_of};
+use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Operand, OperandId, ValueId};
 use crate::engine::packs::Packed;
 use crate::engine::record::{Bound, Size};
 use crate::engine::recurrent::{Call, Direction, State, StepsKernel, network_of};
+use crate::engine::step::Home;
 use crate::kernel::gemm::GemmElement;
 use crate::kernel::recurrent::StateWeight;
 use crate::ops::linalg::linear;

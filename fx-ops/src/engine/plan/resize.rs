@@ -3,7 +3,7 @@
 use fx_core::{Arg, DType, NodeId, Op, Result};
 
 use super::{Lowered, Lowering, type_of};
-use crate::engine::Kernel;
+use crate::engine::kernel::Kernel;
 use crate::engine::operand::Layout;
 use crate::engine::record::{Bound, Size};
 use crate::engine::resample::ResampleKernel;

@@ -8,13 +8,14 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::follow::Follows;
-use super::{Home, Lowered, Lowering, known};
-use crate::engine::Kernel;
+use super::{Lowered, Lowering, known};
 use crate::engine::convolution::ints;
 use crate::engine::join::JoinKernel;
+use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
 use crate::engine::pad::PadKernel;
 use crate::engine::record::{Bound, Holes, Operands, Shape, Size, shadow};
+use crate::engine::step::Home;
 use crate::engine::tape::Tape;
 use crate::engine::tape::draft::bits_of;
 use crate::kernel::pad::{Mode, Padding};
