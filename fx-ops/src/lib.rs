@@ -4,6 +4,7 @@
 extern crate fx_core as fx;
 
 pub mod engine;
+mod fusible;
 pub mod kernel;
 pub mod nn;
 pub mod ops;

@@ -13,7 +13,8 @@ use smallvec::SmallVec;
 
 use super::kernel::Kernel;
 use super::operand::{Bases, ValueId};
-use super::tape::{GRAIN, RowKind, Tape, Unit, with_scratch};
+use super::tape::{GRAIN, Tape, Unit, with_scratch};
+use crate::fusible::RowKind;
 use crate::ops::reduce::fold::Fold;
 
 /// The elements of the part of a row that a task joins: its result stays in the second cache.

@@ -2,82 +2,14 @@
 //! in the cache.
 
 use fx_core::math::Real;
-use fx_core::op::kind::IntVec;
-use fx_core::{Arg, Op, Result, TensorType};
 
 use super::finish::Ending;
 use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
-use crate::kernel::conv::{ChannelsLast, ConvSpec, InputStrides, Prepared};
+use crate::kernel::conv::{ChannelsLast, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;
-use crate::ops::conv::{conv1d, conv2d, conv3d, convolution, each};
-
-/// Returns an argument that is an integer or a list of them.
-pub(crate) fn ints(arg: &Arg) -> Option<IntVec> {
-    let int = |arg: &Arg| match arg {
-        Arg::Int(n) => Some(*n),
-        _ => None,
-    };
-    match arg {
-        Arg::Int(n) => Some(IntVec::from_slice(&[*n])),
-        arg => arg.items()?.iter().map(int).collect(),
-    }
-}
-
-/// What a call of a convolution says besides its operands.
-pub(crate) fn spec_of(op: Op, bound: &[Arg]) -> Option<ConvSpec> {
-    let rank = match () {
-        () if op == conv1d::OP => 1,
-        () if op == conv2d::OP => 2,
-        () if op == conv3d::OP => 3,
-        () if op == convolution::OP => 0,
-        () => return None,
-    };
-    let (stride, padding, dilation, groups) = match bound {
-        [_, _, _, stride, padding, dilation, groups] if rank > 0 => (stride, padding, dilation, groups),
-        [_, _, _, stride, padding, dilation, Arg::Bool(false), _, groups] if rank == 0 => {
-            (stride, padding, dilation, groups)
-        }
-        _ => return None,
-    };
-    let Arg::Int(groups) = groups else { return None };
-    let padding = match padding {
-        Arg::Str(text) if **text == *"valid" => IntVec::from_slice(&[0]),
-        padding => ints(padding)?,
-    };
-    fn all<const N: usize>(
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-        groups: usize,
-    ) -> Result<ConvSpec> {
-        let unsigned = |numbers: [i64; N]| numbers.map(|n| n as usize).to_vec();
-        Ok(ConvSpec {
-            stride: unsigned(each::<N>("stride", stride, 1)?),
-            padding: unsigned(each::<N>("padding", padding, 0)?),
-            dilation: unsigned(each::<N>("dilation", dilation, 1)?),
-            groups,
-            ..ConvSpec::new(N)
-        })
-    }
-    let (stride, dilation, groups) = (ints(stride)?, ints(dilation)?, usize::try_from(*groups).ok()?);
-    let rank = if rank == 0 { stride.len() } else { rank };
-    match rank {
-        1 => all::<1>(&stride, &padding, &dilation, groups),
-        2 => all::<2>(&stride, &padding, &dilation, groups),
-        3 => all::<3>(&stride, &padding, &dilation, groups),
-        _ => return None,
-    }
-    .ok()
-}
-
-/// Returns whether a call is a convolution of a batch.
-pub(crate) fn is_convolution(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {
-    spec_of(op, bound)
-        .is_some_and(|spec| bound.first().and_then(&ty).is_some_and(|x| x.rank() == spec.stride.len() + 2))
-}
 
 /// A convolution with constant weights.
 pub(crate) struct ConvKernel<T: 'static> {

@@ -43,16 +43,11 @@ use fx_core::{
 };
 use smallvec::SmallVec;
 
-pub(crate) use self::convolution::spec_of;
 use self::packs::Packs;
 use self::plan::Plan;
-pub(crate) use self::plan::kernels::is_anchor;
 use self::plans::{Entry, Key, Plans};
 use self::run::Ready;
 use self::tape::Tape;
-pub(crate) use self::tape::kind::{
-    LONGEST_ROW, are_columns, axes_of, column_kind, has_columns, is_select, map_dtype, row_kind, select_of,
-};
 use crate::pass;
 
 /// A program that is ready to run.

@@ -6,10 +6,9 @@ use fx_core::math::Real;
 use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Op, Result};
 
-use super::convolution::ints;
 use super::kernel::Kernel;
 use super::operand::{Bases, Layout, Operand, ValueId};
-use super::tape::kind::axes_of;
+use crate::fusible::{axes_of, ints};
 use crate::kernel::pool::{Divisor, PoolSpec, Pooling};
 use crate::ops::pool::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, avg_pool1d, avg_pool2d, avg_pool3d,

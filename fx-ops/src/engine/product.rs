@@ -1,8 +1,8 @@
 //! Matrix products of a plan: weights packed once, and what follows done to each part of the result while it
 //! is in the cache.
 
+use fx_core::Op;
 use fx_core::math::Real;
-use fx_core::{Arg, Op, TensorType};
 use fx_simd::parallel;
 
 use super::finish::Ending;
@@ -11,21 +11,7 @@ use super::operand::{Bases, Operand, ValueId, Walk};
 use super::packs::Packed;
 use super::tape::{Epilogue, Tape};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
-use crate::ops::linalg::{addmm, bmm, linear, matmul, mm};
-
-/// Returns whether a call is a product of matrices, perhaps with a sum.
-pub(crate) fn is_product(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {
-    let rank = |arg: &Arg| ty(arg).map_or(0, |ty| ty.rank());
-    match bound {
-        [x, weight, _] if op == linear::OP => rank(weight) == 2 && rank(x) >= 1,
-        [a, b] if op == matmul::OP => rank(a) >= 2 && rank(b) >= 2,
-        [_, _] => op == mm::OP || op == bmm::OP,
-        [_, _, _, beta, alpha] if op == addmm::OP => {
-            [beta, alpha].iter().all(|x| x.scalar().is_some_and(|x| x.to_f64() == 1.0))
-        }
-        _ => false,
-    }
-}
+use crate::ops::linalg::linear;
 
 /// The operands of a product, as matrices.
 pub(crate) struct Matrices {

@@ -9,7 +9,7 @@ use fx_core::{
 };
 
 use super::rewritten;
-use crate::engine::{are_columns, axes_of};
+use crate::fusible::{are_columns, axes_of};
 use crate::ops::pointwise::{clamp_min, sqrt};
 use crate::ops::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
 use crate::ops::view::{squeeze, to};

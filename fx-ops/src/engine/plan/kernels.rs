@@ -11,16 +11,16 @@ use rustc_hash::FxHashMap;
 use super::{Lowered, Lowering, known, type_of};
 use crate::engine::attend::{AttentionKernel, Options};
 use crate::engine::columns::{ColumnKernel, Joined, columns_of};
-use crate::engine::convolution::{ChannelsLastKernel, ConvKernel, is_convolution, spec_of};
+use crate::engine::convolution::{ChannelsLastKernel, ConvKernel};
 use crate::engine::finish::Ending;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
-use crate::engine::product::{Matrices, ProductKernel, is_product, matrices, turned};
+use crate::engine::product::{Matrices, ProductKernel, matrices, turned};
 use crate::engine::record::{Bound, Shape, Size};
 use crate::engine::step::Home;
 use crate::engine::tape::Epilogue;
 use crate::engine::tape::draft::Draft;
-use crate::engine::tape::kind;
+use crate::fusible::{self, is_anchor, spec_of};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
 use crate::kernel::gemm::GemmElement;
 use crate::ops::linalg::{addmm, linear, mm};
@@ -121,11 +121,11 @@ impl Lowering<'_> {
         all_tensors
             && (matches!(op.class, Class::Pointwise(_))
                 || op == crate::ops::view::to::OP
-                || kind::select_of(op, bound)
-                    .is_some_and(|args| kind::is_select(args, |arg| self.tensor_type(arg), ty))
+                || fusible::select_of(op, bound)
+                    .is_some_and(|args| fusible::is_select(args, |arg| self.tensor_type(arg), ty))
                 || is_anchor(op, bound, |arg| self.tensor_type(arg), ty)
                 || bound.first().and_then(|arg| self.tensor_type(arg)).is_some_and(|x| {
-                    kind::row_kind(op, bound, &x).is_some() || kind::has_columns(op, bound, &x)
+                    fusible::row_kind(op, bound, &x).is_some() || fusible::has_columns(op, bound, &x)
                 }))
     }
 
@@ -631,17 +631,6 @@ impl Heavy {
             _ => 1,
         }
     }
-}
-
-/// Returns whether a call can be the anchor of a group: a matrix product or a convolution of floats.
-pub(crate) fn is_anchor(
-    op: Op,
-    bound: &[Arg],
-    ty: impl Fn(&Arg) -> Option<TensorType>,
-    out: &TensorType,
-) -> bool {
-    matches!(out.dtype, DType::F32 | DType::F64)
-        && (is_product(op, bound, &ty) || is_convolution(op, bound, &ty))
 }
 
 /// Enters the types of a closed graph, and returns them.

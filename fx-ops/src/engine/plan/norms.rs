@@ -10,7 +10,7 @@ use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId};
 use crate::engine::record::Bound;
 use crate::engine::softmax::SoftmaxKernel;
-use crate::engine::tape::kind::LONGEST_ROW;
+use crate::fusible::LONGEST_ROW;
 use crate::kernel::group::GroupNorm;
 use crate::kernel::softmax::Softmax;
 use crate::ops::norm::{batch_norm, group_norm, log_softmax, softmax};

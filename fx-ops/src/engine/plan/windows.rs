@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 
 use super::follow::Follows;
 use super::{Lowered, Lowering, known};
-use crate::engine::convolution::ints;
 use crate::engine::join::JoinKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
@@ -18,6 +17,7 @@ use crate::engine::record::{Bound, Holes, Operands, Shape, Size, shadow};
 use crate::engine::step::Home;
 use crate::engine::tape::Tape;
 use crate::engine::tape::draft::bits_of;
+use crate::fusible::ints;
 use crate::kernel::pad::{Mode, Padding};
 use crate::ops::pad::{mode_of, pad, pairs};
 use crate::ops::view::{flip, roll, shifts_of_axes};

@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::draft::{Draft, Input, Node, Work, bits_of};
-use super::kind::LONGEST_ROW;
 use super::pass::{Part, Pass, join};
 use super::{Action, Extent, Instruction, Load, Spot, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::record::Bound;
+use crate::fusible::LONGEST_ROW;
 
 /// The bytes of registers that a unit may have in the first cache.
 const CACHE: usize = 32 << 10;

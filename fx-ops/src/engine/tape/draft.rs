@@ -8,10 +8,10 @@ use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::kind::{column_kind, map_dtype, row_kind, select_of};
-use super::{Map, RowKind};
+use super::Map;
 use crate::engine::operand::{Layout, OperandId, ValueId};
 use crate::engine::record::{Shape, Size};
+use crate::fusible::{RowKind, column_kind, map_dtype, row_kind, select_of};
 use crate::ops::view::to;
 
 /// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any

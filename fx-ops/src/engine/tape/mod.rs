@@ -8,7 +8,6 @@
 
 mod build;
 pub(crate) mod draft;
-pub(crate) mod kind;
 mod load;
 pub(crate) mod native;
 pub(crate) mod pass;
@@ -29,8 +28,8 @@ use self::pass::Pass;
 use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use super::run::Line;
+use crate::fusible::RowKind;
 use crate::kernel::rows;
-use crate::ops::reduce::Spread;
 use crate::ops::reduce::fold::Fold;
 
 /// Where an instruction finds or puts elements.
@@ -83,36 +82,6 @@ pub(crate) enum Map {
 
 /// Converts elements from one address to another.
 pub(crate) type Convert = unsafe fn(*const u8, *mut u8, usize);
-
-/// An operation on whole rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum RowKind {
-    Softmax,
-    LogSoftmax,
-    /// Weight and bias follow the row, if there are any.
-    LayerNorm {
-        eps: f64,
-        weight: bool,
-        bias: bool,
-    },
-    RmsNorm {
-        eps: f64,
-        weight: bool,
-    },
-    Sum,
-    Mean,
-    Amax,
-    Amin,
-    /// Variance or standard deviation.
-    Spread(Spread),
-}
-
-impl RowKind {
-    /// Returns whether it gives one element a row.
-    pub(crate) fn reduces(self) -> bool {
-        matches!(self, RowKind::Sum | RowKind::Mean | RowKind::Amax | RowKind::Amin | RowKind::Spread(_))
-    }
-}
 
 #[derive(Clone)]
 pub(crate) enum Action {

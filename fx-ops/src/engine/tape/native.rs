@@ -7,8 +7,8 @@ use fx_core::{Stored, native};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::kind::is_half;
 use super::{Action, Bases, Extent, Map, Spot, Tape};
+use crate::fusible::is_half;
 
 /// The elements of a unit that needs no memory.
 const UNIT: usize = 1 << 13;

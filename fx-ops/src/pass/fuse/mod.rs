@@ -19,7 +19,7 @@ use fx_core::{Arg, Class, Graph, GraphModule, NodeId, OpCode, Result, Shape, Ten
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::engine::{
+use crate::fusible::{
     LONGEST_ROW, column_kind, has_columns, is_anchor, is_select, map_dtype, row_kind, select_of, spec_of,
 };
 

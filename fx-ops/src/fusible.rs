@@ -1,20 +1,132 @@
-//! Which operations tapes do, and how: by the calls and the types of their operands.
+//! Which calls can be parts of fused kernels, and as what: by their arguments and the types of their operands.
+//!
+//! The pass `fuse` makes groups by these facts, and the engine makes kernels of groups by the same ones.
 
 use std::ops::Range;
 
-use fx_core::op::kind::OperandType;
+use fx_core::op::kind::{IntVec, OperandType};
 use fx_core::pointwise::{PointwiseDef, result_dtype_of_types};
-use fx_core::{Arg, DType, Dim, TensorType};
+use fx_core::{Arg, DType, Dim, Op, Result, TensorType};
 
-use super::RowKind;
+use crate::kernel::conv::ConvSpec;
+use crate::ops::conv::{conv1d, conv2d, conv3d, convolution, each};
+use crate::ops::linalg::{addmm, bmm, linear, matmul, mm};
 use crate::ops::reduce::Spread;
+
+/// An operation on whole rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum RowKind {
+    Softmax,
+    LogSoftmax,
+    /// Weight and bias follow the row, if there are any.
+    LayerNorm {
+        eps: f64,
+        weight: bool,
+        bias: bool,
+    },
+    RmsNorm {
+        eps: f64,
+        weight: bool,
+    },
+    Sum,
+    Mean,
+    Amax,
+    Amin,
+    /// Variance or standard deviation.
+    Spread(Spread),
+}
+
+impl RowKind {
+    /// Returns whether it gives one element a row.
+    pub(crate) fn reduces(self) -> bool {
+        matches!(self, RowKind::Sum | RowKind::Mean | RowKind::Amax | RowKind::Amin | RowKind::Spread(_))
+    }
+}
+
+/// Returns whether a call can be the anchor of a group: a matrix product or a convolution of floats.
+pub(crate) fn is_anchor(
+    op: Op,
+    bound: &[Arg],
+    ty: impl Fn(&Arg) -> Option<TensorType>,
+    out: &TensorType,
+) -> bool {
+    matches!(out.dtype, DType::F32 | DType::F64)
+        && (is_product(op, bound, &ty) || is_convolution(op, bound, &ty))
+}
+
+/// Returns whether a call is a product of matrices, perhaps with a sum.
+pub(crate) fn is_product(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {
+    let rank = |arg: &Arg| ty(arg).map_or(0, |ty| ty.rank());
+    match bound {
+        [x, weight, _] if op == linear::OP => rank(weight) == 2 && rank(x) >= 1,
+        [a, b] if op == matmul::OP => rank(a) >= 2 && rank(b) >= 2,
+        [_, _] => op == mm::OP || op == bmm::OP,
+        [_, _, _, beta, alpha] if op == addmm::OP => {
+            [beta, alpha].iter().all(|x| x.scalar().is_some_and(|x| x.to_f64() == 1.0))
+        }
+        _ => false,
+    }
+}
+
+/// What a call of a convolution says besides its operands.
+pub(crate) fn spec_of(op: Op, bound: &[Arg]) -> Option<ConvSpec> {
+    let rank = match () {
+        () if op == conv1d::OP => 1,
+        () if op == conv2d::OP => 2,
+        () if op == conv3d::OP => 3,
+        () if op == convolution::OP => 0,
+        () => return None,
+    };
+    let (stride, padding, dilation, groups) = match bound {
+        [_, _, _, stride, padding, dilation, groups] if rank > 0 => (stride, padding, dilation, groups),
+        [_, _, _, stride, padding, dilation, Arg::Bool(false), _, groups] if rank == 0 => {
+            (stride, padding, dilation, groups)
+        }
+        _ => return None,
+    };
+    let Arg::Int(groups) = groups else { return None };
+    let padding = match padding {
+        Arg::Str(text) if **text == *"valid" => IntVec::from_slice(&[0]),
+        padding => ints(padding)?,
+    };
+    fn all<const N: usize>(
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: usize,
+    ) -> Result<ConvSpec> {
+        let unsigned = |numbers: [i64; N]| numbers.map(|n| n as usize).to_vec();
+        Ok(ConvSpec {
+            stride: unsigned(each::<N>("stride", stride, 1)?),
+            padding: unsigned(each::<N>("padding", padding, 0)?),
+            dilation: unsigned(each::<N>("dilation", dilation, 1)?),
+            groups,
+            ..ConvSpec::new(N)
+        })
+    }
+    let (stride, dilation, groups) = (ints(stride)?, ints(dilation)?, usize::try_from(*groups).ok()?);
+    let rank = if rank == 0 { stride.len() } else { rank };
+    match rank {
+        1 => all::<1>(&stride, &padding, &dilation, groups),
+        2 => all::<2>(&stride, &padding, &dilation, groups),
+        3 => all::<3>(&stride, &padding, &dilation, groups),
+        _ => return None,
+    }
+    .ok()
+}
+
+/// Returns whether a call is a convolution of a batch.
+pub(crate) fn is_convolution(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {
+    spec_of(op, bound)
+        .is_some_and(|spec| bound.first().and_then(&ty).is_some_and(|x| x.rank() == spec.stride.len() + 2))
+}
 
 /// The longest row that is kept in registers.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
 
 /// Returns the operation on rows that a call is, and over how many of the last axes of its first operand,
 /// which is of type `x`.
-pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, usize)> {
+pub(crate) fn row_kind(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, usize)> {
     if !matches!(x.dtype, DType::F32 | DType::F64) || x.rank() == 0 {
         return None;
     }
@@ -63,7 +175,7 @@ pub(crate) fn row_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option
 
 /// Returns the reduction over axes before the last ones that a call is, and these axes of its operand, which
 /// is of type `x`.
-pub(crate) fn column_kind(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, Range<usize>)> {
+pub(crate) fn column_kind(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, Range<usize>)> {
     reduction(op, bound, x).filter(|(_, axes)| axes.end < x.rank())
 }
 
@@ -72,7 +184,7 @@ const FEWEST_COLUMNS: i64 = 16;
 
 /// Returns whether a call reduces axes before the last ones, and enough columns for a kernel of a plan, as
 /// far as that is known.
-pub(crate) fn has_columns(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> bool {
+pub(crate) fn has_columns(op: Op, bound: &[Arg], x: &TensorType) -> bool {
     column_kind(op, bound, x).is_some_and(|(_, axes)| are_columns(&x.shape[axes.end..]))
 }
 
@@ -83,7 +195,7 @@ pub(crate) fn are_columns(sizes: &[Dim]) -> bool {
 }
 
 /// Returns the reduction of floats over neighbouring axes that a call is.
-fn reduction(op: fx_core::Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, Range<usize>)> {
+fn reduction(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, Range<usize>)> {
     let [_, dim, _, rest @ ..] = bound else { return None };
     let same_dtype =
         |arg: &Arg| matches!(arg, Arg::None) || matches!(arg, Arg::DType(dtype) if *dtype == x.dtype);
@@ -129,7 +241,7 @@ pub(crate) fn is_half(dtype: DType) -> bool {
 }
 
 /// Returns mask and choices of a call that chooses between two operands element by element, in this order.
-pub(crate) fn select_of(op: fx_core::Op, bound: &[Arg]) -> Option<[&Arg; 3]> {
+pub(crate) fn select_of(op: Op, bound: &[Arg]) -> Option<[&Arg; 3]> {
     match bound {
         [mask, yes, no] if op == crate::ops::view::where_::OP => Some([mask, yes, no]),
         [no, mask, yes @ (Arg::Float(_) | Arg::Int(_))] if op == crate::ops::view::masked_fill::OP => {
@@ -160,4 +272,16 @@ pub(crate) fn map_dtype(def: &PointwiseDef, operands: &[OperandType<'_>]) -> Opt
     }
     let dtype = def.compute_dtype(result_dtype_of_types(operands)).ok()?;
     (!is_half(dtype) && (def.check.is_none() || dtype.is_float())).then_some(dtype)
+}
+
+/// Returns an argument that is an integer or a list of them.
+pub(crate) fn ints(arg: &Arg) -> Option<IntVec> {
+    let int = |arg: &Arg| match arg {
+        Arg::Int(n) => Some(*n),
+        _ => None,
+    };
+    match arg {
+        Arg::Int(n) => Some(IntVec::from_slice(&[*n])),
+        arg => arg.items()?.iter().map(int).collect(),
+    }
 }
