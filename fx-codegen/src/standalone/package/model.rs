@@ -178,11 +178,11 @@ impl Writer<'_> {
             "    /// Reads the weights from a safetensors file.\n    ///\n    /// # Errors\n    ///\n    \
              /// When the file is damaged, or lacks a weight, or has one of another type or shape.\n    \
              pub fn load(path: impl AsRef<std::path::Path>) -> Result<Model, Error> {\n        Model::from_file(&File::open(path)?)\n    }\n\n    \
-             /// Takes the weights from a safetensors file that has been read.\n ///\n /// # Errors\n ///\n \
-             /// When the file lacks a weight, or has one of another type or shape.\n \
+             /// Takes the weights from a safetensors file that has been read.\n    ///\n    /// # Errors\n    ///\n    \
+             /// When the file lacks a weight, or has one of another type or shape.\n    \
              pub fn from_file(file: &File) -> Result<Model, Error> {\n        \
-             // One by one: rustc takes long for a literal of many fields each of which may fail.\n let mut
-             // weights = Weights::default();\n",
+             // One by one: rustc takes long for a literal of many fields each of which may fail.\n        \
+             let mut weights = Weights::default();\n",
         );
         for (name, weight) in self.weights.iter().zip(&self.lowered.weights) {
             let ty = weight.tensor.ty()?;

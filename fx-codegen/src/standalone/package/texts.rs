@@ -120,8 +120,8 @@ impl Writer<'_> {
         };
         Ok(format!(
             "//! Compares what the model returns with what was recorded.\n\n{reader}\n\n\
-             /// Returns whether numbers are as near as rounding explains.\n#[allow(dead_code)]\nfn near<T:
-             /// Copy + Into<f64>>(got: &[T], expected: &[T]) -> bool {{\n \
+             /// Returns whether numbers are as near as rounding explains.\n#[allow(dead_code)]\n\
+             fn near<T: Copy + Into<f64>>(got: &[T], expected: &[T]) -> bool {{\n    \
              let greatest = expected.iter().map(|&x| x.into().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);\n    \
              got.len() == expected.len()\n        && got.iter().zip(expected).all(|(&got, &expected)| {{\n            \
              let (got, expected) = (got.into(), expected.into());\n            \
