@@ -1,29 +1,9 @@
 //! PyTorch's operators that are written with several rows, or whose arguments a row takes in another form.
 
-use super::aten::{Call, generic, named};
 use super::build::{Attempt, Builder, Out, input_name};
+use super::call::{Call, generic, ints, named, node, without};
 use super::unrolled;
 use crate::{Arg, DType, Dim, NodeId, err};
-
-pub(super) fn node(arg: &Arg) -> Attempt<NodeId> {
-    Ok(arg.leaf().copied().ok_or_else(|| err!(Load, "expected a tensor, got {}", arg.kind_name()))?)
-}
-
-pub(super) fn ints(arg: &Arg) -> Option<Vec<i64>> {
-    let int = |arg: &Arg| match arg {
-        Arg::Int(n) => Some(*n),
-        _ => None,
-    };
-    match arg {
-        Arg::Int(n) => Some(vec![*n]),
-        _ => arg.items()?.iter().map(int).collect(),
-    }
-}
-
-/// Returns the arguments but some.
-pub(super) fn without<'a>(call: &Call<'a>, names: &[&str]) -> Vec<(&'a str, Arg)> {
-    call.args.iter().filter(|(name, _)| !names.contains(name)).cloned().collect()
-}
 
 pub(super) fn full<'a>(builder: &mut Builder<'a>, value: Arg, dtype: DType) -> Attempt<NodeId> {
     let op = builder.row("full")?;

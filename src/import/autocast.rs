@@ -3,8 +3,8 @@
 //! The lists are those of `aten/src/ATen/autocast_mode.h` for the CPU. The archive says which dtype every
 //! result has, so a cast that is missing here is an error, not a wrong number.
 
-use super::aten::Call;
 use super::build::{Attempt, Builder};
+use super::call::Call;
 use crate::{Arg, DType};
 
 /// Computed in the lower dtype.

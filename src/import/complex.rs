@@ -5,11 +5,10 @@
 //! Which tensors are complex the archive says. Views of them are views of the pairs, so in-place code works;
 //! what only moves or adds elements is done with both parts apart, products by their four products.
 
-use super::adapt::node;
 use super::alias::StepKind;
-use super::aten::{Call, functional, write};
+use super::aten::functional;
 use super::build::{Attempt, Builder, Out};
-use super::compose::{leaf, with};
+use super::call::{Call, leaf, node, with, write};
 use super::schema::{Argument, Node, OptionalTensor, TensorMeta};
 use super::{control, spectra, views};
 use crate::{Arg, DType, NodeId, err};

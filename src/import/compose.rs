@@ -1,24 +1,8 @@
 //! PyTorch's operators that have no row, as several rows.
 
-use super::adapt::node;
-use super::aten::{Call, generic};
 use super::build::{Attempt, Builder, Out, input_name};
+use super::call::{Call, generic, leaf, node, with};
 use crate::{Arg, DType, Dim, NodeId, err};
-
-pub(super) fn leaf(node: NodeId) -> Arg {
-    Arg::Leaf(node)
-}
-
-/// Calls a row by position with keyword arguments.
-pub(super) fn with<'a>(
-    builder: &mut Builder<'a>,
-    row: &str,
-    args: impl IntoIterator<Item = Arg>,
-    kwargs: &[(&str, Arg)],
-) -> Attempt<NodeId> {
-    let op = builder.row(row)?;
-    builder.emit(op, args.into_iter().collect(), kwargs)
-}
 
 /// `logspace(start, end, steps, base)`: `base` to the power of `linspace`.
 pub(super) fn logspace<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {

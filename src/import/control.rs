@@ -1,8 +1,8 @@
 //! Nodes that are no tensor operators: numbers, checks, and higher-order operators.
 
 use super::alias::Origin;
-use super::aten::Call;
 use super::build::{Attempt, Builder, Entry, Failure, Out, Output, shorten};
+use super::call::Call;
 use super::loops::{self, Steps};
 use super::schema::{Argument, Graph, NamedArgument, Node, SymInt};
 use crate::{Arg, DType, Dim, Type, err, ops};

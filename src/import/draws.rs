@@ -1,10 +1,8 @@
 //! Operators that draw random numbers, by the rows that draw uniform and normal ones.
 
-use super::adapt::node;
 use super::alias::sizes_of;
-use super::aten::{Call, generic, named};
 use super::build::{Attempt, Builder, Out};
-use super::compose::{leaf, with};
+use super::call::{Call, generic, leaf, named, node, with};
 use super::views;
 use crate::{Arg, DType, Dim, err};
 

@@ -1,10 +1,8 @@
 //! Linear algebra: operators of which a row takes the arguments in another form, or that are several rows.
 
-use super::adapt::{ints, node, without};
 use super::alias::sizes_of;
-use super::aten::{Call, generic, named};
 use super::build::{Attempt, Builder, Out, input_name};
-use super::compose::{leaf, with};
+use super::call::{Call, generic, ints, leaf, named, node, with, without};
 use crate::{Arg, Dim, NodeId, err};
 
 pub(super) fn norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {

@@ -13,6 +13,7 @@ mod archive;
 mod aten;
 mod autocast;
 mod build;
+mod call;
 mod complex;
 mod compose;
 mod control;

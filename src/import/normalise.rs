@@ -1,8 +1,7 @@
 //! Normalisations: their statistics, what they save for a backward pass, and weights by direction and length.
 
-use super::adapt::{node, without};
-use super::aten::{Call, generic, named, write};
 use super::build::{Attempt, Builder, Out, input_name};
+use super::call::{Call, generic, named, node, without, write};
 use crate::{Arg, DType, NodeId, err};
 
 /// `g * v / norm(v)`, the norm over all axes but one.

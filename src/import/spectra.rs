@@ -1,10 +1,8 @@
 //! Fourier transforms: PyTorch's `fft_*` as the three primitives on pairs of reals.
 
-use super::adapt::node;
-use super::aten::{Call, named};
 use super::build::{Attempt, Builder, Out};
+use super::call::{Call, leaf, named, node, with};
 use super::complex::{joined, part, takes};
-use super::compose::{leaf, with};
 use crate::{Arg, DType, Dim, NodeId, err};
 
 /// Returns whether an operator is one of these.

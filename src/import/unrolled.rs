@@ -1,7 +1,7 @@
 //! Recurrences that have no row of their own: simple ones, and LSTMs that project their state.
 
-use super::aten::Call;
 use super::build::{Attempt, Builder, Out};
+use super::call::Call;
 use super::loops::{self, Steps};
 use crate::{Arg, Dim, err};
 

@@ -1,8 +1,9 @@
 //! Operators whose result shares memory with their first argument.
 
 use super::alias::{StepKind, View, is_viewable, sizes_of};
-use super::aten::{Call, functional, generic};
+use super::aten::functional;
 use super::build::{Attempt, Builder, Out};
+use super::call::{Call, generic};
 use super::schema::{Argument, SymExpr, SymInt};
 use crate::ops::axis;
 use crate::{Arg, Dim, NodeId, TensorType, err};
