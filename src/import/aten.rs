@@ -2,7 +2,8 @@
 //!
 //! Most operators need no entry: name and parameter names of the row are PyTorch's. [`TABLE`] holds the
 //! others. An entry is for one overload, `max.dim`, or for all of them, `max`. An operator whose name ends in
-//! `_` is the one without, whose result is written to the first argument; operators in `views` give aliases.
+//! `_` is the one without, whose result is written to the first argument. Complex operands come first (`complex`), since
+//! the archive says of each tensor whether it is.
 
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::call::{Call, generic, write};
@@ -16,17 +17,64 @@ pub(super) enum How {
     Row(&'static str),
     /// A row of another name, with arguments that have other names there; `""` leaves an argument out.
     Renamed(&'static str, &'static [(&'static str, &'static str)]),
+    /// An alias of the first argument, or an operator that changes how that is seen.
+    Alias(Emit),
+    /// The same elements as this operator shows, in memory of their own.
+    Copy(&'static str),
     /// Anything else.
     Emit(Emit),
 }
 
 type Emit = for<'a> fn(&mut Builder<'a>, &Call<'a>) -> Attempt<Out>;
 
-use How::{Emit as E, Renamed, Row};
+use How::{Alias, Copy, Emit as E, Renamed, Row};
 
 /// The operators whose row is called otherwise, or that are more than a row.
 #[rustfmt::skip]
 static TABLE: &[(&str, How)] = &[
+    // Results that share memory with the first argument.
+    ("alias", Alias(views::alias)), ("detach", Alias(views::alias)), ("detach_", Alias(views::alias)),
+    ("lift_fresh", Alias(views::alias)), ("lift", Alias(views::alias)), ("positive", Alias(views::alias)),
+    ("resolve_conj", Alias(views::alias)), ("resolve_neg", Alias(views::alias)), ("real", Alias(views::alias)),
+    ("conj", Alias(views::alias)), ("_conj", Alias(views::alias)), ("view_of", Alias(views::alias)),
+    ("requires_grad_", Alias(views::alias)), ("contiguous", Alias(views::maybe_copy)),
+    ("to", Alias(views::maybe_copy)), ("type_as", Alias(views::maybe_copy)),
+    ("_autocast_to_reduced_precision", Alias(views::maybe_copy)),
+    ("_autocast_to_full_precision", Alias(views::maybe_copy)), ("reshape", Alias(views::reshape)),
+    ("_reshape", Alias(views::reshape)), ("flatten", Alias(views::reshape)),
+    ("reshape_as", Alias(views::reshape)), ("ravel", Alias(views::reshape)), ("view.dtype", Alias(views::bits)),
+    ("view", Alias(views::view)), ("view_as", Alias(views::view)), ("unflatten", Alias(views::view)),
+    ("unsqueeze", Alias(views::view)), ("squeeze", Alias(views::view)), ("_unsafe_view", Alias(views::view)),
+    ("_reshape_alias", Alias(views::view)), ("atleast_1d", Alias(views::view)),
+    ("atleast_2d", Alias(views::view)), ("atleast_3d", Alias(views::view)),
+    ("unsqueeze_", Alias(views::view_in_place)), ("squeeze_", Alias(views::view_in_place)),
+    ("permute", Alias(views::permute)), ("transpose", Alias(views::permute)), ("t", Alias(views::permute)),
+    ("numpy_T", Alias(views::permute)), ("mT", Alias(views::permute)), ("mH", Alias(views::permute)),
+    ("adjoint", Alias(views::permute)), ("matrix_H", Alias(views::permute)),
+    ("swapaxes", Alias(views::permute)), ("swapdims", Alias(views::permute)),
+    ("movedim", Alias(views::permute)), ("moveaxis", Alias(views::permute)),
+    ("transpose_", Alias(views::permute_in_place)), ("t_", Alias(views::permute_in_place)),
+    ("swapaxes_", Alias(views::permute_in_place)), ("swapdims_", Alias(views::permute_in_place)),
+    ("select", Alias(views::select)), ("slice", Alias(views::slice)), ("narrow", Alias(views::narrow)),
+    ("diagonal", Alias(views::diagonal)), ("linalg_diagonal", Alias(views::diagonal)),
+    ("expand", Alias(views::expand)), ("expand_as", Alias(views::expand)),
+    ("broadcast_to", Alias(views::expand)), ("unfold", Alias(views::unfold)),
+    ("as_strided", Alias(views::as_strided)), ("split", Alias(views::split)),
+    ("split_with_sizes", Alias(views::split)), ("chunk", Alias(views::split)),
+    ("tensor_split", Alias(views::split)), ("unsafe_split", Alias(views::split)),
+    ("unsafe_chunk", Alias(views::split)), ("unsafe_split_with_sizes", Alias(views::split)),
+    ("hsplit", Alias(views::split)), ("vsplit", Alias(views::split)), ("dsplit", Alias(views::split)),
+    ("unbind", Alias(views::unbind)),
+    // Copies of what these show.
+    ("alias_copy", Copy("alias")), ("as_strided_copy", Copy("as_strided")), ("detach_copy", Copy("detach")),
+    ("diagonal_copy", Copy("diagonal")), ("expand_copy", Copy("expand")), ("narrow_copy", Copy("narrow")),
+    ("permute_copy", Copy("permute")), ("select_copy", Copy("select")), ("slice_copy", Copy("slice")),
+    ("split_copy", Copy("split")), ("split_with_sizes_copy", Copy("split_with_sizes")),
+    ("squeeze_copy", Copy("squeeze")), ("t_copy", Copy("t")), ("transpose_copy", Copy("transpose")),
+    ("unbind_copy", Copy("unbind")), ("unfold_copy", Copy("unfold")), ("unsqueeze_copy", Copy("unsqueeze")),
+    ("view_copy", Copy("view")), ("_reshape_alias_copy", Copy("_reshape_alias")),
+    ("_reshape_copy", Copy("_reshape")), ("_conj_copy", Copy("_conj")), ("lift_fresh_copy", Copy("lift_fresh")),
+    ("lift_copy", Copy("lift")),
     // Other names.
     ("__and__", Row("bitwise_and")), ("__or__", Row("bitwise_or")), ("__xor__", Row("bitwise_xor")),
     ("__iand__", Row("bitwise_and")), ("__ior__", Row("bitwise_or")), ("__ixor__", Row("bitwise_xor")),
@@ -47,7 +95,7 @@ static TABLE: &[(&str, How)] = &[
     ("special_gammaln", Row("lgamma")), ("special_digamma", Row("digamma")), ("special_psi", Row("digamma")),
     ("matrix_power", Row("linalg_matrix_power")), ("linalg_matmul", Row("matmul")), ("det", Row("linalg_det")),
     ("inverse", Row("linalg_inv")), ("linalg_cross", E(linear::cross)), ("chain_matmul", Row("linalg_multi_dot")),
-    ("ger", Row("outer")), ("moveaxis", Row("movedim")), ("swapdims", Row("transpose")),
+    ("ger", Row("outer")), 
     ("_safe_softmax", E(adapt::safe_softmax)),
     ("_softmax", Renamed("softmax", &[("half_to_float", "")])),
     ("_log_softmax", Renamed("log_softmax", &[("half_to_float", "")])),
@@ -57,8 +105,6 @@ static TABLE: &[(&str, How)] = &[
     ("scatter.value", Renamed("scatter", &[("value", "src")])), ("scatter.value_reduce", Renamed("scatter", &[("value", "src")])),
     ("where.", E(adapt::where_nonzero)), ("nonzero_numpy", E(adapt::where_nonzero)),
     ("norm", E(linear::norm)), ("linalg_norm", E(linear::norm)),
-   
-    ("split_with_sizes_copy", Row("split_with_sizes")),
    
     ("fill", E(adapt::fill)), ("copy", E(adapt::copy)), ("zero", E(adapt::zero)),
     ("_adaptive_avg_pool2d", Row("adaptive_avg_pool2d")), ("_adaptive_avg_pool3d", Row("adaptive_avg_pool3d")),
@@ -73,7 +119,7 @@ static TABLE: &[(&str, How)] = &[
     ("trapz", Row("trapezoid")),
     // Creation.
     ("arange", E(adapt::arange)), ("full", E(adapt::full_of)), ("full_like", E(adapt::full_of)), ("new_full", E(adapt::full_of)), ("elu", E(adapt::elu)),
-    ("lift_fresh_copy", Row("clone")), ("empty_strided", Renamed("empty", &[("stride", "")])),
+    ("empty_strided", Renamed("empty", &[("stride", "")])),
     ("new_empty_strided", Renamed("new_empty", &[("stride", "")])),
     ("empty_permuted", Renamed("empty", &[("physical_layout", "")])),
     ("randint", E(draws::randint)), ("normal_functional", E(draws::normal_functional)),
@@ -204,7 +250,7 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
         return Ok(out);
     }
     autocast::cast(builder, &mut call)?;
-    if let Some(out) = views::import(builder, &call)? {
+    if let Some(out) = alias(builder, &call)? {
         return Ok(out);
     }
     let in_place = base.strip_suffix('_').filter(|name| !name.ends_with('_'));
@@ -222,13 +268,26 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
     write(builder, &view, new)
 }
 
+/// Imports an operator whose result shares memory with its first argument, or the copy of such a result; `None` if it is
+/// none.
+pub(super) fn alias<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Option<Out>> {
+    match entry(call.base, call.overload) {
+        Some(How::Alias(emit)) => emit(builder, call).map(Some),
+        Some(How::Copy(base)) => {
+            let shown = Call { base, args: call.args.clone(), ..*call };
+            Ok(alias(builder, &shown)?.map(views::without_alias))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// Imports a call that writes nothing.
 pub(super) fn functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     match entry(call.base, call.overload) {
         Some(How::Row(row)) => generic(builder, row, call, &[]),
         Some(How::Renamed(row, names)) => generic(builder, row, call, names),
         Some(How::Emit(emit)) => emit(builder, call),
-        None => generic(builder, call.base, call, &[]),
+        Some(How::Alias(_) | How::Copy(_)) | None => generic(builder, call.base, call, &[]),
     }
 }
 
@@ -251,14 +310,11 @@ pub(super) fn lacking<'a>(builder: &Builder<'a>, node: &'a Node, found: &mut Vec
         let is_known = OTHERS.iter().any(|(name, _)| name.split_once("::") == Some((space, base)));
         (!is_known && !has(base) && !has(&long_name(space, base))).then(|| long_name(space, base))
     } else {
-        let base = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
-        match entry(base, overload) {
+        let functional = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
+        match entry(base, overload).or_else(|| entry(functional, overload)) {
             Some(How::Row(row) | How::Renamed(row, _)) => (!has(row)).then(|| (*row).to_owned()),
-            Some(How::Emit(_)) => None,
-            None => {
-                let is_known = has(base) || views::is_view(base) || complex::knows(base);
-                (!is_known).then(|| base.to_owned())
-            }
+            Some(How::Alias(_) | How::Copy(_) | How::Emit(_)) => None,
+            None => (!has(functional) && !complex::knows(functional)).then(|| functional.to_owned()),
         }
     };
     found.extend(missing.map(|row| (node, row)));

@@ -6,11 +6,11 @@
 //! what only moves or adds elements is done with both parts apart, products by their four products.
 
 use super::alias::StepKind;
-use super::aten::functional;
+use super::aten::{self, functional};
 use super::build::{Attempt, Builder, Out};
 use super::call::{Call, leaf, node, with, write};
 use super::schema::{Argument, Node, OptionalTensor, TensorMeta};
-use super::{control, spectra, views};
+use super::{control, spectra};
 use crate::{Arg, DType, NodeId, err};
 
 /// Returns whether a tensor of the archive is of complex numbers.
@@ -346,7 +346,7 @@ fn value<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
         "t" | "mT" | "matrix_H" | "mH" | "adjoint" | "numpy_T" => transposed(builder, call)?,
         base if VIEWS.contains(&base) => {
             let call = moved(builder, call)?;
-            views::import(builder, &call)?.ok_or_else(|| err!(Load, "{base} gives no view"))?
+            aten::alias(builder, &call)?.ok_or_else(|| err!(Load, "{base} gives no view"))?
         }
         base if BILINEAR.contains(&base) => products(builder, call)?,
         base if APART.contains(&base) => apart(builder, call)?,
@@ -509,7 +509,7 @@ fn products<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
 
 /// Imports a call that gives one tensor.
 fn single<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<NodeId> {
-    let out = match views::import(builder, call)? {
+    let out = match aten::alias(builder, call)? {
         Some(out) => out,
         None => functional(builder, call)?,
     };

@@ -1,9 +1,10 @@
 //! Operators that draw random numbers, by the rows that draw uniform and normal ones.
 
 use super::alias::sizes_of;
+use super::aten;
 use super::build::{Attempt, Builder, Out};
 use super::call::{Call, generic, leaf, named, node, with};
-use super::views;
+
 use crate::{Arg, DType, Dim, err};
 
 fn number(call: &Call<'_>, name: &str, default: f64) -> Attempt<f64> {
@@ -61,7 +62,7 @@ pub(super) fn dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt
         return generic(builder, "dropout", call, &[("train", "training")]);
     }
     let alias = Call { base: "alias", overload: "", node: call.node, args: call.args.clone() };
-    Ok(views::import(builder, &alias)?.unwrap_or(Out::Nothing))
+    Ok(aten::alias(builder, &alias)?.unwrap_or(Out::Nothing))
 }
 
 pub(super) fn native_dropout<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {

@@ -1,129 +1,14 @@
 //! Operators whose result shares memory with their first argument.
 
 use super::alias::{StepKind, View, is_viewable, sizes_of};
-use super::aten::functional;
 use super::build::{Attempt, Builder, Out};
 use super::call::{Call, generic};
 use super::schema::{Argument, SymExpr, SymInt};
 use crate::ops::axis;
 use crate::{Arg, Dim, NodeId, TensorType, err};
 
-/// Imports an operator that gives an alias; `None` if it is none.
-pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Option<Out>> {
-    if let Some(base) = call.base.strip_suffix("_copy").filter(|base| is_copied(base)) {
-        let copied = Call { base, args: call.args.clone(), ..*call };
-        return Ok(import(builder, &copied)?.map(without_alias));
-    }
-    let out = match call.base {
-        "alias" | "detach" | "detach_" | "lift_fresh" | "lift" | "positive" | "resolve_conj"
-        | "resolve_neg" | "real" | "conj" | "_conj" | "view_of" | "requires_grad_" => {
-            Out::View(alias(builder, call)?)
-        }
-        "contiguous"
-        | "to"
-        | "type_as"
-        | "_autocast_to_reduced_precision"
-        | "_autocast_to_full_precision" => maybe_copy(builder, call)?,
-        "reshape" | "_reshape" | "flatten" | "reshape_as" | "ravel" => reshape(builder, call, false)?,
-        "view" if call.overload == "dtype" => bits(builder, call)?,
-        "atleast_1d" | "atleast_2d" | "atleast_3d" if call.overload == "Sequence" => return Ok(None),
-        "view" | "view_as" | "unflatten" | "unsqueeze" | "squeeze" | "_unsafe_view" | "_reshape_alias"
-        | "atleast_1d" | "atleast_2d" | "atleast_3d" => reshape(builder, call, true)?,
-        "unsqueeze_" | "squeeze_" => in_place(builder, call, |builder, call| reshape(builder, call, true))?,
-        "permute" | "transpose" | "t" | "numpy_T" | "mT" | "mH" | "adjoint" | "matrix_H" | "swapaxes"
-        | "swapdims" | "movedim" | "moveaxis" => permute(builder, call)?,
-        "transpose_" | "t_" | "swapaxes_" | "swapdims_" => in_place(builder, call, permute)?,
-        "select" => select(builder, call)?,
-        "slice" => slice(builder, call)?,
-        "narrow" => narrow(builder, call)?,
-        "diagonal" | "linalg_diagonal" => diagonal(builder, call)?,
-        "expand" | "expand_as" | "broadcast_to" => expand(builder, call)?,
-        "unfold" => unfold(builder, call)?,
-        "as_strided" => as_strided(builder, call)?,
-        "split"
-        | "split_with_sizes"
-        | "chunk"
-        | "tensor_split"
-        | "unsafe_split"
-        | "unsafe_chunk"
-        | "unsafe_split_with_sizes"
-        | "hsplit"
-        | "vsplit"
-        | "dsplit" => split(builder, call)?,
-        "unbind" => unbind(builder, call)?,
-        _ => return Ok(None),
-    };
-    Ok(Some(out))
-}
-
-/// Returns whether an operator without a row of its own may be one of these.
-pub(super) fn is_view(base: &str) -> bool {
-    const WITHOUT_ROW: &[&str] = &[
-        "lift_fresh",
-        "lift",
-        "resolve_conj",
-        "resolve_neg",
-        "real",
-        "conj",
-        "_conj",
-        "requires_grad",
-        "type_as",
-        "reshape_as",
-        "ravel",
-        "view_as",
-        "_unsafe_view",
-        "_reshape_alias",
-        "numpy_T",
-        "mT",
-        "mH",
-        "adjoint",
-        "matrix_H",
-        "swapdims",
-        "moveaxis",
-        "linalg_diagonal",
-        "expand_as",
-        "hsplit",
-        "vsplit",
-        "dsplit",
-        "unsafe_split",
-        "unsafe_chunk",
-        "unsafe_split_with_sizes",
-    ];
-    WITHOUT_ROW.contains(&base)
-}
-
-/// Returns whether there is an operator `base_copy`, the copy of what `base` shows.
-fn is_copied(base: &str) -> bool {
-    matches!(
-        base,
-        "alias"
-            | "as_strided"
-            | "detach"
-            | "diagonal"
-            | "expand"
-            | "narrow"
-            | "permute"
-            | "select"
-            | "slice"
-            | "split"
-            | "split_with_sizes"
-            | "squeeze"
-            | "t"
-            | "transpose"
-            | "unbind"
-            | "unfold"
-            | "unsqueeze"
-            | "view"
-            | "_reshape_alias"
-            | "_reshape"
-            | "_conj"
-            | "lift_fresh"
-            | "lift"
-    )
-}
-
 /// Turns views into values of their own.
-fn without_alias(out: Out) -> Out {
+pub(super) fn without_alias(out: Out) -> Out {
     match out {
         Out::View(view) => Out::Node(view.node),
         Out::Many(outs) => Out::Many(outs.into_iter().map(without_alias).collect()),
@@ -131,8 +16,13 @@ fn without_alias(out: Out) -> Out {
     }
 }
 
+/// The argument itself.
+pub(super) fn alias<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    present(builder, call).map(Out::View)
+}
+
 /// Returns the first argument with its present value.
-fn alias<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<View> {
+fn present<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<View> {
     let mut view = call.view(builder)?;
     view.node = builder.current(&view)?;
     view.version = builder.storages[view.storage].version;
@@ -164,11 +54,9 @@ fn tensor(arg: &Arg) -> Attempt<NodeId> {
 
 /// Calls the row of the operator; returns the result and its type.
 fn emit<'a>(builder: &mut Builder<'a>, call: &Call<'a>, row: &str) -> Attempt<(NodeId, TensorType)> {
-    let out = match call.base == row {
-        true => functional(builder, call)?,
-        false => generic(builder, row, call, &[])?,
+    let Out::Node(node) = generic(builder, row, call, &[])? else {
+        return Err(err!(Load, "{row} gives no tensor").into());
     };
-    let Out::Node(node) = out else { return Err(err!(Load, "{row} gives no tensor").into()) };
     let ty = match builder.tensor_type(node) {
         Ok(ty) => ty,
         Err(error) => match output_name(call) {
@@ -187,7 +75,7 @@ fn output_name<'a>(call: &Call<'a>) -> Option<&'a str> {
 }
 
 /// An operator that copies only where it must: it must if the dtype differs or the strides do.
-fn maybe_copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn maybe_copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let input = tensor(&call.first()?)?;
     let ty = builder.tensor_type(input)?;
     let dtype = match (call.get("dtype"), call.get("other")) {
@@ -209,19 +97,38 @@ fn maybe_copy<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     if call.is_true("copy") || !same_strides {
         return builder.call("contiguous", [Arg::Leaf(input)]).map(Out::Node);
     }
-    alias(builder, call).map(Out::View)
+    alias(builder, call)
 }
 
 /// The same bytes as another dtype.
-fn bits<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn bits<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let Arg::DType(dtype) = call.need("dtype")? else { return Err(err!(Load, "expected a dtype").into()) };
     let node = builder.call("view_dtype", [call.first()?, Arg::DType(dtype)])?;
     Ok(Out::View(builder.view(&of, StepKind::Bits(dtype), node)))
 }
 
-/// An operator that gives the same elements in other sizes.
-fn reshape<'a>(builder: &mut Builder<'a>, call: &Call<'a>, always: bool) -> Attempt<Out> {
+/// An operator that gives the same elements in other sizes, and copies them where it must.
+pub(super) fn reshape<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    reshaped(builder, call, false)
+}
+
+/// An operator that gives the same elements in other sizes, always as an alias.
+pub(super) fn view<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    reshaped(builder, call, true)
+}
+
+/// `unsqueeze_` and `squeeze_`.
+pub(super) fn view_in_place<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    in_place(builder, call, view)
+}
+
+/// `transpose_` and its like.
+pub(super) fn permute_in_place<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    in_place(builder, call, permute)
+}
+
+fn reshaped<'a>(builder: &mut Builder<'a>, call: &Call<'a>, always: bool) -> Attempt<Out> {
     let of = call.view(builder)?;
     let (node, ty) = match call.base {
         "view_as" | "reshape_as" => {
@@ -281,7 +188,7 @@ fn int(arg: &Arg) -> Attempt<i64> {
     }
 }
 
-fn permute<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn permute<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let rank = rank(builder, call)?;
     let mut axes: Vec<usize> = (0..rank).collect();
@@ -330,7 +237,7 @@ fn permute<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     Ok(Out::View(builder.view(&of, StepKind::Permute(axes), node)))
 }
 
-fn select<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn select<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let dim = axis(int(&call.need("dim")?)?, rank(builder, call)?)? as i64;
     let index = call.need("index")?;
@@ -338,7 +245,7 @@ fn select<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     Ok(Out::View(builder.view(&of, StepKind::Select { dim, index }, node)))
 }
 
-fn slice<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn slice<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let dim = axis(int(&call.or("dim", Arg::Int(0)))?, rank(builder, call)?)? as i64;
     let (start, end, step) = (call.arg("start"), call.arg("end"), call.or("step", Arg::Int(1)));
@@ -347,7 +254,7 @@ fn slice<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     Ok(Out::View(builder.view(&of, StepKind::Slice { dim, start, end, step }, node)))
 }
 
-fn narrow<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn narrow<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let ty = builder.tensor_type(tensor(&call.first()?)?)?;
     let dim = axis(int(&call.need("dim")?)?, ty.rank())?;
@@ -367,7 +274,7 @@ fn narrow<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     Ok(Out::View(builder.view(&of, kind, node)))
 }
 
-fn diagonal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn diagonal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let (first, second) = if call.base == "diagonal" { (0, 1) } else { (-2, -1) };
     let offset = call.or("offset", Arg::Int(0));
@@ -376,7 +283,7 @@ fn diagonal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     Ok(Out::View(builder.view(&of, StepKind::Diagonal { offset, dim1, dim2 }, node)))
 }
 
-fn expand<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn expand<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let size = match call.get("other") {
         Some(other) => sizes_of(&builder.tensor_type(tensor(other)?)?),
@@ -389,7 +296,7 @@ fn expand<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
 }
 
 /// Windows along an axis, `(self, dimension, size, step)`: strides over the elements in row-major order.
-fn unfold<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn unfold<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let ty = builder.tensor_type(tensor(&call.first()?)?)?;
     let (node, out) = emit(builder, call, "unfold")?;
@@ -426,7 +333,7 @@ fn dims(dims: Vec<Dim>) -> Arg {
 
 /// `(self, size, stride, storage_offset?)`: counts in the storage, which is what the tensor's own elements
 /// are only if it is dense and begins where the storage does.
-fn as_strided<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn as_strided<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let ty = builder.tensor_type(tensor(&call.first()?)?)?;
     let (size, stride) = (call.need("size")?, call.need("stride")?);
@@ -485,7 +392,7 @@ fn reaches_out(ty: &TensorType, size: &Arg, stride: &Arg, offset: &Arg) -> bool 
 }
 
 /// The parts of a split along an axis, each a view.
-fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let ty = builder.tensor_type(tensor(&call.first()?)?)?;
     let default = match call.base {
@@ -550,7 +457,7 @@ fn list_names<'a>(call: &Call<'a>) -> Attempt<Vec<&'a str>> {
     }
 }
 
-fn unbind<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+pub(super) fn unbind<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let dim = axis(int(&call.or("dim", Arg::Int(0)))?, rank(builder, call)?)? as i64;
     let names = list_names(call)?;
