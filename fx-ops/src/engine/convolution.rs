@@ -3,11 +3,11 @@
 
 use fx_core::math::Real;
 
-use super::finish::Ending;
+use super::epilogue::Epilogue;
 use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::packs::Packed;
-use super::tape::{Epilogue, Tape};
+use super::tape::{EpilogueTape, Tape};
 use crate::kernel::conv::{ChannelsLast, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;
 
@@ -17,7 +17,7 @@ pub(crate) struct ConvKernel<T: 'static> {
     x: Operand,
     out: ValueId,
     numel: usize,
-    epilogue: Epilogue,
+    epilogue_tape: EpilogueTape,
 }
 
 impl<T: GemmElement> ConvKernel<T> {
@@ -26,9 +26,9 @@ impl<T: GemmElement> ConvKernel<T> {
         x: Operand,
         out: ValueId,
         numel: usize,
-        epilogue: Epilogue,
+        epilogue_tape: EpilogueTape,
     ) -> ConvKernel<T> {
-        ConvKernel { prepared, x, out, numel, epilogue }
+        ConvKernel { prepared, x, out, numel, epilogue_tape }
     }
 }
 
@@ -46,16 +46,16 @@ impl<T: GemmElement> Kernel for ConvKernel<T> {
         };
         self.prepared.run(x, out, &|rows, columns| {
             // SAFETY: these rows and columns of the result are complete, and nobody else has them.
-            unsafe { self.epilogue.run(bases, rows, columns) };
+            unsafe { self.epilogue_tape.run(bases, rows, columns) };
         });
     }
 
     fn reads(&self) -> Vec<ValueId> {
-        self.epilogue.reads([self.x.value])
+        self.epilogue_tape.reads([self.x.value])
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
-        self.epilogue.0.as_mut()
+        self.epilogue_tape.0.as_mut()
     }
 
     fn flops(&self) -> f64 {
@@ -63,7 +63,7 @@ impl<T: GemmElement> Kernel for ConvKernel<T> {
     }
 
     fn describe(&self) -> String {
-        format!("{}{}", self.prepared.describe(), self.epilogue)
+        format!("{}{}", self.prepared.describe(), self.epilogue_tape)
     }
 }
 
@@ -75,8 +75,8 @@ pub(crate) struct ChannelsLastKernel<T: 'static> {
     /// Where the input is copied with its border, unless it is read in place.
     enclosed: Option<ValueId>,
     out: ValueId,
-    ending: Ending,
     epilogue: Epilogue,
+    epilogue_tape: EpilogueTape,
 }
 
 impl<T: GemmElement> ChannelsLastKernel<T> {
@@ -88,11 +88,11 @@ impl<T: GemmElement> ChannelsLastKernel<T> {
         x: Operand,
         enclosed: Option<ValueId>,
         out: ValueId,
-        (ending, epilogue): (Ending, Epilogue),
+        (epilogue, epilogue_tape): (Epilogue, EpilogueTape),
     ) -> Self {
-        conv.set_wide_parts(epilogue.0.is_some());
+        conv.set_wide_parts(epilogue_tape.0.is_some());
         debug_assert!(enclosed.is_some() || x.layout() == Some(Layout::ChannelsLast));
-        ChannelsLastKernel { conv, weights, x, enclosed, out, ending, epilogue }
+        ChannelsLastKernel { conv, weights, x, enclosed, out, epilogue, epilogue_tape }
     }
 
     /// Returns the strides of batch, channels and three spatial axes; missing ones have none.
@@ -125,19 +125,19 @@ impl<T: GemmElement + Real> Kernel for ChannelsLastKernel<T> {
             (x, std::slice::from_raw_parts_mut(bases.at::<T>(self.out, 0), self.conv.out_len()))
         };
         // SAFETY: the plan gives this kernel its operands.
-        let finish = unsafe { self.ending.of(bases) };
-        self.conv.run(x, &self.weights, out, finish, &|rows, columns| {
+        let epilogue = unsafe { self.epilogue.of(bases) };
+        self.conv.run(x, &self.weights, out, epilogue, &|rows, columns| {
             // SAFETY: these rows and columns of the result are complete, and nobody else has them.
-            unsafe { self.epilogue.run(bases, rows, columns) };
+            unsafe { self.epilogue_tape.run(bases, rows, columns) };
         });
     }
 
     fn reads(&self) -> Vec<ValueId> {
-        self.epilogue.reads([self.x.value].into_iter().chain(self.ending.reads()))
+        self.epilogue_tape.reads([self.x.value].into_iter().chain(self.epilogue.reads()))
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
-        self.epilogue.0.as_mut()
+        self.epilogue_tape.0.as_mut()
     }
 
     fn flops(&self) -> f64 {
@@ -145,6 +145,6 @@ impl<T: GemmElement + Real> Kernel for ChannelsLastKernel<T> {
     }
 
     fn describe(&self) -> String {
-        format!("{}{}{}", self.conv.describe(), self.ending, self.epilogue)
+        format!("{}{}{}", self.conv.describe(), self.epilogue, self.epilogue_tape)
     }
 }

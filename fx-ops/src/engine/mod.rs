@@ -12,7 +12,7 @@
 mod attend;
 mod columns;
 mod convolution;
-mod finish;
+mod epilogue;
 mod group;
 mod join;
 mod kernel;

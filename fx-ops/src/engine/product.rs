@@ -5,11 +5,11 @@ use fx_core::Op;
 use fx_core::math::Real;
 use fx_simd::parallel;
 
-use super::finish::Ending;
+use super::epilogue::Epilogue;
 use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Operand, ValueId, Walk};
 use super::packs::Packed;
-use super::tape::{Epilogue, Tape};
+use super::tape::{EpilogueTape, Tape};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::ops::linalg::linear;
 
@@ -62,8 +62,8 @@ pub(crate) struct ProductKernel<T: 'static> {
     weights: Weights<T>,
     out: ValueId,
     /// Only where the right operand is packed.
-    ending: Ending,
     epilogue: Epilogue,
+    epilogue_tape: EpilogueTape,
 }
 
 impl<T: GemmElement> ProductKernel<T> {
@@ -110,8 +110,8 @@ impl<T: GemmElement> ProductKernel<T> {
             b_strides,
             weights: Weights::Plain,
             out,
-            ending: Ending::default(),
             epilogue: Epilogue::default(),
+            epilogue_tape: EpilogueTape::default(),
         })
     }
 
@@ -140,16 +140,16 @@ impl<T: GemmElement> ProductKernel<T> {
     /// Returns the product by a packed right operand.
     fn packed_product(&self, tile: &'static Tile<T>) -> Product<T> {
         let [m, k, n] = self.sizes;
-        let wide_parts = self.epilogue.0.is_some();
+        let wide_parts = self.epilogue_tape.0.is_some();
         Product { tile, m, k, n, alpha: T::one(), beta: T::zero(), shared: true, wide_parts }
     }
 
     /// Notes what is done with the result; `None` if that cannot be done tile by tile.
-    pub(crate) fn then(mut self, ending: Ending, epilogue: Epilogue) -> Option<Self> {
-        if matches!(self.weights, Weights::Plain) && !ending.is_empty() {
+    pub(crate) fn then(mut self, epilogue: Epilogue, epilogue_tape: EpilogueTape) -> Option<Self> {
+        if matches!(self.weights, Weights::Plain) && !epilogue.is_empty() {
             return None;
         }
-        (self.ending, self.epilogue) = (ending, epilogue);
+        (self.epilogue, self.epilogue_tape) = (epilogue, epilogue_tape);
         Some(self)
     }
 }
@@ -174,14 +174,14 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
                 let product = self.packed_product(tile);
                 let out = Output::new(out_of(0), (n, 1));
                 let done = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
-                    self.epilogue.run(bases, rows, columns);
+                    self.epilogue_tape.run(bases, rows, columns);
                 };
-                let finish = self.ending.of(bases);
+                let epilogue = self.epilogue.of(bases);
                 return product.run_then(
                     &Left::Strided(a_of(0), self.a_strides),
                     &Right::Packed(packed),
                     &out,
-                    finish,
+                    epilogue,
                     &done,
                 );
             }
@@ -193,7 +193,7 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
                 let (a, b) = (a_of(self.batch.a.locate(i).0), b_of(self.batch.b.locate(i).0));
                 gemm_by(shared, m, k, n, one, a, self.a_strides, b, self.b_strides, zero, out_of(i), (n, 1));
                 if self.batch.n > 1 {
-                    self.epilogue.run(bases, i * m..(i + 1) * m, 0..n);
+                    self.epilogue_tape.run(bases, i * m..(i + 1) * m, 0..n);
                 }
             };
             if self.batch.n < MANY {
@@ -201,7 +201,7 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
             } else {
                 parallel::each(self.batch.n, |i| run(i, false));
             }
-            if let Some(tape) = &self.epilogue.0
+            if let Some(tape) = &self.epilogue_tape.0
                 && self.batch.n <= 1
             {
                 tape.run(bases);
@@ -211,11 +211,11 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
 
     fn reads(&self) -> Vec<ValueId> {
         let weights = matches!(self.weights, Weights::Plain).then_some(self.b.value);
-        self.epilogue.reads([self.a.value].into_iter().chain(weights).chain(self.ending.reads()))
+        self.epilogue_tape.reads([self.a.value].into_iter().chain(weights).chain(self.epilogue.reads()))
     }
 
     fn tape(&mut self) -> Option<&mut Tape> {
-        self.epilogue.0.as_mut()
+        self.epilogue_tape.0.as_mut()
     }
 
     fn flops(&self) -> f64 {
@@ -226,6 +226,6 @@ impl<T: GemmElement + Real> Kernel for ProductKernel<T> {
         let [m, k, n] = self.sizes;
         let packed = if matches!(self.weights, Weights::Packed(_)) { ", packed weights" } else { "" };
         let batch = if self.batch.n == 1 { String::new() } else { format!("{} x ", self.batch.n) };
-        format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{}{}", self.ending, self.epilogue)
+        format!("product {batch}[{m}, {k}] x [{k}, {n}]{packed}{}{}", self.epilogue, self.epilogue_tape)
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
-use super::gemm::{Finish, GemmElement, Next, Operands, Output, Tile, pack, work};
+use super::gemm::{GemmElement, Next, Operands, Output, Tile, TileEpilogue, pack, work};
 
 /// What a unit computes from its gates.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -260,7 +260,7 @@ impl<T: GemmElement + Real> Steps<'_, T> {
                 beta: T::one(),
                 c: sums[matrix * columns..].as_mut_ptr(),
                 c_strides: (width, 1),
-                finish: Finish::NONE,
+                epilogue: TileEpilogue::NONE,
                 next: Next::nothing(weights.as_ptr()),
             };
             // SAFETY: the states before have `hidden` elements, which nobody writes in this step; each matrix

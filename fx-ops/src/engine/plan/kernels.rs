@@ -12,13 +12,13 @@ use super::{Lowered, Lowering, known, type_of};
 use crate::engine::attend::{AttentionKernel, Options};
 use crate::engine::columns::{ColumnKernel, Joined, columns_of};
 use crate::engine::convolution::{ChannelsLastKernel, ConvKernel};
-use crate::engine::finish::Ending;
+use crate::engine::epilogue::Epilogue;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, matrices, turned};
 use crate::engine::record::{Bound, Shape, Size};
 use crate::engine::step::Home;
-use crate::engine::tape::Epilogue;
+use crate::engine::tape::EpilogueTape;
 use crate::engine::tape::draft::Draft;
 use crate::fusible::{self, is_anchor, spec_of};
 use crate::kernel::conv::{ChannelsLast, ConvSpec, Prepared};
@@ -245,20 +245,20 @@ impl Lowering<'_> {
         }
         let symbolic = self.symbolic_types(&mut body, operands)?;
         let views = self.views_in(&body, &symbolic, operands)?;
-        let (mut ending, mut done) = (Ending::default(), Vec::new());
+        let (mut epilogue, mut done) = (Epilogue::default(), Vec::new());
         let layout = match &product {
             Some((_, heavy)) => heavy.layout(),
             None => common_layout(&body, &found, operands),
         };
         if let Some((anchor, heavy)) = &mut product
-            && self.ends_in_tiles(heavy)
+            && self.has_tile_epilogue(heavy)
         {
             let placeholders = body.placeholders();
             let operand = |id: NodeId| match placeholders.iter().position(|other| *other == id) {
                 Some(i) => operands.get(i).cloned(),
                 None => views.iter().find(|(view, _)| *view == id).map(|(_, view)| view.clone()),
             };
-            (ending, done) = Ending::find(&body, &found, *anchor, &operand, layout)?;
+            (epilogue, done) = Epilogue::find(&body, &found, *anchor, &operand, layout)?;
             *anchor = done.pop().unwrap_or(*anchor);
         }
         let returned: Vec<Arg> = match body.output() {
@@ -343,12 +343,16 @@ impl Lowering<'_> {
                 }
             }
         };
-        let ends = Ends { ending, draft };
+        let epilogues = Epilogues { epilogue, draft };
         let is_made = match (heavy, dtype) {
-            (Heavy::Product(matrices), DType::F64) => self.product::<f64>(matrices, out, ends, writes, id)?,
-            (Heavy::Product(matrices), _) => self.product::<f32>(matrices, out, ends, writes, id)?,
-            (Heavy::Convolution(call), DType::F64) => self.convolution::<f64>(call, out, ends, writes, id)?,
-            (Heavy::Convolution(call), _) => self.convolution::<f32>(call, out, ends, writes, id)?,
+            (Heavy::Product(matrices), DType::F64) => {
+                self.product::<f64>(matrices, out, epilogues, writes, id)?
+            }
+            (Heavy::Product(matrices), _) => self.product::<f32>(matrices, out, epilogues, writes, id)?,
+            (Heavy::Convolution(call), DType::F64) => {
+                self.convolution::<f64>(call, out, epilogues, writes, id)?
+            }
+            (Heavy::Convolution(call), _) => self.convolution::<f32>(call, out, epilogues, writes, id)?,
         };
         Ok(is_made.then_some(results))
     }
@@ -397,7 +401,7 @@ impl Lowering<'_> {
         &mut self,
         Matrices { a, b }: Matrices,
         out: ValueId,
-        ends: Ends,
+        epilogues: Epilogues,
         writes: Vec<ValueId>,
         id: NodeId,
     ) -> Result<bool> {
@@ -433,14 +437,14 @@ impl Lowering<'_> {
                 }
                 kernel.set_packed(weights.clone());
             }
-            let Some((ending, epilogue)) = ends.of(bound)? else { return Ok(None) };
-            Ok(kernel.then(ending, epilogue).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+            let Some((epilogue, epilogue_tape)) = epilogues.of(bound)? else { return Ok(None) };
+            Ok(kernel.then(epilogue, epilogue_tape).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
         };
         self.kernel(writes, id, make)
     }
 
     /// Returns whether the first steps after a product or convolution can be done tile by tile.
-    fn ends_in_tiles(&self, heavy: &Heavy) -> bool {
+    fn has_tile_epilogue(&self, heavy: &Heavy) -> bool {
         match heavy {
             Heavy::Convolution(call) => call.layout == Layout::ChannelsLast,
             Heavy::Product(Matrices { a, b }) => {
@@ -488,7 +492,7 @@ impl Lowering<'_> {
         &mut self,
         ConvCall { spec, x, weight, layout }: ConvCall,
         out: ValueId,
-        ends: Ends,
+        epilogues: Epilogues,
         mut writes: Vec<ValueId>,
         id: NodeId,
     ) -> Result<bool> {
@@ -525,8 +529,8 @@ impl Lowering<'_> {
                 if !fits || (in_place && conv.has_border()) {
                     return Ok(None);
                 }
-                let Some(ends) = ends.of(bound)? else { return Ok(None) };
-                let kernel = ChannelsLastKernel::new(conv, weights.clone(), x, enclosed, out, ends);
+                let Some(epilogues) = epilogues.of(bound)? else { return Ok(None) };
+                let kernel = ChannelsLastKernel::new(conv, weights.clone(), x, enclosed, out, epilogues);
                 Ok(Some(Box::new(kernel)))
             };
             return self.kernel(writes, id, make);
@@ -541,8 +545,8 @@ impl Lowering<'_> {
         let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
             let x = bound.operand(x)?.clone();
             let prepared = Prepared::new(&spec, &x.shape, array.data::<T>()?, &weight.shape)?;
-            let Some((_, epilogue)) = ends.of(bound)? else { return Ok(None) };
-            Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel(bound), epilogue))))
+            let Some((_, epilogue_tape)) = epilogues.of(bound)? else { return Ok(None) };
+            Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel(bound), epilogue_tape))))
         };
         self.kernel(writes, id, make)
     }
@@ -555,18 +559,18 @@ impl Lowering<'_> {
 }
 
 /// What is done to the parts of a result.
-struct Ends {
-    ending: Ending,
+struct Epilogues {
+    epilogue: Epilogue,
     draft: Option<Draft>,
 }
 
-impl Ends {
+impl Epilogues {
     /// Returns it for the sizes of a plan; `None` if it cannot be done for these.
-    fn of(&self, bound: &Bound) -> Result<Option<(Ending, Epilogue)>> {
-        let ending = self.ending.bind(bound)?;
+    fn of(&self, bound: &Bound) -> Result<Option<(Epilogue, EpilogueTape)>> {
+        let epilogue = self.epilogue.bind(bound)?;
         Ok(match &self.draft {
-            None => Some((ending, Epilogue(None))),
-            Some(draft) => draft.build(bound)?.map(|tape| (ending, Epilogue(Some(tape)))),
+            None => Some((epilogue, EpilogueTape(None))),
+            Some(draft) => draft.build(bound)?.map(|tape| (epilogue, EpilogueTape(Some(tape)))),
         })
     }
 }

@@ -454,9 +454,9 @@ impl Tape {
 
 /// What is done to the result of a product or convolution, part by part, while it is in the cache.
 #[derive(Default)]
-pub(crate) struct Epilogue(pub(crate) Option<Tape>);
+pub(crate) struct EpilogueTape(pub(crate) Option<Tape>);
 
-impl Epilogue {
+impl EpilogueTape {
     /// Changes the elements `columns` of some rows, which are complete.
     ///
     /// # Safety
@@ -480,7 +480,7 @@ impl Epilogue {
     }
 }
 
-impl std::fmt::Display for Epilogue {
+impl std::fmt::Display for EpilogueTape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             Some(tape) => write!(f, ", then {} steps", tape.instructions.len()),

@@ -11,8 +11,8 @@ use fx_simd::parallel;
 use smallvec::SmallVec;
 
 use super::super::gemm::{
-    Done, Finish, GemmElement, Left, Output, Product, Right, Spread, Tap, Taps, Tile, Windows, pack_in_place,
-    pack_slivers, work,
+    Done, GemmElement, Left, Output, Product, Right, Spread, Tap, Taps, Tile, TileEpilogue, Windows,
+    pack_in_place, pack_slivers, work,
 };
 use super::winograd::Winograd;
 use super::{ConvSpec, Geometry};
@@ -322,12 +322,19 @@ impl<T: GemmElement> ChannelsLast<T> {
     /// # Panics
     ///
     /// When a slice has not the length that it must have.
-    pub(crate) fn run(&self, x: &[T], packed: &[T], out: &mut [T], finish: Finish<'_, T>, done: &Done<'_>) {
+    pub(crate) fn run(
+        &self,
+        x: &[T],
+        packed: &[T],
+        out: &mut [T],
+        epilogue: TileEpilogue<'_, T>,
+        done: &Done<'_>,
+    ) {
         assert_eq!(x.len(), self.enclosed_len(), "the input has its shape");
         assert_eq!(out.len(), self.out_len(), "the result has its shape");
-        finish.check(self.out_channels(), out.len());
+        epilogue.check(self.out_channels(), out.len());
         match self.way {
-            Way::Tiles(tile) | Way::Groups(tile) => self.tiles(tile, x, packed, out, (finish, done)),
+            Way::Tiles(tile) | Way::Groups(tile) => self.tiles(tile, x, packed, out, (epilogue, done)),
             Way::Product(tile) => {
                 let Geometry { c_in, c_out, .. } = self.geometry;
                 let (m, wide_parts) = (self.batch * self.geometry.out_size(), self.wide_parts);
@@ -339,15 +346,15 @@ impl<T: GemmElement> ChannelsLast<T> {
                         &Left::Strided(x, (c_in, 1)),
                         &Right::Packed(packed),
                         &Output::new(out, (c_out, 1)),
-                        finish,
+                        epilogue,
                         done,
                     );
                 }
             }
             Way::Winograd(winograd) => {
-                winograd.run(x, self.enclosed, packed, out, (finish, done));
+                winograd.run(x, self.enclosed, packed, out, (epilogue, done));
             }
-            Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, (finish, done)),
+            Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, (epilogue, done)),
         }
     }
 
@@ -367,7 +374,7 @@ impl<T: GemmElement> ChannelsLast<T> {
         x: &[T],
         packed: &[T],
         out: &mut [T],
-        (finish, done): (Finish<'_, T>, &Done<'_>),
+        (epilogue, done): (TileEpilogue<'_, T>, &Done<'_>),
     ) {
         let Geometry { stride, output, .. } = &self.geometry;
         let (positions, channels, depth) =
@@ -419,7 +426,7 @@ impl<T: GemmElement> ChannelsLast<T> {
                         b,
                         c: c.at(start, columns.start),
                         c_stride: channels,
-                        finish: finish.from(start * channels + columns.start, columns.start),
+                        epilogue: epilogue.from(start * channels + columns.start, columns.start),
                     };
                     // SAFETY: windows lie in the input with its border, whose length was asserted, the sliver
                     // has `depth` rows, and no other task has these positions and channels of the result.
@@ -447,13 +454,13 @@ impl<T: GemmElement> ChannelsLast<T> {
         x: &[T],
         packed: &[T],
         out: &mut [T],
-        (finish, done): (Finish<'_, T>, &Done<'_>),
+        (epilogue, done): (TileEpilogue<'_, T>, &Done<'_>),
     ) {
         let Geometry { output, .. } = &self.geometry;
         let line = output[2] * self.channels();
         let at_once = (TASK / 32).div_ceil(line * self.pieces.len());
         parallel::chunks(out, line, at_once, |i, out| {
-            self.depthwise_line(tile, i, x, packed, (out, finish.from(i * line, 0)));
+            self.depthwise_line(tile, i, x, packed, (out, epilogue.from(i * line, 0)));
             let first = i * output[2];
             done(first..first + output[2], 0..self.channels());
         });
@@ -466,7 +473,7 @@ impl<T: GemmElement> ChannelsLast<T> {
         i: usize,
         x: &[T],
         packed: &[T],
-        (out, finish): (&mut [T], Finish<'_, T>),
+        (out, epilogue): (&mut [T], TileEpilogue<'_, T>),
     ) {
         let Geometry { output, kernel, dilation, padding, stride, .. } = &self.geometry;
         let (channels, width) = (self.channels(), output[2]);
@@ -502,7 +509,7 @@ impl<T: GemmElement> ChannelsLast<T> {
                 taps: &taps,
                 weight: packed.as_ptr(),
                 out: out[column * channels..][..n * channels].as_mut_ptr(),
-                finish: finish.from(column * channels, 0),
+                epilogue: epilogue.from(column * channels, 0),
             };
             if at_once.is_some() {
                 // SAFETY: all taps lie in the input under these windows, the weights have elements for all
@@ -613,14 +620,14 @@ mod tests {
         let mut got = vec![f32::NAN; conv.out_len()];
         let complete = std::sync::Mutex::new(vec![0; got.len()]);
         let (bias, other) = (numbers(os[1], 3), numbers(got.len(), 4));
-        let finish = Finish {
+        let epilogue = TileEpilogue {
             bias: has_bias.then_some(&bias[..]),
             other: has_other.then_some(&other[..]),
             bounds: is_bounded.then_some((-90.0, 300.0)),
         };
         let packed = conv.pack(&w);
         prop_assert_eq!(&conv.pack_vec(w), &packed);
-        conv.run(&enclosed, &packed, &mut got, finish, &|rows, columns| {
+        conv.run(&enclosed, &packed, &mut got, epilogue, &|rows, columns| {
             let mut complete = complete.lock().unwrap();
             for row in rows {
                 columns.clone().for_each(|column| complete[row * os[1] + column] += 1);

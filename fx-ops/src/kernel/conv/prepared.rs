@@ -5,7 +5,7 @@ use std::ops::Range;
 use fx_core::{Result, bail};
 use fx_simd::parallel;
 
-use super::super::gemm::{Done, Finish, GemmElement, Left, MANY, Output, Product, Right, pack};
+use super::super::gemm::{Done, GemmElement, Left, MANY, Output, Product, Right, TileEpilogue, pack};
 use super::{ConvSpec, Geometry, conv_nd, plane, tiled};
 
 /// How a convolution is computed.
@@ -101,7 +101,7 @@ impl<T: GemmElement> Prepared<T> {
                     let (tile, out) = (product.tile, Output::new(out, (size, 1)));
                     // SAFETY: the rows and columns of the output are those of a matrix that lies in the slice.
                     let run = |right: &Right<'_, T>| unsafe {
-                        product.run_then(&left, right, &out, Finish::NONE, &then)
+                        product.run_then(&left, right, &out, TileEpilogue::NONE, &then)
                     };
                     if !geometry.is_pointwise() {
                         geometry.with_rows(x, |x, rows| {

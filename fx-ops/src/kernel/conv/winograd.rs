@@ -18,7 +18,7 @@ use std::ops::Range;
 use fx_simd::parallel;
 use num_traits::Float;
 
-use super::super::gemm::{Done, Finish, GemmElement, Next, Operands, Output, Tile};
+use super::super::gemm::{Done, GemmElement, Next, Operands, Output, Tile, TileEpilogue};
 use super::Geometry;
 
 /// The places in a tile of the input.
@@ -108,7 +108,7 @@ impl<T: GemmElement> Winograd<T> {
         [planes, lines, columns]: [usize; 3],
         packed: &[T],
         out: &mut [T],
-        (finish, done): (Finish<'_, T>, &Done<'_>),
+        (epilogue, done): (TileEpilogue<'_, T>, &Done<'_>),
     ) {
         let &Winograd { tile, c_in, c_out, output: [deep, height, width], .. } = self;
         let (n, [tall, wide], summed) = (self.tiles(), self.grid(), self.summed());
@@ -156,7 +156,7 @@ impl<T: GemmElement> Winograd<T> {
                     let n = tiles.len() * channels.len();
                     let sums = Rows::new(sums, apart(n), n);
                     // SAFETY: the results of these tiles and channels lie in `out`, and no other task has them.
-                    let results = unsafe { Results::new(sums, &c, [width, c_out], channels, finish) };
+                    let results = unsafe { Results::new(sums, &c, [width, c_out], channels, epilogue) };
                     fx_simd::call::<from_tiles, _>((&results, tiles.clone(), &place_of));
                 }
             });
@@ -211,7 +211,7 @@ impl<T: GemmElement> Winograd<T> {
                         beta,
                         c: sums[row * columns..].as_mut_ptr(),
                         c_strides: (columns, 1),
-                        finish: Finish::NONE,
+                        epilogue: TileEpilogue::NONE,
                         next: Next::nothing(b.as_ptr()),
                     };
                     // SAFETY: there are so many rows of inputs and sums, and the kernels have `depth` rows.
@@ -362,7 +362,7 @@ struct Results<'a, T> {
     sizes: [usize; 2],
     /// Those of which there are sums.
     channels: Range<usize>,
-    finish: Finish<'a, T>,
+    epilogue: TileEpilogue<'a, T>,
 }
 
 impl<'a, T: GemmElement> Results<'a, T> {
@@ -374,9 +374,9 @@ impl<'a, T: GemmElement> Results<'a, T> {
         out: &'a Output<'a, T>,
         sizes: [usize; 2],
         channels: Range<usize>,
-        finish: Finish<'a, T>,
+        epilogue: TileEpilogue<'a, T>,
     ) -> Self {
-        Results { sums, out, sizes, channels, finish }
+        Results { sums, out, sizes, channels, epilogue }
     }
 
     /// Transforms some channels of a tile's sums back, finishes them and stores them at up to two positions
@@ -397,14 +397,14 @@ impl<'a, T: GemmElement> Results<'a, T> {
             for (i, &result) in back(column).iter().enumerate().take(size[0]) {
                 let position = first + i * width + j;
                 let mut result = result;
-                if let Some(bias) = self.finish.bias {
+                if let Some(bias) = self.epilogue.bias {
                     result = add(result, Rows::<T, 1>::new(bias, 0, bias.len()).load(0, channel));
                 }
-                if let Some(other) = self.finish.other {
+                if let Some(other) = self.epilogue.other {
                     let at = position * all + channel;
                     result = add(result, Rows::<T, 1>::new(other, 0, other.len()).load(0, at));
                 }
-                if let Some((low, high)) = self.finish.bounds {
+                if let Some((low, high)) = self.epilogue.bounds {
                     for x in &mut result {
                         *x = if *x < low { low } else { *x };
                         *x = if *x > high { high } else { *x };

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use fx_simd::parallel;
 
-use super::tile::{Finish, Next, Operands, ROW, Tile};
+use super::tile::{Next, Operands, ROW, Tile, TileEpilogue};
 use super::{GemmElement, Scratch, Strides, work};
 
 /// The greatest steps of `k` that are done at a time: a sliver of them fits into the first cache beside the
@@ -25,7 +25,7 @@ const TASK: usize = 1 << 20;
 const LEFT_BYTES: usize = 1 << 18;
 /// The bytes of strips that a thread packs for all steps of `k`.
 const OWN_BYTES: usize = 1 << 22;
-/// The multiply-adds of a thread in a block of `k` from which all threads finish it before the next, which
+/// The multiply-adds of a thread in a block of `k` from which all threads epilogue it before the next, which
 /// reads the right operand from nearer caches.
 const BLOCK_WORK: usize = 1 << 26;
 /// As often as the right operand must be read by tasks of different rows for that to pay.
@@ -229,7 +229,7 @@ impl<T: GemmElement> Product<T> {
     /// When an operand is too short.
     pub(crate) unsafe fn run(&self, a: &Left<'_, T>, b: &Right<'_, T>, c: &Output<'_, T>) {
         // SAFETY: the caller's promise.
-        unsafe { self.run_then(a, b, c, Finish::NONE, &|_, _| {}) }
+        unsafe { self.run_then(a, b, c, TileEpilogue::NONE, &|_, _| {}) }
     }
 
     /// Stores the product in `c` after it was finished, and calls `done` with the rows and columns of each
@@ -247,11 +247,11 @@ impl<T: GemmElement> Product<T> {
         a: &Left<'_, T>,
         b: &Right<'_, T>,
         c: &Output<'_, T>,
-        finish: Finish<'_, T>,
+        epilogue: TileEpilogue<'_, T>,
         done: &Done<'_>,
     ) {
         let Product { tile, m, k, n, .. } = *self;
-        finish.check(n, super::extent(m, n, c.strides));
+        epilogue.check(n, super::extent(m, n, c.strides));
         let (n_strips, n_slivers) = (pieces(m, tile.rows), pieces(n, tile.cols));
         match a {
             Left::Packed(a) => assert!(a.len() >= n_strips * tile.rows * k, "left operand is too short"),
@@ -270,7 +270,7 @@ impl<T: GemmElement> Product<T> {
                         self.pack_right(slivers.clone(), fill, packed);
                         // SAFETY: the caller's promise.
                         unsafe {
-                            self.part(a, &Slivers { packed, first, rows: None }, c, slivers, (finish, done))
+                            self.part(a, &Slivers { packed, first, rows: None }, c, slivers, (epilogue, done))
                         };
                     }
                 });
@@ -284,14 +284,14 @@ impl<T: GemmElement> Product<T> {
                     self.pack_right(whole..n_slivers, &turn, packed);
                     let slivers = Slivers { packed, first: whole, rows: Some((b, stride)) };
                     // SAFETY: the caller's promise.
-                    unsafe { self.part(a, &slivers, c, 0..n_slivers, (finish, done)) };
+                    unsafe { self.part(a, &slivers, c, 0..n_slivers, (epilogue, done)) };
                 });
             }
             Right::Packed(packed) => {
                 assert!(packed.len() >= n_slivers * sliver_len, "right operand is too short");
                 // SAFETY: the caller's promise.
                 unsafe {
-                    self.part(a, &Slivers { packed, first: 0, rows: None }, c, 0..n_slivers, (finish, done))
+                    self.part(a, &Slivers { packed, first: 0, rows: None }, c, 0..n_slivers, (epilogue, done))
                 };
             }
         }
@@ -308,7 +308,7 @@ impl<T: GemmElement> Product<T> {
         b: &Slivers<'_, T>,
         c: &Output<'_, T>,
         range: Range<usize>,
-        (finish, done): (Finish<'_, T>, &Done<'_>),
+        (epilogue, done): (TileEpilogue<'_, T>, &Done<'_>),
     ) {
         let Product { tile, m, k, n, .. } = *self;
         let (n_strips, n_slivers) = (pieces(m, tile.rows), range.len());
@@ -322,7 +322,7 @@ impl<T: GemmElement> Product<T> {
             };
             let columns = range.start * tile.cols..(range.end * tile.cols).min(n);
             // SAFETY: the caller promises that elements of `c` are distinct.
-            unsafe { self.block(&a, b, (c, finish), 0..n_strips, range, 0..k) };
+            unsafe { self.block(&a, b, (c, epilogue), 0..n_strips, range, 0..k) };
             return done(0..m, columns);
         }
         // A task has some strips, whose rows stay in the second cache, and some slivers.
@@ -358,7 +358,7 @@ impl<T: GemmElement> Product<T> {
                     Left::Strided(a, strides) => Strips::Strided(a, *strides),
                 };
                 // SAFETY: tasks have disjoint tiles, and the caller promises that elements of `c` are distinct.
-                unsafe { self.block(&a, b, (c, finish), strips.clone(), slivers.clone(), depth.clone()) };
+                unsafe { self.block(&a, b, (c, epilogue), strips.clone(), slivers.clone(), depth.clone()) };
                 if depth.end == k {
                     done(
                         strips.start * tile.rows..(strips.end * tile.rows).min(m),
@@ -425,7 +425,7 @@ impl<T: GemmElement> Product<T> {
         &self,
         a: &Strips<'_, T>,
         b: &Slivers<'_, T>,
-        (c, finish): (&Output<'_, T>, Finish<'_, T>),
+        (c, epilogue): (&Output<'_, T>, TileEpilogue<'_, T>),
         strips: Range<usize>,
         slivers: Range<usize>,
         depth: Range<usize>,
@@ -479,7 +479,8 @@ impl<T: GemmElement> Product<T> {
                             fx_simd::prefetch_line(line.wrapping_add(tile.lanes).cast());
                         }
                     }
-                    let finish = if from + steps == k { finish.from(place, col) } else { Finish::NONE };
+                    let epilogue =
+                        if from + steps == k { epilogue.from(place, col) } else { TileEpilogue::NONE };
                     let operands = Operands {
                         a,
                         a_strides,
@@ -490,7 +491,7 @@ impl<T: GemmElement> Product<T> {
                         beta: if from == 0 { beta } else { T::one() },
                         c: c.start.wrapping_add(place),
                         c_strides: c.strides,
-                        finish,
+                        epilogue,
                         next: match fetches {
                             true => Next::share(
                                 after,

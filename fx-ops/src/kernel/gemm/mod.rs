@@ -13,7 +13,7 @@ pub(crate) use self::blocked::{Done, Left, Output, Product, Right, pack, pack_in
 use self::sealed::Scratch;
 #[cfg(test)]
 pub(crate) use self::tile::tile_f64;
-pub(crate) use self::tile::{Finish, Next, Operands, Spread, Tap, Taps, Tile, Windows};
+pub(crate) use self::tile::{Next, Operands, Spread, Tap, Taps, Tile, TileEpilogue, Windows};
 
 mod blocked;
 mod tile;

@@ -71,7 +71,7 @@ proptest! {
         }
         let product =
             Product { tile, m, k, n, alpha: 1.0, beta: 0.0, shared: true, wide_parts: seed % 2 == 0 };
-        let finish = Finish { bias: has_bias.then_some(&bias[..]), other: has_other.then_some(&other[..]), bounds };
+        let epilogue = TileEpilogue { bias: has_bias.then_some(&bias[..]), other: has_other.then_some(&other[..]), bounds };
         let (right, mut left) = (product.packed_right(&b, sb), vec![0.0; product.left_len()]);
         let columns: Vec<f64> = (0..n * k).map(|i| b[i % k * sb.0 + i / k * sb.1]).collect();
         prop_assert_eq!(&product.packed_columns(columns), &right);
@@ -79,7 +79,7 @@ proptest! {
         let left = if packs { Left::Packed(&left) } else { Left::Strided(&a, sa) };
         let mut got = vec![f64::NAN; m * n];
         // SAFETY: the elements are distinct and lie in the slice.
-        unsafe { product.run_then(&left, &Right::Packed(&right), &Output::new(&mut got, sc), finish, &|_, _| {}) };
+        unsafe { product.run_then(&left, &Right::Packed(&right), &Output::new(&mut got, sc), epilogue, &|_, _| {}) };
         prop_assert_eq!(got, want);
     }
 
@@ -162,12 +162,12 @@ fn bounds_leave_what_is_no_number_and_the_sign_of_zero() {
     let product = Product { tile, m: 1, k: 1, n, alpha: 1.0, beta: 0.0, shared: false, wide_parts: false };
     let b: Vec<f64> = (0..n).map(|i| [f64::NAN, -0.0, 7.0, f64::NEG_INFINITY][i % 4]).collect();
     let mut got = vec![1.0; n];
-    let finish = Finish { bounds: Some((0.0, 6.0)), ..Finish::NONE };
+    let epilogue = TileEpilogue { bounds: Some((0.0, 6.0)), ..TileEpilogue::NONE };
     let right = product.packed_right(&b, (n, 1));
     // SAFETY: the elements are distinct and lie in the slice.
     unsafe {
         let out = Output::new(&mut got, (n, 1));
-        product.run_then(&Left::Strided(&[1.0], (1, 1)), &Right::Packed(&right), &out, finish, &|_, _| {});
+        product.run_then(&Left::Strided(&[1.0], (1, 1)), &Right::Packed(&right), &out, epilogue, &|_, _| {});
     }
     for (i, x) in got.iter().enumerate() {
         // A sum from 0 on is never -0.

@@ -35,7 +35,7 @@ pub(crate) type Dots<T> = [[T; 2]; 4];
 /// What is done to the elements of a tile as soon as they are there: first the bias is added, then what lies
 /// elsewhere as the result does, and then they are bounded. NaN stays NaN.
 #[derive(Clone, Copy)]
-pub(crate) struct Finish<'a, T> {
+pub(crate) struct TileEpilogue<'a, T> {
     /// An element for each column.
     pub(crate) bias: Option<&'a [T]>,
     /// An element for each of the result, whose columns are neighbours.
@@ -44,13 +44,13 @@ pub(crate) struct Finish<'a, T> {
     pub(crate) bounds: Option<(T, T)>,
 }
 
-impl<'a, T: Copy> Finish<'a, T> {
+impl<'a, T: Copy> TileEpilogue<'a, T> {
     /// Nothing.
-    pub(crate) const NONE: Self = Finish { bias: None, other: None, bounds: None };
+    pub(crate) const NONE: Self = TileEpilogue { bias: None, other: None, bounds: None };
 
     /// Returns what is done to a part of the result: that from a place and a column on.
-    pub(crate) fn from(&self, place: usize, column: usize) -> Finish<'a, T> {
-        Finish {
+    pub(crate) fn from(&self, place: usize, column: usize) -> TileEpilogue<'a, T> {
+        TileEpilogue {
             bias: self.bias.map(|bias| &bias[column..]),
             other: self.other.map(|other| &other[place..]),
             bounds: self.bounds,
@@ -109,7 +109,7 @@ pub(crate) struct Operands<'a, T> {
     pub(crate) c: *mut T,
     pub(crate) c_strides: Strides,
     /// What is done to the elements of `c`.
-    pub(crate) finish: Finish<'a, T>,
+    pub(crate) epilogue: TileEpilogue<'a, T>,
     /// What is fetched meanwhile.
     pub(crate) next: Next<T>,
 }
@@ -130,7 +130,7 @@ pub(crate) struct Windows<'a, T> {
     /// The distance of rows; columns are neighbours.
     pub(crate) c_stride: usize,
     /// What is done to the elements of `c`.
-    pub(crate) finish: Finish<'a, T>,
+    pub(crate) epilogue: TileEpilogue<'a, T>,
 }
 
 /// How a vector of channels of a result, of several groups, takes those of the input.
@@ -177,7 +177,7 @@ pub(crate) struct Taps<'a, T> {
     pub(crate) weight: *const T,
     pub(crate) out: *mut T,
     /// What is done to the elements of `out`.
-    pub(crate) finish: Finish<'a, T>,
+    pub(crate) epilogue: TileEpilogue<'a, T>,
 }
 
 impl<T: Copy> Tile<T> {
@@ -206,7 +206,7 @@ impl<T: Copy> Tile<T> {
     pub(crate) unsafe fn run(&self, rows: usize, cols: usize, k: usize, operands: &Operands<'_, T>) {
         let most = if rows == 1 { ROW * self.cols } else { self.cols };
         debug_assert!((1..=self.rows).contains(&rows) && (1..=most).contains(&cols));
-        debug_assert!(operands.c_strides.1 == 1 || operands.finish.is_none());
+        debug_assert!(operands.c_strides.1 == 1 || operands.epilogue.is_none());
         // SAFETY: the caller's promise, and the features were found when the tile was given.
         unsafe { (self.run)(rows, cols, k, operands) }
     }
@@ -304,16 +304,16 @@ pub(crate) fn tile_f64() -> Option<&'static Tile<f64>> {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 /// Finishes a vector of sums, which is at a place of the part of the result, and in a column of it.
 macro_rules! finished {
-    ($sum:expr, $finish:expr, $place:expr, $column:expr, $load:expr, $set1:ident, $add:ident, $min:ident, $max:ident) => {{
+    ($sum:expr, $epilogue:expr, $place:expr, $column:expr, $load:expr, $set1:ident, $add:ident, $min:ident, $max:ident) => {{
         let mut sum = $sum;
-        if let Some(bias) = $finish.bias {
+        if let Some(bias) = $epilogue.bias {
             sum = $add(sum, $load(bias.as_ptr().wrapping_add($column)));
         }
-        if let Some(other) = $finish.other {
+        if let Some(other) = $epilogue.other {
             sum = $add(sum, $load(other.as_ptr().wrapping_add($place)));
         }
         // The second operand is the result if one is NaN, or both are zeros.
-        if let Some((low, high)) = $finish.bounds {
+        if let Some((low, high)) = $epilogue.bounds {
             sum = $min($set1(high), $max($set1(low), sum));
         }
         sum
@@ -332,7 +332,7 @@ macro_rules! tiles {
 
             #[target_feature(enable = $features)]
             unsafe fn tile<const ROWS: usize, const VECTORS: usize>(cols: usize, k: usize, operands: &Operands<'_, $t>) {
-                let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), finish, next } =
+                let &Operands { a, a_strides: (rsa, csa), b, b_stride, b_tile, alpha, beta, c, c_strides: (rsc, csc), epilogue, next } =
                     operands;
                 // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here.
                 // Pointers that leave them after the last step are not read.
@@ -380,13 +380,13 @@ macro_rules! tiles {
                                     if beta != 0.0 {
                                         sum = $add(sum, $mul($set1(beta), $load(c)));
                                     }
-                                    $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
+                                    $store(c, finished!(sum, epilogue, place + at, at, $load, $set1, $add, $min, $max));
                                 } else if n > 0 {
                                     if beta != 0.0 {
                                         sum = $add(sum, $mul($set1(beta), $load_some(c, n)));
                                     }
                                     let load = |x| $load_some(x, n);
-                                    $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
+                                    $store_some(c, n, finished!(sum, epilogue, place + at, at, load, $set1, $add, $min, $max));
                                 }
                             }
                         })*
@@ -422,7 +422,7 @@ macro_rules! tiles {
 
             #[target_feature(enable = $features)]
             unsafe fn window_tile<const ROWS: usize, const VECTORS: usize>(cols: usize, operands: &Windows<'_, $t>) {
-                let &Windows { a, rows, pieces, piece, mut b, c, c_stride, finish } = operands;
+                let &Windows { a, rows, pieces, piece, mut b, c, c_stride, epilogue } = operands;
                 // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here.
                 // Pointers that leave them after the last step are not read.
                 unsafe {
@@ -460,10 +460,10 @@ macro_rules! tiles {
                             let at = j * LANES;
                             let (c, n, sum) = (c.wrapping_add(place + at), cols.saturating_sub(at), sums[$rows - 1][j]);
                             if n >= LANES {
-                                $store(c, finished!(sum, finish, place + at, at, $load, $set1, $add, $min, $max));
+                                $store(c, finished!(sum, epilogue, place + at, at, $load, $set1, $add, $min, $max));
                             } else if n > 0 {
                                 let load = |x| $load_some(x, n);
-                                $store_some(c, n, finished!(sum, finish, place + at, at, load, $set1, $add, $min, $max));
+                                $store_some(c, n, finished!(sum, epilogue, place + at, at, load, $set1, $add, $min, $max));
                             }
                         }
                     })*
@@ -483,7 +483,7 @@ macro_rules! tiles {
 
             #[target_feature(enable = $features)]
             unsafe fn group_tile<const ROWS: usize>(cols: usize, spread: &Spread, operands: &Windows<'_, $t>) {
-                let &Windows { a, rows, pieces, piece, mut b, c, c_stride, finish } = operands;
+                let &Windows { a, rows, pieces, piece, mut b, c, c_stride, epilogue } = operands;
                 // SAFETY: the caller promises the rows and columns of `a`, `b` and `c` that are touched here.
                 unsafe {
                     let mut starts = [a; ROWS];
@@ -517,10 +517,10 @@ macro_rules! tiles {
                         let place = ($rows - 1) * c_stride;
                         let (c, sum) = (c.wrapping_add(place), sums[$rows - 1]);
                         if cols == LANES {
-                            $store(c, finished!(sum, finish, place, 0, $load, $set1, $add, $min, $max));
+                            $store(c, finished!(sum, epilogue, place, 0, $load, $set1, $add, $min, $max));
                         } else {
                             let load = |x| $load_some(x, cols);
-                            $store_some(c, cols, finished!(sum, finish, place, 0, load, $set1, $add, $min, $max));
+                            $store_some(c, cols, finished!(sum, epilogue, place, 0, load, $set1, $add, $min, $max));
                         }
                     })*
                 }
@@ -538,7 +538,7 @@ macro_rules! tiles {
 
             #[target_feature(enable = $features)]
             unsafe fn tap_tile<const ROWS: usize, const VECTORS: usize>(first: usize, channels: usize, operands: &Taps<'_, $t>) {
-                let &Taps { x, step, taps, weight, out, finish } = operands;
+                let &Taps { x, step, taps, weight, out, epilogue } = operands;
                 let mut sums = [[$zero(); VECTORS]; ROWS];
                 // SAFETY: the caller promises the channels of all taps, and room for those of the windows.
                 unsafe {
@@ -559,7 +559,7 @@ macro_rules! tiles {
                         let place = ($rows - 1) * channels + first;
                         for j in 0..VECTORS {
                             let at = j * LANES;
-                            let sum = finished!(sums[$rows - 1][j], finish, place + at, first + at, $load, $set1, $add, $min, $max);
+                            let sum = finished!(sums[$rows - 1][j], epilogue, place + at, first + at, $load, $set1, $add, $min, $max);
                             $store(out.wrapping_add(place + at), sum);
                         }
                     })*

@@ -19,8 +19,11 @@ macro_rules! compare {
             });
             for (rows, cols) in sizes {
                 let stride = cols + 3;
-                let finish =
-                    Finish { bias: Some(&bias[..cols]), other: Some(&other), bounds: Some((-40.0, 50.0)) };
+                let epilogue = TileEpilogue {
+                    bias: Some(&bias[..cols]),
+                    other: Some(&other),
+                    bounds: Some((-40.0, 50.0)),
+                };
                 for (beta, windows) in [(0.0, false), (2.0, false), (0.0, true)] {
                     if windows && cols > tile.cols {
                         continue;
@@ -40,7 +43,7 @@ macro_rules! compare {
                                 b,
                                 c,
                                 c_stride: stride,
-                                finish,
+                                epilogue,
                             };
                             tile.run_windows(cols, &windows);
                         } else {
@@ -54,7 +57,7 @@ macro_rules! compare {
                                 beta,
                                 c: c.as_mut_ptr(),
                                 c_strides: (stride, 1),
-                                finish,
+                                epilogue,
                                 // Lines that are not there.
                                 next: Next::share(std::ptr::dangling(), 1 << 40, 1, 2, k),
                             };
@@ -102,7 +105,8 @@ macro_rules! compare_groups {
                 let (bias, other) = (numbers(cols), numbers(rows * stride));
                 let starts: Vec<usize> = (0..rows).map(|row| row * inputs).collect();
                 let mut c: Vec<$t> = vec![3.0; rows * stride];
-                let finish = Finish { bias: Some(&bias), other: Some(&other), bounds: Some((-40.0, 50.0)) };
+                let epilogue =
+                    TileEpilogue { bias: Some(&bias), other: Some(&other), bounds: Some((-40.0, 50.0)) };
                 let operands = Windows {
                     a: a.as_ptr(),
                     rows: &starts,
@@ -111,7 +115,7 @@ macro_rules! compare_groups {
                     b: b.as_ptr(),
                     c: c.as_mut_ptr(),
                     c_stride: stride,
-                    finish,
+                    epilogue,
                 };
                 // SAFETY: the machine has the vectors, and the operands are as large as they must be.
                 unsafe { tile.run_groups(cols, &Spread::new(groups, c_in, c_out), &operands) };

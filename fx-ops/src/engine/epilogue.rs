@@ -8,12 +8,12 @@ use rustc_hash::FxHashMap;
 
 use super::operand::{Bases, Layout, Operand, ValueId};
 use super::record::Bound;
-use crate::kernel::gemm::{Finish, GemmElement};
+use crate::kernel::gemm::{GemmElement, TileEpilogue};
 use crate::ops::pointwise::{hardtanh, relu, relu6};
 
 /// What is done to the tiles of a kernel.
 #[derive(Clone, Default)]
-pub(crate) struct Ending {
+pub(crate) struct Epilogue {
     /// An element for each column.
     bias: Option<Operand>,
     /// As many elements as the result has, which lie as these do.
@@ -22,7 +22,7 @@ pub(crate) struct Ending {
     bounds: Option<[f64; 2]>,
 }
 
-impl Ending {
+impl Epilogue {
     /// Finds the steps in a graph whose placeholders and views have operands; returns the nodes too, from the
     /// anchor to the one whose value is stored.
     ///
@@ -33,11 +33,11 @@ impl Ending {
         anchor: NodeId,
         operand: &dyn Fn(NodeId) -> Option<Operand>,
         layout: Layout,
-    ) -> Result<(Ending, Vec<NodeId>)> {
-        let mut ending = Ending::default();
+    ) -> Result<(Epilogue, Vec<NodeId>)> {
+        let mut epilogue = Epilogue::default();
         let (mut last, mut nodes) = (anchor, vec![anchor]);
-        let Some(ty) = types.get(&anchor).and_then(TypeTree::tensor) else { return Ok((ending, nodes)) };
-        let Some(shape) = ty.shape.known() else { return Ok((ending, nodes)) };
+        let Some(ty) = types.get(&anchor).and_then(TypeTree::tensor) else { return Ok((epilogue, nodes)) };
+        let Some(shape) = ty.shape.known() else { return Ok((epilogue, nodes)) };
         while let [user] = body.users(last)?[..] {
             let node = body.node(user)?;
             let (Some(op), true) = (node.op(), types.get(&user) == types.get(&anchor)) else { break };
@@ -46,14 +46,14 @@ impl Ending {
                 [a, b, alpha] if op == ops::add::OP && alpha.scalar().is_some_and(|x| x.to_f64() == 1.0) => {
                     let other = if a.leaf() == Some(&last) { b } else { a };
                     match other.leaf().filter(|id| **id != last).and_then(|id| operand(*id)) {
-                        Some(other) => ending.add(other, ty.dtype, &shape, layout),
+                        Some(other) => epilogue.add(other, ty.dtype, &shape, layout),
                         None => false,
                     }
                 }
-                [_] if op == relu::OP => ending.bound(0.0, f64::INFINITY),
-                [_] if op == relu6::OP => ending.bound(0.0, 6.0),
+                [_] if op == relu::OP => epilogue.bound(0.0, f64::INFINITY),
+                [_] if op == relu6::OP => epilogue.bound(0.0, 6.0),
                 [_, low, high] if op == hardtanh::OP => match (low.scalar(), high.scalar()) {
-                    (Some(low), Some(high)) => ending.bound(low.to_f64(), high.to_f64()),
+                    (Some(low), Some(high)) => epilogue.bound(low.to_f64(), high.to_f64()),
                     _ => false,
                 },
                 _ => false,
@@ -64,16 +64,16 @@ impl Ending {
             last = user;
             nodes.push(user);
         }
-        Ok((ending, nodes))
+        Ok((epilogue, nodes))
     }
 
     /// Returns the same with the operands of a plan.
-    pub(crate) fn bind(&self, bound: &Bound) -> Result<Ending> {
+    pub(crate) fn bind(&self, bound: &Bound) -> Result<Epilogue> {
         let operand = |operand: &Option<Operand>| match operand {
             Some(operand) => bound.operand(operand.id).cloned().map(Some),
             None => Ok(None),
         };
-        Ok(Ending { bias: operand(&self.bias)?, other: operand(&self.other)?, bounds: self.bounds })
+        Ok(Epilogue { bias: operand(&self.bias)?, other: operand(&self.other)?, bounds: self.bounds })
     }
 
     /// Notes that an operand is added; returns whether it can be.
@@ -129,13 +129,13 @@ impl Ending {
     /// # Safety
     ///
     /// The bases are those of the plan that this belongs to, and its operands can be read.
-    pub(crate) unsafe fn of<'a, T: GemmElement + Real>(&self, bases: Bases<'a>) -> Finish<'a, T> {
+    pub(crate) unsafe fn of<'a, T: GemmElement + Real>(&self, bases: Bases<'a>) -> TileEpilogue<'a, T> {
         let elements = |operand: &Operand| {
             let from = bases.at::<T>(operand.value, operand.offset).cast_const();
             // SAFETY: the elements of a row or of a whole operand are neighbours.
             unsafe { std::slice::from_raw_parts(from, operand.numel()) }
         };
-        Finish {
+        TileEpilogue {
             bias: self.bias.as_ref().map(elements),
             other: self.other.as_ref().map(elements),
             bounds: self.bounds.map(|[low, high]| (<T as Real>::from_f64(low), <T as Real>::from_f64(high))),
@@ -143,7 +143,7 @@ impl Ending {
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for Epilogue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.bias.is_some() {
             f.write_str(", plus a row")?;
