@@ -240,18 +240,18 @@ impl Lowering<'_> {
                 .filter_map(|id| place(*id))
                 .map(|i| operands[i].clone())
                 .collect();
-            let Some(heavy) = self.heavy(op, &bound, &tensors)? else { return Ok(None) };
-            product = Some((anchor, heavy));
+            let Some(kind) = self.anchor(op, &bound, &tensors)? else { return Ok(None) };
+            product = Some((anchor, kind));
         }
         let symbolic = self.symbolic_types(&mut body, operands)?;
         let views = self.views_in(&body, &symbolic, operands)?;
         let (mut epilogue, mut done) = (Epilogue::default(), Vec::new());
         let layout = match &product {
-            Some((_, heavy)) => heavy.layout(),
+            Some((_, kind)) => kind.layout(),
             None => common_layout(&body, &found, operands),
         };
-        if let Some((anchor, heavy)) = &mut product
-            && self.has_tile_epilogue(heavy)
+        if let Some((anchor, kind)) = &mut product
+            && self.has_tile_epilogue(kind)
         {
             let placeholders = body.placeholders();
             let operand = |id: NodeId| match placeholders.iter().position(|other| *other == id) {
@@ -276,7 +276,7 @@ impl Lowering<'_> {
         let mut outside: Vec<(NodeId, OperandId)> =
             body.placeholders().into_iter().zip(operands.iter().map(|operand| operand.id)).collect();
         outside.extend(views.iter().map(|(id, view)| (*id, view.id)));
-        let Some((anchor, heavy)) = product else {
+        let Some((anchor, kind)) = product else {
             let draft = self.draft(&body, (&found, &symbolic), &outside, None, &stores, layout)?;
             let Some(mut draft) = draft else { return Ok(None) };
             if !draft.take_sizes(sizes) {
@@ -336,7 +336,7 @@ impl Lowering<'_> {
         let draft = match has_more {
             false => None,
             true => {
-                let anchor = Some((anchor, heavy.row_axes()));
+                let anchor = Some((anchor, kind.row_axes()));
                 match self.draft(&body, (&found, &symbolic), &outside, anchor, &stores, layout)? {
                     Some(draft) => Some(draft),
                     None => return Ok(None),
@@ -344,15 +344,15 @@ impl Lowering<'_> {
             }
         };
         let epilogues = Epilogues { epilogue, draft };
-        let is_made = match (heavy, dtype) {
-            (Heavy::Product(matrices), DType::F64) => {
+        let is_made = match (kind, dtype) {
+            (Anchor::Product(matrices), DType::F64) => {
                 self.product::<f64>(matrices, out, epilogues, writes, id)?
             }
-            (Heavy::Product(matrices), _) => self.product::<f32>(matrices, out, epilogues, writes, id)?,
-            (Heavy::Convolution(call), DType::F64) => {
+            (Anchor::Product(matrices), _) => self.product::<f32>(matrices, out, epilogues, writes, id)?,
+            (Anchor::Convolution(call), DType::F64) => {
                 self.convolution::<f64>(call, out, epilogues, writes, id)?
             }
-            (Heavy::Convolution(call), _) => self.convolution::<f32>(call, out, epilogues, writes, id)?,
+            (Anchor::Convolution(call), _) => self.convolution::<f32>(call, out, epilogues, writes, id)?,
         };
         Ok(is_made.then_some(results))
     }
@@ -444,10 +444,10 @@ impl Lowering<'_> {
     }
 
     /// Returns whether the first steps after a product or convolution can be done tile by tile.
-    fn has_tile_epilogue(&self, heavy: &Heavy) -> bool {
-        match heavy {
-            Heavy::Convolution(call) => call.layout == Layout::ChannelsLast,
-            Heavy::Product(Matrices { a, b }) => {
+    fn has_tile_epilogue(&self, kind: &Anchor) -> bool {
+        match kind {
+            Anchor::Convolution(call) => call.layout == Layout::ChannelsLast,
+            Anchor::Product(Matrices { a, b }) => {
                 fn has<T: GemmElement>() -> bool {
                     T::tile().is_some()
                 }
@@ -460,7 +460,7 @@ impl Lowering<'_> {
     }
 
     /// Arranges the operands of an anchor without a bias; `None` if they are not of a kind that its kernel takes.
-    fn heavy(&mut self, op: Op, bound: &[Arg], operands: &[Operand]) -> Result<Option<Heavy>> {
+    fn anchor(&mut self, op: Op, bound: &[Arg], operands: &[Operand]) -> Result<Option<Anchor>> {
         if let (Some(spec), [x, weight]) = (spec_of(op, bound), operands) {
             if !matches!(self.bound.values[weight.value as usize].home, Home::Constant(_)) {
                 return Ok(None);
@@ -470,7 +470,7 @@ impl Lowering<'_> {
                 _ => ChannelsLast::<f32>::new(&spec, &x.shape, &weight.shape)?.is_some(),
             };
             let layout = if has_channels_last { Layout::ChannelsLast } else { Layout::RowMajor };
-            return Ok(Some(Heavy::Convolution(ConvCall {
+            return Ok(Some(Anchor::Convolution(ConvCall {
                 spec,
                 x: x.clone(),
                 weight: weight.clone(),
@@ -484,7 +484,7 @@ impl Lowering<'_> {
             shape.swap(0, 1);
             b = self.operand_by(shape, move |bound| Ok(turned(bound.operand(weight)?)))?;
         }
-        Ok(Some(Heavy::Product(Matrices { a, b })))
+        Ok(Some(Anchor::Product(Matrices { a, b })))
     }
 
     /// Makes the kernel of a convolution; returns whether there is one.
@@ -613,17 +613,17 @@ struct ConvCall {
 }
 
 /// What the anchor of a group computes.
-enum Heavy {
+enum Anchor {
     Product(Matrices),
     Convolution(ConvCall),
 }
 
-impl Heavy {
+impl Anchor {
     /// Returns how the result lies.
     fn layout(&self) -> Layout {
         match self {
-            Heavy::Product(_) => Layout::RowMajor,
-            Heavy::Convolution(call) => call.layout,
+            Anchor::Product(_) => Layout::RowMajor,
+            Anchor::Convolution(call) => call.layout,
         }
     }
 
@@ -631,7 +631,7 @@ impl Heavy {
     /// time.
     fn row_axes(&self) -> usize {
         match self {
-            Heavy::Convolution(call) if call.layout == Layout::RowMajor => call.spec.stride.len(),
+            Anchor::Convolution(call) if call.layout == Layout::RowMajor => call.spec.stride.len(),
             _ => 1,
         }
     }
