@@ -6,7 +6,7 @@ use fx_core::math::Real;
 use super::epilogue::Epilogue;
 use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Layout, Operand, ValueId};
-use super::packs::Packed;
+use super::packed_weights::Packed;
 use super::tape::{EpilogueTape, Tape};
 use crate::kernel::conv::{ChannelsLast, InputStrides, Prepared};
 use crate::kernel::gemm::GemmElement;

@@ -170,7 +170,7 @@ fn times(steps: &[Step]) -> Vec<usize> {
     let (mut times, mut left) = (Vec::with_capacity(steps.len()), 0);
     for (i, step) in steps.iter().enumerate() {
         times.push(if left > 0 { times[i - 1] } else { i });
-        left = if left > 0 { left - 1 } else { step.beside };
+        left = if left > 0 { left - 1 } else { step.concurrent };
     }
     times
 }
@@ -240,7 +240,7 @@ mod tests {
                 reads_of.push(reads.clone());
                 let kernel = Box::new(Fake { reads, writes: i as ValueId, reused: None });
                 let task = Task::Kernel { kernel, writes: vec![i as ValueId] };
-                steps.push(Step { task, node, frees: Vec::new(), beside: 0, made: 0 });
+                steps.push(Step { task, node, frees: Vec::new(), concurrent: 0, made: 0 });
             }
             // Steps that do not need each other run side by side, some of them.
             let mut first = 0;
@@ -248,10 +248,10 @@ mod tests {
                 let is_free =
                     |at: &usize| (first..*at).all(|other| !reads_of[*at].contains(&(other as ValueId)));
                 let most = (first + 1..n).take_while(is_free).count();
-                let beside = if below(2) == 0 { 0 } else { most.min(3) };
-                steps[first].beside = beside;
-                n_beside += beside;
-                first += 1 + beside;
+                let concurrent = if below(2) == 0 { 0 } else { most.min(3) };
+                steps[first].concurrent = concurrent;
+                n_beside += concurrent;
+                first += 1 + concurrent;
             }
             let times = times(&steps);
             let memory = Memory::plan(&mut values, &mut steps, &Arg::Leaf(Source::Whole(n as ValueId - 1)));
@@ -285,7 +285,7 @@ mod tests {
             total += memory.bytes;
             bound += memory.bound;
         }
-        assert!(n_beside > 500, "{n_beside} steps run beside others");
+        assert!(n_beside > 500, "{n_beside} steps run concurrent others");
         assert!(reused > 100, "{reused} results take the place of an operand");
         assert!(total as f64 <= 1.05 * bound as f64, "{total} bytes, at least {bound} are needed");
     }

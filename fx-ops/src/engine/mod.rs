@@ -9,25 +9,25 @@
 //! (`resample`), normalisation of channels (`group`), softmax along any axis (`softmax`) and the steps of
 //! recurrent networks (`recurrent`); what has no kernel is evaluated by its operation.
 
-mod attend;
-mod columns;
+mod attention;
+mod column_reduction;
+mod concat;
 mod convolution;
 mod epilogue;
-mod group;
-mod join;
+mod gather;
+mod group_norm;
+mod interpolate;
 mod kernel;
-mod lookup;
 mod memory;
 mod operand;
-mod packs;
+mod packed_weights;
 mod pad;
 mod plan;
-mod plans;
+mod plan_cache;
 mod pool;
 mod product;
 mod record;
 mod recurrent;
-mod resample;
 mod run;
 mod softmax;
 mod step;
@@ -43,9 +43,9 @@ use fx_core::{
 };
 use smallvec::SmallVec;
 
-use self::packs::Packs;
+use self::packed_weights::PackedWeights;
 use self::plan::Plan;
-use self::plans::{Entry, Key, Plans};
+use self::plan_cache::{Entry, Key, PlanCache};
 use self::run::Ready;
 use self::tape::Tape;
 use crate::pass;
@@ -58,8 +58,8 @@ pub struct Compiled {
     gm: GraphModule,
     /// Whether the nodes have types, so that groups were made once for all sizes.
     is_fused: bool,
-    packs: Packs,
-    plans: Plans,
+    packed_weights: PackedWeights,
+    plans: PlanCache,
     /// Makes functions of tapes.
     assembler: Option<Arc<dyn Assemble>>,
 }
@@ -104,8 +104,8 @@ impl Compiled {
             pass::FUSE.apply(&mut gm)?;
         }
         arrange(&mut gm)?;
-        let (packs, plans) = (Packs::default(), Plans::default());
-        let mut compiled = Compiled { gm, is_fused, packs, plans, assembler };
+        let (packed_weights, plans) = (PackedWeights::default(), PlanCache::default());
+        let mut compiled = Compiled { gm, is_fused, packed_weights, plans, assembler };
         let graph = compiled.gm.graph();
         let keys: Option<Vec<Key>> = graph
             .placeholders()
@@ -228,7 +228,7 @@ impl Compiled {
 
     /// Lets go of the constants that no step of the only plan reads as they are.
     fn free_packed(&mut self, ready: &mut Ready) -> Result<()> {
-        self.packs.close();
+        self.packed_weights.close();
         for path in ready.plan.free_packed() {
             let error =
                 err!(Unresolved, "the values of {path:?} were given up when the program was compiled")
@@ -284,7 +284,7 @@ impl Compiled {
             }
             // Without groups for all sizes, there is no such graph with symbols.
             let symbolic = if self.is_fused { &self.gm } else { &gm };
-            let plan = Plan::new((&gm, symbolic), key, &self.packs, self.assembler.clone())?;
+            let plan = Plan::new((&gm, symbolic), key, &self.packed_weights, self.assembler.clone())?;
             Ok(Ready { gm: Arc::new(gm), plan, routines: Arc::default() })
         };
         match plan() {
@@ -334,11 +334,11 @@ impl Compiled {
             ));
             for step in &ready.plan.steps {
                 let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);
-                let beside = match step.beside {
+                let concurrent = match step.concurrent {
                     0 => String::new(),
                     n => format!(", beside the next {n}"),
                 };
-                text.push_str(&format!("  %{name}: {}{beside}\n", step.task.describe()));
+                text.push_str(&format!("  %{name}: {}{concurrent}\n", step.task.describe()));
             }
         }
         text

@@ -8,7 +8,7 @@ use fx_simd::parallel;
 use super::epilogue::Epilogue;
 use super::kernel::{Kernel, PRODUCT_FLOPS};
 use super::operand::{Bases, Operand, ValueId, Walk};
-use super::packs::Packed;
+use super::packed_weights::Packed;
 use super::tape::{EpilogueTape, Tape};
 use crate::kernel::gemm::{GemmElement, Left, MANY, Output, Product, Right, Tile, gemm_by};
 use crate::ops::linalg::linear;

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::kernel::Kernel;
 use super::operand::{Layout, Operand, OperandId};
-use super::plans::Key;
+use super::plan_cache::Key;
 use super::step::{Info, Source};
 
 /// A size of a plan.

@@ -6,7 +6,7 @@ use fx_simd::parallel;
 
 use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
-use super::packs::Packed;
+use super::packed_weights::Packed;
 use crate::kernel::gemm::GemmElement;
 use crate::kernel::recurrent::{Cell, StateWeight, Steps};
 use crate::ops::recurrent::{Network, gru, lstm};

@@ -162,10 +162,10 @@ impl Ready {
         let mut steps = self.plan.steps.iter().enumerate();
         while let Some((i, step)) = steps.next() {
             // Who measures the steps wants them one by one.
-            if step.beside > 0 && spent.is_none() {
-                let group = &self.plan.steps[i..=i + step.beside];
-                self.run_beside(group, workspace)?;
-                steps.nth(step.beside - 1);
+            if step.concurrent > 0 && spent.is_none() {
+                let group = &self.plan.steps[i..=i + step.concurrent];
+                self.run_concurrently(group, workspace)?;
+                steps.nth(step.concurrent - 1);
                 continue;
             }
             let started = spent.is_some().then(std::time::Instant::now);
@@ -199,7 +199,7 @@ impl Ready {
     }
 
     /// Runs kernels that do not need each other at the same time.
-    fn run_beside(&self, group: &[Step], workspace: &mut Workspace) -> Result<()> {
+    fn run_concurrently(&self, group: &[Step], workspace: &mut Workspace) -> Result<()> {
         for step in group {
             if let Task::Kernel { writes, .. } = &step.task {
                 self.make_arrays(writes, workspace)?;

@@ -88,7 +88,7 @@ pub(crate) struct Step {
     /// The evaluated values that nobody uses later.
     pub(crate) frees: Vec<ValueId>,
     /// How many of the steps after it, which are kernels too, run at the same time.
-    pub(crate) beside: usize,
+    pub(crate) concurrent: usize,
     /// Its number in the record of the plan.
     pub(crate) made: u32,
 }

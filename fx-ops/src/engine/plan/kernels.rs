@@ -9,8 +9,8 @@ use fx_core::{
 use rustc_hash::FxHashMap;
 
 use super::{Lowered, Lowering, known, type_of};
-use crate::engine::attend::{AttentionKernel, Options};
-use crate::engine::columns::{ColumnKernel, Joined, columns_of};
+use crate::engine::attention::{AttentionKernel, Options};
+use crate::engine::column_reduction::{ColumnKernel, ReducedStore, columns_of};
 use crate::engine::convolution::{ChannelsLastKernel, ConvKernel};
 use crate::engine::epilogue::Epilogue;
 use crate::engine::kernel::Kernel;
@@ -54,7 +54,7 @@ impl Lowering<'_> {
         let is_along_keys = |parts: &[Operand], axis: usize| axis + 2 == parts[0].shape.len();
         let parts: Vec<(Operand, Operand)> = match (lowered(k), lowered(v)) {
             (Some(Lowered::Tensor(k)), Some(Lowered::Tensor(v))) => vec![(k, v)],
-            (Some(Lowered::Joined(k, k_axis)), Some(Lowered::Joined(v, v_axis)))
+            (Some(Lowered::Concat(k, k_axis)), Some(Lowered::Concat(v, v_axis)))
                 if k.len() == v.len()
                     && is_along_keys(&k, k_axis)
                     && is_along_keys(&v, v_axis)
@@ -302,7 +302,7 @@ impl Lowering<'_> {
                 let Some(tape) = draft.build(bound)? else { return Ok(None) };
                 let joined = draft.reductions().zip(&partials).map(|((i, kind, dtype), &partial)| {
                     let store = tape.stores.get(i)?;
-                    Some(Joined { kind, dtype, store: i, out: store.value, partial })
+                    Some(ReducedStore { kind, dtype, store: i, out: store.value, partial })
                 });
                 let Some(joined) = joined.collect() else { return Ok(None) };
                 let columns = columns_of(&bound.sizes(&reduced)?, &axes)?;
@@ -422,7 +422,7 @@ impl Lowering<'_> {
                 true => Ok(product.packed_columns(array.into_vec()?)),
                 false => Ok(product.packed_right(&array.data::<T>()?[at..], strides)),
             };
-            weights = Some(self.packs.promise(&constant, &b, 0, &mut self.jobs, pack)?);
+            weights = Some(self.packed_weights.promise(&constant, &b, 0, &mut self.jobs, pack)?);
         }
         let (a, b) = (a.id, b.id);
         let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
@@ -511,7 +511,8 @@ impl Lowering<'_> {
             };
             let packer = conv.clone();
             let pack = move |array: Array| Ok(packer.pack_vec(dense(array)?.into_vec()?));
-            let weights = self.packs.promise(&constant, &weight, conv.groups(), &mut self.jobs, pack)?;
+            let weights =
+                self.packed_weights.promise(&constant, &weight, conv.groups(), &mut self.jobs, pack)?;
             let (x_id, shape, has_slivers) = (x.id, weight.shape.clone(), conv.has_slivers());
             let of = move |bound: &Bound| ChannelsLast::<T>::new(&spec, &bound.operand(x_id)?.shape, &shape);
             // The input is read in place, or enclosed first if it has a border or lies otherwise.

@@ -174,7 +174,7 @@ impl Lowering<'_> {
         let Some(kernel) = make(&self.bound)? else { return Ok(false) };
         let made = self.note(Made::Kernel(Box::new(make)));
         let task = Task::Kernel { kernel, writes };
-        self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0, made });
+        self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
         Ok(true)
     }
 }

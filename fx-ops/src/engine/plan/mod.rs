@@ -6,14 +6,14 @@
 //! `recurrent`, `resize`, `lookup`). All are made by functions of the sizes, of which a record is kept
 //! (`make`).
 
-mod beside;
+mod concurrent;
 mod follow;
+mod gather;
+mod interpolate;
 pub(super) mod kernels;
-mod lookup;
 mod make;
 mod norms;
 mod recurrent;
-mod resize;
 mod windows;
 
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use super::Compiled;
 use super::kernel::Kernel;
 use super::memory::Memory;
 use super::operand::{Layout, Operand, ValueId};
-use super::packs::{Job, Packs};
-use super::plans::Key;
+use super::packed_weights::{Job, PackedWeights};
+use super::plan_cache::Key;
 use super::pool::{PoolKernel, pool_of};
 use super::record::{Bound, Holes, Made, Record, Shape, Size};
 use super::step::{Call, Home, Info, Source, Step, SubPrograms, Task, sources};
@@ -73,12 +73,12 @@ enum Lowered {
     List(Vec<Lowered>),
     Tuple(Vec<Lowered>),
     /// Windows that follow each other along an axis, not copied yet.
-    Joined(Vec<Operand>, usize),
+    Concat(Vec<Operand>, usize),
 }
 
 struct Lowering<'a> {
     gm: &'a GraphModule,
-    packs: &'a Packs,
+    packed_weights: &'a PackedWeights,
     /// Makes functions of the tapes of sub-graphs.
     assembler: Option<Arc<dyn Assemble>>,
     /// The graph with its symbols.
@@ -99,14 +99,14 @@ impl Plan {
     pub(crate) fn new(
         (gm, symbolic): (&GraphModule, &GraphModule),
         key: &[Key],
-        packs: &Packs,
+        packed_weights: &PackedWeights,
         assembler: Option<Arc<dyn Assemble>>,
     ) -> Result<Plan> {
         let mut bound = Bound::default();
         let record = Record::new(symbolic.graph(), key, &mut bound);
         let mut lowering = Lowering {
             gm,
-            packs,
+            packed_weights,
             assembler,
             symbolic,
             bound,
@@ -136,7 +136,7 @@ impl Plan {
         let Lowering { mut bound, mut steps, constants, jobs, record, .. } = lowering;
         let record = record.and_then(|record| record.complete(symbolic.graph(), &mut bound));
         let Bound { mut values, .. } = bound;
-        steps = beside::arrange(gm, steps, values.len());
+        steps = concurrent::arrange(gm, steps, values.len());
         free_evaluated(&values, &mut steps, &output);
         let memory = Memory::plan(&mut values, &mut steps, &output);
         let of = |is: fn(&Home) -> bool| -> Vec<ValueId> {
@@ -182,8 +182,8 @@ impl Plan {
                     _ => return Ok(None),
                 },
             };
-            let Step { node, beside, made, .. } = *step;
-            steps.push(Step { task, node, frees: step.frees.clone(), beside, made });
+            let Step { node, concurrent, made, .. } = *step;
+            steps.push(Step { task, node, frees: step.frees.clone(), concurrent, made });
         }
         for &(step, from, by) in &self.memory.reuses {
             if let Task::Kernel { kernel, .. } = &mut steps[step].task {
@@ -246,7 +246,7 @@ impl Plan {
         paths
     }
 
-    /// Packs constants, after which the plan can run.
+    /// PackedWeights constants, after which the plan can run.
     pub(crate) fn pack(&mut self) -> Result<()> {
         self.jobs.drain(..).try_for_each(Job::run)
     }
@@ -368,7 +368,7 @@ impl Lowering<'_> {
             let made = self.note_args(std::slice::from_ref(value), Holes::new())?;
             let value = self.source(value)?;
             let task = Task::SetBuffer { path: path.clone(), value };
-            self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0, made });
+            self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
             return Ok(Lowered::Tuple(Vec::new()));
         }
         if op == ops::getitem::OP
@@ -389,7 +389,7 @@ impl Lowering<'_> {
                 self.settle(input, id)?;
             }
         }
-        if let Some(joined) = self.joined(op, bound, id)? {
+        if let Some(joined) = self.concat(op, bound, id)? {
             return Ok(joined);
         }
         if !op.effects.is_pure() {
@@ -404,7 +404,7 @@ impl Lowering<'_> {
         if let Some(padded) = self.pad(op, bound, id)? {
             return Ok(padded);
         }
-        if let Some(resized) = self.resize(op, bound, id)? {
+        if let Some(resized) = self.interpolate(op, bound, id)? {
             return Ok(resized);
         }
         if let Some(turned) = self.turned(op, bound, id)? {
@@ -416,7 +416,7 @@ impl Lowering<'_> {
         if let Some(recurrent) = self.recurrent(op, bound, id)? {
             return Ok(recurrent);
         }
-        if let Some(picked) = self.lookup(op, bound, id)? {
+        if let Some(picked) = self.gather(op, bound, id)? {
             return Ok(picked);
         }
         if op == ops::fused::OP
@@ -545,7 +545,7 @@ impl Lowering<'_> {
             };
             Ok(match lowered {
                 Lowered::Value(value) => Arg::Leaf(Source::Whole(*value)),
-                Lowered::Joined(..) => bail!(Graph, "the parts of a join were not copied"),
+                Lowered::Concat(..) => bail!(Graph, "the parts of a join were not copied"),
                 Lowered::List(items) => Arg::list(all(items)?),
                 Lowered::Tuple(items) => Arg::tuple(all(items)?),
                 Lowered::Tensor(operand) => Arg::Leaf(bound.source(operand)),
@@ -590,7 +590,7 @@ impl Lowering<'_> {
         };
         let is_tensor = matches!(lowered, Lowered::Tensor(_));
         let task = Task::Evaluate { call, args, value, is_tensor };
-        self.steps.push(Step { task, node: id, frees: Vec::new(), beside: 0, made });
+        self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
         Ok(lowered)
     }
 }

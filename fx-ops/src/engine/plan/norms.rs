@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use fx_core::{Arg, DType, NodeId, Op, Result, ops};
 
 use super::{Lowered, Lowering};
-use crate::engine::group::GroupNormKernel;
+use crate::engine::group_norm::GroupNormKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId};
 use crate::engine::record::Bound;

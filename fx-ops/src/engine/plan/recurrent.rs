@@ -6,7 +6,7 @@ use fx_core::{Arg, Array, DType, Element, Graph, NodeId, Op, Result, TensorType}
 use super::{Lowered, Lowering, type_of};
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Operand, OperandId, ValueId};
-use crate::engine::packs::Packed;
+use crate::engine::packed_weights::Packed;
 use crate::engine::record::{Bound, Size};
 use crate::engine::recurrent::{Call, Direction, State, StepsKernel, network_of};
 use crate::engine::step::Home;
@@ -163,7 +163,7 @@ impl Lowering<'_> {
         let pack =
             move |array: Array| Ok(StateWeight::new(tile, cell, batch, hidden, &array.data::<T>()?[at..]));
         let matrices = StateWeight::<T>::matrices(cell, batch);
-        let weight = self.packs.promise(&constant, w_hh, matrices, &mut self.jobs, pack)?;
+        let weight = self.packed_weights.promise(&constant, w_hh, matrices, &mut self.jobs, pack)?;
         let operands: Vec<Operand> = [x, w_ih].into_iter().chain(b_ih).cloned().collect();
         let mut body = Graph::new("gates");
         let inputs = (0..operands.len())

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::follow::Follows;
 use super::{Lowered, Lowering, known};
-use crate::engine::join::JoinKernel;
+use crate::engine::concat::ConcatKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
 use crate::engine::pad::PadKernel;
@@ -32,7 +32,7 @@ enum Rearrangement {
 impl Lowering<'_> {
     /// Copies windows that were to follow each other, so that they do.
     pub(super) fn settle(&mut self, id: NodeId, at: NodeId) -> Result<()> {
-        let Some(Lowered::Joined(parts, axis)) = self.env.get(&id) else { return Ok(()) };
+        let Some(Lowered::Concat(parts, axis)) = self.env.get(&id) else { return Ok(()) };
         let (parts, axis) = (parts.clone(), *axis);
         let Some((dtype, shape)) = self.typed(id)? else {
             bail!(Graph, "a join has no type");
@@ -53,7 +53,7 @@ impl Lowering<'_> {
                 Ok(Operand { shape, strides, id: NO_ID, ..part })
             };
             let parts = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
-            Ok(JoinKernel::new(&parts, axis, value).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+            Ok(ConcatKernel::new(&parts, axis, value).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
         };
         if !self.kernel(vec![value], at, make)? {
             bail!(Graph, "a join has no parts");
@@ -80,7 +80,7 @@ impl Lowering<'_> {
     }
 
     /// Notes the parts of a join, which are copied when somebody needs them side by side.
-    pub(super) fn joined(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    pub(super) fn concat(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
         let is_stack = op == crate::ops::join::stack::OP;
         if !is_stack && op != crate::ops::join::cat::OP && op != crate::ops::join::concat::OP {
             return Ok(None);
@@ -111,7 +111,7 @@ impl Lowering<'_> {
             windows.push(part);
         }
         let total: usize = windows.iter().map(|part| part.shape[axis]).sum();
-        Ok((total == shape[axis]).then_some(Lowered::Joined(windows, axis)))
+        Ok((total == shape[axis]).then_some(Lowered::Concat(windows, axis)))
     }
 
     /// Makes a kernel of borders.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::draft::{Draft, Input, Node, Work, bits_of};
-use super::pass::{Part, Pass, join};
+use super::loops::{FusedRange, Loop, join};
 use super::{Action, Extent, Instruction, Load, Spot, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::record::Bound;
@@ -495,7 +495,7 @@ impl Builder {
         }
         let numbers = self.numbers.iter().map(repeat).collect();
         let domain = (self.numel, row, unit);
-        let passes = parts.iter().map(|part| Pass::new(part, &self.instructions)).collect();
+        let passes = parts.iter().map(|part| Loop::new(part, &self.instructions)).collect();
         let mut tape = Tape::new(domain, (self.loads, list), numbers, (self.instructions, passes), scratch);
         if turns {
             tape.read_panels();
@@ -505,7 +505,7 @@ impl Builder {
 
     /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole
     /// units and written.
-    fn assign(&self, parts: &[Part], places: &mut FxHashMap<u32, Spot>) -> (Vec<(bool, usize)>, usize) {
+    fn assign(&self, parts: &[FusedRange], places: &mut FxHashMap<u32, Spot>) -> (Vec<(bool, usize)>, usize) {
         let n = self.instructions.len();
         let is_load = |i: usize| self.loads.iter().any(|load| load.register as usize == i);
         let mut last = vec![0usize; self.registers.len()];

@@ -9,8 +9,8 @@
 mod build;
 pub(crate) mod draft;
 mod load;
+pub(crate) mod loops;
 pub(crate) mod native;
-pub(crate) mod pass;
 
 use std::cell::RefCell;
 
@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 pub(crate) use self::load::Load;
 pub(crate) use self::load::copy_run;
-use self::pass::Pass;
+use self::loops::Loop;
 use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use super::run::Line;
@@ -126,7 +126,7 @@ pub(crate) struct Tape {
     pub(crate) numbers: Vec<Vec<u64>>,
     pub(crate) instructions: Vec<Instruction>,
     /// The instructions in the order in which they run, some of them as one.
-    passes: Vec<Pass>,
+    passes: Vec<Loop>,
     /// The bytes of all registers.
     pub(crate) scratch: usize,
     /// The rows that are read together of operands that are transposed; none if there are no such operands.
@@ -170,7 +170,7 @@ impl Tape {
         (numel, row, unit): (usize, usize, usize),
         (loads, stores): (Vec<Load>, Vec<Store>),
         numbers: Vec<Vec<u64>>,
-        (instructions, passes): (Vec<Instruction>, Vec<Pass>),
+        (instructions, passes): (Vec<Instruction>, Vec<Loop>),
         scratch: usize,
     ) -> Tape {
         Tape {
@@ -212,7 +212,7 @@ impl Tape {
             (x.numel(), row, unit),
             (vec![load], stores),
             Vec::new(),
-            (vec![copy], vec![Pass::One(0)]),
+            (vec![copy], vec![Loop::One(0)]),
             scratch,
         );
         tape.read_panels();
@@ -430,10 +430,10 @@ impl Tape {
         };
         for pass in &self.passes {
             let instruction = match pass {
-                Pass::One(i) => &self.instructions[*i],
-                Pass::Joined(joined) => {
+                Loop::One(i) => &self.instructions[*i],
+                Loop::Fused(fused) => {
                     // SAFETY: as below.
-                    unsafe { joined.run(place, unit.len) };
+                    unsafe { fused.run(place, unit.len) };
                     continue;
                 }
             };

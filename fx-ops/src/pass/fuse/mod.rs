@@ -5,9 +5,9 @@
 //! complete only after the kernel, or one matrix product or convolution, whose results are changed as they
 //! are written. Groups grow in program order: a node joins the groups of its operands if they have its domain
 //! and no value would have to leave the group and come back. Then groups that are independent are joined
-//! where that pays (`beside`).
+//! where that pays (`horizontal`).
 
-mod beside;
+mod horizontal;
 
 use std::ops::Range;
 
@@ -166,7 +166,7 @@ impl Fusion {
         for at in 0..n {
             planner.place(at, &mut borders)?;
         }
-        planner.join_beside(&convolved)?;
+        planner.join_horizontally(&convolved)?;
         let mut groups: Vec<Vec<usize>> = planner
             .groups
             .into_iter()

@@ -16,7 +16,7 @@ struct Part {
 }
 
 /// Copies windows of one dtype so that they follow each other along an axis.
-pub(crate) struct JoinKernel {
+pub(crate) struct ConcatKernel {
     parts: Vec<Part>,
     /// How many runs there are of each window.
     outer: usize,
@@ -26,8 +26,8 @@ pub(crate) struct JoinKernel {
     out: ValueId,
 }
 
-impl JoinKernel {
-    pub(crate) fn new(operands: &[Operand], axis: usize, out: ValueId) -> Option<JoinKernel> {
+impl ConcatKernel {
+    pub(crate) fn new(operands: &[Operand], axis: usize, out: ValueId) -> Option<ConcatKernel> {
         let first = operands.first()?;
         let outer = first.shape[..axis].iter().product();
         let size = first.dtype.size();
@@ -40,14 +40,14 @@ impl JoinKernel {
             parts.push(Part { load, run, at: step });
             step += run;
         }
-        Some(JoinKernel { parts, outer, step, size, out })
+        Some(ConcatKernel { parts, outer, step, size, out })
     }
 }
 
 /// The bytes that a thread copies at least.
 const GRAIN: usize = 1 << 16;
 
-impl Kernel for JoinKernel {
+impl Kernel for ConcatKernel {
     unsafe fn run(&self, bases: Bases<'_>) {
         let run = |task: usize| {
             let (i, part) = (task / self.parts.len(), &self.parts[task % self.parts.len()]);

@@ -57,7 +57,7 @@ impl Columns {
 }
 
 /// A result: what the tape stores, joined.
-pub(crate) struct Joined {
+pub(crate) struct ReducedStore {
     pub(crate) kind: RowKind,
     pub(crate) dtype: DType,
     /// The number of the store.
@@ -71,12 +71,12 @@ pub(crate) struct Joined {
 pub(crate) struct ColumnKernel {
     tape: Tape,
     columns: Columns,
-    joined: Vec<Joined>,
+    reduced: Vec<ReducedStore>,
 }
 
 impl ColumnKernel {
-    pub(crate) fn new(tape: Tape, columns: Columns, joined: Vec<Joined>) -> Self {
-        ColumnKernel { tape, columns, joined }
+    pub(crate) fn new(tape: Tape, columns: Columns, reduced: Vec<ReducedStore>) -> Self {
+        ColumnKernel { tape, columns, reduced }
     }
 
     /// Computes some columns of rows of the domain, and joins them to the elements at these places.
@@ -108,17 +108,17 @@ impl ColumnKernel {
                     // SAFETY: the caller's promise.
                     unsafe { self.tape.unit(bases, scratch, part) };
                 }
-                for (joined, &place) in self.joined.iter().zip(places) {
+                for (reduced, &place) in self.reduced.iter().zip(places) {
                     let (from, step): (*const u8, usize) = match copied {
                         Some(load) => {
                             let at = load.offset + line * inner + column;
                             (bases.at(load.value, at * load.size), inner)
                         }
-                        None => (self.tape.stored(joined.store, bases, scratch, part), len),
+                        None => (self.tape.stored(reduced.store, bases, scratch, part), len),
                     };
-                    let to = place.wrapping_add((column - columns.start) * joined.dtype.size());
+                    let to = place.wrapping_add((column - columns.start) * reduced.dtype.size());
                     // SAFETY: so many rows are there, or the tape has left them there.
-                    unsafe { joined.join(from, (rows, step), to, len) };
+                    unsafe { reduced.join(from, (rows, step), to, len) };
                 }
             }
         }
@@ -138,31 +138,31 @@ impl ColumnKernel {
         let rows = block * height..((block + 1) * height).min(n);
         // Results of some rows, behind the memory of the tape.
         let mut sums = self.tape.scratch.next_multiple_of(64);
-        let places = self.joined.iter().map(|joined| {
+        let places = self.reduced.iter().map(|reduced| {
             let place = sums;
-            sums += (width * joined.dtype.size()).next_multiple_of(64);
+            sums += (width * reduced.dtype.size()).next_multiple_of(64);
             scratch.wrapping_add(place)
         });
         let places: SmallVec<[*mut u8; 4]> = places.collect();
         for start in rows.clone().step_by(ROWS) {
             let some = start..(start + ROWS).min(rows.end);
-            for (joined, &place) in self.joined.iter().zip(&places) {
+            for (reduced, &place) in self.reduced.iter().zip(&places) {
                 // SAFETY: the scratch memory has room for the results.
-                unsafe { joined.clear(place, width) };
+                unsafe { reduced.clear(place, width) };
             }
             let lines = outer * n + some.start..outer * n + some.end;
             // SAFETY: the caller's promise.
             unsafe { self.join_rows(bases, scratch, lines, first..first + width, &places) };
-            for (joined, &place) in self.joined.iter().zip(&places) {
-                let to = joined.result(bases, &self.columns, [outer, block], first);
+            for (reduced, &place) in self.reduced.iter().zip(&places) {
+                let to = reduced.result(bases, &self.columns, [outer, block], first);
                 // SAFETY: the caller's promise.
                 unsafe {
                     if start == rows.start {
-                        joined.clear(to, width);
+                        reduced.clear(to, width);
                     }
-                    joined.join(place.cast_const(), (1, width), to, width);
+                    reduced.join(place.cast_const(), (1, width), to, width);
                     if blocks == 1 && some.end == rows.end {
-                        joined.finish(to, width, n);
+                        reduced.finish(to, width, n);
                     }
                 }
             }
@@ -170,7 +170,7 @@ impl ColumnKernel {
     }
 }
 
-impl Joined {
+impl ReducedStore {
     /// Returns where the result of a block is, from a column on.
     fn result(
         &self,
@@ -274,7 +274,7 @@ impl Kernel for ColumnKernel {
         let n_wide = inner.div_ceil(WIDE);
         let n_tasks = outer * blocks * n_wide;
         let bytes =
-            self.joined.iter().map(|joined| (WIDE.min(inner) * joined.dtype.size()).next_multiple_of(64));
+            self.reduced.iter().map(|reduced| (WIDE.min(inner) * reduced.dtype.size()).next_multiple_of(64));
         let scratch = self.tape.scratch.next_multiple_of(64) + bytes.sum::<usize>();
         let run = |tasks: Range<usize>| {
             with_scratch(scratch, |scratch| {
@@ -297,15 +297,15 @@ impl Kernel for ColumnKernel {
         if blocks == 1 {
             return;
         }
-        for joined in &self.joined {
+        for reduced in &self.reduced {
             for outer in 0..outer {
-                let to = bases.at::<u8>(joined.out, outer * inner * joined.dtype.size());
-                let from = joined.result(bases, &self.columns, [outer, 0], 0);
+                let to = bases.at::<u8>(reduced.out, outer * inner * reduced.dtype.size());
+                let from = reduced.result(bases, &self.columns, [outer, 0], 0);
                 // SAFETY: the plan gives this kernel its results; those of all blocks are there.
                 unsafe {
-                    joined.clear(to, inner);
-                    joined.join(from.cast_const(), (blocks, inner), to, inner);
-                    joined.finish(to, inner, n);
+                    reduced.clear(to, inner);
+                    reduced.join(from.cast_const(), (blocks, inner), to, inner);
+                    reduced.finish(to, inner, n);
                 }
             }
         }
@@ -324,7 +324,7 @@ impl Kernel for ColumnKernel {
         format!(
             "{}, then {} reductions of {n} in [{outer}, {n}, {inner}]",
             self.tape.describe(),
-            self.joined.len()
+            self.reduced.len()
         )
     }
 }

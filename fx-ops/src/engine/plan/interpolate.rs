@@ -3,15 +3,15 @@
 use fx_core::{Arg, DType, NodeId, Op, Result};
 
 use super::{Lowered, Lowering, type_of};
+use crate::engine::interpolate::InterpolateKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::Layout;
 use crate::engine::record::{Bound, Size};
-use crate::engine::resample::ResampleKernel;
 use crate::kernel::resample::Resample;
 use crate::ops::resize;
 
 impl Lowering<'_> {
-    pub(super) fn resize(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    pub(super) fn interpolate(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
         let Some(Lowered::Tensor(x)) =
             bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned()
         else {
@@ -50,12 +50,12 @@ impl Lowering<'_> {
                 let inner = layout.arrange(&x.shape)[place + 1..].iter().product();
                 let input = x.shape[axis];
                 Ok(Some(match dtype {
-                    DType::F64 => Box::new(ResampleKernel::<f64> {
+                    DType::F64 => Box::new(InterpolateKernel::<f64> {
                         resample: Resample::new(taps, input, inner),
                         x,
                         out,
                     }),
-                    _ => Box::new(ResampleKernel::<f32> {
+                    _ => Box::new(InterpolateKernel::<f32> {
                         resample: Resample::new(taps, input, inner),
                         x,
                         out,

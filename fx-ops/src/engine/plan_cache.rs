@@ -1,4 +1,4 @@
-//! [`Plans`]: the plans of a program, one for each set of input sizes, and the memory of their calls.
+//! [`PlanCache`]: the plans of a program, one for each set of input sizes, and the memory of their calls.
 //!
 //! A call finds its plan by a hash of the sizes. When there are too many, one goes that was not used lately;
 //! the memory of calls is shared by all, so that many sizes take no more of it than one.
@@ -42,7 +42,7 @@ pub(super) struct Entry {
 
 /// The plans of a program.
 #[derive(Default)]
-pub(super) struct Plans {
+pub(super) struct PlanCache {
     /// With the hashes of their sizes, the oldest first.
     entries: RwLock<Vec<(u64, Arc<Entry>)>>,
     /// Those that can be bound to other sizes, the one that was made or used last at the end.
@@ -59,7 +59,7 @@ struct Spare {
     most_lent: usize,
 }
 
-impl Plans {
+impl PlanCache {
     /// Returns the plan for inputs of these sizes, if there is one.
     pub(super) fn find(&self, inputs: &[Value]) -> Option<Arc<Entry>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);

@@ -23,21 +23,21 @@ enum Role {
 }
 
 /// Neighbouring instructions that run as one.
-pub(super) struct Part {
+pub(super) struct FusedRange {
     pub(super) instructions: std::ops::Range<usize>,
     roles: SmallVec<[Role; 4]>,
 }
 
 /// What runs over a unit at once.
-pub(crate) enum Pass {
+pub(crate) enum Loop {
     /// An instruction.
     One(usize),
     /// Several of them.
-    Joined(Box<Joined>),
+    Fused(Box<FusedLoop>),
 }
 
 /// A function of `f32` elements with what is around it.
-pub(crate) struct Joined {
+pub(crate) struct FusedLoop {
     function: around::Kernel,
     params: SmallVec<[f32; 2]>,
     x: Spot,
@@ -152,7 +152,7 @@ impl<F: Fn(u32) -> bool> Flow<'_, F> {
 
 /// Brings instructions that can run as one side by side, of instructions whose registers are each written
 /// once, and tells the parts.
-pub(super) fn join(instructions: &mut Vec<Instruction>, is_result: impl Fn(u32) -> bool) -> Vec<Part> {
+pub(super) fn join(instructions: &mut Vec<Instruction>, is_result: impl Fn(u32) -> bool) -> Vec<FusedRange> {
     let n = instructions.len();
     let mut flow = Flow {
         instructions,
@@ -189,20 +189,20 @@ pub(super) fn join(instructions: &mut Vec<Instruction>, is_result: impl Fn(u32) 
         let start = ordered.len();
         ordered.extend(part.iter().map(|(i, _)| instructions[*i].clone()));
         let roles = part.into_iter().map(|(_, role)| role).collect();
-        parts.push(Part { instructions: start..ordered.len(), roles });
+        parts.push(FusedRange { instructions: start..ordered.len(), roles });
     }
     *instructions = ordered;
     parts
 }
 
-impl Pass {
+impl Loop {
     /// Returns how a part runs, whose spots are where elements are found.
-    pub(super) fn new(part: &Part, instructions: &[Instruction]) -> Pass {
+    pub(super) fn new(part: &FusedRange, instructions: &[Instruction]) -> Loop {
         let first = part.instructions.start;
         if part.roles[..] == [Role::Alone] {
-            return Pass::One(first);
+            return Loop::One(first);
         }
-        let mut joined = Joined {
+        let mut fused = FusedLoop {
             function: around::identity,
             params: SmallVec::new(),
             x: instructions[first].inputs[0],
@@ -212,26 +212,26 @@ impl Pass {
             output: instructions[part.instructions.end - 1].output,
         };
         // The value so far; the first instruction's left operand is where it begins.
-        let mut value = joined.x;
+        let mut value = fused.x;
         for (instruction, role) in instructions[part.instructions.clone()].iter().zip(&part.roles) {
             match role {
-                Role::Before => joined.before = Some(instruction.beside(value)),
-                Role::Factor => joined.factor = Some(instruction.beside(value).0),
-                Role::After => joined.after = Some(instruction.beside(value)),
+                Role::Before => fused.before = Some(instruction.beside(value)),
+                Role::Factor => fused.factor = Some(instruction.beside(value).0),
+                Role::After => fused.after = Some(instruction.beside(value)),
                 Role::Function => {
                     if let Some((kernel, params)) = instruction.function() {
-                        (joined.function, joined.params) = (kernel, params.clone());
+                        (fused.function, fused.params) = (kernel, params.clone());
                     }
                 }
                 Role::Alone => {}
             }
             value = instruction.output;
         }
-        Pass::Joined(Box::new(joined))
+        Loop::Fused(Box::new(fused))
     }
 }
 
-impl Joined {
+impl FusedLoop {
     /// Computes the elements of a unit.
     ///
     /// # Safety

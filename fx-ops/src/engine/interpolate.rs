@@ -7,13 +7,13 @@ use super::operand::{Bases, Operand, ValueId};
 use crate::kernel::resample::Resample;
 
 /// Weighted sums along an axis of an operand without gaps.
-pub(crate) struct ResampleKernel<T> {
+pub(crate) struct InterpolateKernel<T> {
     pub(crate) resample: Resample<T>,
     pub(crate) x: Operand,
     pub(crate) out: Operand,
 }
 
-impl<T: Real> Kernel for ResampleKernel<T> {
+impl<T: Real> Kernel for InterpolateKernel<T> {
     unsafe fn run(&self, bases: Bases<'_>) {
         // SAFETY: the plan gives this kernel its input, which has no gaps, and its result alone.
         let (x, out) = unsafe {

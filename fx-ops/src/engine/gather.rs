@@ -18,7 +18,7 @@ pub(crate) enum Naming {
 }
 
 /// Elements of an operand that integers choose along an axis.
-pub(crate) struct LookupKernel {
+pub(crate) struct GatherKernel {
     /// Those at the first position, along the result.
     x: Walk,
     from: Operand,
@@ -37,7 +37,7 @@ pub(crate) struct LookupKernel {
 /// The bytes that a thread copies at least.
 const GRAIN: usize = 1 << 16;
 
-impl LookupKernel {
+impl GatherKernel {
     /// Makes the kernel; `None` if the operands do not fit together. `refused` says what is wrong with an integer.
     pub(crate) fn new(
         x: &Operand,
@@ -46,7 +46,7 @@ impl LookupKernel {
         naming: Naming,
         out: ValueId,
         refused: fn(i64, usize) -> Error,
-    ) -> Option<LookupKernel> {
+    ) -> Option<GatherKernel> {
         let (n, step) = (*x.shape.get(axis)?, *x.strides.get(axis)? as usize);
         let (before, after) = (0..axis, axis + 1..x.shape.len());
         let mut from = Operand { offset: x.offset, ..x.clone() };
@@ -76,7 +76,7 @@ impl LookupKernel {
         let numel = from.numel();
         let (x, named) = (from.walk(&from.shape).ok()?, named.walk(&from.shape).ok()?);
         let all = index.walk(&index.shape).ok()?;
-        Some(LookupKernel { x, from, step, n, named, all, index: index.clone(), out, numel, refused })
+        Some(GatherKernel { x, from, step, n, named, all, index: index.clone(), out, numel, refused })
     }
 
     pub(crate) fn numel(&self) -> usize {
@@ -150,7 +150,7 @@ unsafe fn gather<T: Copy>(from: *const u8, to: *mut u8, n: usize, place: impl Fn
     (0..n).for_each(|i| unsafe { *to.add(i) = *from.add(place(i)) });
 }
 
-impl Kernel for LookupKernel {
+impl Kernel for GatherKernel {
     unsafe fn check(&self, bases: Bases<'_>) -> Result<()> {
         // SAFETY: the caller's promise.
         let bad = match self.index.dtype {

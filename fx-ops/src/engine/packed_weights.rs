@@ -1,4 +1,4 @@
-//! [`Packs`]: what kernels make of constants, once for all plans of a program: packed weights.
+//! [`PackedWeights`]: what kernels make of constants, once for all plans of a program: packed weights.
 //!
 //! While a plan is made, kernels are promised what they will need ([`Packed`]), and the work is noted
 //! ([`Job`]). It is done when the plan is complete, constant after constant: then it is known which of them
@@ -46,7 +46,7 @@ impl Job {
 
 /// What plans have.
 #[derive(Default)]
-pub(crate) struct Packs(Mutex<FxHashMap<Key, Known>>);
+pub(crate) struct PackedWeights(Mutex<FxHashMap<Key, Known>>);
 
 /// Which part of a constant is packed, as what and in which way.
 #[derive(PartialEq, Eq, Hash)]
@@ -65,7 +65,7 @@ struct Known {
     _of: Tensor,
 }
 
-impl Packs {
+impl PackedWeights {
     /// Promises what `pack` makes of the array of a constant, of which a window is packed; `packing` tells
     /// ways to do that apart. Plans share it.
     pub(crate) fn promise<P: Any + Send + Sync>(

@@ -3,8 +3,8 @@
 use fx_core::{Arg, DType, Error, NodeId, Op, Result, ops};
 
 use super::{Lowered, Lowering};
+use crate::engine::gather::{GatherKernel, Naming};
 use crate::engine::kernel::Kernel;
-use crate::engine::lookup::{LookupKernel, Naming};
 use crate::engine::record::Bound;
 use crate::engine::step::Home;
 use crate::ops::lookup::{embedding, not_in_table};
@@ -12,7 +12,7 @@ use crate::ops::view::{gather, index_select, out_of_range};
 
 impl Lowering<'_> {
     /// Makes a kernel of a look-up by integers.
-    pub(super) fn lookup(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    pub(super) fn gather(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
         let (x, dim, index, naming, refused) = match bound {
             [index, weight, _, Arg::None, _] if op == embedding::OP => {
                 (weight, 0, index, Naming::SubTensors, not_in_table as fn(i64, usize) -> Error)
@@ -42,7 +42,7 @@ impl Lowering<'_> {
         let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
             let (x, index) = (bound.operand(x)?, bound.operand(index)?);
             let numel = bound.values[out as usize].numel;
-            let kernel = LookupKernel::new(x, axis, index, naming, out, refused);
+            let kernel = GatherKernel::new(x, axis, index, naming, out, refused);
             let kernel = kernel.filter(|kernel| kernel.numel() == numel);
             Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
         };

@@ -66,7 +66,7 @@ pub(super) fn arrange(gm: &GraphModule, steps: Vec<Step>, n_values: usize) -> Ve
         let n = group.len();
         arranged.extend(group.into_iter().filter_map(|at| left[at].take()).enumerate().map(
             |(i, mut step)| {
-                step.beside = if i == 0 { n - 1 } else { 0 };
+                step.concurrent = if i == 0 { n - 1 } else { 0 };
                 step
             },
         ));
