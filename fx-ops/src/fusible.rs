@@ -141,21 +141,21 @@ pub(crate) fn row_kind(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind
     };
     match (op.name, bound) {
         ("softmax", [_, dim, dtype])
-            if op == crate::ops::norm::softmax::OP && is_last(dim) && same_dtype(dtype) =>
+            if op == crate::ops::normalization::softmax::OP && is_last(dim) && same_dtype(dtype) =>
         {
             Some((RowKind::Softmax, 1))
         }
         ("log_softmax", [_, dim, dtype])
-            if op == crate::ops::norm::log_softmax::OP && is_last(dim) && same_dtype(dtype) =>
+            if op == crate::ops::normalization::log_softmax::OP && is_last(dim) && same_dtype(dtype) =>
         {
             Some((RowKind::LogSoftmax, 1))
         }
-        ("layer_norm", [_, shape, weight, bias, eps]) if op == crate::ops::norm::layer_norm::OP => {
+        ("layer_norm", [_, shape, weight, bias, eps]) if op == crate::ops::normalization::layer_norm::OP => {
             let n = shape.items().map_or(1, <[Arg]>::len);
             let [weight, bias] = [weight, bias].map(|arg| !matches!(arg, Arg::None));
             (n > 0).then_some((RowKind::LayerNorm { eps: float(eps)?, weight, bias }, n))
         }
-        ("rms_norm", [_, shape, weight, eps]) if op == crate::ops::norm::rms_norm::OP => {
+        ("rms_norm", [_, shape, weight, eps]) if op == crate::ops::normalization::rms_norm::OP => {
             let n = shape.items().map_or(1, <[Arg]>::len);
             let default = if x.dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
             let eps = if matches!(eps, Arg::None) { default } else { float(eps)? };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fx::import::Pt2;
 use fx::weights::Weights;
-use fx::{Arg, CrateOptions, ErrorKind, GraphCode, OpCode, Parts, Tensor, check};
+use fx::{Arg, CrateOptions, ErrorKind, GraphCode, OpCode, Slicing, Tensor, check};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use zip::write::SimpleFileOptions;

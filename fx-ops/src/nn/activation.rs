@@ -4,7 +4,7 @@ use fx_core::Tensor;
 use fx_macros::{Module, forward};
 
 use super::load_default;
-use crate::ops::norm::softmax;
+use crate::ops::normalization::softmax;
 use crate::ops::pointwise::{gelu, gelu_tanh, hardswish, leaky_relu, relu, relu6, sigmoid, silu, tanh};
 
 macro_rules! activations {

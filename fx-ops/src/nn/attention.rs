@@ -7,7 +7,7 @@ use super::init;
 use super::linear::Linear;
 use crate::ops::attention::scaled_dot_product_attention;
 use crate::ops::linalg::{linear, matmul};
-use crate::ops::norm::softmax;
+use crate::ops::normalization::softmax;
 use crate::ops::reduce::mean;
 use crate::ops::view::{narrow, permute, reshape, transpose, where_};
 

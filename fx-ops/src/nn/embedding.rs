@@ -4,7 +4,7 @@ use fx_core::{Array, Parameter, Tensor};
 use fx_macros::{Module, forward};
 
 use super::init;
-use crate::ops::lookup::embedding;
+use crate::ops::embedding::embedding;
 
 /// A table of vectors: each integer of the input becomes the row that it numbers. Weights determine it.
 #[derive(Module)]

@@ -4,7 +4,7 @@ use fx_core::{Parameter, Tensor, call};
 use fx_macros::{Module, forward};
 
 use super::init;
-use crate::ops::lookup::embedding_bag;
+use crate::ops::embedding::embedding_bag;
 
 /// A table of vectors of which each bag of integers takes the mean, sum or maximum, without making the
 /// vectors between.

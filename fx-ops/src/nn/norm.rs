@@ -6,7 +6,7 @@ use fx_macros::{Module, forward};
 
 use super::extent::Sizes;
 use super::init;
-use crate::ops::norm::{batch_norm, group_norm, layer_norm, rms_norm};
+use crate::ops::normalization::{batch_norm, group_norm, layer_norm, rms_norm};
 use crate::ops::reduce::{mean, var};
 use crate::ops::view::{flatten, transpose};
 

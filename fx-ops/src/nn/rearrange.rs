@@ -5,9 +5,9 @@ use fx_macros::{Module, forward};
 
 use super::extent::{Extent, Sizes};
 use crate::ops::activation::prelu;
-use crate::ops::columns::{col2im, im2col};
-use crate::ops::resize::interpolate;
-use crate::ops::shuffle::{channel_shuffle, glu, pixel_shuffle, pixel_unshuffle};
+use crate::ops::im2col::{col2im, im2col};
+use crate::ops::interpolate::interpolate;
+use crate::ops::pixel_shuffle::{channel_shuffle, glu, pixel_shuffle, pixel_unshuffle};
 use fx_core::Parameter;
 
 macro_rules! one_number {

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use crate::kernel::chunks::fill_rows;
 use crate::ops::check::{dense, sizes, slice};
+use crate::ops::concat::{at_least, cat_array, cat_type};
 use crate::ops::infer::{axis, axis_of, clamp_position, known, type_of, typed};
-use crate::ops::join::{at_least, cat_array, cat_type};
 use crate::ops::view::{bounded, flip_array, with_size};
 
 functions! {

@@ -5,7 +5,7 @@ use fx_core::op::kind::DimVec;
 use fx_core::pointwise::result_dtype_of_types;
 use fx_core::{Arg, Array, DType, Dim, Op, Result, Scalar, Tensor, TensorType, Type, bail};
 
-use crate::ops::join::cat;
+use crate::ops::concat::cat;
 use crate::ops::linalg::matmul;
 use crate::ops::reduce::sum;
 use crate::ops::view::{narrow, permute, reshape, to, unsqueeze};

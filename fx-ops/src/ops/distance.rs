@@ -57,7 +57,7 @@ fn cdist_type(x: &TensorType, other: &TensorType, p: Option<f64>, mode: &str) ->
 /// Returns the `p`-norm of the difference of two rows, which `gap` has room for.
 fn apart<T: Real>(a: &[T], b: &[T], p: f64, gap: &mut [T]) -> T {
     gap.iter_mut().zip(a.iter().zip(b)).for_each(|(gap, (&a, &b))| *gap = a - b);
-    crate::ops::norm::norm(gap, p)
+    crate::ops::normalization::norm(gap, p)
 }
 
 fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
@@ -93,7 +93,7 @@ fn cdist_kernel(x: &Array, other: &Array, p: f64, mode: &str) -> Result<Array> {
 }
 
 /// Columns whose sums are kept in registers.
-const COLUMNS: usize = 64;
+const IM2COL: usize = 64;
 
 /// Stores the distances of a row to columns from `first` on of `others`, which are columns of `n` elements.
 struct Euclidean<'a, T> {
@@ -109,12 +109,12 @@ impl<T: Real> Work for Euclidean<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Euclidean { row, others, n, first, out } = self;
-        for (block, out) in out.chunks_mut(COLUMNS).enumerate() {
-            let at = first + block * COLUMNS;
-            let mut sums = [T::ZERO; COLUMNS];
-            if out.len() == COLUMNS {
+        for (block, out) in out.chunks_mut(IM2COL).enumerate() {
+            let at = first + block * IM2COL;
+            let mut sums = [T::ZERO; IM2COL];
+            if out.len() == IM2COL {
                 for (k, &x) in row.iter().enumerate() {
-                    let (line, _) = others[k * n + at..].as_chunks::<COLUMNS>();
+                    let (line, _) = others[k * n + at..].as_chunks::<IM2COL>();
                     for (sum, &y) in sums.iter_mut().zip(&line[0]) {
                         *sum = *sum + (x - y) * (x - y);
                     }

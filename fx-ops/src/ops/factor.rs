@@ -242,11 +242,11 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
         let order = row_order(&pivots[i * n..][..n], n)?;
         // One triangle after the other; of the transpose the upper one comes first and the permutation last.
         // Columns of the right side are solved for in blocks, each in memory of its own.
-        let blocks = m.div_ceil(COLUMNS);
-        let mut y = crate::ops::check::zeroed::<f64>(n * blocks * COLUMNS)?;
-        let (y, _) = y.as_chunks_mut::<COLUMNS>();
-        fx_simd::parallel::chunks(y, n, (1 << 15) / (n * n * COLUMNS).max(1), |block, y| {
-            let columns = block * COLUMNS..m.min((block + 1) * COLUMNS);
+        let blocks = m.div_ceil(IM2COL);
+        let mut y = crate::ops::check::zeroed::<f64>(n * blocks * IM2COL)?;
+        let (y, _) = y.as_chunks_mut::<IM2COL>();
+        fx_simd::parallel::chunks(y, n, (1 << 15) / (n * n * IM2COL).max(1), |block, y| {
+            let columns = block * IM2COL..m.min((block + 1) * IM2COL);
             for (i, &row) in order.iter().enumerate() {
                 let from = if adjoint { i } else { row };
                 y[i][..columns.len()].copy_from_slice(&b[from * m..][columns.clone()]);
@@ -255,7 +255,7 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
         });
         for (i, &row) in order.iter().enumerate() {
             let to = if adjoint { row } else { i };
-            for (out, block) in out[to * m..][..m].chunks_mut(COLUMNS).zip(y.chunks(n)) {
+            for (out, block) in out[to * m..][..m].chunks_mut(IM2COL).zip(y.chunks(n)) {
                 out.copy_from_slice(&block[i][..out.len()]);
             }
         }
@@ -265,12 +265,12 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
 }
 
 /// The columns of a right side that are solved for at once: their sums stay in registers.
-const COLUMNS: usize = 16;
+const IM2COL: usize = 16;
 
 fx_simd::wide! {
     /// Solves for some right sides with the triangles of a matrix of side `n`: the lower one, whose diagonal
     /// is 1, then the upper one, or the other way round with those of the transpose.
-    fn both_triangles[]((a, n, adjoint, y): (&[f64], usize, bool, &mut [[f64; COLUMNS]])) {
+    fn both_triangles[]((a, n, adjoint, y): (&[f64], usize, bool, &mut [[f64; IM2COL]])) {
         // Row i of the matrix, or of its transpose, in steps.
         let (row_step, step) = if adjoint { (1, n) } else { (n, 1) };
         for i in 0..n {

@@ -15,8 +15,8 @@ use crate::ops::check::{
     type_of, wide, zeroed,
 };
 use crate::ops::compose::{Operand, float};
-use crate::ops::lookup::integers_only;
-use crate::ops::norm::log_softmax_kernel;
+use crate::ops::embedding::integers_only;
+use crate::ops::normalization::log_softmax_kernel;
 use crate::ops::pointwise::{clamp_min, exp, log, log1p, xlogy};
 use crate::ops::reduce::{mean, sum};
 use crate::ops::view::where_;

@@ -5,54 +5,54 @@ pub mod arrange;
 pub mod attention;
 pub(crate) mod check;
 pub mod close;
-pub mod columns;
 pub(crate) mod compose;
+pub mod concat;
 pub mod conv;
 pub mod count;
 pub mod create;
 pub mod decompose;
+pub mod detection;
 pub mod distance;
+pub mod eigen;
 pub mod einsum;
+pub mod embedding;
 pub mod factor;
 pub mod fft;
+pub mod fft_complex;
 mod flops;
-pub mod fractional;
+pub mod fractional_max_pool;
+pub mod grid_sample;
 pub mod histogram;
+pub mod im2col;
+pub mod index_write;
 pub mod indices;
 mod infer;
-pub mod join;
+pub mod interpolate;
 pub mod linalg;
-pub mod lookup;
 pub mod loss;
-pub mod margin;
+pub mod margin_loss;
 pub mod masked;
-pub mod norm;
+pub mod normalization;
 pub mod norms;
 mod outer;
 pub mod pad;
-pub mod patch;
+pub mod pixel_shuffle;
 pub mod pointwise;
 pub mod pool;
 pub mod products;
-pub mod put;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
-pub mod regions;
-pub mod resize;
-pub mod sample;
 pub mod scatter;
 pub mod search;
-pub mod shuffle;
+pub mod signal_windows;
+pub mod slice_scatter;
 pub mod special;
-pub mod spectral;
-pub mod spectrum;
 pub mod strided;
 #[cfg(test)]
 mod testing;
 pub mod unique;
 pub mod view;
-pub mod window;
 
 use fx_core::{Op, Registry};
 
@@ -82,37 +82,37 @@ macro_rules! families {
 families! {
     pointwise "Element by element" [Activation, Elementary]
     special "Special functions" [FloatParts, Special]
-    reduce "Reductions" [Differences, Extremes, Orders, Quantiles, Ranks, Totals]
-    view "Views and selection" [Parts, Picks, Shapes]
+    reduce "Reductions" [Differences, MinMax, Orders, Quantiles, Ranks, Sums]
+    view "Views and selection" [Indexing, Shapes, Slicing]
     create "Factories" [Likes]
-    join "Joining" []
+    concat "Joining" []
     random "Random numbers" [Randoms]
     linalg "Matrix products" [Linalg]
     conv "Convolution" [Convolution]
     pool "Pooling" [Pooling]
-    fractional "Pooling at random places" [Fractional]
+    fractional_max_pool "Pooling at random places" [FractionalMaxPooling]
     pad "Padding" [Padding]
-    norm "Normalisation" [Normalization]
-    lookup "Embeddings" [Lookup]
+    normalization "Normalisation" [Normalization]
+    embedding "Embeddings" [Embeddings]
     loss "Losses" [Losses]
-    margin "Losses by margins and alignments" [Margins]
-    shuffle "Pixels and channels" [Shuffles]
+    margin_loss "Losses by margins and alignments" [MarginLosses]
+    pixel_shuffle "Pixels and channels" [PixelShuffles]
     einsum "Contractions" [Contractions]
     products "Products" [Products]
     decompose "Factorisations" [Decompositions]
     factor "Factors" [Factors]
-    spectral "Eigenvalues and singular values" [Spectral]
+    eigen "Eigenvalues and singular values" [Eigenvalues]
     norms "Norms" [Norms]
     distance "Distances" [Distances]
-    window "Windows" []
+    signal_windows "Windows" []
     activation "Activations with weights" [Slopes]
     fft "Fourier transforms" [Transforms]
-    spectrum "Fourier transforms of complex numbers" [Spectra]
-    resize "Resizing" [Resize]
-    sample "Sampling" [Sampling]
-    columns "Columns of windows" [Columns]
+    fft_complex "Fourier transforms of complex numbers" [ComplexTransforms]
+    interpolate "Resizing" [Interpolation]
+    grid_sample "Sampling" [GridSampling]
+    im2col "Columns of windows" [Im2Col]
     attention "Attention" [Attention]
-    regions "Regions of images" [Regions]
+    detection "Regions of images" [Detection]
     recurrent "Recurrent networks" [Recurrent]
     arrange "Arranging" [Turns]
     close "Closeness" [Closeness]
@@ -120,8 +120,8 @@ families! {
     histogram "Histograms" [Histograms]
     indices "Indices" [Unravels]
     masked "Masks" [Masks]
-    patch "Patching" [Patches]
-    put "Writing at indices" [Puts]
+    slice_scatter "Patching" [SliceScatters]
+    index_write "Writing at indices" [IndexWrites]
     scatter "Scattering" [Scatters]
     search "Searching" [Searches]
     strided "Strides" [Strided]

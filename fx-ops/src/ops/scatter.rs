@@ -6,8 +6,8 @@ use fx_core::array::{Sizes, dispatch_dtype};
 use fx_core::{Arg, Array, Dim, Op, Result, TensorType, bail, err, kernels};
 
 use crate::ops::check::{same_dtype, slice, wide, zeroed};
+use crate::ops::index_write::index_copy_type;
 use crate::ops::infer::{axis_or_only, known, type_of};
-use crate::ops::put::index_copy_type;
 use crate::ops::view::{Places, Ring, at_least_1d, check_index, check_within, checked, each_slab};
 
 kernels! {

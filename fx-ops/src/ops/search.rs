@@ -10,7 +10,7 @@ use fx_core::{
 use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
 use crate::ops::check::{dense, same_shape, same_size, slice};
 use crate::ops::infer::{type_of, typed};
-use crate::ops::reduce::extreme::{Ordered, dispatch_ordered};
+use crate::ops::reduce::min_max::{Ordered, dispatch_ordered};
 use crate::ops::reduce::order;
 use crate::ops::view::positions;
 
@@ -165,8 +165,8 @@ fn search_array(
     };
     let is_shared = sequence.rank() == 1;
     let cost = n.max(2).ilog2() as usize * width;
-    let wide = crate::ops::reduce::extreme::comparable(&sequence);
-    let values = crate::ops::reduce::extreme::comparable(&values);
+    let wide = crate::ops::reduce::min_max::comparable(&sequence);
+    let values = crate::ops::reduce::min_max::comparable(&values);
     let out = dispatch_ordered!(dtype, T => {
         let (data, wanted) = (slice::<T>(&wide), slice::<T>(&values));
         fill_rows::<i64>(n_rows, width, cost, |row, out| {

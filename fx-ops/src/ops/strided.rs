@@ -7,7 +7,7 @@ use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, functions, kernel
 use crate::ops::check::sizes;
 use crate::ops::create::size_type;
 use crate::ops::infer::{dims, distinct_axes, type_of, typed};
-use crate::ops::patch::{check_part, patched};
+use crate::ops::slice_scatter::{check_part, patched};
 
 functions! {
     pub static EMPTY;

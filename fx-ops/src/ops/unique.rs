@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::kernel::chunks::PARALLEL;
 use crate::ops::check::{at_least, slice};
 use crate::ops::infer::{axis, axis_of, type_of, typed};
-use crate::ops::reduce::extreme::{Ordered, comparable, dispatch_ordered};
+use crate::ops::reduce::min_max::{Ordered, comparable, dispatch_ordered};
 use crate::ops::reduce::order;
 use crate::ops::search::fresh_size;
 use crate::ops::view::take_rows;

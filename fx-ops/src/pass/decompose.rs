@@ -8,15 +8,15 @@ use rustc_hash::FxHashMap;
 use super::rewritten;
 use crate::ops::compose::Operand;
 use crate::ops::einsum::{einsum, inner, inner_product, named_sum};
-use crate::ops::norm::normalize;
+use crate::ops::normalization::normalize;
 use crate::ops::norms::{cosine, cosine_similarity};
-use crate::ops::pointwise::{abs, clamp_min, sqrt};
-use crate::ops::products::{axes_of, bilinear, bilinear_form, tensor_product, tensordot};
-use crate::ops::reduce::{linalg_vector_norm, sum};
-use crate::ops::shuffle::{
+use crate::ops::pixel_shuffle::{
     channel_shuffle, gated, gathered_pixels, glu, pixel_shuffle, pixel_unshuffle, shuffled_channels,
     shuffled_pixels,
 };
+use crate::ops::pointwise::{abs, clamp_min, sqrt};
+use crate::ops::products::{axes_of, bilinear, bilinear_form, tensor_product, tensordot};
+use crate::ops::reduce::{linalg_vector_norm, sum};
 
 /// Writes operations as those that they are composed of.
 pub const DECOMPOSE: Pass = Pass {

@@ -15,7 +15,7 @@ use fx_core::{
 use crate::nn;
 use crate::ops::conv::{conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d};
 use crate::ops::linalg::linear;
-use crate::ops::norm::batch_norm;
+use crate::ops::normalization::batch_norm;
 use crate::ops::pointwise::rsqrt;
 use crate::ops::view::reshape;
 

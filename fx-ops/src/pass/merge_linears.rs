@@ -7,7 +7,7 @@ use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values};
 use fx_core::rewrite::merged_meta;
 use fx_core::{Arg, Attribute, GraphModule, NodeId, Result, Target, TypeTree, err};
 
-use crate::ops::join::cat;
+use crate::ops::concat::cat;
 use crate::ops::linalg::linear;
 use crate::ops::view::narrow;
 

@@ -11,7 +11,7 @@ use crate::ops::arrange::mT;
 use crate::ops::attention::scaled_dot_product_attention;
 use crate::ops::conv::{conv1d, conv2d, conv3d};
 use crate::ops::linalg::{addmm, bmm, linear, matmul};
-use crate::ops::norm::{layer_norm, log_softmax, rms_norm, softmax};
+use crate::ops::normalization::{layer_norm, log_softmax, rms_norm, softmax};
 use crate::ops::pad::pad;
 use crate::ops::pointwise::*;
 use crate::ops::reduce::{amax, logsumexp, mean, sum, var};

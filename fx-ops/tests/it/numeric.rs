@@ -6,10 +6,10 @@ use fx_core::{
 };
 use fx_ops::ops::attention::scaled_dot_product_attention;
 use fx_ops::ops::conv::{self, Convolution};
+use fx_ops::ops::embedding;
 use fx_ops::ops::linalg::{Linalg, addmm, linear, matmul};
-use fx_ops::ops::lookup;
 use fx_ops::ops::loss::{self, cross_entropy};
-use fx_ops::ops::norm::{self, Normalization, layer_norm, softmax};
+use fx_ops::ops::normalization::{self, Normalization, layer_norm, softmax};
 use fx_ops::ops::pad::{self, Padding};
 use fx_ops::ops::pointwise::{self, Activation, Elementary};
 use fx_ops::ops::pool::{self, Pooling};
@@ -238,9 +238,9 @@ fn losses_have_exact_values() {
     let one: Tensor = call!(cross_entropy(&x, &target, ignore_index = 1));
     close(&one, &Tensor::new(2.0f32.ln()));
     close(&x.layer_norm([2], (), (), 0.0), &Tensor::from_vec(vec![f32::NAN, f32::NAN, -1.0, 1.0], &[2, 2]));
-    let rows = lookup::embedding(&target, &x);
+    let rows = embedding::embedding(&target, &x);
     assert!(rows.bits_eq(&x));
-    assert!(lookup::embedding(Tensor::new(vec![2i64]), &x).error().unwrap().message().contains("0..2"));
+    assert!(embedding::embedding(Tensor::new(vec![2i64]), &x).error().unwrap().message().contains("0..2"));
 }
 
 /// Returns the operation's result on one thread and on four.
@@ -310,11 +310,11 @@ fn rules_agree_with_kernels_on_symbols() {
     check_rule(pool::avg_pool2d::OP, &[t(&[2, 6, 9, 8]), ints(&[3])]);
     check_rule(pool::adaptive_avg_pool2d::OP, &[t(&[2, 6, 9, 8]), Value::list([Arg::None, Arg::Int(3)])]);
     check_rule(pad::pad::OP, &[t(&[2, 6, 9, 8]), ints(&[1, 2, -1, 3]), Arg::str("replicate")]);
-    check_rule(norm::softmax::OP, &[t(&[4, 5]), Arg::Int(-1)]);
-    check_rule(norm::layer_norm::OP, &[t(&[4, 5]), ints(&[5]), t(&[5]), t(&[5])]);
-    check_rule(norm::group_norm::OP, &[t(&[2, 6, 4]), Arg::Int(3), t(&[6])]);
-    check_rule(norm::batch_norm::OP, &[t(&[2, 6, 4]), t(&[6]), t(&[6])]);
-    check_rule(lookup::embedding::OP, &[classes.clone(), t(&[4, 5])]);
+    check_rule(normalization::softmax::OP, &[t(&[4, 5]), Arg::Int(-1)]);
+    check_rule(normalization::layer_norm::OP, &[t(&[4, 5]), ints(&[5]), t(&[5]), t(&[5])]);
+    check_rule(normalization::group_norm::OP, &[t(&[2, 6, 4]), Arg::Int(3), t(&[6])]);
+    check_rule(normalization::batch_norm::OP, &[t(&[2, 6, 4]), t(&[6]), t(&[6])]);
+    check_rule(embedding::embedding::OP, &[classes.clone(), t(&[4, 5])]);
     check_rule(loss::cross_entropy::OP, &[t(&[3, 5]), classes]);
     check_rule(scaled_dot_product_attention::OP, &[t(&[2, 3, 4, 8]), t(&[2, 3, 6, 8]), t(&[2, 3, 6, 5])]);
     let params = [t(&[20, 3]), t(&[20, 5]), t(&[20]), t(&[20])];

@@ -7,7 +7,7 @@ use crate::engine::gather::{GatherKernel, Naming};
 use crate::engine::kernel::Kernel;
 use crate::engine::record::Bound;
 use crate::engine::step::Home;
-use crate::ops::lookup::{embedding, not_in_table};
+use crate::ops::embedding::{embedding, not_in_table};
 use crate::ops::view::{gather, index_select, out_of_range};
 
 impl Lowering<'_> {

@@ -8,7 +8,7 @@ use crate::engine::kernel::Kernel;
 use crate::engine::operand::Layout;
 use crate::engine::record::{Bound, Size};
 use crate::kernel::resample::Resample;
-use crate::ops::resize;
+use crate::ops::interpolate;
 
 impl Lowering<'_> {
     pub(super) fn interpolate(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
@@ -17,7 +17,7 @@ impl Lowering<'_> {
         else {
             return Ok(None);
         };
-        let Some(now) = resize::Plan::of(op, bound, &type_of(&x)) else { return Ok(None) };
+        let Some(now) = interpolate::Plan::of(op, bound, &type_of(&x)) else { return Ok(None) };
         let (Some((dtype, shape)), true) = (self.typed(id)?, matches!(x.dtype, DType::F32 | DType::F64))
         else {
             return Ok(None);
@@ -42,7 +42,7 @@ impl Lowering<'_> {
             let (x, out_id, place) = (from.id, out.id, layout.place(axis, rank));
             let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
                 let args = bound.fill(&args, &holes)?;
-                let Some(plan) = resize::Plan::of(op, &args, &type_of(bound.operand(given)?)) else {
+                let Some(plan) = interpolate::Plan::of(op, &args, &type_of(bound.operand(given)?)) else {
                     return Ok(None);
                 };
                 let (x, out) = (bound.operand(x)?.clone(), bound.operand(out_id)?.clone());

@@ -146,7 +146,10 @@ impl Lowering<'_> {
         let sizes = match node.op() {
             Some(op) if matches!(op.class, Class::Pointwise(_)) => self.sizes_in(op, id)?,
             // Operations on rows take the sizes of the rows.
-            Some(op) if op == crate::ops::norm::layer_norm::OP || op == crate::ops::norm::rms_norm::OP => {
+            Some(op)
+                if op == crate::ops::normalization::layer_norm::OP
+                    || op == crate::ops::normalization::rms_norm::OP =>
+            {
                 Vec::new()
             }
             _ => {

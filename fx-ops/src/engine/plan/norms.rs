@@ -13,7 +13,7 @@ use crate::engine::softmax::SoftmaxKernel;
 use crate::fusible::LONGEST_ROW;
 use crate::kernel::group::GroupNorm;
 use crate::kernel::softmax::Softmax;
-use crate::ops::norm::{batch_norm, group_norm, log_softmax, softmax};
+use crate::ops::normalization::{batch_norm, group_norm, log_softmax, softmax};
 
 impl Lowering<'_> {
     /// Makes a kernel of a normalisation of groups of channels, or of channels over a batch.

@@ -81,8 +81,8 @@ impl Lowering<'_> {
 
     /// Notes the parts of a join, which are copied when somebody needs them side by side.
     pub(super) fn concat(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let is_stack = op == crate::ops::join::stack::OP;
-        if !is_stack && op != crate::ops::join::cat::OP && op != crate::ops::join::concat::OP {
+        let is_stack = op == crate::ops::concat::stack::OP;
+        if !is_stack && op != crate::ops::concat::cat::OP && op != crate::ops::concat::concat::OP {
             return Ok(None);
         }
         let [list, Arg::Int(axis)] = bound else { return Ok(None) };

@@ -9,8 +9,8 @@ use fx_core::{
 
 use super::{Lines, scan_lines, sum_array, total_dtype, wide};
 use crate::ops::check::float_only;
+use crate::ops::concat::{cat_array, cat_type};
 use crate::ops::infer::{axis, axis_of, axis_or_only, known, mask, reduced, type_of, typed};
-use crate::ops::join::{cat_array, cat_type};
 use crate::ops::view::{diagonal_array, with_size};
 
 kernels! {

@@ -1,26 +1,26 @@
 //! Reductions, scans and orderings along axes.
 //!
-//! `fold` has the loops; `total` the sums and what is made of them; `extreme` minima and maxima; `order`
+//! `fold` has the loops; `sums` the sums and what is made of them; `min_max` minima and maxima; `order`
 //! sorting and scans; `rank` and `quantiles` elements by their place in the order; `difference` what compares
 //! or joins neighbours.
 
 mod difference;
-pub(crate) mod extreme;
 pub(crate) mod fold;
+pub(crate) mod min_max;
 mod order;
 mod quantiles;
 mod rank;
+mod sums;
 #[cfg(test)]
 mod tests;
-mod total;
 
 pub use difference::*;
-pub use extreme::*;
+pub use min_max::*;
 pub use order::*;
 pub use quantiles::*;
 pub use rank::*;
-pub(crate) use total::Spread;
-pub use total::*;
+pub(crate) use sums::Spread;
+pub use sums::*;
 
 use fx_core::array::Sizes;
 use fx_core::op::kind::IntVec;
@@ -30,7 +30,7 @@ use self::fold::Lines;
 use crate::ops::infer::{as_slice, mask, reduced, typed};
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[TOTALS, EXTREMES, ORDERS, RANKS, QUANTILES, DIFFERENCES];
+pub(super) static TABLES: &[&[Op]] = &[SUMS, MIN_MAX, ORDERS, RANKS, QUANTILES, DIFFERENCES];
 
 /// Returns the type after a reduction over axes.
 fn reduced_type(x: &TensorType, dim: &Option<IntVec>, keepdim: bool, dtype: DType) -> Result<TensorType> {

@@ -6,9 +6,9 @@ use fx_core::array::build_blocks;
 use fx_core::op::Flops::PerOutput;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, bail, kernels};
 
-use super::extreme::{Ordered, comparable, dispatch_ordered};
 use super::fold::{Lines, slice};
-use super::total::{total_dtype, wide};
+use super::min_max::{Ordered, comparable, dispatch_ordered};
+use super::sums::{total_dtype, wide};
 use crate::kernel::chunks::{PARALLEL, fill_row_pairs, fill_rows};
 use crate::kernel::radix::{self, Key};
 use crate::kernel::select::{self, nth_element, partial_sort};
@@ -195,7 +195,7 @@ pub(crate) fn scan(x: &Array, dim: i64, dtype: Option<DType>, product: bool) -> 
 }
 
 /// The fewest columns that are scanned side by side.
-const COLUMNS: usize = 16;
+const IM2COL: usize = 16;
 
 /// Scans along an axis; `join` makes one state of two.
 fn scan_along<T: Element, A: Element>(
@@ -208,7 +208,7 @@ fn scan_along<T: Element, A: Element>(
 ) -> Result<Array> {
     let at = axis_or_only(dim, x.rank())?;
     let inner: usize = x.shape().iter().skip(at + 1).product();
-    if inner < COLUMNS || x.is_empty() {
+    if inner < IM2COL || x.is_empty() {
         return scan_lines(&Lines::new(x, dim)?, init, step, finish);
     }
     let dense = x.contiguous()?;

@@ -5,8 +5,8 @@
 
 use fx_core::{Array, DType, Dim, Result, Tensor, TensorType, bail, kernels};
 
-use super::extreme::{Ordered, comparable, dispatch_ordered, pair_type};
 use super::fold::Lines;
+use super::min_max::{Ordered, comparable, dispatch_ordered, pair_type};
 use crate::kernel::chunks::fill_row_pairs;
 use crate::kernel::select::{quick_select, sort};
 use crate::ops::infer::{axis_or_only, type_of, typed};

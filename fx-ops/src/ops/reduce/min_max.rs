@@ -14,7 +14,7 @@ use crate::ops::infer::{as_slice, axis_or_only, known, mask, reduced, sizes, typ
 
 kernels! {
     /// Minima and maxima, and where they are.
-    pub trait Extremes; pub static EXTREMES;
+    pub trait MinMax; pub static MIN_MAX;
 
     /// The greatest element along the axes `dim`, or of all; NaN if there is one. Fails for no elements.
     #[class = Reduce]

@@ -12,7 +12,7 @@ use crate::ops::view::{diagonal_array, diagonal_type, select_array, select_type,
 
 kernels! {
     /// Operations that replace a part of a tensor.
-    pub trait Patches; pub static PATCHES;
+    pub trait SliceScatters; pub static SLICE_SCATTERS;
 
     /// A copy of `x` whose position `index` of axis `dim` is `src`.
     select_scatter(x: Tensor, src: Tensor, dim: Int, index: Int) = select_scatter_type, select_scatter_array;
@@ -45,7 +45,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[PATCHES];
+pub(super) static TABLES: &[&[Op]] = &[SLICE_SCATTERS];
 
 /// Refuses a source of another shape than the part it replaces; its dtype does not matter.
 pub(crate) fn check_part(part: &TensorType, src: &TensorType) -> Result<()> {

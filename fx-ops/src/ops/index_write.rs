@@ -17,7 +17,7 @@ use crate::ops::view::{Ring, at_least_1d, check_index, checked, each_slab, from_
 
 kernels! {
     /// Operations that write by index tensors.
-    pub trait Puts; pub static PUTS;
+    pub trait IndexWrites; pub static INDEX_WRITES;
 
     /// The elements at `indices`, a list of index tensors for the leading axes: integers, bool masks, or none
     /// for a whole axis. As `x[indices]`.
@@ -41,7 +41,7 @@ kernels! {
 }
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[PUTS];
+pub(super) static TABLES: &[&[Op]] = &[INDEX_WRITES];
 
 /// Returns a list of index tensors as the entries of an index: none is a whole axis, u8 a mask.
 ///

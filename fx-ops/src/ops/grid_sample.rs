@@ -11,14 +11,14 @@ use crate::kernel::chunks::{fill_row_pairs, fill_rows};
 use crate::ops::check::{
     at_least, dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide,
 };
-use crate::ops::resize::cubic;
+use crate::ops::interpolate::cubic;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[SAMPLING];
+pub(super) static TABLES: &[&[Op]] = &[GRID_SAMPLING];
 
 kernels! {
     /// Sampling of images.
-    pub trait Sampling; pub static SAMPLING;
+    pub trait GridSampling; pub static GRID_SAMPLING;
 
     /// Samples `[n, c, h, w]` at the places `grid`, `[n, .., 2]`, or `[n, c, d, h, w]` at `[n, .., 3]`:
     /// `[n, c, ..]`.

@@ -18,11 +18,11 @@ use crate::ops::reduce::sum;
 use crate::ops::view::where_;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[MARGINS];
+pub(super) static TABLES: &[&[Op]] = &[MARGIN_LOSSES];
 
 kernels! {
     /// Losses by margins, and of alignments.
-    pub trait Margins; pub static MARGINS;
+    pub trait MarginLosses; pub static MARGIN_LOSSES;
 
     /// `1 - cos` of the angle between rows of `x` and `input2` where `target` is 1, `max(cos - margin, 0)`
     /// where it is -1.

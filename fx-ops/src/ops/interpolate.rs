@@ -15,11 +15,11 @@ use crate::ops::compose::Operand;
 use crate::ops::flops;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[RESIZE];
+pub(super) static TABLES: &[&[Op]] = &[INTERPOLATION];
 
 kernels! {
     /// Images at another size.
-    pub trait Resize; pub static RESIZE;
+    pub trait Interpolation; pub static INTERPOLATION;
 
     /// `[n, c, spatial..]` at another `size`, or with sizes times `scale_factor`, rounded down; one number is
     /// for all axes.

@@ -16,11 +16,11 @@ use crate::ops::decompose::{GRAIN, check_square, decomposable, each_matrix, matr
 use crate::ops::factor::cut;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[SPECTRAL];
+pub(super) static TABLES: &[&[Op]] = &[EIGENVALUES];
 
 kernels! {
     /// Eigenvalues and singular values.
-    pub trait Spectral; pub static SPECTRAL;
+    pub trait Eigenvalues; pub static EIGENVALUES;
 
     /// `(U, S, Vh)` with `x = U @ diag(S) @ Vh` for matrices `[.., m, n]`: orthonormal columns and rows, and
     /// the singular values in descending order. `U` is `[.., m, m]` and `Vh` `[.., n, n]`, or without

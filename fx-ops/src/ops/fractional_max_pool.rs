@@ -8,11 +8,11 @@ use crate::kernel::chunks::fill_row_pairs;
 use crate::ops::check::{dense, float_only, in_float, same_dtype, sizes, slice, type_of, wide};
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[FRACTIONAL];
+pub(super) static TABLES: &[&[Op]] = &[FRACTIONAL_MAX_POOLING];
 
 kernels! {
     /// Pooling over windows at random places.
-    pub trait Fractional; pub static FRACTIONAL;
+    pub trait FractionalMaxPooling; pub static FRACTIONAL_MAX_POOLING;
 
     /// The maxima of `output_size` windows of `kernel_size` along the last two axes of `[n, c, h, w]` or
     /// `[c, h, w]`, and their places in the plane. Where windows begin follows from a number in [0, 1) for

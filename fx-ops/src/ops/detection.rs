@@ -16,11 +16,11 @@ use crate::ops::flops;
 use crate::ops::search::fresh_size;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[REGIONS];
+pub(super) static TABLES: &[&[Op]] = &[DETECTION];
 
 kernels! {
     /// Operations of detection networks.
-    pub trait Regions; pub static REGIONS;
+    pub trait Detection; pub static DETECTION;
 
     /// The indices of the boxes `[n, 4]`, rows `x1, y1, x2, y2`, that remain, those of greater `scores` first.
     ///

@@ -10,14 +10,14 @@ use crate::ops::check::{
     at_least, dense, float_only, in_float, opt_dense, opt_slice, opt_type_of, same_dtype, same_shape, sizes,
     slice, type_of, wide, zeroed,
 };
-use crate::ops::norm::norm;
+use crate::ops::normalization::norm;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[LOOKUP];
+pub(super) static TABLES: &[&[Op]] = &[EMBEDDINGS];
 
 kernels! {
     /// Look-up.
-    pub trait Lookup; pub static LOOKUP;
+    pub trait Embeddings; pub static EMBEDDINGS;
 
     /// The rows of `weight`, `[n, d]`, that the integers in `x` name: `[..] -> [.., d]`. `padding_idx`
     /// matters to training only.

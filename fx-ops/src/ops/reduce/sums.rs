@@ -14,7 +14,7 @@ use crate::ops::infer::{as_slice, mask};
 
 kernels! {
     /// Sums and products over axes, and what is made of them.
-    pub trait Totals; pub static TOTALS;
+    pub trait Sums; pub static SUMS;
 
     /// The sum over the axes `dim`, or over all. Integers and bools are summed as i64, halves in f32.
     #[class = Reduce]

@@ -15,7 +15,7 @@ use crate::ops::infer::{
 
 kernels! {
     /// Operations that take parts of a tensor, repeat it, or turn it about.
-    pub trait Parts; pub static PARTS;
+    pub trait Slicing; pub static SLICING;
 
     /// Takes `length` positions of axis `dim` from `start` on; a negative start counts from the end.
     #[class = View]
@@ -406,7 +406,7 @@ fn repeat_interleave_array(
     if output_size.is_some_and(|n| usize::try_from(n) != Ok(index.len())) {
         bail!(Argument, "expected repeats that add up to output_size, got {}", index.len());
     }
-    super::pick::take_rows(&x, at, &index)
+    super::indexing::take_rows(&x, at, &index)
 }
 
 /// Repeats each position of an axis `n` times.

@@ -11,11 +11,11 @@ use crate::ops::compose::Operand;
 use crate::ops::infer::{axis, known};
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[SHUFFLES];
+pub(super) static TABLES: &[&[Op]] = &[PIXEL_SHUFFLES];
 
 kernels! {
     /// Rearranged channels and pixels.
-    pub trait Shuffles; pub static SHUFFLES;
+    pub trait PixelShuffles; pub static PIXEL_SHUFFLES;
 
     /// Spreads channels over pixels: `[.., c r r, h, w]` becomes `[.., c, h r, w r]` for `r = upscale_factor`.
     pixel_shuffle(x: Tensor, upscale_factor: Int) = shuffled_pixels, shuffled_pixels;

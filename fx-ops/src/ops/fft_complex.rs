@@ -15,11 +15,11 @@ use crate::ops::check::{at_least, dense, float_only, in_float, sizes, slice, typ
 use crate::ops::infer::distinct_axes;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[SPECTRA];
+pub(super) static TABLES: &[&[Op]] = &[COMPLEX_TRANSFORMS];
 
 kernels! {
     /// Fourier transforms of complex numbers, which are pairs in the last axis.
-    pub trait Spectra; pub static SPECTRA;
+    pub trait ComplexTransforms; pub static COMPLEX_TRANSFORMS;
 
     /// The transforms of complex signals `[.., 2]` over the axes `dim`: `sum x[n] exp(-2 pi i k n / size)`,
     /// or without `forward` the same with `+`.

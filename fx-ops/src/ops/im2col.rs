@@ -10,11 +10,11 @@ use crate::ops::conv::each;
 use crate::ops::infer::expect_same;
 
 /// The tables of this file.
-pub(super) static TABLES: &[&[Op]] = &[COLUMNS];
+pub(super) static TABLES: &[&[Op]] = &[IM2COL];
 
 kernels! {
     /// Windows of images.
-    pub trait Columns; pub static COLUMNS;
+    pub trait Im2Col; pub static IM2COL;
 
     /// The windows of `[n, c, h, w]` as columns: `[n, c kh kw, windows]`. PyTorch's `nn.functional.unfold`.
     ///

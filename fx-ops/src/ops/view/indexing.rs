@@ -15,7 +15,7 @@ use crate::ops::infer::{axis_or_only, expect_same, known, type_of, typed};
 
 kernels! {
     /// Operations that read and write elements by index tensors and masks.
-    pub trait Picks; pub static PICKS;
+    pub trait Indexing; pub static INDEXING;
 
     /// The elements of `x` whose position along `dim` is that in `index`, of whose shape the result is:
     /// `out[i][j] = x[index[i][j]][j]` for `dim` 0.
