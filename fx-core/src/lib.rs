@@ -63,7 +63,7 @@ pub use module::{Buffer, Forward, Module, Parameter};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
 pub use op::{Class, Effects, Flops, Kind, Op, OpDef, Param, Registry, ToArg};
 pub use pass::{Context, Pass, Passes};
-pub use rewrite::{Found, Pattern, Rule, Rules, replace_pattern};
+pub use rewrite::{Match, Pattern, Rule, Rules, replace_pattern};
 pub use splitting::split_module;
 pub use tensor::{Tensor, Value};
 pub use trace::{InputSpec, symbolic_trace, trace};

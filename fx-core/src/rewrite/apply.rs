@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::found::Found;
+use super::holes;
+use super::match_::Match;
 use super::matcher::Mismatch;
 use super::rule::Types;
-use super::wild;
 use crate::graph_module::{Attribute, Parts};
 use crate::infer::{infer_node, type_of};
 use crate::node::{NodeId, NodeMeta, OpCode, Provenance, Target};
@@ -34,7 +34,7 @@ pub(super) struct Owned {
 
 impl Owned {
     /// Detaches a match; what replaces it has the union of the provenance of its nodes.
-    pub(super) fn new(found: &Found<'_>, rule: &str) -> Self {
+    pub(super) fn new(found: &Match<'_>, rule: &str) -> Self {
         let (graph, pattern) = (found.graph(), found.pattern());
         let nodes = found.nodes();
         let mut outputs: Vec<(NodeId, usize)> =
@@ -372,11 +372,11 @@ impl<'a> Splice<'a, '_> {
                     .try_flat_map(&mut |id| Ok(self.replaced.get(id).cloned().unwrap_or(Arg::Leaf(*id))))
                     .map(Some)
             }
-            _ => match wild::wild(arg) {
-                Some(wild) => match wild.name().and_then(|name| self.matched.literals.get(name)) {
+            _ => match holes::hole(arg) {
+                Some(hole) => match hole.name().and_then(|name| self.matched.literals.get(name)) {
                     Some(value) => Ok(Some(value.clone())),
                     None => {
-                        bail!(Argument, "the replacement asks for {wild}, which the pattern does not have")
+                        bail!(Argument, "the replacement asks for {hole}, which the pattern does not have")
                     }
                 },
                 None => Ok(None),

@@ -370,7 +370,7 @@ pub(super) fn keys(pattern: &Pattern) -> Vec<Key> {
                 stack.extend(options.iter().filter(|option| seen.insert(**option)));
                 continue;
             }
-            PatternKind::Input | PatternKind::Wild(_) | PatternKind::Free => continue,
+            PatternKind::Input | PatternKind::LiteralHole(_) | PatternKind::Free => continue,
         };
         if !keys.contains(&key) {
             keys.push(key);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::holes::LiteralHole;
 use super::pattern::{Pattern, PatternKind};
-use super::wild::Wild;
 use crate::{Arg, Op};
 
 /// A program that a pattern describes, with holes for what the pattern leaves open.
@@ -67,11 +67,11 @@ impl Pattern {
                 PatternKind::Free => Arg::Leaf(Hole::Free),
                 PatternKind::Attr(None) => Arg::Leaf(Hole::Attribute),
                 PatternKind::Attr(Some(_)) | PatternKind::Module { .. } => return None,
-                PatternKind::Wild(wild) => match wild {
-                    Wild::Number(name) => Arg::Leaf(Hole::Number(name.clone())),
-                    Wild::Integer(name) => Arg::Leaf(Hole::Integer(name.clone())),
-                    Wild::Within { value, .. } | Wild::Near(value) => Arg::Float(*value),
-                    Wild::Module(_) => return None,
+                PatternKind::LiteralHole(hole) => match hole {
+                    LiteralHole::Number(name) => Arg::Leaf(Hole::Number(name.clone())),
+                    LiteralHole::Integer(name) => Arg::Leaf(Hole::Integer(name.clone())),
+                    LiteralHole::Within { value, .. } | LiteralHole::Near(value) => Arg::Float(*value),
+                    LiteralHole::Module(_) => return None,
                 },
                 PatternKind::AnyOf(options) => {
                     let option = *chosen.entry(at).or_insert_with(|| options[choose(options.len())]);

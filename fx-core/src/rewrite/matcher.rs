@@ -8,9 +8,9 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashSet;
 
-use super::found::Found;
+use super::holes::LiteralHole;
+use super::match_::Match;
 use super::pattern::{Pattern, PatternKind};
-use super::wild::Wild;
 use crate::graph_module::Parts;
 use crate::node::{NodeId, Target};
 use crate::op::Param;
@@ -50,7 +50,7 @@ pub(super) struct Place<'a> {
 }
 
 /// Asked about a complete match; an error is the reason for refusing it, and the search goes on.
-pub(super) type Accept<'f> = dyn FnMut(&Found<'_>) -> Result<(), Mismatch> + 'f;
+pub(super) type Accept<'f> = dyn FnMut(&Match<'_>) -> Result<(), Mismatch> + 'f;
 
 /// Searches a match whose first root is `anchor`.
 pub(super) fn search<'a>(
@@ -148,7 +148,7 @@ impl<'a> Search<'a> {
             } else if self.step < self.pattern.steps.len() {
                 self.extend()
             } else {
-                let found = Found::new(self.place, self.pattern, &self.values);
+                let found = Match::new(self.place, self.pattern, &self.values);
                 match accept(&found) {
                     Ok(()) => return true,
                     Err(mismatch) => {
@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
                 self.bind(pattern, value.into_owned());
                 true
             }
-            PatternKind::Wild(wild) => match literal(self.place, wild, &value, user) {
+            PatternKind::LiteralHole(hole) => match literal(self.place, hole, &value, user) {
                 Some(literal) => {
                     self.bind(pattern, literal);
                     true
@@ -448,7 +448,7 @@ impl<'a> Search<'a> {
                 Some(Some(known)) => same_value(place.graph, known, value),
                 _ => true,
             },
-            PatternKind::Wild(wild) => could_be_literal(place, wild, value),
+            PatternKind::LiteralHole(hole) => could_be_literal(place, hole, value),
             PatternKind::Attr(_) => matches!(target(), Some(Target::GetAttr(_))),
             PatternKind::Module { .. } => matches!(target(), Some(Target::CallModule(_))),
             PatternKind::AnyOf(_) if depth == 0 => true,
@@ -572,21 +572,21 @@ fn constant<'a>(place: Place<'a>, value: &Arg) -> Option<&'a Tensor> {
 }
 
 /// Returns the literal that a wildcard stands for here, among the arguments of `user`.
-fn literal(place: Place<'_>, wild: &Wild, value: &Arg, user: Option<NodeId>) -> Option<Arg> {
-    let is_literal = match wild {
-        Wild::Near(number) => is_near(place, *number, value, user),
-        _ => could_be_literal(place, wild, value),
+fn literal(place: Place<'_>, hole: &LiteralHole, value: &Arg, user: Option<NodeId>) -> Option<Arg> {
+    let is_literal = match hole {
+        LiteralHole::Near(number) => is_near(place, *number, value, user),
+        _ => could_be_literal(place, hole, value),
     };
-    match wild {
+    match hole {
         _ if !is_literal => None,
-        Wild::Integer(_) => Some(value.clone()),
+        LiteralHole::Integer(_) => Some(value.clone()),
         _ => scalar(place, value).map(Into::into),
     }
 }
 
 /// Returns whether a wildcard may stand for a value, whoever uses it.
-fn could_be_literal(place: Place<'_>, wild: &Wild, value: &Arg) -> bool {
-    if let Wild::Integer(_) = wild {
+fn could_be_literal(place: Place<'_>, hole: &LiteralHole, value: &Arg) -> bool {
+    if let LiteralHole::Integer(_) = hole {
         return matches!(value, Arg::Int(_));
     }
     let Some(found) = scalar(place, value).filter(|x| !matches!(x, Scalar::Bool(_))) else { return false };
@@ -594,9 +594,9 @@ fn could_be_literal(place: Place<'_>, wild: &Wild, value: &Arg) -> bool {
         let x = found.to_f64();
         x == number || (x - number).abs() <= tolerance * number.abs()
     };
-    match wild {
-        Wild::Within { value, tolerance } => is_within(*value, *tolerance),
-        Wild::Near(value) => is_within(*value, COARSEST),
+    match hole {
+        LiteralHole::Within { value, tolerance } => is_within(*value, *tolerance),
+        LiteralHole::Near(value) => is_within(*value, COARSEST),
         _ => true,
     }
 }

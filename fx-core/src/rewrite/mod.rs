@@ -10,28 +10,28 @@ mod apply;
 mod engine;
 #[doc(hidden)]
 pub mod example;
-mod found;
+mod holes;
+mod match_;
 mod matcher;
 mod pattern;
 mod rule;
 #[cfg(test)]
 mod tests;
-mod wild;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use apply::merged_meta;
-pub use found::Found;
+#[doc(hidden)]
+pub use holes::module_call;
+pub use holes::{MARKERS, any_of, attr, capture, exactly, integer, module, near, number, within};
+pub use match_::Match;
 pub use matcher::Mismatch;
 pub use pattern::Pattern;
 #[doc(hidden)]
 pub use rule::__free;
 pub use rule::{Explanation, Rule, RuleDef};
-#[doc(hidden)]
-pub use wild::module_call;
-pub use wild::{MARKERS, any_of, attr, capture, exactly, integer, module, near, number, within};
 
 use crate::node::NodeId;
 use crate::trace::Traceable;
@@ -81,7 +81,7 @@ pub fn replace(gm: &mut GraphModule, rule: &Rule) -> Result<Vec<Replaced>> {
 
 /// A match of a pattern, as [`find_matches`] finds it.
 #[derive(Clone, Debug)]
-pub struct Match {
+pub struct OwnedMatch {
     /// The nodes that the pattern computes, in program order.
     pub nodes: Vec<NodeId>,
     /// The nodes that the pattern returns.
@@ -92,15 +92,15 @@ pub struct Match {
 
 /// Returns every place of the graph at which a rule matches, in program order, also overlapping ones. Nothing
 /// is changed, and sub-graphs are not looked at.
-pub fn find_matches(gm: &GraphModule, rule: &Rule) -> Vec<Match> {
+pub fn find_matches(gm: &GraphModule, rule: &Rule) -> Vec<OwnedMatch> {
     let place = matcher::Place { graph: gm.graph(), parts: gm.parts() };
     let mut matches = Vec::new();
     for (id, _) in gm.graph().nodes() {
         let Some(values) = rule.matches(place, id, None) else { continue };
         let pattern = rule.pattern();
-        let found = Found::new(place, pattern, &values);
+        let found = Match::new(place, pattern, &values);
         let named = |(name, at): (&Arc<str>, &u32)| Some((name.clone(), values[*at as usize].clone()?));
-        matches.push(Match {
+        matches.push(OwnedMatch {
             nodes: found.nodes(),
             outputs: found.outputs(),
             names: pattern.names.iter().filter_map(named).collect(),

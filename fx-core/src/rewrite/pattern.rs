@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::wild::{self, ModuleType, Wild};
+use super::holes::{self, LiteralHole, ModuleType};
 use crate::node::{NodeId, Target};
 use crate::trace::{Traceable, trace};
 use crate::{Arg, GraphModule, Op, Result, Tensor, bail, err};
@@ -54,7 +54,7 @@ pub(super) enum PatternKind {
     /// An argument of the pattern: any value.
     Input,
     /// A literal that may vary.
-    Wild(Wild),
+    LiteralHole(LiteralHole),
     /// An argument of a call that may be anything at all.
     Free,
     Call {
@@ -91,7 +91,7 @@ impl PatternNode {
     pub(super) fn expected(&self) -> String {
         match &self.kind {
             PatternKind::Input | PatternKind::Free => "anything".into(),
-            PatternKind::Wild(wild) => wild.to_string(),
+            PatternKind::LiteralHole(hole) => hole.to_string(),
             PatternKind::Call { op, .. } => format!("a call of {}", op.name),
             PatternKind::Attr(None) => "an attribute".into(),
             PatternKind::Attr(Some(tensor)) => match tensor.array() {
@@ -178,7 +178,7 @@ impl Pattern {
         }
         for root in &self.roots {
             let node = &self.nodes[*root as usize];
-            if matches!(node.kind, PatternKind::Input | PatternKind::Wild(_) | PatternKind::Free) {
+            if matches!(node.kind, PatternKind::Input | PatternKind::LiteralHole(_) | PatternKind::Free) {
                 return Err(err!(Structure, "the pattern returns its own argument {}", node.name)
                     .help("a pattern must compute what it returns; it would match everything"));
             }
@@ -191,7 +191,7 @@ impl Pattern {
             }
         }
         let dead = self.nodes.iter().zip(&reached).find(|(node, reached)| {
-            !**reached && !matches!(node.kind, PatternKind::Input | PatternKind::Wild(_))
+            !**reached && !matches!(node.kind, PatternKind::Input | PatternKind::LiteralHole(_))
         });
         if let Some((node, _)) = dead {
             return Err(err!(Structure, "the pattern computes %{} and does not return it", node.name)
@@ -214,7 +214,7 @@ impl Pattern {
             });
             depth[i] = 1 + deepest;
             height[i] = match node.kind {
-                PatternKind::Input | PatternKind::Wild(_) | PatternKind::Free => 0,
+                PatternKind::Input | PatternKind::LiteralHole(_) | PatternKind::Free => 0,
                 PatternKind::AnyOf(_) => lowest,
                 _ => 1 + highest,
             };
@@ -254,7 +254,7 @@ impl Pattern {
                 node.for_each_input(&mut |from| {
                     let is_value = !matches!(
                         self.nodes[from as usize].kind,
-                        PatternKind::Wild(_) | PatternKind::Free | PatternKind::AnyOf(_)
+                        PatternKind::LiteralHole(_) | PatternKind::Free | PatternKind::AnyOf(_)
                     );
                     if step.is_none() && known[from as usize] && is_value {
                         step = Some(Step { from, to: to as u32 });
@@ -339,25 +339,25 @@ impl Compiler<'_> {
 
     fn call(&mut self, op: Op, name: &Arc<str>, bound: Vec<Arg>) -> Result<u32> {
         match &bound[..] {
-            [Arg::Leaf(x), Arg::Str(capture)] if op == wild::capture::OP => {
+            [Arg::Leaf(x), Arg::Str(capture)] if op == holes::capture::OP => {
                 let at = self.map[x];
                 self.capture(capture, at)?;
                 Ok(at)
             }
-            [Arg::List(options)] if op == wild::any_of::OP => {
+            [Arg::List(options)] if op == holes::any_of::OP => {
                 let options: Vec<u32> = options.iter().filter_map(Arg::leaf).map(|id| self.map[id]).collect();
                 if options.is_empty() {
                     bail!(Structure, "a pattern has a choice without alternatives");
                 }
                 Ok(self.push(name, PatternKind::AnyOf(options)))
             }
-            [Arg::Str(capture)] if op == wild::attr::OP => {
+            [Arg::Str(capture)] if op == holes::attr::OP => {
                 let at = self.push(name, PatternKind::Attr(None));
                 self.capture(capture, at)?;
                 Ok(at)
             }
-            [Arg::Int(ty), Arg::Str(capture), Arg::List(args)] if op == wild::module_call::OP => {
-                let ty = wild::module_type(*ty).ok_or_else(|| err!(Structure, "no such type of modules"))?;
+            [Arg::Int(ty), Arg::Str(capture), Arg::List(args)] if op == holes::module_call::OP => {
+                let ty = holes::module_type(*ty).ok_or_else(|| err!(Structure, "no such type of modules"))?;
                 let args = args.iter().map(|arg| self.arg(arg)).collect::<Result<_>>()?;
                 let at = self.push(name, PatternKind::Module { ty, args });
                 self.capture(capture, at)?;
@@ -376,14 +376,14 @@ impl Compiler<'_> {
             if let Arg::Leaf(id) = arg {
                 return Ok(Some(Arg::Leaf(self.map[id])));
             }
-            let Some(wild) = wild::wild(arg) else { return Ok(None) };
-            let known = wild.name().and_then(|name| self.names.get(name)).copied();
+            let Some(hole) = holes::hole(arg) else { return Ok(None) };
+            let known = hole.name().and_then(|name| self.names.get(name)).copied();
             let at = match known {
-                Some(at) if matches!(&self.nodes[at as usize].kind, PatternKind::Wild(other) if *other == wild) => at,
+                Some(at) if matches!(&self.nodes[at as usize].kind, PatternKind::LiteralHole(other) if *other == hole) => at,
                 _ => {
-                    let name = wild.name().cloned().unwrap_or_else(|| Arc::from("literal"));
-                    let at = self.push(&name, PatternKind::Wild(wild.clone()));
-                    if let Some(name) = wild.name() {
+                    let name = hole.name().cloned().unwrap_or_else(|| Arc::from("literal"));
+                    let at = self.push(&name, PatternKind::LiteralHole(hole.clone()));
+                    if let Some(name) = hole.name() {
                         self.capture(name, at)?;
                     }
                     at

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::apply::Owned;
-use super::found::Found;
+use super::holes;
+use super::match_::Match;
 use super::matcher::{self, Mismatch, Place};
 use super::pattern::{Pattern, PatternKind};
-use super::wild;
 use crate::graph_module::Parts;
 use crate::node::NodeId;
 use crate::trace::{Traceable, trace};
@@ -104,8 +104,8 @@ pub(super) enum Types {
 }
 
 /// Makes the replacement of a match, or declines.
-type Build = Arc<dyn Fn(&Found<'_>) -> Result<Option<GraphModule>> + Send + Sync>;
-type Predicate = Arc<dyn Fn(&Found<'_>) -> bool + Send + Sync>;
+type Build = Arc<dyn Fn(&Match<'_>) -> Result<Option<GraphModule>> + Send + Sync>;
+type Predicate = Arc<dyn Fn(&Match<'_>) -> bool + Send + Sync>;
 
 #[derive(Clone)]
 enum Replacement {
@@ -158,7 +158,7 @@ impl Rule {
     pub fn build(
         name: &str,
         pattern: Pattern,
-        build: impl Fn(&Found<'_>) -> Result<Option<GraphModule>> + Send + Sync + 'static,
+        build: impl Fn(&Match<'_>) -> Result<Option<GraphModule>> + Send + Sync + 'static,
     ) -> Rule {
         Rule::from_parts(name, pattern, Replacement::Built(Arc::new(build)))
     }
@@ -180,7 +180,7 @@ impl Rule {
     pub fn when(
         mut self,
         what: &str,
-        predicate: impl Fn(&Found<'_>) -> bool + Send + Sync + 'static,
+        predicate: impl Fn(&Match<'_>) -> bool + Send + Sync + 'static,
     ) -> Rule {
         self.conditions.push((Arc::from(what), Arc::new(predicate)));
         self
@@ -276,7 +276,7 @@ impl Rule {
     /// Returns the match at a node with its replacement and the results of that.
     pub(super) fn prepare(&self, place: Place<'_>, node: NodeId) -> Result<Option<Prepared>> {
         let mut prepared: Option<Result<Prepared>> = None;
-        let mut accept = |found: &Found<'_>| {
+        let mut accept = |found: &Match<'_>| {
             self.accept(found)?;
             let made = match &self.replacement {
                 Replacement::Traced(graph, results) => Ok(Some((graph.clone(), results.clone()))),
@@ -309,7 +309,7 @@ impl Rule {
     }
 
     /// Checks everything about a match but the types.
-    fn accept(&self, found: &Found<'_>) -> Result<(), Mismatch> {
+    fn accept(&self, found: &Match<'_>) -> Result<(), Mismatch> {
         let (graph, parts) = (found.graph(), found.place().parts);
         check_containment(found)?;
         check_effects(found, graph, parts)?;
@@ -329,7 +329,7 @@ pub(super) struct Prepared {
     pub(super) results: Vec<Arg>,
 }
 
-fn refusal(found: &Found<'_>, expected: &str, got: &str) -> Mismatch {
+fn refusal(found: &Match<'_>, expected: &str, got: &str) -> Mismatch {
     let output = found.outputs().first().and_then(|id| found.graph().format_node(*id).ok());
     Mismatch {
         pattern: "the match".into(),
@@ -341,7 +341,7 @@ fn refusal(found: &Found<'_>, expected: &str, got: &str) -> Mismatch {
 
 /// Checks that nobody outside uses what the pattern computes and does not return. Attributes may be read by
 /// others.
-fn check_containment(found: &Found<'_>) -> Result<(), Mismatch> {
+fn check_containment(found: &Match<'_>) -> Result<(), Mismatch> {
     let (graph, pattern) = (found.graph(), found.pattern());
     let outputs = found.outputs();
     let nodes = found.nodes();
@@ -368,7 +368,7 @@ fn check_containment(found: &Found<'_>) -> Result<(), Mismatch> {
 }
 
 /// Checks that no effect of others comes between the effects of a match and its results.
-fn check_effects(found: &Found<'_>, graph: &Graph, parts: Parts<'_>) -> Result<(), Mismatch> {
+fn check_effects(found: &Match<'_>, graph: &Graph, parts: Parts<'_>) -> Result<(), Mismatch> {
     let nodes = found.nodes();
     let has_effect = |id: &NodeId| graph.node(*id).is_ok_and(|node| parts.has_effect(node));
     let Some(first) = nodes.iter().copied().find(has_effect) else { return Ok(()) };
@@ -419,17 +419,17 @@ fn check_replacement(pattern: &Pattern, replacement: &GraphModule) -> Result<Vec
         let mut unknown = None;
         for arg in node.all_args() {
             arg.walk(&mut |arg| {
-                if let Some(wild) = wild::wild(arg)
-                    && !wild.name().is_some_and(|name| pattern.names.contains_key(name))
+                if let Some(hole) = holes::hole(arg)
+                    && !hole.name().is_some_and(|name| pattern.names.contains_key(name))
                 {
-                    unknown = Some(wild);
+                    unknown = Some(hole);
                 }
             });
         }
-        if let Some(wild) = unknown {
+        if let Some(hole) = unknown {
             return Err(err!(
                 Structure,
-                "the replacement has {wild} as a literal, which the pattern does not have"
+                "the replacement has {hole} as a literal, which the pattern does not have"
             )
             .help("use `number` and `integer` with names of the pattern"));
         }

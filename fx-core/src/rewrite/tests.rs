@@ -548,8 +548,8 @@ fn wrong_patterns_say_what_is_wrong() {
     let unrelated =
         Rule::new("r", |x: &Tensor, y: &Tensor| (-x, -y), |x: &Tensor, y: &Tensor| (x.clone(), y.clone()));
     assert_eq!(message(unrelated), "the outputs %neg and %neg_1 of the pattern have nothing in common");
-    let wild = Rule::new("r", |x: &Tensor| -x, |x: &Tensor| x * number("c"));
-    assert!(message(wild).contains("as a literal, which the pattern does not have"));
+    let hole = Rule::new("r", |x: &Tensor| -x, |x: &Tensor| x * number("c"));
+    assert!(message(hole).contains("as a literal, which the pattern does not have"));
     let one_way =
         Rule::new("r", |x: &Tensor, y: &Tensor| any_of([-x, x + y]), |x: &Tensor, y: &Tensor| x + y);
     assert!(message(one_way).contains("the argument y"));

@@ -1,7 +1,7 @@
 //! Identities that keep every bit of the result.
 
 use fx_core::ops::*;
-use fx_core::rewrite::{Found, any_of, capture, exactly, integer, number};
+use fx_core::rewrite::{Match, any_of, capture, exactly, integer, number};
 use fx_core::{Arg, DType, GraphModule, Result, Tensor, rules, symbolic_trace};
 
 use crate::ops::concat::cat;
@@ -154,17 +154,17 @@ rules! {
 }
 
 /// Returns whether the sum with `-y` is the difference from `y`.
-fn negates_exactly(m: &Found<'_>) -> bool {
+fn negates_exactly(m: &Match<'_>) -> bool {
     m.is_float("y") || m.dtype("y").is_some() && m.dtype("y") == m.dtype("x")
 }
 
 /// Returns whether the number `c` is a zero that leaves `x` as it is when it is added, with the sign that
 /// floats need.
-fn is_zero(m: &Found<'_>, negative: bool) -> bool {
+fn is_zero(m: &Match<'_>, negative: bool) -> bool {
     m.number("c").is_some_and(|c| c == 0.0 && (!m.is_float("x") || c.is_sign_negative() == negative))
 }
 
-fn dtype(m: &Found<'_>, name: &str) -> Option<DType> {
+fn dtype(m: &Match<'_>, name: &str) -> Option<DType> {
     match m.arg(name)? {
         Arg::DType(dtype) => Some(*dtype),
         _ => None,
@@ -187,7 +187,7 @@ fn is_exact(from: DType, to: DType) -> bool {
 }
 
 /// Returns the axes of a permutation, counted from the front.
-fn order(m: &Found<'_>, name: &str) -> Option<Vec<usize>> {
+fn order(m: &Match<'_>, name: &str) -> Option<Vec<usize>> {
     let rank = m.rank("x")?;
     let axes = m
         .ints(name)?
@@ -198,13 +198,13 @@ fn order(m: &Found<'_>, name: &str) -> Option<Vec<usize>> {
 }
 
 /// A reshape to the known sizes of the result, of which one may be a symbol.
-fn reshaped(m: &Found<'_>, a: &str, b: &str) -> Result<Option<GraphModule>> {
+fn reshaped(m: &Match<'_>, a: &str, b: &str) -> Result<Option<GraphModule>> {
     let Some(sizes) = m.ints(a).or_else(|| m.ints(b)) else { return Ok(None) };
     symbolic_trace(move |x: &Tensor| reshape(x, sizes.clone())).map(Some)
 }
 
 /// An expansion to the sizes of the second, where `-1` keeps what the first gave.
-fn expanded(m: &Found<'_>) -> Result<Option<GraphModule>> {
+fn expanded(m: &Match<'_>) -> Result<Option<GraphModule>> {
     let (Some(a), Some(b)) = (m.ints("a.size"), m.ints("b.size")) else { return Ok(None) };
     let Some(added) = b.len().checked_sub(a.len()) else { return Ok(None) };
     let size = |(i, size): (usize, &i64)| if *size == -1 && i >= added { a[i - added] } else { *size };

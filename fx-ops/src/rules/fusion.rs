@@ -4,7 +4,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, SQRT_2};
 
 use fx_core::ops::*;
-use fx_core::rewrite::{Found, any_of, capture, exactly, integer, near, number};
+use fx_core::rewrite::{Match, any_of, capture, exactly, integer, near, number};
 use fx_core::{Arg, DType, GraphModule, Result, Tensor, call, rules, symbolic_trace};
 
 use crate::ops::arrange::mT;
@@ -190,7 +190,7 @@ fn convolved(x: Tensor, w: &Tensor, b: Option<&Tensor>) -> Tensor {
 }
 
 /// Writes borders as padding of the convolution, if it has them on both sides of its axes alone.
-fn padded(m: &Found<'_>, has_bias: bool) -> Result<Option<GraphModule>> {
+fn padded(m: &Match<'_>, has_bias: bool) -> Result<Option<GraphModule>> {
     let Some((rank, op)) = [conv1d::OP, conv2d::OP, conv3d::OP]
         .into_iter()
         .enumerate()
@@ -259,7 +259,7 @@ fn repeated(x: &Tensor, name: &str) -> Tensor {
 }
 
 /// Returns whether keys and values are repeated head by head, to as many as the queries have.
-fn are_repeated(m: &Found<'_>) -> bool {
+fn are_repeated(m: &Match<'_>) -> bool {
     let is_repeated = |of: &str, name: &str| -> Option<bool> {
         let part = |i: usize| format!("{name}{i}");
         let (ty, q) = (m.ty(of)?, m.ty("x")?);
@@ -290,7 +290,7 @@ fn are_repeated(m: &Found<'_>) -> bool {
     is_repeated("y", "k") == Some(true) && is_repeated("z", "v") == Some(true) && heads("y") == heads("z")
 }
 
-fn grouped(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
+fn grouped(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
     let Some(is_causal) = flag(m, "a.is_causal") else { return Ok(None) };
     let scale = match m.arg("a.scale") {
         None | Some(Arg::None) => None,
@@ -312,7 +312,7 @@ fn grouped(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
 }
 
 /// Returns whether what softplus leaves out above its threshold, 2e-9, is below the rounding unit.
-fn is_coarse(m: &Found<'_>) -> bool {
+fn is_coarse(m: &Match<'_>) -> bool {
     m.is_float("x") && m.dtype("x") != Some(DType::F64)
 }
 
@@ -342,7 +342,7 @@ fn scores(q: &Tensor, k: &Tensor) -> Tensor {
     ])
 }
 
-fn are_heads(m: &Found<'_>) -> bool {
+fn are_heads(m: &Match<'_>) -> bool {
     let Some(rank) = m.rank("x").filter(|rank| *rank >= 3) else { return false };
     let transposed = [m.axis("i", "y"), m.axis("j", "y")];
     let is_last = |axis: Option<usize>| axis == Some(rank - 1);
@@ -353,7 +353,7 @@ fn are_heads(m: &Found<'_>) -> bool {
             || transposed.iter().any(|axis| is_last(*axis)) && transposed.contains(&Some(rank - 2)))
 }
 
-fn attended(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
+fn attended(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
     let scale = m.number("mul").or_else(|| m.number("div").map(|x| 1.0 / x)).unwrap_or(1.0);
     // The order of axes that brings keys where queries are.
     let order = match m.arg("t.dims") {
@@ -384,26 +384,26 @@ fn attended(m: &Found<'_>, masked: bool) -> Result<Option<GraphModule>> {
     .map(Some)
 }
 
-fn flag(m: &Found<'_>, name: &str) -> Option<bool> {
+fn flag(m: &Match<'_>, name: &str) -> Option<bool> {
     match m.arg(name)? {
         Arg::Bool(x) => Some(*x),
         _ => None,
     }
 }
 
-fn is_last(m: &Found<'_>) -> bool {
+fn is_last(m: &Match<'_>) -> bool {
     m.axis("d", "x").zip(m.rank("x")).is_some_and(|(axis, rank)| axis + 1 == rank)
 }
 
 /// A norm over the last axis, whose size is known.
-fn last_axis(m: &Found<'_>, norm: fn(&Tensor, i64, f64) -> Tensor) -> Result<Option<GraphModule>> {
+fn last_axis(m: &Match<'_>, norm: fn(&Tensor, i64, f64) -> Tensor) -> Result<Option<GraphModule>> {
     let size = m.ty("x").and_then(|ty| ty.shape.last()?.known());
     let (Some(size), Some(eps)) = (size, m.number("eps")) else { return Ok(None) };
     symbolic_trace(move |x: &Tensor| norm(x, size, eps)).map(Some)
 }
 
 /// Returns whether a tensor can be the factors of a norm.
-fn is_weight(m: &Found<'_>, weight: &str, norm: &str) -> bool {
+fn is_weight(m: &Match<'_>, weight: &str, norm: &str) -> bool {
     let shape = m.ints(&format!("{norm}.normalized_shape"));
     let sizes = m.sizes(weight).map(|sizes| sizes.into_iter().map(|size| size as i64).collect::<Vec<_>>());
     shape.is_some() && shape == sizes && m.dtype(weight) == m.dtype("x")

@@ -1,4 +1,4 @@
-//! [`Found`]: a match, as conditions and replacements see it.
+//! [`Match`]: a match, as conditions and replacements see it.
 
 use crate::module::Module;
 use crate::node::{Node, NodeId, Target};
@@ -10,15 +10,15 @@ use super::pattern::{Pattern, PatternKind};
 /// A match: what the captures, arguments and wildcards of a pattern are. Asked for a name that the pattern
 /// does not have, or that an alternative not taken has, every method answers that there is nothing.
 #[derive(Clone, Copy)]
-pub struct Found<'a> {
+pub struct Match<'a> {
     place: Place<'a>,
     pattern: &'a Pattern,
     values: &'a [Option<Arg>],
 }
 
-impl<'a> Found<'a> {
+impl<'a> Match<'a> {
     pub(super) fn new(place: Place<'a>, pattern: &'a Pattern, values: &'a [Option<Arg>]) -> Self {
-        Found { place, pattern, values }
+        Match { place, pattern, values }
     }
 
     /// Returns the graph.
@@ -143,7 +143,7 @@ impl<'a> Found<'a> {
     /// Returns the values of the pattern's arguments, in order; `None` for those that only an alternative not
     /// taken uses.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Option<&'a Arg>> {
-        let Found { pattern, values, .. } = *self;
+        let Match { pattern, values, .. } = *self;
         pattern.inputs.iter().map(move |at| values[*at as usize].as_ref())
     }
 

@@ -63,17 +63,17 @@ fn eval_module(_ty: i64, _name: &str, _args: smallvec::SmallVec<[&Array; 4]>) ->
 /// In a pattern, a call of any module of type `M` with one argument, captured as `name`.
 #[track_caller]
 pub fn module<M: Module>(name: &str, x: &Tensor) -> Tensor {
-    module_call(intern(Wild::Module(ModuleType::of::<M>())) as i64, name, [x])
+    module_call(intern(LiteralHole::Module(ModuleType::of::<M>())) as i64, name, [x])
 }
 
 /// In a pattern, any number as a literal or as a constant of rank 0; in a replacement, the number that was found.
 pub fn number(name: &str) -> f64 {
-    float(Wild::Number(Arc::from(name)))
+    float(LiteralHole::Number(Arc::from(name)))
 }
 
 /// In a pattern, any integer literal; in a replacement, the integer that was found.
 pub fn integer(name: &str) -> i64 {
-    INT_TAG + intern(Wild::Integer(Arc::from(name))) as i64
+    INT_TAG + intern(LiteralHole::Integer(Arc::from(name))) as i64
 }
 
 /// In a pattern, this number, as an integer or float literal or as a constant of rank 0.
@@ -89,12 +89,12 @@ pub fn exactly(value: f64) -> f64 {
 /// constant may also be what the number is in the constant's own dtype, unless that is the coarser one of the
 /// two.
 pub fn near(value: f64) -> f64 {
-    float(Wild::Near(value))
+    float(LiteralHole::Near(value))
 }
 
 /// In a pattern, a number that differs from this one by at most `tolerance` times its magnitude.
 pub fn within(value: f64, tolerance: f64) -> f64 {
-    float(Wild::Within { value, tolerance })
+    float(LiteralHole::Within { value, tolerance })
 }
 
 /// The type of a module that a pattern matches.
@@ -113,7 +113,7 @@ impl ModuleType {
 
 /// What a number in a pattern stands for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wild {
+pub(super) enum LiteralHole {
     Number(Arc<str>),
     Integer(Arc<str>),
     Within { value: f64, tolerance: f64 },
@@ -121,24 +121,24 @@ pub(super) enum Wild {
     Module(ModuleType),
 }
 
-impl Wild {
+impl LiteralHole {
     /// Returns the name under which the value is captured.
     pub(super) fn name(&self) -> Option<&Arc<str>> {
         match self {
-            Wild::Number(name) | Wild::Integer(name) => Some(name),
+            LiteralHole::Number(name) | LiteralHole::Integer(name) => Some(name),
             _ => None,
         }
     }
 }
 
-impl std::fmt::Display for Wild {
+impl std::fmt::Display for LiteralHole {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Wild::Number(name) => write!(f, "a number ({name})"),
-            Wild::Integer(name) => write!(f, "an integer ({name})"),
-            Wild::Within { value, tolerance: 0.0 } => write!(f, "{value}"),
-            Wild::Within { value, .. } | Wild::Near(value) => write!(f, "about {value}"),
-            Wild::Module(ty) => f.write_str(ty.name),
+            LiteralHole::Number(name) => write!(f, "a number ({name})"),
+            LiteralHole::Integer(name) => write!(f, "an integer ({name})"),
+            LiteralHole::Within { value, tolerance: 0.0 } => write!(f, "{value}"),
+            LiteralHole::Within { value, .. } | LiteralHole::Near(value) => write!(f, "about {value}"),
+            LiteralHole::Module(ty) => f.write_str(ty.name),
         }
     }
 }
@@ -150,21 +150,21 @@ const INT_TAG: i64 = i64::MIN + 0x00f8_f8f8_0000_0000;
 const CAPACITY: u64 = 1 << 32;
 
 /// Every wildcard that was ever made, each once. Those of a program are few: they are written in its source.
-static TABLE: Mutex<Vec<Wild>> = Mutex::new(Vec::new());
+static TABLE: Mutex<Vec<LiteralHole>> = Mutex::new(Vec::new());
 
-fn intern(wild: Wild) -> usize {
+fn intern(hole: LiteralHole) -> usize {
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    table.iter().position(|other| *other == wild).unwrap_or_else(|| {
-        table.push(wild);
+    table.iter().position(|other| *other == hole).unwrap_or_else(|| {
+        table.push(hole);
         table.len() - 1
     })
 }
 
-fn float(wild: Wild) -> f64 {
-    f64::from_bits(FLOAT_TAG | intern(wild) as u64)
+fn float(hole: LiteralHole) -> f64 {
+    f64::from_bits(FLOAT_TAG | intern(hole) as u64)
 }
 
-fn by_number(index: u64) -> Option<Wild> {
+fn by_number(index: u64) -> Option<LiteralHole> {
     let table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     table.get(usize::try_from(index).ok()?).cloned()
 }
@@ -172,13 +172,13 @@ fn by_number(index: u64) -> Option<Wild> {
 /// Returns the module type with a number.
 pub(super) fn module_type(index: i64) -> Option<ModuleType> {
     match by_number(u64::try_from(index).ok()?) {
-        Some(Wild::Module(ty)) => Some(ty),
+        Some(LiteralHole::Module(ty)) => Some(ty),
         _ => None,
     }
 }
 
 /// Returns what a literal stands for, if it is not itself.
-pub(super) fn wild<L>(arg: &Arg<L>) -> Option<Wild> {
+pub(super) fn hole<L>(arg: &Arg<L>) -> Option<LiteralHole> {
     match arg {
         Arg::Float(x) if x.to_bits() & !(CAPACITY - 1) == FLOAT_TAG => by_number(x.to_bits() - FLOAT_TAG),
         Arg::Int(x) if (INT_TAG..INT_TAG + CAPACITY as i64).contains(x) => by_number((x - INT_TAG) as u64),
