@@ -55,7 +55,7 @@ fn row(name: &str, gm: &GraphModule, args: &[Value]) -> Result<()> {
     println!(
         "| {name} | {} | {} | {} | {:.0} | {:.2} | {:.1} | {:.3} | {:.2} |",
         gm.graph().expanded_len(),
-        cold.units,
+        cold.bodies,
         cold.functions,
         cold.source as f64 / 1e3,
         cold.compiling.as_secs_f64(),

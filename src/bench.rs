@@ -93,7 +93,7 @@ impl fmt::Display for Compiling {
         write!(
             f,
             "{} tapes, {} functions, {} bytes of Rust; rustc {:.2} s, loading {:.1} ms; ready in {:.2} s, then in {:.2} s",
-            cold.units,
+            cold.bodies,
             cold.functions,
             cold.source,
             cold.compiling.as_secs_f64(),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fx_codegen::Native;
-use fx_core::native::{Assemble, Routine, Unit};
+use fx_core::native::{Assemble, LoopBody, Routine};
 use fx_ops::engine::Compiled;
 
 use crate::{Arg, Error, GraphModule, Result, Tensor, Tree, Value, err};
@@ -101,25 +101,25 @@ struct Attempt {
 }
 
 impl Assemble for Attempt {
-    fn assemble(&self, units: &[Unit]) -> Result<Vec<Option<Routine>>> {
+    fn assemble(&self, bodies: &[LoopBody]) -> Result<Vec<Option<Routine>>> {
         if self.failed.get().is_none() {
-            match self.native.assemble(units) {
+            match self.native.assemble(bodies) {
                 Ok(routines) => return Ok(routines),
                 Err(error) => _ = self.failed.set(error),
             }
         }
-        Ok(vec![None; units.len()])
+        Ok(vec![None; bodies.len()])
     }
 }
 
 /// Notes what would be compiled.
 #[derive(Default)]
-struct Collect(Mutex<Vec<Unit>>);
+struct Collect(Mutex<Vec<LoopBody>>);
 
 impl Assemble for Collect {
-    fn assemble(&self, units: &[Unit]) -> Result<Vec<Option<Routine>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(units);
-        Ok(vec![None; units.len()])
+    fn assemble(&self, bodies: &[LoopBody]) -> Result<Vec<Option<Routine>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bodies);
+        Ok(vec![None; bodies.len()])
     }
 }
 
@@ -151,8 +151,8 @@ impl Program {
                 let _ = compiled.prepare(args);
             }
         }
-        let units = std::mem::take(&mut *collect.0.lock().unwrap_or_else(PoisonError::into_inner));
-        native.assemble(&units)?;
+        let bodies = std::mem::take(&mut *collect.0.lock().unwrap_or_else(PoisonError::into_inner));
+        native.assemble(&bodies)?;
         Ok(programs.iter().map(|(gm, _)| Program::native(gm, native)).collect())
     }
 

@@ -1,9 +1,9 @@
-//! What an engine and a code generator say to each other: loops over elements as data ([`Unit`]), and how the
+//! What an engine and a code generator say to each other: loops over elements as data ([`LoopBody`]), and how the
 //! functions that are made of them are called ([`Call`]).
 //!
-//! A unit is a block of elements, or some whole rows. Its steps are pointwise operations, which become loops
+//! A chunk is a block of elements, or some whole rows. Its steps are pointwise operations, which become loops
 //! of compiled code, and others, for which that code calls the engine back. Invariant: sizes are no part of a
-//! unit's description, so that one function serves all.
+//! chunk's description, so that one function serves all.
 
 use std::ffi::c_void;
 
@@ -18,9 +18,9 @@ pub const ABI: u32 = 1;
 pub enum Operand {
     /// The result of a step before it.
     Step(u32),
-    /// An operand of the unit.
+    /// An operand of the chunk.
     Load(u16),
-    /// A number of the unit, the same for all elements.
+    /// A number of the chunk, the same for all elements.
     Number(u16),
 }
 
@@ -51,7 +51,7 @@ impl PartialEq for Work {
     }
 }
 
-/// A step of a unit.
+/// A step of a chunk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// What it computes.
@@ -64,13 +64,13 @@ pub struct Step {
     pub from: DType,
     /// The dtype of its result.
     pub dtype: DType,
-    /// Whether its result has one element for each row, not one for each element of the unit.
+    /// Whether its result has one element for each row, not one for each element of the chunk.
     pub per_row: bool,
-    /// The result of the unit that it is.
+    /// The result of the chunk that it is.
     pub store: Option<u16>,
 }
 
-/// How an operand of a unit lies in memory.
+/// How an operand of a chunk lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Elements beside each other, row after row.
@@ -87,7 +87,7 @@ pub enum Access {
     Once,
 }
 
-/// An operand of a unit.
+/// An operand of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Load {
     /// How it lies in memory.
@@ -100,7 +100,7 @@ pub struct Load {
 
 /// What is computed of a block of elements, or of some rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Unit {
+pub struct LoopBody {
     /// The operands.
     pub loads: Vec<Load>,
     /// The bits of numbers, in the dtype of the steps that use them.
@@ -114,7 +114,7 @@ pub struct Unit {
 pub enum Given {
     /// Where it lies.
     InPlace,
-    /// With the elements of the unit beside each other.
+    /// With the elements of the chunk beside each other.
     Gathered,
     /// Not at all.
     Unused,
@@ -123,13 +123,13 @@ pub enum Given {
 /// Memory that a function asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Whether it holds one element for each row, not one for each element of a unit.
+    /// Whether it holds one element for each row, not one for each element of a chunk.
     pub per_row: bool,
     /// The bytes of an element.
     pub size: usize,
 }
 
-/// A function made of a unit, and what it wants to be given.
+/// A function made of a loop body, and what it wants to be given.
 #[derive(Clone, Debug)]
 pub struct Routine {
     /// The function.
@@ -166,25 +166,25 @@ pub struct Call {
     pub slots: *const *mut u8,
     /// The bits of numbers.
     pub numbers: *const u64,
-    /// The elements of the unit.
+    /// The elements of the chunk.
     pub len: usize,
-    /// The rows of the unit.
+    /// The rows of the chunk.
     pub rows: usize,
     /// Does a step: is given [`host`](Self::host), the number of the step, its operands (null for numbers),
     /// and its result.
     pub step: unsafe extern "C" fn(*const c_void, u32, *const *const u8, *mut u8),
-    /// What the engine knows of the unit.
+    /// What the engine knows of the chunk.
     pub host: *const c_void,
 }
 
-/// A compiled unit.
+/// A compiled loop body.
 ///
-/// It may be called with operands, results and memory as the [`Routine`] describes them, for units of at
+/// It may be called with operands, results and memory as the [`Routine`] describes them, for chunks of at
 /// least one element.
 pub type Function = unsafe extern "C" fn(&Call);
 
-/// Makes functions of units.
+/// Makes functions of loop bodies.
 pub trait Assemble: Send + Sync {
-    /// Returns a function for each unit; `None` where the engine is to do the steps itself.
-    fn assemble(&self, units: &[Unit]) -> Result<Vec<Option<Routine>>>;
+    /// Returns a function for each body; `None` where the engine is to do the steps itself.
+    fn assemble(&self, bodies: &[LoopBody]) -> Result<Vec<Option<Routine>>>;
 }

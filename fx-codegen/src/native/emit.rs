@@ -1,14 +1,14 @@
-//! Writes a unit as a Rust function: chains of pointwise steps as single loops whose values stay in
+//! Writes a loop body as a Rust function: chains of pointwise steps as single loops whose values stay in
 //! registers, and calls of the engine between them.
 //!
-//! Steps are put into *segments*: a loop over the elements of the unit, one over its rows, or a step of the
+//! Steps are put into *segments*: a loop over the elements of a chunk, one over its rows, or a step of the
 //! engine. A value that is used in another segment than its own has memory, a result's or a slot. No name of
 //! a graph reaches the text: it is made of the bodies of rows, dtypes and numbers.
 
 use std::fmt::Write;
 
 use fx_core::DType;
-use fx_core::native::{Access, Given, Operand, Slot, Step, Unit, Work};
+use fx_core::native::{Access, Given, LoopBody, Operand, Slot, Step, Work};
 
 use super::body;
 
@@ -62,16 +62,16 @@ struct Segment {
     steps: Vec<usize>,
 }
 
-/// Writes a unit; `None` if nothing of it is computed in loops, or if it has a step that it should not have.
-pub(super) fn emit(unit: &Unit) -> Option<Emitted> {
-    let kinds = kinds(unit)?;
+/// Writes a loop body; `None` if nothing of it is computed in loops, or if it has a step that it should not have.
+pub(super) fn emit(code: &LoopBody) -> Option<Emitted> {
+    let kinds = kinds(code)?;
     let computes = |step: &Step| matches!(step.work, Work::Map(_) | Work::Convert | Work::Select);
     let is_loop = |kind: Kind| matches!(kind, Kind::Full | Kind::PerRow);
-    if !unit.steps.iter().zip(&kinds).any(|(step, &kind)| is_loop(kind) && computes(step)) {
+    if !code.steps.iter().zip(&kinds).any(|(step, &kind)| is_loop(kind) && computes(step)) {
         return None;
     }
-    let segments = segments(unit, &kinds);
-    let mut emitter = Emitter::new(unit, &kinds, &segments);
+    let segments = segments(code, &kinds);
+    let mut emitter = Emitter::new(code, &kinds, &segments);
     let mut calls = String::new();
     let mut items = String::new();
     for (number, segment) in segments.iter().enumerate() {
@@ -114,13 +114,13 @@ fn has_text(step: &Step) -> bool {
     }
 }
 
-fn read(unit: &Unit, operand: Operand, by: &Step, by_engine: bool) -> Option<Read> {
+fn read(code: &LoopBody, operand: Operand, by: &Step, by_engine: bool) -> Option<Read> {
     Some(match operand {
         Operand::Load(i) => Read::Load(i as usize),
         Operand::Number(i) => Read::Number(i as usize),
         Operand::Step(i) if by_engine => Read::Step(i as usize),
         Operand::Step(i) => {
-            let step = unit.steps.get(i as usize)?;
+            let step = code.steps.get(i as usize)?;
             match (step.work, step.operands.first()) {
                 // It is read where it lies.
                 (Work::Repeat, Some(Operand::Step(from))) if !by.per_row => Read::Repeated(*from as usize),
@@ -132,16 +132,16 @@ fn read(unit: &Unit, operand: Operand, by: &Step, by_engine: bool) -> Option<Rea
     })
 }
 
-fn reads(unit: &Unit, i: usize, kind: Kind) -> impl Iterator<Item = Read> {
-    let step = &unit.steps[i];
-    step.operands.iter().filter_map(move |&operand| read(unit, operand, step, kind == Kind::Host))
+fn reads(code: &LoopBody, i: usize, kind: Kind) -> impl Iterator<Item = Read> {
+    let step = &code.steps[i];
+    step.operands.iter().filter_map(move |&operand| read(code, operand, step, kind == Kind::Host))
 }
 
 /// Says in what kind of segment each step is; `None` if a step needs what it cannot read.
-fn kinds(unit: &Unit) -> Option<Vec<Kind>> {
-    let mut kinds = vec![Kind::Dead; unit.steps.len()];
-    let mut needed: Vec<bool> = unit.steps.iter().map(|step| step.store.is_some()).collect();
-    for (i, step) in unit.steps.iter().enumerate().rev() {
+fn kinds(code: &LoopBody) -> Option<Vec<Kind>> {
+    let mut kinds = vec![Kind::Dead; code.steps.len()];
+    let mut needed: Vec<bool> = code.steps.iter().map(|step| step.store.is_some()).collect();
+    for (i, step) in code.steps.iter().enumerate().rev() {
         if !needed[i] {
             continue;
         }
@@ -151,11 +151,11 @@ fn kinds(unit: &Unit) -> Option<Vec<Kind>> {
             () => Kind::Full,
         };
         for &operand in &step.operands {
-            match read(unit, operand, step, kinds[i] == Kind::Host)? {
+            match read(code, operand, step, kinds[i] == Kind::Host)? {
                 Read::Step(from) | Read::Repeated(from) if from >= i => return None,
                 Read::Step(from) | Read::Repeated(from) => needed[from] = true,
-                Read::Load(at) => _ = unit.loads.get(at)?,
-                Read::Number(at) => _ = unit.numbers.get(at)?,
+                Read::Load(at) => _ = code.loads.get(at)?,
+                Read::Number(at) => _ = code.numbers.get(at)?,
             }
         }
     }
@@ -168,7 +168,7 @@ fn is_fused(kinds: &[Kind], from: usize, to: usize, read: Read) -> bool {
 }
 
 /// Puts steps into segments: each as early as its operands allow, but then as late as its users allow.
-fn segments(unit: &Unit, kinds: &[Kind]) -> Vec<Segment> {
+fn segments(code: &LoopBody, kinds: &[Kind]) -> Vec<Segment> {
     let alive = || (0..kinds.len()).filter(|&i| kinds[i] != Kind::Dead);
     let source = |read: Read| match read {
         Read::Step(from) | Read::Repeated(from) => Some(from),
@@ -176,7 +176,7 @@ fn segments(unit: &Unit, kinds: &[Kind]) -> Vec<Segment> {
     };
     let mut levels = vec![0usize; kinds.len()];
     for i in alive() {
-        for read in reads(unit, i, kinds[i]) {
+        for read in reads(code, i, kinds[i]) {
             if let Some(from) = source(read) {
                 levels[i] = levels[i].max(levels[from] + usize::from(!is_fused(kinds, from, i, read)));
             }
@@ -184,10 +184,10 @@ fn segments(unit: &Unit, kinds: &[Kind]) -> Vec<Segment> {
     }
     let mut latest = vec![usize::MAX; kinds.len()];
     for i in alive().rev() {
-        if unit.steps[i].store.is_none() {
+        if code.steps[i].store.is_none() {
             levels[i] = latest[i];
         }
-        for read in reads(unit, i, kinds[i]) {
+        for read in reads(code, i, kinds[i]) {
             if let Some(from) = source(read) {
                 let level = levels[i] - usize::from(!is_fused(kinds, from, i, read));
                 latest[from] = latest[from].min(level);
@@ -202,7 +202,7 @@ fn segments(unit: &Unit, kinds: &[Kind]) -> Vec<Segment> {
         for (kind, steps) in [(Kind::PerRow, per_row), (Kind::Full, full)] {
             let (mut part, mut weight) = (Vec::new(), 0);
             for i in steps {
-                let own = weight_of(&unit.steps[i]);
+                let own = weight_of(&code.steps[i]);
                 if weight + own > HEAVIEST && !part.is_empty() {
                     segments.push(Segment { kind, steps: std::mem::take(&mut part) });
                     weight = 0;
@@ -231,7 +231,7 @@ fn weight_of(step: &Step) -> usize {
 }
 
 struct Emitter<'a> {
-    unit: &'a Unit,
+    code: &'a LoopBody,
     given: Vec<Given>,
     /// The loads that are read where the result that overwrites them is.
     overwritten: Vec<bool>,
@@ -241,19 +241,19 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(unit: &'a Unit, kinds: &[Kind], segments: &[Segment]) -> Emitter<'a> {
-        let mut segment_of = vec![0; unit.steps.len()];
+    fn new(code: &'a LoopBody, kinds: &[Kind], segments: &[Segment]) -> Emitter<'a> {
+        let mut segment_of = vec![0; code.steps.len()];
         for (number, segment) in segments.iter().enumerate() {
             segment.steps.iter().for_each(|&i| segment_of[i] = number);
         }
-        let mut by_engine = vec![false; unit.loads.len()];
-        let mut dtypes: Vec<Vec<DType>> = vec![Vec::new(); unit.loads.len()];
+        let mut by_engine = vec![false; code.loads.len()];
+        let mut dtypes: Vec<Vec<DType>> = vec![Vec::new(); code.loads.len()];
         // The last segment that reads each load, and each value from memory.
-        let mut load_until: Vec<Option<usize>> = vec![None; unit.loads.len()];
-        let mut until: Vec<Option<usize>> = vec![None; unit.steps.len()];
+        let mut load_until: Vec<Option<usize>> = vec![None; code.loads.len()];
+        let mut until: Vec<Option<usize>> = vec![None; code.steps.len()];
         for (number, segment) in segments.iter().enumerate() {
             for &i in &segment.steps {
-                for (read, dtype) in reads(unit, i, segment.kind).zip(operand_types(&unit.steps[i])) {
+                for (read, dtype) in reads(code, i, segment.kind).zip(operand_types(&code.steps[i])) {
                     match read {
                         Read::Load(at) => {
                             dtypes[at].push(dtype);
@@ -269,23 +269,23 @@ impl<'a> Emitter<'a> {
             }
         }
         let is_in_place = |at: usize| -> bool {
-            let load = &unit.loads[at];
+            let load = &code.loads[at];
             let Some(store) = load.overwritten else { return false };
-            let writer = unit.steps.iter().position(|step| step.store == Some(store));
-            let is_twin = |other: usize| other != at && unit.loads[other].overwritten == Some(store);
+            let writer = code.steps.iter().position(|step| step.store == Some(store));
+            let is_twin = |other: usize| other != at && code.loads[other].overwritten == Some(store);
             load.access == Access::Dense
                 && !by_engine[at]
-                && !(0..unit.loads.len()).any(is_twin)
+                && !(0..code.loads.len()).any(is_twin)
                 && writer.is_some_and(|writer| {
                     kinds[writer] == Kind::Full
-                        && dtypes[at].iter().all(|&dtype| dtype == unit.steps[writer].dtype)
+                        && dtypes[at].iter().all(|&dtype| dtype == code.steps[writer].dtype)
                         && load_until[at].is_some_and(|until| until <= segment_of[writer])
                 })
         };
-        let overwritten: Vec<bool> = (0..unit.loads.len()).map(is_in_place).collect();
-        let given = (0..unit.loads.len())
+        let overwritten: Vec<bool> = (0..code.loads.len()).map(is_in_place).collect();
+        let given = (0..code.loads.len())
             .map(|at| {
-                let load = &unit.loads[at];
+                let load = &code.loads[at];
                 match load.access {
                     _ if load_until[at].is_none() => Given::Unused,
                     _ if overwritten[at] => Given::InPlace,
@@ -297,10 +297,10 @@ impl<'a> Emitter<'a> {
             .collect();
         let mut slots: Vec<Slot> = Vec::new();
         let mut busy_until: Vec<usize> = Vec::new();
-        let mut homes: Vec<Option<Home>> = vec![None; unit.steps.len()];
+        let mut homes: Vec<Option<Home>> = vec![None; code.steps.len()];
         for (number, segment) in segments.iter().enumerate() {
             for &i in &segment.steps {
-                let step = &unit.steps[i];
+                let step = &code.steps[i];
                 homes[i] = match (step.store, until[i]) {
                     (Some(store), _) => Some(Home::Store(store)),
                     (None, None) => None,
@@ -318,12 +318,12 @@ impl<'a> Emitter<'a> {
                 };
             }
         }
-        Emitter { unit, given, overwritten, homes, slots, numbers: Vec::new() }
+        Emitter { code, given, overwritten, homes, slots, numbers: Vec::new() }
     }
 
     /// Returns whether a load has one element for a row.
     fn is_splat(&self, at: usize) -> bool {
-        self.unit.loads[at].access == Access::Splat && self.given[at] == Given::InPlace
+        self.code.loads[at].access == Access::Splat && self.given[at] == Given::InPlace
     }
 
     /// Returns how a number is asked for that is no literal.
@@ -346,7 +346,7 @@ impl<'a> Emitter<'a> {
             Some(Home::Slot(at)) => format!("c.slot({at}).cast_const()"),
             None => "null()".to_owned(),
         };
-        let operands: Vec<String> = reads(self.unit, i, Kind::Host)
+        let operands: Vec<String> = reads(self.code, i, Kind::Host)
             .map(|read| match read {
                 Read::Load(load) => format!("c.load({load})"),
                 Read::Number(_) => "null()".to_owned(),
@@ -360,12 +360,12 @@ impl<'a> Emitter<'a> {
 
     /// Writes a loop as a function, and its calls.
     fn segment(&mut self, number: usize, segment: &Segment, items: &mut String, calls: &mut String) {
-        let unit = self.unit;
+        let code = self.code;
         let is_nested = segment.kind == Kind::Full
             && segment.steps.iter().any(|&i| {
-                reads(unit, i, segment.kind).any(|read| match read {
+                reads(code, i, segment.kind).any(|read| match read {
                     Read::Repeated(_) => true,
-                    Read::Load(at) => self.is_splat(at) || unit.loads[at].access == Access::Rows,
+                    Read::Load(at) => self.is_splat(at) || code.loads[at].access == Access::Rows,
                     _ => false,
                 })
             });
@@ -381,25 +381,25 @@ impl<'a> Emitter<'a> {
             segment.steps.iter().copied().filter(|&i| self.homes[i].is_some()).collect();
         let mut lines = String::new();
         for &i in &segment.steps {
-            let step = &unit.steps[i];
+            let step = &code.steps[i];
             let mut operands = Vec::new();
             let from = operand_types(step);
-            for (read, dtype) in reads(unit, i, segment.kind).zip(from) {
+            for (read, dtype) in reads(code, i, segment.kind).zip(from) {
                 let in_memory = match read {
                     Read::Step(from) if segment.steps.contains(&from) => {
                         operands.push(format!("v{from}"));
                         continue;
                     }
                     Read::Number(at) => {
-                        if let Some(text) = literal(unit.numbers[at], dtype) {
+                        if let Some(text) = literal(code.numbers[at], dtype) {
                             operands.push(text);
                             continue;
                         }
-                        self.number(unit.numbers[at], dtype)
+                        self.number(code.numbers[at], dtype)
                     }
                     Read::Load(at) => {
                         let writer = outputs.iter().position(|&out| {
-                            self.overwritten[at] && unit.steps[out].store == unit.loads[at].overwritten
+                            self.overwritten[at] && code.steps[out].store == code.loads[at].overwritten
                         });
                         if let Some(out) = writer {
                             operands.push(format!("o{out}[i]"));
@@ -461,7 +461,7 @@ impl<'a> Emitter<'a> {
             }
         }
         for (at, &i) in outputs.iter().enumerate() {
-            let ty = element(unit.steps[i].dtype);
+            let ty = element(code.steps[i].dtype);
             let _ = write!(signature, ", o{at}: &mut [{ty}]");
             let _ = match self.homes[i] {
                 Some(Home::Store(store)) => write!(arguments, ", slice_mut(c.store({store}), {row}, {n})"),
@@ -544,7 +544,7 @@ fn literal(bits: u64, dtype: DType) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use fx_core::native::{Access, Load, Operand, Step, Unit};
+    use fx_core::native::{Access, Load, LoopBody, Operand, Step};
     use fx_core::{Class, Op};
 
     use super::*;
@@ -590,7 +590,7 @@ mod tests {
         steps[2].store = Some(0);
         let numbers = vec![u64::from(2f32.to_bits()), u64::from(0.3f32.to_bits())];
         let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }, load(Access::Splat)];
-        let emitted = emit(&Unit { loads, numbers, steps }).unwrap();
+        let emitted = emit(&LoopBody { loads, numbers, steps }).unwrap();
         assert_eq!((loops(&emitted), emitted.slots.len()), (1, 0));
         assert!(!emitted.text.contains("v3"), "nobody needs the last step");
         assert!(emitted.text.contains("(2.0f32)"), "a usual number is a literal");
@@ -609,8 +609,8 @@ mod tests {
             map(plus::OP, &[S(0), S(2)]),
         ];
         steps[3].store = Some(0);
-        let unit = Unit { loads: vec![load(Access::Rows)], numbers: vec![0], steps };
-        let emitted = emit(&unit).unwrap();
+        let code = LoopBody { loads: vec![load(Access::Rows)], numbers: vec![0], steps };
+        let emitted = emit(&code).unwrap();
         assert_eq!(loops(&emitted), 2);
         assert_eq!(emitted.slots, [Slot { per_row: false, size: 4 }, Slot { per_row: true, size: 4 }]);
         assert!(emitted.text.contains("c.host(1, &[c.slot(0).cast_const()], c.slot(1)"), "{}", emitted.text);
@@ -626,7 +626,7 @@ mod tests {
         ];
         (steps[0].store, steps[2].store) = (Some(0), Some(1));
         let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }];
-        let emitted = emit(&Unit { loads, numbers: vec![0], steps }).unwrap();
+        let emitted = emit(&LoopBody { loads, numbers: vec![0], steps }).unwrap();
         assert_eq!(emitted.loads, [Given::Gathered]);
     }
 
@@ -635,7 +635,7 @@ mod tests {
         let mut steps = vec![step(Work::Convert, &[L(0)], false)];
         (steps[0].from, steps[0].store) = (DType::I32, Some(0));
         let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }];
-        let emitted = emit(&Unit { loads, numbers: Vec::new(), steps }).unwrap();
+        let emitted = emit(&LoopBody { loads, numbers: Vec::new(), steps }).unwrap();
         assert_eq!(emitted.loads, [Given::Gathered]);
         assert!(
             emitted.text.contains("a0: &[i32]") && emitted.text.contains("a0[i] as f32"),
@@ -648,12 +648,13 @@ mod tests {
     fn a_body_that_does_not_stand_alone_is_left_to_the_engine() {
         let mut steps = vec![map(foreign::OP, &[L(0)]), map(plus::OP, &[S(0), S(0)])];
         steps[1].store = Some(0);
-        let emitted = emit(&Unit { loads: vec![load(Access::Splat)], numbers: Vec::new(), steps }).unwrap();
+        let emitted =
+            emit(&LoopBody { loads: vec![load(Access::Splat)], numbers: Vec::new(), steps }).unwrap();
         assert!(emitted.text.contains("c.host(0") && !emitted.text.contains("identity"), "{}", emitted.text);
         assert_eq!(emitted.loads, [Given::Gathered]);
         let mut steps = vec![map(foreign::OP, &[L(0)])];
         steps[0].store = Some(0);
-        assert!(emit(&Unit { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).is_none());
+        assert!(emit(&LoopBody { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).is_none());
     }
 
     #[test]
@@ -665,7 +666,8 @@ mod tests {
         };
         let mut steps: Vec<Step> = (0..n).map(chain).collect();
         steps[n - 1].store = Some(0);
-        let emitted = emit(&Unit { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).unwrap();
+        let emitted =
+            emit(&LoopBody { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).unwrap();
         assert!((40..100).contains(&loops(&emitted)), "{} loops", loops(&emitted));
         assert!(emitted.slots.len() <= 2, "memory is used again: {:?}", emitted.slots);
     }

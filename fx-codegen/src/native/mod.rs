@@ -1,6 +1,6 @@
 //! Native code: the pointwise and row loops of plans as Rust, compiled by rustc into a library and loaded.
 //!
-//! [`Native`] makes functions of units ([`fx_core::native`]): `emit` writes them, `toolchain` finds the
+//! [`Native`] makes functions of loop bodies ([`fx_core::native`]): `emit` writes them, `toolchain` finds the
 //! compiler, `cache` keeps libraries on disk, `load` loads them. Invariant: what is loaded was compiled from
 //! text that this module wrote, by this user.
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use fx_core::native::{ABI, Assemble, Function, Routine, Unit};
+use fx_core::native::{ABI, Assemble, Function, LoopBody, Routine};
 use fx_core::{Result, err};
 
 pub(crate) use self::body::stands_alone;
@@ -50,8 +50,8 @@ struct State {
 /// What [`Native`] has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Made {
-    /// The units that were asked for.
-    pub units: usize,
+    /// The loop bodies that were asked for.
+    pub bodies: usize,
     /// The functions in the libraries that were loaded.
     pub functions: usize,
     /// The bytes of text of these libraries.
@@ -114,9 +114,9 @@ impl Native {
         Ok((Toolchain::find(self.0.rustc.as_deref(), &cache)?, cache))
     }
 
-    /// Writes the functions of units as one file, without what it was compiled with.
-    pub fn source(&self, units: &[Unit]) -> String {
-        let emitted: Vec<Emitted> = units.iter().filter_map(emit::emit).collect();
+    /// Writes the functions of loop bodies as one file, without what it was compiled with.
+    pub fn source(&self, bodies: &[LoopBody]) -> String {
+        let emitted: Vec<Emitted> = bodies.iter().filter_map(emit::emit).collect();
         source(&unique(emitted.iter()))
     }
 
@@ -153,17 +153,17 @@ impl Native {
 impl Assemble for Native {
     /// Units of one call are compiled together, those with the same text once. Units that cannot be written
     /// are left to the engine.
-    fn assemble(&self, units: &[Unit]) -> Result<Vec<Option<Routine>>> {
+    fn assemble(&self, bodies: &[LoopBody]) -> Result<Vec<Option<Routine>>> {
         let started = Instant::now();
         let before = self.made().compiling;
-        let emitted: Vec<Option<Emitted>> = units.iter().map(emit::emit).collect();
+        let emitted: Vec<Option<Emitted>> = bodies.iter().map(emit::emit).collect();
         let texts = unique(emitted.iter().flatten());
         let is_known = texts.iter().all(|text| lock(&self.0.state).functions.contains_key(text));
         if !is_known {
             self.load(&texts)?;
         }
         let mut state = lock(&self.0.state);
-        state.made.units += units.len();
+        state.made.bodies += bodies.len();
         let compiling = state.made.compiling.saturating_sub(before);
         state.made.loading += started.elapsed().saturating_sub(compiling);
         let routine = |emitted: Option<Emitted>| -> Result<Option<Routine>> {

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::kernel::Kernel;
 use super::operand::{Bases, ValueId};
-use super::tape::{GRAIN, Tape, Unit, with_scratch};
+use super::tape::{Chunk, GRAIN, Tape, with_scratch};
 use crate::fusible::RowKind;
 use crate::ops::reduce::fold::Fold;
 
@@ -92,21 +92,21 @@ impl ColumnKernel {
         columns: Range<usize>,
         places: &[*mut u8],
     ) {
-        let (inner, unit) = (self.columns.inner, self.tape.unit);
+        let (inner, chunk) = (self.columns.inner, self.tape.chunk);
         // What is only copied is read where it lies, all rows in one go.
         let copied = self.tape.copied();
         let (at_once, most) = match copied {
             Some(_) => (ROWS, TILE),
-            None => ((unit / inner).max(1), unit.min(inner)),
+            None => ((chunk / inner).max(1), chunk.min(inner)),
         };
         for line in lines.clone().step_by(at_once) {
             let rows = at_once.min(lines.end - line);
             for column in columns.clone().step_by(most) {
                 let len = most.min(columns.end - column);
-                let part = Unit::new(line, column, len * rows, rows);
+                let part = Chunk::new(line, column, len * rows, rows);
                 if copied.is_none() {
                     // SAFETY: the caller's promise.
-                    unsafe { self.tape.unit(bases, scratch, part) };
+                    unsafe { self.tape.chunk(bases, scratch, part) };
                 }
                 for (reduced, &place) in self.reduced.iter().zip(places) {
                     let (from, step): (*const u8, usize) = match copied {

@@ -247,16 +247,16 @@ impl Compiled {
     fn link(&self, ready: &mut Ready) -> Result<()> {
         let Some(assembler) = &self.assembler else { return Ok(()) };
         let mut tapes: Vec<&mut Tape> = ready.plan.tapes().collect();
-        let units: Vec<_> = tapes.iter().map(|tape| tape.describe_unit()).collect();
-        if units.is_empty() {
+        let bodies: Vec<_> = tapes.iter().map(|tape| tape.loop_body()).collect();
+        if bodies.is_empty() {
             return Ok(());
         }
-        if !units.iter().eq(ready.routines.iter().map(|(unit, _)| unit)) {
-            let routines = assembler.assemble(&units)?;
-            if routines.len() != units.len() {
-                bail!(Graph, "there are {} functions for {} tapes", routines.len(), units.len());
+        if !bodies.iter().eq(ready.routines.iter().map(|(body, _)| body)) {
+            let routines = assembler.assemble(&bodies)?;
+            if routines.len() != bodies.len() {
+                bail!(Graph, "there are {} functions for {} tapes", routines.len(), bodies.len());
             }
-            ready.routines = Arc::new(units.into_iter().zip(routines).collect());
+            ready.routines = Arc::new(bodies.into_iter().zip(routines).collect());
         }
         for (tape, (_, routine)) in tapes.iter_mut().zip(&*ready.routines) {
             if let Some(routine) = routine {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fx_core::array::dispatch_dtype;
-use fx_core::native::{Routine, Unit};
+use fx_core::native::{LoopBody, Routine};
 use fx_core::ops::evaluate_control;
 use fx_core::{
     Arg, Array, Attribute, GraphModule, NodeId, NodeRef, Result, Tensor, TensorType, Value, bail, err,
@@ -20,7 +20,7 @@ pub(crate) struct Ready {
     pub(crate) gm: Arc<GraphModule>,
     pub(crate) plan: Plan,
     /// The functions that took the place of tapes, with what they were made of.
-    pub(crate) routines: Arc<Vec<(Unit, Option<Routine>)>>,
+    pub(crate) routines: Arc<Vec<(LoopBody, Option<Routine>)>>,
 }
 
 /// The memory of one call.

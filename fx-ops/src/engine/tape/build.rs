@@ -1,5 +1,5 @@
 //! Makes a tape of a draft, for the sizes of a plan: registers and loads, places for them, and the length of
-//! a unit.
+//! a chunk.
 
 use fx_core::array::Sizes;
 use fx_core::pointwise::Rule;
@@ -14,13 +14,13 @@ use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::record::Bound;
 use crate::fusible::LONGEST_ROW;
 
-/// The bytes of registers that a unit may have in the first cache.
+/// The bytes of registers that a chunk may have in the first cache.
 const CACHE: usize = 32 << 10;
 
-/// The most and the fewest elements of a unit that is no row.
-const UNIT: std::ops::RangeInclusive<usize> = 256..=4096;
+/// The most and the fewest elements of a chunk that is no row.
+const CHUNK: std::ops::RangeInclusive<usize> = 256..=4096;
 
-/// The elements that short rows have together in a unit,
+/// The elements that short rows have together in a chunk,
 const ROWS: usize = 1024;
 /// if they are only read,
 const ROWS_READ: usize = 1 << 13;
@@ -410,7 +410,7 @@ impl Builder {
                 def: None,
             });
         }
-        // The length of a unit: a row, or as much as the registers allow, in step with the runs of the operands.
+        // The length of a chunk: a row, or as much as the registers allow, in step with the runs of the operands.
         let widest = self.registers.iter().map(|register| register.size).max().unwrap_or(8);
         let (mut row, mut turns) = (self.row, false);
         if !self.has_rows {
@@ -441,12 +441,12 @@ impl Builder {
             all if all.iter().all(is_short) => ROWS_READ,
             _ => ROWS,
         };
-        let mut unit = (most / row).max(1) * row;
+        let mut chunk = (most / row).max(1) * row;
         if !self.has_rows {
-            let most = (CACHE / widest / (n_full + 1)).clamp(*UNIT.start(), *UNIT.end());
-            unit = row.div_ceil(row.div_ceil(most)).next_multiple_of(16).min(row);
-            if (part.is_some() || turns || self.inner.is_some()) && unit == row {
-                unit *= (most / row).max(1);
+            let most = (CACHE / widest / (n_full + 1)).clamp(*CHUNK.start(), *CHUNK.end());
+            chunk = row.div_ceil(row.div_ceil(most)).next_multiple_of(16).min(row);
+            if (part.is_some() || turns || self.inner.is_some()) && chunk == row {
+                chunk *= (most / row).max(1);
             }
         }
         let bytes = |n: usize, size: usize| (n * size).next_multiple_of(64);
@@ -454,12 +454,12 @@ impl Builder {
         let mut scratch = 0;
         for (per_row, size) in &registers {
             offsets.push(scratch as u32);
-            scratch += bytes(if *per_row { unit.div_ceil(row) } else { unit }, *size);
+            scratch += bytes(if *per_row { chunk.div_ceil(row) } else { chunk }, *size);
         }
         for store in &mut list {
             if let Some(buffer) = &mut store.buffer {
                 *buffer = scratch;
-                scratch += bytes(unit, store.size);
+                scratch += bytes(chunk, store.size);
             }
         }
         let place = |spot: Spot| match spot {
@@ -486,7 +486,7 @@ impl Builder {
                 4 => (bits & 0xffff_ffff) * 0x0000_0001_0000_0001,
                 _ => bits,
             };
-            vec![word; (unit * size).div_ceil(8).max(1)]
+            vec![word; (chunk * size).div_ceil(8).max(1)]
         };
         for load in &mut self.loads {
             load.find_grid(row);
@@ -494,7 +494,7 @@ impl Builder {
             load.overwritten = list.iter().any(|store| store.value == load.value).then_some(load.value);
         }
         let numbers = self.numbers.iter().map(repeat).collect();
-        let domain = (self.numel, row, unit);
+        let domain = (self.numel, row, chunk);
         let passes = parts.iter().map(|part| Loop::new(part, &self.instructions)).collect();
         let mut tape = Tape::new(domain, (self.loads, list), numbers, (self.instructions, passes), scratch);
         if turns {
@@ -504,7 +504,7 @@ impl Builder {
     }
 
     /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole
-    /// units and written.
+    /// chunks and written.
     fn assign(&self, parts: &[FusedRange], places: &mut FxHashMap<u32, Spot>) -> (Vec<(bool, usize)>, usize) {
         let n = self.instructions.len();
         let is_load = |i: usize| self.loads.iter().any(|load| load.register as usize == i);

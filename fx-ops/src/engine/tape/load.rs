@@ -1,7 +1,7 @@
-//! [`Load`]: how the elements of a unit are found in an operand from outside, and copied if they are no
+//! [`Load`]: how the elements of a chunk are found in an operand from outside, and copied if they are no
 //! neighbours.
 
-use super::{Extent, Unit};
+use super::{Chunk, Extent};
 use crate::engine::operand::{Bases, Operand, ValueId, Walk};
 
 /// An operand from outside, walked along the domain, along its rows, or along one row.
@@ -53,7 +53,7 @@ impl Load {
         };
     }
 
-    /// Returns whether the elements of all units of whole rows are found where they are.
+    /// Returns whether the elements of all chunks of whole rows are found where they are.
     pub(super) fn is_direct(&self, row: usize) -> bool {
         self.overwritten.is_none()
             && self.panel.is_none()
@@ -65,36 +65,36 @@ impl Load {
             }
     }
 
-    /// Returns the address of the elements of a unit, which are copied into the register if they are not
+    /// Returns the address of the elements of a chunk, which are copied into the register if they are not
     /// neighbours.
     pub(super) unsafe fn find(
         &self,
         bases: Bases<'_>,
         scratch: *mut u8,
-        unit: Unit,
+        chunk: Chunk,
         row: usize,
     ) -> *const u8 {
-        if let (Some(panel), Some(first)) = (self.panel, unit.panel) {
-            return scratch.wrapping_add(panel + ((unit.row - first) * row + unit.column) * self.size);
+        if let (Some(panel), Some(first)) = (self.panel, chunk.panel) {
+            return scratch.wrapping_add(panel + ((chunk.row - first) * row + chunk.column) * self.size);
         }
         let base = bases.at::<u8>(self.value, self.offset * self.size).cast_const();
         let to = scratch.wrapping_add(self.register as usize);
         let (at, len) = match self.extent {
-            Extent::Full => (unit.row * row + unit.column, unit.len),
-            Extent::PerRow => (unit.row, unit.rows),
+            Extent::Full => (chunk.row * row + chunk.column, chunk.len),
+            Extent::PerRow => (chunk.row, chunk.rows),
             Extent::Once => (0, row),
         };
-        // SAFETY: the caller's promise, and the register has room for a unit.
+        // SAFETY: the caller's promise, and the register has room for a chunk.
         unsafe {
             match (self.grid, self.extent) {
                 (Some((row_step, step)), Extent::Full) => {
-                    let from = base.wrapping_add((unit.row * row_step + unit.column * step) * self.size);
-                    let is_direct = unit.len == 1 || (step == 1 && (unit.rows == 1 || row_step == row));
+                    let from = base.wrapping_add((chunk.row * row_step + chunk.column * step) * self.size);
+                    let is_direct = chunk.len == 1 || (step == 1 && (chunk.rows == 1 || row_step == row));
                     if is_direct && self.overwritten.is_none() {
                         return from;
                     }
-                    let run = unit.len / unit.rows;
-                    for i in 0..unit.rows {
+                    let run = chunk.len / chunk.rows;
+                    for i in 0..chunk.rows {
                         let from = from.wrapping_add(i * row_step * self.size);
                         copy_run(from, to.wrapping_add(i * run * self.size), step, run, self.size);
                     }

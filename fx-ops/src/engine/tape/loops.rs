@@ -1,4 +1,4 @@
-//! Which instructions of a tape are one pass over the elements of a unit.
+//! Which instructions of a tape are one pass over the elements of a chunk.
 //!
 //! A sum before a function of one operand, and a product and a sum after it, are done in its loop (see
 //! [`around`](fx_core::pointwise::around)), and so are sums and products without a function. What is between
@@ -28,7 +28,7 @@ pub(super) struct FusedRange {
     roles: SmallVec<[Role; 4]>,
 }
 
-/// What runs over a unit at once.
+/// What runs over a chunk at once.
 pub(crate) enum Loop {
     /// An instruction.
     One(usize),
@@ -232,7 +232,7 @@ impl Loop {
 }
 
 impl FusedLoop {
-    /// Computes the elements of a unit.
+    /// Computes the elements of a chunk.
     ///
     /// # Safety
     ///

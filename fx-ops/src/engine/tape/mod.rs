@@ -1,8 +1,8 @@
 //! [`Tape`]: pointwise operations and operations on rows, one after the other on a block of elements that
 //! stays in the first cache.
 //!
-//! A tape walks over a *domain* of elements in row-major order, in units: blocks of elements, or whole rows
-//! if it reduces them. For each unit it runs its instructions, each of which reads and writes registers of as
+//! A tape walks over a *domain* of elements in row-major order, in chunks: blocks of elements, or whole rows
+//! if it reduces them. For each chunk it runs its instructions, each of which reads and writes registers of as
 //! many elements. The instructions are the block kernels of the rows, so that a fused group has the bits that
 //! its operations have one by one.
 
@@ -45,10 +45,10 @@ pub(crate) enum Spot {
     Store(u16),
 }
 
-/// Which elements of an operand a unit has.
+/// Which elements of an operand a chunk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Extent {
-    /// One for each element of the unit.
+    /// One for each element of the chunk.
     Full,
     /// One for each row.
     PerRow,
@@ -62,7 +62,7 @@ pub(crate) struct Store {
     pub(crate) value: ValueId,
     pub(crate) size: usize,
     pub(crate) per_row: bool,
-    /// Where in the scratch memory the elements of a unit are, if they are reduced and not stored.
+    /// Where in the scratch memory the elements of a chunk are, if they are reduced and not stored.
     pub(crate) buffer: Option<usize>,
     /// The store of the same elements, if it is that which is reduced.
     pub(crate) same: Option<usize>,
@@ -118,11 +118,11 @@ pub(crate) struct Tape {
     /// The elements of a row: what is reduced, or after which operands are read elsewhere; `numel` if there
     /// are no rows.
     pub(crate) row: usize,
-    /// The most elements of a unit: part of a row, or several rows.
-    pub(crate) unit: usize,
+    /// The most elements of a chunk: part of a row, or several rows.
+    pub(crate) chunk: usize,
     pub(crate) loads: Vec<Load>,
     pub(crate) stores: Vec<Store>,
-    /// The numbers, each repeated for a whole unit.
+    /// The numbers, each repeated for a whole chunk.
     pub(crate) numbers: Vec<Vec<u64>>,
     pub(crate) instructions: Vec<Instruction>,
     /// The instructions in the order in which they run, some of them as one.
@@ -131,14 +131,14 @@ pub(crate) struct Tape {
     pub(crate) scratch: usize,
     /// The rows that are read together of operands that are transposed; none if there are no such operands.
     panel_rows: usize,
-    /// Runs a unit instead of the instructions, if it was compiled.
+    /// Runs a chunk instead of the instructions, if it was compiled.
     pub(crate) native: Option<native::Linked>,
 }
 
 /// The work, in elements times instructions, from which a second thread pays.
 pub(super) const GRAIN: usize = 1 << 15;
 
-/// The elements of the longest unit that has no registers,
+/// The elements of the longest chunk that has no registers,
 const LONGEST_UNIT: usize = 1 << 17;
 /// and how many of those each thread has at least.
 const UNITS_EACH: usize = 8;
@@ -146,9 +146,9 @@ const UNITS_EACH: usize = 8;
 /// The bytes of rows of a transposed operand that are read together, so that they stay in the second cache.
 const PANEL: usize = 1 << 19;
 
-/// The elements of a unit: `len` from a column of a row on, or whole rows.
+/// The elements of a chunk: `len` from a column of a row on, or whole rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Unit {
+pub(crate) struct Chunk {
     row: usize,
     column: usize,
     len: usize,
@@ -157,17 +157,17 @@ pub(crate) struct Unit {
     panel: Option<usize>,
 }
 
-impl Unit {
+impl Chunk {
     /// `len` elements from a column of a row on, or of so many whole rows.
-    pub(super) fn new(row: usize, column: usize, len: usize, rows: usize) -> Unit {
-        Unit { row, column, len, rows, panel: None }
+    pub(super) fn new(row: usize, column: usize, len: usize, rows: usize) -> Chunk {
+        Chunk { row, column, len, rows, panel: None }
     }
 }
 
 impl Tape {
     /// Makes a tape whose loads and instructions have their places in `scratch` bytes.
     pub(crate) fn new(
-        (numel, row, unit): (usize, usize, usize),
+        (numel, row, chunk): (usize, usize, usize),
         (loads, stores): (Vec<Load>, Vec<Store>),
         numbers: Vec<Vec<u64>>,
         (instructions, passes): (Vec<Instruction>, Vec<Loop>),
@@ -176,7 +176,7 @@ impl Tape {
         Tape {
             numel,
             row,
-            unit,
+            chunk,
             loads,
             stores,
             numbers,
@@ -196,7 +196,7 @@ impl Tape {
         let turns = x.numel() > 0 && load.walk.is_turned();
         let is_in_rows = turns || (load.walk.shape.len() > 1 && load.walk.run() >= 64);
         let row = if is_in_rows { load.walk.run() } else { numel };
-        let unit = if turns { (4096 / row).max(1) * row } else { row.min(4096) };
+        let chunk = if turns { (4096 / row).max(1) * row } else { row.min(4096) };
         load.find_grid(row);
         let copy = Instruction {
             action: Action::Copy(size),
@@ -207,9 +207,9 @@ impl Tape {
             def: None,
         };
         let stores = vec![Store { value, size, per_row: false, buffer: None, same: None }];
-        let scratch = unit * size;
+        let scratch = chunk * size;
         let mut tape = Tape::new(
-            (x.numel(), row, unit),
+            (x.numel(), row, chunk),
             (vec![load], stores),
             Vec::new(),
             (vec![copy], vec![Loop::One(0)]),
@@ -228,7 +228,7 @@ impl Tape {
                 && load.walk.run() == row
                 && load.overwritten.is_none()
         };
-        let together = self.unit / row;
+        let together = self.chunk / row;
         for load in self.loads.iter_mut().filter(is_turned) {
             let bytes = row * load.size;
             // A line of the cache has elements of so many rows.
@@ -247,7 +247,7 @@ impl Tape {
         self.instructions.len().max(1) * 2
     }
 
-    /// Returns whether nothing of a unit is kept for later, in registers or in the cache, so that it may have
+    /// Returns whether nothing of a chunk is kept for later, in registers or in the cache, so that it may have
     /// any number of rows.
     fn is_direct(&self) -> bool {
         let is_outside = |spot: &Spot| matches!(spot, Spot::Load(_) | Spot::Store(_));
@@ -274,10 +274,10 @@ impl Tape {
         }
     }
 
-    /// Returns where a unit is that was stored.
-    pub(super) fn stored(&self, i: usize, bases: Bases<'_>, scratch: *mut u8, unit: Unit) -> *const u8 {
+    /// Returns where a chunk is that was stored.
+    pub(super) fn stored(&self, i: usize, bases: Bases<'_>, scratch: *mut u8, chunk: Chunk) -> *const u8 {
         let store = &self.stores[i];
-        store.same.map_or(store, |same| &self.stores[same]).place(bases, scratch, unit, self.row)
+        store.same.map_or(store, |same| &self.stores[same]).place(bases, scratch, chunk, self.row)
     }
 
     /// Computes the whole domain.
@@ -291,7 +291,7 @@ impl Tape {
             return;
         }
         let n_rows = self.numel / self.row;
-        let (per_row, mut rows) = (self.row.div_ceil(self.unit), (self.unit / self.row).max(1));
+        let (per_row, mut rows) = (self.row.div_ceil(self.chunk), (self.chunk / self.row).max(1));
         if rows > 1 && n_rows / rows > UNITS_EACH && self.is_direct() {
             rows = rows.max((n_rows / (UNITS_EACH * parallel::threads())).min(LONGEST_UNIT / self.row));
         }
@@ -302,22 +302,22 @@ impl Tape {
             // No panel is filled by two tasks.
             at_once = at_once.next_multiple_of(self.panel_rows * per_row);
         }
-        let unit = |i: usize| {
+        let chunk = |i: usize| {
             if rows > 1 {
                 let first = i * rows;
                 let rows = rows.min(n_rows - first);
-                return Unit { row: first, column: 0, len: rows * self.row, rows, panel: None };
+                return Chunk { row: first, column: 0, len: rows * self.row, rows, panel: None };
             }
-            let column = i % per_row * self.unit;
-            let len = self.unit.min(self.row - column);
-            Unit { row: i / per_row, column, len, rows: 1, panel: None }
+            let column = i % per_row * self.chunk;
+            let len = self.chunk.min(self.row - column);
+            Chunk { row: i / per_row, column, len, rows: 1, panel: None }
         };
-        let run = |units: std::ops::Range<usize>| {
+        let run = |chunks: std::ops::Range<usize>| {
             with_scratch(self.scratch, |scratch| {
                 let mut panel = None;
-                for i in units {
-                    let mut unit = unit(i);
-                    if let Some(group) = unit.row.checked_div(self.panel_rows) {
+                for i in chunks {
+                    let mut chunk = chunk(i);
+                    if let Some(group) = chunk.row.checked_div(self.panel_rows) {
                         let first = group * self.panel_rows;
                         if panel != Some(first) {
                             panel = Some(first);
@@ -325,10 +325,10 @@ impl Tape {
                             // SAFETY: the caller's promise.
                             unsafe { self.fill_panels(bases, scratch, rows) };
                         }
-                        unit.panel = panel;
+                        chunk.panel = panel;
                     }
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, unit) };
+                    unsafe { self.chunk(bases, scratch, chunk) };
                 }
             });
         };
@@ -352,16 +352,16 @@ impl Tape {
         columns: std::ops::Range<usize>,
     ) {
         with_scratch(self.scratch, |scratch| {
-            let at_once = self.unit / self.row;
+            let at_once = self.chunk / self.row;
             if at_once > 1 && columns == (0..self.row) {
                 for row in rows.clone().step_by(at_once) {
                     let rows = at_once.min(rows.end - row);
                     // SAFETY: the caller's promise.
                     unsafe {
-                        self.unit(
+                        self.chunk(
                             bases,
                             scratch,
-                            Unit { row, column: 0, len: rows * self.row, rows, panel: None },
+                            Chunk { row, column: 0, len: rows * self.row, rows, panel: None },
                         )
                     };
                 }
@@ -370,9 +370,9 @@ impl Tape {
             for row in rows {
                 let mut column = columns.start;
                 while column < columns.end {
-                    let len = self.unit.min(columns.end - column);
+                    let len = self.chunk.min(columns.end - column);
                     // SAFETY: the caller's promise.
-                    unsafe { self.unit(bases, scratch, Unit { row, column, len, rows: 1, panel: None }) };
+                    unsafe { self.chunk(bases, scratch, Chunk { row, column, len, rows: 1, panel: None }) };
                     column += len;
                 }
             }
@@ -383,7 +383,7 @@ impl Tape {
     ///
     /// # Safety
     ///
-    /// As for [`run_all`](Self::run_all), and for [`unit`](Self::unit).
+    /// As for [`run_all`](Self::run_all), and for [`chunk`](Self::chunk).
     unsafe fn fill_panels(&self, bases: Bases<'_>, scratch: *mut u8, rows: std::ops::Range<usize>) {
         for load in &self.loads {
             let Some(panel) = load.panel else { continue };
@@ -400,25 +400,25 @@ impl Tape {
         }
     }
 
-    /// Runs the instructions on a unit.
+    /// Runs the instructions on a chunk.
     ///
     /// # Safety
     ///
     /// As for [`run_all`](Self::run_all), for these elements; `scratch` has the bytes that the tape asks for,
     /// and is aligned to 64.
-    pub(super) unsafe fn unit(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit) {
+    pub(super) unsafe fn chunk(&self, bases: Bases<'_>, scratch: *mut u8, chunk: Chunk) {
         if let Some(native) = &self.native {
             // SAFETY: the caller's promise.
-            return unsafe { native.unit(self, bases, scratch, unit) };
+            return unsafe { native.chunk(self, bases, scratch, chunk) };
         }
         let mut loads: SmallVec<[*const u8; 8]> = SmallVec::new();
         for load in &self.loads {
             // SAFETY: the caller's promise.
-            loads.push(unsafe { load.find(bases, scratch, unit, self.row) });
+            loads.push(unsafe { load.find(bases, scratch, chunk, self.row) });
         }
         let mut stores: SmallVec<[*mut u8; 4]> = SmallVec::new();
         for store in &self.stores {
-            stores.push(store.place(bases, scratch, unit, self.row));
+            stores.push(store.place(bases, scratch, chunk, self.row));
         }
         let place = |spot: Spot| -> *const u8 {
             match spot {
@@ -433,11 +433,11 @@ impl Tape {
                 Loop::One(i) => &self.instructions[*i],
                 Loop::Fused(fused) => {
                     // SAFETY: as below.
-                    unsafe { fused.run(place, unit.len) };
+                    unsafe { fused.run(place, chunk.len) };
                     continue;
                 }
             };
-            let len = if instruction.per_row { unit.rows } else { unit.len };
+            let len = if instruction.per_row { chunk.rows } else { chunk.len };
             let mut inputs = [std::ptr::null(); 4];
             for (input, &spot) in inputs.iter_mut().zip(&instruction.inputs) {
                 *input = place(spot);
@@ -447,7 +447,7 @@ impl Tape {
             // SAFETY: inputs and output hold `len` elements of the types of the instruction, or as many as an
             // action on rows reads and writes, and an output is no input: registers are given anew for each
             // result that is alive, and a load that shares memory with a store was copied into a register.
-            unsafe { instruction.action.run(inputs, out, len, unit.rows) };
+            unsafe { instruction.action.run(inputs, out, len, chunk.rows) };
         }
     }
 }
@@ -533,18 +533,18 @@ impl Kernel for Tape {
             "{} steps{passes} over {} elements{rows}, {} at a time",
             self.instructions.len(),
             self.numel,
-            self.unit
+            self.chunk
         )
     }
 }
 
 impl Store {
-    /// Returns where the elements of a unit go.
-    fn place(&self, bases: Bases<'_>, scratch: *mut u8, unit: Unit, row: usize) -> *mut u8 {
+    /// Returns where the elements of a chunk go.
+    fn place(&self, bases: Bases<'_>, scratch: *mut u8, chunk: Chunk, row: usize) -> *mut u8 {
         if let Some(buffer) = self.buffer {
             return scratch.wrapping_add(buffer);
         }
-        let at = if self.per_row { unit.row } else { unit.row * row + unit.column };
+        let at = if self.per_row { chunk.row } else { chunk.row * row + chunk.column };
         bases.at(self.value, at * self.size)
     }
 }

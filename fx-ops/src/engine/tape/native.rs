@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use fx_core::native::{Access, Call, Function, Given, Load, Operand, Routine, Source, Step, Unit, Work};
+use fx_core::native::{Access, Call, Function, Given, Load, LoopBody, Operand, Routine, Source, Step, Work};
 use fx_core::{Stored, native};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use super::{Action, Bases, Extent, Map, Spot, Tape};
 use crate::fusible::is_half;
 
-/// The elements of a unit that needs no memory.
-const UNIT: usize = 1 << 13;
+/// The elements of a chunk that needs no memory.
+const CHUNK: usize = 1 << 13;
 
 /// A compiled function with its memory.
 pub(crate) struct Linked {
@@ -22,7 +22,7 @@ pub(crate) struct Linked {
     numbers: Vec<u64>,
 }
 
-/// What is known of a unit when the compiled code asks for a step.
+/// What is known of a chunk when the compiled code asks for a step.
 struct Host<'a> {
     tape: &'a Tape,
     len: usize,
@@ -62,7 +62,7 @@ impl super::Load {
 
 impl Tape {
     /// Returns the tape as data.
-    pub(crate) fn describe_unit(&self) -> Unit {
+    pub(crate) fn loop_body(&self) -> LoopBody {
         let mut writer: FxHashMap<u32, u32> = FxHashMap::default();
         let mut stored: FxHashMap<u16, u32> = FxHashMap::default();
         let mut steps = Vec::with_capacity(self.instructions.len());
@@ -113,78 +113,78 @@ impl Tape {
             Load { access: load.access(self.row), overwritten, is_copied }
         };
         let numbers = self.numbers.iter().map(|number| number.first().copied().unwrap_or(0)).collect();
-        Unit { loads: self.loads.iter().map(load).collect(), numbers, steps }
+        LoopBody { loads: self.loads.iter().map(load).collect(), numbers, steps }
     }
 
     /// Runs a compiled function from now on.
     pub(crate) fn link(&mut self, routine: Routine) {
         let Routine { function, loads, slots, numbers, calls_engine } = routine;
-        // Where nothing has registers, these bound a unit no more.
+        // Where nothing has registers, these bound a chunk no more.
         let has_buffers = self.stores.iter().any(|store| store.buffer.is_some());
         let is_direct =
             !calls_engine && slots.is_empty() && !has_buffers && !loads.contains(&Given::Gathered);
-        if is_direct && self.unit < self.row {
-            self.unit = UNIT.min(self.row).max(self.unit);
+        if is_direct && self.chunk < self.row {
+            self.chunk = CHUNK.min(self.row).max(self.chunk);
         }
-        let rows = self.unit.div_ceil(self.row).max(1);
+        let rows = self.chunk.div_ceil(self.row).max(1);
         let mut places = Vec::with_capacity(slots.len());
         self.scratch = self.scratch.next_multiple_of(64);
         for native::Slot { per_row, size } in slots {
             places.push(self.scratch);
-            self.scratch += (if per_row { rows } else { self.unit } * size).next_multiple_of(64);
+            self.scratch += (if per_row { rows } else { self.chunk } * size).next_multiple_of(64);
         }
         self.native = Some(Linked { function, loads, slots: places, numbers });
     }
 }
 
 impl Linked {
-    /// Returns whether the function has memory of its own, which is as long as the tape's units.
+    /// Returns whether the function has memory of its own, which is as long as the tape's chunks.
     pub(super) fn has_slots(&self) -> bool {
         !self.slots.is_empty()
     }
 
-    /// Runs the function on a unit.
+    /// Runs the function on a chunk.
     ///
     /// # Safety
     ///
-    /// As for [`Tape::unit`].
-    pub(super) unsafe fn unit(&self, tape: &Tape, bases: Bases<'_>, scratch: *mut u8, unit: super::Unit) {
-        let width = unit.len / unit.rows;
+    /// As for [`Tape::chunk`].
+    pub(super) unsafe fn chunk(&self, tape: &Tape, bases: Bases<'_>, scratch: *mut u8, chunk: super::Chunk) {
+        let width = chunk.len / chunk.rows;
         let mut loads: SmallVec<[Source; 8]> = SmallVec::new();
         for (load, given) in tape.loads.iter().zip(&self.loads) {
             loads.push(match given {
                 Given::Unused => Source { at: std::ptr::null(), row: 0 },
                 Given::InPlace => {
                     let (row_step, step) = load.grid.unwrap_or((0, 0));
-                    let at = load.offset + unit.row * row_step + unit.column * step;
+                    let at = load.offset + chunk.row * row_step + chunk.column * step;
                     let at = bases.at::<u8>(load.value, at * load.size).cast_const();
                     Source { at, row: row_step * load.size }
                 }
                 Given::Gathered => {
                     // SAFETY: the caller's promise.
-                    let at = unsafe { load.find(bases, scratch, unit, tape.row) };
+                    let at = unsafe { load.find(bases, scratch, chunk, tape.row) };
                     Source { at, row: width * load.size }
                 }
             });
         }
         let mut stores: SmallVec<[*mut u8; 4]> = SmallVec::new();
         for store in &tape.stores {
-            stores.push(store.place(bases, scratch, unit, tape.row));
+            stores.push(store.place(bases, scratch, chunk, tape.row));
         }
         let slots: SmallVec<[*mut u8; 4]> = self.slots.iter().map(|&at| scratch.wrapping_add(at)).collect();
-        let host = Host { tape, len: unit.len, rows: unit.rows };
+        let host = Host { tape, len: chunk.len, rows: chunk.rows };
         let call = Call {
             loads: loads.as_ptr(),
             stores: stores.as_ptr(),
             slots: slots.as_ptr(),
             numbers: self.numbers.as_ptr(),
-            len: unit.len,
-            rows: unit.rows,
+            len: chunk.len,
+            rows: chunk.rows,
             step,
             host: (&raw const host).cast(),
         };
         // SAFETY: the function was made of this tape: it reads each load, writes each store, and uses slots
-        // and numbers as many as were given, for a unit of one element at least. Memory of loads and stores
+        // and numbers as many as were given, for a chunk of one element at least. Memory of loads and stores
         // is the caller's promise; slots lie in the scratch memory after the registers.
         unsafe { (self.function)(&call) }
     }
