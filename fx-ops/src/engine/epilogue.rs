@@ -7,7 +7,7 @@ use fx_core::{DType, Graph, NodeId, Result, TypeTree, ops};
 use rustc_hash::FxHashMap;
 
 use super::operand::{Bases, Layout, Operand, ValueId};
-use super::record::Bound;
+use super::record::Instance;
 use crate::kernel::gemm::{GemmElement, TileEpilogue};
 use crate::ops::pointwise::{hardtanh, relu, relu6};
 
@@ -68,9 +68,9 @@ impl Epilogue {
     }
 
     /// Returns the same with the operands of a plan.
-    pub(crate) fn bind(&self, bound: &Bound) -> Result<Epilogue> {
+    pub(crate) fn bind(&self, instance: &Instance) -> Result<Epilogue> {
         let operand = |operand: &Option<Operand>| match operand {
-            Some(operand) => bound.operand(operand.id).cloned().map(Some),
+            Some(operand) => instance.operand(operand.id).cloned().map(Some),
             None => Ok(None),
         };
         Ok(Epilogue { bias: operand(&self.bias)?, other: operand(&self.other)?, bounds: self.bounds })

@@ -34,14 +34,14 @@ pub(crate) type Shape = SmallVec<[Size; 4]>;
 pub(crate) type Holes = SmallVec<[(Dim, u32); 2]>;
 
 /// Makes something of the numbers of a plan; `None` if that cannot be for these.
-pub(crate) type Make<T> = Box<dyn Fn(&Bound) -> Result<Option<T>> + Send + Sync>;
+pub(crate) type Make<T> = Box<dyn Fn(&Instance) -> Result<Option<T>> + Send + Sync>;
 
 /// The operands that a view gives: several if it splits.
 pub(crate) type Operands = SmallVec<[Operand; 1]>;
 
 /// The numbers of a plan.
 #[derive(Default)]
-pub(crate) struct Bound {
+pub(crate) struct Instance {
     /// Of the expressions.
     dims: Vec<i64>,
     pub(crate) values: Vec<Info>,
@@ -112,14 +112,14 @@ pub(crate) struct Record {
 const SCALE: usize = 4;
 
 /// What a bound plan has new.
-pub(crate) struct Rebound {
-    pub(crate) bound: Bound,
+pub(crate) struct NewInstance {
+    pub(crate) instance: Instance,
     /// By the numbers of what was made.
     pub(crate) kernels: Vec<Option<Box<dyn Kernel>>>,
     pub(crate) args: Vec<Option<Vec<Arg<Source>>>>,
 }
 
-impl Bound {
+impl Instance {
     pub(crate) fn operand(&self, id: OperandId) -> Result<&Operand> {
         match self.operands.get(id as usize) {
             Some(operand) => Ok(operand),
@@ -198,7 +198,7 @@ impl Lie {
 impl Record {
     /// Begins a record for inputs of these sizes; `None` if the graph has no symbols, or if these inputs do
     /// not tell them.
-    pub(crate) fn new(graph: &Graph, key: &[Key], bound: &mut Bound) -> Option<Record> {
+    pub(crate) fn new(graph: &Graph, key: &[Key], instance: &mut Instance) -> Option<Record> {
         let mut record = Record {
             told: Vec::new(),
             symbols: Vec::new(),
@@ -236,10 +236,11 @@ impl Record {
         for (ty, key) in types.iter().zip(key) {
             let told = match (ty, key) {
                 (Arg::Leaf(Type::Tensor(ty)), Key::Tensor(..)) => {
-                    let axes = ty.shape.iter().map(|dim| record.axis(dim, bound)).collect::<Option<_>>()?;
+                    let axes =
+                        ty.shape.iter().map(|dim| record.axis(dim, instance)).collect::<Option<_>>()?;
                     Told::Tensor(ty.dtype, axes)
                 }
-                (Arg::Dim(dim), Key::Int(_)) => Told::Int(record.axis(dim, bound)?),
+                (Arg::Dim(dim), Key::Int(_)) => Told::Int(record.axis(dim, instance)?),
                 (Arg::Leaf(_) | Arg::Int(_), _) => return None,
                 (_, Key::Other) => Told::Nothing,
                 _ => return None,
@@ -258,26 +259,26 @@ impl Record {
         }) as u32
     }
 
-    fn axis(&mut self, dim: &Dim, bound: &mut Bound) -> Option<Axis> {
+    fn axis(&mut self, dim: &Dim, instance: &mut Instance) -> Option<Axis> {
         Some(match (dim.known(), dim.as_symbol()) {
             (Some(n), _) => Axis::Known(n),
             (_, Some(symbol)) => {
-                self.number(dim, bound)?;
+                self.number(dim, instance)?;
                 Axis::Symbol(self.symbol(symbol))
             }
-            _ => Axis::Of(self.number(dim, bound)?),
+            _ => Axis::Of(self.number(dim, instance)?),
         })
     }
 
     /// Returns the number of an expression; `None` if it has no value.
-    fn number(&mut self, dim: &Dim, bound: &mut Bound) -> Option<u32> {
+    fn number(&mut self, dim: &Dim, instance: &mut Instance) -> Option<u32> {
         if let Some(&number) = self.numbers.get(dim) {
             return Some(number);
         }
         let value = dim.eval(&|symbol| self.value(symbol)).ok()?;
         let number = self.dims.len() as u32;
         self.dims.push(dim.clone());
-        bound.dims.push(value);
+        instance.dims.push(value);
         self.numbers.insert(dim.clone(), number);
         Some(number)
     }
@@ -293,7 +294,7 @@ impl Record {
     }
 
     /// Returns the sizes of a tensor of this type, which are these numbers in the plan that is recorded.
-    pub(crate) fn shape(&mut self, ty: Option<&TypeTree>, sizes: &[usize], bound: &mut Bound) -> Shape {
+    pub(crate) fn shape(&mut self, ty: Option<&TypeTree>, sizes: &[usize], instance: &mut Instance) -> Shape {
         let dims = ty.and_then(TypeTree::tensor).map(|ty| &ty.shape).filter(|dims| dims.len() == sizes.len());
         let Some(dims) = dims else {
             self.give_up();
@@ -303,8 +304,8 @@ impl Record {
         for (dim, &n) in dims.iter().zip(sizes) {
             shape.push(match dim.known() {
                 Some(_) => Size::Known(n),
-                None => match self.number(dim, bound) {
-                    Some(number) if bound.dims[number as usize] == n as i64 => Size::Of(number),
+                None => match self.number(dim, instance) {
+                    Some(number) if instance.dims[number as usize] == n as i64 => Size::Of(number),
                     _ => {
                         self.give_up();
                         Size::Known(n)
@@ -325,7 +326,7 @@ impl Record {
     }
 
     /// Numbers the sizes in arguments that are expressions.
-    pub(crate) fn holes<T>(&mut self, args: &[Arg<T>], bound: &mut Bound) -> Holes {
+    pub(crate) fn holes<T>(&mut self, args: &[Arg<T>], instance: &mut Instance) -> Holes {
         let mut found = Vec::new();
         let mut note = |arg: &Arg<T>| {
             if let Arg::Dim(dim) = arg {
@@ -335,7 +336,7 @@ impl Record {
         args.iter().for_each(|arg| arg.walk(&mut note));
         let mut holes = Holes::new();
         for dim in found {
-            match self.number(&dim, bound) {
+            match self.number(&dim, instance) {
                 Some(_) if holes.iter().any(|(other, _)| *other == dim) => {}
                 Some(number) => holes.push((dim, number)),
                 None => self.give_up(),
@@ -371,13 +372,13 @@ impl Record {
     /// value is and no argument depends on symbols.
     pub(crate) fn note_operands(
         &mut self,
-        make: impl Fn(&Bound) -> Result<Option<Operands>> + Send + Sync + 'static,
+        make: impl Fn(&Instance) -> Result<Option<Operands>> + Send + Sync + 'static,
         (operands, shapes): (&[Operand], &[Shape]),
         has_holes: bool,
-        bound: &Bound,
+        instance: &Instance,
     ) {
         let is_so = |(operand, shape): (&Operand, &Shape)| {
-            bound.sizes(shape).is_ok_and(|sizes| sizes == operand.shape)
+            instance.sizes(shape).is_ok_and(|sizes| sizes == operand.shape)
         };
         if shapes.len() != operands.len() || !operands.iter().zip(shapes).all(is_so) {
             return self.give_up();
@@ -395,7 +396,7 @@ impl Record {
     }
 
     /// Completes the record of a plan with these numbers, of a graph; `None` if it cannot be bound to other sizes.
-    pub(crate) fn complete(mut self, graph: &Graph, bound: &mut Bound) -> Option<Record> {
+    pub(crate) fn complete(mut self, graph: &Graph, instance: &mut Instance) -> Option<Record> {
         for (_, node) in graph.nodes().filter(|(_, node)| node.opcode() != OpCode::Output) {
             // Sizes that depend on data have no number.
             node.ty()?.for_each_leaf(&mut |ty| {
@@ -403,15 +404,15 @@ impl Record {
                 for dim in ty.shape.iter() {
                     match dim.known() {
                         Some(n) => self.known.push(n),
-                        None => _ = self.number(dim, bound),
+                        None => _ = self.number(dim, instance),
                     }
                 }
             });
         }
         self.known.sort_unstable();
         self.known.dedup();
-        self.pattern = self.pattern_of(&bound.dims);
-        self.bytes = bytes(&bound.values);
+        self.pattern = self.pattern_of(&instance.dims);
+        self.bytes = bytes(&instance.values);
         self.is_complete.then_some(self)
     }
 
@@ -472,9 +473,9 @@ impl Record {
 
     /// Makes all for inputs of other sizes; `values` are those of the plan. `None` if they differ in what
     /// decisions depend on.
-    pub(crate) fn bind(&self, key: &[Key], values: &[Info]) -> Result<Option<Rebound>> {
+    pub(crate) fn bind(&self, key: &[Key], values: &[Info]) -> Result<Option<NewInstance>> {
         let Some(dims) = self.evaluate(key) else { return Ok(None) };
-        let mut bound = Bound { dims, ..Bound::default() };
+        let mut instance = Instance { dims, ..Instance::default() };
         let n = self.made.len();
         let mut kernels = Vec::with_capacity(n);
         let mut args = Vec::with_capacity(n);
@@ -483,48 +484,48 @@ impl Record {
             match made {
                 Made::Value(_) | Made::Line(_) => {
                     let shape: Sizes = match made {
-                        Made::Line(make) => match make(&bound)? {
+                        Made::Line(make) => match make(&instance)? {
                             Some(len) => [len].into_iter().collect(),
                             None => return Ok(None),
                         },
-                        Made::Value(shape) => bound.sizes(shape)?,
+                        Made::Value(shape) => instance.sizes(shape)?,
                         _ => Sizes::new(),
                     };
-                    let Info { home, dtype, .. } = &values[bound.values.len()];
+                    let Info { home, dtype, .. } = &values[instance.values.len()];
                     let numel = checked_numel(&shape)?;
-                    bound.values.push(Info { home: home.clone(), dtype: *dtype, shape, numel });
+                    instance.values.push(Info { home: home.clone(), dtype: *dtype, shape, numel });
                 }
                 Made::Operands(make, lies) => {
-                    let Some(operands) = make(&bound)? else { return Ok(None) };
+                    let Some(operands) = make(&instance)? else { return Ok(None) };
                     if operands.len() != lies.len() {
                         return Ok(None);
                     }
                     for (mut operand, (lie, shape)) in operands.into_iter().zip(lies) {
-                        if Lie::of(&operand) != *lie || bound.sizes(shape)? != operand.shape {
+                        if Lie::of(&operand) != *lie || instance.sizes(shape)? != operand.shape {
                             return Ok(None);
                         }
-                        operand.id = bound.operands.len() as OperandId;
-                        bound.operands.push(operand);
+                        operand.id = instance.operands.len() as OperandId;
+                        instance.operands.push(operand);
                     }
                 }
                 Made::Fixed(operands) => {
                     for operand in operands {
-                        let id = bound.operands.len() as OperandId;
-                        bound.operands.push(Operand { id, ..operand.clone() });
+                        let id = instance.operands.len() as OperandId;
+                        instance.operands.push(Operand { id, ..operand.clone() });
                     }
                 }
-                Made::Kernel(make) => match make(&bound)? {
+                Made::Kernel(make) => match make(&instance)? {
                     Some(made) => kernel = Some(made),
                     None => return Ok(None),
                 },
-                Made::Args(args, holes) => filled = Some(bound.fill(args, holes)?),
+                Made::Args(args, holes) => filled = Some(instance.fill(args, holes)?),
             }
             kernels.push(kernel);
             args.push(filled);
         }
-        let (before, now) = (self.bytes.max(1), bytes(&bound.values).max(1));
+        let (before, now) = (self.bytes.max(1), bytes(&instance.values).max(1));
         let is_alike = now <= before.saturating_mul(SCALE) && before <= now.saturating_mul(SCALE);
-        Ok(is_alike.then_some(Rebound { bound, kernels, args }))
+        Ok(is_alike.then_some(NewInstance { instance, kernels, args }))
     }
 }
 

@@ -5,7 +5,7 @@ use fx_core::{Arg, DType, Error, NodeId, Op, Result, ops};
 use super::{Lowered, Lowering};
 use crate::engine::gather::{GatherKernel, Naming};
 use crate::engine::kernel::Kernel;
-use crate::engine::record::Bound;
+use crate::engine::record::Instance;
 use crate::engine::step::Home;
 use crate::ops::embedding::{embedding, not_in_table};
 use crate::ops::view::{gather, index_select, out_of_range};
@@ -39,9 +39,9 @@ impl Lowering<'_> {
         let out = self.value(Home::Memory, dtype, shape.clone())?;
         let result = self.whole(out, shape)?;
         let (x, index) = (x.id, index.id);
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let (x, index) = (bound.operand(x)?, bound.operand(index)?);
-            let numel = bound.values[out as usize].numel;
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let (x, index) = (instance.operand(x)?, instance.operand(index)?);
+            let numel = instance.values[out as usize].numel;
             let kernel = GatherKernel::new(x, axis, index, naming, out, refused);
             let kernel = kernel.filter(|kernel| kernel.numel() == numel);
             Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))

@@ -6,7 +6,7 @@ use super::{Lowered, Lowering, type_of};
 use crate::engine::interpolate::InterpolateKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::Layout;
-use crate::engine::record::{Bound, Size};
+use crate::engine::record::{Instance, Size};
 use crate::kernel::resample::Resample;
 use crate::ops::interpolate;
 
@@ -40,12 +40,12 @@ impl Lowering<'_> {
             let out = self.result(dtype, sizes, layout)?;
             let (args, holes) = self.symbolic_args(bound, id)?;
             let (x, out_id, place) = (from.id, out.id, layout.place(axis, rank));
-            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-                let args = bound.fill(&args, &holes)?;
-                let Some(plan) = interpolate::Plan::of(op, &args, &type_of(bound.operand(given)?)) else {
+            let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+                let args = instance.fill(&args, &holes)?;
+                let Some(plan) = interpolate::Plan::of(op, &args, &type_of(instance.operand(given)?)) else {
                     return Ok(None);
                 };
-                let (x, out) = (bound.operand(x)?.clone(), bound.operand(out_id)?.clone());
+                let (x, out) = (instance.operand(x)?.clone(), instance.operand(out_id)?.clone());
                 let taps = plan.taps(axis - 2, x.shape[axis], out.shape[axis]);
                 let inner = layout.arrange(&x.shape)[place + 1..].iter().product();
                 let input = x.shape[axis];

@@ -16,7 +16,7 @@ use crate::engine::epilogue::Epilogue;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
 use crate::engine::product::{Matrices, ProductKernel, matrices, turned};
-use crate::engine::record::{Bound, Shape, Size};
+use crate::engine::record::{Instance, Shape, Size};
 use crate::engine::step::Home;
 use crate::engine::tape::EpilogueTape;
 use crate::engine::tape::draft::Draft;
@@ -75,8 +75,8 @@ impl Lowering<'_> {
         }
         let value = self.value(Home::Memory, dtype, physical)?;
         let sizes = shape.clone();
-        let out = self.operand_by(shape, move |bound| {
-            let mut physical = bound.sizes(&sizes)?;
+        let out = self.operand_by(shape, move |instance| {
+            let mut physical = instance.sizes(&sizes)?;
             if rank < 3 {
                 return Ok(Operand::whole(value, dtype, &physical));
             }
@@ -91,11 +91,11 @@ impl Lowering<'_> {
         let (q, to) = (q.id, out.id);
         let parts: Vec<_> = parts.iter().map(|(k, v)| (k.id, v.id)).collect();
         let mask = mask.map(|mask| mask.id);
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let part = |(k, v): &(_, _)| Ok((bound.operand(*k)?.clone(), bound.operand(*v)?.clone()));
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let part = |(k, v): &(_, _)| Ok((instance.operand(*k)?.clone(), instance.operand(*v)?.clone()));
             let parts = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
-            let mask = mask.map(|mask| bound.operand(mask)).transpose()?;
-            let (q, out) = (bound.operand(q)?, bound.operand(to)?);
+            let mask = mask.map(|mask| instance.operand(mask)).transpose()?;
+            let (q, out) = (instance.operand(q)?, instance.operand(to)?);
             Ok(match dtype {
                 DType::F64 => AttentionKernel::<f64>::new(q, &parts, mask, options, out)
                     .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
@@ -191,7 +191,7 @@ impl Lowering<'_> {
         let node = self.symbolic.graph().node(id)?;
         let Some(record) = &mut self.record else { return Ok(Vec::new()) };
         let bound = op.bind(node.args(), node.kwargs())?;
-        let holes = record.holes(&bound, &mut self.bound);
+        let holes = record.holes(&bound, &mut self.instance);
         let size = |(i, arg): (usize, &Arg)| match arg {
             Arg::Dim(dim) => Some((i, Size::Of(holes.iter().find(|(other, _)| other == dim)?.1))),
             _ => None,
@@ -286,8 +286,8 @@ impl Lowering<'_> {
                 self.refuse_symbols(id);
             }
             let Some((axes, reduced)) = draft.reduced().cloned() else {
-                let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-                    Ok(draft.build(bound)?.map(|tape| Box::new(tape) as Box<dyn Kernel>))
+                let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+                    Ok(draft.build(instance)?.map(|tape| Box::new(tape) as Box<dyn Kernel>))
                 };
                 return Ok(self.kernel(stores, id, make)?.then_some(results));
             };
@@ -295,20 +295,21 @@ impl Lowering<'_> {
             let (mut writes, mut partials) = (stores, Vec::new());
             for (_, _, dtype) in draft.reductions() {
                 let (axes, reduced) = (axes.clone(), reduced.clone());
-                let len =
-                    move |bound: &Bound| Ok(Some(columns_of(&bound.sizes(&reduced)?, &axes)?.partial_len()));
+                let len = move |instance: &Instance| {
+                    Ok(Some(columns_of(&instance.sizes(&reduced)?, &axes)?.partial_len()))
+                };
                 let Some(partial) = self.line(Home::Memory, dtype, len)? else { return Ok(None) };
                 partials.push(partial);
             }
             writes.extend(&partials);
-            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-                let Some(tape) = draft.build(bound)? else { return Ok(None) };
+            let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+                let Some(tape) = draft.build(instance)? else { return Ok(None) };
                 let joined = draft.reductions().zip(&partials).map(|((i, kind, dtype), &partial)| {
                     let store = tape.stores.get(i)?;
                     Some(ReducedStore { kind, dtype, store: i, out: store.value, partial })
                 });
                 let Some(joined) = joined.collect() else { return Ok(None) };
-                let columns = columns_of(&bound.sizes(&reduced)?, &axes)?;
+                let columns = columns_of(&instance.sizes(&reduced)?, &axes)?;
                 Ok(Some(Box::new(ColumnKernel::new(tape, columns, joined))))
             };
             return Ok(self.kernel(writes, id, make)?.then_some(results));
@@ -428,10 +429,10 @@ impl Lowering<'_> {
             weights = Some(self.packed_weights.promise(&constant, &b, 0, &mut self.jobs, pack)?);
         }
         let (a, b) = (a.id, b.id);
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let (a, b) = (bound.operand(a)?, bound.operand(b)?);
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let (a, b) = (instance.operand(a)?, instance.operand(b)?);
             let Some(mut kernel) = ProductKernel::<T>::new(a, b, out) else { return Ok(None) };
-            if kernel.numel() != bound.values[out as usize].numel {
+            if kernel.numel() != instance.values[out as usize].numel {
                 return Ok(None);
             }
             if let Some(weights) = &weights {
@@ -440,7 +441,7 @@ impl Lowering<'_> {
                 }
                 kernel.set_packed(weights.clone());
             }
-            let Some((epilogue, epilogue_tape)) = epilogues.of(bound)? else { return Ok(None) };
+            let Some((epilogue, epilogue_tape)) = epilogues.of(instance)? else { return Ok(None) };
             Ok(kernel.then(epilogue, epilogue_tape).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
         };
         self.kernel(writes, id, make)
@@ -455,7 +456,7 @@ impl Lowering<'_> {
                     T::tile().is_some()
                 }
                 let has_tiles = if a.dtype == DType::F64 { has::<f64>() } else { has::<f32>() };
-                let is_constant = matches!(self.bound.values[b.value as usize].home, Home::Constant(_));
+                let is_constant = matches!(self.instance.values[b.value as usize].home, Home::Constant(_));
                 let is_one = b.shape[..b.shape.len().saturating_sub(2)].iter().all(|&size| size == 1);
                 has_tiles && is_constant && is_one && a.numel() * b.numel() > 0
             }
@@ -465,7 +466,7 @@ impl Lowering<'_> {
     /// Arranges the operands of an anchor without a bias; `None` if they are not of a kind that its kernel takes.
     fn anchor(&mut self, op: Op, bound: &[Arg], operands: &[Operand]) -> Result<Option<Anchor>> {
         if let (Some(spec), [x, weight]) = (spec_of(op, bound), operands) {
-            if !matches!(self.bound.values[weight.value as usize].home, Home::Constant(_)) {
+            if !matches!(self.instance.values[weight.value as usize].home, Home::Constant(_)) {
                 return Ok(None);
             }
             let has_channels_last = match x.dtype {
@@ -485,7 +486,7 @@ impl Lowering<'_> {
             // It is the weight with its axes in the other order.
             let (weight, mut shape) = (b.id, self.shape_of(&b));
             shape.swap(0, 1);
-            b = self.operand_by(shape, move |bound| Ok(turned(bound.operand(weight)?)))?;
+            b = self.operand_by(shape, move |instance| Ok(turned(instance.operand(weight)?)))?;
         }
         Ok(Some(Anchor::Product(Matrices { a, b })))
     }
@@ -507,7 +508,7 @@ impl Lowering<'_> {
             }
             array.as_strided(&window.shape, &window.strides, array.offset() + window.offset)?.contiguous()
         };
-        let numel = move |bound: &Bound| bound.values[out as usize].numel;
+        let numel = move |instance: &Instance| instance.values[out as usize].numel;
         if layout == Layout::ChannelsLast {
             let Some(conv) = ChannelsLast::<T>::new(&spec, &x.shape, &weight.shape)? else {
                 return Ok(false);
@@ -517,23 +518,27 @@ impl Lowering<'_> {
             let weights =
                 self.packed_weights.promise(&constant, &weight, conv.groups(), &mut self.jobs, pack)?;
             let (x_id, shape, has_slivers) = (x.id, weight.shape.clone(), conv.has_slivers());
-            let of = move |bound: &Bound| ChannelsLast::<T>::new(&spec, &bound.operand(x_id)?.shape, &shape);
+            let of = move |instance: &Instance| {
+                ChannelsLast::<T>::new(&spec, &instance.operand(x_id)?.shape, &shape)
+            };
             // The input is read in place, or enclosed first if it has a border or lies otherwise.
             let in_place = !conv.has_border() && x.layout() == Some(Layout::ChannelsLast);
             let mut enclosed = None;
             if !in_place {
                 let of = of.clone();
-                let len = move |bound: &Bound| Ok(of(bound)?.map(|conv| conv.enclosed_len()));
+                let len = move |instance: &Instance| Ok(of(instance)?.map(|conv| conv.enclosed_len()));
                 enclosed = self.line(Home::Memory, x.dtype, len)?;
                 writes.extend(enclosed);
             }
-            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-                let (Some(conv), x) = (of(bound)?, bound.operand(x_id)?.clone()) else { return Ok(None) };
-                let fits = conv.has_slivers() == has_slivers && conv.out_len() == numel(bound);
+            let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+                let (Some(conv), x) = (of(instance)?, instance.operand(x_id)?.clone()) else {
+                    return Ok(None);
+                };
+                let fits = conv.has_slivers() == has_slivers && conv.out_len() == numel(instance);
                 if !fits || (in_place && conv.has_border()) {
                     return Ok(None);
                 }
-                let Some(epilogues) = epilogues.of(bound)? else { return Ok(None) };
+                let Some(epilogues) = epilogues.of(instance)? else { return Ok(None) };
                 let kernel = ChannelsLastKernel::new(conv, weights.clone(), x, enclosed, out, epilogues);
                 Ok(Some(Box::new(kernel)))
             };
@@ -546,11 +551,11 @@ impl Lowering<'_> {
         let array = dense(constant.array()?.clone())?;
         let x = if x.is_contiguous() { x } else { self.contiguous(&x, id)? };
         let x = x.id;
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let x = bound.operand(x)?.clone();
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let x = instance.operand(x)?.clone();
             let prepared = Prepared::new(&spec, &x.shape, array.data::<T>()?, &weight.shape)?;
-            let Some((_, epilogue_tape)) = epilogues.of(bound)? else { return Ok(None) };
-            Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel(bound), epilogue_tape))))
+            let Some((_, epilogue_tape)) = epilogues.of(instance)? else { return Ok(None) };
+            Ok(Some(Box::new(ConvKernel::new(prepared, x, out, numel(instance), epilogue_tape))))
         };
         self.kernel(writes, id, make)
     }
@@ -570,11 +575,11 @@ struct Epilogues {
 
 impl Epilogues {
     /// Returns it for the sizes of a plan; `None` if it cannot be done for these.
-    fn of(&self, bound: &Bound) -> Result<Option<(Epilogue, EpilogueTape)>> {
-        let epilogue = self.epilogue.bind(bound)?;
+    fn of(&self, instance: &Instance) -> Result<Option<(Epilogue, EpilogueTape)>> {
+        let epilogue = self.epilogue.bind(instance)?;
         Ok(match &self.draft {
             None => Some((epilogue, EpilogueTape(None))),
-            Some(draft) => draft.build(bound)?.map(|tape| (epilogue, EpilogueTape(Some(tape)))),
+            Some(draft) => draft.build(instance)?.map(|tape| (epilogue, EpilogueTape(Some(tape)))),
         })
     }
 }

@@ -6,7 +6,7 @@ use fx_core::{Arg, DType, NodeId, Result, TypeTree, bail};
 use super::{Lowering, known};
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
-use crate::engine::record::{Bound, Holes, Made, Operands, Shape, Size};
+use crate::engine::record::{Holes, Instance, Made, Operands, Shape, Size};
 use crate::engine::step::{Home, Info, Source, Step, Task};
 
 /// How far a plan is.
@@ -20,11 +20,11 @@ pub(super) struct Mark {
 impl Lowering<'_> {
     /// Makes a value of these sizes.
     pub(super) fn value(&mut self, home: Home, dtype: DType, shape: Shape) -> Result<ValueId> {
-        let sizes = self.bound.sizes(&shape)?;
+        let sizes = self.instance.sizes(&shape)?;
         let numel = checked_numel(&sizes)?;
-        self.bound.values.push(Info { home, dtype, shape: sizes, numel });
+        self.instance.values.push(Info { home, dtype, shape: sizes, numel });
         self.note(Made::Value(shape));
-        Ok(self.bound.values.len() as ValueId - 1)
+        Ok(self.instance.values.len() as ValueId - 1)
     }
 
     /// Makes a value of as many elements as a function says.
@@ -32,21 +32,21 @@ impl Lowering<'_> {
         &mut self,
         home: Home,
         dtype: DType,
-        len: impl Fn(&Bound) -> Result<Option<usize>> + Send + Sync + 'static,
+        len: impl Fn(&Instance) -> Result<Option<usize>> + Send + Sync + 'static,
     ) -> Result<Option<ValueId>> {
-        let Some(numel) = len(&self.bound)? else { return Ok(None) };
+        let Some(numel) = len(&self.instance)? else { return Ok(None) };
         let numel = checked_numel(&[numel])?;
-        self.bound.values.push(Info { home, dtype, shape: [numel].into_iter().collect(), numel });
+        self.instance.values.push(Info { home, dtype, shape: [numel].into_iter().collect(), numel });
         self.note(Made::Line(Box::new(len)));
-        Ok(Some(self.bound.values.len() as ValueId - 1))
+        Ok(Some(self.instance.values.len() as ValueId - 1))
     }
 
     /// Makes a value whose type is not one tensor.
     pub(super) fn untyped(&mut self) -> ValueId {
         let (home, shape) = (Home::Evaluated, Sizes::new());
-        self.bound.values.push(Info { home, dtype: DType::Bool, shape, numel: 0 });
+        self.instance.values.push(Info { home, dtype: DType::Bool, shape, numel: 0 });
         self.note(Made::Value(Shape::from_slice(&[Size::Known(0)])));
-        self.bound.values.len() as ValueId - 1
+        self.instance.values.len() as ValueId - 1
     }
 
     pub(super) fn note(&mut self, made: Made) -> u32 {
@@ -59,14 +59,14 @@ impl Lowering<'_> {
         mut operands: Operands,
         shapes: Vec<Shape>,
         has_holes: bool,
-        make: impl Fn(&Bound) -> Result<Option<Operands>> + Send + Sync + 'static,
+        make: impl Fn(&Instance) -> Result<Option<Operands>> + Send + Sync + 'static,
     ) -> Operands {
         if let Some(record) = &mut self.record {
-            record.note_operands(make, (&operands, &shapes), has_holes, &self.bound);
+            record.note_operands(make, (&operands, &shapes), has_holes, &self.instance);
         }
         for (operand, shape) in operands.iter_mut().zip(shapes) {
-            operand.id = self.bound.operands.len() as OperandId;
-            self.bound.operands.push(operand.clone());
+            operand.id = self.instance.operands.len() as OperandId;
+            self.instance.operands.push(operand.clone());
             self.shapes.push(shape);
         }
         operands
@@ -76,10 +76,10 @@ impl Lowering<'_> {
     pub(super) fn operand_by(
         &mut self,
         shape: Shape,
-        make: impl Fn(&Bound) -> Result<Operand> + Send + Sync + 'static,
+        make: impl Fn(&Instance) -> Result<Operand> + Send + Sync + 'static,
     ) -> Result<Operand> {
-        let operands = std::iter::once(make(&self.bound)?).collect();
-        let make = move |bound: &Bound| Ok(Some(std::iter::once(make(bound)?).collect()));
+        let operands = std::iter::once(make(&self.instance)?).collect();
+        let make = move |instance: &Instance| Ok(Some(std::iter::once(make(instance)?).collect()));
         match self.enter(operands, vec![shape], false, make).pop() {
             Some(operand) => Ok(operand),
             None => bail!(Graph, "an operand was not made"),
@@ -88,10 +88,10 @@ impl Lowering<'_> {
 
     /// Returns all elements of a value whose axes lie in this order.
     pub(super) fn laid_out(&mut self, value: ValueId, shape: Shape, layout: Layout) -> Result<Operand> {
-        let dtype = self.bound.values[value as usize].dtype;
+        let dtype = self.instance.values[value as usize].dtype;
         let sizes = shape.clone();
-        self.operand_by(shape, move |bound| {
-            Ok(Operand::laid_out(value, dtype, &bound.sizes(&sizes)?, layout))
+        self.operand_by(shape, move |instance| {
+            Ok(Operand::laid_out(value, dtype, &instance.sizes(&sizes)?, layout))
         })
     }
 
@@ -123,7 +123,7 @@ impl Lowering<'_> {
     /// Returns the sizes of a tensor of this type.
     pub(super) fn shape(&mut self, symbolic: Option<&TypeTree>, sizes: &[usize]) -> Shape {
         match &mut self.record {
-            Some(record) => record.shape(symbolic, sizes, &mut self.bound),
+            Some(record) => record.shape(symbolic, sizes, &mut self.instance),
             None => sizes.iter().map(|&n| Size::Known(n)).collect(),
         }
     }
@@ -140,14 +140,14 @@ impl Lowering<'_> {
             Some(op) => op.bind(node.args(), node.kwargs())?.to_vec(),
             None => node.args().to_vec(),
         };
-        let holes = record.holes(&args, &mut self.bound);
+        let holes = record.holes(&args, &mut self.instance);
         Ok((args, holes))
     }
 
     pub(super) fn mark(&self) -> Mark {
         Mark {
-            values: self.bound.values.len(),
-            operands: self.bound.operands.len(),
+            values: self.instance.values.len(),
+            operands: self.instance.operands.len(),
             steps: self.steps.len(),
             made: self.record.as_ref().map_or(0, |record| record.len()),
         }
@@ -155,8 +155,8 @@ impl Lowering<'_> {
 
     /// Forgets what was made since.
     pub(super) fn rewind(&mut self, mark: &Mark) {
-        self.bound.values.truncate(mark.values);
-        self.bound.operands.truncate(mark.operands);
+        self.instance.values.truncate(mark.values);
+        self.instance.operands.truncate(mark.operands);
         self.shapes.truncate(mark.operands);
         self.steps.truncate(mark.steps);
         if let Some(record) = &mut self.record {
@@ -169,9 +169,9 @@ impl Lowering<'_> {
         &mut self,
         writes: Vec<ValueId>,
         id: NodeId,
-        make: impl Fn(&Bound) -> Result<Option<Box<dyn Kernel>>> + Send + Sync + 'static,
+        make: impl Fn(&Instance) -> Result<Option<Box<dyn Kernel>>> + Send + Sync + 'static,
     ) -> Result<bool> {
-        let Some(kernel) = make(&self.bound)? else { return Ok(false) };
+        let Some(kernel) = make(&self.instance)? else { return Ok(false) };
         let made = self.note(Made::Kernel(Box::new(make)));
         let task = Task::Kernel { kernel, writes };
         self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
@@ -179,7 +179,7 @@ impl Lowering<'_> {
     }
 }
 
-impl Bound {
+impl Instance {
     /// Returns the tensor that an operand is.
     pub(super) fn source(&self, operand: &Operand) -> Source {
         let info = &self.values[operand.value as usize];

@@ -33,7 +33,7 @@ use super::operand::{Layout, Operand, ValueId};
 use super::packed_weights::{Job, PackedWeights};
 use super::plan_cache::Key;
 use super::pool::{PoolKernel, pool_of};
-use super::record::{Bound, Holes, Made, Record, Shape, Size};
+use super::record::{Holes, Instance, Made, Record, Shape, Size};
 use super::step::{Call, Home, Info, Source, Step, SubPrograms, Task, sources};
 use super::tape::Tape;
 use crate::ops::attention::scaled_dot_product_attention;
@@ -83,7 +83,7 @@ struct Lowering<'a> {
     assembler: Option<Arc<dyn Assemble>>,
     /// The graph with its symbols.
     symbolic: &'a GraphModule,
-    bound: Bound,
+    instance: Instance,
     record: Option<Record>,
     /// The sizes of the operands.
     shapes: Vec<Shape>,
@@ -102,14 +102,14 @@ impl Plan {
         packed_weights: &PackedWeights,
         assembler: Option<Arc<dyn Assemble>>,
     ) -> Result<Plan> {
-        let mut bound = Bound::default();
-        let record = Record::new(symbolic.graph(), key, &mut bound);
+        let mut instance = Instance::default();
+        let record = Record::new(symbolic.graph(), key, &mut instance);
         let mut lowering = Lowering {
             gm,
             packed_weights,
             assembler,
             symbolic,
-            bound,
+            instance,
             record,
             shapes: Vec::new(),
             steps: Vec::new(),
@@ -133,9 +133,9 @@ impl Plan {
         lowering.settle_all(graph.output())?;
         let output = lowering.source(graph.output())?;
         lowering.note_output()?;
-        let Lowering { mut bound, mut steps, constants, jobs, record, .. } = lowering;
-        let record = record.and_then(|record| record.complete(symbolic.graph(), &mut bound));
-        let Bound { mut values, .. } = bound;
+        let Lowering { mut instance, mut steps, constants, jobs, record, .. } = lowering;
+        let record = record.and_then(|record| record.complete(symbolic.graph(), &mut instance));
+        let Instance { mut values, .. } = instance;
         steps = concurrent::arrange(gm, steps, values.len());
         free_evaluated(&values, &mut steps, &output);
         let memory = Memory::plan(&mut values, &mut steps, &output);
@@ -153,7 +153,7 @@ impl Plan {
     pub(crate) fn bind(&self, key: &[Key]) -> Result<Option<Plan>> {
         let Some(record) = &self.record else { return Ok(None) };
         let Some(mut new) = record.bind(key, &self.values)? else { return Ok(None) };
-        let Some(memory) = self.memory.bind(&new.bound.values) else { return Ok(None) };
+        let Some(memory) = self.memory.bind(&new.instance.values) else { return Ok(None) };
         let mut steps = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             let made = step.made as usize;
@@ -174,11 +174,13 @@ impl Plan {
                             return Ok(None);
                         }
                     }
-                    let args = args.iter().map(|arg| new.bound.placed(arg)).collect::<Result<_>>()?;
+                    let args = args.iter().map(|arg| new.instance.placed(arg)).collect::<Result<_>>()?;
                     Task::Evaluate { call, args, value: *value, is_tensor: *is_tensor }
                 }
                 Task::SetBuffer { path, .. } => match args().as_deref() {
-                    Some([value]) => Task::SetBuffer { path: path.clone(), value: new.bound.placed(value)? },
+                    Some([value]) => {
+                        Task::SetBuffer { path: path.clone(), value: new.instance.placed(value)? }
+                    }
                     _ => return Ok(None),
                 },
             };
@@ -191,12 +193,12 @@ impl Plan {
             }
         }
         let output = match new.args.last_mut().and_then(Option::take).as_deref() {
-            Some([output]) => new.bound.placed(output)?,
+            Some([output]) => new.instance.placed(output)?,
             _ => return Ok(None),
         };
         Ok(Some(Plan {
             steps,
-            values: new.bound.values,
+            values: new.instance.values,
             given: self.given.clone(),
             held: self.held.clone(),
             constants: self.constants.clone(),
@@ -288,7 +290,7 @@ fn free_evaluated(values: &[Info], steps: &mut [Step], output: &Arg<Source>) {
 impl Lowering<'_> {
     /// Returns the tensor of a value that is a constant.
     fn constant(&self, value: ValueId) -> Option<&Tensor> {
-        match self.bound.values[value as usize].home {
+        match self.instance.values[value as usize].home {
             Home::Constant(i) => self.constants[i].tensor.as_ref(),
             _ => None,
         }
@@ -302,7 +304,7 @@ impl Lowering<'_> {
             }
             None => {
                 let value = self.untyped();
-                self.bound.values[value as usize].home = Home::Input(number);
+                self.instance.values[value as usize].home = Home::Input(number);
                 Lowered::Value(value)
             }
         };
@@ -473,7 +475,7 @@ impl Lowering<'_> {
         if !matches!(dtype, DType::F32 | DType::F64) || dtype != x.dtype || x.shape.len() < 3 || is_of_rows {
             return Ok(None);
         }
-        if pool_of(op, bound, &x.shape, &self.bound.sizes(&shape)?).is_none() {
+        if pool_of(op, bound, &x.shape, &self.instance.sizes(&shape)?).is_none() {
             return Ok(None);
         }
         if x.layout().is_none() {
@@ -485,10 +487,10 @@ impl Lowering<'_> {
         }
         let (x, value) = (x.id, out.value);
         let (args, holes) = self.symbolic_args(bound, id)?;
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let (x, args) = (bound.operand(x)?.clone(), bound.fill(&args, &holes)?);
-            let numel = bound.values[value as usize].numel;
-            let Some(pool) = pool_of(op, &args, &x.shape, &bound.sizes(&shape)?) else { return Ok(None) };
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let (x, args) = (instance.operand(x)?.clone(), instance.fill(&args, &holes)?);
+            let numel = instance.values[value as usize].numel;
+            let Some(pool) = pool_of(op, &args, &x.shape, &instance.sizes(&shape)?) else { return Ok(None) };
             Ok(Some(match dtype {
                 DType::F64 => Box::new(PoolKernel::<f64>::new(pool, (x, layout), value, numel)),
                 _ => Box::new(PoolKernel::<f32>::new(pool, (x, layout), value, numel)),
@@ -539,20 +541,20 @@ impl Lowering<'_> {
 
     /// As [`source`](Self::source), for an argument in which sizes may be symbols.
     fn place(&self, arg: &Arg) -> Result<Arg<Source>> {
-        fn place(lowered: &Lowered, bound: &Bound) -> Result<Arg<Source>> {
+        fn place(lowered: &Lowered, instance: &Instance) -> Result<Arg<Source>> {
             let all = |items: &[Lowered]| -> Result<Vec<Arg<Source>>> {
-                items.iter().map(|item| place(item, bound)).collect()
+                items.iter().map(|item| place(item, instance)).collect()
             };
             Ok(match lowered {
                 Lowered::Value(value) => Arg::Leaf(Source::Whole(*value)),
                 Lowered::Concat(..) => bail!(Graph, "the parts of a join were not copied"),
                 Lowered::List(items) => Arg::list(all(items)?),
                 Lowered::Tuple(items) => Arg::tuple(all(items)?),
-                Lowered::Tensor(operand) => Arg::Leaf(bound.source(operand)),
+                Lowered::Tensor(operand) => Arg::Leaf(instance.source(operand)),
             })
         }
         arg.try_flat_map(&mut |id| match self.env.get(id) {
-            Some(lowered) => place(lowered, &self.bound),
+            Some(lowered) => place(lowered, &self.instance),
             None => bail!(Graph, "an input of the node was not computed"),
         })
     }
@@ -570,7 +572,7 @@ impl Lowering<'_> {
     fn note_output(&mut self) -> Result<()> {
         let output = std::slice::from_ref(self.symbolic.graph().output());
         let Some(record) = &mut self.record else { return Ok(()) };
-        let holes = record.holes(output, &mut self.bound);
+        let holes = record.holes(output, &mut self.instance);
         self.note_args(output, holes).map(|_| ())
     }
 

@@ -8,7 +8,7 @@ use super::{Lowered, Lowering};
 use crate::engine::group_norm::GroupNormKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId};
-use crate::engine::record::Bound;
+use crate::engine::record::Instance;
 use crate::engine::softmax::SoftmaxKernel;
 use crate::fusible::LONGEST_ROW;
 use crate::kernel::group::GroupNorm;
@@ -50,13 +50,13 @@ impl Lowering<'_> {
         let out = self.result(x.dtype, self.shape_of(&x), layout)?;
         let (value, x) = (out.value, x.id);
         let affine = affine.map(|operand| operand.map(|operand| operand.id));
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let x = bound.operand(x)?.clone();
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let x = instance.operand(x)?.clone();
             let [_, channels, plane @ ..] = &x.shape[..] else { return Ok(None) };
             let (channels, plane) = (*channels, plane.iter().product());
             let is_across = groups.is_none();
             let norm = GroupNorm { channels, plane, groups: groups.unwrap_or(channels), eps };
-            let operand = |id: Option<OperandId>| id.map(|id| bound.operand(id).cloned()).transpose();
+            let operand = |id: Option<OperandId>| id.map(|id| instance.operand(id).cloned()).transpose();
             let (affine, out) = ([operand(affine[0])?, operand(affine[1])?], value);
             Ok(Some(match x.dtype {
                 DType::F32 => Box::new(GroupNormKernel::<f32> {
@@ -110,8 +110,8 @@ impl Lowering<'_> {
         let (value, x) = (out.value, x.id);
         // The axis as it lies in memory.
         let place = layout.place(axis, rank);
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let x = bound.operand(x)?.clone();
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let x = instance.operand(x)?.clone();
             let lies: Vec<usize> = layout.arrange(&x.shape).into_iter().collect();
             let Some(softmax) = Softmax::along(&lies, place, log) else { return Ok(None) };
             Ok(Some(match x.dtype {

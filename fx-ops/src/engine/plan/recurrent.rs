@@ -7,7 +7,7 @@ use super::{Lowered, Lowering, type_of};
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Operand, OperandId, ValueId};
 use crate::engine::packed_weights::Packed;
-use crate::engine::record::{Bound, Size};
+use crate::engine::record::{Instance, Size};
 use crate::engine::recurrent::{Call, Direction, State, StepsKernel, network_of};
 use crate::engine::step::Home;
 use crate::kernel::gemm::GemmElement;
@@ -23,11 +23,11 @@ struct Parts<T: 'static> {
 }
 
 impl<T> Parts<T> {
-    fn of(&self, bound: &Bound) -> Result<Direction<T>> {
+    fn of(&self, instance: &Instance) -> Result<Direction<T>> {
         Ok(Direction {
-            gates: bound.operand(self.gates)?.clone(),
+            gates: instance.operand(self.gates)?.clone(),
             weight: self.weight.clone(),
-            bias: self.bias.map(|bias| bound.operand(bias).cloned()).transpose()?,
+            bias: self.bias.map(|bias| instance.operand(bias).cloned()).transpose()?,
         })
     }
 }
@@ -72,8 +72,8 @@ impl Lowering<'_> {
         if network.batch_first {
             let (mut shape, id) = (self.shape_of(&x), x.id);
             shape.swap(0, 1);
-            x = self.operand_by(shape, move |bound| {
-                let mut x = bound.operand(id)?.clone();
+            x = self.operand_by(shape, move |instance| {
+                let mut x = instance.operand(id)?.clone();
                 x.shape.swap(0, 1);
                 x.strides.swap(0, 1);
                 Ok(x)
@@ -114,22 +114,22 @@ impl Lowering<'_> {
             let (of, states, cell) = (x.id, states.clone(), network.cell);
             let n_matrices = StateWeight::<T>::matrices(cell, x.shape[1]);
             let first = layer * network.directions;
-            let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-                let x = bound.operand(of)?;
+            let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+                let x = instance.operand(of)?;
                 let (steps, batch) = (x.shape[0], x.shape[1]);
                 // Weights are packed otherwise for one sequence.
                 if StateWeight::<T>::matrices(cell, batch) != n_matrices {
                     return Ok(None);
                 }
                 let state = |(before, after): &(OperandId, ValueId)| {
-                    Ok(State { before: bound.operand(*before)?.clone(), after: *after })
+                    Ok(State { before: instance.operand(*before)?.clone(), after: *after })
                 };
                 Ok(Some(Box::new(StepsKernel {
                     cell,
                     sizes: [steps, batch],
                     hidden,
                     first,
-                    directions: directions.iter().map(|parts| parts.of(bound)).collect::<Result<_>>()?,
+                    directions: directions.iter().map(|parts| parts.of(instance)).collect::<Result<_>>()?,
                     states: states.iter().map(state).collect::<Result<_>>()?,
                     out,
                     strides: if by_batch { (width, steps * width) } else { (batch * width, width) },

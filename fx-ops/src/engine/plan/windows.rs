@@ -13,7 +13,7 @@ use crate::engine::concat::ConcatKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
 use crate::engine::pad::PadKernel;
-use crate::engine::record::{Bound, Holes, Operands, Shape, Size, shadow};
+use crate::engine::record::{Holes, Instance, Operands, Shape, Size, shadow};
 use crate::engine::step::Home;
 use crate::engine::tape::Tape;
 use crate::engine::tape::draft::bits_of;
@@ -45,9 +45,9 @@ impl Lowering<'_> {
         let axis = layout.place(axis, shape.len());
         let out = self.result(dtype, shape, layout)?;
         let (parts, value): (Vec<OperandId>, _) = (parts.iter().map(|part| part.id).collect(), out.value);
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
             let part = |id: &OperandId| {
-                let part = bound.operand(*id)?.clone();
+                let part = instance.operand(*id)?.clone();
                 let shape = layout.arrange(&part.shape).into_iter().collect();
                 let strides = layout.arrange(&part.strides).into_iter().collect();
                 Ok(Operand { shape, strides, id: NO_ID, ..part })
@@ -69,7 +69,7 @@ impl Lowering<'_> {
             self.settle(*id, *id)?;
             if let Some(Lowered::Tensor(operand)) = self.env.get(id)
                 && operand.layout() == Some(Layout::ChannelsLast)
-                && self.bound.values[operand.value as usize].home == Home::Memory
+                && self.instance.values[operand.value as usize].home == Home::Memory
             {
                 let operand = operand.clone();
                 let copy = self.contiguous(&operand, *id)?;
@@ -98,8 +98,8 @@ impl Lowering<'_> {
                 let mut shape = self.shape_of(&part);
                 shape.insert(axis, Size::Known(1));
                 let id = part.id;
-                part = self.operand_by(shape, move |bound| {
-                    let mut part = bound.operand(id)?.clone();
+                part = self.operand_by(shape, move |instance| {
+                    let mut part = instance.operand(id)?.clone();
                     part.shape.insert(axis, 1);
                     part.strides.insert(axis, 0);
                     Ok(part)
@@ -185,9 +185,9 @@ impl Lowering<'_> {
         let out = self.result(dtype, shape, layout)?;
         let (out_value, x) = (out.value, x.id);
         let (args, holes) = self.symbolic_args(bound, id)?;
-        let make = move |bound: &Bound| -> Result<Option<Box<dyn Kernel>>> {
-            let (x, out) = (bound.operand(x)?.clone(), out_value);
-            let Some(from) = from(&bound.fill(&args, &holes)?, &x.shape) else { return Ok(None) };
+        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
+            let (x, out) = (instance.operand(x)?.clone(), out_value);
+            let Some(from) = from(&instance.fill(&args, &holes)?, &x.shape) else { return Ok(None) };
             let old = layout.arrange(&x.shape);
             let padding = match from {
                 Rearrangement::Borders(pairs, mode) => Padding::new(&old, &layout.arrange(&pairs), mode)?,
@@ -213,7 +213,9 @@ impl Lowering<'_> {
         let shape = self.shape_of(x);
         let value = self.value(Home::Memory, x.dtype, shape.clone())?;
         let x = x.id;
-        self.kernel(vec![value], id, move |bound| Ok(Some(Box::new(Tape::copy(bound.operand(x)?, value)?))))?;
+        self.kernel(vec![value], id, move |instance| {
+            Ok(Some(Box::new(Tape::copy(instance.operand(x)?, value)?)))
+        })?;
         self.whole(value, shape)
     }
 
@@ -256,10 +258,10 @@ impl Lowering<'_> {
         ty: Option<&TypeTree>,
     ) -> Result<Option<Lowered>> {
         let x = x.id;
-        let Some((value, shadow)) = view(&self.bound, op, self.bound.fill(&args, &holes)?, x)? else {
+        let Some((value, shadow)) = view(&self.instance, op, self.instance.fill(&args, &holes)?, x)? else {
             return Ok(None);
         };
-        let Some(made) = windows(&value, &shadow, self.bound.operand(x)?) else { return Ok(None) };
+        let Some(made) = windows(&value, &shadow, self.instance.operand(x)?) else { return Ok(None) };
         let items = match (ty, &value) {
             (Some(Arg::List(items) | Arg::Tuple(items)), Arg::List(_) | Arg::Tuple(_)) => items.to_vec(),
             (ty, _) => ty.cloned().into_iter().collect(),
@@ -268,7 +270,7 @@ impl Lowering<'_> {
             made.iter().enumerate().map(|(i, x)| self.shape(items.get(i), &x.shape)).collect();
         let has_holes = !holes.is_empty();
         let follows: Option<SmallVec<[Follows; 1]>> = self.record.as_ref().and_then(|_| {
-            let from = self.bound.operand(x).ok()?;
+            let from = self.instance.operand(x).ok()?;
             let from = (from, &self.shapes[x as usize]);
             let literals = (!has_holes).then_some(&args[..]);
             made.iter().zip(&shapes).map(|to| Follows::find(op, literals, from, to)).collect()
@@ -276,18 +278,18 @@ impl Lowering<'_> {
         let operands = match follows {
             Some(follows) => {
                 let sizes = shapes.clone();
-                self.enter(made, shapes, has_holes, move |bound| {
-                    let x = bound.operand(x)?;
+                self.enter(made, shapes, has_holes, move |instance| {
+                    let x = instance.operand(x)?;
                     let all = follows.iter().zip(&sizes);
-                    let all = all.map(|(follows, sizes)| Ok(follows.of(x, bound.sizes(sizes)?)));
+                    let all = all.map(|(follows, sizes)| Ok(follows.of(x, instance.sizes(sizes)?)));
                     all.collect::<Result<Option<Operands>>>()
                 })
             }
-            None => self.enter(made, shapes, has_holes, move |bound| {
-                let Some((value, shadow)) = view(bound, op, bound.fill(&args, &holes)?, x)? else {
+            None => self.enter(made, shapes, has_holes, move |instance| {
+                let Some((value, shadow)) = view(instance, op, instance.fill(&args, &holes)?, x)? else {
                     return Ok(None);
                 };
-                Ok(windows(&value, &shadow, bound.operand(x)?))
+                Ok(windows(&value, &shadow, instance.operand(x)?))
             }),
         };
         let mut operands = operands.into_iter().map(Lowered::Tensor);
@@ -317,7 +319,7 @@ impl Lowering<'_> {
                 && bound[1..].iter().all(|arg| arg.leaves().is_empty())
             {
                 let holes = match &mut self.record {
-                    Some(record) => record.holes(&bound, &mut self.bound),
+                    Some(record) => record.holes(&bound, &mut self.instance),
                     None => Holes::new(),
                 };
                 let args = (literals(&bound)?, holes);
@@ -337,9 +339,9 @@ fn literals(args: &[Arg]) -> Result<Vec<Value>> {
 
 /// Returns what an operation with these arguments after the first does to an array that lies as an operand,
 /// and the array; `None` if it refuses.
-fn view(bound: &Bound, op: Op, args: Vec<Value>, x: OperandId) -> Result<Option<(Value, Array)>> {
-    let x = bound.operand(x)?;
-    let shadow = shadow(bound.values[x.value as usize].numel)?;
+fn view(instance: &Instance, op: Op, args: Vec<Value>, x: OperandId) -> Result<Option<(Value, Array)>> {
+    let x = instance.operand(x)?;
+    let shadow = shadow(instance.values[x.value as usize].numel)?;
     let window = Tensor::new(shadow.as_strided(&x.shape, &x.strides, x.offset)?);
     let args: Vec<Value> = std::iter::once(Arg::Leaf(window)).chain(args).collect();
     // What refuses bools, or finds that there is no view, is evaluated with its operands.

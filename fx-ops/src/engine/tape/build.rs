@@ -11,7 +11,7 @@ use super::draft::{Draft, Input, Node, Work, bits_of};
 use super::loops::{FusedRange, Loop, join};
 use super::{Action, Extent, Instruction, Load, Spot, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, ValueId};
-use crate::engine::record::Bound;
+use crate::engine::record::Instance;
 use crate::fusible::LONGEST_ROW;
 
 /// The bytes of registers that a chunk may have in the first cache.
@@ -83,11 +83,11 @@ fn product(sizes: &[usize]) -> usize {
 
 impl Draft {
     /// Makes the tape for the sizes of a plan; `None` if there is none for these.
-    pub(crate) fn build(&self, bound: &Bound) -> Result<Option<Tape>> {
+    pub(crate) fn build(&self, instance: &Instance) -> Result<Option<Tape>> {
         let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
         let mut found: SmallVec<[Found; 8]> = SmallVec::new();
         for (i, id) in self.outside.iter().enumerate() {
-            let operand = bound.operand(*id)?;
+            let operand = instance.operand(*id)?;
             let what = What::Outside(i as u32);
             found.push(Found {
                 what,
@@ -98,7 +98,7 @@ impl Draft {
             });
             operands.push(operand.clone());
         }
-        let shapes = self.nodes.iter().map(|node| bound.sizes(&node.shape));
+        let shapes = self.nodes.iter().map(|node| instance.sizes(&node.shape));
         let shapes = shapes.collect::<Result<SmallVec<[Sizes; 8]>>>()?;
         // The domain is that of the largest result, or of what is reduced.
         let mut domain: Option<&Sizes> = None;
@@ -129,7 +129,7 @@ impl Draft {
         }
         let inner = match &self.reduced {
             None => None,
-            Some((axes, shape)) if bound.sizes(shape)? == domain && numel > 0 => {
+            Some((axes, shape)) if instance.sizes(shape)? == domain && numel > 0 => {
                 Some(product(&domain[axes.end..]))
             }
             Some(_) => return Ok(None),
@@ -152,7 +152,7 @@ impl Draft {
             repeated: SmallVec::new(),
         };
         for (node, shape) in self.nodes.iter().zip(shapes) {
-            let Some(value) = builder.node(node, shape, &found, bound)? else { return Ok(None) };
+            let Some(value) = builder.node(node, shape, &found, instance)? else { return Ok(None) };
             found.push(value);
         }
         let results: SmallVec<[&Found; 2]> = self.returned.iter().map(|at| &found[*at as usize]).collect();
@@ -160,7 +160,7 @@ impl Draft {
             return Ok(None);
         }
         let is_whole = |(value, store): (&&Found, &ValueId)| {
-            product(&value.shape) == bound.values[*store as usize].numel
+            product(&value.shape) == instance.values[*store as usize].numel
         };
         if !results.iter().zip(&self.stores).all(is_whole) {
             return Ok(None);
@@ -188,7 +188,13 @@ impl Builder {
         self.has_rows && self.row != 1 && product(shape) * self.row == self.numel
     }
 
-    fn node(&mut self, node: &Node, shape: Sizes, found: &[Found], bound: &Bound) -> Result<Option<Found>> {
+    fn node(
+        &mut self,
+        node: &Node,
+        shape: Sizes,
+        found: &[Found],
+        instance: &Instance,
+    ) -> Result<Option<Found>> {
         let (mut inputs, dtype) = (SmallVec::new(), node.dtype);
         if let Work::Row(kind) = node.work {
             for (i, input) in node.inputs.iter().enumerate() {
@@ -246,7 +252,7 @@ impl Builder {
             let spot = match *input {
                 Input::Number(bits, size) => self.number(bits, size),
                 Input::Size(size, dtype) => {
-                    self.number(bits_of(Scalar::Int(bound.number(size)), dtype), dtype.size())
+                    self.number(bits_of(Scalar::Int(instance.number(size)), dtype), dtype.size())
                 }
                 Input::Value(number) => {
                     match self.operand(&found[number as usize], wanted, per_row, &shape)? {
