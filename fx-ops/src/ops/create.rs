@@ -96,18 +96,18 @@ fn full_array(size: IntVec, value: Scalar, dtype: Option<DType>) -> Result<Array
 }
 
 /// A number of `arange`, as far as it is known.
-enum Bound {
+enum RangeArg {
     Int(Dim),
     Float(f64),
 }
 
-impl Bound {
-    fn of_type(arg: &TypeTree) -> Result<Bound> {
+impl RangeArg {
+    fn of_type(arg: &TypeTree) -> Result<RangeArg> {
         match arg {
-            Arg::Int(x) => Ok(Bound::Int(Dim::new(*x))),
-            Arg::Bool(x) => Ok(Bound::Int(Dim::new(i64::from(*x)))),
-            Arg::Dim(x) => Ok(Bound::Int(x.clone())),
-            Arg::Float(x) => Ok(Bound::Float(*x)),
+            Arg::Int(x) => Ok(RangeArg::Int(Dim::new(*x))),
+            Arg::Bool(x) => Ok(RangeArg::Int(Dim::new(i64::from(*x)))),
+            Arg::Dim(x) => Ok(RangeArg::Int(x.clone())),
+            Arg::Float(x) => Ok(RangeArg::Float(*x)),
             Arg::Leaf(Type::Int | Type::Float | Type::Bool | Type::Any | Type::Tensor(_)) => {
                 Err(unknown_type())
             }
@@ -136,18 +136,18 @@ fn arange_type(
 ) -> Result<TensorType> {
     let zero = Arg::Int(0);
     let [start, end] = from_zero(start, end, &zero);
-    let bounds = [Bound::of_type(start)?, Bound::of_type(end)?, Bound::of_type(step)?];
-    if let [Bound::Int(start), Bound::Int(end), Bound::Int(step)] = &bounds {
+    let bounds = [RangeArg::of_type(start)?, RangeArg::of_type(end)?, RangeArg::of_type(step)?];
+    if let [RangeArg::Int(start), RangeArg::Int(end), RangeArg::Int(step)] = &bounds {
         let dtype = dtype.unwrap_or(DType::I64);
         let step = known(step)?;
         let span = if step < 0 { start - end } else { end - start };
         check_direction(step as f64, span.less(&Dim::new(0)).is_yes())?;
         return typed(dtype, [span.ceil_div(&Dim::new(step.saturating_abs())).max(&Dim::new(0))]);
     }
-    let number = |bound: &Bound| -> Result<f64> {
+    let number = |bound: &RangeArg| -> Result<f64> {
         match bound {
-            Bound::Int(x) => Ok(known(x)? as f64),
-            Bound::Float(x) => Ok(*x),
+            RangeArg::Int(x) => Ok(known(x)? as f64),
+            RangeArg::Float(x) => Ok(*x),
         }
     };
     let n = float_count(number(&bounds[0])?, number(&bounds[1])?, number(&bounds[2])?)?;
@@ -176,7 +176,7 @@ fn float_count(start: f64, end: f64, step: f64) -> Result<usize> {
 fn arange_array(start: &Value, end: &Value, step: &Value, dtype: Option<DType>) -> Result<Array> {
     let zero = Arg::Int(0);
     let [start, end] = from_zero(start, end, &zero);
-    let numbers = [Bound::of_value(start)?, Bound::of_value(end)?, Bound::of_value(step)?];
+    let numbers = [RangeArg::of_value(start)?, RangeArg::of_value(end)?, RangeArg::of_value(step)?];
     let [start, end, step] = numbers;
     if numbers.iter().any(|x| x.category() == Category::Float) {
         let (first, step) = (start.to_f64(), step.to_f64());

@@ -177,7 +177,7 @@ fn is_outside(i: &Dim, size: &Dim) -> bool {
 }
 
 /// A bound of a slice by where it counts from.
-enum Bound {
+enum SliceBound {
     /// From the front, not negative.
     Front(Dim),
     /// From the end, positive: the bound was `-k`.
@@ -186,25 +186,25 @@ enum Bound {
     Position(Dim),
 }
 
-impl Bound {
-    fn new(bound: Dim, size: &Dim) -> Bound {
+impl SliceBound {
+    fn new(bound: Dim, size: &Dim) -> SliceBound {
         let zero = Dim::new(0);
         match bound.less(&zero) {
-            Truth::No => Bound::Front(bound),
-            Truth::Yes => Bound::End(-bound),
+            Truth::No => SliceBound::Front(bound),
+            Truth::Yes => SliceBound::End(-bound),
             Truth::Unknown => {
                 // Exact for either sign: the size is added only if the bound is negative.
                 let is_negative = (-&bound).min(&Dim::new(1)).max(&zero);
-                Bound::Position((bound + is_negative * size).max(&zero).min(size))
+                SliceBound::Position((bound + is_negative * size).max(&zero).min(size))
             }
         }
     }
 
     fn position(&self, size: &Dim) -> Dim {
         match self {
-            Bound::Front(bound) => bound.min(size),
-            Bound::End(back) => (size - back).max(&Dim::new(0)),
-            Bound::Position(position) => position.clone(),
+            SliceBound::Front(bound) => bound.min(size),
+            SliceBound::End(back) => (size - back).max(&Dim::new(0)),
+            SliceBound::Position(position) => position.clone(),
         }
     }
 }
@@ -235,15 +235,15 @@ fn slice_size(
         return Ok(fresh.size(size.known()));
     }
     let zero = Dim::new(0);
-    let start = Bound::new(start, size);
+    let start = SliceBound::new(start, size);
     let length = match (&start, stop) {
-        (Bound::Front(start), None) => (size - start).max(&zero),
-        (Bound::End(back), None) => back.min(size),
-        (Bound::Position(start), None) => size - start,
-        (start, Some(stop)) => match (start, Bound::new(stop, size)) {
-            (Bound::Front(start), Bound::End(back)) => (size - start - back).max(&zero),
-            (Bound::End(j), Bound::End(k)) => (j - &k).min(&(size - k).max(&zero)).max(&zero),
-            (Bound::Front(start), stop) => (stop.position(size) - start).max(&zero),
+        (SliceBound::Front(start), None) => (size - start).max(&zero),
+        (SliceBound::End(back), None) => back.min(size),
+        (SliceBound::Position(start), None) => size - start,
+        (start, Some(stop)) => match (start, SliceBound::new(stop, size)) {
+            (SliceBound::Front(start), SliceBound::End(back)) => (size - start - back).max(&zero),
+            (SliceBound::End(j), SliceBound::End(k)) => (j - &k).min(&(size - k).max(&zero)).max(&zero),
+            (SliceBound::Front(start), stop) => (stop.position(size) - start).max(&zero),
             (start, stop) => (stop.position(size) - start.position(size)).max(&zero),
         },
     };
