@@ -287,7 +287,7 @@ impl Ready {
         };
         arg.try_flat_map(&mut |source| match source {
             Source::Whole(value) => whole(*value),
-            Source::Window(operand) => {
+            Source::View(operand) => {
                 let Arg::Leaf(tensor) = whole(operand.value)? else {
                     bail!(Graph, "a view is of a tensor");
                 };

@@ -41,7 +41,7 @@ pub(crate) enum Source {
     /// The value.
     Whole(ValueId),
     /// A part of it, or another view.
-    Window(Operand),
+    View(Operand),
 }
 
 /// What a step does.
@@ -97,6 +97,6 @@ pub(crate) struct Step {
 pub(crate) fn sources(arg: &Arg<Source>, f: &mut dyn FnMut(ValueId)) {
     arg.for_each_leaf(&mut |source| match source {
         Source::Whole(value) => f(*value),
-        Source::Window(operand) => f(operand.value),
+        Source::View(operand) => f(operand.value),
     });
 }

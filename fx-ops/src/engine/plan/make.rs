@@ -185,7 +185,7 @@ impl Instance {
         let info = &self.values[operand.value as usize];
         match operand.offset == 0 && operand.shape == info.shape && operand.is_contiguous() {
             true => Source::Whole(operand.value),
-            false => Source::Window(operand.clone()),
+            false => Source::View(operand.clone()),
         }
     }
 
@@ -194,7 +194,7 @@ impl Instance {
         arg.try_flat_map(&mut |source| {
             Ok(Arg::Leaf(match source {
                 Source::Whole(value) => Source::Whole(*value),
-                Source::Window(operand) => self.source(self.operand(operand.id)?),
+                Source::View(operand) => self.source(self.operand(operand.id)?),
             }))
         })
     }

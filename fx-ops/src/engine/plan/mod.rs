@@ -2,7 +2,7 @@
 //!
 //! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what
 //! is evaluated, goes in or comes out is an array of its own. Views are windows on the value that they are
-//! views of, and take no step (`windows`); groups and nodes that have one become kernels (`kernels`, `norms`,
+//! views of, and take no step (`views`); groups and nodes that have one become kernels (`kernels`, `norms`,
 //! `recurrent`, `resize`, `lookup`). All are made by functions of the sizes, of which a record is kept
 //! (`make`).
 
@@ -14,7 +14,7 @@ pub(super) mod kernels;
 mod make;
 mod norms;
 mod recurrent;
-mod windows;
+mod views;
 
 use std::sync::Arc;
 

@@ -261,7 +261,7 @@ impl Lowering<'_> {
         let Some((value, shadow)) = view(&self.instance, op, self.instance.fill(&args, &holes)?, x)? else {
             return Ok(None);
         };
-        let Some(made) = windows(&value, &shadow, self.instance.operand(x)?) else { return Ok(None) };
+        let Some(made) = views(&value, &shadow, self.instance.operand(x)?) else { return Ok(None) };
         let items = match (ty, &value) {
             (Some(Arg::List(items) | Arg::Tuple(items)), Arg::List(_) | Arg::Tuple(_)) => items.to_vec(),
             (ty, _) => ty.cloned().into_iter().collect(),
@@ -289,7 +289,7 @@ impl Lowering<'_> {
                 let Some((value, shadow)) = view(instance, op, instance.fill(&args, &holes)?, x)? else {
                     return Ok(None);
                 };
-                Ok(windows(&value, &shadow, instance.operand(x)?))
+                Ok(views(&value, &shadow, instance.operand(x)?))
             }),
         };
         let mut operands = operands.into_iter().map(Lowered::Tensor);
@@ -349,7 +349,7 @@ fn view(instance: &Instance, op: Op, args: Vec<Value>, x: OperandId) -> Result<O
 }
 
 /// Returns the windows that an operation gave on the array of an operand; `None` if it made others.
-fn windows(value: &Value, shadow: &Array, x: &Operand) -> Option<Operands> {
+fn views(value: &Value, shadow: &Array, x: &Operand) -> Option<Operands> {
     let operand = |tensor: &Tensor| -> Option<Operand> {
         let array = tensor.array().ok()?;
         array.shares_storage(shadow).then(|| Operand {
