@@ -10,7 +10,7 @@ use super::aten::{self, functional};
 use super::build::{Attempt, Builder, Out};
 use super::call::{Call, leaf, node, with, write};
 use super::schema::{Argument, Node, OptionalTensor, TensorMeta};
-use super::{control, spectra};
+use super::{control, fft};
 use crate::{Arg, DType, NodeId, err};
 
 /// Returns whether a tensor of the archive is of complex numbers.
@@ -45,7 +45,7 @@ pub(super) fn knows(base: &str) -> bool {
         "conj_physical",
         "_conj_physical",
     ];
-    KNOWN.contains(&base) || spectra::knows(base)
+    KNOWN.contains(&base) || fft::knows(base)
 }
 
 /// Operators that give a view of what they take.
@@ -350,7 +350,7 @@ fn value<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
         }
         base if BILINEAR.contains(&base) => products(builder, call)?,
         base if APART.contains(&base) => apart(builder, call)?,
-        base if spectra::knows(base) => spectra::import(builder, call)?,
+        base if fft::knows(base) => fft::import(builder, call)?,
         base => {
             return Err(err!(DType, "{base} of complex numbers is not supported")
                 .help("compute with real and imaginary parts")

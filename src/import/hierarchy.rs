@@ -18,7 +18,7 @@ pub(super) fn restore(module: &mut GraphModule) -> Result<()> {
 }
 
 /// The nodes of one call of a module.
-struct Region {
+struct ModuleSpan {
     /// The path from the root of the program.
     path: Arc<str>,
     nodes: Vec<NodeId>,
@@ -29,13 +29,13 @@ fn restore_below(module: &mut GraphModule, prefix: &str, level: usize) -> Result
     if level >= crate::MAX_DEPTH {
         return Ok(());
     }
-    let (regions, left) = regions(module, level);
-    for region in regions {
-        let child = carve(module, &region, prefix)?;
+    let (spans, left) = spans(module, level);
+    for span in spans {
+        let child = carve(module, &span, prefix)?;
         match child {
             Some(mut child) => {
-                restore_below(&mut child, &region.path, level + 1)?;
-                let path = below(&region.path, prefix);
+                restore_below(&mut child, &span.path, level + 1)?;
+                let path = below(&span.path, prefix);
                 module.add_submodule(path, child)?;
             }
             None => continue,
@@ -57,7 +57,7 @@ fn below<'a>(path: &'a str, prefix: &str) -> &'a str {
 }
 
 /// Returns the modules at a level that can be moved, and whether deeper stacks are left outside of them.
-fn regions(module: &GraphModule, level: usize) -> (Vec<Region>, bool) {
+fn spans(module: &GraphModule, level: usize) -> (Vec<ModuleSpan>, bool) {
     let graph = module.graph();
     let mut runs: Vec<(Arc<str>, u32, Vec<NodeId>)> = Vec::new();
     let mut open = false;
@@ -91,23 +91,23 @@ fn regions(module: &GraphModule, level: usize) -> (Vec<Region>, bool) {
         let inside = |other: &str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
         !module.children().any(|(other, _)| other == path || inside(other))
     };
-    let regions: Vec<Region> = runs
+    let spans: Vec<ModuleSpan> = runs
         .into_iter()
         .filter(|(path, ..)| count[path] == 1 && free(path))
-        .map(|(path, _, nodes)| Region { path, nodes })
+        .map(|(path, _, nodes)| ModuleSpan { path, nodes })
         .collect();
-    let left = deeper && regions.len() < n;
-    (regions, left)
+    let left = deeper && spans.len() < n;
+    (spans, left)
 }
 
-/// Moves a region into a graph module and calls it; `None` if it gives nothing to the outside.
-fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Option<GraphModule>> {
-    let path = below(&region.path, prefix).to_owned();
+/// Moves a span into a graph module and calls it; `None` if it gives nothing to the outside.
+fn carve(module: &mut GraphModule, span: &ModuleSpan, prefix: &str) -> Result<Option<GraphModule>> {
+    let path = below(&span.path, prefix).to_owned();
     if path.is_empty() || path == prefix {
         return Ok(None);
     }
     let graph = module.graph();
-    let inside: HashSet<NodeId> = region.nodes.iter().copied().collect();
+    let inside: HashSet<NodeId> = span.nodes.iter().copied().collect();
     let updated: HashSet<Arc<str>> = graph
         .find_nodes(OpCode::CallFunction, Some(ops::set_buffer::OP.name))
         .into_iter()
@@ -116,10 +116,10 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
             _ => None,
         })
         .collect();
-    // What the region needs, in order of first use: attributes of its own move in, everything else is passed.
+    // What the span needs, in order of first use: attributes of its own move in, everything else is passed.
     let (mut own, mut passed): (Vec<(NodeId, Arc<str>)>, Vec<NodeId>) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
-    for &id in &region.nodes {
+    for &id in &span.nodes {
         for input in graph.node(id)?.inputs().collect::<Vec<_>>() {
             if inside.contains(&input) || !seen.insert(input) {
                 continue;
@@ -137,7 +137,7 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
         }
     }
     let mut results = Vec::new();
-    for &id in &region.nodes {
+    for &id in &span.nodes {
         if graph.users(id)?.iter().any(|user| !inside.contains(user)) {
             results.push(id);
         }
@@ -145,7 +145,7 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
     if results.is_empty() || results.iter().any(|id| graph.node(*id).is_ok_and(|node| node.ty().is_none())) {
         return Ok(None);
     }
-    // A size that depends on data is bound where it is computed; a region that hands it on by name only is
+    // A size that depends on data is bound where it is computed; a span that hands it on by name only is
     // left inline.
     let mut child = crate::Graph::new("main");
     let mut map = NodeMap::default();
@@ -164,7 +164,7 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
         map.insert(*id, Arg::Leaf(read));
         attributes.push((attr.clone(), inner));
     }
-    for &id in &region.nodes {
+    for &id in &span.nodes {
         child.copy_node(graph, id, &mut map)?;
     }
     let output = |id: &NodeId| map.get(id).cloned().unwrap_or(Arg::None);
@@ -173,12 +173,12 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
         several => Arg::tuple(several.iter().map(output)),
     })?;
     let type_name = graph
-        .node(region.nodes[0])?
+        .node(span.nodes[0])?
         .meta()
         .stack
         .iter()
         .flat_map(|stack| stack.iter())
-        .find(|frame| frame.path == region.path)
+        .find(|frame| frame.path == span.path)
         .map_or("Module", |frame| &*frame.type_name)
         .to_owned();
     let mut inner = GraphModule::new(&type_name, child);
@@ -188,7 +188,7 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
     for (attr, name) in &attributes {
         inner.set_attribute(name, module.attribute(attr)?.clone())?;
     }
-    replace(module, region, &path, &passed, &results)?;
+    replace(module, span, &path, &passed, &results)?;
     for (id, _) in &own {
         module.graph_mut().erase(*id)?;
     }
@@ -198,21 +198,21 @@ fn carve(module: &mut GraphModule, region: &Region, prefix: &str) -> Result<Opti
     Ok(Some(inner))
 }
 
-/// Puts one call in the place of a region.
+/// Puts one call in the place of a span.
 fn replace(
     module: &mut GraphModule,
-    region: &Region,
+    span: &ModuleSpan,
     path: &str,
     passed: &[NodeId],
     results: &[NodeId],
 ) -> Result<()> {
     let graph = module.graph_mut();
-    let last = *region.nodes.last().unwrap_or(&results[0]);
-    let meta = graph.node(region.nodes[0])?.meta().clone();
+    let last = *span.nodes.last().unwrap_or(&results[0]);
+    let meta = graph.node(span.nodes[0])?.meta().clone();
     let outer = meta
         .stack
         .as_ref()
-        .map(|stack| stack.iter().take_while(|frame| frame.path != region.path).cloned().collect::<Vec<_>>());
+        .map(|stack| stack.iter().take_while(|frame| frame.path != span.path).cloned().collect::<Vec<_>>());
     let types: Vec<Option<Arc<TypeTree>>> =
         results.iter().map(|id| Ok(graph.node(*id)?.meta().ty.clone())).collect::<Result<_>>()?;
     let call = graph.inserting_after(last, |graph| -> Result<Vec<NodeId>> {
@@ -234,14 +234,14 @@ fn replace(
     let parts = if results.len() > 1 { &call[1..] } else { &call[..] };
     for ((part, old), ty) in parts.iter().zip(results).zip(&types) {
         graph.meta_mut(*part)?.ty = ty.clone();
-        let inside = &region.nodes;
+        let inside = &span.nodes;
         graph.replace_uses_where(*old, Arg::Leaf(*part), |user| !inside.contains(&user))?;
     }
     if results.len() > 1 {
         let whole = types.iter().map(|ty| ty.as_deref().cloned().unwrap_or(Arg::Leaf(Type::Any)));
         graph.meta_mut(call[0])?.ty = Some(Arc::new(Arg::tuple(whole)));
     }
-    for id in region.nodes.iter().rev() {
+    for id in span.nodes.iter().rev() {
         graph.erase(*id)?;
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
 //!
 //! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after
-//! node, `aten` maps PyTorch's operators to rows, with the help of `adapt`, `compose`, `linear`, `normalise`
-//! and `draws`, `control` imports what runs sub-graphs, `alias` turns in-place code into values, `complex`
-//! and `spectra` complex numbers into pairs of reals; `symbols`, `pytree` and `metadata` read the small
+//! node, `aten` maps PyTorch's operators to rows, with the help of `adapt`, `compose`, `linalg`, `normalization`
+//! and `random`, `control` imports what runs sub-graphs, `alias` turns in-place code into values, `complex`
+//! and `fft` complex numbers into pairs of reals; `symbols`, `pytree` and `metadata` read the small
 //! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded
 //! time and memory.
 
@@ -17,16 +17,16 @@ mod call;
 mod complex;
 mod compose;
 mod control;
-mod draws;
+mod fft;
 mod hierarchy;
-mod linear;
+mod linalg;
 mod loops;
 mod metadata;
-mod normalise;
+mod normalization;
 mod payload;
 mod pytree;
+mod random;
 mod schema;
-mod spectra;
 mod symbols;
 mod unrolled;
 mod views;
