@@ -6,7 +6,7 @@ pub use std;
 pub use crate::module::load::{FromWeights, Skipped, WeightSource, join};
 pub use crate::module::{Field, InputDecl, Visitor, VisitorMut, display_tree};
 pub use crate::op::{Default, wrong_arity};
-pub use crate::pointwise::around::{Around, Body};
+pub use crate::pointwise::fused_affine::{Body, FusedAffine};
 pub use crate::trace::{call_module, call_wrapped, infer_by_tracing};
 pub use crate::tree::{self, open_structure};
 pub use crate::{

@@ -210,9 +210,9 @@ macro_rules! __call {
 /// (`Float`), or is `Bool`. Arms are `real` (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32,
 /// i64), `bool`, `num` (real and int) and `any`; a later arm replaces an earlier one. An operand with `= x`,
 /// such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is `x` then, without a part in promotion;
-/// see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value). `#[around = f32]`, for a
+/// see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value). `#[fused_affine = f32]`, for a
 /// function of one operand whose first arm is `real`, makes kernels that add and multiply before and after it
-/// in the same loop; see [`around`](crate::pointwise::around). `#[blocks = path]` names a function of
+/// in the same loop; see [`fused_affine`](crate::pointwise::fused_affine). `#[blocks = path]` names a function of
 /// [`blocks`](crate::blocks) or one like them, which replaces some block kernels by faster ones with the same
 /// bits. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
 /// Parameters have the type of the elements.
@@ -225,7 +225,7 @@ macro_rules! pointwise {
             $(#[doc = $doc:literal])+
             $(#[commutative = $commutative:literal])?
             $(#[check = $check:expr])?
-            $(#[around = $around:ident])?
+            $(#[fused_affine = $fused_affine:ident])?
             $(#[blocks = $blocks:path])?
             $name:ident($x:ident $(, $y:ident $(= $absent:expr)?)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
         )*
@@ -245,8 +245,8 @@ macro_rules! pointwise {
                         rule: $crate::pointwise::Rule::$rule,
                         kernels: $crate::__blocks!(
                             [$($blocks)?]
-                            $crate::__pointwise_around!(
-                                [$($around)?]
+                            $crate::__pointwise_fused_affine!(
+                                [$($fused_affine)?]
                                 $crate::__pointwise_arms!($crate::pointwise::Kernels::NONE; $rule; [$x $($y)*] [$($($p)*)?]; $($arm: $body,)+);
                                 [$x $($y)*] [$($($p)*)?] $($arm: $body,)+
                             )
@@ -431,12 +431,12 @@ macro_rules! __pointwise_block {
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __pointwise_around {
+macro_rules! __pointwise_fused_affine {
     ([] $kernels:expr; $($row:tt)*) => { $kernels };
     ([f32] $kernels:expr; [$x:ident] [$($p:ident)*] real: $body:expr, $($rest:tt)*) => {{
         #[allow(unused_variables, clippy::all, reason = "the body is the user's expression")]
-        fn around<'a>(
-            around: &$crate::__private::Around<'_>, ps: &[f32], out: $crate::__private::Slots<'a, f32>,
+        fn fused_affine<'a>(
+            fused_affine: &$crate::__private::FusedAffine<'_>, ps: &[f32], out: $crate::__private::Slots<'a, f32>,
         ) -> $crate::__private::Filled<'a> {
             #[derive(Clone, Copy)]
             struct Body { $($p: f32),* }
@@ -448,9 +448,9 @@ macro_rules! __pointwise_around {
                 }
             }
             let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
-            around.run(Body { $($p: *$p),* }, out)
+            fused_affine.run(Body { $($p: *$p),* }, out)
         }
-        $kernels.around(around)
+        $kernels.fused_affine(fused_affine)
     }};
 }
 

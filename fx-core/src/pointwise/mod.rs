@@ -5,7 +5,7 @@
 //! gathered, converted copy in a small buffer. So broadcasting, strides and casts cost one pass over
 //! cache-sized memory, and the eager kernel, fused groups and generated Rust run the same text.
 
-pub mod around;
+pub mod fused_affine;
 mod operands;
 
 use fx_simd::{Arithmetic, Filled, HalfArithmetic, Slots};
@@ -64,12 +64,12 @@ macro_rules! kernel_table {
             $($t: Option<Block<$t>>,)*
             whole: u16,
             arithmetic: Option<Arithmetic>,
-            around: Option<around::Kernel>,
+            fused_affine: Option<fused_affine::Kernel>,
         }
 
         impl Kernels {
             /// No kernel.
-            pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0, arithmetic: None, around: None };
+            pub const NONE: Kernels = Kernels { $($t: None,)* whole: 0, arithmetic: None, fused_affine: None };
 
             /// Returns the table with a note that the kernel for `dtype` is faster than a loop over the body,
             /// for it looks at a whole block first.
@@ -86,8 +86,8 @@ macro_rules! kernel_table {
             }
 
             /// Returns the table with a kernel for `f32` that adds and multiplies before and after.
-            pub const fn around(mut self, kernel: around::Kernel) -> Self {
-                self.around = Some(kernel);
+            pub const fn fused_affine(mut self, kernel: fused_affine::Kernel) -> Self {
+                self.fused_affine = Some(kernel);
                 self
             }
 
@@ -288,8 +288,8 @@ impl PointwiseDef {
     }
 
     /// Returns the kernel for `f32` that adds and multiplies before and after, if the row has one.
-    pub fn around(&self) -> Option<around::Kernel> {
-        self.kernels.around
+    pub fn fused_affine(&self) -> Option<fused_affine::Kernel> {
+        self.kernels.fused_affine
     }
 
     /// A row to fill in with `..PointwiseDef::BASE`.

@@ -14,7 +14,7 @@ pointwise! {
     pub trait Activation; pub static ACTIVATION;
 
     /// `max(x, 0)`; NaN stays NaN.
-    #[around = f32]
+    #[fused_affine = f32]
     relu(x) -> Same { real: if x < 0.0 { 0.0 } else { x }, int: if x < 0 { 0 } else { x } }
     /// `min(max(x, 0), 6)`; NaN stays NaN.
     relu6(x) -> Same {
@@ -22,7 +22,7 @@ pointwise! {
         int: if x < 0 { 0 } else if x > 6 { 6 } else { x },
     }
     /// `x` where positive, `negative_slope * x` elsewhere.
-    #[around = f32]
+    #[fused_affine = f32]
     leaky_relu(x; negative_slope: Float(0.01)) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
     /// `x` where positive, `alpha * (exp(x) - 1)` elsewhere.
     elu(x; alpha: Float(1.0)) -> Same { real: { let y = alpha * math::expm1(x); if x > 0.0 { x } else { y } } }
@@ -39,18 +39,18 @@ pointwise! {
     }
     /// `x` times the normal distribution function of `x`, exactly; `gelu_tanh` is PyTorch's
     /// `approximate = "tanh"`.
-    #[around = f32]
+    #[fused_affine = f32]
     gelu(x) -> Same { real: math::gelu(x) }
     /// `gelu` approximated by a hyperbolic tangent.
-    #[around = f32]
+    #[fused_affine = f32]
     gelu_tanh(x) -> Same { real: math::gelu_tanh(x) }
     /// `x * sigmoid(x)`.
-    #[around = f32]
+    #[fused_affine = f32]
     silu(x) -> Same { real: math::silu(x) }
     /// `x * tanh(softplus(x))`.
     mish(x) -> Same { real: math::mish(x) }
     /// `1 / (1 + exp(-x))`.
-    #[around = f32]
+    #[fused_affine = f32]
     sigmoid(x) -> Float { real: math::sigmoid(x) }
     /// `log(sigmoid(x))`.
     logsigmoid(x) -> Same {
@@ -97,7 +97,7 @@ pointwise! {
     /// Whether the sign bit is set, also that of -0.0.
     signbit(x) -> Bool { real: math::copysign(1.0, x) < 0.0, int: x < 0, bool: false }
     /// e to the power of `x`.
-    #[around = f32]
+    #[fused_affine = f32]
     exp(x) -> Float { real: math::exp(x) }
     /// 2 to the power of `x`.
     exp2(x) -> Float { real: math::exp2(x) }
@@ -112,13 +112,13 @@ pointwise! {
     /// `log(1 + x)` without cancellation.
     log1p(x) -> Float { real: math::log1p(x) }
     /// The square root; NaN below 0.
-    #[around = f32]
+    #[fused_affine = f32]
     sqrt(x) -> Float { real: math::sqrt(x) }
     /// `1 / sqrt(x)`.
-    #[around = f32]
+    #[fused_affine = f32]
     rsqrt(x) -> Float { real: math::rsqrt(x) }
     /// `x * x`; bools give i64. Integers wrap.
-    #[around = f32]
+    #[fused_affine = f32]
     square(x) -> Number { real: x * x, int: x.wrapping_mul(x) }
     /// `1 / x`.
     reciprocal(x) -> Float { real: 1.0 / x }
@@ -143,7 +143,7 @@ pointwise! {
     /// The hyperbolic cosine.
     cosh(x) -> Float { real: math::cosh(x) }
     /// The hyperbolic tangent.
-    #[around = f32]
+    #[fused_affine = f32]
     tanh(x) -> Float { real: math::tanh(x) }
     /// The inverse hyperbolic sine.
     asinh(x) -> Float { real: math::asinh(x) }
@@ -152,7 +152,7 @@ pointwise! {
     /// The inverse hyperbolic tangent; NaN outside [-1, 1].
     atanh(x) -> Float { real: math::atanh(x) }
     /// The error function.
-    #[around = f32]
+    #[fused_affine = f32]
     erf(x) -> Float { real: math::erf(x) }
     /// `1 - erf(x)` without cancellation.
     erfc(x) -> Float { real: math::erfc(x) }

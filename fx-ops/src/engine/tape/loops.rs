@@ -1,10 +1,10 @@
 //! Which instructions of a tape are one pass over the elements of a chunk.
 //!
 //! A sum before a function of one operand, and a product and a sum after it, are done in its loop (see
-//! [`around`](fx_core::pointwise::around)), and so are sums and products without a function. What is between
+//! [`fused_affine`](fx_core::pointwise::fused_affine)), and so are sums and products without a function. What is between
 //! has no register then.
 
-use fx_core::pointwise::around::{self, Around, Minus, Term};
+use fx_core::pointwise::fused_affine::{self, FusedAffine, Minus, Term};
 use fx_simd::{Arithmetic, Slots};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -38,7 +38,7 @@ pub(crate) enum Loop {
 
 /// A function of `f32` elements with what is around it.
 pub(crate) struct FusedLoop {
-    function: around::Kernel,
+    function: fused_affine::Kernel,
     params: SmallVec<[f32; 2]>,
     x: Spot,
     before: Option<(Spot, Option<Minus>)>,
@@ -77,9 +77,9 @@ impl Instruction {
 
     /// Returns the function of one operand that this is, with its parameters, if it has a kernel with others
     /// around.
-    fn function(&self) -> Option<(around::Kernel, &SmallVec<[f32; 2]>)> {
+    fn function(&self) -> Option<(fused_affine::Kernel, &SmallVec<[f32; 2]>)> {
         match &self.action {
-            Action::Map(Map::F32(_, params)) if !self.per_row => Some((self.def?.around()?, params)),
+            Action::Map(Map::F32(_, params)) if !self.per_row => Some((self.def?.fused_affine()?, params)),
             _ => None,
         }
     }
@@ -203,7 +203,7 @@ impl Loop {
             return Loop::One(first);
         }
         let mut fused = FusedLoop {
-            function: around::identity,
+            function: fused_affine::identity,
             params: SmallVec::new(),
             x: instructions[first].inputs[0],
             before: None,
@@ -242,7 +242,7 @@ impl FusedLoop {
         // SAFETY: the caller's promise.
         let elements = |spot| unsafe { std::slice::from_raw_parts(place(spot).cast::<f32>(), len) };
         let term = |(spot, minus)| Term { elements: elements(spot), minus };
-        let around = Around {
+        let fused_affine = FusedAffine {
             x: elements(self.x),
             before: self.before.map(term),
             factor: self.factor.map(elements),
@@ -250,6 +250,6 @@ impl FusedLoop {
         };
         // SAFETY: the caller's promise.
         let out = unsafe { std::slice::from_raw_parts_mut(place(self.output).cast_mut().cast(), len) };
-        (self.function)(&around, &self.params, Slots::over(out));
+        (self.function)(&fused_affine, &self.params, Slots::over(out));
     }
 }

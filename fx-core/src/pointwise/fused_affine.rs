@@ -6,12 +6,12 @@
 use fx_simd::{At, Filled, Slots, Work, widest};
 
 /// Computes the elements of a row and what is around, from the row's parameters.
-pub type Kernel = for<'a> fn(&Around<'_>, &[f32], Slots<'a, f32>) -> Filled<'a>;
+pub type Kernel = for<'a> fn(&FusedAffine<'_>, &[f32], Slots<'a, f32>) -> Filled<'a>;
 
 /// What the elements of a kernel are: `f(x + before) * factor + after`, without what is absent. All operands
 /// have as many.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct FusedAffine<'a> {
     /// The operand of the function.
     pub x: &'a [f32],
     /// What is added to it.
@@ -48,7 +48,7 @@ pub trait Body: Copy {
 }
 
 /// Computes what is around, for a row that is nothing.
-pub fn identity<'a>(around: &Around<'_>, _: &[f32], out: Slots<'a, f32>) -> Filled<'a> {
+pub fn identity<'a>(fused_affine: &FusedAffine<'_>, _: &[f32], out: Slots<'a, f32>) -> Filled<'a> {
     #[derive(Clone, Copy)]
     struct Same;
     impl Body for Same {
@@ -57,7 +57,7 @@ pub fn identity<'a>(around: &Around<'_>, _: &[f32], out: Slots<'a, f32>) -> Fill
             x
         }
     }
-    around.run(Same, out)
+    fused_affine.run(Same, out)
 }
 
 /// What an element becomes at a position.
@@ -148,7 +148,7 @@ impl<'a, B: Body, P: Stage, F: Stage, A: Stage> Work for Run<'a, '_, B, P, F, A>
     }
 }
 
-impl Around<'_> {
+impl FusedAffine<'_> {
     /// Computes all elements with a body.
     #[doc(hidden)]
     #[inline]
