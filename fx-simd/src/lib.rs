@@ -9,18 +9,18 @@
 //! only more of them at a time. Builds with debug assertions have the plain loops only, for each copy of a
 //! loop is compiled anew.
 
+mod affinity;
+mod block_cache;
 mod convert;
-mod keep;
+mod huge_pages;
 mod memory;
-mod pages;
 pub mod parallel;
-mod placement;
 mod transpose;
 
 use std::marker::PhantomData;
 
+pub use block_cache::{in_huge_pages, recycle, reserve, without_block_cache};
 pub use convert::{Arithmetic, HalfArithmetic, Truncate, f16_to_f32, f32_to_f16};
-pub use keep::{in_huge_pages, recycle, reserve, without_keeping};
 pub use memory::{
     At, FillWith, Filled, Slots, collect, collect_with, copy, extend, opaque, prefetch_line,
     prefetch_line_later,

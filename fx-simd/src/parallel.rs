@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::placement;
+use crate::affinity;
 
 /// How long a thread looks out for the next loop. Waking one up takes about a tenth of this.
 const AWAKE: Duration = Duration::from_micros(100);
@@ -498,7 +498,7 @@ fn run(n: usize, threads: usize, body: &Body<'_>) {
         job.runs.extend(runs);
         job.joined = AtomicUsize::new(1);
         job.most = MOST.get();
-        job.core = placement::core();
+        job.core = affinity::core();
         job.unfinished = AtomicUsize::new(n);
     });
     *HUB.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
@@ -534,8 +534,8 @@ fn look_out() {
     while next_loop(&mut seen) {
         let newest = HUB.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(job) = newest {
-            if job.core.is_some() && job.core == placement::core() {
-                placement::leave_core();
+            if job.core.is_some() && job.core == affinity::core() {
+                affinity::leave_core();
             }
             job.join();
         }

@@ -83,7 +83,7 @@ impl Compiled {
     /// What was made of parameters takes their place. If the sizes of all inputs are known, so do packed
     /// weights; the memory of the parameters is freed bit by bit if nobody else has them.
     pub fn new(gm: GraphModule) -> Result<Compiled> {
-        fx_simd::without_keeping(|| Compiled::with(gm, None))
+        fx_simd::without_block_cache(|| Compiled::with(gm, None))
     }
 
     /// As [`new`](Self::new); the tapes of plans run as the functions that the assembler makes of them.
@@ -91,7 +91,7 @@ impl Compiled {
     /// If sizes are symbols, functions are made for a sample of them: those of a later plan most often are
     /// the same.
     pub fn assembled(gm: GraphModule, assembler: Arc<dyn Assemble>) -> Result<Compiled> {
-        fx_simd::without_keeping(|| Compiled::with(gm, Some(assembler)))
+        fx_simd::without_block_cache(|| Compiled::with(gm, Some(assembler)))
     }
 
     fn with(mut gm: GraphModule, assembler: Option<Arc<dyn Assemble>>) -> Result<Compiled> {

@@ -12,7 +12,7 @@ use std::collections::TryReserveError;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-use crate::pages;
+use crate::huge_pages;
 
 /// Smaller blocks come from the allocator's own stock.
 const SMALLEST: usize = 128 << 10;
@@ -50,7 +50,7 @@ thread_local! {
 }
 
 /// Calls a function on whose thread nothing is kept meanwhile: what it frees is much, and not needed again.
-pub fn without_keeping<R>(f: impl FnOnce() -> R) -> R {
+pub fn without_block_cache<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -75,7 +75,7 @@ pub fn reserve<T: Copy>(n: usize) -> Result<Vec<T>, TryReserveError> {
 pub fn in_huge_pages<T>(mut vec: Vec<T>) -> Vec<T> {
     let bytes = vec.capacity().saturating_mul(size_of::<T>());
     if let Some(start) = NonNull::new(vec.as_mut_ptr().cast()) {
-        pages::ask_for_huge(start, bytes);
+        huge_pages::ask_for_huge(start, bytes);
     }
     vec
 }
@@ -148,7 +148,7 @@ mod tests {
             let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
             assert!(kept.iter().map(|block| block.layout.size()).sum::<usize>() <= LIMIT);
         }
-        without_keeping(|| recycle(vec![7u16; SMALLEST]));
+        without_block_cache(|| recycle(vec![7u16; SMALLEST]));
         assert!(take::<u16>(SMALLEST).is_none(), "nothing is kept");
         recycle(vec![0u8; SMALLEST - 1]);
         recycle(Vec::<u8>::new());
