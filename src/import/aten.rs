@@ -2,8 +2,8 @@
 //!
 //! Most operators need no entry: name and parameter names of the row are PyTorch's. [`TABLE`] holds the
 //! others. An entry is for one overload, `max.dim`, or for all of them, `max`. An operator whose name ends in
-//! `_` is the one without, whose result is written to the first argument. Complex operands come first (`complex`), since
-//! the archive says of each tensor whether it is.
+//! `_` is the one without, whose result is written to the first argument. Complex operands come
+//! first (`complex`), since the archive says of each tensor whether it is.
 
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::call::{Call, generic, write};
@@ -270,8 +270,8 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
     write(builder, &view, new)
 }
 
-/// Imports an operator whose result shares memory with its first argument, or the copy of such a result; `None` if it is
-/// none.
+/// Imports an operator whose result shares memory with its first argument, or the copy of such a result; `None`
+/// if it is none.
 pub(super) fn alias<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Option<Out>> {
     match entry(call.base, call.overload) {
         Some(How::Alias(emit)) => emit(builder, call).map(Some),

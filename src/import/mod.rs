@@ -1,11 +1,11 @@
 //! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
 //!
 //! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after
-//! node, `aten` maps PyTorch's operators to rows, with the help of `adapt`, `compose`, `linalg`, `normalization`
-//! and `random`, `control` imports what runs sub-graphs, `alias` turns in-place code into values, `complex`
-//! and `fft` complex numbers into pairs of reals; `symbols`, `pytree` and `metadata` read the small
-//! languages inside the JSON. Whatever an archive holds, reading it ends in a module or an error, in bounded
-//! time and memory.
+//! node, `call` is a call of an operator, the table in `aten` maps operators to rows, with the help of `adapt`,
+//! `compose`, `linalg`, `normalization` and `random`, `control` imports what runs sub-graphs, `alias` turns
+//! in-place code into values, `complex` and `fft` complex numbers into pairs of reals; `symbols`, `pytree` and
+//! `metadata` read the small languages inside the JSON. Whatever an archive holds, reading it ends in a module
+//! or an error, in bounded time and memory.
 
 mod adapt;
 mod alias;

@@ -217,7 +217,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % n
         };
-        let (mut total, mut bound, mut reused, mut n_beside) = (0, 0, 0, 0);
+        let (mut total, mut bound, mut reused, mut n_concurrent) = (0, 0, 0, 0);
         for _ in 0..300 {
             let n = 2 + below(40);
             let mut values = Vec::new();
@@ -250,7 +250,7 @@ mod tests {
                 let most = (first + 1..n).take_while(is_free).count();
                 let concurrent = if below(2) == 0 { 0 } else { most.min(3) };
                 steps[first].concurrent = concurrent;
-                n_beside += concurrent;
+                n_concurrent += concurrent;
                 first += 1 + concurrent;
             }
             let times = times(&steps);
@@ -285,7 +285,7 @@ mod tests {
             total += memory.bytes;
             bound += memory.bound;
         }
-        assert!(n_beside > 500, "{n_beside} steps run concurrent others");
+        assert!(n_concurrent > 500, "{n_concurrent} steps run beside others");
         assert!(reused > 100, "{reused} results take the place of an operand");
         assert!(total as f64 <= 1.05 * bound as f64, "{total} bytes, at least {bound} are needed");
     }

@@ -3,11 +3,13 @@
 //! [`Compiled`] is a program made ready: rewritten by the passes for inference, its nodes in groups
 //! ([`crate::pass::FUSE`]). For each set of input sizes it has a plan (`plan`), made for these or bound to
 //! them (`record`): a list of steps (`step`), most of them kernels (`kernel`), whose operands have places in
-//! one block of memory (`memory`), with weights packed. `run` runs it. Kernels are tapes of block loops (`tape`), also with reductions of columns (`columns`),
-//! matrix products (`product`) and convolutions (`convolution`) with what follows them, attention (`attend`),
-//! joins (`join`), look-ups by integers (`lookup`), pooling (`pool`), borders and the like (`pad`), resizing
-//! (`resample`), normalisation of channels (`group`), softmax along any axis (`softmax`) and the steps of
-//! recurrent networks (`recurrent`); what has no kernel is evaluated by its operation.
+//! one block of memory (`memory`), with weights packed (`packed_weights`). `run` runs it, `plan_cache` keeps it.
+//! Kernels are tapes of block loops (`tape`), also with reductions of columns (`column_reduction`), matrix
+//! products (`product`) and convolutions (`convolution`) with their epilogues (`epilogue`), attention
+//! (`attention`), concatenation (`concat`), look-ups by integers (`gather`), pooling (`pool`), borders and the
+//! like (`pad`), resizing (`interpolate`), normalisation of channels (`group_norm`), softmax along any axis
+//! (`softmax`) and the steps of recurrent networks (`recurrent`). A node without a kernel is evaluated by its
+//! operation.
 
 mod attention;
 mod column_reduction;

@@ -1,4 +1,5 @@
-//! The operations: one file or folder a family; each has its tables of rows first, then the shape rules and kernels that the rows name.
+//! The operations: one file or folder a family; each has its tables of rows first, then the shape rules and
+//! kernels that the rows name.
 
 pub mod activation;
 pub mod arrange;
@@ -77,8 +78,8 @@ macro_rules! families {
     };
 }
 
-// The compiler reports a family without a row as an unused `TABLES`. The modules are declared above, since rustfmt does
-// not format the files of modules that a macro declares.
+// The compiler reports a family without a row as an unused `TABLES`. The modules are declared above, since
+// rustfmt does not format the files of modules that a macro declares.
 families! {
     pointwise "Element by element" [Activation, Elementary]
     special "Special functions" [FloatParts, Special]

@@ -1,9 +1,9 @@
 //! [`Plan`]: a graph for inputs of known sizes as a list of steps, each with its operands in place.
 //!
 //! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what
-//! is evaluated, goes in or comes out is an array of its own. Views are windows on the value that they are
+//! is evaluated, goes in or comes out is an array of its own. Views are strides over the value that they are
 //! views of, and take no step (`views`); groups and nodes that have one become kernels (`kernels`, `norms`,
-//! `recurrent`, `resize`, `lookup`). All are made by functions of the sizes, of which a record is kept
+//! `recurrent`, `interpolate`, `gather`). All are made by functions of the sizes, of which a record is kept
 //! (`make`).
 
 mod concurrent;

@@ -1,8 +1,8 @@
 //! Which instructions of a tape are one pass over the elements of a chunk.
 //!
 //! A sum before a function of one operand, and a product and a sum after it, are done in its loop (see
-//! [`fused_affine`](fx_core::pointwise::fused_affine)), and so are sums and products without a function. What is between
-//! has no register then.
+//! [`fused_affine`](fx_core::pointwise::fused_affine)), and so are sums and products without a
+//! function. What is between has no register then.
 
 use fx_core::pointwise::fused_affine::{self, FusedAffine, Minus, Term};
 use fx_simd::{Arithmetic, Slots};

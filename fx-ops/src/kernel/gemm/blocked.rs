@@ -25,7 +25,7 @@ const TASK: usize = 1 << 20;
 const LEFT_BYTES: usize = 1 << 18;
 /// The bytes of strips that a thread packs for all steps of `k`.
 const OWN_BYTES: usize = 1 << 22;
-/// The multiply-adds of a thread in a block of `k` from which all threads epilogue it before the next, which
+/// The multiply-adds of a thread in a block of `k` from which all threads finish it before the next, which
 /// reads the right operand from nearer caches.
 const BLOCK_WORK: usize = 1 << 26;
 /// As often as the right operand must be read by tasks of different rows for that to pay.

@@ -1,6 +1,7 @@
 //! Views and rearrangements: the elements of one tensor under another shape, in another order, or some of them.
 //!
-//! `shape` changes shapes, `slicing` takes parts and repeats, `indexing` reads and writes by index tensors and masks.
+//! `shape` changes shapes, `slicing` takes parts and repeats, `indexing` reads and writes by index tensors and
+//! masks.
 
 mod indexing;
 mod shape;
