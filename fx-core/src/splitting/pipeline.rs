@@ -83,34 +83,34 @@ impl Pipeline {
     pub fn cut(&self, gm: &GraphModule) -> Result<Stages> {
         let graph = gm.graph();
         let costs = Costs::new(gm, &self.sizes)?;
-        // A unit is a node with the items that are taken of its tuple.
-        let mut unit_of: FxHashMap<NodeId, usize> = FxHashMap::default();
-        let mut unit_costs: Vec<f64> = Vec::new();
+        // A cluster is a node with the items that are taken of its tuple.
+        let mut cluster_of: FxHashMap<NodeId, usize> = FxHashMap::default();
+        let mut cluster_costs: Vec<f64> = Vec::new();
         for (id, node) in graph.nodes() {
             if !plan::is_call(node) || plan::stores(node) {
                 continue;
             }
-            if let Some(unit) = plan::item_of(graph, node).and_then(|of| unit_of.get(&of).copied()) {
-                unit_of.insert(id, unit);
+            if let Some(cluster) = plan::item_of(graph, node).and_then(|of| cluster_of.get(&of).copied()) {
+                cluster_of.insert(id, cluster);
                 continue;
             }
-            unit_of.insert(id, unit_costs.len());
-            unit_costs.push(self.cost(gm, &costs, id)?);
+            cluster_of.insert(id, cluster_costs.len());
+            cluster_costs.push(self.cost(gm, &costs, id)?);
         }
-        let n = unit_costs.len();
+        let n = cluster_costs.len();
         if self.stages == 0 || self.stages > n {
             bail!(Argument, "expected from 1 to {n} stages, as many as there are nodes, got {}", self.stages);
         }
         if n.saturating_mul(self.stages) > MOST_PLACES {
             bail!(Limit, "{} stages of {n} nodes are too many to cut well", self.stages);
         }
-        let cut = self.cuts(gm, &costs, &unit_of, n)?;
-        let borders = best_borders(&unit_costs, &cut, self.stages, self.slack)?;
-        let stage_of = |unit: usize| borders.partition_point(|border| *border <= unit);
+        let cut = self.cuts(gm, &costs, &cluster_of, n)?;
+        let borders = best_borders(&cluster_costs, &cut, self.stages, self.slack)?;
+        let stage_of = |cluster: usize| borders.partition_point(|border| *border <= cluster);
         let splitter = Splitter::default().prefix("stage").provenance("pipeline");
-        let split = splitter.split(gm, |at| unit_of.get(&at.id).map(|unit| stage_of(*unit)))?;
+        let split = splitter.split(gm, |at| cluster_of.get(&at.id).map(|cluster| stage_of(*cluster)))?;
         let mut of_stages = vec![0.0; self.stages];
-        unit_costs.iter().enumerate().for_each(|(unit, cost)| of_stages[stage_of(unit)] += cost);
+        cluster_costs.iter().enumerate().for_each(|(cluster, cost)| of_stages[stage_of(cluster)] += cost);
         Ok(Stages { split, costs: of_stages, crossing: borders.iter().map(|border| cut[*border]).collect() })
     }
 
@@ -142,21 +142,21 @@ impl Pipeline {
         }
     }
 
-    /// Returns the bytes that a border before each unit cuts.
+    /// Returns the bytes that a border before each cluster cuts.
     fn cuts(
         &self,
         gm: &GraphModule,
         costs: &Costs,
-        unit_of: &FxHashMap<NodeId, usize>,
+        cluster_of: &FxHashMap<NodeId, usize>,
         n: usize,
     ) -> Result<Vec<f64>> {
         let graph = gm.graph();
         let mut change = vec![0.0; n + 1];
         for (id, node) in graph.nodes() {
-            let Some(unit) = unit_of.get(&id).copied() else { continue };
+            let Some(cluster) = cluster_of.get(&id).copied() else { continue };
             let users = graph.users(id)?;
-            let last = users.iter().filter_map(|user| unit_of.get(user)).max().copied().unwrap_or(unit);
-            if last == unit {
+            let last = users.iter().filter_map(|user| cluster_of.get(user)).max().copied().unwrap_or(cluster);
+            if last == cluster {
                 continue;
             }
             let bytes = match costs.bytes_of(id).and_then(|bytes| bytes.known()) {
@@ -168,7 +168,7 @@ impl Pipeline {
                         .help("give numbers for symbolic sizes"));
                 }
             };
-            change[unit + 1] += bytes;
+            change[cluster + 1] += bytes;
             change[last + 1..].first_mut().into_iter().for_each(|after| *after -= bytes);
         }
         let mut sum = 0.0;
@@ -191,7 +191,7 @@ fn best_borders(costs: &[f64], cut: &[f64], stages: usize, slack: f64) -> Result
         before[i + 1] = before[i] + cost;
     }
     let limit = least_bottleneck(costs, stages) * (1.0 + slack.max(0.0)) * (1.0 + 1e-12);
-    // `best[i]`: the least cut of the first `i` units in the stages so far; `from[s][i]`: where the last of
+    // `best[i]`: the least cut of the first `i` clusters in the stages so far; `from[s][i]`: where the last of
     // them begins.
     let mut best: Vec<f64> =
         (0..=n).map(|i| if i > 0 && before[i] <= limit { 0.0 } else { f64::INFINITY }).collect();

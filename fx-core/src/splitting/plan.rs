@@ -189,47 +189,48 @@ impl Plan {
     }
 
     /// Numbers the parts and the nodes that stay, and returns the number of each node, and how many there are.
-    fn units(&self, flow: &Flow) -> (Vec<u32>, usize) {
+    fn clusters(&self, flow: &Flow) -> (Vec<u32>, usize) {
         let mut n = self.keys.len() as u32;
-        let mut unit = |id: &NodeId| match self.part(*id) {
+        let mut cluster = |id: &NodeId| match self.part(*id) {
             STAYS => {
                 n += 1;
                 n - 1
             }
             part => part,
         };
-        let units = flow.ids().iter().map(&mut unit).collect();
-        (units, n as usize)
+        let clusters = flow.ids().iter().map(&mut cluster).collect();
+        (clusters, n as usize)
     }
 
     /// Returns the parts and staying nodes in an order in which they can run, each as early as its first
     /// node; or those that cannot run since they need each other, directly or not.
     fn order(&self, flow: &Flow) -> Result<Vec<Vec<u32>>, Vec<u32>> {
-        let (units, n) = self.units(flow);
+        let (clusters, n) = self.clusters(flow);
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); n];
-        for (i, unit) in units.iter().enumerate() {
-            members[*unit as usize].push(i as u32);
+        for (i, cluster) in clusters.iter().enumerate() {
+            members[*cluster as usize].push(i as u32);
         }
         // An edge is counted as often as it occurs, and taken off as often.
         let mut waiting = vec![0u32; n];
         for i in 0..flow.len() {
-            let from_outside = flow.inputs(i).iter().filter(|input| units[**input as usize] != units[i]);
-            waiting[units[i] as usize] += from_outside.count() as u32;
+            let from_outside =
+                flow.inputs(i).iter().filter(|input| clusters[**input as usize] != clusters[i]);
+            waiting[clusters[i] as usize] += from_outside.count() as u32;
         }
         let firsts: Vec<Option<u32>> = members.iter().map(|members| members.first().copied()).collect();
-        let first = |unit: usize| firsts[unit];
+        let first = |cluster: usize| firsts[cluster];
         let mut ready: BinaryHeap<Reverse<(u32, u32)>> = (0..n)
-            .filter(|unit| waiting[*unit] == 0)
-            .filter_map(|unit| Some(Reverse((first(unit)?, unit as u32))))
+            .filter(|cluster| waiting[*cluster] == 0)
+            .filter_map(|cluster| Some(Reverse((first(cluster)?, cluster as u32))))
             .collect();
         let mut order = Vec::with_capacity(n);
         let mut done = 0;
-        while let Some(Reverse((_, unit))) = ready.pop() {
-            for i in &members[unit as usize] {
+        while let Some(Reverse((_, cluster))) = ready.pop() {
+            for i in &members[cluster as usize] {
                 done += 1;
                 for user in flow.users(*i as usize) {
-                    let other = units[*user as usize];
-                    if other == unit {
+                    let other = clusters[*user as usize];
+                    if other == cluster {
                         continue;
                     }
                     waiting[other as usize] -= 1;
@@ -238,49 +239,49 @@ impl Plan {
                     }
                 }
             }
-            order.push(std::mem::take(&mut members[unit as usize]));
+            order.push(std::mem::take(&mut members[cluster as usize]));
         }
-        if done == flow.len() { Ok(order) } else { Err(stuck_parts(flow, &units, &members)) }
+        if done == flow.len() { Ok(order) } else { Err(stuck_parts(flow, &clusters, &members)) }
     }
 
     /// Makes one part of the parts that need each other, and of the nodes between them.
     fn merge(&mut self, flow: &Flow, stuck: &[u32]) {
-        let (units, _) = self.units(flow);
-        let component = components(flow, &units, stuck);
+        let (clusters, _) = self.clusters(flow);
+        let component = components(flow, &clusters, stuck);
         let mut first: FxHashMap<u32, u32> = FxHashMap::default();
-        for unit in &units {
-            if let (Some(component), true) = (component.get(unit), (*unit as usize) < self.keys.len()) {
-                first.entry(*component).or_insert(*unit);
+        for cluster in &clusters {
+            if let (Some(component), true) = (component.get(cluster), (*cluster as usize) < self.keys.len()) {
+                first.entry(*component).or_insert(*cluster);
             }
         }
-        for (i, unit) in units.iter().enumerate() {
-            if let Some(part) = component.get(unit).and_then(|component| first.get(component)) {
+        for (i, cluster) in clusters.iter().enumerate() {
+            if let Some(part) = component.get(cluster).and_then(|component| first.get(component)) {
                 self.of.insert(flow.id(i), *part);
             }
         }
     }
 
     fn cycle_error(&self, flow: &Flow, stuck: &[u32]) -> Error {
-        let (units, _) = self.units(flow);
-        let component = components(flow, &units, stuck);
-        let Some(start) = units.iter().find(|unit| component.contains_key(unit)).copied() else {
+        let (clusters, _) = self.clusters(flow);
+        let component = components(flow, &clusters, stuck);
+        let Some(start) = clusters.iter().find(|cluster| component.contains_key(cluster)).copied() else {
             return err!(Graph, "parts need each other");
         };
-        let inside = |unit: u32| component.get(&unit) == component.get(&start);
-        // The shortest way from the part back to itself, by the edge that leads into each unit.
+        let inside = |cluster: u32| component.get(&cluster) == component.get(&start);
+        // The shortest way from the part back to itself, by the edge that leads into each cluster.
         let mut from: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
         let mut members: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for (i, unit) in units.iter().enumerate() {
-            if inside(*unit) {
-                members.entry(*unit).or_default().push(i as u32);
+        for (i, cluster) in clusters.iter().enumerate() {
+            if inside(*cluster) {
+                members.entry(*cluster).or_default().push(i as u32);
             }
         }
         let mut queue = std::collections::VecDeque::from([start]);
-        'search: while let Some(unit) = queue.pop_front() {
-            for i in &members[&unit] {
+        'search: while let Some(cluster) = queue.pop_front() {
+            for i in &members[&cluster] {
                 for user in flow.users(*i as usize) {
-                    let other = units[*user as usize];
-                    if other == unit || !inside(other) || from.contains_key(&other) {
+                    let other = clusters[*user as usize];
+                    if other == cluster || !inside(other) || from.contains_key(&other) {
                         continue;
                     }
                     from.insert(other, (*i, *user));
@@ -308,7 +309,7 @@ impl Plan {
                 .is_ok_and(|node| node.inputs().any(|input| input == flow.id(*source as usize)));
             let how = if data { "is used by" } else { "must run before" };
             edges.push(format!("{} {how} {}", name(*source), name(*target)));
-            at = units[*source as usize];
+            at = clusters[*source as usize];
             if at == start {
                 break;
             }
@@ -327,8 +328,8 @@ impl Plan {
         let mut parts: Vec<ReadyPart> = Vec::new();
         let mut number: FxHashMap<u32, usize> = FxHashMap::default();
         let mut steps = Vec::with_capacity(order.len());
-        for unit in order {
-            let Some(first) = unit.first().map(|i| *i as usize) else { continue };
+        for cluster in order {
+            let Some(first) = cluster.first().map(|i| *i as usize) else { continue };
             let is_read = graph.node(flow.id(first)).is_ok_and(|node| node.opcode() == OpCode::GetAttr);
             let part = of[first];
             if part == STAYS {
@@ -347,7 +348,7 @@ impl Plan {
                 });
             }
         }
-        // The nodes of a part may be more than those of its unit, by the reads of attributes that moved.
+        // The nodes of a part may be more than those of its cluster, by the reads of attributes that moved.
         let mut seen: Vec<FxHashSet<NodeId>> = vec![FxHashSet::default(); parts.len()];
         for (i, (id, node)) in graph.nodes().enumerate() {
             let Some(part) = number.get(&of[i]).copied() else { continue };
@@ -566,23 +567,25 @@ fn add_births(
     }
 }
 
-/// Returns the units that did not get to run.
-fn stuck_parts(flow: &Flow, units: &[u32], members: &[Vec<u32>]) -> Vec<u32> {
-    let mut stuck: Vec<u32> =
-        (0..flow.len()).map(|i| units[i]).filter(|unit| !members[*unit as usize].is_empty()).collect();
+/// Returns the clusters that did not get to run.
+fn stuck_parts(flow: &Flow, clusters: &[u32], members: &[Vec<u32>]) -> Vec<u32> {
+    let mut stuck: Vec<u32> = (0..flow.len())
+        .map(|i| clusters[i])
+        .filter(|cluster| !members[*cluster as usize].is_empty())
+        .collect();
     stuck.sort_unstable();
     stuck.dedup();
     stuck
 }
 
-/// Finds the units that need each other: the strongly connected components with more than one unit, by
+/// Finds the clusters that need each other: the strongly connected components with more than one cluster, by
 /// Tarjan's algorithm with a stack of its own.
-fn components(flow: &Flow, units: &[u32], stuck: &[u32]) -> FxHashMap<u32, u32> {
-    let local: FxHashMap<u32, usize> = stuck.iter().enumerate().map(|(i, unit)| (*unit, i)).collect();
+fn components(flow: &Flow, clusters: &[u32], stuck: &[u32]) -> FxHashMap<u32, u32> {
+    let local: FxHashMap<u32, usize> = stuck.iter().enumerate().map(|(i, cluster)| (*cluster, i)).collect();
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); stuck.len()];
     for i in 0..flow.len() {
-        let Some(from) = local.get(&units[i]) else { continue };
-        let targets = flow.users(i).iter().filter_map(|user| local.get(&units[*user as usize]));
+        let Some(from) = local.get(&clusters[i]) else { continue };
+        let targets = flow.users(i).iter().filter_map(|user| local.get(&clusters[*user as usize]));
         next[*from].extend(targets.filter(|to| *to != from));
     }
     for list in &mut next {
