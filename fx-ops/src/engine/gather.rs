@@ -10,7 +10,7 @@ use super::tape::copy_run;
 
 /// How the integers are found that name the elements of a result.
 #[derive(Clone, Copy)]
-pub(crate) enum Naming {
+pub(crate) enum IndexKind {
     /// One for each element.
     Each,
     /// One for each sub-tensor beside the axis.
@@ -43,7 +43,7 @@ impl GatherKernel {
         x: &Operand,
         axis: usize,
         index: &Operand,
-        naming: Naming,
+        index_kind: IndexKind,
         out: ValueId,
         refused: fn(i64, usize) -> Error,
     ) -> Option<GatherKernel> {
@@ -51,8 +51,8 @@ impl GatherKernel {
         let (before, after) = (0..axis, axis + 1..x.shape.len());
         let mut from = Operand { offset: x.offset, ..x.clone() };
         let mut named = index.clone();
-        match naming {
-            Naming::Each => {
+        match index_kind {
+            IndexKind::Each => {
                 let fits = |other: usize| other == axis || index.shape[other] <= x.shape[other];
                 if index.shape.len() != x.shape.len() || !(0..x.shape.len()).all(fits) {
                     return None;
@@ -60,7 +60,7 @@ impl GatherKernel {
                 from.shape = index.shape.clone();
                 from.strides[axis] = 0;
             }
-            Naming::SubTensors => {
+            IndexKind::SubTensors => {
                 let zeros = |n: usize| std::iter::repeat_n(0, n);
                 let shape =
                     x.shape[before.clone()].iter().chain(&*index.shape).chain(&x.shape[after.clone()]);

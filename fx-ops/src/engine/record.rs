@@ -55,7 +55,7 @@ pub(crate) enum Made {
     /// A value of one axis.
     Line(Make<usize>),
     /// Operands that lie so and have these sizes.
-    Operands(Make<Operands>, SmallVec<[(Lie, Shape); 1]>),
+    Operands(Make<Operands>, SmallVec<[(LayoutFacts, Shape); 1]>),
     /// Operands that are the same for all sizes.
     Fixed(Operands),
     Kernel(Make<Box<dyn Kernel>>),
@@ -65,14 +65,14 @@ pub(crate) enum Made {
 
 /// How an operand lies, as far as decisions depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lie {
+pub(crate) struct LayoutFacts {
     layout: Option<Layout>,
     is_contiguous: bool,
     has_channels_last: bool,
 }
 
 /// What a placeholder tells.
-enum Told {
+enum PlaceholderSizes {
     Tensor(DType, SmallVec<[Axis; 4]>),
     Int(Axis),
     Nothing,
@@ -88,7 +88,7 @@ enum Axis {
 
 /// How a plan was made.
 pub(crate) struct Record {
-    told: Vec<Told>,
+    told: Vec<PlaceholderSizes>,
     symbols: Vec<Symbol>,
     /// Their values in the plan that was recorded.
     values: Vec<Option<i64>>,
@@ -184,14 +184,14 @@ pub(crate) fn shadow(numel: usize) -> Result<Array> {
     })
 }
 
-impl Lie {
-    fn of(operand: &Operand) -> Lie {
+impl LayoutFacts {
+    fn of(operand: &Operand) -> LayoutFacts {
         let (layout, is_contiguous) = (operand.layout(), operand.is_contiguous());
         let has_channels_last = match layout {
             Some(layout) => layout == Layout::ChannelsLast,
             None => operand.has_channels_last(),
         };
-        Lie { layout, is_contiguous, has_channels_last }
+        LayoutFacts { layout, is_contiguous, has_channels_last }
     }
 }
 
@@ -238,11 +238,11 @@ impl Record {
                 (Arg::Leaf(Type::Tensor(ty)), Key::Tensor(..)) => {
                     let axes =
                         ty.shape.iter().map(|dim| record.axis(dim, instance)).collect::<Option<_>>()?;
-                    Told::Tensor(ty.dtype, axes)
+                    PlaceholderSizes::Tensor(ty.dtype, axes)
                 }
-                (Arg::Dim(dim), Key::Int(_)) => Told::Int(record.axis(dim, instance)?),
+                (Arg::Dim(dim), Key::Int(_)) => PlaceholderSizes::Int(record.axis(dim, instance)?),
                 (Arg::Leaf(_) | Arg::Int(_), _) => return None,
-                (_, Key::Other) => Told::Nothing,
+                (_, Key::Other) => PlaceholderSizes::Nothing,
                 _ => return None,
             };
             record.told.push(told);
@@ -388,7 +388,7 @@ impl Record {
         let made = match !has_holes && shapes.iter().all(is_known) && operands.iter().all(is_fixed) {
             true => Made::Fixed(operands.iter().cloned().collect()),
             false => {
-                let lies = operands.iter().map(Lie::of).zip(shapes.iter().cloned()).collect();
+                let lies = operands.iter().map(LayoutFacts::of).zip(shapes.iter().cloned()).collect();
                 Made::Operands(Box::new(make), lies)
             }
         };
@@ -449,13 +449,13 @@ impl Record {
         }
         for (told, key) in self.told.iter().zip(key) {
             let fits = match (told, key) {
-                (Told::Tensor(dtype, axes), Key::Tensor(given, sizes)) => {
+                (PlaceholderSizes::Tensor(dtype, axes), Key::Tensor(given, sizes)) => {
                     dtype == given
                         && axes.len() == sizes.len()
                         && axes.iter().zip(sizes).all(|(axis, &size)| tell(*axis, size as i64))
                 }
-                (Told::Int(axis), Key::Int(n)) => tell(*axis, *n),
-                (Told::Nothing, Key::Other) => true,
+                (PlaceholderSizes::Int(axis), Key::Int(n)) => tell(*axis, *n),
+                (PlaceholderSizes::Nothing, Key::Other) => true,
                 _ => false,
             };
             if !fits {
@@ -501,7 +501,7 @@ impl Record {
                         return Ok(None);
                     }
                     for (mut operand, (lie, shape)) in operands.into_iter().zip(lies) {
-                        if Lie::of(&operand) != *lie || instance.sizes(shape)? != operand.shape {
+                        if LayoutFacts::of(&operand) != *lie || instance.sizes(shape)? != operand.shape {
                             return Ok(None);
                         }
                         operand.id = instance.operands.len() as OperandId;

@@ -3,7 +3,7 @@
 use fx_core::{Arg, DType, Error, NodeId, Op, Result, ops};
 
 use super::{Lowered, Lowering};
-use crate::engine::gather::{GatherKernel, Naming};
+use crate::engine::gather::{GatherKernel, IndexKind};
 use crate::engine::kernel::Kernel;
 use crate::engine::record::Instance;
 use crate::engine::step::Home;
@@ -13,15 +13,15 @@ use crate::ops::view::{gather, index_select, out_of_range};
 impl Lowering<'_> {
     /// Makes a kernel of a look-up by integers.
     pub(super) fn gather(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let (x, dim, index, naming, refused) = match bound {
+        let (x, dim, index, index_kind, refused) = match bound {
             [index, weight, _, Arg::None, _] if op == embedding::OP => {
-                (weight, 0, index, Naming::SubTensors, not_in_table as fn(i64, usize) -> Error)
+                (weight, 0, index, IndexKind::SubTensors, not_in_table as fn(i64, usize) -> Error)
             }
             [x, Arg::Int(dim), index] if op == index_select::OP => {
-                (x, *dim, index, Naming::SubTensors, out_of_range as _)
+                (x, *dim, index, IndexKind::SubTensors, out_of_range as _)
             }
             [x, Arg::Int(dim), index] if op == gather::OP => {
-                (x, *dim, index, Naming::Each, out_of_range as _)
+                (x, *dim, index, IndexKind::Each, out_of_range as _)
             }
             _ => return Ok(None),
         };
@@ -42,7 +42,7 @@ impl Lowering<'_> {
         let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
             let (x, index) = (instance.operand(x)?, instance.operand(index)?);
             let numel = instance.values[out as usize].numel;
-            let kernel = GatherKernel::new(x, axis, index, naming, out, refused);
+            let kernel = GatherKernel::new(x, axis, index, index_kind, out, refused);
             let kernel = kernel.filter(|kernel| kernel.numel() == numel);
             Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
         };

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::draft::{Draft, Input, Node, Work, bits_of};
 use super::loops::{FusedRange, Loop, join};
-use super::{Action, Extent, Instruction, Load, Spot, Store, Tape, converter};
+use super::{Action, Extent, Instruction, Load, Location, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, ValueId};
 use crate::engine::record::Instance;
 use crate::fusible::LONGEST_ROW;
@@ -34,7 +34,7 @@ const SHORTEST_RUN: usize = 64;
 #[derive(Clone)]
 struct Found {
     /// A virtual register, or a load.
-    what: What,
+    what: VirtualOperand,
     dtype: DType,
     shape: Sizes,
     per_row: bool,
@@ -43,7 +43,7 @@ struct Found {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum What {
+enum VirtualOperand {
     Virtual(u32),
     Outside(u32),
 }
@@ -67,13 +67,13 @@ struct Builder {
     /// The elements of the axes behind those that results are reduced over.
     inner: Option<usize>,
     registers: Vec<Register>,
-    /// Instructions on virtual registers (`Spot::Register` is their number).
+    /// Instructions on virtual registers (`Location::Register` is their number).
     instructions: Vec<Instruction>,
     loads: Vec<Load>,
     /// Which operand each load is of, and of what shape if it is not that of the domain.
     load_keys: SmallVec<[(u32, Extent, Sizes); 4]>,
     numbers: Vec<(u64, usize)>,
-    converted: SmallVec<[(What, DType, bool, u32); 4]>,
+    converted: SmallVec<[(VirtualOperand, DType, bool, u32); 4]>,
     repeated: SmallVec<[(u32, u32); 4]>,
 }
 
@@ -88,7 +88,7 @@ impl Draft {
         let mut found: SmallVec<[Found; 8]> = SmallVec::new();
         for (i, id) in self.outside.iter().enumerate() {
             let operand = instance.operand(*id)?;
-            let what = What::Outside(i as u32);
+            let what = VirtualOperand::Outside(i as u32);
             found.push(Found {
                 what,
                 dtype: operand.dtype,
@@ -175,12 +175,12 @@ impl Builder {
         self.registers.len() as u32 - 1
     }
 
-    fn number(&mut self, bits: u64, size: usize) -> Spot {
+    fn number(&mut self, bits: u64, size: usize) -> Location {
         let at = self.numbers.iter().position(|number| *number == (bits, size)).unwrap_or_else(|| {
             self.numbers.push((bits, size));
             self.numbers.len() - 1
         });
-        Spot::Number(at as u16)
+        Location::Number(at as u16)
     }
 
     /// Returns the shape of a value that has one element for each row, if `shape` is that.
@@ -206,7 +206,7 @@ impl Builder {
                 let spot = match (i, operand.what) {
                     (0, _) => self.full(operand)?,
                     // Weight and bias are the same for all rows.
-                    (_, What::Outside(at)) => {
+                    (_, VirtualOperand::Outside(at)) => {
                         let shape = Sizes::from_slice(&self.domain[self.domain.len() - self.n_axes..]);
                         Some(self.load(at, Extent::Once, &shape)?)
                     }
@@ -218,7 +218,7 @@ impl Builder {
             let per_row = kind.reduces();
             let out = self.register(per_row, dtype.size());
             self.push(Action::Row(kind, dtype), inputs, out, false, [dtype; 2]);
-            let what = What::Virtual(out);
+            let what = VirtualOperand::Virtual(out);
             return Ok(Some(Found { what, dtype, shape, per_row, is_reduced: false }));
         }
         if let (Work::Columns(_), [Input::Value(number)]) = (&node.work, &node.inputs[..]) {
@@ -241,7 +241,13 @@ impl Builder {
             let Some(spot) = self.operand(operand, from, per_row, &shape)? else { return Ok(None) };
             let out = self.register(per_row, dtype.size());
             self.push(action, SmallVec::from_iter([spot]), out, per_row, [from, dtype]);
-            return Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row, is_reduced: false }));
+            return Ok(Some(Found {
+                what: VirtualOperand::Virtual(out),
+                dtype,
+                shape,
+                per_row,
+                is_reduced: false,
+            }));
         }
         for (i, input) in node.inputs.iter().enumerate() {
             let wanted = match (&node.work, i) {
@@ -275,18 +281,18 @@ impl Builder {
         if let Some(instruction) = self.instructions.last_mut() {
             instruction.def = def;
         }
-        Ok(Some(Found { what: What::Virtual(out), dtype, shape, per_row, is_reduced: false }))
+        Ok(Some(Found { what: VirtualOperand::Virtual(out), dtype, shape, per_row, is_reduced: false }))
     }
 
     fn push(
         &mut self,
         action: Action,
-        inputs: SmallVec<[Spot; 4]>,
+        inputs: SmallVec<[Location; 4]>,
         out: u32,
         per_row: bool,
         dtypes: [DType; 2],
     ) {
-        let output = Spot::Register(out);
+        let output = Location::Register(out);
         self.instructions.push(Instruction { action, inputs, output, per_row, dtypes, def: None });
     }
 
@@ -297,13 +303,13 @@ impl Builder {
         dtype: DType,
         per_row: bool,
         shape: &[usize],
-    ) -> Result<Option<Spot>> {
+    ) -> Result<Option<Location>> {
         let spot = match (value.what, per_row) {
-            (What::Outside(i), true) => self.load(i, Extent::PerRow, shape)?,
-            (What::Outside(i), false) => self.load(i, Extent::Full, shape)?,
-            (What::Virtual(register), true) if value.per_row => Spot::Register(register),
-            (What::Virtual(_), true) => return Ok(None),
-            (What::Virtual(_), false) => match self.full(value)? {
+            (VirtualOperand::Outside(i), true) => self.load(i, Extent::PerRow, shape)?,
+            (VirtualOperand::Outside(i), false) => self.load(i, Extent::Full, shape)?,
+            (VirtualOperand::Virtual(register), true) if value.per_row => Location::Register(register),
+            (VirtualOperand::Virtual(_), true) => return Ok(None),
+            (VirtualOperand::Virtual(_), false) => match self.full(value)? {
                 Some(spot) => spot,
                 None => return Ok(None),
             },
@@ -312,14 +318,15 @@ impl Builder {
             return Ok(Some(spot));
         }
         let key = match spot {
-            Spot::Register(i) => What::Virtual(i),
-            Spot::Load(i) => What::Outside(u32::from(i)),
+            Location::Register(i) => VirtualOperand::Virtual(i),
+            Location::Load(i) => VirtualOperand::Outside(u32::from(i)),
             _ => return Ok(None),
         };
-        let is_that =
-            |(what, to, rows, _): &&(What, DType, bool, u32)| (*what, *to, *rows) == (key, dtype, per_row);
+        let is_that = |(what, to, rows, _): &&(VirtualOperand, DType, bool, u32)| {
+            (*what, *to, *rows) == (key, dtype, per_row)
+        };
         if let Some((_, _, _, register)) = self.converted.iter().find(is_that) {
-            return Ok(Some(Spot::Register(*register)));
+            return Ok(Some(Location::Register(*register)));
         }
         let out = self.register(per_row, dtype.size());
         let dtypes = [value.dtype, dtype];
@@ -331,15 +338,17 @@ impl Builder {
             dtypes,
         );
         self.converted.push((key, dtype, per_row, out));
-        Ok(Some(Spot::Register(out)))
+        Ok(Some(Location::Register(out)))
     }
 
     /// Returns where an operand of the whole domain is; one with an element for each row is repeated.
-    fn full(&mut self, value: &Found) -> Result<Option<Spot>> {
+    fn full(&mut self, value: &Found) -> Result<Option<Location>> {
         let register = match value.what {
-            What::Outside(i) => return self.load(i, Extent::Full, &self.domain.clone()).map(Some),
-            What::Virtual(register) if !value.per_row => return Ok(Some(Spot::Register(register))),
-            What::Virtual(register) => register,
+            VirtualOperand::Outside(i) => return self.load(i, Extent::Full, &self.domain.clone()).map(Some),
+            VirtualOperand::Virtual(register) if !value.per_row => {
+                return Ok(Some(Location::Register(register)));
+            }
+            VirtualOperand::Virtual(register) => register,
         };
         // Its axes must be those of the domain, with the reduced ones of size one.
         let shape = &value.shape;
@@ -348,20 +357,20 @@ impl Builder {
             return Ok(None);
         }
         if let Some((_, full)) = self.repeated.iter().find(|(of, _)| *of == register) {
-            return Ok(Some(Spot::Register(*full)));
+            return Ok(Some(Location::Register(*full)));
         }
         let size = self.registers[register as usize].size;
         let out = self.register(false, size);
-        let inputs = SmallVec::from_iter([Spot::Register(register)]);
+        let inputs = SmallVec::from_iter([Location::Register(register)]);
         self.push(Action::Repeat(size), inputs, out, false, [value.dtype; 2]);
         self.repeated.push((register, out));
-        Ok(Some(Spot::Register(out)))
+        Ok(Some(Location::Register(out)))
     }
 
-    fn load(&mut self, i: u32, extent: Extent, shape: &[usize]) -> Result<Spot> {
+    fn load(&mut self, i: u32, extent: Extent, shape: &[usize]) -> Result<Location> {
         let key = (i, extent, if extent == Extent::PerRow { shape.into() } else { Sizes::new() });
         if let Some(at) = self.load_keys.iter().position(|other| *other == key) {
-            return Ok(Spot::Load(at as u16));
+            return Ok(Location::Load(at as u16));
         }
         let operand = &self.operands[i as usize];
         let layout = if extent == Extent::Full { self.layout } else { Layout::RowMajor };
@@ -371,13 +380,13 @@ impl Builder {
         load.register = self.register(extent == Extent::PerRow, load.size);
         self.loads.push(load);
         self.load_keys.push(key);
-        Ok(Spot::Load(self.loads.len() as u16 - 1))
+        Ok(Location::Load(self.loads.len() as u16 - 1))
     }
 
     /// Gives out places: results are written where they belong, other registers are shared by values that are
     /// not alive together.
     fn finish(mut self, results: &[&Found], stores: &[ValueId], part: Option<usize>) -> Result<Option<Tape>> {
-        let mut places: FxHashMap<u32, Spot> = FxHashMap::default();
+        let mut places: FxHashMap<u32, Location> = FxHashMap::default();
         let store = |(result, &value): (&&Found, &ValueId)| {
             let (size, per_row) = (result.dtype.size(), result.per_row);
             Store { value, size, per_row, buffer: None, same: None }
@@ -388,23 +397,25 @@ impl Builder {
         let order =
             (0..results.len()).filter(|i| !is_reduced(i)).chain((0..results.len()).filter(is_reduced));
         for i in order {
-            let (result, value, spot) = (results[i], stores[i], Spot::Store(i as u16));
+            let (result, value, spot) = (results[i], stores[i], Location::Store(i as u16));
             list[i].buffer = result.is_reduced.then_some(0);
             let input = match result.what {
-                What::Virtual(register) => match places.get(&register) {
+                VirtualOperand::Virtual(register) => match places.get(&register) {
                     None => {
                         places.insert(register, spot);
                         continue;
                     }
-                    Some(&Spot::Store(same)) if result.is_reduced => {
+                    Some(&Location::Store(same)) if result.is_reduced => {
                         (list[i].buffer, list[i].same) = (None, Some(same as usize));
                         continue;
                     }
-                    Some(_) => Spot::Register(register),
+                    Some(_) => Location::Register(register),
                 },
-                What::Outside(i) if self.operands[i as usize].value == value => continue,
-                What::Outside(_) if result.shape != self.domain && !result.is_reduced => return Ok(None),
-                What::Outside(i) => self.load(i, Extent::Full, &self.domain.clone())?,
+                VirtualOperand::Outside(i) if self.operands[i as usize].value == value => continue,
+                VirtualOperand::Outside(_) if result.shape != self.domain && !result.is_reduced => {
+                    return Ok(None);
+                }
+                VirtualOperand::Outside(i) => self.load(i, Extent::Full, &self.domain.clone())?,
             };
             // A value that is returned twice, or not computed here, is copied.
             self.instructions.push(Instruction {
@@ -468,16 +479,16 @@ impl Builder {
                 scratch += bytes(chunk, store.size);
             }
         }
-        let place = |spot: Spot| match spot {
-            Spot::Register(i) => match places.get(&i) {
-                Some(&Spot::Register(slot)) => Spot::Register(offsets[slot as usize]),
+        let place = |spot: Location| match spot {
+            Location::Register(i) => match places.get(&i) {
+                Some(&Location::Register(slot)) => Location::Register(offsets[slot as usize]),
                 Some(other) => *other,
-                None => Spot::Register(0),
+                None => Location::Register(0),
             },
             other => other,
         };
         for load in &mut self.loads {
-            if let Spot::Register(at) = place(Spot::Register(load.register)) {
+            if let Location::Register(at) = place(Location::Register(load.register)) {
                 load.register = at;
             }
         }
@@ -511,7 +522,11 @@ impl Builder {
 
     /// Gives a slot to every register that has no place yet; returns the slots and how many are for whole
     /// chunks and written.
-    fn assign(&self, parts: &[FusedRange], places: &mut FxHashMap<u32, Spot>) -> (Vec<(bool, usize)>, usize) {
+    fn assign(
+        &self,
+        parts: &[FusedRange],
+        places: &mut FxHashMap<u32, Location>,
+    ) -> (Vec<(bool, usize)>, usize) {
         let n = self.instructions.len();
         let is_load = |i: usize| self.loads.iter().any(|load| load.register as usize == i);
         let mut last = vec![0usize; self.registers.len()];
@@ -523,9 +538,9 @@ impl Builder {
         for (i, instruction) in timed {
             for spot in &instruction.inputs {
                 match spot {
-                    Spot::Register(register) => last[*register as usize] = i,
+                    Location::Register(register) => last[*register as usize] = i,
                     // Operands from outside are gathered before the first instruction.
-                    Spot::Load(at) => {
+                    Location::Load(at) => {
                         let register = self.loads[*at as usize].register as usize;
                         first[register] = 0;
                         last[register] = i;
@@ -533,7 +548,7 @@ impl Builder {
                     _ => {}
                 }
             }
-            if let Spot::Register(register) = instruction.output {
+            if let Location::Register(register) = instruction.output {
                 first[register as usize] = first[register as usize].min(i);
             }
         }
@@ -565,7 +580,7 @@ impl Builder {
                 slots.len() - 1
             });
             busy[slot] = last[i].max(first[i]) + 1;
-            places.insert(i as u32, Spot::Register(slot as u32));
+            places.insert(i as u32, Location::Register(slot as u32));
         }
         let n_full = slots.iter().zip(&are_inner).filter(|((per_row, _), inner)| !per_row && !*inner).count();
         (slots, n_full)

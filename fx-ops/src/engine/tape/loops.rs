@@ -9,7 +9,7 @@ use fx_simd::{Arithmetic, Slots};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Action, Instruction, Map, Spot};
+use super::{Action, Instruction, Location, Map};
 
 /// What an instruction is in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +40,11 @@ pub(crate) enum Loop {
 pub(crate) struct FusedLoop {
     function: fused_affine::Kernel,
     params: SmallVec<[f32; 2]>,
-    x: Spot,
-    before: Option<(Spot, Option<Minus>)>,
-    factor: Option<Spot>,
-    after: Option<(Spot, Option<Minus>)>,
-    output: Spot,
+    x: Location,
+    before: Option<(Location, Option<Minus>)>,
+    factor: Option<Location>,
+    after: Option<(Location, Option<Minus>)>,
+    output: Location,
 }
 
 /// Who writes and reads each register of instructions that write each one once, and which are in a part.
@@ -85,7 +85,7 @@ impl Instruction {
     }
 
     /// Returns the other operand of one that has a value, and which one a difference subtracts.
-    fn beside(&self, value: Spot) -> (Spot, Option<Minus>) {
+    fn beside(&self, value: Location) -> (Location, Option<Minus>) {
         let is_difference = self.arithmetic() == Some(Arithmetic::Sub);
         let (other, minus) = match self.inputs[0] == value {
             true => (self.inputs[1], Minus::Right),
@@ -98,7 +98,7 @@ impl Instruction {
 impl<F: Fn(u32) -> bool> Flow<'_, F> {
     /// Returns the only reader, once, of what an instruction writes and nobody else sees, if it is in no part yet.
     fn next(&self, i: usize) -> Option<usize> {
-        let Spot::Register(out) = self.instructions[i].output else { return None };
+        let Location::Register(out) = self.instructions[i].output else { return None };
         match self.readers.get(&out)?[..] {
             [reader] if !(self.is_result)(out) && !self.is_taken[reader] => Some(reader),
             _ => None,
@@ -107,7 +107,7 @@ impl<F: Fn(u32) -> bool> Flow<'_, F> {
 
     /// Returns the sum before a function that can be in its part.
     fn before(&self, i: usize) -> Option<usize> {
-        let Spot::Register(given) = self.instructions[i].inputs[0] else { return None };
+        let Location::Register(given) = self.instructions[i].inputs[0] else { return None };
         let before = *self.writers.get(&given)?;
         let is_fine =
             !self.is_taken[before] && self.instructions[before].is_sum() && self.next(before) == Some(i);
@@ -163,11 +163,11 @@ pub(super) fn join(instructions: &mut Vec<Instruction>, is_result: impl Fn(u32) 
     };
     for (i, instruction) in flow.instructions.iter().enumerate() {
         for &input in &instruction.inputs {
-            if let Spot::Register(register) = input {
+            if let Location::Register(register) = input {
                 flow.readers.entry(register).or_default().push(i);
             }
         }
-        if let Spot::Register(register) = instruction.output {
+        if let Location::Register(register) = instruction.output {
             flow.writers.insert(register, i);
         }
     }
@@ -238,7 +238,7 @@ impl FusedLoop {
     ///
     /// There are `len` elements at each spot that is read, and room for as many at the output, which is none
     /// of them.
-    pub(super) unsafe fn run(&self, place: impl Fn(Spot) -> *const u8, len: usize) {
+    pub(super) unsafe fn run(&self, place: impl Fn(Location) -> *const u8, len: usize) {
         // SAFETY: the caller's promise.
         let elements = |spot| unsafe { std::slice::from_raw_parts(place(spot).cast::<f32>(), len) };
         let term = |(spot, minus)| Term { elements: elements(spot), minus };

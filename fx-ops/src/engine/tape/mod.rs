@@ -34,7 +34,7 @@ use crate::ops::reduce::fold::Fold;
 
 /// Where an instruction finds or puts elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Spot {
+pub(crate) enum Location {
     /// A register: its first byte in the scratch memory.
     Register(u32),
     /// An operand from outside.
@@ -101,8 +101,8 @@ pub(crate) enum Action {
 #[derive(Clone)]
 pub(crate) struct Instruction {
     pub(crate) action: Action,
-    pub(crate) inputs: SmallVec<[Spot; 4]>,
-    pub(crate) output: Spot,
+    pub(crate) inputs: SmallVec<[Location; 4]>,
+    pub(crate) output: Location,
     /// Whether it works on the one element that there is for each row.
     pub(crate) per_row: bool,
     /// The dtypes of its operands, apart from a mask, and of its result.
@@ -200,8 +200,8 @@ impl Tape {
         load.find_grid(row);
         let copy = Instruction {
             action: Action::Copy(size),
-            inputs: smallvec::smallvec![Spot::Load(0)],
-            output: Spot::Store(0),
+            inputs: smallvec::smallvec![Location::Load(0)],
+            output: Location::Store(0),
             per_row: false,
             dtypes: [x.dtype; 2],
             def: None,
@@ -250,7 +250,7 @@ impl Tape {
     /// Returns whether nothing of a chunk is kept for later, in registers or in the cache, so that it may have
     /// any number of rows.
     fn is_direct(&self) -> bool {
-        let is_outside = |spot: &Spot| matches!(spot, Spot::Load(_) | Spot::Store(_));
+        let is_outside = |spot: &Location| matches!(spot, Location::Load(_) | Location::Store(_));
         let has_slots = self.native.as_ref().is_some_and(native::Linked::has_slots);
         match &self.instructions[..] {
             [Instruction { inputs, output, .. }] => {
@@ -420,12 +420,12 @@ impl Tape {
         for store in &self.stores {
             stores.push(store.place(bases, scratch, chunk, self.row));
         }
-        let place = |spot: Spot| -> *const u8 {
+        let place = |spot: Location| -> *const u8 {
             match spot {
-                Spot::Register(at) => scratch.wrapping_add(at as usize),
-                Spot::Load(i) => loads[i as usize],
-                Spot::Number(i) => self.numbers[i as usize].as_ptr().cast(),
-                Spot::Store(i) => stores[i as usize],
+                Location::Register(at) => scratch.wrapping_add(at as usize),
+                Location::Load(i) => loads[i as usize],
+                Location::Number(i) => self.numbers[i as usize].as_ptr().cast(),
+                Location::Store(i) => stores[i as usize],
             }
         };
         for pass in &self.passes {

@@ -7,7 +7,7 @@ use fx_core::{Stored, native};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Action, Bases, Extent, Map, Spot, Tape};
+use super::{Action, Bases, Extent, Location, Map, Tape};
 use crate::fusible::is_half;
 
 /// The elements of a chunk that needs no memory.
@@ -68,11 +68,11 @@ impl Tape {
         let mut steps = Vec::with_capacity(self.instructions.len());
         for (i, instruction) in self.instructions.iter().enumerate() {
             let i = i as u32;
-            let operand = |spot: &Spot| match spot {
-                Spot::Register(at) => Operand::Step(writer.get(at).copied().unwrap_or(u32::MAX)),
-                Spot::Store(at) => Operand::Step(stored.get(at).copied().unwrap_or(u32::MAX)),
-                Spot::Load(at) => Operand::Load(*at),
-                Spot::Number(at) => Operand::Number(*at),
+            let operand = |spot: &Location| match spot {
+                Location::Register(at) => Operand::Step(writer.get(at).copied().unwrap_or(u32::MAX)),
+                Location::Store(at) => Operand::Step(stored.get(at).copied().unwrap_or(u32::MAX)),
+                Location::Load(at) => Operand::Load(*at),
+                Location::Number(at) => Operand::Number(*at),
             };
             let operands = instruction.inputs.iter().map(operand).collect();
             let (work, params) = match (&instruction.action, instruction.def) {
@@ -91,13 +91,13 @@ impl Tape {
             let [from, dtype] = instruction.dtypes;
             let per_row = instruction.per_row || reduces;
             let store = match instruction.output {
-                Spot::Store(at) => Some(at),
+                Location::Store(at) => Some(at),
                 _ => None,
             };
             steps.push(Step { work, operands, params, from, dtype, per_row, store });
             match instruction.output {
-                Spot::Register(at) => _ = writer.insert(at, i),
-                Spot::Store(at) => _ = stored.insert(at, i),
+                Location::Register(at) => _ = writer.insert(at, i),
+                Location::Store(at) => _ = stored.insert(at, i),
                 _ => {}
             }
         }
@@ -202,7 +202,7 @@ unsafe extern "C" fn step(host: *const c_void, step: u32, operands: *const *cons
     let mut inputs: SmallVec<[*const u8; 4]> = SmallVec::new();
     for (i, spot) in instruction.inputs.iter().enumerate() {
         inputs.push(match spot {
-            Spot::Number(at) => host.tape.numbers[*at as usize].as_ptr().cast(),
+            Location::Number(at) => host.tape.numbers[*at as usize].as_ptr().cast(),
             // SAFETY: there is an address for each operand.
             _ => unsafe { *operands.add(i) },
         });

@@ -39,7 +39,7 @@ fn pays_as_product(positions: usize, c_in: usize) -> bool {
 
 /// How the result is computed.
 #[derive(Clone, Copy)]
-enum Way<T: 'static> {
+enum Algorithm<T: 'static> {
     Tiles(&'static Tile<T>),
     /// Some groups of few channels at a time, which a vector has side by side.
     Groups(&'static Tile<T>),
@@ -51,13 +51,13 @@ enum Way<T: 'static> {
     Depthwise(&'static Tile<T>),
 }
 
-impl<T> Way<T> {
+impl<T> Algorithm<T> {
     /// Returns the innermost loops of those that have the weight in slivers.
     fn tile(&self) -> Option<&'static Tile<T>> {
         match self {
-            Way::Tiles(tile) | Way::Groups(tile) | Way::Product(tile) => Some(tile),
-            Way::Winograd(winograd) => Some(winograd.tile),
-            Way::Depthwise(_) => None,
+            Algorithm::Tiles(tile) | Algorithm::Groups(tile) | Algorithm::Product(tile) => Some(tile),
+            Algorithm::Winograd(winograd) => Some(winograd.tile),
+            Algorithm::Depthwise(_) => None,
         }
     }
 }
@@ -101,7 +101,7 @@ impl Slivers {
 pub struct ChannelsLast<T: 'static> {
     geometry: Geometry,
     batch: usize,
-    way: Way<T>,
+    way: Algorithm<T>,
     /// The spatial sizes of the input with its border.
     enclosed: [usize; 3],
     /// Where the pieces under a window are, and how many elements each has.
@@ -130,31 +130,31 @@ impl<T: GemmElement> ChannelsLast<T> {
         let Geometry { groups, c_in, c_out, kernel, dilation, .. } = geometry;
         let way = match T::tile() {
             _ if c_in == 0 || x_shape[0] * geometry.out_size() == 0 => return Ok(None),
-            Some(tile) if c_in == 1 && c_out == 1 && groups >= tile.lanes => Way::Depthwise(tile),
-            Some(tile) if c_out >= FEWEST_COLUMNS && (groups == 1 || c_in > 1) => Way::Tiles(tile),
+            Some(tile) if c_in == 1 && c_out == 1 && groups >= tile.lanes => Algorithm::Depthwise(tile),
+            Some(tile) if c_out >= FEWEST_COLUMNS && (groups == 1 || c_in > 1) => Algorithm::Tiles(tile),
             Some(tile)
                 if groups > 1 && c_in <= c_out && c_out <= tile.lanes && groups * c_out >= tile.lanes =>
             {
-                Way::Groups(tile)
+                Algorithm::Groups(tile)
             }
             _ => return Ok(None),
         };
         let winograd = match way {
-            Way::Tiles(tile) => Winograd::new(&geometry, tile, x_shape[0]),
+            Algorithm::Tiles(tile) => Winograd::new(&geometry, tile, x_shape[0]),
             _ => None,
         };
         let way = match way {
-            Way::Tiles(tile)
+            Algorithm::Tiles(tile)
                 if groups == 1
                     && geometry.is_pointwise()
                     && pays_as_product(x_shape[0] * geometry.out_size(), c_in) =>
             {
-                Way::Product(tile)
+                Algorithm::Product(tile)
             }
-            way => winograd.map_or(way, Way::Winograd),
+            way => winograd.map_or(way, Algorithm::Winograd),
         };
         // Channels by themselves are so little work that a copy of the input would cost more.
-        let border = if matches!(way, Way::Depthwise(_)) { [0; 3] } else { geometry.padding };
+        let border = if matches!(way, Algorithm::Depthwise(_)) { [0; 3] } else { geometry.padding };
         let mut enclosed = [0, 1, 2].map(|d| geometry.input[d] + 2 * border[d]);
         if let Some(winograd) = winograd {
             // The last tiles may reach one line and one column further.
@@ -276,7 +276,7 @@ impl<T: GemmElement> ChannelsLast<T> {
     fn slivers(&self) -> Option<Slivers> {
         let (tile, &Geometry { groups, c_in, c_out, .. }) = (self.way.tile()?, &self.geometry);
         Some(match self.way {
-            Way::Groups(_) => {
+            Algorithm::Groups(_) => {
                 let shared = (tile.lanes / c_out).min(groups);
                 Slivers { groups, c_in, c_out, cols: tile.lanes, shared, per_group: 1 }
             }
@@ -334,8 +334,10 @@ impl<T: GemmElement> ChannelsLast<T> {
         assert_eq!(out.len(), self.out_len(), "the result has its shape");
         epilogue.check(self.out_channels(), out.len());
         match self.way {
-            Way::Tiles(tile) | Way::Groups(tile) => self.tiles(tile, x, packed, out, (epilogue, done)),
-            Way::Product(tile) => {
+            Algorithm::Tiles(tile) | Algorithm::Groups(tile) => {
+                self.tiles(tile, x, packed, out, (epilogue, done))
+            }
+            Algorithm::Product(tile) => {
                 let Geometry { c_in, c_out, .. } = self.geometry;
                 let (m, wide_parts) = (self.batch * self.geometry.out_size(), self.wide_parts);
                 let (alpha, beta) = (T::one(), T::zero());
@@ -351,10 +353,10 @@ impl<T: GemmElement> ChannelsLast<T> {
                     );
                 }
             }
-            Way::Winograd(winograd) => {
+            Algorithm::Winograd(winograd) => {
                 winograd.run(x, self.enclosed, packed, out, (epilogue, done));
             }
-            Way::Depthwise(tile) => self.depthwise(tile, x, packed, out, (epilogue, done)),
+            Algorithm::Depthwise(tile) => self.depthwise(tile, x, packed, out, (epilogue, done)),
         }
     }
 
@@ -380,7 +382,7 @@ impl<T: GemmElement> ChannelsLast<T> {
         let (positions, channels, depth) =
             (self.batch * self.geometry.out_size(), self.out_channels(), self.pieces.len() * self.piece);
         let Some(slivers) = self.slivers() else { unreachable!("tiles have slivers") };
-        let is_grouped = matches!(self.way, Way::Groups(_));
+        let is_grouped = matches!(self.way, Algorithm::Groups(_));
         let (all, cols, sliver_len) = (slivers.len(), slivers.cols, slivers.cols * depth);
         assert!(packed.len() >= all * sliver_len, "the weight was packed for this convolution");
         let n_tiles = positions.div_ceil(tile.rows);
@@ -529,9 +531,9 @@ impl<T: GemmElement> ChannelsLast<T> {
     /// Says what it is, in a few words.
     pub fn describe(&self) -> String {
         let way = match self.way {
-            Way::Tiles(_) | Way::Groups(_) | Way::Product(_) => "packed weights",
-            Way::Winograd(_) => "Winograd",
-            Way::Depthwise(_) => "depthwise",
+            Algorithm::Tiles(_) | Algorithm::Groups(_) | Algorithm::Product(_) => "packed weights",
+            Algorithm::Winograd(_) => "Winograd",
+            Algorithm::Depthwise(_) => "depthwise",
         };
         format!("convolution {}, channels last, {way}", self.shapes)
     }
@@ -601,7 +603,7 @@ mod tests {
         let mut want = vec![0.0; os.iter().product()];
         conv_nd(spec, &x, xs, &w, ws, None, &mut want).unwrap();
         let Some(conv) = ChannelsLast::<f32>::new(spec, xs, ws).unwrap() else { return Ok(()) };
-        prop_assert_eq!(matches!(conv.way, Way::Winograd(_)), is_winograd);
+        prop_assert_eq!(matches!(conv.way, Algorithm::Winograd(_)), is_winograd);
         let positions: usize = xs[2..].iter().product();
         // The input as it is, or with its channels last.
         let mut strides = [0; 5];
@@ -672,7 +674,7 @@ mod tests {
         {
             let ws = [c_out, xs[1], 1, 1];
             let conv = ChannelsLast::<f32>::new(&ConvSpec::new(2), &xs, &ws).unwrap();
-            assert!(conv.is_none_or(|conv| matches!(conv.way, Way::Product(_))));
+            assert!(conv.is_none_or(|conv| matches!(conv.way, Algorithm::Product(_))));
             for with in [false, true] {
                 compare(&ConvSpec::new(2), &xs, &ws, with, (with, with, with), false).unwrap();
             }

@@ -9,7 +9,7 @@ use super::super::gemm::{Done, GemmElement, Left, MANY, Output, Product, Right, 
 use super::{ConvSpec, Geometry, conv_nd, plane, tiled};
 
 /// How a convolution is computed.
-enum Way<T: 'static> {
+enum Algorithm<T: 'static> {
     /// As matrix products, a packed weight for each group.
     Product { product: Product<T>, weights: Vec<Vec<T>> },
     /// A plane for each channel, with the kernels.
@@ -25,7 +25,7 @@ pub struct Prepared<T: 'static> {
     x_shape: Vec<usize>,
     weight_shape: Vec<usize>,
     out_len: usize,
-    way: Way<T>,
+    way: Algorithm<T>,
 }
 
 impl<T: GemmElement> Prepared<T> {
@@ -42,7 +42,7 @@ impl<T: GemmElement> Prepared<T> {
         let out_len = spec.output_shape(x_shape, weight_shape)?.iter().product();
         let (depth, size) = (geometry.c_in * geometry.kernel_size(), geometry.out_size());
         let way = match T::tile() {
-            _ if geometry.c_in == 1 && geometry.groups > 1 => Way::Depthwise(weight.to_vec()),
+            _ if geometry.c_in == 1 && geometry.groups > 1 => Algorithm::Depthwise(weight.to_vec()),
             Some(tile) if depth > 0 && size > 0 => {
                 let shared = out_len / (geometry.c_out * size).max(1) < MANY;
                 let (alpha, beta) = (T::one(), T::zero());
@@ -54,9 +54,9 @@ impl<T: GemmElement> Prepared<T> {
                     packed
                 };
                 let weights = weight.chunks((geometry.c_out * depth).max(1)).map(packed).collect();
-                Way::Product { product, weights }
+                Algorithm::Product { product, weights }
             }
-            _ => Way::Plain(weight.to_vec()),
+            _ => Algorithm::Plain(weight.to_vec()),
         };
         let (x_shape, weight_shape) = (x_shape.to_vec(), weight_shape.to_vec());
         Ok(Prepared { spec: spec.clone(), geometry, x_shape, weight_shape, out_len, way })
@@ -78,7 +78,7 @@ impl<T: GemmElement> Prepared<T> {
         let geometry = &self.geometry;
         let (in_size, size) = (geometry.in_size(), geometry.out_size());
         match &self.way {
-            Way::Depthwise(weight) => {
+            Algorithm::Depthwise(weight) => {
                 let kernel = geometry.kernel_size();
                 let channels = geometry.groups * geometry.c_out;
                 let at_once = (1usize << 14).div_ceil(size.saturating_mul(kernel));
@@ -90,7 +90,7 @@ impl<T: GemmElement> Prepared<T> {
                     done(i..i + 1, 0..size);
                 });
             }
-            Way::Product { product, weights } => {
+            Algorithm::Product { product, weights } => {
                 parallel::chunks(out, geometry.c_out * size, 1, |i, out| {
                     let x = &x[i * geometry.c_in * in_size..][..geometry.c_in * in_size];
                     let left = Left::Packed(&weights[i % geometry.groups]);
@@ -120,7 +120,7 @@ impl<T: GemmElement> Prepared<T> {
                     }
                 });
             }
-            Way::Plain(weight) => {
+            Algorithm::Plain(weight) => {
                 let result = conv_nd(&self.spec, x, &self.x_shape, weight, &self.weight_shape, None, out);
                 assert!(result.is_ok(), "the shapes were checked when it was prepared");
                 let rows = self.out_len / size;
@@ -132,9 +132,9 @@ impl<T: GemmElement> Prepared<T> {
     /// Says what it is, in a few words.
     pub fn describe(&self) -> String {
         let way = match self.way {
-            Way::Product { .. } => "packed weights",
-            Way::Depthwise(_) => "depthwise",
-            Way::Plain(_) => "plain",
+            Algorithm::Product { .. } => "packed weights",
+            Algorithm::Depthwise(_) => "depthwise",
+            Algorithm::Plain(_) => "plain",
         };
         format!("convolution {:?} by {:?}, {way}", self.x_shape, self.weight_shape)
     }

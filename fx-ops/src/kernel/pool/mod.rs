@@ -393,7 +393,7 @@ fn maxima<T: Real>(
         return Ok(());
     }
     let [height, width] = rows(input);
-    let way = Way::find(axes);
+    let way = Algorithm::find(axes);
     let at_once = planes_at_once(axes);
     let plane_of = |i: usize| &x[(i * from).min(x.len())..];
     let Some(indices) = indices else {
@@ -529,7 +529,7 @@ fn joined<T: Real, P: Pool<T>>(line: &[T]) -> T {
 }
 
 /// How the windows of a plane are reduced; it depends on the windows alone.
-enum Way {
+enum Algorithm {
     /// One window that is the whole plane.
     Whole,
     /// Rows of a window are joined first, then the neighbours in what results.
@@ -538,17 +538,21 @@ enum Way {
     Across(Even),
 }
 
-impl Way {
-    fn find(axes: &[Vec<Window>; 3]) -> Way {
+impl Algorithm {
+    fn find(axes: &[Vec<Window>; 3]) -> Algorithm {
         let [depth, height, width] = axes;
         let is_one = |axis: &[Window]| axis.len() == 1 && axis[0].step == 1;
         if is_one(depth) && is_one(height) && is_one(width) {
-            return Way::Whole;
+            return Algorithm::Whole;
         }
         // Windows that overlap little are cheaper to reduce row by row; many small ones side by side are not.
         let taken: usize = width.iter().map(|w| w.len()).sum();
         let is_dense = width.iter().all(|w| w.step == 1) && width.last().is_some_and(|w| taken <= 2 * w.end);
-        if is_dense && taken >= 4 * width.len() { Way::Down } else { Way::Across(Even::find(width)) }
+        if is_dense && taken >= 4 * width.len() {
+            Algorithm::Down
+        } else {
+            Algorithm::Across(Even::find(width))
+        }
     }
 
     /// Reduces planes that lie one after the other, of as many elements as `planes` says in and out.
@@ -565,7 +569,8 @@ impl Way {
     }
 }
 
-type Planes<'a, T, P> = (&'a Way, &'a [T], [usize; 2], [usize; 2], &'a [Vec<Window>; 3], &'a mut [T], &'a P);
+type Planes<'a, T, P> =
+    (&'a Algorithm, &'a [T], [usize; 2], [usize; 2], &'a [Vec<Window>; 3], &'a mut [T], &'a P);
 
 struct ReducePlanes<'a, T, P>(Planes<'a, T, P>);
 
@@ -588,7 +593,7 @@ fn reduce_planes<T: Real, P: Pool<T>>((way, x, [from, to], size, axes, out, pool
 /// Reduces a plane; `line` has room for a row of it.
 #[inline(always)]
 fn reduce_plane<T: Real, P: Pool<T>>(
-    way: &Way,
+    way: &Algorithm,
     x: &[T],
     [height, width]: [usize; 2],
     axes: &[Vec<Window>; 3],
@@ -599,7 +604,7 @@ fn reduce_plane<T: Real, P: Pool<T>>(
     let rows_of =
         |d: Window, h: Window| d.positions().flat_map(move |d| h.positions().map(move |h| d * height + h));
     match way {
-        Way::Whole => {
+        Algorithm::Whole => {
             let [d, h, w] = [axes[0][0], axes[1][0], axes[2][0]];
             let is_full = w.len() == width && (h.len() == height || d.len() == 1);
             let value = if is_full && d.len() * h.len() > 0 {
@@ -611,7 +616,7 @@ fn reduce_plane<T: Real, P: Pool<T>>(
             };
             out[0] = pool.finish(value, [d, h, w]);
         }
-        Way::Down => {
+        Algorithm::Down => {
             let mut slots = out.iter_mut();
             for &d in &axes[0] {
                 for &h in &axes[1] {
@@ -631,7 +636,7 @@ fn reduce_plane<T: Real, P: Pool<T>>(
                 }
             }
         }
-        Way::Across(even) => {
+        Algorithm::Across(even) => {
             for (at, d, h) in even.rows(axes) {
                 let out = &mut out[at..at + even.count];
                 out.fill(P::start());
@@ -680,7 +685,7 @@ fn averages<T: Real>(
         return Ok(());
     }
     let size = rows(input);
-    let way = Way::find(axes);
+    let way = Algorithm::find(axes);
     let (at_once, pool) = (planes_at_once(axes), Mean(divisor));
     let block = at_once.clamp(1, 16);
     parallel::chunks(out, to * block, at_once.div_ceil(block), |i, out| {
