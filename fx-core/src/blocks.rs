@@ -4,7 +4,7 @@
 //! kernels run the common case as a vector loop where it holds for the whole block, and the body elsewhere.
 //! Invariant: both give the same bits, so the body is still what the row means.
 
-use fx_simd::{Arithmetic, At, Filled, Slots, Work, call, wide, widest};
+use fx_simd::{Arithmetic, At, Filled, UninitSlice, Work, call, wide, widest};
 
 use crate::DType;
 use crate::math;
@@ -164,7 +164,7 @@ wide! {
     }
 }
 
-struct NearSin<'a, 'b>(&'b [f64], Slots<'a, f64>);
+struct NearSin<'a, 'b>(&'b [f64], UninitSlice<'a, f64>);
 
 impl<'a> Work for NearSin<'a, '_> {
     type Output = Filled<'a>;
@@ -182,7 +182,7 @@ impl<'a> Work for NearSin<'a, '_> {
     }
 }
 
-struct NearCos<'a, 'b>(&'b [f64], Slots<'a, f64>);
+struct NearCos<'a, 'b>(&'b [f64], UninitSlice<'a, f64>);
 
 impl<'a> Work for NearCos<'a, '_> {
     type Output = Filled<'a>;

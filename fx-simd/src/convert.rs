@@ -3,7 +3,7 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use crate::{Filled, Slots};
+use crate::{Filled, UninitSlice};
 
 /// Conversion of a float to an integer: towards zero, NaN to 0, and to the nearest bound what is out of
 /// range, as `as` does.
@@ -57,7 +57,7 @@ truncate_narrow! {
 /// # Panics
 ///
 /// When the lengths differ.
-pub fn f16_to_f32<'a>(from: &[f16], to: Slots<'a, f32>) -> Filled<'a> {
+pub fn f16_to_f32<'a>(from: &[f16], to: UninitSlice<'a, f32>) -> Filled<'a> {
     assert_eq!(from.len(), to.len(), "a conversion is as long as its source");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f") {
@@ -75,7 +75,7 @@ pub fn f16_to_f32<'a>(from: &[f16], to: Slots<'a, f32>) -> Filled<'a> {
 /// # Panics
 ///
 /// When the lengths differ.
-pub fn f32_to_f16<'a>(from: &[f32], to: Slots<'a, f16>) -> Filled<'a> {
+pub fn f32_to_f16<'a>(from: &[f32], to: UninitSlice<'a, f16>) -> Filled<'a> {
     assert_eq!(from.len(), to.len(), "a conversion is as long as its source");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f") {
@@ -126,7 +126,7 @@ impl HalfArithmetic {
     /// # Panics
     ///
     /// When the lengths differ.
-    pub fn pairs<'a>(self, op: Arithmetic, x: &[f16], y: &[f16], to: Slots<'a, f16>) -> Filled<'a> {
+    pub fn pairs<'a>(self, op: Arithmetic, x: &[f16], y: &[f16], to: UninitSlice<'a, f16>) -> Filled<'a> {
         assert!(x.len() == to.len() && y.len() == to.len(), "a result is as long as its operands");
         #[cfg(target_arch = "x86_64")]
         {
@@ -283,7 +283,7 @@ mod tests {
         let Some(arithmetic) = HalfArithmetic::detect() else { return };
         for op in [Add, Sub, Mul, Div] {
             let mut out = vec![f16::ZERO; x.len()];
-            arithmetic.pairs(op, &x, &y, Slots::over(&mut out));
+            arithmetic.pairs(op, &x, &y, UninitSlice::over(&mut out));
             for ((x, y), out) in x.iter().zip(&y).zip(out) {
                 let (x, y) = (x.to_f32(), y.to_f32());
                 let exact = match op {
@@ -305,8 +305,8 @@ mod tests {
     fn every_half_float_comes_back() {
         let halves: Vec<f16> = (0..=u16::MAX).chain([1, 2, 3]).map(f16::from_bits).collect();
         let (mut floats, mut back) = (vec![0.0; halves.len()], vec![f16::ZERO; halves.len()]);
-        f16_to_f32(&halves, Slots::over(&mut floats));
-        f32_to_f16(&floats, Slots::over(&mut back));
+        f16_to_f32(&halves, UninitSlice::over(&mut floats));
+        f32_to_f16(&floats, UninitSlice::over(&mut back));
         for ((half, back), float) in halves.iter().zip(&back).zip(&floats) {
             assert_eq!(float.is_nan(), half.is_nan());
             let bits = half.to_bits();

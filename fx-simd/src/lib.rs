@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 pub use block_cache::{in_huge_pages, recycle, reserve, without_block_cache};
 pub use convert::{Arithmetic, HalfArithmetic, Truncate, f16_to_f32, f32_to_f16};
 pub use memory::{
-    At, FillWith, Filled, Slots, collect, collect_with, copy, extend, opaque, prefetch_line,
+    At, FillWith, Filled, UninitSlice, collect, collect_with, copy, extend, opaque, prefetch_line,
     prefetch_line_later,
 };
 pub use transpose::transpose;

@@ -1,6 +1,6 @@
 //! New memory that is filled block by block, and copies.
 //!
-//! Invariant: safe code never reads memory without a value. It is handed out as [`Slots`], which can only be
+//! Invariant: safe code never reads memory without a value. It is handed out as [`UninitSlice`], which can only be
 //! written.
 
 use std::collections::TryReserveError;
@@ -17,7 +17,7 @@ const RUN: usize = 2048;
 ///
 /// Each method that gives [`Filled`] writes all of them. The lifetime stands for this very memory, so that no
 /// other can be passed off as filled.
-pub struct Slots<'a, T> {
+pub struct UninitSlice<'a, T> {
     slots: &'a mut [MaybeUninit<T>],
     this: PhantomData<fn(&'a ()) -> &'a ()>,
 }
@@ -28,18 +28,18 @@ pub trait At<T> {
     fn at(&self, i: usize) -> T;
 }
 
-/// The word that all elements of [`Slots`] were written.
+/// The word that all elements of [`UninitSlice`] were written.
 pub struct Filled<'a>(PhantomData<fn(&'a ()) -> &'a ()>);
 
-impl<'a, T: Copy> Slots<'a, T> {
+impl<'a, T: Copy> UninitSlice<'a, T> {
     /// Takes elements that have values already.
-    pub fn over(elements: &'a mut [T]) -> Slots<'a, T> {
+    pub fn over(elements: &'a mut [T]) -> UninitSlice<'a, T> {
         // SAFETY: a `MaybeUninit<T>` is laid out as a `T`, and only values are ever written here.
-        Slots::new(unsafe { &mut *(std::ptr::from_mut(elements) as *mut [MaybeUninit<T>]) })
+        UninitSlice::new(unsafe { &mut *(std::ptr::from_mut(elements) as *mut [MaybeUninit<T>]) })
     }
 
-    fn new(slots: &'a mut [MaybeUninit<T>]) -> Slots<'a, T> {
-        Slots { slots, this: PhantomData }
+    fn new(slots: &'a mut [MaybeUninit<T>]) -> UninitSlice<'a, T> {
+        UninitSlice { slots, this: PhantomData }
     }
 
     /// Returns where the elements are.
@@ -94,14 +94,14 @@ impl<'a, T: Copy> Slots<'a, T> {
         self,
         first: usize,
         width: usize,
-        mut f: impl for<'b> FnMut(usize, Slots<'b, T>) -> Filled<'b>,
+        mut f: impl for<'b> FnMut(usize, UninitSlice<'b, T>) -> Filled<'b>,
     ) -> Filled<'a> {
         let (run, rest) = self.slots.split_at_mut(first.min(self.slots.len()));
         if !run.is_empty() {
-            f(0, Slots::new(run));
+            f(0, UninitSlice::new(run));
         }
         for (i, run) in rest.chunks_mut(width.max(1)).enumerate() {
-            f(first + i * width.max(1), Slots::new(run));
+            f(first + i * width.max(1), UninitSlice::new(run));
         }
         Filled(PhantomData)
     }
@@ -138,7 +138,7 @@ impl<'a, T: Copy> Slots<'a, T> {
     }
 }
 
-impl<'a, T: Copy + Default> Slots<'a, T> {
+impl<'a, T: Copy + Default> UninitSlice<'a, T> {
     /// Writes default values, then lets `f` change them.
     pub fn cleared(self, f: impl FnOnce(&mut [T])) -> Filled<'a> {
         for run in self.slots.chunks_mut((RUN / size_of::<T>().max(1)).max(1)) {
@@ -158,13 +158,13 @@ pub fn collect<T: Copy + Send>(
     numel: usize,
     block: usize,
     at_once: usize,
-    fill: &(dyn for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync),
+    fill: &(dyn for<'a> Fn(usize, UninitSlice<'a, T>) -> Filled<'a> + Sync),
 ) -> Result<Vec<T>, TryReserveError> {
     collect_with(numel, block, at_once, &|| (), &|(), at, slots| fill(at, slots))
 }
 
 /// A function that fills a block, from its position on, with the help of a scratch value.
-pub type FillWith<'f, S, T> = dyn for<'a> Fn(&mut S, usize, Slots<'a, T>) -> Filled<'a> + Sync + 'f;
+pub type FillWith<'f, S, T> = dyn for<'a> Fn(&mut S, usize, UninitSlice<'a, T>) -> Filled<'a> + Sync + 'f;
 
 /// As [`collect`]; each thread makes itself a scratch value first.
 pub fn collect_with<T: Copy + Send, S>(
@@ -189,7 +189,7 @@ pub fn extend<T: Copy + Send>(
     numel: usize,
     block: usize,
     at_once: usize,
-    fill: &(dyn for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync),
+    fill: &(dyn for<'a> Fn(usize, UninitSlice<'a, T>) -> Filled<'a> + Sync),
 ) {
     extend_with(out, numel, block, at_once, &|| (), &|(), at, slots| fill(at, slots));
 }
@@ -205,7 +205,7 @@ fn extend_with<T: Copy + Send, S>(
     let block = block.max(1);
     let slots = &mut out.spare_capacity_mut()[..numel];
     parallel::chunks_with(slots, block, at_once, scratch, |scratch, i, slots| {
-        fill(scratch, i * block, Slots::new(slots));
+        fill(scratch, i * block, UninitSlice::new(slots));
     });
     // SAFETY: there was room for `numel` more, and `Filled` says that each block of them was written.
     unsafe { out.set_len(out.len() + numel) };
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn slots_are_filled_in_every_way() {
         let from: Vec<u16> = (0..5000).collect();
-        let make = |fill: &(dyn for<'a> Fn(usize, Slots<'a, u16>) -> Filled<'a> + Sync)| {
+        let make = |fill: &(dyn for<'a> Fn(usize, UninitSlice<'a, u16>) -> Filled<'a> + Sync)| {
             collect(5000, 1500, 1, fill).expect("it fits into memory")
         };
         assert_eq!(make(&|at, out| out.each(|i| (at + i) as u16)), from);
@@ -310,7 +310,7 @@ mod tests {
             from
         );
         let mut old = [1, 2, 3];
-        Slots::over(&mut old).each(|i| i as u8);
+        UninitSlice::over(&mut old).each(|i| i as u8);
         assert_eq!(old, [0, 1, 2]);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: work is cut by its size alone, so the number of threads changes nothing.
 
-use fx_simd::{Filled, Slots};
+use fx_simd::{Filled, UninitSlice};
 
 use crate::{Element, Error, Result, err};
 
@@ -20,7 +20,7 @@ pub fn build<T: Element>(numel: usize, fill: impl Fn(usize, &mut [T]) + Sync) ->
 /// As [`build`], for a `fill` that need not read what it writes, which saves clearing the block.
 pub fn build_slots<T: Element>(
     numel: usize,
-    fill: impl for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync,
+    fill: impl for<'a> Fn(usize, UninitSlice<'a, T>) -> Filled<'a> + Sync,
 ) -> Result<Vec<T>> {
     fx_simd::collect(numel, BLOCK, AT_ONCE, &fill).map_err(|_| too_large::<T>(numel))
 }
@@ -29,7 +29,7 @@ pub fn build_slots<T: Element>(
 pub(crate) fn extend_slots<T: Element>(
     out: &mut Vec<T>,
     numel: usize,
-    fill: impl for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync,
+    fill: impl for<'a> Fn(usize, UninitSlice<'a, T>) -> Filled<'a> + Sync,
 ) {
     fx_simd::extend(out, numel, BLOCK, AT_ONCE, &fill);
 }
@@ -38,7 +38,7 @@ pub(crate) fn extend_slots<T: Element>(
 pub fn build_slots_with<T: Element, S>(
     numel: usize,
     scratch: impl Fn() -> S + Sync,
-    fill: impl for<'a> Fn(&mut S, usize, Slots<'a, T>) -> Filled<'a> + Sync,
+    fill: impl for<'a> Fn(&mut S, usize, UninitSlice<'a, T>) -> Filled<'a> + Sync,
 ) -> Result<Vec<T>> {
     fx_simd::collect_with(numel, BLOCK, AT_ONCE, &scratch, &fill).map_err(|_| too_large::<T>(numel))
 }
@@ -47,7 +47,7 @@ pub fn build_slots_with<T: Element, S>(
 pub fn build_tasks_with<T: Element, S>(
     numel: usize,
     scratch: impl Fn() -> S + Sync,
-    fill: impl for<'a> Fn(&mut S, usize, Slots<'a, T>) -> Filled<'a> + Sync,
+    fill: impl for<'a> Fn(&mut S, usize, UninitSlice<'a, T>) -> Filled<'a> + Sync,
 ) -> Result<Vec<T>> {
     fx_simd::collect_with(numel, BLOCK * AT_ONCE, 1, &scratch, &fill).map_err(|_| too_large::<T>(numel))
 }
@@ -69,7 +69,7 @@ pub fn build_slot_blocks<T: Element>(
     numel: usize,
     block: usize,
     at_once: usize,
-    fill: &(dyn for<'a> Fn(usize, Slots<'a, T>) -> Filled<'a> + Sync),
+    fill: &(dyn for<'a> Fn(usize, UninitSlice<'a, T>) -> Filled<'a> + Sync),
 ) -> Result<Vec<T>> {
     fx_simd::collect(numel, block, at_once, fill).map_err(|_| too_large::<T>(numel))
 }

@@ -11,7 +11,7 @@
 //! `f16` and `bf16` convert by way of `f32`, as in PyTorch, so that hardware with and without half
 //! instructions agrees. An `f64` is thus rounded twice on its way to them.
 
-use fx_simd::{Filled, Slots, Truncate, Work, widest};
+use fx_simd::{Filled, Truncate, UninitSlice, Work, widest};
 use half::{bf16, f16};
 
 use super::layout::span;
@@ -28,7 +28,7 @@ pub trait Cast<D: Element>: Element {
 
     /// Converts as many values as there are slots.
     #[inline(always)]
-    fn cast_slots<'a>(from: &[Self], to: Slots<'a, D>) -> Filled<'a> {
+    fn cast_slots<'a>(from: &[Self], to: UninitSlice<'a, D>) -> Filled<'a> {
         let from = &from[..to.len()];
         to.each(|i| from[i].cast())
     }
@@ -36,11 +36,11 @@ pub trait Cast<D: Element>: Element {
     /// Converts values of slices of equal length.
     #[inline(always)]
     fn cast_slice(from: &[Self], to: &mut [D]) {
-        Self::cast_slots(from, Slots::over(to));
+        Self::cast_slots(from, UninitSlice::over(to));
     }
 }
 
-struct Convert<'a, 'b, S, D>(&'b [S], Slots<'a, D>);
+struct Convert<'a, 'b, S, D>(&'b [S], UninitSlice<'a, D>);
 
 impl<'a, S: Cast<D>, D: Element> Work for Convert<'a, '_, S, D> {
     type Output = Filled<'a>;
@@ -52,7 +52,7 @@ impl<'a, S: Cast<D>, D: Element> Work for Convert<'a, '_, S, D> {
 
 /// Converts as many values as there are slots, in wide vectors.
 #[doc(hidden)]
-pub fn convert<'a, S: Cast<D>, D: Element>(from: &[S], to: Slots<'a, D>) -> Filled<'a> {
+pub fn convert<'a, S: Cast<D>, D: Element>(from: &[S], to: UninitSlice<'a, D>) -> Filled<'a> {
     widest(Convert(from, to))
 }
 
@@ -114,7 +114,7 @@ macro_rules! from_half {
             fn cast(self) -> $to { self.to_f32().cast() }
 
             #[inline(always)]
-            fn cast_slots<'a>(from: &[Self], to: Slots<'a, $to>) -> Filled<'a> {
+            fn cast_slots<'a>(from: &[Self], to: UninitSlice<'a, $to>) -> Filled<'a> {
                 to.cleared(|to| {
                 let mut buffer = [0f32; CHUNK];
                 for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
@@ -139,7 +139,7 @@ macro_rules! to_half {
             fn cast(self) -> $half { <$half>::from_f32(self.cast()) }
 
             #[inline(always)]
-            fn cast_slots<'a>(from: &[Self], to: Slots<'a, $half>) -> Filled<'a> {
+            fn cast_slots<'a>(from: &[Self], to: UninitSlice<'a, $half>) -> Filled<'a> {
                 to.cleared(|to| {
                 let mut buffer = [0f32; CHUNK];
                 for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
@@ -165,7 +165,7 @@ impl Cast<f32> for f16 {
     }
 
     #[inline(always)]
-    fn cast_slots<'a>(from: &[Self], to: Slots<'a, f32>) -> Filled<'a> {
+    fn cast_slots<'a>(from: &[Self], to: UninitSlice<'a, f32>) -> Filled<'a> {
         fx_simd::f16_to_f32(&from[..to.len()], to)
     }
 }
@@ -177,7 +177,7 @@ impl Cast<f16> for f32 {
     }
 
     #[inline(always)]
-    fn cast_slots<'a>(from: &[Self], to: Slots<'a, f16>) -> Filled<'a> {
+    fn cast_slots<'a>(from: &[Self], to: UninitSlice<'a, f16>) -> Filled<'a> {
         fx_simd::f32_to_f16(&from[..to.len()], to)
     }
 }
@@ -203,7 +203,7 @@ impl Cast<f32> for bf16 {
     }
 
     #[inline(always)]
-    fn cast_slots<'a>(from: &[Self], to: Slots<'a, f32>) -> Filled<'a> {
+    fn cast_slots<'a>(from: &[Self], to: UninitSlice<'a, f32>) -> Filled<'a> {
         let from = &from[..to.len()];
         to.each(|i| {
             let bits = u32::from(from[i].to_bits());
@@ -221,7 +221,7 @@ impl Cast<bf16> for f32 {
     }
 
     #[inline(always)]
-    fn cast_slots<'a>(from: &[Self], to: Slots<'a, bf16>) -> Filled<'a> {
+    fn cast_slots<'a>(from: &[Self], to: UninitSlice<'a, bf16>) -> Filled<'a> {
         let from = &from[..to.len()];
         to.each(|i| {
             let bits = from[i].to_bits();

@@ -398,8 +398,8 @@ macro_rules! __pointwise_arms {
 macro_rules! __pointwise_block {
     ($t:ident, $out:ident, [$($x:ident)*] [$($p:ident)*], $body:expr) => {{
         #[allow(unused_variables, unused_comparisons, clippy::all, reason = "the body is the user's expression")]
-        fn block<'a>(xs: &[&[$t]], ps: &[$t], out: $crate::__private::Slots<'a, $out>) -> $crate::__private::Filled<'a> {
-            struct Loop<'a, 'b>(&'b [&'b [$t]], &'b [$t], $crate::__private::Slots<'a, $out>);
+        fn block<'a>(xs: &[&[$t]], ps: &[$t], out: $crate::__private::UninitSlice<'a, $out>) -> $crate::__private::Filled<'a> {
+            struct Loop<'a, 'b>(&'b [&'b [$t]], &'b [$t], $crate::__private::UninitSlice<'a, $out>);
             impl<'a> $crate::__private::Work for Loop<'a, '_> {
                 type Output = $crate::__private::Filled<'a>;
                 #[inline(always)]
@@ -436,7 +436,7 @@ macro_rules! __pointwise_fused_affine {
     ([f32] $kernels:expr; [$x:ident] [$($p:ident)*] real: $body:expr, $($rest:tt)*) => {{
         #[allow(unused_variables, clippy::all, reason = "the body is the user's expression")]
         fn fused_affine<'a>(
-            fused_affine: &$crate::__private::FusedAffine<'_>, ps: &[f32], out: $crate::__private::Slots<'a, f32>,
+            fused_affine: &$crate::__private::FusedAffine<'_>, ps: &[f32], out: $crate::__private::UninitSlice<'a, f32>,
         ) -> $crate::__private::Filled<'a> {
             #[derive(Clone, Copy)]
             struct Body { $($p: f32),* }

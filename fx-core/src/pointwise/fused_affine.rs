@@ -3,10 +3,10 @@
 //! A pass over elements in the first cache that only adds takes as long as its loads and stores; in the loop
 //! of a function such as `tanh` it is done in the meantime. The values are those of the passes one by one.
 
-use fx_simd::{At, Filled, Slots, Work, widest};
+use fx_simd::{At, Filled, UninitSlice, Work, widest};
 
 /// Computes the elements of a row and what is around, from the row's parameters.
-pub type Kernel = for<'a> fn(&FusedAffine<'_>, &[f32], Slots<'a, f32>) -> Filled<'a>;
+pub type Kernel = for<'a> fn(&FusedAffine<'_>, &[f32], UninitSlice<'a, f32>) -> Filled<'a>;
 
 /// What the elements of a kernel are: `f(x + before) * factor + after`, without what is absent. All operands
 /// have as many.
@@ -48,7 +48,7 @@ pub trait Body: Copy {
 }
 
 /// Computes what is around, for a row that is nothing.
-pub fn identity<'a>(fused_affine: &FusedAffine<'_>, _: &[f32], out: Slots<'a, f32>) -> Filled<'a> {
+pub fn identity<'a>(fused_affine: &FusedAffine<'_>, _: &[f32], out: UninitSlice<'a, f32>) -> Filled<'a> {
     #[derive(Clone, Copy)]
     struct Same;
     impl Body for Same {
@@ -136,7 +136,7 @@ impl<B: Body, P: Stage, F: Stage, A: Stage> At<f32> for Stages<'_, B, P, F, A> {
     }
 }
 
-struct Run<'a, 'b, B, P, F, A>(Stages<'b, B, P, F, A>, Slots<'a, f32>);
+struct Run<'a, 'b, B, P, F, A>(Stages<'b, B, P, F, A>, UninitSlice<'a, f32>);
 
 impl<'a, B: Body, P: Stage, F: Stage, A: Stage> Work for Run<'a, '_, B, P, F, A> {
     type Output = Filled<'a>;
@@ -152,7 +152,7 @@ impl FusedAffine<'_> {
     /// Computes all elements with a body.
     #[doc(hidden)]
     #[inline]
-    pub fn run<'a>(&self, body: impl Body, out: Slots<'a, f32>) -> Filled<'a> {
+    pub fn run<'a>(&self, body: impl Body, out: UninitSlice<'a, f32>) -> Filled<'a> {
         match self.before {
             Some(term) => self.run_factor(body, Addend::new(term), out),
             None => self.run_factor(body, Absent, out),
@@ -160,7 +160,7 @@ impl FusedAffine<'_> {
     }
 
     #[inline]
-    fn run_factor<'a>(&self, body: impl Body, before: impl Stage, out: Slots<'a, f32>) -> Filled<'a> {
+    fn run_factor<'a>(&self, body: impl Body, before: impl Stage, out: UninitSlice<'a, f32>) -> Filled<'a> {
         match self.factor {
             Some(factor) => self.run_after(body, before, Factor(factor), out),
             None => self.run_after(body, before, Absent, out),
@@ -173,7 +173,7 @@ impl FusedAffine<'_> {
         body: impl Body,
         before: impl Stage,
         factor: impl Stage,
-        out: Slots<'a, f32>,
+        out: UninitSlice<'a, f32>,
     ) -> Filled<'a> {
         match self.after {
             Some(term) => widest(Run(Stages(self.x, body, before, factor, Addend::new(term)), out)),

@@ -8,7 +8,7 @@
 pub mod fused_affine;
 mod operands;
 
-use fx_simd::{Arithmetic, Filled, HalfArithmetic, Slots};
+use fx_simd::{Arithmetic, Filled, HalfArithmetic, UninitSlice};
 use half::{bf16, f16};
 
 use self::operands::{Operands, Source, gather};
@@ -26,7 +26,7 @@ pub type Check = fn(&[OperandValue<'_>]) -> Result<()>;
 /// A loop that computes the elements of `O` from those of the operands, of equal length, and the parameters.
 ///
 /// Of three operands or more, all but the first may be of one element instead, which stands for all.
-pub type Kernel<T, O> = for<'a> fn(&[&[T]], &[T], Slots<'a, O>) -> Filled<'a>;
+pub type Kernel<T, O> = for<'a> fn(&[&[T]], &[T], UninitSlice<'a, O>) -> Filled<'a>;
 
 /// A block kernel for the element type `T`.
 pub enum Block<T: 'static> {
@@ -481,7 +481,7 @@ impl PointwiseDef {
                 let scratch = || (operands.scratch(numel), vec![T::default(); numel.min(BLOCK)]);
                 let data = build_slots_with::<O, _>(numel, scratch, |(scratch, wide), at, out| {
                     let wide = &mut wide[..out.len()];
-                    operands.block(scratch, at, &params, kernel, Slots::over(wide));
+                    operands.block(scratch, at, &params, kernel, UninitSlice::over(wide));
                     convert(wide, out)
                 })?;
                 Array::from_vec(data, shape)

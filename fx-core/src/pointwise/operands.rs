@@ -1,6 +1,6 @@
 //! Operands, block by block: whole, broadcast in runs, by rows, or gathered.
 
-use fx_simd::{Filled, Slots};
+use fx_simd::{Filled, UninitSlice};
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
@@ -120,13 +120,13 @@ pub(super) fn gather<'a, S: Element + Cast<T>, T: Compute>(
     let dense = wide.is_contiguous();
     Box::new(move |start, out| {
         if dense {
-            convert(&data[offset + start..], Slots::over(out));
+            convert(&data[offset + start..], UninitSlice::over(out));
         } else {
             let view = Strided { data, shape: &shape, strides: &strides, offset };
             let mut block = [S::default(); BLOCK];
             let block = &mut block[..out.len()];
             view.block(start, block);
-            convert(block, Slots::over(out));
+            convert(block, UninitSlice::over(out));
         }
         if round {
             for x in out {
@@ -209,7 +209,7 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
         at: usize,
         params: &[T],
         kernel: Kernel<T, O>,
-        out: Slots<'b, O>,
+        out: UninitSlice<'b, O>,
     ) -> Filled<'b> {
         if self.joins && self.n_plain > 0 {
             let mut walks = self.walks(at);
@@ -259,7 +259,7 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
                         n_rows += 1;
                         if step == 0 {
                             let block = buffer();
-                            Slots::over(block).fill(data[place]);
+                            UninitSlice::over(block).fill(data[place]);
                             block
                         } else {
                             &data[place..place + len]

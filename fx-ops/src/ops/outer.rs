@@ -2,7 +2,7 @@
 
 use fx_core::array::{BLOCK, Sizes, build_blocks, build_slot_blocks, checked_numel, dispatch_dtype};
 use fx_core::{Array, DType, Element, Result, Stored, bail};
-use fx_simd::{Filled, Slots};
+use fx_simd::{Filled, UninitSlice};
 
 use crate::kernel::chunks::{PARALLEL, fill_rows};
 use crate::ops::check::{dense, slice};
@@ -157,7 +157,7 @@ pub(crate) fn powers(x: &Array, n: usize) -> Result<Array> {
 }
 
 fx_simd::wide! {
-    fn scaled['a, T: Ring]((out, factor, row): (Slots<'a, T>, T, &[T])) -> Filled<'a> {
+    fn scaled['a, T: Ring]((out, factor, row): (UninitSlice<'a, T>, T, &[T])) -> Filled<'a> {
         let row = &row[..out.len()];
         out.each(|i| factor.times(row[i]))
     }

@@ -5,7 +5,7 @@
 //! function. What is between has no register then.
 
 use fx_core::pointwise::fused_affine::{self, FusedAffine, Minus, Term};
-use fx_simd::{Arithmetic, Slots};
+use fx_simd::{Arithmetic, UninitSlice};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -250,6 +250,6 @@ impl FusedLoop {
         };
         // SAFETY: the caller's promise.
         let out = unsafe { std::slice::from_raw_parts_mut(place(self.output).cast_mut().cast(), len) };
-        (self.function)(&fused_affine, &self.params, Slots::over(out));
+        (self.function)(&fused_affine, &self.params, UninitSlice::over(out));
     }
 }

@@ -18,7 +18,7 @@ use fx_core::array::Cast;
 use fx_core::math::Real;
 use fx_core::pointwise::{Block, PointwiseDef};
 use fx_core::{DType, Element, Result};
-use fx_simd::{Slots, parallel};
+use fx_simd::{UninitSlice, parallel};
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
@@ -604,10 +604,10 @@ unsafe fn map<T: Copy>(block: Block<T>, params: &[T], inputs: &[*const u8], out:
         let inputs: SmallVec<[&[T]; 4]> = inputs.iter().map(input).collect();
         match block {
             Block::Same(kernel) => {
-                kernel(&inputs, params, Slots::over(std::slice::from_raw_parts_mut(out.cast(), len)));
+                kernel(&inputs, params, UninitSlice::over(std::slice::from_raw_parts_mut(out.cast(), len)));
             }
             Block::Bool(kernel) => {
-                kernel(&inputs, params, Slots::over(std::slice::from_raw_parts_mut(out.cast(), len)));
+                kernel(&inputs, params, UninitSlice::over(std::slice::from_raw_parts_mut(out.cast(), len)));
             }
         }
     }
@@ -678,7 +678,10 @@ pub(crate) fn converter(from: DType, to: DType) -> Convert {
         // SAFETY: the caller promises `len` elements at both.
         unsafe {
             let from = std::slice::from_raw_parts(from.cast::<S>(), len);
-            fx_core::array::convert(from, Slots::over(std::slice::from_raw_parts_mut(to.cast::<D>(), len)));
+            fx_core::array::convert(
+                from,
+                UninitSlice::over(std::slice::from_raw_parts_mut(to.cast::<D>(), len)),
+            );
         }
     }
     macro_rules! to {
