@@ -1,15 +1,15 @@
 //! The fused engine: its results are those of the operations one by one, whatever the sizes, strides, dtypes
 //! and threads.
 
-mod beside;
-mod borders;
 mod buffers;
-mod columns;
+mod column_reduction;
 mod compositions;
+mod concurrent;
 mod convolutions;
-mod lookups;
+mod gather;
+mod interpolate;
+mod pad;
 mod recurrent;
-mod resizing;
 mod sizes;
 mod statistics;
 
