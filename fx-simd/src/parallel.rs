@@ -23,8 +23,13 @@ use crate::affinity;
 const AWAKE: Duration = Duration::from_micros(100);
 
 /// Calls `f` for every number below `n`, in parallel.
+#[inline]
 pub fn each(n: usize, f: impl Fn(usize) + Sync) {
-    each_with(n, || (), |(), i| f(i));
+    run(n, &|next| {
+        while let Some(i) = next() {
+            f(i);
+        }
+    });
 }
 
 /// As [`each`]; if there are tasks for all threads, the loops in them stay on the thread of their task.
@@ -77,16 +82,9 @@ impl Drop for Limit {
 }
 
 /// Calls `f` for every number below `n`, in parallel; each thread makes itself a scratch value first.
+#[inline]
 pub fn each_with<S>(n: usize, scratch: impl Fn() -> S + Sync, f: impl Fn(&mut S, usize) + Sync) {
-    let threads = threads().min(n);
-    if threads <= 1 {
-        if n > 0 {
-            let mut scratch = scratch();
-            (0..n).for_each(|i| f(&mut scratch, i));
-        }
-        return;
-    }
-    run(n, threads, &|next| {
+    run(n, &|next| {
         let mut scratch = scratch();
         while let Some(i) = next() {
             f(&mut scratch, i);
@@ -98,11 +96,19 @@ pub fn each_with<S>(n: usize, scratch: impl Fn() -> S + Sync, f: impl Fn(&mut S,
 /// `at_once` chunks.
 ///
 /// The last chunk may be shorter. If there are no more than `at_once`, all stays on this thread.
+#[inline]
 pub fn chunks<T: Send>(items: &mut [T], width: usize, at_once: usize, f: impl Fn(usize, &mut [T]) + Sync) {
-    chunks_with(items, width, at_once, || (), |(), i, chunk| f(i, chunk));
+    let tasks = Chunks::new(items, width, at_once);
+    each(tasks.pieces.n, |task| {
+        // SAFETY: each task is taken once.
+        for (i, chunk) in unsafe { tasks.get(task) } {
+            f(i, chunk);
+        }
+    });
 }
 
 /// As [`chunks`]; each thread makes itself a scratch value first.
+#[inline]
 pub fn chunks_with<T: Send, S>(
     items: &mut [T],
     width: usize,
@@ -110,14 +116,38 @@ pub fn chunks_with<T: Send, S>(
     scratch: impl Fn() -> S + Sync,
     f: impl Fn(&mut S, usize, &mut [T]) + Sync,
 ) {
-    let (width, at_once) = (width.max(1), at_once.max(1));
-    let step = width.saturating_mul(at_once);
-    let tasks = Pieces::new(items, step);
-    each_with(tasks.n, scratch, |scratch, task| {
+    let tasks = Chunks::new(items, width, at_once);
+    each_with(tasks.pieces.n, scratch, |scratch, task| {
         // SAFETY: each task is taken once.
-        let piece = unsafe { tasks.get(task) };
-        piece.chunks_mut(width).enumerate().for_each(|(i, chunk)| f(scratch, task * at_once + i, chunk));
+        for (i, chunk) in unsafe { tasks.get(task) } {
+            f(scratch, i, chunk);
+        }
     });
+}
+
+/// A slice in chunks, of which each task has some.
+struct Chunks<T> {
+    pieces: Pieces<T>,
+    width: usize,
+    at_once: usize,
+}
+
+impl<T> Chunks<T> {
+    fn new(items: &mut [T], width: usize, at_once: usize) -> Chunks<T> {
+        let (width, at_once) = (width.max(1), at_once.max(1));
+        Chunks { pieces: Pieces::new(items, width.saturating_mul(at_once)), width, at_once }
+    }
+
+    /// Returns the chunks of a task with their numbers.
+    ///
+    /// # Safety
+    ///
+    /// The slice is still borrowed, and every task is asked for once.
+    unsafe fn get(&self, task: usize) -> impl Iterator<Item = (usize, &mut [T])> {
+        // SAFETY: the caller's promise.
+        let piece = unsafe { self.pieces.get(task) };
+        (task * self.at_once..).zip(piece.chunks_mut(self.width))
+    }
 }
 
 /// Calls `f` for each tile of the matrices of `n` rows of `inner` elements that lie one after the other: with
@@ -147,7 +177,9 @@ pub fn tiles<T: Send>(
     };
     let n_tiles = n_matrices * n_wide;
     each(n_tiles.div_ceil(at_once), |task| {
-        (task * at_once..((task + 1) * at_once).min(n_tiles)).for_each(run)
+        for i in task * at_once..((task + 1) * at_once).min(n_tiles) {
+            run(i);
+        }
     });
 }
 
@@ -194,7 +226,9 @@ pub fn chunk_pairs<T: Send, U: Send>(
         // SAFETY: each task is taken once.
         let (a, b) = unsafe { (a.get(task), b.get(task)) };
         let pairs = a.chunks_mut(a_width).zip(b.chunks_mut(b_width));
-        pairs.enumerate().for_each(|(i, (a, b))| f(task * at_once + i, a, b));
+        for (i, (a, b)) in pairs.enumerate() {
+            f(task * at_once + i, a, b);
+        }
     });
 }
 
@@ -244,7 +278,7 @@ pub fn stages(n_stages: usize, n_parts: usize, f: impl Fn(usize, usize) + Sync) 
         done: AtomicUsize::new(0),
     };
     // A task is to take part: who does so alone does all the parts.
-    run(threads, threads, &|next| {
+    run_on(threads, threads, &|next| {
         while let Some(own) = next() {
             stages.take_part(own, &f);
         }
@@ -267,7 +301,7 @@ impl Stages {
     /// Works on parts until all stages are done.
     ///
     /// A thread waits only for parts that others have taken, which wait for nothing.
-    fn take_part(&self, own: usize, f: &(impl Fn(usize, usize) + Sync)) {
+    fn take_part(&self, own: usize, f: &(dyn Fn(usize, usize) + Sync)) {
         let on_panic = GiveUp(self);
         let (mut spins, mut mine) = (0, 0);
         while self.stage.load(Ordering::Acquire) < self.n_stages {
@@ -484,8 +518,20 @@ fn spare_job(prepare: impl FnOnce(&mut Job)) -> Arc<Job> {
     job
 }
 
+/// Runs `n` tasks on the threads that a loop of this thread has.
+fn run(n: usize, body: &Body<'_>) {
+    let threads = threads().min(n);
+    if threads > 1 {
+        return run_on(n, threads, body);
+    }
+    if n > 0 {
+        let mut tasks = 0..n;
+        body(&mut || tasks.next());
+    }
+}
+
 /// Runs `n` tasks on `threads` threads, two or more.
-fn run(n: usize, threads: usize, body: &Body<'_>) {
+fn run_on(n: usize, threads: usize, body: &Body<'_>) {
     let runs = (0..threads).map(|i| {
         let [from, end] = [i, i + 1].map(|i| (i as u128 * n as u128 / threads as u128) as usize);
         Run { next: AtomicUsize::new(from), end }

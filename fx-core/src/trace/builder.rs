@@ -268,9 +268,14 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
     #[track_caller]
     pub fn build(self) -> Result<GraphModule> {
         let TraceBuilder { function, settings, .. } = self;
-        let (tracer, values) = settings.begin(function.arguments(), function.root(), SourceLoc::caller())?;
-        let output = region::finish(&tracer, || function.run(&values))?;
-        traced(&function.name(), &tracer, &output)
+        let arguments = function.arguments();
+        settings.trace(
+            &function.name(),
+            arguments,
+            function.root(),
+            &|values| function.run(values),
+            SourceLoc::caller(),
+        )
     }
 }
 
@@ -288,6 +293,20 @@ fn traced(name: &str, tracer: &Tracer, output: &Value) -> Result<GraphModule> {
 }
 
 impl Settings {
+    /// Runs a function once with symbols.
+    fn trace(
+        &self,
+        name: &str,
+        arguments: Vec<(String, Result<Arg<()>>)>,
+        root: Option<&dyn Module>,
+        run: &dyn Fn(&[Value]) -> Result<Value>,
+        source: SourceLoc,
+    ) -> Result<GraphModule> {
+        let (tracer, values) = self.begin(arguments, root, source)?;
+        let output = region::finish(&tracer, || run(&values))?;
+        traced(name, &tracer, &output)
+    }
+
     /// Begins a trace, and makes symbols for the arguments.
     fn begin(
         &self,

@@ -525,22 +525,38 @@ pub fn call_module<R: Tree>(
     if !is_tracing() {
         return run();
     }
-    let source = SourceLoc::caller();
-    let Some(tracer) = Tracer::active() else { return run() };
+    let mut args = Some(args);
+    let args = &mut || args.take().map_or_else(Vec::new, |args| args());
+    match enter_module(module, args, SourceLoc::caller()) {
+        Entered::Recorded(value) => super::result_as(value),
+        Entered::Traced(_frame) => run(),
+    }
+}
+
+/// How a call of a module goes on.
+enum Entered {
+    /// The module is a leaf, and the call a node.
+    Recorded(Result<Value>),
+    /// The module is traced through, with its path on the stack if it has one.
+    Traced(Option<Frame>),
+}
+
+fn enter_module(module: &dyn Forward, args: &mut dyn FnMut() -> Vec<Value>, source: SourceLoc) -> Entered {
+    let Some(tracer) = Tracer::active() else { return Entered::Traced(None) };
     let as_module = module.as_module();
     let Some(number) = tracer.find_module(as_module) else {
         // A module that was made inside the traced function has no path: it is traced through.
-        return run();
+        return Entered::Traced(None);
     };
     if tracer.parent.is_none() && tracer.is_leaf(as_module, number) {
-        let value = record_module(&tracer, module, number, &args(), &source).map_err(|error| {
-            let call = || format!("self.{}(…)", tracer.lock().members.module_path(number));
-            note(error.at(source).in_context(call), Some(&tracer))
-        });
-        return super::result_as(value);
+        return Entered::Recorded(record_module(&tracer, module, number, &args(), &source).map_err(
+            |error| {
+                let call = || format!("self.{}(…)", tracer.lock().members.module_path(number));
+                note(error.at(source).in_context(call), Some(&tracer))
+            },
+        ));
     }
-    let _frame = Frame::push(&tracer, number, as_module.type_name(), source);
-    run()
+    Entered::Traced(Some(Frame::push(&tracer, number, as_module.type_name(), source)))
 }
 
 /// Calls a child of a graph module that is traced again: a leaf stays one node.
@@ -563,16 +579,16 @@ pub(crate) fn call_child(module: &dyn Forward, args: &[Value]) -> Result<Value> 
 }
 
 /// Keeps a module on the stack until dropped.
-struct Frame<'a>(&'a Tracer);
+struct Frame(Arc<Tracer>);
 
-impl<'a> Frame<'a> {
-    fn push(tracer: &'a Tracer, number: usize, type_name: &'static str, source: SourceLoc) -> Self {
+impl Frame {
+    fn push(tracer: &Arc<Tracer>, number: usize, type_name: &'static str, source: SourceLoc) -> Self {
         tracer.lock().push_frame(number, type_name, source);
-        Frame(tracer)
+        Frame(tracer.clone())
     }
 }
 
-impl Drop for Frame<'_> {
+impl Drop for Frame {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.stack.pop();

@@ -357,7 +357,7 @@ macro_rules! tiles {
                                 sums[i][j] = $fma(x, y[j], sums[i][j]);
                             }
                         }
-                        if VECTORS == 2 && ROWS > 1 {
+                        if const { VECTORS == 2 && ROWS > 1 } {
                             prefetch_line_later(ahead);
                             ahead = ahead.wrapping_add(next.step);
                         }
@@ -370,7 +370,7 @@ macro_rules! tiles {
                     if csc == 1 {
                         // Row by row, since sums whose row is not known at compile time would lie in memory
                         // during the whole product.
-                        $(if $rows <= ROWS {
+                        $(if const { $rows <= ROWS } {
                             let place = ($rows - 1) * rsc;
                             for j in 0..VECTORS {
                                 let at = j * LANES;
@@ -454,7 +454,7 @@ macro_rules! tiles {
                         at += 1;
                         left -= 1;
                     }
-                    $(if $rows <= ROWS {
+                    $(if const { $rows <= ROWS } {
                         let place = ($rows - 1) * c_stride;
                         for j in 0..VECTORS {
                             let at = j * LANES;
@@ -513,7 +513,7 @@ macro_rules! tiles {
                         b = b.wrapping_add(LANES);
                         left -= 1;
                     }
-                    $(if $rows <= ROWS {
+                    $(if const { $rows <= ROWS } {
                         let place = ($rows - 1) * c_stride;
                         let (c, sum) = (c.wrapping_add(place), sums[$rows - 1]);
                         if cols == LANES {
@@ -555,7 +555,7 @@ macro_rules! tiles {
                             }
                         }
                     }
-                    $(if $rows <= ROWS {
+                    $(if const { $rows <= ROWS } {
                         let place = ($rows - 1) * channels + first;
                         for j in 0..VECTORS {
                             let at = j * LANES;
