@@ -9,6 +9,7 @@
 
 mod adapt;
 mod alias;
+#[cfg_attr(not(feature = "import"), path = "archive_absent.rs")]
 mod archive;
 mod aten;
 mod autocast;

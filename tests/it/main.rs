@@ -5,6 +5,7 @@ mod cli;
 mod compiled;
 mod conformance;
 mod costs;
+mod dependencies;
 mod edit;
 mod engine;
 mod errors;

@@ -6,6 +6,7 @@
 pub mod attention;
 pub(crate) mod chunks;
 pub mod conv;
+#[cfg_attr(not(feature = "fft"), path = "fourier_absent.rs")]
 pub(crate) mod fourier;
 pub mod gemm;
 pub mod group;
@@ -20,4 +21,5 @@ pub(crate) mod resample;
 pub mod rows;
 pub(crate) mod select;
 pub mod softmax;
+#[cfg_attr(not(feature = "linalg"), path = "spectral_absent.rs")]
 pub(crate) mod spectral;
