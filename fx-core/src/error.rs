@@ -162,15 +162,27 @@ struct Inner {
 impl Error {
     /// Makes an error from its kind and one lower-case sentence without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error::with_message(kind, message.into())
+    }
+
+    #[cold]
+    fn with_message(kind: ErrorKind, message: String) -> Self {
         Error(Arc::new(Inner {
             kind,
-            message: message.into(),
+            message,
             context: None,
             source: None,
             module: None,
             help: None,
             related: Vec::new(),
         }))
+    }
+
+    /// Makes an error from its kind and its formatted sentence; [`err!`](crate::err) calls it.
+    #[doc(hidden)]
+    #[cold]
+    pub fn formatted(kind: ErrorKind, message: fmt::Arguments<'_>) -> Self {
+        Error::with_message(kind, fmt::format(message))
     }
 
     /// Bundles several errors; a single one is returned as it is.
@@ -183,14 +195,22 @@ impl Error {
         error
     }
 
+    #[cold]
+    #[inline(never)]
     fn inner_mut(&mut self) -> &mut Inner {
         Arc::make_mut(&mut self.0)
     }
 
     /// Adds advice: what the user can do.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.inner_mut().help = Some(help.into());
+    pub fn help(self, help: impl Into<String>) -> Self {
+        self.with_help(help.into())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_help(mut self, help: String) -> Self {
+        self.inner_mut().help = Some(help);
         self
     }
 
@@ -297,7 +317,7 @@ impl std::error::Error for Error {}
 #[macro_export]
 macro_rules! err {
     ($kind:ident, $($arg:tt)*) => {
-        $crate::Error::new($crate::ErrorKind::$kind, format!($($arg)*))
+        $crate::Error::formatted($crate::ErrorKind::$kind, format_args!($($arg)*))
     };
 }
 
