@@ -1,6 +1,6 @@
 //! What the macros of fx-macros name in generated code. Not for direct use, and not stable.
 
-pub use fx_simd::{At, Filled, UninitSlice, Work, widest};
+pub use fx_simd::{At, Filled, UninitSlice, Work, widest_256_or, widest_or};
 pub use std;
 
 pub use crate::module::load::{FromWeights, Skipped, WeightSource, join};

@@ -4,6 +4,15 @@
 //! piece of [`Work`] in a function that was compiled for AVX2 or AVX-512, if the machine has them; all that
 //! is inlined into it becomes wide too.
 //!
+//! | function | copies on x86-64 | for |
+//! |---|---|---|
+//! | [`call`], [`widest`] | plain, AVX2, AVX-512 | loops that compute much per element |
+//! | [`call_256`], [`widest_256`] | plain, AVX2 | loops that wait for memory, and loops that are rarely hot |
+//! | [`call_or`], [`call_256_or`], [`widest_or`], [`widest_256_or`] | the same without the plain one | loops with a small function for old machines |
+//!
+//! Other architectures have one copy of each, which is compiled for the vectors of every such machine. Each copy is compiled
+//! anew: take `call_256` unless a measurement shows that AVX-512 pays.
+//!
 //! Invariant: the bits of a result do not depend on the instruction set. Rust never contracts `a * b + c` or
 //! reorders sums, and `mul_add` rounds once everywhere, so the same operations are done in the same order,
 //! only more of them at a time. Builds with debug assertions have the plain loops only, for each copy of a
@@ -81,38 +90,118 @@ macro_rules! wide {
 /// Calls a function that [`wide!`] defined, in the widest vectors that this machine has.
 #[inline]
 pub fn call<F: Wide<A>, A>(arguments: A) -> F::Output {
-    struct Call<F, A>(A, PhantomData<F>);
-    impl<F: Wide<A>, A> Work for Call<F, A> {
-        type Output = F::Output;
-        #[inline(always)]
-        fn run(self) -> F::Output {
-            F::run(self.0)
-        }
-    }
     widest(Call::<F, A>(arguments, PhantomData))
+}
+
+/// As [`call`], in vectors of at most 256 bits: there is no copy for AVX-512, whose machines run that for AVX2.
+///
+/// This is for loops that wait for memory, and for loops that are rarely hot.
+#[inline]
+pub fn call_256<F: Wide<A>, A>(arguments: A) -> F::Output {
+    call_256_or::<F, A>(arguments, |arguments| F::run(arguments))
+}
+
+/// As [`call`]; machines for which there is no copy with wide vectors, x86-64 ones without AVX2, run `small`
+/// instead of a third copy of the function. It gives the same bits.
+///
+/// Builds for other architectures, and builds with debug assertions, do not use `small`.
+#[inline]
+pub fn call_or<F: Wide<A>, A>(arguments: A, small: impl FnOnce(A) -> F::Output) -> F::Output {
+    widest_or(Call::<F, A>(arguments, PhantomData), |call| small(call.0))
+}
+
+/// As [`call_256`], with `small` as in [`call_or`].
+///
+/// ```
+/// fx_simd::wide! {
+///     /// Returns the sum of a row.
+///     fn sum[](row: &[i64]) -> i64 { row.iter().sum() }
+/// }
+/// /// As `sum`, without vectors: `black_box` hides the loop from the compiler.
+/// fn small_sum(row: &[i64]) -> i64 {
+///     row.iter().fold(0, |sum, x| std::hint::black_box(sum) + x)
+/// }
+/// assert_eq!(fx_simd::call_256_or::<sum, _>(&[1, 2, 3], small_sum), 6);
+/// ```
+#[inline]
+pub fn call_256_or<F: Wide<A>, A>(arguments: A, small: impl FnOnce(A) -> F::Output) -> F::Output {
+    widest_256_or(Call::<F, A>(arguments, PhantomData), |call| small(call.0))
+}
+
+/// A call as a piece of work.
+struct Call<F, A>(A, PhantomData<F>);
+
+impl<F: Wide<A>, A> Work for Call<F, A> {
+    type Output = F::Output;
+    #[inline(always)]
+    fn run(self) -> F::Output {
+        F::run(self.0)
+    }
 }
 
 /// Runs the work in the widest vectors that this machine has.
 #[inline]
 pub fn widest<W: Work>(work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
-    {
-        #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
-        fn avx512<W: Work>(work: W) -> W::Output {
-            work.run()
-        }
-        #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
-        fn avx2<W: Work>(work: W) -> W::Output {
-            work.run()
-        }
-        match level() {
-            // SAFETY: the features were found; the function is safe otherwise.
-            Level::Avx512 => return unsafe { avx512(work) },
-            // SAFETY: as above.
-            Level::Avx2 => return unsafe { avx2(work) },
-            Level::Plain => {}
-        }
+    match level() {
+        // SAFETY: the features were found; the function is safe otherwise.
+        Level::Avx512 => return unsafe { avx512(work) },
+        // SAFETY: as above.
+        Level::Avx2 => return unsafe { avx2(work) },
+        Level::Plain => {}
     }
+    work.run()
+}
+
+/// As [`widest`], in vectors of at most 256 bits, as [`call_256`].
+#[inline]
+pub fn widest_256<W: Work>(work: W) -> W::Output {
+    widest_256_or(work, |work| work.run())
+}
+
+/// As [`widest`], with `small` as in [`call_or`].
+#[inline]
+pub fn widest_or<W: Work>(work: W, small: impl FnOnce(W) -> W::Output) -> W::Output {
+    #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
+    match level() {
+        // SAFETY: the features were found; the function is safe otherwise.
+        Level::Avx512 => unsafe { avx512(work) },
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { avx2(work) },
+        Level::Plain => small(work),
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(debug_assertions))))]
+    {
+        let _ = small;
+        work.run()
+    }
+}
+
+/// As [`widest_256`], with `small` as in [`call_or`].
+#[inline]
+pub fn widest_256_or<W: Work>(work: W, small: impl FnOnce(W) -> W::Output) -> W::Output {
+    #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
+    match level() {
+        // SAFETY: the features were found; AVX-512 includes them. The function is safe otherwise.
+        Level::Avx512 | Level::Avx2 => unsafe { avx2(work) },
+        Level::Plain => small(work),
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(debug_assertions))))]
+    {
+        let _ = small;
+        work.run()
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2")]
+fn avx512<W: Work>(work: W) -> W::Output {
+    work.run()
+}
+
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2")]
+fn avx2<W: Work>(work: W) -> W::Output {
     work.run()
 }
 
@@ -183,5 +272,8 @@ mod tests {
         assert!(narrow.iter().zip(&wide).all(|(a, b)| a.to_bits() == b.to_bits()));
         wide! { fn add[](x: i32) -> i32 { x + 1 } }
         assert_eq!(call::<add, _>(6), 7);
+        assert_eq!(call_256::<add, _>(6), 7);
+        assert_eq!(call_or::<add, _>(6, |x| x + 1), 7);
+        assert_eq!(call_256_or::<add, _>(6, |x| x + 1), 7);
     }
 }

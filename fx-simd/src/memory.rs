@@ -79,6 +79,15 @@ impl<'a, T: Copy> UninitSlice<'a, T> {
         Filled(PhantomData)
     }
 
+    /// As [`each_of`](Self::each_of), in as little code as there can be: one element at a time.
+    #[inline]
+    pub fn each_small(self, f: impl At<T>) -> Filled<'a> {
+        for (i, slot) in self.slots.iter_mut().enumerate() {
+            slot.write(f.at(std::hint::black_box(i)));
+        }
+        Filled(PhantomData)
+    }
+
     /// Writes what `f`, a short closure, gives for each position.
     #[inline(always)]
     pub fn each(self, mut f: impl FnMut(usize) -> T) -> Filled<'a> {

@@ -13,7 +13,10 @@ fn tree(args: &[&str]) -> BTreeSet<String> {
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("cargo prints UTF-8");
-    text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).filter(|line| !line.is_empty()).collect()
+    text.lines()
+        .map(|line| line.trim_end_matches(" (*)").to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
 }
 
 #[test]
@@ -22,7 +25,10 @@ fn without_features_the_tree_is_small() {
     let names: BTreeSet<&str> = crates.iter().filter_map(|line| line.split('|').next()).collect();
     assert!(names.len() < 60, "{} crates:\n{names:#?}", names.len());
     for optional in ["clap", "faer", "rustfft", "zip"] {
-        assert!(!names.iter().any(|name| name.starts_with(&format!("{optional} v"))), "{optional} is not optional");
+        assert!(
+            !names.iter().any(|name| name.starts_with(&format!("{optional} v"))),
+            "{optional} is not optional"
+        );
     }
 }
 

@@ -11,7 +11,7 @@
 //! `f16` and `bf16` convert by way of `f32`, as in PyTorch, so that hardware with and without half
 //! instructions agrees. An `f64` is thus rounded twice on its way to them.
 
-use fx_simd::{Filled, Truncate, UninitSlice, Work, widest};
+use fx_simd::{Filled, Truncate, UninitSlice, Work, widest_256};
 use half::{bf16, f16};
 
 use super::layout::span;
@@ -53,7 +53,7 @@ impl<'a, S: Cast<D>, D: Element> Work for Convert<'a, '_, S, D> {
 /// Converts as many values as there are slots, in wide vectors.
 #[doc(hidden)]
 pub fn convert<'a, S: Cast<D>, D: Element>(from: &[S], to: UninitSlice<'a, D>) -> Filled<'a> {
-    widest(Convert(from, to))
+    widest_256(Convert(from, to))
 }
 
 macro_rules! native {

@@ -24,7 +24,7 @@ pub fn compacted<T: Element>(
     let count = |chunk: usize, out: &mut [i64]| {
         let mut marks = [false; CHUNK];
         let len = marked(chunk, &mut marks);
-        out[0] = fx_simd::call::<count_marks, _>(&marks[..len]).into();
+        out[0] = fx_simd::call_256::<count_marks, _>(&marks[..len]).into();
     };
     let counts = build_blocks(n.div_ceil(CHUNK), 1, 8, &count)?;
     let total = counts.iter().sum::<i64>() as usize;

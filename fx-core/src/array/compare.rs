@@ -159,7 +159,7 @@ impl Array {
                 return self.iter_scalars().any(|x| wanted(x.to_i64()));
             };
             // Without a way out of the loop it becomes vector code.
-            any_chunk(data, |block: &[T]| fx_simd::call::<any_as, _>((block, &wanted)))
+            any_chunk(data, |block: &[T]| fx_simd::call_256::<any_as, _>((block, &wanted)))
         })
     }
 }

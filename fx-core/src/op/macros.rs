@@ -404,14 +404,12 @@ macro_rules! __pointwise_block {
                 type Output = $crate::__private::Filled<'a>;
                 #[inline(always)]
                 fn run(self) -> $crate::__private::Filled<'a> {
-                    let Loop(xs, ps, out) = self;
-                    let n = out.len();
-                    let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
-                    $(let $p: $t = *$p;)*
-                    $crate::__pointwise_numbers!($t, $out, [$($x)*] [$($p)*], $body, xs, out, n);
-                    let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
-                    $(let $x = &$x[..n];)*
-                    out.each_of(Body { $($x,)* $($p),* })
+                    $crate::__pointwise_loop!(self, each_of, $t, $out, [$($x)*] [$($p)*], $body)
+                }
+            }
+            impl<'a> Loop<'a, '_> {
+                fn small(self) -> $crate::__private::Filled<'a> {
+                    $crate::__pointwise_loop!(self, each_small, $t, $out, [$($x)*] [$($p)*], $body)
                 }
             }
             struct Body<'a> { $($x: &'a [$t],)* $($p: $t),* }
@@ -423,10 +421,41 @@ macro_rules! __pointwise_block {
                     $body
                 }
             }
-            $crate::__private::widest(Loop(xs, ps, out))
+            $crate::__pointwise_widest!($t, Loop(xs, ps, out), Loop::small)
         }
         block
     }};
+}
+
+/// The loop of a block: `each` is a method of `UninitSlice`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pointwise_loop {
+    ($self:ident, $each:ident, $t:ident, $out:ident, [$($x:ident)*] [$($p:ident)*], $body:expr) => {{
+        let Loop(xs, ps, out) = $self;
+        let n = out.len();
+        let [$($p),*] = ps else { unreachable!("the driver passes every parameter") };
+        $(let $p: $t = *$p;)*
+        $crate::__pointwise_numbers!($each, $t, $out, [$($x)*] [$($p)*], $body, xs, out, n);
+        let [$($x),*] = xs else { unreachable!("the driver passes every operand") };
+        $(let $x = &$x[..n];)*
+        out.$each(Body { $($x,)* $($p),* })
+    }};
+}
+
+/// Runs the loop of a block. Loops over integers wait for memory, so that 512 bits serve floats alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pointwise_widest {
+    (f32, $work:expr, $small:expr) => {
+        $crate::__private::widest_or($work, $small)
+    };
+    (f64, $work:expr, $small:expr) => {
+        $crate::__private::widest_or($work, $small)
+    };
+    ($t:ident, $work:expr, $small:expr) => {
+        $crate::__private::widest_256_or($work, $small)
+    };
 }
 
 #[doc(hidden)]
@@ -458,8 +487,8 @@ macro_rules! __pointwise_fused_affine {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __pointwise_numbers {
-    ($t:ident, $out:ident, [$($x:ident $($y:ident)?)?] $params:tt, $body:expr, $xs:ident, $slots:ident, $n:ident) => {};
-    ($t:ident, $out:ident, [$x:ident $($y:ident)*] [$($p:ident)*], $body:expr, $xs:ident, $slots:ident, $n:ident) => {
+    ($each:ident, $t:ident, $out:ident, [$($x:ident $($y:ident)?)?] $params:tt, $body:expr, $xs:ident, $slots:ident, $n:ident) => {};
+    ($each:ident, $t:ident, $out:ident, [$x:ident $($y:ident)*] [$($p:ident)*], $body:expr, $xs:ident, $slots:ident, $n:ident) => {
         if let [$x, $($y),*] = $xs
             && $n > 1
             $(&& $y.len() == 1)*
@@ -474,7 +503,7 @@ macro_rules! __pointwise_numbers {
                     $body
                 }
             }
-            return $slots.each_of(Numbers { $x: &$x[..$n], $($y: $y[0],)* $($p),* });
+            return $slots.$each(Numbers { $x: &$x[..$n], $($y: $y[0],)* $($p),* });
         }
     };
 }

@@ -3,7 +3,7 @@
 //! A pass over elements in the first cache that only adds takes as long as its loads and stores; in the loop
 //! of a function such as `tanh` it is done in the meantime. The values are those of the passes one by one.
 
-use fx_simd::{At, Filled, UninitSlice, Work, widest};
+use fx_simd::{At, Filled, UninitSlice, Work, widest_or};
 
 /// Computes the elements of a row and what is around, from the row's parameters.
 pub type Kernel = for<'a> fn(&FusedAffine<'_>, &[f32], UninitSlice<'a, f32>) -> Filled<'a>;
@@ -148,6 +148,12 @@ impl<'a, B: Body, P: Stage, F: Stage, A: Stage> Work for Run<'a, '_, B, P, F, A>
     }
 }
 
+impl<'a, B: Body, P: Stage, F: Stage, A: Stage> Run<'a, '_, B, P, F, A> {
+    fn small(self) -> Filled<'a> {
+        self.1.each_small(self.0)
+    }
+}
+
 impl FusedAffine<'_> {
     /// Computes all elements with a body.
     #[doc(hidden)]
@@ -176,8 +182,10 @@ impl FusedAffine<'_> {
         out: UninitSlice<'a, f32>,
     ) -> Filled<'a> {
         match self.after {
-            Some(term) => widest(Run(Stages(self.x, body, before, factor, Addend::new(term)), out)),
-            None => widest(Run(Stages(self.x, body, before, factor, Absent), out)),
+            Some(term) => {
+                widest_or(Run(Stages(self.x, body, before, factor, Addend::new(term)), out), Run::small)
+            }
+            None => widest_or(Run(Stages(self.x, body, before, factor, Absent), out), Run::small),
         }
     }
 }

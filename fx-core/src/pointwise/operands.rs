@@ -302,7 +302,7 @@ impl<'s, 'a, T: Compute> Operands<'s, 'a, T> {
                 Source::Rows(rows) => {
                     let block = buffer();
                     if let Some(walk) = walks.next() {
-                        fx_simd::call::<join, _>((rows.data, walk, &mut *block));
+                        fx_simd::call_256::<join, _>((rows.data, walk, &mut *block));
                     }
                     block
                 }

@@ -202,7 +202,7 @@ fn ramp(n: usize, dtype: DType, at: impl Fn(usize) -> f64 + Sync) -> Result<Arra
     fx_core::array::checked_numel(&[n])?;
     dispatch_dtype!(dtype, T => {
         let at = |i: usize| Cast::<T>::cast(at(i));
-        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call::<positions, _>((start, out, at)))?, &[n])
+        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call_256::<positions, _>((start, out, at)))?, &[n])
     })
 }
 
@@ -211,7 +211,7 @@ fn whole_ramp(n: usize, dtype: DType, first: i64, step: i64) -> Result<Array> {
     fx_core::array::checked_numel(&[n])?;
     dispatch_dtype!(dtype, T => {
         let at = |i: usize| Cast::<T>::cast(first.wrapping_add((i as i64).wrapping_mul(step)));
-        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call::<positions, _>((start, out, at)))?, &[n])
+        Array::from_vec(fill(n, |start, out: &mut [T]| fx_simd::call_256::<positions, _>((start, out, at)))?, &[n])
     })
 }
 

@@ -252,13 +252,13 @@ fn bag_kernel(
             }
             let (groups, rest) = places.as_chunks::<4>();
             for group in groups {
-                fx_simd::call::<join_rows, _>((&mut *out, group.map(term), is_max));
+                fx_simd::call_256::<join_rows, _>((&mut *out, group.map(term), is_max));
             }
             for &at in rest {
-                fx_simd::call::<join_rows, _>((&mut *out, [term(at)], is_max));
+                fx_simd::call_256::<join_rows, _>((&mut *out, [term(at)], is_max));
             }
             if mode == "mean" && !places.is_empty() {
-                fx_simd::call::<divide_row, _>((out, places.len() as T));
+                fx_simd::call_256::<divide_row, _>((out, places.len() as T));
             }
         })?;
         Ok(Array::from_vec(out, &shape)?.cast(ty.dtype))

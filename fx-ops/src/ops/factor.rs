@@ -7,7 +7,7 @@
 use fx_core::op::Flops::{Rule, Unknown};
 use fx_core::pointwise::broadcast_shapes;
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
-use fx_simd::{call, parallel, wide};
+use fx_simd::{call_256, parallel, wide};
 
 use crate::kernel::chunks::fill_rows;
 use crate::kernel::gemm::{GemmElement, gemm_by};
@@ -251,7 +251,7 @@ fn lu_solve(x: &Array, pivots: &Array, other: &Array, left: bool, adjoint: bool)
                 let from = if adjoint { i } else { row };
                 y[i][..columns.len()].copy_from_slice(&b[from * m..][columns.clone()]);
             }
-            fx_simd::call::<both_triangles, _>((a, n, adjoint, y));
+            fx_simd::call_256::<both_triangles, _>((a, n, adjoint, y));
         });
         for (i, &row) in order.iter().enumerate() {
             let to = if adjoint { row } else { i };
@@ -455,7 +455,7 @@ fn exponential_of<T: GemmElement>(a: &[T], n: usize, near: f64, out: &mut [T], s
     let sum = |k: usize, next: &mut [T]| {
         let last = if k == 3 { inverse[16] } else { T::zero() };
         let factors = [inverse[4 * k + 1], inverse[4 * k + 2], inverse[4 * k + 3], last];
-        call::<combine, _>((&powers, factors, &mut *next));
+        call_256::<combine, _>((&powers, factors, &mut *next));
         next.iter_mut().step_by(n + 1).for_each(|x| *x = *x + inverse[4 * k]);
     };
     let mut other = vec![T::zero(); n * n];

@@ -16,7 +16,7 @@ pub(crate) fn outer(a: &Array, b: &Array, dtype: DType) -> Result<Array> {
     dispatch_dtype!(dtype, T => {
         let (a, b) = (slice::<T>(&a), slice::<T>(&b));
         let out = build_slot_blocks::<T>(m * n, n, PARALLEL.div_ceil(8 * n.max(1)), &|at, out| {
-            fx_simd::call::<scaled, _>((out, a[at / n], b))
+            fx_simd::call_256::<scaled, _>((out, a[at / n], b))
         })?;
         Array::from_vec(out, &[m, n])
     })
@@ -43,10 +43,10 @@ pub(crate) fn added_outer(
             let out = fill_rows::<$T>(m, n, n, |i, out| {
                 let a = a[i];
                 match x {
-                    None => fx_simd::call::<each, _>((out, b, b, |b, _| a * b * alpha)),
+                    None => fx_simd::call_256::<each, _>((out, b, b, |b, _| a * b * alpha)),
                     Some(x) => {
                         let x = &x[i * n..][..n];
-                        fx_simd::call::<each, _>((out, b, x, |b, x| a * b * alpha + x * beta));
+                        fx_simd::call_256::<each, _>((out, b, x, |b, x| a * b * alpha + x * beta));
                     }
                 }
             })?;
@@ -86,7 +86,7 @@ pub(crate) fn kronecker(a: &Array, b: &Array, dtype: DType) -> Result<Array> {
                 step_a *= sizes_a[axis];
                 step_b *= sizes_b[axis];
             }
-            fx_simd::call::<tiles, _>((out, &a[row_a * p..][..p], &b[row_b * q..][..q]));
+            fx_simd::call_256::<tiles, _>((out, &a[row_a * p..][..p], &b[row_b * q..][..q]));
         })?;
         Array::from_vec(out, &shape)
     })
@@ -106,7 +106,7 @@ pub(crate) fn cross(a: &Array, b: &Array, at: usize) -> Result<Array> {
         let at_once = PARALLEL.div_ceil(slabs * slab.max(1));
         let out = build_blocks(a.len(), slabs * slab, at_once, &|start, out: &mut [T]| {
             let (a, b) = (&a[start..start + out.len()], &b[start..start + out.len()]);
-            fx_simd::call::<cross_slabs, _>((out, a, b, inner, minus));
+            fx_simd::call_256::<cross_slabs, _>((out, a, b, inner, minus));
         })?;
         Array::from_vec(out, &shape)
     })

@@ -202,7 +202,7 @@ fn index_reduce_array(
                 if is_first {
                     out.copy_from_slice(from);
                 } else {
-                    fx_simd::call::<combine_rows, _>((out, from, reduce));
+                    fx_simd::call_256::<combine_rows, _>((out, from, reduce));
                 }
             }
         });

@@ -273,7 +273,7 @@ pub(crate) fn nonzero_positions(x: &Array) -> Result<Vec<i64>> {
     let x = x.contiguous()?;
     dispatch_dtype!(x.dtype(), T => {
         let data = slice::<T>(&x);
-        let mark = |at: usize, marks: &mut [bool]| fx_simd::call::<set, _>((&data[at..at + marks.len()], marks));
+        let mark = |at: usize, marks: &mut [bool]| fx_simd::call_256::<set, _>((&data[at..at + marks.len()], marks));
         compacted(data.len(), &mark, |i| i as i64)
     })
 }

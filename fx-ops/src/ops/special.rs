@@ -7,7 +7,7 @@ use fx_core::op::Default::Int;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::special as math;
 use fx_core::{Array, DType, Element, Op, Result, Tensor, TensorType, bail, err, kernels, pointwise};
-use fx_simd::{call, wide};
+use fx_simd::{call_256, wide};
 use half::{bf16, f16};
 
 use crate::kernel::chunks::fill;
@@ -154,7 +154,7 @@ fn next_array(x: &Array, other: &Array) -> Result<Array> {
     macro_rules! run {
         ($ty:ty, $next:ident) => {{
             let (x, y) = (slice::<$ty>(&x), slice::<$ty>(&y));
-            let out = fill::<$ty>(x.len(), |at, out| call::<$next, _>((&x[at..], &y[at..], out)))?;
+            let out = fill::<$ty>(x.len(), |at, out| call_256::<$next, _>((&x[at..], &y[at..], out)))?;
             Array::from_vec(out, &shape)
         }};
     }
@@ -218,8 +218,8 @@ fn frexp_array(x: &Array) -> Result<(Array, Array)> {
     in_float!(x.dtype(), T => {
         let wide = dense(x, T::DTYPE)?;
         let data = slice::<T>(&wide);
-        let first = fill::<T>(data.len(), |at, out| call::<fractions, _>((&data[at..], out)))?;
-        let second = fill::<i32>(data.len(), |at, out| call::<exponents, _>((&data[at..], out)))?;
+        let first = fill::<T>(data.len(), |at, out| call_256::<fractions, _>((&data[at..], out)))?;
+        let second = fill::<i32>(data.len(), |at, out| call_256::<exponents, _>((&data[at..], out)))?;
         Ok((Array::from_vec(first, x.shape())?.cast(x.dtype()), Array::from_vec(second, x.shape())?))
     })
 }

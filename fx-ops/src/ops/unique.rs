@@ -120,7 +120,7 @@ fn changes<T: Ordered>(data: &[T]) -> Result<Vec<T>> {
         let first = usize::from(at == 0);
         marks[..first].fill(true);
         let n = marks.len();
-        fx_simd::call::<differ, _>((&data[before..], &data[at + first..at + n], &mut marks[first..]));
+        fx_simd::call_256::<differ, _>((&data[before..], &data[at + first..at + n], &mut marks[first..]));
     };
     compacted(data.len(), &mark, |i| data[i])
 }

@@ -475,7 +475,7 @@ fn index_add_array(x: &Array, dim: i64, index: &Array, source: &Array, alpha: Sc
         let from = source.as_slice::<T>().ok_or_else(|| err!(DType, "storage of another dtype"))?;
         let alpha = T::from_scalar(alpha);
         each_slab(&mut out, from, size, picked.len(), inner, |out, from| {
-            fx_simd::call::<add_rows, _>((out, from, picked, inner, alpha));
+            fx_simd::call_256::<add_rows, _>((out, from, picked, inner, alpha));
         });
         Array::from_vec(out, x.shape())
     })
@@ -624,7 +624,7 @@ pub(crate) fn choose(mask: &Array, yes: &Array, no: &Array) -> Result<Array> {
             let mask = mask.block(start, &mut mask_spare[..out.len()]);
             let yes = yes.block(start, &mut yes_spare[..out.len()]);
             let no = no.block(start, &mut no_spare[..out.len()]);
-            fx_simd::call::<choose_each, _>((mask, yes, no, out));
+            fx_simd::call_256::<choose_each, _>((mask, yes, no, out));
         })?;
         Array::from_vec(out, &shape)
     })
