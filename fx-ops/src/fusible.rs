@@ -262,16 +262,21 @@ pub(crate) fn is_select(args: [&Arg; 3], ty: impl Fn(&Arg) -> Option<TensorType>
     !is_half(out.dtype) && args.into_iter().all(is_fine)
 }
 
-/// Returns whether an operation of this dtype of result and these types of operands can be an instruction,
-/// with the dtype in which it is computed.
-pub(crate) fn map_dtype(def: &PointwiseDef, operands: &[OperandType<'_>]) -> Option<DType> {
+/// Returns whether a call with these arguments and these types of operands can be an instruction, with the
+/// dtype in which it is computed.
+pub(crate) fn map_dtype(def: &PointwiseDef, bound: &[Arg], operands: &[OperandType<'_>]) -> Option<DType> {
     let any_half = operands.iter().any(|x| matches!(x, OperandType::Tensor(ty) if is_half(ty.dtype)));
     let all_numbers = operands.iter().all(|x| matches!(x, OperandType::Scalar(_)));
     if any_half || all_numbers {
         return None;
     }
     let dtype = def.compute_dtype(result_dtype_of_types(operands)).ok()?;
-    (!is_half(dtype) && (def.check.is_none() || dtype.is_float())).then_some(dtype)
+    let dtype = def.compared_dtype(operands, dtype);
+    let (operands, params) = bound.split_at_checked(def.operands.len())?;
+    let is_number = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.number(i, x, dtype).is_ok());
+    let is_param = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.parameter(i, x, dtype).is_ok());
+    let has_numbers = operands.iter().enumerate().all(is_number) && params.iter().enumerate().all(is_param);
+    (has_numbers && !is_half(dtype) && (def.check.is_none() || dtype.is_float())).then_some(dtype)
 }
 
 /// Returns an argument that is an integer or a list of them.

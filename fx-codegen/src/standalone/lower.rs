@@ -695,7 +695,7 @@ fn loop_op(
             (_, None) => OperandType::Scalar(Category::Float),
         })
         .collect();
-    let dtype = def.compute_dtype(result_dtype_of_types(&kinds))?;
+    let dtype = def.compared_dtype(&kinds, def.compute_dtype(result_dtype_of_types(&kinds))?);
     element(dtype)?;
     let source = def.source(dtype).ok_or_else(|| err!(DType, "it has no body for {dtype}"))?;
     if !stands_alone(def, source) {
@@ -708,12 +708,18 @@ fn loop_op(
         .into_iter()
         .enumerate()
         .map(|(i, given)| match (given, def.absent_value(i, dtype)) {
+            (Some((Ref::Number(x), _)), _) | (None, Some(x)) => {
+                let x = def.number(i, x, dtype)?;
+                Ok((Ref::Number(x), number_dtype(x)))
+            }
             (Some(given), _) => Ok(given),
-            (None, Some(x)) => Ok((Ref::Number(x), number_dtype(x))),
             (None, None) => bail!(Argument, "the operand {} is missing", def.operands[i]),
         })
         .collect::<Result<_>>()?;
-    let scalar = |arg: &Arg| arg.scalar().ok_or_else(|| err!(Unresolved, "a parameter is not a number"));
-    let params = bound[n..].iter().map(scalar).collect::<Result<_>>()?;
+    let param = |(i, arg): (usize, &Arg)| {
+        let x = arg.scalar().ok_or_else(|| err!(Unresolved, "a parameter is not a number"))?;
+        def.parameter(i, x, dtype)
+    };
+    let params = bound[n..].iter().enumerate().map(param).collect::<Result<_>>()?;
     Ok(LoopOp { work: Work::Map(def), operands, params, from: dtype, dtype: ty.dtype })
 }

@@ -210,7 +210,8 @@ macro_rules! __call {
 /// (`Float`), or is `Bool`. Arms are `real` (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32,
 /// i64), `bool`, `num` (real and int) and `any`; a later arm replaces an earlier one. An operand with `= x`,
 /// such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is `x` then, without a part in promotion;
-/// see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value). `#[fused_affine = f32]`, for
+/// see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value). `#[numbers = ..]` says how
+/// numbers are taken that the dtype cannot hold; see [`Numbers`](crate::pointwise::Numbers). `#[fused_affine = f32]`, for
 /// a function of one operand whose first arm is `real`, makes kernels that add and multiply before and after
 /// it in the same loop; see [`fused_affine`](crate::pointwise::fused_affine). `#[blocks = path]` names a function of
 /// [`blocks`](crate::blocks) or one like them, which replaces some block kernels by faster ones with the same
@@ -225,6 +226,7 @@ macro_rules! pointwise {
             $(#[doc = $doc:literal])+
             $(#[commutative = $commutative:literal])?
             $(#[check = $check:expr])?
+            $(#[numbers = $numbers:expr])?
             $(#[fused_affine = $fused_affine:ident])?
             $(#[blocks = $blocks:path])?
             $name:ident($x:ident $(, $y:ident $(= $absent:expr)?)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
@@ -253,6 +255,7 @@ macro_rules! pointwise {
                         ),
                         sources: &[$((stringify!($arm), stringify!($body))),+],
                         $(check: Some($check),)?
+                        $(numbers: $numbers,)?
                         ..$crate::pointwise::PointwiseDef::BASE
                     };
                     static DEF: $crate::OpDef = $crate::OpDef {

@@ -2,6 +2,8 @@
 
 use crate::op::Default::Int;
 use crate::op::kind::OperandValue;
+use crate::pointwise::Limit::{Lower, Upper};
+use crate::pointwise::Numbers::{Compared, Limits, Wide, WideAnywhere};
 use crate::{Result, err, math, pointwise};
 
 pointwise! {
@@ -21,13 +23,16 @@ pointwise! {
     }
     /// `x * y`, element by element. On bools it is `and`. Integers wrap.
     #[commutative = true]
+    #[numbers = WideAnywhere]
     #[blocks = crate::blocks::mul]
     mul(x, y) -> Same { real: x * y, int: x.wrapping_mul(y), bool: x & y }
     /// `x / y` in floats, also for integers.
+    #[numbers = Wide]
     #[blocks = crate::blocks::div]
     div(x, y) -> Float { real: x / y }
     /// `x / y` rounded down. Integer division by zero is an error.
     #[check = no_zero_divisor]
+    #[numbers = Wide]
     #[blocks = crate::blocks::floor_divide]
     floor_divide(x, y) -> Same {
         real: math::floor_divide(x, y),
@@ -46,11 +51,13 @@ pointwise! {
     neg(x) -> Same { real: -x, int: x.wrapping_neg() }
     /// The lesser of two elements; NaN if either is NaN. Of two zeros the negative one is the lesser.
     #[commutative = true]
+    #[numbers = Limits(&[Upper, Upper])]
     minimum(x, y) -> Same {
         real: if x < y || x != x || (x == y && math::copysign(1.0, x) < 0.0) { x } else { y }, int: if x < y { x } else { y }, bool: x & y
     }
     /// The greater of two elements; NaN if either is NaN. Of two zeros the positive one is the greater.
     #[commutative = true]
+    #[numbers = Limits(&[Lower, Lower])]
     maximum(x, y) -> Same {
         real: if x > y || x != x || (x == y && math::copysign(1.0, x) > 0.0) { x } else { y }, int: if x > y { x } else { y }, bool: x | y
     }
@@ -85,17 +92,23 @@ pointwise! {
 
     /// `x == y`, element by element.
     #[commutative = true]
+    #[numbers = Compared]
     eq(x, y) -> Bool { any: x == y }
     /// `x != y`, element by element.
     #[commutative = true]
+    #[numbers = Compared]
     ne(x, y) -> Bool { any: x != y }
     /// `x < y`, element by element.
+    #[numbers = Compared]
     lt(x, y) -> Bool { any: x < y }
     /// `x <= y`, element by element.
+    #[numbers = Compared]
     le(x, y) -> Bool { any: x <= y }
     /// `x > y`, element by element.
+    #[numbers = Compared]
     gt(x, y) -> Bool { any: x > y }
     /// `x >= y`, element by element.
+    #[numbers = Compared]
     ge(x, y) -> Bool { any: x >= y }
     /// Whether both elements are not zero.
     #[commutative = true]

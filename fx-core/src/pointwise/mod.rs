@@ -6,11 +6,14 @@
 //! cache-sized memory, and the eager kernel, fused groups and generated Rust run the same text.
 
 pub mod fused_affine;
+mod numbers;
 mod operands;
 
 use fx_simd::{Arithmetic, Filled, HalfArithmetic, UninitSlice};
 use half::{bf16, f16};
+use smallvec::SmallVec;
 
+pub use self::numbers::{Limit, Numbers, held};
 use self::operands::{Operands, Source, gather};
 use crate::array::{BLOCK, Cast, build_slots_with, checked_numel, convert, dispatch_dtype};
 use crate::op::kind::{OperandType, OperandValue};
@@ -153,6 +156,8 @@ pub struct PointwiseDef {
     pub sources: &'static [(&'static str, &'static str)],
     /// Refuses operands on which the body is not defined, if there are such.
     pub check: Option<Check>,
+    /// How numbers are taken that the dtype cannot hold.
+    pub numbers: Numbers,
 }
 
 impl std::fmt::Debug for PointwiseDef {
@@ -301,6 +306,7 @@ impl PointwiseDef {
         kernels: Kernels::NONE,
         sources: &[],
         check: None,
+        numbers: Numbers::Converted,
     };
 
     /// Returns the text of the scalar body for a dtype.
@@ -408,6 +414,21 @@ impl PointwiseDef {
     }
 
     fn eval_in(&self, dtype: DType, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
+        let dtype = self.compared_dtype_of(operands, dtype);
+        let mut operands = SmallVec::<[OperandValue<'_>; 4]>::from_slice(operands);
+        for (i, operand) in operands.iter_mut().enumerate() {
+            *operand = OperandValue::Scalar(match operand {
+                OperandValue::Scalar(x) => self.number(i, *x, dtype)?,
+                // Integers that wrap are checked as they are computed.
+                OperandValue::Array(x) if x.rank() == 0 && x.dtype() != dtype && dtype.is_int() => {
+                    numbers::item(x, dtype, false)?
+                }
+                OperandValue::Array(_) => continue,
+            });
+        }
+        let params: SmallVec<[Scalar; 4]> =
+            params.iter().enumerate().map(|(i, x)| self.parameter(i, *x, dtype)).collect::<Result<_>>()?;
+        let (operands, params) = (&operands[..], &params[..]);
         if let Some(check) = self.check {
             check(operands)?;
         }
@@ -467,8 +488,8 @@ impl PointwiseDef {
     ) -> Result<Array> {
         let block = T::block(&self.kernels).ok_or_else(|| err!(DType, "not defined for {}", O::DTYPE))?;
         let numel = checked_numel(shape)?;
-        let sources: Vec<Source<'_, T>> =
-            operands.iter().map(|operand| Source::new(operand, shape, O::DTYPE)).collect::<Result<_>>()?;
+        let source = |(i, operand): (usize, &_)| Source::new(operand, shape, O::DTYPE, self.is_wide(i));
+        let sources: Vec<Source<'_, T>> = operands.iter().enumerate().map(source).collect::<Result<_>>()?;
         let params: Vec<T> = params.iter().map(|&x| T::from_scalar(x)).collect();
         let splats: Vec<Vec<T>> = sources.iter().map(|source| source.splat(numel.min(BLOCK))).collect();
         let operands = Operands::new(&sources, &splats, shape);

@@ -4,6 +4,7 @@ use fx_simd::{Filled, UninitSlice};
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
+use super::numbers::item;
 use super::{Compute, Gather, Kernel};
 use crate::array::{BLOCK, Cast, Strided, Strides, build_tasks_with, convert};
 use crate::op::kind::OperandValue;
@@ -73,17 +74,20 @@ impl<'a, T: Compute> Source<'a, T> {
         }
     }
 
-    pub(super) fn new(operand: &OperandValue<'a>, shape: &[usize], dtype: DType) -> Result<Self> {
+    /// Finds where the blocks of an operand come from; one element is taken as it is if `is_wide`, else as
+    /// what `dtype` makes of it.
+    pub(super) fn new(
+        operand: &OperandValue<'a>,
+        shape: &[usize],
+        dtype: DType,
+        is_wide: bool,
+    ) -> Result<Self> {
         let array = match operand {
-            OperandValue::Scalar(x) => {
-                // A number is rounded to the result's dtype first, as a tensor of rank 0 would be.
-                return Ok(Source::Splat(T::from_scalar(round_to(*x, dtype))));
-            }
+            OperandValue::Scalar(x) => return Ok(Source::Splat(T::from_scalar(*x))),
             OperandValue::Array(array) => *array,
         };
         if array.numel() == 1 {
-            let x = array.item()?;
-            return Ok(Source::Splat(T::from_scalar(round_to(x, dtype))));
+            return Ok(Source::Splat(T::from_scalar(item(array, dtype, is_wide)?)));
         }
         if array.shape() == shape
             && let Some(data) = array.as_slice::<T>()

@@ -4,6 +4,7 @@
 //! runs, with the axes after it.
 
 use fx_core::array::{Sizes, build_blocks, checked_numel, dispatch_dtype};
+use fx_core::pointwise::held;
 use fx_core::{Array, Result, Scalar, Stored, bail};
 use fx_simd::parallel;
 use smallvec::SmallVec;
@@ -30,7 +31,7 @@ pub enum Mode {
 /// When a size would be negative, or a border takes more than the axis has.
 pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
     let filling = match mode {
-        Mode::Constant(value) => value,
+        Mode::Constant(value) => held(value, x.dtype())?,
         _ => Scalar::Int(0),
     };
     Padding::new(x.shape(), pairs, mode)?.of_array(x, filling)

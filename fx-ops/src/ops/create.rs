@@ -4,6 +4,7 @@ use fx_core::array::{Cast, Sizes, dispatch_dtype};
 use fx_core::dtype::default_dtype;
 use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::op::unknown_type;
+use fx_core::pointwise::held;
 use fx_core::{
     Arg, Array, Category, DType, Dim, Op, Result, Scalar, Stored, TensorType, Type, TypeTree, Value, bail,
     err, functions, kernels,
@@ -35,7 +36,7 @@ functions! {
     /// A tensor of rank 0; a bool gives bool, an integer i64, a float f32 by default.
     scalar_tensor(s: Number; dtype: OptDType = None) =
         |s: Category, dtype: Option<DType>| typed(dtype.unwrap_or(default_dtype(s)), []),
-        |s: Scalar, dtype: Option<DType>| Array::full(dtype.unwrap_or(default_dtype(s.category())), &[], s);
+        |s: Scalar, dtype: Option<DType>| full_array(IntVec::new(), s, dtype);
 }
 
 kernels! {
@@ -84,7 +85,8 @@ pub(crate) fn concrete(size: &IntVec) -> Result<Sizes> {
 }
 
 fn constant(size: IntVec, dtype: Option<DType>, value: Scalar) -> Result<Array> {
-    Array::full(dtype.unwrap_or(DType::F32), &concrete(&size)?, value)
+    let dtype = dtype.unwrap_or(DType::F32);
+    Array::full(dtype, &concrete(&size)?, held(value, dtype)?)
 }
 
 fn full_type(size: DimVec, value: Category, dtype: Option<DType>) -> Result<TensorType> {
@@ -255,7 +257,8 @@ fn like_type(x: &TensorType, dtype: Option<DType>) -> Result<TensorType> {
 }
 
 fn like(x: &Array, dtype: Option<DType>, value: Scalar) -> Result<Array> {
-    Array::full(dtype.unwrap_or(x.dtype()), x.shape(), value)
+    let dtype = dtype.unwrap_or(x.dtype());
+    Array::full(dtype, x.shape(), held(value, dtype)?)
 }
 
 fn new_type(x: &TensorType, size: DimVec, dtype: Option<DType>) -> Result<TensorType> {

@@ -5,6 +5,7 @@
 use fx_core::array::{Sizes, checked_numel, dispatch_dtype};
 use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::ops::{index_array, index_places, index_type};
+use fx_core::pointwise::held;
 use fx_core::{
     Arg, Array, DType, Dim, ErrorKind, Op, Result, Tensor, TensorType, Type, TypeTree, Value, bail, err,
     kernels,
@@ -297,7 +298,7 @@ fn index_fill_array(x: &Array, dim: i64, index: &Array, value: OperandValue<'_>)
     let index = from_end(&index, wide.shape()[at])?;
     let mut shape = Sizes::from_slice(wide.shape());
     shape[at] = index.numel();
-    write_rows(&wide, at, &index, &Array::full(x.dtype(), &shape, value)?, x.shape())
+    write_rows(&wide, at, &index, &Array::full(x.dtype(), &shape, held(value, x.dtype())?)?, x.shape())
 }
 
 fn take_type(x: &TensorType, index: &TensorType) -> Result<TensorType> {

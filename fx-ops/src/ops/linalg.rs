@@ -6,7 +6,7 @@
 use fx_core::array::{StridedIndex, reshaped};
 use fx_core::op::Default::Int;
 use fx_core::op::Flops::{PerOutput, Rule};
-use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
+use fx_core::pointwise::{broadcast_dims, broadcast_shapes, held};
 use fx_core::{
     Array, Category, DType, Dim, Element, Op, Result, Scalar, Shape, Stored, TensorType, bail, err, kernels,
 };
@@ -349,13 +349,13 @@ fn multiply_in<T: Multiply + Stored>(a: &Array, b: &Array, addend: Option<Addend
 
     let (alpha, beta, mut out) = match addend {
         Some(Addend { x, beta, alpha }) => {
-            let beta = T::from_scalar(beta);
+            let beta = T::from_scalar(held(beta, T::DTYPE)?);
             let out = if beta == T::from_scalar(Scalar::Int(0)) {
                 zeroed(numel)?
             } else {
                 x.cast(T::DTYPE).broadcast_to(&shape)?.to_vec::<T>()?
             };
-            (T::from_scalar(alpha), beta, out)
+            (T::from_scalar(held(alpha, T::DTYPE)?), beta, out)
         }
         None => (T::from_scalar(Scalar::Int(1)), T::default(), zeroed(numel)?),
     };

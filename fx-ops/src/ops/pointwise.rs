@@ -4,6 +4,8 @@
 
 use fx_core::op::Default::{Float, Int};
 use fx_core::op::kind::OperandValue;
+use fx_core::pointwise::Limit::{self, Lower, Upper};
+use fx_core::pointwise::Numbers::{Exponent, Limits, Wide};
 use fx_core::{Category, Op, Result, err, math, pointwise};
 
 /// The tables of this file.
@@ -57,6 +59,7 @@ pointwise! {
         real: { let y = math::log1p(math::exp(-math::abs(x))); (if x < 0.0 { x } else { x * 0.0 }) - y }
     }
     /// `min(max(x, min_val), max_val)`; NaN stays NaN.
+    #[numbers = Limits(&[Limit::None, Lower, Upper])]
     hardtanh(x; min_val: Float(-1.0), max_val: Float(1.0)) -> Same {
         num: { let y = if x < min_val { min_val } else { x }; if y > max_val { max_val } else { y } }
     }
@@ -180,6 +183,7 @@ pointwise! {
     frac(x) -> Same { real: x - math::trunc(x) }
     /// `x` to the power of `exponent`. Integers wrap, and a negative exponent of integers is an error.
     #[check = no_negative_exponent]
+    #[numbers = Exponent]
     #[blocks = fx_core::blocks::pow]
     pow(x, exponent) -> Same {
         real: math::pow(x, exponent),
@@ -195,15 +199,19 @@ pointwise! {
         bool: x | !exponent,
     }
     /// `min(max(x, min), max)`; either may be left out; NaN if any is NaN.
+    #[numbers = Limits(&[Limit::None, Lower, Upper])]
     clamp(x, min = f64::NEG_INFINITY, max = f64::INFINITY) -> Same {
         real: math::minimum(math::maximum(x, min), max),
         int: { let y = if x < min { min } else { x }; if y > max { max } else { y } },
     }
     /// `max(x, min)`; NaN if any is NaN.
+    #[numbers = Limits(&[Limit::None, Lower])]
     clamp_min(x, min) -> Same { real: math::maximum(x, min), int: if x < min { min } else { x }, bool: x | min }
     /// `min(x, max)`; NaN if any is NaN.
+    #[numbers = Limits(&[Limit::None, Upper])]
     clamp_max(x, max) -> Same { real: math::minimum(x, max), int: if x > max { max } else { x }, bool: x & max }
     /// `x + weight * (end - x)`, exact at both ends.
+    #[numbers = Wide]
     lerp(x, end, weight) -> Same {
         real: if math::abs(weight) < 0.5 { x + weight * (end - x) } else { end - (end - x) * (1.0 - weight) }
     }
@@ -224,6 +232,7 @@ pointwise! {
     /// `x / other` rounded towards zero, as PyTorch's `div` with `rounding_mode = "trunc"`. Integers wrap,
     /// and integer division by zero is an error.
     #[check = no_zero_divisor]
+    #[numbers = Wide]
     trunc_divide(x, other) -> Same { real: math::trunc(x / other), int: x.wrapping_div(other) }
     /// `x` with the sign of `other`.
     copysign(x, other) -> Float { real: math::copysign(x, other) }
@@ -289,11 +298,13 @@ pointwise! {
     rad2deg(x) -> Float { real: x * 57.295_779_513_082_32 }
     /// The lesser of two elements; the other one if one is NaN. Of two zeros the negative one is the lesser.
     #[commutative = true]
+    #[numbers = Limits(&[Upper, Upper])]
     fmin(x, other) -> Same {
         real: if x < other || other != other || (x == other && math::copysign(1.0, x) < 0.0) { x } else { other }, int: if x < other { x } else { other }, bool: x & other
     }
     /// The greater of two elements; the other one if one is NaN. Of two zeros the positive one is the greater.
     #[commutative = true]
+    #[numbers = Limits(&[Lower, Lower])]
     fmax(x, other) -> Same {
         real: if x > other || other != other || (x == other && math::copysign(1.0, x) > 0.0) { x } else { other }, int: if x > other { x } else { other }, bool: x | other
     }

@@ -2,6 +2,7 @@
 
 use fx_core::array::{Runs, Sizes, Strides, dispatch_dtype};
 use fx_core::op::kind::{OperandType, OperandValue};
+use fx_core::pointwise::held;
 use fx_core::{Array, Category, DType, Dim, Element, Op, Result, TensorType, bail, err, kernels};
 use fx_simd::parallel;
 
@@ -218,7 +219,7 @@ fn fill_array(x: &Array, value: OperandValue<'_>) -> Result<Array> {
         }
         OperandValue::Scalar(value) => value,
     };
-    Array::full(x.dtype(), x.shape(), value)
+    Array::full(x.dtype(), x.shape(), held(value, x.dtype())?)
 }
 
 fn copy_type(x: &TensorType, src: &TensorType) -> Result<TensorType> {

@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 
+use fx_core::pointwise::held;
 use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, TypeTree, Value, bail, ops};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -129,6 +130,9 @@ impl Lowering<'_> {
                 None => return Ok(None),
             },
         };
+        if value.is_some_and(|value| held(value, dtype).is_err()) {
+            return Ok(None);
+        }
         let mode = mode_of(mode, value);
         let fill = match mode {
             Mode::Constant(number) => bits_of(number, dtype),

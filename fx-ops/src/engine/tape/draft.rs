@@ -180,7 +180,7 @@ impl Draft {
     pub(crate) fn take_sizes(&mut self, sizes: &[(usize, Size)]) -> bool {
         let [node] = &mut self.nodes[..] else { return sizes.is_empty() };
         sizes.iter().all(|(i, size)| match (&node.work, node.inputs.get_mut(*i)) {
-            (Work::Map(_, _, dtype), Some(input)) => {
+            (Work::Map(def, _, dtype), Some(input)) if def.takes_any_number(*dtype) => {
                 *input = Input::Size(*size, *dtype);
                 true
             }
@@ -222,14 +222,15 @@ impl Node {
                 arg => given.push(OperandType::Scalar(arg.scalar()?.category())),
             }
         }
-        let dtype = map_dtype(def, &given)?;
+        let dtype = map_dtype(def, bound, &given)?;
         let input = |(i, arg): (usize, &Arg)| match arg {
             Arg::Leaf(_) => number_of(arg).map(Input::Value),
-            Arg::None => Some(number(def.absent_value(i, dtype)?, dtype)),
-            arg => Some(number(arg.scalar()?, dtype)),
+            Arg::None => Some(number(def.number(i, def.absent_value(i, dtype)?, dtype).ok()?, dtype)),
+            arg => Some(number(def.number(i, arg.scalar()?, dtype).ok()?, dtype)),
         };
         let inputs = operands.iter().enumerate().map(input).collect::<Option<_>>()?;
-        let params = params.iter().map(Arg::scalar).collect::<Option<Vec<Scalar>>>()?;
+        let param = |(i, arg): (usize, &Arg)| def.parameter(i, arg.scalar()?, dtype).ok();
+        let params = params.iter().enumerate().map(param).collect::<Option<Vec<Scalar>>>()?;
         let map = map_of(def, dtype, &params)?;
         Some(Node { work: Work::Map(def, map, dtype), inputs, dtype: out.dtype, shape })
     }

@@ -2,7 +2,7 @@
 
 use fx_core::array::{BLOCK, Sizes, StridedIndex, Strides, any_chunk, dispatch_dtype, row_major};
 use fx_core::op::kind::{OperandType, OperandValue};
-use fx_core::pointwise::{broadcast_dims, broadcast_shapes, result_dtype, result_dtype_of_types};
+use fx_core::pointwise::{broadcast_dims, broadcast_shapes, held, result_dtype, result_dtype_of_types};
 use fx_core::{
     Array, Category, DType, Dim, Element, Error, Result, Scalar, Stored, TensorType, bail, err, functions,
     kernels,
@@ -353,7 +353,9 @@ fn scatter_array(x: &Array, dim: i64, index: &Array, src: OperandValue<'_>, redu
             }
             part
         }
-        OperandValue::Scalar(value) => Array::full(x.dtype(), &[], value)?.broadcast_to(index.shape())?,
+        OperandValue::Scalar(value) => {
+            Array::full(x.dtype(), &[], held(value, x.dtype())?)?.broadcast_to(index.shape())?
+        }
     };
     let places = Places::new(wide.shape(), index.shape(), at, slice(&picked));
     dispatch_dtype!(x.dtype(), T => {
@@ -473,7 +475,7 @@ fn index_add_array(x: &Array, dim: i64, index: &Array, source: &Array, alpha: Sc
     dispatch_dtype!(x.dtype(), T => {
         let mut out: Vec<T> = wide.to_vec()?;
         let from = source.as_slice::<T>().ok_or_else(|| err!(DType, "storage of another dtype"))?;
-        let alpha = T::from_scalar(alpha);
+        let alpha = T::from_scalar(held(alpha, x.dtype())?);
         each_slab(&mut out, from, size, picked.len(), inner, |out, from| {
             fx_simd::call_256::<add_rows, _>((out, from, picked, inner, alpha));
         });
@@ -548,13 +550,7 @@ fn masked_fill_array(x: &Array, mask: &Array, value: OperandValue<'_>) -> Result
             value
         }
     };
-    let lost = x.dtype().is_int()
-        && scalar.category() == Category::Float
-        && scalar.to_i64() as f64 != scalar.to_f64().trunc();
-    if lost {
-        bail!(DType, "expected a value that {} can hold, got {}", x.dtype(), scalar.to_f64());
-    }
-    choose(mask, &Array::full(x.dtype(), &[], scalar)?, x)
+    choose(mask, &Array::full(x.dtype(), &[], held(scalar, x.dtype())?)?, x)
 }
 
 fn where_type(condition: &TensorType, input: OperandType<'_>, other: OperandType<'_>) -> Result<TensorType> {
@@ -573,7 +569,7 @@ fn where_array(condition: &Array, input: OperandValue<'_>, other: OperandValue<'
     let dtype = result_dtype(&[input, other]);
     let array = |operand: OperandValue<'_>| match operand {
         OperandValue::Array(array) => Ok(array.cast(dtype)),
-        OperandValue::Scalar(x) => Array::full(dtype, &[], x),
+        OperandValue::Scalar(x) => Array::full(dtype, &[], held(x, dtype)?),
     };
     choose(condition, &array(input)?, &array(other)?)
 }

@@ -276,9 +276,11 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
     if !bound[n..].iter().all(|arg| arg.scalar().is_some()) {
         return none("a parameter is not a number");
     }
-    match map_dtype(def, &operands) {
+    match map_dtype(def, &bound, &operands) {
         Some(_) => Ok(Role::Map),
-        None => none("it is computed in half precision, or checks its operands"),
+        None => none(
+            "it is computed in half precision, checks its operands, or has a number that its dtype cannot hold",
+        ),
     }
 }
 

@@ -1,0 +1,256 @@
+//! Numbers among the operands of a row: what a number is once it meets elements of a dtype, as in PyTorch.
+//!
+//! Eager kernels, tapes and generated code take every number from here, so that it is the same one everywhere.
+
+use half::{bf16, f16};
+
+use super::PointwiseDef;
+use crate::array::{Stored, dispatch_dtype};
+use crate::op::kind::{OperandType, OperandValue};
+use crate::{Array, DType, Result, Scalar, err};
+
+/// How a row takes numbers that its dtype cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Numbers are converted to the dtype, as tensors of rank 0 are: halves round them, integers wrap them.
+    Converted,
+    /// As `Converted`, but with halves numbers and a tensor of one element as the last operand stay as exact
+    /// as `f32`, in which halves are computed.
+    Wide,
+    /// As `Wide`, for a tensor of one element at any place.
+    WideAnywhere,
+    /// Integers that the dtype cannot hold are compared as 64-bit integers.
+    Compared,
+    /// As `Converted`, but an integer dtype must hold a number as the last operand.
+    Exponent,
+    /// Limits of integers, an entry for each operand and then for each parameter, are brought into the range
+    /// of the dtype.
+    Limits(&'static [Limit]),
+}
+
+/// What a number is to a row with [`Numbers::Limits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// No limit; it is converted.
+    None,
+    /// Nothing less is a result.
+    Lower,
+    /// Nothing greater is a result.
+    Upper,
+}
+
+/// Returns the least and the greatest value of an integer dtype.
+fn range(dtype: DType) -> Option<(i64, i64)> {
+    Some(match dtype {
+        DType::U8 => (0, u8::MAX.into()),
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+        DType::I64 => (i64::MIN, i64::MAX),
+        DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => return None,
+    })
+}
+
+/// Returns whether a number, without its fraction, is in a range.
+fn is_within(x: Scalar, (least, greatest): (i64, i64)) -> bool {
+    match x {
+        Scalar::Float(x) => {
+            // The greatest 64-bit integer is rounded up as a float.
+            let above = greatest as f64 + if greatest == i64::MAX { 0.0 } else { 1.0 };
+            x > least as f64 - 1.0 && x < above
+        }
+        x => (least..=greatest).contains(&x.to_i64()),
+    }
+}
+
+/// Returns a number that is to be an element of `dtype`, unless that is an integer dtype that cannot hold it,
+/// which is an error. Unsigned integers take negative numbers as far as their greatest value, and wrap them.
+pub fn held(x: Scalar, dtype: DType) -> Result<Scalar> {
+    match range(dtype) {
+        Some((least, greatest)) if !is_within(x, (if least == 0 { -greatest } else { least }, greatest)) => {
+            Err(err!(Argument, "{} is not in the range of {dtype}", text(x))
+                .help("convert the tensor to a wider dtype with `to` first"))
+        }
+        _ => Ok(x),
+    }
+}
+
+fn text(x: Scalar) -> String {
+    match x {
+        Scalar::Bool(x) => x.to_string(),
+        Scalar::Int(x) => x.to_string(),
+        Scalar::Float(x) => format!("{x:?}"),
+    }
+}
+
+/// Converts a number to `dtype`; floats other than halves are computed with it as it is.
+fn converted(x: Scalar, dtype: DType) -> Scalar {
+    match dtype {
+        DType::F16 => Scalar::Float(f16::from_f32(x.to_f64() as f32).to_f64()),
+        DType::BF16 => Scalar::Float(bf16::from_f32(x.to_f64() as f32).to_f64()),
+        DType::Bool | DType::F32 | DType::F64 => x,
+        DType::U8 | DType::I8 | DType::I32 | DType::I64 => {
+            dispatch_dtype!(dtype, T => T::from_scalar(x).to_scalar())
+        }
+    }
+}
+
+/// Brings a limit into the range of an integer dtype.
+fn limited(limit: Limit, x: Scalar, dtype: DType, (least, greatest): (i64, i64)) -> Result<Scalar> {
+    let is_below = x.to_f64() < least as f64 && !is_within(x, (least, greatest));
+    let is_above = x.to_f64() >= greatest as f64 && !is_within(x, (least, greatest));
+    let beyond = |side: &str| {
+        Err(err!(Argument, "the {side} limit {} leaves no value of {dtype}", text(x))
+            .help("convert the tensor to a wider dtype with `to` first"))
+    };
+    match limit {
+        Limit::Lower if is_below => Ok(Scalar::Int(least)),
+        Limit::Lower if is_above => beyond("lower"),
+        Limit::Upper if is_above => Ok(Scalar::Int(greatest)),
+        Limit::Upper if is_below => beyond("upper"),
+        _ => Ok(converted(x, dtype)),
+    }
+}
+
+impl PointwiseDef {
+    /// Returns what a number as the operand at `place` is in a computation of `dtype`, which may be a half:
+    /// the number that an element of the type of computation, `f32` for halves, is made of.
+    ///
+    /// A number that the row cannot take with this dtype is an error: a limit that leaves no value, an exponent
+    /// that is too large, and a number to compare for which [`Self::compared_dtype`] says another dtype.
+    pub fn number(&self, place: usize, x: Scalar, dtype: DType) -> Result<Scalar> {
+        let Some(range) = range(dtype) else {
+            return Ok(match self.numbers {
+                Numbers::Wide | Numbers::WideAnywhere => x,
+                _ => converted(x, dtype),
+            });
+        };
+        match self.numbers {
+            Numbers::Limits(limits) => {
+                limited(limits.get(place).copied().unwrap_or(Limit::None), x, dtype, range)
+            }
+            // What is negative is refused with more to say.
+            Numbers::Exponent if place + 1 == self.operands.len() && x.to_i64() < 0 => Ok(x),
+            Numbers::Exponent if place + 1 == self.operands.len() => held(x, dtype),
+            Numbers::Compared if !is_within(x, range) => held(x, dtype),
+            _ => Ok(converted(x, dtype)),
+        }
+    }
+
+    /// Returns what a number as the parameter at `place` is in a computation of `dtype`.
+    ///
+    /// A parameter that an integer dtype cannot hold is an error, unless it is a limit that leaves values.
+    pub fn parameter(&self, place: usize, x: Scalar, dtype: DType) -> Result<Scalar> {
+        let Some(range) = range(dtype) else { return Ok(x) };
+        match self.numbers {
+            Numbers::Limits(limits) => {
+                let limit = limits.get(self.operands.len() + place).copied().unwrap_or(Limit::None);
+                limited(limit, x, dtype, range)
+            }
+            _ => held(x, dtype),
+        }
+    }
+
+    /// Returns whether a tensor of one element as the operand at `place` is taken as exact as it is.
+    pub(super) fn is_wide(&self, place: usize) -> bool {
+        match self.numbers {
+            Numbers::Wide => place + 1 == self.operands.len(),
+            Numbers::WideAnywhere => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether every number fits an integer dtype as it is converted, so that a size that is not
+    /// known yet can be one.
+    pub fn takes_any_number(&self, dtype: DType) -> bool {
+        match self.numbers {
+            Numbers::Converted | Numbers::Wide | Numbers::WideAnywhere => true,
+            Numbers::Compared => !dtype.is_int() || dtype == DType::I64,
+            Numbers::Exponent | Numbers::Limits(_) => !dtype.is_int(),
+        }
+    }
+
+    /// Returns the dtype in which operands of these types, promoted to `dtype`, are compared if the row
+    /// compares: `i64` if a tensor of rank 0 may hold an integer that is none of `dtype`.
+    pub fn compared_dtype(&self, operands: &[OperandType<'_>], dtype: DType) -> DType {
+        let is_other = |operand: &OperandType<'_>| matches!(operand, OperandType::Tensor(ty) if ty.rank() == 0 && is_wider(ty.dtype, dtype));
+        let widens = self.numbers == Numbers::Compared && dtype.is_int() && operands.iter().any(is_other);
+        if widens { DType::I64 } else { dtype }
+    }
+
+    /// Returns the dtype in which these operands, promoted to `dtype`, are compared if the row compares.
+    pub(super) fn compared_dtype_of(&self, operands: &[OperandValue<'_>], dtype: DType) -> DType {
+        let (Numbers::Compared, Some(range)) = (self.numbers, range(dtype)) else { return dtype };
+        let is_other = |operand: &OperandValue<'_>| match operand {
+            OperandValue::Scalar(x) => !is_within(*x, range),
+            OperandValue::Array(array) => array.rank() == 0 && is_wider(array.dtype(), dtype),
+        };
+        if operands.iter().any(is_other) { DType::I64 } else { dtype }
+    }
+}
+
+/// Returns whether an integer dtype has values that another does not have.
+fn is_wider(dtype: DType, than: DType) -> bool {
+    dtype.is_int() && dtype.promote(than) != than
+}
+
+/// Returns the number that stands for a tensor of one element, converted to the computed `dtype`.
+pub(super) fn item(array: &Array, dtype: DType, is_wide: bool) -> Result<Scalar> {
+    let x = array.item()?;
+    Ok(if is_wide && !dtype.is_int() { x } else { converted(x, dtype) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{add, div, eq, mul};
+    use crate::{Class, Tensor};
+
+    fn def(op: crate::Op) -> &'static PointwiseDef {
+        match op.class {
+            Class::Pointwise(def) => def,
+            _ => unreachable!("a pointwise row"),
+        }
+    }
+
+    fn halves(x: impl IntoIterator<Item = f32>) -> Tensor {
+        Array::from(x.into_iter().map(f16::from_f32).collect::<Vec<_>>()).into()
+    }
+
+    #[test]
+    fn factors_of_halves_are_as_exact_as_f32() {
+        let x = halves([0.0, 1.0, 0.5]);
+        let text = |x: Tensor| x.array().unwrap().iter_scalars().map(Scalar::to_f64).collect::<Vec<_>>();
+        assert_eq!(text(mul(&x, -1e9)), [0.0, f64::NEG_INFINITY, f64::NEG_INFINITY]);
+        assert_eq!(text(div(halves([65504.0]), 70000))[0], f16::from_f32(65504.0 / 70000.0).to_f64());
+        // Sums take numbers as halves.
+        assert_eq!(text(add(halves([-60000.0]), 70000.0, 1)), [f64::INFINITY]);
+        // A tensor of one element is as exact; one of several is converted first.
+        let wide: Tensor = Array::scalar(100_000i64).into();
+        assert_eq!(text(mul(halves([0.01, 0.5]), &wide))[0], 1000.0);
+        let wide: Tensor = Array::from(vec![100_000i64, 1]).into();
+        assert_eq!(text(mul(halves([0.01, 0.5]), &wide))[0], f64::INFINITY);
+    }
+
+    #[test]
+    fn integers_are_compared_with_numbers_that_they_cannot_be() {
+        let x: Tensor = Array::from(vec![44i8, -128, 127]).into();
+        let wide: Tensor = Array::scalar(300i64).into();
+        for other in [eq(&x, 300), eq(&x, &wide)] {
+            assert_eq!(other.array().unwrap().to_vec::<bool>().unwrap(), [false; 3]);
+        }
+        let sum = add(&x, 300, 1);
+        assert_eq!(sum.array().unwrap().to_vec::<i8>().unwrap(), [88, -84, -85]);
+    }
+
+    #[test]
+    fn parameters_and_numbers_that_do_not_fit_are_refused() {
+        let add = def(add::OP);
+        assert!(add.parameter(0, Scalar::Int(300), DType::I8).is_err());
+        assert_eq!(add.parameter(0, Scalar::Int(-1), DType::U8).unwrap(), Scalar::Int(-1));
+        assert_eq!(add.number(1, Scalar::Int(300), DType::I8).unwrap(), Scalar::Int(44));
+        assert!(def(eq::OP).number(1, Scalar::Int(300), DType::I8).is_err());
+        assert!(held(Scalar::Float(2.7), DType::U8).is_ok());
+        assert!(held(Scalar::Float(256.0), DType::U8).is_err());
+        assert!(held(Scalar::Float(f64::NAN), DType::I64).is_err());
+    }
+}
