@@ -18,6 +18,7 @@ pub(crate) struct Options {
     pub(crate) is_causal: bool,
     pub(crate) scale: Option<f64>,
     pub(crate) grouped: bool,
+    pub(crate) safe_softmax: bool,
 }
 
 /// Where a head begins in each operand.
@@ -128,6 +129,7 @@ impl<T: GemmElement + Real + Element> AttentionKernel<T> {
             q_strides: tail(q)?,
             scale: options.scale.unwrap_or(1.0 / (depth as f64).sqrt()),
             is_causal: options.is_causal,
+            safe_softmax: options.safe_softmax,
             factor: 1.0,
         };
         Some(AttentionKernel {

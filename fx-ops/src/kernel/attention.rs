@@ -49,6 +49,8 @@ pub struct Head {
     pub scale: f64,
     /// Whether query `i` sees keys up to `i` only.
     pub is_causal: bool,
+    /// Whether a query that sees no key gives zeros, not NaN.
+    pub safe_softmax: bool,
     /// What the weights that are not dropped are multiplied by.
     pub factor: f64,
 }
@@ -89,9 +91,10 @@ impl Head {
                     }
                     Mask::Keep(mask, (rs, cs)) => {
                         let at = (first + i) * rs;
+                        // A sum, as PyTorch's: what is NaN stays NaN.
                         let hide = |(j, x): (usize, &mut T)| {
                             if !mask[at + j * cs] {
-                                *x = -T::INFINITY;
+                                *x = *x - T::INFINITY;
                             }
                         };
                         row.iter_mut().enumerate().for_each(hide);
@@ -100,7 +103,7 @@ impl Head {
                 if self.is_causal && first + i + 1 < keys {
                     row[first + i + 1..].fill(-T::INFINITY);
                 }
-                rows::softmax_row(row, true);
+                rows::softmax_row(row, self.safe_softmax);
                 if let Some(kept) = kept {
                     let factor = T::from_f64(self.factor);
                     let kept = &kept[(first + i) * self.keys..];

@@ -25,12 +25,13 @@ kernels! {
     ///
     /// Leading axes broadcast. `scale` is `1 / sqrt(e)` if nothing is given. A mask broadcasts to
     /// `[.., l, s]`: bools say what takes part, floats are added. `is_causal` lets query `i` see keys up to
-    /// `i`. A query that sees no key gives zeros. With `enable_gqa` each key head (axis -3) serves as many
-    /// query heads as there are per key head. `dropout_p` must be 0: [`scaled_dot_product_attention_dropout`]
-    /// drops.
+    /// `i`. A query that sees no key gives zeros, but NaN without `safe_softmax`, as `softmax` does; a mask
+    /// hides no NaN. With `enable_gqa` each key head (axis -3) serves as many query heads as there are per key
+    /// head. `dropout_p` must be 0: [`scaled_dot_product_attention_dropout`] drops.
     #[flops = Rule(flops::attention)]
     scaled_dot_product_attention(x: Tensor, key: Tensor, value: Tensor, attn_mask: OptTensor = None,
-        dropout_p: Float = 0.0, is_causal: Bool = false; scale: OptFloat = None, enable_gqa: Bool = false)
+        dropout_p: Float = 0.0, is_causal: Bool = false; scale: OptFloat = None, enable_gqa: Bool = false,
+        safe_softmax: Bool = true)
         = pure_type, pure_kernel;
     /// As [`scaled_dot_product_attention`], but sets each weight that a query gives to a key to zero with
     /// probability `dropout_p` and scales the others by `1 / (1 - dropout_p)`.
@@ -51,6 +52,7 @@ fn pure_type(
     is_causal: bool,
     scale: Option<f64>,
     enable_gqa: bool,
+    _safe_softmax: bool,
 ) -> Result<TensorType> {
     no_dropout(dropout_p)?;
     attention_type(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
@@ -66,9 +68,24 @@ fn pure_kernel(
     is_causal: bool,
     scale: Option<f64>,
     enable_gqa: bool,
+    safe_softmax: bool,
 ) -> Result<Array> {
     no_dropout(Some(dropout_p))?;
-    attention_kernel(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+    attend(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa, safe_softmax)
+}
+
+#[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
+fn attention_kernel(
+    query: &Array,
+    key: &Array,
+    value: &Array,
+    mask: Option<&Array>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<Array> {
+    attend(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa, true)
 }
 
 /// Refuses dropout where no random number may be drawn.
@@ -155,7 +172,7 @@ fn attention_type(
 }
 
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
-fn attention_kernel(
+fn attend(
     query: &Array,
     key: &Array,
     value: &Array,
@@ -164,6 +181,7 @@ fn attention_kernel(
     is_causal: bool,
     scale: Option<f64>,
     enable_gqa: bool,
+    safe_softmax: bool,
 ) -> Result<Array> {
     let types = [type_of(query), type_of(key), type_of(value)];
     let mask_ty = opt_type_of(mask);
@@ -236,6 +254,7 @@ fn attention_kernel(
         q_strides: stride(&qs),
         scale: scale.unwrap_or(1.0 / (depth as f64).sqrt()),
         is_causal,
+        safe_softmax,
         factor: if dropout_p < 1.0 { 1.0 / (1.0 - dropout_p) } else { 0.0 },
     };
     let mask_strides = mask.as_ref().map_or((0, 0), |mask| {

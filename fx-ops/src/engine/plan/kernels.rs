@@ -27,7 +27,18 @@ use crate::ops::linalg::{addmm, linear, mm};
 
 impl Lowering<'_> {
     pub(super) fn attention(&mut self, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let [q, k, v, mask, dropout, Arg::Bool(is_causal), scale, Arg::Bool(grouped)] = bound else {
+        let [
+            q,
+            k,
+            v,
+            mask,
+            dropout,
+            Arg::Bool(is_causal),
+            scale,
+            Arg::Bool(grouped),
+            Arg::Bool(safe_softmax),
+        ] = bound
+        else {
             return Ok(None);
         };
         let Some((dtype, shape)) = self.typed(id)? else { return Ok(None) };
@@ -87,7 +98,8 @@ impl Lowering<'_> {
             Ok(out)
         })?;
         self.refuse_symbols(id);
-        let options = Options { is_causal: *is_causal, scale, grouped: *grouped };
+        let options =
+            Options { is_causal: *is_causal, scale, grouped: *grouped, safe_softmax: *safe_softmax };
         let (q, to) = (q.id, out.id);
         let parts: Vec<_> = parts.iter().map(|(k, v)| (k.id, v.id)).collect();
         let mask = mask.map(|mask| mask.id);
