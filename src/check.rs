@@ -107,19 +107,21 @@ pub fn all() -> Vec<Engine> {
 }
 
 /// Returns an engine for every pass and every rule by itself; they run the programs that the pass or rule
-/// changes. All but `convert_dtype`, whose results are those of another dtype.
+/// changes. All but `convert_dtype`, whose results are those of another dtype, and `stabilize` with its rules,
+/// which make finite what PyTorch does not.
 pub fn each_pass() -> Result<Vec<Engine>> {
     let known = pass::all();
     let mut engines = Vec::new();
     for text in crate::fuzz::every_pass() {
         if text == pass::FUNCTIONALIZE.name {
             engines.push(Engine::new(text, functionalized));
-        } else if !text.contains(pass::CONVERT_DTYPE.name) {
+        } else if ![pass::CONVERT_DTYPE.name, pass::STABILIZE.name].iter().any(|name| text.contains(name)) {
             let passes = Passes::parse(&text, &known)?;
             engines.push(Engine::after(text, passes));
         }
     }
-    for row in crate::rules::all() {
+    let stable = |name: &str| crate::rules::STABLE.iter().any(|row| row.name == name);
+    for row in crate::rules::all().filter(|row| !stable(row.name)) {
         let rules = Rules::new([row.rule()?]);
         engines.push(Engine::new(row.name, move |gm| {
             let mut gm = gm.clone();

@@ -159,6 +159,7 @@ pub fn every_pass() -> Vec<String> {
         let needs_types = [
             "simplify",
             "recognize",
+            "stabilize",
             "fold_batch_norm",
             "merge_linears",
             "convert_dtype",

@@ -161,9 +161,11 @@ fn pass() {
 #[test]
 fn rule() {
     check("rule", |name, source, _| {
-        let pass = match fx::rules::ALGEBRA.iter().any(|rule| rule.name == name) {
-            true => "simplify",
-            false => "recognize",
+        let has = |table: &[fx::rewrite::RuleDef]| table.iter().any(|rule| rule.name == name);
+        let pass = match (has(fx::rules::ALGEBRA), has(fx::rules::STABLE)) {
+            (true, _) => "simplify",
+            (_, true) => "stabilize",
+            _ => "recognize",
         };
         let text = format!("shape_prop, {pass}(rule={name}), dead_code");
         passed(&fx::Passes::parse(&text, &fx::pass::all()).unwrap(), source)

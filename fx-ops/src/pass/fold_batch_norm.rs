@@ -8,8 +8,8 @@ use fx_core::op::Default as Value;
 use fx_core::pass::{Context, Pass, PassOption, erase_unused, fold_values, inline_module, updated_buffers};
 use fx_core::rewrite::merged_meta;
 use fx_core::{
-    Arg, Array, Attribute, DType, Element, GraphModule, Module, NodeId, Op, Result, Target, Tensor, TypeTree,
-    ops,
+    Arg, Array, Attribute, DType, Element, GraphModule, Module, NodeId, Op, Result, Scalar, Target, Tensor,
+    TypeTree, ops,
 };
 
 use crate::nn;
@@ -54,6 +54,9 @@ const FOLDABLE: &[(Op, usize, bool)] = &[
     (conv_transpose2d::OP, 4, true),
     (conv_transpose3d::OP, 5, true),
 ];
+
+/// The greatest factor or shift that is folded.
+const MODERATE: f64 = 1e12;
 
 /// How many elements of a weight a task multiplies.
 const AT_ONCE: usize = 1 << 15;
@@ -170,6 +173,24 @@ impl Norm {
         [self.mean, self.var].into_iter().chain(self.weight).chain(self.bias)
     }
 
+    /// Returns whether no factor or shift is so large that a finite result would become infinite in another
+    /// order of operations.
+    fn is_moderate(&self, gm: &GraphModule) -> Result<bool> {
+        for id in self.inputs() {
+            let Target::GetAttr(path) = gm.graph().node(id)?.target() else { return Ok(false) };
+            let values = gm.attr(path)?;
+            let (is_var, square) = (id == self.var, MODERATE * MODERATE);
+            let is_moderate = |x: Scalar| match x.to_f64() {
+                var if is_var => var + self.eps >= 1.0 / square && var <= square,
+                x => x.abs() <= MODERATE,
+            };
+            if !values.array()?.iter_scalars().all(is_moderate) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Returns the rank of what is normalised, if it has channels, and statistics and weights have its dtype,
     /// in which it is then computed.
     fn plain_rank(&self, gm: &GraphModule) -> Result<Option<usize>> {
@@ -266,6 +287,10 @@ impl Pair {
             return Ok(None);
         }
         let is_fixed = constant(gm, &args[1], updated).is_some() && optional(gm, &args[2], updated).is_some();
+        // In halves the map rounds its result before it is normalised.
+        let dtype = producer.ty().and_then(|ty| ty.tensor()).map(|ty| ty.dtype);
+        let is_wide = matches!(dtype, Some(DType::F32 | DType::F64));
+        let is_fixed = is_fixed && is_wide && norm.is_moderate(gm)?;
         Ok(is_fixed.then_some(Pair { norm, op, transposed, args }))
     }
 

@@ -19,7 +19,7 @@ use fx_core::{Arg, GraphModule, NodeId, Result, Tensor, Tree};
 pub use merge_linears::MERGE_LINEARS;
 pub use remove_identities::REMOVE_IDENTITIES;
 use rustc_hash::FxHashSet;
-pub use simplify::{RECOGNIZE, SIMPLIFY};
+pub use simplify::{RECOGNIZE, SIMPLIFY, STABILIZE};
 pub use split_reductions::SPLIT_REDUCTIONS;
 
 /// The passes of this crate.
@@ -27,6 +27,7 @@ static PASSES: &[Pass] = &[
     REMOVE_IDENTITIES,
     SIMPLIFY,
     RECOGNIZE,
+    STABILIZE,
     FOLD_BATCH_NORM,
     MERGE_LINEARS,
     CONVERT_DTYPE,

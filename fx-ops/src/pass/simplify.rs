@@ -7,7 +7,7 @@ use fx_core::pass::{Context, Pass, PassOption};
 use fx_core::rewrite::{RuleDef, Rules};
 use fx_core::{GraphModule, Result};
 
-use crate::rules::{ALGEBRA, FUSION, find};
+use crate::rules::{ALGEBRA, FUSION, STABLE, find};
 
 /// Applies identities.
 pub const SIMPLIFY: Pass = Pass {
@@ -32,6 +32,21 @@ pub const RECOGNIZE: Pass = Pass {
     run: |gm, cx| {
         static RULES: OnceLock<Result<Rules>> = OnceLock::new();
         run(gm, cx, &RULES, FUSION)
+    },
+    ..Pass::BASE
+};
+
+/// Replaces parts by operations that are finite where the parts are not.
+pub const STABILIZE: Pass = Pass {
+    name: "stabilize",
+    doc: "Replaces parts that overflow or underflow, such as `log(sum(exp(x)))` and `log(softmax(x))`, by the operation that does \
+          not. Where the parts give infinities or NaN, results may become finite.",
+    options: RULE,
+    after: &["shape_prop"],
+    exact: false,
+    run: |gm, cx| {
+        static RULES: OnceLock<Result<Rules>> = OnceLock::new();
+        run(gm, cx, &RULES, STABLE)
     },
     ..Pass::BASE
 };

@@ -1,5 +1,9 @@
-//! Operations recognised from their parts, as programs that were exported write them. Results are equal
-//! within rounding.
+//! Operations recognised from their parts, as programs that were exported write them.
+//!
+//! Results are equal within rounding, and finite, infinite or NaN as those of the parts are: for operands whose
+//! squares are normal numbers, and at zeros, infinities and NaN. What is finite only as one operation is in
+//! `stable`. In half precision each part rounds its result, so there only those rules apply that leave no
+//! rounding out.
 
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, SQRT_2};
 
@@ -29,20 +33,17 @@ rules! {
     /// A square root.
     pow_half: |x: &Tensor| pow(x, exactly(0.5)) => |x: &Tensor| sqrt(x), when "x is of floats" |m| m.is_float("x");
     /// The reciprocal of a square root.
-    rsqrt: |x: &Tensor| any_of([reciprocal(sqrt(x)), div(exactly(1.0), sqrt(x)), pow(x, exactly(-0.5))]) => |x: &Tensor| rsqrt(x);
-    /// Factors one after the other.
+    rsqrt: |x: &Tensor| any_of([reciprocal(sqrt(x)), div(exactly(1.0), sqrt(x)), pow(x, exactly(-0.5))]) => |x: &Tensor| rsqrt(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
+    /// Factors one after the other, none of which can make infinite or zero what the other brings back.
     mul_mul: |x: &Tensor| (x * number("a")) * number("b"), build |m| {
-        let product = m.number("a").zip(m.number("b")).map(|(a, b)| a * b).filter(|product| product.is_normal());
-        product.map(|product| symbolic_trace(move |x: &Tensor| x * product)).transpose()
-    }, when "x is of floats" |m| m.is_float("x");
-    /// Multiplication by a reciprocal.
-    mul_reciprocal: |x: &Tensor, y: &Tensor| x * reciprocal(y) => |x: &Tensor, y: &Tensor| x / y;
+        joined(m).map(|product| symbolic_trace(move |x: &Tensor| x * product)).transpose()
+    }, when "x is of f32 or f64" |m| m.is_float("x") && is_wide(m);
     /// `log(1 + x)`.
-    log1p: |x: &Tensor| log(x + exactly(1.0)) => |x: &Tensor| log1p(x), when "x is of floats" |m| m.is_float("x");
+    log1p: |x: &Tensor| log(x + exactly(1.0)) => |x: &Tensor| log1p(x), when "x is of f32 or f64" |m| m.is_float("x") && is_wide(m);
     /// `exp(x) - 1`.
-    expm1: |x: &Tensor| exp(x) - exactly(1.0) => |x: &Tensor| expm1(x), when "x is of floats" |m| m.is_float("x");
+    expm1: |x: &Tensor| exp(x) - exactly(1.0) => |x: &Tensor| expm1(x), when "x is of f32 or f64" |m| m.is_float("x") && is_wide(m);
     /// A logarithm to base 2.
-    log2: |x: &Tensor| any_of([log(x) / near(LN_2), log(x) * near(1.0 / LN_2)]) => |x: &Tensor| log2(x);
+    log2: |x: &Tensor| any_of([log(x) / near(LN_2), log(x) * near(1.0 / LN_2)]) => |x: &Tensor| log2(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
 
     /// A lower bound of zero.
     relu: |x: &Tensor| any_of([maximum(x, exactly(0.0)), clamp_min(x, exactly(0.0)), clamp(x, exactly(0.0), ())])
@@ -56,26 +57,23 @@ rules! {
     sigmoid: |x: &Tensor| {
         let sum = exp(-x) + exactly(1.0);
         any_of([reciprocal(&sum), div(exactly(1.0), &sum)])
-    } => |x: &Tensor| sigmoid(x);
+    } => |x: &Tensor| sigmoid(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// `x * sigmoid(x)`, or `x / (1 + exp(-x))`.
-    silu: |x: &Tensor| any_of([x * sigmoid(x), x / (exp(-x) + exactly(1.0))]) => |x: &Tensor| silu(x);
-    /// `log(1 + exp(x))`.
-    softplus: |x: &Tensor| any_of([log(exp(x) + exactly(1.0)), log1p(exp(x))]) => |x: &Tensor| plain_softplus(x),
-        when "x is not of f64, where it shows that softplus is linear above 20" is_coarse;
-    /// `log(sigmoid(x))`.
-    logsigmoid: |x: &Tensor| any_of([log(sigmoid(x)), -plain_softplus(&-x)]) => |x: &Tensor| logsigmoid(x),
+    silu: |x: &Tensor| any_of([x * sigmoid(x), x / (exp(-x) + exactly(1.0))]) => |x: &Tensor| silu(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
+    /// `-softplus(-x)`.
+    logsigmoid: |x: &Tensor| -plain_softplus(&-x) => |x: &Tensor| logsigmoid(x),
         when "x is not of f64, where it shows that softplus is linear above 20" is_coarse;
     /// `x * tanh(softplus(x))`.
-    mish: |x: &Tensor| x * tanh(plain_softplus(x)) => |x: &Tensor| mish(x);
+    mish: |x: &Tensor| x * tanh(plain_softplus(x)) => |x: &Tensor| mish(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// `x - tanh(x)`.
-    tanhshrink: |x: &Tensor| x - tanh(x) => |x: &Tensor| tanhshrink(x);
+    tanhshrink: |x: &Tensor| x - tanh(x) => |x: &Tensor| tanhshrink(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// `x / (1 + |x|)`.
-    softsign: |x: &Tensor| x / (abs(x) + exactly(1.0)) => |x: &Tensor| softsign(x);
+    softsign: |x: &Tensor| x / (abs(x) + exactly(1.0)) => |x: &Tensor| softsign(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// `relu6(x + 3) / 6`.
     hardsigmoid: |x: &Tensor| any_of([relu6(x + exactly(3.0)) / exactly(6.0), relu6(x + exactly(3.0)) * near(1.0 / 6.0)])
-        => |x: &Tensor| hardsigmoid(x);
-    /// `x * hardsigmoid(x)`.
-    hardswish: |x: &Tensor| any_of([x * hardsigmoid(x), x * relu6(x + exactly(3.0)) / exactly(6.0)]) => |x: &Tensor| hardswish(x);
+        => |x: &Tensor| hardsigmoid(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
+    /// `x * relu6(x + 3) / 6`.
+    hardswish: |x: &Tensor| x * relu6(x + exactly(3.0)) / exactly(6.0) => |x: &Tensor| hardswish(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// A choice of slopes.
     leaky_relu: |x: &Tensor| where_(any_of([gt(x, exactly(0.0)), ge(x, exactly(0.0))]), x, x * number("slope"))
         => |x: &Tensor| sloped(x, number("slope"));
@@ -83,38 +81,32 @@ rules! {
     gelu: |x: &Tensor| {
         let phi = erf(any_of([x / near(SQRT_2), x * near(FRAC_1_SQRT_2)])) + exactly(1.0);
         any_of([x * exactly(0.5) * &phi, x / exactly(2.0) * &phi, x * (&phi * exactly(0.5)), x * &phi * exactly(0.5), x * &phi / exactly(2.0)])
-    } => |x: &Tensor| gelu(x);
+    } => |x: &Tensor| gelu(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// The approximation of `gelu` by a hyperbolic tangent.
     gelu_tanh: |x: &Tensor| {
         let cube = any_of([pow(x, exactly(3.0)), square(x) * x, x * x * x]);
         let inner = any_of([(x + cube * near(0.044715)) * near(SQRT_2_OVER_PI), x * near(SQRT_2_OVER_PI) * (square(x) * near(0.044715) + exactly(1.0))]);
         let phi = tanh(inner) + exactly(1.0);
         any_of([x * exactly(0.5) * &phi, x * (&phi * exactly(0.5)), x * &phi * exactly(0.5)])
-    } => |x: &Tensor| gelu_tanh(x);
+    } => |x: &Tensor| gelu_tanh(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
 
-    /// `exp(x) / sum(exp(x))`, with or without the greatest element subtracted.
+    /// `exp(y) / sum(exp(y))` of `y = x - max(x)`.
     softmax: |x: &Tensor| {
-        let e = exp(any_of([x - amax(x, integer("d"), true), capture(x, "x")]));
+        let e = exp(x - amax(x, integer("d"), true));
         &e / sum(&e, integer("d"), true)
-    } => |x: &Tensor| softmax(x, integer("d"));
+    } => |x: &Tensor| softmax(x, integer("d")), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// The logarithm of a softmax.
-    log_softmax: |x: &Tensor| any_of([log(softmax(x, integer("d"))), x - logsumexp(x, integer("d"), true)])
-        => |x: &Tensor| log_softmax(x, integer("d"));
-    /// The logarithm of a sum of exponentials.
-    logsumexp: |x: &Tensor| capture(log(capture(sum(exp(x), 0, true), "s")), "y"), build |m| {
-        let (Some(axes), Some(keep)) = (m.ints("s.dim"), flag(m, "s.keepdim")) else { return Ok(None) };
-        symbolic_trace(move |x: &Tensor| logsumexp(x, axes.clone(), keep)).map(Some)
-    }, free "s.dim", free "s.keepdim";
+    log_softmax: |x: &Tensor| x - logsumexp(x, integer("d"), true) => |x: &Tensor| log_softmax(x, integer("d")), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// `x / sqrt(mean(x^2) + eps)` over the last axis.
     rms_norm: |x: &Tensor| {
         let ms = mean(any_of([square(x), pow(x, exactly(2.0)), x * x]), integer("d"), true) + number("eps");
         any_of([x * rsqrt(&ms), x / sqrt(&ms), x * reciprocal(sqrt(&ms))])
-    }, build |m| last_axis(m, |x, size, eps| rms_norm(x, [size], (), eps)), when "d is the last axis" is_last;
+    }, build |m| last_axis(m, |x, size, eps| rms_norm(x, [size], (), eps)), when "d is the last axis, and x of f32 or f64" |m| is_last(m) && is_wide(m);
     /// The factors of a root-mean-square norm.
     rms_norm_weight: |x: &Tensor, w: &Tensor| capture(rms_norm(x, [0], (), number("eps")), "n") * w, build |m| {
         let Some(shape) = m.ints("n.normalized_shape") else { return Ok(None) };
         symbolic_trace(move |x: &Tensor, w: &Tensor| rms_norm(x, shape.clone(), w, number("eps"))).map(Some)
-    }, free "n.normalized_shape", when "the factors have the normalised shape and dtype" |m| is_weight(m, "y", "n");
+    }, free "n.normalized_shape", when "the factors have the normalised shape and dtype" |m| is_weight(m, "y", "n") && is_wide(m);
     /// `(x - mean(x)) / sqrt(var(x) + eps)` over the last axis.
     layer_norm: |x: &Tensor| {
         let c = x - mean(x, integer("d"), true);
@@ -123,17 +115,17 @@ rules! {
             var(x, integer("d"), exactly(0.0), true),
         ]) + number("eps");
         any_of([&c / sqrt(&v), &c * rsqrt(&v), &c * reciprocal(sqrt(&v))])
-    }, build |m| last_axis(m, |x, size, eps| layer_norm(x, [size], (), (), eps)), when "d is the last axis" is_last;
+    }, build |m| last_axis(m, |x, size, eps| layer_norm(x, [size], (), (), eps)), when "d is the last axis, and x of f32 or f64" |m| is_last(m) && is_wide(m);
     /// The factors of a layer norm.
     layer_norm_weight: |x: &Tensor, w: &Tensor| capture(layer_norm(x, [0], (), (), number("eps")), "n") * w, build |m| {
         let Some(shape) = m.ints("n.normalized_shape") else { return Ok(None) };
         symbolic_trace(move |x: &Tensor, w: &Tensor| layer_norm(x, shape.clone(), w, (), number("eps"))).map(Some)
-    }, free "n.normalized_shape", when "the factors have the normalised shape and dtype" |m| is_weight(m, "y", "n");
+    }, free "n.normalized_shape", when "the factors have the normalised shape and dtype" |m| is_weight(m, "y", "n") && is_wide(m);
     /// What is added to a layer norm with factors.
     layer_norm_bias: |x: &Tensor, w: &Tensor, b: &Tensor| capture(layer_norm(x, [0], w, (), number("eps")), "n") + b, build |m| {
         let Some(shape) = m.ints("n.normalized_shape") else { return Ok(None) };
         symbolic_trace(move |x: &Tensor, w: &Tensor, b: &Tensor| layer_norm(x, shape.clone(), w, b, number("eps"))).map(Some)
-    }, free "n.normalized_shape", when "what is added has the normalised shape and dtype" |m| is_weight(m, "z", "n");
+    }, free "n.normalized_shape", when "what is added has the normalised shape and dtype" |m| is_weight(m, "z", "n") && is_wide(m);
 
     /// A product with a transposed matrix.
     linear: |x: &Tensor, w: &Tensor| matmul(x, any_of([t(w), transpose(w, integer("i"), integer("j")), permute(w, [1, 0]), mT(w)]))
@@ -143,12 +135,12 @@ rules! {
     /// What is added to a linear map.
     linear_bias: |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, ()) + b => |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, b),
         when "b has the size of the last axis" |m| {
-            m.rank("z") == Some(1) && m.dtype("z") == m.dtype("x") && m.ty("z").zip(m.ty("y")).is_some_and(|(b, w)| b.shape[0] == w.shape[0])
+            is_wide(m) && m.rank("z") == Some(1) && m.dtype("z") == m.dtype("x") && m.ty("z").zip(m.ty("y")).is_some_and(|(b, w)| b.shape[0] == w.shape[0])
         };
     /// A product with a transposed matrix, and what is added.
     addmm_linear: |x: &Tensor, w: &Tensor, b: &Tensor| addmm(b, x, t(w)) => |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, b),
         when "b has one axis" |m| m.rank("z") == Some(1) && m.ty("z").zip(m.ty("y")).is_some_and(|(b, w)| b.shape[0] == w.shape[0]);
-    /// `softmax(q @ k.T * scale) @ v`, the scale at any place.
+    /// `softmax(q @ k.T * scale) @ v`, the scale at any place. A query that sees no key gives NaN, as of `softmax`.
     attention: |q: &Tensor, k: &Tensor, v: &Tensor| product(softmax(scores(q, k), integer("d")), v), build |m| attended(m, false), free "t.dims",
         when "operands have the same rank of at least 3, and the last axes are meant" are_heads;
     /// Attention with a mask of floats that is added.
@@ -170,12 +162,12 @@ rules! {
         free "c3.stride", free "c3.padding", free "c3.dilation", free "c3.groups";
     /// Attention of which some query heads share a key head, instead of copies of keys and values for each.
     shared_heads: |q: &Tensor, k: &Tensor, v: &Tensor| capture(scaled_dot_product_attention(q, repeated(k, "k"), repeated(v, "v"), (), 0.0, false), "a"),
-        build |m| grouped(m, false), free "a.is_causal", free "a.scale", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
+        build |m| grouped(m, false), free "a.is_causal", free "a.scale", free "a.safe_softmax", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
         when "each head is repeated as often as the others, for as many query heads" are_repeated;
     /// As `shared_heads`, with a mask.
     shared_heads_mask: |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| {
         capture(scaled_dot_product_attention(q, repeated(k, "k"), repeated(v, "v"), mask, 0.0, false), "a")
-    }, build |m| grouped(m, true), free "a.is_causal", free "a.scale", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
+    }, build |m| grouped(m, true), free "a.is_causal", free "a.scale", free "a.safe_softmax", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
         when "each head is repeated as often as the others, for as many query heads" are_repeated;
 }
 
@@ -292,6 +284,7 @@ fn are_repeated(m: &Match<'_>) -> bool {
 
 fn grouped(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
     let Some(is_causal) = flag(m, "a.is_causal") else { return Ok(None) };
+    let safe_softmax = flag(m, "a.safe_softmax").unwrap_or(true);
     let scale = match m.arg("a.scale") {
         None | Some(Arg::None) => None,
         Some(_) => match m.number("a.scale") {
@@ -300,7 +293,17 @@ fn grouped(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
         },
     };
     let attend = move |q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>| -> Tensor {
-        call!(scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, scale = scale, enable_gqa = true))
+        call!(scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            mask,
+            0.0,
+            is_causal,
+            scale = scale,
+            enable_gqa = true,
+            safe_softmax = safe_softmax
+        ))
     };
     match masked {
         true => symbolic_trace(move |q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor| {
@@ -311,13 +314,31 @@ fn grouped(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
     .map(Some)
 }
 
+/// Returns whether `x` is not of halves, which round what each part gives.
+pub(super) fn is_wide(m: &Match<'_>) -> bool {
+    m.dtype("x").is_some_and(|dtype| !matches!(dtype, DType::F16 | DType::BF16))
+}
+
+/// Returns the product of the factors `a` and `b`, if the result with it is finite, and not zero, where that of
+/// one after the other is: both enlarge or both diminish, and the product is a normal number.
+fn joined(m: &Match<'_>) -> Option<f64> {
+    let (a, b) = m.number("a").zip(m.number("b"))?;
+    let product = a * b;
+    let is_normal = match m.dtype("x")? {
+        DType::F32 => (product as f32).is_normal(),
+        _ => product.is_normal(),
+    };
+    let same = (a.abs() >= 1.0 && b.abs() >= 1.0) || (a.abs() <= 1.0 && b.abs() <= 1.0);
+    (is_normal && same).then_some(product)
+}
+
 /// Returns whether what softplus leaves out above its threshold, 2e-9, is below the rounding unit.
-fn is_coarse(m: &Match<'_>) -> bool {
-    m.is_float("x") && m.dtype("x") != Some(DType::F64)
+pub(super) fn is_coarse(m: &Match<'_>) -> bool {
+    m.is_float("x") && is_wide(m) && m.dtype("x") != Some(DType::F64)
 }
 
 /// `softplus` with its defaults.
-fn plain_softplus(x: &Tensor) -> Tensor {
+pub(super) fn plain_softplus(x: &Tensor) -> Tensor {
     call!(softplus(x))
 }
 
@@ -336,14 +357,14 @@ fn scores(q: &Tensor, k: &Tensor) -> Tensor {
     any_of([
         product(q, &kt) * number("mul"),
         product(q, &kt) / number("div"),
-        product(q * number("mul"), &kt),
-        product(q / number("div"), &kt),
+        product(q * number("mul_q"), &kt),
+        product(q / number("div_q"), &kt),
         product(q, &kt),
     ])
 }
 
 fn are_heads(m: &Match<'_>) -> bool {
-    let Some(rank) = m.rank("x").filter(|rank| *rank >= 3) else { return false };
+    let Some(rank) = m.rank("x").filter(|rank| *rank >= 3 && is_wide(m)) else { return false };
     let transposed = [m.axis("i", "y"), m.axis("j", "y")];
     let is_last = |axis: Option<usize>| axis == Some(rank - 1);
     m.rank("y") == Some(rank)
@@ -355,6 +376,11 @@ fn are_heads(m: &Match<'_>) -> bool {
 
 fn attended(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
     let scale = m.number("mul").or_else(|| m.number("div").map(|x| 1.0 / x)).unwrap_or(1.0);
+    if !(scale as f32).is_normal() {
+        return Ok(None);
+    }
+    // Queries that are scaled before are still, for their products with keys may be too large.
+    let (factor, divisor) = (m.number("mul_q"), m.number("div_q"));
     // The order of axes that brings keys where queries are.
     let order = match m.arg("t.dims") {
         None => None,
@@ -370,9 +396,13 @@ fn attended(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
     let attend = move |q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>| -> Tensor {
         let turned = order.clone().map(|order| permute(k, order));
         let k = turned.as_ref().unwrap_or(k);
+        let scaled = factor.map(|factor| q * factor).or_else(|| divisor.map(|divisor| q / divisor));
+        let q = scaled.as_ref().unwrap_or(q);
         match mask {
-            Some(mask) => call!(scaled_dot_product_attention(q, k, v, mask, scale = scale)),
-            None => call!(scaled_dot_product_attention(q, k, v, scale = scale)),
+            Some(mask) => {
+                call!(scaled_dot_product_attention(q, k, v, mask, scale = scale, safe_softmax = false))
+            }
+            None => call!(scaled_dot_product_attention(q, k, v, scale = scale, safe_softmax = false)),
         }
     };
     match masked {
@@ -384,7 +414,7 @@ fn attended(m: &Match<'_>, masked: bool) -> Result<Option<GraphModule>> {
     .map(Some)
 }
 
-fn flag(m: &Match<'_>, name: &str) -> Option<bool> {
+pub(super) fn flag(m: &Match<'_>, name: &str) -> Option<bool> {
     match m.arg(name)? {
         Arg::Bool(x) => Some(*x),
         _ => None,

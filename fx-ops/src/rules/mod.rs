@@ -1,5 +1,5 @@
-//! Rewrite rules: identities that keep every bit ([`ALGEBRA`]), and operations recognised from their parts
-//! ([`FUSION`]).
+//! Rewrite rules: identities that keep every bit ([`ALGEBRA`]), operations recognised from their parts
+//! ([`FUSION`]), and operations that are finite where their parts are not ([`STABLE`]).
 //!
 //! A rule is a row: pattern and replacement are closures on tensors, so they follow the operations. All are
 //! applied only where types are known and stay the same, which is why no row says that nothing is broadcast
@@ -7,13 +7,16 @@
 
 mod algebra;
 mod fusion;
+mod stable;
 
 pub use algebra::ALGEBRA;
 pub use fusion::FUSION;
 use fx_core::rewrite::RuleDef;
+pub use stable::STABLE;
 
 /// Every table, with what unites its rules.
-pub static TABLES: &[(&str, &[RuleDef])] = &[("Identities", ALGEBRA), ("Recognition", FUSION)];
+pub static TABLES: &[(&str, &[RuleDef])] =
+    &[("Identities", ALGEBRA), ("Recognition", FUSION), ("Stability", STABLE)];
 
 /// Returns every rule of this crate.
 pub fn all() -> impl Iterator<Item = &'static RuleDef> {

@@ -8,9 +8,3 @@ graph main(%x: f32[n, 4]) {
   %f = mul(%d, %e)
   return %f
 }
-//! =>
-graph main(%x: f32[n, 4]) -> f32[n, 4] {
-  %hardswish: f32[n, 4] = hardswish(%x)
-  %hardswish_1: f32[n, 4] = hardswish(%hardswish)
-  return %hardswish_1
-}

@@ -1,14 +1,14 @@
 //! rule: mul_mul
-graph main(%x: f32[n, 4]) {
+graph main(%x: f32[n, 4], %y: f16[n]) {
   %a = mul(%x, 2.0)
-  %b = mul(0.25, %a)
-  %c = mul(%b, 1e-30)
-  %d = mul(%c, 0)
-  return %d
-}
-//! =>
-graph main(%x: f32[n, 4]) -> f32[n, 4] {
-  %mul_1: f32[n, 4] = mul(%x, 5e-31)
-  %d: f32[n, 4] = mul(%mul_1, 0)
-  return %d
+  %b = mul(4, %a)
+  %c = mul(%b, 0.25)
+  %d = mul(%c, 1e-10)
+  %e = mul(%d, 1e-30)
+  %f = mul(%e, 0)
+  %g = mul(%f, 1e20)
+  %h = mul(%g, 1e20)
+  %i = mul(%y, 300)
+  %j = mul(%i, 300)
+  return (%h, %j)
 }

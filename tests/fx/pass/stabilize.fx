@@ -1,0 +1,10 @@
+//! pass: shape_prop, repeat(stabilize, dead_code)
+graph main(%x: f32[n, 5], %y: f16[n, 5]) {
+  %a = exp(%x)
+  %b = sum(%a, [1])
+  %c = log(%b)
+  %d = exp(%y)
+  %e = sum(%d, [1])
+  %f = log(%e)
+  return (%c, %f)
+}

@@ -1,0 +1,7 @@
+//! rule: exp_over_sum
+graph main(%x: f32[n, 4]) {
+  %f = exp(%x)
+  %g = sum(%f, [0], true)
+  %h = div(%f, %g)
+  return %h
+}
