@@ -18,6 +18,8 @@ pub(super) struct Storage {
     pub(super) version: u32,
     /// What keeps the value after the call.
     pub(super) origin: Origin,
+    /// Whether there are views of a part of it, or in another shape.
+    pub(super) is_viewed: bool,
 }
 
 /// What keeps a storage after the call.
@@ -81,6 +83,11 @@ impl Drop for Step {
 }
 
 impl View {
+    /// Returns whether it is the whole storage, as it lies.
+    pub(super) fn is_whole(&self) -> bool {
+        self.steps.is_none()
+    }
+
     /// Returns the steps, innermost storage first.
     fn path(&self) -> Vec<Rc<Step>> {
         let mut path = Vec::new();
@@ -97,13 +104,14 @@ impl View {
 impl Builder<'_> {
     /// Makes a tensor that shares nothing.
     pub(super) fn fresh(&mut self, node: NodeId, origin: Origin) -> View {
-        self.storages.push(Storage { value: node, version: 0, origin });
+        self.storages.push(Storage { value: node, version: 0, origin, is_viewed: false });
         View { storage: self.storages.len() - 1, steps: None, node, version: 0 }
     }
 
     /// Makes a view of a view, whose value is `node`.
     pub(super) fn view(&mut self, of: &View, kind: StepKind, node: NodeId) -> View {
         let steps = Some(Rc::new(Step { parent: of.steps.clone(), kind }));
+        self.storages[of.storage].is_viewed = true;
         View { storage: of.storage, steps, node, version: self.storages[of.storage].version }
     }
 

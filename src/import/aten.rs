@@ -9,7 +9,7 @@ use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::call::{Call, generic, write};
 use super::schema::{Argument, Node};
 use super::{
-    adapt, autocast, complex, compose, control, fft, linalg, normalization, random, unrolled, views,
+    adapt, autocast, complex, compose, control, fft, linalg, normalization, out, random, unrolled, views,
 };
 use crate::{Arg, err};
 
@@ -248,6 +248,9 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
     if !matches!(space, "aten" | "prims") {
         return users_own(builder, space, &call);
     }
+    if space == "aten" && out::is_out(overload) {
+        return out::import(builder, &call);
+    }
     if let Some(out) = complex::import(builder, &call)? {
         return Ok(out);
     }
@@ -312,6 +315,7 @@ pub(super) fn lacking<'a>(builder: &Builder<'a>, node: &'a Node, found: &mut Vec
         let is_known = OTHERS.iter().any(|(name, _)| name.split_once("::") == Some((space, base)));
         (!is_known && !has(base) && !has(&long_name(space, base))).then(|| long_name(space, base))
     } else {
+        let overload = if out::is_out(overload) { out::without(base, overload) } else { overload };
         let functional = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
         match entry(base, overload).or_else(|| entry(functional, overload)) {
             Some(How::Row(row) | How::Renamed(row, _)) => (!has(row)).then(|| (*row).to_owned()),

@@ -24,6 +24,7 @@ mod linalg;
 mod loops;
 mod metadata;
 mod normalization;
+mod out;
 mod payload;
 mod pytree;
 mod random;
@@ -273,10 +274,46 @@ enum Kind {
     Constant,
 }
 
+/// Builds the graph of a program.
+///
+/// PyTorch exports sizes of 2 and more where it was told nothing else, and runs the program with sizes of 0
+/// and 1, too. So do we, as far as the types of all nodes are known for these.
 fn build(name: &str, program: &ExportedProgram, registry: &Registry, payloads: &Payloads) -> Result<Built> {
-    let symbols = Symbols::new(&program.range_constraints)?;
+    let mut symbols = Symbols::new(&program.range_constraints)?;
+    let assumed = symbols.assumed();
+    if assumed.is_empty() {
+        return build_with(name, program, registry, payloads, &symbols);
+    }
+    let strict = symbols.clone();
+    symbols.relax(&assumed);
+    if let Ok(built) = build_with(name, program, registry, payloads, &symbols) {
+        return Ok(built);
+    }
+    let built = build_with(name, program, registry, payloads, &strict)?;
+    // Some of the symbols may be any size; with one that is all of them, this was tried.
+    if assumed.len() == 1 {
+        return Ok(built);
+    }
+    let (mut best, mut relaxed) = (built, strict);
+    for symbol in assumed {
+        let mut more = relaxed.clone();
+        more.relax(&[symbol]);
+        if let Ok(built) = build_with(name, program, registry, payloads, &more) {
+            (best, relaxed) = (built, more);
+        }
+    }
+    Ok(best)
+}
+
+fn build_with(
+    name: &str,
+    program: &ExportedProgram,
+    registry: &Registry,
+    payloads: &Payloads,
+    symbols: &Symbols,
+) -> Result<Built> {
     let module = &program.graph_module;
-    let mut builder = Builder::new("main", registry, &symbols, &module.graph);
+    let mut builder = Builder::new("main", registry, symbols, &module.graph);
     let mut attributes = inputs(&mut builder, module, payloads)?;
     builder.run(&module.graph.nodes)?;
     let outputs = outputs(&mut builder, module, &mut attributes);

@@ -3,6 +3,7 @@
 //!
 //! A condition becomes a size that is 1 where it holds and 0 elsewhere, so that one arithmetic serves both.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::schema::{RangeConstraint, Table};
@@ -17,10 +18,26 @@ const MAX_FRACTION_BITS: u32 = 20;
 /// The greatest exponent of a power.
 const MAX_POWER: i64 = 16;
 
+/// The least size that PyTorch assumes of a dynamic axis and does not check.
+const ASSUMED: i64 = 2;
+
 /// The symbols of a program with their ranges.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Symbols {
     ranges: BTreeMap<String, (i64, Option<i64>)>,
+    /// Numbers that are computed in floats and rounded, each a symbol of its own.
+    rounded: RefCell<Vec<Rounded>>,
+}
+
+/// A float that is rounded to an integer.
+#[derive(Clone)]
+pub(super) struct Rounded {
+    /// The symbol that stands for the integer.
+    symbol: String,
+    /// The row that rounds, such as `trunc`.
+    pub(super) row: &'static str,
+    /// What is rounded.
+    pub(super) float: Expr,
 }
 
 impl Symbols {
@@ -33,7 +50,48 @@ impl Symbols {
             }
             found.insert(name.clone(), (min, max));
         }
-        Ok(Symbols { ranges: found })
+        Ok(Symbols { ranges: found, rounded: RefCell::default() })
+    }
+
+    /// Returns the symbols that are taken for 2 or more without a check.
+    pub(super) fn assumed(&self) -> Vec<String> {
+        let assumed = self
+            .ranges
+            .iter()
+            .filter(|(_, (min, max))| *min == ASSUMED && max.is_none_or(|max| max > ASSUMED));
+        assumed.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Lets symbols be any size.
+    pub(super) fn relax(&mut self, names: &[String]) {
+        for name in names {
+            if let Some((min, _)) = self.ranges.get_mut(name) {
+                *min = 0;
+            }
+        }
+    }
+
+    /// Returns how a symbol is computed that stands for a rounded float.
+    pub(super) fn rounding(&self, name: &str) -> Option<Rounded> {
+        self.rounded.borrow().iter().find(|rounded| rounded.symbol == name).cloned()
+    }
+
+    /// Returns the symbol that stands for a float that is rounded.
+    fn symbol_of(&self, row: &'static str, float: &Expr) -> Dim {
+        let mut rounded = self.rounded.borrow_mut();
+        let found = rounded.iter().find(|other| other.row == row && other.float == *float);
+        let name = match found {
+            Some(found) => found.symbol.clone(),
+            None => {
+                let free = |name: &String| !self.ranges.contains_key(name);
+                let names = (rounded.len()..).map(|i| format!("{row}{i}"));
+                let name = { names }.find(free).expect("there are fewer symbols than names");
+                rounded.push(Rounded { symbol: name.clone(), row, float: float.clone() });
+                name
+            }
+        };
+        let min = if float.is_negative() { i64::MIN } else { 0 };
+        Dim::symbol(Symbol::with_range(name, min, None))
     }
 
     /// Returns the symbol of this name; without a range it is a size.
@@ -65,8 +123,17 @@ impl Symbols {
             Expr::Symbol(name) => return Ok(self.get(name)),
             Expr::Call(name, args) => (name.as_str(), args),
         };
-        if let ("TruncToInt" | "FloorToInt" | "CeilToInt", [inner]) = (name, args.as_slice()) {
-            return self.rounded(name, inner);
+        if let [inner] = args.as_slice()
+            && let Some(row) = rounding_row(name)
+        {
+            return match (self.fraction(inner), name) {
+                (Ok((above, 1)), _) => Ok(above),
+                (Ok((above, below)), "TruncToInt" | "FloorToInt" | "CeilToInt") => {
+                    Ok(round(name, above, below))
+                }
+                // Python rounds floats, which are not always the fractions.
+                _ => Ok(self.symbol_of(row, inner)),
+            };
         }
         let args = args.iter().map(|arg| self.value(arg)).collect::<Result<Vec<Dim>>>()?;
         let (zero, one) = (Dim::new(0), Dim::new(1));
@@ -105,7 +172,7 @@ impl Symbols {
                 }
             }
             "Abs" => fold(&|a, _| a.clone()).map(|a| a.max(&(&zero - &a)))?,
-            "Integer" | "ToFloat" | "RoundToInt" | "Identity" if args.len() == 1 => args[0].clone(),
+            "Integer" | "ToFloat" | "Identity" if args.len() == 1 => args[0].clone(),
             "Equality" | "Eq" => pair().map(|(a, b)| le(a, b).min(&le(b, a)))?,
             "Unequality" | "Ne" => not(pair().map(|(a, b)| le(a, b).min(&le(b, a)))?),
             "LessThan" | "Le" => pair().map(|(a, b)| le(a, b))?,
@@ -120,21 +187,6 @@ impl Symbols {
 }
 
 impl Symbols {
-    /// Rounds a fraction of sizes, such as half a size, to an integer.
-    fn rounded(&self, name: &str, expr: &Expr) -> Result<Dim> {
-        let (above, below) = self.fraction(expr)?;
-        if below == 1 {
-            return Ok(above);
-        }
-        match name {
-            "CeilToInt" => Ok(above.ceil_div(&Dim::new(below))),
-            "TruncToInt" if !above.less(&Dim::new(0)).is_no() => {
-                bail!(Parse, "expected a fraction of at least 0 to cut off, got {above} / {below}")
-            }
-            _ => Ok(above.floor_div(&Dim::new(below))),
-        }
-    }
-
     /// Returns an expression as a fraction with a denominator that is a number.
     fn fraction(&self, expr: &Expr) -> Result<(Dim, i64)> {
         let (name, args) = match expr {
@@ -178,6 +230,30 @@ impl Symbols {
     }
 }
 
+/// Returns the row that rounds as a function of expressions does.
+fn rounding_row(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "TruncToInt" => "trunc",
+        "FloorToInt" => "floor",
+        "CeilToInt" => "ceil",
+        "RoundToInt" => "round",
+        _ => return None,
+    })
+}
+
+/// Rounds a fraction of sizes, such as half a size, to an integer.
+fn round(name: &str, above: Dim, below: i64) -> Dim {
+    let below = Dim::new(below);
+    let (floor, ceil) = (above.floor_div(&below), above.ceil_div(&below));
+    match name {
+        "CeilToInt" => ceil,
+        "FloorToInt" => floor,
+        _ if above.less(&Dim::new(0)).is_no() => floor,
+        // Towards zero.
+        _ => floor.max(&Dim::new(0)) + ceil.min(&Dim::new(0)),
+    }
+}
+
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
@@ -189,6 +265,33 @@ pub(super) enum Expr {
     Symbol(String),
     /// A function, by the last part of its name.
     Call(String, Vec<Expr>),
+}
+
+impl Expr {
+    /// Returns whether an expression of sizes may be below zero.
+    fn is_negative(&self) -> bool {
+        match self {
+            Expr::Int(n) => *n < 0,
+            Expr::Float(x) => *x < 0.0,
+            Expr::Symbol(_) => false,
+            Expr::Call(name, args) => {
+                let is_monotonic = matches!(
+                    name.as_str(),
+                    "Add"
+                        | "Mul"
+                        | "IntTrueDiv"
+                        | "FloatTrueDiv"
+                        | "ToFloat"
+                        | "Max"
+                        | "Min"
+                        | "FloorDiv"
+                        | "Integer"
+                ) || rounding_row(name).is_some();
+                let is_root = matches!(name.as_str(), "Pow" | "FloatPow" | "OpaqueUnaryFn_sqrt" | "sqrt");
+                !(is_monotonic || is_root) || args.iter().any(Expr::is_negative)
+            }
+        }
+    }
 }
 
 /// Reads the text of an expression.
@@ -410,7 +513,7 @@ mod tests {
 
     fn read(text: &str) -> String {
         let ranges = BTreeMap::from([("s0".to_owned(), (2, Some(64))), ("u0".to_owned(), (0, None))]);
-        match (Symbols { ranges }).dim(text) {
+        match (Symbols { ranges, ..Symbols::default() }).dim(text) {
             Ok(dim) => dim.to_string(),
             Err(error) => format!("error: {}", error.message()),
         }
@@ -428,7 +531,10 @@ mod tests {
         let half = format!("Mul(Float('0.5', precision=53), ToFloat({s0}))");
         assert_eq!(read(&format!("TruncToInt({half})")), read("s0//2"));
         assert_eq!(read(&format!("CeilToInt(Add({half}, Float('0.5')))")), read("(s0 + 2)//2"));
-        assert!(read("FloorToInt(Mul(Float('0.7'), s0))").starts_with("error"));
+        let less = format!("IntTrueDiv(Add({s0}, Integer(-9)), Integer(4))");
+        assert_eq!(read(&format!("TruncToInt({less})")), "max((s0 - 9)//4, 0) + min((s0 - 6)//4, 0)");
+        // What floats round is computed when the sizes are known.
+        assert_eq!(read("FloorToInt(Mul(Float('0.7'), s0))"), "floor0");
     }
 
     #[test]

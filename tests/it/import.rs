@@ -81,6 +81,16 @@ fn programs_give_what_pytorch_gave() {
     assert_eq!(report.failed(), 0, "{report}");
 }
 
+/// Halves, integers and NaN at their limits, `out=`, sizes of 0 and 1: each program on every engine, and after
+/// every pass and rule.
+#[test]
+fn programs_at_the_limits_of_numbers_give_what_pytorch_gave() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/limits");
+    let engines: Vec<check::Engine> = check::engines().into_iter().chain(check::each_pass().unwrap()).collect();
+    let report = check::dir(dir, &engines).unwrap();
+    assert_eq!((report.failed(), report.passed()), (0, report.programs.len()), "{report}");
+}
+
 #[test]
 fn the_hierarchy_of_modules_is_restored() {
     let path = data("mlp.pt2");

@@ -9,7 +9,7 @@ use crate::import::schema::{
     SymIntArgument,
 };
 use crate::import::symbols::{self, Expr};
-use crate::{Arg, DType, err};
+use crate::{Arg, DType, Dim, err};
 
 impl<'a> Builder<'a> {
     /// Reads an argument of a node.
@@ -139,7 +139,34 @@ impl<'a> Builder<'a> {
             },
             _ => None,
         };
-        Ok(expr.map(|expr| self.symbols.dim(&expr.expr_str)).transpose()?.map(Arg::dim))
+        let Some(dim) = expr.map(|expr| self.symbols.dim(&expr.expr_str)).transpose()? else {
+            return Ok(None);
+        };
+        self.round_floats(&dim)?;
+        Ok(Some(Arg::dim(dim)))
+    }
+
+    /// Computes the symbols of a size that stand for rounded floats, unless they are there.
+    fn round_floats(&mut self, dim: &Dim) -> Attempt<()> {
+        for symbol in dim.symbols() {
+            let Some(rounded) = self.symbols.rounding(symbol.name()) else { continue };
+            if self.has_data_size(symbol.name()) {
+                continue;
+            }
+            let float = match self.float_expr(&rounded.float)? {
+                Arg::Float(x) => {
+                    let full = self.row("full")?;
+                    let args = vec![Arg::list([]), Arg::Float(x)];
+                    self.emit(full, args, &[("dtype", Arg::DType(DType::F64))]).map(Arg::Leaf)?
+                }
+                float => float,
+            };
+            let whole = self.call(rounded.row, [float])?;
+            let whole = self.call("to", [Arg::Leaf(whole), Arg::DType(DType::I64)])?;
+            let item = self.call("item", [Arg::Leaf(whole)])?;
+            self.set_number(item, Arg::Dim(Dim::symbol(symbol)))?;
+        }
+        Ok(())
     }
 
     /// Computes a float from sizes, as tensors of rank 0.
@@ -151,6 +178,7 @@ impl<'a> Builder<'a> {
             && dim.error().is_none()
             && !dim.symbols().iter().any(|symbol| symbol.name().starts_with('z'))
         {
+            self.round_floats(&dim)?;
             let number = Arg::dim(dim);
             if let Arg::Int(n) = number {
                 return Ok(Arg::Float(n as f64));

@@ -162,6 +162,11 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Returns whether a size that depends on data has been computed.
+    pub(super) fn has_data_size(&self, name: &str) -> bool {
+        self.data_sizes.contains_key(name)
+    }
+
     /// Says that a node is a number of the host: a size that depends on data, or any.
     pub(in crate::import) fn set_number(&mut self, node: NodeId, ty: TypeTree) -> Result<()> {
         if let Arg::Dim(dim) = &ty

@@ -59,7 +59,8 @@ pub const fn work(queries: usize, keys: usize, width: usize, values: usize) -> u
     queries * keys + if a > b { a } else { b }
 }
 
-/// Computes `softmax(query * key^T * scale + mask) * value`.
+/// Computes `softmax(query * key^T * scale + mask) * value`; a query that sees no key gives zeros if `safe`, else
+/// NaN.
 #[allow(clippy::too_many_arguments)]
 pub fn attention<T: Fused>(
     sizes: Sizing,
@@ -68,6 +69,7 @@ pub fn attention<T: Fused>(
     value: Heads<'_, T>,
     mask: Mask<'_, T>,
     scale: f64,
+    safe: bool,
     work: &mut [T],
     out: &mut [T],
 ) {
@@ -84,7 +86,7 @@ pub fn attention<T: Fused>(
         let key = Matrix { row: key.column, column: key.row, ..key };
         let first = Sizes { m: queries, n: keys, k: width };
         gemm(first, query.matrix(batch, head), key, Start::Zero, work, scores);
-        weigh(scores, keys, batch, head, mask, scale);
+        weigh(scores, keys, batch, head, mask, scale, safe);
         let scores = Matrix { data: scores, row: keys, column: 1 };
         let second = Sizes { m: queries, n: values, k: keys };
         gemm(second, scores, value.matrix(batch, head / shared), Start::Zero, work, out);
@@ -93,7 +95,7 @@ pub fn attention<T: Fused>(
 
 simd! {
     /// Makes weights of scores.
-    fn weigh<T: Fused>(scores: &mut [T], keys: usize, batch: usize, head: usize, mask: Mask<'_, T>, scale: f64) {
+    fn weigh<T: Fused>(scores: &mut [T], keys: usize, batch: usize, head: usize, mask: Mask<'_, T>, scale: f64, safe: bool) {
         if keys == 0 {
             return;
         }
@@ -113,7 +115,7 @@ simd! {
                     let [b, h, q, k] = mask.strides;
                     let mask = &mask.data[batch * b + head * h + query * q..];
                     for (i, x) in row.iter_mut().enumerate() {
-                        *x = if mask[i * k] { *x } else { never };
+                        *x = if mask[i * k] { *x } else { *x + never };
                     }
                 }
                 Mask::Bias(mask) => {
@@ -124,7 +126,11 @@ simd! {
                     }
                 }
             }
-            softmax_row(row);
+            if safe && row.iter().all(|&x| x == never) {
+                row.fill(T::ZERO);
+            } else {
+                softmax_row(row);
+            }
         }
     }
 }

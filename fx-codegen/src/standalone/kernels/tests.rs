@@ -178,7 +178,7 @@ fn threads_change_no_bit() {
         let heads = attention::Heads { data: &x, strides: [18_000, 6000, 40, 1] };
         let mut room = vec![0.0; attention::work(150, 130, 40, 40)];
         out.resize(x.len(), 0.0);
-        attention::attention(sizes, heads, heads, heads, attention::Mask::All, 0.2, &mut room, out);
+        attention::attention(sizes, heads, heads, heads, attention::Mask::All, 0.2, true, &mut room, out);
     };
     let normalise = |out: &mut Vec<f32>| {
         let x = noise(1700 * 601);

@@ -492,6 +492,7 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             None => bail!(Unresolved, "the size of its queries is not known"),
         },
     };
+    let safe = text(args.flag("safe_softmax")?.to_string());
     let sizing = fields(
         "attention::Sizing",
         vec![
@@ -508,7 +509,7 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (view, out) = l.out(dtype, &shape);
     l.call(
         "attention::attention",
-        vec![sizing, operand(&q), operand(&k), operand(&v), mask, scale, work, out],
+        vec![sizing, operand(&q), operand(&k), operand(&v), mask, scale, safe, work, out],
     );
     Ok(Arg::Leaf(view))
 }
