@@ -107,15 +107,14 @@ impl DType {
             DType::F32 => Some(f64::from(f32::EPSILON)),
             DType::F16 => Some(half::f16::EPSILON.to_f64()),
             DType::BF16 => Some(half::bf16::EPSILON.to_f64()),
-            _ => None,
+            DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64 => None,
         }
     }
 
     /// Returns the dtype of a binary operation on tensors of `self` and `other`, both of rank one or more.
     ///
-    /// This is PyTorch's table: the higher category wins; within a category the wider type, where
-    /// `u8` with `i8` gives no common 8-bit type (there is no i16, so `i32`... see the table below), and
-    /// `f16` with `bf16` gives `f32`.
+    /// This is PyTorch's table: the higher category wins, and within a category the wider type; `f16` with
+    /// `bf16` gives `f32`.
     ///
     /// | | bool | u8 | i8 | i32 | i64 | f16 | bf16 | f32 | f64 |
     /// |---|---|---|---|---|---|---|---|---|---|
@@ -130,16 +129,26 @@ impl DType {
     /// | f64 | f64 | f64 | f64 | f64 | f64 | f64 | f64 | f64 | f64 |
     ///
     /// PyTorch gives `i16` for `u8` with `i8`; fx has no `i16` and takes the next wider type, `i32`.
-    pub fn promote(self, other: DType) -> DType {
-        use DType::*;
-        match (self, other) {
-            (a, b) if a == b => a,
-            (U8, I8) | (I8, U8) => I32,
-            (F16, BF16) | (BF16, F16) => F32,
-            (a, b) => a.max(b),
-        }
+    pub const fn promote(self, other: DType) -> DType {
+        PROMOTED[self as usize][other as usize]
     }
 }
+
+/// The promoted dtype of each pair, in the order of the dtype table.
+const PROMOTED: [[DType; DType::ALL.len()]; DType::ALL.len()] = {
+    use DType::*;
+    [
+        [Bool, U8, I8, I32, I64, F16, BF16, F32, F64],
+        [U8, U8, I32, I32, I64, F16, BF16, F32, F64],
+        [I8, I32, I8, I32, I64, F16, BF16, F32, F64],
+        [I32, I32, I32, I32, I64, F16, BF16, F32, F64],
+        [I64, I64, I64, I64, I64, F16, BF16, F32, F64],
+        [F16, F16, F16, F16, F16, F16, F32, F32, F64],
+        [BF16, BF16, BF16, BF16, BF16, F32, BF16, F32, F64],
+        [F32, F32, F32, F32, F32, F32, F32, F32, F64],
+        [F64, F64, F64, F64, F64, F64, F64, F64, F64],
+    ]
+};
 
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -157,7 +157,7 @@ pub(crate) fn row_kind(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind
         }
         ("rms_norm", [_, shape, weight, eps]) if op == crate::ops::normalization::rms_norm::OP => {
             let n = shape.items().map_or(1, <[Arg]>::len);
-            let default = if x.dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+            let default = x.dtype.epsilon()?;
             let eps = if matches!(eps, Arg::None) { default } else { float(eps)? };
             (n > 0).then_some((RowKind::RmsNorm { eps, weight: !matches!(weight, Arg::None) }, n))
         }

@@ -201,7 +201,9 @@ pub(super) fn fused_rms_norm<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> 
     let eps = match call.arg("eps") {
         Arg::None => match builder.tensor_type(node(&x)?)?.dtype {
             DType::F64 => Arg::Float(f64::EPSILON),
-            _ => Arg::Float(f64::from(f32::EPSILON)),
+            // Halves are normalised in f32.
+            DType::F32 | DType::F16 | DType::BF16 => Arg::Float(f64::from(f32::EPSILON)),
+            dtype => return Err(err!(DType, "expected floats to normalise, got {dtype}").into()),
         },
         eps => eps,
     };

@@ -170,6 +170,9 @@ impl ColumnKernel {
     }
 }
 
+/// What a plan promises.
+const NOT_JOINED: &str = "a plan joins rows of f32 and f64 only";
+
 impl ReducedStore {
     /// Returns where the result of a block is, from a column on.
     fn result(
@@ -194,7 +197,8 @@ impl ReducedStore {
         unsafe {
             match self.dtype {
                 DType::F64 => start(self.kind, std::slice::from_raw_parts_mut(to.cast::<f64>(), width)),
-                _ => start(self.kind, std::slice::from_raw_parts_mut(to.cast::<f32>(), width)),
+                DType::F32 => start(self.kind, std::slice::from_raw_parts_mut(to.cast::<f32>(), width)),
+                dtype => unreachable!("{NOT_JOINED}, got {dtype}"),
             }
         }
     }
@@ -221,7 +225,8 @@ impl ReducedStore {
         unsafe {
             match self.dtype {
                 DType::F64 => call::<f64>(self.kind, from, rows, to, width),
-                _ => call::<f32>(self.kind, from, rows, to, width),
+                DType::F32 => call::<f32>(self.kind, from, rows, to, width),
+                dtype => unreachable!("{NOT_JOINED}, got {dtype}"),
             }
         }
     }
@@ -239,7 +244,8 @@ impl ReducedStore {
             unsafe {
                 match self.dtype {
                     DType::F64 => call::<f64>(to, width, n),
-                    _ => call::<f32>(to, width, n),
+                    DType::F32 => call::<f32>(to, width, n),
+                    dtype => unreachable!("{NOT_JOINED}, got {dtype}"),
                 }
             }
         }

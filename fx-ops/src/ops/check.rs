@@ -80,7 +80,7 @@ pub(crate) fn known_axis(dim: &Dim, rank: usize) -> Result<Option<usize>> {
 pub(crate) fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
-        dtype => dtype,
+        DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => dtype,
     }
 }
 

@@ -204,12 +204,7 @@ fn rms_norm_type(
 fn rms_norm_kernel(x: &Array, shape: IntVec, weight: Option<&Array>, eps: Option<f64>) -> Result<Array> {
     rms_norm_type(&type_of(x), dims(&shape), opt_type_of(weight).as_ref(), None)?;
     let wide = wide(x.dtype());
-    let eps = eps.unwrap_or(match x.dtype() {
-        DType::F64 => f64::EPSILON,
-        DType::F16 => half::f16::EPSILON.to_f64(),
-        DType::BF16 => half::bf16::EPSILON.to_f64(),
-        _ => f64::from(f32::EPSILON),
-    });
+    let eps = eps.or(x.dtype().epsilon()).unwrap_or(0.0);
     let weight = opt_dense(weight, wide)?;
     let width = x.shape()[x.rank() - shape.len()..].iter().product();
     in_float!(wide, T => {

@@ -374,7 +374,8 @@ fn multiply_alone(
 fn scaled(weight: Array, scale: &Array, transposed: bool) -> Result<Array> {
     match weight.dtype() {
         DType::F64 => scaled_in::<f64>(weight, scale, transposed),
-        _ => scaled_in::<f32>(weight, scale, transposed),
+        DType::F32 => scaled_in::<f32>(weight, scale, transposed),
+        dtype => Err(fx_core::err!(DType, "expected a weight of f32 or f64, got {dtype}")),
     }
 }
 

@@ -55,11 +55,12 @@ impl Lowering<'_> {
                         x,
                         out,
                     }),
-                    _ => Box::new(InterpolateKernel::<f32> {
+                    DType::F32 => Box::new(InterpolateKernel::<f32> {
                         resample: Resample::new(taps, input, inner),
                         x,
                         out,
                     }),
+                    _ => return Ok(None),
                 }))
             };
             if !self.kernel(vec![out.value], id, make)? {

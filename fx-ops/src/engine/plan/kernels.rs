@@ -111,8 +111,9 @@ impl Lowering<'_> {
             Ok(match dtype {
                 DType::F64 => AttentionKernel::<f64>::new(q, &parts, mask, options, out)
                     .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
-                _ => AttentionKernel::<f32>::new(q, &parts, mask, options, out)
+                DType::F32 => AttentionKernel::<f32>::new(q, &parts, mask, options, out)
                     .map(|kernel| Box::new(kernel) as Box<dyn Kernel>),
+                _ => None,
             })
         };
         if !self.kernel(vec![value], id, make)? {
@@ -467,7 +468,11 @@ impl Lowering<'_> {
                 fn has<T: GemmElement>() -> bool {
                     T::tile().is_some()
                 }
-                let has_tiles = if a.dtype == DType::F64 { has::<f64>() } else { has::<f32>() };
+                let has_tiles = match a.dtype {
+                    DType::F64 => has::<f64>(),
+                    DType::F32 => has::<f32>(),
+                    _ => false,
+                };
                 let is_constant = matches!(self.instance.values[b.value as usize].home, Home::Constant(_));
                 let is_one = b.shape[..b.shape.len().saturating_sub(2)].iter().all(|&size| size == 1);
                 has_tiles && is_constant && is_one && a.numel() * b.numel() > 0
@@ -483,7 +488,8 @@ impl Lowering<'_> {
             }
             let has_channels_last = match x.dtype {
                 DType::F64 => ChannelsLast::<f64>::new(&spec, &x.shape, &weight.shape)?.is_some(),
-                _ => ChannelsLast::<f32>::new(&spec, &x.shape, &weight.shape)?.is_some(),
+                DType::F32 => ChannelsLast::<f32>::new(&spec, &x.shape, &weight.shape)?.is_some(),
+                _ => return Ok(None),
             };
             let layout = if has_channels_last { Layout::ChannelsLast } else { Layout::RowMajor };
             return Ok(Some(Anchor::Convolution(ConvCall {

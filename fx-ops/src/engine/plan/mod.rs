@@ -493,7 +493,8 @@ impl Lowering<'_> {
             let Some(pool) = pool_of(op, &args, &x.shape, &instance.sizes(&shape)?) else { return Ok(None) };
             Ok(Some(match dtype {
                 DType::F64 => Box::new(PoolKernel::<f64>::new(pool, (x, layout), value, numel)),
-                _ => Box::new(PoolKernel::<f32>::new(pool, (x, layout), value, numel)),
+                DType::F32 => Box::new(PoolKernel::<f32>::new(pool, (x, layout), value, numel)),
+                _ => return Ok(None),
             }))
         };
         self.kernel(vec![value], id, make)?;

@@ -116,7 +116,8 @@ impl Lowering<'_> {
             let Some(softmax) = Softmax::along(&lies, place, log) else { return Ok(None) };
             Ok(Some(match x.dtype {
                 DType::F64 => Box::new(SoftmaxKernel::<f64> { softmax, x, out: value, this: PhantomData }),
-                _ => Box::new(SoftmaxKernel::<f32> { softmax, x, out: value, this: PhantomData }),
+                DType::F32 => Box::new(SoftmaxKernel::<f32> { softmax, x, out: value, this: PhantomData }),
+                _ => return Ok(None),
             }))
         };
         if !self.kernel(vec![value], id, make)? {

@@ -8,7 +8,7 @@ use fx_core::{
 };
 
 use super::{Lines, scan_lines, sum_array, total_dtype, wide};
-use crate::ops::check::float_only;
+use crate::ops::check::{float_only, in_float};
 use crate::ops::concat::{cat_array, cat_type};
 use crate::ops::infer::{axis, axis_of, axis_or_only, known, mask, reduced, type_of, typed};
 use crate::ops::view::{diagonal_array, with_size};
@@ -279,9 +279,8 @@ fn logcumsumexp_array(x: &Array, dim: i64) -> Result<Array> {
             high + (low - high).exp().ln_1p()
         }
     };
-    let out = match wide(x.dtype()) {
-        DType::F64 => scan_lines(&lines, f64::NEG_INFINITY, |a: f64, x: f64| add(a, x), |a| a),
-        _ => scan_lines(&lines, f64::NEG_INFINITY, |a: f64, x: f32| add(a, f64::from(x)), |a| a as f32),
-    };
-    Ok(out?.cast(x.dtype()))
+    let out = in_float!(x.dtype(), T => {
+        scan_lines(&lines, f64::NEG_INFINITY, |a: f64, x: T| add(a, f64::from(x)), |a| a as T)
+    })?;
+    Ok(out.cast(x.dtype()))
 }

@@ -10,6 +10,7 @@ use half::bf16;
 use super::fold::{Fold, fold, map_rows};
 use super::{reduced_array, reduced_type};
 use crate::kernel::rows;
+use crate::ops::check::in_float;
 use crate::ops::infer::{as_slice, mask};
 
 kernels! {
@@ -94,7 +95,7 @@ pub(crate) fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F64,
         DType::F16 | DType::BF16 | DType::F32 => DType::F32,
-        _ => DType::I64,
+        DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64 => DType::I64,
     }
 }
 
@@ -237,11 +238,8 @@ pub(crate) fn mean_array(
     let mask = mask(as_slice(&dim), x.rank())?;
     let n = count(x, &mask);
     let total = sum_array(&x.cast(dtype), dim, keepdim, Some(wide(dtype)))?;
-    let out = match wide(dtype) {
-        DType::F64 => divided(total.to_vec::<f64>()?, |x| x / n as f64, total.shape()),
-        _ => divided(total.to_vec::<f32>()?, |x| x / n as f32, total.shape()),
-    };
-    Ok(out?.cast(dtype))
+    let out = in_float!(dtype, T => divided(total.to_vec::<T>()?, |x| x / n as T, total.shape()))?;
+    Ok(out.cast(dtype))
 }
 
 fn divided<T: Element>(mut data: Vec<T>, divide: impl Fn(T) -> T, shape: &[usize]) -> Result<Array> {
@@ -337,10 +335,7 @@ fn spread(
     let with = Spread::new(correction, unbiased, root);
     let n = count(x, &mask) as f64;
     let x = x.cast(wide(dtype));
-    let (squares, mean) = match x.dtype() {
-        DType::F64 => spread_rows::<f64>(&x, &mask, n, |x| x)?,
-        _ => spread_rows::<f32>(&x, &mask, n, f64::from)?,
-    };
+    let (squares, mean) = in_float!(dtype, T => spread_rows::<T>(&x, &mask, n, f64::from))?;
     let spread: Vec<f64> = squares.into_iter().map(|squares| with.finish(squares, n)).collect();
     let finish = |data| {
         Ok::<_, fx_core::Error>(reduced_array::<f64>(data, &x, &mask, keepdim)?.cast(wide(dtype)).cast(dtype))
@@ -401,10 +396,7 @@ fn norm_array(
         bail!(Shape, "a norm of order {ord} of no elements is not defined, got {}", x.describe());
     }
     let add = |a: f64, b: f64| a + b;
-    let data = match x.dtype() {
-        DType::F64 => norms::<f64>(&x, &mask, ord, |x| x, add)?,
-        _ => norms::<f32>(&x, &mask, ord, f64::from, add)?,
-    };
+    let data = in_float!(dtype, T => norms::<T>(&x, &mask, ord, f64::from, add))?;
     Ok(reduced_array(data, &x, &mask, keepdim)?.cast(wide(dtype)).cast(dtype))
 }
 
@@ -441,11 +433,10 @@ fn logsumexp_array(x: &Array, dim: Option<IntVec>, keepdim: bool) -> Result<Arra
     let dtype = float_or_f32(x.dtype());
     let mask = mask(as_slice(&dim), x.rank())?;
     let x = x.cast(wide(dtype));
-    let out = match x.dtype() {
-        DType::F64 => reduced_array(map_rows(&x, &mask, rows::log_sum_exp::<f64>)?, &x, &mask, keepdim),
-        _ => reduced_array(map_rows(&x, &mask, rows::log_sum_exp::<f32>)?, &x, &mask, keepdim),
-    };
-    Ok(out?.cast(dtype))
+    let out = in_float!(dtype, T => {
+        reduced_array(map_rows(&x, &mask, rows::log_sum_exp::<T>)?, &x, &mask, keepdim)
+    })?;
+    Ok(out.cast(dtype))
 }
 
 fn truth(x: &Array, dim: Option<IntVec>, keepdim: bool, all: bool) -> Result<Array> {
