@@ -9,7 +9,8 @@ use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::call::{Call, generic, write};
 use super::schema::{Argument, Node};
 use super::{
-    adapt, autocast, complex, compose, control, fft, linalg, normalization, out, random, unrolled, views,
+    adapt, autocast, backward, complex, compose, control, fft, linalg, normalization, out, random, unrolled,
+    views,
 };
 use crate::{Arg, err};
 
@@ -204,6 +205,21 @@ static TABLE: &[(&str, How)] = &[
     ("gradient", E(compose::gradient)), ("pad_sequence", E(compose::pad_sequence)), ("stft", E(fft::stft)), ("istft", E(fft::istft)),
     ("fft_fftshift", E(fft::shift)), ("fft_ifftshift", E(fft::shift)), ("fft_fftfreq", E(fft::frequencies)),
     ("fft_rfftfreq", E(fft::frequencies)),
+    // Backward programs.
+    ("avg_pool2d_backward", E(backward::average)), ("avg_pool3d_backward", E(backward::average)),
+    ("_adaptive_avg_pool2d_backward", E(backward::adaptive_average)), ("_adaptive_avg_pool3d_backward", E(backward::adaptive_average)),
+    ("max_pool2d_with_indices_backward", E(backward::maximum)), ("max_pool3d_with_indices_backward", E(backward::maximum)),
+    ("adaptive_max_pool2d_backward", E(backward::maximum)), ("adaptive_max_pool3d_backward", E(backward::maximum)),
+    ("unfold_backward", E(backward::unfold)), ("convolution_backward", E(backward::convolution)),
+    ("_weight_norm_interface_backward", E(backward::weight_norm)),
+    ("replication_pad1d_backward", E(backward::replicated)), ("replication_pad2d_backward", E(backward::replicated)),
+    ("replication_pad3d_backward", E(backward::replicated)),
+    ("upsample_nearest1d_backward", E(backward::resize)), ("upsample_nearest2d_backward", E(backward::resize)),
+    ("upsample_nearest3d_backward", E(backward::resize)), ("_upsample_nearest_exact1d_backward", E(backward::resize)),
+    ("_upsample_nearest_exact2d_backward", E(backward::resize)), ("_upsample_nearest_exact3d_backward", E(backward::resize)),
+    ("upsample_linear1d_backward", E(backward::resize)), ("upsample_bilinear2d_backward", E(backward::resize)),
+    ("upsample_trilinear3d_backward", E(backward::resize)), ("upsample_bicubic2d_backward", E(backward::resize)),
+    ("_upsample_bilinear2d_aa_backward", E(backward::resize)), ("_upsample_bicubic2d_aa_backward", E(backward::resize)),
     // Numbers and checks.
     ("sym_storage_offset", E(control::sym_storage_offset)),
     ("sym_size", E(control::sym_size)), ("sym_numel", E(control::sym_numel)), ("item", E(control::item)),

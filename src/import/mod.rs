@@ -13,6 +13,7 @@ mod alias;
 mod archive;
 mod aten;
 mod autocast;
+mod backward;
 mod build;
 mod call;
 mod complex;

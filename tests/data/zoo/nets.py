@@ -253,6 +253,45 @@ def einsums(i):
     return Module(lambda net: None, forward), (normal(2, 4, i=i), normal(3, 4, 5, i=i + 1), normal(2, 5, i=i + 2))
 
 
+def backward_parts(i):
+    """Operators of backward programs that PyTorch does not decompose."""
+    aten = torch.ops.aten
+
+    def init(net):
+        net.register_buffer("w", normal(4, 2, 3, 2))
+        net.register_buffer("t", normal(4, 3, 2, 2))
+        net.register_buffer("l", normal(3, 2, 2))
+
+    def forward(net, x, g):
+        small, size = [4, 6, 5], [2, 4, 6, 5]
+        top, places = F.max_pool2d(x, 2, return_indices=True)
+        mean = F.avg_pool2d(x, 3, 2, 1, ceil_mode=True).cos()
+        y = F.conv2d(x, net.w, None, (2, 1), (1, 0), (1, 2), 2)
+        z = F.conv_transpose2d(x, net.t, None, (2, 1), (1, 0), (1, 0), 1, (1, 2))
+        row = x[:, :2, 0]
+        line = F.conv1d(row, net.l)
+        norm = net.t.flatten(1).norm(dim=1).reshape(4, 1, 1, 1)
+        return (
+            aten.unfold_backward(g, [2, 4, 5], 2, 3, 1),
+            aten.max_pool2d_with_indices_backward(top.sin(), x, [2, 2], [2, 2], [0, 0], [1, 1], False, places),
+            aten.avg_pool2d_backward(g, x, [2, 3], [2, 2], [0, 1], False, False, None),
+            aten.avg_pool2d_backward(mean, x, [3], [2], [1], True, True, None),
+            aten.avg_pool2d_backward(mean, x, [3], [2], [1], True, True, 5),
+            aten._adaptive_avg_pool2d_backward(g, x),
+            *aten.convolution_backward(y.sin(), x, net.w, [4], [2, 1], [1, 0], [1, 2], False, [0, 0], 2, [True] * 3),
+            *aten.convolution_backward(z.cos(), x, net.t, [3], [2, 1], [1, 0], [1, 2], True, [1, 0], 1, [True] * 3),
+            *aten.convolution_backward(line, row, net.l, [3], [1], [0], [1], False, [0], 1, [True, True, False])[:2],
+            aten.replication_pad2d_backward(F.pad(x, (1, 2, 0, 3), mode="replicate").sin(), x, [1, 2, 0, 3]),
+            aten.upsample_bilinear2d_backward(aten.upsample_bilinear2d(x, [4, 9], False), [4, 9], size, False),
+            aten.upsample_bicubic2d_backward(aten.upsample_bicubic2d(x, [8, 4], True), [8, 4], size, True),
+            aten.upsample_nearest2d_backward(aten.upsample_nearest2d(x, [8, 4]), [8, 4], size),
+            aten.upsample_linear1d_backward(aten.upsample_linear1d(x[0], [8], False), [8], small, False),
+            *aten._weight_norm_interface_backward(net.t.sin(), net.t, norm * 0.7, norm, 0),
+        )
+
+    return Module(init, forward), (normal(2, 4, 6, 5, i=i), normal(2, 4, 3, 3, i=i + 1))
+
+
 def write(net, name, **options):
     """Exports, and deflates the archive to keep the repository small."""
     export(net, name, HERE, **options)
@@ -266,7 +305,7 @@ def write(net, name, **options):
 
 NETS = [
     loops, recurrent, autocast, odd_names, strided_writes, one_buffer_twice, composed, complex_numbers, regions, factors, special,
-    norms_first, einsums,
+    norms_first, einsums, backward_parts,
 ]
 
 if __name__ == "__main__":
