@@ -4,7 +4,7 @@
 //! It takes a while, so the number of programs is asked for: `FX_COMPILE=10000 cargo test --test it --
 //! compiled --nocapture`, or some of them: `FX_COMPILE=3000..3500`.
 
-#![allow(clippy::print_stdout, reason = "a long test says how far it is, or that it is skipped")]
+#![allow(clippy::print_stdout, reason = "a long test says how far it is")]
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -55,7 +55,10 @@ fn check(seed: u64, make: impl Fn(&GraphModule) -> fx::Result<Box<dyn fx::Forwar
 #[test]
 fn random_programs_compile_and_agree() {
     let Ok(asked) = std::env::var("FX_COMPILE") else {
-        println!("skipped: set FX_COMPILE to a number of programs");
+        crate::skipped(
+            "no random program was compiled as readable code",
+            "set FX_COMPILE to a number of programs, such as 50",
+        );
         return;
     };
     let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));

@@ -24,3 +24,9 @@ mod splits;
 mod standalone;
 mod ui;
 mod view;
+
+/// Says on standard error that a test did not run, and how it would; the harness does not capture this.
+fn skipped(what: &str, how: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}; {how}");
+}

@@ -467,7 +467,10 @@ const REFUSED: [&str; 15] = [
 #[allow(clippy::print_stdout, reason = "whoever asks for the long run reads it")]
 fn every_program_as_a_crate() {
     let Some(dir) = std::env::var_os("FX_CRATES").map(PathBuf::from) else {
-        println!("skipped: set FX_CRATES to a folder of programs");
+        crate::skipped(
+            "no folder of programs was compiled as crates",
+            "set FX_CRATES to one, such as tests/data/zoo",
+        );
         return;
     };
     let mut programs = models();

@@ -145,8 +145,17 @@ pub fn registry() -> Registry {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use fx_core::Registry;
+
     #[test]
     fn names_are_distinct() {
-        assert!(super::registry().iter().count() > 30);
+        let rows = || super::tables().flatten();
+        let core = Registry::core();
+        let names: BTreeSet<&str> = rows().map(|op| op.name).chain(core.iter().map(|op| op.name)).collect();
+        assert_eq!(names.len(), core.iter().count() + rows().count());
+        assert_eq!(super::registry().iter().count(), names.len());
+        assert_eq!(names.len(), 489);
     }
 }

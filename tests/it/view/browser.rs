@@ -22,8 +22,10 @@ fn browser() -> Option<PathBuf> {
     };
     let found = given.or_else(in_path);
     if found.is_none() {
-        eprintln!(
-            "SKIPPED: there is no Chromium in the path and $FX_CHROMIUM is not set, so the page was not drawn"
+        let test = std::thread::current().name().unwrap_or("a test of the page").to_owned();
+        crate::skipped(
+            &format!("{test}: the page was not drawn, for there is no browser"),
+            "install Chromium or Chrome, or set FX_CHROMIUM to the path of one",
         );
     }
     found
