@@ -10,6 +10,7 @@ pub const SOURCE: &str = concat!(
     "\n",
     include_str!("special/gamma.rs"),
     include_str!("special/bessel.rs"),
+    include_str!("special/polynomials.rs"),
 );
 
 #[cfg(test)]

@@ -148,21 +148,6 @@ pub(super) fn diagflat<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attemp
     builder.call("diag_embed", [leaf(flat), call.or("offset", Arg::Int(0))]).map(Out::Node)
 }
 
-/// `log2(2^x + 2^y)`.
-pub(super) fn logaddexp2<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let two = std::f64::consts::LN_2;
-    let x = builder.call("mul", [call.first()?, Arg::Float(two)])?;
-    let y = builder.call("mul", [call.need("other")?, Arg::Float(two)])?;
-    let sum = builder.call("logaddexp", [leaf(x), leaf(y)])?;
-    builder.call("mul", [leaf(sum), Arg::Float(1.0 / two)]).map(Out::Node)
-}
-
-/// `x * 2^other`.
-pub(super) fn ldexp<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let power = builder.call("exp2", [call.need("other")?])?;
-    builder.call("mul", [call.first()?, leaf(power)]).map(Out::Node)
-}
-
 /// A power in `f64`.
 pub(super) fn float_power<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let wide = |builder: &mut Builder<'a>, arg: Arg| match arg {
@@ -172,64 +157,13 @@ pub(super) fn float_power<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Att
         }
         other => Ok(other),
     };
-    let (x, exponent) = (wide(builder, call.first()?)?, wide(builder, call.need("exponent")?)?);
+    let (x, exponent) = match (call.first()?, call.need("exponent")?) {
+        // A power with a number as exponent may be a root.
+        (x @ Arg::Leaf(_), Arg::Int(n)) => (wide(builder, x)?, Arg::Float(n as f64)),
+        (x @ Arg::Leaf(_), exponent @ Arg::Float(_)) => (wide(builder, x)?, exponent),
+        (x, exponent) => (wide(builder, x)?, wide(builder, exponent)?),
+    };
     builder.call("pow", [x, exponent]).map(Out::Node)
-}
-
-/// `isposinf` and `isneginf`.
-pub(super) fn is_infinity<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let x = call.first()?;
-    if !builder.tensor_type(node(&x)?)?.dtype.is_float() {
-        return with(builder, "zeros_like", [x], &[("dtype", Arg::DType(DType::Bool))]).map(Out::Node);
-    }
-    let infinity = if call.base == "isneginf" { f64::NEG_INFINITY } else { f64::INFINITY };
-    builder.call("eq", [x, Arg::Float(infinity)]).map(Out::Node)
-}
-
-pub(super) fn is_real<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    with(builder, "ones_like", [call.first()?], &[("dtype", Arg::DType(DType::Bool))]).map(Out::Node)
-}
-
-/// `-x log(x)`.
-pub(super) fn entr<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let x = call.first()?;
-    let out = builder.call("xlogy", [x.clone(), x.clone()])?;
-    let out = builder.call("neg", [leaf(out)])?;
-    let negative = builder.call("lt", [x, Arg::Int(0)])?;
-    builder.call("masked_fill", [leaf(out), leaf(negative), Arg::Float(f64::NEG_INFINITY)]).map(Out::Node)
-}
-
-/// `x log1p(y)`, 0 where `x` is, NaN where `y` is.
-pub(super) fn xlog1py<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let (x, y) = (call.first()?, call.need("other")?);
-    let (Arg::Leaf(_), Arg::Leaf(_)) = (&x, &y) else {
-        return Err(err!(Load, "expected tensors as operands of {}", call.base).into());
-    };
-    let log = builder.call("log1p", [y.clone()])?;
-    let out = builder.call("mul", [x.clone(), leaf(log)])?;
-    let zero = builder.call("eq", [x, Arg::Int(0)])?;
-    let nan = builder.call("isnan", [y])?;
-    let number = builder.call("logical_not", [leaf(nan)])?;
-    let zero = builder.call("logical_and", [leaf(zero), leaf(number)])?;
-    builder.call("where", [leaf(zero), Arg::Float(0.0), leaf(out)]).map(Out::Node)
-}
-
-/// The logarithm of the gamma function of `p` variables.
-pub(super) fn mvlgamma<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let Arg::Int(p @ 1..=64) = call.need("p")? else {
-        return Err(err!(Load, "expected 1 to 64 variables of {}", call.base).into());
-    };
-    let constant = (p * (p - 1)) as f64 / 4.0 * std::f64::consts::PI.ln();
-    let mut sum: Option<NodeId> = None;
-    for i in 0..p {
-        let shifted = builder.call("sub", [call.first()?, Arg::Float(i as f64 / 2.0)])?;
-        let term = builder.call("lgamma", [leaf(shifted)])?;
-        sum = Some(match sum {
-            None => builder.call("add", [leaf(term), Arg::Float(constant)])?,
-            Some(sum) => builder.call("add", [leaf(sum), leaf(term)])?,
-        });
-    }
-    sum.map(Out::Node).ok_or_else(|| err!(Load, "expected variables").into())
 }
 
 /// A number as a tensor, of `f32` where no dtype is given.

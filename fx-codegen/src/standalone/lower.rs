@@ -697,6 +697,13 @@ fn loop_op(
         .collect();
     let dtype = def.compared_dtype(&kinds, def.compute_dtype(result_dtype_of_types(&kinds))?);
     element(dtype)?;
+    let (def, given) = match given.split_last() {
+        Some((Some((Ref::Number(last), _)), others)) => match def.instead(Some(*last), dtype) {
+            Some(def) => (def, others.to_vec()),
+            None => (def, given),
+        },
+        _ => (def, given),
+    };
     let source = def.source(dtype).ok_or_else(|| err!(DType, "it has no body for {dtype}"))?;
     if !stands_alone(def, source) {
         bail!(Unresolved, "its body names what is outside of it");

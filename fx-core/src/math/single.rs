@@ -166,7 +166,9 @@ impl Real for f32 {
     #[inline(always)]
     fn acosh(x: f32) -> f32 {
         let x = f64::from(x);
-        log64(x + (x * x - 1.0).sqrt()) as f32
+        let y = log64(x + (x * x - 1.0).sqrt()) as f32;
+        // The root of a great square takes all of a negative number away.
+        if x < 1.0 { f32::NAN } else { y }
     }
     #[inline(always)]
     fn atanh(x: f32) -> f32 {

@@ -16,6 +16,7 @@ mod pasted {
     include!("../math/double.rs");
     include!("../special/gamma.rs");
     include!("../special/bessel.rs");
+    include!("../special/polynomials.rs");
 }
 
 #[test]

@@ -215,8 +215,10 @@ macro_rules! __call {
 /// a function of one operand whose first arm is `real`, makes kernels that add and multiply before and after
 /// it in the same loop; see [`fused_affine`](crate::pointwise::fused_affine). `#[blocks = path]` names a function of
 /// [`blocks`](crate::blocks) or one like them, which replaces some block kernels by faster ones with the same
-/// bits. A body may name only its operands and parameters, literals, and paths such as `math::exp`.
-/// Parameters have the type of the elements.
+/// bits. `#[instead = path]` names a function from the last operand, if that is a number, to the row of the
+/// others that this one is there; see [`PointwiseDef::instead`](crate::pointwise::PointwiseDef::instead). A body
+/// may name only its operands and parameters, literals, and paths such as `math::exp`. Parameters have the type
+/// of the elements.
 #[macro_export]
 macro_rules! pointwise {
     (
@@ -227,6 +229,7 @@ macro_rules! pointwise {
             $(#[commutative = $commutative:literal])?
             $(#[check = $check:expr])?
             $(#[numbers = $numbers:expr])?
+            $(#[instead = $instead:path])?
             $(#[fused_affine = $fused_affine:ident])?
             $(#[blocks = $blocks:path])?
             $name:ident($x:ident $(, $y:ident $(= $absent:expr)?)* $(; $($p:ident: $d:expr),*)?) -> $rule:ident { $($arm:ident: $body:expr),+ $(,)? }
@@ -256,6 +259,7 @@ macro_rules! pointwise {
                         sources: &[$((stringify!($arm), stringify!($body))),+],
                         $(check: Some($check),)?
                         $(numbers: $numbers,)?
+                        $(instead: Some($instead),)?
                         ..$crate::pointwise::PointwiseDef::BASE
                     };
                     static DEF: $crate::OpDef = $crate::OpDef {

@@ -158,6 +158,9 @@ pub struct PointwiseDef {
     pub check: Option<Check>,
     /// How numbers are taken that the dtype cannot hold.
     pub numbers: Numbers,
+    /// Returns the row of the other operands that this one is where the last operand is this number, in a result
+    /// of this dtype, if there is one.
+    pub instead: Option<fn(Scalar, DType) -> Option<&'static PointwiseDef>>,
 }
 
 impl std::fmt::Debug for PointwiseDef {
@@ -307,7 +310,16 @@ impl PointwiseDef {
         sources: &[],
         check: None,
         numbers: Numbers::Converted,
+        instead: None,
     };
+
+    /// Returns the row of the other operands that this one is where the last operand is the number `last`, if
+    /// there is one: `sqrt` for `pow` and 0.5.
+    ///
+    /// Both compute in `dtype`, the dtype of this row's operands.
+    pub fn instead(&self, last: Option<Scalar>, dtype: DType) -> Option<&'static PointwiseDef> {
+        (self.instead?)(last?, dtype)
+    }
 
     /// Returns the text of the scalar body for a dtype.
     pub fn source(&self, dtype: DType) -> Option<&'static str> {
@@ -414,6 +426,11 @@ impl PointwiseDef {
     }
 
     fn eval_in(&self, dtype: DType, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
+        if let Some((OperandValue::Scalar(last), others)) = operands.split_last()
+            && let Some(def) = self.instead(Some(*last), dtype)
+        {
+            return def.eval_in(dtype, others, params);
+        }
         let dtype = self.compared_dtype_of(operands, dtype);
         let mut operands = SmallVec::<[OperandValue<'_>; 4]>::from_slice(operands);
         for (i, operand) in operands.iter_mut().enumerate() {

@@ -146,14 +146,23 @@ fn bessel_i0(x: f64) -> f64 {
 #[inline(always)]
 fn scaled_i1(x: f64) -> f64 {
     let a = x.abs();
-    let near = near_i1(x) * exp_sum64(-a, 0.0);
+    // As in PyTorch, the value at -0.0 is 0.0.
+    let near = near_i1(x) * exp_sum64(-a, 0.0) + 0.0;
     if a <= 8.0 { near } else { far_i1(a).copysign(x) }
 }
 
 #[inline(always)]
 fn bessel_i1(x: f64) -> f64 {
     let a = x.abs();
-    if a <= 8.0 { near_i1(x) } else { times_exp(far_i1(a), a).copysign(x) }
+    if a <= 8.0 { near_i1(x) + 0.0 } else { times_exp(far_i1(a), a).copysign(x) }
+}
+
+/// Returns the logarithm of `x / 2`, also where that would be below the least number.
+#[inline(always)]
+fn log_of_half(x: f64) -> f64 {
+    let is_small = x < f64::MIN_POSITIVE;
+    let log = log_full(if is_small { x } else { 0.5 * x });
+    if is_small { log - std::f64::consts::LN_2 } else { log }
 }
 
 /// Returns `K0(x)` for `0 <= x <= 2`: the logarithm's part and the rest.
@@ -190,7 +199,7 @@ fn near_k0(x: f64) -> f64 {
             3.518611978846953e-14,
         ],
     );
-    rest - log_full(0.5 * x) * i0
+    rest - log_of_half(x) * i0
 }
 
 /// Returns `exp(x) K0(x)` for `x > 2`.
@@ -259,7 +268,7 @@ fn near_k1(x: f64) -> f64 {
             -3.089196986292076e-13,
         ],
     );
-    let value = 1.0 / x + x * (rest + log_full(0.5 * x) * i1);
+    let value = 1.0 / x + x * (rest + log_of_half(x) * i1);
     if x == 0.0 { f64::INFINITY } else { value }
 }
 
@@ -509,7 +518,7 @@ fn second_y0<T: Real>(x: T) -> f64 {
             2.1435468615998184e-11,
         ],
     );
-    let near = std::f64::consts::FRAC_2_PI * (log_full(0.5 * x) * near_j0(x)) + rest;
+    let near = std::f64::consts::FRAC_2_PI * (log_of_half(x) * near_j0(x)) + rest;
     let (p, q) = far_0(x);
     let far = p * (sin - cos) + q * (cos + sin);
     let far = if x == f64::INFINITY { 0.0 } else { far };
@@ -541,7 +550,7 @@ fn second_y1<T: Real>(x: T) -> f64 {
             6.991420949733099e-13,
         ],
     );
-    let near = std::f64::consts::FRAC_2_PI * (log_full(0.5 * x) * near_j1(x) - 1.0 / x) + x * rest;
+    let near = std::f64::consts::FRAC_2_PI * (log_of_half(x) * near_j1(x) - 1.0 / x) + x * rest;
     let near = if x == 0.0 { f64::NEG_INFINITY } else { near };
     let (p, q) = far_1(x);
     let far = q * (sin - cos) - p * (sin + cos);

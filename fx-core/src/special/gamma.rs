@@ -125,7 +125,8 @@ fn log_normal_below(x: f64) -> f64 {
     let above = scaled * exp_square(a, -0.5);
     let y = if x < 0.0 { scaled } else { 1.0 - above };
     let log = log_full(y);
-    if x < 0.0 { log - 0.5 * x * x } else { log + ((1.0 - y) - above) / y }
+    // What is below the least number keeps its sign.
+    if x < 0.0 { log - 0.5 * x * x } else { -((above - (1.0 - y)) / y - log) }
 }
 
 #[inline(always)]

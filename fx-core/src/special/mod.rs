@@ -3,6 +3,7 @@
 pub use crate::math::*;
 include!("gamma.rs");
 include!("bessel.rs");
+include!("polynomials.rs");
 
 #[cfg(test)]
 mod tests;

@@ -256,3 +256,37 @@ fn every_argument_ends_in_time() {
         }
     }
 }
+
+#[test]
+fn polynomials_match_exact_values_and_closed_forms() {
+    use crate::special::*;
+    let near = |got: f64, want: f64, name: &str| {
+        assert!((got - want).abs() <= 1e-10 * want.abs().max(1.0), "{name}: {got:e}, expected {want:e}");
+    };
+    // Of degree 5 at 0.3, by hand.
+    near(chebyshev_t(0.3, 5.9), 0.99888, "t");
+    near(chebyshev_u(0.3, 5.0), 1.01376, "u");
+    near(chebyshev_v(0.3, 5.0), 0.96416, "v");
+    near(chebyshev_w(0.3, 5.0), 1.06336, "w");
+    near(hermite_h(0.3, 5.0), 31.75776, "h");
+    near(hermite_he(0.3, 5.0), 4.23243, "he");
+    near(laguerre(0.3, 5.0), -0.09333275, "l");
+    near(legendre(0.3, 5.0), 0.34538625, "p");
+    type Polynomial = fn(f64, f64) -> f64;
+    let chebyshev: [(&str, Polynomial); 4] =
+        [("t", chebyshev_t), ("u", chebyshev_u), ("v", chebyshev_v), ("w", chebyshev_w)];
+    for (name, f) in chebyshev {
+        // A closed form is what the recurrence gives from the two degrees before.
+        for x in [-1.02, -1.0, -0.7, -0.1, 0.0, 0.4, 0.99, 1.0, 1.03] {
+            for n in [64.0, 65.0, 66.0, 67.0, 80.0] {
+                let want = 2.0 * x * f(x, n - 1.0) - f(x, n - 2.0);
+                near(f(x, n), want, &format!("{name} {n} ({x})"));
+            }
+        }
+        assert_eq!((f(0.5, -1.0), f(0.5, -0.5), f(0.5, f64::NAN)), (0.0, 1.0, 0.0), "{name}");
+        assert!(f(f64::NAN, 3.0).is_nan() && f(f64::NAN, 300.0).is_nan(), "{name}");
+    }
+    assert!(hermite_h(0.5f32, 129.0).is_nan() && hermite_h(0.5f64, 129.0).is_finite());
+    assert_eq!((legendre(-1.0, 1e15), legendre(1.0, 7.0)), (-1.0, 1.0));
+    assert!(laguerre(1.0, 1e7).is_nan());
+}

@@ -6,7 +6,8 @@ use fx_core::op::Default::{Float, Int};
 use fx_core::op::kind::OperandValue;
 use fx_core::pointwise::Limit::{self, Lower, Upper};
 use fx_core::pointwise::Numbers::{Exponent, Limits, Wide};
-use fx_core::{Category, Op, Result, err, math, pointwise};
+use fx_core::pointwise::PointwiseDef;
+use fx_core::{Category, Class, DType, Op, Result, Scalar, err, math, pointwise};
 
 /// The tables of this file.
 pub(super) static TABLES: &[&[Op]] = &[ACTIVATION, ELEMENTARY];
@@ -56,7 +57,7 @@ pointwise! {
     sigmoid(x) -> Float { real: math::sigmoid(x) }
     /// `log(sigmoid(x))`.
     logsigmoid(x) -> Same {
-        real: { let y = math::log1p(math::exp(-math::abs(x))); (if x < 0.0 { x } else { x * 0.0 }) - y }
+        real: { let y = math::log1p(math::exp(-math::abs(x))); (if x < 0.0 { x } else { 0.0 }) - y }
     }
     /// `min(max(x, min_val), max_val)`; NaN stays NaN.
     #[numbers = Limits(&[Limit::None, Lower, Upper])]
@@ -181,9 +182,11 @@ pointwise! {
     }
     /// `x - trunc(x)`.
     frac(x) -> Same { real: x - math::trunc(x) }
-    /// `x` to the power of `exponent`. Integers wrap, and a negative exponent of integers is an error.
+    /// `x` to the power of `exponent`. Integers wrap, and a negative exponent of integers is an error. Where
+    /// the exponent is the number 0.5 or -0.5, it is `sqrt` or `rsqrt`, but for f16.
     #[check = no_negative_exponent]
     #[numbers = Exponent]
+    #[instead = root_of]
     #[blocks = fx_core::blocks::pow]
     pow(x, exponent) -> Same {
         real: math::pow(x, exponent),
@@ -256,6 +259,16 @@ pointwise! {
             if x == other { x + 0.693_147_180_559_945_3 } else { sum }
         }
     }
+    /// `log2(2^x + 2^other)` without overflow.
+    #[commutative = true]
+    logaddexp2(x, other) -> Same {
+        real: {
+            let gap = x - other;
+            let power = math::exp2(-math::abs(gap));
+            let sum = (if gap > 0.0 { x } else { other }) + math::log1p(power) * 1.442_695_040_888_963_4;
+            if x == other { x + 1.0 } else { sum }
+        }
+    }
     /// `x` with NaN, infinity and minus infinity replaced, if nothing is given by 0 and the finite extremes
     /// of the dtype.
     nan_to_num(x, nan = 0.0, posinf = f64::MAX, neginf = f64::MIN) -> Same {
@@ -270,6 +283,12 @@ pointwise! {
     isnan(x) -> Bool { real: x != x, int: false, bool: false }
     /// Whether the element is infinite.
     isinf(x) -> Bool { real: math::abs(x) == 1.0 / 0.0, int: false, bool: false }
+    /// Whether the element is infinity.
+    isposinf(x) -> Bool { real: x == 1.0 / 0.0, int: false, bool: false }
+    /// Whether the element is minus infinity.
+    isneginf(x) -> Bool { real: x == -1.0 / 0.0, int: false, bool: false }
+    /// True, for there are no complex numbers.
+    isreal(x) -> Bool { any: true }
     /// Whether the element is neither NaN nor infinite.
     isfinite(x) -> Bool { real: math::abs(x) < 1.0 / 0.0, int: true, bool: true }
     /// `x * log(other)`; 0 where `x` is 0, NaN where `other` is NaN.
@@ -280,11 +299,12 @@ pointwise! {
             if other != other { other } else { y }
         }
     }
-    /// `log(x / (1 - x))`, with `x` first brought into [eps, 1 - eps] if `eps` is given.
+    /// `log(x / (1 - x))`, with `x` first brought into [eps, 1 - eps] if `eps` is given: above `1 - eps` only
+    /// what is not below `eps`.
     logit(x, eps = f64::NEG_INFINITY) -> Float {
         real: {
-            let y = if x < eps { eps } else { x };
-            let y = if y > 1.0 - eps { 1.0 - eps } else { y };
+            let y = if x > 1.0 - eps { 1.0 - eps } else { x };
+            let y = if x < eps { eps } else { y };
             math::log(y / (1.0 - y))
         }
     }
@@ -313,6 +333,21 @@ pointwise! {
         real: if x == 0.0 { values } else if x > 0.0 { 1.0 } else { 0.0 },
         int: if x == 0 { values } else if x > 0 { 1 } else { 0 },
         bool: x | values,
+    }
+}
+
+/// Returns the row that a power is where the exponent is this number. As in PyTorch, the roots of minus infinity
+/// and of -0.0 differ from the powers, which are those of C; only f16 has these for numbers too.
+fn root_of(exponent: Scalar, dtype: DType) -> Option<&'static PointwiseDef> {
+    let op = match exponent {
+        _ if dtype == DType::F16 => return None,
+        Scalar::Float(0.5) => sqrt::OP,
+        Scalar::Float(-0.5) => rsqrt::OP,
+        _ => return None,
+    };
+    match op.class {
+        Class::Pointwise(def) => Some(def),
+        _ => None,
     }
 }
 

@@ -56,6 +56,58 @@ pointwise! {
     special_log_ndtr(x) -> Float { real: math::log_ndtr(x) }
     /// The inverse of the normal distribution function; NaN outside [0, 1].
     special_ndtri(x) -> Float { real: math::ndtri(x) }
+    /// `-x log(x)`; 0 at 0, minus infinity below.
+    special_entr(x) -> Float {
+        real: {
+            let y = -x * math::log(x);
+            let y = if x == 0.0 { 0.0 } else { y };
+            if x < 0.0 { -1.0 / 0.0 } else { y }
+        }
+    }
+    /// `x * log(1 + other)`; 0 where `x` is 0, NaN where `other` is NaN.
+    special_xlog1py(x, other) -> Float {
+        real: {
+            let y = x * math::log1p(other);
+            let y = if x == 0.0 { 0.0 } else { y };
+            if other != other { other } else { y }
+        }
+    }
+    /// Chebyshev's polynomial of the first kind, of the degree that is the integer part of `n`; 0 where that is
+    /// negative, NaN where it overflows.
+    special_chebyshev_polynomial_t(x, n) -> Float { real: { let y = math::chebyshev_t(x, n); y + y * 0.0 } }
+    /// Chebyshev's polynomial of the second kind, of the degree that is the integer part of `n`; 0 where that is
+    /// negative, NaN where it overflows.
+    special_chebyshev_polynomial_u(x, n) -> Float { real: { let y = math::chebyshev_u(x, n); y + y * 0.0 } }
+    /// Chebyshev's polynomial of the third kind, of the degree that is the integer part of `n`; 0 where that is
+    /// negative, NaN where it overflows.
+    special_chebyshev_polynomial_v(x, n) -> Float { real: { let y = math::chebyshev_v(x, n); y + y * 0.0 } }
+    /// Chebyshev's polynomial of the fourth kind, of the degree that is the integer part of `n`; 0 where that is
+    /// negative, NaN where it overflows.
+    special_chebyshev_polynomial_w(x, n) -> Float { real: { let y = math::chebyshev_w(x, n); y + y * 0.0 } }
+    /// `special_chebyshev_polynomial_t` of `2 x - 1`.
+    special_shifted_chebyshev_polynomial_t(x, n) -> Float {
+        real: { let y = math::chebyshev_t(x + x - 1.0, n); y + y * 0.0 }
+    }
+    /// `special_chebyshev_polynomial_u` of `2 x - 1`.
+    special_shifted_chebyshev_polynomial_u(x, n) -> Float {
+        real: { let y = math::chebyshev_u(x + x - 1.0, n); y + y * 0.0 }
+    }
+    /// `special_chebyshev_polynomial_v` of `2 x - 1`.
+    special_shifted_chebyshev_polynomial_v(x, n) -> Float {
+        real: { let y = math::chebyshev_v(x + x - 1.0, n); y + y * 0.0 }
+    }
+    /// `special_chebyshev_polynomial_w` of `2 x - 1`.
+    special_shifted_chebyshev_polynomial_w(x, n) -> Float {
+        real: { let y = math::chebyshev_w(x + x - 1.0, n); y + y * 0.0 }
+    }
+    /// Hermite's polynomial of the physicists, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    special_hermite_polynomial_h(x, n) -> Float { real: { let y = math::hermite_h(x, n); y + y * 0.0 } }
+    /// Hermite's polynomial of the probabilists, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    special_hermite_polynomial_he(x, n) -> Float { real: { let y = math::hermite_he(x, n); y + y * 0.0 } }
+    /// Laguerre's polynomial, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    special_laguerre_polynomial_l(x, n) -> Float { real: { let y = math::laguerre(x, n); y + y * 0.0 } }
+    /// Legendre's polynomial, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    special_legendre_polynomial_p(x, n) -> Float { real: { let y = math::legendre(x, n); y + y * 0.0 } }
     /// The regularised lower incomplete gamma function of order `x` at `other`; NaN where one is negative.
     igamma(x, other) -> Float { real: math::gammainc(x, other) }
     /// The regularised upper incomplete gamma function of order `x` at `other`; NaN where one is negative.
@@ -64,6 +116,25 @@ pointwise! {
     special_zeta(x, other) -> Float { real: math::zeta(x, other) }
     /// The derivative of `digamma` of order `n`, which PyTorch's function takes first.
     polygamma(x; n: Int(1)) -> Float { real: math::polygamma(n, x) }
+    /// The logarithm of the gamma function of `p` variables: `p (p - 1) / 4 log(pi)` and the sum of
+    /// `lgamma(x - i / 2)` for `i` from 0 to `p - 1`.
+    mvlgamma(x; p: Int(1)) -> Float {
+        real: {
+            let (mut sum, mut i) = (p * (p - 1.0) * 0.286_182_471_462_350_04, 0.0);
+            while i < p {
+                sum = sum + math::lgamma(x - i * 0.5);
+                i = i + 1.0;
+            }
+            sum
+        }
+    }
+    /// `x * 2^other`, without overflow of the power.
+    ldexp(x, other) -> Float {
+        real: {
+            let third = math::trunc(other / 3.0);
+            x * math::exp2(third) * math::exp2(third) * math::exp2(other - third - third)
+        }
+    }
     /// The greatest common divisor, at least 0; that of 0 and `x` is `|x|`.
     #[commutative = true]
     gcd(x, other) -> Same {

@@ -31,9 +31,11 @@ rules! {
     /// A square.
     pow_two: |x: &Tensor| pow(x, exactly(2.0)) => |x: &Tensor| square(x), when "x is of floats" |m| m.is_float("x");
     /// A square root.
-    pow_half: |x: &Tensor| pow(x, exactly(0.5)) => |x: &Tensor| sqrt(x), when "x is of floats" |m| m.is_float("x");
+    pow_half: |x: &Tensor| pow(x, exactly(0.5)) => |x: &Tensor| sqrt(x), when "x is of floats other than f16" has_roots;
     /// The reciprocal of a square root.
-    rsqrt: |x: &Tensor| any_of([reciprocal(sqrt(x)), div(exactly(1.0), sqrt(x)), pow(x, exactly(-0.5))]) => |x: &Tensor| rsqrt(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
+    rsqrt: |x: &Tensor| any_of([reciprocal(sqrt(x)), div(exactly(1.0), sqrt(x))]) => |x: &Tensor| rsqrt(x), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
+    /// The reciprocal of a square root, as a power.
+    pow_minus_half: |x: &Tensor| pow(x, exactly(-0.5)) => |x: &Tensor| rsqrt(x), when "x is of floats other than f16" has_roots;
     /// Factors one after the other, none of which can make infinite or zero what the other brings back.
     mul_mul: |x: &Tensor| (x * number("a")) * number("b"), build |m| {
         joined(m).map(|product| symbolic_trace(move |x: &Tensor| x * product)).transpose()
@@ -169,6 +171,11 @@ rules! {
         capture(scaled_dot_product_attention(q, repeated(k, "k"), repeated(v, "v"), mask, 0.0, false), "a")
     }, build |m| grouped(m, true), free "a.is_causal", free "a.scale", free "a.safe_softmax", free "k1.size", free "k2.shape", free "v1.size", free "v2.shape",
         when "each head is repeated as often as the others, for as many query heads" are_repeated;
+}
+
+/// Whether powers by 0.5 and -0.5 are roots; see `pow`.
+fn has_roots(m: &Match<'_>) -> bool {
+    m.is_float("x") && m.dtype("x") != Some(DType::F16)
 }
 
 /// A convolution over one to three axes, the parts of which are `c1` to `c3`.

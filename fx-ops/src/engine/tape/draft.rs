@@ -223,6 +223,13 @@ impl Node {
             }
         }
         let dtype = map_dtype(def, bound, &given)?;
+        let (def, operands) = match operands.split_last() {
+            Some((last, others)) => match def.instead(last.scalar(), dtype) {
+                Some(def) => (def, others),
+                None => (def, operands),
+            },
+            None => (def, operands),
+        };
         let input = |(i, arg): (usize, &Arg)| match arg {
             Arg::Leaf(_) => number_of(arg).map(Input::Value),
             Arg::None => Some(number(def.number(i, def.absent_value(i, dtype)?, dtype).ok()?, dtype)),
