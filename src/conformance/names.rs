@@ -23,6 +23,14 @@ const ROWS: &[(&str, &[&str])] = &[
     ("signal.windows.hann", &["hann_window"]),
     ("T", &["numpy_T"]),
     ("split.list_args", &["split_with_sizes"]),
+    ("special.gammainc", &["igamma"]),
+    ("special.gammaincc", &["igammac"]),
+    ("special.gammaln", &["lgamma"]),
+    ("special.psi", &["digamma"]),
+    ("special.expit", &["sigmoid"]),
+    ("special.multigammaln", &["mvlgamma"]),
+    ("special.modified_bessel_i0", &["i0"]),
+    ("special.modified_bessel_i1", &["special_i1"]),
 ];
 
 /// Rows that PyTorch calls as the first one if arguments besides the tensor are given.
@@ -64,6 +72,9 @@ const BY_ARGUMENT: &[(&str, &str, IsChosen, Op)] = &[
     ),
 ];
 
+/// Arguments that rows spell in lower case.
+const RENAMED: &[(&str, &str)] = &[("UPLO", "uplo")];
+
 /// Whether an argument's value chooses a row.
 type IsChosen = fn(&Value) -> bool;
 
@@ -92,7 +103,12 @@ fn find(registry: &Registry, name: &str) -> Result<Op> {
     }
     let row = stripped(name);
     let base = row.split_once('.').map_or(&*row, |(base, _)| base);
-    registry.find(base)
+    // Some special functions are at the top level of PyTorch too, and rows have the shorter name.
+    let special = name.starts_with("special.").then(|| format!("special_{base}"));
+    match special.and_then(|special| registry.get(&special)) {
+        Some(op) if registry.get(base).is_none() => Ok(op),
+        _ => registry.find(base),
+    }
 }
 
 /// Returns the row for a call, which an argument may choose instead of `op`.
@@ -116,6 +132,11 @@ pub(super) fn adapt(
     let left_out = |key: &str| WITHOUT_EFFECT.contains(&key) || IN_THE_NAME.contains(&(name, key));
     let mut kwargs: Vec<(String, Value)> =
         kwargs.iter().filter(|(key, _)| takes(key) || !left_out(key)).cloned().collect();
+    for (key, _) in &mut kwargs {
+        if let Some((_, row)) = RENAMED.iter().find(|&&(from, row)| from == key.as_str() && takes(row)) {
+            *key = (*row).to_owned();
+        }
+    }
     if name.starts_with("signal.windows.") {
         // A symmetric window, which PyTorch makes by default here, is one that is not periodic.
         let sym = kwargs.iter().position(|(key, _)| key == "sym").map(|at| kwargs.remove(at).1);
@@ -145,9 +166,15 @@ pub(super) fn adapt(
             args = [vec![Arg::list(args)], rest].concat();
         }
     }
+    // What stands behind a list of integers is for parameters that a row takes by name only, if it fits there.
+    let is_named = |args: &[Value]| {
+        let by_name = op.params.get(positional.len()..).unwrap_or_default();
+        args.len() <= by_name.len() && args.iter().zip(by_name).all(|(arg, param)| param.kind.accepts(arg))
+    };
     if let Some(Kind::Axes | Kind::Ints | Kind::OptInts | Kind::Shape) = positional.last()
         && args.len() > positional.len()
         && args[positional.len() - 1..].iter().all(|arg| matches!(arg, Arg::Int(_)))
+        && !is_named(&args[positional.len()..])
     {
         let ints = args.split_off(positional.len() - 1);
         args.push(Arg::list(ints));

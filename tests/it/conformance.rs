@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fx::check::{Engine, engines};
 use fx::weights::save;
 use fx::{Tensor, Value, conformance};
 
@@ -69,16 +70,13 @@ fn right_cases_pass_and_wrong_ones_are_explained() {
         case 8: add: no list "args" in the case"#]].assert_eq(&failures.join("\n").replace(scratch.0.to_str().unwrap(), "DIR"));
 
     // An engine that is wrong, and those that are not.
-    let wrong = fx::check::Engine::new("wrong", |_| {
-        Ok(Some(Box::new(|_| Ok(Value::from(&Tensor::new([0f32, 1.0]))))))
-    });
-    let run =
-        |engines: &[fx::check::Engine]| conformance::run_with(&dir, &["add"], engines, &mut |_, _, _| {});
+    let wrong = Engine::new("wrong", |_| Ok(Some(Box::new(|_| Ok(Value::from(&Tensor::new([0f32, 1.0])))))));
+    let run = |engines: &[Engine]| conformance::run_with(&dir, &["add"], engines, &mut |_, _, _| {});
     let report = run(&[wrong]).unwrap();
     assert_eq!(report.passed(), 0);
     let first = report.ops[0].failures[0].to_string();
     assert!(first.contains("add(f32[2], f32[2], alpha=1, device=\"cpu\"): wrong: expected 3"), "{first}");
-    assert_eq!(run(&fx::check::engines()).unwrap().passed(), 1);
+    assert_eq!(run(&engines()).unwrap().passed(), 1);
 
     let report = conformance::run(&scratch.0, &["no_such*"]).unwrap();
     expect_test::expect![[r#"
@@ -86,4 +84,35 @@ fn right_cases_pass_and_wrong_ones_are_explained() {
         0 passed, 1 failed"#]].assert_eq(&report.to_string());
     assert!(conformance::run(&scratch.0, &["nothing"]).is_err());
     assert!(conformance::run(Path::new("/none"), &[]).is_err());
+}
+
+/// The calls in `tests/data/ops`: some of PyTorch's own test inputs, and calls with special values.
+fn carried() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ops")
+}
+
+fn run_on(only: &[&str], engines: &[Engine]) -> conformance::Report {
+    conformance::run_with(&carried(), only, engines, &mut |_, _, _| {}).unwrap()
+}
+
+#[test]
+fn operators_give_what_pytorch_gave() {
+    let cheap: Vec<Engine> = engines().into_iter().filter(|engine| engine.name() != "native").collect();
+    let report = run_on(&[], &cheap);
+    assert_eq!(report.failed(), 0, "{report}");
+    assert_eq!(report.ops.len(), OPERATORS);
+}
+
+/// The operators in `tests/data/ops`.
+const OPERATORS: usize = 142;
+
+/// Each call is a program that rustc compiles.
+#[test]
+fn native_code_gives_what_pytorch_gave() {
+    let native: Vec<Engine> = engines().into_iter().filter(|engine| engine.name() == "native").collect();
+    if native.is_empty() {
+        return crate::skipped("native code was not compared with PyTorch", "install rustc");
+    }
+    let report = run_on(&["logit", "logaddexp2", "special.entr", "softmax", "nn.functional.elu"], &native);
+    assert_eq!(report.failed(), 0, "{report}");
 }

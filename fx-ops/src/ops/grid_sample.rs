@@ -24,8 +24,7 @@ kernels! {
     /// `[n, c, ..]`.
     ///
     /// A place is (x, y) or (x, y, z), from -1 to 1 between the outer borders of the outer pixels, or with
-    /// `align_corners` between their centres. `mode` is `"bilinear"`, `"nearest"` or, for images,
-    /// `"bicubic"`. Beyond the border `padding_mode` sees `"zeros"`, the pixels of the `"border"`, or their
+    /// `align_corners` between their centres. `mode` is `"bilinear"`, `"nearest"` or `"bicubic"`. Beyond the border `padding_mode` sees `"zeros"`, the pixels of the `"border"`, or their
     /// `"reflection"`.
     #[flops = PerOutput(8)]
     grid_sample(x: Tensor, grid: Tensor, mode: Str = "bilinear", padding_mode: Str = "zeros", align_corners: Any = Nothing) =
@@ -63,11 +62,8 @@ fn sample_type(x: &TensorType, grid: &TensorType, mode: &str, padding: &str) -> 
     }
     same_size("a grid with a batch of", n, n_grid)?;
     same_size("places of", &Dim::from(rank), last)?;
-    if !["bilinear", "nearest", "bicubic"].contains(&mode) || (mode == "bicubic" && rank == 3) {
-        bail!(
-            Argument,
-            "expected the mode \"bilinear\", \"nearest\" or, for images, \"bicubic\", got {mode:?}"
-        );
+    if !["bilinear", "nearest", "bicubic"].contains(&mode) {
+        bail!(Argument, "expected the mode \"bilinear\", \"nearest\" or \"bicubic\", got {mode:?}");
     }
     if !["zeros", "border", "reflection"].contains(&padding) {
         bail!(Argument, "expected the padding_mode \"zeros\", \"border\" or \"reflection\", got {padding:?}");
@@ -183,13 +179,13 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
     let plane: usize = spatial.iter().product();
     let width = shape[shape.len() - 1];
     let lines: usize = shape[2..shape.len() - 1].iter().product();
+    let taps = match mode {
+        "nearest" => 1,
+        "bicubic" => 1 << (2 * rank),
+        _ => 1 << rank,
+    };
     if channels >= SHARED {
         let places = lines * width;
-        let taps = match mode {
-            "nearest" => 1,
-            "bicubic" => 16,
-            _ => 1 << rank,
-        };
         checked_numel(&[shape[0], places, taps])?;
         return in_float!(wide, T => {
             let (x, grid) = (slice::<T>(&dense_x), slice::<T>(&grid));
@@ -209,7 +205,7 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
         let (x, grid) = (slice::<T>(&dense_x), slice::<T>(&grid));
         // A row of the result is a line of one channel.
         let n_rows = shape[0] * channels * lines;
-        let out = fill_rows::<T>(n_rows, width, width * 16, |row, out| {
+        let out = fill_rows::<T>(n_rows, width, width * taps.max(16), |row, out| {
             let (image, line) = (row / lines, row % lines);
             let x = &x[image * plane..][..plane];
             let places = &grid[(image / channels * lines + line) * width * rank..][..width * rank];

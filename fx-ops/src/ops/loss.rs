@@ -28,12 +28,14 @@ kernels! {
     /// Losses.
     pub trait Losses; pub static LOSSES;
 
-    /// The mean, or with `reduction` `"sum"` or `"none"` the sum or each, of `(x - target)^2`.
+    /// The mean, or with `reduction` `"sum"` or `"none"` the sum or each, of `(x - target)^2`, times `weight`.
+    ///
+    /// `weight` is of the shape of `x`; the mean is over the sum of the weights.
     #[flops = PerInput(3)]
-    mse_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = pair_loss_type, mse_loss_kernel;
-    /// The mean, sum or each of `|x - target|`.
+    mse_loss(x: Tensor, target: Tensor; reduction: Str = "mean", weight: OptTensor = None) = weighted_type, mse_kernel;
+    /// The mean, sum or each of `|x - target|`, times `weight`, as in `mse_loss`.
     #[flops = PerInput(3)]
-    l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = pair_loss_type, l1_loss_kernel;
+    l1_loss(x: Tensor, target: Tensor; reduction: Str = "mean", weight: OptTensor = None) = weighted_type, l1_kernel;
     /// The mean, sum or each of `-(target log(x) + (1 - target) log(1 - x))`, logarithms at least -100, times
     /// `weight`.
     #[flops = PerInput(5)]
@@ -187,8 +189,8 @@ fx_simd::wide! {
 }
 
 pair_losses! {
-    mse_loss_kernel = |x, y| (x - y) * (x - y);
-    l1_loss_kernel = |x, y| Real::abs(x - y);
+    squared_each = |x, y| (x - y) * (x - y);
+    absolute_each = |x, y| Real::abs(x - y);
     huber_each = |x, y, delta| {
         let gap = Real::abs(x - y);
         if gap <= delta { 0.5 * gap * gap } else { delta * (gap - 0.5 * delta) }
@@ -197,6 +199,46 @@ pair_losses! {
         let gap = Real::abs(x - y);
         if gap < beta { 0.5 * gap * gap / beta } else { gap - 0.5 * beta }
     };
+}
+
+fn weighted_type(
+    x: &TensorType,
+    target: &TensorType,
+    reduction: &str,
+    weight: Option<&TensorType>,
+) -> Result<TensorType> {
+    let ty = pair_loss_type(x, target, reduction)?;
+    let Some(weight) = weight else { return Ok(ty) };
+    same_shape("a weight", &x.shape, &weight.shape)?;
+    weighted(&pair_loss_type(x, target, "none")?, weight, reduction)
+}
+
+fn mse_kernel(x: &Array, target: &Array, reduction: &str, weight: Option<&Array>) -> Result<Array> {
+    weighted_type(&type_of(x), &type_of(target), reduction, opt_type_of(weight).as_ref())?;
+    match weight {
+        None => squared_each(x, target, reduction),
+        Some(weight) => weighted(&squared_each(x, target, "none")?, weight, reduction),
+    }
+}
+
+fn l1_kernel(x: &Array, target: &Array, reduction: &str, weight: Option<&Array>) -> Result<Array> {
+    weighted_type(&type_of(x), &type_of(target), reduction, opt_type_of(weight).as_ref())?;
+    match weight {
+        None => absolute_each(x, target, reduction),
+        Some(weight) => weighted(&absolute_each(x, target, "none")?, weight, reduction),
+    }
+}
+
+/// Reduces losses times weights; the mean is over the sum of the weights.
+fn weighted<V: Operand>(each: &V, weight: &V, reduction: &str) -> Result<V> {
+    check_reduction(reduction)?;
+    let product = each.mul(weight)?;
+    let total = |x: &V| x.apply(sum::OP, &[]);
+    match reduction {
+        "none" => Ok(product),
+        "sum" => total(&product),
+        _ => total(&product)?.div(&total(weight)?),
+    }
 }
 
 fn huber_type(
@@ -210,10 +252,9 @@ fn huber_type(
         bail!(Argument, "expected a delta above 0, got {}", delta.unwrap_or(0.0));
     }
     let ty = pair_loss_type(x, target, reduction)?;
-    match weight {
-        None => Ok(ty),
-        Some(weight) => scaled(&pair_loss_type(x, target, "none")?, weight, reduction),
-    }
+    let Some(weight) = weight else { return Ok(ty) };
+    same_shape("a weight", &x.shape, &weight.shape)?;
+    scaled(&pair_loss_type(x, target, "none")?, weight, reduction)
 }
 
 fn huber_kernel(
@@ -538,7 +579,6 @@ fn over<V: Operand>(each: V, reduction: &str) -> Result<V> {
 
 /// Multiplies losses with weights of their shape and reduces them: the mean is over the sum of weights' number.
 fn scaled<V: Operand>(each: &V, weight: &V, reduction: &str) -> Result<V> {
-    same_shape("a weight", &each.dims(), &weight.dims())?;
     over(each.mul(weight)?, reduction)
 }
 

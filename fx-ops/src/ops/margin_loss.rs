@@ -39,13 +39,13 @@ kernels! {
     #[flops = PerInput(6)]
     triplet_margin_loss(x: Tensor, positive: Tensor, negative: Tensor; margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-6,
         swap: Bool = false, reduction: Str = "mean") = triplet, triplet;
-    /// For scores `[n, c]` or `[c]` and classes `[n]` or `[]`, the sum of `max(margin - x[target] + x[i],
+    /// For scores `[n, c]`, `[c]` or `[]` and classes `[n]` or `[]`, the sum of `max(margin - x[target] + x[i],
     /// 0)^p weight[target]` over the other classes `i`, divided by `c`. `p` is 1 or 2.
     #[flops = PerInput(3)]
     multi_margin_loss(x: Tensor, target: Tensor; p: Number = fx_core::op::Default::Int(1),
         margin: Number = fx_core::op::Default::Int(1), weight: OptTensor = None, reduction: Str = "mean") =
         multi_type, multi;
-    /// For scores and classes `[n, c]` or `[c]`, the sum of `max(1 - x[j] + x[i], 0)` over the classes `j`
+    /// For scores and classes `[n, c]`, `[c]` or `[]`, the sum of `max(1 - x[j] + x[i], 0)` over the classes `j`
     /// before the first -1 in `target` and the classes `i` that are not among them, divided by `c`.
     #[flops = Unknown]
     multilabel_margin_loss(x: Tensor, target: Tensor; reduction: Str = "mean") = labels_type, labels;
@@ -140,13 +140,14 @@ fn triplet<V: Operand>(
     reduce(each, reduction)
 }
 
-/// Returns the batch, if there is one, and the number of classes.
-fn classes(x: &TensorType) -> Result<(Option<&Dim>, &Dim)> {
+/// Returns the batch, if there is one, and the number of classes; a score without axes is one of one class.
+fn classes(x: &TensorType) -> Result<(Option<Dim>, Dim)> {
     float_only(x.dtype)?;
     match &x.shape[..] {
-        [c] => Ok((None, c)),
-        [n, c] => Ok((Some(n), c)),
-        _ => bail!(Shape, "expected scores [n, c] or [c], got {x}"),
+        [] => Ok((None, Dim::new(1))),
+        [c] => Ok((None, c.clone())),
+        [n, c] => Ok((Some(n.clone()), c.clone())),
+        _ => bail!(Shape, "expected scores [n, c], [c] or [], got {x}"),
     }
 }
 
@@ -162,15 +163,15 @@ fn multi_type(
     if !target.dtype.is_int() {
         bail!(DType, "expected classes of integers, got {target}");
     }
-    let batch: Vec<Dim> = n.into_iter().cloned().collect();
-    // One class of one sample may have an axis.
-    let is_one = n.is_none() && target.rank() == 1;
-    same_shape("classes", if is_one { &target.shape } else { &batch }, &target.shape)?;
+    let one = [Dim::new(1)];
+    // The class of one sample may have no axis, and so has its loss.
+    let classes = if target.rank() == 0 { &one } else { &target.shape[..] };
+    same_shape("classes", &[n.unwrap_or(Dim::new(1))], classes)?;
     if let Some(weight) = weight {
         same_dtype("weights", x.dtype, weight.dtype)?;
-        same_shape("weights", std::slice::from_ref(c), &weight.shape)?;
+        same_shape("weights", &[c], &weight.shape)?;
     }
-    reduced_type(TensorType::new(x.dtype, batch.into_iter().collect::<Shape>()), reduction)
+    reduced_type(TensorType::new(x.dtype, target.shape.clone()), reduction)
 }
 
 fn multi(
@@ -186,8 +187,8 @@ fn multi(
     if ![1.0, 2.0].contains(&p.to_f64()) {
         bail!(Argument, "expected p = 1 or 2, got {}", p.to_f64());
     }
-    let (is_square, c) = (p.to_f64() == 2.0, x.shape()[x.rank() - 1]);
-    let wide = wide(x.dtype());
+    let (is_square, c) = (p.to_f64() == 2.0, x.shape().last().copied().unwrap_or(1));
+    let (wide, shape) = (wide(x.dtype()), target.shape());
     let (data, target, weight) = (dense(x, wide)?, dense(target, DType::I64)?, opt_dense(weight, wide)?);
     let out = in_float!(wide, T => {
         let (data, weight, margin) = (slice::<T>(&data), opt_slice::<T>(&weight), margin.to_f64() as T);
@@ -204,29 +205,31 @@ fn multi(
             }
             *out /= c as T;
         }
-        let shape = if x.rank() == 1 { &[][..] } else { &x.shape()[..1] };
         reduced(each, shape, reduction, None)
     })?;
     Ok(out.cast(x.dtype()))
 }
 
 fn labels_type(x: &TensorType, target: &TensorType, reduction: &str) -> Result<TensorType> {
-    let (n, _) = classes(x)?;
+    let (n, c) = classes(x)?;
     if !target.dtype.is_int() {
         bail!(DType, "expected classes of integers, got {target}");
     }
-    same_shape("classes", &x.shape, &target.shape)?;
+    // One class may have no axis, as its score.
+    let (one, c) = ([Dim::new(1)], [c]);
+    let target = if target.rank() == 0 { &one } else { &target.shape[..] };
+    same_shape("classes", if x.rank() == 2 { &x.shape[..] } else { &c }, target)?;
     reduced_type(TensorType::new(x.dtype, n.into_iter().collect::<Shape>()), reduction)
 }
 
 fn labels(x: &Array, target: &Array, reduction: &str) -> Result<Array> {
     labels_type(&type_of(x), &type_of(target), reduction)?;
-    let c = x.shape()[x.rank() - 1];
+    let c = x.shape().last().copied().unwrap_or(1);
     let wide = wide(x.dtype());
     let (data, target) = (dense(x, wide)?, dense(target, DType::I64)?);
     let out = in_float!(wide, T => {
         let rows = slice::<T>(&data).chunks(c.max(1)).zip(slice::<i64>(&target).chunks(c.max(1)));
-        let mut each = zeroed::<T>(if x.rank() == 1 { 1 } else { x.shape()[0] })?;
+        let mut each = zeroed::<T>(if x.rank() < 2 { 1 } else { x.shape()[0] })?;
         for (out, (row, classes)) in each.iter_mut().zip(rows) {
             let mut is_target = vec![false; c];
             let named = classes.iter().take_while(|&&class| class >= 0);
@@ -245,7 +248,7 @@ fn labels(x: &Array, target: &Array, reduction: &str) -> Result<Array> {
             }
             *out /= c as T;
         }
-        let shape = if x.rank() == 1 { &[][..] } else { &x.shape()[..1] };
+        let shape = if x.rank() < 2 { &[][..] } else { &x.shape()[..1] };
         reduced(each, shape, reduction, None)
     })?;
     Ok(out.cast(x.dtype()))
