@@ -2,7 +2,7 @@
 
 use super::build::{Attempt, Builder, Out, input_name};
 use super::call::{Call, generic, ints, named, node, without};
-use super::unrolled;
+use super::unrolled_rnn;
 use crate::{Arg, DType, Dim, NodeId, err};
 
 pub(super) fn full<'a>(builder: &mut Builder<'a>, value: Arg, dtype: DType) -> Attempt<NodeId> {
@@ -273,7 +273,7 @@ pub(super) fn recurrent<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attem
     let without_projection = if call.is_true("has_biases") { 4 } else { 2 };
     if let (Some(states @ [_, _]), true) = (hx.items(), n_params > n_cells.saturating_mul(without_projection))
     {
-        return unrolled::projected(builder, call, states);
+        return unrolled_rnn::projected(builder, call, states);
     }
     let mut args = vec![("x", call.first()?)];
     match hx.items() {

@@ -9,8 +9,8 @@ use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::call::{Call, generic, write};
 use super::schema::{Argument, Node};
 use super::{
-    adapt, autocast, backward, complex, compose, control, fft, linalg, normalization, out, random, unrolled,
-    views,
+    adapt, autocast, backward, complex, compose, control, fft, linalg, normalization, out, random,
+    unrolled_rnn, views,
 };
 use crate::{Arg, err};
 
@@ -150,7 +150,7 @@ static TABLE: &[(&str, How)] = &[
     ("_scaled_dot_product_attention_math_for_mps", E(adapt::attention)),
     ("_scaled_dot_product_attention_math", E(adapt::attention)), ("_scaled_dot_product_fused_attention_overrideable", E(adapt::attention)),
     ("lstm.input", E(adapt::recurrent)), ("gru.input", E(adapt::recurrent)),
-    ("rnn_tanh.input", E(unrolled::simple)), ("rnn_relu.input", E(unrolled::simple)),
+    ("rnn_tanh.input", E(unrolled_rnn::simple)), ("rnn_relu.input", E(unrolled_rnn::simple)),
     ("lstm_cell", E(adapt::cell)), ("gru_cell", E(adapt::cell)), ("_cdist_forward", Renamed("cdist", &[("compute_mode", "")])),
     ("constant_pad_nd", E(adapt::pad)), ("pad", E(adapt::pad)), ("reflection_pad1d", E(adapt::pad)), ("reflection_pad2d", E(adapt::pad)),
     ("reflection_pad3d", E(adapt::pad)), ("replication_pad1d", E(adapt::pad)), ("replication_pad2d", E(adapt::pad)),
@@ -182,7 +182,7 @@ static TABLE: &[(&str, How)] = &[
     ("normal.float_float", E(random::normal)), ("randint_like", E(random::randint_like)), ("multinomial", E(random::multinomial)),
     ("rrelu", E(random::rrelu)), ("rrelu_with_noise", E(random::rrelu)), ("rrelu_with_noise_functional", E(random::rrelu)),
     ("convert_element_type", E(compose::convert)), ("_index_put_impl", Renamed("index_put", &[("unsafe", "")])),
-    ("rnn_tanh_cell", E(unrolled::simple_cell)), ("rnn_relu_cell", E(unrolled::simple_cell)),
+    ("rnn_tanh_cell", E(unrolled_rnn::simple_cell)), ("rnn_relu_cell", E(unrolled_rnn::simple_cell)),
     // Factors of matrices.
     ("matrix_exp", Row("linalg_matrix_exp")), ("pinverse", E(linalg::by_tolerance)), ("linalg_pinv", E(linalg::by_tolerance)),
     ("linalg_matrix_rank", E(linalg::by_tolerance)), ("linalg_cond", E(linalg::condition)), ("linalg_lstsq", E(linalg::least_squares)),

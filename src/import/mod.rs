@@ -31,7 +31,7 @@ mod pytree;
 mod random;
 mod schema;
 mod symbols;
-mod unrolled;
+mod unrolled_rnn;
 mod views;
 
 use std::collections::{HashMap, HashSet};

@@ -5,7 +5,7 @@ use fx_core::{Parameter, Tensor, call};
 use fx_macros::{Module, forward};
 
 use super::init;
-use crate::ops::create::new_zeros;
+use crate::ops::creation::new_zeros;
 use crate::ops::recurrent::{gru, gru_cell, lstm, lstm_cell};
 
 /// Makes the four parameters of a cell with this many gates.

@@ -12,8 +12,8 @@ use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, Tensor, TensorType,
 use crate::kernel::gemm::gemm_by;
 use crate::kernel::spectral::{Decomposed, Vectors, eigenvalues, singular_values};
 use crate::ops::check::{dense, in_float, sizes, slice, type_of, zeroed};
-use crate::ops::decompose::{GRAIN, check_square, decomposable, each_matrix, matrices, try_chunks};
-use crate::ops::factor::cut;
+use crate::ops::linalg_factor::cut;
+use crate::ops::linalg_solve::{GRAIN, check_square, decomposable, each_matrix, matrices, try_chunks};
 
 /// The tables of this file.
 pub(super) static TABLES: &[&[Op]] = &[EIGENVALUES];

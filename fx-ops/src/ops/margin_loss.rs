@@ -93,7 +93,7 @@ fn cosine_embedding<V: Operand>(
     let length = |a: &V| product(a, a)?.apply(fx_core::ops::add::OP, &[Arg::Float(1e-12)]);
     let lengths = length(x)?.mul(&length(input2)?)?.apply(crate::ops::pointwise::sqrt::OP, &[])?;
     let cosine = product(x, input2)?.div(&lengths)?;
-    let zero = cosine.apply(crate::ops::create::zeros_like::OP, &[])?;
+    let zero = cosine.apply(crate::ops::creation::zeros_like::OP, &[])?;
     let alike = cosine.apply(crate::ops::pointwise::rsub::OP, &[Arg::Float(1.0)])?;
     let apart = cosine.sub(margin.or_one())?.apply(clamp_min::OP, &[Arg::Float(0.0)])?;
     let is = |n: i64| target.apply(fx_core::ops::eq::OP, &[Arg::Int(n)]);

@@ -2,22 +2,20 @@
 //! kernels that the rows name.
 
 pub mod activation;
+pub mod allclose;
 pub mod arrange;
 pub mod attention;
 pub(crate) mod check;
-pub mod close;
 pub(crate) mod compose;
 pub mod concat;
 pub mod conv;
 pub mod count;
-pub mod create;
-pub mod decompose;
+pub mod creation;
 pub mod detection;
 pub mod distance;
 pub mod eigen;
 pub mod einsum;
 pub mod embedding;
-pub mod factor;
 pub mod fft;
 pub mod fft_complex;
 mod flops;
@@ -30,6 +28,8 @@ pub mod indices;
 mod infer;
 pub mod interpolate;
 pub mod linalg;
+pub mod linalg_factor;
+pub mod linalg_solve;
 pub mod loss;
 pub mod margin_loss;
 pub mod masked;
@@ -85,7 +85,7 @@ families! {
     special "Special functions" [FloatParts, Special]
     reduce "Reductions" [Differences, MinMax, Orders, Quantiles, Ranks, Sums]
     view "Views and selection" [Indexing, Shapes, Slicing]
-    create "Factories" [Likes]
+    creation "Factories" [Likes]
     concat "Joining" []
     random "Random numbers" [Randoms]
     linalg "Matrix products" [Linalg]
@@ -100,8 +100,8 @@ families! {
     pixel_shuffle "Pixels and channels" [PixelShuffles]
     einsum "Contractions" [Contractions]
     products "Products" [Products]
-    decompose "Factorisations" [Decompositions]
-    factor "Factors" [Factors]
+    linalg_solve "Factorisations" [Decompositions]
+    linalg_factor "Factors" [Factors]
     eigen "Eigenvalues and singular values" [Eigenvalues]
     norms "Norms" [Norms]
     distance "Distances" [Distances]
@@ -116,7 +116,7 @@ families! {
     detection "Regions of images" [Detection]
     recurrent "Recurrent networks" [Recurrent]
     arrange "Arranging" [Turns]
-    close "Closeness" [Closeness]
+    allclose "Closeness" [Closeness]
     count "Counting" [Counts]
     histogram "Histograms" [Histograms]
     indices "Indices" [Unravels]

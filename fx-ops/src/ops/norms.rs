@@ -183,7 +183,7 @@ fn matrix_norm<V: Operand>(x: &V, p: Order, dim: &[i64], keepdim: bool, dtype: O
     let reduce = |op: Op| {
         let others = (0..rank).filter(|&i| i != rows && i != columns);
         let order: Vec<usize> = others.chain([rows, columns]).collect();
-        let values = x.reorder(&order)?.apply(crate::ops::decompose::linalg_svdvals::OP, &[])?;
+        let values = x.reorder(&order)?.apply(crate::ops::linalg_solve::linalg_svdvals::OP, &[])?;
         let mut y = values.apply(op, &[Arg::Int(-1)])?;
         if keepdim {
             y = y.insert_axis(rows.min(columns))?.insert_axis(rows.max(columns))?;
@@ -301,7 +301,7 @@ fn covariance<V: Operand>(
         None => {
             // The number of observations, as a tensor.
             let ones = V::run(
-                crate::ops::create::ones::OP,
+                crate::ops::creation::ones::OP,
                 &[Arg::list([Arg::dim(n.clone())])],
                 &[("dtype", Arg::DType(dtype))],
             )?;

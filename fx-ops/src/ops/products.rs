@@ -224,7 +224,7 @@ fn powers<V: Operand>(x: &V, n: Option<Dim>) -> Result<V> {
     let column = x.insert_axis(rank)?;
     let ones = column.mul(Scalar::Int(0))?;
     // Zero times an infinity is not zero.
-    let ones = ones.apply(crate::ops::create::ones_like::OP, &[])?;
+    let ones = ones.apply(crate::ops::creation::ones_like::OP, &[])?;
     let sizes = |size: &Dim| Arg::list(dims.iter().chain([size]).map(|size| Arg::dim(size.clone())));
     let base = column.apply(expand::OP, &[sizes(&(&n - 1))])?;
     let kept = [("dtype", Arg::DType(x.ty().dtype))];
@@ -247,7 +247,7 @@ fn square(x: &TensorType) -> Result<()> {
 fn power_type(x: &TensorType, n: Dim) -> Result<TensorType> {
     square(x)?;
     if n.less(&Dim::new(0)).is_yes() {
-        crate::ops::decompose::decomposable(x.dtype)?;
+        crate::ops::linalg_solve::decomposable(x.dtype)?;
     }
     if x.dtype == DType::Bool {
         bail!(DType, "expected numbers, got bool");
@@ -263,7 +263,7 @@ fn power_array(x: &Array, n: i64) -> Result<Array> {
         eye.iter_mut().step_by(size + 1).for_each(|x| *x = 1);
         return Array::from_vec(eye, &[size, size])?.cast(x.dtype()).broadcast_to(x.shape())?.contiguous();
     }
-    let mut base = if n < 0 { x.apply(crate::ops::decompose::linalg_inv::OP, &[])? } else { x.clone() };
+    let mut base = if n < 0 { x.apply(crate::ops::linalg_solve::linalg_inv::OP, &[])? } else { x.clone() };
     let mut left = n.unsigned_abs();
     let mut out: Option<Array> = None;
     loop {

@@ -9,7 +9,7 @@ use fx_core::rng::default_generator;
 use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, err, functions, kernels};
 
 use crate::kernel::chunks::{blank, fill};
-use crate::ops::create::{concrete, size_type};
+use crate::ops::creation::{concrete, size_type};
 use crate::ops::infer::{type_of, typed};
 
 functions! {

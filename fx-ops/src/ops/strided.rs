@@ -5,7 +5,7 @@ use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, functions, kernels};
 
 use crate::ops::check::sizes;
-use crate::ops::create::size_type;
+use crate::ops::creation::size_type;
 use crate::ops::infer::{dims, distinct_axes, type_of, typed};
 use crate::ops::slice_scatter::{check_part, patched};
 

@@ -298,11 +298,11 @@ fn every_rule_agrees_with_its_kernel() {
     let tables = [
         crate::ops::view::TABLES,
         crate::ops::reduce::TABLES,
-        crate::ops::create::TABLES,
+        crate::ops::creation::TABLES,
         crate::ops::concat::TABLES,
         crate::ops::random::TABLES,
         crate::ops::arrange::TABLES,
-        crate::ops::close::TABLES,
+        crate::ops::allclose::TABLES,
         crate::ops::count::TABLES,
         crate::ops::indices::TABLES,
         crate::ops::masked::TABLES,

@@ -5,7 +5,7 @@ use fx_core::rewrite::{Match, any_of, capture, exactly, integer, number};
 use fx_core::{Arg, DType, GraphModule, Result, Tensor, rules, symbolic_trace};
 
 use crate::ops::concat::cat;
-use crate::ops::create::{new_zeros, zeros};
+use crate::ops::creation::{new_zeros, zeros};
 use crate::ops::pad::pad;
 use crate::ops::pointwise::*;
 use crate::ops::random::dropout;

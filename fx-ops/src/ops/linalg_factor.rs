@@ -13,8 +13,8 @@ use crate::kernel::chunks::fill_rows;
 use crate::kernel::gemm::{GemmElement, gemm_by};
 use crate::kernel::{lu, reflect};
 use crate::ops::check::{dense, in_float, same_dtype, same_size, sizes, slice, type_of, zeroed};
-use crate::ops::decompose::{GRAIN, check_square, decomposable, each_matrix, matrices};
 use crate::ops::flops;
+use crate::ops::linalg_solve::{GRAIN, check_square, decomposable, each_matrix, matrices};
 
 /// The tables of this file.
 pub(super) static TABLES: &[&[Op]] = &[FACTORS];
