@@ -7,7 +7,7 @@ use fx_core::math::Real;
 use super::kernel::Kernel;
 use super::operand::{Bases, Layout, Operand, ValueId};
 use crate::kernel::gemm::GemmElement;
-use crate::kernel::group::GroupNorm;
+use crate::kernel::group_norm::GroupNorm;
 
 /// A normalisation whose input and result lie in the same order, without gaps.
 pub(crate) struct GroupNormKernel<T> {

@@ -4,7 +4,7 @@ use fx_core::math::Real;
 
 use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
-use crate::kernel::resample::Resample;
+use crate::kernel::interpolate::Resample;
 
 /// Weighted sums along an axis of an operand without gaps.
 pub(crate) struct InterpolateKernel<T> {

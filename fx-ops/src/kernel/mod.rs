@@ -6,20 +6,20 @@
 pub mod attention;
 pub(crate) mod chunks;
 pub mod conv;
-#[cfg_attr(not(feature = "fft"), path = "fourier_absent.rs")]
-pub(crate) mod fourier;
+#[cfg_attr(not(feature = "linalg"), path = "eigen_absent.rs")]
+pub(crate) mod eigen;
+#[cfg_attr(not(feature = "fft"), path = "fft_absent.rs")]
+pub(crate) mod fft;
 pub mod gemm;
-pub mod group;
+pub mod group_norm;
+pub(crate) mod householder;
+pub(crate) mod interpolate;
 pub(crate) mod lanes;
 pub(crate) mod lu;
 pub mod pad;
 pub mod pool;
-pub(crate) mod radix;
+pub(crate) mod radix_sort;
 pub(crate) mod recurrent;
-pub(crate) mod reflect;
-pub(crate) mod resample;
 pub mod rows;
 pub(crate) mod select;
 pub mod softmax;
-#[cfg_attr(not(feature = "linalg"), path = "spectral_absent.rs")]
-pub(crate) mod spectral;

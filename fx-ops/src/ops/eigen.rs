@@ -9,8 +9,8 @@ use fx_core::op::kind::{OperandType, OperandValue};
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, kernels};
 
+use crate::kernel::eigen::{Decomposed, Vectors, eigenvalues, singular_values};
 use crate::kernel::gemm::gemm_by;
-use crate::kernel::spectral::{Decomposed, Vectors, eigenvalues, singular_values};
 use crate::ops::check::{dense, in_float, sizes, slice, type_of, zeroed};
 use crate::ops::linalg_factor::cut;
 use crate::ops::linalg_solve::{GRAIN, check_square, decomposable, each_matrix, matrices, try_chunks};

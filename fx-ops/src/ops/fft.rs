@@ -1,4 +1,4 @@
-//! Fourier transforms with real results, made by `kernel::fourier`. There are no complex dtypes: spectra are
+//! Fourier transforms with real results, made by `kernel::fft`. There are no complex dtypes: spectra are
 //! pairs of reals.
 
 use fx_core::array::{BLOCK, build_blocks, checked_numel};
@@ -7,7 +7,7 @@ use fx_core::op::Default::None as Nothing;
 use fx_core::op::Flops::Unknown;
 use fx_core::{Arg, Array, DType, Dim, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
-use crate::kernel::fourier::{pairs_to_reals, reals_to_pairs};
+use crate::kernel::fft::{pairs_to_reals, reals_to_pairs};
 use crate::ops::check::{at_least, dense, float_only, in_float, same_dtype, sizes, slice, type_of, wide};
 use crate::ops::compose::Operand;
 use crate::ops::infer::{axis, known};

@@ -10,7 +10,7 @@ use fx_core::op::Flops::Unknown;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, kernels};
 
-use crate::kernel::fourier::{pairs_to_pairs, pairs_to_reals, reals_to_pairs};
+use crate::kernel::fft::{pairs_to_pairs, pairs_to_reals, reals_to_pairs};
 use crate::ops::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, wide};
 use crate::ops::infer::distinct_axes;
 

@@ -9,7 +9,7 @@ use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
 use crate::kernel::chunks::blank;
-use crate::kernel::resample::{Resample, Taps};
+use crate::kernel::interpolate::{Resample, Taps};
 use crate::ops::check::{at_least, dense, float_only, in_float, sizes, slice, type_of, wide};
 use crate::ops::compose::Operand;
 use crate::ops::flops;

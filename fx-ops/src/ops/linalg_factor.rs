@@ -11,7 +11,7 @@ use fx_simd::{call_256, parallel, wide};
 
 use crate::kernel::chunks::fill_rows;
 use crate::kernel::gemm::{GemmElement, gemm_by};
-use crate::kernel::{lu, reflect};
+use crate::kernel::{householder, lu};
 use crate::ops::check::{dense, in_float, same_dtype, same_size, sizes, slice, type_of, zeroed};
 use crate::ops::flops;
 use crate::ops::linalg_solve::{GRAIN, check_square, decomposable, each_matrix, matrices};
@@ -341,7 +341,7 @@ fn reflectors(x: &Array) -> Result<(Array, Array)> {
         if k > 0 {
             let at_once = GRAIN.div_ceil(m * n * k);
             parallel::chunk_pairs((&mut out, m * n), (&mut taus, k), at_once, |_, a, taus| {
-                reflect::decompose(a, n, taus, batch == 1);
+                householder::decompose(a, n, taus, batch == 1);
             });
         }
         Ok((array(out, &ty)?, array(taus, &tau_ty)?))
@@ -375,7 +375,7 @@ fn product(x: &Array, tau: &Array) -> Result<Array> {
         if m * n > 0 {
             let at_once = GRAIN.div_ceil(m * n * k.max(1));
             parallel::chunks(&mut out, m * n, at_once, |i, out| {
-                reflect::orthogonal(&data[i * m * n..][..m * n], n, &taus[i * k..][..k], n, out, batch == 1);
+                householder::orthogonal(&data[i * m * n..][..m * n], n, &taus[i * k..][..k], n, out, batch == 1);
             });
         }
         array(out, &ty)
@@ -394,10 +394,10 @@ fn qr(x: &Array, mode: &str) -> Result<(Array, Array)> {
         let packed = each_matrix::<T>(slice(&data), m * n, q_size + k * n, batch, work, |a, out| {
             let mut a = a.to_vec();
             let mut taus = vec![0.0; m.min(n)];
-            reflect::decompose(&mut a, n, &mut taus, batch == 1);
+            householder::decompose(&mut a, n, &mut taus, batch == 1);
             let (q, r) = out.split_at_mut(q_size);
             if q_size > 0 {
-                reflect::orthogonal(&a, n, &taus, k, q, batch == 1);
+                householder::orthogonal(&a, n, &taus, k, q, batch == 1);
             }
             for i in 0..k.min(n) {
                 r[i * n + i..(i + 1) * n].copy_from_slice(&a[i * n + i..(i + 1) * n]);

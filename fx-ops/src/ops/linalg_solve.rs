@@ -11,8 +11,8 @@ use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
 use fx_core::{Array, DType, Element, Op, Result, Shape, TensorType, Truth, bail, err, kernels};
 use fx_simd::parallel;
 
+use crate::kernel::eigen;
 use crate::kernel::lu::{self, solve_lu};
-use crate::kernel::spectral;
 use crate::ops::check::{in_float, same_dtype, slice, type_of, zeroed};
 use crate::ops::flops;
 use crate::ops::infer::expect_same;
@@ -280,7 +280,7 @@ fn singular_values(x: &Array) -> Result<Array> {
     let k = m.min(n);
     in_float!(x.dtype(), T => {
         let out = each_matrix::<T>(slice(&data), m * n, k, batch, 4 * m * n * k, |a, out| {
-            spectral::singular_values(&mut a.to_vec(), (m, n), out, None)
+            eigen::singular_values(&mut a.to_vec(), (m, n), out, None)
         })?;
         Array::from_vec(out, &crate::ops::check::sizes(&ty.shape)?)
     })

@@ -9,7 +9,7 @@ use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, err, kernels};
 
 use crate::kernel::chunks::{PARALLEL, blank};
-use crate::kernel::group::GroupNorm;
+use crate::kernel::group_norm::GroupNorm;
 use crate::kernel::rows;
 use crate::kernel::softmax::Softmax;
 use crate::ops::check::{

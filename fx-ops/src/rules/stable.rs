@@ -7,7 +7,7 @@ use fx_core::rewrite::{any_of, capture, exactly, integer};
 use fx_core::{Tensor, rules, symbolic_trace};
 
 use super::fusion::{flag, is_coarse, is_wide, plain_softplus};
-use crate::ops::norm::{log_softmax, softmax};
+use crate::ops::normalization::{log_softmax, softmax};
 use crate::ops::pointwise::*;
 use crate::ops::reduce::{logsumexp, sum};
 

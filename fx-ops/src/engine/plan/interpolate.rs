@@ -7,7 +7,7 @@ use crate::engine::interpolate::InterpolateKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::Layout;
 use crate::engine::record::{Instance, Size};
-use crate::kernel::resample::Resample;
+use crate::kernel::interpolate::Resample;
 use crate::ops::interpolate;
 
 impl Lowering<'_> {

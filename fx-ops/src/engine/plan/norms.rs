@@ -11,7 +11,7 @@ use crate::engine::operand::{Layout, Operand, OperandId};
 use crate::engine::record::Instance;
 use crate::engine::softmax::SoftmaxKernel;
 use crate::fusible::LONGEST_ROW;
-use crate::kernel::group::GroupNorm;
+use crate::kernel::group_norm::GroupNorm;
 use crate::kernel::softmax::Softmax;
 use crate::ops::normalization::{batch_norm, group_norm, log_softmax, softmax};
 

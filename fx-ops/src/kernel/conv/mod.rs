@@ -468,13 +468,13 @@ impl Geometry {
     }
 }
 
-mod last;
+mod channels_last;
 mod prepared;
 mod tiled;
 mod transposed;
 mod winograd;
 
-pub use last::{ChannelsLast, InputStrides};
+pub use channels_last::{ChannelsLast, InputStrides};
 pub use prepared::Prepared;
 
 fx_simd::wide! {

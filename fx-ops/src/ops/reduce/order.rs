@@ -10,7 +10,7 @@ use super::fold::{Lines, slice};
 use super::min_max::{Ordered, comparable, dispatch_ordered};
 use super::sums::{total_dtype, wide};
 use crate::kernel::chunks::{PARALLEL, fill_row_pairs, fill_rows};
-use crate::kernel::radix::{self, Key};
+use crate::kernel::radix_sort::{self, Key};
 use crate::kernel::select::{self, nth_element, partial_sort};
 use crate::ops::infer::{axis_or_only, known, type_of, typed};
 
@@ -108,7 +108,7 @@ fn sort_row<T: Ordered>(row: &[T], descending: bool, values: &mut [T], indices: 
 fn sorted_places<K: Key>(keys: impl Iterator<Item = K>, bits: u32) -> Vec<u32> {
     let mut pairs: Vec<(K, u32)> = keys.zip(0..).collect();
     let mut other = vec![(K::default(), 0); pairs.len()];
-    radix::sort(&mut pairs, &mut other, bits);
+    radix_sort::sort(&mut pairs, &mut other, bits);
     pairs.into_iter().map(|(_, at)| at).collect()
 }
 
