@@ -6,9 +6,28 @@
 
 extern crate self as fx;
 
+/// The README and the guide, whose code `cargo test --doc` runs.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod documents {
+    macro_rules! documents {
+        ($($name:ident: $path:literal)*) => {
+            $(#[doc = include_str!(concat!("../", $path))] struct $name;)*
+        };
+    }
+    documents! {
+        Readme: "README.md"
+        Tracing: "docs/guide/tracing.md"
+        Modules: "docs/guide/modules.md"
+        Graphs: "docs/guide/graphs.md"
+        Rewriting: "docs/guide/rewriting.md"
+        Interpreters: "docs/guide/interpreters.md"
+        Splitting: "docs/guide/splitting.md"
+        Operations: "docs/guide/operations.md"
+        Code: "docs/guide/code.md"
+        Pytorch: "docs/guide/pytorch.md"
+        Engine: "docs/engine.md"
+    }
+}
 
 pub mod bench;
 pub mod bisect;

@@ -142,7 +142,7 @@ impl fmt::Debug for SourceLoc {
 /// `Display` gives one sentence, then the operation, the place and the module, then a `help:` line:
 ///
 /// ```text
-/// cannot broadcast f32[4, 2] with f32[3]  in add(f32[4, 2], f32[3])  at src/main.rs:14:20
+/// cannot broadcast [4, 2] with [3]  in add(f32[4, 2], f32[3])  at src/main.rs:14:20
 ///   help: ...
 /// ```
 #[derive(Clone)]

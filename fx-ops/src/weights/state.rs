@@ -46,8 +46,7 @@ pub trait ModuleExt: Module {
         distinct.values().map(|&numel| numel as u64).sum()
     }
 
-    /// Returns parameters and persistent buffers by path: each module's parameters, then buffers, then
-    /// sub-modules.
+    /// Returns parameters and persistent buffers with their dotted paths, in the order of the fields.
     fn state_dict(&self) -> Vec<(String, Tensor)> {
         slots(self.root()).into_iter().map(|slot| (slot.name, slot.tensor)).collect()
     }
