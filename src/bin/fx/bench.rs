@@ -1,0 +1,81 @@
+//! `fx bench`: the time of a program on each engine.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fx::weights::Weights;
+use fx::{GraphModule, Value, check, program};
+
+use crate::output::print;
+use crate::program::no_program;
+
+/// Measure a program on engines, side by side
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// fx text, or an archive that torch.export.save wrote
+    file: Option<PathBuf>,
+    /// A safetensors file with the tensors that fx text reads by path
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// A safetensors file with the inputs 0.in0, 0.in1, …; random ones otherwise
+    #[arg(long, value_name = "FILE")]
+    io: Option<PathBuf>,
+    /// Only this engine; may be repeated
+    #[arg(long, value_name = "NAME")]
+    engine: Vec<fx::Engine>,
+    /// How many threads, instead of one for each core
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// The samples of each engine, of 8 ms
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    samples: usize,
+    /// Say what each step of the fused engine takes
+    #[arg(long)]
+    profile: bool,
+    /// Say how long the native engine takes to make it ready: compiled, and loaded from the cache
+    #[arg(long)]
+    compile: bool,
+    /// Answer the lines of a driver that measures several engines side by side
+    #[arg(long)]
+    worker: bool,
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> fx::Result<bool> {
+        if let Some(threads) = self.threads.or_else(|| std::env::var("BENCH_THREADS").ok()?.parse().ok()) {
+            fx::bench::threads(threads)?;
+        }
+        if self.worker {
+            let engine = self.engine.first().copied().unwrap_or(fx::Engine::Fused);
+            fx::bench::serve(std::io::stdin().lock(), std::io::stdout().lock(), engine)?;
+            return Ok(true);
+        }
+        let Some(file) = &self.file else { return Err(no_program()) };
+        let gm = program::open(file, self.weights.as_deref())?;
+        let Some(path) = &self.io else {
+            self.measure(&gm, &fx::pass::sample_inputs(&gm, 0)?)?;
+            return Ok(true);
+        };
+        let io = Weights::open(path)?;
+        let measured = self.measure(&gm, &check::inputs(&gm, &io, 0)?);
+        measured.map_err(|error| error.in_file(io.origin(), Some("input set 0")))?;
+        Ok(true)
+    }
+
+    fn measure(&self, gm: &GraphModule, args: &[Value]) -> fx::Result<()> {
+        if self.compile {
+            print(&format!("{}\n", fx::bench::compiling(gm, args)?));
+            return Ok(());
+        }
+        if self.profile {
+            print(&fx::bench::profile(gm, args, self.samples)?);
+            return Ok(());
+        }
+        let available = fx::Engine::available();
+        let engines = if self.engine.is_empty() { &available } else { &self.engine };
+        for timing in fx::bench::measure(gm, args, engines, self.samples)? {
+            print(&format!("{timing}\n"));
+        }
+        Ok(())
+    }
+}
