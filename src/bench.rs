@@ -14,7 +14,7 @@ use fx_codegen::native::Made;
 /// The time of a program on an engine.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// The engine, what `Best` became.
+    /// The engine that ran; `Best` is resolved.
     pub engine: Engine,
     /// How long it took to make the program ready.
     pub compile: Duration,
@@ -54,13 +54,15 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// Sets the number of threads of all programs of this process; only the first call counts.
+/// Sets the number of threads of all programs of this process; only the first call counts. Fails if it is not
+/// the first call, or the threads cannot be started.
 pub fn threads(n: usize) -> Result<()> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(n).build_global();
     pool.map_err(|error| err!(Argument, "cannot use {n} threads: {error}"))
 }
 
-/// Returns a table of the steps of the fused engine: nanoseconds a call, share, node and kernel.
+/// Returns a table of the steps of the fused engine: nanoseconds a call, share, node and kernel. Fails if the
+/// program has no plan for these arguments, or fails.
 pub fn profile(gm: &GraphModule, args: &[Value], times: usize) -> Result<String> {
     let program = gm.compile(Engine::Fused)?;
     let Some(compiled) = program.fused() else { bail!(Graph, "the program has no plan") };
@@ -77,9 +79,9 @@ pub fn profile(gm: &GraphModule, args: &[Value], times: usize) -> Result<String>
 /// How long a program takes to be made ready for the native engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Compiling {
-    /// What was done without a cache: tapes, functions, bytes of text and the time in rustc.
+    /// The work without a cache: tapes, functions, bytes of text, time in rustc.
     pub cold: Made,
-    /// What was done by a new start with it.
+    /// The work of a later start, with the cache.
     pub warm: Made,
     /// The time in all without a cache, passes and plan too, until the first result.
     pub first: Duration,
@@ -105,12 +107,13 @@ impl fmt::Display for Compiling {
 }
 
 /// Makes a program ready for the native engine twice, with a cache that is empty at first, and calls it.
+/// Fails if there is no compiler, or the program fails.
 pub fn compiling(gm: &GraphModule, args: &[Value]) -> Result<Compiling> {
     let dir = std::env::temp_dir().join(format!("fx-bench-{}", std::process::id()));
     let start = || -> Result<(Made, Duration)> {
         let native = Native::new().with_cache(&dir);
         let started = Instant::now();
-        Program::native(gm, &native)?.call_values(args)?;
+        Program::native(gm, &native)?.evaluate(args)?;
         Ok((native.made(), started.elapsed()))
     };
     let both = start().and_then(|cold| Ok((cold, start()?)));
@@ -122,7 +125,8 @@ pub fn compiling(gm: &GraphModule, args: &[Value]) -> Result<Compiling> {
 /// The duration of a sample.
 const SAMPLE: Duration = Duration::from_millis(8);
 
-/// Measures a program on several engines in turns, so that what else the machine does hits all alike.
+/// Measures a program on several engines in turns, so that other load on the machine affects all alike. Fails
+/// if an engine cannot compile the program, or the program fails.
 pub fn measure(gm: &GraphModule, args: &[Value], engines: &[Engine], samples: usize) -> Result<Vec<Timing>> {
     let mut programs = Vec::new();
     let mut timings = Vec::new();
@@ -131,7 +135,7 @@ pub fn measure(gm: &GraphModule, args: &[Value], engines: &[Engine], samples: us
         let ready = gm.compile(engine)?;
         let compile = started.elapsed();
         let started = Instant::now();
-        ready.call_values(args)?;
+        ready.evaluate(args)?;
         timings.push(Timing {
             engine: ready.engine(),
             compile,
@@ -142,7 +146,7 @@ pub fn measure(gm: &GraphModule, args: &[Value], engines: &[Engine], samples: us
     }
     for _ in 0..samples.max(1) {
         for (ready, timing) in programs.iter().zip(&mut timings) {
-            let mut call = || ready.call_values(args).map(drop);
+            let mut call = || ready.evaluate(args).map(drop);
             repeat(&mut call, SAMPLE / 4)?;
             timing.samples.push(sample(&mut call, SAMPLE)?);
         }
@@ -189,7 +193,8 @@ fn sample(call: &mut dyn FnMut() -> Result<()>, duration: Duration) -> Result<f6
 /// | `rss` | `rss KIB`, the most memory that was resident |
 /// | `quit` | the end |
 ///
-/// The folder of a case holds `model.pt2` and `io.safetensors` with `in0`, …, `out0`, …
+/// The folder of a case holds `model.pt2` and `io.safetensors` with `in0`, …, `out0`, … Fails if input or
+/// output does, or a line is malformed.
 pub fn serve(input: impl BufRead, mut output: impl Write, engine: Engine) -> Result<()> {
     let io_error = |error: std::io::Error| err!(Io, "{error}");
     let mut loaded: Option<(crate::Program, Vec<Value>)> = None;
@@ -211,7 +216,7 @@ pub fn serve(input: impl BufRead, mut output: impl Write, engine: Engine) -> Res
                 Some((program, args)) => {
                     let number =
                         |text: &str| text.parse::<u64>().map_err(|_| err!(Parse, "{text:?} is no number"));
-                    let mut call = || program.call_values(args).map(drop);
+                    let mut call = || program.evaluate(args).map(drop);
                     repeat(&mut call, Duration::from_nanos(number(warm)?))?;
                     let mut text = "t".to_owned();
                     for _ in 0..number(n)? {
@@ -252,7 +257,7 @@ fn load(dir: &Path, engine: Engine) -> Result<(crate::Program, Vec<Value>, Strin
     let ready = gm.into_program(engine)?;
     let build = started.elapsed();
     let started = Instant::now();
-    let outputs = check::tensors(&ready.call_values(&args)?);
+    let outputs = check::tensors(&ready.evaluate(&args)?);
     let first = started.elapsed();
     let (mut error, mut greatest) = (0f64, 0f64);
     for (i, output) in outputs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Finding the change of a pass that makes a program give other results.
+//! The search for the change of a pass that makes results wrong.
 
 use crate::pass::{Culprit, compare_runs};
 use crate::weights::Weights;
@@ -22,7 +22,7 @@ pub enum Reference<'a> {
 }
 
 /// Finds the first pass, and of its changes the first one, that makes results wrong; `None` if all are right.
-/// The program stays.
+/// The program stays. Fails if the program does before any pass, or a pass fails.
 pub fn bisect(gm: &GraphModule, passes: &Passes, reference: Reference<'_>) -> Result<Option<Culprit>> {
     match reference {
         Reference::Runs { n, seed, tolerance } => passes.bisect(gm, &|after| {
@@ -54,12 +54,15 @@ pub fn bisect(gm: &GraphModule, passes: &Passes, reference: Reference<'_>) -> Re
 /// Runs a copy of the program on every input set of a file.
 fn outputs(gm: &GraphModule, io: &Weights) -> Result<Vec<Vec<Tensor>>> {
     let mut sets = Vec::new();
+    let copy = gm.clone();
+    let runner: check::Runner = Box::new(move |args| copy.clone().evaluate(args));
     while io.contains(&format!("{}.in0", sets.len())) {
-        let args = check::inputs(gm, io, sets.len())?;
-        sets.push(check::tensors(&gm.clone().call_values(&args)?));
+        sets.push(check::outputs(gm, &runner, io, sets.len())?);
     }
     if sets.is_empty() {
-        return Err(err!(Load, "there is no input set in the file").help("the first input is called 0.in0"));
+        return Err(
+            err!(Load, "there is no input set in {}", io.origin()).help("the first input is called 0.in0")
+        );
     }
     Ok(sets)
 }

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use crate::rewrite::Rules;
 use crate::weights::Weights;
 use crate::{
-    Arg, Array, Compile, DType, GraphModule, Module, Passes, Result, Tensor, Type, Value, bail, err, pass,
+    Arg, Array, Compile, DType, Dim, Error, GraphModule, Module, Node, Passes, Result, Tensor, Type, Value,
+    bail, err, pass,
 };
 
-/// How far a float may be off, relative to the expected one.
+/// The largest error of a float relative to the expected one.
 pub const RTOL: f64 = 1e-4;
-/// How far a float may be off, relative to the greatest magnitude in its tensor.
+/// The largest error of a float relative to the greatest magnitude in its tensor.
 pub const ATOL: f64 = 1e-5;
 
 /// A program made ready: it takes one value per argument. Every call starts from the buffers as they were.
@@ -41,7 +42,7 @@ impl Engine {
         Engine { name: name.into(), prepare: Arc::new(prepare) }
     }
 
-    /// Makes an engine that runs what passes make of a program, if they change it.
+    /// Makes an engine that runs a program after passes, if they change it.
     pub fn after(name: impl Into<Cow<'static, str>>, passes: Passes) -> Engine {
         Engine::new(name, move |gm| {
             let mut gm = gm.clone();
@@ -54,28 +55,29 @@ impl Engine {
         &self.name
     }
 
-    /// Makes a program ready; `None` if it would run as it does without this engine.
+    /// Makes a program ready; `None` if it would run as it does without this engine. Fails if the engine
+    /// cannot compile it.
     pub fn prepare(&self, gm: &GraphModule) -> Result<Option<Runner>> {
         (self.prepare)(gm)
     }
 }
 
 fn eager(gm: GraphModule) -> Runner {
-    Box::new(move |args| gm.clone().call_values(args))
+    Box::new(move |args| gm.clone().evaluate(args))
 }
 
 /// Compiles a program, for each call anew if it has a state.
 fn compiled(gm: &GraphModule, engine: crate::Engine) -> Result<Runner> {
     let program = gm.compile(engine)?;
     if gm.is_pure() {
-        return Ok(Box::new(move |args| program.call_values(args)));
+        return Ok(Box::new(move |args| program.evaluate(args)));
     }
     let gm = gm.clone();
-    Ok(Box::new(move |args| gm.compile(engine)?.call_values(args)))
+    Ok(Box::new(move |args| gm.compile(engine)?.evaluate(args)))
 }
 
 /// Returns the engines that exist: `eager` calls the program, `interpreted` walks over its nodes, `passes`
-/// calls what the [default pipeline](crate::pass::DEFAULT) makes of it, `fused` is
+/// calls it after the [default pipeline](crate::pass::DEFAULT), `fused` is
 /// [`Engine::Fused`](crate::Engine::Fused), and `native` [`Engine::Native`](crate::Engine::Native), which is
 /// left out where there is no compiler.
 pub fn engines() -> Vec<Engine> {
@@ -106,9 +108,9 @@ pub fn all() -> Vec<Engine> {
     ]
 }
 
-/// Returns an engine for every pass and every rule by itself; they run the programs that the pass or rule
-/// changes. All but `convert_dtype`, whose results are those of another dtype, and `stabilize` with its rules,
-/// which make finite what PyTorch does not.
+/// Returns an engine for every pass and every rule by itself. An engine runs the programs that its pass or
+/// rule changes. `convert_dtype` has none, since it changes the dtype of results. `stabilize` and its rules have
+/// none, since they make finite what PyTorch does not. Fails if a rule cannot be made.
 pub fn each_pass() -> Result<Vec<Engine>> {
     let known = pass::all();
     let mut engines = Vec::new();
@@ -135,7 +137,7 @@ pub fn each_pass() -> Result<Vec<Engine>> {
 /// Runs the function that a program is of its state.
 fn functionalized(gm: &GraphModule) -> Result<Option<Runner>> {
     let (new, state) = pass::functionalize(gm, true)?;
-    Ok(Some(Box::new(move |args| match new.call_values(&state.arguments(args))? {
+    Ok(Some(Box::new(move |args| match new.evaluate(&state.arguments(args))? {
         Arg::Tuple(items) if items.len() == 2 => Ok(items[0].clone()),
         other => bail!(Structure, "expected the result and the new state, got {}", other.kind_name()),
     })))
@@ -153,8 +155,7 @@ pub struct Report {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// The outcome for each engine and input set: the greatest error relative to what is allowed around it,
-    /// or why it failed.
+    /// The outcome for each engine and input set: the greatest error, or why it failed.
     pub runs: Vec<Run>,
     /// Why it could not be read.
     pub problem: Option<String>,
@@ -226,12 +227,14 @@ impl fmt::Display for Report {
     }
 }
 
-/// Checks every program of a folder on these engines, such as [`engines`] or [`each_pass`].
+/// Checks every program of a folder on these engines, such as [`engines`] or [`each_pass`]. Fails if the
+/// folder cannot be read or has no programs; a program that fails is in the report.
 pub fn dir(path: impl AsRef<Path>, engines: &[Engine]) -> Result<Report> {
     dir_with(path, engines, &mut |_, _, _| {})
 }
 
 /// As [`dir`]; before each program `progress` is told how many are done, how many there are, and its name.
+/// Fails as [`dir`] does.
 pub fn dir_with(
     path: impl AsRef<Path>,
     engines: &[Engine],
@@ -246,7 +249,7 @@ pub fn dir_with(
     Ok(report)
 }
 
-/// Returns the programs of a folder, by name.
+/// Returns the programs of a folder, by name. Fails if the folder cannot be read or has none.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let io = |error: std::io::Error| err!(Io, "cannot read {}: {error}", path.display());
     let mut files = Vec::new();
@@ -310,47 +313,78 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 fn run(gm: &GraphModule, runner: &Runner, io: &Weights, set: usize) -> Result<f64> {
-    let args = inputs(gm, io, set)?;
-    agree(&tensors(&runner(&args)?), io, set)
+    agree(&outputs(gm, runner, io, set)?, io, set)
 }
 
-/// Compares outputs with those of an input set; returns the greatest error relative to the greatest magnitude.
+/// Runs a program on an input set, and returns the tensors of its result. Fails if the inputs do not fit, or the
+/// program fails; the error names the file.
+pub(crate) fn outputs(gm: &GraphModule, runner: &Runner, io: &Weights, set: usize) -> Result<Vec<Tensor>> {
+    let result = runner(&inputs(gm, io, set)?);
+    let result = result.map_err(|error| error.in_file(io.origin(), Some(&format!("input set {set}"))))?;
+    Ok(tensors(&result))
+}
+
+/// Compares outputs with those of an input set; returns the greatest error relative to the greatest
+/// magnitude. Fails if they differ; the error names the file and the tensor.
 pub fn agree(got: &[Tensor], io: &Weights, set: usize) -> Result<f64> {
     let mut greatest = 0f64;
     let mut n = 0;
     while let Some(expected) = io.get(&format!("{set}.out{n}"))? {
-        let tensor = got.get(n).ok_or_else(|| err!(Check, "expected more outputs than {}", got.len()))?;
-        let error =
-            compare(tensor, &expected).map_err(|error| err!(Check, "output {n}: {}", error.message()))?;
-        greatest = greatest.max(error);
+        let in_file = |error: Error| error.in_file(io.origin(), Some(&format!("{set}.out{n}")));
+        let missing = || err!(Check, "expected an output {n}, the program returns {}", got.len());
+        let tensor = got.get(n).ok_or_else(missing).map_err(in_file)?;
+        greatest = greatest.max(compare(tensor, &expected).map_err(in_file)?);
         n += 1;
     }
     if n != got.len() {
-        bail!(Check, "expected {n} outputs, got {}", got.len());
+        return Err(err!(Check, "expected {n} outputs, got {}", got.len())
+            .in_file(io.origin(), Some(&format!("input set {set}"))));
     }
     Ok(greatest)
 }
 
-/// Returns the arguments of a module, filled leaf by leaf from an input set.
+/// Returns the arguments of a module, filled leaf by leaf from an input set. Fails if a tensor is missing,
+/// has another dtype or shape than the program takes, or is one too many; the error names the file and the
+/// tensor.
 pub fn inputs(gm: &GraphModule, io: &Weights, set: usize) -> Result<Vec<Value>> {
     let graph = gm.graph();
     let mut n = 0;
     let mut args = Vec::new();
     for input in graph.inputs() {
         args.push(input.tree.try_flat_map(&mut |id| {
-            let tensor = io.require(&format!("{set}.in{n}"))?;
+            let name = format!("{set}.in{n}");
+            let tensor = io.require(&name)?;
             n += 1;
-            Ok(match graph.node(*id)?.ty() {
-                None | Some(Arg::Leaf(Type::Tensor(_) | Type::Any)) => Arg::Leaf(tensor),
-                // A number of the host is stored as a tensor of rank 0.
-                Some(_) => Arg::from(tensor.array()?.item()?),
-            })
+            let node = graph.node(*id)?;
+            input_value(node, tensor).map_err(|error| error.in_file(io.origin(), Some(&name)))
         })?);
     }
-    if io.contains(&format!("{set}.in{n}")) {
-        bail!(Structure, "the program takes {n} tensors, the file has more");
+    let next = format!("{set}.in{n}");
+    if io.contains(&next) {
+        return Err(err!(Structure, "expected {n} tensors, which is what the program takes, got more")
+            .in_file(io.origin(), Some(&next)));
     }
     Ok(args)
+}
+
+/// Returns a stored tensor as the value of a placeholder.
+fn input_value(placeholder: &Node, tensor: Tensor) -> Result<Value> {
+    match placeholder.ty() {
+        Some(Arg::Leaf(Type::Tensor(ty))) => {
+            let array = tensor.array()?;
+            let fits = |(dim, size): (&Dim, &usize)| dim.known().is_none_or(|dim| dim == *size as i64);
+            if array.dtype() != ty.dtype
+                || array.rank() != ty.rank()
+                || !ty.shape.iter().zip(array.shape()).all(fits)
+            {
+                bail!(Shape, "expected {ty} for %{}, got {}", placeholder.name(), array.describe());
+            }
+            Ok(Arg::Leaf(tensor))
+        }
+        None | Some(Arg::Leaf(Type::Any)) => Ok(Arg::Leaf(tensor)),
+        // A number of the host is stored as a tensor of rank 0.
+        Some(_) => Ok(Arg::from(tensor.array()?.item()?)),
+    }
 }
 
 /// Returns the tensors of a result in order; numbers are tensors of rank 0.

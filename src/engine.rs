@@ -16,23 +16,23 @@ use crate::{Arg, Error, GraphModule, Result, Tensor, Tree, Value, err};
 pub enum Engine {
     /// Operation by operation, as [`GraphModule::call`] does.
     Eager,
-    /// Rewritten by the passes for inference, its operations in kernels, weights packed; in process, without
+    /// Rewritten by the passes for inference, grouped into kernels, with packed weights; in process, without
     /// a compiler.
     ///
     /// Results agree with those of `Eager` within rounding. Convolutions by kernels of 3 by 3 may be computed
     /// with fewer multiplications (Winograd's F(2x2, 3x3)): then an infinity in the input makes NaN of up to
     /// two more results on each side.
     Fused,
-    /// As [`Fused`](Engine::Fused), with the loops of pointwise operations, and of what comes before and
-    /// after operations on rows, products and convolutions, compiled by rustc into a library that is loaded.
+    /// As [`Fused`](Engine::Fused), with pointwise loops compiled by rustc into a library, also those before
+    /// and after operations on rows, matrix products and convolutions.
     ///
-    /// It needs a Rust compiler where it runs; see [`Native::new`] for where it is looked for and where
-    /// libraries are kept. The bits are those of `Fused`, apart from signs of NaN. Libraries do not depend on
-    /// sizes: a program with symbols is compiled once, and again only if other sizes change how operands lie,
-    /// as a size of 1 does. Then a call waits for rustc.
+    /// It needs a Rust compiler at run time; [`Native::new`] says where fx looks for it and keeps libraries.
+    /// Results have the bits of `Fused`, apart from signs of NaN. Libraries do not depend on sizes: a program
+    /// with symbols is compiled once. It is compiled again only if other sizes change the strides of
+    /// operands, as a size of 1 does; then a call waits for rustc.
     ///
-    /// Own pointwise operations are compiled from the text of their rows if that names nothing but operands,
-    /// literals and [`math`](crate::math); others run as in `Fused`.
+    /// Your own pointwise operations are compiled if the bodies of their rows name only operands, literals
+    /// and [`math`](crate::math); others run as in `Fused`.
     Native,
     /// `Native` where there is a Rust compiler, else `Fused`; [`Program::engine`] says which, and
     /// [`Program::fallback`] why.
@@ -128,7 +128,8 @@ impl Program {
         Program { kind, engine, failed: Arc::default() }
     }
 
-    /// Makes a program ready for [`Engine::Native`] with a compiler and a cache of your choice.
+    /// Makes a program ready for [`Engine::Native`] with a compiler and a cache of your choice. Fails if
+    /// there is no compiler, or a pass fails.
     pub fn native(gm: &GraphModule, native: &Native) -> Result<Program> {
         Program::into_native(gm.clone(), native)
     }
@@ -138,8 +139,9 @@ impl Program {
         Ok(Program::new(Kind::Fused(compiled), Engine::Native))
     }
 
-    /// Makes programs ready for [`Engine::Native`] that are compiled together, in the time of one; each for
-    /// some arguments.
+    /// Makes several programs ready for [`Engine::Native`], each for some arguments. They are compiled
+    /// together, in the time of one. Fails if there is no compiler, or the code does not compile; a program
+    /// that fails by itself is an error in the list.
     pub fn native_all(
         programs: &[(&GraphModule, &[Value])],
         native: &Native,
@@ -156,7 +158,8 @@ impl Program {
         Ok(programs.iter().map(|(gm, _)| Program::native(gm, native)).collect())
     }
 
-    /// Makes a program ready for [`Engine::Best`] with a compiler and a cache of your choice.
+    /// Makes a program ready for [`Engine::Best`] with a compiler and a cache of your choice. Fails if a pass
+    /// does.
     pub fn best(gm: &GraphModule, native: &Native) -> Result<Program> {
         Program::into_best(gm.clone(), native)
     }
@@ -185,7 +188,8 @@ impl Program {
         self.failed.get()
     }
 
-    /// Calls the program with one tensor per argument; it must return one tensor.
+    /// Calls the program with one tensor per argument. Fails if the arguments do not fit, an operation fails,
+    /// or the result is not one tensor.
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
         match &self.kind {
@@ -195,7 +199,8 @@ impl Program {
     }
 
     /// Calls the program with a tuple of arguments of the structures that were traced, and restores the
-    /// structure of the result.
+    /// structure of the result. Fails as [`call_values`](Program::call_values) does, or if the result has
+    /// another structure.
     #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
         let value = args.to_value();
@@ -205,12 +210,22 @@ impl Program {
         }
     }
 
-    /// Calls the program with one value per argument.
+    /// Calls the program with one value per argument. Fails if the arguments do not fit, or an operation
+    /// fails.
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
         match &self.kind {
             Kind::Eager(gm) => gm.call_values(args),
             Kind::Fused(compiled) => compiled.call_values(args),
+        }
+    }
+
+    /// Calls the program as [`call_values`](Program::call_values) does, for a caller whose line says nothing to
+    /// the user. Fails as that does; an error of an argument has no source line.
+    pub fn evaluate(&self, args: &[Value]) -> Result<Value> {
+        match &self.kind {
+            Kind::Eager(gm) => gm.evaluate(args),
+            Kind::Fused(compiled) => compiled.evaluate(args),
         }
     }
 
@@ -231,7 +246,7 @@ impl fmt::Debug for Program {
 
 /// Makes programs ready to run.
 pub trait Compile {
-    /// Makes a copy ready for an engine. It keeps the parameters that the module has now, and buffers of its own.
+    /// Compiles a copy for an engine. The copy has the present parameters, and buffers of its own.
     ///
     /// ```
     /// use fx::prelude::*;
@@ -244,9 +259,9 @@ pub trait Compile {
     /// ```
     fn compile(&self, engine: Engine) -> Result<Program>;
 
-    /// As [`compile`](Compile::compile), and gives up the module, so that its weights need not be in memory
-    /// twice: where the sizes of all inputs are known, each is freed as soon as it is packed, unless somebody
-    /// else has it.
+    /// As [`compile`](Compile::compile), but takes the module, so that its weights are not in memory twice.
+    /// If the sizes of all inputs are known, each weight is freed as soon as it is packed, unless it is
+    /// shared.
     ///
     /// ```
     /// use fx::prelude::*;

@@ -16,7 +16,8 @@ use crate::{
 
 /// Reads a program: an archive that `torch.export.save` wrote, or fx text.
 ///
-/// Text holds no tensors; those that it reads by path are taken from `weights`, where that is given.
+/// Text holds no tensors; `weights` gives the tensors that it reads by path. Fails if the file cannot be
+/// read, or a tensor is missing; the error names the file.
 pub fn open(path: impl AsRef<Path>, weights: Option<&Path>) -> Result<GraphModule> {
     let path = path.as_ref();
     if is_archive(path)? {
@@ -75,8 +76,8 @@ fn attach(gm: &mut GraphModule, weights: &Weights) -> Result<()> {
     Ok(())
 }
 
-/// Writes the tensors of a program by path, constants and those of its graph modules included, to a
-/// safetensors file.
+/// Writes the tensors of a program, also those of its sub-modules, to a safetensors file by path. Fails if
+/// the file cannot be written.
 pub fn save_weights(gm: &GraphModule, path: &Path) -> Result<()> {
     fn collect(gm: &GraphModule, prefix: &str, out: &mut Vec<(String, Tensor)>) {
         out.extend(gm.attributes().map(|(name, attribute)| (format!("{prefix}{name}"), attribute.tensor())));
@@ -91,52 +92,52 @@ pub fn save_weights(gm: &GraphModule, path: &Path) -> Result<()> {
     crate::weights::save(path, &tensors, &[])
 }
 
-/// What a program returned for an input set.
+/// The result of a program for an input set.
 #[derive(Debug)]
 pub struct Ran {
     /// The number of the set.
     pub set: usize,
     /// The tensors, in the order in which the structure of the result holds them.
     pub outputs: Vec<Tensor>,
-    /// Where the file says what is expected: the greatest error relative to the greatest magnitude, or how it
-    /// differs.
+    /// If the file has expected outputs: the greatest error relative to the greatest magnitude, or the first
+    /// difference.
     pub agrees: Option<std::result::Result<f64, String>>,
 }
 
-/// Runs a program on every input set of a file: the tensors `0.in0`, `0.in1`, … are the first set, leaf by
-/// leaf; `0.out0`, … are what is expected, if they are there; `1.in0` begins the second set. Each set starts
-/// from the buffers as they were.
+/// Runs a program on every input set of a file. The tensors `0.in0`, `0.in1`, … are the leaves of the first
+/// set, `0.out0`, … its expected outputs, if any; `1.in0` begins the second set. Each set starts from the
+/// original buffers. Fails if an input is missing or does not fit, or the program fails; the error names the
+/// file and the tensor.
 pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> {
     let mut sets = Vec::new();
     let has = |set: usize, name: &str| io.contains(&format!("{set}.{name}"));
     let runner = engine.prepare(gm)?.unwrap_or_else(|| {
         let gm = gm.clone();
-        Box::new(move |args| gm.clone().call_values(args))
+        Box::new(move |args| gm.clone().evaluate(args))
     });
     while has(sets.len(), "in0") || has(sets.len(), "out0") {
         let set = sets.len();
-        let args = check::inputs(gm, io, set)?;
-        let outputs = check::tensors(&runner(&args)?);
+        let outputs = check::outputs(gm, &runner, io, set)?;
         let agrees = has(set, "out0").then(|| {
             let outcome = check::agree(&outputs, io, set);
-            outcome.map_err(|error| error.message().to_owned())
+            outcome.map_err(|error| error.to_string())
         });
         sets.push(Ran { set, outputs, agrees });
     }
     if sets.is_empty() {
-        return Err(err!(Load, "there is no input set in the file").help(
+        return Err(err!(Load, "there is no input set in {}", io.origin()).help(
             "the first input is called 0.in0, the second 0.in1; what is expected 0.out0; a second set begins with 1.in0",
         ));
     }
     Ok(sets)
 }
 
-/// Returns the engines of these names.
+/// Returns the engines of these names. Fails if there is none of one of the names.
 pub fn engines(names: &[String]) -> Result<Vec<Engine>> {
     names.iter().map(|name| engine(name)).collect()
 }
 
-/// Returns the engine of this name.
+/// Returns the engine of this name. Fails if there is none.
 pub fn engine(name: &str) -> Result<Engine> {
     let engines = check::all();
     match engines.iter().find(|engine| engine.name() == name) {
@@ -148,8 +149,8 @@ pub fn engine(name: &str) -> Result<Engine> {
     }
 }
 
-/// Says where a rule matches a program, and where not and why, a line for each node that has the operation of
-/// the rule's first output; and how often it matches.
+/// Returns a line for each node that has the operation of the rule's first output: whether the rule matches
+/// there, and if not, why. Also returns how often it matches. Fails if there is no such rule or node.
 pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(String, usize)> {
     let rule = crate::rules::find(rule)?.rule()?;
     let explanations = match node {
@@ -164,9 +165,9 @@ pub fn explain(gm: &GraphModule, rule: &str, node: Option<&str>) -> Result<(Stri
     Ok((text, matches))
 }
 
-/// Says what the fused engine computes as one kernel, with `|` between parts that do not need each other; for
-/// each edge between operations where it does not, why; and the steps of the plan if the sizes of all inputs
-/// are known.
+/// Returns the kernels of the fused engine, with `|` between independent parts; for each edge between
+/// kernels, why it stays; and the steps of the plan, if the sizes of all inputs are known. Fails if a pass
+/// does.
 pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     let mut ready = gm.clone();
     fx_ops::engine::prepare(&mut ready)?;
@@ -191,8 +192,8 @@ pub fn explain_fusion(gm: &GraphModule) -> Result<String> {
     Ok(text + &fx_ops::engine::Compiled::new(gm.clone())?.describe())
 }
 
-/// Returns the memory that a call of the fused engine takes, with numbers for symbolic sizes; `None` if other
-/// sizes are left, or depend on data.
+/// Returns the memory of a call of the fused engine, with numbers for symbolic sizes; `None` if a size stays
+/// a symbol or depends on data. Fails if a size contradicts the program.
 pub fn fused_memory(gm: &GraphModule, sizes: &Sizes) -> Result<Option<CallMemory>> {
     let graph = gm.graph();
     let mut types = Vec::new();
@@ -209,13 +210,15 @@ pub fn fused_memory(gm: &GraphModule, sizes: &Sizes) -> Result<Option<CallMemory
     Ok(compiled.memory().first().copied())
 }
 
-/// Reads a pipeline, as [`Passes::parse`] does; `default` is [`DEFAULT`](crate::pass::DEFAULT).
+/// Reads a pipeline, as [`Passes::parse`] does; `default` is [`DEFAULT`](crate::pass::DEFAULT). Fails as that
+/// does.
 pub fn passes(text: &str) -> Result<Passes> {
     let text = if text == "default" { crate::pass::DEFAULT } else { text };
     Passes::parse(text, &crate::pass::all())
 }
 
-/// Returns a page that shows a program and, if there are `passes`, what each of them does to a copy of it.
+/// Returns a page that shows a program and, if `passes` are given, each step of these on a copy of it. Fails
+/// if a pass does.
 pub fn view(gm: &GraphModule, title: &str, passes: Option<&str>) -> Result<String> {
     let page = Page::new(gm).title(title);
     let Some(text) = passes else { return Ok(page.html()) };
@@ -223,7 +226,7 @@ pub fn view(gm: &GraphModule, title: &str, passes: Option<&str>) -> Result<Strin
     Ok(page.report(&report).html())
 }
 
-/// Returns the passes with what they do and can be told.
+/// Returns the passes with their documentation and options.
 pub fn list_passes() -> String {
     let mut text = String::new();
     for pass in crate::pass::all() {
@@ -235,7 +238,7 @@ pub fn list_passes() -> String {
     text + &format!("default\n    {}\n", crate::pass::DEFAULT)
 }
 
-/// Returns the rules with what they do.
+/// Returns the rules with their documentation.
 pub fn list_rules() -> String {
     crate::rules::all().map(|rule| format!("{:20} {}\n", rule.name, rule.doc.trim())).collect()
 }

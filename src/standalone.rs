@@ -1,6 +1,6 @@
 //! Stand-alone crates: a program as Rust that needs neither fx nor any other crate.
 //!
-//! [`ToCrate`] runs the passes for inference, makes a record of what the program returns, and lets
+//! [`ToCrate`] runs the passes for inference, records the results of the program, and lets
 //! [`fx_codegen::standalone`](crate::standalone::generate) write the files.
 
 use std::path::Path;
@@ -20,8 +20,8 @@ pub struct CrateOptions {
 }
 
 impl CrateOptions {
-    /// Makes the options that are used if nothing is said: the name of the program, weights in a file, sizes
-    /// as they were traced, and a record of random inputs.
+    /// Makes the default options: the name of the program, weights in a file, sizes as traced, and a record
+    /// of random inputs.
     pub fn new() -> CrateOptions {
         CrateOptions::default()
     }
@@ -52,24 +52,22 @@ impl CrateOptions {
         self
     }
 
-    /// Records what the program returns for these arguments, for the test of the crate.
+    /// Records the results of the program for these arguments, for the test of the crate.
     pub fn record(mut self, args: &[Value]) -> CrateOptions {
         self.sets.push((args.to_vec(), None));
         self
     }
 
-    /// Takes these arguments, and what is expected for them, for the test of the crate.
+    /// Takes these arguments and expected outputs for the test of the crate.
     pub fn recorded(mut self, args: &[Value], outputs: &[Tensor]) -> CrateOptions {
         self.sets.push((args.to_vec(), Some(outputs.to_vec())));
         self
     }
 
-    /// Takes the sets of a file: `0.in0`, `0.in1`, … and what is expected, `0.out0`, …; `1.in0` begins the
-    /// second set.
+    /// Takes the sets of a file: inputs `0.in0`, `0.in1`, … and expected outputs `0.out0`, …; `1.in0` begins
+    /// the second set.
     ///
-    /// # Errors
-    ///
-    /// When the file has no set, or one that does not fit the program.
+    /// Fails when the file has no set, or one that does not fit the program.
     pub fn io(mut self, gm: &GraphModule, io: &Weights) -> Result<CrateOptions> {
         let has = |set: usize, name: &str| io.contains(&format!("{set}.{name}"));
         let before = self.sets.len();
@@ -82,7 +80,7 @@ impl CrateOptions {
             self.sets.push((check::inputs(gm, io, set)?, (!outputs.is_empty()).then_some(outputs)));
         }
         if self.sets.len() == before {
-            bail!(Load, "there is no input set in the file");
+            bail!(Load, "there is no input set in {}", io.origin());
         }
         Ok(self)
     }
@@ -90,22 +88,19 @@ impl CrateOptions {
 
 /// Programs as crates.
 pub trait ToCrate {
-    /// Writes a Cargo crate that computes what the program does: it builds without any other crate, and
+    /// Writes a Cargo crate that computes the same as the program, and builds without another crate and
     /// without network.
     ///
-    /// Its `Model` is loaded from the safetensors file beside it; `cargo test` compares what it returns with
-    /// a record.
+    /// Its `Model` is loaded from the safetensors file beside it; `cargo test` compares its results with a
+    /// record.
     ///
-    /// # Errors
-    ///
-    /// When the program has operations without stand-alone code, all of which are named; then nothing is written.
+    /// Fails when the program has operations without stand-alone code, all of which are named; then nothing
+    /// is written.
     fn to_crate(&self, dir: impl AsRef<Path>) -> Result<()>;
 
     /// Makes a crate with options; [`Package::write`] writes it to a folder.
     ///
-    /// # Errors
-    ///
-    /// As [`to_crate`](ToCrate::to_crate).
+    /// Fails as [`to_crate`](ToCrate::to_crate).
     fn to_package(&self, options: &CrateOptions) -> Result<Package>;
 }
 
@@ -138,7 +133,7 @@ impl ToCrate for GraphModule {
             }
             let outputs = match outputs {
                 Some(outputs) => outputs,
-                None => check::tensors(&self.clone().call_values(&args)?),
+                None => check::tensors(&self.clone().evaluate(&args)?),
             };
             code = code.recorded(inputs, outputs);
         }

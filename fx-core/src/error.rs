@@ -139,7 +139,7 @@ impl fmt::Debug for SourceLoc {
 
 /// What went wrong, where, and what to do about it. Cheap to clone.
 ///
-/// `Display` gives one sentence, then the operation, the place and the module, then a `help:` line:
+/// `Display` gives one sentence, then the operation, the place, the module and the file, then a `help:` line:
 ///
 /// ```text
 /// cannot broadcast [4, 2] with [3]  in add(f32[4, 2], f32[3])  at src/main.rs:14:20
@@ -155,6 +155,7 @@ struct Inner {
     context: Option<String>,
     source: Option<SourceLoc>,
     module: Option<String>,
+    file: Option<String>,
     help: Option<String>,
     related: Vec<Error>,
 }
@@ -173,6 +174,7 @@ impl Error {
             context: None,
             source: None,
             module: None,
+            file: None,
             help: None,
             related: Vec::new(),
         }))
@@ -241,6 +243,16 @@ impl Error {
         self
     }
 
+    /// Names the data that is wrong, unless that is known already: the file, and the entry in it, such as a
+    /// tensor. It stands in the place of a source line, since no line of the user's program is wrong.
+    #[must_use]
+    pub fn in_file(mut self, file: &str, entry: Option<&str>) -> Self {
+        if self.0.file.is_none() {
+            self.inner_mut().file = Some(entry.map_or(file.to_owned(), |entry| format!("{file}, {entry}")));
+        }
+        self
+    }
+
     /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -264,6 +276,11 @@ impl Error {
     /// Returns the dotted path of the module in which it happened.
     pub fn module(&self) -> Option<&str> {
         self.0.module.as_deref()
+    }
+
+    /// Returns the file whose data is wrong, with the entry in it: `io.safetensors, 0.in1`.
+    pub fn file(&self) -> Option<&str> {
+        self.0.file.as_deref()
     }
 
     /// Returns the advice.
@@ -294,6 +311,9 @@ impl fmt::Display for Error {
         }
         if let Some(module) = &inner.module {
             write!(f, "  in module {module}")?;
+        }
+        if let Some(file) = &inner.file {
+            write!(f, "  in {file}")?;
         }
         if let Some(help) = &inner.help {
             write!(f, "\n  help: {help}")?;

@@ -210,7 +210,8 @@ impl GraphModule {
         Ok(self.schedule.get_or_init(|| schedule).clone())
     }
 
-    /// Calls the graph with one tensor per argument; it must return one tensor.
+    /// Calls the graph with one tensor per argument. Fails as [`call_values`](Self::call_values) does, or if
+    /// the result is not one tensor.
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
         let args: Vec<Value> = args.iter().map(Value::from).collect();
@@ -218,7 +219,8 @@ impl GraphModule {
     }
 
     /// Calls the graph with a tuple of arguments of the structures that were traced, and restores the
-    /// structure of the result.
+    /// structure of the result. Fails as [`call_values`](Self::call_values) does, or if the result has
+    /// another structure.
     #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
         let value = args.to_value();
@@ -229,18 +231,23 @@ impl GraphModule {
         R::from_value(&self.call_values(&args)?)
     }
 
-    /// Calls the graph with one value per argument.
+    /// Calls the graph with one value per argument. Fails if the arguments do not fit the graph, or an
+    /// operation fails; then no buffer is updated.
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
         let source = SourceLoc::caller();
-        let evaluated =
-            self.flatten_inputs(args).and_then(|inputs| Eval::new(self).run_flat(inputs.into_owned()));
         // Errors of nodes have the line that the node came from; those of arguments get that of the call.
-        let evaluated = evaluated.map_err(|error| match error.source_loc() {
+        self.evaluate(args).map_err(|error| match error.source_loc() {
             Some(_) => error,
             None => error.at(source),
-        });
-        Ok(evaluated?.output)
+        })
+    }
+
+    /// Calls the graph as [`call_values`](Self::call_values) does, for a caller whose line says nothing to the
+    /// user. Fails as that does; an error of an argument has no source line.
+    pub fn evaluate(&self, args: &[Value]) -> Result<Value> {
+        let inputs = self.flatten_inputs(args)?;
+        Ok(Eval::new(self).run_flat(inputs.into_owned())?.output)
     }
 
     /// Prepares an evaluation with hooks, given values or a profile.
@@ -248,7 +255,8 @@ impl GraphModule {
         Eval::new(self)
     }
 
-    /// Evaluates nodes given by name or module path, and nothing that they do not need.
+    /// Evaluates nodes given by name or module path, and nothing that they do not need. Fails as
+    /// [`Eval::run`] does.
     pub fn extract(&self, names: &[&str], args: &[Value]) -> Result<Evaluated> {
         names.iter().fold(self.eval(), |eval, name| eval.record(name)).only_recorded().run(args)
     }
@@ -279,12 +287,12 @@ impl GraphModule {
         Ok(Cow::Owned(values))
     }
 
-    /// Returns the present value of the attribute at a path.
+    /// Returns the present value of the attribute at a path. Fails if there is none.
     pub fn attr(&self, path: &str) -> Result<Tensor> {
         self.attribute(path).map(Attribute::tensor)
     }
 
-    /// Returns the attribute at a path.
+    /// Returns the attribute at a path. Fails if there is none; the error names similar ones.
     pub fn attribute(&self, path: &str) -> Result<&Attribute> {
         self.attributes.get(path).ok_or_else(|| {
             let similar = crate::names::suggest(path, self.attributes.keys().map(|key| &**key));
@@ -297,7 +305,8 @@ impl GraphModule {
         self.attributes.iter().map(|(path, attribute)| (&**path, attribute))
     }
 
-    /// Adds or replaces an attribute; constants that were folded from it are made anew.
+    /// Adds or replaces an attribute; constants that were folded from it are made anew. Fails if the path is
+    /// not valid or that of a sub-module.
     pub fn set_attribute(&mut self, path: &str, attribute: Attribute) -> Result<()> {
         check_path(path)?;
         if self.children.contains_key(path) {
@@ -335,7 +344,7 @@ impl GraphModule {
         self.folded.insert(path, recipe);
     }
 
-    /// Removes an attribute, which no node may read.
+    /// Removes an attribute. Fails if a node reads it, or there is none.
     pub fn remove_attribute(&mut self, path: &str) -> Result<Attribute> {
         if let Some(node) = self.reader_of(OpCode::GetAttr, path) {
             bail!(Graph, "the attribute {path:?} is read by %{node}");
@@ -361,7 +370,7 @@ impl GraphModule {
         }
     }
 
-    /// Returns the sub-module at a path.
+    /// Returns the sub-module at a path. Fails if there is none; the error names similar ones.
     pub fn child(&self, path: &str) -> Result<&dyn Forward> {
         self.children.get(path).map(|child| &**child).ok_or_else(|| {
             let similar = crate::names::suggest(path, self.children.keys().map(|key| &**key));
@@ -379,12 +388,13 @@ impl GraphModule {
         self.children.iter().map(|(path, child)| (&**path, &**child))
     }
 
-    /// Adds or replaces a sub-module.
+    /// Adds or replaces a sub-module. Fails if the path is not valid or that of an attribute.
     pub fn add_submodule(&mut self, path: &str, module: impl Forward) -> Result<()> {
         self.add_shared_submodule(path, Arc::new(module))
     }
 
-    /// Adds or replaces a sub-module that others may share.
+    /// Adds or replaces a sub-module that others may share. Fails as [`add_submodule`](Self::add_submodule)
+    /// does.
     pub fn add_shared_submodule(&mut self, path: &str, module: Arc<dyn Forward>) -> Result<()> {
         check_path(path)?;
         if self.attributes.contains_key(path) {
@@ -394,7 +404,7 @@ impl GraphModule {
         Ok(())
     }
 
-    /// Removes a sub-module, which no node may call.
+    /// Removes a sub-module. Fails if a node calls it, or there is none.
     pub fn delete_submodule(&mut self, path: &str) -> Result<()> {
         if let Some(node) = self.reader_of(OpCode::CallModule, path) {
             bail!(Graph, "the sub-module {path:?} is called by %{node}");
@@ -433,7 +443,8 @@ impl GraphModule {
         paths.into_iter().map(|path| path.to_string()).collect()
     }
 
-    /// Replaces the call of a sub-module that is a [`GraphModule`] by its nodes; returns the new nodes.
+    /// Replaces the call of a sub-module that is a [`GraphModule`] by its nodes; returns the new nodes. Fails
+    /// if `id` does not call a graph module, or the call does not fit it.
     pub fn inline(&mut self, id: NodeId) -> Result<Vec<NodeId>> {
         let node = self.graph.node(id)?;
         let Target::CallModule(path) = node.target().clone() else {
@@ -663,7 +674,7 @@ impl Forward for GraphModule {
     }
 
     fn forward_values(&self, args: &[Value]) -> Result<Value> {
-        self.call_values(args)
+        self.evaluate(args)
     }
 
     fn as_module(&self) -> &dyn Module {

@@ -35,7 +35,7 @@ pub(super) struct Outcome {
 /// Runs a copy of a program, so that its buffers stay.
 pub(super) fn run(gm: &GraphModule, inputs: &[Value]) -> Result<Outcome> {
     let copy = gm.clone();
-    let call = || with_generator(&Generator::seeded(11), || copy.call_values(inputs));
+    let call = || with_generator(&Generator::seeded(11), || copy.evaluate(inputs));
     let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
     let output = output?;
     let buffers = collect_buffers(&copy).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
@@ -54,7 +54,7 @@ pub(super) fn run_compiled(
         // There may be no plan for those.
         let _ = crate::opcheck::guarded(|| fused.prepare(others));
     }
-    let call = || with_generator(&Generator::seeded(11), || program.call_values(inputs));
+    let call = || with_generator(&Generator::seeded(11), || program.evaluate(inputs));
     let (output, printed) = with_printed(|| crate::opcheck::guarded(call));
     let module = program.fused().map_or(gm, |fused| fused.graph_module());
     let buffers = collect_buffers(module).into_iter().map(|(path, buffer)| (path, buffer.get())).collect();

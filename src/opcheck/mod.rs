@@ -1,5 +1,4 @@
-//! Checks whether the row of an operation is truthful: whether shape rule, dtype rule and kernel tell the
-//! same story.
+//! Checks the row of an operation: shape rule, dtype rule and kernel must agree.
 //!
 //! [`check`] takes any operation, a built-in one or a user's own, guesses sample arguments from its schema
 //! and returns a [`Report`]; [`check_on`] takes samples. Each sample is run, then with other sizes (0, 1,
@@ -50,7 +49,7 @@ use crate::{
     Class, DType, ErrorKind, GraphModule, Op, Registry, Result, Tensor, Type, Value, err, with_generator,
 };
 
-/// What the check of an operation found.
+/// The result of checking an operation.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The operation.
@@ -59,25 +58,25 @@ pub struct Report {
     pub samples: usize,
     /// How often the kernel ran.
     pub runs: usize,
-    /// What is wrong with the row.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
 /// Something that is wrong with a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was checked.
+    /// The property that was checked.
     pub what: &'static str,
     /// The arguments, with types for tensors.
     pub arguments: String,
-    /// What should be.
+    /// The expected result.
     pub expected: String,
-    /// What is.
+    /// The actual result.
     pub got: String,
 }
 
 impl Report {
-    /// Returns an error that lists the findings, if there are any.
+    /// Returns nothing. Fails if there are findings, which the error lists.
     pub fn ok(&self) -> Result<()> {
         if self.findings.is_empty() {
             return Ok(());
@@ -103,14 +102,14 @@ impl fmt::Display for Report {
 
 /// Checks an operation on samples that its schema suggests.
 ///
-/// An error if no sample could be guessed; what is wrong with the row is in the report.
+/// Fails if no sample could be guessed. Findings about the row are in the report.
 pub fn check(op: Op) -> Result<Report> {
     check_on(op, &samples(op)?)
 }
 
 /// Checks an operation on sample arguments.
 ///
-/// An error if a sample does not fit the schema; what is wrong with the row is in the report.
+/// Fails if a sample does not fit the schema. Findings about the row are in the report.
 pub fn check_on(op: Op, samples: &[Sample]) -> Result<Report> {
     let mut check =
         Check { op, report: Report { op: op.name, samples: samples.len(), runs: 0, findings: Vec::new() } };
@@ -355,7 +354,7 @@ impl Check {
             let Some(value) = value else { return Ok(()) };
             for gm in [gm, GraphModule::new("parsed", parsed)] {
                 let generator = crate::Generator::seeded(call::SEED);
-                let got = with_generator(&generator, || gm.call_values(std::slice::from_ref(&tensors)))?;
+                let got = with_generator(&generator, || gm.evaluate(std::slice::from_ref(&tensors)))?;
                 if !call::same(value, &got) {
                     return Err(err!(Check, "{} from\n{text}", short(&got)));
                 }

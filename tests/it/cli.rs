@@ -30,7 +30,65 @@ fn refused(args: &[&str]) -> String {
     let reason = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{args:?}: {reason}");
     assert!(reason.starts_with("error: ") && !reason.contains("panicked"), "{args:?}: {reason}");
+    assert!(!reason.contains("src/"), "a line of fx says nothing to a user: {args:?}: {reason}");
     reason
+}
+
+#[test]
+fn errors_of_data_name_the_file_and_the_tensor() {
+    let dir = folder("data");
+    let program = dir.join("two.fx");
+    let source = "graph main(%x: f32[n, 3], %y: f32[n]) {\n  %a = relu(%x)\n  %s = sum(%a, dim=1)\n  %z = add(%s, %y)\n  return %z\n}\n";
+    std::fs::write(&program, source).unwrap();
+    let f32s = |shape: &[usize]| fx::Tensor::from_vec(vec![0.5f32; shape.iter().product()], shape);
+    let ints = fx::Tensor::new([1i64, 2]);
+    let cases: [(&str, &[(&str, fx::Tensor)], &str); 7] = [
+        ("missing", &[("0.in0", f32s(&[2, 3]))], "there is no \"0.in1\" in IO"),
+        (
+            "size",
+            &[("0.in0", f32s(&[2, 4])), ("0.in1", f32s(&[2]))],
+            "expected f32[n, 3] for %x, got f32[2, 4]  in IO, 0.in0",
+        ),
+        (
+            "rank",
+            &[("0.in0", f32s(&[2, 3])), ("0.in1", f32s(&[2, 1]))],
+            "expected f32[n] for %y, got f32[2, 1]  in IO, 0.in1",
+        ),
+        (
+            "dtype",
+            &[("0.in0", f32s(&[2, 3])), ("0.in1", ints)],
+            "expected f32[n] for %y, got i64[2]  in IO, 0.in1",
+        ),
+        ("symbol", &[("0.in0", f32s(&[2, 3])), ("0.in1", f32s(&[5]))], "in IO, input set 0"),
+        ("more", &[("0.in0", f32s(&[2, 3])), ("0.in1", f32s(&[2])), ("0.in2", f32s(&[2]))], "in IO, 0.in2"),
+        ("empty", &[("in0", f32s(&[2, 3]))], "there is no input set in IO"),
+    ];
+    for (name, tensors, expected) in cases {
+        let io = dir.join(format!("{name}.safetensors"));
+        fx::weights::save(&io, tensors, &[]).unwrap();
+        let (program, io) = (program.to_str().unwrap(), io.to_str().unwrap());
+        for engine in ["eager", "interpreted", "fused"] {
+            let reason = refused(&["run", program, "--io", io, "--engine", engine]);
+            assert!(reason.contains(&expected.replace("IO", io)), "{engine}, {name}: {reason}");
+        }
+    }
+    let (io, out) = (dir.join("size.safetensors"), dir.join("out"));
+    let (program, io, out) = (program.to_str().unwrap(), io.to_str().unwrap(), out.to_str().unwrap());
+    for args in [&["bench", program, "--io", io][..], &["bisect", program, "--io", io]] {
+        assert!(refused(args).contains(&format!("in {io}, 0.in0")), "{args:?}");
+    }
+    assert!(refused(&["codegen", program, "--io", io, "-o", out]).contains(&format!("in {io}, 0.in0")));
+    let io = dir.join("symbol.safetensors");
+    assert!(refused(&["bench", program, "--io", io.to_str().unwrap()]).contains("symbol.safetensors"));
+
+    // A result that is not the expected one, and its set.
+    let io = dir.join("other.safetensors");
+    let set = [("0.in0", f32s(&[2, 3])), ("0.in1", f32s(&[2])), ("0.out0", f32s(&[2]))];
+    fx::weights::save(&io, &set, &[]).unwrap();
+    let output = fx(&["run", program, "--io", io.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let place = format!("in {}, 0.out0", io.display());
+    assert!(text(&output.stdout).contains(&place), "{}", text(&output.stdout));
 }
 
 #[track_caller]

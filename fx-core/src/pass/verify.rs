@@ -111,7 +111,8 @@ impl Before {
 
 /// Compares what two programs with the same arguments do on `n` sets of inputs made from the types of the
 /// first, from a seed: results and buffers, which may differ by `tolerance` of the greatest magnitude.
-/// Returns how many runs were compared; those in which the first program fails are not.
+/// Returns how many runs were compared; those in which the first program fails are not. Fails if the programs
+/// differ, or no inputs can be made.
 pub fn compare_runs(
     before: &GraphModule,
     after: &GraphModule,
@@ -153,7 +154,7 @@ fn prints(graph: &Graph) -> bool {
 /// Runs a copy, so that buffers stay, with a generator of its own.
 fn run(gm: &GraphModule, inputs: &[Value], seed: u64) -> Result<Outcome> {
     let copy = gm.clone();
-    let output = with_generator(&Generator::seeded(seed), || copy.call_values(inputs))?;
+    let output = with_generator(&Generator::seeded(seed), || copy.evaluate(inputs))?;
     let buffers = copy.attributes().filter_map(|(path, attribute)| match attribute {
         crate::Attribute::Buffer(buffer) => Some((path.to_owned(), buffer.load())),
         _ => None,

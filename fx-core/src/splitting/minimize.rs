@@ -54,7 +54,7 @@ impl Default for Minimizer<'_> {
 }
 
 /// Finds the smallest part of a program on which `suspect` differs from the interpreter; `None` if it agrees
-/// on the whole.
+/// on the whole. Fails if the reference fails on the whole program.
 pub fn minimize(gm: &GraphModule, inputs: &[Value], suspect: &Runner<'_>) -> Result<Option<Culprit>> {
     Minimizer::default().run(gm, inputs, suspect)
 }
@@ -78,8 +78,8 @@ impl<'a> Minimizer<'a> {
         self
     }
 
-    /// Finds the smallest part on which the runners differ; `None` if they agree on the whole program. An
-    /// error of the reference on the whole program is returned; one of the suspect is a difference.
+    /// Finds the smallest part on which the runners differ; `None` if they agree on the whole program. Fails
+    /// if the reference fails on the whole program; an error of the suspect is a difference.
     pub fn run(&self, gm: &GraphModule, inputs: &[Value], suspect: &Runner<'_>) -> Result<Option<Culprit>> {
         let expected = self.expected(gm, inputs)?;
         if self.difference(&expected, &seeded(|| suspect(&gm.clone(), inputs))).is_none() {
@@ -118,7 +118,7 @@ impl<'a> Minimizer<'a> {
         let copy = gm.clone();
         seeded(|| match self.reference {
             Some(reference) => reference(&copy, inputs),
-            None => copy.call_values(inputs),
+            None => copy.evaluate(inputs),
         })
     }
 
@@ -298,7 +298,7 @@ fn type_of(value: &Value) -> TypeTree {
 }
 
 /// Makes a program of some nodes: what they use and is not among them becomes an input with its recorded
-/// value, but for attributes; what others use, or nobody, is returned.
+/// value, but for attributes; what others use, or nobody, is returned. Fails if a value was not recorded.
 pub fn cut(
     gm: &GraphModule,
     nodes: &[NodeId],

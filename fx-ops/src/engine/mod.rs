@@ -83,7 +83,8 @@ impl Compiled {
     /// known.
     ///
     /// What was made of parameters takes their place. If the sizes of all inputs are known, so do packed
-    /// weights; the memory of the parameters is freed bit by bit if nobody else has them.
+    /// weights; the memory of the parameters is freed bit by bit if nobody else has them. Fails if a pass
+    /// does.
     pub fn new(gm: GraphModule) -> Result<Compiled> {
         fx_simd::without_block_cache(|| Compiled::with(gm, None))
     }
@@ -91,7 +92,7 @@ impl Compiled {
     /// As [`new`](Self::new); the tapes of plans run as the functions that the assembler makes of them.
     ///
     /// If sizes are symbols, functions are made for a sample of them: those of a later plan most often are
-    /// the same.
+    /// the same. Fails if a pass or the assembler does.
     pub fn assembled(gm: GraphModule, assembler: Arc<dyn Assemble>) -> Result<Compiled> {
         fx_simd::without_block_cache(|| Compiled::with(gm, Some(assembler)))
     }
@@ -169,7 +170,8 @@ impl Compiled {
         Some(keys)
     }
 
-    /// Makes the plan for the sizes of these arguments, if there is none yet.
+    /// Makes the plan for the sizes of these arguments, if there is none yet. Fails if the arguments do not
+    /// fit the program.
     pub fn prepare(&self, args: &[Value]) -> Result<()> {
         self.find(&self.gm.flatten_inputs(args)?).map(|_| ())
     }
@@ -179,27 +181,31 @@ impl Compiled {
         &self.gm
     }
 
-    /// Calls the program with one tensor per argument; it must return one tensor.
+    /// Calls the program with one tensor per argument. Fails as [`call_values`](Self::call_values) does, or
+    /// if the result is not one tensor.
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
         let args: SmallVec<[Value; 4]> = args.iter().map(Value::from).collect();
         self.call_values(&args)?.try_into()
     }
 
-    /// Calls the program with one value per argument.
+    /// Calls the program with one value per argument. Fails if the arguments do not fit the program, or an
+    /// operation fails.
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
         let source = SourceLoc::caller();
-        self.run(args).map_err(|error| match error.source_loc() {
+        self.evaluate(args).map_err(|error| match error.source_loc() {
             Some(_) => error,
             None => error.at(source),
         })
     }
 
-    fn run(&self, args: &[Value]) -> Result<Value> {
+    /// Calls the program as [`call_values`](Self::call_values) does, for a caller whose line says nothing to
+    /// the user. Fails as that does; an error of an argument has no source line.
+    pub fn evaluate(&self, args: &[Value]) -> Result<Value> {
         let inputs = self.gm.flatten_inputs(args)?;
         let entry = self.find(&inputs)?;
-        let Ok(ready) = &entry.ready else { return self.gm.call_values(args) };
+        let Ok(ready) = &entry.ready else { return self.gm.evaluate(args) };
         let mut workspace = self.plans.lend(&entry, ready)?;
         let result = ready.run(&self.gm, &inputs, &mut workspace);
         self.plans.give_back(&entry, workspace);
@@ -346,7 +352,8 @@ impl Compiled {
         text
     }
 
-    /// Runs the program a number of times and returns the nanoseconds of each step, by its node and what it does.
+    /// Runs the program a number of times and returns the nanoseconds of each step, by its node and what it
+    /// does. Fails if there is no plan for the arguments, or an operation fails.
     pub fn profile(&self, args: &[Value], times: usize) -> Result<Vec<(String, String, f64)>> {
         let inputs = self.gm.flatten_inputs(args)?;
         let entry = self.find(&inputs)?;
@@ -374,7 +381,7 @@ impl Compiled {
 /// Runs the passes that programs go through before they are planned: those for inference, with calls of leaf
 /// modules as what they compute.
 ///
-/// What is made of weights does not follow them; those that are not read any more go.
+/// What is made of weights does not follow them; those that are not read any more go. Fails if a pass does.
 pub fn prepare(gm: &mut GraphModule) -> Result<()> {
     gm.freeze();
     Passes::parse(pass::ENGINE, &pass::all())?.in_place().run(gm)?;

@@ -314,7 +314,7 @@ impl Ready {
                 .iter()
                 .find(|(other, _)| Arc::ptr_eq(other, graph))
             {
-                Some((_, program)) => program.run(args),
+                Some((_, program)) => program.evaluate(args),
                 None => bail!(Graph, "a sub-graph was not planned"),
             })?,
             Call::Module(path) => self.gm.child(path)?.forward_values(&args)?,

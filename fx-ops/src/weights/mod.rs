@@ -70,17 +70,18 @@ impl Weights {
     /// Opens a safetensors file, the index of a sharded one (`model.safetensors.index.json`), or a folder
     /// that holds `model.safetensors` or its index.
     ///
-    /// The files are mapped into memory and must not be changed while the weights are in use.
+    /// The files are mapped into memory and must not be changed while the weights are in use. Fails if a file
+    /// cannot be read or is no valid safetensors file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         file::open(path.as_ref())
     }
 
-    /// Reads a safetensors file that is in memory.
+    /// Reads a safetensors file that is in memory. Fails if it is not valid.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
         file::from_bytes(Bytes::Owned(bytes.into()), "the given bytes")
     }
 
-    /// Makes weights of named tensors; a repeated name is an error.
+    /// Makes weights of named tensors. Fails if a name is repeated, or a tensor has no value.
     pub fn from_map<N: Into<String>>(tensors: impl IntoIterator<Item = (N, Tensor)>) -> Result<Self> {
         let mut entries = BTreeMap::new();
         for (name, tensor) in tensors {
@@ -100,7 +101,8 @@ impl Weights {
         }
     }
 
-    /// Returns the tensor called `name`, or `None` if there is none.
+    /// Returns the tensor called `name`, or `None` if there is none. Fails if its bytes cannot be read as a
+    /// tensor.
     pub fn get(&self, name: &str) -> Result<Option<Tensor>> {
         let Some(entry) = self.entry(name) else { return Ok(None) };
         match entry.load() {
@@ -113,7 +115,8 @@ impl Weights {
         }
     }
 
-    /// Returns the tensor called `name`; that it is missing is an error that names similar ones.
+    /// Returns the tensor called `name`. Fails if there is none, or as [`get`](Weights::get) does; the error
+    /// names the file and similar names.
     pub fn require(&self, name: &str) -> Result<Tensor> {
         self.get(name)?.ok_or_else(|| {
             let full = self.full(name);
@@ -125,6 +128,11 @@ impl Weights {
     /// Returns dtype and shape of the tensor called `name`, such as `f32[2, 3]`, without reading it.
     pub fn describe(&self, name: &str) -> Option<String> {
         self.entry(name).map(Entry::describe)
+    }
+
+    /// Returns where the tensors come from: the path of the file, or words such as "the given tensors".
+    pub fn origin(&self) -> &str {
+        &self.source.origin
     }
 
     /// Returns whether there is a tensor called `name`.
@@ -176,7 +184,7 @@ impl Weights {
         Weights { source: self.source.clone(), prefix: self.full(&path.to_string()) }
     }
 
-    /// Returns the same tensors under other names; that two get the same name is an error.
+    /// Returns the same tensors under other names. Fails if two get the same name.
     pub fn rename(&self, rename: impl Fn(&str) -> String) -> Result<Weights> {
         let mut entries = BTreeMap::new();
         let prefix = dotted(&self.prefix);
