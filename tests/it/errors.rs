@@ -138,6 +138,10 @@ fn every_mistake_says_what_where_why_and_what_to_do() {
         "another value than the constant" => error_of(trace(|x: Tensor, n: i64| x * n).constant("y", 3).build().unwrap().run::<_, Tensor>((f32s(&[1]), 4i64)));
         // Text.
         "an operation that does not exist" => error_of(Graph::parse("graph main(%x) {\n  %y = sofmax(%x, -1)\n  return %y\n}\n", &fx::registry()));
+        // Control flow.
+        "a predicate of several elements" => tensor_error(fx::cond(f32s(&[2]), |x: Tensor| x, |x: Tensor| -x, f32s(&[1])));
+        "a test of several elements" => tensor_error(fx::while_loop(|x: &Tensor| x.gt(0.0), |x: Tensor| x - 1, f32s(&[2])));
+        "a test of several elements in a graph" => error_of(symbolic_trace(|x: &Tensor| fx::while_loop(|x: &Tensor| x.gt(0.0), |x: Tensor| x - 1, x.clone())).unwrap().call(&[f32s(&[2])]));
     };
     let mut text = String::new();
     for (label, mistake) in mistakes {

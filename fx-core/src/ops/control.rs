@@ -6,7 +6,7 @@ use crate::graph_module::run_closed;
 use crate::op::kind::{self, ParamKind};
 use crate::trace::{Region, apply_at, is_tracing, trace_region};
 use crate::{
-    Arg, Class, Effects, Error, Graph, Kind, Op, OpDef, Param, Result, SourceLoc, Tensor, Tree, Type,
+    Arg, Class, Effects, Error, Graph, Kind, Op, OpDef, Param, Result, Scalar, SourceLoc, Tensor, Tree, Type,
     TypeTree, Value, bail, err,
 };
 
@@ -118,7 +118,7 @@ pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, c
         let mut carried = carried;
         let types = carried.to_value();
         loop {
-            match test(&carried).to_bool() {
+            match is_true(&test(&carried)) {
                 Ok(true) => {
                     carried = body(carried);
                     if let Err(error) = keeps_types(&types, &carried.to_value()) {
@@ -267,11 +267,18 @@ fn infer_cond(args: &[TypeTree]) -> Result<TypeTree> {
 /// Returns which branch a predicate chooses.
 fn truth(predicate: &Value) -> Result<bool> {
     match predicate {
-        Arg::Leaf(tensor) => tensor.to_bool(),
+        Arg::Leaf(tensor) => is_true(tensor),
         Arg::Bool(x) => Ok(*x),
         Arg::Failed(error) => Err(error.clone()),
         other => bail!(Argument, "a predicate is a bool or a tensor, got {}", other.kind_name()),
     }
+}
+
+/// Returns whether the one element of a tensor is not zero. The error has no source line, so that the caller's
+/// is that of the user.
+fn is_true(tensor: &Tensor) -> Result<bool> {
+    let item = tensor.array()?.item();
+    item.map(Scalar::to_bool).map_err(|error| error.help("reduce it with `any` or `all`"))
 }
 
 /// Runs a sub-graph on operands.
@@ -347,7 +354,7 @@ fn repeat(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
         let mut all = carried.clone();
         all.extend(captured.iter().cloned());
         let go_on = match run(test, &all)? {
-            Arg::Leaf(tensor) => tensor.to_bool()?,
+            Arg::Leaf(tensor) => is_true(&tensor)?,
             Arg::Bool(x) => x,
             other => bail!(Argument, "a test gives a bool or a tensor, got {}", other.kind_name()),
         };

@@ -328,7 +328,13 @@ fn lengths(value: &Value, n: usize, most: usize) -> Result<Vec<usize>> {
                 .iter()
                 .map(|item| match item {
                     Arg::Int(n) => Ok(*n),
-                    Arg::Leaf(tensor) => tensor.item::<i64>(),
+                    Arg::Leaf(tensor) => {
+                        let array = tensor.array()?;
+                        if array.dtype() != DType::I64 {
+                            bail!(DType, "expected lengths of i64, got {}", array.dtype());
+                        }
+                        Ok(array.item()?.to_i64())
+                    }
                     other => bail!(Argument, "expected a length, got {}", other.kind_name()),
                 })
                 .collect::<Result<_>>()?
