@@ -26,18 +26,14 @@ use crate::{CrateOptions, Result, ToCrate, err, program};
 /// Writes the code of a program for `include!`: `NAME.rs` and `NAME.safetensors` in `OUT_DIR`, named as the
 /// file is.
 ///
-/// # Errors
-///
-/// Outside of a build script, when the program cannot be read, and as [`to_crate`](ToCrate::to_crate).
+/// Fails outside of a build script, when the program cannot be read, and as [`to_crate`](ToCrate::to_crate).
 pub fn emit(program: impl AsRef<Path>) -> Result<()> {
     emit_with(program, &CrateOptions::new())
 }
 
 /// As [`emit`], with options. Baked weights are in `weights.bin`, which the code includes.
 ///
-/// # Errors
-///
-/// As [`emit`].
+/// Fails as [`emit`].
 #[allow(clippy::print_stdout, reason = "build scripts speak to cargo by their output")]
 pub fn emit_with(program: impl AsRef<Path>, options: &CrateOptions) -> Result<()> {
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from);
@@ -49,9 +45,7 @@ pub fn emit_with(program: impl AsRef<Path>, options: &CrateOptions) -> Result<()
 
 /// As [`emit_with`], to a folder that you name.
 ///
-/// # Errors
-///
-/// As [`emit`].
+/// Fails as [`emit`].
 pub fn emit_to(program: impl AsRef<Path>, options: &CrateOptions, dir: impl AsRef<Path>) -> Result<()> {
     let (program, dir) = (program.as_ref(), dir.as_ref());
     let package = program::open(program, None)?.to_package(options)?;

@@ -1,10 +1,8 @@
-//! The difference of two programs by what they compute, whatever their nodes are called and in which order
-//! they stand.
+//! The difference of two programs by the values that they compute; names and order of nodes do not matter.
 //!
-//! Both are brought into one spelling first. Nodes are then matched by hashes: first those that compute the
-//! same from the same arguments, from the inputs on; then, from the results back, those that are the same
-//! operation at the same place, which changed. What is left was added or removed. Every step looks at each
-//! node once.
+//! Both are normalised first. Nodes are then matched by hashes. From the inputs on, nodes match if they
+//! compute the same from the same arguments. From the results back, the same operation at the same place is a
+//! change. The other nodes were added or removed. Every step looks at each node once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,7 +14,7 @@ use crate::{Arg, Attribute, Graph, GraphModule, Node, NodeId, OpCode, Result, Ta
 /// How two programs differ; see [`graph_diff()`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
-    /// What differs, in the order of the first program, with what was added where it stands in the second.
+    /// The changes, in the order of the first program; an added node stands where it is in the second.
     pub changes: Vec<Change>,
     /// How many nodes are the same.
     pub same: usize,
@@ -123,9 +121,10 @@ impl fmt::Display for Diff {
     }
 }
 
-/// Compares two programs by what they compute: names of nodes, the order of independent nodes, spelling of
-/// calls, the order of operands of commutative operations, what is computed twice and what nobody uses do not
-/// matter. Attributes are compared by path and value, where both programs have them.
+/// Compares two programs by the values that they compute. These do not matter: names of nodes, the order of
+/// independent nodes, the spelling of calls, the order of operands of commutative operations, repeated nodes
+/// and unused nodes. Attributes are compared by path and value, where both programs have them. Fails if a
+/// graph is not sound.
 pub fn graph_diff(a: &GraphModule, b: &GraphModule) -> Result<Diff> {
     let (left, right) = (Side::of(a)?, Side::of(b)?);
     let mut diff = Diff::default();

@@ -39,7 +39,7 @@ pub mod fuzz;
 pub mod graph_diff;
 pub mod import;
 pub mod opcheck;
-/// Passes, and what runs and verifies them.
+/// Passes, and the driver that runs and verifies them.
 pub mod pass {
     pub use fx_core::pass::*;
     pub use fx_ops::pass::*;
@@ -63,7 +63,7 @@ pub use graph_diff::graph_diff;
 pub use standalone::{CrateOptions, ToCrate};
 
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations
-/// of your own too.
+/// of your own too. Fails with everything that is wrong in the text, each with its line and column.
 ///
 /// ```
 /// let gm = fx::trace(|x: &fx::Tensor| x * 2).build()?;

@@ -1,4 +1,4 @@
-//! What model code imports: `use fx::prelude::*;`.
+//! The imports of model code: `use fx::prelude::*;`.
 
 pub use crate::Compile as _;
 pub use crate::ops::{Arithmetic as _, Comparison as _};

@@ -1,4 +1,5 @@
-//! Writes what two runners disagree on as files that run again: `fx run NAME.fx --io NAME.io.safetensors`.
+//! Writes a program on which two runners disagree as files that run again:
+//! `fx run NAME.fx --io NAME.io.safetensors`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +7,9 @@ use crate::pass::{Context, INLINE_LEAVES};
 use crate::splitting::minimize::Culprit;
 use crate::{OpCode, Result, Target, Tensor, check, err, weights};
 
-/// Writes `PATH.fx`, `PATH.io.safetensors` with the inputs and what the reference returned, and, if the
-/// program reads tensors, `PATH.weights.safetensors`; returns the paths. Calls of modules, which text cannot
-/// hold, are inlined first.
+/// Writes `PATH.fx`, `PATH.io.safetensors` with inputs and the outputs of the reference, and, if the program
+/// reads tensors, `PATH.weights.safetensors`. Returns the paths. Calls of modules are inlined first, since
+/// text cannot hold modules. Fails if a file cannot be written, or a module cannot be inlined.
 pub fn write(culprit: &Culprit, path: &Path) -> Result<Vec<PathBuf>> {
     let mut gm = culprit.module.clone();
     (INLINE_LEAVES.run)(&mut gm, &mut Context::for_pass(&INLINE_LEAVES))?;

@@ -16,8 +16,8 @@ pub fn function_name(op: Op, dtype: DType) -> String {
 /// Writes a pointwise operation on elements of `dtype` as a function over slices of equal length.
 ///
 /// Its parameters are one slice for each operand, one number for each parameter of the row, and the result.
-/// Half types are computed in `f32`, so they have no kernel of their own. An operation that is not pointwise,
-/// or not defined for the dtype, is an error.
+/// Half types are computed in `f32`, so they have no kernel of their own. Fails if the operation is not
+/// pointwise, or not defined for the dtype.
 ///
 /// ```text
 /// /// The greater of each element and zero; NaN stays NaN.

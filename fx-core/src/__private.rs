@@ -16,7 +16,7 @@ pub use crate::{
 
 use crate::{bail, err};
 
-/// Returns the arguments of `function`, which takes `N`.
+/// Returns the arguments of `function`, which takes `N`. Fails if there are more or fewer.
 pub fn arguments<'a, const N: usize>(function: &str, values: &'a [Value]) -> Result<&'a [Value; N]> {
     values.try_into().map_err(|_| {
         let plural = if N == 1 { "" } else { "s" };
@@ -24,7 +24,8 @@ pub fn arguments<'a, const N: usize>(function: &str, values: &'a [Value]) -> Res
     })
 }
 
-/// Restores an argument. An error says which one; an error that the value carries is handed on as it is.
+/// Restores an argument. Fails if it has another structure, which the error says with the name of the
+/// argument, or with the error that the value carries.
 pub fn argument<T: Tree>(name: &str, value: &Value) -> Result<T> {
     T::from_value(value).map_err(|error| match value.error() {
         Some(carried) if carried.same(&error) => error,
@@ -49,7 +50,7 @@ pub fn list<T: Tree>(items: &[T]) -> Value {
     Arg::list(items.iter().map(T::to_value))
 }
 
-/// Returns the value of a result, or the error that it carries.
+/// Returns the value of a result. Fails with the error that the result carries.
 pub fn result<R: Tree>(result: &R) -> Result<Value> {
     let value = result.to_value();
     match value.error() {
@@ -58,7 +59,8 @@ pub fn result<R: Tree>(result: &R) -> Result<Value> {
     }
 }
 
-/// Returns the items of a tuple struct of `N` fields.
+/// Returns the items of a tuple struct of `N` fields. Fails if there are more or fewer, or the value is no
+/// tuple.
 pub fn items<'a, const N: usize>(value: &'a Value, type_name: &str) -> Result<&'a [Value; N]> {
     match (value.items(), value) {
         (Some(items), _) => match items.try_into() {

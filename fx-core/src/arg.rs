@@ -268,7 +268,7 @@ impl<L> Arg<L> {
         found
     }
 
-    /// Returns the same nesting with every leaf replaced by an argument.
+    /// Returns the same nesting with every leaf replaced by an argument. Fails with the first error of `f`.
     pub fn try_flat_map<M>(&self, f: &mut dyn FnMut(&L) -> Result<Arg<M>>) -> Result<Arg<M>> {
         self.try_rewrite(&mut |arg| match arg {
             Arg::Leaf(leaf) => f(leaf).map(Some),
@@ -281,8 +281,8 @@ impl<L> Arg<L> {
         self.try_flat_map(&mut |leaf| Ok(Arg::Leaf(f(leaf)))).unwrap_or_else(Arg::Failed)
     }
 
-    /// Rebuilds the nesting from the outside: where `f` returns an argument, it is taken as it is.
-    /// Every leaf must be replaced by `f`.
+    /// Rebuilds the nesting from the outside. Where `f` returns an argument, that argument is taken as it is.
+    /// Fails with the first error of `f`, or if `f` leaves a leaf as it is.
     pub fn try_rewrite<M>(&self, f: &mut Rewrite<'_, L, M>) -> Result<Arg<M>> {
         if let Some(arg) = f(self)? {
             return Ok(arg);
@@ -464,7 +464,7 @@ pub(crate) fn write_str(text: &str, f: &mut dyn fmt::Write) -> fmt::Result {
 }
 
 impl<L> Arg<L> {
-    /// Writes the argument as the text format does, with the given way to write leaves.
+    /// Writes the argument as the text format does, with the given way to write leaves. Fails if `out` does.
     pub fn write(
         &self,
         f: &mut dyn fmt::Write,

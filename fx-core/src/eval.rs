@@ -251,7 +251,8 @@ impl<'a> Eval<'a> {
         self
     }
 
-    /// Evaluates with one value per argument of the graph.
+    /// Evaluates with one value per argument of the graph. Fails if a name resolves to no node, the arguments
+    /// do not fit the graph, a hook fails, or an operation does.
     pub fn run(self, args: &[Value]) -> Result<Evaluated> {
         self.problem.clone()?;
         let inputs = self.module.flatten_inputs(args)?;

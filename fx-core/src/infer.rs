@@ -123,7 +123,8 @@ pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<
 
 impl GraphModule {
     /// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or
-    /// if it has a size that depends on data and thus needs a name.
+    /// if it has a size that depends on data and thus needs a name. Fails if `id` is stale, or the types
+    /// contradict the operation.
     pub fn infer_node(&self, id: NodeId) -> Result<Option<TypeTree>> {
         infer_node(self.graph(), self.parts(), id)
     }
@@ -131,12 +132,13 @@ impl GraphModule {
     /// Returns the type of every node from the types of the placeholders, in program order; nothing is computed.
     ///
     /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known
-    /// gets `Any`.
+    /// gets `Any`. Fails if the types contradict the placeholders or an operation.
     pub fn infer(&self, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
         infer_all(self.graph(), self.parts(), inputs)
     }
 
-    /// Enters the type of every node into its metadata, as [`infer`](Self::infer) finds it.
+    /// Enters the type of every node into its metadata, as [`infer`](Self::infer) finds it. Fails as
+    /// [`infer`](Self::infer) does.
     pub fn propagate_types(&mut self, inputs: &[TypeTree]) -> Result<()> {
         let (graph, attributes, children) = self.split();
         propagate(graph, Parts::new(attributes, children), inputs)

@@ -103,7 +103,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Prepares a graph; an argument list that does not fit its schema is an error that names the node.
+    /// Prepares a graph. Fails if the arguments of a node do not fit the schema; the error names the node.
     pub fn new(graph: &Graph) -> Result<Schedule> {
         let mut slots = FxHashMap::default();
         let mut steps: Vec<Step> = Vec::with_capacity(graph.len());
@@ -181,7 +181,8 @@ pub struct Outcome<L> {
     pub kept: Vec<Arg<L>>,
 }
 
-/// Interprets a graph with values for its placeholders.
+/// Interprets a graph with values for its placeholders. Fails if an argument is missing, or with the first
+/// error of the interpreter.
 pub fn interpret<I: Interpreter>(
     graph: &Graph,
     it: &mut I,
@@ -192,7 +193,8 @@ pub fn interpret<I: Interpreter>(
     outcome.output.ok_or_else(|| err!(Graph, "the graph has no output"))
 }
 
-/// Interprets a prepared graph; see [`Run`].
+/// Interprets a prepared graph; see [`Run`]. Fails as [`interpret`] does, or if the graph has changed since
+/// it was prepared.
 pub fn interpret_with<I: Interpreter>(
     graph: &Graph,
     schedule: &Schedule,

@@ -36,7 +36,8 @@ impl<'a> Members<'a> {
         Members { source: self.source, prefix: join(&self.prefix, name) }
     }
 
-    /// Returns the members of the sub-module of this name, a graph module.
+    /// Returns the members of the sub-module of this name, a graph module. Fails if there is none, or it is
+    /// no graph module.
     pub fn child(&self, name: &str) -> Result<Members<'a>> {
         let path = join(&self.prefix, name);
         match self.source {
@@ -48,7 +49,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns the parameter of this name.
+    /// Returns the parameter of this name. Fails if there is none.
     pub fn parameter(&self, name: &str) -> Result<Parameter> {
         match self.find(name)? {
             Found::Attribute(Attribute::Parameter(parameter)) => Ok(parameter.clone()),
@@ -57,7 +58,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns a copy of the buffer of this name.
+    /// Returns a copy of the buffer of this name. Fails if there is none.
     pub fn buffer(&self, name: &str) -> Result<Buffer> {
         match self.find(name)? {
             Found::Attribute(Attribute::Buffer(buffer)) => Ok(buffer.clone()),
@@ -66,7 +67,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns the constant of this name.
+    /// Returns the constant of this name. Fails if there is none.
     pub fn constant(&self, name: &str) -> Result<Tensor> {
         match self.find(name)? {
             Found::Attribute(Attribute::Constant(tensor)) => tensor.clone().ok(),
@@ -75,7 +76,8 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns a copy of the sub-module of this name, which is of the type `M`.
+    /// Returns a copy of the sub-module of this name, which is of the type `M`. Fails if there is none, or it
+    /// has another type.
     pub fn module<M: Forward + Clone>(&self, name: &str) -> Result<M> {
         let path = join(&self.prefix, name);
         match self.source.module(&path)?.as_module().as_any().downcast_ref::<M>() {
@@ -84,7 +86,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Returns a copy of the sub-module of this name, whatever its type.
+    /// Returns a copy of the sub-module of this name, whatever its type. Fails if there is none.
     pub fn any_module(&self, name: &str) -> Result<Box<dyn Forward>> {
         let path = join(&self.prefix, name);
         Ok(dyn_clone::clone_box(self.source.module(&path)?))

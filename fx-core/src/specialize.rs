@@ -10,8 +10,8 @@ impl GraphModule {
     /// Returns a copy for placeholders of these types, one each: symbolic sizes that they tell are numbers in
     /// arguments and types.
     ///
-    /// [`Type::Any`] stands for the declared type. Types that contradict the declared ones are an error,
-    /// which names the argument. Parameters, buffers and sub-modules are those of this module.
+    /// [`Type::Any`] stands for the declared type. Fails if a type contradicts the declared one; the error
+    /// names the argument. Parameters, buffers and sub-modules are those of this module.
     pub fn specialize(&self, inputs: &[TypeTree]) -> Result<GraphModule> {
         let placeholders = self.graph().placeholders();
         if placeholders.len() != inputs.len() {

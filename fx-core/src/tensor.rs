@@ -66,7 +66,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the tensor, or the error that it carries.
+    /// Returns the tensor. Fails with the error that it carries.
     pub fn ok(self) -> Result<Tensor> {
         match self.0 {
             Repr::Failed(error) => Err(error),
@@ -79,7 +79,7 @@ impl Tensor {
         matches!(self.0, Repr::Proxy(_))
     }
 
-    /// Returns the concrete value.
+    /// Returns the concrete value. Fails if it is a symbol, or with the error that it carries.
     #[track_caller]
     pub fn array(&self) -> Result<&Array> {
         match &self.0 {
@@ -89,7 +89,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the concrete value, which is the only one with its elements if nobody else holds them.
+    /// Returns the concrete value, which is the only one with its elements if nobody else holds them. Fails
+    /// as [`array`](Tensor::array) does.
     #[track_caller]
     pub fn into_array(self) -> Result<Array> {
         match self.0 {
@@ -106,7 +107,8 @@ impl Tensor {
         }
     }
 
-    /// Returns what is known of dtype and shape.
+    /// Returns what is known of dtype and shape. Fails if it is a symbol without a type, or with the error
+    /// that it carries.
     #[track_caller]
     pub fn ty(&self) -> Result<TensorType> {
         let source = SourceLoc::caller();
@@ -126,25 +128,25 @@ impl Tensor {
         }
     }
 
-    /// Returns the dtype.
+    /// Returns the dtype. Fails as [`ty`](Tensor::ty) does.
     #[track_caller]
     pub fn dtype(&self) -> Result<DType> {
         self.ty().map(|ty| ty.dtype)
     }
 
-    /// Returns the sizes.
+    /// Returns the sizes. Fails as [`ty`](Tensor::ty) does.
     #[track_caller]
     pub fn shape(&self) -> Result<Shape> {
         self.ty().map(|ty| ty.shape)
     }
 
-    /// Returns the number of axes.
+    /// Returns the number of axes. Fails as [`ty`](Tensor::ty) does.
     #[track_caller]
     pub fn rank(&self) -> Result<usize> {
         self.ty().map(|ty| ty.rank())
     }
 
-    /// Returns the number of elements.
+    /// Returns the number of elements. Fails as [`ty`](Tensor::ty) does.
     #[track_caller]
     pub fn numel(&self) -> Result<Dim> {
         self.ty().map(|ty| ty.shape.numel())
@@ -167,7 +169,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the one element of a tensor that has exactly one, which must be of type `T`.
+    /// Returns the only element. Fails if there is none or more than one, its type is not `T`, or as
+    /// [`array`](Tensor::array) does.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         let array = self.concrete("item")?;
@@ -180,22 +183,24 @@ impl Tensor {
         })
     }
 
-    /// Returns the elements in row-major order; they must be of type `T`.
+    /// Returns the elements in row-major order. Fails if their type is not `T`, or as
+    /// [`array`](Tensor::array) does.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let source = SourceLoc::caller();
         self.concrete("to_vec")?.to_vec().map_err(|error| error.at(source))
     }
 
-    /// Returns an ndarray with the elements, which must be of type `T`.
+    /// Returns an ndarray with the elements. Fails if their type is not `T`, or as [`array`](Tensor::array)
+    /// does.
     #[track_caller]
     pub fn to_array<T: Element>(&self) -> Result<ndarray::ArrayD<T>> {
         let source = SourceLoc::caller();
         self.concrete("to_array")?.to_ndarray().map_err(|error| error.at(source))
     }
 
-    /// Returns whether the one element is not zero. A condition on a symbol cannot be captured: the error
-    /// says what to do.
+    /// Returns whether the only element is not zero. Fails if there is none or more than one, or if the
+    /// tensor is a symbol, whose conditions cannot be captured.
     #[track_caller]
     pub fn to_bool(&self) -> Result<bool> {
         let source = SourceLoc::caller();
@@ -203,7 +208,7 @@ impl Tensor {
         item.map(Scalar::to_bool).map_err(|error| error.at(source).help("reduce it with `any` or `all`"))
     }
 
-    /// Returns the sub-tensors along the first axis. Its size must be known.
+    /// Returns the sub-tensors along the first axis. Fails if its size is not known, or the rank is 0.
     #[track_caller]
     pub fn iter(&self) -> Result<impl ExactSizeIterator<Item = Tensor> + use<>> {
         let source = SourceLoc::caller();
@@ -231,7 +236,8 @@ impl Tensor {
         }
     }
 
-    /// Compares with an expected tensor: dtype and shape exactly, floats by `|a - b| <= atol + rtol * |b|`.
+    /// Compares with an expected tensor. Fails with the first mismatch: another dtype or shape, or elements
+    /// with `|a - b| > atol + rtol * |b|`.
     pub fn all_close(&self, expected: &Tensor, rtol: f64, atol: f64) -> Result<()> {
         let (got, expected) = (self.array()?, expected.array()?);
         got.all_close(expected, rtol, atol).map_err(|mismatch: Mismatch| err!(Check, "{mismatch}"))

@@ -42,6 +42,7 @@ impl Rebuild {
     }
 
     /// Interprets `old` with `it`, which wraps the `Rebuild` that `get` returns, and returns the new graph.
+    /// Fails with the first error of the interpreter.
     pub fn run<I: Interpreter<Leaf = NodeId>>(
         old: &Graph,
         it: &mut I,
@@ -63,7 +64,7 @@ impl Rebuild {
         Ok(graph)
     }
 
-    /// Copies `old`, node by node.
+    /// Copies `old`, node by node. Fails if the graph is not sound.
     pub fn copy(old: &Graph) -> Result<Graph> {
         Rebuild::run(old, &mut Rebuild::new(old), |it| it)
     }
@@ -106,7 +107,8 @@ impl Interpreter for Rebuild {
 }
 
 impl GraphModule {
-    /// Returns the node of this name, or the last node of the module with this dotted path.
+    /// Returns the node of this name, or the last node of the module with this dotted path. Fails if there is
+    /// none.
     pub fn find(&self, name: &str) -> Result<NodeId> {
         let graph = self.graph();
         if let Some(id) = graph.find(name) {
@@ -123,7 +125,7 @@ impl GraphModule {
     /// Returns the graph that computes `outputs` from `inputs`, both given by node name or module path.
     ///
     /// The inputs become its arguments under the names of their nodes. One output is returned as it is,
-    /// several as a dictionary. That something else is needed is an error that names it. Effects that no
+    /// several as a dictionary. Fails if the outputs need something else that names it. Effects that no
     /// output needs are left out.
     pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Result<GraphModule> {
         let inputs = inputs.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
@@ -167,6 +169,7 @@ impl GraphModule {
     }
 
     /// Returns the graph that gives the values of nodes, by node name or module path, instead of the output.
+    /// Fails if a name resolves to no node.
     pub fn features(&self, names: &[&str]) -> Result<GraphModule> {
         let graph = self.graph();
         let mut gm = self.clone();
@@ -191,7 +194,7 @@ impl GraphModule {
     /// Continues the graph with tensor operators: `f` receives the values of `inputs` as symbols, and what it
     /// does is inserted before the node `before`. Returns what `f` returned, in terms of the graph.
     ///
-    /// Captured tensors become attributes. On an error nothing is changed.
+    /// Captured tensors become attributes. Fails, and changes nothing, if `f` fails or a handle is stale.
     pub fn append<R: Tree>(
         &mut self,
         before: NodeId,

@@ -35,7 +35,7 @@ fn wrong<T, L>(expected: &str, value: &Arg<L>) -> Result<T> {
     bail!(Structure, "expected {expected}, got {}", value.kind_name())
 }
 
-/// The error of a type whose structure depends on the value.
+/// The error of a type whose structure depends on the value. Fails always.
 pub fn open_structure<T>(what: &str) -> Result<T> {
     Err(err!(Structure, "{what} is not known before tracing")
         .help("give the input a spec, such as `.input(\"xs\", [\"f32[3]\", \"f32[4]\"])`, or a constant"))

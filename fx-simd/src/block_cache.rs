@@ -61,7 +61,7 @@ pub fn without_block_cache<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Returns an empty vector with room for `n` elements, or an error if there is not so much memory.
+/// Returns an empty vector with room for `n` elements. Fails if there is not enough memory.
 pub fn reserve<T: Copy>(n: usize) -> Result<Vec<T>, TryReserveError> {
     if let Some(vec) = take(n) {
         return Ok(vec);

@@ -162,7 +162,8 @@ impl<'a, T: Copy + Default> UninitSlice<'a, T> {
 /// Makes `numel` elements; `fill` gets the position of a block, and the block to be filled.
 ///
 /// Blocks have `block` elements, but the last one may have fewer. A task takes `at_once` blocks or more; if
-/// there are no more than that, all work stays on this thread. An allocation that fails is an error.
+/// there are no more than that, all work stays on this thread. An allocation that fails is an error. Fails if
+/// there is not enough memory.
 pub fn collect<T: Copy + Send>(
     numel: usize,
     block: usize,
@@ -175,7 +176,7 @@ pub fn collect<T: Copy + Send>(
 /// A function that fills a block, from its position on, with the help of a scratch value.
 pub type FillWith<'f, S, T> = dyn for<'a> Fn(&mut S, usize, UninitSlice<'a, T>) -> Filled<'a> + Sync + 'f;
 
-/// As [`collect`]; each thread makes itself a scratch value first.
+/// As [`collect`]; each thread makes itself a scratch value first. Fails as [`collect`] does.
 pub fn collect_with<T: Copy + Send, S>(
     numel: usize,
     block: usize,

@@ -46,7 +46,7 @@ pub struct OpReport {
     pub name: String,
     /// How many cases there are.
     pub total: usize,
-    /// What failed, in order.
+    /// The failures, in order.
     pub failures: Vec<Failure>,
     /// For how many cases the shape rule does not know the type, although all arguments are known.
     pub untyped: usize,
@@ -109,13 +109,14 @@ impl fmt::Display for Report {
 /// Runs the cases in `dir`, or in its folder `ops`, on the built-in operations.
 ///
 /// `only` restricts the run to these names, PyTorch's or that of a row; one that ends in `*` is a prefix.
-/// Nothing stands for all.
+/// Nothing stands for all. Fails if the folder cannot be read or has no operator of these names; a case that
+/// fails is in the report.
 pub fn run(dir: &Path, only: &[&str]) -> Result<Report> {
     run_with(dir, only, &[], &mut |_, _, _| {})
 }
 
 /// As [`run`], on these engines too; before each operator `progress` is told how many are done, how many
-/// there are, and its name.
+/// there are, and its name. Fails as [`run`] does.
 pub fn run_with(
     dir: &Path,
     only: &[&str],

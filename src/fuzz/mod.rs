@@ -1,12 +1,11 @@
-//! Random programs, and what passes and rules make of them.
+//! Random programs, before and after passes and rules.
 //!
 //! [`Case::new`] makes a valid program from a seed: operations of the whole vocabulary on tensors of all
 //! dtypes and odd sizes, sub-graphs, sub-modules, effects, and the parts that rules and passes look for.
-//! [`run`] lets passes and rules change many of them, and compares what the program does before and after
-//! with the interpreter: results, buffers, and what is printed, bit for bit where a pass or rule is exact,
-//! else within [`SLACK`] times what rounding does to the program itself. What fails is shrunk to a small
-//! program as text. The same seed gives the same programs and findings on every machine and any number of
-//! threads.
+//! [`run`] changes many of them by passes and rules, and compares each program before and after: results,
+//! buffers and printed values. An exact pass or rule must keep every bit; others may differ by [`SLACK`]
+//! times the effect of rounding on the program itself. A failure is shrunk to a small program as text. The
+//! same seed gives the same programs and findings on every machine and any number of threads.
 
 mod build;
 mod outcome;
@@ -37,7 +36,7 @@ pub struct Case {
     pub inputs: Vec<Vec<Value>>,
     /// Whether values may be infinite or not numbers, so that only exact changes are compared.
     pub is_wild: bool,
-    /// What was found to be wrong with an operation while the program was made.
+    /// The operation that was found wrong while the program was made, and why.
     pub problem: Option<String>,
 }
 
@@ -113,7 +112,7 @@ pub struct Own {
     pub exact: bool,
 }
 
-/// What is run on random programs.
+/// The jobs to run on random programs.
 #[derive(Clone)]
 pub struct Config {
     /// The first seed.
@@ -176,7 +175,7 @@ pub fn every_pass() -> Vec<String> {
         .collect()
 }
 
-/// What was done, and what failed.
+/// The counts of a run, and its failures.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// How many programs there were.
@@ -195,7 +194,7 @@ pub struct Summary {
     pub rules: BTreeMap<String, usize>,
     /// How many calls of each operation there were.
     pub operations: BTreeMap<String, usize>,
-    /// What failed: the first program for each pipeline and rule.
+    /// The failures: the first program for each pipeline and rule.
     pub failures: Vec<Failure>,
 }
 
@@ -206,7 +205,7 @@ pub struct Failure {
     pub seed: u64,
     /// The pipeline, or the rule.
     pub what: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
     /// The smallest program that was found to fail, as text.
     pub text: String,
@@ -218,6 +217,7 @@ pub struct Failure {
 
 impl Failure {
     /// Writes the program, its weights and inputs to files of a folder; returns the path of the program.
+    /// Fails if a file cannot be written.
     pub fn save(&self, folder: &Path) -> Result<std::path::PathBuf> {
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let stem: String = self.what.chars().map(word).take(40).collect();
@@ -558,7 +558,7 @@ fn compile_ahead(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Runs passes and rules on random programs; `progress` is told how many are done, now and then.
+/// Runs passes and rules on random programs; `progress` is told how many are done, now and then. Fails if a pipeline does not parse, or native code does not compile.
 pub fn run(config: &Config, progress: &(dyn Fn(usize) + Sync)) -> Result<Summary> {
     let jobs = Job::of(config)?;
     let threads = match config.threads {

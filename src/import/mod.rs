@@ -1,4 +1,4 @@
-//! Programs of other systems as graph modules: [`pt2`] reads what `torch.export.save` wrote.
+//! Programs of other systems as graph modules: [`pt2`] reads a file of `torch.export.save`.
 //!
 //! `archive` is the zip file, `schema` its JSON, `payload` its tensors; `build` makes the graph, node after
 //! node, `call` is a call of an operator, the table in `aten` maps operators to rows, with the help of `adapt`,
@@ -60,8 +60,8 @@ const STRIDED: u32 = 7;
 /// updated when a call has succeeded. Nodes know their Python line and the modules that they were called in.
 /// A complex tensor is one of reals with an additional last axis of 2, as `torch.view_as_real` gives it.
 ///
-/// Everything that is wrong is in one error: operators that no row answers to are listed with the lines where
-/// they occur; supply them with [`Pt2::registry`].
+/// Fails with everything that is wrong in one error. It lists operators without a row with the lines where
+/// they occur; supply rows with [`Pt2::registry`].
 ///
 /// ```no_run
 /// let gm = fx::import::pt2("model.pt2")?;
@@ -115,9 +115,8 @@ impl Pt2 {
         self
     }
 
-    /// Restores the hierarchy of modules: the nodes of a module become a graph module of their own, which one
-    /// node calls. Where the nodes of a module are not together, or a call of it differs from the others,
-    /// they stay where they are.
+    /// Restores the hierarchy of modules: the nodes of a module become a graph module, which one node calls.
+    /// They stay in place if they do not stand together, or if two calls of the module differ.
     pub fn hierarchy(mut self, restore: bool) -> Self {
         self.hierarchy = restore;
         self
@@ -129,7 +128,7 @@ impl Pt2 {
         self
     }
 
-    /// Reads the program.
+    /// Reads the program. Fails as [`pt2`] does.
     pub fn load(self) -> Result<GraphModule> {
         let mut archive = match self.source {
             Source::File(path) => Archive::open(&path)?,

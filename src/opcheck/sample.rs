@@ -25,7 +25,7 @@ impl Sample {
     /// A type stands for a tensor with elements that are the same each time: floats between 0 and 1, with the
     /// size added on the diagonal of square matrices so that they are positive definite; integers below what
     /// follows `<`, or below 3; bools of both kinds. `[..]` is a list, `(..)` a tuple, a bare dtype is a
-    /// dtype.
+    /// dtype. Fails if the text is malformed.
     pub fn parse(text: &str) -> Result<Self> {
         let mut reader = Reader { text, at: 0, tensors: 0 };
         let mut sample = Sample::default();
@@ -173,7 +173,7 @@ fn filled(dtype: DType, shape: &[usize], below: i64, seed: usize) -> Result<Arra
 /// Returns samples for an operation: a built-in one's examples, else what the schema suggests and the kernel
 /// takes.
 ///
-/// An error if nothing is found; then give samples.
+/// Fails if nothing is found; then give samples.
 pub fn samples(op: Op) -> Result<Vec<Sample>> {
     let mut listed = examples::of(op).map(Sample::parse).collect::<Result<Vec<_>>>()?;
     listed.extend(examples::with_graphs(op)?);

@@ -1,4 +1,4 @@
-//! [`Page`]: a program as one HTML page, with everything in it, that asks nothing of the network.
+//! [`Page`]: a program as one HTML page that is complete and needs no network.
 //!
 //! The page holds its data as JSON and lays them out itself, so that modules fold and unfold. In `view/`,
 //! `model.js` reads the data, `layout.js` places boxes, `scene.js` draws what is in view, `app.js` holds the
@@ -45,7 +45,7 @@ pub fn html(gm: &GraphModule) -> String {
     Page::new(gm).html()
 }
 
-/// A page to be written: a program, perhaps with a title of its own and what passes did to it.
+/// A page to be written: a program, with a title and the steps of passes, if given.
 ///
 /// ```
 /// let mut gm = fx::trace(|x: &fx::Tensor| x * 1.0 + x * 1.0).input("x", "f32[n]").build()?;
@@ -74,8 +74,8 @@ impl<'a> Page<'a> {
         Page { title, ..self }
     }
 
-    /// Adds what passes did to the program, which is given as it was before: the graph after each, its counts
-    /// and its time, and the difference of the text.
+    /// Adds the steps of passes to the program, which is given as it was before them: the graph after each,
+    /// its counts and its time, and the difference of the text.
     ///
     /// What the report does not have is not shown: ask for it by
     /// [`Passes::keep_modules`](crate::Passes::keep_modules) and

@@ -398,19 +398,19 @@ fn supports_combine_and_the_fewest_partitions_are_found() {
     };
     use fx::splitting::partition::OperatorSupport;
     let both = names(["relu", "neg"]).and(dtypes([DType::F32]));
-    let proposal = Partitioner::default().min_size(1).propose(&gm, &both).unwrap();
+    let proposal = Partitioner::default().min_size(1).propose(&gm, &both);
     assert_eq!(names_of(&proposal), [vec!["a", "e"], vec!["c", "d"]]);
-    let connected = Partitioner::default().connected().propose(&gm, &both).unwrap();
+    let connected = Partitioner::default().connected().propose(&gm, &both);
     assert_eq!(names_of(&connected), [vec!["c", "d"]]);
     assert_eq!(
         connected.to_string(),
         "2 of 6 nodes in 1 partitions\n  0: 2 nodes, 2 compute\ntoo small: 2 nodes in 2 places\n\
          not supported: exp x 1, relu x 1\n"
     );
-    let keep = Partitioner::default().connected().keep(["relu"]).propose(&gm, &both).unwrap();
+    let keep = Partitioner::default().connected().keep(["relu"]).propose(&gm, &both);
     assert_eq!(names_of(&keep), [vec!["a"], vec!["c", "d"]]);
     let declined = names(["relu"]).and(declines_inputs([DType::I64])).or(names(["exp"]));
-    let all = Partitioner::default().min_size(1).propose(&gm, &declined).unwrap();
+    let all = Partitioner::default().min_size(1).propose(&gm, &declined);
     assert_eq!(names_of(&all), [["a", "u", "c"]]);
 }
 

@@ -100,7 +100,7 @@ impl Native {
         lock(&self.0.state).made
     }
 
-    /// Finds compiler and cache, or says which is missing.
+    /// Finds compiler and cache. Fails if one is missing.
     pub fn check(&self) -> Result<()> {
         self.tools().map(|_| ())
     }

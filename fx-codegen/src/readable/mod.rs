@@ -177,16 +177,12 @@ impl fmt::Display for Code {
 pub trait GraphCode {
     /// Writes the module as Rust.
     ///
-    /// # Errors
-    ///
-    /// When it has what Rust code cannot say, such as an operation without a Rust function.
+    /// Fails when it has what Rust code cannot say, such as an operation without a Rust function.
     fn code(&self) -> Result<Code>;
 
     /// Writes the module as Rust, with options.
     ///
-    /// # Errors
-    ///
-    /// As [`code`](GraphCode::code).
+    /// Fails as [`code`](GraphCode::code).
     fn code_with(&self, options: &Options) -> Result<Code>;
 }
 

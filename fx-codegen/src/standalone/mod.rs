@@ -106,9 +106,7 @@ impl Package {
 
     /// Writes the files to a folder, which is made if there is none.
     ///
-    /// # Errors
-    ///
-    /// When a file cannot be written, or the folder has a `Cargo.toml` that fx has not written.
+    /// Fails when a file cannot be written, or the folder has a `Cargo.toml` that fx has not written.
     pub fn write(&self, dir: impl AsRef<Path>) -> Result<()> {
         let dir = dir.as_ref();
         let manifest = dir.join("Cargo.toml");
@@ -138,18 +136,14 @@ impl Package {
 /// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` of
 /// the façade sees to both.
 ///
-/// # Errors
-///
-/// When there are operations without stand-alone code: all are named, with their lines in the program.
+/// Fails when there are operations without stand-alone code: all are named, with their lines in the program.
 pub fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
     package::generate(gm, options)
 }
 
 /// Checks that a graph module can be written.
 ///
-/// # Errors
-///
-/// As [`generate`].
+/// Fails as [`generate`].
 pub fn check(gm: &GraphModule, options: &Options) -> Result<()> {
     package::check(gm, options)
 }

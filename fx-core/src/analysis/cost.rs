@@ -86,7 +86,7 @@ pub struct Costs {
 
 impl Costs {
     /// Computes the costs, with numbers for some of the symbolic sizes. Types that are not recorded are
-    /// inferred where possible.
+    /// inferred where possible. Fails if a size is out of the range of its symbol, or a graph is not sound.
     pub fn new(gm: &GraphModule, sizes: &Sizes) -> Result<Costs> {
         check_sizes(gm.graph(), sizes)?;
         let replace = |symbol: &crate::Symbol| sizes.get(symbol.name()).map(|n| Dim::new(*n));

@@ -119,7 +119,8 @@ impl Rows {
 }
 
 impl Summary {
-    /// Sums up a program, with numbers for some of its symbolic sizes.
+    /// Sums up a program, with numbers for some of its symbolic sizes. Fails as
+    /// [`Costs::new`](super::Costs::new) does.
     pub fn new(gm: &GraphModule, sizes: &Sizes) -> Result<Summary> {
         let costs = Costs::new(gm, sizes)?;
         let mut rows = Rows::default();

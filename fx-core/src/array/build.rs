@@ -13,11 +13,13 @@ pub const BLOCK: usize = 2048;
 const AT_ONCE: usize = 8;
 
 /// Makes `numel` elements; `fill` gets the position of a block and the block, of [`BLOCK`] elements or fewer.
+/// Fails if there is not enough memory.
 pub fn build<T: Element>(numel: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<Vec<T>> {
     build_blocks(numel, BLOCK, AT_ONCE, &fill)
 }
 
-/// As [`build`], for a `fill` that need not read what it writes, which saves clearing the block.
+/// As [`build`], for a `fill` that need not read what it writes, which saves clearing the block. Fails as
+/// [`build`] does.
 pub fn build_slots<T: Element>(
     numel: usize,
     fill: impl for<'a> Fn(usize, UninitSlice<'a, T>) -> Filled<'a> + Sync,
@@ -34,7 +36,7 @@ pub(crate) fn extend_slots<T: Element>(
     fx_simd::extend(out, numel, BLOCK, AT_ONCE, &fill);
 }
 
-/// As [`build_slots`]; each thread makes itself a scratch value first.
+/// As [`build_slots`]; each thread makes itself a scratch value first. Fails as [`build`] does.
 pub fn build_slots_with<T: Element, S>(
     numel: usize,
     scratch: impl Fn() -> S + Sync,
@@ -43,7 +45,8 @@ pub fn build_slots_with<T: Element, S>(
     fx_simd::collect_with(numel, BLOCK, AT_ONCE, &scratch, &fill).map_err(|_| too_large::<T>(numel))
 }
 
-/// As [`build_slots_with`], for a `fill` that cuts what a thread takes at once into blocks itself.
+/// As [`build_slots_with`], for a `fill` that cuts what a thread takes at once into blocks itself. Fails as
+/// [`build`] does.
 pub fn build_tasks_with<T: Element, S>(
     numel: usize,
     scratch: impl Fn() -> S + Sync,
@@ -53,7 +56,7 @@ pub fn build_tasks_with<T: Element, S>(
 }
 
 /// Makes `numel` elements in blocks of `block`; a thread takes `at_once` of them or more. The blocks have
-/// default values.
+/// default values. Fails as [`build`] does.
 pub fn build_blocks<T: Element>(
     numel: usize,
     block: usize,
@@ -64,7 +67,8 @@ pub fn build_blocks<T: Element>(
         .map_err(|_| too_large::<T>(numel))
 }
 
-/// As [`build_blocks`], for a `fill` that need not read what it writes, which saves clearing the block.
+/// As [`build_blocks`], for a `fill` that need not read what it writes, which saves clearing the block. Fails
+/// as [`build`] does.
 pub fn build_slot_blocks<T: Element>(
     numel: usize,
     block: usize,

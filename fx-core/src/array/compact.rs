@@ -10,7 +10,8 @@ const CHUNK: usize = 4096;
 
 /// Returns `make(i)` for each `i` below `n` that is marked, in order.
 ///
-/// `mark` gets the first number of a chunk and a mark for each; it is called twice for every chunk.
+/// `mark` gets the first number of a chunk and a mark for each; it is called twice for every chunk. Fails if
+/// there is not enough memory.
 pub fn compacted<T: Element>(
     n: usize,
     mark: &(dyn Fn(usize, &mut [bool]) + Sync),

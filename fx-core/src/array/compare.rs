@@ -74,7 +74,8 @@ impl Array {
         })
     }
 
-    /// Returns whether each element differs from that of `expected` by at most `atol + rtol * |expected|`.
+    /// Compares each element with that of `expected`. Fails with the first mismatch: elements that differ by
+    /// more than `atol + rtol * |expected|`, or another dtype or shape.
     ///
     /// NaN equals NaN and infinities equal themselves; integers and booleans must be the same. The
     /// dtypes and shapes must be the same too.

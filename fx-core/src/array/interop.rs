@@ -8,7 +8,8 @@ use super::{Aligned, Array, Sizes, Strides, checked_numel, dispatch_dtype, try_v
 use crate::{DType, Element, Error, Result, bail, err};
 
 impl Array {
-    /// Returns the array as an ndarray view; no copy.
+    /// Returns the array as an ndarray view; no copy. Fails if the dtype is not that of `T`, or ndarray
+    /// cannot represent the strides.
     pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
         let data = self.data::<T>()?;
         let view = if self.is_empty() {
@@ -20,7 +21,8 @@ impl Array {
         view.map_err(|error| err!(Limit, "ndarray cannot view {}: {error}", self.describe()))
     }
 
-    /// Returns the array as an owned ndarray in standard layout.
+    /// Returns the array as an owned ndarray in standard layout. Fails if the dtype is not that of `T`, or
+    /// the array is too large for ndarray.
     pub fn to_ndarray<T: Element>(&self) -> Result<ArrayD<T>> {
         ArrayD::from_shape_vec(IxDyn(&self.shape), self.to_vec()?)
             .map_err(|error| err!(Limit, "ndarray cannot hold {}: {error}", self.describe()))
@@ -39,7 +41,8 @@ impl Array {
         Array { storage: T::storage(data), shape, strides, offset: offset.unwrap_or(0) }
     }
 
-    /// Reads an array from the little-endian bytes of its elements in row-major order.
+    /// Reads an array from the little-endian bytes of its elements in row-major order. Fails if the number of
+    /// bytes does not fit dtype and shape.
     pub fn from_le_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Array> {
         let numel = checked_numel(shape)?;
         if numel.checked_mul(dtype.size()) != Some(bytes.len()) {
@@ -57,7 +60,8 @@ impl Array {
         })
     }
 
-    /// Reads an array from little-endian bytes that come from a reader, without a copy of all of them.
+    /// Reads an array from little-endian bytes that come from a reader, without a copy of all of them. Fails
+    /// if the reader fails or ends too early.
     pub fn from_le_reader(dtype: DType, shape: &[usize], reader: &mut dyn Read) -> Result<Array> {
         const BLOCK: usize = 1 << 16;
         let numel = checked_numel(shape)?;

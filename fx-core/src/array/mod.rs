@@ -178,7 +178,7 @@ pub trait Stored: Copy + Sized {
     fn bits(self) -> u64;
 }
 
-/// Allocates for `numel` elements; a request that memory cannot hold is an error, not an abort.
+/// Allocates for `numel` elements. Fails if there is not enough memory.
 pub fn try_vec<T: Element>(numel: usize) -> Result<Vec<T>> {
     fx_simd::reserve(numel).map_err(|_| build::too_large::<T>(numel))
 }
@@ -193,7 +193,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// Makes an array from its elements in row-major order.
+    /// Makes an array from its elements in row-major order. Fails if the number of elements is not that of
+    /// the shape.
     pub fn from_vec<T: Element>(data: Vec<T>, shape: &[usize]) -> Result<Array> {
         let numel = checked_numel(shape)?;
         if data.len() != numel {
@@ -207,12 +208,13 @@ impl Array {
         Array::row_major(T::storage(vec![x]), Sizes::new())
     }
 
-    /// Makes an array of zeros (`false` for `bool`).
+    /// Makes an array of zeros (`false` for `bool`). Fails if there is not enough memory.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Array> {
         Array::full(dtype, shape, Scalar::Bool(false))
     }
 
-    /// Makes an array of copies of one number, which is converted as [`Array::cast`] does.
+    /// Makes an array of copies of one number, which is converted as [`Array::cast`] does. Fails if there is
+    /// not enough memory.
     pub fn full(dtype: DType, shape: &[usize], x: Scalar) -> Result<Array> {
         let numel = checked_numel(shape)?;
         dispatch_dtype!(dtype, T => {
@@ -288,7 +290,8 @@ impl Array {
         self.is_contiguous().then(|| &data[self.offset..self.offset + self.numel()])
     }
 
-    /// Returns the storage from the first element on, to be indexed with [`Array::strides`].
+    /// Returns the storage from the first element on, to be indexed with [`Array::strides`]. Fails if the
+    /// dtype is not that of `T`.
     pub fn data<T: Element>(&self) -> Result<&[T]> {
         match T::slice(&self.storage) {
             Some(data) => Ok(&data[self.offset..]),
@@ -306,12 +309,14 @@ impl Array {
         T::slice_mut(&mut self.storage).map(|data| &mut data[range])
     }
 
-    /// Returns the elements in row-major order.
+    /// Returns the elements in row-major order. Fails if the dtype is not that of `T`, or there is not enough
+    /// memory.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         gather::gather(self.data::<T>()?, &self.shape, &self.strides, 0)
     }
 
-    /// Returns the elements in row-major order, without a copy if nobody else holds them.
+    /// Returns the elements in row-major order, without a copy if nobody else holds them. Fails as
+    /// [`to_vec`](Array::to_vec) does.
     pub fn into_vec<T: Element>(self) -> Result<Vec<T>> {
         if self.offset != 0 || !self.is_contiguous() || self.numel() != self.storage.len() {
             return self.to_vec();
@@ -333,7 +338,7 @@ impl Array {
         Ok(Array::row_major(storage, self.shape.clone()))
     }
 
-    /// Returns the only element.
+    /// Returns the only element. Fails if there is none or more than one.
     pub fn item(&self) -> Result<Scalar> {
         if self.numel() != 1 {
             bail!(Shape, "expected one element, got {}", self.describe());

@@ -23,7 +23,8 @@ impl Array {
         Ok(())
     }
 
-    /// Reorders the axes: axis `k` of the result is axis `axes[k]`.
+    /// Reorders the axes: axis `k` of the result is axis `axes[k]`. Fails if an axis is missing, repeated or
+    /// out of range.
     pub fn permute(&self, axes: &[usize]) -> Result<Array> {
         if axes.len() != self.rank() {
             bail!(Axis, "expected {} axes to permute {}, got {axes:?}", self.rank(), self.describe());
@@ -39,7 +40,7 @@ impl Array {
         Ok(self.with_layout(shape, strides, self.offset))
     }
 
-    /// Swaps two axes.
+    /// Swaps two axes. Fails if an axis is out of range.
     pub fn transpose(&self, a: usize, b: usize) -> Result<Array> {
         self.check_axis(a)?;
         self.check_axis(b)?;
@@ -49,7 +50,8 @@ impl Array {
         Ok(result)
     }
 
-    /// Gives the elements, in row-major order, another shape: a view where strides allow, else a copy.
+    /// Gives the elements, in row-major order, another shape: a view where strides allow, else a copy. Fails
+    /// if the number of elements differs.
     pub fn reshape(&self, shape: &[usize]) -> Result<Array> {
         let numel = checked_numel(shape)?;
         if numel != self.numel() {
@@ -66,7 +68,8 @@ impl Array {
         }
     }
 
-    /// Repeats axes of size one, and adds leading axes, to reach a shape; the strides there are zero.
+    /// Repeats axes of size one, and adds leading axes, to reach a shape; the strides there are zero. Fails
+    /// if another size differs, or the shape has fewer axes.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Array> {
         checked_numel(shape)?;
         let refuse = || err!(Shape, "cannot broadcast {} to {shape:?}", self.describe());
@@ -87,7 +90,8 @@ impl Array {
 
     /// Takes every `step`-th position of an axis from `start` up to, not including, `stop`.
     ///
-    /// `stop` may not be past the end; `start >= stop` gives size zero.
+    /// `stop` may not be past the end; `start >= stop` gives size zero. Fails if the axis or the range is out
+    /// of range, or the step is 0.
     pub fn slice_axis(&self, axis: usize, start: usize, stop: usize, step: usize) -> Result<Array> {
         self.check_axis(axis)?;
         let size = self.shape[axis];
@@ -108,7 +112,7 @@ impl Array {
         Ok(result)
     }
 
-    /// Takes one position of an axis and drops the axis.
+    /// Takes one position of an axis and drops the axis. Fails if the axis or the position is out of range.
     pub fn select(&self, axis: usize, index: usize) -> Result<Array> {
         self.check_axis(axis)?;
         if index >= self.shape[axis] {
@@ -120,7 +124,7 @@ impl Array {
         Ok(result)
     }
 
-    /// Inserts an axis of size one; `axis` may be the rank.
+    /// Inserts an axis of size one; `axis` may be the rank. Fails if the axis is out of range.
     pub fn unsqueeze(&self, axis: usize) -> Result<Array> {
         if axis > self.rank() {
             return Err(err!(Axis, "axis {axis} is out of range to insert into {}", self.describe())
@@ -132,7 +136,7 @@ impl Array {
         Ok(result)
     }
 
-    /// Drops an axis of size one; another size is an error.
+    /// Drops an axis of size one. Fails if the axis is out of range or has another size.
     pub fn squeeze(&self, axis: usize) -> Result<Array> {
         self.check_axis(axis)?;
         if self.shape[axis] != 1 {
@@ -144,7 +148,7 @@ impl Array {
         Ok(result)
     }
 
-    /// Reverses the order along axes; a copy.
+    /// Reverses the order along axes; a copy. Fails if an axis is repeated or out of range.
     pub fn flip(&self, axes: &[usize]) -> Result<Array> {
         let mut strides = self.strides.clone();
         let mut first = 0;
@@ -166,7 +170,8 @@ impl Array {
 
     /// Takes the diagonal of axes `a` and `b` as a new last axis.
     ///
-    /// A positive `offset` starts that far along `b`, a negative one along `a`.
+    /// A positive `offset` starts that far along `b`, a negative one along `a`. Fails if the axes are equal
+    /// or out of range.
     pub fn diagonal(&self, offset: isize, a: usize, b: usize) -> Result<Array> {
         self.check_axis(a)?;
         self.check_axis(b)?;
@@ -191,7 +196,8 @@ impl Array {
     /// Reads the elements, numbered in row-major order, by arbitrary strides from `offset`.
     ///
     /// The numbering makes the result depend on the values only, not on how they are stored: an array
-    /// that is not contiguous is copied first.
+    /// that is not contiguous is copied first. Fails if a stride is negative, or a position lies outside of
+    /// the elements.
     pub fn as_strided(&self, shape: &[usize], strides: &[isize], offset: usize) -> Result<Array> {
         checked_numel(shape)?;
         if shape.len() != strides.len() {
@@ -214,7 +220,8 @@ impl Array {
         Ok(base.with_layout(shape.into(), strides, base.offset + offset))
     }
 
-    /// Takes all windows of `size` along an axis, `step` apart, as a new last axis.
+    /// Takes all windows of `size` along an axis, `step` apart, as a new last axis. Fails if the axis is out
+    /// of range, the window does not fit, or the step is 0.
     pub fn unfold(&self, axis: usize, size: usize, step: usize) -> Result<Array> {
         self.check_axis(axis)?;
         if step == 0 {

@@ -354,7 +354,8 @@ impl Dim {
         sum
     }
 
-    /// Rebuilds the expression from its steps, innermost first; `step` gives what each becomes.
+    /// Rebuilds the expression from its steps, innermost first; `step` gives what each becomes. Fails with
+    /// the first error of `step`, or the error that the size carries.
     pub fn fold<T: Clone>(&self, step: &mut dyn FnMut(Step<'_, T>) -> Result<T>) -> Result<T> {
         let expr = match &self.0 {
             Repr::Const(n) => return step(Step::Const(*n)),
@@ -454,7 +455,8 @@ impl Dim {
         extremum::extremum(Function::Max, self, other).unwrap_or_else(Dim::failed)
     }
 
-    /// Reads text, with `symbol` to say which symbol a name is; its second argument is whether it began with `%`.
+    /// Reads text, with `symbol` to say which symbol a name is; its second argument is whether it began with
+    /// `%`. Fails if the text is no size, or `symbol` fails.
     pub fn parse_with(text: &str, symbol: &dyn Fn(&str, bool) -> Symbol) -> Result<Dim> {
         text::parse(text, symbol)
     }

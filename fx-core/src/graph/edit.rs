@@ -12,13 +12,14 @@ use crate::node::{Kwargs, Node, NodeId, NodeMeta, OpCode, Target};
 use crate::{Arg, Op, Result, bail, err};
 
 impl Graph {
-    /// Replaces the positional arguments of `id`; for the output, the one returned value.
+    /// Replaces the positional arguments of `id`; for the output, the one returned value. Fails if `id` is
+    /// stale, or an argument is not defined before it.
     pub fn set_args(&mut self, id: NodeId, args: impl IntoIterator<Item = Arg>) -> Result<()> {
         let kwargs = self.node(id)?.kwargs.clone();
         self.set_all_args(id, args.into_iter().collect(), kwargs)
     }
 
-    /// Replaces the keyword arguments of `id`.
+    /// Replaces the keyword arguments of `id`. Fails as [`set_args`](Self::set_args) does.
     pub fn set_kwargs(
         &mut self,
         id: NodeId,
@@ -28,7 +29,8 @@ impl Graph {
         self.set_all_args(id, args, kwargs.into_iter().collect())
     }
 
-    /// Replaces positional argument `index` of `id`.
+    /// Replaces positional argument `index` of `id`. Fails if there is no such argument, or as
+    /// [`set_args`](Self::set_args) does.
     pub fn set_arg(&mut self, id: NodeId, index: usize, arg: impl Into<Arg>) -> Result<()> {
         let node = self.node(id)?;
         let mut args = node.args.clone();
@@ -40,7 +42,8 @@ impl Graph {
         self.set_all_args(id, args, kwargs)
     }
 
-    /// Inserts a positional argument before the one at `index`.
+    /// Inserts a positional argument before the one at `index`. Fails if there are fewer than `index`
+    /// arguments, or as [`set_args`](Self::set_args) does.
     pub fn insert_arg(&mut self, id: NodeId, index: usize, arg: impl Into<Arg>) -> Result<()> {
         let node = self.node(id)?;
         let (mut args, kwargs) = (node.args.clone(), node.kwargs.clone());
@@ -51,7 +54,8 @@ impl Graph {
         self.set_all_args(id, args, kwargs)
     }
 
-    /// Sets keyword argument `key` of `id`, adding it if it is absent.
+    /// Sets keyword argument `key` of `id`, adding it if it is absent. Fails as [`set_args`](Self::set_args)
+    /// does.
     pub fn set_kwarg(&mut self, id: NodeId, key: &str, arg: impl Into<Arg>) -> Result<()> {
         let node = self.node(id)?;
         let (args, mut kwargs) = (node.args.clone(), node.kwargs.clone());
@@ -98,7 +102,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Makes `id` call `op` instead, as a function or method as before.
+    /// Makes `id` call `op` instead, as a function or method as before. Fails if `id` is stale or calls no
+    /// operation.
     pub fn set_op(&mut self, id: NodeId, op: Op) -> Result<()> {
         let target = match self.node(id)?.target() {
             Target::CallFunction(_) => Target::CallFunction(op),
@@ -109,7 +114,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Sets the path of a `get_attr` or `call_module` node.
+    /// Sets the path of a `get_attr` or `call_module` node. Fails if `id` is stale or has no path.
     pub fn set_path(&mut self, id: NodeId, path: &str) -> Result<()> {
         let target = match self.node(id)?.target() {
             Target::GetAttr(_) => Target::GetAttr(Arc::from(path)),
@@ -120,7 +125,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Turns a method call into a function call.
+    /// Turns a method call into a function call. Fails if `id` is stale.
     pub fn method_to_function(&mut self, id: NodeId) -> Result<()> {
         if let Target::CallMethod(op) = *self.node(id)?.target() {
             self.replace_target(id, Target::CallFunction(op));
@@ -133,7 +138,8 @@ impl Graph {
         self.log(|| Undo::Target { id, target });
     }
 
-    /// Replaces `old` by `new` in the arguments of `user`, at any nesting; returns whether it occurred.
+    /// Replaces `old` by `new` in the arguments of `user`, at any nesting; returns whether it occurred. Fails
+    /// if a handle is stale, or `new` is not defined before `user`.
     pub fn replace_input(&mut self, user: NodeId, old: NodeId, new: impl Into<Arg>) -> Result<bool> {
         let new = new.into();
         self.node(old)?;
@@ -153,12 +159,13 @@ impl Graph {
 
     /// Makes every user of `old` use `new`, but for `new` itself; returns the changed users in program order.
     ///
-    /// If a user comes before `new`, nothing is changed and the error names it.
+    /// Fails, and changes nothing, if a user comes before `new`, which the error names, or a handle is stale.
     pub fn replace_all_uses(&mut self, old: NodeId, new: impl Into<Arg>) -> Result<Vec<NodeId>> {
         self.replace_uses_where(old, new, |_| true)
     }
 
-    /// As [`replace_all_uses`](Self::replace_all_uses), for the users that `filter` accepts.
+    /// As [`replace_all_uses`](Self::replace_all_uses), for the users that `filter` accepts. Fails as that
+    /// does.
     pub fn replace_uses_where(
         &mut self,
         old: NodeId,
@@ -199,8 +206,8 @@ impl Graph {
         old
     }
 
-    /// Removes a node that nobody uses. The output cannot be removed, nor a placeholder inside a structured
-    /// argument.
+    /// Removes a node without users. Fails if `id` is stale, has users, is the output, or is a placeholder
+    /// inside a structured argument.
     pub fn erase(&mut self, id: NodeId) -> Result<()> {
         let node = self.node(id)?;
         if !node.users.is_empty() {
@@ -260,7 +267,8 @@ impl Graph {
     /// that it changed, for which it returns true, in the place of the old. A sub-graph used at several
     /// places stays one.
     ///
-    /// Only direct sub-graphs are visited: `edit` calls this method for those below.
+    /// Only direct sub-graphs are visited: `edit` calls this method for those below. Fails with the first
+    /// error of `edit`.
     pub fn edit_subgraphs(&mut self, edit: &mut dyn FnMut(&mut Graph) -> Result<bool>) -> Result<bool> {
         if self.depth == 0 {
             return Ok(false);
@@ -323,7 +331,8 @@ impl Graph {
         removed
     }
 
-    /// Moves `id` to just before `next`. Inputs must stay before it and users after it.
+    /// Moves `id` to just before `next`. Fails if a handle is stale, an input would come after the node, a
+    /// user would come before it, or the node is a placeholder or the output.
     pub fn move_before(&mut self, id: NodeId, next: NodeId) -> Result<()> {
         self.node(next)?;
         let node = self.node(id)?;
@@ -367,7 +376,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Moves `id` to just after `previous`.
+    /// Moves `id` to just after `previous`. Fails if `previous` is the output, or as
+    /// [`move_before`](Self::move_before) does.
     pub fn move_after(&mut self, id: NodeId, previous: NodeId) -> Result<()> {
         if id == previous {
             self.node(id)?;
@@ -380,7 +390,7 @@ impl Graph {
         }
     }
 
-    /// Gives `id` a name made from `hint`, and returns it.
+    /// Gives `id` a name made from `hint`, and returns it. Fails if `id` is stale.
     pub fn rename(&mut self, id: NodeId, hint: &str) -> Result<Arc<str>> {
         let old = self.node(id)?.name.clone();
         if &*old == hint {
@@ -423,7 +433,7 @@ impl Graph {
         true
     }
 
-    /// Returns the facts about `id` for changing.
+    /// Returns the facts about `id` for changing. Fails if `id` is stale.
     pub fn meta_mut(&mut self, id: NodeId) -> Result<&mut NodeMeta> {
         self.node(id)?;
         if self.journal.is_some() {
@@ -438,7 +448,8 @@ impl Graph {
         self.cursor
     }
 
-    /// Runs `build` with the cursor before `id`, and puts the cursor back.
+    /// Runs `build` with the cursor before `id`, and puts the cursor back. Fails if `id` is stale or a
+    /// placeholder before which nothing else can stand.
     pub fn inserting_before<T>(&mut self, id: NodeId, build: impl FnOnce(&mut Graph) -> T) -> Result<T> {
         if self.node(id)?.opcode() == OpCode::Placeholder {
             bail!(Graph, "nothing but placeholders can come before the placeholder %{}", self.get(id).name());
@@ -447,7 +458,7 @@ impl Graph {
     }
 
     /// Runs `build` with the cursor after `id`, and puts the cursor back. After a placeholder means after all
-    /// of them.
+    /// of them. Fails if `id` is stale or the output.
     pub fn inserting_after<T>(&mut self, id: NodeId, build: impl FnOnce(&mut Graph) -> T) -> Result<T> {
         let mut next = self.next(id)?;
         while let Some(node) = next.filter(|node| self.get(*node).opcode() == OpCode::Placeholder) {

@@ -40,7 +40,7 @@ impl Journal {
 }
 
 impl Graph {
-    /// Runs `edit`; if it returns an error or panics, every change it made is undone.
+    /// Runs `edit`. Fails with its error; then, or if it panics, all of its changes are undone.
     ///
     /// Transactions nest. The cost is proportional to the number of edits, not to the size of the graph.
     pub fn transaction<T>(&mut self, edit: impl FnOnce(&mut Graph) -> Result<T>) -> Result<T> {

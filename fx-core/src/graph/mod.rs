@@ -144,7 +144,7 @@ impl Graph {
         &self.name
     }
 
-    /// Sets the name; it must be an identifier.
+    /// Sets the name. Fails if it is not an identifier.
     pub fn set_name(&mut self, name: &str) -> Result<()> {
         if name != "main" && !crate::names::is_identifier(name) {
             return Err(
@@ -176,7 +176,7 @@ impl Graph {
         self.depth as usize
     }
 
-    /// Returns the node; an erased or foreign handle is an error.
+    /// Returns the node. Fails if the handle is stale: the node was erased, or is of another graph.
     pub fn node(&self, id: NodeId) -> Result<&Node> {
         self.get_live(id).ok_or_else(|| self.stale(id))
     }
@@ -215,7 +215,7 @@ impl Graph {
         self.names.reserve(additional);
     }
 
-    /// Returns the node called `name`, or an error that names the most similar ones.
+    /// Returns the node called `name`. Fails if there is none; the error names similar ones.
     pub fn find_or_err(&self, name: &str) -> Result<NodeId> {
         self.find(name).ok_or_else(|| {
             let help = crate::names::suggest(name, self.nodes().map(|(_, node)| node.name()));
@@ -279,21 +279,21 @@ impl Graph {
         self.nodes().take_while(is_input).map(|(id, _)| id).collect()
     }
 
-    /// Returns the node after `id`, or `None` after the output.
+    /// Returns the node after `id`, or `None` after the output. Fails if `id` is stale.
     pub fn next(&self, id: NodeId) -> Result<Option<NodeId>> {
         self.node(id)?;
         let next = self.order.next(id.index);
         Ok((next != NIL).then(|| self.id_at(next)))
     }
 
-    /// Returns the node before `id`, or `None` before the first.
+    /// Returns the node before `id`, or `None` before the first. Fails if `id` is stale.
     pub fn prev(&self, id: NodeId) -> Result<Option<NodeId>> {
         self.node(id)?;
         let prev = self.order.prev(id.index);
         Ok((prev != NIL).then(|| self.id_at(prev)))
     }
 
-    /// Returns whether `a` comes before `b`, in constant time.
+    /// Returns whether `a` comes before `b`, in constant time. Fails if a handle is stale.
     pub fn is_before(&self, a: NodeId, b: NodeId) -> Result<bool> {
         self.node(a)?;
         self.node(b)?;
@@ -305,14 +305,14 @@ impl Graph {
         self.order.label(id.index)
     }
 
-    /// Returns the nodes that use `id`, each once, in program order.
+    /// Returns the nodes that use `id`, each once, in program order. Fails if `id` is stale.
     pub fn users(&self, id: NodeId) -> Result<Vec<NodeId>> {
         let mut users = self.node(id)?.users.to_vec();
         users.sort_unstable_by_key(|user| self.order.label(user.index));
         Ok(users)
     }
 
-    /// Returns the node as one line of the text format.
+    /// Returns the node as one line of the text format. Fails if `id` is stale.
     pub fn format_node(&self, id: NodeId) -> Result<String> {
         self.node(id)?;
         Ok(crate::text::format_node(self, id))
@@ -478,14 +478,15 @@ impl fmt::Debug for Graph {
 
 /// Building, by opcode.
 impl Graph {
-    /// Adds an argument that is one value, and returns its placeholder.
+    /// Adds an argument that is one value, and returns its placeholder. Fails if there is an argument of this
+    /// name.
     pub fn placeholder(&mut self, name: &str) -> Result<NodeId> {
         let tree = self.structured_input(name, &Arg::Leaf(()))?;
         tree.leaf().copied().ok_or_else(|| err!(Graph, "a leaf gave no placeholder"))
     }
 
     /// Adds an argument with a structure: each leaf becomes a placeholder named after its place in the structure,
-    /// each literal a value to which the graph is specialised.
+    /// each literal a value to which the graph is specialised. Fails if there is an argument of this name.
     pub fn structured_input(&mut self, name: &str, structure: &Arg<()>) -> Result<Arg> {
         if self.inputs.iter().any(|input| &*input.name == name) {
             bail!(Graph, "graph {:?} already has an argument called {name:?}", &*self.name);
@@ -552,27 +553,31 @@ impl Graph {
         }
     }
 
-    /// Adds a call of `op` as a function at the cursor.
+    /// Adds a call of `op` as a function at the cursor. Fails as [`create`](Self::create) does.
     pub fn call_function(&mut self, op: Op, args: impl IntoIterator<Item = Arg>) -> Result<NodeId> {
         self.create(Target::CallFunction(op), args, [], None)
     }
 
-    /// Adds a call of `op` as a method of its first argument at the cursor.
+    /// Adds a call of `op` as a method of its first argument at the cursor. Fails as [`create`](Self::create)
+    /// does.
     pub fn call_method(&mut self, op: Op, args: impl IntoIterator<Item = Arg>) -> Result<NodeId> {
         self.create(Target::CallMethod(op), args, [], None)
     }
 
-    /// Adds a call of the sub-module at `path` at the cursor.
+    /// Adds a call of the sub-module at `path` at the cursor. Fails as [`create`](Self::create) does.
     pub fn call_module(&mut self, path: &str, args: impl IntoIterator<Item = Arg>) -> Result<NodeId> {
         self.create(Target::CallModule(Arc::from(path)), args, [], None)
     }
 
-    /// Adds a read of the parameter, buffer or constant at `path` at the cursor.
+    /// Adds a read of the parameter, buffer or constant at `path` at the cursor. Fails as
+    /// [`create`](Self::create) does.
     pub fn get_attr(&mut self, path: &str) -> Result<NodeId> {
         self.create(Target::GetAttr(Arc::from(path)), [], [], None)
     }
 
-    /// Adds a node at the cursor. Its name is made from `hint`, or from the target.
+    /// Adds a node at the cursor. Its name is made from `hint`, or from the target. Fails if the target is a
+    /// placeholder or the output, an argument is stale or not defined before the cursor, or arguments are
+    /// nested too deep.
     pub fn create(
         &mut self,
         target: Target,
@@ -617,7 +622,7 @@ impl Graph {
         Ok(self.insert(target, args, kwargs, hint, self.cursor.index))
     }
 
-    /// Sets what the graph returns.
+    /// Sets what the graph returns. Fails if a value is stale.
     pub fn set_output(&mut self, value: impl Into<Arg>) -> Result<()> {
         self.set_args(self.output, [value.into()])
     }

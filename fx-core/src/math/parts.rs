@@ -379,7 +379,8 @@ fn is_odd(y: f64) -> bool {
 #[inline(always)]
 fn lgamma_for_single(x: f64) -> f64 {
     let a = x.abs();
-    // Between 1/2 and 5/2 by a fit around 2; elsewhere by Stirling's series, below 8 that of `a + 8`.
+    // Between 1/2 and 5/2 by a fit around 2; elsewhere by Stirling's series (DLMF 5.11.1), below 8 that of
+    // `a + 8`.
     let is_near = (0.5..2.5).contains(&a);
     let is_below = a < 1.5;
     let s = a - if is_below { 1.0 } else { 2.0 };
@@ -410,7 +411,7 @@ fn lgamma_for_single(x: f64) -> f64 {
     let product = if is_small { product } else { 1.0 };
     let divisor = if is_near { if is_below { a } else { 1.0 } } else { product };
     let value = if is_near { near } else { far } - log64(divisor);
-    // The reflection; the sine is taken of the distance to the nearest integer.
+    // The reflection (DLMF 5.5.3); the sine is taken of the distance to the nearest integer.
     let d = a - rint(a);
     let sine = d.abs()
         * poly(

@@ -214,7 +214,8 @@ impl Real for f32 {
     #[inline(always)]
     fn erfinv(x: f32) -> f32 {
         let y = f64::from(x);
-        // Chebyshev fits of erfinv(x) / x, good to 1e-10, in w below 5.5 and its root beyond.
+        // Chebyshev fits of erfinv(x) / x, good to 1e-10, in w below 5.5 and its root beyond. M. Giles
+        // (Approximating the erfinv function, 2011) has these variables; the coefficients are others.
         let w = -log64((1.0 - y) * (1.0 + y));
         let middle = poly(
             w * (1.0 / 2.75) - 1.0,

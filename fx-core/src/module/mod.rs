@@ -87,8 +87,8 @@ impl Buffer {
         crate::trace::read_buffer(self).unwrap_or_else(|| self.load())
     }
 
-    /// Replaces the value; while tracing, records the update. The new value must have the dtype and shape of
-    /// the old.
+    /// Replaces the value; while tracing, records the update. Fails if the new value has another dtype or
+    /// shape than the old.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<()> {
         if let Some(result) = crate::trace::write_buffer(self, value) {

@@ -73,7 +73,8 @@ impl<'a> Visitor<'a> for Purity {
     }
 }
 
-/// Writes the tree of modules, with configuration and the number of parameters of each.
+/// Writes the tree of modules, with configuration and the number of parameters of each. Fails if the
+/// formatter does.
 pub fn display_tree(root: &dyn Module, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     struct Children<'a>(Vec<(String, &'a dyn Module)>, u64);
     impl<'a> Visitor<'a> for Children<'a> {

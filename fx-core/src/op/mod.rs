@@ -184,7 +184,8 @@ impl OpDef {
         eval: |_| Err(err!(Unresolved, "this operation has no kernel")),
     };
 
-    /// Arranges arguments in schema order: keywords resolved, defaults filled in, kinds checked.
+    /// Arranges arguments in schema order: keywords resolved, defaults filled in, kinds checked. Fails if an
+    /// argument is missing, unknown, given twice, or of another kind.
     pub fn bind<L: Clone>(
         &self,
         args: &[Arg<L>],
@@ -200,7 +201,7 @@ impl OpDef {
 
     /// Arranges arguments as [`bind`](OpDef::bind) does and writes each in one way, so that calls which mean
     /// the same have equal arguments: an integer given for a float is a float, one axis a list of one, a
-    /// tuple of integers a list.
+    /// tuple of integers a list. Fails as [`bind`](OpDef::bind) does.
     pub fn canonical<L: Clone>(
         &self,
         args: &[Arg<L>],
@@ -290,7 +291,8 @@ impl OpDef {
         (args, kwargs)
     }
 
-    /// Returns the type of the result, or `None` if too little is known of the arguments.
+    /// Returns the type of the result, or `None` if too little is known of the arguments. Fails if the types
+    /// do not fit the operation.
     pub fn infer(&self, args: &[TypeTree]) -> Result<Option<TypeTree>> {
         if args.iter().any(|arg| !arg.is_complete()) {
             return Ok(None);

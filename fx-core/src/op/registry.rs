@@ -23,7 +23,7 @@ impl Registry {
         registry
     }
 
-    /// Adds a table of operations; a name that is taken by another operation is an error.
+    /// Adds a table of operations. Fails if another operation has one of the names.
     pub fn add(&mut self, table: &[Op]) -> Result<()> {
         for op in table {
             match self.ops.get(op.name) {
@@ -37,7 +37,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Returns the registry with another table.
+    /// Returns the registry with another table. Fails as [`add`](Registry::add) does.
     pub fn with(mut self, table: &[Op]) -> Result<Self> {
         self.add(table)?;
         Ok(self)
@@ -48,7 +48,7 @@ impl Registry {
         self.ops.get(name).copied()
     }
 
-    /// Returns the operation called `name`, or an error that names similar ones.
+    /// Returns the operation called `name`. Fails if there is none; the error names similar ones.
     pub fn find(&self, name: &str) -> Result<Op> {
         self.get(name).ok_or_else(|| {
             err!(Unresolved, "unknown operation {name:?}")

@@ -298,7 +298,8 @@ pub fn sub_graph_operands<L>(op: Op, args: &[Arg<L>]) -> Option<Vec<&Arg<L>>> {
         .map(|lists| lists.into_iter().flatten().collect())
 }
 
-/// Evaluates a call of [`cond`] or [`while_loop`]; `run` runs a sub-graph on operands.
+/// Evaluates a call of [`cond`] or [`while_loop`]; `run` runs a sub-graph on operands. Fails if the predicate
+/// has no value, or with the error of `run`.
 pub fn evaluate_control(op: Op, args: &[Value], run: RunGraph<'_>) -> Result<Value> {
     match op {
         _ if op == cond::OP => choose(args, run),

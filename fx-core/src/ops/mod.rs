@@ -22,7 +22,7 @@ use crate::{Op, Result, err};
 pub static TABLES: &[&[Op]] =
     &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, control::CONTROL, fusion::FUSED];
 
-/// Returns a possibly negative axis as a position.
+/// Returns a possibly negative axis as a position. Fails if it is out of range.
 pub fn axis(axis: i64, rank: usize) -> Result<usize> {
     let n = rank as i64;
     let position = if axis < 0 { axis.wrapping_add(n) } else { axis };

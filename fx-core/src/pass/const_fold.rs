@@ -223,7 +223,7 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
 }
 
 /// Erases those of the nodes that nobody uses; with `freeze` the parameters and constants go, too, that no
-/// node reads any more.
+/// node reads any more. Fails if the graph refuses an edit.
 pub fn erase_unused(
     gm: &mut GraphModule,
     nodes: impl IntoIterator<Item = NodeId>,
@@ -262,7 +262,8 @@ pub fn remove_unread(gm: &mut GraphModule, paths: impl IntoIterator<Item = Arc<s
 ///
 /// The constants follow their sources, as with [`CONST_FOLD`], unless they are frozen. Buffers may be among
 /// the sources: the graph must not update them, and after a change by somebody else
-/// [`GraphModule::refresh_folded`] is needed. On an error nothing is changed.
+/// [`GraphModule::refresh_folded`] is needed. On an error nothing is changed. Fails if a source reads no
+/// attribute, `f` fails, or the number of tensors is not that of the names.
 pub fn fold_values<R: Tree>(
     gm: &mut GraphModule,
     before: NodeId,

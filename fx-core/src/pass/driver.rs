@@ -82,7 +82,7 @@ impl Passes {
         self
     }
 
-    /// Adds a pass with options; one that it does not have, or of another kind, is an error.
+    /// Adds a pass with options. Fails if the pass does not have an option, or the value is of another kind.
     pub fn add_with<K: Into<String>, V: Into<Literal>>(
         mut self,
         pass: Pass,
@@ -192,7 +192,7 @@ impl Passes {
         names
     }
 
-    /// Checks that passes come in the order that they demand.
+    /// Checks that passes come in the order that they demand. Fails if they do not.
     pub fn check_order(&self) -> Result<()> {
         let mut constraints: Vec<(String, String)> =
             self.constraints.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
@@ -222,8 +222,8 @@ impl Passes {
         Ok(())
     }
 
-    /// Runs the passes. If one fails or breaks something, it is undone, those before it stay, and the error
-    /// says what happened.
+    /// Runs the passes. Fails if a pass fails or breaks something: then it is undone, the passes before it
+    /// stay, and the error names the change.
     pub fn run(&self, gm: &mut GraphModule) -> Result<Report> {
         self.check_order()?;
         let mut report = Report { passes: Vec::new() };
@@ -267,7 +267,8 @@ impl Passes {
 
     /// Finds what makes a program bad: the passes run one after the other, unchecked, until `check` fails;
     /// then the pass that did it runs again with fewer changes until the first is found with which `check`
-    /// fails. `None` if it never does; `gm` stays as it is.
+    /// fails. `None` if it never does; `gm` stays as it is. Fails if `check` fails before any pass, or a pass
+    /// fails.
     pub fn bisect(
         &self,
         gm: &GraphModule,

@@ -74,7 +74,7 @@ impl State {
 }
 
 /// Returns the pure function that a module is of its state and inputs, and what its state is; see
-/// [`FUNCTIONALIZE`].
+/// [`FUNCTIONALIZE`]. Fails if a sub-module cannot be inlined.
 pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule, State)> {
     let gm = &*with_types(gm);
     let parts = FlatParts::of(gm)?;

@@ -64,8 +64,8 @@ fn inline(gm: &mut GraphModule, cx: &mut Context, leaves: bool) -> Result<()> {
     }
 }
 
-/// Replaces every call of a sub-module, which may be a leaf, by what it computes. A module that updates its
-/// buffers can be inlined only if it is called once.
+/// Replaces every call of a sub-module, which may be a leaf, by what it computes. Fails if the module updates
+/// its buffers and is called more than once.
 pub fn inline_module(gm: &mut GraphModule, path: &str) -> Result<()> {
     let calls = gm.graph().find_nodes(OpCode::CallModule, Some(path));
     if calls.len() > 1 && !gm.child(path)?.as_module().is_pure() {

@@ -221,7 +221,7 @@ pub(super) fn add_operand(graph: &mut Graph, hint: &str) -> Result<NodeId> {
 }
 
 /// Makes an argument of each constant that the graph reads, behind the others; returns their names and
-/// values, so that [`inputs_as_constants`] takes them back.
+/// values, so that [`inputs_as_constants`] takes them back. Fails if the graph refuses an edit.
 pub fn constants_as_inputs(gm: &mut GraphModule) -> Result<Vec<(String, Tensor)>> {
     let mut made: Vec<(Arc<str>, NodeId, String, Tensor)> = Vec::new();
     for id in gm.graph().find_nodes(OpCode::GetAttr, None) {
@@ -246,7 +246,8 @@ pub fn constants_as_inputs(gm: &mut GraphModule) -> Result<Vec<(String, Tensor)>
     Ok(made.into_iter().map(|(_, _, name, tensor)| (name, tensor)).collect())
 }
 
-/// Makes constants of arguments that are one tensor: the inverse of [`constants_as_inputs`].
+/// Makes constants of arguments that are one tensor: the inverse of [`constants_as_inputs`]. Fails if there
+/// is no such argument, or it is not one tensor.
 pub fn inputs_as_constants(gm: &mut GraphModule, values: &[(String, Tensor)]) -> Result<()> {
     for (name, tensor) in values {
         let input = gm.graph().inputs().iter().find(|input| *input.name == **name);

@@ -107,7 +107,7 @@ impl Pass {
         run: |_, _| Ok(()),
     };
 
-    /// Runs the pass once, without verification; returns how many changes it made.
+    /// Runs the pass once, without verification; returns how many changes it made. Fails if the pass does.
     pub fn apply(&self, gm: &mut GraphModule) -> Result<usize> {
         let mut context = Context::for_pass(self);
         (self.run)(gm, &mut context)?;
@@ -158,7 +158,7 @@ impl Context {
         self.notes.push(note.into());
     }
 
-    /// Returns the value of an option.
+    /// Returns the value of an option. Fails if the pass has no such option.
     pub fn option(&self, name: &str) -> Result<&Literal> {
         match self.options.get(name) {
             Some(value) => Ok(value),
@@ -166,7 +166,7 @@ impl Context {
         }
     }
 
-    /// Returns an integer option.
+    /// Returns an integer option. Fails if there is none, or it is of another kind.
     pub fn int(&self, name: &str) -> Result<i64> {
         match self.option(name)? {
             Arg::Int(x) => Ok(*x),
@@ -174,7 +174,7 @@ impl Context {
         }
     }
 
-    /// Returns a bool option.
+    /// Returns a bool option. Fails if there is none, or it is of another kind.
     pub fn flag(&self, name: &str) -> Result<bool> {
         match self.option(name)? {
             Arg::Bool(x) => Ok(*x),
@@ -182,7 +182,7 @@ impl Context {
         }
     }
 
-    /// Returns a text option.
+    /// Returns a text option. Fails if there is none, or it is of another kind.
     pub fn text(&self, name: &str) -> Result<&str> {
         match self.option(name)? {
             Arg::Str(x) => Ok(x),
@@ -190,7 +190,7 @@ impl Context {
         }
     }
 
-    /// Returns a dtype option.
+    /// Returns a dtype option. Fails if there is none, or it is of another kind.
     pub fn dtype(&self, name: &str) -> Result<DType> {
         match self.option(name)? {
             Arg::DType(x) => Ok(*x),

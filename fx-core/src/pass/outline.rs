@@ -56,7 +56,8 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
 /// Parameters and constants that only these nodes read move into the sub-module; other values from outside
 /// become its inputs, in the order in which they are used. It returns what others use, as a tuple if that is
 /// not one value. Nodes with effects, and nodes between which others lie that need them and that they need,
-/// are an error; nothing is changed then.
+/// are an error; nothing is changed then. Fails if the nodes cannot run together, because a node between them
+/// needs one and is needed by another.
 pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<NodeId> {
     let plan = Plan::new(gm, nodes, true)?;
     let child = plan.child(gm, path)?;
@@ -92,7 +93,7 @@ pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<Nod
 /// The nodes see no attributes and call no modules, and all else is as for [`outline`]: values from outside
 /// become operands in the order in which they are used, the sub-graph returns what others use, as a tuple if
 /// that is not one value, and nodes with effects, or between which others lie that need them and that they
-/// need, are an error that changes nothing. `pass` is who the provenance names.
+/// need, are an error that changes nothing. `pass` is who the provenance names. Fails as [`outline`] does.
 pub fn enclose(gm: &mut GraphModule, nodes: &[NodeId], name: &str, pass: &'static str) -> Result<NodeId> {
     let plan = Plan::new(gm, nodes, false)?;
     let types = plan.types(gm.graph())?;

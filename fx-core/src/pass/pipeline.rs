@@ -15,7 +15,8 @@ use crate::{Arg, Result, bail, err};
 const MAX_NESTING: usize = 16;
 
 impl Passes {
-    /// Reads a pipeline; names are looked up in `known`.
+    /// Reads a pipeline; names are looked up in `known`. Fails if the text is no pipeline, or names an
+    /// unknown pass or option.
     pub fn parse(text: &str, known: &[Pass]) -> Result<Passes> {
         let mut parser = Parser { text, at: 0, known };
         let passes = parser.pipeline(0)?;

@@ -9,8 +9,8 @@ use crate::{Arg, DType, Dim, GraphModule, Result, Stored, Symbol, Tensor, Type, 
 /// The most elements of a generated input.
 const MOST_ELEMENTS: usize = 1 << 26;
 
-/// Returns one value for each argument of the graph, the same for the same seed, or an error that says which
-/// type is not known.
+/// Returns one value for each argument of the graph, the same for the same seed. Fails if a type is not
+/// known.
 ///
 /// Floats are normally distributed, integers are 0 or 1, which is an index of most things. Symbols of sizes
 /// are small numbers in their range; a size that is an expression of symbols follows them.

@@ -220,7 +220,8 @@ pub fn result_dtype_of_types(operands: &[OperandType<'_>]) -> DType {
     }))
 }
 
-/// Returns the shape to which shapes broadcast: aligned at the last axis, sizes equal or 1.
+/// Returns the shape to which shapes broadcast: aligned at the last axis, sizes equal or 1. Fails if they do
+/// not broadcast.
 pub fn broadcast_shapes<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -> Result<Sizes> {
     let rank = shapes.clone().map(<[usize]>::len).max().unwrap_or(0);
     let mut out = Sizes::from_elem(1, rank);
@@ -240,8 +241,8 @@ pub fn broadcast_shapes<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -
 
 /// Returns the symbolic shape to which shapes broadcast.
 ///
-/// A size that is 1 gives way to the other. Two sizes of which it cannot be shown that they are equal are an
-/// error, because the result would not be known: one of them might be 1.
+/// A size that is 1 gives way to the other. Fails if it cannot be shown that two other sizes are equal: one
+/// of them might be 1.
 pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Result<Shape> {
     let rank = shapes.clone().map(<[Dim]>::len).max().unwrap_or(0);
     let one = Dim::new(1);
@@ -358,7 +359,8 @@ impl PointwiseDef {
         operands.filter(|(i, arg)| !(matches!(arg, Arg::None) && self.may_be_absent(*i))).map(|(_, arg)| arg)
     }
 
-    /// Returns the dtype in which operands of the promoted dtype are computed.
+    /// Returns the dtype in which operands of the promoted dtype are computed. Fails if the operation is not
+    /// defined for it.
     pub fn compute_dtype(&self, promoted: DType) -> Result<DType> {
         let dtype = match self.rule {
             Rule::Float if !promoted.is_float() => DType::F32,
@@ -372,7 +374,8 @@ impl PointwiseDef {
         Err(err!(DType, "not defined for {dtype}").help(format!("it takes {}", supported.join(", "))))
     }
 
-    /// Returns the type of the result.
+    /// Returns the type of the result. Fails if the operands do not broadcast, or the operation is not
+    /// defined for their dtype.
     pub fn infer(&self, args: &[TypeTree]) -> Result<TypeTree> {
         let operands: Vec<OperandType<'_>> =
             self.given(args).map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
@@ -392,7 +395,7 @@ impl PointwiseDef {
         Ok(TensorType::new(if self.rule == Rule::Bool { DType::Bool } else { dtype }, shape).into())
     }
 
-    /// Computes the result.
+    /// Computes the result. Fails as [`infer`](Self::infer) does.
     pub fn eval(&self, args: &[Value]) -> Result<Value> {
         let n = self.operands.len();
         let given: Vec<OperandValue<'_>> =
@@ -420,7 +423,7 @@ impl PointwiseDef {
         Ok(Arg::Leaf(array.into()))
     }
 
-    /// Computes the result of operands and parameters.
+    /// Computes the result of operands and parameters. Fails as [`infer`](Self::infer) does.
     pub fn eval_operands(&self, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
         self.eval_in(self.compute_dtype(result_dtype(operands))?, operands, params)
     }

@@ -55,7 +55,8 @@ pub struct Replaced {
 ///
 /// Matches do not overlap; the first in program order wins. A match whose inner values are used outside of it
 /// is none. New nodes carry the lines, tags and provenance of those that they replace. If a replacement
-/// changes a type, types are propagated anew. On an error nothing is changed.
+/// changes a type, types are propagated anew. On an error nothing is changed. Fails if a closure cannot be
+/// traced, or the two do not fit together.
 ///
 /// ```ignore
 /// let replaced = fx::replace_pattern(&mut gm, |x: &Tensor| x.sigmoid() * x, |x: &Tensor| x.silu())?;
@@ -69,7 +70,7 @@ pub fn replace_pattern<P, R>(
     replace(gm, &Rule::new("replace_pattern", pattern, replacement)?.any_types())
 }
 
-/// Replaces every match of a rule, once, as [`replace_pattern`] does.
+/// Replaces every match of a rule, once, as [`replace_pattern`] does. Fails if a replacement cannot be made.
 pub fn replace(gm: &mut GraphModule, rule: &Rule) -> Result<Vec<Replaced>> {
     let rules = std::slice::from_ref(rule);
     let mut rewrites = Rewrites::default();
@@ -233,7 +234,7 @@ impl Rules {
         Rules { rules: rules.into_iter().collect(), growth: 4, per_node: 16 }
     }
 
-    /// Makes the set of a table.
+    /// Makes the set of a table. Fails if a rule cannot be made.
     pub fn of_table(table: &[RuleDef]) -> Result<Self> {
         Ok(Rules::new(table.iter().map(RuleDef::rule).collect::<Result<Vec<_>>>()?))
     }
@@ -263,7 +264,7 @@ impl Rules {
         self.rules.iter()
     }
 
-    /// Returns the rule called `name`.
+    /// Returns the rule called `name`. Fails if there is none.
     pub fn get(&self, name: &str) -> Result<&Rule> {
         self.rules.iter().find(|rule| rule.name() == name).ok_or_else(|| {
             err!(Unresolved, "there is no rule {name:?}")
@@ -271,12 +272,14 @@ impl Rules {
         })
     }
 
-    /// Applies the rules to a graph and its sub-graphs until none matches.
+    /// Applies the rules to a graph and its sub-graphs until none matches. Fails if a replacement cannot be
+    /// made.
     pub fn run(&self, gm: &mut GraphModule) -> Result<RulesReport> {
         self.run_counted(gm, &mut Rewrites::default())
     }
 
-    /// As [`run`](Self::run), with each replacement counted; at the limit of the count it stops.
+    /// As [`run`](Self::run), with each replacement counted; at the limit of the count it stops. Fails as
+    /// [`run`](Self::run) does.
     pub fn run_counted(&self, gm: &mut GraphModule, rewrites: &mut Rewrites) -> Result<RulesReport> {
         let mode = engine::Mode::Fixpoint { growth: self.growth, per_node: self.per_node };
         let mut engine = engine::Engine::new(&self.rules, mode, rewrites);

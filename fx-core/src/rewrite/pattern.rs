@@ -105,13 +105,15 @@ impl PatternNode {
 }
 
 impl Pattern {
-    /// Traces a closure and compiles it.
+    /// Traces a closure and compiles it. Fails as [`from_graph`](Self::from_graph) does, or if the closure
+    /// cannot be traced.
     #[track_caller]
     pub fn new<Marker>(function: impl Traceable<Marker>) -> Result<Pattern> {
         Pattern::from_graph(&trace(function).without_sources().build()?)
     }
 
-    /// Compiles a graph. It must return values that it computes, and compute nothing else.
+    /// Compiles a graph. Fails if it returns a value that it does not compute, or computes something that it
+    /// does not return.
     pub fn from_graph(gm: &GraphModule) -> Result<Pattern> {
         let mut compiler =
             Compiler { gm, nodes: Vec::new(), names: BTreeMap::new(), map: FxHashMap::default() };
@@ -140,7 +142,7 @@ impl Pattern {
     }
 
     /// Lets an argument of a captured call be anything: `free("cast", "dtype")`. What it was has the name
-    /// `cast.dtype`.
+    /// `cast.dtype`. Fails if the capture is no call, or the call has no such parameter.
     pub fn free(mut self, capture: &str, parameter: &str) -> Result<Pattern> {
         let at = self.find(capture)?;
         let free = self.nodes.len() as u32;

@@ -25,7 +25,7 @@ pub struct RuleDef {
 }
 
 impl RuleDef {
-    /// Makes the rule, with the name and doc of the row.
+    /// Makes the rule, with the name and doc of the row. Fails if its closures cannot be traced.
     pub fn rule(&self) -> Result<Rule> {
         let rule = (self.make)().map_err(|error| {
             let problem = err!(Structure, "the rule {:?}: {}", self.name, error.message());
@@ -136,18 +136,20 @@ impl fmt::Debug for Rule {
 
 impl Rule {
     /// Makes a rule of two closures that take the same arguments and return values in the same structure.
+    /// Fails if a closure cannot be traced, or the two do not fit together.
     #[track_caller]
     pub fn new<P, R>(name: &str, pattern: impl Traceable<P>, replacement: impl Traceable<R>) -> Result<Rule> {
         Rule::of_pattern(name, Pattern::new(pattern)?, replacement)
     }
 
-    /// Makes a rule of a compiled pattern and a closure.
+    /// Makes a rule of a compiled pattern and a closure. Fails as [`new`](Rule::new) does.
     #[track_caller]
     pub fn of_pattern<R>(name: &str, pattern: Pattern, replacement: impl Traceable<R>) -> Result<Rule> {
         Rule::of_graphs(name, pattern, trace(replacement).without_sources().build()?)
     }
 
-    /// Makes a rule of a compiled pattern and a graph.
+    /// Makes a rule of a compiled pattern and a graph. Fails if their arguments or results do not fit
+    /// together.
     pub fn of_graphs(name: &str, pattern: Pattern, replacement: GraphModule) -> Result<Rule> {
         let results = check_replacement(&pattern, &replacement)?;
         Ok(Rule::from_parts(name, pattern, Replacement::Traced(Arc::new(replacement), results)))
@@ -234,7 +236,7 @@ impl Rule {
     }
 
     /// Says whether the rule matches with its first output at a node, and if not, why; the replacement is not
-    /// tried.
+    /// tried. Fails if `node` is stale.
     pub fn explain(&self, gm: &GraphModule, node: NodeId) -> Result<Explanation> {
         let graph = gm.graph();
         let mut why = None;
@@ -254,7 +256,8 @@ impl Rule {
         })
     }
 
-    /// Explains every node at which the rule could match, by the operation of its first output.
+    /// Explains every node at which the rule could match, by the operation of its first output. Fails as
+    /// [`explain`](Rule::explain) does.
     pub fn explain_all(&self, gm: &GraphModule) -> Result<Vec<Explanation>> {
         let keys = super::engine::keys(&self.pattern);
         let could_match =

@@ -429,7 +429,7 @@ fn uniform_f64(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// The Box-Muller transform of two words.
+/// The transform of G. Box and M. Muller (A note on the generation of random normal deviates, 1958) of two words.
 #[inline(always)]
 fn normal_pair_f32(a: u32, b: u32) -> [f32; 2] {
     let radius = math::sqrt(-2.0 * math::log(1.0 - uniform_f32(a)));

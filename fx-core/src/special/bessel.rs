@@ -2,7 +2,9 @@
 //
 // They are fits of Chebyshev's kind, below a limit mostly in the square of `x` and beyond in its reciprocal,
 // as powers of a variable from -1 to 1. Both are computed and one is chosen, so that loops become vector
-// code.
+// code. The forms that are fitted are those of the NIST Digital Library of Mathematical Functions: Hankel's
+// expansions (DLMF 10.17.3, 10.17.4) of J and Y, the exponential ones of I and K (10.40.1, 10.40.2), and near
+// zero the series of Y and K with a logarithm (10.8.1, 10.31.1).
 
 /// Returns `I0(x)` for `|x| <= 8`.
 #[inline(always)]

@@ -65,7 +65,7 @@ generic! {
     gammaincc(a, x) = gamma_above;
 }
 
-/// Returns `exp(t * t) erfc(t)` for `t >= 0`.
+/// Returns `exp(t * t) erfc(t)` for `t >= 0`, by a Chebyshev fit.
 #[inline(always)]
 fn scaled_erfc_positive(t: f64) -> f64 {
     let u = 1.0 / (t + 4.0);
@@ -131,7 +131,8 @@ fn log_normal_below(x: f64) -> f64 {
 
 #[inline(always)]
 fn normal_quantile(p: f64) -> f64 {
-    // Fits of the quotient of the quantile and p - 1/2, in w below 5, and in its root below 6 and beyond.
+    // Fits of the quotient of the quantile and p - 1/2, in w below 5, and in its root below 6 and beyond. M. Giles
+    // (Approximating the erfinv function, 2011) has these variables; the coefficients are others.
     let w = -log_full(4.0 * p * (1.0 - p));
     let middle = poly(
         w * 0.4 - 1.0,
@@ -232,7 +233,7 @@ fn gamma_weight<T: Real>(a: f64, x: f64) -> f64 {
     if a < 20.0 {
         return exp_sum64(a * log_full(x) - x - T::lgamma_wide(a + 1.0), 0.0);
     }
-    // Stirling's formula, so that large terms do not cancel.
+    // Stirling's series (DLMF 5.11.1), so that large terms do not cancel.
     let ratio = (x - a) / a;
     let exponent = if ratio > -0.7 { a * (ratio.ln_1p() - ratio) } else { a * (x / a).ln() + (a - x) };
     let inverse = 1.0 / (a * a);
@@ -243,7 +244,7 @@ fn gamma_weight<T: Real>(a: f64, x: f64) -> f64 {
 /// The most terms of the expansions of incomplete gamma functions.
 const GAMMA_TERMS: usize = 20_000;
 
-/// Returns the series of the lower function, for `x` below `a + 1`.
+/// Returns the lower function by its power series (DLMF 8.7.1), for `x` below `a + 1`.
 #[inline(always)]
 fn gamma_series<T: Real>(a: f64, x: f64) -> f64 {
     let (mut term, mut sum, mut n) = (1.0, 1.0, a);
@@ -258,8 +259,8 @@ fn gamma_series<T: Real>(a: f64, x: f64) -> f64 {
     sum * gamma_weight::<T>(a, x)
 }
 
-/// Returns the continued fraction of the upper function, for other `x`, from its beginning: numerators and
-/// denominators grow, so that they are scaled now and then.
+/// Returns the upper function by its continued fraction (DLMF 8.9.2), for other `x`. It is evaluated forward;
+/// numerators and denominators are scaled as they grow.
 #[inline(always)]
 fn gamma_fraction<T: Real>(a: f64, x: f64) -> f64 {
     const GREAT: f64 = 1e100;
@@ -335,7 +336,7 @@ fn gamma_above<T: Real>(a: T, x: T) -> f64 {
     gamma_both::<T>(a, x).1
 }
 
-/// Returns the sum for `q > 0` and `x > 1` by Euler and Maclaurin.
+/// Returns the sum for `q > 0` and `x > 1` by the Euler-Maclaurin formula (DLMF 2.10.1).
 fn hurwitz_positive(x: f64, q: f64) -> f64 {
     // The Bernoulli numbers B2k / (2k)!.
     const B: [f64; 12] = [
@@ -396,6 +397,7 @@ fn hurwitz(x: f64, q: f64) -> f64 {
     sign * (hurwitz_positive(x, 1.0 - rest) - hurwitz_positive(x, 1.0 - q)) + hurwitz_positive(x, rest)
 }
 
+/// Returns the polygamma function of order `n` by Hurwitz's zeta function (DLMF 25.11.12).
 fn gamma_derivative(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma(x);

@@ -106,7 +106,7 @@ impl Splitter {
         self
     }
 
-    /// Splits by a function, as [`split_module`] does.
+    /// Splits by a function, as [`split_module`] does. Fails as [`split_module`] does.
     pub fn split<K: PartitionKey>(
         &self,
         gm: &GraphModule,
@@ -153,7 +153,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Returns the graph module of a part.
+    /// Returns the graph module of a part. Fails if there is none, or it is no graph module any more.
     pub fn part(&self, i: usize) -> Result<&GraphModule> {
         let Some(part) = self.parts.get(i) else {
             bail!(Index, "there is no part {i}, there are {}", self.parts.len())
@@ -165,6 +165,7 @@ impl Split {
     }
 
     /// Puts the nodes of all parts back into the graph, with the paths that they had, and returns the module.
+    /// Fails if a part is no graph module any more.
     pub fn inline(self) -> Result<GraphModule> {
         let mut gm = self.module;
         for part in &self.parts {
@@ -181,7 +182,8 @@ impl Split {
 /// Items of a tuple go with the node that makes the tuple, and updates of buffers stay. Parts are called in
 /// the order of their first nodes, as far as what they need allows. Parts that need each other, by values or
 /// by the order of effects, are an error that names nodes, unless [`Splitter::cycles`] merges them. A module
-/// with parameters that several parts call is inlined first, so that they share its parameters.
+/// with parameters that several parts call is inlined first, so that they share its parameters. Fails if
+/// parts need each other, or a part has no valid name.
 ///
 /// ```ignore
 /// let split = split_module(&gm, |at| if at.node.name() < "m" { 0 } else { 1 })?;
@@ -191,8 +193,8 @@ pub fn split_module<K: PartitionKey>(gm: &GraphModule, key: impl FnMut(NodeRef<'
 }
 
 /// Splits by tags: a node with one of the tags, the first that it has, becomes part of the sub-module of that
-/// tag. A node without one of them is an error, as in PyTorch: tag all, or use [`split_module`] to leave some
-/// where they are.
+/// tag. Fails if a node has none of them, as in PyTorch: tag all, or use [`split_module`] to leave some where
+/// they are.
 pub fn split_by_tags(gm: &GraphModule, tags: &[&str]) -> Result<Split> {
     let tag_of = |node: &Node| -> Option<Arc<str>> {
         node.meta().tags().iter().find(|tag| tags.contains(&&***tag)).cloned()

@@ -195,7 +195,7 @@ impl Partitioner {
     }
 
     /// Finds the partitions, without changing anything.
-    pub fn propose(&self, gm: &GraphModule, support: &dyn OperatorSupport) -> Result<Proposal> {
+    pub fn propose(&self, gm: &GraphModule, support: &dyn OperatorSupport) -> Proposal {
         let (graph, flow) = (gm.graph(), plan::flow(gm));
         let n = flow.len();
         let mut supported = vec![false; n];
@@ -245,10 +245,11 @@ impl Partitioner {
         }
         let mut unsupported: Vec<(String, usize)> = unsupported.into_iter().collect();
         unsupported.sort_unstable_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
-        Ok(Proposal { partitions, dropped, unsupported, n_nodes })
+        Proposal { partitions, dropped, unsupported, n_nodes }
     }
 
-    /// Makes a sub-module of each partition; [`Split::inline`] undoes it.
+    /// Makes a sub-module of each partition; [`Split::inline`] undoes it. Fails if the partitions need each
+    /// other.
     pub fn fuse(&self, gm: &GraphModule, proposal: &Proposal) -> Result<Split> {
         let mut of: FxHashMap<NodeId, usize> = FxHashMap::default();
         for (i, partition) in proposal.partitions.iter().enumerate() {
@@ -258,13 +259,14 @@ impl Partitioner {
         splitter.split(gm, |at| of.get(&at.id).copied())
     }
 
-    /// Finds the partitions and makes sub-modules of them.
+    /// Finds the partitions and makes sub-modules of them. Fails as [`Partitioner::fuse`] does.
     pub fn partition(&self, gm: &GraphModule, support: &dyn OperatorSupport) -> Result<Split> {
-        self.fuse(gm, &self.propose(gm, support)?)
+        self.fuse(gm, &self.propose(gm, support))
     }
 }
 
-/// Makes sub-modules of the largest parts that an accelerator takes, by the default [`Partitioner`].
+/// Makes sub-modules of the largest parts that an accelerator takes, by the default [`Partitioner`]. Fails as
+/// [`Partitioner::fuse`] does.
 pub fn partition(gm: &GraphModule, support: &dyn OperatorSupport) -> Result<Split> {
     Partitioner::default().partition(gm, support)
 }

@@ -49,7 +49,8 @@ pub struct Stages {
     pub crossing: Vec<f64>,
 }
 
-/// Cuts a program into stages with about equal work. Symbolic sizes need numbers: see [`Pipeline::sizes`].
+/// Cuts a program into stages with about equal work. Fails if there are more stages than nodes, or a cost has
+/// no number. For symbolic sizes see [`Pipeline::sizes`].
 pub fn pipeline(gm: &GraphModule, stages: usize) -> Result<Stages> {
     Pipeline::new(stages).cut(gm)
 }
@@ -79,7 +80,7 @@ impl Pipeline {
         self
     }
 
-    /// Cuts a program.
+    /// Cuts a program. Fails as [`pipeline`] does.
     pub fn cut(&self, gm: &GraphModule) -> Result<Stages> {
         let graph = gm.graph();
         let costs = Costs::new(gm, &self.sizes)?;

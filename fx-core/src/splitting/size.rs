@@ -36,7 +36,8 @@ impl Held {
     }
 }
 
-/// Splits a module into parts of consecutive nodes, each as large as the limit allows: `submod_0`, `submod_1`, …
+/// Splits a module into parts of consecutive nodes, each as large as the limit allows: `submod_0`,
+/// `submod_1`, … Fails if the limit is less than one node.
 pub fn split_by_size(gm: &GraphModule, most: PartSize) -> Result<Split> {
     if matches!(most, PartSize::Nodes(0)) {
         bail!(Argument, "expected a part of at least one node");

@@ -11,12 +11,13 @@ use crate::{DType, Error, Graph, MAX_DEPTH, Registry, Result, SourceLoc, err};
 impl Graph {
     /// Reads the text format; operations are looked up in `registry`.
     ///
-    /// An error bundles everything that is wrong in the text, each with its line and column.
+    /// Fails with everything that is wrong in the text, each with its line and column.
     pub fn parse(text: &str, registry: &Registry) -> Result<Graph> {
         Graph::parse_file(text, "<text>", registry)
     }
 
-    /// As [`parse`](Self::parse), for the text of a file, whose name is in the errors.
+    /// As [`parse`](Self::parse), for the text of a file, whose name is in the errors. Fails as
+    /// [`parse`](Self::parse) does.
     pub fn parse_file(text: &str, file: &str, registry: &Registry) -> Result<Graph> {
         let mut problems = Vec::new();
         match read(text, registry, &mut problems) {

@@ -58,7 +58,7 @@ impl Graph {
         })
     }
 
-    /// Prints [`tabular`](Self::tabular) to standard output.
+    /// Prints [`tabular`](Self::tabular) to standard output. Fails if the output cannot be written.
     pub fn print_tabular(&self) -> Result<()> {
         use std::io::Write;
         let mut out = std::io::stdout().lock();

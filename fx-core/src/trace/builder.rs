@@ -197,7 +197,7 @@ impl InputSpec {
 
 /// Traces a module or closure with symbols for its arguments, and returns the graph module.
 ///
-/// Every error of the trace is returned at once, each with the line of the user's program.
+/// Fails with all errors of the trace at once, each with the line of the user's program.
 #[track_caller]
 pub fn symbolic_trace<Marker>(function: impl Traceable<Marker>) -> Result<GraphModule> {
     trace(function).build()
@@ -264,7 +264,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         self
     }
 
-    /// Runs the function once with symbols.
+    /// Runs the function once with symbols. Fails with all errors of the trace at once.
     #[track_caller]
     pub fn build(self) -> Result<GraphModule> {
         let TraceBuilder { function, settings, .. } = self;

@@ -362,7 +362,8 @@ pub fn call_wrapped<R: Tree>(op: Op, args: Vec<Value>) -> R {
 }
 
 /// Applies an operation: records a node if an operand is a symbol, or if the operation is random or makes
-/// tensors out of nothing while a function is traced; runs the kernel otherwise.
+/// tensors out of nothing while a function is traced; runs the kernel otherwise. Fails if the arguments do
+/// not fit the operation.
 #[track_caller]
 pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
     apply_at(op, method, args, kwargs, SourceLoc::caller())

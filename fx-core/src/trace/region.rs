@@ -17,7 +17,7 @@ pub struct Region {
     pub captures: Vec<Value>,
 }
 
-/// Traces `f` as a closed sub-graph with arguments of the given types.
+/// Traces `f` as a closed sub-graph with arguments of the given types. Fails if `f` does.
 pub fn trace_region(
     name: &str,
     types: &[TypeTree],
@@ -113,7 +113,7 @@ thread_local! {
 }
 
 /// Returns the type of what `f` returns for arguments of the given types, by running it on symbols that have
-/// a type and nothing else; nothing is computed or recorded.
+/// a type and nothing else; nothing is computed or recorded. Fails if `f` does.
 pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<Value>) -> Result<TypeTree> {
     let tracer = IDLE.take().and_then(Tracer::renewed);
     let tracer = tracer.unwrap_or_else(|| Arc::new(Tracer::new(Graph::default(), None, true)));

@@ -26,9 +26,7 @@ pub enum Mode {
 
 /// Adds `pairs[axis]` positions before and after each axis; negative numbers take away.
 ///
-/// # Errors
-///
-/// When a size would be negative, or a border takes more than the axis has.
+/// Fails when a size would be negative, or a border takes more than the axis has.
 pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
     let filling = match mode {
         Mode::Constant(value) => held(value, x.dtype())?,

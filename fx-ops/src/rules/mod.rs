@@ -23,7 +23,7 @@ pub fn all() -> impl Iterator<Item = &'static RuleDef> {
     TABLES.iter().flat_map(|(_, table)| table.iter())
 }
 
-/// Returns the rule called `name`, or an error that names similar ones.
+/// Returns the rule called `name`. Fails if there is none; the error names similar ones.
 pub fn find(name: &str) -> fx_core::Result<&'static RuleDef> {
     all().find(|rule| rule.name == name).ok_or_else(|| {
         fx_core::err!(Unresolved, "there is no rule {name:?}")

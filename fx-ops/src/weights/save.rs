@@ -11,7 +11,8 @@ use serde_json::json;
 
 /// Writes named tensors and metadata to a safetensors file.
 ///
-/// The file appears as a whole or not at all: it is written beside its place and then renamed.
+/// The file appears as a whole or not at all: it is written beside its place and then renamed. Fails if a
+/// name is empty or repeated, a tensor has no value, or the file cannot be written.
 pub fn save<N: AsRef<str>>(
     path: impl AsRef<Path>,
     tensors: &[(N, Tensor)],

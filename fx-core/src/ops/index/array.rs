@@ -10,7 +10,8 @@ use crate::{Array, DType, Dim, Element, Result, Tensor, Value, bail, err};
 
 /// Returns the elements of an array that an index names, as [`getitem`](super::getitem) does.
 ///
-/// An index is one entry or a tuple of entries. Without tensors, lists and bools among them the result is a view.
+/// An index is one entry or a tuple of entries. Without tensors, lists and bools among them the result is a
+/// view. Fails if the index does not fit the shape.
 pub fn index_array(x: &Array, index: &Value) -> Result<Array> {
     let (view, advanced) = read(x, index)?;
     if advanced.is_empty() { Ok(view) } else { gather(&view, &advanced) }
@@ -18,7 +19,7 @@ pub fn index_array(x: &Array, index: &Value) -> Result<Array> {
 
 /// Returns where the elements that an index names begin in the row-major order of `x`, and their shape, if
 /// the index has one tensor for each of the first axes, or for several of them a mask, and nothing else;
-/// `None` for other indices.
+/// `None` for other indices. Fails if the index does not fit the shape.
 pub fn index_places(x: &Array, index: &Value) -> Result<Option<(Sizes, Vec<i64>)>> {
     let x = x.contiguous()?;
     let (view, advanced) = read(&x, index)?;

@@ -6,7 +6,8 @@ use super::entry::{self, Domain, Entry, bad_mask, bad_step, not_an_index, out_of
 use crate::array::Sizes;
 use crate::{DType, Dim, Result, Symbol, TensorType, Truth, Type, TypeTree, bail, err};
 
-/// Returns the type of the elements of a tensor that an index names, as [`getitem`](super::getitem) gives them.
+/// Returns the type of the elements of a tensor that an index names, as [`getitem`](super::getitem) gives
+/// them. Fails if the index does not fit the shape.
 pub fn index_type(x: &TensorType, index: &TypeTree) -> Result<TypeTree> {
     let mut fresh = Fresh::default();
     let mut dims: Vec<Dim> = Vec::new();

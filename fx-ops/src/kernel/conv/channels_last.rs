@@ -119,9 +119,7 @@ pub type InputStrides = [usize; 5];
 impl<T: GemmElement> ChannelsLast<T> {
     /// Prepares a convolution; `None` if it pays to have the channels first.
     ///
-    /// # Errors
-    ///
-    /// When shapes do not fit together.
+    /// Fails when shapes do not fit together.
     pub fn new(spec: &ConvSpec, x_shape: &[usize], weight_shape: &[usize]) -> Result<Option<Self>> {
         if spec.transposed {
             return Ok(None);

@@ -42,7 +42,8 @@ impl ConvSpec {
         }
     }
 
-    /// Returns the spatial sizes of the output for those of input and kernel.
+    /// Returns the spatial sizes of the output for those of input and kernel. Fails if the sizes do not fit
+    /// together.
     pub fn output_size(&self, input: &[usize], kernel: &[usize]) -> Result<Vec<usize>> {
         let rank = input.len();
         if !(1..=3).contains(&rank) {
@@ -102,7 +103,8 @@ impl ConvSpec {
             .collect()
     }
 
-    /// Returns the shape of the output for the shapes of input and weight.
+    /// Returns the shape of the output for the shapes of input and weight. Fails if the shapes do not fit
+    /// together.
     pub fn output_shape(&self, x: &[usize], weight: &[usize]) -> Result<Vec<usize>> {
         if x.len() != weight.len() || x.len() < 3 {
             bail!(Shape, "convolution takes input and weight of one rank, 3 to 5, got {x:?} and {weight:?}");
@@ -133,9 +135,7 @@ impl ConvSpec {
 /// All slices are contiguous; `out` has the shape [`ConvSpec::output_shape`] and every element is written.
 /// Serves [`ConvSpec::transposed`] too.
 ///
-/// # Errors
-///
-/// When shapes do not fit together or to the lengths of the slices.
+/// Fails when shapes do not fit together or to the lengths of the slices.
 pub fn conv_nd<T: GemmElement>(
     spec: &ConvSpec,
     x: &[T],
@@ -179,9 +179,7 @@ pub fn conv_nd<T: GemmElement>(
 
 /// Is [`conv_nd`] for a spec that is transposed.
 ///
-/// # Errors
-///
-/// As [`conv_nd`], and when the spec isn't transposed.
+/// Fails as [`conv_nd`], and when the spec isn't transposed.
 pub fn conv_transpose_nd<T: GemmElement>(
     spec: &ConvSpec,
     x: &[T],

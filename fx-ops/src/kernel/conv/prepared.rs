@@ -31,9 +31,7 @@ pub struct Prepared<T: 'static> {
 impl<T: GemmElement> Prepared<T> {
     /// Prepares a convolution that is not transposed.
     ///
-    /// # Errors
-    ///
-    /// When shapes do not fit together or to the length of the weight.
+    /// Fails when shapes do not fit together or to the length of the weight.
     pub fn new(spec: &ConvSpec, x_shape: &[usize], weight: &[T], weight_shape: &[usize]) -> Result<Self> {
         if spec.transposed || weight.len() != weight_shape.iter().product::<usize>() {
             bail!(Shape, "a weight of {} elements is not {weight_shape:?}", weight.len());

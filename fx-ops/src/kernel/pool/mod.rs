@@ -57,7 +57,7 @@ impl PoolSpec {
         PoolSpec { kernel, stride, padding, dilation, ceil_mode: false }
     }
 
-    /// Returns the spatial sizes of the output for those of the input.
+    /// Returns the spatial sizes of the output for those of the input. Fails if the window does not fit.
     pub fn output_size(&self, input: &[usize]) -> Result<Vec<usize>> {
         let rank = check_rank(input)?;
         let parts = [
@@ -117,9 +117,7 @@ impl PoolSpec {
 /// The first of equal maxima counts, but the last NaN, which is above all numbers. A window without elements
 /// gives minus infinity at 0.
 ///
-/// # Errors
-///
-/// When the spec doesn't fit to `input`, the spatial sizes, or these don't to the lengths of the slices.
+/// Fails when the spec doesn't fit to `input`, the spatial sizes, or these don't to the lengths of the slices.
 pub fn max_pool<T: Real>(
     spec: &PoolSpec,
     x: &[T],
@@ -148,9 +146,7 @@ fn max_axes(spec: &PoolSpec, input: &[usize], output: &[usize]) -> [Vec<Window>;
 
 /// Stores the average of each window in `out`.
 ///
-/// # Errors
-///
-/// As [`max_pool`], and for a dilation other than 1 or a divisor of 0.
+/// Fails as [`max_pool`], and for a dilation other than 1 or a divisor of 0.
 pub fn avg_pool<T: Real>(
     spec: &PoolSpec,
     x: &[T],
@@ -187,9 +183,7 @@ fn avg_axes(spec: &PoolSpec, input: &[usize], output: &[usize]) -> [Vec<Window>;
 
 /// Stores in `out` the maximum of each of `output` nearly equal parts, and positions as [`max_pool`].
 ///
-/// # Errors
-///
-/// When sizes don't fit to the lengths of the slices, or a part of an empty input has no maximum.
+/// Fails when sizes don't fit to the lengths of the slices, or a part of an empty input has no maximum.
 pub fn adaptive_max_pool<T: Real>(
     x: &[T],
     input: &[usize],
@@ -203,9 +197,7 @@ pub fn adaptive_max_pool<T: Real>(
 
 /// Stores in `out` the average of each of `output` nearly equal parts.
 ///
-/// # Errors
-///
-/// As [`adaptive_max_pool`].
+/// Fails as [`adaptive_max_pool`].
 pub fn adaptive_avg_pool<T: Real>(x: &[T], input: &[usize], output: &[usize], out: &mut [T]) -> Result<()> {
     let axes = adaptive_axes(input, output)?;
     averages(x, input, output, &axes, out, |inside, _| inside as f64)

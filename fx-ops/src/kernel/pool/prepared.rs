@@ -32,18 +32,14 @@ impl Pooling {
 
     /// The maximum of each window, as [`max_pool`](super::max_pool).
     ///
-    /// # Errors
-    ///
-    /// When the spec doesn't fit to `input`, the spatial sizes.
+    /// Fails when the spec doesn't fit to `input`, the spatial sizes.
     pub fn max(spec: &PoolSpec, input: &[usize]) -> Result<Self> {
         Ok(Self::new(input, max_axes(spec, input, &spec.output_size(input)?), Kind::Max))
     }
 
     /// The average of each window, as [`avg_pool`](super::avg_pool).
     ///
-    /// # Errors
-    ///
-    /// As [`avg_pool`](super::avg_pool).
+    /// Fails as [`avg_pool`](super::avg_pool).
     pub fn average(spec: &PoolSpec, input: &[usize], divisor: Divisor) -> Result<Self> {
         let output = spec.output_size(input)?;
         check_divisor(spec, divisor)?;
@@ -52,9 +48,7 @@ impl Pooling {
 
     /// The averages of nearly equal parts, as [`adaptive_avg_pool`](super::adaptive_avg_pool).
     ///
-    /// # Errors
-    ///
-    /// As [`adaptive_avg_pool`](super::adaptive_avg_pool).
+    /// Fails as [`adaptive_avg_pool`](super::adaptive_avg_pool).
     pub fn adaptive_average(input: &[usize], output: &[usize]) -> Result<Self> {
         let axes = adaptive_axes(input, output)?;
         Ok(Self::new(input, axes, Kind::Average(Divisor::ExcludePadding)))
@@ -67,9 +61,7 @@ impl Pooling {
 
     /// Stores the result for some planes.
     ///
-    /// # Errors
-    ///
-    /// When the lengths of the slices are not those of as many planes.
+    /// Fails when the lengths of the slices are not those of as many planes.
     pub fn run_planes<T: Real>(&self, x: &[T], out: &mut [T]) -> Result<()> {
         let output = self.axes.each_ref().map(Vec::len);
         match self.kind {

@@ -138,7 +138,8 @@ struct Planner<'a> {
 }
 
 impl Fusion {
-    /// Plans the fusion of a graph whose nodes have types; those without one stay alone.
+    /// Plans the fusion of a graph whose nodes have types; those without one stay alone. Fails if the graph
+    /// is not sound.
     pub fn of(graph: &Graph) -> Result<Fusion> {
         let flow = Flow::new(graph);
         let n = flow.len();
@@ -184,6 +185,7 @@ impl Fusion {
 }
 
 /// Returns the parts of a group between which no value goes: several if independent work became one kernel.
+/// Fails if a handle is stale.
 pub fn independent_parts(graph: &Graph, group: &[NodeId]) -> Result<Vec<Vec<NodeId>>> {
     // The part of each node, a number that is that of the first of them.
     let mut part_of: Vec<usize> = (0..group.len()).collect();
