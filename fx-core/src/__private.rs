@@ -1,4 +1,4 @@
-//! What the macros of fx-macros name in generated code. Not for direct use, and not stable.
+//! The items that code of fx-macros names. Not for direct use, and not stable.
 
 pub use fx_simd::{At, Filled, UninitSlice, Work, widest_256_or, widest_or};
 pub use std;

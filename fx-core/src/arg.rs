@@ -1,9 +1,8 @@
 //! [`Arg`]: one nested value. Its leaf type says whose it is.
 //!
-//! `Arg<NodeId>` is an argument in a graph, `Arg<Tensor>` ([`Value`](crate::Value)) is what flows at run
-//! time, `Arg<Type>` ([`TypeTree`](crate::TypeTree)) is what shape propagation knows. Nesting is limited to
-//! [`MAX_DEPTH`], so that recursion over an `Arg` is always bounded; what would be deeper becomes
-//! [`Arg::Failed`].
+//! `Arg<NodeId>` is an argument in a graph, `Arg<Tensor>` ([`Value`](crate::Value)) a value at run time,
+//! `Arg<Type>` ([`TypeTree`](crate::TypeTree)) a type in shape propagation. Nesting is limited to
+//! [`MAX_DEPTH`], so that recursion over an `Arg` is always bounded; a deeper one becomes [`Arg::Failed`].
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -2,7 +2,7 @@
 //!
 //! The scalar body of some rows has a rare case that keeps a loop over it from becoming vector code. These
 //! kernels run the common case as a vector loop where it holds for the whole block, and the body elsewhere.
-//! Invariant: both give the same bits, so the body is still what the row means.
+//! Invariant: both give the same bits, so the body still defines the row.
 
 use fx_simd::{Arithmetic, At, Filled, UninitSlice, Work, call, wide, widest};
 

@@ -1,4 +1,4 @@
-//! Errors: what went wrong, in which operation, at which line of the user's program, and what to do.
+//! Errors: the problem, its operation, the line of the user's program or the file, and advice.
 //!
 //! One cheap-to-clone type serves every fallible function, because a tensor may carry its error
 //! (see `Tensor`) and because a trace or a lint returns many at once ([`Error::related`]).
@@ -42,7 +42,8 @@ pub enum ErrorKind {
     Io,
     /// A `fx::check` failed while running.
     Check,
-    /// A type that is not known before the operation has run; shape rules say so, and nobody else sees it.
+    /// A type that is not known before the operation has run. Shape rules return it; it does not reach the
+    /// user.
     UnknownType,
     /// A limit that protects from unbounded work or memory.
     Limit,
@@ -137,7 +138,7 @@ impl fmt::Debug for SourceLoc {
     }
 }
 
-/// What went wrong, where, and what to do about it. Cheap to clone.
+/// A problem, its place, and advice. Cheap to clone.
 ///
 /// `Display` gives one sentence, then the operation, the place, the module and the file, then a `help:` line:
 ///
@@ -203,7 +204,7 @@ impl Error {
         Arc::make_mut(&mut self.0)
     }
 
-    /// Adds advice: what the user can do.
+    /// Adds advice for the user.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Self {
         self.with_help(help.into())
@@ -258,7 +259,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the sentence that says what went wrong, without place and help.
+    /// Returns the sentence about the problem, without place and help.
     pub fn message(&self) -> &str {
         &self.0.message
     }

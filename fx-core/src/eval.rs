@@ -220,8 +220,8 @@ impl<'a> Eval<'a> {
         self
     }
 
-    /// Calls `hook` with the value of a node, given by name or module path; what it returns takes the value's
-    /// place.
+    /// Calls `hook` with the value of a node, given by name or module path; its result takes the place of the
+    /// value.
     pub fn replace(self, name: &str, hook: impl FnMut(&Node, Value) -> Result<Value> + 'a) -> Self {
         self.with(name, |this, id| this.hooks.entry(id).or_default().push(Box::new(hook)))
     }

@@ -44,7 +44,7 @@ impl Attribute {
 /// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of
 /// another.
 ///
-/// Whatever is changed takes effect with the next call: [`graph_mut`](Self::graph_mut) discards what was prepared.
+/// A change takes effect with the next call: [`graph_mut`](Self::graph_mut) discards the prepared schedule.
 pub struct GraphModule {
     name: String,
     graph: Graph,
@@ -159,7 +159,7 @@ impl GraphModule {
         &self.graph
     }
 
-    /// Returns the graph for changing; what was prepared for the old graph is discarded.
+    /// Returns the graph for changing, and discards the prepared schedule.
     pub fn graph_mut(&mut self) -> &mut Graph {
         self.schedule = OnceLock::new();
         &mut self.graph
@@ -318,8 +318,7 @@ impl GraphModule {
         Ok(())
     }
 
-    /// Forgets how folded constants were made: they no longer follow what they were made from, which can be
-    /// removed.
+    /// Forgets the recipes of folded constants: they no longer follow their sources, which can be removed.
     pub fn freeze(&mut self) {
         self.folded = Folded::default();
     }

@@ -1,4 +1,4 @@
-//! [`Interpreter`]: everything that gives meaning to a graph is these six methods; and the driver that calls them.
+//! [`Interpreter`]: a meaning of graphs, in six methods; and the driver that calls them.
 //!
 //! Evaluation, shape propagation, rebuilding and profiling are interpreters that differ in their value. The
 //! driver arranges arguments by schema, keeps values only until their last use, and adds the node and the
@@ -153,7 +153,7 @@ pub fn locate(error: Error, at: NodeRef<'_>) -> Error {
     }
 }
 
-/// What is known and wanted besides the inputs of a run.
+/// The options of a run: given values, and values to keep.
 pub struct Run<'a, L> {
     /// The values of the placeholders, in order.
     pub inputs: Vec<Arg<L>>,

@@ -1,8 +1,7 @@
 //! The language of fx: tensors, graphs, tracing, interpretation, text and symbolic shapes.
 //!
-//! Reading order: [`tensor`] (what model code uses), [`mod@trace`] (how it becomes a graph), [`arg`],
-//! [`node`], [`graph`] (the graph), [`op`] (what fx knows of an operation), [`interp`] (everything that gives
-//! meaning to a graph), [`text`].
+//! Reading order: [`tensor`] (values, for model code), [`mod@trace`] (from code to graph), [`arg`], [`node`],
+//! [`graph`], [`op`] (the row of an operation), [`interp`] (meanings of graphs), [`text`].
 #![forbid(unsafe_code)]
 
 pub mod __private;

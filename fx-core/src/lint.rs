@@ -1,4 +1,4 @@
-//! Lint: every violation of what must hold in a graph, each at its node.
+//! Lint: every violation of an invariant, each at its node.
 //!
 //! By construction, checked all the same: one output, last; placeholders first; edges mirrored; every node
 //! defined before its use; names unique identifiers; the signature in the order of the placeholders. Beyond
@@ -15,7 +15,7 @@
 //! - **Effect**: a buffer is updated at most once.
 //! - **Symbol**: a symbolic size among the arguments is bound by a placeholder or by a node before.
 //!
-//! What a sub-module computes is not looked at: [`GraphModule::infer`] does that.
+//! Sub-modules are not inferred: [`GraphModule::infer`] does that.
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub enum ViolationKind {
 /// One violation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Violation {
-    /// What is broken.
+    /// The broken invariant.
     pub kind: ViolationKind,
     /// The node, such as `%add`, or `@then %add` inside of a sub-graph; empty for the graph as a whole.
     pub node: String,

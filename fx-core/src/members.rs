@@ -31,7 +31,7 @@ impl<'a> Members<'a> {
         Members { source: Source::Weights(weights), prefix: String::new() }
     }
 
-    /// Returns what is below a name.
+    /// Returns the members below a name.
     pub fn at(&self, name: &str) -> Self {
         Members { source: self.source, prefix: join(&self.prefix, name) }
     }

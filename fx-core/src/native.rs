@@ -54,7 +54,7 @@ impl PartialEq for Work {
 /// A step of a chunk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What it computes.
+    /// The computation.
     pub work: Work,
     /// Its operands.
     pub operands: Vec<Operand>,
@@ -98,7 +98,7 @@ pub struct Load {
     pub is_copied: bool,
 }
 
-/// What is computed of a block of elements, or of some rows.
+/// The computation of a block of elements, or of some rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoopBody {
     /// The operands.

@@ -153,7 +153,7 @@ pub type Literal = Arg<std::convert::Infallible>;
 /// Typed facts about a node that do not change what it computes.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct NodeMeta {
-    /// What is known of its value.
+    /// The type of its value, if known.
     pub ty: Option<Arc<TypeTree>>,
     /// The line of the user's program that recorded it.
     pub source: Option<SourceLoc>,
@@ -310,7 +310,7 @@ impl Node {
         &self.meta
     }
 
-    /// Returns what is known of its value.
+    /// Returns the type of its value, if known.
     pub fn ty(&self) -> Option<&TypeTree> {
         self.meta.ty.as_deref()
     }

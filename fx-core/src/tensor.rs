@@ -89,8 +89,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the concrete value, which is the only one with its elements if nobody else holds them. Fails
-    /// as [`array`](Tensor::array) does.
+    /// Returns the concrete value, without a copy of elements that are not shared. Fails as
+    /// [`array`](Tensor::array) does.
     #[track_caller]
     pub fn into_array(self) -> Result<Array> {
         match self.0 {
@@ -99,7 +99,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the concrete value for writing, if there is one that nobody else holds.
+    /// Returns the concrete value for writing, if it is not shared.
     pub fn array_mut(&mut self) -> Option<&mut Array> {
         match &mut self.0 {
             Repr::Value(array) => Arc::get_mut(array),
@@ -107,8 +107,7 @@ impl Tensor {
         }
     }
 
-    /// Returns what is known of dtype and shape. Fails if it is a symbol without a type, or with the error
-    /// that it carries.
+    /// Returns dtype and shape. Fails if it is a symbol without a type, or with the error that it carries.
     #[track_caller]
     pub fn ty(&self) -> Result<TensorType> {
         let source = SourceLoc::caller();

@@ -191,8 +191,8 @@ impl GraphModule {
         Ok(gm)
     }
 
-    /// Continues the graph with tensor operators: `f` receives the values of `inputs` as symbols, and what it
-    /// does is inserted before the node `before`. Returns what `f` returned, in terms of the graph.
+    /// Continues the graph with tensor operators: `f` receives the values of `inputs` as symbols; its
+    /// operations are inserted before the node `before`. Returns the result of `f` in terms of the graph.
     ///
     /// Captured tensors become attributes. Fails, and changes nothing, if `f` fails or a handle is stale.
     pub fn append<R: Tree>(

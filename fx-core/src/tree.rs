@@ -21,7 +21,7 @@ pub trait Tree: Sized {
     /// Returns the structure with its values.
     fn to_value(&self) -> Value;
 
-    /// Restores the structure; an error says what was expected and found.
+    /// Restores the structure; an error names the expected and the actual structure.
     fn from_value(value: &Value) -> Result<Self>;
 
     /// Returns a structure of this type that carries `error` wherever it can.

@@ -1,4 +1,4 @@
-//! What is known of a value without computing it: dtype and shape, with symbolic sizes.
+//! Types of values, known without computing them: dtype and shape, with symbolic sizes.
 
 use std::fmt;
 use std::ops::Deref;

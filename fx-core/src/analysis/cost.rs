@@ -59,7 +59,7 @@ impl Cost {
     }
 }
 
-/// What is not known stays unknown.
+/// An unknown cost stays unknown.
 impl AddAssign<&Cost> for Cost {
     fn add_assign(&mut self, other: &Cost) {
         let add = |a: &mut Option<Dim>, b: &Option<Dim>| {

@@ -23,7 +23,7 @@ impl Liveness {
         &self.flow
     }
 
-    /// Returns the last user of a node, or the node itself if nobody uses it; `None` if it is not in the graph.
+    /// Returns the last user of a node, or the node itself if it has none; `None` if it is not in the graph.
     pub fn last_use(&self, id: NodeId) -> Option<NodeId> {
         Some(self.flow.id(self.last_use[self.flow.position(id)?] as usize))
     }

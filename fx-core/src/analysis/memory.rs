@@ -1,8 +1,8 @@
 //! The most memory that the values of a run take at a time, by liveness.
 //!
 //! A value is freed after its last use, as the interpreter does; arguments are the caller's and stay. A view
-//! keeps what it is a view of, and takes nothing itself. Parameters are not counted. A sub-module or
-//! sub-graph adds what it needs beyond its operands.
+//! keeps its base alive, and takes no memory itself. Parameters are not counted. A sub-module or sub-graph
+//! adds its own need beyond its operands.
 
 use super::cost::{Costs, bytes, is_view};
 use crate::{Arg, Graph, Node, OpCode, TypeTree};

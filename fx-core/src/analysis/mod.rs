@@ -1,4 +1,4 @@
-//! Analyses of graphs: what depends on what, how long values live, and what they cost.
+//! Analyses of graphs: dependencies, lifetimes of values, and costs.
 //!
 //! All of them number the nodes by their place in program order, which is a topological order: [`Flow`] holds
 //! the edges as two flat tables, and the others walk over these once or a few times. None of them changes a

@@ -1,4 +1,4 @@
-//! What depends on what, directly or not: sets of positions, and reachability from a few nodes to all.
+//! Dependencies, direct or not: sets of positions, and reachability from a few nodes to all.
 
 use super::Flow;
 

@@ -1,4 +1,4 @@
-//! [`Summary`]: what each module of a program costs, as a table.
+//! [`Summary`]: the cost of each module of a program, as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;

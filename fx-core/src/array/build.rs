@@ -18,7 +18,7 @@ pub fn build<T: Element>(numel: usize, fill: impl Fn(usize, &mut [T]) + Sync) ->
     build_blocks(numel, BLOCK, AT_ONCE, &fill)
 }
 
-/// As [`build`], for a `fill` that need not read what it writes, which saves clearing the block. Fails as
+/// As [`build`], for a `fill` that does not read the block, so that the block is not cleared. Fails as
 /// [`build`] does.
 pub fn build_slots<T: Element>(
     numel: usize,
@@ -67,8 +67,8 @@ pub fn build_blocks<T: Element>(
         .map_err(|_| too_large::<T>(numel))
 }
 
-/// As [`build_blocks`], for a `fill` that need not read what it writes, which saves clearing the block. Fails
-/// as [`build`] does.
+/// As [`build_blocks`], for a `fill` that does not read the block, so that the block is not cleared. Fails as
+/// [`build`] does.
 pub fn build_slot_blocks<T: Element>(
     numel: usize,
     block: usize,

@@ -300,7 +300,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements for writing if they are of this type, contiguous and nobody else's.
+    /// Returns the elements for writing if they are of this type, contiguous and not shared.
     pub fn get_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         if !self.is_contiguous() {
             return None;
@@ -315,7 +315,7 @@ impl Array {
         gather::gather(self.data::<T>()?, &self.shape, &self.strides, 0)
     }
 
-    /// Returns the elements in row-major order, without a copy if nobody else holds them. Fails as
+    /// Returns the elements in row-major order, without a copy if they are not shared. Fails as
     /// [`to_vec`](Array::to_vec) does.
     pub fn into_vec<T: Element>(self) -> Result<Vec<T>> {
         if self.offset != 0 || !self.is_contiguous() || self.numel() != self.storage.len() {

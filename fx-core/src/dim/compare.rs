@@ -1,4 +1,4 @@
-//! Proofs of equality and inequality: the canonical difference and its bounds, then what is known of each
+//! Proofs of equality and inequality: the canonical difference and its bounds, then the facts about each
 //! function.
 
 use super::polynomial::{Atom, Function, add, gcd, multiply, subtract};

@@ -122,7 +122,7 @@ impl Symbol {
 
     /// Makes a symbol for a size that depends on data, numbered by the shape rule that returns it.
     ///
-    /// It lives only between the rule and whoever called it, who gives it a name that is free in the graph.
+    /// It exists only between the rule and its caller, which gives it a name that is free in the graph.
     pub fn fresh(number: u32) -> Symbol {
         Symbol::of_node(format!("u{number}"), Symbol::FRESH_OWNER)
     }

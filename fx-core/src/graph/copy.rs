@@ -26,7 +26,8 @@ impl Graph {
     /// and the copy is entered there. A placeholder becomes a new argument.
     ///
     /// Symbols of sizes keep their names, so the two graphs should call the same size the same;
-    /// [`copy_graph`](Self::copy_graph) finds out what they are here. Fails if the handle is stale or that of the output, or an input is not in `map`.
+    /// [`copy_graph`](Self::copy_graph) finds out what they are here. Fails if the handle is stale or that of
+    /// the output, or an input is not in `map`.
     pub fn copy_node(&mut self, from: &Graph, id: NodeId, map: &mut NodeMap) -> Result<NodeId> {
         self.copy_with(from, id, map, &Sizes::default())
     }
@@ -61,8 +62,8 @@ impl Graph {
 
     /// Copies every node of `from` but placeholders and output to the cursor. `map` must say what each
     /// placeholder becomes; it is extended by what the other nodes become. Symbolic sizes of the placeholders
-    /// become the sizes of what is given for them. On an error nothing is changed. Fails if a placeholder is
-    /// not in `map`.
+    /// become the sizes of the given values. On an error nothing is changed. Fails if a placeholder is not in
+    /// `map`.
     pub fn copy_graph(&mut self, from: &Graph, map: &mut NodeMap) -> Result<Copied> {
         let mut added = Vec::new();
         let copied = self.copy_nodes(from, map, &mut added);

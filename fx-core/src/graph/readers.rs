@@ -1,4 +1,5 @@
-//! An index of the nodes that have a path, so that those who read an attribute or call a module are found at once.
+//! An index of the nodes that have a path: it finds the readers of an attribute and the callers of a module
+//! at once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! [`Field`]: what the fields of a module may be, and how each is visited.
+//! [`Field`]: the types of fields of a module, and how each is visited.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,8 +1,8 @@
 //! Modules: parameters, buffers and children by dotted path, as in PyTorch.
 //!
-//! [`Module`] is what `#[derive(Module)]` implements: the structure. [`Forward`] is what `#[fx::forward]`
-//! implements: the call. Values are values: a clone of a module shares memory with the original until one of
-//! them changes; a [`Buffer`]'s clone is independent of the original.
+//! `#[derive(Module)]` implements [`Module`], the structure; `#[fx::forward]` implements [`Forward`], the
+//! call. Values are values: a clone of a module shares memory with the original until one of them changes; a
+//! [`Buffer`]'s clone is independent of the original.
 
 mod field;
 pub mod load;
@@ -131,7 +131,7 @@ impl Clone for Buffer {
     }
 }
 
-/// What is called for each member of a module, with its name.
+/// A visitor of the members of a module, each with its name.
 pub trait Visitor<'a> {
     /// Visits a parameter.
     fn parameter(&mut self, name: &str, parameter: &'a Parameter);
@@ -143,7 +143,7 @@ pub trait Visitor<'a> {
     fn constant(&mut self, _name: &str, _tensor: &'a Tensor) {}
 }
 
-/// What is called for each member of a module that may be changed.
+/// A visitor that may change the members of a module.
 pub trait VisitorMut {
     /// Visits a parameter.
     fn parameter(&mut self, name: &str, parameter: &mut Parameter);

@@ -1,4 +1,4 @@
-//! [`ToArg`]: what a user may write for a parameter of each kind.
+//! [`ToArg`]: the Rust values that a user may write for a parameter of each kind.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ macro_rules! floats {
 }
 floats!(Float OptFloat);
 
-/// A value is what it is, for a parameter of any kind.
+/// A value stays as it is, for a parameter of any kind.
 impl<K> ToArg<K> for Value {
     fn to_arg(self) -> Value {
         self

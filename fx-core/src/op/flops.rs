@@ -1,7 +1,7 @@
 //! [`Flops`]: how much arithmetic a row does, said in the row itself or by its class.
 //!
 //! A multiplication and an addition count as one each, so a multiply-add is two; a bias is part of the sum
-//! that it is added to. What an element of a pointwise operation costs is one, whatever the function.
+//! that it is added to. An element of a pointwise operation costs one, whatever the function.
 
 use crate::op::Class;
 use crate::{Dim, OpDef, Type, TypeTree};
@@ -20,7 +20,7 @@ pub enum Flops {
     PerInput(i64),
     /// From the types of all arguments in schema order and of the result; `None` if it cannot be known.
     Rule(fn(&[TypeTree], &TypeTree) -> Option<Dim>),
-    /// It depends on the data, or nobody has counted.
+    /// It depends on the data, or is not counted.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! The kinds of parameter: what each takes, and what a kernel and a shape rule receive for it.
+//! The kinds of parameter: the values that each accepts, and their form in kernels and shape rules.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// Returns what it takes, for messages.
+    /// Returns a description of the accepted values, for messages.
     pub const fn describe(self) -> &'static str {
         match self {
             Kind::Tensor => "a tensor",

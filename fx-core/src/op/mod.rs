@@ -120,7 +120,7 @@ impl Default {
 pub struct Param {
     /// Its name, for keyword arguments.
     pub name: &'static str,
-    /// What it takes.
+    /// The accepted values.
     pub kind: Kind,
     /// Its default; `None` if it must be given.
     pub default: Option<Default>,
@@ -143,7 +143,7 @@ pub type Spelled<L> = (Vec<Arg<L>>, Vec<(Arc<str>, Arg<L>)>);
 pub struct OpDef {
     /// The name: PyTorch's, where PyTorch has the operation.
     pub name: &'static str,
-    /// What it computes, in Markdown.
+    /// The documentation, in Markdown.
     pub doc: &'static str,
     /// The path of its Rust function, such as `my_crate::ops::swish`, for generated code; empty if it has none.
     pub path: &'static str,
@@ -153,7 +153,7 @@ pub struct OpDef {
     pub params: &'static [Param],
     /// How it is computed.
     pub class: Class,
-    /// What it does besides.
+    /// Its effects.
     pub effects: Effects,
     /// How much arithmetic it does.
     pub flops: Flops,

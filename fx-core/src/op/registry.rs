@@ -12,7 +12,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Makes a registry of the operations behind operators and control flow, those that fx-core itself needs.
+    /// Makes a registry of the operations that fx-core itself needs, behind operators and control flow.
     pub fn core() -> Self {
         let mut registry = Registry::default();
         for table in crate::ops::TABLES {

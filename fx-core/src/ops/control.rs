@@ -70,8 +70,8 @@ pub(super) static CONTROL: &[Op] = &[cond::OP, while_loop::OP];
 
 /// Runs `then` or `otherwise` on `operands`, as the one element of `predicate` says, or a bool.
 ///
-/// While tracing, both become closed sub-graphs of one `cond` node; what they capture is lifted to operands.
-/// They must return the same structure, dtypes and shapes.
+/// While tracing, both become closed sub-graphs of one `cond` node; captured values become operands. They
+/// must return the same structure, dtypes and shapes.
 #[track_caller]
 pub fn cond<A: Tree, R: Tree>(
     predicate: impl Into<Value>,

@@ -31,7 +31,7 @@ thread_local! {
     static PRINTED: RefCell<Option<Vec<(String, Value)>>> = const { RefCell::new(None) };
 }
 
-/// Runs `f` and returns what it printed on this thread, which is not written to standard output.
+/// Runs `f` and returns the values that it printed on this thread; they are not written to standard output.
 pub fn with_printed<T>(f: impl FnOnce() -> T) -> (T, Vec<(String, Value)>) {
     struct Restore(Option<Vec<(String, Value)>>);
     impl Drop for Restore {

@@ -39,7 +39,7 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     })
 }
 
-/// Returns a number for each node that depends on what it computes only, not on names and order.
+/// Returns a number for each node that depends on its computation only, not on names and order.
 fn shapes(graph: &Graph) -> Result<FxHashMap<NodeId, u64>> {
     use std::hash::{Hash, Hasher};
     let mut shapes: FxHashMap<NodeId, u64> = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! Constant folding: what depends on weights only is computed once, and again when the weights change.
+//! Constant folding: values of weights only are computed once, and again when the weights change.
 //!
 //! A folded value is a constant with a [`Recipe`]: the graph that made it and the tensors that it was made
 //! from. Whatever changes attributes of a graph module asks whether recipes are out of date.
@@ -222,8 +222,8 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     erase_unused(gm, folded, freeze)
 }
 
-/// Erases those of the nodes that nobody uses; with `freeze` the parameters and constants go, too, that no
-/// node reads any more. Fails if the graph refuses an edit.
+/// Erases the given nodes that have no users; with `freeze`, also removes the parameters and constants that
+/// no node reads any more. Fails if the graph refuses an edit.
 pub fn erase_unused(
     gm: &mut GraphModule,
     nodes: impl IntoIterator<Item = NodeId>,

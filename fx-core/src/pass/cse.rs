@@ -1,4 +1,4 @@
-//! Common subexpressions: what is computed twice is computed once.
+//! Common subexpression elimination: a repeated computation is done once.
 
 use std::hash::{Hash, Hasher};
 

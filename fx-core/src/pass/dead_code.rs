@@ -3,7 +3,7 @@
 use super::{Context, Pass, each_graph};
 use crate::{GraphModule, Result};
 
-/// Removes what nobody uses.
+/// Removes nodes whose results are not used.
 pub const DEAD_CODE: Pass = Pass {
     name: "dead_code",
     doc: "Removes nodes that nobody uses and that have no effect. Inputs stay: they are the signature.",

@@ -356,7 +356,7 @@ impl Entry {
 
 /// Which change of a pass breaks the graph.
 enum Guilty {
-    /// The change with this number, of so many, and what it says of itself.
+    /// The number of the change, the number of all changes, and its description.
     Change(usize, usize, String),
     /// Also the pass without a change.
     Itself,
@@ -444,8 +444,8 @@ pub struct Culprit {
     pub pass: String,
     /// The how manieth pass it is that ran, from 1; a repeated pass counts each time.
     pub position: usize,
-    /// The number of the change, from 1, and what it says of itself; `None` if the pass is bad without a
-    /// change that it counts.
+    /// The number of the change, from 1, and its description; `None` if the pass is bad without a change that
+    /// it counts.
     pub change: Option<(usize, String)>,
     /// How many changes the pass makes in all.
     pub n_changes: usize,

@@ -73,8 +73,8 @@ impl State {
     }
 }
 
-/// Returns the pure function that a module is of its state and inputs, and what its state is; see
-/// [`FUNCTIONALIZE`]. Fails if a sub-module cannot be inlined.
+/// Returns a module as a pure function of its state and inputs, and the state; see [`FUNCTIONALIZE`]. Fails
+/// if a sub-module cannot be inlined.
 pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule, State)> {
     let gm = &*with_types(gm);
     let parts = FlatParts::of(gm)?;

@@ -1,4 +1,4 @@
-//! Loop invariants: what a loop computes anew in each round, always the same, is computed once before it.
+//! Loop-invariant code motion: a value that is the same in each round of a loop is computed once before it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Inlining: calls of modules become what they compute.
+//! Inlining: calls of modules become the nodes of their bodies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ fn inline(gm: &mut GraphModule, cx: &mut Context, leaves: bool) -> Result<()> {
     }
 }
 
-/// Replaces every call of a sub-module, which may be a leaf, by what it computes. Fails if the module updates
-/// its buffers and is called more than once.
+/// Replaces every call of a sub-module, which may be a leaf, by its body. Fails if the module updates its
+/// buffers and is called more than once.
 pub fn inline_module(gm: &mut GraphModule, path: &str) -> Result<()> {
     let calls = gm.graph().find_nodes(OpCode::CallModule, Some(path));
     if calls.len() > 1 && !gm.child(path)?.as_module().is_pure() {
@@ -112,7 +112,7 @@ pub(crate) fn trace_call(child: &dyn Forward, types: &[Option<TypeTree>]) -> Res
     builder.build()
 }
 
-/// Replaces one call of a sub-module by what it computes, whatever others call it, and returns the new nodes.
+/// Replaces one call of a sub-module by its body, and returns the new nodes; other calls stay.
 pub(crate) fn inline_call(gm: &mut GraphModule, path: &str, call: NodeId) -> Result<Vec<NodeId>> {
     if gm.child(path)?.as_module().as_any().is::<GraphModule>() {
         return gm.inline(call);

@@ -1,8 +1,9 @@
-//! Passes: functions that change a graph module, as rows with names, and [`Passes`], which runs and verifies them.
+//! Passes: functions that change a graph module, as rows with names; and [`Passes`], which runs and verifies
+//! them.
 //!
-//! A pass asks its [`Context`] before each change, so that the change which breaks something can be found. It
-//! visits sub-graphs too, and keeps nodes with effects and their order; `each_graph` does the first. One pass
-//! a file; those that need operations by name are in fx-ops.
+//! A pass asks its [`Context`] before each change, so that the driver can find a wrong change. It visits
+//! sub-graphs too, and keeps nodes with effects and their order; `each_graph` does the first. One pass a
+//! file; those that need operations by name are in fx-ops.
 
 mod canonicalize;
 mod const_fold;
@@ -77,9 +78,9 @@ pub static PASSES: &[Pass] = &[
 pub struct Pass {
     /// The name, by which pipelines refer to it.
     pub name: &'static str,
-    /// What it does, in Markdown.
+    /// The documentation, in Markdown.
     pub doc: &'static str,
-    /// What it can be told.
+    /// The options.
     pub options: &'static [PassOption],
     /// Passes that come before it, if they are in the same pipeline.
     pub after: &'static [&'static str],
@@ -90,7 +91,7 @@ pub struct Pass {
     /// Whether arguments and the structure of the result may change; then runs before and after cannot be
     /// compared.
     pub resigns: bool,
-    /// What it does.
+    /// The function.
     pub run: fn(&mut GraphModule, &mut Context) -> Result<()>,
 }
 
@@ -121,18 +122,18 @@ impl fmt::Debug for Pass {
     }
 }
 
-/// Something that a pass can be told: `fuse(max=64)`.
+/// An option of a pass: `fuse(max=64)`.
 #[derive(Clone, Copy, Debug)]
 pub struct PassOption {
     /// Its name.
     pub name: &'static str,
-    /// Its value if nothing is said; the kind of a value that is given is the same.
+    /// The default value, which also fixes the kind.
     pub default: OptionDefault,
-    /// What it means.
+    /// The documentation.
     pub doc: &'static str,
 }
 
-/// What a pass is given: its options and the count of its changes.
+/// The context of a pass: its options and the count of its changes.
 #[derive(Debug, Default)]
 pub struct Context {
     /// Counts the changes; a pass asks before each.

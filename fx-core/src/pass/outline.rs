@@ -93,7 +93,7 @@ pub fn outline(gm: &mut GraphModule, nodes: &[NodeId], path: &str) -> Result<Nod
 /// The nodes see no attributes and call no modules, and all else is as for [`outline`]: values from outside
 /// become operands in the order in which they are used, the sub-graph returns what others use, as a tuple if
 /// that is not one value, and nodes with effects, or between which others lie that need them and that they
-/// need, are an error that changes nothing. `pass` is who the provenance names. Fails as [`outline`] does.
+/// need, are an error that changes nothing. `pass` is the name in the provenance. Fails as [`outline`] does.
 pub fn enclose(gm: &mut GraphModule, nodes: &[NodeId], name: &str, pass: &'static str) -> Result<NodeId> {
     let plan = Plan::new(gm, nodes, false)?;
     let types = plan.types(gm.graph())?;

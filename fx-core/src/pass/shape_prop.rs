@@ -1,4 +1,4 @@
-//! Shape propagation, and what known shapes make superfluous.
+//! Shape propagation, and removal of nodes that known shapes make superfluous.
 
 use std::sync::Arc;
 

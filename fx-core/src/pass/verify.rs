@@ -1,4 +1,4 @@
-//! What the driver checks after a pass.
+//! The checks of the driver after a pass.
 
 use super::Pass;
 use super::sample::sample_inputs;

@@ -147,7 +147,7 @@ impl<'a> Match<'a> {
         pattern.inputs.iter().map(move |at| values[*at as usize].as_ref())
     }
 
-    /// Returns the nodes that the pattern computes, in program order; not those that its arguments are.
+    /// Returns the nodes that the pattern computes, in program order, without its arguments.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = Vec::new();
         for (node, value) in self.pattern.nodes.iter().zip(self.values) {

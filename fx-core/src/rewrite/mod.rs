@@ -1,10 +1,10 @@
 //! Pattern rewriting: [`replace_pattern`], and [`Rules`] that are applied until nothing changes.
 //!
-//! A [`Pattern`] is a traced function; [`Rule`] is a pattern, what takes its place, and when. One engine
+//! A [`Pattern`] is a traced function; a [`Rule`] is a pattern, its replacement, and conditions. One engine
 //! (`engine.rs`) walks a graph and its sub-graphs in program order, finds the rules whose first output could
-//! be at a node by its operation, and replaces what matches. The order is that of the program and of the
-//! rules, so results are the same every time. What happens is one transaction: an error in a user's closure
-//! undoes everything.
+//! be at a node by its operation, and replaces each match. The order is that of the program and of the rules,
+//! so results are the same every time. What happens is one transaction: an error in a user's closure undoes
+//! everything.
 
 mod apply;
 mod engine;
@@ -50,8 +50,8 @@ pub struct Replaced {
     pub subgraphs: Vec<Arc<str>>,
 }
 
-/// Replaces every match of a pattern, once: what is inserted is not matched again. Both are closures of the
-/// same arguments.
+/// Replaces every match of a pattern once; replacements are not matched again. Both are closures of the same
+/// arguments.
 ///
 /// Matches do not overlap; the first in program order wins. A match whose inner values are used outside of it
 /// is none. New nodes carry the lines, tags and provenance of those that they replace. If a replacement
@@ -112,7 +112,7 @@ pub fn find_matches(gm: &GraphModule, rule: &Rule) -> Vec<OwnedMatch> {
 
 /// Counts rewrites, and stops at a limit: so that the rewrite which breaks something can be found by bisection.
 ///
-/// Whoever changes a graph asks [`allow`](Self::allow) before each change, and goes without it if the answer
+/// Code that changes a graph asks [`allow`](Self::allow) before each change, and leaves it out if the answer
 /// is no.
 #[derive(Debug, Default)]
 pub struct Rewrites {

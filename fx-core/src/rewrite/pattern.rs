@@ -12,7 +12,7 @@ use crate::node::{NodeId, Target};
 use crate::trace::{Traceable, trace};
 use crate::{Arg, GraphModule, Op, Result, Tensor, bail, err};
 
-/// What is looked for: a function of tensors, traced.
+/// The pattern of a rule: a traced function of tensors.
 ///
 /// Its arguments match anything, each the same value wherever it occurs. Operations match calls of them as
 /// functions, methods or operators, whichever way the arguments are spelled; operands of commutative

@@ -1,4 +1,4 @@
-//! [`Rule`]: a pattern, what takes its place, and when; and [`RuleDef`], the row that makes one.
+//! [`Rule`]: a pattern, its replacement, and conditions; and [`RuleDef`], the row of a rule.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{Arg, Graph, GraphModule, Result, bail, err};
 pub struct RuleDef {
     /// The name.
     pub name: &'static str,
-    /// What it does and why that is the same.
+    /// The documentation: the change, and why it keeps results.
     pub doc: &'static str,
     /// Makes the rule.
     pub make: fn() -> Result<Rule>,

@@ -225,8 +225,8 @@ impl Generator {
         self.fill(out, |block, first, out| block.fill_below(n, first, out));
     }
 
-    /// Fills `out` with what is true with the probability that `chance` gives for its position. `narrow` says
-    /// that the probabilities are of `f32` or less, for which PyTorch draws fewer bits.
+    /// Fills `out` with bools, each true with the probability that `chance` gives for its position. `narrow`
+    /// says that the probabilities are of `f32` or less, for which PyTorch draws fewer bits.
     pub fn fill_bernoulli(&self, chance: impl Fn(usize) -> f64 + Sync, narrow: bool, out: &mut [bool]) {
         if let Some(mut state) = self.mt19937() {
             for (i, x) in out.iter_mut().enumerate() {

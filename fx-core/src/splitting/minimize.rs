@@ -3,7 +3,7 @@
 //! First the values of all nodes are recorded. Then the shortest beginning of the program on which the
 //! runners differ is found by bisection; its last node is where the difference shows. From there a stretch is
 //! grown backwards, fed with recorded values, until it differs on its own, and nodes are taken out of it, in
-//! ever smaller pieces, as long as it still differs. What is left cannot lose one more node.
+//! ever smaller pieces, as long as it still differs. The rest cannot lose one more node.
 
 use std::cell::RefCell;
 
@@ -31,7 +31,7 @@ pub struct Minimizer<'a> {
 /// The smallest part of a program on which two runners differ.
 #[derive(Debug)]
 pub struct Culprit {
-    /// The part, as a program of its own: what it needs are inputs, sizes are numbers.
+    /// The part, as a program of its own: outside values are inputs, sizes are numbers.
     pub module: GraphModule,
     /// The inputs.
     pub inputs: Vec<Value>,
@@ -72,7 +72,7 @@ impl<'a> Minimizer<'a> {
         self
     }
 
-    /// Stops after this many runs with what is found by then.
+    /// Stops after this many runs with the smallest part so far.
     pub fn most_runs(mut self, runs: usize) -> Self {
         self.most_runs = runs;
         self
@@ -297,8 +297,8 @@ fn type_of(value: &Value) -> TypeTree {
     mapped.unwrap_or(Arg::Leaf(Type::Any))
 }
 
-/// Makes a program of some nodes: what they use and is not among them becomes an input with its recorded
-/// value, but for attributes; what others use, or nobody, is returned. Fails if a value was not recorded.
+/// Makes a program of some nodes. Outside values become inputs with their recorded values; attributes stay
+/// attributes. Values that other nodes use, or no node, are returned. Fails if a value was not recorded.
 pub fn cut(
     gm: &GraphModule,
     nodes: &[NodeId],

@@ -3,14 +3,14 @@
 //!
 //! [`split_module`] asks a function where each node belongs; [`split_by_tags`] and [`split_by_size`] are such
 //! functions; [`partition`] finds the largest parts that an accelerator takes; [`pipeline`](mod@pipeline)
-//! cuts a program into balanced stages; [`minimize`](mod@minimize) cuts out what two runners disagree on. All
-//! of them end in one place (`plan` and `build`), which keeps, whatever the parts:
+//! cuts a program into balanced stages; [`minimize`](mod@minimize) cuts out the part on which two runners
+//! disagree. All of them end in one place (`plan` and `build`), which keeps, whatever the parts:
 //!
 //! - results and errors: every value, bit for bit, for all inputs;
 //! - the order of effects, and that updates of buffers are stored when the whole call has succeeded:
 //!   `set_buffer` stays in the outer graph, and so does a buffer that is updated;
 //! - one place for each attribute: one that a single part reads moves into it, any other stays and is passed
-//!   in, so that nothing is copied and what is tied stays tied;
+//! in, so that nothing is copied and ties stay;
 //! - types, names, sources, module stacks and provenance of nodes; a call knows the nodes that it stands for.
 
 mod build;

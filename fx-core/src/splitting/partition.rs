@@ -378,7 +378,7 @@ impl Groups {
     }
 }
 
-/// What is taken, what is left, and why.
+/// The supported nodes, the others, and why.
 impl fmt::Display for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let taken: usize = self.partitions.iter().map(|partition| partition.nodes.len()).sum();

@@ -17,7 +17,7 @@ use crate::{GraphModule, NodeId, Result, Target, bail, err};
 /// The most places (nodes times stages) that are kept to find the best cut.
 const MOST_PLACES: usize = 1 << 28;
 
-/// What is to be about equal in all stages.
+/// The measure of work that is balanced over the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
     /// Arithmetic operations, with the bytes that are moved: each counts one.
@@ -61,7 +61,7 @@ impl Pipeline {
         Pipeline { stages, slack: 0.1, balance: Balance::Work, sizes: Sizes::new() }
     }
 
-    /// Says what is to be equal.
+    /// Sets the measure of work.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.balance = balance;
         self

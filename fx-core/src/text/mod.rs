@@ -1,4 +1,5 @@
-//! The text format of graphs: what [`Graph`](crate::Graph) prints and [`Graph::parse`](crate::Graph::parse) reads.
+//! The text format of graphs: [`Graph`](crate::Graph) prints it and [`Graph::parse`](crate::Graph::parse)
+//! reads it.
 //!
 //! Printing with metadata (`{:#}`, [`Graph::to_text`](crate::Graph::to_text)) and parsing give back an equal
 //! graph, and the same text again. The six opcodes show in the form of the line. Version 1 of the grammar:

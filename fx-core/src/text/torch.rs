@@ -1,4 +1,4 @@
-//! What torch.fx prints for a graph: `print(graph)` and `graph.print_tabular()`, in its wording.
+//! The wording of torch.fx: `print(graph)` and `graph.print_tabular()`.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;

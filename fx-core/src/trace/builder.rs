@@ -119,7 +119,7 @@ fn check_arity(expected: usize, got: usize) -> Result<()> {
     Ok(())
 }
 
-/// What is known of an input before tracing: a type such as `"f32[batch, 3]"`, or a structure of types.
+/// The type of an input, given before tracing: `"f32[batch, 3]"`, or a structure of types.
 #[derive(Debug, Clone)]
 pub struct InputSpec(Result<TypeTree>);
 
@@ -252,7 +252,7 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         self
     }
 
-    /// Decides which modules are recorded as one node; by default those that declare themselves leaves.
+    /// Decides which modules are recorded as one node; by default the modules that declare themselves leaves.
     pub fn leaf(mut self, is_leaf: impl Fn(&dyn Module, &str) -> bool + Send + Sync + 'static) -> Self {
         self.settings.is_leaf = Some(Arc::new(is_leaf));
         self

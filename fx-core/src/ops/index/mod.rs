@@ -1,8 +1,8 @@
 //! Indexing: `getitem` of tuples, lists, dictionaries and tensors, with PyTorch's meaning.
 //!
 //! `entry` reads an index, the same way for values and for types; `array` applies it to an array, `types` to
-//! a type; `syntax` is what users write: [`Tensor::i`](crate::Tensor::i) and [`s!`](crate::s). Integers,
-//! slices, `..` and new axes give views; tensors and lists of integers or bools gather a copy.
+//! a type; `syntax` is the notation: [`Tensor::i`](crate::Tensor::i) and [`s!`](crate::s). Integers, slices,
+//! `..` and new axes give views; tensors and lists of integers or bools gather a copy.
 
 mod array;
 mod entry;

@@ -1,4 +1,4 @@
-//! What users write for an index: `x.i(3)`, `x.i((.., 1))`, `x.i(s![1..;2, None, &mask])`.
+//! The notation of an index: `x.i(3)`, `x.i((.., 1))`, `x.i(s![1..;2, None, &mask])`.
 
 use std::convert::Infallible;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
