@@ -1,10 +1,9 @@
-//! Large blocks of memory that are kept when their owner is done with them, for the next one who asks.
+//! A cache of large blocks of memory: a freed block is kept for the next allocation.
 //!
 //! The system takes large blocks back at once and hands out fresh pages for the next ones. The first touch of
 //! a fresh page takes about a microsecond, more than most operations need for the elements in it.
 //!
-//! Invariant: a block that is handed out has exactly the layout that it was allocated with, so whoever has it
-//! may free it.
+//! Invariant: a block that is handed out has exactly the layout of its allocation, so its owner may free it.
 
 use std::alloc::{Layout, dealloc};
 use std::cell::Cell;

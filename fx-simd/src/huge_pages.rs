@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 #[cfg(target_os = "linux")]
 const HUGE: usize = 2 << 20;
 
-/// Asks for huge pages in a block, those that lie in it entirely, so that no more memory is taken than the
-/// block has.
+/// Asks Linux for transparent huge pages that lie entirely in a block, so that no more memory is taken than
+/// the block has.
 #[cfg(target_os = "linux")]
 pub(crate) fn ask_for_huge(start: NonNull<u8>, bytes: usize) {
     let before = start.align_offset(HUGE);

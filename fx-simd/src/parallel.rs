@@ -3,11 +3,10 @@
 //! The threads are those of the current rayon pool, and as many as it has. The thread that calls takes part;
 //! the others are asked for help by [`rayon::spawn`], and look out for further loops for `AWAKE` before they
 //! return to the pool. The tasks are dealt out in runs of neighbours, the same to each thread in each loop of
-//! the same size, which keeps caches warm; who is done early takes tasks from others.
+//! the same size, which keeps caches warm; a thread that finishes early takes tasks from others.
 //!
 //! Invariant: a loop never waits for help that has not begun. The thread that calls would do all tasks
-//! itself, so loops may be nested and called from any thread, and what they compute does not depend on who
-//! helped.
+//! itself, so loops may be nested and called from any thread, and their results do not depend on the helpers.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -34,7 +33,7 @@ pub fn each(n: usize, f: impl Fn(usize) + Sync) {
 
 /// As [`each`]; if there are tasks for all threads, the loops in them stay on the thread of their task.
 ///
-/// This is for small tasks: a loop that nobody has time for takes longer than one that does not ask.
+/// This is for small tasks: asking for help costs more than it gains if all threads are busy.
 pub fn each_whole(n: usize, f: impl Fn(usize) + Sync) {
     if n < threads() {
         return each(n, f);

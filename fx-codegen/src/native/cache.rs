@@ -1,9 +1,9 @@
-//! [`Cache`]: libraries on disk by what they were compiled of, private to the user.
+//! [`Cache`]: libraries on disk by the text that they were compiled from, private to the user.
 //!
 //! An entry is a folder named by the hash of its *recipe*: the text with compiler, processor and flags. It
 //! holds the recipe, the library and the library's checksum, and appears at once, complete, so that several
-//! processes may share a cache. What does not fit is built anew; what another user could have written is
-//! refused. When entries have become many, those go that nobody has used for long.
+//! processes may share a cache. An entry that does not fit is built anew; an entry that another user could
+//! have written is refused. The least recently used entries are removed when the cache grows too large.
 
 use std::fs;
 use std::path::{Path, PathBuf};

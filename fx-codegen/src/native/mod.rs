@@ -26,9 +26,9 @@ use self::toolchain::Toolchain;
 
 /// Makes functions of the loops of programs, by rustc.
 ///
-/// Functions are kept by their text: in the process, where a library stays until the end, and on disk. Its
-/// clones share what it has. Text does not depend on sizes, but on how operands lie: whether rows are beside
-/// each other, or one element is for all of a row.
+/// Functions are cached by their text: in the process, where a library stays until the end, and on disk.
+/// Clones share this cache. Text does not depend on sizes, but on the strides of operands: whether rows are
+/// contiguous, or one element serves a whole row.
 #[derive(Clone, Debug, Default)]
 pub struct Native(Arc<Inner>);
 
@@ -71,7 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Native {
-    /// Uses what the environment says: the compiler is `$RUSTC`, else `rustc` of `$PATH`, else the one in
+    /// Reads the environment: the compiler is `$RUSTC`, else `rustc` of `$PATH`, else the one in
     /// `~/.cargo/bin`; libraries are kept in `$FX_CACHE_DIR`, else `$XDG_CACHE_HOME/fx`, else `~/.cache/fx`.
     pub fn new() -> Native {
         Native::default()
@@ -95,7 +95,7 @@ impl Native {
         Native(Arc::new(Inner { rustc, cache: Some(dir.into()), ..Inner::default() }))
     }
 
-    /// Returns what it has done so far.
+    /// Returns the work done so far.
     pub fn made(&self) -> Made {
         lock(&self.0.state).made
     }

@@ -12,7 +12,7 @@ use super::names::{Names, comment, is_identifier, type_name, variable};
 use super::types::{Ty, string};
 use super::{Node, Options};
 
-/// What a field of a struct is.
+/// The kind of a field of a struct.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Member {
     Parameter,
@@ -134,7 +134,7 @@ pub(super) fn write(statements: &[Statement], indent: usize) -> Vec<Line> {
     out
 }
 
-/// What a generated `forward` takes and returns.
+/// The arguments and the result of a generated `forward`.
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
     pub(super) name: String,
@@ -148,7 +148,7 @@ pub(super) struct Written {
     pub(super) lines: Vec<(String, Vec<Node>)>,
 }
 
-/// What is generated so far.
+/// The code generated so far.
 pub(super) struct Generator {
     pub(super) options: Options,
     pub(super) structs: Vec<Written>,

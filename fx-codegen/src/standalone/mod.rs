@@ -1,9 +1,9 @@
 //! Stand-alone crates: a graph module as Rust that needs neither fx nor any other crate.
 //!
-//! `lower` makes steps of the graph (`step`): windows on what is there (`value`), loops of pointwise
-//! operations, and calls of `kernels` by the `table` of operations. `memory` gives buffers their places,
-//! `render` writes steps as text, `package` the files of the crate. `kernels` and `runtime` are modules that
-//! are compiled and tested here, and whose text is written into crates.
+//! `lower` makes steps of the graph (`step`): windows on values (`value`), loops of pointwise operations, and
+//! calls of `kernels` by the `table` of operations. `memory` gives buffers their places, `render` writes
+//! steps as text, `package` the files of the crate. `kernels` and `runtime` are modules that are compiled and
+//! tested here, and whose text is written into crates.
 //!
 //! Invariant: no text of a graph reaches code, but as an identifier made by [`names`](crate::readable), as a
 //! comment, or as an escaped literal.

@@ -54,8 +54,8 @@ use crate::pass;
 
 /// A program that is ready to run.
 ///
-/// Parameters are those that the module had when it was compiled; buffers are its own. It can be called from
-/// several threads at once.
+/// It has the parameters of the module at the time of compilation, and buffers of its own. It can be called
+/// from several threads at once.
 pub struct Compiled {
     gm: GraphModule,
     /// Whether the nodes have types, so that groups were made once for all sizes.
@@ -82,9 +82,8 @@ impl Compiled {
     /// Makes a program ready: runs the passes for inference, groups its nodes, and plans it if its sizes are
     /// known.
     ///
-    /// What was made of parameters takes their place. If the sizes of all inputs are known, so do packed
-    /// weights; the memory of the parameters is freed bit by bit if nobody else has them. Fails if a pass
-    /// does.
+    /// Folded constants replace parameters. If the sizes of all inputs are known, packed weights do, too; the
+    /// memory of parameters that are not shared is freed one by one. Fails if a pass does.
     pub fn new(gm: GraphModule) -> Result<Compiled> {
         fx_simd::without_block_cache(|| Compiled::with(gm, None))
     }
@@ -378,10 +377,10 @@ impl Compiled {
     }
 }
 
-/// Runs the passes that programs go through before they are planned: those for inference, with calls of leaf
-/// modules as what they compute.
+/// Runs the passes before planning: the passes for inference, with calls of leaf modules inlined.
 ///
-/// What is made of weights does not follow them; those that are not read any more go. Fails if a pass does.
+/// Folded constants do not follow the weights any more; weights that are not read are removed. Fails if a
+/// pass does.
 pub fn prepare(gm: &mut GraphModule) -> Result<()> {
     gm.freeze();
     Passes::parse(pass::ENGINE, &pass::all())?.in_place().run(gm)?;

@@ -83,7 +83,7 @@ impl MultiheadAttention {
         permute(&heads, if self.batch_first { [0, 2, 1, 3] } else { [1, 2, 0, 3] })
     }
 
-    /// Returns the mask as what is added to the scores of `[batch, heads, query, key]`.
+    /// Returns the mask as a bias of the scores of `[batch, heads, query, key]`.
     fn added(&self, mask: &Tensor) -> Tensor {
         let ty = match mask.ty() {
             Ok(ty) => ty,

@@ -7,7 +7,7 @@ use super::extent::Extent;
 use super::init;
 use crate::ops::conv::{conv1d, conv2d, conv3d};
 
-/// What a convolution with these channels and groups has: the channels of one group, or the error.
+/// Returns the channels of one group of a convolution, or the error.
 pub(super) fn channels_of_group(channels: usize, groups: usize) -> fx_core::Result<usize> {
     if groups == 0 || !channels.is_multiple_of(groups) {
         return Err(err!(Shape, "{groups} groups do not divide {channels} channels"));

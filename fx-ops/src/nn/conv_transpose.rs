@@ -22,10 +22,10 @@ macro_rules! convolutions {
             /// The distance of the windows that one element after the other is spread over.
             #[module(skip)]
             pub stride: [usize; $rank],
-            /// What is cut off on both sides of each axis.
+            /// The padding, which is cut off on both sides of each axis.
             #[module(skip)]
             pub padding: [usize; $rank],
-            /// What is added at the end of each axis.
+            /// The output padding, which is added at the end of each axis.
             #[module(skip)]
             pub output_padding: [usize; $rank],
             /// The number of groups of channels that do not mix.
@@ -69,13 +69,13 @@ macro_rules! convolutions {
                 $name { stride: stride.into().0, ..self }
             }
 
-            /// Sets what is cut off on both sides of each axis.
+            /// Sets the padding, which is cut off on both sides of each axis.
             #[must_use]
             pub fn padding(self, padding: impl Into<Extent<$rank>>) -> Self {
                 $name { padding: padding.into().0, ..self }
             }
 
-            /// Sets what is added at the end of each axis.
+            /// Sets the output padding, which is added at the end of each axis.
             #[must_use]
             pub fn output_padding(self, padding: impl Into<Extent<$rank>>) -> Self {
                 $name { output_padding: padding.into().0, ..self }

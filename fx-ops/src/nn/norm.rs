@@ -24,7 +24,7 @@ macro_rules! batch_norms {
         pub struct $name {
             /// The factor of each channel.
             pub weight: Option<Parameter>,
-            /// What is added to each channel.
+            /// The bias of each channel.
             pub bias: Option<Parameter>,
             /// The mean of each channel over past batches.
             pub running_mean: Option<Buffer>,
@@ -32,7 +32,7 @@ macro_rules! batch_norms {
             pub running_var: Option<Buffer>,
             /// The number of past batches.
             pub num_batches_tracked: Option<Buffer>,
-            /// What is added to the variance.
+            /// The epsilon, which is added to the variance.
             #[module(skip)]
             pub eps: f64,
             /// The share of a new batch in the running statistics.
@@ -62,7 +62,7 @@ macro_rules! batch_norms {
                 }
             }
 
-            /// Sets what is added to the variance.
+            /// Sets the epsilon, which is added to the variance.
             #[must_use]
             pub fn eps(self, eps: f64) -> Self {
                 $name { eps, ..self }
@@ -74,7 +74,7 @@ macro_rules! batch_norms {
                 $name { momentum, ..self }
             }
 
-            /// Removes the factors and what is added.
+            /// Removes the weight and the bias.
             #[must_use]
             pub fn without_affine(self) -> Self {
                 $name { weight: None, bias: None, ..self }
@@ -181,12 +181,12 @@ fn track(
 pub struct LayerNorm {
     /// The factor of each element.
     pub weight: Option<Parameter>,
-    /// What is added to each element.
+    /// The bias of each element.
     pub bias: Option<Parameter>,
     /// The sizes of the last axes.
     #[module(skip)]
     pub normalized_shape: Vec<usize>,
-    /// What is added to the variance.
+    /// The epsilon, which is added to the variance.
     #[module(skip)]
     pub eps: f64,
 }
@@ -203,7 +203,7 @@ impl LayerNorm {
         }
     }
 
-    /// Sets what is added to the variance.
+    /// Sets the epsilon, which is added to the variance.
     #[must_use]
     pub fn eps(self, eps: f64) -> Self {
         LayerNorm { eps, ..self }
@@ -257,7 +257,8 @@ pub struct RMSNorm {
     /// The sizes of the last axes.
     #[module(skip)]
     pub normalized_shape: Vec<usize>,
-    /// What is added to the mean of squares; nothing stands for the smallest step of the dtype above 1.
+    /// The epsilon, which is added to the mean of squares; nothing stands for the smallest step of the dtype
+    /// above 1.
     #[module(skip)]
     pub eps: Option<f64>,
 }
@@ -269,7 +270,7 @@ impl RMSNorm {
         RMSNorm { weight: Some(init::ones(&normalized_shape)), normalized_shape, eps: None }
     }
 
-    /// Sets what is added to the mean of squares.
+    /// Sets the epsilon, which is added to the mean of squares.
     #[must_use]
     pub fn eps(self, eps: f64) -> Self {
         RMSNorm { eps: Some(eps), ..self }
@@ -309,12 +310,12 @@ impl RMSNorm {
 pub struct GroupNorm {
     /// The factor of each channel.
     pub weight: Option<Parameter>,
-    /// What is added to each channel.
+    /// The bias of each channel.
     pub bias: Option<Parameter>,
     /// The number of groups.
     #[module(skip)]
     pub num_groups: usize,
-    /// What is added to the variance.
+    /// The epsilon, which is added to the variance.
     #[module(skip)]
     pub eps: f64,
     #[module(skip)]
@@ -333,13 +334,13 @@ impl GroupNorm {
         GroupNorm { weight: Some(weight), bias: Some(bias), num_groups, eps: EPS, num_channels }
     }
 
-    /// Sets what is added to the variance.
+    /// Sets the epsilon, which is added to the variance.
     #[must_use]
     pub fn eps(self, eps: f64) -> Self {
         GroupNorm { eps, ..self }
     }
 
-    /// Removes the factors and what is added.
+    /// Removes the weight and the bias.
     #[must_use]
     pub fn without_affine(self) -> Self {
         GroupNorm { weight: None, bias: None, ..self }

@@ -27,9 +27,9 @@ macro_rules! cells {
             pub weight_ih: Parameter,
             /// The gates' matrices for the state.
             pub weight_hh: Parameter,
-            /// What is added for the input.
+            /// The bias of the input.
             pub bias_ih: Option<Parameter>,
-            /// What is added for the state.
+            /// The bias of the state.
             pub bias_hh: Option<Parameter>,
         }
 

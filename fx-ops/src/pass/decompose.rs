@@ -18,7 +18,7 @@ use crate::ops::pointwise::{abs, clamp_min, sqrt};
 use crate::ops::products::{axes_of, bilinear, bilinear_form, tensor_product, tensordot};
 use crate::ops::reduce::{linalg_vector_norm, sum};
 
-/// Writes operations as those that they are composed of.
+/// Writes composed operations as their parts.
 pub const DECOMPOSE: Pass = Pass {
     name: "decompose",
     doc: "Replaces `einsum`, `tensordot`, `inner`, `bilinear`, `glu`, shuffles of pixels and channels, `cosine_similarity`, `normalize` \

@@ -87,9 +87,9 @@ macro_rules! pipeline {
 /// The pipeline that makes a program for inference smaller and changes no result beyond rounding.
 pub const DEFAULT: &str = pipeline!("", "", "", "", "");
 
-/// What programs go through before they are planned: [`DEFAULT`] with calls of leaf modules as what they
-/// compute, and with compositions and reductions as what kernels do. Weights do not follow what they were
-/// made from, which goes.
+/// The pipeline before planning: [`DEFAULT`], with calls of leaf modules inlined, and with composed
+/// operations and reductions written as operations that have kernels. Folded constants do not follow their
+/// sources, which are removed.
 pub(crate) const ENGINE: &str = pipeline!(
     "inline_leaves, ",
     "decompose, ",

@@ -1,4 +1,4 @@
-//! Writing reductions that no kernel does at once as those that kernels do.
+//! Writing reductions without a kernel as reductions with kernels.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ use crate::ops::pointwise::{clamp_min, sqrt};
 use crate::ops::reduce::{self, Spread, amax, amin, mean, std_mean, sum, var, var_mean};
 use crate::ops::view::{squeeze, to};
 
-/// Writes reductions over several groups of axes, and variances over columns, as those that kernels do.
+/// Writes reductions over several groups of axes, and variances over columns, as reductions that have
+/// kernels.
 pub const SPLIT_REDUCTIONS: Pass = Pass {
     name: "split_reductions",
     doc: "Replaces sums, means and extremes of floats over axes that are no neighbours by one reduction for each group of neighbours, \

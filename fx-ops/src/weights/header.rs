@@ -21,7 +21,7 @@ const MAX_HEADER: u64 = 100_000_000;
 /// The greatest number of axes of a tensor.
 const MAX_RANK: usize = 64;
 
-/// What a header says of one tensor.
+/// The entry of one tensor in a header.
 pub(super) struct Info {
     dtype: Box<str>,
     pub(super) shape: Box<[usize]>,
@@ -48,7 +48,7 @@ fn known(name: &str) -> Option<DType> {
     DType::ALL.iter().copied().find(|dtype| dtype.safetensors_name() == name)
 }
 
-/// What a header says.
+/// The entries of a header.
 pub(super) struct Header {
     /// The tensors by name, in the order of the header.
     pub(super) tensors: Vec<(String, Info)>,

@@ -86,9 +86,9 @@ pub struct Fusion {
 /// An edge along which nothing is fused.
 #[derive(Clone, Debug)]
 pub struct Border {
-    /// Who computes the value.
+    /// The node that computes the value.
     pub from: NodeId,
-    /// Who uses it.
+    /// The node that uses it.
     pub to: NodeId,
     /// Why they are not one kernel.
     pub why: String,
