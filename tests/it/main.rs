@@ -22,6 +22,7 @@ mod passes;
 mod rows;
 mod splits;
 mod standalone;
+mod tidy;
 mod ui;
 mod view;
 

@@ -61,7 +61,7 @@ pub const fn work(queries: usize, keys: usize, width: usize, values: usize) -> u
 
 /// Computes `softmax(query * key^T * scale + mask) * value`; a query that sees no key gives zeros if `safe`, else
 /// NaN.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
 pub fn attention<T: Fused>(
     sizes: Sizing,
     query: Heads<'_, T>,

@@ -3,7 +3,7 @@
 use core::f64::consts::{FRAC_PI_2, LN_2, LOG2_E, LOG10_E, PI};
 
 /// Functions of floats, under the names that `std` gives them.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the methods are those of the primitive types")]
 pub trait Float: Sized {
     fn abs(self) -> Self;
     fn copysign(self, sign: Self) -> Self;

@@ -161,7 +161,7 @@ fn store<T: Real, const MR: usize, const NR: usize>(
 }
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
 fn blocks<T: Fused, B: Operand<T>, const MR: usize, const NR: usize, const FMA: bool>(
     Sizes { m, n, k }: Sizes,
     a: Matrix<'_, T>,
@@ -316,7 +316,7 @@ pub fn gemm<T: Fused>(
 
 /// Computes the products of a batch of matrices: `batch` has the sizes of its axes, `a_steps` and `b_steps`
 /// the distances.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
 pub fn batched<T: Fused, const R: usize>(
     batch: [usize; R],
     sizes: Sizes,

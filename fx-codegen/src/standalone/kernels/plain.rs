@@ -7,7 +7,7 @@ macro_rules! simd {
         $vis:vis fn $name:ident $(<$($t:ident: $bound:path),+>)? ($($arg:ident: $ty:ty),* $(,)?) $body:block
     ) => {
         $(#[$meta])*
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
         $vis fn $name $(<$($t: $bound),+>)? ($($arg: $ty),*) $body
     };
 }
@@ -21,7 +21,7 @@ macro_rules! tiled {
         $vis:vis fn $name:ident <$($t:ident: $bound:path),+> ($($arg:ident: $ty:ty),* $(,)?) = $body:ident
     ) => {
         $(#[$meta])*
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
         $vis fn $name<$($t: $bound),+>($($arg: $ty),*) {
             $body::<$($t,)+ 4, 8, { cfg!(target_arch = "aarch64") }>($($arg),*);
         }

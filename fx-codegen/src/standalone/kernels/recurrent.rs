@@ -53,7 +53,7 @@ pub struct Steps {
 
 /// Runs a layer. `h`, and `c` for LSTM, hold the state before, and then after; `cell` computes the next state
 /// of a batch from the gates of input and state.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
 pub fn layer<T: Fused>(
     sizes: Layer,
     weights: Weights<'_, T>,
