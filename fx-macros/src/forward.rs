@@ -130,7 +130,7 @@ fn call(
         /// Calls [`forward`](Self::forward) as a module: a trace knows the path, and a leaf becomes one node.
         #(#attributes)*
         #[track_caller]
-        #[allow(dead_code, clippy::too_many_arguments)]
+        #[allow(dead_code, clippy::too_many_arguments, reason = "a module may only be traced; its arguments are the user's")]
         #vis fn call(&self, #(#idents: #types),*) #output #bound {
             #early
             #fx::call_module::<#result>(self, move || #fx::std::vec![#(#values),*], || self.forward(#(#idents),*))

@@ -78,12 +78,12 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
 
         #(#cfg)*
         #[doc(hidden)]
-        #[allow(non_camel_case_types, dead_code)]
+        #[allow(non_camel_case_types, dead_code, reason = "the handle is named as the function")]
         #vis enum #ident {}
 
         #(#cfg)*
         #[doc(hidden)]
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "the row may not be named")]
         impl #ident {
             /// The row of the operation.
             #vis const OP: #fx::Op = {

@@ -558,7 +558,8 @@ fn compile_ahead(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Runs passes and rules on random programs; `progress` is told how many are done, now and then. Fails if a pipeline does not parse, or native code does not compile.
+/// Runs passes and rules on random programs; `progress` is told how many are done, now and then. Fails if a
+/// pipeline does not parse, or native code does not compile.
 pub fn run(config: &Config, progress: &(dyn Fn(usize) + Sync)) -> Result<Summary> {
     let jobs = Job::of(config)?;
     let threads = match config.threads {

@@ -86,7 +86,8 @@ fn programs_give_what_pytorch_gave() {
 #[test]
 fn programs_at_the_limits_of_numbers_give_what_pytorch_gave() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/limits");
-    let engines: Vec<check::Engine> = check::engines().into_iter().chain(check::each_pass().unwrap()).collect();
+    let engines: Vec<check::Engine> =
+        check::engines().into_iter().chain(check::each_pass().unwrap()).collect();
     let report = check::dir(dir, &engines).unwrap();
     assert_eq!((report.failed(), report.passed()), (0, report.programs.len()), "{report}");
 }
