@@ -4,6 +4,8 @@
 //! sorting and scans; `rank` and `quantiles` elements by their place in the order; `difference` what compares
 //! or joins neighbours.
 
+#[cfg(test)]
+mod bits;
 mod difference;
 pub(crate) mod fold;
 pub(crate) mod min_max;
