@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use fx_core::math::{self, Real};
-use fx_core::{DType, Element, Result};
+use fx_core::math::Real;
+use fx_core::{DType, Result};
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
@@ -15,7 +15,8 @@ use super::kernel::Kernel;
 use super::operand::{Bases, ValueId};
 use super::tape::{Chunk, GRAIN, Tape, with_scratch};
 use crate::fusible::RowKind;
-use crate::ops::reduce::fold::Fold;
+use crate::kernel::fold::{Number, Sum, join_lines};
+use crate::ops::reduce::min_max::{Greatest, Least, Ordered};
 
 /// The elements of the part of a row that a task joins: its result stays in the second cache.
 const WIDE: usize = 1 << 14;
@@ -205,7 +206,7 @@ impl ReducedStore {
 
     /// Joins some rows, one or more, which begin a step apart.
     unsafe fn join(&self, from: *const u8, rows: (usize, usize), to: *mut u8, width: usize) {
-        unsafe fn call<T: Real + Element>(
+        unsafe fn call<T: Number + Ordered>(
             kind: RowKind,
             from: *const u8,
             (n, step): (usize, usize),
@@ -261,15 +262,11 @@ fn start<T: Real>(kind: RowKind, to: &mut [T]) {
 }
 
 /// Joins rows, which begin a step apart, to `to`, which is as long as one.
-fn join_rows<T: Real + Element>(kind: RowKind, from: &[T], rows: (usize, usize), to: &mut [T]) {
+fn join_rows<T: Number + Ordered>(kind: RowKind, from: &[T], (n, step): (usize, usize), to: &mut [T]) {
     match kind {
-        RowKind::Amax => {
-            Fold { init: -T::INFINITY, step: math::maximum, merge: math::maximum }.join_rows(from, rows, to)
-        }
-        RowKind::Amin => {
-            Fold { init: T::INFINITY, step: math::minimum, merge: math::minimum }.join_rows(from, rows, to)
-        }
-        _ => Fold { init: T::ZERO, step: |a, b| a + b, merge: |a: T, b: T| a + b }.join_rows(from, rows, to),
+        RowKind::Amax => join_lines(Greatest::<T>::default(), from, step, n, to),
+        RowKind::Amin => join_lines(Least::<T>::default(), from, step, n, to),
+        _ => join_lines(Sum::<T>::default(), from, step, n, to),
     }
 }
 

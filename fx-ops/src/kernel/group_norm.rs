@@ -3,6 +3,7 @@
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
+use super::call_real;
 use super::gemm::GemmElement;
 use super::rows::sum;
 
@@ -50,7 +51,7 @@ impl GroupNorm {
         }
         parallel::chunks(out, width, GRAIN.div_ceil(width), |i, out| {
             let first = i % self.groups * self.group();
-            fx_simd::call::<group_row, _>((self, &x[i * width..][..width], out, first, affine));
+            call_real::<T, group_row, _>((self, &x[i * width..][..width], out, first, affine));
         });
     }
 
@@ -66,7 +67,7 @@ impl GroupNorm {
             let at_once = GRAIN.div_ceil(n_images * plane);
             // The planes of a channel are columns of the images.
             return parallel::tiles(out, [n_images, channels * plane], plane, at_once, |_, first, out| {
-                fx_simd::call::<across, _>((self, x, out, first / plane, affine));
+                call_real::<T, across, _>((self, x, out, first / plane, affine));
             });
         }
         // Positions of all images are like positions of one, whose channels are the elements of an image.
@@ -104,13 +105,13 @@ impl GroupNorm {
             let (means, scales) = rest.split_at_mut(n_images * channels);
             parallel::chunks(parts, channels, at_once, |i, part| {
                 let (_, start, len) = block_of(i);
-                fx_simd::call::<add_positions, _>((&x[start..][..len], part));
+                call_real::<T, add_positions, _>((&x[start..][..len], part));
             });
             self.merge(parts, n_blocks, means, |mean| mean);
             parallel::chunks(parts, channels, at_once, |i, part| {
                 let (n, start, len) = block_of(i);
                 let means = &means[n * channels..][..channels];
-                fx_simd::call::<add_squares, _>((&x[start..][..len], means, part));
+                call_real::<T, add_squares, _>((&x[start..][..len], means, part));
             });
             let eps = T::from_f64(self.eps);
             self.merge(parts, n_blocks, scales, |variance| T::ONE / math::sqrt(variance + eps));
@@ -118,7 +119,7 @@ impl GroupNorm {
             let finish = |n: usize, start: usize, out: &mut [T]| {
                 let [means, scales] = [means, scales].map(|all| &all[n * channels..][..channels]);
                 let x = &x[n * image + start..][..out.len()];
-                fx_simd::call::<normalise, _>((x, out, means, scales, affine));
+                call_real::<T, normalise, _>((x, out, means, scales, affine));
             };
             if image <= GRAIN {
                 return parallel::chunks(out, image, GRAIN.div_ceil(image), |n, out| finish(n, 0, out));
@@ -141,7 +142,7 @@ impl GroupNorm {
     ) {
         let count = T::from_f64((self.group() * self.plane) as f64);
         for (parts, out) in parts.chunks(n_blocks * self.channels).zip(out.chunks_mut(self.channels)) {
-            fx_simd::call::<add_positions, _>((parts, &mut *out));
+            call_real::<T, add_positions, _>((parts, &mut *out));
             for group in out.chunks_mut(self.group()) {
                 let value = finish(sum(group, |x| x) / count);
                 group.fill(value);

@@ -10,6 +10,7 @@ pub mod conv;
 pub(crate) mod eigen;
 #[cfg_attr(not(feature = "fft"), path = "fft_absent.rs")]
 pub(crate) mod fft;
+pub(crate) mod fold;
 pub mod gemm;
 pub mod group_norm;
 pub(crate) mod householder;
@@ -23,3 +24,14 @@ pub(crate) mod recurrent;
 pub mod rows;
 pub(crate) mod select;
 pub mod softmax;
+
+/// Calls a function on elements of `T`, f32 or f64, in the widest vectors of f32 and in those of 256 bits of f64,
+/// which is rarely hot.
+#[inline]
+pub(crate) fn call_real<T, F: fx_simd::Wide<A>, A>(arguments: A) -> F::Output {
+    if const { size_of::<T>() > 4 } {
+        fx_simd::call_256::<F, A>(arguments)
+    } else {
+        fx_simd::call::<F, A>(arguments)
+    }
+}

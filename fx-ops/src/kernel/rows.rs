@@ -5,6 +5,7 @@
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
+use super::call_real;
 use super::lanes::{TINY, fold, joined, last, tree};
 
 /// The interleaved sums of exponentials that are stored: one vector, for exponentials take longer than the
@@ -37,12 +38,12 @@ fn maximum<T: Real>(row: &[T]) -> T {
 
 /// Returns the greatest element of a row, NaN if there is one.
 pub fn row_greatest<T: Real>(row: &[T]) -> T {
-    fx_simd::call::<greatest_body, _>(row)
+    call_real::<T, greatest_body, _>(row)
 }
 
 /// Returns the least element of a row, NaN if there is one.
 pub fn row_least<T: Real>(row: &[T]) -> T {
-    fx_simd::call::<least_body, _>(row)
+    call_real::<T, least_body, _>(row)
 }
 
 fx_simd::wide! {
@@ -92,7 +93,7 @@ pub fn for_each_row<T: Send>(out: &mut [T], width: usize, f: impl Fn(usize, &mut
 
 /// Replaces a row by its softmax; a row of minus infinities gives NaN, or zeros if `masked`.
 pub fn softmax_row<T: Real>(row: &mut [T], masked: bool) {
-    fx_simd::call::<softmax_body, _>((row, masked));
+    call_real::<T, softmax_body, _>((row, masked));
 }
 
 fx_simd::wide! {
@@ -170,7 +171,7 @@ fn exponentials_of<T: Real>(x: &[T], row: &mut [T], greatest: T, ahead: usize) -
 
 /// Stores the softmax of rows of `width` elements of `x`.
 pub fn softmax<T: Real>(x: &[T], out: &mut [T], width: usize) {
-    for_each_rows(x, out, width, |x, out| fx_simd::call::<softmax_of_rows, _>((x, out, width)));
+    for_each_rows(x, out, width, |x, out| call_real::<T, softmax_of_rows, _>((x, out, width)));
 }
 
 /// Returns the sum of `exp(x - greatest)`.
@@ -181,7 +182,7 @@ fn exponential_sum<T: Real>(row: &[T], greatest: T) -> T {
 
 /// Returns the logarithm of the sum of the exponentials of a row.
 pub fn log_sum_exp<T: Real>(row: &[T]) -> T {
-    fx_simd::call::<log_sum_exp_row, _>(row)
+    call_real::<T, log_sum_exp_row, _>(row)
 }
 
 fx_simd::wide! {
@@ -198,7 +199,7 @@ fx_simd::wide! {
 
 /// Stores the logarithm of the softmax of rows of `width` elements of `x`.
 pub fn log_softmax<T: Real>(x: &[T], out: &mut [T], width: usize) {
-    for_each_rows(x, out, width, |x, out| fx_simd::call::<log_softmax_of_rows, _>((x, out, width)));
+    for_each_rows(x, out, width, |x, out| call_real::<T, log_softmax_of_rows, _>((x, out, width)));
 }
 
 fx_simd::wide! {
@@ -227,7 +228,7 @@ fx_simd::wide! {
 
 /// Returns mean and variance (over the number of elements) of a row, in two passes.
 pub fn moments<T: Real>(row: &[T]) -> (T, T) {
-    fx_simd::call::<moments_body, _>(row)
+    call_real::<T, moments_body, _>(row)
 }
 
 fx_simd::wide! {
@@ -245,7 +246,7 @@ type Affine<'a, T> = [Option<&'a [T]>; 2];
 /// element by element.
 pub fn layer_norm<T: Real>(x: &[T], out: &mut [T], width: usize, weight_and_bias: Affine<'_, T>, eps: f64) {
     let run = |x: &[T], out: &mut [T]| {
-        fx_simd::call::<layer_norm_of_rows, _>((x, out, width, weight_and_bias, eps));
+        call_real::<T, layer_norm_of_rows, _>((x, out, width, weight_and_bias, eps));
     };
     for_each_rows(x, out, width, run);
 }
@@ -253,7 +254,7 @@ pub fn layer_norm<T: Real>(x: &[T], out: &mut [T], width: usize, weight_and_bias
 /// Stores `x / sqrt(mean of squares + eps)` of rows of `width` elements of `x`, times weight.
 pub fn rms_norm<T: Real>(x: &[T], out: &mut [T], width: usize, weight: Option<&[T]>, eps: f64) {
     let run = |x: &[T], out: &mut [T]| {
-        fx_simd::call::<rms_norm_of_rows, _>((x, out, width, weight, eps));
+        call_real::<T, rms_norm_of_rows, _>((x, out, width, weight, eps));
     };
     for_each_rows(x, out, width, run);
 }
@@ -316,7 +317,7 @@ fn affine<T: Real>(x: &[T], out: &mut [T], map: impl Fn(T) -> T, [weight, bias]:
 /// Replaces each row by `scale * x + shift`, where the row's number gives both.
 pub fn scale_rows<T: Real>(out: &mut [T], width: usize, factors: impl Fn(usize) -> (T, T) + Sync) {
     for_each_row(out, width, |i, row| {
-        fx_simd::call::<scale_row, _>((row, factors(i)));
+        call_real::<T, scale_row, _>((row, factors(i)));
     });
 }
 

@@ -3,7 +3,7 @@
 use fx_core::math::{self, Real};
 use fx_simd::parallel;
 
-use super::rows;
+use super::{call_real, rows};
 
 /// The number of elements beside each other from which columns are read in place.
 pub const FEWEST_COLUMNS: usize = 16;
@@ -46,7 +46,7 @@ impl Softmax {
         parallel::tiles(out, [n, inner], width, at_once, |matrix, first, out| {
             let from =
                 Columns { x: &x[matrix * n * inner..][..n * inner], first, width: width.min(inner - first) };
-            fx_simd::call::<columns, _>((self, from, out));
+            call_real::<T, columns, _>((self, from, out));
         });
     }
 }

@@ -10,8 +10,7 @@ use fx_core::{
 use crate::kernel::chunks::{PARALLEL, fill, fill_rows};
 use crate::ops::check::{dense, same_shape, same_size, slice};
 use crate::ops::infer::{type_of, typed};
-use crate::ops::reduce::min_max::{Ordered, dispatch_ordered};
-use crate::ops::reduce::order;
+use crate::ops::reduce::min_max::{Ordered, comparable, dispatch_ordered};
 use crate::ops::view::positions;
 
 kernels! {
@@ -165,8 +164,8 @@ fn search_array(
     };
     let is_shared = sequence.rank() == 1;
     let cost = n.max(2).ilog2() as usize * width;
-    let wide = crate::ops::reduce::min_max::comparable(&sequence);
-    let values = crate::ops::reduce::min_max::comparable(&values);
+    let wide = comparable(&sequence);
+    let values = comparable(&values);
     let out = dispatch_ordered!(dtype, T => {
         let (data, wanted) = (slice::<T>(&wide), slice::<T>(&values));
         fill_rows::<i64>(n_rows, width, cost, |row, out| {
@@ -245,14 +244,15 @@ fn isin_array(
     let (a, b) = (operand_type(elements), operand_type(test_elements));
     isin_type(scalar_or(&a, elements), scalar_or(&b, test_elements), assume_unique, invert)?;
     let dtype = crate::ops::check::wide(result_dtype(&[elements, test_elements]));
-    let (elements, tests) = (operand_array(elements, dtype)?, operand_array(test_elements, dtype)?);
+    let (elements, tests) =
+        (comparable(&operand_array(elements, dtype)?), comparable(&operand_array(test_elements, dtype)?));
     let out = dispatch_ordered!(dtype, T => {
-        let mut tests: Vec<T> = slice::<T>(&tests).iter().copied().filter(|x| !x.is_nan()).collect();
-        tests.sort_unstable_by(|&a, &b| order(a, b, false));
+        let mut tests: Vec<u64> = slice::<T>(&tests).iter().filter(|x| !x.is_nan()).map(|x| x.key()).collect();
+        tests.sort_unstable();
         let data = slice::<T>(&elements);
         fill(data.len(), |start, out: &mut [bool]| {
             for (out, &x) in out.iter_mut().zip(&data[start..]) {
-                *out = (!x.is_nan() && tests.binary_search_by(|&y| order(y, x, false)).is_ok()) != invert;
+                *out = (!x.is_nan() && tests.binary_search(&x.key()).is_ok()) != invert;
             }
         })?
     });

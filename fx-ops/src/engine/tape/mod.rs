@@ -29,8 +29,9 @@ use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use super::run::Line;
 use crate::fusible::RowKind;
-use crate::kernel::rows;
-use crate::ops::reduce::fold::Fold;
+use crate::kernel::fold::{Number, Sum};
+use crate::kernel::{call_real, rows};
+use crate::ops::reduce::fold::join_rows_alone;
 
 /// Where an instruction finds or puts elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -628,13 +629,15 @@ unsafe fn select<T: Copy>(inputs: &[*const u8], out: *mut u8, len: usize) {
 }
 
 /// Runs an action on each row; operands after the first are the same for all.
-unsafe fn each_row<T: Real + Element>(
+unsafe fn each_row<T: Real + Number + Element>(
     kind: RowKind,
     inputs: &[*const u8],
     out: *mut u8,
     len: usize,
     n_rows: usize,
-) {
+) where
+    f64: From<T>,
+{
     let width = len / n_rows;
     // SAFETY: the caller's promise.
     let (data, out) = unsafe {
@@ -651,7 +654,7 @@ unsafe fn each_row<T: Real + Element>(
     let operand = |i: usize| unsafe { std::slice::from_raw_parts(inputs[i].cast::<T>(), width) };
     match kind {
         RowKind::Sum | RowKind::Mean => {
-            Fold { init: T::ZERO, step: |a: T, b: T| a + b, merge: |a: T, b: T| a + b }.fold_rows(data, out);
+            join_rows_alone(Sum::<T>::default(), data, out);
             if kind == RowKind::Mean {
                 let n = T::from_f64(width as f64);
                 out.iter_mut().for_each(|x| *x = *x / n);
@@ -660,14 +663,14 @@ unsafe fn each_row<T: Real + Element>(
         RowKind::Amax => each(rows::row_greatest, out),
         RowKind::Amin => each(rows::row_least, out),
         RowKind::Spread(spread) => spread.fold_rows(data, out),
-        RowKind::Softmax => fx_simd::call::<rows::softmax_of_rows, _>((data, out, width)),
-        RowKind::LogSoftmax => fx_simd::call::<rows::log_softmax_of_rows, _>((data, out, width)),
+        RowKind::Softmax => call_real::<T, rows::softmax_of_rows, _>((data, out, width)),
+        RowKind::LogSoftmax => call_real::<T, rows::log_softmax_of_rows, _>((data, out, width)),
         RowKind::LayerNorm { eps, weight, bias } => {
             let affine = [weight.then(|| operand(1)), bias.then(|| operand(1 + usize::from(weight)))];
-            fx_simd::call::<rows::layer_norm_of_rows, _>((data, out, width, affine, eps));
+            call_real::<T, rows::layer_norm_of_rows, _>((data, out, width, affine, eps));
         }
         RowKind::RmsNorm { eps, weight } => {
-            fx_simd::call::<rows::rms_norm_of_rows, _>((data, out, width, weight.then(|| operand(1)), eps));
+            call_real::<T, rows::rms_norm_of_rows, _>((data, out, width, weight.then(|| operand(1)), eps));
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Minima and maxima, and where they are. NaN counts as both the least and the greatest: it wins.
 
-use fx_core::array::build_blocks;
+use std::marker::PhantomData;
+
+use fx_core::array::Cast;
 use fx_core::op::kind::IntVec;
 use fx_core::{Array, DType, Dim, Element, Result, Tensor, TensorType, err, kernels};
-
 use fx_simd::parallel;
+use half::{bf16, f16};
 
-use super::fold::{Fold, Lines, fold, slice};
+use super::fold::{Lines, fold, fold_converted, fold_mapped, slice};
 use super::{reduced_array, reduced_type};
 use crate::kernel::chunks::{PARALLEL, blank, fill_row_pairs};
-use crate::kernel::lanes;
+use crate::kernel::fold::{All, Any, Step};
 use crate::ops::infer::{as_slice, axis_or_only, known, mask, reduced, sizes, type_of, typed};
 
 kernels! {
@@ -59,17 +61,19 @@ pub(crate) trait Ordered: Element {
     fn below(self, other: Self) -> bool;
     /// Returns a number that is less for lesser elements and the same for equal ones; NaN has the greatest of all.
     fn key(self) -> u64;
+    /// The key of NaN.
+    const NAN_KEY: Option<u64>;
 }
 
 macro_rules! ordered {
-    ($($ty:ty: $least:expr, $greatest:expr, |$x:ident| $nan:expr, $key:expr;)*) => {
+    ($($ty:ty: $least:expr, $greatest:expr, $nan_key:expr, |$x:ident| $nan:expr, $key:expr;)*) => {
         $(impl Ordered for $ty {
             const LEAST: Self = $least;
             const GREATEST: Self = $greatest;
+            const NAN_KEY: Option<u64> = $nan_key;
             #[inline(always)]
             fn is_nan(self) -> bool { let $x = self; let _ = $x; $nan }
             #[inline(always)]
-            #[allow(clippy::bool_comparison, reason = "the same text for every type")]
             fn below(self, other: Self) -> bool { self < other }
             #[inline(always)]
             fn key(self) -> u64 { let $x = self; $key }
@@ -77,39 +81,27 @@ macro_rules! ordered {
     };
 }
 ordered! {
-    bool: false, true, |x| false, u64::from(x);
-    u8: u8::MIN, u8::MAX, |x| false, u64::from(x);
-    i8: i8::MIN, i8::MAX, |x| false, i64::from(x) as u64 ^ (1 << 63);
-    i32: i32::MIN, i32::MAX, |x| false, i64::from(x) as u64 ^ (1 << 63);
-    i64: i64::MIN, i64::MAX, |x| false, x as u64 ^ (1 << 63);
-    f32: f32::NEG_INFINITY, f32::INFINITY, |x| x.is_nan(), {
+    u8: u8::MIN, u8::MAX, None, |x| false, u64::from(x);
+    i32: i32::MIN, i32::MAX, None, |x| false, i64::from(x) as u64 ^ (1 << 63);
+    i64: i64::MIN, i64::MAX, None, |x| false, x as u64 ^ (1 << 63);
+    f32: f32::NEG_INFINITY, f32::INFINITY, Some(u32::MAX as u64), |x| x.is_nan(), {
         // Adding 0 makes both zeros the same.
         let bits = (x + 0.0).to_bits();
-        u64::from(if x.is_nan() { u32::MAX } else if bits >> 31 == 1 { !bits } else { bits | 1 << 31 })
+        let flip = (bits as i32 >> 31) as u32 | 1 << 31;
+        u64::from(if x.is_nan() { u32::MAX } else { bits ^ flip })
     };
-    f64: f64::NEG_INFINITY, f64::INFINITY, |x| x.is_nan(), {
+    f64: f64::NEG_INFINITY, f64::INFINITY, Some(u64::MAX), |x| x.is_nan(), {
         let bits = (x + 0.0).to_bits();
-        if x.is_nan() { u64::MAX } else if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+        let flip = (bits as i64 >> 63) as u64 | 1 << 63;
+        if x.is_nan() { u64::MAX } else { bits ^ flip }
     };
 }
 
-/// Runs an expression with `$T` as the type in which elements of a dtype are compared: halves as f32.
+/// Runs an expression with `$T` as the type of what [`comparable`] gives for a dtype.
 macro_rules! dispatch_ordered {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            DType::Bool => {
-                type $T = bool;
-                $body
-            }
-            DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            DType::I32 => {
+            DType::Bool | DType::U8 | DType::I8 | DType::I32 => {
                 type $T = i32;
                 $body
             }
@@ -130,22 +122,47 @@ macro_rules! dispatch_ordered {
 }
 pub(crate) use dispatch_ordered;
 
-/// Returns the array in the type in which its elements are compared.
+/// Returns the array in one of the four types in which elements are compared, which order them as their own does.
 pub(crate) fn comparable(x: &Array) -> Array {
-    match x.dtype() {
-        DType::F16 | DType::BF16 => x.cast(DType::F32),
-        _ => x.clone(),
-    }
+    x.cast(match x.dtype() {
+        DType::Bool | DType::U8 | DType::I8 | DType::I32 => DType::I32,
+        DType::I64 => DType::I64,
+        DType::F16 | DType::BF16 | DType::F32 => DType::F32,
+        DType::F64 => DType::F64,
+    })
 }
 
-#[inline(always)]
-fn greater<T: Ordered>(a: T, b: T) -> T {
-    if a.below(b) | b.is_nan() { b } else { a }
-}
+macro_rules! extremes {
+    ($($(#[$doc:meta])* $name:ident $init:ident |$a:ident, $b:ident| $wins:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default)]
+        pub(crate) struct $name<T>(PhantomData<T>);
 
-#[inline(always)]
-fn lesser<T: Ordered>(a: T, b: T) -> T {
-    if b.below(a) | b.is_nan() { b } else { a }
+        impl<T: Ordered> Step for $name<T> {
+            type Item = T;
+            type State = T;
+            type Join = $name<T>;
+            const INIT: T = T::$init;
+            const WIDEST: bool = matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+            const SPREAD: bool = true;
+
+            #[inline(always)]
+            fn map(self, x: T) -> T {
+                x
+            }
+
+            #[inline(always)]
+            fn join($a: T, $b: T) -> T {
+                if $wins | $b.is_nan() { $b } else { $a }
+            }
+        }
+    )*};
+}
+extremes! {
+    /// The greatest element, or NaN.
+    Greatest LEAST |a, b| a.below(b);
+    /// The least element, or NaN.
+    Least GREATEST |a, b| b.below(a);
 }
 
 /// Refuses to choose from no elements.
@@ -167,48 +184,49 @@ fn extreme_type(x: &TensorType, dim: Option<IntVec>, keepdim: bool) -> Result<Te
 fn extreme(x: &Array, dim: Option<IntVec>, keepdim: bool, max: bool) -> Result<Array> {
     extreme_type(&type_of(x), dim.clone(), keepdim)?;
     let mask = mask(as_slice(&dim), x.rank())?;
-    let wide = comparable(x);
-    let n: usize =
-        x.shape().iter().zip(&mask).filter(|(_, reduced)| **reduced).map(|(size, _)| size).product();
-    let are_rows = wide.is_contiguous() && mask.is_sorted() && (1..=SHORT).contains(&n);
-    let out = dispatch_ordered!(x.dtype(), T => {
-        let data = if are_rows {
-            short_rows(slice::<T>(&wide)?, n, max)?
-        } else if max {
-            fold(&wide, &mask, &Fold { init: T::LEAST, step: greater::<T>, merge: greater::<T> })?
-        } else {
-            fold(&wide, &mask, &Fold { init: T::GREATEST, step: lesser::<T>, merge: lesser::<T> })?
-        };
-        reduced_array(data, x, &mask, keepdim)?
-    });
+    let out = match x.dtype() {
+        DType::Bool if max => reduced_array(fold(x, &mask, Any)?, x, &mask, keepdim)?,
+        DType::Bool => reduced_array(fold(x, &mask, All)?, x, &mask, keepdim)?,
+        DType::U8 => extreme_of::<u8>(x, &mask, keepdim, max)?,
+        DType::I8 => {
+            let to_i8 = |x: u8| (x ^ 0x80) as i8;
+            let to_u8 = |x: i8| x as u8 ^ 0x80;
+            let data = if max {
+                fold_mapped(x, &mask, Greatest::<u8>::default(), to_u8)?
+            } else {
+                fold_mapped(x, &mask, Least::<u8>::default(), to_u8)?
+            };
+            reduced_array(data.into_iter().map(to_i8).collect::<Vec<i8>>(), x, &mask, keepdim)?
+        }
+        DType::I32 => extreme_of::<i32>(x, &mask, keepdim, max)?,
+        DType::I64 => extreme_of::<i64>(x, &mask, keepdim, max)?,
+        DType::F16 => converted_extreme::<f16, f32>(x, &mask, keepdim, max)?,
+        DType::BF16 => converted_extreme::<bf16, f32>(x, &mask, keepdim, max)?,
+        DType::F32 => extreme_of::<f32>(x, &mask, keepdim, max)?,
+        DType::F64 => extreme_of::<f64>(x, &mask, keepdim, max)?,
+    };
     Ok(out.cast(x.dtype()))
 }
 
-/// Rows up to this length are looked through without branching.
-const SHORT: usize = 2048;
-
-/// Returns the extreme of each row of `n` elements.
-fn short_rows<T: Ordered>(data: &[T], n: usize, max: bool) -> Result<Vec<T>> {
-    let group = (PARALLEL / 8).div_ceil(n);
-    let at_once = if data.len() < PARALLEL { data.len() } else { 1 };
-    build_blocks(data.len() / n, group, at_once, &|at, out| {
-        let data = &data[at * n..][..out.len() * n];
-        if max {
-            fx_simd::call::<extreme_rows, _>((data, n, T::LEAST, greater::<T>, out));
-        } else {
-            fx_simd::call::<extreme_rows, _>((data, n, T::GREATEST, lesser::<T>, out));
-        }
-    })
+fn extreme_of<T: Ordered>(x: &Array, mask: &[bool], keepdim: bool, max: bool) -> Result<Array> {
+    let data =
+        if max { fold(x, mask, Greatest::<T>::default())? } else { fold(x, mask, Least::<T>::default())? };
+    reduced_array(data, x, mask, keepdim)
 }
 
-fx_simd::wide! {
-    /// Joins the elements of each row in lanes, which are so many that the compiler makes a loop over vectors
-    /// of them.
-    fn extreme_rows[T: Ordered, F: Fn(T, T) -> T]((data, n, init, join, out): (&[T], usize, T, F, &mut [T])) {
-        for (row, out) in data.chunks_exact(n).zip(out) {
-            *out = lanes::fold(row, init, |x| x, &join);
-        }
-    }
+/// As [`extreme_of`], of elements that are converted, which keeps their order.
+fn converted_extreme<F: Cast<T>, T: Ordered>(
+    x: &Array,
+    mask: &[bool],
+    keepdim: bool,
+    max: bool,
+) -> Result<Array> {
+    let data = if max {
+        fold_converted::<F, _>(x, mask, Greatest::<T>::default())?
+    } else {
+        fold_converted::<F, _>(x, mask, Least::<T>::default())?
+    };
+    reduced_array(data, x, mask, keepdim)
 }
 
 fn aminmax_type(x: &TensorType, dim: Option<Dim>, keepdim: bool) -> Result<(TensorType, TensorType)> {

@@ -1,8 +1,8 @@
 //! Reductions, scans and orderings along axes.
 //!
-//! `fold` has the loops; `sums` the sums and what is made of them; `min_max` minima and maxima; `order`
-//! sorting and scans; `rank` and `quantiles` elements by their place in the order; `difference` what compares
-//! or joins neighbours.
+//! `fold` cuts reductions into pieces, whose loops are in [`kernel::fold`](crate::kernel::fold); `sums` has the
+//! sums and what is made of them; `min_max` minima and maxima; `order` sorting and scans; `rank` and `quantiles`
+//! elements by their place in the order; `difference` what compares or joins neighbours.
 
 #[cfg(test)]
 mod bits;

@@ -5,10 +5,12 @@ use fx_core::math::Real;
 use fx_core::op::Flops::PerInput;
 use fx_core::op::kind::IntVec;
 use fx_core::{Arg, Array, DType, Element, Op, Result, Scalar, Tensor, TensorType, bail, err, kernels};
-use half::bf16;
+use half::{bf16, f16};
 
-use super::fold::{Fold, fold, map_rows};
+use super::fold::{fold, fold_converted, fold_mapped, join_row, join_rows_alone, map_rows};
+use super::min_max::{Greatest, Least};
 use super::{reduced_array, reduced_type};
+use crate::kernel::fold::{All, Any, Count, Magnitudes, Numbers, Product, Squares, Step, Sum};
 use crate::kernel::rows;
 use crate::ops::check::in_float;
 use crate::ops::infer::{as_slice, mask};
@@ -114,36 +116,22 @@ fn truth_dtype(dtype: DType) -> DType {
     if dtype == DType::U8 { DType::U8 } else { DType::Bool }
 }
 
-/// Folds in the accumulator's type of a dtype: `folded!(x, mask, keepdim; init, T => step, merge)`.
-macro_rules! folded {
-    ($x:expr, $mask:expr, $keepdim:expr, $dtype:expr; $T:ident => $init:expr, $step:expr, $merge:expr; int $int_step:expr, $int_merge:expr) => {{
-        let (x, mask): (&Array, &[bool]) = (&$x, &$mask);
-        match $dtype {
+/// Joins an array of f64, f32 or i64: `joined!(x, mask, keepdim, T => step)`.
+macro_rules! joined {
+    ($x:expr, $mask:expr, $keepdim:expr, $T:ident => $step:expr) => {{
+        let (x, mask): (&Array, &[bool]) = ($x, $mask);
+        match x.dtype() {
             DType::F64 => {
                 type $T = f64;
-                let data: Vec<f64> = fold::<f64, f64, _, _>(
-                    x,
-                    mask,
-                    &Fold { init: $init as f64, step: $step, merge: $merge },
-                )?;
-                reduced_array(data, x, mask, $keepdim)
+                reduced_array::<f64>(fold(x, mask, $step)?, x, mask, $keepdim)
             }
             DType::F32 => {
                 type $T = f32;
-                let data: Vec<f32> = fold::<f32, f32, _, _>(
-                    x,
-                    mask,
-                    &Fold { init: $init as f32, step: $step, merge: $merge },
-                )?;
-                reduced_array(data, x, mask, $keepdim)
+                reduced_array::<f32>(fold(x, mask, $step)?, x, mask, $keepdim)
             }
             _ => {
-                let data: Vec<i64> = fold::<i64, i64, _, _>(
-                    x,
-                    mask,
-                    &Fold { init: $init as i64, step: $int_step, merge: $int_merge },
-                )?;
-                reduced_array(data, x, mask, $keepdim)
+                type $T = i64;
+                reduced_array::<i64>(fold(x, mask, $step)?, x, mask, $keepdim)
             }
         }
     }};
@@ -157,62 +145,29 @@ pub(crate) fn sum_array(
 ) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
-    // These casts are made on the way.
-    macro_rules! widened {
-        ($from:ty => $to:ty, $step:expr, $merge:expr) => {{
-            let data: Vec<$to> = fold::<$from, $to, _, _>(x, &mask, &Fold { init: <$to>::default(), step: $step, merge: $merge })?;
-            return Ok(reduced_array(data, x, &mask, keepdim)?.cast(dtype));
-        }};
-        (int $from:ty) => {
-            widened!($from => i64, |a: i64, x: $from| a.wrapping_add(i64::from(x)), i64::wrapping_add)
-        };
-    }
-    match (x.dtype(), dtype) {
-        (DType::BF16, DType::BF16 | DType::F32) => {
-            widened!(bf16 => f32, |a: f32, x: bf16| a + x.to_f32(), |a: f32, b: f32| a + b)
+    // These are converted on the way.
+    let float = |data| reduced_array::<f32>(data, x, &mask, keepdim);
+    let int = |data| reduced_array::<i64>(data, x, &mask, keepdim);
+    let out = match (x.dtype(), dtype) {
+        (DType::BF16, DType::BF16 | DType::F32) => float(fold(x, &mask, Sum::<bf16, f32>::default())?),
+        (DType::F16, DType::F16 | DType::F32) => {
+            float(fold_converted::<f16, _>(x, &mask, Sum::<f32>::default())?)
         }
-        (DType::Bool, DType::I64) => widened!(int bool),
-        (DType::U8, DType::I64) => widened!(int u8),
-        (DType::I8, DType::I64) => widened!(int i8),
-        (DType::I32, DType::I64) => widened!(int i32),
-        _ => {}
-    }
-    let x = x.cast(dtype).cast(wide(dtype));
-    let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + x, |a: T, b: T| a + b;
-        int |a: i64, x: i64| a.wrapping_add(x), |a: i64, b: i64| a.wrapping_add(b))?;
-    Ok(out.cast(dtype))
+        (DType::Bool, DType::I64) => int(fold(x, &mask, Sum::<bool, i64>::default())?),
+        (DType::U8, DType::I64) => int(fold(x, &mask, Sum::<u8, i64>::default())?),
+        (DType::I8, DType::I64) => int(fold(x, &mask, Sum::<i8, i64>::default())?),
+        (DType::I32, DType::I64) => int(fold(x, &mask, Sum::<i32, i64>::default())?),
+        _ => joined!(&x.cast(dtype).cast(wide(dtype)), &mask, keepdim, T => Sum::<T>::default()),
+    };
+    Ok(out?.cast(dtype))
 }
 
 fn prod_array(x: &Array, dim: Option<IntVec>, keepdim: bool, dtype: Option<DType>) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let dtype = total_dtype(x.dtype(), dtype);
-    let x = x.cast(dtype).cast(wide(dtype));
-    let out = folded!(x, mask, keepdim, wide(dtype); T => 1, |a: T, x: T| a * x, |a: T, b: T| a * b;
-        int |a: i64, x: i64| a.wrapping_mul(x), |a: i64, b: i64| a.wrapping_mul(b))?;
+    let out = joined!(&x.cast(dtype).cast(wide(dtype)), &mask, keepdim, T => Product::<T>::default())?;
     Ok(out.cast(dtype))
 }
-
-/// A float that a sum without NaN adds.
-trait WithoutNan {
-    /// Returns the number, or zero for NaN. Integer arithmetic on the bits, of which LLVM makes vectors where
-    /// it makes none of a choice.
-    fn without_nan(self) -> Self;
-}
-
-macro_rules! without_nan {
-    ($($float:ident $int:ident $uint:ident;)*) => {$(
-        impl WithoutNan for $float {
-            #[inline(always)]
-            fn without_nan(self) -> Self {
-                let bits = self.to_bits();
-                let beyond_infinity = $float::INFINITY.to_bits() as $int - (bits & $int::MAX as $uint) as $int;
-                let is_nan = (beyond_infinity >> ($int::BITS - 1)) as $uint;
-                $float::from_bits(bits & !is_nan)
-            }
-        }
-    )*};
-}
-without_nan! { f32 i32 u32; f64 i64 u64; }
 
 pub(crate) fn nansum_array(
     x: &Array,
@@ -221,11 +176,17 @@ pub(crate) fn nansum_array(
     dtype: Option<DType>,
 ) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
-    let dtype = total_dtype(x.dtype(), dtype);
-    let x = x.cast(dtype).cast(wide(dtype));
-    let out = folded!(x, mask, keepdim, wide(dtype); T => 0, |a: T, x: T| a + x.without_nan(), |a: T, b: T| a + b;
-        int |a: i64, x: i64| a.wrapping_add(x), |a: i64, b: i64| a.wrapping_add(b))?;
-    Ok(out.cast(dtype))
+    let wanted = total_dtype(x.dtype(), dtype);
+    let wide = x.cast(wanted).cast(wide(wanted));
+    let out = match wide.dtype() {
+        DType::F32 => reduced_array(fold(&wide, &mask, Numbers)?, x, &mask, keepdim)?,
+        DType::F64 => {
+            let number = |x: f64| if x.is_nan() { 0.0 } else { x };
+            reduced_array(fold_mapped(&wide, &mask, Sum::<f64>::default(), number)?, x, &mask, keepdim)?
+        }
+        _ => return sum_array(x, dim, keepdim, dtype),
+    };
+    Ok(out.cast(wanted))
 }
 
 pub(crate) fn mean_array(
@@ -307,10 +268,13 @@ impl Spread {
     }
 
     /// Stores it for rows of equal length, one for each element of `out`, on this thread.
-    pub(crate) fn fold_rows<T: Real + Element>(self, data: &[T], out: &mut [T]) {
+    pub(crate) fn fold_rows<T: Real + Element>(self, data: &[T], out: &mut [T])
+    where
+        f64: From<T>,
+    {
         let n = data.len() / out.len().max(1);
         for (row, out) in data.chunks(n).zip(out) {
-            let (squares, _) = deviations(row, n as f64, T::to_f64, true);
+            let (squares, _) = deviations(row, n as f64, true);
             *out = T::from_f64(self.finish(squares, n as f64));
         }
     }
@@ -335,7 +299,7 @@ fn spread(
     let with = Spread::new(correction, unbiased, root);
     let n = count(x, &mask) as f64;
     let x = x.cast(wide(dtype));
-    let (squares, mean) = in_float!(dtype, T => spread_rows::<T>(&x, &mask, n, f64::from))?;
+    let (squares, mean) = in_float!(dtype, T => spread_rows::<T>(&x, &mask, n))?;
     let spread: Vec<f64> = squares.into_iter().map(|squares| with.finish(squares, n)).collect();
     let finish = |data| {
         Ok::<_, fx_core::Error>(reduced_array::<f64>(data, &x, &mask, keepdim)?.cast(wide(dtype)).cast(dtype))
@@ -344,30 +308,33 @@ fn spread(
 }
 
 /// Returns the sum of squared deviations and the mean of each row.
-fn spread_rows<T: Element>(
-    x: &Array,
-    mask: &[bool],
-    n: f64,
-    wide: impl Fn(T) -> f64 + Sync,
-) -> Result<(Vec<f64>, Vec<f64>)> {
+fn spread_rows<T: Real + Element>(x: &Array, mask: &[bool], n: f64) -> Result<(Vec<f64>, Vec<f64>)>
+where
+    f64: From<T>,
+{
     let (dense, n_rows, length) = super::fold::rows(x, mask)?;
     let data = super::fold::slice::<T>(&dense)?;
     crate::kernel::chunks::fill_row_pairs(n_rows, 1, length, |row, squares, mean| {
         let row = &data[row * length..(row + 1) * length];
-        (squares[0], mean[0]) = deviations(row, n, &wide, false);
+        (squares[0], mean[0]) = deviations(row, n, false);
     })
 }
 
 /// Returns the sum of squared deviations from the mean of `n` elements, and the mean; on this thread, or on all.
-fn deviations<T: Element>(row: &[T], n: f64, wide: impl Fn(T) -> f64 + Sync, is_alone: bool) -> (f64, f64) {
-    let total = Fold { init: 0.0, step: |a: f64, x: T| a + wide(x), merge: |a: f64, b: f64| a + b };
-    let center = if is_alone { total.serial(row) } else { total.row(row) } / n;
-    let step = |a: f64, x: T| {
-        let deviation = wide(x) - center;
-        a + deviation * deviation
-    };
-    let squares = Fold { init: 0.0, step, merge: |a: f64, b: f64| a + b };
-    (if is_alone { squares.serial(row) } else { squares.row(row) }, center)
+fn deviations<T: Real + Element>(row: &[T], n: f64, is_alone: bool) -> (f64, f64)
+where
+    f64: From<T>,
+{
+    fn join<S: Step<State = f64>>(step: S, row: &[S::Item], is_alone: bool) -> f64 {
+        if !is_alone {
+            return join_row(step, row);
+        }
+        let mut out = [0.0];
+        join_rows_alone(step, row, &mut out);
+        out[0]
+    }
+    let center = join(Sum::<T, f64>::default(), row, is_alone) / n;
+    (join(Squares::<T>::around(center), row, is_alone), center)
 }
 
 fn norm_type(
@@ -395,35 +362,30 @@ fn norm_array(
     if count(&x, &mask) == 0 && (ord < 0.0 || ord == f64::INFINITY) {
         bail!(Shape, "a norm of order {ord} of no elements is not defined, got {}", x.describe());
     }
-    let add = |a: f64, b: f64| a + b;
-    let data = in_float!(dtype, T => norms::<T>(&x, &mask, ord, f64::from, add))?;
+    let data = match dtype {
+        DType::F16 | DType::BF16 | DType::F32 if ord == 1.0 => fold(&x, &mask, Magnitudes)?,
+        _ => in_float!(dtype, T => norms::<T>(&x, &mask, ord))?,
+    };
     Ok(reduced_array(data, &x, &mask, keepdim)?.cast(wide(dtype)).cast(dtype))
 }
 
-fn norms<T: Element>(
-    x: &Array,
-    mask: &[bool],
-    ord: f64,
-    wide: impl Fn(T) -> f64 + Sync,
-    add: impl Fn(f64, f64) -> f64 + Sync + Copy,
-) -> Result<Vec<f64>> {
-    let greater = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
-    let lesser = |a: f64, b: f64| if b < a || b.is_nan() { b } else { a };
-    let size = |x: T| wide(x).abs();
+fn norms<T: Real + Element>(x: &Array, mask: &[bool], ord: f64) -> Result<Vec<f64>> {
+    let size = |x: T| x.to_f64().abs();
+    let sum = Sum::<f64>::default();
     if ord == f64::INFINITY {
-        fold(x, mask, &Fold { init: 0.0, step: |a, x| greater(a, size(x)), merge: greater })
+        fold_mapped(x, mask, Greatest::<f64>::default(), size)
     } else if ord == f64::NEG_INFINITY {
-        fold(x, mask, &Fold { init: f64::INFINITY, step: |a, x| lesser(a, size(x)), merge: lesser })
+        fold_mapped(x, mask, Least::<f64>::default(), size)
     } else if ord == 0.0 {
-        fold(x, mask, &Fold { init: 0.0, step: |a, x| a + f64::from(u8::from(size(x) != 0.0)), merge: add })
+        fold_mapped(x, mask, sum, |x: T| f64::from(u8::from(x != T::ZERO)))
     } else if ord == 1.0 {
-        fold(x, mask, &Fold { init: 0.0, step: |a, x| a + size(x), merge: add })
+        fold_mapped(x, mask, sum, size)
     } else if ord == 2.0 {
-        let mut data = fold(x, mask, &Fold { init: 0.0, step: |a, x| a + wide(x) * wide(x), merge: add })?;
+        let mut data = fold(x, mask, Squares::<T>::around(0.0))?;
         data.iter_mut().for_each(|x| *x = x.sqrt());
         Ok(data)
     } else {
-        let mut data = fold(x, mask, &Fold { init: 0.0, step: |a, x| a + size(x).powf(ord), merge: add })?;
+        let mut data = fold_mapped(x, mask, sum, |x| size(x).powf(ord))?;
         data.iter_mut().for_each(|x| *x = x.powf(1.0 / ord));
         Ok(data)
     }
@@ -442,22 +404,17 @@ fn logsumexp_array(x: &Array, dim: Option<IntVec>, keepdim: bool) -> Result<Arra
 fn truth(x: &Array, dim: Option<IntVec>, keepdim: bool, all: bool) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
     let bools = x.cast(DType::Bool);
-    let data = match all {
-        true => {
-            fold(&bools, &mask, &Fold { init: true, step: |a: bool, x: bool| a & x, merge: |a, b| a & b })?
-        }
-        false => {
-            fold(&bools, &mask, &Fold { init: false, step: |a: bool, x: bool| a | x, merge: |a, b| a | b })?
-        }
-    };
+    let data = if all { fold(&bools, &mask, All)? } else { fold(&bools, &mask, Any)? };
     Ok(reduced_array(data, x, &mask, keepdim)?.cast(truth_dtype(x.dtype())))
 }
 
 fn count_array(x: &Array, dim: Option<IntVec>) -> Result<Array> {
     let mask = mask(as_slice(&dim), x.rank())?;
-    dispatch_dtype!(x.dtype(), T => {
-        let step = |n: i64, x: T| n + i64::from(x != T::default());
-        let data = fold(x, &mask, &Fold { init: 0, step, merge: |a: i64, b: i64| a + b })?;
-        reduced_array(data, x, &mask, false)
-    })
+    let step = Sum::<bool, i64>::default();
+    let data = match x.dtype() {
+        DType::Bool => fold(x, &mask, step)?,
+        DType::F32 => fold(x, &mask, Count)?,
+        dtype => dispatch_dtype!(dtype, T => fold_mapped(x, &mask, step, |x: T| x != T::default())?),
+    };
+    reduced_array(data, x, &mask, false)
 }
