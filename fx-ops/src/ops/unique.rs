@@ -206,16 +206,15 @@ impl Groups {
 
     /// Groups equal elements, in ascending order.
     fn sorted<T: Ordered>(data: &[T]) -> Groups {
-        let mut items: Vec<(T, usize)> = data.iter().copied().zip(0..).collect();
-        let compare = |a: &(T, usize), b: &(T, usize)| order(a.0, b.0, false).then(a.1.cmp(&b.1));
+        let mut items: Vec<(u64, usize)> = data.iter().map(|x| x.key()).zip(0..).collect();
         if items.len() < PARALLEL {
-            items.sort_unstable_by(compare);
+            items.sort_unstable();
         } else {
-            items.par_sort_unstable_by(compare);
+            items.par_sort_unstable();
         }
         let mut groups = Groups { first: Vec::new(), inverse: vec![0; data.len()], counts: Vec::new() };
         for (i, &(x, at)) in items.iter().enumerate() {
-            if i == 0 || items[i - 1].0 != x {
+            if i == 0 || items[i - 1].0 != x || Some(x) == T::NAN_KEY {
                 groups.first.push(at);
                 groups.counts.push(0);
             }

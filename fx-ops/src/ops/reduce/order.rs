@@ -63,6 +63,15 @@ pub(crate) fn order<T: Ordered>(a: T, b: T, descending: bool) -> Ordering {
     }
 }
 
+/// The key of an element, and where it was.
+pub(super) type Item = (u64, i64);
+
+/// Returns the elements of a row by their keys, which are in the order of the elements.
+pub(super) fn keyed<T: Ordered>(row: &[T], descending: bool) -> Vec<Item> {
+    let flip = if descending { u64::MAX } else { 0 };
+    row.iter().map(|x| x.key() ^ flip).zip(0..).collect()
+}
+
 pub(crate) fn sort_array(x: &Array, dim: i64, descending: bool, _stable: bool) -> Result<(Array, Array)> {
     let lines = Lines::new(&comparable(x), dim)?;
     let (values, indices) = dispatch_ordered!(x.dtype(), T => {
@@ -82,10 +91,10 @@ const SHORT: usize = 128;
 /// Sorts a row, stably, and tells where the elements were.
 fn sort_row<T: Ordered>(row: &[T], descending: bool, values: &mut [T], indices: &mut [i64]) {
     if row.len() < SHORT || u32::try_from(row.len()).is_err() {
-        let mut items: Vec<(T, i64)> = row.iter().copied().zip(0..).collect();
-        items.sort_by(|a, b| order(a.0, b.0, descending));
-        for ((value, index), (x, at)) in values.iter_mut().zip(indices).zip(items) {
-            (*value, *index) = (x, at);
+        let mut items = keyed(row, descending);
+        items.sort_unstable();
+        for ((value, index), (_, at)) in values.iter_mut().zip(indices).zip(items) {
+            (*value, *index) = (row[at as usize], at);
         }
         return;
     }
@@ -144,10 +153,11 @@ fn topk_array(x: &Array, k: i64, dim: i64, largest: bool, sorted: bool) -> Resul
         let data = lines.data::<T>()?;
         let n = lines.n;
         let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, k, n * 4, |row, values, indices| {
-            let mut items: Vec<(T, i64)> = data[row * n..][..n].iter().copied().zip(0..).collect();
-            select_top(&mut items, k, sorted, largest);
-            for ((value, index), (x, at)) in values.iter_mut().zip(indices).zip(items) {
-                (*value, *index) = (x, at);
+            let row = &data[row * n..][..n];
+            let mut items = keyed(row, largest);
+            select_top(&mut items, k, sorted);
+            for ((value, index), (_, at)) in values.iter_mut().zip(indices).zip(items) {
+                (*value, *index) = (row[at as usize], at);
             }
         })?;
         (lines.restore(values, k)?, lines.restore(indices, k)?)
@@ -156,8 +166,8 @@ fn topk_array(x: &Array, k: i64, dim: i64, largest: bool, sorted: bool) -> Resul
 }
 
 /// Moves the `k` first elements to the front: which of several equal ones is as in PyTorch.
-fn select_top<T: Ordered>(items: &mut [(T, i64)], k: usize, sorted: bool, largest: bool) {
-    let before = |a: &(T, i64), b: &(T, i64)| order(a.0, b.0, largest).is_lt();
+fn select_top(items: &mut [Item], k: usize, sorted: bool) {
+    let before = |a: &Item, b: &Item| a.0 < b.0;
     if k == 0 {
         return;
     }
@@ -222,7 +232,7 @@ fn scan_along<T: Element, A: Element>(
         let first = block(i).rev().find(|row| row % n == 0).unwrap_or(block(i).start);
         sums.fill(init);
         for row in first..block(i).end {
-            fx_simd::call::<scan_sums, _>((&mut *sums, line(row), &step));
+            fx_simd::call_256::<scan_sums, _>((&mut *sums, line(row), &step));
         }
     })?;
     let mut starts = vec![init; inner];
@@ -240,7 +250,7 @@ fn scan_along<T: Element, A: Element>(
             if row % n == 0 {
                 state.fill(init);
             }
-            fx_simd::call::<scan_row, _>((&mut state[..], line(row), out, &step, &finish));
+            fx_simd::call_256::<scan_row, _>((&mut state[..], line(row), out, &step, &finish));
         }
     })?;
     Array::from_vec(out, x.shape())

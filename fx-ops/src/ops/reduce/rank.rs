@@ -7,6 +7,7 @@ use fx_core::{Array, DType, Dim, Result, Tensor, TensorType, bail, kernels};
 
 use super::fold::Lines;
 use super::min_max::{Ordered, comparable, dispatch_ordered, pair_type};
+use super::order::{Item, keyed};
 use crate::kernel::chunks::fill_row_pairs;
 use crate::kernel::select::{quick_select, sort};
 use crate::ops::infer::{axis_or_only, type_of, typed};
@@ -55,42 +56,41 @@ fn along_type(x: &TensorType, dim: Dim, keepdim: bool) -> Result<(TensorType, Te
     pair_type(x, dim, keepdim)
 }
 
-/// An element and where it was.
-type Item<T> = (T, i64);
-
-/// Finds an element of each row: `find` gets the row, not empty, as items to rearrange.
-fn along<T: Ordered>(
+/// Finds an element of each row: `find` gets the row, not empty, as items to rearrange, and the key of NaN; it
+/// returns the position.
+fn along(
     x: &Array,
     dim: i64,
     keepdim: bool,
-    find: impl Fn(&mut [Item<T>]) -> Item<T> + Sync,
+    find: &(dyn Fn(&mut [Item], Option<u64>) -> i64 + Sync),
 ) -> Result<(Array, Array)> {
-    let lines = Lines::new(x, dim)?;
-    let data = lines.data::<T>()?;
+    let lines = Lines::new(&comparable(x), dim)?;
     let n = lines.n;
-    let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, 1, n * 4, |row, value, index| {
-        let mut items: Vec<Item<T>> = data[row * n..][..n].iter().copied().zip(0..).collect();
-        (value[0], index[0]) = find(&mut items);
-    })?;
-    Ok((lines.reduce(values, keepdim)?, lines.reduce(indices, keepdim)?))
+    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
+        let data = lines.data::<T>()?;
+        let (values, indices) = fill_row_pairs::<T, i64>(lines.n_rows, 1, n * 4, |row, value, index| {
+            let row = &data[row * n..][..n];
+            let at = find(&mut keyed(row, false), T::NAN_KEY);
+            (value[0], index[0]) = (row[at as usize], at);
+        })?;
+        (lines.reduce(values, keepdim)?, indices)
+    });
+    Ok((values.cast(x.dtype()), lines.reduce(indices, keepdim)?))
 }
 
-fn median_item<T: Ordered>(items: &mut [Item<T>], ignore_nan: bool) -> Item<T> {
-    let n_nan = items.iter().filter(|item| item.0.is_nan()).count();
+fn median_item(items: &mut [Item], nan: Option<u64>, ignore_nan: bool) -> i64 {
+    let is_nan = |item: &Item| Some(item.0) == nan;
+    let n_nan = items.iter().filter(|item| is_nan(item)).count();
     if n_nan > 0 && !ignore_nan {
-        return items.iter().find(|item| item.0.is_nan()).copied().unwrap_or(items[0]);
+        return items.iter().find(|item| is_nan(item)).unwrap_or(&items[0]).1;
     }
     let middle = (items.len() - n_nan).saturating_sub(1) / 2;
-    let order = |a: &Item<T>, b: &Item<T>| super::order(a.0, b.0, false).then(a.1.cmp(&b.1));
-    *items.select_nth_unstable_by(middle, order).1
+    items.select_nth_unstable(middle).1.1
 }
 
 fn median_along(x: &Array, dim: i64, keepdim: bool, ignore_nan: bool) -> Result<(Array, Array)> {
     along_type(&type_of(x), dim.into(), keepdim)?;
-    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
-        along::<T>(&comparable(x), dim, keepdim, |items| median_item(items, ignore_nan))?
-    });
-    Ok((values.cast(x.dtype()), indices))
+    along(x, dim, keepdim, &|items, nan| median_item(items, nan, ignore_nan))
 }
 
 fn median_of_all(x: &Array, ignore_nan: bool) -> Result<Array> {
@@ -121,29 +121,23 @@ fn kth_type(x: &TensorType, k: Dim, dim: Dim, keepdim: bool) -> Result<(TensorTy
 fn kth_array(x: &Array, k: i64, dim: i64, keepdim: bool) -> Result<(Array, Array)> {
     kth_type(&type_of(x), k.into(), dim.into(), keepdim)?;
     let nth = k as usize - 1;
-    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
-        along::<T>(&comparable(x), dim, keepdim, |items| {
-            quick_select(items, nth, &|a: &Item<T>, b: &Item<T>| (a.0.is_nan() && !b.0.is_nan()) || b.0.below(a.0));
-            items[nth]
-        })?
-    });
-    Ok((values.cast(x.dtype()), indices))
+    along(x, dim, keepdim, &|items, _| {
+        quick_select(items, nth, &|a: &Item, b: &Item| a.0 > b.0);
+        items[nth].1
+    })
 }
 
 fn mode_array(x: &Array, dim: i64, keepdim: bool) -> Result<(Array, Array)> {
     pair_type(&type_of(x), dim.into(), keepdim)?;
-    let (values, indices) = dispatch_ordered!(x.dtype(), T => {
-        along::<T>(&comparable(x), dim, keepdim, |items| {
-            sort(items, &|a: &Item<T>, b: &Item<T>| a.0.below(b.0));
-            let (mut best, mut most) = (items[0], 0);
-            // A NaN differs from its neighbours, so that each is a run of one.
-            for run in items.chunk_by(|a, b| a.0 == b.0) {
-                if run.len() > most {
-                    (best, most) = (run[run.len() - 1], run.len());
-                }
+    along(x, dim, keepdim, &|items, nan| {
+        // Nothing is less than NaN, which is no number's equal.
+        sort(items, &|a: &Item, b: &Item| a.0 < b.0 && Some(b.0) != nan);
+        let (mut best, mut most) = (items[0], 0);
+        for run in items.chunk_by(|a, b| a.0 == b.0 && Some(a.0) != nan) {
+            if run.len() > most {
+                (best, most) = (run[run.len() - 1], run.len());
             }
-            best
-        })?
-    });
-    Ok((values.cast(x.dtype()), indices))
+        }
+        best.1
+    })
 }
