@@ -114,7 +114,7 @@ fn f32_functions_keep_their_bounds() {
         cosh 1.0 f64::cosh, all;
         tanh 2.0 f64::tanh, all;
         asinh 1.0 |x| x.abs().asinh().copysign(x), |x| x.abs() < 1e18;
-        acosh 1.0 |x| (x + (x * x - 1.0).sqrt()).ln(), all;
+        acosh 1.0 f64::acosh, all;
         atanh 1.0 f64::atanh, all;
         sigmoid 3.0 |x| 1.0 / (1.0 + (-x).exp()), all;
         erf 2.0 <f64 as Real>::erf, all;
