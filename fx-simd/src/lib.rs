@@ -10,8 +10,8 @@
 //! | [`call_256`], [`widest_256`] | plain, AVX2 | loops that wait for memory, and loops that are rarely hot |
 //! | [`call_or`], [`call_256_or`], [`widest_or`], [`widest_256_or`] | the same without the plain one | loops with a small function for old machines |
 //!
-//! Other architectures have one copy of each, which is compiled for the vectors of every such machine. Each copy is compiled
-//! anew: take `call_256` unless a measurement shows that AVX-512 pays.
+//! Other architectures have one copy of each, which is compiled for the vectors of every such machine. Each
+//! copy is compiled anew: take `call_256` unless a measurement shows that AVX-512 pays.
 //!
 //! Invariant: the bits of a result do not depend on the instruction set. Rust never contracts `a * b + c` or
 //! reorders sums, and `mul_add` rounds once everywhere, so the same operations are done in the same order,

@@ -32,8 +32,8 @@ fn without_features_the_tree_is_small() {
     }
 }
 
-/// Tests, examples and programs share one build of each package only if dev-dependencies turn on no further features of
-/// what programs depend on.
+/// Tests, examples and programs share one build of each package only if dev-dependencies turn on no further
+/// features of what programs depend on.
 #[test]
 fn dev_dependencies_turn_on_no_features() {
     let features = |edges: &str, args: &[&str]| -> BTreeMap<String, BTreeSet<String>> {
