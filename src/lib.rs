@@ -10,11 +10,12 @@ extern crate self as fx;
 #[cfg(doctest)]
 mod documents {
     macro_rules! documents {
-        ($($name:ident: $path:literal)*) => {
-            $(#[doc = include_str!(concat!("../", $path))] struct $name;)*
+        ($($(#[$meta:meta])* $name:ident: $path:literal)*) => {
+            $($(#[$meta])* #[doc = include_str!(concat!("../", $path))] struct $name;)*
         };
     }
     documents! {
+        #[cfg(feature = "import")]
         Readme: "README.md"
         Tracing: "docs/guide/tracing.md"
         Modules: "docs/guide/modules.md"
@@ -24,6 +25,7 @@ mod documents {
         Splitting: "docs/guide/splitting.md"
         Operations: "docs/guide/operations.md"
         Code: "docs/guide/code.md"
+        #[cfg(feature = "import")]
         Pytorch: "docs/guide/pytorch.md"
         Engine: "docs/engine.md"
     }
