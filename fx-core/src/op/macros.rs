@@ -210,15 +210,15 @@ macro_rules! __call {
 /// (`Float`), or is `Bool`. Arms are `real` (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32,
 /// i64), `bool`, `num` (real and int) and `any`; a later arm replaces an earlier one. An operand with `= x`,
 /// such as `clamp(x, min = f64::NEG_INFINITY)`, may be left out and is `x` then, without a part in promotion;
-/// see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value). `#[numbers = ..]` says how
-/// numbers are taken that the dtype cannot hold; see [`Numbers`](crate::pointwise::Numbers). `#[fused_affine = f32]`, for
-/// a function of one operand whose first arm is `real`, makes kernels that add and multiply before and after
-/// it in the same loop; see [`fused_affine`](crate::pointwise::fused_affine). `#[blocks = path]` names a function of
-/// [`blocks`](crate::blocks) or one like them, which replaces some block kernels by faster ones with the same
-/// bits. `#[instead = path]` names a function from the last operand, if that is a number, to the row of the
-/// others that this one is there; see [`PointwiseDef::instead`](crate::pointwise::PointwiseDef::instead). A body
-/// may name only its operands and parameters, literals, and paths such as `math::exp`. Parameters have the type
-/// of the elements.
+/// see [`PointwiseDef::absent_value`](crate::pointwise::PointwiseDef::absent_value). `#[numbers = ..]` says
+/// how numbers are taken that the dtype cannot hold; see [`Numbers`](crate::pointwise::Numbers).
+/// `#[fused_affine = f32]`, for a function of one operand whose first arm is `real`, makes kernels that add
+/// and multiply before and after it in the same loop; see [`fused_affine`](crate::pointwise::fused_affine).
+/// `#[blocks = path]` names a function of [`blocks`](crate::blocks) or one like them, which replaces some
+/// block kernels by faster ones with the same bits. `#[instead = path]` names a function from the last
+/// operand, if that is a number, to the row of the others that this one is there; see
+/// [`PointwiseDef::instead`](crate::pointwise::PointwiseDef::instead). A body may name only its operands and
+/// parameters, literals, and paths such as `math::exp`. Parameters have the type of the elements.
 #[macro_export]
 macro_rules! pointwise {
     (

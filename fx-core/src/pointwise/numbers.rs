@@ -62,8 +62,8 @@ fn is_within(x: Scalar, (least, greatest): (i64, i64)) -> bool {
     }
 }
 
-/// Returns a number that is to be an element of `dtype`, unless that is an integer dtype that cannot hold it,
-/// which is an error. Unsigned integers take negative numbers as far as their greatest value, and wrap them.
+/// Returns a number that is to be an element of `dtype`. Fails if that is an integer dtype that cannot hold
+/// it. Unsigned integers take negative numbers as far as their greatest value, and wrap them.
 pub fn held(x: Scalar, dtype: DType) -> Result<Scalar> {
     match range(dtype) {
         Some((least, greatest)) if !is_within(x, (if least == 0 { -greatest } else { least }, greatest)) => {
@@ -115,8 +115,8 @@ impl PointwiseDef {
     /// Returns what a number as the operand at `place` is in a computation of `dtype`, which may be a half:
     /// the number that an element of the type of computation, `f32` for halves, is made of.
     ///
-    /// A number that the row cannot take with this dtype is an error: a limit that leaves no value, an exponent
-    /// that is too large, and a number to compare for which [`Self::compared_dtype`] says another dtype.
+    /// Fails if the row cannot take the number with this dtype: a limit that leaves no value, an exponent
+    /// that is too large, or a number to compare for which [`Self::compared_dtype`] says another dtype.
     pub fn number(&self, place: usize, x: Scalar, dtype: DType) -> Result<Scalar> {
         let Some(range) = range(dtype) else {
             return Ok(match self.numbers {
@@ -138,7 +138,7 @@ impl PointwiseDef {
 
     /// Returns what a number as the parameter at `place` is in a computation of `dtype`.
     ///
-    /// A parameter that an integer dtype cannot hold is an error, unless it is a limit that leaves values.
+    /// Fails if an integer dtype cannot hold the parameter, unless it is a limit that leaves values.
     pub fn parameter(&self, place: usize, x: Scalar, dtype: DType) -> Result<Scalar> {
         let Some(range) = range(dtype) else { return Ok(x) };
         match self.numbers {

@@ -24,8 +24,8 @@ kernels! {
     /// `[n, c, ..]`.
     ///
     /// A place is (x, y) or (x, y, z), from -1 to 1 between the outer borders of the outer pixels, or with
-    /// `align_corners` between their centres. `mode` is `"bilinear"`, `"nearest"` or `"bicubic"`. Beyond the border `padding_mode` sees `"zeros"`, the pixels of the `"border"`, or their
-    /// `"reflection"`.
+    /// `align_corners` between their centres. `mode` is `"bilinear"`, `"nearest"` or `"bicubic"`. Beyond the
+    /// border `padding_mode` sees `"zeros"`, the pixels of the `"border"`, or their `"reflection"`.
     #[flops = PerOutput(8)]
     grid_sample(x: Tensor, grid: Tensor, mode: Str = "bilinear", padding_mode: Str = "zeros", align_corners: Any = Nothing) =
         |x: &TensorType, grid: &TensorType, mode: &str, padding: &str, _align: &TypeTree| sample_type(x, grid, mode, padding),

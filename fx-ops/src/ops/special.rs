@@ -100,13 +100,17 @@ pointwise! {
     special_shifted_chebyshev_polynomial_w(x, n) -> Float {
         real: { let y = math::chebyshev_w(x + x - 1.0, n); y + y * 0.0 }
     }
-    /// Hermite's polynomial of the physicists, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    /// Hermite's polynomial of the physicists, of the degree that is the integer part of `n`; 0 where that is
+    /// negative, NaN where it overflows.
     special_hermite_polynomial_h(x, n) -> Float { real: { let y = math::hermite_h(x, n); y + y * 0.0 } }
-    /// Hermite's polynomial of the probabilists, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    /// Hermite's polynomial of the probabilists, of the degree that is the integer part of `n`; 0 where that
+    /// is negative, NaN where it overflows.
     special_hermite_polynomial_he(x, n) -> Float { real: { let y = math::hermite_he(x, n); y + y * 0.0 } }
-    /// Laguerre's polynomial, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    /// Laguerre's polynomial, of the degree that is the integer part of `n`; 0 where that is negative, NaN
+    /// where it overflows.
     special_laguerre_polynomial_l(x, n) -> Float { real: { let y = math::laguerre(x, n); y + y * 0.0 } }
-    /// Legendre's polynomial, of the degree that is the integer part of `n`; 0 where that is negative, NaN where it overflows.
+    /// Legendre's polynomial, of the degree that is the integer part of `n`; 0 where that is negative, NaN
+    /// where it overflows.
     special_legendre_polynomial_p(x, n) -> Float { real: { let y = math::legendre(x, n); y + y * 0.0 } }
     /// The regularised lower incomplete gamma function of order `x` at `other`; NaN where one is negative.
     igamma(x, other) -> Float { real: math::gammainc(x, other) }

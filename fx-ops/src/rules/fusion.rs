@@ -142,7 +142,8 @@ rules! {
     /// A product with a transposed matrix, and what is added.
     addmm_linear: |x: &Tensor, w: &Tensor, b: &Tensor| addmm(b, x, t(w)) => |x: &Tensor, w: &Tensor, b: &Tensor| linear(x, w, b),
         when "b has one axis" |m| m.rank("z") == Some(1) && m.ty("z").zip(m.ty("y")).is_some_and(|(b, w)| b.shape[0] == w.shape[0]);
-    /// `softmax(q @ k.T * scale) @ v`, the scale at any place. A query that sees no key gives NaN, as of `softmax`.
+    /// `softmax(q @ k.T * scale) @ v`, the scale at any place. A query that sees no key gives NaN, as of
+    /// `softmax`.
     attention: |q: &Tensor, k: &Tensor, v: &Tensor| product(softmax(scores(q, k), integer("d")), v), build |m| attended(m, false), free "t.dims",
         when "operands have the same rank of at least 3, and the last axes are meant" are_heads;
     /// Attention with a mask of floats that is added.
