@@ -8,3 +8,8 @@ graph main(%q: f32[b, 5, 4], %k: f32[b, 6, 4], %v: f32[b, 6, 3], %m: f32[5, 6]) 
   %o = bmm(%p, %v)
   return %o
 }
+//! =>
+graph main(%q: f32[b, 5, 4], %k: f32[b, 6, 4], %v: f32[b, 6, 3], %m: f32[5, 6]) -> f32[b, 5, 3] {
+  %scaled_dot_product_attention: f32[b, 5, 3] = scaled_dot_product_attention(%q, %k, %v, attn_mask=%m, scale=0.5, safe_softmax=false)
+  return %scaled_dot_product_attention
+}

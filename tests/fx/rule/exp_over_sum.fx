@@ -5,3 +5,8 @@ graph main(%x: f32[n, 4]) {
   %h = div(%f, %g)
   return %h
 }
+//! =>
+graph main(%x: f32[n, 4]) -> f32[n, 4] {
+  %softmax: f32[n, 4] = softmax(%x, 0)
+  return %softmax
+}

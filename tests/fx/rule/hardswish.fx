@@ -8,3 +8,10 @@ graph main(%x: f32[n, 4]) {
   %f = mul(%d, %e)
   return %f
 }
+//! =>
+graph main(%x: f32[n, 4]) -> f32[n, 4] {
+  %hardswish: f32[n, 4] = hardswish(%x)
+  %e: f32[n, 4] = hardsigmoid(%hardswish)
+  %f: f32[n, 4] = mul(%hardswish, %e)
+  return %f
+}

@@ -4,3 +4,8 @@ graph main(%x: f32[n, 4]) {
   %b = log(%a)
   return %b
 }
+//! =>
+graph main(%x: f32[n, 4]) -> f32[n, 4] {
+  %logsigmoid: f32[n, 4] = logsigmoid(%x)
+  return %logsigmoid
+}
