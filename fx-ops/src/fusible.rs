@@ -271,7 +271,6 @@ pub(crate) fn map_dtype(def: &PointwiseDef, bound: &[Arg], operands: &[OperandTy
         return None;
     }
     let dtype = def.compute_dtype(result_dtype_of_types(operands)).ok()?;
-    let dtype = def.compared_dtype(operands, dtype);
     let (operands, params) = bound.split_at_checked(def.operands.len())?;
     let is_number = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.number(i, x, dtype).is_ok());
     let is_param = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.parameter(i, x, dtype).is_ok());

@@ -695,7 +695,7 @@ fn loop_op(
             (_, None) => OperandType::Scalar(Category::Float),
         })
         .collect();
-    let dtype = def.compared_dtype(&kinds, def.compute_dtype(result_dtype_of_types(&kinds))?);
+    let dtype = def.compute_dtype(result_dtype_of_types(&kinds))?;
     element(dtype)?;
     let (def, given) = match given.split_last() {
         Some((Some((Ref::Number(last), _)), others)) => match def.instead(Some(*last), dtype) {

@@ -3,7 +3,7 @@
 use crate::op::Default::Int;
 use crate::op::kind::OperandValue;
 use crate::pointwise::Limit::{Lower, Upper};
-use crate::pointwise::Numbers::{Compared, Limits, Wide, WideAnywhere};
+use crate::pointwise::Numbers::{Limits, Wide, WideAnywhere};
 use crate::{Result, err, math, pointwise};
 
 pointwise! {
@@ -92,23 +92,17 @@ pointwise! {
 
     /// `x == y`, element by element.
     #[commutative = true]
-    #[numbers = Compared]
     eq(x, y) -> Bool { any: x == y }
     /// `x != y`, element by element.
     #[commutative = true]
-    #[numbers = Compared]
     ne(x, y) -> Bool { any: x != y }
     /// `x < y`, element by element.
-    #[numbers = Compared]
     lt(x, y) -> Bool { any: x < y }
     /// `x <= y`, element by element.
-    #[numbers = Compared]
     le(x, y) -> Bool { any: x <= y }
     /// `x > y`, element by element.
-    #[numbers = Compared]
     gt(x, y) -> Bool { any: x > y }
     /// `x >= y`, element by element.
-    #[numbers = Compared]
     ge(x, y) -> Bool { any: x >= y }
     /// Whether both elements are not zero.
     #[commutative = true]

@@ -434,7 +434,6 @@ impl PointwiseDef {
         {
             return def.eval_in(dtype, others, params);
         }
-        let dtype = self.compared_dtype_of(operands, dtype);
         let mut operands = SmallVec::<[OperandValue<'_>; 4]>::from_slice(operands);
         for (i, operand) in operands.iter_mut().enumerate() {
             *operand = OperandValue::Scalar(match operand {

@@ -6,7 +6,6 @@ use half::{bf16, f16};
 
 use super::PointwiseDef;
 use crate::array::{Stored, dispatch_dtype};
-use crate::op::kind::{OperandType, OperandValue};
 use crate::{Array, DType, Result, Scalar, err};
 
 /// How a row takes numbers that its dtype cannot hold.
@@ -19,8 +18,6 @@ pub enum Numbers {
     Wide,
     /// As `Wide`, for a tensor of one element at any place.
     WideAnywhere,
-    /// Integers that the dtype cannot hold are compared as 64-bit integers.
-    Compared,
     /// As `Converted`, but an integer dtype must hold a number as the last operand.
     Exponent,
     /// Limits of integers, an entry for each operand and then for each parameter, are brought into the range
@@ -115,8 +112,8 @@ impl PointwiseDef {
     /// Returns what a number as the operand at `place` is in a computation of `dtype`, which may be a half:
     /// the number that an element of the type of computation, `f32` for halves, is made of.
     ///
-    /// Fails if the row cannot take the number with this dtype: a limit that leaves no value, an exponent
-    /// that is too large, or a number to compare for which [`Self::compared_dtype`] says another dtype.
+    /// Fails if the row cannot take the number with this dtype: a limit that leaves no value, or an exponent
+    /// that is too large.
     pub fn number(&self, place: usize, x: Scalar, dtype: DType) -> Result<Scalar> {
         let Some(range) = range(dtype) else {
             return Ok(match self.numbers {
@@ -131,7 +128,6 @@ impl PointwiseDef {
             // What is negative is refused with more to say.
             Numbers::Exponent if place + 1 == self.operands.len() && x.to_i64() < 0 => Ok(x),
             Numbers::Exponent if place + 1 == self.operands.len() => held(x, dtype),
-            Numbers::Compared if !is_within(x, range) => held(x, dtype),
             _ => Ok(converted(x, dtype)),
         }
     }
@@ -164,33 +160,9 @@ impl PointwiseDef {
     pub fn takes_any_number(&self, dtype: DType) -> bool {
         match self.numbers {
             Numbers::Converted | Numbers::Wide | Numbers::WideAnywhere => true,
-            Numbers::Compared => !dtype.is_int() || dtype == DType::I64,
             Numbers::Exponent | Numbers::Limits(_) => !dtype.is_int(),
         }
     }
-
-    /// Returns the dtype in which operands of these types, promoted to `dtype`, are compared if the row
-    /// compares: `i64` if a tensor of rank 0 may hold an integer that is none of `dtype`.
-    pub fn compared_dtype(&self, operands: &[OperandType<'_>], dtype: DType) -> DType {
-        let is_other = |operand: &OperandType<'_>| matches!(operand, OperandType::Tensor(ty) if ty.rank() == 0 && is_wider(ty.dtype, dtype));
-        let widens = self.numbers == Numbers::Compared && dtype.is_int() && operands.iter().any(is_other);
-        if widens { DType::I64 } else { dtype }
-    }
-
-    /// Returns the dtype in which these operands, promoted to `dtype`, are compared if the row compares.
-    pub(super) fn compared_dtype_of(&self, operands: &[OperandValue<'_>], dtype: DType) -> DType {
-        let (Numbers::Compared, Some(range)) = (self.numbers, range(dtype)) else { return dtype };
-        let is_other = |operand: &OperandValue<'_>| match operand {
-            OperandValue::Scalar(x) => !is_within(*x, range),
-            OperandValue::Array(array) => array.rank() == 0 && is_wider(array.dtype(), dtype),
-        };
-        if operands.iter().any(is_other) { DType::I64 } else { dtype }
-    }
-}
-
-/// Returns whether an integer dtype has values that another does not have.
-fn is_wider(dtype: DType, than: DType) -> bool {
-    dtype.is_int() && dtype.promote(than) != than
 }
 
 /// Returns the number that stands for a tensor of one element, converted to the computed `dtype`.
@@ -232,11 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_compared_with_numbers_that_they_cannot_be() {
+    fn integers_wrap_numbers_that_they_cannot_be() {
         let x: Tensor = Array::from(vec![44i8, -128, 127]).into();
         let wide: Tensor = Array::scalar(300i64).into();
         for other in [eq(&x, 300), eq(&x, &wide)] {
-            assert_eq!(other.array().unwrap().to_vec::<bool>().unwrap(), [false; 3]);
+            assert_eq!(other.array().unwrap().to_vec::<bool>().unwrap(), [true, false, false]);
         }
         let sum = add(&x, 300, 1);
         assert_eq!(sum.array().unwrap().to_vec::<i8>().unwrap(), [88, -84, -85]);
@@ -248,7 +220,6 @@ mod tests {
         assert!(add.parameter(0, Scalar::Int(300), DType::I8).is_err());
         assert_eq!(add.parameter(0, Scalar::Int(-1), DType::U8).unwrap(), Scalar::Int(-1));
         assert_eq!(add.number(1, Scalar::Int(300), DType::I8).unwrap(), Scalar::Int(44));
-        assert!(def(eq::OP).number(1, Scalar::Int(300), DType::I8).is_err());
         assert!(held(Scalar::Float(2.7), DType::U8).is_ok());
         assert!(held(Scalar::Float(256.0), DType::U8).is_err());
         assert!(held(Scalar::Float(f64::NAN), DType::I64).is_err());

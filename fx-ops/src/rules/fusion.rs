@@ -15,10 +15,10 @@ use crate::ops::arrange::mT;
 use crate::ops::attention::scaled_dot_product_attention;
 use crate::ops::conv::{conv1d, conv2d, conv3d};
 use crate::ops::linalg::{addmm, bmm, linear, matmul};
-use crate::ops::normalization::{layer_norm, log_softmax, rms_norm, softmax};
+use crate::ops::normalization::{layer_norm, rms_norm, softmax};
 use crate::ops::pad::pad;
 use crate::ops::pointwise::*;
-use crate::ops::reduce::{amax, logsumexp, mean, sum, var};
+use crate::ops::reduce::{amax, mean, sum, var};
 use crate::ops::view::*;
 
 /// `sqrt(2 / pi)`, of the approximation of `gelu`.
@@ -97,8 +97,6 @@ rules! {
         let e = exp(x - amax(x, integer("d"), true));
         &e / sum(&e, integer("d"), true)
     } => |x: &Tensor| softmax(x, integer("d")), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
-    /// The logarithm of a softmax.
-    log_softmax: |x: &Tensor| x - logsumexp(x, integer("d"), true) => |x: &Tensor| log_softmax(x, integer("d")), when "x is of f32 or f64, so that no part is rounded to a half" is_wide;
     /// `x / sqrt(mean(x^2) + eps)` over the last axis.
     rms_norm: |x: &Tensor| {
         let ms = mean(any_of([square(x), pow(x, exactly(2.0)), x * x]), integer("d"), true) + number("eps");

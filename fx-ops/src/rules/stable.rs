@@ -27,6 +27,9 @@ rules! {
         let e = exp(x);
         &e / sum(&e, integer("d"), true)
     } => |x: &Tensor| softmax(x, integer("d")), when "x is of f32 or f64" is_wide;
+    /// The logarithm of a softmax, of which an infinite operand makes NaN.
+    log_softmax: |x: &Tensor| x - logsumexp(x, integer("d"), true) => |x: &Tensor| log_softmax(x, integer("d")),
+        when "x is of f32 or f64" is_wide;
     /// The logarithm of a softmax.
     log_of_softmax: |x: &Tensor| log(softmax(x, integer("d"))) => |x: &Tensor| log_softmax(x, integer("d")),
         when "x is of f32 or f64" is_wide;
