@@ -42,7 +42,8 @@ fn errors_of_data_name_the_file_and_the_tensor() {
     std::fs::write(&program, source).unwrap();
     let f32s = |shape: &[usize]| fx::Tensor::from_vec(vec![0.5f32; shape.iter().product()], shape);
     let ints = fx::Tensor::new([1i64, 2]);
-    let cases: [(&str, &[(&str, fx::Tensor)], &str); 7] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, fx::Tensor)], &'a str);
+    let cases: [Case<'_>; 7] = [
         ("missing", &[("0.in0", f32s(&[2, 3]))], "there is no \"0.in1\" in IO"),
         (
             "size",

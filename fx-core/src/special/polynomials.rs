@@ -29,7 +29,7 @@ generic! {
 #[inline(always)]
 fn degree(n: f64) -> Option<f64> {
     let n = n.trunc();
-    (n >= 0.0 && n < 9_223_372_036_854_775_808.0).then_some(n)
+    (0.0..9_223_372_036_854_775_808.0).contains(&n).then_some(n)
 }
 
 /// The degree up to which a recurrence is as good as a closed form.

@@ -10,7 +10,7 @@
 //! - the order of effects, and that updates of buffers are stored when the whole call has succeeded:
 //!   `set_buffer` stays in the outer graph, and so does a buffer that is updated;
 //! - one place for each attribute: one that a single part reads moves into it, any other stays and is passed
-//! in, so that nothing is copied and ties stay;
+//!   in, so that nothing is copied and ties stay;
 //! - types, names, sources, module stacks and provenance of nodes; a call knows the nodes that it stands for.
 
 mod build;

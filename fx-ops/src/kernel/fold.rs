@@ -350,8 +350,8 @@ fx_simd::wide! {
         let whole = n_rows / AT_ONCE * AT_ONCE;
         for first in (0..whole).step_by(AT_ONCE) {
             let mut lines = [&data[..0]; AT_ONCE];
-            for i in 0..AT_ONCE {
-                lines[i] = line(first + i);
+            for (i, slot) in lines.iter_mut().enumerate() {
+                *slot = line(first + i);
             }
             // Long pieces of each row are read at a time, which the memory likes better than to jump from row
             // to row.
@@ -487,6 +487,7 @@ fn small_rows<S: Step>((step, data, n, out): (S, &[S::Item], usize, &mut [S::Sta
 }
 
 /// As [`lines`].
+#[allow(clippy::type_complexity, reason = "the arguments are those of `lines`")]
 fn small_lines<S: Step>((step, data, stride, n_rows, out): (S, &[S::Item], usize, usize, &mut [S::State])) {
     for row in 0..n_rows {
         let line = &data[row * stride..][..out.len()];

@@ -280,7 +280,7 @@ fn logcumsumexp_array(x: &Array, dim: i64) -> Result<Array> {
         }
     };
     let out = in_float!(x.dtype(), T => {
-        scan_lines(&lines, f64::NEG_INFINITY, |a: f64, x: T| add(a, f64::from(x)), |a| a as T)
+        scan_lines(&lines, f64::NEG_INFINITY, |a: f64, x: T| add(a, fx_core::math::Real::to_f64(x)), |a| a as T)
     })?;
     Ok(out.cast(x.dtype()))
 }
