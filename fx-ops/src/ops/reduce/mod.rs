@@ -1,6 +1,6 @@
 //! Reductions, scans and orderings along axes.
 //!
-//! `fold` cuts reductions into pieces, whose loops are in [`kernel::fold`](crate::kernel::fold); `sums` has the
+//! `fold` cuts reductions into pieces, whose loops are in `kernel::fold`; `sums` has the
 //! sums and what is made of them; `min_max` minima and maxima; `order` sorting and scans; `rank` and `quantiles`
 //! elements by their place in the order; `difference` what compares or joins neighbours.
 
