@@ -9,10 +9,10 @@ pub(crate) use crate::eval::run_closed;
 use rustc_hash::FxHashSet;
 
 use crate::eval::{Eval, Evaluated};
+use crate::folded::{Folded, Recipe};
 use crate::fresh::symbols;
 use crate::interp::Schedule;
 use crate::module::{InputDecl, Visitor, VisitorMut};
-use crate::pass::{Folded, Recipe};
 use crate::trace::{Attr, AttrKind};
 use crate::{
     Arg, Buffer, Error, Forward, Graph, Module, NodeId, OpCode, Parameter, Result, SourceLoc, Target, Tensor,

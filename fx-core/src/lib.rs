@@ -13,6 +13,7 @@ pub mod dim;
 pub mod dtype;
 pub mod error;
 pub mod eval;
+mod folded;
 mod fresh;
 pub mod graph;
 pub mod graph_module;

@@ -1,14 +1,14 @@
 //! Constant folding: values of weights only are computed once, and again when the weights change.
 //!
-//! A folded value is a constant with a [`Recipe`]: the graph that made it and the tensors that it was made
-//! from. Whatever changes attributes of a graph module asks whether recipes are out of date.
+//! A folded value is a constant with a [`Recipe`], which the graph module keeps ([`crate::folded`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Context, Pass, PassOption};
+use crate::folded::{Recipe, Sources};
 use crate::graph::NodeMap;
 use crate::node::{NodeId, OpCode, Provenance, Target};
 use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Tree, Value, bail, err, op, ops};
@@ -35,127 +35,6 @@ pub const CONST_FOLD: Pass = Pass {
     run,
     ..Pass::BASE
 };
-
-/// Attributes with their values, in the order of the paths.
-type Sources = Vec<(Arc<str>, Tensor)>;
-
-/// How a folded constant was made.
-#[derive(Clone, Debug)]
-pub struct Recipe {
-    /// The graph; it reads attributes and has no inputs.
-    pub graph: Arc<Graph>,
-    /// Which of the tensors that the graph returns it is.
-    item: usize,
-    /// The attributes that it read, with their values then, in the order of the paths.
-    sources: Sources,
-}
-
-impl Recipe {
-    /// Returns the paths of the attributes that the constant is made from.
-    pub fn sources(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.sources.iter().map(|(path, _)| &**path)
-    }
-
-    fn is_fresh(&self, attributes: &BTreeMap<Arc<str>, Attribute>) -> bool {
-        self.sources.iter().all(|(path, then)| match attributes.get(path) {
-            Some(attribute) => is_same(&attribute.tensor(), then),
-            // What was removed cannot change.
-            None => true,
-        })
-    }
-
-    fn make(&self, attributes: &BTreeMap<Arc<str>, Attribute>) -> Result<(Tensor, Recipe)> {
-        let present = |(path, then): &(Arc<str>, Tensor)| {
-            (path.clone(), attributes.get(path).map_or_else(|| then.clone(), Attribute::tensor))
-        };
-        let sources: Sources = self.sources.iter().map(present).collect();
-        let value = crate::trace::without_tracing(|| crate::eval::run_with(&self.graph, &sources))?;
-        let tensor = value.leaves().get(self.item).map(|tensor| Tensor::clone(tensor));
-        let tensor = tensor.ok_or_else(|| err!(Graph, "the recipe makes no tensor"))?.ok()?;
-        Ok((tensor, Recipe { graph: self.graph.clone(), item: self.item, sources }))
-    }
-}
-
-fn is_same(a: &Tensor, b: &Tensor) -> bool {
-    matches!((a.array(), b.array()), (Ok(a), Ok(b)) if std::ptr::eq(a, b))
-}
-
-/// The folded constants of a graph module.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Folded {
-    recipes: BTreeMap<Arc<str>, Recipe>,
-    /// The paths of the constants that are folded from an attribute, by its path.
-    by_source: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
-}
-
-impl Folded {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Recipe)> {
-        self.recipes.iter()
-    }
-
-    pub(crate) fn get(&self, path: &str) -> Option<&Recipe> {
-        self.recipes.get(path)
-    }
-
-    /// Returns whether a constant is folded from the attribute at a path.
-    pub(crate) fn has_source(&self, path: &str) -> bool {
-        self.by_source.contains_key(path)
-    }
-
-    pub(crate) fn insert(&mut self, path: &str, recipe: Recipe) {
-        self.remove(path);
-        let path: Arc<str> = Arc::from(path);
-        for source in recipe.sources() {
-            match self.by_source.get_mut(source) {
-                Some(of_source) => drop(of_source.insert(path.clone())),
-                None => drop(self.by_source.insert(Arc::from(source), BTreeSet::from([path.clone()]))),
-            }
-        }
-        self.recipes.insert(path, recipe);
-    }
-
-    pub(crate) fn remove(&mut self, path: &str) {
-        let Some(recipe) = self.recipes.remove(path) else { return };
-        for source in recipe.sources() {
-            let Some(of_source) = self.by_source.get_mut(source) else { continue };
-            of_source.remove(path);
-            if of_source.is_empty() {
-                self.by_source.remove(source);
-            }
-        }
-    }
-
-    /// Makes the constants anew whose sources have changed. Where that fails, reading the constant gives the
-    /// error.
-    pub(crate) fn refresh(&mut self, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
-        let paths: Vec<Arc<str>> = self.recipes.keys().cloned().collect();
-        self.refresh_some(paths, attributes);
-    }
-
-    /// Makes the constants anew that are folded from the attribute at a path, if it has changed.
-    pub(crate) fn refresh_from(&mut self, source: &str, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
-        let paths = self.by_source.get(source).into_iter().flatten().cloned().collect();
-        self.refresh_some(paths, attributes);
-    }
-
-    fn refresh_some(&mut self, paths: Vec<Arc<str>>, attributes: &mut BTreeMap<Arc<str>, Attribute>) {
-        // A recipe reads no folded constant, so the order does not matter.
-        for path in paths {
-            let Some(recipe) = self.recipes.get_mut(&path).filter(|recipe| !recipe.is_fresh(attributes))
-            else {
-                continue;
-            };
-            let value = match recipe.make(attributes) {
-                Ok((value, new)) => {
-                    *recipe = new;
-                    value
-                }
-                Err(error) => Tensor::failed(error.in_context(|| format!("the folded constant {path}"))),
-            };
-            attributes.insert(path, Attribute::Constant(value));
-        }
-    }
-}
 
 /// A node whose value depends on constants only.
 struct Known {
@@ -186,7 +65,7 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
                 let path = free_path(gm, "_folded", &name);
                 let recipe = if freeze { None } else { Some(recipe(gm, id)?) };
                 gm.set_attribute(&path, Attribute::Constant(tensor.clone()))?;
-                if let Some(recipe) = recipe.filter(|recipe| !recipe.sources.is_empty()) {
+                if let Some(recipe) = recipe.filter(|recipe| recipe.sources().len() > 0) {
                     gm.set_recipe(&path, recipe);
                 }
                 folded.push((id, Arc::from(path)));
@@ -302,7 +181,7 @@ pub fn fold_values<R: Tree>(
         let ty = Arc::new(tensor.type_tree()?);
         gm.set_attribute(&path, Attribute::Constant(tensor))?;
         if !freeze {
-            gm.set_recipe(&path, Recipe { graph: graph.clone(), item, sources: sources.clone() });
+            gm.set_recipe(&path, Recipe::new(graph.clone(), item, sources.clone()));
         }
         let (graph, _, _) = gm.split();
         let new = graph.inserting_before(before, |graph| graph.get_attr(&path))??;
@@ -431,7 +310,7 @@ fn recipe(gm: &GraphModule, root: NodeId) -> Result<Recipe> {
     ids.into_iter().try_for_each(|id| making.copy(gm, id))?;
     let output = making.map.get(&root).cloned().unwrap_or(Arg::None);
     let (graph, sources) = making.finish(output)?;
-    Ok(Recipe { graph, item: 0, sources })
+    Ok(Recipe::new(graph, 0, sources))
 }
 
 /// The graph of a recipe under construction.
@@ -453,9 +332,9 @@ impl Making {
         };
         if let Some(recipe) = path.and_then(|path| gm.recipe(path)) {
             let made = self.graph.copy_graph(&recipe.graph, &mut NodeMap::default())?.output;
-            let made = made.leaves().get(recipe.item).map(|id| Arg::Leaf(**id)).unwrap_or(made.clone());
+            let made = made.leaves().get(recipe.item()).map(|id| Arg::Leaf(**id)).unwrap_or(made.clone());
             self.map.insert(id, made);
-            self.sources.extend(recipe.sources.iter().cloned());
+            self.sources.extend(recipe.values().iter().cloned());
             return Ok(());
         }
         self.graph.copy_node(old, id, &mut self.map)?;

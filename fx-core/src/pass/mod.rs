@@ -30,8 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use canonicalize::CANONICALIZE;
-pub(crate) use const_fold::Folded;
-pub use const_fold::{CONST_FOLD, Recipe, erase_unused, fold_values, remove_unread, updated_buffers};
+pub use const_fold::{CONST_FOLD, erase_unused, fold_values, remove_unread, updated_buffers};
 pub use cse::CSE;
 pub use dead_code::DEAD_CODE;
 pub use diff::text_diff;
@@ -48,6 +47,7 @@ pub use shape_prop::{SHAPE_PROP, SIMPLIFY_SIZES};
 pub use sink::{HOIST, SINK};
 pub use verify::compare_runs;
 
+pub use crate::folded::Recipe;
 use crate::graph_module::Parts;
 use crate::node::Literal;
 use crate::op::Default as OptionDefault;
