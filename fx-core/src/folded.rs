@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::{Attribute, Graph, Result, Tensor, err};
+use crate::attribute::Attribute;
+use crate::{Graph, Result, Tensor, err};
 
 /// Attributes with their values, in the order of the paths.
 pub(crate) type Sources = Vec<(Arc<str>, Tensor)>;
@@ -57,7 +58,8 @@ impl Recipe {
             (path.clone(), attributes.get(path).map_or_else(|| then.clone(), Attribute::tensor))
         };
         let sources: Sources = self.sources.iter().map(present).collect();
-        let value = crate::trace::without_tracing(|| crate::eval::run_with(&self.graph, &sources))?;
+        let value =
+            crate::trace::without_tracing(|| crate::eval::evaluator::run_with(&self.graph, &sources))?;
         let tensor = value.leaves().get(self.item).map(|tensor| Tensor::clone(tensor));
         let tensor = tensor.ok_or_else(|| err!(Graph, "the recipe makes no tensor"))?.ok()?;
         Ok((tensor, Recipe { graph: self.graph.clone(), item: self.item, sources }))

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::graph_module::{GraphModule, Parts};
+use crate::attribute::Parts;
 use crate::interp::{Interpreter, NodeRef, Run, Schedule, interpret, interpret_with};
-use crate::{Arg, Graph, NodeId, Op, Result, Target, Type, TypeTree, bail, err};
+use crate::{Arg, Graph, GraphModule, NodeId, Op, Result, Target, Type, TypeTree, bail, err};
 
 /// The interpreter of types.
 #[derive(Default)]

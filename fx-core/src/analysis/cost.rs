@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::Flow;
 use super::memory::{self, Peak};
-use crate::graph_module::Parts;
+use crate::attribute::Parts;
 use crate::infer::infer_all;
 use crate::{
     Arg, Class, Dim, Graph, GraphModule, Module, Node, NodeId, OpCode, Result, Target, Tensor, Type,

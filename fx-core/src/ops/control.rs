@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::graph_module::run_closed;
+use crate::eval::run_closed;
 use crate::op::kind::{self, ParamKind};
 use crate::trace::{Region, apply_at, is_tracing, trace_region};
 use crate::{

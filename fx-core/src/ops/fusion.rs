@@ -34,5 +34,5 @@ fn infer(args: &[TypeTree]) -> Result<TypeTree> {
 
 fn eval(args: &[Value]) -> Result<Value> {
     let [body, args] = args else { return crate::op::wrong_arity(&fused::OP, args.len()) };
-    crate::graph_module::run_closed(<kind::Graph as ParamKind>::value(body)?, &operands(args)?)
+    crate::eval::run_closed(<kind::Graph as ParamKind>::value(body)?, &operands(args)?)
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::{Context, NORMALIZE, Pass, each_graph};
-use crate::graph_module::Parts;
+use crate::attribute::Parts;
 use crate::node::{Node, NodeId, OpCode, Target};
 use crate::{Arg, Graph, GraphModule, Result};
 

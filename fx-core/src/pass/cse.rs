@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::{Context, Pass, each_graph};
-use crate::graph_module::Parts;
+use crate::attribute::Parts;
 use crate::node::{Node, NodeId, Provenance, Target};
 use crate::{Arg, Graph, GraphModule, Result};
 

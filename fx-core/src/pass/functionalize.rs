@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::inline::trace_child;
 use super::{Context, Pass, PassOption};
 use crate::graph::NodeMap;
-use crate::graph_module::map_input;
+use crate::inline::map_input;
 use crate::node::{Node, NodeId, Target};
 use crate::{Arg, Attribute, Graph, GraphModule, OpCode, Result, Type, Value, bail, op, ops};
 

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::lift_constants::add_operand;
 use super::{Context, Pass, each_graph};
+use crate::attribute::Parts;
 use crate::graph::NodeMap;
-use crate::graph_module::Parts;
 use crate::node::{Node, NodeId, OpCode, Provenance};
 use crate::{Arg, Class, DType, Graph, GraphModule, Result, ops};
 

@@ -47,8 +47,8 @@ pub use shape_prop::{SHAPE_PROP, SIMPLIFY_SIZES};
 pub use sink::{HOIST, SINK};
 pub use verify::compare_runs;
 
+use crate::attribute::Parts;
 pub use crate::folded::Recipe;
-use crate::graph_module::Parts;
 use crate::node::Literal;
 use crate::op::Default as OptionDefault;
 use crate::rewrite::Rewrites;

@@ -14,7 +14,7 @@ use super::holes;
 use super::match_::Match;
 use super::matcher::Mismatch;
 use super::rule::Types;
-use crate::graph_module::{Attribute, Parts};
+use crate::attribute::{Attribute, Parts};
 use crate::infer::{infer_node, type_of};
 use crate::node::{NodeId, NodeMeta, OpCode, Provenance, Target};
 use crate::{Arg, Forward, Graph, GraphModule, ModuleFrame, Result, bail, err};

@@ -12,7 +12,7 @@ use super::matcher::Place;
 use super::pattern::{Pattern, PatternKind};
 use super::rule::Rule;
 use super::{Replaced, Rewrites, RuleStats, RulesReport};
-use crate::graph_module::{Attributes, Children, Parts};
+use crate::attribute::{Attributes, Children, Parts};
 use crate::infer::propagate;
 use crate::node::{Node, NodeId, Target};
 use crate::{Arg, Graph, GraphModule, Op, Result, Type, err};

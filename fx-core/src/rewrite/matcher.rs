@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use super::holes::LiteralHole;
 use super::match_::Match;
 use super::pattern::{Pattern, PatternKind};
-use crate::graph_module::Parts;
+use crate::attribute::Parts;
 use crate::node::{NodeId, Target};
 use crate::op::Param;
 use crate::{Arg, Array, Attribute, DType, Graph, Scalar, Tensor};

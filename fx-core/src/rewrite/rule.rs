@@ -8,7 +8,7 @@ use super::holes;
 use super::match_::Match;
 use super::matcher::{self, Mismatch, Place};
 use super::pattern::{Pattern, PatternKind};
-use crate::graph_module::Parts;
+use crate::attribute::Parts;
 use crate::node::NodeId;
 use crate::trace::{Traceable, trace};
 use crate::{Arg, Graph, GraphModule, Result, bail, err};

@@ -1,0 +1,156 @@
+//! [`Bindings`]: the values of symbolic sizes.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::{Arg, Dim, Result, Symbol, Tensor, TensorType, Type, TypeTree, Value, bail, err};
+
+/// The values of symbolic sizes, bound by the shapes that arrive. In a graph that is traced again they may be
+/// sizes of the outer trace.
+#[derive(Default, Debug, Clone)]
+pub(crate) struct Bindings {
+    known: FxHashMap<Arc<str>, Dim>,
+    /// Symbols of the outer trace without a known shape, by the axis at which a symbol stands alone.
+    unread: Vec<(Arc<str>, Tensor, i64)>,
+    /// Sizes that tell no symbol and have symbols that are not bound yet, with what they are.
+    unchecked: Vec<(Dim, Dim)>,
+}
+
+impl Bindings {
+    pub(crate) fn get(&self, symbol: &Symbol) -> Option<Dim> {
+        self.known.get(symbol.name()).cloned()
+    }
+
+    /// Returns the value of a size, if all its symbols are bound.
+    pub(super) fn value(&mut self, dim: &Dim) -> Option<Dim> {
+        for symbol in dim.symbols() {
+            if self.get(&symbol).is_none() {
+                let (name, tensor, axis) = self.unread.iter().find(|(name, ..)| **name == *symbol.name())?;
+                let (name, size) = (name.clone(), tensor.dim(*axis));
+                self.known.insert(name, size);
+            }
+        }
+        Some(dim.substitute(&|symbol| self.get(symbol)))
+    }
+
+    /// Binds the symbols of a declared type to the sizes of a value, and checks everything that is known.
+    pub(crate) fn bind(&mut self, declared: &TypeTree, value: &Value) -> Result<()> {
+        match (declared, value) {
+            (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(tensor)) => {
+                if let Ok(array) = tensor.array() {
+                    if array.dtype() != ty.dtype || array.rank() != ty.rank() {
+                        bail!(Shape, "expected {ty}, got {}", array.describe());
+                    }
+                    for (dim, &size) in ty.shape.iter().zip(array.shape()) {
+                        if dim.known() != Some(size as i64) {
+                            self.bind_dim(dim, &Dim::from(size)).map_err(|error| {
+                                err!(Shape, "expected {ty}, got {}: {}", array.describe(), error.message())
+                            })?;
+                        }
+                    }
+                    return Ok(());
+                }
+                match tensor.ty() {
+                    Ok(got) => self.bind_tensor(ty, &got),
+                    Err(_) => {
+                        for (axis, dim) in ty.shape.iter().enumerate() {
+                            if let Some(symbol) = dim.as_symbol() {
+                                self.unread.push((Arc::from(symbol.name()), tensor.clone(), axis as i64));
+                            }
+                        }
+                        Ok(())
+                    }
+                }
+            }
+            (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
+            (Arg::Dim(dim), Arg::Dim(size)) => self.bind_dim(dim, size),
+            (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {
+                a.iter().zip(b.iter()).try_for_each(|(a, b)| self.bind(a, b))
+            }
+            (Arg::Dict(a), Arg::Dict(b)) => {
+                a.iter().try_for_each(|(key, a)| b.get(key).map_or(Ok(()), |b| self.bind(a, b)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bind_tensor(&mut self, ty: &TensorType, got: &TensorType) -> Result<()> {
+        if got.dtype != ty.dtype || got.rank() != ty.rank() {
+            bail!(Shape, "expected {ty}, got {got}");
+        }
+        ty.shape.iter().zip(got.shape.iter()).try_for_each(|(dim, size)| {
+            self.bind_dim(dim, size)
+                .map_err(|error| err!(Shape, "expected {ty}, got {got}: {}", error.message()))
+        })
+    }
+
+    /// Binds the symbols of a declared type to the sizes of another, and checks everything that is known.
+    pub(crate) fn bind_type(&mut self, declared: &TypeTree, given: &TypeTree) -> Result<()> {
+        match (declared, given) {
+            (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(Type::Tensor(got))) => self.bind_tensor(ty, got),
+            (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
+            (Arg::Dim(dim), Arg::Dim(size)) => self.bind_dim(dim, size),
+            (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {
+                a.iter().zip(b.iter()).try_for_each(|(a, b)| self.bind_type(a, b))
+            }
+            (Arg::Leaf(Type::Tensor(ty)), other) if !matches!(other, Arg::Leaf(Type::Any)) => {
+                bail!(Structure, "expected {ty}, got {other}")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bind_dim(&mut self, dim: &Dim, size: &Dim) -> Result<()> {
+        let n_known = self.known.len();
+        self.bind_one(dim, size)?;
+        if self.known.len() > n_known {
+            for (dim, size) in std::mem::take(&mut self.unchecked) {
+                self.bind_dim(&dim, &size)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bind_one(&mut self, dim: &Dim, size: &Dim) -> Result<()> {
+        let free: Vec<Symbol> =
+            dim.symbols().into_iter().filter(|symbol| self.get(symbol).is_none()).collect();
+        if let (Some(symbol), [_]) = (dim.as_symbol(), &free[..])
+            && !size.is_known()
+        {
+            self.known.insert(Arc::from(symbol.name()), size.clone());
+            return Ok(());
+        }
+        let rest = dim.substitute(&|symbol| self.get(symbol));
+        if free.is_empty() && rest.same(size).is_yes() {
+            return Ok(());
+        }
+        let Some(size_known) = size.known() else {
+            if free.is_empty() && rest.same(size).is_no() {
+                bail!(Shape, "{dim} cannot be {size}");
+            }
+            return Ok(());
+        };
+        if let Some(known) = rest.known() {
+            if known == size_known {
+                return Ok(());
+            }
+            if dim.is_known() {
+                bail!(Shape, "a size is {size}, expected {known}");
+            }
+            bail!(Shape, "{dim} is {known} by the other sizes, got {size}");
+        }
+        if let Some((symbol, value)) = rest.solve(size_known) {
+            if value < symbol.min() || symbol.max().is_some_and(|max| value > max) {
+                let max = symbol.max().map_or(String::new(), |max| max.to_string());
+                bail!(Shape, "{} is {value}, outside of its range {}..={max}", symbol.name(), symbol.min());
+            }
+            self.known.insert(Arc::from(symbol.name()), Dim::new(value));
+        } else if rest.linear().is_some() {
+            bail!(Shape, "no {dim} is {size}");
+        } else {
+            self.unchecked.push((dim.clone(), size.clone()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! The interpreter of tensors, which knows nothing of graph modules but the tables of their paths.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::bindings::Bindings;
+use crate::attribute::Parts;
+use crate::interp::{Interpreter, NodeRef, interpret};
+use crate::{
+    Arg, Attribute, Dim, Error, Graph, Node, NodeId, Op, OpCode, Result, Tensor, Type, TypeTree, Value, bail,
+    err,
+};
+
+/// What is called with a node and its value; what it returns takes the value's place.
+pub(super) type HookFn<'a> = Box<dyn FnMut(&Node, Value) -> Result<Value> + 'a>;
+
+/// The interpreter of tensors.
+#[derive(Default)]
+pub(super) struct Evaluator<'a> {
+    /// The name of the graph module, for messages.
+    pub(super) name: &'a str,
+    /// What the paths of the graph refer to.
+    pub(super) parts: Parts<'a>,
+    /// What a closed graph reads, in the order of the paths.
+    pub(super) given: &'a [(Arc<str>, Tensor)],
+    pub(super) bindings: Bindings,
+    /// The new values of buffers, by path.
+    pub(super) updates: BTreeMap<Arc<str>, Tensor>,
+    pub(super) hooks: FxHashMap<NodeId, Vec<HookFn<'a>>>,
+    /// The time of each node, if that is asked for.
+    pub(super) profile: Option<Vec<(String, Duration)>>,
+    pub(super) started: Option<Instant>,
+}
+
+impl Evaluator<'_> {
+    /// Binds the sizes that depend on data to those of a result.
+    fn bind_free(&mut self, node: &Node, value: &Value) -> Result<()> {
+        match node.ty() {
+            Some(ty) if has_free_symbols(ty, &self.bindings) => self.bindings.bind(ty, value),
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&mut self) {
+        if self.profile.is_some() {
+            self.started = Some(Instant::now());
+        }
+    }
+}
+
+impl Interpreter for Evaluator<'_> {
+    type Leaf = Tensor;
+
+    fn placeholder(&mut self, node: NodeRef<'_>, input: Value) -> Result<Value> {
+        self.start();
+        if let Some(ty) = node.node.ty() {
+            self.bindings
+                .bind(ty, &input)
+                .map_err(|error| err!(Shape, "argument {:?}: {}", node.node.name(), error.message()))?;
+        }
+        Ok(input)
+    }
+
+    fn get_attr(&mut self, _node: NodeRef<'_>, path: &Arc<str>) -> Result<Value> {
+        self.start();
+        match self.parts.attribute(path) {
+            Some(attribute) => {
+                if let Some(symbol) = crate::trace::symbol_for(attribute) {
+                    return symbol.map(Arg::Leaf);
+                }
+                Ok(Arg::Leaf(match attribute {
+                    // While the graph module is traced again, a buffer is read as a symbol.
+                    Attribute::Buffer(buffer) => buffer.get(),
+                    attribute => attribute.tensor(),
+                }))
+            }
+            None if self.parts.is_closed() => {
+                match self.given.binary_search_by(|(other, _)| other.cmp(path)) {
+                    Ok(at) => Ok(Arg::Leaf(self.given[at].1.clone())),
+                    Err(_) => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
+                }
+            }
+            None => Err(self.parts.no_attribute(self.name, path)),
+        }
+    }
+
+    fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[Value]) -> Result<Value> {
+        self.start();
+        if op.effects.state
+            && let [Arg::Str(path), Arg::Leaf(value)] = args
+            && op == crate::ops::set_buffer::OP
+        {
+            if crate::trace::is_tracing()
+                && let Some(Attribute::Buffer(buffer)) = self.parts.attribute(path)
+                && let Some(recorded) = crate::trace::write_buffer(buffer, value)
+            {
+                return recorded.map(|()| Arg::None);
+            }
+            self.updates.insert(path.clone(), value.clone());
+            return Ok(Arg::None);
+        }
+        let is_method = node.node.opcode() == OpCode::CallMethod;
+        let value = if crate::trace::is_tracing() {
+            crate::trace::with_origin(node.node.meta(), || call(op, is_method, args))?
+        } else {
+            call(op, is_method, args)?
+        };
+        self.bind_free(node.node, &value)?;
+        Ok(value)
+    }
+
+    fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[Value]) -> Result<Value> {
+        self.start();
+        let child = match self.parts.child(path) {
+            Some(child) => child,
+            None if self.parts.is_closed() => bail!(Graph, "a closed sub-graph calls the module {path:?}"),
+            None => return Err(self.parts.no_child(self.name, path)),
+        };
+        let value = if crate::trace::is_tracing() {
+            crate::trace::with_origin(node.node.meta(), || crate::trace::call_child(child, args))?
+        } else {
+            let value = child.forward_values(args)?;
+            if let Some(error) = failure(&value) {
+                return Err(error);
+            }
+            value
+        };
+        self.bind_free(node.node, &value)?;
+        Ok(value)
+    }
+
+    fn dim(&mut self, dim: &Dim) -> Result<Value> {
+        match self.bindings.value(dim) {
+            Some(value) => Ok(Arg::dim(value)),
+            None => Err(dim
+                .eval(&|symbol| self.bindings.get(symbol)?.known())
+                .err()
+                .unwrap_or_else(|| err!(Unresolved, "the size {dim} is not known"))),
+        }
+    }
+
+    fn after(&mut self, node: NodeRef<'_>, mut value: Value) -> Result<Value> {
+        if let (Some(profile), Some(started)) = (&mut self.profile, self.started.take()) {
+            profile.push((node.node.name().to_owned(), started.elapsed()));
+        }
+        if !self.hooks.is_empty()
+            && let Some(hooks) = self.hooks.get_mut(&node.id)
+        {
+            for hook in hooks {
+                value = hook(node.node, value)?;
+            }
+        }
+        Ok(value)
+    }
+}
+
+fn has_free_symbols(ty: &TypeTree, bindings: &Bindings) -> bool {
+    let free =
+        |dim: &Dim| !dim.is_known() && dim.symbols().iter().any(|symbol| bindings.get(symbol).is_none());
+    match ty {
+        Arg::Leaf(Type::Tensor(ty)) => ty.shape.iter().any(free),
+        Arg::Dim(dim) => free(dim),
+        Arg::Tuple(items) | Arg::List(items) => items.iter().any(|item| has_free_symbols(item, bindings)),
+        _ => false,
+    }
+}
+
+/// Runs an operation on values, or records it where one of them is a symbol of an outer trace.
+fn call(op: Op, is_method: bool, args: &[Value]) -> Result<Value> {
+    let mut symbolic = false;
+    for arg in args {
+        arg.for_each_leaf(&mut |tensor| symbolic |= tensor.is_symbolic());
+    }
+    if symbolic || crate::trace::is_tracing() {
+        return crate::trace::apply(op, is_method, args, &[]);
+    }
+    let value = (op.eval)(args)?;
+    match value.error() {
+        Some(error) => Err(error.clone()),
+        None => Ok(value),
+    }
+}
+
+/// Returns the first error in a value, as modules return it whose operators failed.
+fn failure(value: &Value) -> Option<Error> {
+    let mut found = None;
+    value.walk(&mut |arg| {
+        let error = match arg {
+            Arg::Failed(error) => Some(error),
+            Arg::Leaf(tensor) => tensor.error(),
+            _ => None,
+        };
+        if let (None, Some(error)) = (&found, error) {
+            found = Some(error.clone());
+        }
+    });
+    found
+}
+
+/// Evaluates a closed sub-graph on operands.
+pub(crate) fn run_closed(graph: &Graph, args: &[Value]) -> Result<Value> {
+    let mut it = Evaluator::default();
+    interpret(graph, &mut it, args.to_vec())
+}
+
+/// Evaluates a graph without inputs that reads the attributes `given`, in the order of their paths.
+pub(crate) fn run_with(graph: &Graph, given: &[(Arc<str>, Tensor)]) -> Result<Value> {
+    let mut it = Evaluator { given, ..Evaluator::default() };
+    interpret(graph, &mut it, Vec::new())
+}

@@ -1,0 +1,131 @@
+//! Inlining of one call: the nodes of a sub-module take the place of its call.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::fresh::symbols;
+use crate::graph::NodeMap;
+use crate::{
+    Arg, ErrorKind, Graph, GraphModule, Node, NodeId, OpCode, Result, Symbol, Target, Type, bail, err, ops,
+};
+
+impl GraphModule {
+    /// Replaces the call of a sub-module that is a [`GraphModule`] by its nodes; returns the new nodes. Fails
+    /// if `id` does not call a graph module, or the call does not fit it.
+    pub fn inline(&mut self, id: NodeId) -> Result<Vec<NodeId>> {
+        let node = self.graph().node(id)?;
+        let Target::CallModule(path) = node.target().clone() else {
+            bail!(Graph, "%{} does not call a sub-module", node.name());
+        };
+        let child = self.child(&path)?.as_module().as_any().downcast_ref::<GraphModule>();
+        let Some(mut child) = child.cloned() else {
+            return Err(err!(Graph, "the sub-module {path:?} is not a graph module")
+                .help("trace it first: `symbolic_trace(&module)`"));
+        };
+        let args = node.args().to_vec();
+        let mut map = NodeMap::default();
+        if args.len() != child.graph().inputs().len() {
+            bail!(
+                Argument,
+                "%{} passes {} arguments, expected {}",
+                node.name(),
+                args.len(),
+                child.graph().inputs().len()
+            );
+        }
+        for (input, arg) in child.graph().inputs().iter().zip(&args) {
+            map_input(&input.tree, arg, &mut map)?;
+        }
+        let mut inner = child.graph().clone();
+        for inner_id in inner.ids() {
+            let target = inner.node(inner_id)?.target().clone();
+            if let Some(inner_path) = target.path() {
+                inner.set_path(inner_id, &format!("{path}.{inner_path}"))?;
+            }
+            if target.op() == Some(ops::set_buffer::OP) {
+                let node = inner.node(inner_id)?;
+                let mut bound = ops::set_buffer::OP.bind(node.args(), node.kwargs())?;
+                if let Some(Arg::Str(buffer)) = bound.first() {
+                    bound[0] = Arg::str(format!("{path}.{buffer}"));
+                }
+                inner.set_all_args(inner_id, bound.into(), Default::default())?;
+            }
+        }
+        let insert = |graph: &mut Graph, map: &mut NodeMap| {
+            graph.transaction(|graph| {
+                let copied = graph.inserting_before(id, |graph| graph.copy_graph(&inner, map))??;
+                graph.replace_all_uses(id, copied.output.clone())?;
+                graph.erase(id)?;
+                Ok(copied.nodes)
+            })
+        };
+        let new = match insert(self.graph_mut(), &mut map) {
+            // What the sizes in the module are is said by the types of the arguments.
+            Err(error) if error.kind() == ErrorKind::UnknownType => {
+                let any = vec![Arg::Leaf(Type::Any); self.graph().placeholders().len()];
+                self.propagate_types(&any).map_err(|_| error)?;
+                insert(self.graph_mut(), &mut map)?
+            }
+            new => new?,
+        };
+        let (graph, attributes, children) = self.split();
+        let (_, inner_attributes, inner_children) = child.split();
+        for (inner_path, attribute) in std::mem::take(inner_attributes) {
+            attributes.insert(Arc::from(format!("{path}.{inner_path}")), attribute);
+        }
+        for (inner_path, grandchild) in std::mem::take(inner_children) {
+            children.insert(Arc::from(format!("{path}.{inner_path}")), grandchild);
+        }
+        if graph.find_nodes(OpCode::CallModule, Some(&path)).is_empty() {
+            children.remove(&*path);
+        }
+        self.settle_sizes(&new)?;
+        Ok(new)
+    }
+
+    /// Types nodes that came from elsewhere anew if there are sizes in their types that no input tells: their
+    /// names stood for sizes of another graph.
+    pub(crate) fn settle_sizes(&mut self, new: &[NodeId]) -> Result<()> {
+        let graph = self.graph();
+        let ty = |id: &NodeId| graph.node(*id).ok().and_then(Node::ty);
+        let of_inputs: FxHashSet<Symbol> =
+            graph.placeholders().iter().filter_map(ty).flat_map(symbols).collect();
+        let is_new =
+            |id: &&NodeId| ty(id).is_some_and(|ty| symbols(ty).iter().any(|x| !of_inputs.contains(x)));
+        let unsettled: Vec<NodeId> = new.iter().filter(is_new).copied().collect();
+        if unsettled.is_empty() {
+            return Ok(());
+        }
+        let n_inputs = graph.placeholders().len();
+        for id in unsettled {
+            self.graph_mut().meta_mut(id)?.ty = None;
+        }
+        let Ok(found) = self.infer(&vec![Arg::Leaf(Type::Any); n_inputs]) else { return Ok(()) };
+        for (id, ty) in found.into_iter().filter(|(_, ty)| ty.is_complete()) {
+            self.graph_mut().meta_mut(id)?.ty = Some(Arc::new(ty));
+        }
+        Ok(())
+    }
+}
+
+/// Says what the placeholders of an input become, by the structure of the argument.
+pub(crate) fn map_input(tree: &Arg, arg: &Arg, map: &mut NodeMap) -> Result<()> {
+    match (tree, arg) {
+        (Arg::Leaf(id), arg) => {
+            map.insert(*id, arg.clone());
+            Ok(())
+        }
+        (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) if a.len() == b.len() => {
+            a.iter().zip(b.iter()).try_for_each(|(a, b)| map_input(a, b, map))
+        }
+        (Arg::Dict(a), Arg::Dict(b)) if a.len() == b.len() => {
+            a.iter().try_for_each(|(key, a)| match b.get(key) {
+                Some(b) => map_input(a, b, map),
+                None => bail!(Structure, "no entry {key:?} is given"),
+            })
+        }
+        (a, b) if a == b => Ok(()),
+        (a, b) => bail!(Structure, "expected the structure {a}, got {b}"),
+    }
+}
