@@ -10,10 +10,7 @@ use crate::attribute::{Attribute, Attributes, Children, Parts};
 use crate::folded::{Folded, Recipe};
 use crate::interp::Schedule;
 use crate::module::{Visitor, VisitorMut};
-use crate::trace::{Attr, AttrKind};
-use crate::{
-    Arg, Buffer, Forward, Graph, Module, NodeId, OpCode, Parameter, Result, Target, Tensor, bail, err,
-};
+use crate::{Arg, Forward, Graph, Module, NodeId, OpCode, Result, Target, Tensor, bail, err};
 
 /// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of
 /// another.
@@ -60,19 +57,8 @@ impl GraphModule {
         }
     }
 
-    pub(crate) fn from_trace(
-        name: &str,
-        graph: Graph,
-        attrs: BTreeMap<Arc<str>, Attr>,
-        children: BTreeMap<Arc<str>, Arc<dyn Forward>>,
-    ) -> Self {
-        let attribute = |attr: Attr| match attr.kind {
-            AttrKind::Parameter => Attribute::Parameter(Parameter::new(attr.tensor)),
-            AttrKind::Buffer => Attribute::Buffer(Buffer::new(attr.tensor)),
-            AttrKind::TransientBuffer => Attribute::Buffer(Buffer::transient(attr.tensor)),
-            AttrKind::Constant => Attribute::Constant(attr.tensor),
-        };
-        let attributes = attrs.into_iter().map(|(path, attr)| (path, attribute(attr))).collect();
+    /// Makes a graph module with the tables of its paths.
+    pub(crate) fn from_parts(name: &str, graph: Graph, attributes: Attributes, children: Children) -> Self {
         GraphModule { attributes, children, ..GraphModule::new(name, graph) }
     }
 

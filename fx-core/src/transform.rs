@@ -209,7 +209,7 @@ impl GraphModule {
         let mut moved = Vec::new();
         for (path, attr) in attrs {
             let readers = new.find_nodes(OpCode::GetAttr, Some(&path));
-            let is_it = |(_, old): &(&str, &Attribute)| same_value(&old.tensor(), &attr.tensor);
+            let is_it = |(_, old): &(&str, &Attribute)| same_value(&old.tensor(), &attr.tensor());
             if let Some((path, _)) = self.attributes().find(is_it) {
                 moved.push((readers, path.to_owned()));
                 continue;
@@ -219,7 +219,7 @@ impl GraphModule {
             });
             let free = free.expect("some number is free");
             moved.push((readers, free.clone()));
-            added.push((free, Attribute::Constant(attr.tensor)));
+            added.push((free, Attribute::Constant(attr.tensor())));
         }
         for (readers, path) in moved {
             readers.into_iter().try_for_each(|id| new.set_path(id, &path))?;

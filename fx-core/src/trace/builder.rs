@@ -289,7 +289,7 @@ fn traced(name: &str, tracer: &Tracer, output: &Value) -> Result<GraphModule> {
     state.graph.set_output(output)?;
     let graph = std::mem::take(&mut state.graph);
     let children = std::mem::take(&mut state.children).into_iter().collect();
-    Ok(GraphModule::from_trace(name, graph, std::mem::take(&mut state.attrs), children))
+    Ok(GraphModule::from_parts(name, graph, std::mem::take(&mut state.attrs), children))
 }
 
 impl Settings {

@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::{AttrKind, address};
+use super::address;
 use crate::module::Visitor;
 use crate::tensor::Repr;
-use crate::{Buffer, Module, Parameter, Tensor};
+use crate::{Attribute, Buffer, Module, Parameter, Tensor};
 
 /// Identifies a module by address and type: a struct and its first field have the same address.
 type ModuleKey = (usize, TypeId);
@@ -25,7 +25,7 @@ type Place = Range<usize>;
 #[derive(Default)]
 pub(super) struct Members {
     paths: String,
-    attrs: FxHashMap<usize, (Place, AttrKind)>,
+    attrs: FxHashMap<usize, (Place, Attribute)>,
     buffers: FxHashMap<usize, Place>,
     /// The numbers of the first and the last module at an address.
     modules: FxHashMap<ModuleKey, (usize, usize)>,
@@ -61,9 +61,9 @@ impl Members {
         members
     }
 
-    /// Returns the path and kind of the attribute whose memory this is.
-    pub(super) fn attr(&self, address: usize) -> Option<(&str, AttrKind)> {
-        self.attrs.get(&address).map(|(place, kind)| (self.text(place), *kind))
+    /// Returns the attribute whose memory this is, with its path.
+    pub(super) fn attr(&self, address: usize) -> Option<(&str, &Attribute)> {
+        self.attrs.get(&address).map(|(place, attribute)| (self.text(place), attribute))
     }
 
     /// Returns whether an attribute has this path.
@@ -111,9 +111,9 @@ impl Members {
         start..self.paths.len()
     }
 
-    fn enter_attr(&mut self, tensor: &Tensor, place: Place, kind: AttrKind) {
+    fn enter_attr(&mut self, tensor: &Tensor, place: Place, attribute: impl FnOnce() -> Attribute) {
         if let Repr::Value(array) = &tensor.0 {
-            self.attrs.entry(address(array)).or_insert((place, kind));
+            self.attrs.entry(address(array)).or_insert_with(|| (place, attribute()));
         }
     }
 }
@@ -131,7 +131,7 @@ struct Walk {
 impl<'a> Visitor<'a> for Walk {
     fn parameter(&mut self, name: &str, parameter: &'a Parameter) {
         let place = self.members.append(&self.prefix, name);
-        self.members.enter_attr(parameter.tensor(), place, AttrKind::Parameter);
+        self.members.enter_attr(parameter.tensor(), place, || Attribute::Parameter(parameter.clone()));
     }
 
     fn buffer(&mut self, name: &str, buffer: &'a Buffer) {
@@ -141,7 +141,7 @@ impl<'a> Visitor<'a> for Walk {
 
     fn constant(&mut self, name: &str, tensor: &'a Tensor) {
         let place = self.members.append(&self.prefix, name);
-        self.members.enter_attr(tensor, place, AttrKind::Constant);
+        self.members.enter_attr(tensor, place, || Attribute::Constant(tensor.clone()));
     }
 
     fn module(&mut self, name: &str, module: &'a dyn Module) {

@@ -26,6 +26,7 @@ pub(crate) use region::{Snippet, trace_snippet};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::attribute::Attributes;
 use crate::tensor::Repr;
 use crate::{
     Arg, Array, Error, Forward, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType, Tree,
@@ -100,34 +101,12 @@ pub(crate) struct Tracer {
     state: Mutex<State>,
 }
 
-/// What an attribute of a graph module is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttrKind {
-    /// A trained tensor.
-    Parameter,
-    /// State that is part of the state dict.
-    Buffer,
-    /// State that is not saved.
-    TransientBuffer,
-    /// A tensor that the traced function captured.
-    Constant,
-}
-
-/// An attribute of a graph module.
-#[derive(Clone, Debug)]
-pub struct Attr {
-    /// The tensor.
-    pub tensor: Tensor,
-    /// What it is.
-    pub kind: AttrKind,
-}
-
 struct State {
     graph: Graph,
     members: Arc<Members>,
     /// The node of each attribute that was read, by path.
     read: FxHashMap<Arc<str>, Tensor>,
-    attrs: std::collections::BTreeMap<Arc<str>, Attr>,
+    attrs: Attributes,
     /// The leaf modules that were called, each once.
     children: Vec<(Arc<str>, Arc<dyn Forward>)>,
     stack: Vec<ModuleFrame>,

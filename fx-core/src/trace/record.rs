@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
-use super::{Attr, AttrKind, Called, Proxy, State, Tracer, address, is_tracing, note};
+use super::{Called, Proxy, State, Tracer, address, is_tracing, note};
 use crate::node::{Kwargs, NodeId, Target};
 use crate::tensor::Repr;
 use crate::{
-    Arg, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor, TensorType, Tree,
-    Type, TypeTree, Value, err,
+    Arg, Attribute, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor,
+    TensorType, Tree, Type, TypeTree, Value, err,
 };
 
 /// Returns whether a parameter or buffer of the traced module is among the arguments.
@@ -160,14 +160,10 @@ fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
             let mut state = tracer.lock();
             let members = state.members.clone();
             let symbol = match members.attr(address(array)) {
-                Some((path, kind)) => state.read_attr(tracer, path, Attr { tensor: tensor.clone(), kind })?,
+                Some((path, attribute)) => state.read_attr(tracer, path, attribute.clone())?,
                 None => {
                     let path = state.constant_path(tensor);
-                    state.read_attr(
-                        tracer,
-                        &path,
-                        Attr { tensor: tensor.clone(), kind: AttrKind::Constant },
-                    )?
+                    state.read_attr(tracer, &path, Attribute::Constant(tensor.clone()))?
                 }
             };
             Ok(node_of(&symbol))
@@ -423,14 +419,13 @@ impl State {
 
     /// Returns the path of a captured tensor; the same tensor has the same path.
     fn constant_path(&mut self, tensor: &Tensor) -> Arc<str> {
-        let same = |attr: &Attr| match (&attr.tensor.0, &tensor.0) {
-            (Repr::Value(a), Repr::Value(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        };
-        let constants = self.attrs.iter().filter(|(_, attr)| attr.kind == AttrKind::Constant);
+        let constants = self.attrs.iter().filter_map(|(path, attribute)| match attribute {
+            Attribute::Constant(constant) => Some((path, constant)),
+            _ => None,
+        });
         let mut n = 0;
-        for (path, attr) in constants {
-            if same(attr) {
+        for (path, constant) in constants {
+            if constant.identity() == tensor.identity() {
                 return path.clone();
             }
             n += 1;
@@ -442,17 +437,17 @@ impl State {
     }
 
     /// Returns the symbol of an attribute: one `get_attr` however often it is read.
-    fn read_attr(&mut self, tracer: &Arc<Tracer>, path: &str, attr: Attr) -> Result<Tensor> {
+    fn read_attr(&mut self, tracer: &Arc<Tracer>, path: &str, attribute: Attribute) -> Result<Tensor> {
         if let Some(symbol) = self.read.get(path) {
             return Ok(symbol.clone());
         }
         let path: Arc<str> = Arc::from(path);
-        let ty = attr.tensor.type_tree()?;
+        let ty = attribute.tensor().type_tree()?;
         let node =
             self.create(tracer, Target::GetAttr(path.clone()), SmallVec::new(), Kwargs::new(), None, None)?;
         let symbol = self.proxy(tracer, node, Some(ty))?;
         self.read.insert(path.clone(), symbol.clone());
-        self.attrs.insert(path, attr);
+        self.attrs.insert(path, attribute);
         Ok(symbol)
     }
 }
@@ -638,7 +633,7 @@ pub(crate) fn infer_module(module: &dyn Forward, types: &[TypeTree]) -> Result<O
 
 /// Returns a symbol that stands for an attribute, if only types are asked for: they do not depend on what it
 /// holds now.
-pub(crate) fn symbol_for(attribute: &crate::Attribute) -> Option<Result<Tensor>> {
+pub(crate) fn symbol_for(attribute: &Attribute) -> Option<Result<Tensor>> {
     let tracer = Tracer::active().filter(|tracer| tracer.types_only)?;
     Some(attribute.tensor().type_tree().map(|ty| typed_symbol(&tracer, ty)))
 }
@@ -649,14 +644,12 @@ pub(crate) fn read_buffer(buffer: &Buffer) -> Option<Tensor> {
     let tracer = Tracer::active()?;
     let members = tracer.lock().members.clone();
     let path = members.buffer(buffer)?;
-    let kind = if buffer.is_persistent() { AttrKind::Buffer } else { AttrKind::TransientBuffer };
-    let attr = Attr { tensor: buffer.load(), kind };
     // A sub-graph reads buffers of the trace around it.
     let mut outer = &tracer;
     while let Some(parent) = &outer.parent {
         outer = parent;
     }
-    let symbol = outer.lock().read_attr(outer, path, attr);
+    let symbol = outer.lock().read_attr(outer, path, Attribute::Buffer(buffer.clone()));
     Some(symbol.unwrap_or_else(|error| Tensor::failed(note(error, Some(&tracer)))))
 }
 

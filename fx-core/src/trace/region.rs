@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Scope, Tracer};
+use crate::attribute::Attributes;
 use crate::{Arg, Error, Graph, Result, Tensor, TypeTree, Value, err};
 
 /// A traced closure: a closed graph, and the values of the outside that it takes after its own arguments.
@@ -138,7 +139,7 @@ pub fn infer_by_tracing(types: &[TypeTree], f: impl FnOnce(&[Value]) -> Result<V
 /// A traced closure that is to be copied into a graph.
 pub(crate) struct Snippet {
     pub(crate) graph: Graph,
-    pub(crate) attrs: std::collections::BTreeMap<Arc<str>, super::Attr>,
+    pub(crate) attrs: Attributes,
 }
 
 /// Traces `f` on arguments of the given types, where known.
