@@ -151,23 +151,6 @@ impl Tensor {
         self.ty().map(|ty| ty.shape.numel())
     }
 
-    /// Returns the size of one axis; negative axes count from the end.
-    ///
-    /// While tracing with input specs this is an expression over their symbols; without specs it is a
-    /// recorded node. An axis that does not exist gives a size that carries the error.
-    #[track_caller]
-    pub fn dim(&self, axis: i64) -> Dim {
-        let source = SourceLoc::caller();
-        match &self.0 {
-            Repr::Proxy(proxy) if proxy.tensor_type().is_err() => crate::trace::size_of(self, axis),
-            _ => self
-                .ty()
-                .and_then(|ty| Ok(ty.shape[crate::ops::axis(axis, ty.rank())?].clone()))
-                .map_err(|error| error.at(source).in_context(|| format!("dim({self:?}, {axis})")))
-                .unwrap_or_else(Dim::failed),
-        }
-    }
-
     /// Returns the only element. Fails if there is none or more than one, its type is not `T`, or as
     /// [`array`](Tensor::array) does.
     #[track_caller]
@@ -205,26 +188,6 @@ impl Tensor {
         let source = SourceLoc::caller();
         let item = self.concrete("to_bool")?.item();
         item.map(Scalar::to_bool).map_err(|error| error.at(source).help("reduce it with `any` or `all`"))
-    }
-
-    /// Returns the sub-tensors along the first axis. Fails if its size is not known, or the rank is 0.
-    #[track_caller]
-    pub fn iter(&self) -> Result<impl ExactSizeIterator<Item = Tensor> + use<>> {
-        let source = SourceLoc::caller();
-        let shape = match &self.0 {
-            Repr::Proxy(proxy) if proxy.tensor_type().is_err() => return Err(proxy.no_value("iteration")),
-            _ => self.shape()?,
-        };
-        let first = shape.first().ok_or_else(|| {
-            err!(Axis, "a tensor of rank 0 cannot be iterated").help("read it with `item`").at(source.clone())
-        })?;
-        let n = first.known().ok_or_else(|| {
-            err!(Trace, "cannot iterate over {first} rows, a size that is not known while tracing")
-                .help("work on the whole axis at once, or give the input a fixed size")
-                .at(source)
-        })?;
-        let this = self.clone();
-        Ok((0..n.max(0) as usize).map(move |i| crate::ops::getitem(&this, Arg::tuple([Arg::Int(i as i64)]))))
     }
 
     #[track_caller]

@@ -18,7 +18,7 @@ use dyn_clone::DynClone;
 pub use field::Field;
 pub use walk::{Named, NamedModule, collect_buffers, collect_modules, collect_parameters, display_tree};
 
-use crate::{Arg, Result, Tensor, Value, bail};
+use crate::{Arg, Result, Tensor, Value};
 
 /// A trained tensor. Dereferences to its [`Tensor`].
 #[derive(Clone, Debug)]
@@ -79,28 +79,6 @@ impl Buffer {
     /// Returns whether the buffer is part of the state dict.
     pub fn is_persistent(&self) -> bool {
         self.persistent
-    }
-
-    /// Returns the present value; while tracing, a symbolic one.
-    #[track_caller]
-    pub fn get(&self) -> Tensor {
-        crate::trace::read_buffer(self).unwrap_or_else(|| self.load())
-    }
-
-    /// Replaces the value; while tracing, records the update. Fails if the new value has another dtype or
-    /// shape than the old.
-    #[track_caller]
-    pub fn set(&self, value: &Tensor) -> Result<()> {
-        if let Some(result) = crate::trace::write_buffer(self, value) {
-            return result;
-        }
-        let (new, old) = (value.array()?, self.load());
-        let old = old.array()?;
-        if new.dtype() != old.dtype() || new.shape() != old.shape() {
-            bail!(Shape, "a buffer of {} cannot hold {}", old.describe(), new.describe());
-        }
-        self.store(value.clone());
-        Ok(())
     }
 
     /// Returns the stored value, also while tracing.
@@ -292,37 +270,5 @@ impl Forward for Box<dyn Forward> {
     }
     fn as_module_mut(&mut self) -> &mut dyn Module {
         (**self).as_module_mut()
-    }
-}
-
-impl dyn Forward {
-    /// Calls the module with any arguments; the result is of the asked type. While tracing, a leaf becomes
-    /// one node.
-    #[track_caller]
-    pub fn call_values<R: crate::Tree>(&self, args: impl Into<Vec<Value>>) -> R {
-        let args = args.into();
-        crate::trace::call_module(
-            self,
-            || args.clone(),
-            || match self.forward_values(&args).and_then(|value| R::from_value(&value)) {
-                Ok(value) => value,
-                Err(error) => R::failed(&error),
-            },
-        )
-    }
-
-    /// Calls the module with one tensor, as `#[fx::forward]`'s `call` does: while tracing, a leaf becomes one
-    /// node.
-    #[track_caller]
-    pub fn call(&self, x: &Tensor) -> Tensor {
-        let args = [Arg::Leaf(x.clone())];
-        crate::trace::call_module(
-            self,
-            || args.to_vec(),
-            || match self.forward_values(&args) {
-                Ok(value) => crate::Tree::from_value(&value).unwrap_or_else(Tensor::failed),
-                Err(error) => Tensor::failed(error),
-            },
-        )
     }
 }

@@ -7,6 +7,7 @@
 
 mod builder;
 mod members;
+mod methods;
 mod record;
 mod region;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
 use members::Members;
 pub use record::call_module;
-pub(crate) use record::{call_child, infer_module, read_buffer, size_of, symbol_for, write_buffer};
+pub(crate) use record::{call_child, infer_module, symbol_for, write_buffer};
 pub use region::{Region, infer_by_tracing, trace_region};
 pub(crate) use region::{Snippet, trace_snippet};
 use rustc_hash::FxHashMap;
