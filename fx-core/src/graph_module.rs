@@ -8,9 +8,10 @@ use rustc_hash::FxHashSet;
 
 use crate::attribute::{Attribute, Attributes, Children, Parts};
 use crate::folded::{Folded, Recipe};
+use crate::infer;
 use crate::interp::Schedule;
 use crate::module::{Visitor, VisitorMut};
-use crate::{Arg, Forward, Graph, Module, NodeId, OpCode, Result, Target, Tensor, bail, err};
+use crate::{Arg, Forward, Graph, Module, NodeId, OpCode, Result, Target, Tensor, TypeTree, bail, err};
 
 /// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of
 /// another.
@@ -270,6 +271,28 @@ impl GraphModule {
             self.folded.remove(path);
         }
         paths.into_iter().map(|path| path.to_string()).collect()
+    }
+
+    /// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or
+    /// if it has a size that depends on data and thus needs a name. Fails if `id` is stale, or the types
+    /// contradict the operation.
+    pub fn infer_node(&self, id: NodeId) -> Result<Option<TypeTree>> {
+        infer::infer_node(&self.graph, self.parts(), id)
+    }
+
+    /// Returns the type of every node from the types of the placeholders, in program order; nothing is computed.
+    ///
+    /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known
+    /// gets `Any`. Fails if the types contradict the placeholders or an operation.
+    pub fn infer(&self, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
+        infer::infer_all(&self.graph, self.parts(), inputs)
+    }
+
+    /// Enters the type of every node into its metadata, as [`infer`](Self::infer) finds it. Fails as
+    /// [`infer`](Self::infer) does.
+    pub fn propagate_types(&mut self, inputs: &[TypeTree]) -> Result<()> {
+        let (graph, attributes, children) = self.split();
+        infer::propagate(graph, Parts::new(attributes, children), inputs)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::attribute::Parts;
 use crate::interp::{Interpreter, NodeRef, Run, Schedule, interpret, interpret_with};
-use crate::{Arg, Graph, GraphModule, NodeId, Op, Result, Target, Type, TypeTree, bail, err};
+use crate::{Arg, Graph, NodeId, Op, Result, Target, Type, TypeTree, bail, err};
 
 /// The interpreter of types.
 #[derive(Default)]
@@ -118,30 +118,6 @@ pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<
             _ => Ok(None),
         },
         Target::Placeholder | Target::Output => Ok(node.ty().cloned()),
-    }
-}
-
-impl GraphModule {
-    /// Returns the type of one node from the recorded types of its inputs; `None` if it cannot be known, or
-    /// if it has a size that depends on data and thus needs a name. Fails if `id` is stale, or the types
-    /// contradict the operation.
-    pub fn infer_node(&self, id: NodeId) -> Result<Option<TypeTree>> {
-        infer_node(self.graph(), self.parts(), id)
-    }
-
-    /// Returns the type of every node from the types of the placeholders, in program order; nothing is computed.
-    ///
-    /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known
-    /// gets `Any`. Fails if the types contradict the placeholders or an operation.
-    pub fn infer(&self, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
-        infer_all(self.graph(), self.parts(), inputs)
-    }
-
-    /// Enters the type of every node into its metadata, as [`infer`](Self::infer) finds it. Fails as
-    /// [`infer`](Self::infer) does.
-    pub fn propagate_types(&mut self, inputs: &[TypeTree]) -> Result<()> {
-        let (graph, attributes, children) = self.split();
-        propagate(graph, Parts::new(attributes, children), inputs)
     }
 }
 

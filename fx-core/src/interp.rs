@@ -145,7 +145,7 @@ impl Schedule {
 #[doc(hidden)]
 pub fn locate(error: Error, at: NodeRef<'_>) -> Error {
     let error = error
-        .in_context(|| crate::text::format_node(at.graph, at.id))
+        .in_context(|| at.graph.format_node(at.id).unwrap_or_default())
         .in_module(at.node.meta().module_path());
     match &at.node.meta().source {
         Some(source) => error.at(source.clone()),

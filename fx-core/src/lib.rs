@@ -37,6 +37,7 @@ pub mod op;
 pub mod ops;
 pub mod pass;
 pub mod pointwise;
+pub mod region;
 pub mod rewrite;
 pub mod rng;
 pub mod special;

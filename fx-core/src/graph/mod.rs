@@ -312,12 +312,6 @@ impl Graph {
         Ok(users)
     }
 
-    /// Returns the node as one line of the text format. Fails if `id` is stale.
-    pub fn format_node(&self, id: NodeId) -> Result<String> {
-        self.node(id)?;
-        Ok(crate::text::format_node(self, id))
-    }
-
     fn get(&self, id: NodeId) -> &Node {
         self.node(id).expect("handles inside a graph are live")
     }

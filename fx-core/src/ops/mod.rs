@@ -1,26 +1,24 @@
-//! The operations that the language itself needs: those behind operators and indexing, sizes, effects and
-//! control flow.
+//! The operations that the language itself needs: those behind operators and indexing, sizes, effects and, from
+//! [`crate::region`], control flow.
 
 mod arith;
-mod control;
 mod effects;
-mod fusion;
 mod index;
 mod operators;
 mod sizes;
 
 pub use arith::*;
-pub use control::{cond, evaluate_control, sub_graph_operands, while_loop};
 pub use effects::{check, print, set_buffer, with_printed};
-pub use fusion::fused;
 pub use index::{IntoBound, IntoIndex, getitem, index_array, index_places, index_type, with_step};
 pub use sizes::{item, size};
 
+use crate::region::{CONTROL, FUSED};
+pub use crate::region::{cond, evaluate_control, fused, sub_graph_operands, while_loop};
 use crate::{Op, Result, err};
 
 /// The tables of fx-core; see [`Registry::core`](crate::Registry::core).
 pub static TABLES: &[&[Op]] =
-    &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, control::CONTROL, fusion::FUSED];
+    &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, CONTROL, FUSED];
 
 /// Returns a possibly negative axis as a position. Fails if it is out of range.
 pub fn axis(axis: i64, rank: usize) -> Result<usize> {

@@ -46,5 +46,3 @@ mod svg;
 mod tests;
 mod torch;
 mod value;
-
-pub(crate) use print::format_node;

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::meta;
 use crate::arg::write_str;
-use crate::{Arg, Dim, Graph, Node, NodeId, Symbol, Target, Type, TypeTree};
+use crate::{Arg, Dim, Graph, Node, NodeId, Result, Symbol, Target, Type, TypeTree};
 
 /// What writes the name of a sub-graph.
 pub(super) type WriteGraph<'a> = dyn FnMut(&Arc<Graph>, &mut dyn Write) -> fmt::Result + 'a;
@@ -34,8 +34,16 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// Returns the node as one line of the text format. Fails if `id` is stale.
+    pub fn format_node(&self, id: NodeId) -> Result<String> {
+        self.node(id)?;
+        Ok(format_node(self, id))
+    }
+}
+
 /// Returns a node as one line of the text format, without metadata.
-pub(crate) fn format_node(graph: &Graph, id: NodeId) -> String {
+pub(super) fn format_node(graph: &Graph, id: NodeId) -> String {
     let mut out = String::new();
     if let Ok(node) = graph.node(id) {
         write_node(graph, node, &mut |graph, f| write!(f, "@{}", graph.name()), &mut out)

@@ -25,7 +25,7 @@ impl fused {
     };
 }
 
-pub(super) static FUSED: &[Op] = &[fused::OP];
+pub(crate) static FUSED: &[Op] = &[fused::OP];
 
 fn infer(args: &[TypeTree]) -> Result<TypeTree> {
     let [body, args] = args else { return crate::op::wrong_arity(&fused::OP, args.len()) };

@@ -66,7 +66,7 @@ impl while_loop {
     };
 }
 
-pub(super) static CONTROL: &[Op] = &[cond::OP, while_loop::OP];
+pub(crate) static CONTROL: &[Op] = &[cond::OP, while_loop::OP];
 
 /// Runs `then` or `otherwise` on `operands`, as the one element of `predicate` says, or a bool.
 ///
@@ -160,7 +160,7 @@ pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, c
                 node => (0..n)
                     .map(|i| {
                         apply_at(
-                            super::getitem::OP,
+                            crate::ops::getitem::OP,
                             false,
                             &[node.clone(), Arg::Int(i as i64)],
                             &[],
