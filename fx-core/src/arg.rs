@@ -130,6 +130,9 @@ impl<L> Deref for Entries<L> {
 /// What [`Arg::try_rewrite`] calls: returns the replacement, or `None` to go inside.
 type Rewrite<'f, L, M> = dyn FnMut(&Arg<L>) -> Result<Option<Arg<M>>> + 'f;
 
+/// Where a leaf is in the arguments of a node: positions from the outside to the inside.
+pub(crate) type Place = smallvec::SmallVec<[u32; 4]>;
+
 fn too_deep<L>() -> Arg<L> {
     Arg::Failed(
         err!(Limit, "arguments nested deeper than {MAX_DEPTH} levels").help("flatten the nested lists first"),
@@ -235,6 +238,42 @@ impl<L> Arg<L> {
             Arg::Dict(entries) => entries.iter().for_each(|(_, item)| item.for_each_leaf(f)),
             Arg::Slice(slice) => slice.parts().into_iter().for_each(|part| part.for_each_leaf(f)),
             _ => {}
+        }
+    }
+
+    /// Calls `f` with every leaf and its place: the positions that lead to it, below those in `place`.
+    pub(crate) fn for_each_place(&self, place: &mut Place, f: &mut dyn FnMut(&L, &Place)) {
+        let mut below = |at: usize, item: &Arg<L>| {
+            place.push(at as u32);
+            item.for_each_place(place, f);
+            place.pop();
+        };
+        match self {
+            Arg::Tuple(items) | Arg::List(items) => items.iter().enumerate().for_each(|(at, x)| below(at, x)),
+            Arg::Dict(entries) => entries.iter().enumerate().for_each(|(at, (_, x))| below(at, x)),
+            Arg::Slice(slice) => slice.parts().into_iter().enumerate().for_each(|(at, x)| below(at, x)),
+            Arg::Leaf(leaf) => f(leaf, place),
+            _ => {}
+        }
+    }
+
+    /// Puts `new`, which holds no other argument, in the place of what holds none either.
+    pub(crate) fn put_at(&mut self, place: &[u32], new: Arg<L>) {
+        debug_assert_eq!(new.depth(), 0, "the depths of what is around stay");
+        let Some((at, rest)) = place.split_first() else {
+            *self = new;
+            return;
+        };
+        let at = *at as usize;
+        match self {
+            Arg::Tuple(items) | Arg::List(items) => items.items[at].put_at(rest, new),
+            Arg::Dict(entries) => entries.entries[at].1.put_at(rest, new),
+            Arg::Slice(slice) => match at {
+                0 => slice.start.put_at(rest, new),
+                1 => slice.stop.put_at(rest, new),
+                _ => slice.step.put_at(rest, new),
+            },
+            _ => unreachable!("places lead through what holds other arguments"),
         }
     }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::arg::Place;
 use crate::{Arg, Op, SourceLoc, TypeTree};
 
 /// A handle of a node in a [`Graph`](crate::Graph).
@@ -193,6 +195,15 @@ impl NodeMeta {
         }
     }
 
+    /// Adds passes to the provenance, as [`add_provenance`](Self::add_provenance) does one by one.
+    pub(crate) fn extend_provenance(&mut self, new: impl IntoIterator<Item = Provenance>) {
+        let list = &mut self.rare_mut().provenance;
+        let key = |one: &Provenance| (one.pass.clone(), one.from.clone());
+        let mut known: FxHashSet<_> = list.iter().map(key).collect();
+        list.extend(new.into_iter().filter(|one| known.insert(key(one))));
+        self.drop_empty_rare();
+    }
+
     /// Returns the tags, in the order in which they were added.
     pub fn tags(&self) -> &[Arc<str>] {
         self.rare.as_ref().map_or(&[], |rare| &rare.tags)
@@ -253,10 +264,46 @@ pub struct Node {
     pub(crate) args: SmallVec<[Arg; 2]>,
     pub(crate) kwargs: Kwargs,
     pub(crate) meta: NodeMeta,
-    /// Distinct inputs in order, each with its position in that node's `users`.
-    pub(crate) inputs: SmallVec<[(NodeId, u32); 2]>,
+    pub(crate) edges: Edges,
+}
+
+/// The edges of a node. Each edge is in the `inputs` of one node and in the `users` of another, with the position
+/// of the other entry, so that no edge is ever searched for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edges {
+    /// Distinct inputs in the order of their first use, with holes where an input went.
+    pub(crate) inputs: SmallVec<[Edge; 2]>,
+    /// How many of the inputs are holes.
+    pub(crate) holes: u32,
     /// Each user once, in no particular order.
-    pub(crate) users: SmallVec<[NodeId; 2]>,
+    pub(crate) users: SmallVec<[Edge; 2]>,
+    /// Where each input is among the arguments; made when a node with many inputs gets another one.
+    pub(crate) places: Places,
+}
+
+/// One end of an edge: the node at the other end, and the position of the edge there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Edge {
+    pub(crate) node: NodeId,
+    pub(crate) back: u32,
+}
+
+impl Edge {
+    /// The place of an edge that went.
+    pub(crate) const HOLE: Edge = Edge { node: NodeId { index: u32::MAX, stamp: 0 }, back: u32::MAX };
+}
+
+/// The position of each input among the `inputs` of a node, and its places in the arguments.
+pub(crate) type PlacesOf = FxHashMap<NodeId, (u32, SmallVec<[Place; 1]>)>;
+
+/// An index that is made when it is needed; a clone has none.
+#[derive(Debug, Default)]
+pub(crate) struct Places(pub(crate) Option<Box<PlacesOf>>);
+
+impl Clone for Places {
+    fn clone(&self) -> Self {
+        Places(None)
+    }
 }
 
 impl Node {
@@ -297,12 +344,21 @@ impl Node {
 
     /// Returns the distinct nodes that this one uses, in order of first use.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = NodeId> + '_ {
-        self.inputs.iter().map(|(id, _)| *id)
+        let edges = self.edges.inputs.iter().filter(|edge| **edge != Edge::HOLE);
+        Counted {
+            left: self.edges.inputs.len() - self.edges.holes as usize,
+            nodes: edges.map(|edge| edge.node),
+        }
     }
 
     /// Returns how many nodes use this one.
     pub fn n_users(&self) -> usize {
-        self.users.len()
+        self.edges.users.len()
+    }
+
+    /// Returns the nodes that use this one, each once, in no particular order.
+    pub(crate) fn users(&self) -> impl ExactSizeIterator<Item = NodeId> + '_ {
+        self.edges.users.iter().map(|edge| edge.node)
     }
 
     /// Returns the facts about the node.
@@ -333,3 +389,25 @@ impl Node {
         graphs
     }
 }
+
+/// An iterator whose length is known from elsewhere.
+struct Counted<I> {
+    nodes: I,
+    left: usize,
+}
+
+impl<I: Iterator> Iterator for Counted<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let next = self.nodes.next();
+        self.left -= usize::from(next.is_some());
+        next
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<I: Iterator> ExactSizeIterator for Counted<I> {}

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::{Graph, NIL};
 use crate::lint::ViolationKind::{self, Name, Order, Signature, Structure};
-use crate::node::{Node, NodeId, OpCode};
+use crate::node::{Edge, Node, NodeId, OpCode};
 
 /// Receives a finding: its kind, its node if it has one, and a sentence.
 pub(crate) type Report<'a> = dyn FnMut(ViolationKind, Option<NodeId>, String) + 'a;
@@ -38,8 +40,8 @@ impl Graph {
             if !crate::names::is_identifier(&node.name) {
                 report(Name, Some(id), "the name is not an identifier".into());
             }
-            edges += node.inputs.len();
-            users += node.users.len();
+            edges += node.inputs().len();
+            users += node.n_users();
             self.check_edges(id, node, report);
         }
         if edges != users {
@@ -50,7 +52,7 @@ impl Graph {
         }
         let with_path: Vec<_> =
             self.nodes().filter_map(|(id, node)| Some((id, node.target().path()?))).collect();
-        let is_found = |(id, path): &(NodeId, &Arc<str>)| self.readers.of(path).contains(id);
+        let is_found = |(id, path): &(NodeId, &Arc<str>)| self.readers.of(path).any(|other| other == *id);
         if with_path.len() != self.readers.len() || !with_path.iter().all(is_found) {
             report(Structure, None, "the index of paths is not that of the nodes".into());
         }
@@ -84,14 +86,15 @@ impl Graph {
     }
 
     fn check_edges(&self, id: NodeId, node: &Node, report: &mut Report<'_>) {
-        let mut used: Vec<NodeId> = Vec::with_capacity(node.inputs.len());
+        let mut used: Vec<NodeId> = Vec::with_capacity(node.inputs().len());
         for arg in node.all_args() {
             arg.for_each_leaf(&mut |input| used.push(*input));
             if let Some(error) = arg.error() {
                 report(Structure, Some(id), format!("an argument is an error: {}", error.message()));
             }
         }
-        for (input, position) in &node.inputs {
+        let edges = node.edges.inputs.iter().enumerate().filter(|(_, edge)| **edge != Edge::HOLE);
+        for (slot, Edge { node: input, back }) in edges {
             match self.node(*input) {
                 Err(_) => report(Order, Some(id), format!("the input {input} is not in the graph")),
                 Ok(input_node) => {
@@ -102,7 +105,9 @@ impl Graph {
                             format!("%{} is used before it is defined", input_node.name()),
                         );
                     }
-                    if input_node.users.get(*position as usize) != Some(&id) {
+                    if input_node.edges.users.get(*back as usize)
+                        != Some(&Edge { node: id, back: slot as u32 })
+                    {
                         report(
                             Structure,
                             Some(id),
@@ -112,11 +117,9 @@ impl Graph {
                 }
             }
         }
-        let mut inputs: Vec<NodeId> = node.inputs().collect();
-        used.sort_unstable();
-        used.dedup();
-        inputs.sort_unstable();
-        if used != inputs {
+        let mut seen = FxHashSet::default();
+        used.retain(|input| seen.insert(*input));
+        if !used.iter().copied().eq(node.inputs()) {
             report(Structure, Some(id), "the inputs are not those of the arguments".into());
         }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::{Graph, Undo};
@@ -142,24 +142,41 @@ impl Graph {
     /// if a handle is stale, or `new` is not defined before `user`.
     pub fn replace_input(&mut self, user: NodeId, old: NodeId, new: impl Into<Arg>) -> Result<bool> {
         let new = new.into();
-        self.node(old)?;
         let node = self.node(user)?;
-        if !node.inputs().any(|input| input == old) {
+        let has_few = node.inputs().len() <= self.node(old)?.n_users();
+        let occurs = match has_few {
+            true => node.inputs().any(|input| input == old),
+            false => self.get(old).users().any(|other| other == user),
+        };
+        if !occurs {
             return Ok(false);
         }
+        if new.depth() == 0 {
+            self.check_args(std::iter::once(&new), user)?;
+            self.exchange_input(user, old, &new);
+        } else {
+            self.rewrite_input(user, old, &new)?;
+        }
+        Ok(true)
+    }
+
+    /// Replaces an input by an argument that holds others, for which all arguments are written anew.
+    fn rewrite_input(&mut self, user: NodeId, old: NodeId, new: &Arg) -> Result<()> {
         let mut replace = |arg: &Arg| {
             arg.try_flat_map(&mut |leaf| Ok(if *leaf == old { new.clone() } else { Arg::Leaf(*leaf) }))
         };
+        let node = self.get(user);
         let args = node.args.iter().map(&mut replace).collect::<Result<_>>()?;
         let kwargs =
             node.kwargs.iter().map(|(key, arg)| Ok((key.clone(), replace(arg)?))).collect::<Result<_>>()?;
-        self.set_all_args(user, args, kwargs)?;
-        Ok(true)
+        self.set_all_args(user, args, kwargs)
     }
 
     /// Makes every user of `old` use `new`, but for `new` itself; returns the changed users in program order.
     ///
-    /// Fails, and changes nothing, if a user comes before `new`, which the error names, or a handle is stale.
+    /// The time is proportional to the number of uses, however many other inputs the users have, unless `new`
+    /// is a list or another argument that contains others. Fails, and changes nothing, if a user comes before
+    /// `new`, which the error names, or a handle is stale.
     pub fn replace_all_uses(&mut self, old: NodeId, new: impl Into<Arg>) -> Result<Vec<NodeId>> {
         self.replace_uses_where(old, new, |_| true)
     }
@@ -173,13 +190,13 @@ impl Graph {
         mut filter: impl FnMut(NodeId) -> bool,
     ) -> Result<Vec<NodeId>> {
         let new = new.into();
-        let made_from = new.leaves().into_iter().copied().collect::<Vec<_>>();
+        let made_from: FxHashSet<NodeId> = new.leaves().into_iter().copied().collect();
         let users: Vec<NodeId> =
             self.users(old)?.into_iter().filter(|user| !made_from.contains(user) && filter(*user)).collect();
-        for id in &made_from {
+        for id in new.leaves() {
             self.node(*id)?;
             if let Some(user) =
-                users.iter().find(|user| self.order.label(user.index) <= self.order.label(id.index))
+                users.first().filter(|user| self.order.label(user.index) <= self.order.label(id.index))
             {
                 bail!(
                     Graph,
@@ -190,12 +207,19 @@ impl Graph {
                 );
             }
         }
-        self.transaction(|graph| {
-            for user in &users {
-                graph.replace_input(*user, old, new.clone())?;
-            }
-            Ok(users)
-        })
+        if new.depth() > 0 {
+            return self.transaction(|graph| {
+                users.iter().try_for_each(|user| graph.rewrite_input(*user, old, &new))?;
+                Ok(users)
+            });
+        }
+        if let Some(first) = users.first() {
+            self.check_args(std::iter::once(&new), *first)?;
+        }
+        for user in &users {
+            self.exchange_input(*user, old, &new);
+        }
+        Ok(users)
     }
 
     /// Puts a target in the place of another, which it returns, without a record in the journal.
@@ -210,7 +234,7 @@ impl Graph {
     /// inside a structured argument.
     pub fn erase(&mut self, id: NodeId) -> Result<()> {
         let node = self.node(id)?;
-        if !node.users.is_empty() {
+        if node.n_users() > 0 {
             let users = self.users(id)?;
             let names: Vec<String> =
                 users.iter().take(5).map(|user| format!("%{}", self.get(*user).name())).collect();
@@ -251,9 +275,8 @@ impl Graph {
         let position = self.inputs.iter().position(|input| input.tree == Arg::Leaf(id)).ok_or_else(|| {
             err!(Graph, "cannot erase %{}: it is part of a structured argument", self.get(id).name())
         })?;
-        let before = self.inputs.clone();
-        self.inputs.remove(position);
-        self.log(|| Undo::Inputs(before));
+        let input = self.inputs.remove(position);
+        self.log(|| Undo::RemoveInput { position, input });
         if self.last_placeholder == Some(id) {
             let prev = self.order.prev(id.index);
             let last = (prev != super::NIL).then(|| self.id_at(prev));
@@ -324,7 +347,7 @@ impl Graph {
         let mut removed = 0;
         for id in self.ids().into_iter().rev() {
             let node = self.get(id);
-            if node.users.is_empty() && !is_impure(node, &module_is_pure) && self.erase(id).is_ok() {
+            if node.n_users() == 0 && !is_impure(node, &module_is_pure) && self.erase(id).is_ok() {
                 removed += 1;
             }
         }
@@ -357,9 +380,9 @@ impl Graph {
                 bail!(Graph, "%{} cannot be moved: its input %{input} would come after it", node.name());
             }
         }
-        for user in &node.users {
+        for user in node.users() {
             if self.order.label(user.index) < target {
-                let user = self.get(*user).name();
+                let user = self.get(user).name();
                 bail!(Graph, "%{} cannot be moved: its user %{user} would come before it", node.name());
             }
         }
@@ -436,7 +459,7 @@ impl Graph {
     /// Returns the facts about `id` for changing. Fails if `id` is stale.
     pub fn meta_mut(&mut self, id: NodeId) -> Result<&mut NodeMeta> {
         self.node(id)?;
-        if self.journal.is_some() {
+        if self.journal.as_ref().is_some_and(|journal| !journal.has_meta(id)) {
             let meta = Box::new(self.get(id).meta.clone());
             self.log(|| Undo::Meta { id, meta });
         }

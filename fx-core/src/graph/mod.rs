@@ -9,10 +9,11 @@
 //!
 //! An operation that would break one of these returns an error and changes nothing. What else can be wrong
 //! (paths that do not resolve, schemas, types) is found by [`lint`](crate::lint). Editing is in `edit.rs`,
-//! roll-back in `journal.rs`, copying and comparison in `copy.rs`.
+//! edges in `edges.rs`, roll-back in `journal.rs`, copying and comparison in `copy.rs`.
 
 mod check;
 mod copy;
+mod edges;
 mod edit;
 mod journal;
 mod order;
@@ -33,7 +34,7 @@ use slots::{Slot, Slots};
 use smallvec::SmallVec;
 
 use crate::names::{Namespace, snake_case};
-use crate::node::{Kwargs, Node, NodeId, NodeMeta, OpCode, Target};
+use crate::node::{Edges, Kwargs, Node, NodeId, NodeMeta, OpCode, Target};
 use crate::{Arg, Error, MAX_DEPTH, Op, Result, bail, err};
 
 /// The most nodes that one graph can hold.
@@ -237,7 +238,7 @@ impl Graph {
     pub fn find_nodes(&self, opcode: OpCode, target: Option<&str>) -> Vec<NodeId> {
         if let (OpCode::GetAttr | OpCode::CallModule, Some(path)) = (opcode, target) {
             let is_one = |id: &NodeId| self.get(*id).opcode() == opcode;
-            let mut found: Vec<NodeId> = self.readers.of(path).iter().copied().filter(is_one).collect();
+            let mut found: Vec<NodeId> = self.readers.of(path).filter(is_one).collect();
             found.sort_unstable_by_key(|id| self.order.label(id.index));
             return found;
         }
@@ -307,7 +308,7 @@ impl Graph {
 
     /// Returns the nodes that use `id`, each once, in program order. Fails if `id` is stale.
     pub fn users(&self, id: NodeId) -> Result<Vec<NodeId>> {
-        let mut users = self.node(id)?.users.to_vec();
+        let mut users: Vec<NodeId> = self.node(id)?.users().collect();
         users.sort_unstable_by_key(|user| self.order.label(user.index));
         Ok(users)
     }
@@ -345,73 +346,12 @@ impl Graph {
         let id = NodeId { index, stamp };
         let (name, claim) = self.names.claim(hint, id);
         self.readers.add(&target, id);
-        let node = Node {
-            name,
-            target,
-            args,
-            kwargs,
-            meta: NodeMeta::default(),
-            inputs: SmallVec::new(),
-            users: SmallVec::new(),
-        };
+        let node = Node { name, target, args, kwargs, meta: NodeMeta::default(), edges: Edges::default() };
         self.slots[index] = Slot { stamp, node: Some(node) };
         self.order.insert_before(index, next);
         self.link_inputs(id);
         self.log(|| Undo::Create(id, claim));
         id
-    }
-
-    /// Enters `id` among the users of its inputs, and updates the nesting depth.
-    fn link_inputs(&mut self, id: NodeId) {
-        let mut inputs: SmallVec<[(NodeId, u32); 2]> = SmallVec::new();
-        let mut depth = 0;
-        let mut expanded = 0u64;
-        let mut seen = rustc_hash::FxHashSet::default();
-        for arg in self.get(id).all_args() {
-            arg.walk(&mut |arg| match arg {
-                Arg::Leaf(input) => {
-                    let is_new = if inputs.len() < 16 {
-                        !inputs.iter().any(|(other, _)| other == input)
-                    } else {
-                        if inputs.len() == 16 && seen.is_empty() {
-                            seen.extend(inputs.iter().map(|(other, _)| *other));
-                        }
-                        seen.insert(*input)
-                    };
-                    if is_new {
-                        inputs.push((*input, 0));
-                    }
-                }
-                Arg::Graph(graph) => {
-                    depth = depth.max(1 + graph.depth() as u8);
-                    expanded = expanded.saturating_add(graph.expanded_len());
-                }
-                _ => {}
-            });
-        }
-        for (input, position) in &mut inputs {
-            let users = &mut self.get_mut(*input).users;
-            *position = users.len() as u32;
-            users.push(id);
-        }
-        self.get_mut(id).inputs = inputs;
-        self.depth = self.depth.max(depth);
-        self.expanded = self.expanded.saturating_add(expanded);
-    }
-
-    /// Removes `id` from the users of its inputs.
-    fn unlink_inputs(&mut self, id: NodeId) {
-        let expanded: u64 = self.get(id).subgraphs().iter().map(|graph| graph.expanded_len()).sum();
-        self.expanded = self.expanded.saturating_sub(expanded);
-        let inputs = std::mem::take(&mut self.get_mut(id).inputs);
-        for (input, position) in inputs {
-            let users = &mut self.get_mut(input).users;
-            users.swap_remove(position as usize);
-            if let Some(&moved) = users.get(position as usize) {
-                let entry = self.get_mut(moved).inputs.iter_mut().find(|(other, _)| *other == input);
-                entry.expect("users and inputs mirror each other").1 = position;
-            }
-        }
     }
 
     fn log(&mut self, undo: impl FnOnce() -> Undo) {
@@ -504,10 +444,7 @@ impl Graph {
     }
 
     fn push_input(&mut self, name: &str, tree: &Arg) {
-        if self.journal.is_some() {
-            let before = self.inputs.clone();
-            self.log(|| Undo::Inputs(before));
-        }
+        self.log(|| Undo::AddInput);
         tree.walk(&mut |arg| {
             if let Arg::Graph(graph) = arg {
                 self.depth = self.depth.max(1 + graph.depth() as u8);
@@ -677,5 +614,7 @@ fn check_keywords(kwargs: &Kwargs) -> Result<()> {
     }
 }
 
+#[cfg(test)]
+mod surgery;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Common subexpression elimination: a repeated computation is done once.
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHasher};
 
@@ -22,9 +23,34 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     each_graph(gm, &mut |graph, parts| merge(graph, parts, cx))
 }
 
+/// A node that others were merged into: their names and tags.
+#[derive(Default)]
+struct Merged {
+    names: Vec<Arc<str>>,
+    tags: Vec<Arc<str>>,
+}
+
 fn merge(graph: &mut Graph, parts: Parts<'_>, cx: &mut Context) -> Result<bool> {
+    let mut merged: FxHashMap<NodeId, Merged> = FxHashMap::default();
+    merge_nodes(graph, parts, cx, &mut merged)?;
+    let changed = !merged.is_empty();
+    for (id, Merged { names, tags }) in merged {
+        let meta = graph.meta_mut(id)?;
+        tags.into_iter().for_each(|tag| meta.add_tag(tag));
+        meta.extend_provenance(
+            names.into_iter().map(|name| Provenance { pass: "cse".into(), from: vec![name] }),
+        );
+    }
+    Ok(changed)
+}
+
+fn merge_nodes(
+    graph: &mut Graph,
+    parts: Parts<'_>,
+    cx: &mut Context,
+    merged: &mut FxHashMap<NodeId, Merged>,
+) -> Result<()> {
     let mut seen: FxHashMap<u64, Vec<(NodeId, Vec<Arg>)>> = FxHashMap::default();
-    let mut changed = false;
     for id in graph.ids() {
         let node = graph.node(id)?;
         if matches!(node.target(), Target::Placeholder | Target::Output) || parts.has_effect(node) {
@@ -41,17 +67,15 @@ fn merge(graph: &mut Graph, parts: Parts<'_>, cx: &mut Context) -> Result<bool> 
         };
         let (first, name) = (*first, node.shared_name().clone());
         if !cx.allow(|| format!("merge %{name} into %{}", graph.node(first).map_or("?", Node::name))) {
-            return Ok(changed);
+            return Ok(());
         }
-        let tags = node.meta().tags().to_vec();
-        let meta = graph.meta_mut(first)?;
-        tags.into_iter().for_each(|tag| meta.add_tag(tag));
-        meta.add_provenance(Provenance { pass: "cse".into(), from: vec![name] });
+        let into = merged.entry(first).or_default();
+        into.names.push(name);
+        into.tags.extend(node.meta().tags().iter().cloned());
         graph.replace_all_uses(id, first)?;
         graph.erase(id)?;
-        changed = true;
     }
-    Ok(changed)
+    Ok(())
 }
 
 /// Returns the arguments in the one way in which they are compared.

@@ -142,7 +142,7 @@ impl Plan {
             let Target::GetAttr(path) = graph.node(id)?.target() else { continue };
             let readers = graph.find_nodes(OpCode::GetAttr, Some(path));
             let is_ours = |reader: &NodeId| {
-                graph.node(*reader).is_ok_and(|node| node.users.iter().all(|user| inside.contains(user)))
+                graph.node(*reader).is_ok_and(|node| node.users().all(|user| inside.contains(&user)))
             };
             let is_value = matches!(gm.attribute(path), Ok(Attribute::Parameter(_) | Attribute::Constant(_)));
             let is_source = gm.is_folded_from(path);
@@ -165,7 +165,7 @@ impl Plan {
                     inputs.push(input);
                 }
             }
-            if node.users.iter().any(|user| !inside.contains(user)) {
+            if node.users().any(|user| !inside.contains(&user)) {
                 outputs.push(*id);
             }
         }

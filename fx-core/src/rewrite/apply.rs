@@ -63,7 +63,7 @@ impl Owned {
             if let Ok(node) = graph.node(*id)
                 && node.n_users() <= 8
             {
-                around.extend(node.users.iter().copied());
+                around.extend(node.users());
             }
         }
         around

@@ -295,7 +295,7 @@ impl<'a> Engine<'a> {
             left = rest;
             dirty.insert(id);
             if depth < self.depth && node.n_users() <= NEIGHBOURS {
-                queue.extend(node.users.iter().map(|user| (*user, depth + 1)));
+                queue.extend(node.users().map(|user| (user, depth + 1)));
             }
         }
     }

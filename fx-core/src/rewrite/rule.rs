@@ -355,10 +355,9 @@ fn check_containment(found: &Match<'_>) -> Result<(), Mismatch> {
         if !computes(&node.kind) || outputs.contains(id) {
             continue;
         }
-        let outside =
-            graph.node(*id).ok().and_then(|node| node.users.iter().find(|user| !matched.contains(user)));
+        let outside = graph.node(*id).ok().and_then(|node| node.users().find(|user| !matched.contains(user)));
         if let Some(user) = outside {
-            let user = graph.node(*user).map_or("?", |node| node.name());
+            let user = graph.node(user).map_or("?", |node| node.name());
             return Err(Mismatch {
                 pattern: format!("%{}", node.name),
                 node: graph.format_node(*id).unwrap_or_default(),
