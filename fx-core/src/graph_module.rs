@@ -10,7 +10,7 @@ use crate::attribute::{Attribute, Attributes, Children, Parts};
 use crate::folded::{Folded, Recipe};
 use crate::infer;
 use crate::interp::Schedule;
-use crate::module::{Visitor, VisitorMut};
+use crate::module::{Visitor, VisitorMut, ties};
 use crate::{Arg, Forward, Graph, Module, NodeId, OpCode, Result, Target, Tensor, TypeTree, bail, err};
 
 /// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of
@@ -28,21 +28,22 @@ pub struct GraphModule {
 }
 
 impl Clone for GraphModule {
-    /// Copies the graph; parameters and sub-modules share memory until one changes, buffers are independent.
+    /// Copies the graph; parameters and sub-modules share memory until one changes, buffers are independent. A
+    /// sub-module or a buffer that several paths share is shared by these paths in the copy too.
     fn clone(&self) -> Self {
-        GraphModule {
+        ties::keeping_ties(|| GraphModule {
             name: self.name.clone(),
             graph: self.graph.clone(),
             attributes: self.attributes.clone(),
-            children: self.children.iter().map(|(path, child)| (path.clone(), clone_child(child))).collect(),
+            children: self
+                .children
+                .iter()
+                .map(|(path, child)| (path.clone(), ties::copy_shared(child)))
+                .collect(),
             folded: self.folded.clone(),
             schedule: OnceLock::new(),
-        }
+        })
     }
-}
-
-fn clone_child(child: &Arc<dyn Forward>) -> Arc<dyn Forward> {
-    Arc::from(dyn_clone::clone_box(&**child))
 }
 
 impl GraphModule {
@@ -327,13 +328,28 @@ impl Module for GraphModule {
                 Attribute::Constant(_) => {}
             }
         }
+        // A module at several paths is visited at the first, and stays one.
+        let mut first_of: BTreeMap<usize, Arc<str>> = BTreeMap::new();
+        let mut tied: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for (path, child) in &self.children {
+            let first =
+                first_of.entry(Arc::as_ptr(child).cast::<()>() as usize).or_insert_with(|| path.clone());
+            if first != path {
+                tied.push((path.clone(), first.clone()));
+            }
+        }
+        tied.iter().for_each(|(path, _)| drop(self.children.remove(path)));
         for (path, child) in &mut self.children {
             if Arc::get_mut(child).is_none() {
-                *child = clone_child(child);
+                *child = ties::sharing_state(|| Arc::from(dyn_clone::clone_box(&**child)));
             }
             if let Some(child) = Arc::get_mut(child) {
                 visitor.module(path, child.as_module_mut());
             }
+        }
+        for (path, first) in tied {
+            let child = self.children[&first].clone();
+            self.children.insert(path, child);
         }
         self.folded.refresh(&mut self.attributes);
     }

@@ -6,24 +6,37 @@ use rustc_hash::FxHashSet;
 
 use crate::fresh::symbols;
 use crate::graph::NodeMap;
+use crate::module::collect_buffers;
 use crate::{
-    Arg, ErrorKind, Graph, GraphModule, Node, NodeId, OpCode, Result, Symbol, Target, Type, bail, err, ops,
+    Arg, Attribute, ErrorKind, Graph, GraphModule, Module, Node, NodeId, OpCode, Result, Symbol, Target,
+    Type, bail, err, ops,
 };
 
 impl GraphModule {
-    /// Replaces the call of a sub-module that is a [`GraphModule`] by its nodes; returns the new nodes. Fails
-    /// if `id` does not call a graph module, or the call does not fit it.
+    /// Replaces the call of a sub-module that is a [`GraphModule`] by its nodes; returns the new nodes. The new
+    /// attributes share the buffers of the sub-module.
+    ///
+    /// Fails if `id` does not call a graph module, or the call does not fit it; or if the sub-module updates a
+    /// buffer that another node reads or updates, because a graph updates a buffer once, at the end of its call.
     pub fn inline(&mut self, id: NodeId) -> Result<Vec<NodeId>> {
         let node = self.graph().node(id)?;
         let Target::CallModule(path) = node.target().clone() else {
             bail!(Graph, "%{} does not call a sub-module", node.name());
         };
         let child = self.child(&path)?.as_module().as_any().downcast_ref::<GraphModule>();
-        let Some(mut child) = child.cloned() else {
+        let Some(mut child) = child.map(GraphModule::snapshot) else {
             return Err(err!(Graph, "the sub-module {path:?} is not a graph module")
                 .help("trace it first: `symbolic_trace(&module)`"));
         };
         let args = node.args().to_vec();
+        if let Some(other) = self.shares_updated_state(id, &path)? {
+            let (name, other) = (node.name(), self.graph().node(other)?.name());
+            return Err(err!(
+                Graph,
+                "%{name} updates buffers that %{other} shares, which a graph updates only once"
+            )
+            .help("leave them calls, or make the state arguments: `fx::pass::functionalize`"));
+        }
         let mut map = NodeMap::default();
         if args.len() != child.graph().inputs().len() {
             bail!(
@@ -84,6 +97,34 @@ impl GraphModule {
         Ok(new)
     }
 
+    /// Returns another node that shares a buffer with the body of the sub-module, if one of both updates it.
+    /// Calls in that body stay calls, so their buffers do not count.
+    pub(crate) fn shares_updated_state(&self, call: NodeId, path: &str) -> Result<Option<NodeId>> {
+        let (cells, updates) = state_of_body(self.child(path)?.as_module());
+        if cells.is_empty() {
+            return Ok(None);
+        }
+        let shares = |(id, node): &(NodeId, &Node)| match node.target() {
+            _ if *id == call => false,
+            Target::CallModule(other) => self.child(other).is_ok_and(|other| {
+                let other = other.as_module();
+                (updates || !other.is_pure())
+                    && collect_buffers(other).iter().any(|(_, buffer)| cells.contains(&buffer.address()))
+            }),
+            Target::GetAttr(other) => updates && self.is_state(other, &cells),
+            Target::CallFunction(op) if *op == ops::set_buffer::OP => {
+                let bound = op.bind(node.args(), node.kwargs()).unwrap_or_default();
+                matches!(bound.first(), Some(Arg::Str(other)) if self.is_state(other, &cells))
+            }
+            _ => false,
+        };
+        Ok(self.graph().nodes().find(shares).map(|(id, _)| id))
+    }
+
+    fn is_state(&self, path: &str, cells: &FxHashSet<usize>) -> bool {
+        matches!(self.attribute(path), Ok(Attribute::Buffer(buffer)) if cells.contains(&buffer.address()))
+    }
+
     /// Types nodes that came from elsewhere anew if there are sizes in their types that no input tells: their
     /// names stood for sizes of another graph.
     pub(crate) fn settle_sizes(&mut self, new: &[NodeId]) -> Result<()> {
@@ -107,6 +148,21 @@ impl GraphModule {
         }
         Ok(())
     }
+}
+
+/// Returns the addresses of the buffers that the body of a module reads or updates outside of calls of graph
+/// modules, and whether it updates one. The body of a leaf comes from a trace through all of its modules.
+fn state_of_body(module: &dyn Module) -> (FxHashSet<usize>, bool) {
+    let Some(gm) = module.as_any().downcast_ref::<GraphModule>() else {
+        let buffers = collect_buffers(module);
+        return (buffers.iter().map(|(_, buffer)| buffer.address()).collect(), !module.is_pure());
+    };
+    let address = |attribute: &Attribute| match attribute {
+        Attribute::Buffer(buffer) => Some(buffer.address()),
+        _ => None,
+    };
+    let updates = gm.graph().nodes().any(|(_, node)| node.op() == Some(ops::set_buffer::OP));
+    (gm.attributes().filter_map(|(_, attribute)| address(attribute)).collect(), updates)
 }
 
 /// Says what the placeholders of an input become, by the structure of the argument.

@@ -1,6 +1,9 @@
 //! [`Members`]: where generated modules take their tensors and sub-modules from, by path.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use crate::module::load::{WeightSource, join};
+use crate::module::ties::Ties;
 use crate::{Attribute, Buffer, Forward, GraphModule, Parameter, Result, Tensor, bail};
 
 /// The tensors and sub-modules below a path of a graph module, or the tensors of a file of weights.
@@ -10,6 +13,8 @@ use crate::{Attribute, Buffer, Forward, GraphModule, Parameter, Result, Tensor, 
 pub struct Members<'a> {
     source: Source<'a>,
     prefix: String,
+    /// The copies that were made so far: what is one in the graph module is one in the generated modules.
+    ties: Arc<Mutex<Ties>>,
 }
 
 #[derive(Clone, Copy)]
@@ -21,19 +26,19 @@ enum Source<'a> {
 impl GraphModule {
     /// Returns the attributes and sub-modules, of which generated code makes modules.
     pub fn members(&self) -> Members<'_> {
-        Members { source: Source::Module(self), prefix: String::new() }
+        Members { source: Source::Module(self), prefix: String::new(), ties: Arc::default() }
     }
 }
 
 impl<'a> Members<'a> {
     /// Returns the tensors of a file; it has no sub-modules that are written in Rust.
     pub fn of_weights(weights: &'a dyn WeightSource) -> Self {
-        Members { source: Source::Weights(weights), prefix: String::new() }
+        Members { source: Source::Weights(weights), prefix: String::new(), ties: Arc::default() }
     }
 
     /// Returns the members below a name.
     pub fn at(&self, name: &str) -> Self {
-        Members { source: self.source, prefix: join(&self.prefix, name) }
+        Members { prefix: join(&self.prefix, name), ..self.clone() }
     }
 
     /// Returns the members of the sub-module of this name, a graph module. Fails if there is none, or it is
@@ -43,7 +48,7 @@ impl<'a> Members<'a> {
         match self.source {
             Source::Weights(_) => Ok(self.at(name)),
             Source::Module(gm) => match gm.child(&path)?.as_module().as_any().downcast_ref::<GraphModule>() {
-                Some(child) => Ok(child.members()),
+                Some(child) => Ok(Members { ties: self.ties.clone(), ..child.members() }),
                 None => bail!(Structure, "the sub-module {path:?} is not a graph module"),
             },
         }
@@ -61,7 +66,7 @@ impl<'a> Members<'a> {
     /// Returns a copy of the buffer of this name. Fails if there is none.
     pub fn buffer(&self, name: &str) -> Result<Buffer> {
         match self.find(name)? {
-            Found::Attribute(Attribute::Buffer(buffer)) => Ok(buffer.clone()),
+            Found::Attribute(Attribute::Buffer(buffer)) => Ok(self.copy(|| buffer.clone())),
             Found::Tensor(tensor) => Ok(Buffer::new(tensor)),
             Found::Attribute(_) => self.wrong(name, "a buffer"),
         }
@@ -81,7 +86,7 @@ impl<'a> Members<'a> {
     pub fn module<M: Forward + Clone>(&self, name: &str) -> Result<M> {
         let path = join(&self.prefix, name);
         match self.source.module(&path)?.as_module().as_any().downcast_ref::<M>() {
-            Some(module) => Ok(module.clone()),
+            Some(module) => Ok(self.copy(|| module.clone())),
             None => bail!(Structure, "the sub-module {path:?} is no {}", std::any::type_name::<M>()),
         }
     }
@@ -89,7 +94,12 @@ impl<'a> Members<'a> {
     /// Returns a copy of the sub-module of this name, whatever its type. Fails if there is none.
     pub fn any_module(&self, name: &str) -> Result<Box<dyn Forward>> {
         let path = join(&self.prefix, name);
-        Ok(dyn_clone::clone_box(self.source.module(&path)?))
+        let module = self.source.module(&path)?;
+        Ok(self.copy(|| dyn_clone::clone_box(module)))
+    }
+
+    fn copy<T>(&self, copy: impl FnOnce() -> T) -> T {
+        self.ties.lock().unwrap_or_else(PoisonError::into_inner).keep(copy)
     }
 
     fn find(&self, name: &str) -> Result<Found<'a>> {

@@ -6,6 +6,9 @@
 
 mod field;
 pub mod load;
+#[cfg(test)]
+mod tests;
+pub(crate) mod ties;
 mod walk;
 
 use std::any::Any;
@@ -96,16 +99,20 @@ impl Buffer {
         Buffer { cell: self.cell.clone(), persistent: self.persistent }
     }
 
-    /// Identifies the cell while it lives.
-    pub(crate) fn address(&self) -> usize {
+    /// Identifies the state while it lives: buffers with the same address are one, whatever their paths.
+    pub fn address(&self) -> usize {
         Arc::as_ptr(&self.cell).cast::<()>() as usize
     }
 }
 
-/// An independent copy of the present value.
+/// An independent copy of the present value. In a copy of a whole graph module, buffers that are one stay one.
 impl Clone for Buffer {
     fn clone(&self) -> Self {
-        Buffer { cell: Arc::new(RwLock::new(self.load())), persistent: self.persistent }
+        let cell = ties::cell_of_clone(&self.cell);
+        Buffer {
+            cell: cell.unwrap_or_else(|| Arc::new(RwLock::new(self.load()))),
+            persistent: self.persistent,
+        }
     }
 }
 
@@ -121,7 +128,8 @@ pub trait Visitor<'a> {
     fn constant(&mut self, _name: &str, _tensor: &'a Tensor) {}
 }
 
-/// A visitor that may change the members of a module.
+/// A visitor that may change the members of a module. A sub-module that a graph module has at several paths is
+/// visited at the first of them.
 pub trait VisitorMut {
     /// Visits a parameter.
     fn parameter(&mut self, name: &str, parameter: &mut Parameter);

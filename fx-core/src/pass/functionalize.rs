@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -10,6 +11,7 @@ use super::inline::trace_child;
 use super::{Context, Pass, PassOption};
 use crate::graph::NodeMap;
 use crate::inline::map_input;
+use crate::module::collect_buffers;
 use crate::node::{Node, NodeId, Target};
 use crate::{Arg, Attribute, Graph, GraphModule, OpCode, Result, Type, Value, bail, op, ops};
 
@@ -80,8 +82,11 @@ pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule,
     let parts = FlatParts::of(gm)?;
     let mut state = State::default();
     let mut constants: Vec<(String, Attribute)> = Vec::new();
+    let ties = ties(gm);
     for (path, attribute) in &parts.attributes {
         match attribute {
+            // What is one state at several paths is one argument, of the first.
+            Attribute::Buffer(_) if ties.contains_key(path) => continue,
             Attribute::Parameter(_) if parameters => state.parameters.push(path.clone()),
             Attribute::Buffer(_) => state.buffers.push(path.clone()),
             _ => {
@@ -106,6 +111,11 @@ pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule,
             given.insert(path.clone(), *id);
         }
     }
+    for (path, first) in &ties {
+        if let Some(id) = given.get(first) {
+            given.insert(path.clone(), *id);
+        }
+    }
     let mut flat = Flat::of(gm, parts, graph, &given)?;
     let mut updates: Vec<(String, Arg)> = Vec::new();
     for (path, value) in flat.updates {
@@ -123,6 +133,21 @@ pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule,
     let ty = crate::infer::type_of(new.graph(), new.graph().output());
     new.graph_mut().meta_mut(output)?.ty = ty.map(Arc::new);
     Ok((new, state))
+}
+
+/// Returns the buffers that are one with another, by path, with the first path of that.
+fn ties(gm: &GraphModule) -> BTreeMap<String, String> {
+    let mut first: FxHashMap<usize, String> = FxHashMap::default();
+    let mut ties = BTreeMap::new();
+    let mut buffers = collect_buffers(gm);
+    buffers.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, buffer) in buffers {
+        match first.entry(buffer.address()) {
+            Entry::Occupied(known) => drop(ties.insert(path, known.get().clone())),
+            Entry::Vacant(new) => drop(new.insert(path)),
+        }
+    }
+    ties
 }
 
 /// Infers types, if one is missing that a module is called with: they say what the sizes in the module are.
@@ -210,6 +235,8 @@ struct Flat {
     updates: Vec<(String, Arg)>,
     /// The nodes that stood in sub-modules.
     from_children: Vec<NodeId>,
+    /// The buffers that are one with another.
+    ties: BTreeMap<String, String>,
 }
 
 impl Flat {
@@ -221,7 +248,7 @@ impl Flat {
         given: &BTreeMap<String, NodeId>,
     ) -> Result<Flat> {
         let old = gm.graph();
-        let mut flat = Flat { graph, updates: Vec::new(), from_children: Vec::new() };
+        let mut flat = Flat { graph, updates: Vec::new(), from_children: Vec::new(), ties: ties(gm) };
         let mut map = NodeMap::default();
         map.reserve(old.len());
         for input in old.inputs() {
@@ -266,6 +293,7 @@ impl Flat {
 
     /// Enters the new value of a buffer; the last one stays.
     fn update(&mut self, path: &str, value: Arg) {
+        let path = self.ties.get(path).map_or(path, String::as_str);
         match self.updates.iter_mut().find(|(other, _)| other == path) {
             Some((_, old)) => *old = value,
             None => self.updates.push((path.to_owned(), value)),
@@ -291,6 +319,7 @@ impl Flat {
         for inner_id in inner.ids() {
             let Target::GetAttr(name) = inner.node(inner_id)?.target() else { continue };
             let full = format!("{path}.{name}");
+            let full = self.ties.get(&full).cloned().unwrap_or(full);
             let updated =
                 self.updates.iter().find(|(other, _)| *other == full).map(|(_, value)| value.clone());
             match updated.or_else(|| given.get(&full).map(|id| Arg::Leaf(*id))) {

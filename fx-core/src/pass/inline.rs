@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Context, Pass};
 use crate::node::{NodeId, Target};
-use crate::{Forward, GraphModule, InputSpec, OpCode, Result, TypeTree, bail, op, trace};
+use crate::{Forward, GraphModule, InputSpec, OpCode, Result, TypeTree, err, module, op, trace};
 
 /// Replaces calls of graph modules by their nodes.
 pub const INLINE: Pass = Pass {
@@ -19,7 +19,8 @@ pub const INLINE: Pass = Pass {
 pub const INLINE_LEAVES: Pass = Pass {
     name: "inline_leaves",
     doc: "Replaces every call of a sub-module, also of a leaf such as `Linear`, by what it computes; its parameters become \
-          attributes. A module that updates its buffers and is called twice stays, since a graph updates a buffer once.",
+          attributes. A module that updates its buffers and is called twice, or shares them with other nodes, stays, since a \
+          graph updates a buffer once.",
     options: &[super::PassOption {
         name: "only",
         default: op::Default::Str(""),
@@ -44,9 +45,12 @@ fn inline(gm: &mut GraphModule, cx: &mut Context, leaves: bool) -> Result<()> {
             let child = gm.child(&path)?;
             let is_graph = child.as_module().as_any().is::<GraphModule>();
             let is_chosen = only.is_empty() || child.as_module().type_name() == only;
-            let updates_twice = nodes.len() > 1 && !child.as_module().is_pure();
+            let updates_twice = updates_shared_state(gm, &path, &nodes)?;
             if updates_twice && (is_graph || leaves) && is_chosen {
-                cx.note(format!("{path} is called {} times and updates its buffers: it stays", nodes.len()));
+                match nodes.len() {
+                    1 => cx.note(format!("{path} updates buffers that other nodes share: it stays")),
+                    n => cx.note(format!("{path} is called {n} times and updates its buffers: it stays")),
+                }
             }
             if !(is_graph || leaves) || !is_chosen || updates_twice {
                 continue;
@@ -64,12 +68,27 @@ fn inline(gm: &mut GraphModule, cx: &mut Context, leaves: bool) -> Result<()> {
     }
 }
 
+/// Returns whether the calls of a module share a buffer that is updated with each other, or with other nodes.
+fn updates_shared_state(gm: &GraphModule, path: &str, calls: &[NodeId]) -> Result<bool> {
+    if calls.len() > 1 && !gm.child(path)?.as_module().is_pure() {
+        return Ok(true);
+    }
+    match calls.first() {
+        Some(call) => Ok(gm.shares_updated_state(*call, path)?.is_some()),
+        None => Ok(false),
+    }
+}
+
 /// Replaces every call of a sub-module, which may be a leaf, by its body. Fails if the module updates its
-/// buffers and is called more than once.
+/// buffers and is called more than once, or shares an updated buffer with other nodes.
 pub fn inline_module(gm: &mut GraphModule, path: &str) -> Result<()> {
     let calls = gm.graph().find_nodes(OpCode::CallModule, Some(path));
-    if calls.len() > 1 && !gm.child(path)?.as_module().is_pure() {
-        bail!(Graph, "{path} is called {} times and updates its buffers", calls.len());
+    if updates_shared_state(gm, path, &calls)? {
+        return Err(err!(
+            Graph,
+            "{path} updates buffers that other calls or nodes share, which a graph updates only once"
+        )
+        .help("leave them calls, or make the state arguments: `fx::pass::functionalize`"));
     }
     inline_calls(gm, path, &calls)
 }
@@ -117,7 +136,7 @@ pub(crate) fn inline_call(gm: &mut GraphModule, path: &str, call: NodeId) -> Res
     if gm.child(path)?.as_module().as_any().is::<GraphModule>() {
         return gm.inline(call);
     }
-    let traced = trace_child(gm, path, call)?;
+    let traced = module::ties::sharing_state(|| trace_child(gm, path, call))?;
     let original = gm.shared_child(path);
     gm.add_submodule(path, traced)?;
     let nodes = gm.inline(call)?;

@@ -28,6 +28,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::attribute::Attributes;
+use crate::module::ties::Ties;
 use crate::tensor::Repr;
 use crate::{
     Arg, Array, Error, Forward, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType, Tree,
@@ -108,6 +109,8 @@ struct State {
     /// The node of each attribute that was read, by path.
     read: FxHashMap<Arc<str>, Tensor>,
     attrs: Attributes,
+    /// The copies of buffers and modules that the graph module gets, whose ties stay.
+    ties: Ties,
     /// The leaf modules that were called, each once.
     children: Vec<(Arc<str>, Arc<dyn Forward>)>,
     stack: Vec<ModuleFrame>,
@@ -239,6 +242,7 @@ impl Tracer {
                 members,
                 read: FxHashMap::default(),
                 attrs: Default::default(),
+                ties: Ties::default(),
                 children: Default::default(),
                 stack: Vec::new(),
                 shared_stack: None,

@@ -612,7 +612,13 @@ fn record_module(
         let called = state.called[number].as_mut().expect("the frame was pushed");
         (called.path.clone(), !std::mem::replace(&mut called.is_child, true))
     };
-    let child: Option<Arc<dyn Forward>> = is_new.then(|| Arc::from(dyn_clone::clone_box(module)));
+    // The module's code runs while the state is not locked.
+    let child: Option<Arc<dyn Forward>> = is_new.then(|| {
+        let mut ties = std::mem::take(&mut tracer.lock().ties);
+        let child = ties.keep(|| dyn_clone::clone_box(module));
+        tracer.lock().ties = ties;
+        Arc::from(child)
+    });
     let mut state = tracer.lock();
     if let Some(child) = child {
         state.children.push((path.clone(), child));
@@ -649,7 +655,11 @@ pub(crate) fn read_buffer(buffer: &Buffer) -> Option<Tensor> {
     while let Some(parent) = &outer.parent {
         outer = parent;
     }
-    let symbol = outer.lock().read_attr(outer, path, Attribute::Buffer(buffer.clone()));
+    let symbol = {
+        let state = &mut *outer.lock();
+        let buffer = state.ties.keep(|| buffer.clone());
+        state.read_attr(outer, path, Attribute::Buffer(buffer))
+    };
     Some(symbol.unwrap_or_else(|error| Tensor::failed(note(error, Some(&tracer)))))
 }
 

@@ -222,7 +222,7 @@ impl fmt::Display for LoadReport {
 struct Slot {
     name: String,
     tensor: Tensor,
-    /// What tied parameters have in common; buffers are never tied.
+    /// What tied parameters or buffers have in common.
     tie: Option<usize>,
 }
 
@@ -244,7 +244,8 @@ fn slots(root: &dyn Module) -> Vec<Slot> {
         }
         fn buffer(&mut self, name: &str, buffer: &'a Buffer) {
             if buffer.is_persistent() {
-                self.slots.push(Slot { name: join(&self.prefix, name), tensor: buffer.get(), tie: None });
+                let tie = Some(buffer.address());
+                self.slots.push(Slot { name: join(&self.prefix, name), tensor: buffer.get(), tie });
             }
         }
         fn module(&mut self, name: &str, module: &'a dyn Module) {

@@ -116,3 +116,41 @@ fn what_depends_on_buffers_that_stay_is_computed_once() {
         assert_eq!(bits(&program.call(&x).unwrap()), bits(&gm.call(&x).unwrap()));
     }
 }
+
+#[test]
+fn paths_that_share_a_module_share_its_state_on_every_engine() {
+    let counter = fx::parse(
+        "graph main(%x: f32[1]) {
+            %state = self.state
+            %sum = add(%state, %x)
+            %set = set_buffer(\"state\", %sum)
+            return %sum
+        }",
+    )
+    .unwrap();
+    let mut child = GraphModule::new("Counter", counter);
+    child.set_attribute("state", Attribute::Buffer(Buffer::new(Tensor::new([0f32])))).unwrap();
+    let mut graph = fx::Graph::new("main");
+    let x = graph.placeholder("x").unwrap();
+    let a = graph.call_module("a", [x.into()]).unwrap();
+    let b = graph.call_module("b", [a.into()]).unwrap();
+    graph.set_output(b).unwrap();
+    let mut gm = GraphModule::new("Tied", graph);
+    let child = std::sync::Arc::new(child);
+    gm.add_shared_submodule("a", child.clone()).unwrap();
+    gm.add_shared_submodule("b", child).unwrap();
+
+    let x = [Tensor::new([1f32])];
+    let two_calls =
+        |call: &dyn Fn() -> Tensor| [call(), call()].map(|result| result.to_vec::<f32>().unwrap()[0]);
+    for engine in [Engine::Eager, Engine::Fused] {
+        let program = gm.compile(engine).unwrap();
+        assert_eq!(two_calls(&|| program.call(&x).unwrap()), [2.0, 6.0]);
+    }
+    let mut inlined = gm.clone();
+    fx::pass::INLINE.apply(&mut inlined).unwrap();
+    fx::pass::compare_runs(&gm, &inlined, 3, 1, 0.0).unwrap();
+    assert_eq!(two_calls(&|| inlined.call(&x).unwrap()), [2.0, 6.0]);
+    assert_eq!(two_calls(&|| gm.clone().call(&x).unwrap()), [2.0, 2.0], "the state of the original stayed");
+    assert_eq!(two_calls(&|| gm.call(&x).unwrap()), [2.0, 6.0]);
+}
