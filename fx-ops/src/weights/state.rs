@@ -11,7 +11,7 @@ use fx_core::module::load::{FromWeights, join};
 use fx_core::module::{
     Buffer, Named, NamedModule, Parameter, VisitorMut, collect_buffers, collect_modules, collect_parameters,
 };
-use fx_core::{Array, Forward, Module, Result, Tensor, err};
+use fx_core::{Forward, Module, Result, Tensor, err};
 
 use super::Weights;
 
@@ -150,8 +150,10 @@ pub struct LoadReport {
     pub mis_shaped: Vec<Misfit>,
     /// Tensors of the right shape, but another dtype.
     pub mis_typed: Vec<Misfit>,
-    /// Tied parameters whose name the weights do not have, with the name whose value they take.
+    /// Tied parameters and buffers whose name the weights do not have, with the name whose value they take.
     pub tied: Vec<(String, String)>,
+    /// Names of one parameter or buffer that have different values in the weights: the second, and the first.
+    pub conflicting: Vec<(String, String)>,
     similar: Vec<(String, String)>,
 }
 
@@ -167,12 +169,14 @@ pub struct Misfit {
 }
 
 impl LoadReport {
-    /// Returns whether the weights and the module have the same names, shapes and dtypes.
+    /// Returns whether the weights and the module have the same names, shapes and dtypes, and one value for each
+    /// parameter and buffer of several names.
     pub fn fits(&self) -> bool {
         self.missing.is_empty()
             && self.unexpected.is_empty()
             && self.mis_shaped.is_empty()
             && self.mis_typed.is_empty()
+            && self.conflicting.is_empty()
     }
 
     fn advice(&self) -> &'static str {
@@ -182,6 +186,9 @@ impl LoadReport {
             }
             _ if !self.mis_shaped.is_empty() => "make the module with the sizes that the weights have",
             _ if !self.mis_typed.is_empty() => "load with `LoadOptions { convert_dtypes: true, .. }`",
+            _ if !self.conflicting.is_empty() => {
+                "give each such name the same value, or load the first with `load_state_dict_lax`"
+            }
             _ => "load what fits with `load_state_dict_lax`",
         }
     }
@@ -197,6 +204,7 @@ impl fmt::Display for LoadReport {
             (self.unexpected.len(), "unexpected"),
             (self.mis_shaped.len(), "of another shape"),
             (self.mis_typed.len(), "of another dtype"),
+            (self.conflicting.len(), "in conflict"),
         ];
         let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         write!(f, "the weights do not fit the module: {}", counts.collect::<Vec<_>>().join(", "))?;
@@ -214,6 +222,9 @@ impl fmt::Display for LoadReport {
                 write!(f, "\n  {what}: {name}: expected {expected}, got {got}")?;
             }
         }
+        for (name, first) in &self.conflicting {
+            write!(f, "\n  conflict: {name} is {first} in the module, and has another value in the weights")?;
+        }
         Ok(())
     }
 }
@@ -224,10 +235,12 @@ struct Slot {
     tensor: Tensor,
     /// What tied parameters or buffers have in common.
     tie: Option<usize>,
+    /// The address of the parameter or the cell of the buffer, of which a shared module has several names.
+    place: usize,
 }
 
-fn identity(array: &Array) -> usize {
-    std::ptr::from_ref(array) as usize
+fn identity<T>(of: &T) -> usize {
+    std::ptr::from_ref(of) as usize
 }
 
 /// Returns the parameters and persistent buffers below `root`, module by module.
@@ -240,12 +253,13 @@ fn slots(root: &dyn Module) -> Vec<Slot> {
         fn parameter(&mut self, name: &str, parameter: &'a Parameter) {
             let tensor = parameter.tensor().clone();
             let tie = tensor.array().ok().map(identity);
-            self.slots.push(Slot { name: join(&self.prefix, name), tensor, tie });
+            let place = identity(parameter);
+            self.slots.push(Slot { name: join(&self.prefix, name), tensor, tie, place });
         }
         fn buffer(&mut self, name: &str, buffer: &'a Buffer) {
             if buffer.is_persistent() {
-                let tie = Some(buffer.address());
-                self.slots.push(Slot { name: join(&self.prefix, name), tensor: buffer.get(), tie });
+                let (name, tensor, place) = (join(&self.prefix, name), buffer.get(), buffer.address());
+                self.slots.push(Slot { name, tensor, tie: Some(place), place });
             }
         }
         fn module(&mut self, name: &str, module: &'a dyn Module) {
@@ -269,10 +283,11 @@ fn compare(
     let mut report = LoadReport::default();
     let mut tensors: HashMap<String, Tensor> = HashMap::new();
     let mut groups: HashMap<usize, String> = HashMap::new();
+    let mut places: HashMap<usize, String> = HashMap::new();
     let names: BTreeSet<&str> = slots.iter().map(|slot| slot.name.as_str()).collect();
     report.unexpected = weights.names().filter(|name| !names.contains(name)).map(str::to_owned).collect();
 
-    for Slot { name, tensor: old, tie } in &slots {
+    for Slot { name, tensor: old, tie, place } in &slots {
         let old = old.array().map_err(|error| error.in_context(|| format!("the module's {name:?}")))?;
         let Some(got) = weights.describe(name) else { continue };
         let misfit = || Misfit { name: name.clone(), expected: old.describe(), got: got.clone() };
@@ -295,14 +310,23 @@ fn compare(
         {
             new = first.clone();
         }
+        let first = places.entry(*place).or_insert_with(|| name.clone());
+        if tensors.get(first).is_some_and(|value| !value.bits_eq(&new)) {
+            report.conflicting.push((name.clone(), first.clone()));
+            continue;
+        }
         if let Some(tie) = *tie {
             groups.entry(tie).or_insert_with(|| name.clone());
         }
         report.loaded.push(name.clone());
         tensors.insert(name.clone(), new);
     }
-    for Slot { name, tie, .. } in &slots {
+    for Slot { name, tie, place, .. } in &slots {
         if weights.contains(name) {
+            // A visitor sees a shared module under its first name only.
+            if let Some(value) = places.get(place).and_then(|first| tensors.get(first)).cloned() {
+                tensors.entry(name.clone()).or_insert(value);
+            }
             continue;
         }
         match tie.and_then(|tie| groups.get(&tie)) {

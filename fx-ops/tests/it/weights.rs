@@ -101,6 +101,50 @@ fn a_module_is_saved_and_loaded() {
     assert!(other.fc.weight.bits_eq(&saved.fc.weight));
 }
 
+/// Two paths of one module whose buffer holds `value`.
+fn shared(value: f32) -> fx::GraphModule {
+    let mut child = fx::GraphModule::new("Child", fx::Graph::new("main"));
+    child.set_attribute("state", fx::Attribute::Buffer(Buffer::new(Tensor::new(value)))).unwrap();
+    let mut gm = fx::GraphModule::new("Shared", fx::Graph::new("main"));
+    let child = std::sync::Arc::new(child);
+    gm.add_shared_submodule("a", child.clone()).unwrap();
+    gm.add_shared_submodule("b", child).unwrap();
+    gm
+}
+
+#[test]
+fn paths_that_share_a_module_share_it_after_loading() {
+    let scratch = Scratch::new("shared");
+    let path = scratch.path("a.safetensors");
+    shared(5.0).save(&path).unwrap();
+    let both = Weights::open(&path).unwrap();
+    assert_eq!(both.names().collect::<Vec<_>>(), ["a.state", "b.state"]);
+    for weights in
+        [both, weights(&[("a.state", Tensor::new(5f32))]), weights(&[("b.state", Tensor::new(5f32))])]
+    {
+        let mut loaded = shared(0.0);
+        loaded.load_state_dict(&weights).unwrap();
+        let state = loaded.state_dict();
+        assert!(state.iter().all(|(_, tensor)| values::<f32>(tensor) == [5.0]));
+        let buffers = fx::module::collect_buffers(&loaded);
+        assert_eq!(buffers[0].1.address(), buffers[1].1.address());
+    }
+}
+
+#[test]
+fn different_values_for_one_buffer_are_an_error() {
+    let both = weights(&[("a.state", Tensor::new(5f32)), ("b.state", Tensor::new(6f32))]);
+    let mut model = shared(0.0);
+    check(
+        model.load_state_dict(&both),
+        expect![[r#"
+            the weights do not fit the module: 1 in conflict
+              conflict: b.state is a.state in the module, and has another value in the weights
+              help: give each such name the same value, or load the first with `load_state_dict_lax`"#]],
+    );
+    assert!(model.state_dict().iter().all(|(_, tensor)| values::<f32>(tensor) == [0.0]));
+}
+
 #[test]
 fn the_safetensors_crate_reads_what_is_saved() {
     let scratch = Scratch::new("crate");
