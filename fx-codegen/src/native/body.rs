@@ -24,8 +24,9 @@ fn functions() -> &'static BTreeSet<&'static str> {
                 Some(rest) => (rest.split(['(', '<']).next()?, false),
                 None => (line.split_once('(')?.0, true),
             };
+            let is_row = is_row && (line.ends_with(");") || line.contains(") = ") && line.ends_with(';'));
             let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
-            (is_name && (!is_row || line.ends_with(");"))).then_some(name)
+            (is_name && (is_row || line.starts_with("pub fn "))).then_some(name)
         };
         fx_core::math_source::SOURCE.lines().filter_map(name).collect()
     })
@@ -83,6 +84,17 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     Some(tokens)
 }
 
+/// Returns whether what follows these tokens is `core`, or an item of it, in a path that begins with `::`.
+fn is_of_core(before: &[Token<'_>]) -> bool {
+    let is_part = |token: &&Token<'_>| matches!(token, Token::Word(_) | Token::Path);
+    let start = before.len() - before.iter().rev().take_while(is_part).count();
+    match before[start..] {
+        [Token::Path] => true,
+        [Token::Path, Token::Word("core"), ..] => true,
+        _ => false,
+    }
+}
+
 /// Returns whether a body names nothing but its operands, its own variables, methods, types of numbers, and
 /// functions of `math`.
 pub(crate) fn stands_alone(def: &PointwiseDef, text: &str) -> bool {
@@ -107,6 +119,8 @@ pub(crate) fn stands_alone(def: &PointwiseDef, text: &str) -> bool {
         match (before, word) {
             // A method; two dots are a range.
             (Some(Token::Other('.')), _) if i < 2 || tokens[i - 2] != Token::Other('.') => {}
+            // From the root of all crates.
+            (Some(Token::Path), _) if is_of_core(&tokens[..i]) => {}
             (Some(Token::Path), _) => {
                 let root = i.checked_sub(2).map(|i| tokens[i]);
                 match root {
@@ -141,6 +155,8 @@ mod tests {
             "if x != x { f32::NAN } else { x.max(0.0) }",
             "{ let mut sum = x; for i in 0..3 { sum = sum + x; } sum }",
             "x as u8 as f32",
+            "8 * (::core::mem::size_of_val(&x) as i64)",
+            "math::i0(x) + math::zeta(x, other)",
         ] {
             assert!(stands_alone(&def, text), "{text}");
         }
@@ -150,6 +166,7 @@ mod tests {
             "other_math::exp(x)",
             "math::no_such_function(x)",
             "crate::math::exp(x)",
+            "own::core::mem::size_of_val(&x)",
             "std::process::exit(1)",
             "return x",
             "panic!(\"no\")",

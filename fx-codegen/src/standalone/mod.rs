@@ -68,6 +68,11 @@ impl Options {
         self
     }
 
+    /// Returns whether an operation is written as a call of a function.
+    pub fn writes(&self, op: Op) -> bool {
+        self.operations.contains_key(&op)
+    }
+
     fn custom(&self, op: Op) -> Option<String> {
         self.operations.get(&op).cloned()
     }

@@ -4,12 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use fx_core::dim::Step as DimStep;
+use fx_core::pointwise::Rule;
 use fx_core::{DType, Dim, Result, Symbol};
 
+use super::lower::is_half;
 use super::memory::Memory;
-use super::step::{Call, Length, Loop, Piece, Ref, Step, Work};
+use super::step::{Call, Failure, Length, Loop, Piece, Ref, Step, Work};
 use super::table;
-use super::value::{Home, View, collapse};
+use super::value::{Home, View, collapse, count};
 
 /// The most statements of a function.
 const LONGEST: usize = 40;
@@ -148,7 +150,7 @@ impl<'a> Renderer<'a> {
             match step {
                 Step::Comment(text) => block.push(depth, &format!("// {text}")),
                 Step::Call(call) => {
-                    block.fails |= call.fails;
+                    block.fails |= call.fails.is_some();
                     self.call(call, depth, &mut block)?;
                 }
                 Step::Loop(made) => {
@@ -216,7 +218,12 @@ impl<'a> Renderer<'a> {
             }
             args.push(text);
         }
-        push_call(block, depth, &function, &args, if call.fails { ".map_err(Error::Index)?;" } else { ";" });
+        let end = match call.fails {
+            None => ";",
+            Some(Failure::Index) => ".map_err(Error::Index)?;",
+            Some(Failure::Operand) => ".map_err(Error::Operand)?;",
+        };
+        push_call(block, depth, &function, &args, end);
         Ok(())
     }
 
@@ -235,13 +242,23 @@ impl<'a> Renderer<'a> {
 
     /// Writes the elements of a value from its first as a slice.
     pub(super) fn slice(&self, view: &View, mutable: bool) -> Result<String> {
-        let reference = if mutable { "&mut " } else { "&" };
-        let span = view.span();
+        let (reference, home) = (if mutable { "&mut " } else { "&" }, self.home(view.home));
+        let (none, span) = (Dim::new(0), view.span());
+        if view.shape.contains(&none) {
+            return Ok(format!("{reference}{home}[..0]"));
+        }
+        let is_first = view.offset == none && view.is_contiguous();
+        // Where there are no elements there may be no place for the first one either.
+        if !is_first && view.shape.iter().any(|size| size.bounds().0 < 1) {
+            let function = if mutable { "part_mut" } else { "part" };
+            let [offset, span, n] = [&view.offset, &span, &count(&view.shape)].map(|dim| self.size(dim));
+            return Ok(format!("{function}({reference}{home}, {}, {}, {})", offset?, span?, n?));
+        }
         let range = match view.offset == Dim::new(0) {
             true => format!("..{}", self.size(&span)?),
             false => format!("{}..{}", self.size(&view.offset)?, self.size(&(&view.offset + &span))?),
         };
-        Ok(format!("{reference}{}[{range}]", self.home(view.home)))
+        Ok(format!("{reference}{home}[{range}]"))
     }
 
     /// Writes the first element of a value.
@@ -308,6 +325,9 @@ impl<'a> Renderer<'a> {
         let zero = Dim::new(0);
         let one = Dim::new(1);
         let mut body = String::new();
+        if made.shape.iter().any(|size| size.bounds().0 < 1) && !made.writes.is_empty() {
+            body.push_str("    if o0.is_empty() {\n        return;\n    }\n");
+        }
         let mut depth = 1;
         let indent = |depth: usize| "    ".repeat(depth);
         // The outer axes are one loop each.
@@ -360,6 +380,12 @@ impl<'a> Renderer<'a> {
             let start = if from.is_empty() { String::new() } else { format!("{from}..][") };
             let _ = writeln!(body, "{}let o{i} = &mut o{i}[{start}..{n}];", indent(depth));
         }
+        let sizes = made.sizes.iter().enumerate().map(|(i, dim)| {
+            params.push(format!("d{i}: i64"));
+            args.push(signed(dim, self.symbols)?);
+            Ok(format!("d{i}"))
+        });
+        let sizes = sizes.collect::<Result<Vec<String>>>()?;
         let _ = writeln!(body, "{}for i in 0..{n} {{", indent(depth));
         for (step, op) in made.ops.iter().enumerate() {
             let _ = writeln!(
@@ -367,7 +393,7 @@ impl<'a> Renderer<'a> {
                 "{}let v{step}: {} = {};",
                 indent(depth + 1),
                 op.dtype,
-                expression(op, &reads)
+                expression(op, &reads, &sizes)
             );
         }
         for (i, (_, step)) in made.writes.iter().enumerate() {
@@ -474,10 +500,11 @@ pub(super) fn length(len: &Length, symbols: &[(Symbol, String)]) -> Result<Strin
 }
 
 /// Writes what a step of a loop computes.
-fn expression(op: &super::step::LoopOp, reads: &[String]) -> String {
+fn expression(op: &super::step::LoopOp, reads: &[String], sizes: &[String]) -> String {
     let value = |reference: &Ref| match reference {
         Ref::Read(i) => reads[*i].clone(),
         Ref::Op(i) => format!("v{i}"),
+        Ref::Size(i) => sizes[*i].clone(),
         Ref::Number(_) => String::new(),
     };
     let operand = |(reference, from): &(Ref, DType), to: DType| match reference {
@@ -492,25 +519,35 @@ fn expression(op: &super::step::LoopOp, reads: &[String]) -> String {
             format!("if {test} {{ {yes} }} else {{ {no} }}")
         }
         Work::Map(def) => {
+            let within = if is_half(op.from) { DType::F32 } else { op.from };
             let names: Vec<&str> = def.operands.iter().chain(def.params).copied().collect();
-            let mut values: Vec<String> = op.operands.iter().map(|given| operand(given, op.from)).collect();
-            values.extend(op.params.iter().map(|x| table::number(*x, op.from)));
-            let types = vec![op.from.name(); names.len()].join(", ");
+            // Numbers that are computed with are not rounded to halves; those that are compared, and tensors, are.
+            let widened = |given: &(Ref, DType)| match given.0 {
+                Ref::Number(x) if def.rule != Rule::Bool => table::number(x, within),
+                _ => convert(&operand(given, op.from), op.from, within),
+            };
+            let mut values: Vec<String> = op.operands.iter().map(widened).collect();
+            values.extend(op.params.iter().map(|x| table::number(*x, within)));
+            let types = vec![within.name(); names.len()].join(", ");
             let source = def.source(op.from).unwrap_or_default();
-            match &names[..] {
+            let value = match &names[..] {
                 [name] => format!("{{ let {name}: {types} = {}; {source} }}", values[0]),
                 names => {
                     format!("{{ let ({}): ({types}) = ({}); {source} }}", names.join(", "), values.join(", "))
                 }
-            }
+            };
+            if is_half(op.dtype) { format!("{}::from_f32({value})", op.dtype) } else { value }
         }
     }
 }
 
-/// Writes a conversion.
+/// Writes a conversion; from and to halves by way of `f32`.
 fn convert(value: &str, from: DType, to: DType) -> String {
     match (from, to) {
         (from, to) if from == to => value.to_owned(),
+        (from, DType::F32) if is_half(from) => format!("{value}.to_f32()"),
+        (from, to) if is_half(from) => convert(&format!("{value}.to_f32()"), DType::F32, to),
+        (from, to) if is_half(to) => format!("{to}::from_f32({})", convert(value, from, DType::F32)),
         (DType::Bool, to) if to.is_float() => format!("({value} as u8 as {to})"),
         (from, DType::Bool) if from.is_float() => format!("({value} != 0.0)"),
         (_, DType::Bool) => format!("({value} != 0)"),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use fx_core::array::{bf16, f16};
 use fx_core::{DType, Result, Tensor, bail};
 
 /// Returns the elements of a tensor as bytes, least significant first.
@@ -18,7 +19,7 @@ pub(super) fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
             }
         };
     }
-    Ok(numbers!(u8 i8 i32 i64 f32 f64))
+    Ok(numbers!(u8 i8 i32 i64 f16 bf16 f32 f64))
 }
 
 /// Writes a file with these tensors, those with the widest elements first, so that each begins at a multiple

@@ -56,8 +56,17 @@ pub(super) struct Call {
     /// The function, such as `rows::softmax`.
     pub(super) function: String,
     pub(super) args: Vec<Pieces>,
-    /// Whether it can fail, since a position in the data may not exist.
-    pub(super) fails: bool,
+    /// How it can fail.
+    pub(super) fails: Option<Failure>,
+}
+
+/// What of the data can make a call fail: the variant of the crate's error.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Failure {
+    /// A position that does not exist.
+    Index,
+    /// An element for which an operation is not defined.
+    Operand,
 }
 
 /// What a step of a loop reads.
@@ -66,6 +75,8 @@ pub(super) enum Ref {
     Read(usize),
     Op(usize),
     Number(Scalar),
+    /// A size, by its number in the loop.
+    Size(usize),
 }
 
 /// What a step of a loop computes.
@@ -95,6 +106,8 @@ pub(super) struct LoopOp {
 pub(super) struct Loop {
     pub(super) shape: Vec<Dim>,
     pub(super) reads: Vec<View>,
+    /// The sizes that it computes with.
+    pub(super) sizes: Vec<Dim>,
     pub(super) ops: Vec<LoopOp>,
     /// The buffers that results go to, with the steps that compute them.
     pub(super) writes: Vec<(usize, usize)>,

@@ -73,7 +73,12 @@ pub fn attention<T: Fused>(
     work: &mut [T],
     out: &mut [T],
 ) {
-    let Sizing { heads, shared, queries, keys, width, values, .. } = sizes;
+    let Sizing { heads, shared, queries, width, values, .. } = sizes;
+    // No query sees a key beyond its own position.
+    let keys = match mask {
+        Mask::Causal => sizes.keys.min(queries),
+        _ => sizes.keys,
+    };
     let size = queries * values;
     if size == 0 {
         return;
@@ -126,11 +131,7 @@ simd! {
                     }
                 }
             }
-            if safe && row.iter().all(|&x| x == never) {
-                row.fill(T::ZERO);
-            } else {
-                softmax_row(row);
-            }
+            softmax_row(row, safe);
         }
     }
 }

@@ -40,6 +40,13 @@ pub fn take<T: Copy>(from: &[T], positions: &[i64], out: &mut [T]) {
     }
 }
 
+/// Takes the elements at these positions, and `other` at negative ones.
+pub fn take_or<T: Copy>(from: &[T], positions: &[i64], other: T, out: &mut [T]) {
+    for (out, &at) in out.iter_mut().zip(positions) {
+        *out = if at < 0 { other } else { from[at as usize] };
+    }
+}
+
 /// Writes `start`, `start + step`, and so on.
 pub fn arange<T: Copy + core::ops::Add<Output = T>>(start: T, step: T, out: &mut [T]) {
     let mut x = start;

@@ -83,3 +83,50 @@ pub fn one_hot(index: &[i64], classes: usize, out: &mut [i64]) -> Result<(), i64
     }
     Ok(())
 }
+
+/// Adds a position along an axis of `n` elements to those along the axes before it, in row-major order; if
+/// they are signed, negative ones count from the end.
+pub fn locate(index: &[i64], n: usize, first: bool, signed: bool, places: &mut [i64]) -> Result<(), i64> {
+    for (at, &index) in places.iter_mut().zip(index) {
+        let from_end = if signed && index < 0 { n as i64 } else { 0 };
+        let inside = place(index + from_end, n).map_err(|_| index)? as i64;
+        *at = if first { inside } else { *at * n as i64 + inside };
+    }
+    Ok(())
+}
+
+/// Writes slices of `inner` elements to the positions `index`, one after the other, by `f(old, new)`.
+pub fn put<T: Copy>(out: &mut [T], inner: usize, index: &[i64], from: &[T], f: impl Fn(T, T) -> T) {
+    if inner == 0 {
+        return;
+    }
+    for (&at, from) in index.iter().zip(from.chunks_exact(inner)) {
+        for (out, &from) in out[at as usize * inner..][..inner].iter_mut().zip(from) {
+            *out = f(*out, from);
+        }
+    }
+}
+
+/// Writes slices of `inner` elements where the mask is true, by `f(old, new)`: with `each` one after the
+/// other, else the same one everywhere.
+pub fn put_where<T: Copy>(
+    out: &mut [T],
+    inner: usize,
+    mask: &[bool],
+    from: &[T],
+    each: bool,
+    f: impl Fn(T, T) -> T,
+) -> Result<(), i64> {
+    if inner == 0 {
+        return Ok(());
+    }
+    let mut next = 0;
+    for (out, _) in out.chunks_exact_mut(inner).zip(mask).filter(|(_, mask)| **mask) {
+        let from = from.get(next * inner..(next + 1) * inner).ok_or(next as i64)?;
+        for (out, &from) in out.iter_mut().zip(from) {
+            *out = f(*out, from);
+        }
+        next += usize::from(each);
+    }
+    Ok(())
+}

@@ -9,18 +9,24 @@
 )]
 
 pub mod attention;
+pub mod bits;
+pub mod check;
 pub mod conv;
 pub mod copy;
 #[cfg(test)]
 mod float;
 pub mod gemm;
+pub mod grid;
+pub mod half;
 pub mod lookup;
 pub mod pool;
+pub mod product;
 pub mod recurrent;
 pub mod reduce;
 pub mod resize;
 pub mod rows;
 pub mod scan;
+pub mod select;
 mod simd;
 pub mod sort;
 mod sum;

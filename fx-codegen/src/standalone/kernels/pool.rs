@@ -1,5 +1,6 @@
 //! Pooling over up to three axes.
 
+use super::math::Real;
 use super::threads::split;
 pub use super::window::Window;
 use super::window::product;
@@ -67,7 +68,8 @@ fn max_of<T: Copy + PartialOrd>(window: Window, least: T, x: &[T], out: &mut [T]
     }
 }
 
-/// Finds the position of the greatest element of each window in its channel.
+/// Finds the position of the greatest element of each window in its channel: the first of equal ones, but the
+/// last NaN.
 pub fn max_positions<T: Copy + PartialOrd>(window: Window, x: &[T], out: &mut [i64]) {
     let (x_size, out_size) = (product(window.input), product(window.output));
     if out_size == 0 {
@@ -78,7 +80,7 @@ pub fn max_positions<T: Copy + PartialOrd>(window: Window, x: &[T], out: &mut [i
         let mut best: Option<usize> = None;
         for position in positions {
             let element = x[position];
-            if best.is_none_or(|best| element > x[best] || (element != element && x[best] == x[best])) {
+            if best.is_none_or(|best| element > x[best] || element != element) {
                 best = Some(position);
             }
         }
@@ -88,7 +90,7 @@ pub fn max_positions<T: Copy + PartialOrd>(window: Window, x: &[T], out: &mut [i
 
 /// Computes the mean of each window. It is divided by the number of its elements, with the padding or
 /// without, or by `divisor`.
-pub fn average(window: Window, with_padding: bool, divisor: Option<usize>, x: &[f32], out: &mut [f32]) {
+pub fn average<T: Real>(window: Window, with_padding: bool, divisor: Option<i64>, x: &[T], out: &mut [T]) {
     let Window { input, kernel, output, stride, padding, .. } = window;
     let (x_size, out_size) = (product(input), product(output));
     if out_size == 0 {
@@ -96,9 +98,9 @@ pub fn average(window: Window, with_padding: bool, divisor: Option<usize>, x: &[
     }
     windows(window, out.len() / out_size, |channel, at, positions| {
         let x = &x[channel * x_size..];
-        let (mut sum, mut count) = (0.0, 0);
+        let (mut sum, mut count) = (T::ZERO, 0);
         for position in positions {
-            sum += x[position];
+            sum = sum + x[position];
             count += 1;
         }
         let place = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
@@ -106,46 +108,48 @@ pub fn average(window: Window, with_padding: bool, divisor: Option<usize>, x: &[
             let first = place[axis] * stride[axis];
             (first + kernel[axis]).min(input[axis] + 2 * padding[axis]) - first
         });
-        let n = divisor.unwrap_or(if with_padding { padded.product() } else { count });
-        out[channel * out_size + at] = sum / n as f32;
+        let n = if with_padding { padded.product::<usize>() } else { count };
+        let n = divisor.unwrap_or(n as i64);
+        out[channel * out_size + at] = sum / T::from_f64(n as f64);
     });
 }
 
 /// Computes the mean of windows whose sizes follow from those of input and result.
-pub fn adaptive_average(input: [usize; 3], output: [usize; 3], x: &[f32], out: &mut [f32]) {
+pub fn adaptive_average<T: Real>(input: [usize; 3], output: [usize; 3], x: &[T], out: &mut [T]) {
     adaptive(input, output, out.len(), |channel, at, positions| {
         let x = &x[channel * product(input)..];
-        let (mut sum, mut count) = (0.0, 0);
+        let (mut sum, mut count) = (T::ZERO, 0);
         for position in positions {
-            sum += x[position];
+            sum = sum + x[position];
             count += 1;
         }
-        out[channel * product(output) + at] = sum / count as f32;
+        out[channel * product(output) + at] = sum / T::from_f64(f64::from(count));
     });
 }
 
 /// Finds the greatest element of windows whose sizes follow from those of input and result, or NaN, and where
-/// it is.
-pub fn adaptive_max(
+/// it is: the first of equal ones, but the last NaN.
+pub fn adaptive_max<T: Copy + PartialOrd>(
     input: [usize; 3],
     output: [usize; 3],
-    x: &[f32],
-    out: &mut [f32],
+    x: &[T],
+    out: &mut [T],
     places: Option<&mut [i64]>,
 ) {
     let mut places = places;
     adaptive(input, output, out.len(), |channel, at, positions| {
         let x = &x[channel * product(input)..];
-        let mut best = (f32::NEG_INFINITY, 0);
+        let mut best: Option<usize> = None;
         for position in positions {
             let element = x[position];
-            if element > best.0 || element.is_nan() {
-                best = (element, position);
+            if best.is_none_or(|best| element > x[best] || element != element) {
+                best = Some(position);
             }
         }
-        out[channel * product(output) + at] = best.0;
+        let Some(best) = best else { return };
+        out[channel * product(output) + at] = x[best];
         if let Some(places) = &mut places {
-            places[channel * product(output) + at] = best.1 as i64;
+            places[channel * product(output) + at] = best as i64;
         }
     });
 }

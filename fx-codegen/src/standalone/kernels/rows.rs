@@ -66,15 +66,18 @@ simd! {
     fn softmax_rows<T: Real>(x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             out.copy_from_slice(x);
-            softmax_row(out);
+            softmax_row(out, false);
         }
     }
 }
 
-/// Replaces a row by its softmax.
+/// Replaces a row by its softmax; a row of minus infinities gives NaN, or zeros if `masked`.
 #[inline(always)]
-pub fn softmax_row<T: Real>(row: &mut [T]) {
+pub fn softmax_row<T: Real>(row: &mut [T], masked: bool) {
     let greatest = greatest(row);
+    if masked && greatest == T::ZERO - T::INFINITY {
+        return row.fill(T::ZERO);
+    }
     for x in row.iter_mut() {
         *x = math::exp(*x - greatest);
     }

@@ -305,3 +305,44 @@ fn functions_without_std_are_those_of_std() {
         }
     }
 }
+
+#[test]
+fn selection_is_the_text_of_the_eager_operations() {
+    let eager = include_str!("../../../../fx-ops/src/kernel/select.rs");
+    let (eager, _) = eager.split_once("#[cfg(test)]").unwrap();
+    assert_eq!(include_str!("select.rs").trim_end(), eager.trim_end());
+}
+
+#[test]
+fn halves_are_rounded_and_widened_as_by_the_eager_operations() {
+    use fx_core::array::{bf16, f16};
+
+    use super::half;
+    for bits in 0..=u16::MAX {
+        let (ours, eager) = (half::f16::from_bits(bits), f16::from_bits(bits));
+        assert!(
+            ours.to_f32().to_bits() == eager.to_f32().to_bits() || eager.is_nan() && ours != ours,
+            "{bits:#x}"
+        );
+        let (ours, eager) = (half::bf16::from_bits(bits), bf16::from_bits(bits));
+        assert!(
+            ours.to_f32().to_bits() == eager.to_f32().to_bits() || eager.is_nan() && ours != ours,
+            "{bits:#x}"
+        );
+    }
+    let mut bits = 0u32;
+    loop {
+        let x = f32::from_bits(bits);
+        if x.is_nan() {
+            assert!(half::f16::from_f32(x).to_f32().is_nan() && half::bf16::from_f32(x).to_f32().is_nan());
+        } else {
+            assert_eq!(half::f16::from_f32(x).to_bits(), f16::from_f32(x).to_bits(), "{x:e}");
+            assert_eq!(half::bf16::from_f32(x).to_bits(), bf16::from_f32(x).to_bits(), "{x:e}");
+        }
+        // A step that meets the ties of both roundings.
+        bits = match bits.checked_add(0x0000_0800 | bits & 1) {
+            Some(bits) => bits ^ 1,
+            None => break,
+        };
+    }
+}

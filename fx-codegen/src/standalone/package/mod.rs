@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use fx_core::{Arg, Dim, GraphModule, Result, Symbol, Tensor, bail, err};
 
-use super::lower::{self, Lowered};
+use super::lower::{self, Lowered, is_half};
 use super::memory::{self, Memory};
 use super::value::{Value, View};
 use super::{Options, Package, safetensors};
@@ -20,19 +20,25 @@ pub(super) const MARK: &str = "# Written by fx.";
 /// The modules of kernels, with what they need.
 const KERNELS: &[(&str, &str, &[&str])] = &[
     ("attention", include_str!("../kernels/attention.rs"), &["gemm", "rows"]),
+    ("bits", include_str!("../kernels/bits.rs"), &[]),
+    ("check", include_str!("../kernels/check.rs"), &[]),
     ("conv", include_str!("../kernels/conv.rs"), &["gemm", "window"]),
     ("copy", include_str!("../kernels/copy.rs"), &["walk"]),
     ("float", include_str!("../kernels/float.rs"), &[]),
     ("gemm", include_str!("../kernels/gemm.rs"), &["simd", "sum", "threads"]),
+    ("grid", include_str!("../kernels/grid.rs"), &[]),
+    ("half", include_str!("../kernels/half.rs"), &[]),
     ("lookup", include_str!("../kernels/lookup.rs"), &[]),
     ("pool", include_str!("../kernels/pool.rs"), &["threads", "window"]),
+    ("product", include_str!("../kernels/product.rs"), &["gemm"]),
     ("recurrent", include_str!("../kernels/recurrent.rs"), &["gemm"]),
     ("reduce", include_str!("../kernels/reduce.rs"), &["rows"]),
-    ("resize", include_str!("../kernels/resize.rs"), &[]),
+    ("resize", include_str!("../kernels/resize.rs"), &["simd"]),
     ("rows", include_str!("../kernels/rows.rs"), &["simd", "sum", "threads"]),
     ("scan", include_str!("../kernels/scan.rs"), &[]),
+    ("select", include_str!("../kernels/select.rs"), &[]),
     ("simd", include_str!("../kernels/simd.rs"), &[]),
-    ("sort", include_str!("../kernels/sort.rs"), &[]),
+    ("sort", include_str!("../kernels/sort.rs"), &["select"]),
     ("sum", include_str!("../kernels/sum.rs"), &[]),
     ("threads", include_str!("../kernels/threads.rs"), &[]),
     ("walk", include_str!("../kernels/walk.rs"), &[]),
@@ -153,6 +159,29 @@ impl<'a> Writer<'a> {
         Ok(Writer { lowered, memory, options, name, inputs, weights, symbols, outputs: list })
     }
 
+    /// Returns whether some value is kept in 16 bits.
+    fn has_halves(&self) -> bool {
+        let inputs = self.lowered.inputs.iter().map(|(_, ty)| ty.dtype);
+        let weights = self.lowered.weights.iter().filter_map(|weight| weight.tensor.dtype().ok());
+        inputs.chain(weights).chain(self.lowered.buffers.iter().map(|buffer| buffer.dtype)).any(is_half)
+    }
+
+    /// Returns the reader of safetensors files; `halves` is the path of the types of 16 bits.
+    fn reader(&self, halves: &str) -> String {
+        let mut text = include_str!("../runtime/safetensors.rs").to_owned();
+        if self.has_halves() {
+            for (ty, name) in [("f16", "F16"), ("bf16", "BF16")] {
+                let _ = write!(
+                    text,
+                    "\nimpl Element for {halves}::{ty} {{\n    const NAME: &'static str = \"{name}\";\n    \
+                     fn read(bytes: &[u8]) -> Vec<Self> {{\n        \
+                     bytes.as_chunks().0.iter().map(|bytes| Self::from_le_bytes(*bytes)).collect()\n    }}\n}}\n"
+                );
+            }
+        }
+        text
+    }
+
     fn is_symbolic(&self) -> bool {
         !self.symbols.is_empty()
     }
@@ -176,7 +205,7 @@ impl<'a> Writer<'a> {
         module("math", "src/math.rs", self.math());
         module("model", "src/model.rs", model);
         if !self.options.baked {
-            module("safetensors", "src/safetensors.rs", include_str!("../runtime/safetensors.rs").to_owned());
+            module("safetensors", "src/safetensors.rs", self.reader("super::kernels::half"));
         }
         module("tensor", "src/tensor.rs", include_str!("../runtime/tensor.rs").to_owned());
         add("Cargo.toml", self.manifest());
@@ -192,7 +221,7 @@ impl<'a> Writer<'a> {
                 let modules = "//! Reads what was recorded.\n#![allow(dead_code)]\n\npub mod error;\npub mod safetensors;\n";
                 add("tests/reader/mod.rs", modules.to_owned());
                 add("tests/reader/error.rs", include_str!("../runtime/error.rs").to_owned());
-                add("tests/reader/safetensors.rs", include_str!("../runtime/safetensors.rs").to_owned());
+                add("tests/reader/safetensors.rs", self.reader(&self.crate_name()));
             }
         }
         let tensors: Vec<(String, Tensor)> =

@@ -66,7 +66,11 @@ impl Writer<'_> {
         if !self.options.baked {
             let _ = writeln!(text, "use super::safetensors::File;");
         }
-        let _ = writeln!(text, "use super::tensor::Tensor;");
+        let _ = writeln!(text, "use super::tensor::{{Tensor, part, part_mut}};");
+        if self.has_halves() {
+            used.insert("half".to_owned());
+            let _ = writeln!(text, "use super::kernels::half::{{bf16, f16}};");
+        }
         self.structs(&mut text)?;
         self.methods(&mut text, &program.body)?;
         text.push_str(&program.functions);
@@ -247,6 +251,7 @@ impl Writer<'_> {
                     let bits = if dtype == DType::F32 { "u32" } else { "u64" };
                     (dtype.size(), format!("{dtype}::from_bits({bits}::from_le_bytes(bytes))"))
                 }
+                // Halves too.
                 dtype => (dtype.size(), format!("{dtype}::from_le_bytes(bytes)")),
             };
             let _ = write!(
@@ -414,6 +419,8 @@ impl Writer<'_> {
 fn zero(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "false",
+        DType::F16 => "f16::ZERO",
+        DType::BF16 => "bf16::ZERO",
         dtype if dtype.is_float() => "0.0",
         _ => "0",
     }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use fx_core::Result;
+use fx_core::{DType, Result};
 
 use super::{MARK, Writer, size_range};
 use crate::readable::names;
+use crate::standalone::lower::is_half;
 
 impl Writer<'_> {
     pub(super) fn manifest(&self) -> String {
@@ -30,11 +31,14 @@ impl Writer<'_> {
 
     fn exports(&self) -> String {
         let outputs = if self.is_single() { "" } else { ", Outputs" };
-        format!("pub use error::Error;\npub use model::{{Model{outputs}}};\npub use tensor::Tensor;\n")
+        let halves = if self.has_halves() { "pub use kernels::half::{bf16, f16};\n" } else { "" };
+        format!(
+            "pub use error::Error;\n{halves}pub use model::{{Model{outputs}}};\npub use tensor::Tensor;\n"
+        )
     }
 
     /// Returns the name by which code knows the crate.
-    fn crate_name(&self) -> String {
+    pub(super) fn crate_name(&self) -> String {
         self.name.replace('-', "_")
     }
 
@@ -46,7 +50,7 @@ impl Writer<'_> {
             let _ = writeln!(
                 text,
                 "{indent}let (shape_{i}, data_{i}) = file.tensor::<{}>(&format!(\"{{set}}.in{i}\"))?;",
-                ty.dtype
+                self.element(ty.dtype)
             );
             let _ = writeln!(
                 text,
@@ -55,6 +59,11 @@ impl Writer<'_> {
             args.push(format!("Tensor::new(shape_{i}, &data_{i})"));
         }
         (text, args.join(", "))
+    }
+
+    /// Returns the type of elements as code beside the crate names it.
+    fn element(&self, dtype: DType) -> String {
+        if is_half(dtype) { format!("{}::{dtype}", self.crate_name()) } else { dtype.to_string() }
     }
 
     fn field(&self, i: usize) -> String {
@@ -94,13 +103,20 @@ impl Writer<'_> {
         let mut compare = String::new();
         for (i, output) in self.outputs.iter().enumerate() {
             let (field, dtype) = (self.field(i), output.view.dtype);
+            let rust = self.element(dtype);
+            // A rounding of a half is far coarser than what is allowed for `f32`.
+            let unit = match dtype {
+                DType::F16 => 1.0 / 1024.0,
+                DType::BF16 => 1.0 / 128.0,
+                _ => 0.0,
+            };
             let _ = writeln!(
                 compare,
-                "        let (shape, data) = file.tensor::<{dtype}>(&format!(\"{{set}}.out{i}\"))?;\n        \
+                "        let (shape, data) = file.tensor::<{rust}>(&format!(\"{{set}}.out{i}\"))?;\n        \
                  assert_eq!(outputs{field}.shape[..], shape[..]);"
             );
             let check = match dtype.is_float() {
-                true => format!("near(outputs{field}.data, &data)"),
+                true => format!("near(outputs{field}.data, &data, {unit:?})"),
                 false => format!("outputs{field}.data == data"),
             };
             let _ = writeln!(compare, "        assert!({check}, \"output {i} of set {{set}}\");");
@@ -121,12 +137,12 @@ impl Writer<'_> {
         Ok(format!(
             "//! Compares what the model returns with what was recorded.\n\n{reader}\n\n\
              /// Returns whether numbers are as near as rounding explains.\n#[allow(dead_code)]\n\
-             fn near<T: Copy + Into<f64>>(got: &[T], expected: &[T]) -> bool {{\n    \
+             fn near<T: Copy + Into<f64>>(got: &[T], expected: &[T], unit: f64) -> bool {{\n    \
              let greatest = expected.iter().map(|&x| x.into().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);\n    \
              got.len() == expected.len()\n        && got.iter().zip(expected).all(|(&got, &expected)| {{\n            \
              let (got, expected) = (got.into(), expected.into());\n            \
              got == expected\n                || (got.is_nan() && expected.is_nan())\n                \
-             || (got - expected).abs() <= 1e-4 * expected.abs() + 1e-5 * greatest\n        }})\n}}\n\n\
+             || (got - expected).abs() <= unit.max(1e-4) * expected.abs() + unit.max(1e-5) * greatest\n        }})\n}}\n\n\
              #[test]\nfn recorded_outputs() -> Result<(), Box<dyn std::error::Error>> {{\n    \
              let file = File::open(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/tests/recorded.safetensors\"))?;\n    let mut set = 0;\n    \
              while file.contains(&format!(\"{{set}}.{first}\")) {{\n{read}        let mut model = {make};\n        \

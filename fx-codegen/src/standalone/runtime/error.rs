@@ -43,6 +43,8 @@ pub enum Error {
     Sizes(&'static str),
     /// A position in the data, such as a token, does not exist.
     Index(i64),
+    /// An operation is not defined for an element, such as an integer that is divided by zero, and why.
+    Operand(&'static str),
     // begin std
     /// A file cannot be read.
     Io {
@@ -92,6 +94,7 @@ impl fmt::Display for Error {
             }
             Error::Sizes(why) => write!(f, "these sizes do not fit the program: {why}"),
             Error::Index(index) => write!(f, "there is nothing at position {index}"),
+            Error::Operand(why) => write!(f, "an operation is not defined for its operand: {why}"),
         }
     }
 }

@@ -60,3 +60,13 @@ impl<'a, T, const R: usize> Tensor<'a, T, R> {
         }
     }
 }
+
+/// Returns a part of some elements, `span` from `from` on; none if it has no elements.
+pub(crate) fn part<T>(data: &[T], from: usize, span: usize, elements: usize) -> &[T] {
+    if elements == 0 { &[] } else { &data[from..][..span] }
+}
+
+/// Returns a part of some elements for writing, as [`part`].
+pub(crate) fn part_mut<T>(data: &mut [T], from: usize, span: usize, elements: usize) -> &mut [T] {
+    if elements == 0 { &mut [] } else { &mut data[from..][..span] }
+}

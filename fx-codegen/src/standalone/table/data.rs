@@ -2,7 +2,7 @@
 
 use fx_core::{Arg, DType, Dim, Result, Scalar, Tensor, bail, err};
 
-use super::{Args, Emit, buffer_of, front, number, read, size, text};
+use super::{Args, Emit, buffer_of, number, read, size, text};
 use crate::standalone::lower::{Lowering, known};
 use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step, Work};
 use crate::standalone::value::{Value, View, count};
@@ -22,25 +22,19 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("triu", triangle),
     ("embedding", embedding),
     ("index_select", index_select),
-    ("index", index),
-    ("gather", gather),
-    ("scatter", scatter),
-    ("scatter_add", scatter),
     ("slice_scatter", part_scatter),
     ("select_scatter", part_scatter),
     ("diagonal_scatter", part_scatter),
     ("one_hot", one_hot),
     ("cumsum", cumulate),
     ("cumprod", cumulate),
-    ("sort", sort),
-    ("argsort", sort),
-    ("topk", top),
-    ("quantile", quantile),
     ("dropout", dropout),
+    ("view_dtype", view_dtype),
+    ("frexp", frexp),
 ];
 
 /// Returns the sizes before an axis as one, that of the axis, and those behind it as one.
-fn around(view: &View, axis: usize) -> (Dim, Dim, Dim) {
+pub(super) fn around(view: &View, axis: usize) -> (Dim, Dim, Dim) {
     (count(&view.shape[..axis]), view.shape[axis].clone(), count(&view.shape[axis + 1..]))
 }
 
@@ -200,12 +194,19 @@ fn triangle(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     };
     let view = l.buffer(dtype, &shape);
     let writes = vec![(buffer_of(&view)?, 0)];
-    l.push(Step::Loop(Loop { shape, reads: reads.to_vec(), ops: vec![op], writes, in_place: Vec::new() }));
+    l.push(Step::Loop(Loop {
+        shape,
+        reads: reads.to_vec(),
+        sizes: Vec::new(),
+        ops: vec![op],
+        writes,
+        in_place: Vec::new(),
+    }));
     Ok(Arg::Leaf(view))
 }
 
 /// Returns positions as contiguous `i64`.
-fn positions(l: &mut Lowering<'_>, view: &View) -> Result<View> {
+pub(super) fn positions(l: &mut Lowering<'_>, view: &View) -> Result<View> {
     if !view.dtype.is_int() {
         bail!(Unresolved, "positions are {}", view.dtype);
     }
@@ -238,73 +239,6 @@ fn index_select(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         vec![read(&x), size(&n), size(&inner), read(&index), text("false"), out],
     );
     Ok(Arg::Leaf(view))
-}
-
-/// Takes positions along one axis; the others are whole.
-fn index(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = args.view("x")?;
-    let items = match args.get("indices")? {
-        Arg::List(items) | Arg::Tuple(items) => items.to_vec(),
-        one => vec![one.clone()],
-    };
-    let mut given = items.iter().enumerate().filter(|(_, item)| !matches!(item, Arg::None));
-    let (Some((axis, Arg::Leaf(index))), None) = (given.next(), given.next()) else {
-        bail!(Unresolved, "it has several index tensors");
-    };
-    let (dtype, shape) = args.result()?;
-    let (x, index) = (l.contiguous(x), positions(l, index)?);
-    let (_, n, inner) = around(&x, axis);
-    let (view, out) = l.out(dtype, &shape);
-    l.call_checked("lookup::select", vec![read(&x), size(&n), size(&inner), read(&index), text("true"), out]);
-    Ok(Arg::Leaf(view))
-}
-
-/// Checks that all axes but one are of the same size, so that the one can be treated as the middle of three.
-fn same_around(x: &View, index: &View, axis: usize) -> Result<()> {
-    let same = |other: usize| other == axis || x.shape[other] == index.shape[other];
-    if x.rank() != index.rank() || !(0..x.rank()).all(same) {
-        bail!(Unresolved, "its index is {} for {}", index.ty(), x.ty());
-    }
-    Ok(())
-}
-
-fn gather(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let (x, index) = (args.view("x")?, args.view("index")?);
-    let (dtype, shape) = args.result()?;
-    let axis = args.axis("dim", x.rank())?;
-    same_around(x, index, axis)?;
-    let (x, index) = (l.contiguous(x), positions(l, index)?);
-    let ((_, n, inner), (_, places, _)) = (around(&x, axis), around(&index, axis));
-    let (view, out) = l.out(dtype, &shape);
-    l.call_checked(
-        "lookup::gather",
-        vec![read(&x), size(&n), size(&inner), read(&index), size(&places), out],
-    );
-    Ok(Arg::Leaf(view))
-}
-
-fn scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let (x, index, from) = (args.view("x")?, args.view("index")?, args.view("src")?);
-    let (dtype, shape) = args.result()?;
-    let axis = args.axis("dim", x.rank())?;
-    same_around(x, index, axis)?;
-    if from.shape != index.shape || (args.has("reduce") && !args.text("reduce")?.is_empty()) {
-        bail!(Unresolved, "its source is {}", from.ty());
-    }
-    let f = match args.op.name {
-        "scatter" => "|_, new| new",
-        _ => "|old, new| old + new",
-    };
-    let (from, index) = (l.contiguous(from), positions(l, index)?);
-    let out = l.buffer(dtype, &shape);
-    l.copy(x, &out);
-    let ((_, n, inner), (_, places, _)) = (around(&out, axis), around(&index, axis));
-    let written = vec![Piece::WriteView(out.clone())];
-    l.call_checked(
-        "lookup::scatter",
-        vec![written, size(&n), size(&inner), read(&index), size(&places), read(&from), text(f)],
-    );
-    Ok(Arg::Leaf(out))
 }
 
 /// Replaces a part of a tensor: a slice, one position of an axis, or a diagonal.
@@ -362,13 +296,15 @@ fn one_hot(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 fn cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let x = args.view("x")?;
     let (dtype, shape) = args.result()?;
-    if x.rank() == 0 {
-        bail!(Unresolved, "its operand has no axes");
-    }
-    let axis = args.axis("dim", x.rank())?;
     let x = l.converted(x, dtype)?;
     let x = l.contiguous(&x);
-    let (_, n, inner) = around(&x, axis);
+    let (n, inner) = match x.rank() {
+        0 => (Dim::new(1), Dim::new(1)),
+        rank => {
+            let (_, n, inner) = around(&x, args.axis("dim", rank)?);
+            (n, inner)
+        }
+    };
     let f = match (args.op.name, dtype.is_float()) {
         ("cumsum", true) => "|sum, x| sum + x",
         ("cumsum", false) => "|sum, x| sum.wrapping_add(x)",
@@ -376,69 +312,8 @@ fn cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         (_, false) => "|product, x| product.wrapping_mul(x)",
     };
     let (view, out) = l.out(dtype, &shape);
-    l.call("scan::scan", vec![read(&x), size(&n), size(&inner), text(f), out]);
-    Ok(Arg::Leaf(view))
-}
-
-/// Puts an axis last, in a contiguous value; returns it and the order of axes that undoes this.
-fn last(l: &mut Lowering<'_>, x: &View, axis: usize) -> (View, Vec<usize>) {
-    let mut order: Vec<usize> = (0..x.rank()).filter(|other| *other != axis).collect();
-    order.push(axis);
-    let mut back = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(i, axis)| back[*axis] = i);
-    (l.contiguous(&x.permute(&order)), back)
-}
-
-fn sort(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = args.view("x")?;
-    if x.rank() == 0 {
-        bail!(Unresolved, "its operand has no axes");
-    }
-    let (x, back) = last(l, x, front(args.int("dim")?, x.rank())?);
-    let n = x.shape[x.rank() - 1].clone();
-    let (sorted, out) = l.out(x.dtype, &x.shape);
-    let (index, places) = l.out(DType::I64, &x.shape);
-    let spare = l.spare(DType::I64, n.clone());
-    let descending = text(args.flag("descending")?.to_string());
-    l.call("sort::sort", vec![read(&x), size(&n), descending, out, places, spare]);
-    let index = Arg::Leaf(index.permute(&back));
-    Ok(match args.op.name {
-        "argsort" => index,
-        _ => Arg::tuple([Arg::Leaf(sorted.permute(&back)), index]),
-    })
-}
-
-fn top(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = args.view("x")?;
-    if x.rank() == 0 {
-        bail!(Unresolved, "its operand has no axes");
-    }
-    let (x, back) = last(l, x, front(args.int("dim")?, x.rank())?);
-    let (n, k) = (x.shape[x.rank() - 1].clone(), Dim::new(args.int("k")?));
-    l.require(&n - &k);
-    let mut shape = x.shape.clone();
-    shape[x.rank() - 1] = k.clone();
-    let (values, out) = l.out(x.dtype, &shape);
-    let (index, places) = l.out(DType::I64, &shape);
-    let spare = l.spare(DType::I64, &n * 2);
-    let largest = text(args.flag("largest")?.to_string());
-    l.call("sort::top", vec![read(&x), size(&n), size(&k), largest, out, places, spare]);
-    Ok(Arg::tuple([Arg::Leaf(values.permute(&back)), Arg::Leaf(index.permute(&back))]))
-}
-
-fn quantile(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = args.view("x")?;
-    args.expect_single(x)?;
-    let (dtype, shape) = args.result()?;
-    if args.text("interpolation")? != "linear" || args.is_none("dim")? {
-        bail!(Unresolved, "it has code for one axis and linear interpolation only");
-    }
-    let (x, _) = last(l, x, front(args.int("dim")?, x.rank())?);
-    let n = x.shape[x.rank() - 1].clone();
-    let (sorted, spare) = (l.spare(DType::I64, n.clone()), l.spare(DType::I64, n.clone()));
-    let q = text(number(Scalar::Float(args.float("q")?), DType::F32));
-    let (view, out) = l.out(dtype, &shape);
-    l.call("sort::quantile", vec![read(&x), size(&n), q, sorted, spare, out]);
+    let start = text(number(Scalar::Int(i64::from(args.op.name == "cumprod")), dtype));
+    l.call("scan::scan", vec![read(&x), size(&n), size(&inner), start, text(f), out]);
     Ok(Arg::Leaf(view))
 }
 
@@ -447,4 +322,38 @@ fn dropout(_: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         bail!(Unresolved, "it drops elements at random");
     }
     args.view("x").map(|x| Arg::Leaf(x.clone()))
+}
+
+/// Reads the bits of elements as those of another dtype.
+fn view_dtype(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let (dtype, shape) = args.result()?;
+    let x = l.contiguous(x);
+    let bits = match x.dtype {
+        DType::F64 => "|x: f64| x.to_bits()".to_owned(),
+        from @ (DType::F32 | DType::F16 | DType::BF16) => format!("|x: {from}| u64::from(x.to_bits())"),
+        DType::I8 => "|x: i8| u64::from(x as u8)".to_owned(),
+        DType::I32 => "|x: i32| u64::from(x as u32)".to_owned(),
+        from => format!("|x: {from}| x as u64"),
+    };
+    let element = match dtype {
+        DType::Bool => "|bits| bits & 1 != 0".to_owned(),
+        DType::F64 => "f64::from_bits".to_owned(),
+        DType::F32 => "|bits| f32::from_bits(bits as u32)".to_owned(),
+        to @ (DType::F16 | DType::BF16) => format!("|bits| {to}::from_bits(bits as u16)"),
+        to => format!("|bits| bits as {to}"),
+    };
+    let [from, to] = [x.dtype, dtype].map(|dtype| text((8 * dtype.size()).to_string()));
+    let (view, out) = l.out(dtype, &shape);
+    l.call("bits::view", vec![read(&x), from, text(bits), to, text(element), out]);
+    Ok(Arg::Leaf(view))
+}
+
+fn frexp(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = l.contiguous(args.view("x")?);
+    args.expect_float(&x)?;
+    let (part, parts) = l.out(x.dtype, &x.shape);
+    let (power, powers) = l.out(DType::I32, &x.shape);
+    l.call("bits::frexp", vec![read(&x), parts, powers]);
+    Ok(Arg::tuple([Arg::Leaf(part), Arg::Leaf(power)]))
 }

@@ -1,12 +1,16 @@
 //! The table of operations: how each becomes calls of kernels. Arguments are read by the names of the schema.
 
 mod data;
+mod index;
 mod network;
+mod order;
 mod regions;
+mod resample;
 mod tensor;
 mod view;
 
 pub(super) use self::view::view;
+use fx_core::array::{bf16, f16};
 use fx_core::op::Kind;
 use fx_core::{Arg, DType, Dim, Op, Result, Scalar, Type, TypeTree, bail, err};
 
@@ -21,34 +25,89 @@ pub(super) type Emit = fn(&mut Lowering<'_>, &Args<'_>) -> Result<Value>;
 /// Operations besides pointwise ones that are a part of loops.
 pub(super) const LOOPS: &[&str] = &["to", "type_as", "where", "masked_fill"];
 
-/// Operations whose result is made of elements of the operand, at positions that sizes tell.
+/// Operations whose results are made of elements of the operands, at positions that sizes tell, and of zeros.
 pub(super) const MOVES: &[&str] = &[
-    "flip",
-    "roll",
-    "repeat",
-    "rot90",
-    "unfold",
-    "tile",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
     "channel_shuffle",
+    "column_stack",
+    "concat",
+    "contiguous",
+    "diag",
+    "diag_embed",
+    "dstack",
+    "flip",
+    "fliplr",
+    "flipud",
+    "hstack",
+    "im2col",
+    "meshgrid",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "repeat",
     "repeat_interleave",
-    "contiguous",
+    "roll",
+    "rot90",
+    "tile",
+    "unfold",
+    "vstack",
+];
+
+/// The rows, by family.
+const TABLES: &[&[(&str, Emit)]] = &[
+    data::TABLE,
+    index::TABLE,
+    network::TABLE,
+    order::TABLE,
+    regions::TABLE,
+    resample::TABLE,
+    tensor::TABLE,
+];
+
+/// Rows that move elements of any dtype as they are, or run sub-graphs.
+pub(super) const ANY_ELEMENTS: &[&str] = &[
+    "argsort",
+    "cat",
+    "cond",
+    "dropout",
+    "embedding",
+    "full",
+    "full_like",
+    "gather",
+    "index",
+    "index_copy",
+    "index_fill",
+    "index_select",
+    "masked_scatter",
+    "msort",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "pad",
+    "select_scatter",
+    "slice_scatter",
+    "diagonal_scatter",
+    "sort",
+    "stack",
+    "take",
+    "take_along_dim",
+    "topk",
+    "view_dtype",
+    "while_loop",
+    "zeros",
+    "zeros_like",
 ];
 
 /// Returns how an operation of this name is written.
 pub(super) fn find(name: &str) -> Option<Emit> {
-    [data::TABLE, network::TABLE, regions::TABLE, tensor::TABLE]
-        .into_iter()
-        .flatten()
-        .find(|(known, _)| *known == name)
-        .map(|(_, emit)| *emit)
+    TABLES.iter().copied().flatten().find(|(known, _)| *known == name).map(|(_, emit)| *emit)
 }
 
 /// Returns the names of the operations that have code besides pointwise operations and views, sorted.
 pub(super) fn names() -> Vec<&'static str> {
-    let tables = [data::TABLE, network::TABLE, regions::TABLE, tensor::TABLE];
-    let mut names: Vec<&str> = tables.into_iter().flatten().map(|(name, _)| *name).collect();
+    let mut names: Vec<&str> = TABLES.iter().copied().flatten().map(|(name, _)| *name).collect();
     names.extend(LOOPS.iter().chain(MOVES));
     names.sort_unstable();
     names
@@ -172,14 +231,6 @@ impl Args<'_> {
         Err(err!(DType, "it has no stand-alone code for {}", view.dtype))
     }
 
-    /// Refuses all dtypes but `f32`.
-    pub(super) fn expect_single(&self, view: &View) -> Result<()> {
-        if view.dtype == DType::F32 {
-            return Ok(());
-        }
-        Err(err!(DType, "it has no stand-alone code for {}", view.dtype))
-    }
-
     /// Says whether the schema has the parameter.
     pub(super) fn has(&self, name: &str) -> bool {
         self.op.params.iter().any(|param| param.name == name && !matches!(param.kind, Kind::Graph))
@@ -275,6 +326,8 @@ pub(super) fn number(x: Scalar, dtype: DType) -> String {
             let x = x.to_f64() as f32;
             float(format!("{x:?}"), "f32", f64::from(x))
         }
+        DType::F16 => format!("f16::from_bits({:#06x})", f16::from_f32(x.to_f64() as f32).to_bits()),
+        DType::BF16 => format!("bf16::from_bits({:#06x})", bf16::from_f32(x.to_f64() as f32).to_bits()),
         DType::F64 => float(format!("{:?}", x.to_f64()), "f64", x.to_f64()),
         dtype => {
             let x = match dtype {

@@ -2,7 +2,7 @@
 
 use fx_core::{Arg, DType, Dim, Result, bail};
 
-use super::{Args, Emit, GEMM_WORK, fields, list, number, optional, read, size, text, wrap};
+use super::{Args, Emit, GEMM_WORK, fields, list, optional, read, size, text, wrap};
 use crate::standalone::kernels;
 use crate::standalone::lower::Lowering;
 use crate::standalone::step::{Piece, Pieces, Room};
@@ -45,12 +45,12 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("adaptive_max_pool1d", adaptive_pool),
     ("adaptive_max_pool2d", adaptive_pool),
     ("adaptive_max_pool3d", adaptive_pool),
+    ("adaptive_max_pool1d_with_indices", adaptive_pool),
+    ("adaptive_max_pool2d_with_indices", adaptive_pool),
+    ("adaptive_max_pool3d_with_indices", adaptive_pool),
     ("scaled_dot_product_attention", attention),
-    ("interpolate", interpolate),
     ("lstm", recurrent),
     ("gru", recurrent),
-    ("rnn_tanh", recurrent),
-    ("rnn_relu", recurrent),
     ("lstm_cell", cell),
     ("gru_cell", cell),
 ];
@@ -114,7 +114,6 @@ fn matmul(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (Some(Arg::Leaf(a)), Some(Arg::Leaf(b))) = (args.args.first(), args.args.get(1)) else {
         bail!(Unresolved, "its operands are no tensors");
     };
-    args.expect_float(a)?;
     let (dtype, shape) = args.result()?;
     let (view, out) = l.out(dtype, &shape);
     product(l, a, b, &shape, out)?;
@@ -134,6 +133,17 @@ fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces)
             .broadcast(batch)
     });
     let (batch, steps) = collapse(batch, &steps);
+    if a.dtype.is_int() {
+        let term = "|sum, a, b| sum.wrapping_add(a.wrapping_mul(b))";
+        let [to_a, to_b] = [&steps[0], &steps[1]].map(|steps| list(steps));
+        let sizes = sizes(&m, &n, &k);
+        let args = vec![list(&batch), sizes, matrix(&a), to_a, matrix(&b), to_b, text(term), out];
+        l.call("product::product", args);
+        return Ok(());
+    }
+    if !a.dtype.is_float() {
+        bail!(DType, "it has no stand-alone code for {}", a.dtype);
+    }
     let work = l.work(a.dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
     if batch.is_empty() {
         let args = vec![sizes(&m, &n, &k), matrix(&a), matrix(&b), text("gemm::Start::Zero"), work, out];
@@ -403,10 +413,10 @@ fn max_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 
 fn average_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (dtype, shape) = args.result()?;
-    args.expect_single(args.view("x")?)?;
+    args.expect_float(args.view("x")?)?;
     let (x, pool) = pool(l, args, &shape)?;
     let divisor = match args.has("divisor_override") && !args.is_none("divisor_override")? {
-        true => optional(Some(text(args.int("divisor_override")?.to_string()))),
+        true => optional(Some(text(format!("{}_i64", args.int("divisor_override")?)))),
         false => text("None"),
     };
     let with_padding = text(args.flag("count_include_pad")?.to_string());
@@ -418,7 +428,9 @@ fn average_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 fn adaptive_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let n = axes_of(args.op.name);
     let x = args.view("x")?;
-    args.expect_single(x)?;
+    if args.op.name.contains("avg") {
+        args.expect_float(x)?;
+    }
     let results = args.results();
     let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
     let x = l.contiguous(x);
@@ -443,32 +455,46 @@ const ATTENTION_WORK: Room = Room {
     of: |sizes| kernels::attention::work(sizes[0], sizes[1], sizes[2], sizes[3]),
 };
 
+/// Returns an operand of attention with four axes: a batch, heads, and those of a matrix.
+fn heads_of(l: &mut Lowering<'_>, view: &View) -> View {
+    let mut view = view.clone();
+    while view.rank() < 4 {
+        view.shape.insert(0, Dim::new(1));
+        view.strides.insert(0, Dim::new(0));
+    }
+    if view.rank() == 4 {
+        return view;
+    }
+    let (dense, batch) = (l.contiguous(&view), view.rank() - 3);
+    let shape: Vec<Dim> = [&[count(&view.shape[..batch])], &view.shape[batch..]].concat();
+    View { offset: dense.offset, ..View::whole(dense.home, dense.dtype, &shape) }
+}
+
 fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (q, k, v) = (args.view("x")?, args.view("key")?, args.view("value")?);
     args.expect_float(q)?;
     if args.float("dropout_p")? != 0.0 {
         bail!(Unresolved, "it drops scores at random");
     }
-    if !(2..=4).contains(&q.rank()) || q.rank() != k.rank() || q.rank() != v.rank() {
+    if [q, k, v].iter().any(|view| view.rank() < 2) {
         bail!(Unresolved, "its operands have {}, {} and {} axes", q.rank(), k.rank(), v.rank());
     }
     let (dtype, shape) = args.result()?;
-    let four = |view: &View| {
-        let mut view = view.clone();
-        while view.rank() < 4 {
-            view.shape.insert(0, Dim::new(1));
-            view.strides.insert(0, Dim::new(0));
+    let leading = &shape[..shape.len() - 2];
+    let is_grouped = args.flag("enable_gqa")?;
+    let wide = |view: &View| {
+        let mut all = leading.to_vec();
+        if let (true, Some(heads)) = (is_grouped, all.last_mut()) {
+            *heads = view.shape[view.rank() - 3].clone();
         }
-        view
+        all.extend_from_slice(&view.shape[view.rank() - 2..]);
+        View { strides: view.broadcast(&all), shape: all, ..view.clone() }
     };
-    let (q, k, v) = (four(q), four(k), four(v));
+    let [q, k, v] = [q, k, v].map(|view| heads_of(l, &wide(view)));
     let [batch, heads, queries, width] = [0, 1, 2, 3].map(|axis| q.shape[axis].clone());
     let (keys, values) = (k.shape[2].clone(), v.shape[3].clone());
-    let same_batch = k.shape[0] == batch && v.shape[0] == batch && k.shape[1] == v.shape[1];
-    let shared = heads.floor_div(&k.shape[1]);
-    if !same_batch || &shared * &k.shape[1] != heads {
-        bail!(Unresolved, "its operands are broadcast");
-    }
+    let one = Dim::new(1);
+    let shared = if k.shape[1] == Dim::new(0) { one } else { heads.floor_div(&k.shape[1]) };
     let operand = |view: &View| {
         fields("attention::Heads", vec![("data", read(view)), ("strides", list(&view.strides))])
     };
@@ -476,13 +502,13 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         _ if args.flag("is_causal")? => text("attention::Mask::Causal"),
         None => text("attention::Mask::All"),
         Some(mask) => {
-            let all = [batch.clone(), heads.clone(), queries.clone(), keys.clone()];
+            let all = [leading, &[queries.clone(), keys.clone()]].concat();
             let name = if mask.dtype == DType::Bool { "Bool" } else { "Bias" };
             if mask.dtype != DType::Bool && mask.dtype != dtype {
                 bail!(Unresolved, "its mask is {}", mask.ty());
             }
-            let wide = View { shape: all.to_vec(), strides: mask.broadcast(&all), ..mask.clone() };
-            wrap(&format!("attention::Mask::{name}("), operand(&wide), ")")
+            let wide = View { strides: mask.broadcast(&all), shape: all, ..mask.clone() };
+            wrap(&format!("attention::Mask::{name}("), operand(&heads_of(l, &wide)), ")")
         }
     };
     let scale = match args.is_none("scale")? {
@@ -511,58 +537,6 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         "attention::attention",
         vec![sizing, operand(&q), operand(&k), operand(&v), mask, scale, safe, work, out],
     );
-    Ok(Arg::Leaf(view))
-}
-
-fn interpolate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = l.contiguous(args.view("x")?);
-    let (dtype, shape) = args.result()?;
-    if x.rank() != 4 {
-        bail!(Unresolved, "its operand is {}", x.ty());
-    }
-    if args.flag("antialias").unwrap_or(false) {
-        bail!(Unresolved, "it smooths");
-    }
-    let corners = matches!(args.get("align_corners")?, Arg::Bool(true));
-    let given: Option<Vec<f64>> = match args.get("scale_factor")? {
-        Arg::None => None,
-        Arg::List(items) | Arg::Tuple(items) => {
-            items.iter().map(|item| item.scalar().map(fx_core::Scalar::to_f64)).collect()
-        }
-        one => one.scalar().map(|x| vec![x.to_f64(); 2]),
-    };
-    let recomputed = matches!(args.get("recompute_scale_factor")?, Arg::Bool(true));
-    let given = given.filter(|given| given.len() == 2 && !recomputed);
-    let mut scales = Vec::new();
-    for axis in [2, 3] {
-        let (Some(from), Some(to)) = (x.shape[axis].known(), shape[axis].known()) else {
-            bail!(Unresolved, "it needs sizes that are known");
-        };
-        let scale = match &given {
-            _ if corners => {
-                if to > 1 {
-                    (from - 1) as f64 / (to - 1) as f64
-                } else {
-                    0.0
-                }
-            }
-            Some(given) => 1.0 / given[axis - 2],
-            None => from as f64 / to as f64,
-        };
-        scales.push(number(fx_core::Scalar::Float(scale), DType::F64));
-    }
-    let scales = text(format!("[{}]", scales.join(", ")));
-    let (input, output) = (list(&x.shape[2..]), list(&shape[2..]));
-    let (view, out) = l.out(dtype, &shape);
-    match args.text("mode")? {
-        "nearest" => l.call("resize::nearest", vec![input, output, scales, read(&x), out]),
-        "bilinear" => {
-            args.expect_single(&x)?;
-            let corners = text(corners.to_string());
-            l.call("resize::bilinear", vec![input, output, scales, corners, read(&x), out]);
-        }
-        mode => bail!(Unresolved, "it has no stand-alone code for the mode {mode:?}"),
-    }
     Ok(Arg::Leaf(view))
 }
 

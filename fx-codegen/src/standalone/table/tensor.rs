@@ -22,6 +22,10 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("logsumexp", reduce),
     ("argmax", position),
     ("argmin", position),
+    ("max_dim", extremum),
+    ("min_dim", extremum),
+    ("aminmax", both_extrema),
+    ("count_nonzero", count_nonzero),
 ];
 
 /// Puts the axes that are reduced beside each other, in a contiguous value: returns it, their size, and that
@@ -99,22 +103,81 @@ fn reduce(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 
 fn position(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let x = args.view("x")?;
-    let (dtype, shape) = args.result()?;
     let axes = match args.is_none("dim")? {
         true => (0..x.rank()).collect(),
         false => vec![front(args.int("dim")?, x.rank())?],
     };
-    let x = l.converted(x, if x.dtype == DType::Bool { DType::U8 } else { x.dtype })?;
-    let (x, n, inner) = if x.rank() == 0 { (x, Dim::new(1), Dim::new(1)) } else { grouped(l, &x, &axes) };
+    let (_, shape) = args.result()?;
+    Ok(Arg::Leaf(best(l, x, &axes, &shape, args.op.name == "argmax").0))
+}
+
+/// Finds where the best element along axes is: the first one, or the first NaN. Returns it with the operand in
+/// the order in which positions count, and the sizes of axes and of what lies behind them.
+fn best(
+    l: &mut Lowering<'_>,
+    x: &View,
+    axes: &[usize],
+    shape: &[Dim],
+    greatest: bool,
+) -> (View, View, Dim, Dim) {
+    let (x, n, inner) =
+        if x.rank() == 0 { (l.contiguous(x), Dim::new(1), Dim::new(1)) } else { grouped(l, x, axes) };
     l.require(&n - 1);
-    let better = match (args.op.name, x.dtype.is_float()) {
-        ("argmax", true) => "|x, best| x > best || (x.is_nan() && !best.is_nan())",
-        ("argmax", false) => "|x, best| x > best",
-        (_, true) => "|x, best| x < best || (x.is_nan() && !best.is_nan())",
+    // Comparisons of bools are those of numbers.
+    let better = match (greatest, x.dtype.is_float() || matches!(x.dtype, DType::F16 | DType::BF16)) {
+        (true, true) => "|x, best| x > best || (x != x && best == best)",
+        (true, false) => "|x, best| x > best",
+        (_, true) => "|x, best| x < best || (x != x && best == best)",
         (_, false) => "|x, best| x < best",
     };
-    let (view, out) = l.out(dtype, &shape);
+    let (view, out) = l.out(DType::I64, shape);
     l.call("reduce::positions", vec![read(&x), size(&n), size(&inner), text(better), out]);
+    (view, x, n, inner)
+}
+
+/// Finds the best element along an axis, and where it is.
+fn extremum(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let axes = vec![front(args.int("dim")?, x.rank())?];
+    let results = args.results();
+    let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
+    let (index, x, n, inner) = best(l, x, &axes, shape, args.op.name == "max_dim");
+    let (values, out) = l.out(*dtype, shape);
+    l.call_checked("lookup::gather", vec![read(&x), size(&n), size(&inner), read(&index), text("1"), out]);
+    Ok(Arg::tuple([Arg::Leaf(values), Arg::Leaf(index)]))
+}
+
+/// Finds the least and the greatest element.
+fn both_extrema(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let axes = match args.is_none("dim")? {
+        true => (0..x.rank()).collect(),
+        false => vec![front(args.int("dim")?, x.rank())?],
+    };
+    let results = args.results();
+    let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
+    let mut found = Vec::new();
+    for greatest in [false, true] {
+        let (index, x, n, inner) = best(l, x, &axes, shape, greatest);
+        let (values, out) = l.out(*dtype, shape);
+        l.call_checked(
+            "lookup::gather",
+            vec![read(&x), size(&n), size(&inner), read(&index), text("1"), out],
+        );
+        found.push(Arg::Leaf(values));
+    }
+    Ok(Arg::tuple(found))
+}
+
+fn count_nonzero(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.view("x")?;
+    let (dtype, shape) = args.result()?;
+    let axes = if args.has("dim") { args.axes("dim", x.rank())? } else { (0..x.rank()).collect() };
+    let x = l.converted(x, DType::Bool)?;
+    let (x, n, inner) = if x.rank() == 0 { (x, Dim::new(1), Dim::new(1)) } else { grouped(l, &x, &axes) };
+    let (view, out) = l.out(dtype, &shape);
+    let pieces = vec![read(&x), size(&n), size(&inner), text("0_i64"), text("|n, x| n + i64::from(x)"), out];
+    l.call("reduce::fold", pieces);
     Ok(Arg::Leaf(view))
 }
 
@@ -129,6 +192,7 @@ impl Lowering<'_> {
         self.push(Step::Loop(Loop {
             shape: shape.to_vec(),
             reads,
+            sizes: Vec::new(),
             ops: vec![op],
             writes,
             in_place: Vec::new(),
@@ -137,7 +201,7 @@ impl Lowering<'_> {
     }
 
     /// Returns the value in a dtype.
-    pub(super) fn converted(&mut self, view: &View, dtype: DType) -> Result<View> {
+    pub(in crate::standalone) fn converted(&mut self, view: &View, dtype: DType) -> Result<View> {
         if view.dtype == dtype {
             return Ok(view.clone());
         }

@@ -83,7 +83,7 @@ fn selected(x: &View, axis: usize, index: Dim) -> View {
 }
 
 /// Returns a position that counts from the front; nothing is 0.
-fn from_front(arg: &Value, size: &Dim) -> Result<Dim> {
+pub(super) fn from_front(arg: &Value, size: &Dim) -> Result<Dim> {
     match arg {
         Arg::None => Ok(Dim::new(0)),
         Arg::Int(x) if *x < 0 => Ok(size + *x),

@@ -3,13 +3,36 @@
 //! [`ToCrate`] runs the passes for inference, records the results of the program, and lets
 //! [`fx_codegen::standalone`](crate::standalone::generate) write the files.
 
+mod compose;
+
 use std::path::Path;
 
-pub use fx_codegen::standalone::{Options, Package, generate, operations};
+pub use fx_codegen::standalone::{Options, Package};
 use fx_ops::engine::prepare;
 
 use crate::weights::Weights;
 use crate::{Arg, GraphModule, Op, Result, Tensor, Type, TypeTree, Value, bail, check, pass};
+
+/// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` sees to
+/// both.
+///
+/// # Errors
+///
+/// When there are operations without stand-alone code: all are named, with their lines in the program.
+pub fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
+    let mut gm = gm.clone();
+    compose::compose(&mut gm, options)?;
+    fx_codegen::standalone::generate(&gm, options)
+}
+
+/// Returns the names of the operations that have stand-alone code besides pointwise operations and views, sorted.
+pub fn operations() -> Vec<&'static str> {
+    let mut names = fx_codegen::standalone::operations();
+    names.extend(compose::names());
+    names.sort_unstable();
+    names.dedup();
+    names
+}
 
 /// How a program becomes a crate.
 #[derive(Clone, Debug, Default)]
@@ -124,6 +147,7 @@ impl ToCrate for GraphModule {
         let mut gm = if options.fixed { self.specialize(&first)? } else { self.clone() };
         prepare(&mut gm)?;
         let mut code = options.options.clone();
+        compose::compose(&mut gm, &code)?;
         fx_codegen::standalone::check(&gm, &code)?;
         for (args, outputs) in sets {
             let inputs = placeholders(&args)?;
@@ -137,6 +161,6 @@ impl ToCrate for GraphModule {
             };
             code = code.recorded(inputs, outputs);
         }
-        generate(&gm, &code)
+        fx_codegen::standalone::generate(&gm, &code)
     }
 }

@@ -1,0 +1,533 @@
+//! Operations that stand-alone code computes by others.
+//!
+//! Each row of [`COMPOSITIONS`] writes a call of an operation as calls of operations that have code.
+
+use fx_codegen::standalone::Options;
+
+use crate::trace::apply;
+use crate::{Arg, DType, Dim, GraphModule, NodeId, Op, Result, Scalar, Tensor, Value, bail, err};
+
+/// How often compositions are composed of others.
+const DEEPEST: usize = 4;
+
+/// The arguments of a call in schema order, with symbols for tensors.
+struct Call<'a> {
+    op: Op,
+    args: &'a [Value],
+}
+
+/// Writes a call; an error if it stays as it is.
+type Composition = fn(&Call<'_>) -> Result<Value>;
+
+/// The operations, and what they are composed of.
+static COMPOSITIONS: &[(Op, Composition)] = &[
+    (crate::addmm::OP, |c| scaled_sum(c, crate::mm::OP, ["mat1", "mat2"])),
+    (crate::baddbmm::OP, |c| scaled_sum(c, crate::bmm::OP, ["batch1", "batch2"])),
+    (crate::addbmm::OP, |c| {
+        let product = run(crate::bmm::OP, [c.get("batch1")?, c.get("batch2")?])?;
+        add_scaled(c, run(crate::sum::OP, [product, Arg::Int(0)])?)
+    }),
+    (crate::addmv::OP, |c| scaled_sum(c, crate::mv::OP, ["mat", "vec"])),
+    (crate::addr::OP, |c| scaled_sum(c, crate::outer::OP, ["vec1", "vec2"])),
+    (crate::outer::OP, |c| {
+        let column = run(crate::unsqueeze::OP, [c.get("x")?, Arg::Int(1)])?;
+        run(crate::mul::OP, [column, run(crate::unsqueeze::OP, [c.get("vec2")?, Arg::Int(0)])?])
+    }),
+    (crate::chain_matmul::OP, chain),
+    (crate::linalg_multi_dot::OP, chain),
+    (crate::fill::OP, |c| filled(c, c.get("value")?)),
+    (crate::copy::OP, |c| {
+        let src = run(crate::to::OP, [c.get("src")?, Arg::DType(c.tensor("x")?.dtype()?)])?;
+        run(crate::expand_as::OP, [src, c.get("x")?])
+    }),
+    (crate::lift_fresh_copy::OP, |c| run(crate::clone::OP, [c.get("x")?])),
+    (crate::softmin::OP, |c| {
+        let x = run(crate::neg::OP, [c.in_dtype()?])?;
+        run(crate::softmax::OP, [x, c.get("dim")?])
+    }),
+    (crate::softmax::OP, |c| {
+        c.converts()?;
+        run(crate::softmax::OP, [c.in_dtype()?, c.get("dim")?])
+    }),
+    (crate::log_softmax::OP, |c| {
+        c.converts()?;
+        run(crate::log_softmax::OP, [c.in_dtype()?, c.get("dim")?])
+    }),
+    (crate::nansum::OP, |c| {
+        let numbers = numbers_or(c.get("x")?, 0)?;
+        with(crate::sum::OP, [numbers, c.get("dim")?, c.get("keepdim")?], [("dtype", c.get("dtype")?)])
+    }),
+    (crate::nanmean::OP, |c| {
+        let x = c.in_dtype()?;
+        let dims = [c.get("dim")?, c.get("keepdim")?];
+        let total = |x: Value| run(crate::sum::OP, [x, dims[0].clone(), dims[1].clone()]);
+        let are_numbers = run(crate::logical_not::OP, [run(crate::isnan::OP, [x.clone()])?])?;
+        run(crate::div::OP, [total(numbers_or(x, 0)?)?, total(are_numbers)?])
+    }),
+    (crate::var_mean::OP, |c| spread(c, crate::var::OP)),
+    (crate::std_mean::OP, |c| spread(c, crate::std::OP)),
+    (crate::isin::OP, is_in),
+    (crate::isclose::OP, is_close),
+    (crate::prelu::OP, |c| {
+        let (x, weight) = (c.tensor("x")?, c.tensor("weight")?);
+        let rank = x.ty()?.rank();
+        let weight = match weight.ty()?.rank() {
+            1 if rank > 1 => {
+                let mut shape = vec![Arg::Int(1); rank];
+                shape[1] = Arg::Int(-1);
+                run(crate::reshape::OP, [Arg::Leaf(weight.clone()), Arg::list(shape)])?
+            }
+            _ => run(crate::reshape::OP, [Arg::Leaf(weight.clone()), Arg::list([])])?,
+        };
+        let x = Arg::Leaf(x.clone());
+        let is_positive = run(crate::gt::OP, [x.clone(), Arg::Int(0)])?;
+        run(crate::where_::OP, [is_positive, x.clone(), run(crate::mul::OP, [weight, x])?])
+    }),
+    (crate::linalg_vector_norm::OP, |c| {
+        c.converts_or_stays()?;
+        let x = c.in_dtype()?;
+        norm(x, c.number("ord")?, c.get("dim")?, c.get("keepdim")?)
+    }),
+    (crate::dist::OP, |c| {
+        let gap = run(crate::sub::OP, [c.get("x")?, c.get("other")?])?;
+        norm(gap, c.number("p")?, Arg::None, Arg::Bool(false))
+    }),
+    (crate::pairwise_distance::OP, |c| {
+        let gap = run(crate::sub::OP, [c.get("x")?, c.get("x2")?])?;
+        let gap = run(crate::add::OP, [gap, Arg::Float(c.number("eps")?)])?;
+        norm(gap, c.number("p")?, Arg::Int(-1), c.get("keepdim")?)
+    }),
+    (crate::cdist::OP, |c| {
+        let a = run(crate::unsqueeze::OP, [c.get("x")?, Arg::Int(-2)])?;
+        let b = run(crate::unsqueeze::OP, [c.get("x2")?, Arg::Int(-3)])?;
+        norm(run(crate::sub::OP, [a, b])?, c.number("p")?, Arg::Int(-1), Arg::Bool(false))
+    }),
+    (crate::instance_norm::OP, |c| {
+        let x = c.tensor("x")?;
+        let channels = x.ty()?.shape.get(1).and_then(Dim::known);
+        let (Some(channels), Arg::Bool(true)) = (channels, c.get("use_input_stats")?) else {
+            return Err(stays());
+        };
+        with(
+            crate::group_norm::OP,
+            [Arg::Leaf(x.clone()), Arg::Int(channels), c.get("weight")?, c.get("bias")?],
+            [("eps", c.get("eps")?)],
+        )
+    }),
+    (crate::batch_norm::OP, batch_norm),
+    (crate::mse_loss::OP, |c| {
+        let gap = run(crate::sub::OP, [c.get("x")?, c.get("target")?])?;
+        reduced(c, run(crate::mul::OP, [gap.clone(), gap])?)
+    }),
+    (crate::l1_loss::OP, |c| {
+        let gap = run(crate::sub::OP, [c.get("x")?, c.get("target")?])?;
+        reduced(c, run(crate::abs::OP, [gap])?)
+    }),
+    (crate::diff::OP, |c| {
+        let (Arg::None, Arg::None, Arg::Int(n)) = (c.get("prepend")?, c.get("append")?, c.get("n")?) else {
+            return Err(stays());
+        };
+        let mut x = c.get("x")?;
+        for _ in 0..n {
+            let part = |from: Value, to: Value| run(crate::slice::OP, [x.clone(), c.get("dim")?, from, to]);
+            x = run(crate::sub::OP, [part(Arg::Int(1), Arg::None)?, part(Arg::Int(0), Arg::Int(-1))?])?;
+        }
+        Ok(x)
+    }),
+    (crate::embedding_bag::OP, |c| {
+        let (Arg::None, Arg::None) = (c.get("offsets")?, c.get("max_norm")?) else { return Err(stays()) };
+        if c.op.params.iter().any(|param| param.name == "padding_idx")
+            && !matches!(c.get("padding_idx")?, Arg::None)
+        {
+            return Err(stays());
+        }
+        let mut rows = run(crate::embedding::OP, [c.get("x")?, c.get("weight")?])?;
+        if let Arg::Leaf(weights) = c.get("per_sample_weights")? {
+            let weights = run(crate::unsqueeze::OP, [Arg::Leaf(weights), Arg::Int(-1)])?;
+            rows = run(crate::mul::OP, [rows, weights])?;
+        }
+        let op = match c.get("mode")? {
+            Arg::Str(mode) if *mode == *"sum" => crate::sum::OP,
+            Arg::Str(mode) if *mode == *"mean" => crate::mean::OP,
+            _ => crate::amax::OP,
+        };
+        run(op, [rows, Arg::Int(1)])
+    }),
+    (crate::trace_::OP, |c| run(crate::sum::OP, [run(crate::diagonal::OP, [c.get("x")?])?])),
+    (crate::col2im::OP, col2im),
+    (crate::kron::OP, kronecker),
+    (crate::new_zeros::OP, |c| new(c, Arg::Int(0))),
+    (crate::new_ones::OP, |c| new(c, Arg::Int(1))),
+    (crate::new_full::OP, |c| new(c, c.get("fill_value")?)),
+    (crate::constant_pad_nd::OP, |c| {
+        let args = [c.get("x")?, c.get("pad")?, Arg::str("constant"), c.get("value")?];
+        run(crate::pad::OP, args)
+    }),
+    (crate::broadcast_tensors::OP, |c| {
+        let Some(items) = c.args.first().and_then(Arg::items) else { return Err(stays()) };
+        let tensors: Vec<Tensor> = items.iter().filter_map(|item| item.leaf().cloned()).collect();
+        let types = tensors.iter().map(Tensor::ty).collect::<Result<Vec<_>>>()?;
+        let shape = crate::pointwise::broadcast_dims(types.iter().map(|ty| &ty.shape[..]))?;
+        let size =
+            Arg::list(shape.iter().map(|size| size.known().map_or_else(|| Arg::Dim(size.clone()), Arg::Int)));
+        let wide = tensors.into_iter().map(|x| run(crate::broadcast_to::OP, [Arg::Leaf(x), size.clone()]));
+        Ok(Arg::list(wide.collect::<Result<Vec<_>>>()?))
+    }),
+    (crate::binary_cross_entropy_with_logits::OP, |c| {
+        let (x, target) = (c.get("x")?, c.get("target")?);
+        let mut log = run(crate::logsigmoid::OP, [x.clone()])?;
+        if let positive @ Arg::Leaf(_) = c.get("pos_weight")? {
+            let factor =
+                run(crate::mul::OP, [run(crate::sub::OP, [positive, Arg::Int(1)])?, target.clone()])?;
+            log = run(crate::mul::OP, [run(crate::add::OP, [factor, Arg::Int(1)])?, log])?;
+        }
+        let other = run(crate::mul::OP, [run(crate::rsub::OP, [target, Arg::Int(1)])?, x])?;
+        let mut each = run(crate::sub::OP, [other, log])?;
+        if let weight @ Arg::Leaf(_) = c.get("weight")? {
+            each = run(crate::mul::OP, [each, weight])?;
+        }
+        reduced(c, each)
+    }),
+    (crate::as_strided_scatter::OP, |c| {
+        let shape = c.tensor("x")?.ty()?.shape.clone();
+        let known: Vec<usize> = shape.known().ok_or_else(stays)?.iter().map(|&n| n as usize).collect();
+        let n = known.iter().product::<usize>();
+        let numbers = Tensor::from_vec((0..n as i64).collect::<Vec<i64>>(), &known);
+        let args = ["size", "stride", "storage_offset"].map(|name| c.get(name));
+        let args = args.into_iter().collect::<Result<Vec<Value>>>()?;
+        let places = (crate::as_strided::OP.eval)(&[&[Arg::Leaf(numbers)], &args[..]].concat())?;
+        let places = Tensor::new(places.leaf().ok_or_else(stays)?.array()?.contiguous()?);
+        run(crate::put::OP, [c.get("x")?, Arg::Leaf(places), c.get("src")?])
+    }),
+];
+
+/// Returns the names of the operations that are composed of others.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    COMPOSITIONS.iter().map(|(op, _)| op.name)
+}
+
+/// Writes calls as those that they are composed of; what `options` have code for stays.
+pub(super) fn compose(gm: &mut GraphModule, options: &Options) -> Result<()> {
+    for _ in 0..DEEPEST {
+        let mut is_done = true;
+        for id in gm.graph().ids() {
+            let node = gm.graph().node(id)?;
+            let found = node.op().and_then(|op| COMPOSITIONS.iter().find(|(other, _)| *other == op));
+            if let Some(&(op, composition)) = found.filter(|(op, _)| !options.writes(*op)) {
+                let bound = op.bind(node.args(), node.kwargs())?;
+                is_done &= replace(gm, id, op, &bound, composition).is_err();
+            }
+        }
+        if is_done {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn replace(
+    gm: &mut GraphModule,
+    id: NodeId,
+    op: Op,
+    bound: &[Arg<NodeId>],
+    composition: Composition,
+) -> Result<()> {
+    let mut inputs: Vec<NodeId> = Vec::new();
+    for input in bound.iter().flat_map(Arg::leaves) {
+        if !inputs.contains(input) {
+            inputs.push(*input);
+        }
+    }
+    let before: Vec<NodeId> = gm.graph().ids();
+    let source = gm.graph().node(id)?.meta().source.clone();
+    let made = gm.append(id, &inputs, |tensors: &[Tensor]| -> Value {
+        let place = |id: &NodeId| inputs.iter().position(|input| input == id).map(|at| tensors[at].clone());
+        let args = bound.iter().map(|arg| {
+            arg.try_flat_map(&mut |id| {
+                place(id).map(Arg::Leaf).ok_or_else(|| err!(Graph, "an operand is lost"))
+            })
+        });
+        let made =
+            args.collect::<Result<Vec<Value>>>().and_then(|args| composition(&Call { op, args: &args }));
+        made.unwrap_or_else(Arg::Failed)
+    })?;
+    gm.graph_mut().transaction(|graph| {
+        for new in graph.ids().into_iter().filter(|id| !before.contains(id)) {
+            graph.meta_mut(new)?.source.clone_from(&source);
+        }
+        graph.replace_all_uses(id, made)?;
+        graph.erase(id)
+    })
+}
+
+/// Says that a call stays as it is.
+fn stays() -> crate::Error {
+    err!(Unresolved, "it is not composed of others")
+}
+
+impl Call<'_> {
+    fn get(&self, name: &str) -> Result<Value> {
+        let at = self.op.params.iter().position(|param| param.name == name);
+        let arg = at.and_then(|at| self.args.get(at));
+        arg.cloned().ok_or_else(|| err!(Argument, "{} has no argument {name:?}", self.op.name))
+    }
+
+    fn tensor(&self, name: &str) -> Result<Tensor> {
+        self.get(name)?.leaf().cloned().ok_or_else(|| err!(Argument, "{name} is no tensor"))
+    }
+
+    fn number(&self, name: &str) -> Result<f64> {
+        self.get(name)?.scalar().map(Scalar::to_f64).ok_or_else(stays)
+    }
+
+    /// Refuses a call that does not convert its operand to another dtype.
+    fn converts(&self) -> Result<()> {
+        match self.get("dtype")? {
+            Arg::DType(dtype) if dtype != self.tensor("x")?.dtype()? => Ok(()),
+            _ => Err(stays()),
+        }
+    }
+
+    /// Refuses a call whose operand is no float, and is not made one.
+    fn converts_or_stays(&self) -> Result<()> {
+        match (self.get("dtype")?, self.tensor("x")?.dtype()?.is_float()) {
+            (Arg::None, false) => Err(stays()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the operand `x` in the dtype that is asked for.
+    fn in_dtype(&self) -> Result<Value> {
+        let x = self.get("x")?;
+        match self.get("dtype")? {
+            Arg::None => Ok(x),
+            dtype => run(crate::to::OP, [x, dtype]),
+        }
+    }
+}
+
+/// Applies an operation.
+fn run(op: Op, args: impl IntoIterator<Item = Value>) -> Result<Value> {
+    with(op, args, [])
+}
+
+/// Applies an operation with arguments by name.
+fn with<'a>(
+    op: Op,
+    args: impl IntoIterator<Item = Value>,
+    kwargs: impl IntoIterator<Item = (&'a str, Value)>,
+) -> Result<Value> {
+    let (args, kwargs): (Vec<_>, Vec<_>) = (args.into_iter().collect(), kwargs.into_iter().collect());
+    match apply(op, false, &args, &kwargs)? {
+        Arg::Failed(error) => Err(error),
+        value => match value.leaves().into_iter().find_map(Tensor::error) {
+            Some(error) => Err(error.clone()),
+            None => Ok(value),
+        },
+    }
+}
+
+/// Composes `beta * x + alpha * product`; what one kernel computes stays.
+fn scaled_sum(c: &Call<'_>, op: Op, operands: [&str; 2]) -> Result<Value> {
+    let is_plain = c.number("alpha")? == 1.0 && c.number("beta")? == 1.0;
+    let has_kernel = c.op == crate::addmm::OP || c.op == crate::baddbmm::OP;
+    if is_plain && has_kernel && c.tensor("x")?.dtype()?.is_float() {
+        return Err(stays());
+    }
+    add_scaled(c, run(op, [c.get(operands[0])?, c.get(operands[1])?])?)
+}
+
+fn add_scaled(c: &Call<'_>, product: Value) -> Result<Value> {
+    let scaled = |x: Value, factor: Value| match factor.scalar() {
+        Some(one) if one.to_f64() == 1.0 => Ok(x),
+        _ => run(crate::mul::OP, [x, factor]),
+    };
+    let product = scaled(product, c.get("alpha")?)?;
+    // What is multiplied by 0 is not read, whatever it is.
+    if c.number("beta")? == 0.0 {
+        return Ok(product);
+    }
+    run(crate::add::OP, [scaled(c.get("x")?, c.get("beta")?)?, product])
+}
+
+fn chain(c: &Call<'_>) -> Result<Value> {
+    let Some(Arg::List(items) | Arg::Tuple(items)) = c.args.first() else { return Err(stays()) };
+    let mut matrices = items.iter().cloned();
+    let first = matrices.next().ok_or_else(stays)?;
+    matrices.try_fold(first, |product, next| run(crate::matmul::OP, [product, next]))
+}
+
+/// Composes a tensor like `x` of one value.
+fn filled(c: &Call<'_>, value: Value) -> Result<Value> {
+    let x = c.get("x")?;
+    let Arg::Leaf(value) = value else { return run(crate::full_like::OP, [x, value]) };
+    let value = run(crate::to::OP, [Arg::Leaf(value), Arg::DType(c.tensor("x")?.dtype()?)])?;
+    run(crate::clone::OP, [run(crate::expand_as::OP, [value, x])?])
+}
+
+/// Composes `x` with another number in the place of NaN.
+fn numbers_or(x: Value, other: i64) -> Result<Value> {
+    let is_nan = run(crate::isnan::OP, [x.clone()])?;
+    run(crate::masked_fill::OP, [x, is_nan, Arg::Int(other)])
+}
+
+fn spread(c: &Call<'_>, op: Op) -> Result<Value> {
+    let (x, dim, keepdim) = (c.get("x")?, c.get("dim")?, c.get("keepdim")?);
+    let args = [x.clone(), dim.clone(), c.get("correction")?, keepdim.clone()];
+    let spread = with(op, args, [("unbiased", c.get("unbiased")?)])?;
+    Ok(Arg::tuple([spread, run(crate::mean::OP, [x, dim, keepdim])?]))
+}
+
+fn is_in(c: &Call<'_>) -> Result<Value> {
+    let found = match (c.get("elements")?, c.get("test_elements")?) {
+        (Arg::Leaf(x), Arg::Leaf(tests)) => {
+            let x = run(crate::unsqueeze::OP, [Arg::Leaf(x), Arg::Int(-1)])?;
+            let tests = run(crate::flatten::OP, [Arg::Leaf(tests)])?;
+            run(crate::any::OP, [run(crate::eq::OP, [x, tests])?, Arg::Int(-1)])?
+        }
+        (x @ Arg::Leaf(_), number) => run(crate::eq::OP, [x, number])?,
+        (number, tests) => run(crate::any::OP, [run(crate::eq::OP, [tests, number])?])?,
+    };
+    match c.get("invert")? {
+        Arg::Bool(true) => run(crate::logical_not::OP, [found]),
+        _ => Ok(found),
+    }
+}
+
+fn is_close(c: &Call<'_>) -> Result<Value> {
+    let (x, other) = (c.get("x")?, c.get("other")?);
+    let same = run(crate::eq::OP, [x.clone(), other.clone()])?;
+    if !c.tensor("x")?.dtype()?.is_float() {
+        return Err(stays());
+    }
+    let gap = run(crate::abs::OP, [run(crate::sub::OP, [x.clone(), other.clone()])?])?;
+    let size = run(crate::mul::OP, [run(crate::abs::OP, [other.clone()])?, c.get("rtol")?])?;
+    let allowed = run(crate::add::OP, [size, c.get("atol")?])?;
+    let near = run(crate::le::OP, [gap.clone(), allowed])?;
+    let finite = run(crate::isfinite::OP, [gap])?;
+    let close = run(crate::logical_or::OP, [same, run(crate::logical_and::OP, [near, finite])?])?;
+    if !matches!(c.get("equal_nan")?, Arg::Bool(true)) {
+        return Ok(close);
+    }
+    let both = [run(crate::isnan::OP, [x])?, run(crate::isnan::OP, [other])?];
+    run(crate::logical_or::OP, [close, run(crate::logical_and::OP, both)?])
+}
+
+/// Composes the norm of order `p` along axes.
+fn norm(x: Value, p: f64, dim: Value, keepdim: Value) -> Result<Value> {
+    let size = run(crate::abs::OP, [x])?;
+    let total = |x: Value| run(crate::sum::OP, [x, dim.clone(), keepdim.clone()]);
+    match p {
+        f64::INFINITY => run(crate::amax::OP, [size, dim, keepdim]),
+        f64::NEG_INFINITY => run(crate::amin::OP, [size, dim, keepdim]),
+        0.0 => {
+            let dtype = size.leaf().ok_or_else(stays)?.dtype()?;
+            let counted = run(crate::to::OP, [run(crate::ne::OP, [size, Arg::Int(0)])?, Arg::DType(dtype)])?;
+            total(counted)
+        }
+        1.0 => total(size),
+        2.0 => run(crate::sqrt::OP, [total(run(crate::mul::OP, [size.clone(), size])?)?]),
+        p => {
+            let powers = run(crate::pow::OP, [size, Arg::Float(p)])?;
+            run(crate::pow::OP, [total(powers)?, Arg::Float(1.0 / p)])
+        }
+    }
+}
+
+/// Composes the normalisation by the statistics of the batch; that by running ones has a kernel.
+fn batch_norm(c: &Call<'_>) -> Result<Value> {
+    let x = c.tensor("x")?;
+    let has_statistics = matches!(c.get("running_mean")?, Arg::Leaf(_));
+    if !matches!(c.get("training")?, Arg::Bool(true)) && has_statistics {
+        return Err(stays());
+    }
+    let (rank, dtype) = (x.ty()?.rank(), x.dtype()?);
+    if rank < 2 || !matches!(dtype, DType::F32 | DType::F64) {
+        return Err(stays());
+    }
+    let x = Arg::Leaf(x);
+    let axes = Arg::ints((0..rank as i64).filter(|axis| *axis != 1));
+    let mean = run(crate::mean::OP, [x.clone(), axes.clone(), Arg::Bool(true)])?;
+    let variance = run(crate::var::OP, [x.clone(), axes, Arg::Float(0.0), Arg::Bool(true)])?;
+    let factor = run(crate::rsqrt::OP, [run(crate::add::OP, [variance, c.get("eps")?])?])?;
+    let mut result = run(crate::mul::OP, [run(crate::sub::OP, [x, mean])?, factor])?;
+    for (name, op) in [("weight", crate::mul::OP), ("bias", crate::add::OP)] {
+        if let Arg::Leaf(each) = c.get(name)? {
+            let mut shape = vec![Arg::Int(1); rank];
+            shape[1] = Arg::Int(-1);
+            result = run(op, [result, run(crate::reshape::OP, [Arg::Leaf(each), Arg::list(shape)])?])?;
+        }
+    }
+    Ok(result)
+}
+
+fn reduced(c: &Call<'_>, each: Value) -> Result<Value> {
+    match c.get("reduction")? {
+        Arg::Str(kind) if *kind == *"none" => Ok(each),
+        Arg::Str(kind) if *kind == *"sum" => run(crate::sum::OP, [each]),
+        Arg::Str(kind) if *kind == *"mean" => run(crate::mean::OP, [each]),
+        _ => Err(stays()),
+    }
+}
+
+/// Composes a tensor of a number, of the dtype of `x` if no other is asked for.
+fn new(c: &Call<'_>, value: Value) -> Result<Value> {
+    let dtype = match c.get("dtype")? {
+        Arg::None => Arg::DType(c.tensor("x")?.dtype()?),
+        dtype => dtype,
+    };
+    with(crate::full::OP, [c.get("size")?, value], [("dtype", dtype)])
+}
+
+/// Composes Kronecker's product: each axis of one operand beside that of the other, multiplied, then joined.
+fn kronecker(c: &Call<'_>) -> Result<Value> {
+    let (x, other) = (c.tensor("x")?, c.tensor("other")?);
+    let sizes = |tensor: &Tensor| -> Result<Vec<i64>> {
+        Ok(tensor.ty()?.shape.known().ok_or_else(stays)?.iter().map(|&n| n as i64).collect())
+    };
+    let (mut a, mut b) = (sizes(&x)?, sizes(&other)?);
+    while a.len() < b.len() {
+        a.insert(0, 1);
+    }
+    while b.len() < a.len() {
+        b.insert(0, 1);
+    }
+    let beside = |sizes: &[i64], first: bool| {
+        Arg::ints(sizes.iter().flat_map(|&n| if first { [n, 1] } else { [1, n] }).collect::<Vec<_>>())
+    };
+    let x = run(crate::reshape::OP, [Arg::Leaf(x), beside(&a, true)])?;
+    let other = run(crate::reshape::OP, [Arg::Leaf(other), beside(&b, false)])?;
+    let joined = Arg::ints(a.iter().zip(&b).map(|(a, b)| a * b).collect::<Vec<_>>());
+    run(crate::reshape::OP, [run(crate::mul::OP, [x, other])?, joined])
+}
+
+/// Composes sums of windows: each element is added where `im2col` takes it from.
+fn col2im(c: &Call<'_>) -> Result<Value> {
+    let x = c.tensor("x")?;
+    let ty = x.ty()?;
+    let (Arg::List(size) | Arg::Tuple(size)) = c.get("output_size")? else { return Err(stays()) };
+    let [Arg::Int(height), Arg::Int(width)] = size[..] else { return Err(stays()) };
+    let Some(known) = ty.shape.known() else { return Err(stays()) };
+    let pixels = height * width;
+    let numbers = (1..=pixels).map(|i| i as f64).collect::<Vec<f64>>();
+    let image = Tensor::from_vec(numbers, &[1, 1, height as usize, width as usize]);
+    let args = ["kernel_size", "dilation", "padding", "stride"].map(|name| c.get(name));
+    let args = args.into_iter().collect::<Result<Vec<Value>>>()?;
+    let windows = (crate::im2col::OP.eval)(&[&[Arg::Leaf(image)], &args[..]].concat())?;
+    let windows = windows.leaf().ok_or_else(stays)?.array()?.cast(DType::I64);
+    let n = windows.numel();
+    let places = Arg::Leaf(Tensor::new(windows.reshape(&[n])?));
+    let (leading, channels) = match known[..] {
+        [rows, places] if (rows * places) % n == 0 => (Vec::new(), rows * places / n),
+        [batch, rows, places] if (rows * places) % n == 0 => (vec![batch as i64], rows * places / n),
+        _ => bail!(Unresolved, "its windows are {ty}"),
+    };
+    let lines = leading.iter().product::<i64>() * channels as i64;
+    let zeros = with(crate::zeros::OP, [Arg::ints([lines, pixels + 1])], [("dtype", Arg::DType(ty.dtype))])?;
+    let x = run(crate::reshape::OP, [Arg::Leaf(x), Arg::ints([lines, n as i64])])?;
+    let sums = run(crate::index_add::OP, [zeros, Arg::Int(1), places, x])?;
+    // Windows see zeros beyond the border, which are at the first place.
+    let sums = run(crate::slice::OP, [sums, Arg::Int(1), Arg::Int(1), Arg::None])?;
+    let shape = leading.into_iter().chain([channels as i64, height, width]);
+    run(crate::reshape::OP, [sums, Arg::ints(shape)])
+}
