@@ -157,6 +157,27 @@ pub(crate) fn accepted_dtypes(op: Op, sample: &Sample) -> Result<Vec<(Vec<&'stat
     Ok(groups)
 }
 
+/// Returns arguments in schema order that are like those of a sample and that the kernel takes: the sample's
+/// own, then with other dtypes, then with other sizes, among them 0, 1 and a prime.
+///
+/// # Errors
+///
+/// When the sample does not fit the schema.
+pub fn variants(op: Op, sample: &Sample) -> Result<Vec<Vec<Value>>> {
+    let args = op.bind(&sample.args, &sample.kwargs)?;
+    let mut all = vec![args.clone()];
+    for from in dtypes(&args) {
+        let others = DType::ALL.iter().copied().filter(|to| *to != from);
+        all.extend(others.filter_map(|to| call::cast(&args, from, to).ok()));
+    }
+    for from in sizes(&args) {
+        let others = OTHER_SIZES[..3].iter().copied().filter(|to| *to != from);
+        all.extend(others.filter_map(|to| call::resized(&args, from, to).ok()));
+    }
+    all.retain(|args| call::eval(op, args).is_ok());
+    Ok(all)
+}
+
 /// Returns the dtypes of the tensors, each once, in order.
 fn dtypes(args: &[Value]) -> Vec<DType> {
     let mut found = Vec::new();

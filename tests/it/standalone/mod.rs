@@ -4,6 +4,8 @@
 //! builds and runs a crate for every program of the folder, `NAME.pt2` with `NAME.io.safetensors`, and for
 //! the models of the examples.
 
+mod rows;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,7 +21,7 @@ use zoo::minilm::MiniLm;
 use zoo::silero_vad::SileroVad;
 
 /// Makes an empty folder for one test.
-fn folder(name: &str) -> PathBuf {
+pub(super) fn folder(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standalone").join(name);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();

@@ -1,0 +1,317 @@
+//! Every row of [`fx::standalone::operations`] in one crate, compared with the eager operations.
+//!
+//! A sample of a row is a model: each of its variants, of other dtypes and sizes, is a node. Each model runs on
+//! several sets of elements, among them infinities, NaNs, zeros of both signs, and masks that are nowhere true.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use fx::opcheck::{Sample, samples, variants};
+use fx::prelude::*;
+use fx::standalone::{Options, generate, operations};
+use fx::{Arg, Array, GraphModule, InputSpec, Op, Result, Value, check, trace};
+
+use super::{cargo, folder};
+
+/// Rows that make no tensor, or one that depends on more than their operands.
+const APART: &[&str] = &[];
+
+/// What is put in the place of some floats of a tensor, and of all bools.
+struct Elements {
+    floats: &'static [f64],
+    bools: Option<bool>,
+}
+
+const NAN: f64 = f64::NAN;
+const INF: f64 = f64::INFINITY;
+
+/// The sets of elements; where there is none, those of the sample stay.
+const SETS: [Elements; 6] = [
+    Elements { floats: &[], bools: None },
+    Elements { floats: &[0.0, -0.0, -1.5, 1e-40, 2.5, -3.0, 0.5], bools: Some(true) },
+    Elements { floats: &[NAN, 1.0, -2.0, NAN, 0.25], bools: None },
+    Elements { floats: &[INF, 1.0, -2.0, 0.5], bools: None },
+    Elements { floats: &[-INF, -INF, 1.0, INF, NAN, -0.0], bools: None },
+    Elements { floats: &[-INF], bools: Some(false) },
+];
+
+/// Returns arguments with other elements; what is no float and no bool stays.
+fn with_elements(args: &[Value], elements: &Elements) -> Result<Vec<Value>> {
+    let replaced = |tensor: &Tensor| -> Result<Tensor> {
+        let array = tensor.array()?;
+        let n = array.numel();
+        Ok(match elements.bools {
+            Some(x) if array.dtype() == DType::Bool => Tensor::from_vec(vec![x; n], array.shape()),
+            _ if array.dtype().is_float() && !elements.floats.is_empty() => {
+                let floats = elements.floats.iter().copied().cycle().take(n).collect::<Vec<f64>>();
+                Tensor::new(Array::from_vec(floats, array.shape())?.cast(array.dtype()))
+            }
+            _ => tensor.clone(),
+        })
+    };
+    args.iter().map(|arg| arg.try_flat_map(&mut |tensor| replaced(tensor).map(Arg::Leaf))).collect()
+}
+
+/// Runs the kernel; `None` if it refuses the arguments.
+fn eager(op: Op, args: &[Value]) -> Option<Vec<Tensor>> {
+    let value = (op.eval)(args).ok()?;
+    let tensors: Vec<Tensor> = value.leaves().into_iter().cloned().collect();
+    tensors.iter().all(|tensor| tensor.error().is_none()).then_some(tensors)
+}
+
+/// Traces a call for each list of arguments; the program takes one list of tensors and returns one.
+fn traced(op: Op, calls: &[Vec<Value>]) -> Result<GraphModule> {
+    let tensors: Vec<Tensor> = calls.iter().flatten().flat_map(Arg::leaves).cloned().collect();
+    trace(|tensors: Vec<Tensor>| -> Value {
+        let mut tensors = tensors.into_iter();
+        let mut results = Vec::new();
+        for args in calls {
+            let args: Result<Vec<Value>> = args
+                .iter()
+                .map(|arg| arg.try_flat_map(&mut |_| Ok(tensors.next().map_or(Arg::None, Arg::Leaf))))
+                .collect();
+            let value = args.and_then(|args| {
+                let (args, kwargs) = op.spell(&args);
+                let kwargs: Vec<(&str, Value)> =
+                    kwargs.iter().map(|(key, arg)| (&**key, arg.clone())).collect();
+                trace::apply(op, false, &args, &kwargs)
+            });
+            match value {
+                Ok(value) => results.extend(value.leaves().into_iter().cloned().map(Arg::Leaf)),
+                Err(error) => return Arg::Failed(error),
+            }
+        }
+        Arg::list(results)
+    })
+    .input("x", InputSpec::list(tensors.iter()))
+    .without_sources()
+    .build()
+}
+
+/// A sample as a model of the crate.
+struct Model {
+    name: String,
+    op: Op,
+    /// The arguments of each call, for each set of elements.
+    sets: Vec<Vec<Vec<Value>>>,
+}
+
+impl Model {
+    /// Makes the model of a sample, of the variants that can be written; the others are noted.
+    fn new(op: Op, i: usize, sample: &Sample, refused: &mut Vec<String>) -> Result<(Model, GraphModule)> {
+        let mut calls = Vec::new();
+        for (at, args) in variants(op, sample)?.into_iter().enumerate() {
+            let tried = traced(op, std::slice::from_ref(&args)).and_then(|gm| generate(&gm, &Options::new()));
+            match tried {
+                Ok(_) => calls.push(args),
+                Err(error) if at > 0 => refused.push(format!("{}: {}", Sample::new(args), error.message())),
+                Err(error) => return Err(error),
+            }
+        }
+        let set = |elements: &Elements| -> Result<Vec<Vec<Value>>> {
+            let replaced = |args: &Vec<Value>| {
+                let replaced = with_elements(args, elements)?;
+                Ok(if eager(op, &replaced).is_some() { replaced } else { args.clone() })
+            };
+            calls.iter().map(replaced).collect()
+        };
+        let sets = SETS.iter().map(set).collect::<Result<Vec<_>>>()?;
+        let gm = traced(op, &calls)?;
+        Ok((Model { name: format!("{}_{i}", op.name.trim_start_matches('_')), op, sets }, gm))
+    }
+
+    /// Writes the function that runs the model on each set.
+    fn function(&self) -> String {
+        let name = &self.name;
+        let mut text = format!(
+            "fn run_{name}(folder: &Path, out: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {{\n    \
+             let file = File::open(folder.join(\"{name}.io\"))?;\n    \
+             let mut model = {name}::Model::from_file(&File::open(folder.join(\"{name}.weights\"))?)?;\n    \
+             for set in 0..{} {{\n",
+            self.sets.len()
+        );
+        let mut given = Vec::new();
+        let tensors = self.sets[0].iter().flatten().flat_map(Arg::leaves);
+        for (i, tensor) in tensors.enumerate() {
+            let dtype = tensor.dtype().unwrap();
+            let _ = writeln!(
+                text,
+                "        let (shape_{i}, data_{i}) = file.tensor::<{dtype}>(&format!(\"{{set}}.{i}\"))?;"
+            );
+            given.push(format!("Tensor::new(shape_{i}.try_into().unwrap(), &data_{i})"));
+        }
+        let _ = writeln!(text, "        let results = model.forward({})?;", given.join(", "));
+        let n: usize = self.sets[0].iter().map(|args| eager(self.op, args).unwrap().len()).sum();
+        (0..n).for_each(|i| _ = writeln!(text, "        write(out, results.output_{i}.data);"));
+        text.push_str("    }\n    Ok(())\n}\n\n");
+        text
+    }
+
+    /// Compares what the function wrote, or why it did not, with the eager results.
+    fn compare(&self, folder: &Path, failures: &mut Vec<String>) -> Result<()> {
+        let bytes = std::fs::read(folder.join(format!("{}.out", self.name))).unwrap();
+        let mut rest = &bytes[..];
+        let mut next = || {
+            let (length, tail) = rest.split_first_chunk::<8>()?;
+            let (data, tail) = tail.split_at_checked(u64::from_le_bytes(*length) as usize)?;
+            rest = tail;
+            Some(data)
+        };
+        for (set, calls) in self.sets.iter().enumerate() {
+            for args in calls {
+                for expected in eager(self.op, args).unwrap() {
+                    let array = expected.array()?;
+                    let call = || format!("{} set {set}: ({})", self.name, Sample::new(args.to_vec()));
+                    let Some(data) = next() else {
+                        failures.push(format!("{}: nothing was written", call()));
+                        return Ok(());
+                    };
+                    let got = Array::from_le_bytes(array.dtype(), array.shape(), data).map(Tensor::new);
+                    if let Err(error) = got.and_then(|got| close(&got, &expected)) {
+                        failures.push(format!("{}: {}", call(), error.message()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares as `fx check` does: floats by [`check::RTOL`] and [`check::ATOL`], halves by their last place.
+fn close(got: &Tensor, expected: &Tensor) -> Result<()> {
+    let unit = match expected.dtype()? {
+        DType::F16 => 1.0 / 1024.0,
+        DType::BF16 => 1.0 / 128.0,
+        dtype if dtype.is_float() => 0.0,
+        _ => return got.all_close(expected, 0.0, 0.0),
+    };
+    let sizes = expected.array()?.iter_scalars().map(|x| x.to_f64().abs()).filter(|x| x.is_finite());
+    let scale = sizes.fold(0.0, f64::max);
+    got.all_close(expected, check::RTOL.max(unit), check::ATOL.max(unit) * scale)
+}
+
+/// Adds the files of a package to those of the crate of all models.
+fn add(files: &mut BTreeMap<String, Vec<u8>>, name: &str, package: &fx::standalone::Package) {
+    for (path, bytes) in package.files() {
+        let to = match path {
+            "src/model.rs" => format!("src/{name}.rs"),
+            "model.safetensors" => format!("{name}.weights"),
+            path if path.starts_with("src/") && path != "src/lib.rs" && path != "src/main.rs" => {
+                path.to_owned()
+            }
+            _ => continue,
+        };
+        let kept = files.entry(to).or_default();
+        if path == "src/kernels/mod.rs" {
+            let new = String::from_utf8_lossy(bytes).into_owned();
+            let mut lines: Vec<String> = String::from_utf8_lossy(kept).lines().map(str::to_owned).collect();
+            lines.extend(
+                new.lines()
+                    .filter(|line| !lines.iter().any(|known| known == line))
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>(),
+            );
+            *kept = format!("{}\n", lines.join("\n")).into_bytes();
+        } else if kept.len() < bytes.len() {
+            // Where there are halves, the reader of files knows them too.
+            *kept = bytes.to_vec();
+        }
+    }
+}
+
+#[test]
+fn every_row_on_its_samples() {
+    let registry = fx::registry();
+    let (mut files, mut models, mut refused, mut failures) =
+        (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
+    for name in operations() {
+        let op = registry.get(name).unwrap_or_else(|| panic!("there is no operation {name}"));
+        if APART.contains(&name) {
+            continue;
+        }
+        let samples = samples(op).unwrap_or_else(|error| panic!("{name} has no samples: {error}"));
+        let mut written = 0;
+        for (i, sample) in samples.iter().enumerate() {
+            let made = Model::new(op, i, sample, &mut refused)
+                .and_then(|(model, gm)| Ok((generate(&gm, &Options::new())?, model)));
+            match made {
+                Ok((package, model)) => {
+                    add(&mut files, &model.name, &package);
+                    models.push(model);
+                    written += 1;
+                }
+                Err(error) => refused.push(format!("{name}({sample}): {}", error.message())),
+            }
+        }
+        if written == 0 {
+            failures.push(format!("{name}: no sample can be written"));
+        }
+    }
+    if std::env::var_os("FX_ROWS").is_some() {
+        eprintln!("{} models; not written:\n{}", models.len(), refused.join("\n"));
+    }
+    let dir = folder("rows");
+    write_crate(&dir, &mut files, &models);
+    let args = ["run", "--quiet"];
+    cargo(&dir, &args);
+    for model in &models {
+        let why = std::fs::read_to_string(dir.join(format!("{}.error", model.name)));
+        match why {
+            Ok(why) => failures.push(format!("{}: {why}", model.name)),
+            Err(_) => model.compare(&dir, &mut failures).unwrap(),
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Writes the crate: a module and a function for each model, and the elements of all sets.
+fn write_crate(dir: &Path, files: &mut BTreeMap<String, Vec<u8>>, models: &[Model]) {
+    let mut main = String::from(
+        "#![allow(unused, non_snake_case, clippy::all)]\nmod error;\nmod kernels;\nmod math;\nmod safetensors;\nmod tensor;\n",
+    );
+    models.iter().for_each(|model| _ = writeln!(main, "mod {};", model.name));
+    main.push_str(
+        "\nuse std::error::Error;\nuse std::panic::{AssertUnwindSafe, catch_unwind};\nuse std::path::Path;\n\
+         use kernels::half::{bf16, f16};\nuse safetensors::File;\nuse tensor::Tensor;\n\n\
+         fn write<T: Copy>(out: &mut Vec<u8>, data: &[T]) {\n    let n = std::mem::size_of_val(data);\n    \
+         out.extend((n as u64).to_le_bytes());\n    \
+         // SAFETY: elements are numbers, of which every byte is one.\n    \
+         out.extend(unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), n) });\n}\n\n",
+    );
+    models.iter().for_each(|model| main.push_str(&model.function()));
+    main.push_str(
+        "fn main() {\n    let folder = Path::new(env!(\"CARGO_MANIFEST_DIR\"));\n    \
+         let run = |name: &str, f: fn(&Path, &mut Vec<u8>) -> Result<(), Box<dyn Error>>| {\n        \
+         let mut out = Vec::new();\n        \
+         let result = catch_unwind(AssertUnwindSafe(|| f(folder, &mut out)));\n        \
+         let why = match result {\n            Ok(Ok(())) => None,\n            \
+         Ok(Err(error)) => Some(error.to_string()),\n            \
+         Err(panic) => Some(format!(\"panics: {:?}\", panic.downcast_ref::<String>().map(String::as_str)\
+         .or(panic.downcast_ref::<&str>().copied()))),\n        };\n        \
+         if let Some(why) = why {\n            \
+         std::fs::write(folder.join(format!(\"{name}.error\")), why).unwrap();\n        }\n        \
+         std::fs::write(folder.join(format!(\"{name}.out\")), out).unwrap();\n    };\n",
+    );
+    models.iter().for_each(|model| _ = writeln!(main, "    run(\"{0}\", run_{0});", model.name));
+    main.push_str("}\n");
+    files.insert("src/main.rs".to_owned(), main.into_bytes());
+    let manifest = "[package]\nname = \"rows\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+                    [profile.dev]\nopt-level = 0\ndebug = false\nincremental = false\n";
+    files.insert("Cargo.toml".to_owned(), manifest.as_bytes().to_vec());
+    for (path, bytes) in files.iter() {
+        let path = dir.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    for model in models {
+        let mut tensors = Vec::new();
+        for (set, calls) in model.sets.iter().enumerate() {
+            for (i, tensor) in calls.iter().flatten().flat_map(Arg::leaves).enumerate() {
+                tensors.push((format!("{set}.{i}"), tensor.clone()));
+            }
+        }
+        let path = dir.join(format!("{}.io", model.name));
+        fx::weights::save(path, &tensors, &[]).unwrap();
+    }
+}
