@@ -160,9 +160,7 @@ pub(crate) fn accepted_dtypes(op: Op, sample: &Sample) -> Result<Vec<(Vec<&'stat
 /// Returns arguments in schema order that are like those of a sample and that the kernel takes: the sample's
 /// own, then with other dtypes, then with other sizes, among them 0, 1 and a prime.
 ///
-/// # Errors
-///
-/// When the sample does not fit the schema.
+/// Fails if the sample does not fit the schema.
 pub fn variants(op: Op, sample: &Sample) -> Result<Vec<Vec<Value>>> {
     let args = op.bind(&sample.args, &sample.kwargs)?;
     let mut all = vec![args.clone()];

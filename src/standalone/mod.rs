@@ -11,18 +11,25 @@ pub use fx_codegen::standalone::{Options, Package};
 use fx_ops::engine::prepare;
 
 use crate::weights::Weights;
-use crate::{Arg, GraphModule, Op, Result, Tensor, Type, TypeTree, Value, bail, check, pass};
+use crate::{Arg, GraphModule, Op, Result, Tensor, Type, TypeTree, Value, bail, pass};
 
 /// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` sees to
 /// both.
 ///
-/// # Errors
-///
-/// When there are operations without stand-alone code: all are named, with their lines in the program.
+/// Fails when there are operations without stand-alone code: all are named, with their lines in the program.
 pub fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
     let mut gm = gm.clone();
     compose::compose(&mut gm, options)?;
     fx_codegen::standalone::generate(&gm, options)
+}
+
+/// Checks that a graph module can be written as a crate, without writing it.
+///
+/// Fails as [`generate`].
+pub fn check(gm: &GraphModule, options: &Options) -> Result<()> {
+    let mut gm = gm.clone();
+    compose::compose(&mut gm, options)?;
+    fx_codegen::standalone::check(&gm, options)
 }
 
 /// Returns the names of the operations that have stand-alone code besides pointwise operations and views, sorted.
@@ -100,7 +107,7 @@ impl CrateOptions {
             }
             let outputs = (0..).map_while(|i| io.get(&format!("{set}.out{i}")).transpose());
             let outputs: Vec<Tensor> = outputs.collect::<Result<_>>()?;
-            self.sets.push((check::inputs(gm, io, set)?, (!outputs.is_empty()).then_some(outputs)));
+            self.sets.push((crate::check::inputs(gm, io, set)?, (!outputs.is_empty()).then_some(outputs)));
         }
         if self.sets.len() == before {
             bail!(Load, "there is no input set in {}", io.origin());
@@ -157,7 +164,7 @@ impl ToCrate for GraphModule {
             }
             let outputs = match outputs {
                 Some(outputs) => outputs,
-                None => check::tensors(&self.clone().evaluate(&args)?),
+                None => crate::check::tensors(&self.clone().evaluate(&args)?),
             };
             code = code.recorded(inputs, outputs);
         }

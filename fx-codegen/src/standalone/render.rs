@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use fx_core::dim::Step as DimStep;
-use fx_core::pointwise::Rule;
 use fx_core::{DType, Dim, Result, Symbol};
 
 use super::lower::is_half;
@@ -521,12 +520,12 @@ fn expression(op: &super::step::LoopOp, reads: &[String], sizes: &[String]) -> S
         Work::Map(def) => {
             let within = if is_half(op.from) { DType::F32 } else { op.from };
             let names: Vec<&str> = def.operands.iter().chain(def.params).copied().collect();
-            // Numbers that are computed with are not rounded to halves; those that are compared, and tensors, are.
-            let widened = |given: &(Ref, DType)| match given.0 {
-                Ref::Number(x) if def.rule != Rule::Bool => table::number(x, within),
+            let widened = |(i, given): (usize, &(Ref, DType))| match given.0 {
+                Ref::Number(x) => table::number(x, within),
+                _ if op.exact.contains(&i) => operand(given, within),
                 _ => convert(&operand(given, op.from), op.from, within),
             };
-            let mut values: Vec<String> = op.operands.iter().map(widened).collect();
+            let mut values: Vec<String> = op.operands.iter().enumerate().map(widened).collect();
             values.extend(op.params.iter().map(|x| table::number(*x, within)));
             let types = vec![within.name(); names.len()].join(", ");
             let source = def.source(op.from).unwrap_or_default();

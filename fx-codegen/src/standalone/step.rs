@@ -94,6 +94,8 @@ pub(super) struct LoopOp {
     pub(super) work: Work,
     /// The operands, with the dtypes that they have.
     pub(super) operands: Vec<(Ref, DType)>,
+    /// The places of operands that are taken as exact as `f32` where halves are computed.
+    pub(super) exact: Vec<usize>,
     pub(super) params: Vec<Scalar>,
     /// The dtype in which it is computed.
     pub(super) from: DType,

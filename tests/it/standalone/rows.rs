@@ -1,7 +1,8 @@
 //! Every row of [`fx::standalone::operations`] in one crate, compared with the eager operations.
 //!
-//! A sample of a row is a model: each of its variants, of other dtypes and sizes, is a node. Each model runs on
+//! A row is a model: each variant of its samples, with other dtypes and sizes, is a node. Each model runs on
 //! several sets of elements, among them infinities, NaNs, zeros of both signs, and masks that are nowhere true.
+//! `refused.txt` lists the variants that crates refuse, one for each reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,13 +10,10 @@ use std::path::Path;
 
 use fx::opcheck::{Sample, samples, variants};
 use fx::prelude::*;
-use fx::standalone::{Options, generate, operations};
-use fx::{Arg, Array, GraphModule, InputSpec, Op, Result, Value, check, trace};
+use fx::standalone::{Options, check, generate, operations};
+use fx::{Arg, Array, GraphModule, InputSpec, Op, Result, Value, trace};
 
 use super::{cargo, folder};
-
-/// Rows that make no tensor, or one that depends on more than their operands.
-const APART: &[&str] = &[];
 
 /// What is put in the place of some floats of a tensor, and of all bools.
 struct Elements {
@@ -89,26 +87,47 @@ fn traced(op: Op, calls: &[Vec<Value>]) -> Result<GraphModule> {
     .build()
 }
 
-/// A sample as a model of the crate.
+/// An operation as a model of the crate.
 struct Model {
+    /// The name of its module.
     name: String,
     op: Op,
     /// The arguments of each call, for each set of elements.
     sets: Vec<Vec<Vec<Value>>>,
 }
 
-impl Model {
-    /// Makes the model of a sample, of the variants that can be written; the others are noted.
-    fn new(op: Op, i: usize, sample: &Sample, refused: &mut Vec<String>) -> Result<(Model, GraphModule)> {
-        let mut calls = Vec::new();
-        for (at, args) in variants(op, sample)?.into_iter().enumerate() {
-            let tried = traced(op, std::slice::from_ref(&args)).and_then(|gm| generate(&gm, &Options::new()));
-            match tried {
-                Ok(_) => calls.push(args),
-                Err(error) if at > 0 => refused.push(format!("{}: {}", Sample::new(args), error.message())),
-                Err(error) => return Err(error),
+/// Returns calls of an operation with all variants of its samples that can be written, and a line for each
+/// reason that others cannot.
+fn calls(op: Op, refused: &mut Vec<String>) -> Result<Vec<Vec<Value>>> {
+    let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut reasons: BTreeMap<String, String> = BTreeMap::new();
+    for sample in samples(op)? {
+        for args in variants(op, &sample)? {
+            let text = Sample::new(args.clone()).to_string();
+            if found.contains_key(&text) {
+                continue;
+            }
+            match traced(op, std::slice::from_ref(&args)).and_then(|gm| check(&gm, &Options::new())) {
+                Ok(()) => _ = found.insert(text, args),
+                Err(error) => _ = reasons.entry(reason(&error)).or_insert(text),
             }
         }
+    }
+    refused.extend(reasons.into_iter().map(|(why, args)| format!("{}({args}): {why}", op.name)));
+    Ok(found.into_values().collect())
+}
+
+/// Returns why a node cannot be written, without its name and its operands.
+fn reason(error: &fx::Error) -> String {
+    let text = error.message();
+    let why = text.split_once(" = ").and_then(|(_, rest)| rest.split_once(": "));
+    let why = why.map_or(text, |(_, why)| why);
+    why.split("\n    operands:").next().unwrap_or(why).replace('\n', " ")
+}
+
+impl Model {
+    /// Makes the model of calls.
+    fn new(op: Op, calls: &[Vec<Value>]) -> Result<Model> {
         let set = |elements: &Elements| -> Result<Vec<Vec<Value>>> {
             let replaced = |args: &Vec<Value>| {
                 let replaced = with_elements(args, elements)?;
@@ -117,8 +136,7 @@ impl Model {
             calls.iter().map(replaced).collect()
         };
         let sets = SETS.iter().map(set).collect::<Result<Vec<_>>>()?;
-        let gm = traced(op, &calls)?;
-        Ok((Model { name: format!("{}_{i}", op.name.trim_start_matches('_')), op, sets }, gm))
+        Ok(Model { name: format!("row_{}", op.name.replace('.', "_")), op, sets })
     }
 
     /// Writes the function that runs the model on each set.
@@ -178,7 +196,7 @@ impl Model {
     }
 }
 
-/// Compares as `fx check` does: floats by [`check::RTOL`] and [`check::ATOL`], halves by their last place.
+/// Compares as `fx check` does: floats by [`fx::check::RTOL`] and [`fx::check::ATOL`], halves by their last place.
 fn close(got: &Tensor, expected: &Tensor) -> Result<()> {
     let unit = match expected.dtype()? {
         DType::F16 => 1.0 / 1024.0,
@@ -188,7 +206,7 @@ fn close(got: &Tensor, expected: &Tensor) -> Result<()> {
     };
     let sizes = expected.array()?.iter_scalars().map(|x| x.to_f64().abs()).filter(|x| x.is_finite());
     let scale = sizes.fold(0.0, f64::max);
-    got.all_close(expected, check::RTOL.max(unit), check::ATOL.max(unit) * scale)
+    got.all_close(expected, fx::check::RTOL.max(unit), fx::check::ATOL.max(unit) * scale)
 }
 
 /// Adds the files of a package to those of the crate of all models.
@@ -227,34 +245,24 @@ fn every_row_on_its_samples() {
         (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
     for name in operations() {
         let op = registry.get(name).unwrap_or_else(|| panic!("there is no operation {name}"));
-        if APART.contains(&name) {
+        let calls = calls(op, &mut refused).unwrap_or_else(|error| panic!("{name}: {error}"));
+        if calls.is_empty() {
+            failures.push(format!("{name}: no sample can be written"));
             continue;
         }
-        let samples = samples(op).unwrap_or_else(|error| panic!("{name} has no samples: {error}"));
-        let mut written = 0;
-        for (i, sample) in samples.iter().enumerate() {
-            let made = Model::new(op, i, sample, &mut refused)
-                .and_then(|(model, gm)| Ok((generate(&gm, &Options::new())?, model)));
-            match made {
-                Ok((package, model)) => {
-                    add(&mut files, &model.name, &package);
-                    models.push(model);
-                    written += 1;
-                }
-                Err(error) => refused.push(format!("{name}({sample}): {}", error.message())),
+        let package = traced(op, &calls).and_then(|gm| generate(&gm, &Options::new()));
+        match package.and_then(|package| Ok((package, Model::new(op, &calls)?))) {
+            Ok((package, model)) => {
+                add(&mut files, &model.name, &package);
+                models.push(model);
             }
-        }
-        if written == 0 {
-            failures.push(format!("{name}: no sample can be written"));
+            Err(error) => failures.push(format!("{name}: {error}")),
         }
     }
-    if std::env::var_os("FX_ROWS").is_some() {
-        eprintln!("{} models; not written:\n{}", models.len(), refused.join("\n"));
-    }
+    expect_test::expect_file!["refused.txt"].assert_eq(&format!("{}\n", refused.join("\n")));
     let dir = folder("rows");
     write_crate(&dir, &mut files, &models);
-    let args = ["run", "--quiet"];
-    cargo(&dir, &args);
+    cargo(&dir, &["run", "--quiet"]);
     for model in &models {
         let why = std::fs::read_to_string(dir.join(format!("{}.error", model.name)));
         match why {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use fx_core::op::kind::{OperandType, OperandValue};
-use fx_core::pointwise::{Check, PointwiseDef, result_dtype_of_types};
+use fx_core::pointwise::{Check, Numbers, PointwiseDef, result_dtype_of_types};
 use fx_core::{
     Arg, Category, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Scalar, Symbol, Target,
     Tensor, TensorType, Type, TypeTree, bail, err, ops,
@@ -495,7 +495,14 @@ impl<'a> Lowering<'a> {
                         .and_then(TypeTree::tensor)
                         .map_or(DType::F32, |ty| ty.dtype);
                     let operands = vec![(Ref::Number(Scalar::Int(0)), dtype)];
-                    LoopOp { work: Work::Convert, operands, params: Vec::new(), from: dtype, dtype }
+                    LoopOp {
+                        work: Work::Convert,
+                        operands,
+                        exact: Vec::new(),
+                        params: Vec::new(),
+                        from: dtype,
+                        dtype,
+                    }
                 }
             };
             if let Err(error) = self.checked(&op, &made.reads) {
@@ -645,6 +652,16 @@ fn number_dtype(x: Scalar) -> DType {
     }
 }
 
+/// Returns whether a row takes a number, or a tensor of one element, at this place as exact as `f32` where it
+/// computes halves.
+fn is_wide(def: &PointwiseDef, place: usize) -> bool {
+    match def.numbers {
+        Numbers::Wide => place + 1 == def.operands.len(),
+        Numbers::WideAnywhere => true,
+        Numbers::Converted | Numbers::Exponent | Numbers::Limits(_) => false,
+    }
+}
+
 fn loop_op(
     graph: &Graph,
     id: NodeId,
@@ -703,7 +720,6 @@ fn loop_op(
         });
         Ok((Ref::Read(read), view.dtype))
     };
-    let no_params = Vec::new;
     let Class::Pointwise(def) = op.class else {
         let (work, args): (Work, Vec<&Arg>) = match (op.name, &bound[..]) {
             ("to" | "type_as", [x, _]) => (Work::Convert, vec![x]),
@@ -712,7 +728,14 @@ fn loop_op(
             _ => bail!(Unresolved, "the operation has no stand-alone code"),
         };
         let operands = args.into_iter().map(operand).collect::<Result<Vec<_>>>()?;
-        return Ok(LoopOp { work, operands, params: no_params(), from: ty.dtype, dtype: ty.dtype });
+        return Ok(LoopOp {
+            work,
+            operands,
+            exact: Vec::new(),
+            params: Vec::new(),
+            from: ty.dtype,
+            dtype: ty.dtype,
+        });
     };
     let n = def.operands.len();
     let given: Vec<Option<(Ref, DType)>> = bound[..n]
@@ -746,6 +769,11 @@ fn loop_op(
     if !stands_alone(def, source) {
         bail!(Unresolved, "its body names what is outside of it");
     }
+    let has_one = |i: usize| match types.get(given[..i].iter().flatten().count()) {
+        Some(Some(ty)) => ty.shape.iter().all(|size| *size == Dim::new(1)),
+        _ => true,
+    };
+    let exact = (0..given.len()).filter(|&i| is_wide(def, i) && has_one(i)).collect();
     let operands = given
         .into_iter()
         .enumerate()
@@ -763,5 +791,5 @@ fn loop_op(
         def.parameter(i, x, dtype)
     };
     let params = bound[n..].iter().enumerate().map(param).collect::<Result<_>>()?;
-    Ok(LoopOp { work: Work::Map(def), operands, params, from: dtype, dtype: ty.dtype })
+    Ok(LoopOp { work: Work::Map(def), operands, exact, params, from: dtype, dtype: ty.dtype })
 }

@@ -188,6 +188,7 @@ fn triangle(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             (Ref::Read(1), dtype),
             (Ref::Number(Scalar::Int(0)), DType::I64),
         ],
+        exact: Vec::new(),
         params: Vec::new(),
         from: dtype,
         dtype,

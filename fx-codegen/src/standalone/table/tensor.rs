@@ -206,7 +206,14 @@ impl Lowering<'_> {
             return Ok(view.clone());
         }
         let operands = vec![(Ref::Read(0), view.dtype)];
-        let op = LoopOp { work: Work::Convert, operands, params: Vec::new(), from: dtype, dtype };
+        let op = LoopOp {
+            work: Work::Convert,
+            operands,
+            exact: Vec::new(),
+            params: Vec::new(),
+            from: dtype,
+            dtype,
+        };
         self.one_loop(&view.shape, &[view], op)
     }
 
