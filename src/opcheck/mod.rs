@@ -46,7 +46,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 pub(crate) use self::call::guarded;
 pub use self::sample::{Sample, samples};
 use crate::{
-    Class, DType, ErrorKind, GraphModule, Op, Registry, Result, Tensor, Type, Value, err, with_generator,
+    Arg, Class, DType, ErrorKind, GraphModule, Op, Registry, Result, Tensor, Type, Value, err, with_generator,
 };
 
 /// The result of checking an operation.
@@ -158,11 +158,15 @@ pub(crate) fn accepted_dtypes(op: Op, sample: &Sample) -> Result<Vec<(Vec<&'stat
 }
 
 /// Returns arguments in schema order that are like those of a sample and that the kernel takes: the sample's
-/// own, then with other dtypes, then with other sizes, among them 0, 1 and a prime.
+/// own, then with other dtypes, then with other sizes, among them 0, 1 and a prime. Sub-graphs are for the dtypes
+/// and sizes of the sample alone, so that there are no others with them.
 ///
 /// Fails if the sample does not fit the schema.
 pub fn variants(op: Op, sample: &Sample) -> Result<Vec<Vec<Value>>> {
     let args = op.bind(&sample.args, &sample.kwargs)?;
+    if args.iter().any(|arg| matches!(arg, Arg::Graph(_))) {
+        return Ok(vec![args]);
+    }
     let mut all = vec![args.clone()];
     for from in dtypes(&args) {
         let others = DType::ALL.iter().copied().filter(|to| *to != from);

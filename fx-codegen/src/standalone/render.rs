@@ -8,6 +8,7 @@ use fx_core::{DType, Dim, Result, Symbol};
 
 use super::lower::is_half;
 use super::memory::Memory;
+use super::package::is_kernel;
 use super::step::{Call, Failure, Length, Loop, Piece, Ref, Step, Work};
 use super::table;
 use super::value::{Home, View, collapse, count};
@@ -559,7 +560,5 @@ pub(super) fn called_modules(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
         .filter_map(|path| path.split_once("::"))
         .map(|(module, _)| module)
-        .filter(|module| {
-            module.starts_with(|c: char| c.is_ascii_lowercase()) && module.parse::<DType>().is_err()
-        })
+        .filter(|module| is_kernel(module))
 }

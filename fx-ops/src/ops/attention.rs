@@ -171,6 +171,11 @@ fn attention_type(
     Ok(TensorType::new(query.dtype, batch.iter().chain([queries, value_depth]).collect::<Shape>()))
 }
 
+/// Returns the elements of a mask from a head on; a mask for no keys has no elements.
+fn head_of<T>(mask: &[T], start: usize) -> &[T] {
+    mask.get(start..).unwrap_or_default()
+}
+
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
 fn attend(
     query: &Array,
@@ -270,8 +275,8 @@ fn attend(
         let mask_at = |i: usize| -> Result<Mask<'_, T>> {
             Ok(match &mask {
                 None => Mask::None,
-                Some(mask) if mask.dtype() == DType::Bool => Mask::Keep(&mask.data::<bool>()?[mask_starts[i]..], mask_strides),
-                Some(mask) => Mask::Add(&mask.data::<T>()?[mask_starts[i]..], mask_strides),
+                Some(mask) if mask.dtype() == DType::Bool => Mask::Keep(head_of(mask.data()?, mask_starts[i]), mask_strides),
+                Some(mask) => Mask::Add(head_of(mask.data()?, mask_starts[i]), mask_strides),
             })
         };
         let mut out = zeroed::<T>(checked_numel(&shape)?)?;

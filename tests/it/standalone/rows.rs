@@ -58,6 +58,19 @@ fn eager(op: Op, args: &[Value]) -> Option<Vec<Tensor>> {
     tensors.iter().all(|tensor| tensor.error().is_none()).then_some(tensors)
 }
 
+/// Returns the names that the crate gives to the tensors of a result.
+fn fields(value: &Value, name: &str) -> Vec<String> {
+    let items = |items: &[Value]| {
+        items.iter().enumerate().flat_map(|(i, item)| fields(item, &format!("{name}_{i}"))).collect()
+    };
+    match value {
+        Arg::Leaf(_) => vec![name.to_owned()],
+        Arg::List(list) => items(list),
+        Arg::Tuple(tuple) => items(tuple),
+        _ => Vec::new(),
+    }
+}
+
 /// Traces a call for each list of arguments; the program takes one list of tensors and returns one.
 fn traced(op: Op, calls: &[Vec<Value>]) -> Result<GraphModule> {
     let tensors: Vec<Tensor> = calls.iter().flatten().flat_map(Arg::leaves).cloned().collect();
@@ -76,7 +89,7 @@ fn traced(op: Op, calls: &[Vec<Value>]) -> Result<GraphModule> {
                 trace::apply(op, false, &args, &kwargs)
             });
             match value {
-                Ok(value) => results.extend(value.leaves().into_iter().cloned().map(Arg::Leaf)),
+                Ok(value) => results.push(value),
                 Err(error) => return Arg::Failed(error),
             }
         }
@@ -160,8 +173,11 @@ impl Model {
             given.push(format!("Tensor::new(shape_{i}.try_into().unwrap(), &data_{i})"));
         }
         let _ = writeln!(text, "        let results = model.forward({})?;", given.join(", "));
-        let n: usize = self.sets[0].iter().map(|args| eager(self.op, args).unwrap().len()).sum();
-        (0..n).for_each(|i| _ = writeln!(text, "        write(out, results.output_{i}.data);"));
+        for (i, args) in self.sets[0].iter().enumerate() {
+            for field in fields(&(self.op.eval)(args).unwrap(), &format!("output_{i}")) {
+                let _ = writeln!(text, "        write(out, results.{field}.data);");
+            }
+        }
         text.push_str("    }\n    Ok(())\n}\n\n");
         text
     }
@@ -260,6 +276,7 @@ fn every_row_on_its_samples() {
         }
     }
     expect_test::expect_file!["refused.txt"].assert_eq(&format!("{}\n", refused.join("\n")));
+    eprintln!("{} models, {} calls", models.len(), models.iter().map(|m| m.sets[0].len()).sum::<usize>());
     let dir = folder("rows");
     write_crate(&dir, &mut files, &models);
     cargo(&dir, &["run", "--quiet"]);

@@ -45,6 +45,11 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("window", include_str!("../kernels/window.rs"), &[]),
 ];
 
+/// Returns whether a module of kernels has this name.
+pub(super) fn is_kernel(name: &str) -> bool {
+    KERNELS.iter().any(|(module, ..)| *module == name)
+}
+
 /// What takes the place of `simd` and `threads` without `std`.
 const PLAIN: &str = include_str!("../kernels/plain.rs");
 const ALONE: &str = include_str!("../kernels/alone.rs");

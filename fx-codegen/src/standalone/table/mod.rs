@@ -250,6 +250,11 @@ pub(super) fn text(text: impl Into<String>) -> Pieces {
     vec![Piece::Text(text.into())]
 }
 
+/// Returns a number of type `f64`.
+pub(super) fn real(x: f64) -> Pieces {
+    text(number(Scalar::Float(x), DType::F64))
+}
+
 pub(super) fn size(dim: &Dim) -> Pieces {
     vec![Piece::Size(dim.clone())]
 }

@@ -2,7 +2,7 @@
 
 use fx_core::{Arg, DType, Dim, Result, bail};
 
-use super::{Args, Emit, GEMM_WORK, fields, list, optional, read, size, text, wrap};
+use super::{Args, Emit, GEMM_WORK, fields, list, optional, read, real, size, text, wrap};
 use crate::standalone::kernels;
 use crate::standalone::lower::Lowering;
 use crate::standalone::step::{Piece, Pieces, Room};
@@ -231,7 +231,7 @@ fn layer_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         pieces.push(parameter(l, args, "bias")?);
     }
     let (view, out) = l.out(x.dtype, &x.shape);
-    pieces.extend([text(format!("{eps:?}")), out]);
+    pieces.extend([real(eps), out]);
     l.call(format!("rows::{}", args.op.name), pieces);
     Ok(Arg::Leaf(view))
 }
@@ -243,7 +243,7 @@ fn group_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (channels, inner) = (x.shape[1].clone(), count(&x.shape[2..]));
     let (weight, bias) = (parameter(l, args, "weight")?, parameter(l, args, "bias")?);
     let groups = text(args.int("num_groups")?.to_string());
-    let eps = text(format!("{:?}", args.float("eps")?));
+    let eps = real(args.float("eps")?);
     let (view, out) = l.out(x.dtype, &x.shape);
     l.call("rows::group_norm", vec![read(&x), size(&channels), size(&inner), groups, weight, bias, eps, out]);
     Ok(Arg::Leaf(view))
@@ -261,7 +261,7 @@ fn batch_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (x, mean, var) = (l.contiguous(x), l.contiguous(mean), l.contiguous(var));
     let inner = count(x.shape.get(2..).unwrap_or_default());
     let (weight, bias) = (parameter(l, args, "weight")?, parameter(l, args, "bias")?);
-    let eps = text(format!("{:?}", args.float("eps")?));
+    let eps = real(args.float("eps")?);
     let (view, out) = l.out(x.dtype, &x.shape);
     l.call("rows::batch_norm", vec![read(&x), size(&inner), read(&mean), read(&var), weight, bias, eps, out]);
     Ok(Arg::Leaf(view))
@@ -512,9 +512,9 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         }
     };
     let scale = match args.is_none("scale")? {
-        false => text(format!("{:?}", args.float("scale")?)),
+        false => real(args.float("scale")?),
         true => match width.known() {
-            Some(n) => text(format!("{:?}", 1.0 / (n as f64).sqrt())),
+            Some(n) => real(1.0 / (n as f64).sqrt()),
             None => bail!(Unresolved, "the size of its queries is not known"),
         },
     };
