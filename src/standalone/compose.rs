@@ -92,7 +92,21 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         let gap = run(crate::sub::OP, [c.get("x")?, c.get("other")?])?;
         norm(gap, c.number("p")?, Arg::None, Arg::Bool(false))
     }),
+    (crate::rms_norm::OP, |c| {
+        // The epsilon of halves, although they are computed in `f32`.
+        let (Arg::None, Some(eps)) = (c.get("eps")?, c.tensor("x")?.dtype()?.epsilon()) else {
+            return Err(stays());
+        };
+        let operands = [c.get("x")?, c.get("normalized_shape")?, c.get("weight")?];
+        with(crate::rms_norm::OP, operands, [("eps", Arg::Float(eps))])
+    }),
     (crate::pairwise_distance::OP, |c| {
+        let dtype = c.tensor("x")?.dtype()?;
+        if matches!(dtype, DType::F16 | DType::BF16) {
+            let wide = |name| run(crate::to::OP, [c.get(name)?, Arg::DType(DType::F32)]);
+            let operands = [wide("x")?, wide("x2")?, c.get("p")?, c.get("eps")?, c.get("keepdim")?];
+            return run(crate::to::OP, [run(crate::pairwise_distance::OP, operands)?, Arg::DType(dtype)]);
+        }
         let gap = run(crate::sub::OP, [c.get("x")?, c.get("x2")?])?;
         let gap = run(crate::add::OP, [gap, Arg::Float(c.number("eps")?)])?;
         norm(gap, c.number("p")?, Arg::Int(-1), c.get("keepdim")?)
@@ -338,8 +352,14 @@ fn scaled_sum(c: &Call<'_>, op: Op, operands: [&str; 2]) -> Result<Value> {
 }
 
 fn add_scaled(c: &Call<'_>, product: Value) -> Result<Value> {
+    let is_whole = !c.tensor("x")?.dtype()?.is_float();
     let scaled = |x: Value, factor: Value| match factor.scalar() {
         Some(one) if one.to_f64() == 1.0 => Ok(x),
+        // Sums of integers stay integers.
+        Some(Scalar::Float(factor)) if is_whole && factor.fract() == 0.0 => {
+            run(crate::mul::OP, [x, Arg::Int(factor as i64)])
+        }
+        Some(Scalar::Float(_)) if is_whole => Err(stays()),
         _ => run(crate::mul::OP, [x, factor]),
     };
     let product = scaled(product, c.get("alpha")?)?;
@@ -352,9 +372,48 @@ fn add_scaled(c: &Call<'_>, product: Value) -> Result<Value> {
 
 fn chain(c: &Call<'_>) -> Result<Value> {
     let Some(Arg::List(items) | Arg::Tuple(items)) = c.args.first() else { return Err(stays()) };
-    let mut matrices = items.iter().cloned();
-    let first = matrices.next().ok_or_else(stays)?;
-    matrices.try_fold(first, |product, next| run(crate::matmul::OP, [product, next]))
+    let n = items.len();
+    let mut sizes = Vec::with_capacity(n + 1);
+    for (i, item) in items.iter().enumerate() {
+        let ty = item.leaf().ok_or_else(stays)?.ty()?;
+        let shape: Vec<Option<f64>> = ty.shape.iter().map(|size| size.known().map(|n| n as f64)).collect();
+        let (rows, columns) = match shape[..] {
+            [rows, columns] => (rows, columns),
+            [n] if i == 0 => (Some(1.0), n),
+            [n] => (n, Some(1.0)),
+            _ => return Err(stays()),
+        };
+        if i == 0 {
+            sizes.push(rows);
+        }
+        sizes.push(columns);
+    }
+    // The order that needs the fewest multiplications, if all sizes are known; else from left to right.
+    let Some(sizes) = sizes.into_iter().collect::<Option<Vec<f64>>>() else {
+        let mut matrices = items.iter().cloned();
+        let first = matrices.next().ok_or_else(stays)?;
+        return matrices.try_fold(first, |product, next| run(crate::matmul::OP, [product, next]));
+    };
+    let mut best = vec![vec![(0.0, None); n]; n];
+    for length in 2..=n {
+        for i in 0..=n - length {
+            let j = i + length - 1;
+            let cost = |k: usize| -> f64 {
+                best[i][k].0 + best[k + 1][j].0 + sizes[i] * sizes[k + 1] * sizes[j + 1]
+            };
+            let cheapest = (i..j).map(|k| (cost(k), k)).reduce(|a, b| if b.0 < a.0 { b } else { a });
+            best[i][j] = cheapest.map_or((0.0, None), |(cost, k)| (cost, Some(k)));
+        }
+    }
+    product(items, &best, 0, n.checked_sub(1).ok_or_else(stays)?)
+}
+
+/// Composes the product of the matrices from `i` to `j`, cut where it costs least.
+fn product(items: &[Value], best: &[Vec<(f64, Option<usize>)>], i: usize, j: usize) -> Result<Value> {
+    match best[i][j].1 {
+        None => Ok(items[i].clone()),
+        Some(k) => run(crate::matmul::OP, [product(items, best, i, k)?, product(items, best, k + 1, j)?]),
+    }
 }
 
 /// Composes a tensor like `x` of one value.

@@ -182,7 +182,7 @@ impl Model {
         text
     }
 
-    /// Compares what the function wrote, or why it did not, with the eager results.
+    /// Compares what the function wrote with the eager results; adds the calls that differ.
     fn compare(&self, folder: &Path, failures: &mut Vec<String>) -> Result<()> {
         let bytes = std::fs::read(folder.join(format!("{}.out", self.name))).unwrap();
         let mut rest = &bytes[..];

@@ -91,7 +91,7 @@ pub fn attention<T: Fused>(
         let key = Matrix { row: key.column, column: key.row, ..key };
         let first = Sizes { m: queries, n: keys, k: width };
         gemm(first, query.matrix(batch, head), key, Start::Zero, work, scores);
-        weigh(scores, keys, batch, head, mask, scale, safe);
+        weigh(scores, width, keys, batch, head, mask, scale, safe);
         let scores = Matrix { data: scores, row: keys, column: 1 };
         let second = Sizes { m: queries, n: values, k: keys };
         gemm(second, scores, value.matrix(batch, head / shared), Start::Zero, work, out);
@@ -100,11 +100,12 @@ pub fn attention<T: Fused>(
 
 simd! {
     /// Makes weights of scores.
-    fn weigh<T: Fused>(scores: &mut [T], keys: usize, batch: usize, head: usize, mask: Mask<'_, T>, scale: f64, safe: bool) {
+    fn weigh<T: Fused>(scores: &mut [T], width: usize, keys: usize, batch: usize, head: usize, mask: Mask<'_, T>, scale: f64, safe: bool) {
         if keys == 0 {
             return;
         }
-        let scale = T::from_f64(scale);
+        // Queries without elements have scores of 0, whatever the scale.
+        let scale = T::from_f64(if width == 0 { 1.0 } else { scale });
         let never = T::ZERO - T::INFINITY;
         for (query, row) in scores.chunks_exact_mut(keys).enumerate() {
             for x in row.iter_mut() {

@@ -71,6 +71,12 @@ pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, wor
     if sizes.m * sizes.n == 0 {
         return;
     }
+    if sizes.k == 0 {
+        for (i, out) in out.chunks_exact_mut(sizes.n).enumerate() {
+            out.fill(bias.map_or(T::ZERO, |bias| bias[i % (groups * outputs)]));
+        }
+        return;
+    }
     split_outer(out_size.saturating_mul(sizes.k), out_size, out, work, |i, out, work| {
         let group = i % groups;
         let x = &x[i * x_size..][..x_size];

@@ -110,6 +110,8 @@ pub fn average<T: Real>(window: Window, with_padding: bool, divisor: Option<i64>
         });
         let n = if with_padding { padded.product::<usize>() } else { count };
         let n = divisor.unwrap_or(n as i64);
+        // A window without elements has the mean 0.
+        let n = if n == 0 { 1 } else { n };
         out[channel * out_size + at] = sum / T::from_f64(n as f64);
     });
 }

@@ -67,7 +67,11 @@ impl Writer<'_> {
             let _ = writeln!(text, "use super::safetensors::File;");
         }
         let _ = writeln!(text, "use super::tensor::{{Tensor, part, part_mut}};");
-        if self.has_halves() {
+        // Values between the steps of a loop are in no buffer.
+        let names_halves = |text: &str| text.contains("f16");
+        let has_inner =
+            names_halves(&program.functions) || program.body.iter().any(|line| names_halves(line));
+        if has_inner || self.has_halves() {
             used.insert("half".to_owned());
             let _ = writeln!(text, "use super::kernels::half::{{bf16, f16}};");
         }

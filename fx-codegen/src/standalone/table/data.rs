@@ -112,12 +112,17 @@ fn mirrored(l: &mut Lowering<'_>, x: &View, mode: &str, pads: &[i64]) -> Result<
         let Some(n) = x.shape[axis].known() else {
             bail!(Unresolved, "it needs the size of the axis {axis}")
         };
+        // What is cut off is not wrapped around.
+        let (first, last) = ((-before).max(0), n - (-after).max(0));
+        if last <= first {
+            bail!(Unresolved, "nothing of the axis {axis} is left to pad with");
+        }
         let place = |at: i64| match mode {
             "reflect" if at < 0 => Ok(-at),
             "reflect" if at >= n => Ok(2 * (n - 1) - at),
             "reflect" => Ok(at),
             "replicate" => Ok(at.clamp(0, n - 1)),
-            "circular" => Ok(at.rem_euclid(n)),
+            "circular" => Ok(first + (at - first).rem_euclid(last - first)),
             _ => bail!(Unresolved, "it has no stand-alone code for the mode {mode:?}"),
         };
         let places = (-before..n + after).map(place).collect::<Result<Vec<i64>>>()?;

@@ -22,16 +22,20 @@ struct Taps {
     weights: Vec<f64>,
 }
 
+/// The size of the other axes when one axis is asked for: their middle is an element that stays as it is.
+const OTHERS: usize = 3;
+
 /// Asks the row what it makes of one axis: each of its elements alone, as 1, which shows its weight, and as
 /// infinity, which shows also where a weight is 0.
 fn taps(args: &Args<'_>, dtype: DType, axis: usize, rank: usize, from: usize, to: usize) -> Result<Taps> {
-    let alone = |n: i64| Arg::list((0..rank).map(|other| Arg::Int(if other == axis { n } else { 1 })));
+    let sizes = |n: usize| (0..rank).map(move |other| if other == axis { n } else { OTHERS });
+    let alone = |n: usize| Arg::list(sizes(n).map(|n| Arg::Int(n as i64)));
     let mut given = Vec::new();
     for (param, arg) in args.op.params.iter().zip(args.args) {
         given.push(match (param.name, arg) {
             ("x", _) => Arg::None,
             ("size", Arg::None) => Arg::None,
-            ("size", _) => alone(to as i64),
+            ("size", _) => alone(to),
             ("scale_factor", Arg::List(items) | Arg::Tuple(items)) => {
                 let scale = items.get(axis).or(items.first()).and_then(Arg::scalar);
                 let scale = scale.ok_or_else(|| err!(Unresolved, "a scale is not known"))?;
@@ -45,15 +49,22 @@ fn taps(args: &Args<'_>, dtype: DType, axis: usize, rank: usize, from: usize, to
             (name, arg) => arg.try_flat_map(&mut |_| Err(err!(Unresolved, "{name} is a tensor")))?,
         });
     }
-    let mut shape = vec![from, 1];
-    shape.extend((0..rank).map(|other| if other == axis { from } else { 1 }));
+    let shape = [from, 1].into_iter().chain(sizes(from)).collect::<Vec<usize>>();
+    // Where an element of an image is that is in the middle of all other axes.
+    let place = |image: usize, at: usize, n: usize| {
+        let along = |place: usize, (other, n): (usize, usize)| {
+            place * n + if other == axis { at } else { OTHERS / 2 }
+        };
+        sizes(n).enumerate().fold(image, along)
+    };
     let mut seen = |value: f64| -> Result<Vec<f64>> {
-        let diagonal = (0..from * from).map(|i| if i / from == i % from { value } else { 0.0 });
-        let x = Array::from_vec(diagonal.collect::<Vec<f64>>(), &shape)?.cast(dtype);
-        given[0] = Arg::Leaf(Tensor::new(x));
+        let mut x = vec![0.0; shape.iter().product()];
+        (0..from).for_each(|i| x[place(i, i, from)] = value);
+        given[0] = Arg::Leaf(Tensor::new(Array::from_vec(x, &shape)?.cast(dtype)));
         match (args.op.eval)(&given)? {
-            Arg::Leaf(tensor) if tensor.array()?.numel() == from * to => {
-                Ok(tensor.array()?.iter_scalars().map(Scalar::to_f64).collect())
+            Arg::Leaf(tensor) if tensor.array()?.numel() == from * sizes(to).product::<usize>() => {
+                let all: Vec<f64> = tensor.array()?.iter_scalars().map(Scalar::to_f64).collect();
+                Ok((0..from * to).map(|i| all[place(i / to, i % to, to)]).collect())
             }
             _ => bail!(Unresolved, "its weights are not known"),
         }
@@ -64,6 +75,11 @@ fn taps(args: &Args<'_>, dtype: DType, axis: usize, rank: usize, from: usize, to
         for (i, at) in (0..from).map(|i| (i, i * to + out)).filter(|(_, at)| marks[*at] != 0.0) {
             taps.from.push(i as i64);
             taps.weights.push(weights[at]);
+            // The element is taken once more, without weight or with opposite ones.
+            if marks[at].is_nan() && weights[at] != 0.0 {
+                taps.from.push(i as i64);
+                taps.weights.push(0.0);
+            }
         }
         taps.starts.push(taps.from.len() as i64);
     }
