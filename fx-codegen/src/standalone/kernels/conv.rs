@@ -71,12 +71,6 @@ pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, wor
     if sizes.m * sizes.n == 0 {
         return;
     }
-    if sizes.k == 0 {
-        for (i, out) in out.chunks_exact_mut(sizes.n).enumerate() {
-            out.fill(bias.map_or(T::ZERO, |bias| bias[i % (groups * outputs)]));
-        }
-        return;
-    }
     split_outer(out_size.saturating_mul(sizes.k), out_size, out, work, |i, out, work| {
         let group = i % groups;
         let x = &x[i * x_size..][..x_size];
@@ -88,6 +82,15 @@ pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, wor
             packed(sizes, weight, &Windows { window, x }, start, work, out);
         }
     });
+}
+
+/// Convolves no channels: each result is the bias of its channel, of which there are `channels` with `n` elements.
+pub fn biases<T: Fused>(channels: usize, n: usize, bias: Option<&[T]>, out: &mut [T]) {
+    if n > 0 {
+        for (i, out) in out.chunks_exact_mut(n).enumerate() {
+            out.fill(bias.map_or(T::ZERO, |bias| bias[i % channels]));
+        }
+    }
 }
 
 /// Returns the first window in which an element of the kernel lies inside of the input, and the first after
