@@ -289,7 +289,7 @@ fn all_that_cannot_be_written_is_named() {
     assert!(
         error.contains("= linalg_cholesky: ")
             && error.contains("= linalg_det: ")
-            && error.contains("standalone.rs:"),
+            && error.contains("standalone/mod.rs:"),
         "{error}"
     );
     assert!(!dir.join("crate").exists());

@@ -276,7 +276,6 @@ fn every_row_on_its_samples() {
         }
     }
     expect_test::expect_file!["refused.txt"].assert_eq(&format!("{}\n", refused.join("\n")));
-    eprintln!("{} models, {} calls", models.len(), models.iter().map(|m| m.sets[0].len()).sum::<usize>());
     let dir = folder("rows");
     write_crate(&dir, &mut files, &models);
     cargo(&dir, &["run", "--quiet"]);
