@@ -83,7 +83,7 @@ macro_rules! number {
 }
 number! {
     f32 0.0 1.0 true f32::add, f32::mul;
-    f64 0.0 1.0 false f64::add, f64::mul;
+    f64 0.0 1.0 true f64::add, f64::mul;
     i64 0 1 false i64::wrapping_add, i64::wrapping_mul;
 }
 
@@ -118,6 +118,7 @@ impl<A: Number> Step for Product<A> {
     type State = A;
     type Join = Product<A>;
     const INIT: A = A::ONE;
+    const WIDEST: bool = true;
 
     #[inline(always)]
     fn map(self, x: A) -> A {
@@ -163,6 +164,28 @@ impl<T: Real + Default> Step for Squares<T> {
     }
 }
 
+/// Adds squares.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SumOfSquares<T>(PhantomData<T>);
+
+impl<T: Real + Default> Step for SumOfSquares<T> {
+    type Item = T;
+    type State = f64;
+    type Join = Sum<f64>;
+    const INIT: f64 = 0.0;
+    const WIDEST: bool = true;
+
+    #[inline(always)]
+    fn map(self, x: T) -> f64 {
+        x.to_f64() * x.to_f64()
+    }
+
+    #[inline(always)]
+    fn join(a: f64, b: f64) -> f64 {
+        a + b
+    }
+}
+
 /// Adds absolute values.
 #[derive(Clone, Copy)]
 pub(crate) struct Magnitudes;
@@ -186,45 +209,53 @@ impl Step for Magnitudes {
 }
 
 /// Adds the elements that are not NaN.
-#[derive(Clone, Copy)]
-pub(crate) struct Numbers;
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Numbers<T>(PhantomData<T>);
 
-impl Step for Numbers {
-    type Item = f32;
-    type State = f32;
-    type Join = Sum<f32>;
-    const INIT: f32 = 0.0;
-    const WIDEST: bool = true;
+macro_rules! numbers {
+    ($($ty:ident $signed:ident;)*) => {$(
+        impl Step for Numbers<$ty> {
+            type Item = $ty;
+            type State = $ty;
+            type Join = Sum<$ty>;
+            const INIT: $ty = 0.0;
+            const WIDEST: bool = true;
 
-    /// Integer arithmetic on the bits, of which LLVM makes vectors where it makes none of a choice.
-    #[inline(always)]
-    fn map(self, x: f32) -> f32 {
-        let bits = x.to_bits();
-        let beyond_infinity = f32::INFINITY.to_bits() as i32 - (bits & i32::MAX as u32) as i32;
-        let is_nan = (beyond_infinity >> (i32::BITS - 1)) as u32;
-        f32::from_bits(bits & !is_nan)
-    }
+            /// Integer arithmetic on the bits, of which LLVM makes vectors where it makes none of a choice.
+            #[inline(always)]
+            fn map(self, x: $ty) -> $ty {
+                let bits = x.to_bits().cast_signed();
+                let beyond_infinity = $ty::INFINITY.to_bits().cast_signed() - (bits & $signed::MAX);
+                let is_nan = beyond_infinity >> ($signed::BITS - 1);
+                $ty::from_bits((bits & !is_nan).cast_unsigned())
+            }
 
-    #[inline(always)]
-    fn join(a: f32, b: f32) -> f32 {
-        a + b
-    }
+            #[inline(always)]
+            fn join(a: $ty, b: $ty) -> $ty {
+                a + b
+            }
+        }
+    )*};
+}
+numbers! {
+    f32 i32;
+    f64 i64;
 }
 
 /// Counts the elements that are not zero.
-#[derive(Clone, Copy)]
-pub(crate) struct Count;
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Count<T>(PhantomData<T>);
 
-impl Step for Count {
-    type Item = f32;
+impl<T: Copy + Default + PartialEq + Send + Sync + 'static> Step for Count<T> {
+    type Item = T;
     type State = i64;
     type Join = Sum<i64>;
     const INIT: i64 = 0;
     const WIDEST: bool = true;
 
     #[inline(always)]
-    fn map(self, x: f32) -> i64 {
-        i64::from(x != 0.0)
+    fn map(self, x: T) -> i64 {
+        i64::from(x != T::default())
     }
 
     #[inline(always)]
@@ -390,7 +421,10 @@ fn lanes<S: Step, const N: usize>(step: S, row: &[S::Item]) -> [S::State; 16] {
         }
         return narrow(lanes, S::join);
     }
-    if S::SPREAD {
+    if S::SPREAD && N >= 32 {
+        if rest.is_empty() {
+            return narrow(lanes, S::join);
+        }
         let mut last = [S::INIT; N];
         for (last, &x) in last.iter_mut().zip(rest) {
             *last = step.map(x);
@@ -465,7 +499,7 @@ fn small_rows<S: Step>((step, data, n, out): (S, &[S::Item], usize, &mut [S::Sta
         let mut part = n_lanes;
         while !rest.is_empty() {
             while part > rest.len() {
-                part = if S::SPREAD || n_lanes == 64 { rest.len() } else { part / 2 };
+                part = if S::SPREAD && n_lanes == 32 || n_lanes == 64 { rest.len() } else { part / 2 };
             }
             let (these, others) = rest.split_at(part);
             for i in 0..part {
@@ -541,6 +575,6 @@ mod tests {
         halves_agree(&check(Product::<f32>::default()));
         halves_agree(&check(Squares::<f32>::around(0.3)));
         halves_agree(&check(Magnitudes));
-        halves_agree(&check(Numbers));
+        halves_agree(&check(Numbers::<f32>::default()));
     }
 }

@@ -143,7 +143,7 @@ macro_rules! extremes {
             type State = T;
             type Join = $name<T>;
             const INIT: T = T::$init;
-            const WIDEST: bool = matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+            const WIDEST: bool = true;
             const SPREAD: bool = true;
 
             #[inline(always)]

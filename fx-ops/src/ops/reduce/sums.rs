@@ -8,9 +8,9 @@ use fx_core::{Arg, Array, DType, Element, Op, Result, Scalar, Tensor, TensorType
 use half::{bf16, f16};
 
 use super::fold::{fold, fold_converted, fold_mapped, join_row, join_rows_alone, map_rows};
-use super::min_max::{Greatest, Least};
+use super::min_max::{Greatest, Least, Ordered};
 use super::{reduced_array, reduced_type};
-use crate::kernel::fold::{All, Any, Count, Magnitudes, Numbers, Product, Squares, Step, Sum};
+use crate::kernel::fold::{All, Any, Count, Magnitudes, Numbers, Product, Squares, Step, Sum, SumOfSquares};
 use crate::kernel::rows;
 use crate::ops::check::in_float;
 use crate::ops::infer::{as_slice, mask};
@@ -179,11 +179,8 @@ pub(crate) fn nansum_array(
     let wanted = total_dtype(x.dtype(), dtype);
     let wide = x.cast(wanted).cast(wide(wanted));
     let out = match wide.dtype() {
-        DType::F32 => reduced_array(fold(&wide, &mask, Numbers)?, x, &mask, keepdim)?,
-        DType::F64 => {
-            let number = |x: f64| if x.is_nan() { 0.0 } else { x };
-            reduced_array(fold_mapped(&wide, &mask, Sum::<f64>::default(), number)?, x, &mask, keepdim)?
-        }
+        DType::F32 => reduced_array(fold(&wide, &mask, Numbers::<f32>::default())?, x, &mask, keepdim)?,
+        DType::F64 => reduced_array(fold(&wide, &mask, Numbers::<f64>::default())?, x, &mask, keepdim)?,
         _ => return sum_array(x, dim, keepdim, dtype),
     };
     Ok(out.cast(wanted))
@@ -369,19 +366,20 @@ fn norm_array(
     Ok(reduced_array(data, &x, &mask, keepdim)?.cast(wide(dtype)).cast(dtype))
 }
 
-fn norms<T: Real + Element>(x: &Array, mask: &[bool], ord: f64) -> Result<Vec<f64>> {
+fn norms<T: Real + Ordered>(x: &Array, mask: &[bool], ord: f64) -> Result<Vec<f64>> {
     let size = |x: T| x.to_f64().abs();
+    let to_f64 = |data: Vec<T>| data.into_iter().map(Real::to_f64).collect();
     let sum = Sum::<f64>::default();
     if ord == f64::INFINITY {
-        fold_mapped(x, mask, Greatest::<f64>::default(), size)
+        Ok(to_f64(fold_mapped(x, mask, Greatest::<T>::default(), T::abs)?))
     } else if ord == f64::NEG_INFINITY {
-        fold_mapped(x, mask, Least::<f64>::default(), size)
+        Ok(to_f64(fold_mapped(x, mask, Least::<T>::default(), T::abs)?))
     } else if ord == 0.0 {
-        fold_mapped(x, mask, sum, |x: T| f64::from(u8::from(x != T::ZERO)))
+        Ok(fold(x, mask, Count::<T>::default())?.into_iter().map(|n| n as f64).collect())
     } else if ord == 1.0 {
         fold_mapped(x, mask, sum, size)
     } else if ord == 2.0 {
-        let mut data = fold(x, mask, Squares::<T>::around(0.0))?;
+        let mut data = fold(x, mask, SumOfSquares::<T>::default())?;
         data.iter_mut().for_each(|x| *x = x.sqrt());
         Ok(data)
     } else {
@@ -413,7 +411,10 @@ fn count_array(x: &Array, dim: Option<IntVec>) -> Result<Array> {
     let step = Sum::<bool, i64>::default();
     let data = match x.dtype() {
         DType::Bool => fold(x, &mask, step)?,
-        DType::F32 => fold(x, &mask, Count)?,
+        DType::F32 => fold(x, &mask, Count::<f32>::default())?,
+        DType::I32 => fold(x, &mask, Count::<i32>::default())?,
+        DType::U8 => fold(x, &mask, Count::<u8>::default())?,
+        DType::I8 => fold(x, &mask, Count::<i8>::default())?,
         dtype => dispatch_dtype!(dtype, T => fold_mapped(x, &mask, step, |x: T| x != T::default())?),
     };
     reduced_array(data, x, &mask, false)
