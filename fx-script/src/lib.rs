@@ -1,5 +1,6 @@
 //! TorchScript for fx, without libtorch.
 //!
-//! [`pickle`] reads and writes the data of archives.
+//! [`archive`] reads the members of an archive, whose data [`pickle`] reads and writes.
 
+pub mod archive;
 pub mod pickle;
