@@ -1,6 +1,10 @@
 //! TorchScript for fx, without libtorch.
 //!
+//! [`ast`] is the syntax of texts, [`source`] their places, [`types`] the type language.
 //! [`archive`] reads the members of an archive, whose data [`pickle`] reads and writes.
 
 pub mod archive;
+pub mod ast;
 pub mod pickle;
+pub mod source;
+pub mod types;
