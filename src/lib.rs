@@ -50,8 +50,10 @@ pub mod prelude;
 pub mod program;
 pub mod reference;
 pub mod reproduce;
+pub mod saved;
 pub mod standalone;
 pub mod view;
+mod zip_file;
 
 pub use engine::{Compile, Engine, Program};
 pub use fx_codegen::{Code, GraphCode, Native, readable};
@@ -61,7 +63,9 @@ pub use fx_core::*;
 pub use fx_macros::{Module, Tree, forward, wrap};
 pub use fx_ops::ops::functions::*;
 pub use fx_ops::{nn, registry, rules, weights, with_threads};
+pub use fx_script as torchscript;
 pub use graph_diff::graph_diff;
+pub use saved::{load, save};
 pub use standalone::{CrateOptions, ToCrate};
 
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations

@@ -11,10 +11,10 @@ use crate::view::Page;
 use crate::weights::Weights;
 use crate::{
     Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Passes, Result, Target, Tensor, bail, err, import,
-    ops,
+    ops, saved,
 };
 
-/// Reads a program: an archive that `torch.export.save` wrote, or fx text.
+/// Reads a program: a module that `fx::save` wrote, an archive that `torch.export.save` wrote, or fx text.
 ///
 /// Text holds no tensors; `weights` gives the tensors that it reads by path. Fails if the file cannot be
 /// read, or a tensor is missing; the error names the file.
@@ -25,11 +25,11 @@ pub fn open(path: impl AsRef<Path>, weights: Option<&Path>) -> Result<GraphModul
             return Err(err!(Argument, "{} brings its own weights", path.display())
                 .help("give weights only for fx text, which has none"));
         }
-        return import::pt2(path);
+        return if saved::is_saved(path)? { saved::load(path) } else { import::pt2(path) };
     }
     let io = |error: std::io::Error| {
         err!(Io, "cannot read {}: {error}", path.display())
-            .help("expected fx text, or an archive of torch.export")
+            .help("expected fx text, a saved module, or an archive of torch.export")
     };
     let text = fs::read_to_string(path).map_err(io)?;
     let graph = Graph::parse_file(&text, &path.display().to_string(), &crate::registry())?;

@@ -4,12 +4,12 @@
 //! node, `call` is a call of an operator, the table in `aten` maps operators to rows, with the help of `adapt`,
 //! `compose`, `linalg`, `normalization` and `random`, `control` imports what runs sub-graphs, `alias` turns
 //! in-place code into values, `complex` and `fft` complex numbers into pairs of reals; `symbols`, `pytree` and
-//! `metadata` read the small languages inside the JSON. Whatever an archive holds, reading it ends in a module
-//! or an error, in bounded time and memory.
+//! `metadata` read the small languages inside the JSON. [`torchscript_archive`] opens programs of
+//! `torch.jit.save`. Whatever an archive holds, reading it ends in a module or an error, in bounded time and
+//! memory.
 
 mod adapt;
 mod alias;
-#[cfg_attr(not(feature = "import"), path = "archive_absent.rs")]
 mod archive;
 mod aten;
 mod autocast;
@@ -31,6 +31,7 @@ mod pytree;
 mod random;
 mod schema;
 mod symbols;
+mod torchscript;
 mod unrolled_rnn;
 mod views;
 
@@ -44,6 +45,7 @@ use self::build::{Builder, Entry, Failure, input_name, shorten};
 use self::payload::{Payloads, Place};
 use self::schema::{Argument, ExportedProgram, InputSpec, OutputSpec, SymInt, SymIntArgument};
 use self::symbols::Symbols;
+pub use self::torchscript::{torchscript_archive, torchscript_archive_from_bytes};
 use crate::{
     Arg, Attribute, Buffer, DType, Error, GraphModule, NodeId, Parameter, Registry, Result, Target, Type,
     TypeTree, bail, err,
@@ -60,8 +62,9 @@ const STRIDED: u32 = 7;
 /// updated when a call has succeeded. Nodes know their Python line and the modules that they were called in.
 /// A complex tensor is one of reals with an additional last axis of 2, as `torch.view_as_real` gives it.
 ///
-/// Fails with everything that is wrong in one error. It lists operators without a row with the lines where
-/// they occur; supply rows with [`Pt2::registry`].
+/// The file is mapped into memory and must not be changed while it is read. Fails with everything that is
+/// wrong in one error. It lists operators without a row with the lines where they occur; supply rows with
+/// [`Pt2::registry`].
 ///
 /// ```no_run
 /// let gm = fx::import::pt2("model.pt2")?;
@@ -130,7 +133,7 @@ impl Pt2 {
 
     /// Reads the program. Fails as [`pt2`] does.
     pub fn load(self) -> Result<GraphModule> {
-        let mut archive = match self.source {
+        let archive = match self.source {
             Source::File(path) => Archive::open(&path)?,
             Source::Bytes(bytes) => Archive::from_bytes(bytes)?,
         };
@@ -152,7 +155,7 @@ impl Pt2 {
         let program: ExportedProgram = archive.parse(&member, &bytes)?;
         drop(bytes);
         let registry = self.registry.unwrap_or_else(crate::registry);
-        let mut payloads = Payloads::open(&mut archive, &model)?;
+        let mut payloads = Payloads::open(&archive, &model)?;
         let in_archive = |error: Error| match error.related() {
             [] => {
                 let mut located =
@@ -170,7 +173,7 @@ impl Pt2 {
         let built = build(&model, &program, &registry, &payloads).map_err(in_archive)?;
         let mut gm = GraphModule::new(&model, built.graph);
         for attribute in built.attributes {
-            let tensor = payloads.get(&mut archive, &attribute.name)?;
+            let tensor = payloads.get(&archive, &attribute.name)?;
             let ty: TypeTree = tensor.ty()?.into();
             if ty.tensor() != Some(&attribute.ty) {
                 bail!(

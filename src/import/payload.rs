@@ -53,8 +53,8 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    pub(super) fn open(archive: &mut Archive, model: &str) -> Result<Payloads> {
-        let mut config = |kind: &str| -> Result<Table<PayloadMeta>> {
+    pub(super) fn open(archive: &Archive, model: &str) -> Result<Payloads> {
+        let config = |kind: &str| -> Result<Table<PayloadMeta>> {
             let name = format!("data/{kind}/{model}_{kind}_config.json");
             if !archive.contains(&name) {
                 return Ok(Table::default());
@@ -78,7 +78,7 @@ impl Payloads {
     }
 
     /// Returns the parameter, buffer or constant of this name.
-    pub(super) fn get(&mut self, archive: &mut Archive, name: &str) -> Result<Tensor> {
+    pub(super) fn get(&mut self, archive: &Archive, name: &str) -> Result<Tensor> {
         let (folder, meta) = self.find(name).ok_or_else(|| {
             let names = self.weights.keys().chain(self.constants.keys()).map(String::as_str);
             err!(Load, "{} has no weights for {name:?}", archive.origin())

@@ -20,9 +20,11 @@ mod opcheck;
 mod ops;
 mod passes;
 mod rows;
+mod saved;
 mod splits;
 mod standalone;
 mod tidy;
+mod torchscript;
 mod ui;
 mod view;
 

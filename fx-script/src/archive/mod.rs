@@ -1,13 +1,15 @@
 //! The archives of `torch.jit.save`: their members, and what these mean.
 //!
-//! An archive is a set of named members. [`Members`] gives their bytes; the zip file that holds them is the business
-//! of who implements it. [`Archive::open`] finds the folder around everything and checks version and byte order;
-//! [`Archive::data`] and [`Archive::constants`] read the pickles with their tensors (`values`), [`Archive::code`]
-//! gives the text of the program, and [`DebugRecords`] leads from that text to the lines of the user's Python.
-//! A member is read only when something asks for it; whatever it holds, the outcome is a value or an error.
+//! An archive is a set of named members. [`Members`] gives their bytes; the zip file that holds them is the
+//! business of who implements it. [`Archive::open`] finds the folder around everything and checks version and
+//! byte order; [`Archive::data`] and [`Archive::constants`] read the pickles with their tensors (`values`),
+//! [`Archive::code`] gives the text of the program, and [`DebugRecords`] leads from that text to the lines of
+//! the user's Python; [`Draft`] makes the members of a new archive. A member is read only when something asks
+//! for it; whatever it holds, the outcome is a value or an error.
 
 mod debug_records;
 mod values;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,7 @@ use fx_core::{Error, Result, bail, err};
 
 pub use self::debug_records::DebugRecords;
 pub use self::values::{StoredTensor, Values};
+pub use self::write::{Draft, ModuleDraft, SlotDraft};
 
 /// The versions that can be read.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 1..=10;
@@ -80,8 +83,8 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens an archive. Fails if the members do not lie in one folder, if one is missing that every program has, or
-    /// if version or byte order are not those that can be read.
+    /// Opens an archive. Fails if the members do not lie in one folder, if one is missing that every program
+    /// has, or if version or byte order are not those that can be read.
     pub fn open(members: impl Members + 'static) -> Result<Archive> {
         let (root, names) = find_root(&members)?;
         let mut archive = Archive { members: Box::new(members), root, names, version: 0 };
@@ -133,8 +136,8 @@ impl Archive {
         Values::read(self, "data.pkl", "data")
     }
 
-    /// Returns the constants of the code: a tuple, whose element `n` is called `CONSTANTS.cn`. Fails if the pickle
-    /// or a storage is damaged.
+    /// Returns the constants of the code: a tuple, whose element `n` is called `CONSTANTS.cn`. Fails if the
+    /// pickle or a storage is damaged.
     pub fn constants(&self) -> Result<Values> {
         Values::read(self, "constants.pkl", "constants")
     }
@@ -155,8 +158,8 @@ impl Archive {
         Ok(files)
     }
 
-    /// Returns the lines of Python that a file was made from. Records that are missing or wrong are left out: they
-    /// only ever explain.
+    /// Returns the lines of Python that a file was made from. Records that are missing or wrong are left out:
+    /// they only ever explain.
     pub fn debug_records(&self, file: &CodeFile) -> DebugRecords {
         let name = format!("{}.debug_pkl", file.member);
         match self.read(&name) {

@@ -1,10 +1,10 @@
 //! The pickles of TorchScript archives as plain data: [`read`] and [`write`] are inverse.
 //!
-//! A pickle is a program for a small stack machine. [`read`] runs the instructions that PyTorch writes and refuses
-//! all others, and nothing that a pickle names is ever called: the names that may occur are a table in `global`, and
-//! each makes one kind of [`Node`]. Nodes live in an arena, so that shared nodes stay one and the memory is
-//! proportional to the pickle; the nodes below a [`Pickle`]'s root contain no cycle and are at most [`MAX_DEPTH`]
-//! deep. `crate::archive` gives the nodes their meaning.
+//! A pickle is a program for a small stack machine. [`read`] runs the instructions that PyTorch writes and
+//! refuses all others, and nothing that a pickle names is ever called: the names that may occur are a table
+//! in `global`, and each makes one kind of [`Node`]. Nodes live in an arena, so that shared nodes stay one
+//! and the memory is proportional to the pickle; the nodes below a [`Pickle`]'s root contain no cycle and are
+//! at most [`MAX_DEPTH`] deep. `crate::archive` gives the nodes their meaning.
 
 mod global;
 mod read;

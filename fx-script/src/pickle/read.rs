@@ -13,9 +13,9 @@ const MAX_BYTES: usize = 1 << 28;
 
 /// Reads the pickle of a member, whose name errors give beside the byte.
 ///
-/// Fails if an instruction is not one that PyTorch writes, a name is not in the table of this module, a name is used
-/// for something else than its purpose, or the value is deeper than [`MAX_DEPTH`], larger than [`MAX_NODES`] or
-/// contains itself.
+/// Fails if an instruction is not one that PyTorch writes, a name is not in the table of this module, a name
+/// is used for something else than its purpose, or the value is deeper than [`MAX_DEPTH`], larger than
+/// [`MAX_NODES`] or contains itself.
 pub fn read(member: &str, bytes: &[u8]) -> Result<Pickle> {
     if bytes.len() > MAX_BYTES {
         bail!(Limit, "{member} has {} bytes, expected at most {MAX_BYTES}", bytes.len());

@@ -86,8 +86,8 @@ impl ScalarType {
         matches!(self, ScalarType::ComplexHalf | ScalarType::ComplexFloat | ScalarType::ComplexDouble)
     }
 
-    /// Returns the dtype of the elements, or of the two parts of each if they are complex. Fails for types that fx
-    /// does not compute with.
+    /// Returns the dtype of the elements, or of the two parts of each if they are complex. Fails for types
+    /// that fx does not compute with.
     pub fn dtype(self) -> Result<DType> {
         Ok(match self {
             ScalarType::Byte => DType::U8,

@@ -34,7 +34,8 @@ impl Builder {
         self.add(Node::Str(text.into()))
     }
 
-    /// Returns the pickle of a node. Fails if the node is nested deeper than [`MAX_DEPTH`], which no reader takes.
+    /// Returns the pickle of a node. Fails if the node is nested deeper than [`MAX_DEPTH`], which no reader
+    /// takes.
     pub fn finish(self, root: NodeRef) -> Result<Pickle> {
         let depth = self.depths[root.0 as usize];
         if depth > MAX_DEPTH {

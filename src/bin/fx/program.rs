@@ -8,7 +8,7 @@ use fx::{GraphModule, program};
 /// A program in a file.
 #[derive(Args)]
 pub(crate) struct Program {
-    /// fx text, or an archive that torch.export.save wrote
+    /// fx text, a saved module, or an archive that torch.export.save wrote
     file: PathBuf,
     /// A safetensors file with the tensors that fx text reads by path
     #[arg(long, value_name = "FILE")]

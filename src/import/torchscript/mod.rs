@@ -1,0 +1,39 @@
+//! TorchScript programs: `fx_script` reads what the members of an archive hold, [`ZipFile`] gives the members.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use fx_script::archive::{Archive, Members};
+
+use crate::Result;
+use crate::zip_file::ZipFile;
+
+/// How to write an archive again, for messages.
+const AGAIN: &str = "`torch.jit.save`";
+
+impl Members for ZipFile {
+    fn origin(&self) -> &str {
+        ZipFile::origin(self)
+    }
+
+    fn names(&self) -> Vec<String> {
+        ZipFile::names(self).to_vec()
+    }
+
+    fn read(&self, name: &str) -> Result<Cow<'_, [u8]>> {
+        ZipFile::read(self, name)
+    }
+}
+
+/// Opens an archive that `torch.jit.save` wrote: its members, without reading the program in them.
+///
+/// The file is mapped into memory and must not be changed while it is in use. Fails if the file cannot be
+/// read, or is no such archive.
+pub fn torchscript_archive(path: impl AsRef<Path>) -> Result<Archive> {
+    Archive::open(ZipFile::open(path.as_ref(), AGAIN)?)
+}
+
+/// Opens an archive that is in memory, as [`torchscript_archive`] does. Fails as that does.
+pub fn torchscript_archive_from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Archive> {
+    Archive::open(ZipFile::from_bytes(bytes.into(), AGAIN)?)
+}

@@ -1,0 +1,147 @@
+//! TorchScript archives: what PyTorch wrote is read, and damaged archives are errors.
+#![allow(missing_docs)]
+
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fx::import::{torchscript_archive, torchscript_archive_from_bytes};
+use fx::torchscript::pickle;
+use proptest::prelude::*;
+use zip::write::SimpleFileOptions;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/torchscript").join(name)
+}
+
+/// Returns the archives that must be read.
+fn sound() -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(data("")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "pt"));
+    paths.retain(|path| !path.file_name().unwrap().to_string_lossy().starts_with("bad_"));
+    paths.sort();
+    paths
+}
+
+/// Reads everything that an archive holds.
+fn read_all(archive: &fx::torchscript::archive::Archive) -> fx::Result<()> {
+    archive.data()?;
+    archive.constants()?;
+    for file in archive.code()? {
+        archive.debug_records(&file);
+    }
+    Ok(())
+}
+
+#[test]
+fn pickles_are_written_as_pytorch_wrote_them() {
+    for path in sound() {
+        let archive = torchscript_archive(&path).unwrap();
+        for member in ["data.pkl", "constants.pkl"] {
+            let bytes = archive.read(member).unwrap();
+            let again = pickle::write(&pickle::read(member, &bytes).unwrap());
+            assert!(again == *bytes, "{}: {member}", path.display());
+        }
+        read_all(&archive).unwrap();
+    }
+}
+
+#[test]
+fn debug_records_lead_to_python() {
+    let archive = torchscript_archive(data("sc_class.pt")).unwrap();
+    let file = &archive.code().unwrap()[0];
+    let records = archive.debug_records(file);
+    let at = |text: &str| records.locate(file.text.find(text).unwrap()).map(ToString::to_string);
+    assert_eq!(at("torch.zeros_like").as_deref(), Some("gen_ts_zoo.py:309:22"));
+    assert_eq!(at("class Classes"), None);
+}
+
+#[test]
+fn damaged_archives_are_refused_with_their_place() {
+    let message = |name: &str| {
+        let outcome = torchscript_archive(data(name)).and_then(|archive| read_all(&archive));
+        outcome.unwrap_err().to_string().replace(&data("").display().to_string(), "")
+    };
+    expect_test::expect![[r#"
+        the name "os.system" has no place in a pickle of TorchScript  in bad_global.pt, data.pkl, byte 2
+          help: the file is hostile, or was not written by `torch.jit.save`; nothing in it was run"#]]
+    .assert_eq(&message("bad_global.pt"));
+    expect_test::expect![[r#"
+        expected 24 bytes for 6 elements of float32, got 8  in bad_short_storage.pt, data/0
+          help: the file is damaged; copy or save it again"#]]
+    .assert_eq(&message("bad_short_storage.pt"));
+}
+
+/// Writes a zip file of these members.
+fn pack(members: &[(&str, &[u8])], method: zip::CompressionMethod) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in members {
+        zip.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn bombs_and_loops_are_refused_at_once() {
+    let started = Instant::now();
+    let zeros = vec![b' '; 64 << 20];
+    let bomb: &[(&str, &[u8])] = &[
+        ("m/data.pkl", b"\x80\x02N."),
+        ("m/constants.pkl", b"\x80\x02)."),
+        ("m/version", b"3\n"),
+        ("m/code/__torch__.py", &zeros),
+    ];
+    let packed = pack(bomb, zip::CompressionMethod::Deflated);
+    let error = torchscript_archive_from_bytes(packed).and_then(|archive| read_all(&archive)).unwrap_err();
+    assert!(error.message().contains("claims 67108864 bytes"), "{error}");
+    let cyclic: &[(&str, &[u8])] = &[
+        ("m/data.pkl", b"\x80\x02]q\x00h\x00a."),
+        ("m/constants.pkl", b"\x80\x02)."),
+        ("m/version", b"3\n"),
+    ];
+    let packed = pack(cyclic, zip::CompressionMethod::Stored);
+    let error = torchscript_archive_from_bytes(packed).and_then(|archive| read_all(&archive)).unwrap_err();
+    assert!(error.to_string().contains("contains itself"), "{error}");
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
+
+#[test]
+fn hand_made_archives_are_read() {
+    let members: &[(&str, &[u8])] = &[
+        ("any name/data.pkl", b"\x80\x02c__torch__\nM\n)\x81}(ub."),
+        ("any name/constants.pkl", b"\x80\x02)."),
+        ("any name/.data/version", b"10\n"),
+        ("any name/code/__torch__.py", b"class M(Module):\n  pass\n"),
+    ];
+    for method in [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated] {
+        let archive = torchscript_archive_from_bytes(pack(members, method)).unwrap();
+        assert_eq!(archive.version(), 10);
+        read_all(&archive).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn mutated_archives_are_read_or_refused(
+        which in any::<prop::sample::Index>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in proptest::option::weighted(0.2, any::<prop::sample::Index>()),
+    ) {
+        let paths = sound();
+        let mut bytes = std::fs::read(which.get(&paths)).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if let Ok(archive) = torchscript_archive_from_bytes(bytes) {
+            let _ = read_all(&archive);
+        }
+    }
+}
