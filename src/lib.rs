@@ -37,6 +37,7 @@ pub mod build;
 pub mod check;
 pub mod conformance;
 mod engine;
+pub mod export;
 pub mod fuzz;
 pub mod graph_diff;
 pub mod import;

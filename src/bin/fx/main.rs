@@ -10,6 +10,7 @@ mod conformance;
 mod diff;
 mod dot;
 mod explain;
+mod export;
 mod fuzz;
 mod json;
 mod lint;
@@ -47,6 +48,7 @@ enum Command {
     Conformance(conformance::Conformance),
     Pass(pass::Pass),
     Explain(explain::Explain),
+    Export(export::Export),
     Bench(bench::Bench),
     Summary(summary::Summary),
     Diff(diff::Diff),
@@ -70,6 +72,7 @@ impl Command {
             Command::Conformance(command) => command.run(),
             Command::Pass(command) => command.run(),
             Command::Explain(command) => command.run(),
+            Command::Export(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::Summary(command) => command.run(),
             Command::Diff(command) => command.run(),

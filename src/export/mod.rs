@@ -1,0 +1,5 @@
+//! Programs of fx as programs of other systems.
+
+mod torchscript;
+
+pub use self::torchscript::{ToTorchScript, TorchScript};

@@ -1,0 +1,149 @@
+//! Dotted paths as a tree of module objects, and the classes of these.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fx_script::archive::{ModuleDraft, SlotDraft};
+
+use super::function::{Signatures, method};
+use super::names::{self, Names};
+use crate::{Attribute, GraphModule, MAX_DEPTH, Result, bail, err};
+
+/// The qualified name of what the file of code defines names in.
+pub(super) const FILE: &str = "__torch__.fx";
+/// The version that all of PyTorch's loaders know.
+const OLDEST: u32 = 3;
+
+/// A program in TorchScript.
+pub(super) struct Program {
+    pub(super) root: ModuleDraft,
+    pub(super) code: String,
+    pub(super) version: u32,
+}
+
+/// Returns a module as a program.
+pub(super) fn program(gm: &GraphModule) -> Result<Program> {
+    let mut tree = Tree::default();
+    tree.insert(gm, "", 0)?;
+    let mut writer = Writer {
+        names: Names::default(),
+        classes: HashMap::new(),
+        signatures: Signatures::default(),
+        code: String::new(),
+        version: OLDEST,
+    };
+    let top = if gm.name().is_empty() { "main" } else { gm.name() };
+    let root = writer.module(&tree, top)?;
+    Ok(Program { root, code: writer.code, version: writer.version })
+}
+
+/// A module object: its attributes and children by name, and the graph of its method `forward`.
+#[derive(Default)]
+struct Tree<'a> {
+    graph: Option<&'a GraphModule>,
+    attributes: BTreeMap<&'a str, &'a Attribute>,
+    children: BTreeMap<&'a str, Tree<'a>>,
+}
+
+impl<'a> Tree<'a> {
+    /// Adds a graph module, which is at `path`, with its attributes and children.
+    fn insert(&mut self, gm: &'a GraphModule, path: &str, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            bail!(Limit, "the module {path:?} lies deeper than {MAX_DEPTH} modules");
+        }
+        self.graph = Some(gm);
+        for (name, attribute) in gm.attributes() {
+            let (parents, last) = name.rsplit_once('.').map_or(("", name), |(parents, last)| (parents, last));
+            let owner = self.below(parents);
+            if owner.children.contains_key(last) {
+                bail!(Graph, "{name:?} is both an attribute and a module of {path:?}");
+            }
+            owner.attributes.insert(last, attribute);
+        }
+        for (name, child) in gm.children() {
+            let full = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            let Some(child) = child.as_module().as_any().downcast_ref::<GraphModule>() else {
+                let kind = child.as_module().type_name();
+                return Err(err!(Argument, "the sub-module {full:?} is a {kind}, not a graph")
+                    .help("trace through it, so that its operations are part of the graph"));
+            };
+            self.below(name).insert(child, &full, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the object at a dotted path below this one, which is made if there is none.
+    fn below(&mut self, path: &'a str) -> &mut Tree<'a> {
+        let names = path.split('.').filter(|name| !name.is_empty());
+        names.fold(self, |tree, name| tree.children.entry(name).or_default())
+    }
+}
+
+struct Writer {
+    names: Names,
+    /// The names of the classes by their text without their name.
+    classes: HashMap<String, String>,
+    signatures: Signatures,
+    code: String,
+    version: u32,
+}
+
+/// What stands for the name of a class in its text.
+const OWN_NAME: &str = "\0";
+
+impl Writer {
+    /// Writes the class of a module after those of its children, unless one of the same text is there;
+    /// returns the object.
+    fn module(&mut self, tree: &Tree<'_>, name: &str) -> Result<ModuleDraft> {
+        let mut slots = Vec::new();
+        let mut parameters = String::new();
+        let mut buffers = String::new();
+        let mut declarations = String::new();
+        let declare = |name: &str, ty: &str| match names::is_plain(name) {
+            true => format!("  {name} : {ty}\n"),
+            false => format!("  __annotations__[{}] = {ty}\n", names::text(name)),
+        };
+        for (&name, attribute) in &tree.attributes {
+            let list = match attribute {
+                Attribute::Parameter(_) => Some(&mut parameters),
+                Attribute::Buffer(_) => Some(&mut buffers),
+                Attribute::Constant(_) => None,
+            };
+            if let Some(list) = list {
+                list.push_str(&format!("{}, ", names::text(name)));
+            }
+            declarations += &declare(name, "Tensor");
+            let array = attribute.tensor().array()?.clone();
+            let is_float = array.dtype().category() == crate::Category::Float;
+            let requires_grad = matches!(attribute, Attribute::Parameter(_)) && is_float;
+            slots.push((name.to_owned(), SlotDraft::Tensor { array, requires_grad }));
+        }
+        if !tree.attributes.contains_key("training") && !tree.children.contains_key("training") {
+            declarations += &declare("training", "bool");
+            slots.push(("training".to_owned(), SlotDraft::Bool(false)));
+        }
+        for (&name, child) in &tree.children {
+            let child = self.module(child, name)?;
+            declarations += &declare(name, &child.class);
+            slots.push((name.to_owned(), SlotDraft::Module(child)));
+        }
+        let mut text =
+            format!("  __parameters__ = [{parameters}]\n  __buffers__ = [{buffers}]\n{declarations}");
+        if let Some(gm) = tree.graph {
+            let method = method(gm, OWN_NAME, &self.signatures)?;
+            text += &method.text;
+            self.version = self.version.max(method.version);
+            self.signatures.insert(gm, method.output);
+        }
+        let class = match self.classes.get(&text) {
+            Some(class) => class.clone(),
+            None => {
+                let class = format!("{FILE}.{}", self.names.fresh(&names::camel_case(name)));
+                let short = &class[FILE.len() + 1..];
+                self.code += &format!("class {short}(Module):\n{}", text.replace(OWN_NAME, &class));
+                self.classes.insert(text, class.clone());
+                class
+            }
+        };
+        Ok(ModuleDraft { class, slots })
+    }
+}
