@@ -5,12 +5,14 @@
 
 mod class_table;
 mod relation;
+mod resolve;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::class_table::{Attribute, Class, ClassKind, ClassTable, EnumMember};
 pub use self::relation::{Bindings, contains, excluding, is_subtype, join, matches};
+pub use self::resolve::{annotation, parse_type};
 
 /// The type of a value of TorchScript.
 ///
