@@ -1,7 +1,7 @@
 //! TorchScript for fx, without libtorch.
 //!
 //! [`parse`] reads texts as the syntax tree of [`ast`], [`print`] writes it as canonical text. [`source`] has the
-//! places in texts, [`types`] the type language.
+//! places in texts, [`types`] the type language, [`schema`] the operators with their overloads.
 //! [`ir`] is a program with types and regions, [`value`] what it computes with.
 //! [`archive`] reads the members of an archive, whose data [`pickle`] reads and writes.
 
@@ -12,6 +12,7 @@ mod lex;
 pub mod parse;
 pub mod pickle;
 pub mod print;
+pub mod schema;
 pub mod source;
 pub mod types;
 pub mod value;

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::class_table::{Attribute, Class, ClassKind, ClassTable, EnumMember};
-pub use self::relation::{Bindings, contains, excluding, is_subtype, join, matches};
+pub use self::relation::{Bindings, contains, excluding, is_subtype, join, matches, substitute};
 pub use self::resolve::{annotation, parse_type};
 
 /// The type of a value of TorchScript.
@@ -74,6 +74,10 @@ pub enum Type {
     Foreign(Arc<str>),
     /// A function, by its qualified name.
     Function(Arc<str>),
+    /// A member of any enumeration, in schemas.
+    AnyEnum,
+    /// An instance of any class, in schemas.
+    AnyClass,
     /// A type variable of a schema.
     Var(Arc<str>),
 }
@@ -198,6 +202,8 @@ impl fmt::Display for Type {
             Type::Future(item) => write!(f, "Future[{item}]"),
             Type::AnyList => f.write_str("list"),
             Type::AnyTuple => f.write_str("tuple"),
+            Type::AnyEnum => f.write_str("AnyEnumType"),
+            Type::AnyClass => f.write_str("AnyClassType"),
             Type::Class(name)
             | Type::Interface(name)
             | Type::NamedTuple(name)

@@ -27,6 +27,7 @@ pub fn is_subtype(sub: &Type, sup: &Type, classes: &ClassTable) -> bool {
         (Type::Int | Type::Float | Type::Complex, Type::Number) => true,
         (Type::List(_), Type::AnyList) => true,
         (Type::Tuple(_) | Type::NamedTuple(_), Type::AnyTuple) => true,
+        (Type::Enum(_), Type::AnyEnum) | (Type::Class(_), Type::AnyClass) => true,
         (Type::Tuple(subs), Type::Tuple(sups)) => {
             subs.len() == sups.len()
                 && subs.iter().zip(&**sups).all(|(sub, sup)| is_subtype(sub, sup, classes))
@@ -138,6 +139,19 @@ pub fn matches(formal: &Type, actual: &Type, bindings: &mut Bindings, classes: &
                     .all(|(formal, actual)| matches(formal, actual, bindings, classes))
         }
         _ => is_subtype(actual, formal, classes),
+    }
+}
+
+/// Returns a type with its variables replaced by what they stand for.
+pub fn substitute(formal: &Type, bindings: &Bindings) -> Type {
+    match formal {
+        Type::Var(name) => bindings.get(name).unwrap_or(formal).clone(),
+        Type::Optional(item) => Type::optional(substitute(item, bindings)),
+        Type::List(item) => Type::list(substitute(item, bindings)),
+        Type::Future(item) => Type::future(substitute(item, bindings)),
+        Type::Dict(key, value) => Type::dict(substitute(key, bindings), substitute(value, bindings)),
+        Type::Tuple(items) => Type::tuple(items.iter().map(|item| substitute(item, bindings))),
+        other => other.clone(),
     }
 }
 
