@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::names::{self, Names};
 use super::rows::{self, How};
-use super::value::{Scope, Ty, Value};
+use super::value::{Scope, Ty, Value, float};
 use crate::op::kind::Kind;
 use crate::{
     Arg, DType, Error, Graph, GraphModule, Node, NodeId, Op, Result, Target, Type, TypeTree, bail, err, ops,
@@ -363,6 +363,9 @@ impl<'a> Writer<'a> {
     fn numbers(&self, call: &Call<'_>) -> Result<Option<Vec<Value>>> {
         let mut operands = Vec::new();
         for (param, arg) in call.op.params.iter().zip(&call.args) {
+            if param.kind != Kind::Operand && param.kind.is_tensor() {
+                return Ok(None);
+            }
             if param.kind == Kind::Operand {
                 let value = self.scope.value(arg)?;
                 if !value.ty.is_number() {
@@ -387,6 +390,11 @@ impl<'a> Writer<'a> {
                 continue;
             }
             let mut text = call.text(self, param.name)?;
+            if let (Kind::Operand, &Arg::Float(x)) = (param.kind, arg)
+                && operand_dtype != Some(DType::F64)
+            {
+                text = float(in_f32(x));
+            }
             if param.kind == Kind::Operand && !rows::takes_number(call.op.name, at) {
                 let value = self.scope.value(arg)?;
                 if value.ty.is_number() {
@@ -476,6 +484,12 @@ enum Given {
     /// Without those that have the default of the operator.
     NoDefaults,
     All,
+}
+
+/// Returns a number that f32 rounds to its greatest one as that: PyTorch refuses numbers beyond.
+fn in_f32(x: f64) -> f64 {
+    let greatest = f64::from(f32::MAX);
+    if x.abs() > greatest && (x as f32).is_finite() { greatest.copysign(x) } else { x }
 }
 
 /// Returns a sub-graph among the arguments of a node.
