@@ -1,14 +1,15 @@
 //! TorchScript for fx, without libtorch.
 //!
-//! [`parse`] reads texts as the syntax tree of [`ast`], [`print`] writes it as canonical text. [`source`] has the
-//! places in texts, [`types`] the type language, [`schema`] the operators with their overloads.
-//! [`ir`] is a program with types and regions, [`value`] what it computes with.
-//! [`archive`] reads the members of an archive, whose data [`pickle`] reads and writes.
+//! [`parse`] reads texts as the syntax tree of [`ast`], [`print`] writes it as canonical text. [`source`] has
+//! the places in texts, [`types`] the type language, [`schema`] the operators with their overloads. [`ir`] is
+//! a program with types and regions, [`value`] what it computes with. [`archive`] reads the members of an
+//! archive, whose data [`pickle`] reads and writes; [`load`] makes a program of both.
 
 pub mod archive;
 pub mod ast;
 pub mod ir;
 mod lex;
+pub mod load;
 pub mod parse;
 pub mod pickle;
 pub mod print;

@@ -22,6 +22,8 @@ pub struct Values {
 pub struct StoredTensor {
     /// The elements; those of complex tensors are pairs of reals along an additional last axis.
     pub array: Array,
+    /// The whole storage as an array of one axis, of which `array` is a view.
+    pub storage: Array,
     /// The type of the elements in PyTorch.
     pub scalar_type: ScalarType,
     /// Whether the tensor is trained.
@@ -69,9 +71,10 @@ impl Values {
                 let array = read_storage(archive, folder, storage, dtype)?;
                 storages.insert(key, array);
             }
-            let array = view(&storages[&key], storage.scalar_type, info).map_err(located)?;
+            let flat = storages[&key].clone();
+            let array = view(&flat, storage.scalar_type, info).map_err(located)?;
             let (scalar_type, requires_grad) = (storage.scalar_type, info.requires_grad);
-            tensors.insert(node, StoredTensor { array, scalar_type, requires_grad });
+            tensors.insert(node, StoredTensor { array, storage: flat, scalar_type, requires_grad });
         }
         Ok(Values { pickle, tensors })
     }

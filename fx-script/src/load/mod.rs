@@ -1,0 +1,82 @@
+//! Programs from archives: the classes and functions of the code, and the tree of objects.
+//!
+//! [`Program::load`] parses the code, collects definitions (`definitions`, whose annotations `annotation`
+//! reads as types) and makes the objects of the pickle (`objects`), whose attributes it checks against their
+//! declared types. `literal` evaluates what the text itself gives a value. `dump` prints a program for
+//! people. Operators of old versions keep their meaning through `upgrade`.
+
+mod annotation;
+mod definitions;
+mod dump;
+mod literal;
+mod objects;
+mod upgrade;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fx_core::{Result, bail};
+
+pub use self::annotation::annotation;
+pub use self::definitions::{Definitions, FunctionDef};
+pub use self::upgrade::{Upgrade, upgrade};
+use crate::archive::{Archive, CodeFile, DebugRecords};
+use crate::pickle::Node;
+use crate::value::{Object, Value};
+use crate::{parse, source::Source};
+
+/// A program of an archive, ready to be compiled.
+#[derive(Debug)]
+pub struct Program {
+    /// Where it comes from.
+    pub origin: String,
+    /// The version of the format, which says what the operators mean; see [`upgrade()`].
+    pub version: u32,
+    /// The top module.
+    pub root: Arc<Object>,
+    /// The classes and functions.
+    pub definitions: Definitions,
+    /// The constants: `CONSTANTS.c0` is the first.
+    pub constants: Vec<Value>,
+    /// The objects whose method `__setstate__` must be called with a value before the program is used, in order.
+    pub pending: Vec<(Arc<Object>, Value)>,
+    /// The places of the user's Python by the name of the file of code.
+    pub debug: BTreeMap<String, DebugRecords>,
+}
+
+impl Program {
+    /// Reads the program of an archive.
+    ///
+    /// Fails if the code does not parse, a class is missing, an attribute is missing or not of its declared
+    /// type, or a member is damaged; the error names the member, and the attribute or the line.
+    pub fn load(archive: &Archive) -> Result<Program> {
+        let files = archive.code()?;
+        let mut parsed = Vec::with_capacity(files.len());
+        let mut debug = BTreeMap::new();
+        for file in files {
+            let records = archive.debug_records(&file);
+            let CodeFile { module, member, text } = file;
+            let name = format!("{}, {member}", archive.origin());
+            if !records.is_empty() {
+                debug.insert(name.clone(), records);
+            }
+            parsed.push((module, parse::file(&Source::new(name, text))?));
+        }
+        let constants = archive.constants()?;
+        let data = archive.data()?;
+        let mut objects = objects::Reader::new(archive.origin(), &constants, "constants.pkl");
+        let Node::Tuple(items) = constants.pickle().node(constants.pickle().root()) else {
+            bail!(Load, "{}: expected a tuple in constants.pkl", archive.origin());
+        };
+        let constants = items.iter().map(|&item| objects.constant(item)).collect::<Result<Vec<_>>>()?;
+        let definitions = Definitions::of(&parsed, &constants)?;
+        let mut objects = objects::Reader::new(archive.origin(), &data, "data.pkl");
+        let root = objects.root(&definitions)?;
+        let pending = objects.pending();
+        let (origin, version) = (archive.origin().to_owned(), archive.version());
+        Ok(Program { origin, version, root, definitions, constants, pending, debug })
+    }
+}
