@@ -9,6 +9,7 @@ mod dependencies;
 mod edit;
 mod engine;
 mod errors;
+mod export;
 mod files;
 mod fuzz;
 mod generated;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fx::import::{torchscript_archive, torchscript_archive_from_bytes};
+use fx::torchscript::load::Program;
 use fx::torchscript::pickle;
 use proptest::prelude::*;
 use zip::write::SimpleFileOptions;
@@ -26,12 +27,7 @@ fn sound() -> Vec<PathBuf> {
 
 /// Reads everything that an archive holds.
 fn read_all(archive: &fx::torchscript::archive::Archive) -> fx::Result<()> {
-    archive.data()?;
-    archive.constants()?;
-    for file in archive.code()? {
-        archive.debug_records(&file);
-    }
-    Ok(())
+    Program::load(archive).map(|_| ())
 }
 
 #[test]
@@ -71,6 +67,7 @@ fn damaged_archives_are_refused_with_their_place() {
         expected 24 bytes for 6 elements of float32, got 8  in bad_short_storage.pt, data/0
           help: the file is damaged; copy or save it again"#]]
     .assert_eq(&message("bad_short_storage.pt"));
+    expect_test::expect![[r#""#]].assert_eq(&message("bad_operator.pt"));
 }
 
 /// Writes a zip file of these members.
@@ -105,6 +102,12 @@ fn bombs_and_loops_are_refused_at_once() {
     let error = torchscript_archive_from_bytes(packed).and_then(|archive| read_all(&archive)).unwrap_err();
     assert!(error.to_string().contains("contains itself"), "{error}");
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_program_prints_its_hierarchy_and_code() {
+    let program = fx::import::torchscript(data("sc_tied.pt")).unwrap();
+    expect_test::expect![[r#""#]].assert_eq(&program.to_string());
 }
 
 #[test]

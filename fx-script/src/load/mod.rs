@@ -10,6 +10,7 @@ mod definitions;
 mod dump;
 mod literal;
 mod objects;
+mod operators;
 mod upgrade;
 
 #[cfg(test)]
@@ -73,6 +74,7 @@ impl Program {
         };
         let constants = items.iter().map(|&item| objects.constant(item)).collect::<Result<Vec<_>>>()?;
         let definitions = Definitions::of(&parsed, &constants)?;
+        operators::check(&definitions)?;
         let mut objects = objects::Reader::new(archive.origin(), &data, "data.pkl");
         let root = objects.root(&definitions)?;
         let pending = objects.pending();

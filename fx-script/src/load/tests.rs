@@ -27,8 +27,16 @@ class Color(Enum):
   GREEN = 2
 "#;
 
-/// The attributes of `Net` by name; a change replaces one.
+/// Reads a program whose attributes were changed.
 fn program(change: impl Fn(&mut Builder, &mut Vec<(&'static str, NodeRef)>)) -> Result<Program> {
+    program_of(CODE, change)
+}
+
+/// Reads a program of this code, whose attributes by name were changed.
+fn program_of(
+    code: &str,
+    change: impl Fn(&mut Builder, &mut Vec<(&'static str, NodeRef)>),
+) -> Result<Program> {
     let mut b = Builder::default();
     let info = StorageInfo { scalar_type: ScalarType::Float, key: "0".into(), numel: 4 };
     let storage = b.add(Node::Storage(info));
@@ -70,7 +78,7 @@ fn program(change: impl Fn(&mut Builder, &mut Vec<(&'static str, NodeRef)>)) -> 
         ("m/data/0", floats),
         ("m/constants.pkl", b"\x80\x02).".to_vec()),
         ("m/version", b"3\n".to_vec()),
-        ("m/code/__torch__.py", CODE.as_bytes().to_vec()),
+        ("m/code/__torch__.py", code.as_bytes().to_vec()),
     ];
     let members = members.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
     Program::load(&Archive::open(MemoryMembers(members))?)
@@ -173,4 +181,36 @@ fn old_operators_keep_their_meaning() {
     assert_eq!(upgrade("aten::div", 4), None);
     assert_eq!(upgrade("aten::gelu", 9), Some(Upgrade::ExactGelu));
     assert_eq!(upgrade("aten::add", 1), None);
+}
+
+fn code_refused(from: &str, to: &str, expected: Expect) {
+    let outcome = program_of(&CODE.replace(from, to), |_, _| {});
+    expected.assert_eq(&outcome.unwrap_err().to_string());
+}
+
+#[test]
+fn wrong_code_is_refused_with_its_line() {
+    code_refused("torch.mul(x", "torch.no_such_operator(x", expect![[r#"
+        PyTorch has no operator "aten::no_such_operator"
+                return torch.no_such_operator(x, weight)
+                       ^^^^^^^^^^^^^^^^^^^^^^
+           at the given members, code/__torch__.py:14:12
+          help: the code is damaged, or calls an operator of another library, which fx does not know"#]]);
+    code_refused("weight : Tensor", "weight : Weights", expect![[r#"
+        there is no class "Weights"
+              weight : Weights
+                       ^^^^^^^
+           at the given members, code/__torch__.py:5:12"#]]);
+    code_refused("class Color(Enum)", "class Color(Flag)", expect![[r#"
+        expected the base Module, ModuleInterface, Interface, NamedTuple or Enum
+            class Color(Flag):
+                        ^^^^
+           at the given members, code/__torch__.py:19:13"#]]);
+    code_refused("  sizes : List[int]", "  sizes[0] = 1", expect![[r#"
+        this is no member of a class
+              sizes[0] = 1
+              ^^^^^^^^^^^^
+           at the given members, code/__torch__.py:6:3"#]]);
+    let deep = format!("{}int{}", "List[".repeat(100_000), "]".repeat(100_000));
+    assert!(program_of(&CODE.replace("List[int]", &deep), |_, _| {}).is_err());
 }

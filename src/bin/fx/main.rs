@@ -9,6 +9,7 @@ mod codegen;
 mod conformance;
 mod diff;
 mod dot;
+mod dump;
 mod explain;
 mod export;
 mod fuzz;
@@ -47,6 +48,7 @@ enum Command {
     Check(check::Check),
     Conformance(conformance::Conformance),
     Pass(pass::Pass),
+    Dump(dump::Dump),
     Explain(explain::Explain),
     Export(export::Export),
     Bench(bench::Bench),
@@ -71,6 +73,7 @@ impl Command {
             Command::Check(command) => command.run(),
             Command::Conformance(command) => command.run(),
             Command::Pass(command) => command.run(),
+            Command::Dump(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Export(command) => command.run(),
             Command::Bench(command) => command.run(),

@@ -36,7 +36,11 @@ static TABLE: &[(&str, How)] = &[
     ("adaptive_avg_pool3d", W(adaptive_pool)),
     ("max_pool1d", W(max_pool)), ("max_pool2d", W(max_pool)), ("max_pool3d", W(max_pool)),
     ("lift_fresh_copy", Positional("torch.clone", &["x"])), ("_to_copy", W(to_copy)), ("to", W(to_copy)),
-    ("view", Positional("torch.view", &["x", "shape"])), ("view_dtype", Positional("torch.view", &["x", "dtype"])),
+    ("view", Positional("torch.view", &["x", "shape"])), ("view_dtype", W(|w, call| w.format(call, "torch.view({x}, dtype={dtype})"))),
+    // The elements are those that the value has, however it is stored.
+    ("as_strided", W(|w, call| w.format(call, "torch.as_strided(torch.clone({x}, memory_format=0), {size}, {stride}, {storage_offset})"))),
+    ("scatter", W(scatter)), ("tensordot", W(tensordot)), ("trapezoid", W(trapezoid)), ("trapz", W(trapezoid)),
+    ("cumulative_trapezoid", W(trapezoid)),
     ("nms", Name("ops.torchvision.nms")), ("polygamma", Positional("torch.polygamma", &["n", "x"])),
     ("roi_align", Positional("ops.torchvision.roi_align", &["input", "rois", "spatial_scale", "pooled_height", "pooled_width", "sampling_ratio", "aligned"])),
     ("roi_pool", Positional("ops.torchvision.roi_pool", &["input", "rois", "spatial_scale", "pooled_height", "pooled_width"])),
@@ -51,7 +55,10 @@ static TABLE: &[(&str, How)] = &[
     ("convolution", Positional("torch.convolution", &["x", "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups"])),
     ("im2col", Positional("torch.im2col", &["x", "kernel_size", "dilation", "padding", "stride"])),
     ("col2im", Positional("torch.col2im", &["x", "output_size", "kernel_size", "dilation", "padding", "stride"])),
-    ("_fft_c2c", All), ("_fft_c2r", All), ("_fft_r2c", All), ("bartlett_window", All), ("blackman_window", All),
+    ("_fft_c2c", W(|w, call| w.format(call, "torch.view_as_real(torch._fft_c2c(torch.view_as_complex(torch.contiguous({x})), {dim}, {normalization}, {forward}))"))),
+    ("_fft_c2r", W(|w, call| w.format(call, "torch._fft_c2r(torch.view_as_complex(torch.contiguous({x})), {dim}, {normalization}, {last_dim_size})"))),
+    ("_fft_r2c", W(|w, call| w.format(call, "torch.view_as_real(torch._fft_r2c({x}, {dim}, {normalization}, {onesided}))"))),
+    ("bartlett_window", All), ("blackman_window", All),
     ("hamming_window", All), ("hann_window", All), ("kaiser_window", All), ("threshold", All), ("mvlgamma", All),
     ("poisson_nll_loss", All), ("meshgrid", All), ("eye", W(eye)),
     ("gru", Positional("torch.gru", &["x", "h0", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first"])),
@@ -429,6 +436,36 @@ fn loss(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
     call.must_be_default(&["weight"])?;
     let delta = if call.op.name == "huber_loss" { ", {delta}" } else { "" };
     writer.format(call, &format!("torch.{}({{x}}, {{target}}, {{reduction}}{delta})", call.op.name))
+}
+
+/// Writes `scatter`, whose source may be a number there, too, but under another name.
+fn scatter(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
+    let reduce = match call.arg("reduce") {
+        Ok(Arg::Str(reduce)) if !reduce.is_empty() => ", reduce={reduce}",
+        _ => "",
+    };
+    writer.format(call, &format!("torch.scatter({{x}}, {{dim}}, {{index}}, {{src}}{reduce})"))
+}
+
+fn tensordot(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
+    let (left, right) = match call.arg("dims")? {
+        Arg::Int(n) => {
+            let list = |range: std::ops::Range<i64>| format!("{:?}", range.collect::<Vec<_>>());
+            (list(-n..0), list(0..*n))
+        }
+        Arg::List(dims) | Arg::Tuple(dims) if dims.len() == 2 => {
+            let side = |at: usize| writer.scope.argument(&dims[at], Kind::Ints);
+            (side(0)?, side(1)?)
+        }
+        other => bail!(Argument, "expected a number of axes or two lists of axes, got {}", other.kind_name()),
+    };
+    writer.format(call, &format!("torch.tensordot({{x}}, {{other}}, {left}, {right})"))
+}
+
+fn trapezoid(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
+    let function = call.op.name.replace("trapz", "trapezoid");
+    let spacing = if matches!(call.arg("x")?, Arg::None) { "dx={dx}" } else { "{x}" };
+    writer.format(call, &format!("torch.{function}({{y}}, {spacing}, dim={{dim}})"))
 }
 
 fn softmin(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {

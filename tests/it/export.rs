@@ -1,0 +1,137 @@
+//! Programs as TorchScript: the code that is written, and archives that are the same each time.
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
+
+use expect_test::{Expect, expect};
+use fx::export::{ToTorchScript as _, TorchScript};
+use fx::prelude::*;
+use fx::{Array, Attribute, GraphModule};
+
+fn check(text: &str, expected: Expect) {
+    let gm = GraphModule::new("main", fx::parse(text).unwrap());
+    let code = TorchScript::new(&gm).code();
+    expected.assert_eq(&code.unwrap_or_else(|error| error.to_string()));
+}
+
+#[test]
+fn operands_are_positional_and_options_named() {
+    check(
+        "graph f(%x: f32[n, 3], %w: f32[4, 3]) -> f32[n, 2] {
+  %y: f32[n, 4] = linear(%x, %w)
+  %z: f32[n, 4] = maximum(%y, 0)
+  %s: f32[n, 4] = softmax(%z, -1)
+  %v: f32[n, 2, 2] = reshape(%s, [<n>, 2, 2])
+  %m: f32[n, 2] = sum(%v, 2)
+  return %m
+}",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn branches_and_loops_are_written_in_place() {
+    check(
+        "graph f(%x: f32[3]) -> f32[3] {
+  %s: f32[] = sum(%x)
+  %p: bool[] = gt(%s, 0.0)
+  %c: f32[3] = cond(%p, @then, @otherwise, [%x])
+  %w: [f32[3]] = while_loop(@test, @body, [%c], [])
+  %y: f32[3] = getitem(%w, 0)
+  return %y
+}
+graph then(%x: f32[3]) -> f32[3] {
+  %y: f32[3] = relu(%x)
+  return %y
+}
+graph otherwise(%x: f32[3]) -> f32[3] {
+  %y: f32[3] = neg(%x)
+  return %y
+}
+graph test(%x: f32[3]) -> bool[] {
+  %s: f32[] = sum(%x)
+  %p: bool[] = lt(%s, 10.0)
+  return %p
+}
+graph body(%x: f32[3]) -> [f32[3]] {
+  %y: f32[3] = mul(%x, 2)
+  return [%y]
+}",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn an_operation_without_operator_is_refused_by_node() {
+    check(
+        "graph f(%x: f32[1, 4, 3, 3]) -> f32[1, 4, 3, 3] {
+  %y: f32[1, 4, 3, 3] = local_response_norm(%x, 2)
+  return %y
+}",
+        expect![[r#""#]],
+    );
+}
+
+/// Returns a module with a tied parameter, a buffer that it updates, and names that are words of the language.
+fn module() -> GraphModule {
+    let text = "graph main(%self: f32[2], %for: f32[2]) -> f32[2] {
+  %a: f32[2] = self.layers.0.weight
+  %b: f32[2] = self.layers.1.weight
+  %count: i64[] = self.count
+  %next: i64[] = add(%count, 1)
+  %set: none = set_buffer(\"count\", %next)
+  %sum: f32[2] = add(%a, %b)
+  %y: f32[2] = mul(%sum, %self)
+  %z: f32[2] = sub(%y, %for)
+  return %z
+}";
+    let mut gm = GraphModule::new("net", fx::parse(text).unwrap());
+    let weight = Tensor::from(Array::from([1f32, 2.]));
+    for name in ["layers.0.weight", "layers.1.weight"] {
+        gm.set_attribute(name, Attribute::Parameter(Parameter::new(weight.clone()))).unwrap();
+    }
+    gm.set_attribute("count", Attribute::Buffer(Buffer::new(Tensor::from(Array::from(7i64))))).unwrap();
+    gm
+}
+
+#[test]
+fn paths_become_modules_and_ties_stay() {
+    expect![[r#""#]].assert_eq(&TorchScript::new(&module()).code().unwrap());
+    let path = std::env::temp_dir().join(format!("fx-export-{}.pt", std::process::id()));
+    module().to_torchscript(&path).unwrap();
+    let first = std::fs::read(&path).unwrap();
+    module().to_torchscript(&path).unwrap();
+    assert!(first == std::fs::read(&path).unwrap(), "the same module gives the same bytes");
+    let program = fx::import::torchscript(&path).unwrap();
+    let layers = program.root.get("layers").unwrap();
+    let weight = |name: &str| {
+        let layer = layers.to_object().unwrap().get(name).unwrap();
+        layer.to_object().unwrap().get("weight").unwrap().to_tensor().unwrap().clone()
+    };
+    assert!(weight("0").shares_storage(&weight("1")) && weight("0").requires_grad());
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn programs_of_pytorch_are_written_and_read_again() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/zoo");
+    let out = std::env::temp_dir().join(format!("fx-export-zoo-{}.pt", std::process::id()));
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "pt2"));
+    paths.sort();
+    let mut refused = Vec::new();
+    for path in &paths {
+        let gm = fx::import::pt2(path).unwrap();
+        match gm.to_torchscript(&out) {
+            Ok(()) => {
+                fx::import::torchscript(&out).unwrap();
+            }
+            Err(error) => {
+                refused.push(format!("{}: {}", path.file_name().unwrap().display(), error.message()))
+            }
+        }
+    }
+    std::fs::remove_file(out).unwrap();
+    expect![[r#""#]].assert_eq(&refused.join("\n"));
+}
