@@ -25,7 +25,21 @@ fn operands_are_positional_and_options_named() {
   %m: f32[n, 2] = sum(%v, 2)
   return %m
 }",
-        expect![[r#""#]],
+        expect![[r#"
+            class Main(Module):
+              __parameters__ = []
+              __buffers__ = []
+              training : bool
+              def forward(self: __torch__.fx.Main,
+                x: Tensor,
+                w: Tensor) -> Tensor:
+                y = torch.linear(x, w)
+                z = torch.maximum(y, torch.scalar_tensor(0, dtype=6))
+                s = torch.softmax(z, dim=-1)
+                v = torch.reshape(s, shape=[torch.size(x, 0), 2, 2])
+                m = torch.sum(v, [2], False)
+                return m
+        "#]],
     );
 }
 
@@ -57,7 +71,37 @@ graph body(%x: f32[3]) -> [f32[3]] {
   %y: f32[3] = mul(%x, 2)
   return [%y]
 }",
-        expect![[r#""#]],
+        expect![[r#"
+            class Main(Module):
+              __parameters__ = []
+              __buffers__ = []
+              training : bool
+              def forward(self: __torch__.fx.Main,
+                x: Tensor) -> Tensor:
+                s = torch.sum(x)
+                p = torch.gt(s, 0.)
+                if bool(p):
+                  y = torch.relu(x)
+                  c = y
+                else:
+                  y_0 = torch.neg(x)
+                  c = y_0
+                c_0 = c
+                w_0 = c_0
+                s_0 = torch.sum(w_0)
+                p_0 = torch.lt(s_0, 10.)
+                go_on = bool(p_0)
+                while go_on:
+                  y_1 = torch.mul(w_0, 2)
+                  next = [y_1]
+                  w_0 = next[0]
+                  s_1 = torch.sum(w_0)
+                  p_1 = torch.lt(s_1, 10.)
+                  go_on = bool(p_1)
+                w = (w_0,)
+                y_2 = w[0]
+                return y_2
+        "#]],
     );
 }
 
@@ -68,21 +112,23 @@ fn an_operation_without_operator_is_refused_by_node() {
   %y: f32[1, 4, 3, 3] = local_response_norm(%x, 2)
   return %y
 }",
-        expect![[r#""#]],
+        expect![[r#"
+            PyTorch has no operator "local_response_norm"  in %y: f32[1, 4, 3, 3] = local_response_norm(%x, 2)
+              help: replace it with operations that PyTorch has, such as by a rewrite rule or `decompose`"#]],
     );
 }
 
 /// Returns a module with a tied parameter, a buffer that it updates, and names that are words of the language.
 fn module() -> GraphModule {
-    let text = "graph main(%self: f32[2], %for: f32[2]) -> f32[2] {
+    let text = "graph main(%print: f32[2], %torch: f32[2]) -> f32[2] {
   %a: f32[2] = self.layers.0.weight
   %b: f32[2] = self.layers.1.weight
   %count: i64[] = self.count
   %next: i64[] = add(%count, 1)
   %set: none = set_buffer(\"count\", %next)
   %sum: f32[2] = add(%a, %b)
-  %y: f32[2] = mul(%sum, %self)
-  %z: f32[2] = sub(%y, %for)
+  %y: f32[2] = mul(%sum, %print)
+  %z: f32[2] = sub(%y, %torch)
   return %z
 }";
     let mut gm = GraphModule::new("net", fx::parse(text).unwrap());
@@ -96,7 +142,37 @@ fn module() -> GraphModule {
 
 #[test]
 fn paths_become_modules_and_ties_stay() {
-    expect![[r#""#]].assert_eq(&TorchScript::new(&module()).code().unwrap());
+    expect![[r#"
+        class Module0(Module):
+          __parameters__ = ["weight", ]
+          __buffers__ = []
+          weight : Tensor
+          training : bool
+        class Layers(Module):
+          __parameters__ = []
+          __buffers__ = []
+          training : bool
+          __annotations__["0"] = __torch__.fx.Module0
+          __annotations__["1"] = __torch__.fx.Module0
+        class Net(Module):
+          __parameters__ = []
+          __buffers__ = ["count", ]
+          count : Tensor
+          training : bool
+          layers : __torch__.fx.Layers
+          def forward(self: __torch__.fx.Net,
+            print_0: Tensor,
+            torch_0: Tensor) -> Tensor:
+            a = getattr(self.layers, "0").weight
+            b = getattr(self.layers, "1").weight
+            count = self.count
+            next = torch.add(count, 1)
+            sum = torch.add(a, b)
+            y = torch.mul(sum, print_0)
+            z = torch.sub(y, torch_0)
+            self.count = next
+            return z
+    "#]].assert_eq(&TorchScript::new(&module()).code().unwrap());
     let path = std::env::temp_dir().join(format!("fx-export-{}.pt", std::process::id()));
     module().to_torchscript(&path).unwrap();
     let first = std::fs::read(&path).unwrap();
@@ -133,5 +209,5 @@ fn programs_of_pytorch_are_written_and_read_again() {
         }
     }
     std::fs::remove_file(out).unwrap();
-    expect![[r#""#]].assert_eq(&refused.join("\n"));
+    expect!["pytree.pt2: TorchScript has no dictionary of values of several types"].assert_eq(&refused.join("\n"));
 }

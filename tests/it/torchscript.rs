@@ -67,7 +67,13 @@ fn damaged_archives_are_refused_with_their_place() {
         expected 24 bytes for 6 elements of float32, got 8  in bad_short_storage.pt, data/0
           help: the file is damaged; copy or save it again"#]]
     .assert_eq(&message("bad_short_storage.pt"));
-    expect_test::expect![[r#""#]].assert_eq(&message("bad_operator.pt"));
+    expect_test::expect![[r#"
+        PyTorch has no operator "aten::no_such_operator"
+                _0 = torch.no_such_operator(x, w)
+                     ^^^^^^^^^^^^^^^^^^^^^^
+           at bad_operator.pt, code/__torch__.py:11:10
+          help: the code is damaged, or calls an operator of another library, which fx does not know"#]]
+    .assert_eq(&message("bad_operator.pt"));
 }
 
 /// Writes a zip file of these members.
@@ -107,7 +113,71 @@ fn bombs_and_loops_are_refused_at_once() {
 #[test]
 fn a_program_prints_its_hierarchy_and_code() {
     let program = fx::import::torchscript(data("sc_tied.pt")).unwrap();
-    expect_test::expect![[r#""#]].assert_eq(&program.to_string());
+    expect_test::expect![[r#"
+        Tied
+          view: Tensor, parameter = f32[3, 6]
+          col: Tensor, buffer = f32[11]
+          t: Tensor, buffer = f32[6, 11]
+          training: bool = False
+          _is_full_backward_hook: Optional[bool] = None
+          e: torch.nn.modules.sparse.Embedding
+            weight: Tensor, parameter = f32[11, 6]
+            training: bool = False
+            _is_full_backward_hook: NoneType = None
+            padding_idx: NoneType, final = None
+            norm_type: float, final = 2.
+            sparse: bool, final = False
+            embedding_dim: int, final = 6
+            max_norm: NoneType, final = None
+            num_embeddings: int, final = 11
+            scale_grad_by_freq: bool, final = False
+          o: torch.nn.modules.linear.Linear
+            weight: Tensor, parameter = f32[11, 6]
+            bias: NoneType, parameter = None
+            training: bool = False
+            _is_full_backward_hook: NoneType = None
+            in_features: int, final = 6
+            out_features: int, final = 11
+          l2: torch.nn.modules.linear.Linear
+            weight: Tensor, parameter = f32[11, 6]
+            bias: NoneType, parameter = None
+            training: bool = False
+            _is_full_backward_hook: NoneType = None
+            in_features: int, final = 6
+            out_features: int, final = 11
+
+        class Tied:
+          def forward(s: Tied,
+              i: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+            e = s.e
+            h = (e).forward(i, )
+            o = s.o
+            _0 = (o).forward(h, )
+            l2 = s.l2
+            _1 = (l2).forward(torch.mul(h, 2), )
+            view = s.view
+            _2 = torch.matmul(h, torch.t(view))
+            col = s.col
+            _3 = torch.sum(col)
+            t = s.t
+            return (_0, _1, _2, _3, torch.sum(t, [0]))
+
+        class torch.nn.modules.sparse.Embedding:
+          def forward(self: torch.nn.modules.sparse.Embedding,
+              input: Tensor) -> Tensor:
+            _0 = torch.nn.functional.embedding
+            weight = self.weight
+            _1 = _0(input, weight, None, None, 2., False, False, )
+            return _1
+
+        class torch.nn.modules.linear.Linear:
+          def forward(self: torch.nn.modules.linear.Linear,
+              input: Tensor) -> Tensor:
+            weight = self.weight
+            bias = self.bias
+            return torch.linear(input, weight, bias)
+    "#]]
+    .assert_eq(&program.to_string());
 }
 
 #[test]

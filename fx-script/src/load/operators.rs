@@ -9,26 +9,11 @@ use crate::ast::{Expr, ExprKind, Function, Stmt, StmtKind};
 use crate::schema;
 use crate::source::Source;
 
-/// Parts of names of PyTorch's operators that the table of schemas leaves out: such an operator is an error only where
-/// it runs.
+/// Parts of names of PyTorch's operators that the table of schemas leaves out: such an operator is an error only
+/// where it runs.
 const LEFT_OUT: &[&str] = &[
-    "sparse",
-    "backward",
-    "foreach",
-    "fused",
-    "cudnn",
-    "miopen",
-    "mkldnn",
-    "mps",
-    "nnpack",
-    "xnnpack",
-    "quantize",
-    "dequantize",
-    "nested",
-    "cuda",
-    "fbgemm",
-    "functional_sym",
-    "_out",
+    "sparse", "backward", "foreach", "fused", "cudnn", "miopen", "mkldnn", "mps", "nnpack", "quantize",
+    "nested", "cuda", "fbgemm", "vulkan", "_jvp", "_copy", "_out",
 ];
 
 /// What stands after `torch.` without being an operator.
@@ -112,7 +97,9 @@ fn operator(callee: &str) -> Option<String> {
         ("ops", space @ ("aten" | "prim"), Some(name), None) => (space, name),
         _ => return None,
     };
-    if LEFT_OUT.iter().any(|part| name.contains(part)) {
+    // Private operators change from version to version.
+    let is_private = name.starts_with('_') && !name.starts_with("__");
+    if is_private || LEFT_OUT.iter().any(|part| name.contains(part)) {
         return None;
     }
     Some(format!("{space}::{name}"))

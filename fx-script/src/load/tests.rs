@@ -190,27 +190,43 @@ fn code_refused(from: &str, to: &str, expected: Expect) {
 
 #[test]
 fn wrong_code_is_refused_with_its_line() {
-    code_refused("torch.mul(x", "torch.no_such_operator(x", expect![[r#"
+    code_refused(
+        "torch.mul(x",
+        "torch.no_such_operator(x",
+        expect![[r#"
         PyTorch has no operator "aten::no_such_operator"
                 return torch.no_such_operator(x, weight)
                        ^^^^^^^^^^^^^^^^^^^^^^
            at the given members, code/__torch__.py:14:12
-          help: the code is damaged, or calls an operator of another library, which fx does not know"#]]);
-    code_refused("weight : Tensor", "weight : Weights", expect![[r#"
+          help: the code is damaged, or calls an operator of another library, which fx does not know"#]],
+    );
+    code_refused(
+        "weight : Tensor",
+        "weight : Weights",
+        expect![[r#"
         there is no class "Weights"
               weight : Weights
                        ^^^^^^^
-           at the given members, code/__torch__.py:5:12"#]]);
-    code_refused("class Color(Enum)", "class Color(Flag)", expect![[r#"
+           at the given members, code/__torch__.py:5:12"#]],
+    );
+    code_refused(
+        "class Color(Enum)",
+        "class Color(Flag)",
+        expect![[r#"
         expected the base Module, ModuleInterface, Interface, NamedTuple or Enum
             class Color(Flag):
                         ^^^^
-           at the given members, code/__torch__.py:19:13"#]]);
-    code_refused("  sizes : List[int]", "  sizes[0] = 1", expect![[r#"
+           at the given members, code/__torch__.py:19:13"#]],
+    );
+    code_refused(
+        "  sizes : List[int]",
+        "  sizes[0] = 1",
+        expect![[r#"
         this is no member of a class
               sizes[0] = 1
               ^^^^^^^^^^^^
-           at the given members, code/__torch__.py:6:3"#]]);
+           at the given members, code/__torch__.py:6:3"#]],
+    );
     let deep = format!("{}int{}", "List[".repeat(100_000), "]".repeat(100_000));
     assert!(program_of(&CODE.replace("List[int]", &deep), |_, _| {}).is_err());
 }

@@ -391,9 +391,11 @@ impl<'a> Writer<'a> {
             {
                 text = float(in_f32(x));
             }
-            if param.kind == Kind::Operand && !rows::takes_number(call.op.name, at) {
+            if param.kind == Kind::Operand {
                 let value = self.scope.value(arg)?;
-                if value.ty.is_number() {
+                // A truth value is an int to operators that take numbers.
+                let is_taken = rows::takes_number(call.op.name, at) && value.ty != Ty::Bool;
+                if value.ty.is_number() && !is_taken {
                     text = rows::tensor_of(&value, operand_dtype);
                 }
             }

@@ -36,9 +36,10 @@ static TABLE: &[(&str, How)] = &[
     ("adaptive_avg_pool3d", W(adaptive_pool)),
     ("max_pool1d", W(max_pool)), ("max_pool2d", W(max_pool)), ("max_pool3d", W(max_pool)),
     ("lift_fresh_copy", Positional("torch.clone", &["x"])), ("_to_copy", W(to_copy)), ("to", W(to_copy)),
-    ("view", Positional("torch.view", &["x", "shape"])), ("view_dtype", W(|w, call| w.format(call, "torch.view({x}, dtype={dtype})"))),
+    ("view", Positional("torch.reshape", &["x", "shape"])), ("view_dtype", W(|w, call| w.format(call, "torch.view_copy({x}, dtype={dtype})"))),
     // The elements are those that the value has, however it is stored.
     ("as_strided", W(|w, call| w.format(call, "torch.as_strided(torch.clone({x}, memory_format=0), {size}, {stride}, {storage_offset})"))),
+    ("as_strided_scatter", W(|w, call| w.format(call, "torch.as_strided_scatter(torch.clone({x}, memory_format=0), {src}, {size}, {stride}, {storage_offset})"))),
     ("scatter", W(scatter)), ("tensordot", W(tensordot)), ("trapezoid", W(trapezoid)), ("trapz", W(trapezoid)),
     ("cumulative_trapezoid", W(trapezoid)),
     ("nms", Name("ops.torchvision.nms")), ("polygamma", Positional("torch.polygamma", &["n", "x"])),
@@ -53,8 +54,7 @@ static TABLE: &[(&str, How)] = &[
     ("dropout", Positional("torch.dropout", &["x", "p", "training"])),
     ("einsum", Positional("torch.einsum", &["equation", "operands"])),
     ("convolution", Positional("torch.convolution", &["x", "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups"])),
-    ("im2col", Positional("torch.im2col", &["x", "kernel_size", "dilation", "padding", "stride"])),
-    ("col2im", Positional("torch.col2im", &["x", "output_size", "kernel_size", "dilation", "padding", "stride"])),
+    ("im2col", W(columns)), ("col2im", W(columns)),
     ("_fft_c2c", W(|w, call| w.format(call, "torch.view_as_real(torch._fft_c2c(torch.view_as_complex(torch.contiguous({x})), {dim}, {normalization}, {forward}))"))),
     ("_fft_c2r", W(|w, call| w.format(call, "torch._fft_c2r(torch.view_as_complex(torch.contiguous({x})), {dim}, {normalization}, {last_dim_size})"))),
     ("_fft_r2c", W(|w, call| w.format(call, "torch.view_as_real(torch._fft_r2c({x}, {dim}, {normalization}, {onesided}))"))),
@@ -436,6 +436,26 @@ fn loss(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
     call.must_be_default(&["weight"])?;
     let delta = if call.op.name == "huber_loss" { ", {delta}" } else { "" };
     writer.format(call, &format!("torch.{}({{x}}, {{target}}, {{reduction}}{delta})", call.op.name))
+}
+
+/// Writes an operator that takes one number for each of two axes, where a row takes one for both.
+fn columns(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
+    let order: &[&str] = match call.op.name {
+        "im2col" => &["kernel_size", "dilation", "padding", "stride"],
+        _ => &["output_size", "kernel_size", "dilation", "padding", "stride"],
+    };
+    let mut parts = vec![call.text(writer, "x")?];
+    for name in order {
+        let text = call.text(writer, name)?;
+        parts.push(match call.arg(name)?.items() {
+            Some([_]) => {
+                let one = text.trim_start_matches('[').trim_end_matches(']');
+                format!("[{one}, {one}]")
+            }
+            _ => text,
+        });
+    }
+    Ok(Value::new(format!("torch.{}({})", call.op.name, parts.join(", ")), Ty::Tensor))
 }
 
 /// Writes `scatter`, whose source may be a number there, too, but under another name.
