@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 pub use cell::Cell;
 pub use dict::{Dict, Entries, Key};
+pub(crate) use display::general as general_text;
 pub use display::{float_text, shown};
 pub use equality::{is_same, values_equal};
 pub use object::{Class, Device, EnumMember, Future, NamedTuple, Object, Tuple};

@@ -1,0 +1,98 @@
+use super::*;
+
+fn run(name: &str, args: &[Value]) -> Result<Value> {
+    let args: Vec<&Value> = args.iter().collect();
+    find(name).unwrap_or_else(|| panic!("{name} has no row"))(&mut Output::new(1 << 10), &args)
+}
+
+/// The results of calls, as text.
+fn check(calls: &[(&str, &[Value], &str)]) {
+    for (name, args, expected) in calls {
+        let got =
+            run(name, args).map_or_else(|e| e.message().to_owned(), |v| crate::value::shown(&v).unwrap());
+        assert_eq!(got, *expected, "{name} of {args:?}");
+    }
+}
+
+use Value::{Float as F, Int as I};
+
+#[test]
+fn integers_round_down_and_wrap() {
+    check(&[
+        ("aten::floordiv.int", &[I(-7), I(2)], "-4"),
+        ("aten::remainder.int", &[I(-7), I(2)], "1"),
+        ("aten::remainder.int", &[I(7), I(-2)], "-1"),
+        ("aten::floordiv.int", &[I(1), I(0)], "division by 0"),
+        ("aten::floordiv.int", &[I(i64::MIN), I(-1)], "-9223372036854775808"),
+        ("aten::remainder.int", &[I(i64::MIN), I(-1)], "0"),
+        ("aten::mul.int", &[I(1 << 62), I(4)], "0"),
+        ("aten::pow.int", &[I(2), I(3)], "8."),
+        ("aten::pow.int_to_int", &[I(2), I(3)], "8"),
+        ("aten::neg.int", &[I(i64::MIN)], "-9223372036854775808"),
+        ("aten::__lshift__.int", &[I(1), I(64)], "an integer is shifted by 64 bits"),
+        ("aten::__range_length", &[I(10), I(0), I(-3)], "4"),
+        ("aten::Int.float", &[F(-2.7)], "-2"),
+    ]);
+}
+
+#[test]
+fn floats_are_those_of_python() {
+    check(&[
+        ("aten::round.float", &[F(2.5)], "2."),
+        ("aten::remainder.float", &[F(-1.0), F(3.0)], "2."),
+        ("aten::floordiv.float", &[F(-1.0), F(3.0)], "-1."),
+        ("aten::add.float", &[F(0.1), F(0.2)], "0.30000000000000004"),
+        ("aten::mathremainder.float", &[F(5.0), F(3.0)], "-1."),
+        ("aten::gamma.float", &[F(5.0)], "24."),
+        ("aten::str", &[F(1e8)], "100000000."),
+        ("aten::str", &[F(0.1)], "0.10000000000000001"),
+        ("aten::str", &[F(1e-5)], "1.0000000000000001e-05"),
+        ("aten::str", &[F(1e20)], "1e+20"),
+    ]);
+}
+
+#[test]
+fn formats_take_specs() {
+    let s = Value::from("a");
+    check(&[
+        ("aten::format", &["{}:{}".into(), s.clone(), I(3)], "a:3"),
+        ("aten::format", &["{:.2f}|{:>4}|{:04d}".into(), F(1.005), s.clone(), I(-7)], "1.00|   a|-007"),
+        ("aten::format", &["{:,}".into(), I(1_234_567)], "1,234,567"),
+        ("aten::format", &["{}{}".into(), s.clone()], "Too few arguments for format string \"{}{}\""),
+        ("aten::percentFormat", &["%s has %d of %f".into(), s, I(3), F(1.5)], "a has 3 of 1.500000"),
+    ]);
+}
+
+#[test]
+fn text_counts_characters() {
+    check(&[
+        ("aten::len.str", &["äöü".into()], "3"),
+        ("aten::slice.str", &["äöü".into(), I(1), Value::None, I(1)], "öü"),
+        ("aten::find", &["äöü".into(), "ü".into(), I(0), I(-1)], "2"),
+        ("aten::split.str", &[" a  b ".into(), Value::None, I(-1)], "[a, b]"),
+        ("aten::title", &["ab cd".into()], "Ab Cd"),
+        ("aten::center", &["ab".into(), I(5), "*".into()], "**ab*"),
+        ("aten::__getitem__.str", &["ab".into(), I(-3)], "string index out of range"),
+    ]);
+}
+
+#[test]
+fn huge_values_are_refused() {
+    let call = crate::value::transaction::begin(1 << 20);
+    let list = run("aten::mul.left_t", &[Value::ints([0]), I(1_000_000_000_000)]).unwrap_err();
+    assert_eq!(list.kind(), fx_core::ErrorKind::Limit);
+    let text = run("aten::ljust", &["a".into(), I(10_000_000_000), " ".into()]).unwrap_err();
+    assert_eq!(text.kind(), fx_core::ErrorKind::Limit);
+    drop(call);
+}
+
+#[test]
+fn every_overload_of_a_row_is_in_the_schema() {
+    let tables = [numbers::TABLE, text::TABLE, containers::TABLE, program::TABLE];
+    for (name, overloads, _) in tables.into_iter().flatten() {
+        for overload in overloads.split_whitespace() {
+            let full = if overload == "-" { (*name).to_owned() } else { format!("{name}.{overload}") };
+            assert!(crate::schema::get(&full).is_some(), "there is no schema of {full}");
+        }
+    }
+}
