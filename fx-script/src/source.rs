@@ -9,14 +9,17 @@ use fx_core::{Error, ErrorKind, SourceLoc};
 pub struct Source {
     name: Arc<str>,
     text: String,
-    /// The line of the file at which the text begins, from 1.
-    first_line: u32,
+    /// The bytes at which lines begin.
+    line_starts: Vec<u32>,
 }
 
 impl Source {
     /// Makes a source of a name and a text.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<String>) -> Arc<Source> {
-        Arc::new(Source { name: name.into(), text: text.into(), first_line: 1 })
+        let text = text.into();
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let line_starts = [0].into_iter().chain(newlines.map(|(at, _)| at as u32 + 1)).collect();
+        Arc::new(Source { name: name.into(), text, line_starts })
     }
 
     /// Returns the name.
@@ -41,12 +44,11 @@ impl Source {
         while !self.text.is_char_boundary(byte) {
             byte -= 1;
         }
-        let before = &self.text[..byte];
-        let start = before.rfind('\n').map_or(0, |at| at + 1);
-        let line = self.first_line + before.matches('\n').count() as u32;
+        let line = self.line_starts.partition_point(|&start| start as usize <= byte);
+        let start = self.line_starts[line - 1] as usize;
         let column = self.text[start..byte].chars().count() as u32 + 1;
         let text = self.text[start..].split(['\n', '\r']).next().unwrap_or_default();
-        (line, column, text)
+        (line as u32, column, text)
     }
 
     /// Makes an error at a place of the text. Its message ends in the line and a caret below the place.

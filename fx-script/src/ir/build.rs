@@ -61,6 +61,26 @@ impl Builder {
         self.open.push(Region::default());
     }
 
+    /// Opens a closed region again, so that operations and results can be added.
+    pub fn reopen(&mut self, region: Region) {
+        self.open.push(region);
+    }
+
+    /// Returns a mark of the values that exist, for [`Builder::forget`].
+    pub fn mark(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Forgets the values made since a mark. The regions that define them are the caller's to drop.
+    pub fn forget(&mut self, mark: usize) {
+        self.values.truncate(mark);
+    }
+
+    /// Changes the type of a value, such as that of a list whose items are known only now.
+    pub fn set_type(&mut self, value: ValueId, ty: Type) {
+        self.values[value.index()].ty = ty;
+    }
+
     /// Closes the open region with its results and returns it, to be given to [`Builder::with_regions`].
     pub fn close(&mut self, results: Vec<ValueId>) -> Region {
         assert!(self.open.len() > 1, "the body of a function is closed by `finish`");
