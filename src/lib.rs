@@ -52,6 +52,7 @@ pub mod program;
 pub mod reference;
 pub mod reproduce;
 pub mod saved;
+pub mod script;
 pub mod standalone;
 pub mod view;
 mod zip_file;

@@ -30,6 +30,7 @@ mod payload;
 mod pytree;
 mod random;
 mod schema;
+pub(crate) mod single;
 mod symbols;
 mod torchscript;
 mod unrolled_rnn;

@@ -7,6 +7,7 @@ mod containers;
 mod format;
 mod numbers;
 mod program;
+mod tensors;
 mod text;
 
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ use std::sync::OnceLock;
 use fx_core::{Result, err};
 
 use crate::value::Value;
+
+pub use tensors::{code_of, dtype_of};
 
 /// A row: takes all arguments of the schema and returns the result; several results are a tuple.
 pub type HostFunction = fn(&mut Output, &[&Value]) -> Result<Value>;
@@ -26,7 +29,7 @@ type Row = (&'static str, &'static str, HostFunction);
 pub fn find(name: &str) -> Option<HostFunction> {
     static TABLE: OnceLock<HashMap<String, HostFunction>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let tables = [numbers::TABLE, text::TABLE, containers::TABLE, program::TABLE];
+        let tables = [numbers::TABLE, text::TABLE, containers::TABLE, program::TABLE, tensors::TABLE];
         let mut table = HashMap::new();
         for (name, overloads, function) in tables.into_iter().flatten() {
             for overload in overloads.split_whitespace() {

@@ -88,7 +88,7 @@ fn huge_values_are_refused() {
 
 #[test]
 fn every_overload_of_a_row_is_in_the_schema() {
-    let tables = [numbers::TABLE, text::TABLE, containers::TABLE, program::TABLE];
+    let tables = [numbers::TABLE, text::TABLE, containers::TABLE, program::TABLE, tensors::TABLE];
     for (name, overloads, _) in tables.into_iter().flatten() {
         for overload in overloads.split_whitespace() {
             let full = if overload == "-" { (*name).to_owned() } else { format!("{name}.{overload}") };

@@ -45,6 +45,11 @@ impl Footprint for Geometry {
 }
 
 impl Geometry {
+    /// Returns whether elements are real, of a dtype and of these sizes.
+    pub fn is_real(&self, dtype: DType, shape: &[usize]) -> bool {
+        !self.is_complex && self.dtype == dtype && *self.shape == *shape
+    }
+
     fn array(&self) -> Result<Array> {
         self.storage.read(|flat| flat.0.as_strided(&self.shape, &self.strides, self.offset))
     }

@@ -1,0 +1,63 @@
+use fx_script::ir;
+use fx_script::value::shown;
+use fx_script::vm::{Environment, Executable, Limits, Machine};
+
+use super::*;
+
+fn run(text: &str, args: Vec<Item>) -> Result<Item> {
+    let operators = AtenOperators::new(crate::registry());
+    let executable = Executable::new(&ir::parse(text)?, &Environment::default(), &operators)?;
+    Machine::new(&executable, Limits::default()).call("main", args)
+}
+
+fn tensor(data: &[f32], shape: &[usize]) -> Item {
+    Item::tensor(Array::from_vec(data.to_vec(), shape).unwrap()).unwrap()
+}
+
+fn elements(item: &Item) -> Vec<f32> {
+    item.to_tensor().unwrap().array().unwrap().to_vec().unwrap()
+}
+
+#[test]
+fn write_through_a_view_changes_the_tensor() {
+    let text = r#"func "main"(%x.0: Tensor) -> Tensor {
+  %1: int = constant 0()
+  %2: int = constant 1()
+  %3: Tensor = aten::select.int(%x.0, %1, %2)
+  %4: Tensor = aten::add_.Tensor(%3, %3, %2)
+  return %x.0
+}
+"#;
+    let x = tensor(&[1.0, 2.0, 3.0, 4.0], &[2, 2]);
+    assert_eq!(elements(&run(text, vec![x.clone()]).unwrap()), [1.0, 2.0, 6.0, 8.0]);
+    assert_eq!(elements(&x), [1.0, 2.0, 6.0, 8.0]);
+}
+
+#[test]
+fn several_results_are_unpacked() {
+    let text = r#"func "main"(%x.0: Tensor) -> Tuple[Tensor, Tensor] {
+  %1: int = constant 1()
+  %2: bool = constant false()
+  %3: Tensor, %4: Tensor = aten::max.dim(%x.0, %1, %2)
+  %5: Tuple[Tensor, Tensor] = tuple(%3, %4)
+  return %5
+}
+"#;
+    let result = run(text, vec![tensor(&[1.0, 5.0, 3.0, 2.0], &[2, 2])]).unwrap();
+    let items = result.to_items().unwrap();
+    assert_eq!(elements(&items[0]), [5.0, 3.0]);
+    assert_eq!(shown(&items[1]).unwrap(), " 1\n 0\n[ CPULongType{2} ]");
+}
+
+#[test]
+fn huge_tensor_is_refused() {
+    let text = r#"func "main"(%n.0: int) -> Tensor {
+  %1: NoneType = constant None()
+  %2: List[int] = list(%n.0)
+  %3: Tensor = aten::zeros(%2, %1, %1, %1, %1)
+  return %3
+}
+"#;
+    let error = run(text, vec![Item::Int(1_000_000_000_000)]).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Limit);
+}
