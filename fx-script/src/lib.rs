@@ -2,9 +2,9 @@
 //!
 //! [`parse`] reads texts as the syntax tree of [`ast`], [`print`] writes it as canonical text. [`source`] has
 //! the places in texts, [`types`] the type language, [`schema`] the operators with their overloads. [`emit`]
-//! turns trees into [`ir`], a program with types and regions, [`vm`] runs it on the values of [`value`], [`host`] has the operators on
-//! numbers, text and containers. [`archive`] reads the members of an archive, whose data [`pickle`] reads and
-//! writes; [`load`] makes a program of both.
+//! turns trees into [`ir`], a program with types and regions; [`vm`] runs it on the values of [`value`], and
+//! [`host`] has the operators on numbers, text and containers. [`archive`] reads the members of an archive, whose
+//! data [`pickle`] reads and writes; [`load`] makes a program of both.
 
 pub mod archive;
 pub mod ast;

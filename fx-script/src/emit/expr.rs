@@ -152,7 +152,7 @@ impl Emitter<'_> {
         match &**name {
             "torch" | "ops" | "CONSTANTS" | "__torch__" | "math" => Ok(Meaning::Path(name.clone())),
             "F" => Ok(Meaning::Path("torch.nn.functional".into())),
-            _ if super::call::BUILTINS.contains(&&**name) => Ok(Meaning::Builtin(name.clone())),
+            _ if super::builtin::BUILTINS.contains(&&**name) => Ok(Meaning::Builtin(name.clone())),
             _ => {
                 let error =
                     self.source.error(ErrorKind::Unresolved, span, &format!("'{name}' is not defined"));
@@ -337,19 +337,17 @@ impl Emitter<'_> {
     }
 
     /// Emits two branches that each give a value.
-    fn choose(
+    pub(super) fn choose(
         &mut self,
         test: ValueId,
         then: &mut dyn FnMut(&mut Self) -> Result<ValueId>,
         otherwise: &mut dyn FnMut(&mut Self) -> Result<ValueId>,
     ) -> Result<ValueId> {
         let hidden = "$choice";
-        let mut types = Vec::new();
         self.branch(
             test,
             &mut |emitter| {
                 let value = then(emitter)?;
-                types.push(emitter.ty(value).clone());
                 emitter.set(hidden, value);
                 Ok(Flow::Falls)
             },

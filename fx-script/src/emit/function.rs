@@ -221,7 +221,9 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn at(&mut self, span: Span) {
-        self.builder.at(Some(self.source.location(span.start)));
+        let records = self.unit.debug.get(self.source.name());
+        let place = records.and_then(|records| records.locate(span.start as usize)).cloned();
+        self.builder.at(Some(place.unwrap_or_else(|| self.source.location(span.start))));
     }
 
     pub(super) fn ty(&self, value: ValueId) -> &Type {

@@ -1,12 +1,15 @@
 //! The emitter: syntax trees to typed SSA ([`crate::ir`]).
 //!
-//! [`Unit`] holds the definitions of a program. An [`function::Emitter`] writes one function: `statement` has
-//! statements, `control` branches and loops with the exits from them, `expr` expressions, `call` calls, `index`
-//! subscripts, `iterate` what a `for` runs over, `refine` what a condition tells about types.
+//! [`Unit`] holds the definitions of a program. `function` writes one: `statement` has statements, `control`
+//! branches and loops with the exits from them, `expr` expressions, `call`, `builtin` and `operator` calls,
+//! `upgrades` operators of older versions, `attribute` attributes, `index` subscripts, `iterate` what a `for`
+//! runs over, `refine` what a condition tells about types.
 //!
-//! Early exits become flags, as in the code of archives: `return`, `break` and `continue` set hidden variables, and
-//! what follows a statement that may exit is emitted under a test of them.
+//! Early exits become flags, as in the code of archives: `return`, `break` and `continue` set hidden variables.
+//! What follows a statement that may exit is emitted under a test of them, or in the branch that goes on.
 
+mod attribute;
+mod builtin;
 mod call;
 mod control;
 mod expr;
@@ -14,11 +17,13 @@ mod function;
 mod index;
 mod iterate;
 mod names;
+mod operator;
 mod refine;
 mod statement;
 mod unit;
+mod upgrades;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::unit::{Signature, Unit};
+pub use self::unit::{Signature, Unit, UnknownOperators};

@@ -38,7 +38,7 @@ fn check(text: &str, expected: Expect) {
 
 #[test]
 fn functions_of_users_are_emitted() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/functions");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/functions");
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = emitted(&fs::read_to_string(&path).unwrap());
@@ -280,4 +280,31 @@ fn deep_code_is_an_error_or_emitted() {
     assert!(text.starts_with("func"), "{text}");
     let parens = format!("def f(x: int):\n  return {}x{}\n", "(x + ".repeat(120), ")".repeat(120));
     assert!(emitted(&parens).starts_with("func"));
+}
+
+#[test]
+fn old_divisions_truncate() {
+    let mut unit =
+        unit("def f(x: Tensor, y: Tensor):\n  return torch.div(x, y), torch.full([2], 1), x / 2.\n").unwrap();
+    unit.version = Some(3);
+    let text = unit.emit("__torch__.f").unwrap().to_string();
+    for operator in [
+        "aten::div.Tensor_mode",
+        "aten::div.Tensor(",
+        "aten::is_floating_point",
+        "aten::Float.Scalar",
+        "aten::div.Scalar(",
+    ] {
+        assert!(text.contains(operator), "{operator}\n{text}");
+    }
+    assert!(!text.contains("aten::div.Scalar_mode"), "{text}");
+}
+
+#[test]
+fn unknown_operators_of_archives_fail_when_they_run() {
+    let mut unit = unit("def f(x: Tensor):\n  return ops.mine.op(torch._nested_thing(x), x)\n").unwrap();
+    assert!(unit.emit("__torch__.f").is_err());
+    unit.unknown_operators = UnknownOperators::FailWhenRun;
+    let text = unit.emit("__torch__.f").unwrap().to_string();
+    assert!(text.contains("= mine::op(") && text.contains("= aten::_nested_thing("), "{text}");
 }

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use fx_core::{Error, ErrorKind, Result};
 
 use super::function::Emitter;
+use crate::archive::DebugRecords;
 use crate::ast::{self, ClassDef, Expr, ExprKind, File, Item, Member, StmtKind};
 use crate::ir;
+use crate::load::Program;
 use crate::source::Source;
 use crate::types::{Attribute, Class, ClassKind, ClassTable, EnumMember, Type, annotation};
+use crate::value::Value;
 
 /// The texts of a program: its classes and functions.
 ///
@@ -22,10 +25,27 @@ pub struct Unit {
     pub classes: ClassTable,
     /// The types of the constants that archives hold, by their number in `CONSTANTS.c0`.
     pub constants: Vec<Type>,
+    /// The version of the format that says what operators mean; `None` is today's.
+    pub version: Option<u32>,
+    /// What becomes of a call of an operator that the table of schemas does not have.
+    pub unknown_operators: UnknownOperators,
+    /// The places of the user's Python by the name of a source, which operations then have.
+    pub debug: BTreeMap<String, DebugRecords>,
     pending: Vec<(Arc<str>, ClassDef, Arc<Source>)>,
     functions: BTreeMap<Arc<str>, Arc<Definition>>,
     emitted: RefCell<HashMap<Arc<str>, ir::Function>>,
     in_progress: RefCell<HashSet<Arc<str>>>,
+}
+
+/// What becomes of a call of an operator that the table of schemas does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownOperators {
+    /// It is an error of the text.
+    #[default]
+    Refuse,
+    /// It is a call that fails when it runs, so that a branch that is never taken does no harm. Its result is
+    /// a tensor, as most are.
+    FailWhenRun,
 }
 
 /// A function of the text.
@@ -112,6 +132,37 @@ impl Unit {
             }
         }
         Ok(())
+    }
+
+    /// Makes the unit of a program that was loaded from an archive.
+    ///
+    /// Fails if two methods of a class have one name.
+    pub fn of(program: &Program) -> Result<Unit> {
+        let mut unit = Unit {
+            classes: program.definitions.classes.clone(),
+            constants: program.constants.iter().map(type_of).collect(),
+            version: Some(program.version),
+            debug: program.debug.clone(),
+            unknown_operators: UnknownOperators::FailWhenRun,
+            ..Unit::default()
+        };
+        let scope = |name: &str| -> Arc<str> {
+            format!("{}.", name.rsplit_once('.').map_or("", |(path, _)| path)).into()
+        };
+        for class in program.definitions.classes.iter() {
+            if matches!(class.kind, ClassKind::Interface | ClassKind::ModuleInterface) {
+                continue;
+            }
+            for method in &class.methods {
+                let prefix = format!("{}.", class.name);
+                unit.define(&prefix, method, &scope(&class.name), Some(class.name.clone()), &class.source)?;
+            }
+        }
+        for (name, definition) in &program.definitions.functions {
+            let scope = scope(name);
+            unit.define(&scope, &definition.function, &scope, None, &definition.source)?;
+        }
+        Ok(unit)
     }
 
     fn define(
@@ -336,6 +387,32 @@ fn class_kind(class: &ClassDef) -> ClassKind {
         "NamedTuple" => ClassKind::NamedTuple,
         "Enum" | "IntEnum" => ClassKind::Enum,
         _ => ClassKind::Class,
+    }
+}
+
+/// Returns the type of a constant.
+fn type_of(value: &Value) -> Type {
+    match value {
+        Value::None => Type::None,
+        Value::Bool(_) => Type::Bool,
+        Value::Int(_) => Type::Int,
+        Value::Float(_) => Type::Float,
+        Value::Complex(_) => Type::Complex,
+        Value::Str(_) => Type::Str,
+        Value::Tensor(_) => Type::Tensor,
+        Value::Device(_) => Type::Device,
+        Value::Tuple(tuple) => match &tuple.named {
+            Some(named) => Type::NamedTuple(named.name.as_str().into()),
+            None => Type::tuple(tuple.items.iter().map(type_of)),
+        },
+        Value::List(list) => Type::list(list.read(|items| items.first().map_or(Type::Tensor, type_of))),
+        Value::Dict(dict) => dict.read(|entries| match entries.iter().next() {
+            Some((key, value)) => Type::dict(type_of(key), type_of(value)),
+            None => Type::dict(Type::Str, Type::Tensor),
+        }),
+        Value::Object(object) => Type::Class(object.class.name.as_str().into()),
+        Value::Enum(member) => Type::Enum(member.class.as_str().into()),
+        Value::Future(_) => Type::future(Type::Any),
     }
 }
 
