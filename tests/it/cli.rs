@@ -439,3 +439,27 @@ fn random_programs_run_from_the_command_line() {
     let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((json["programs"].as_u64(), json["failures"].as_array().map(Vec::len)), (Some(3), Some(0)));
 }
+
+#[test]
+fn programs_are_exported_and_torchscript_is_dumped() {
+    let folder = folder("export");
+    let [script, saved] = ["m.pt", "m.fx"].map(|name| folder.join(name).display().to_string());
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/zoo/mlp.pt2");
+    ok(&["export", program, "--torchscript", &script, "--saved", &saved]);
+    assert!(ok(&["dump", &script]).contains("torch.linear("));
+    assert_eq!(ok(&["print", &saved]), ok(&["print", program]));
+    assert!(refused(&["export", program]).contains("no format is given"));
+    assert!(refused(&["print", &script]).contains("is a TorchScript program"));
+    let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/torchscript/bad_global.pt");
+    assert!(refused(&["dump", bad]).contains("os.system"));
+}
+
+#[test]
+fn torchscript_is_checked_and_printed() {
+    let folder = folder("script");
+    let path = folder.join("f.py").display().to_string();
+    std::fs::write(&path, "def f(x, n: int):\n    return x+n  # a comment\n").unwrap();
+    assert_eq!(ok(&["script", &path]), "def f(x,\n    n: int):\n  return x + n\n");
+    std::fs::write(&path, "def f(x):\n    return x +\n").unwrap();
+    assert!(refused(&["script", &path]).contains("f.py:2:"));
+}

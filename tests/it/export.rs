@@ -172,7 +172,8 @@ fn paths_become_modules_and_ties_stay() {
             z = torch.sub(y, torch_0)
             self.count = next
             return z
-    "#]].assert_eq(&TorchScript::new(&module()).code().unwrap());
+    "#]]
+    .assert_eq(&TorchScript::new(&module()).code().unwrap());
     let path = std::env::temp_dir().join(format!("fx-export-{}.pt", std::process::id()));
     module().to_torchscript(&path).unwrap();
     let first = std::fs::read(&path).unwrap();
@@ -209,5 +210,6 @@ fn programs_of_pytorch_are_written_and_read_again() {
         }
     }
     std::fs::remove_file(out).unwrap();
-    expect!["pytree.pt2: TorchScript has no dictionary of values of several types"].assert_eq(&refused.join("\n"));
+    expect!["pytree.pt2: TorchScript has no dictionary of values of several types"]
+        .assert_eq(&refused.join("\n"));
 }

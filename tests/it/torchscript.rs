@@ -196,8 +196,6 @@ fn hand_made_archives_are_read() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
     #[test]
     fn mutated_archives_are_read_or_refused(
         which in any::<prop::sample::Index>(),

@@ -11,6 +11,7 @@ mod dump;
 mod literal;
 mod objects;
 mod operators;
+mod runtime;
 mod upgrade;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use fx_core::{Result, bail};
 
 pub use self::annotation::annotation;
 pub use self::definitions::{Definitions, FunctionDef};
+pub use self::runtime::Runtime;
 pub use self::upgrade::{Upgrade, upgrade};
 use crate::archive::{Archive, CodeFile, DebugRecords};
 use crate::pickle::Node;
@@ -40,6 +42,8 @@ pub struct Program {
     pub root: Arc<Object>,
     /// The classes and functions.
     pub definitions: Definitions,
+    /// The classes as values have them.
+    pub runtime: Runtime,
     /// The constants: `CONSTANTS.c0` is the first.
     pub constants: Vec<Value>,
     /// The objects whose method `__setstate__` must be called with a value before the program is used, in order.
@@ -76,9 +80,10 @@ impl Program {
         let definitions = Definitions::of(&parsed, &constants)?;
         operators::check(&definitions)?;
         let mut objects = objects::Reader::new(archive.origin(), &data, "data.pkl");
-        let root = objects.root(&definitions)?;
+        let runtime = Runtime::of(&definitions);
+        let root = objects.root(&definitions, &runtime)?;
         let pending = objects.pending();
         let (origin, version) = (archive.origin().to_owned(), archive.version());
-        Ok(Program { origin, version, root, definitions, constants, pending, debug })
+        Ok(Program { origin, version, root, definitions, runtime, constants, pending, debug })
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use fx_core::{Array, Error, Result, bail, err};
 
-use super::Definitions;
+use super::{Definitions, Runtime};
 use crate::archive::Values;
 use crate::pickle::{Node, NodeRef};
 use crate::types::{self, ClassKind, Type};
-use crate::value::{Class, Device, EnumMember, NamedTuple, Object, Storages, Tuple, Value};
+use crate::value::{Device, Object, Storages, Tuple, Value};
 
 /// Makes the values of a pickle. A node becomes one value, however often it is referred to.
 pub(super) struct Reader<'a> {
@@ -18,8 +18,6 @@ pub(super) struct Reader<'a> {
     member: &'static str,
     storages: Storages,
     made: HashMap<NodeRef, (Value, Type)>,
-    classes: HashMap<Arc<str>, Arc<Class>>,
-    named: HashMap<Arc<str>, Arc<NamedTuple>>,
     pending: Vec<(Arc<Object>, Value)>,
     /// How many values may still be tried: alternatives of unions could multiply.
     budget: usize,
@@ -31,6 +29,7 @@ pub(super) struct Reader<'a> {
 #[derive(Clone, Copy)]
 struct Known<'a> {
     definitions: &'a Definitions,
+    runtime: &'a Runtime,
 }
 
 impl<'a> Reader<'a> {
@@ -41,8 +40,6 @@ impl<'a> Reader<'a> {
             member,
             storages: Storages::default(),
             made: HashMap::new(),
-            classes: HashMap::new(),
-            named: HashMap::new(),
             pending: Vec::new(),
             budget: 1 << 24,
             path: Vec::new(),
@@ -56,13 +53,13 @@ impl<'a> Reader<'a> {
 
     /// Returns a constant of the code, which has no objects.
     pub(super) fn constant(&mut self, node: NodeRef) -> Result<Value> {
-        let definitions = Definitions::default();
-        self.value(node, &Type::Any, Known { definitions: &definitions })
+        let (definitions, runtime) = (Definitions::default(), Runtime::default());
+        self.value(node, &Type::Any, Known { definitions: &definitions, runtime: &runtime })
             .map_err(|error| error.in_file(self.origin, Some(self.member)))
     }
 
     /// Returns the top module.
-    pub(super) fn root(&mut self, definitions: &Definitions) -> Result<Arc<Object>> {
+    pub(super) fn root(&mut self, definitions: &Definitions, runtime: &Runtime) -> Result<Arc<Object>> {
         let root = self.values.pickle().root();
         let Node::Object { class, .. } = self.values.pickle().node(root) else {
             let kind = self.values.pickle().node(root).kind();
@@ -71,7 +68,7 @@ impl<'a> Reader<'a> {
                 .help("save the program with `torch.jit.save`; weights of `torch.save` are no program"));
         };
         let ty = Type::Class(class.clone());
-        match self.value(root, &ty, Known { definitions }) {
+        match self.value(root, &ty, Known { definitions, runtime }) {
             Ok(Value::Object(object)) => Ok(object),
             Ok(_) => bail!(Load, "{}: the top value is no module", self.origin),
             Err(error) => {
@@ -207,11 +204,8 @@ impl<'a> Reader<'a> {
                 let class = known.definitions.classes.get(name).ok_or_else(|| no_class(name))?;
                 let types: Vec<Type> = class.attributes.iter().map(|field| field.declared.clone()).collect();
                 let Some(items) = each(&types)? else { return Ok(None) };
-                let named = self.named.entry(name.clone()).or_insert_with(|| {
-                    let fields = class.attributes.iter().map(|field| field.name.to_string()).collect();
-                    Arc::new(NamedTuple { name: name.to_string(), fields })
-                });
-                Ok(Some(Value::Tuple(Arc::new(Tuple { items: items.into(), named: Some(named.clone()) }))))
+                let named = known.runtime.named_tuples.get(name).cloned();
+                Ok(Some(Value::Tuple(Arc::new(Tuple { items: items.into(), named }))))
             }
             _ => Ok(None),
         }
@@ -230,8 +224,7 @@ impl<'a> Reader<'a> {
         let value = self.value(value, &Type::Any, known)?;
         for (name, own) in known.definitions.members(class) {
             if crate::value::values_equal(own, &value)? && own.type_name() == value.type_name() {
-                let member = EnumMember { class: class.to_string(), name: name.to_string(), value };
-                return Ok(Some(Value::Enum(Arc::new(member))));
+                return Ok(known.runtime.enums.get(&(class.clone(), name.clone())).cloned().map(Value::Enum));
             }
         }
         Err(err!(Load, "the enumeration {class} has no member of this value"))
@@ -256,9 +249,7 @@ impl<'a> Reader<'a> {
         if !matches!(class.kind, ClassKind::Class | ClassKind::Module) {
             bail!(Load, "{name} is no class of objects");
         }
-        let own = self.classes.entry(name.clone()).or_insert_with(|| {
-            Class::new(name.to_string(), class.attributes.iter().map(|attribute| attribute.name.to_string()))
-        });
+        let own = known.runtime.classes.get(name).ok_or_else(|| no_class(name))?;
         let object = Object::new(own.clone());
         let value = Value::Object(object.clone());
         self.made.insert(node, (value.clone(), Type::Class(name.clone())));

@@ -21,6 +21,7 @@ mod pass;
 mod print;
 mod program;
 mod run;
+mod script;
 mod summary;
 mod table;
 mod view;
@@ -52,6 +53,7 @@ enum Command {
     Explain(explain::Explain),
     Export(export::Export),
     Bench(bench::Bench),
+    Script(script::Script),
     Summary(summary::Summary),
     Diff(diff::Diff),
     Bisect(bisect::Bisect),
@@ -77,6 +79,7 @@ impl Command {
             Command::Explain(command) => command.run(),
             Command::Export(command) => command.run(),
             Command::Bench(command) => command.run(),
+            Command::Script(command) => command.run(),
             Command::Summary(command) => command.run(),
             Command::Diff(command) => command.run(),
             Command::Bisect(command) => command.run(),

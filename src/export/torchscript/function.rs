@@ -215,6 +215,10 @@ impl<'a> Writer<'a> {
             }
             Arg::Dict(entries) => entries.iter().try_for_each(|(key, item)| {
                 let Ty::Dict(ty) = &value.ty else { return Ok(()) };
+                if **ty == Ty::Any {
+                    return Err(err!(Argument, "TorchScript takes no dictionary of values of several types")
+                        .help("pass the values one by one, or in a tuple"));
+                }
                 let text = format!("{}[{}]", value.text, names::text(key));
                 self.bind(item, &Value::new(text, (**ty).clone()))
             }),

@@ -19,6 +19,7 @@ pub(super) enum Ty {
     Tuple(Vec<Ty>),
     List(Box<Ty>),
     Dict(Box<Ty>),
+    Any,
 }
 
 impl Ty {
@@ -36,7 +37,7 @@ impl Ty {
             Arg::List(items) => Ty::list(all(items)?),
             Arg::Dict(entries) => {
                 let values = entries.iter().map(|(_, ty)| Ty::of(ty)).collect::<Result<Vec<_>>>()?;
-                Ty::dict(values)?
+                Ty::dict(values)
             }
             other => bail!(Argument, "TorchScript has no type for {}", other.kind_name()),
         })
@@ -51,15 +52,11 @@ impl Ty {
         }
     }
 
-    /// Returns the type of a dictionary of these values, which must be of one type.
-    pub(super) fn dict(values: Vec<Ty>) -> Result<Ty> {
-        match values.first() {
-            Some(first) if values.iter().any(|value| value != first) => {
-                Err(err!(Argument, "TorchScript has no dictionary of values of several types")
-                    .help("return a tuple instead"))
-            }
-            first => Ok(Ty::Dict(Box::new(first.cloned().unwrap_or(Ty::Tensor)))),
-        }
+    /// Returns the type of a dictionary of these values; of several types, any value is one of them.
+    pub(super) fn dict(values: Vec<Ty>) -> Ty {
+        let first = values.first().cloned().unwrap_or(Ty::Tensor);
+        let is_one = values.iter().all(|value| *value == first);
+        Ty::Dict(Box::new(if is_one { first } else { Ty::Any }))
     }
 
     /// Returns whether it is a number of the host.
@@ -78,6 +75,7 @@ impl std::fmt::Display for Ty {
             Ty::Bool => f.write_str("bool"),
             Ty::Str => f.write_str("str"),
             Ty::None => f.write_str("NoneType"),
+            Ty::Any => f.write_str("Any"),
             Ty::List(item) => write!(f, "List[{item}]"),
             Ty::Dict(value) => write!(f, "Dict[str, {value}]"),
             Ty::Tuple(items) if items.is_empty() => f.write_str("Tuple[()]"),
@@ -191,8 +189,14 @@ impl Scope {
                 let pairs = pairs.collect::<Result<Vec<_>>>()?;
                 let text: Vec<String> =
                     pairs.iter().map(|(key, value)| format!("{key}: {}", value.text)).collect();
-                let ty = Ty::dict(pairs.into_iter().map(|(_, value)| value.ty).collect())?;
-                Value::new(format!("{{{}}}", text.join(", ")), ty)
+                let ty = Ty::dict(pairs.into_iter().map(|(_, value)| value.ty).collect());
+                let text = format!("{{{}}}", text.join(", "));
+                match &ty {
+                    Ty::Dict(value) if **value == Ty::Any => {
+                        Value::new(format!("annotate({ty}, {text})"), ty)
+                    }
+                    _ => Value::new(text, ty),
+                }
             }
             Arg::Failed(error) => return Err(error.clone()),
             other => bail!(Argument, "TorchScript has no value for {}", other.kind_name()),
