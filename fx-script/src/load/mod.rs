@@ -1,17 +1,17 @@
 //! Programs from archives: the classes and functions of the code, and the tree of objects.
 //!
-//! [`Program::load`] parses the code, collects definitions (`definitions`, whose annotations `annotation`
-//! reads as types) and makes the objects of the pickle (`objects`), whose attributes it checks against their
-//! declared types. `literal` evaluates what the text itself gives a value. `dump` prints a program for
-//! people. Operators of old versions keep their meaning through `upgrade`.
+//! [`Program::load`] parses the code, evaluates what the text itself gives a value (`definitions`, `literal`), and
+//! makes the objects of the pickle (`objects`), whose attributes it checks against their declared types;
+//! `operators` checks the names of operators. `dump` prints a program for people, [`Session`] runs it. Operators
+//! of old versions keep their meaning through `upgrade`.
 
-mod annotation;
 mod definitions;
 mod dump;
 mod literal;
 mod objects;
 mod operators;
 mod runtime;
+mod session;
 mod upgrade;
 
 #[cfg(test)]
@@ -22,11 +22,12 @@ use std::sync::Arc;
 
 use fx_core::{Result, bail};
 
-pub use self::annotation::annotation;
-pub use self::definitions::{Definitions, FunctionDef};
+pub use self::definitions::Definitions;
 pub use self::runtime::Runtime;
+pub use self::session::Session;
 pub use self::upgrade::{Upgrade, upgrade};
 use crate::archive::{Archive, CodeFile, DebugRecords};
+use crate::emit::Unit;
 use crate::pickle::Node;
 use crate::value::{Object, Value};
 use crate::{parse, source::Source};
@@ -40,8 +41,10 @@ pub struct Program {
     pub version: u32,
     /// The top module.
     pub root: Arc<Object>,
-    /// The classes and functions.
+    /// The classes.
     pub definitions: Definitions,
+    /// The functions and methods.
+    pub unit: Unit,
     /// The classes as values have them.
     pub runtime: Runtime,
     /// The constants: `CONSTANTS.c0` is the first.
@@ -59,7 +62,7 @@ impl Program {
     /// type, or a member is damaged; the error names the member, and the attribute or the line.
     pub fn load(archive: &Archive) -> Result<Program> {
         let files = archive.code()?;
-        let mut parsed = Vec::with_capacity(files.len());
+        let mut unit = Unit::default();
         let mut debug = BTreeMap::new();
         for file in files {
             let records = archive.debug_records(&file);
@@ -68,8 +71,9 @@ impl Program {
             if !records.is_empty() {
                 debug.insert(name.clone(), records);
             }
-            parsed.push((module, parse::file(&Source::new(name, text))?));
+            unit.add(&module, &parse::file(&Source::new(name, text))?)?;
         }
+        unit.resolve()?;
         let constants = archive.constants()?;
         let data = archive.data()?;
         let mut objects = objects::Reader::new(archive.origin(), &constants, "constants.pkl");
@@ -77,13 +81,14 @@ impl Program {
             bail!(Load, "{}: expected a tuple in constants.pkl", archive.origin());
         };
         let constants = items.iter().map(|&item| objects.constant(item)).collect::<Result<Vec<_>>>()?;
-        let definitions = Definitions::of(&parsed, &constants)?;
-        operators::check(&definitions)?;
+        operators::check(&unit)?;
+        unit.constants = constants.iter().map(session::type_of).collect();
+        let definitions = Definitions::of(unit.classes.clone(), &constants)?;
         let mut objects = objects::Reader::new(archive.origin(), &data, "data.pkl");
         let runtime = Runtime::of(&definitions);
         let root = objects.root(&definitions, &runtime)?;
         let pending = objects.pending();
         let (origin, version) = (archive.origin().to_owned(), archive.version());
-        Ok(Program { origin, version, root, definitions, runtime, constants, pending, debug })
+        Ok(Program { origin, version, root, definitions, runtime, unit, constants, pending, debug })
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fx_core::{ErrorKind, Result};
 
-use super::Definitions;
 use crate::ast::{Expr, ExprKind, Function, Stmt, StmtKind};
+use crate::emit::Unit;
 use crate::schema;
 use crate::source::Source;
 
@@ -20,14 +20,9 @@ const LEFT_OUT: &[&str] = &[
 const NO_OPERATORS: &[&str] = &["device", "dtype", "Tensor", "jit", "classes"];
 
 /// Checks all functions and methods. Fails with the line of a call of an operator that PyTorch does not have.
-pub(super) fn check(definitions: &Definitions) -> Result<()> {
-    for class in definitions.classes.iter() {
-        class.methods.iter().try_for_each(|method| function(method, &class.source))?;
-    }
-    definitions
-        .functions
-        .values()
-        .try_for_each(|definition| function(&definition.function, &definition.source))
+pub(super) fn check(unit: &Unit) -> Result<()> {
+    let functions = unit.function_names().filter_map(|name| unit.function(name));
+    functions.into_iter().try_for_each(|(source, found)| function(found, source))
 }
 
 fn function(function: &Arc<Function>, source: &Source) -> Result<()> {

@@ -204,29 +204,98 @@ fn wrong_code_is_refused_with_its_line() {
         "weight : Tensor",
         "weight : Weights",
         expect![[r#"
-        there is no class "Weights"
-              weight : Weights
-                       ^^^^^^^
-           at the given members, code/__torch__.py:5:12"#]],
+            2 errors
+            - there is no type "Weights"
+                    weight : Weights
+                             ^^^^^^^
+                 at the given members, code/__torch__.py:5:12
+                help: types are Tensor, int, float, bool, str, List[..], Optional[..] and the classes of the program
+            - there is no type "Weights"
+                    weight : Weights
+                             ^^^^^^^
+                 at the given members, code/__torch__.py:18:12
+                help: types are Tensor, int, float, bool, str, List[..], Optional[..] and the classes of the program"#]],
     );
     code_refused(
         "class Color(Enum)",
         "class Color(Flag)",
         expect![[r#"
-        expected the base Module, ModuleInterface, Interface, NamedTuple or Enum
-            class Color(Flag):
-                        ^^^^
-           at the given members, code/__torch__.py:19:13"#]],
+            expected an attribute with its type, or a method
+                  RED = 1
+                  ^^^^^^^
+               at the given members, code/__torch__.py:20:3
+              help: write the type: `name : int = 1`"#]],
     );
     code_refused(
         "  sizes : List[int]",
         "  sizes[0] = 1",
         expect![[r#"
-        this is no member of a class
-              sizes[0] = 1
-              ^^^^^^^^^^^^
-           at the given members, code/__torch__.py:6:3"#]],
+            expected an attribute with its type, or a method
+                  sizes[0] = 1
+                  ^^^^^^^^^^^^
+               at the given members, code/__torch__.py:6:3"#]],
     );
     let deep = format!("{}int{}", "List[".repeat(100_000), "]".repeat(100_000));
     assert!(program_of(&CODE.replace("List[int]", &deep), |_, _| {}).is_err());
+}
+
+const CALLS: &str = r#"class Net(Module):
+  __parameters__ = []
+  __buffers__ = []
+  __forward_hooks__ = ["after", ]
+  __forward_pre_hooks__ = ["before", ]
+  sizes : List[int]
+  color : __torch__.Color
+  scale : Final[int] = 3
+  def forward(self: __torch__.Net,
+    n: int,
+    k: int=5) -> int:
+    scale = self.scale
+    sizes = self.sizes
+    _0 = torch.append(sizes, n)
+    return torch.add(torch.mul(n, scale), k)
+  def total(self: __torch__.Net) -> int:
+    sizes = self.sizes
+    return torch.len(sizes)
+  def before(self: __torch__.Net,
+    inputs: Tuple[int, int]) -> Tuple[int, int]:
+    a, b, = inputs
+    return (torch.add(a, 1), b)
+  def after(self: __torch__.Net,
+    inputs: Tuple[int, int],
+    output: int) -> int:
+    return torch.mul(output, 10)
+class Color(Enum):
+  RED = 1
+  GREEN = 2
+"#;
+
+#[test]
+fn calls_have_hooks_defaults_and_state() {
+    let only = |_: &mut Builder, attributes: &mut Vec<(&'static str, NodeRef)>| {
+        attributes.retain(|(name, _)| matches!(*name, "sizes" | "color"));
+    };
+    let mut session = Session::new(program_of(CALLS, only).unwrap(), &crate::vm::NoOperators).unwrap();
+    let mut call = |method: &str, args: &[i64], kwargs: &[(&str, i64)]| {
+        let args = args.iter().map(|&n| Value::Int(n)).collect();
+        let kwargs = kwargs.iter().map(|&(name, n)| (name.to_owned(), Value::Int(n))).collect();
+        session.call(method, args, kwargs).map(|value| crate::value::shown(&value).unwrap())
+    };
+    assert_eq!(call("forward", &[1], &[]).unwrap(), "110");
+    assert_eq!(call("forward", &[1], &[("k", 0)]).unwrap(), "60");
+    assert_eq!(call("total", &[], &[]).unwrap(), "4");
+    let message = |outcome: Result<String>| outcome.unwrap_err().to_string();
+    expect![[r#"
+        the program has no method "forwards"
+          help: did you mean "forward"?"#]]
+    .assert_eq(&message(call("forwards", &[], &[])));
+    expect![[r#"
+        __torch__.Net.forward has no parameter "m"
+          help: did you mean "k" or "n"?"#]]
+    .assert_eq(&message(call("forward", &[], &[("m", 1)])));
+    expect![[r#"the argument "n" of __torch__.Net.forward is missing"#]].assert_eq(&message(call(
+        "forward",
+        &[],
+        &[],
+    )));
 }

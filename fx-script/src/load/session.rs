@@ -1,0 +1,179 @@
+//! A program that can be called: its code as bytecode, with the objects that it works on.
+
+use std::sync::Arc;
+
+use fx_core::{Result, bail, err};
+
+use super::Program;
+use super::literal::literal;
+use crate::types::Type;
+use crate::value::Value;
+use crate::vm::{Environment, Executable, Limits, Machine, Operators};
+
+/// A program with its state. Calls change the state as the program says; a call that fails changes nothing.
+pub struct Session {
+    program: Program,
+    executable: Executable,
+    limits: Limits,
+    output: String,
+}
+
+impl Session {
+    /// Compiles all functions of a program. Objects that restore themselves do so now.
+    ///
+    /// Fails with the errors of all functions: code that has no types, or calls that fit no overload.
+    pub fn new(program: Program, operators: &dyn Operators) -> Result<Session> {
+        let code = program.unit.emit_all()?;
+        let executable = Executable::new(&code, &program.environment(), operators)?;
+        let limits = Limits::default();
+        let mut session = Session { program, executable, limits, output: String::new() };
+        for (object, state) in std::mem::take(&mut session.program.pending) {
+            let name = format!("{}.__setstate__", object.class.name);
+            session.run(&name, vec![Value::Object(object), state])?;
+        }
+        Ok(session)
+    }
+
+    /// Bounds what a call may use up.
+    pub fn limits(mut self, limits: Limits) -> Session {
+        self.limits = limits;
+        self
+    }
+
+    /// Returns the program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Returns the bytecode, which knows the operators that are missing.
+    pub fn executable(&self) -> &Executable {
+        &self.executable
+    }
+
+    /// Returns the text that calls have printed since the last time.
+    pub fn take_output(&mut self) -> String {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Calls a method of the top module: `forward` with its hooks, others without.
+    ///
+    /// Fails if there is no such method, the arguments do not fit, the program raises or a limit is reached.
+    pub fn call(&mut self, method: &str, args: Vec<Value>, kwargs: Vec<(String, Value)>) -> Result<Value> {
+        let class = self.program.root.class.name.clone();
+        let name = format!("{class}.{method}");
+        if !self.program.unit.has_function(&name) {
+            let methods = self.program.definitions.classes.get(&class);
+            let methods = methods.iter().flat_map(|class| class.methods.iter()).map(|method| &*method.name);
+            return Err(err!(Unresolved, "the program has no method {method:?}")
+                .help(fx_core::names::suggest(method, methods)));
+        }
+        let mut args = self.bind(&name, args, kwargs)?;
+        if method != "forward" {
+            return self.method(&name, args);
+        }
+        let Some(definition) = self.program.definitions.classes.get(&class).cloned() else {
+            bail!(Unresolved, "there is no class {class:?}");
+        };
+        for hook in &definition.forward_pre_hooks {
+            match self.method(&format!("{class}.{hook}"), vec![Value::tuple(args.clone())])? {
+                Value::None => {}
+                Value::Tuple(changed) => args = changed.items.to_vec(),
+                changed => args = vec![changed],
+            }
+        }
+        let mut result = self.method(&name, args.clone())?;
+        for hook in &definition.forward_hooks {
+            match self.method(&format!("{class}.{hook}"), vec![Value::tuple(args.clone()), result.clone()])? {
+                Value::None => {}
+                changed => result = changed,
+            }
+        }
+        Ok(result)
+    }
+
+    /// Calls a function that is not a method, by its qualified name. Fails as [`call`](Session::call) does.
+    pub fn call_function(&mut self, name: &str, args: Vec<Value>) -> Result<Value> {
+        self.run(name, args)
+    }
+
+    fn method(&mut self, name: &str, mut args: Vec<Value>) -> Result<Value> {
+        args.insert(0, Value::Object(self.program.root.clone()));
+        self.run(name, args)
+    }
+
+    fn run(&mut self, name: &str, args: Vec<Value>) -> Result<Value> {
+        let mut machine = Machine::new(&self.executable, self.limits);
+        let result = machine.call(name, args);
+        self.output += &machine.take_output();
+        result
+    }
+
+    /// Arranges arguments in the order of the parameters, with defaults for those that are not given.
+    fn bind(&self, name: &str, args: Vec<Value>, kwargs: Vec<(String, Value)>) -> Result<Vec<Value>> {
+        let signature = self.program.unit.signature(name)?;
+        let parameters = signature.parameters.get(1..).unwrap_or_default();
+        if args.len() > parameters.len() {
+            bail!(Argument, "{name} takes {} arguments, got {}", parameters.len(), args.len());
+        }
+        let mut bound: Vec<Option<Value>> = args.into_iter().map(Some).collect();
+        bound.resize(parameters.len(), None);
+        for (key, value) in kwargs {
+            let names = || parameters.iter().map(|parameter| &*parameter.0);
+            let Some(at) = names().position(|own| own == key) else {
+                return Err(err!(Argument, "{name} has no parameter {key:?}")
+                    .help(fx_core::names::suggest(&key, names())));
+            };
+            if bound[at].replace(value).is_some() {
+                bail!(Argument, "the argument {key:?} of {name} is given twice");
+            }
+        }
+        let source = self.program.unit.function(name).map(|(source, _)| source);
+        let complete =
+            bound.into_iter().zip(parameters).map(|(value, (key, _, default))| match (value, default) {
+                (Some(value), _) => Ok(value),
+                (None, Some(default)) => match source {
+                    Some(source) => literal(default, source, &self.program.constants),
+                    None => bail!(Argument, "the argument {key:?} of {name} is missing"),
+                },
+                (None, None) => bail!(Argument, "the argument {key:?} of {name} is missing"),
+            });
+        complete.collect()
+    }
+}
+
+impl Program {
+    /// Returns the classes and constants that its code names.
+    pub fn environment(&self) -> Environment {
+        let stored = self.constants.iter().enumerate();
+        Environment {
+            classes: self.runtime.classes.clone(),
+            named_tuples: self.runtime.named_tuples.clone(),
+            enums: self.runtime.enums.clone(),
+            stored: stored.map(|(n, value)| (Arc::from(format!("c{n}")), value.clone())).collect(),
+        }
+    }
+}
+
+/// Returns the type of a constant. An empty list is one of tensors, as in texts.
+pub(super) fn type_of(value: &Value) -> Type {
+    let first = |items: &[Value]| items.first().map_or(Type::Tensor, type_of);
+    match value {
+        Value::None => Type::None,
+        Value::Bool(_) => Type::Bool,
+        Value::Int(_) => Type::Int,
+        Value::Float(_) => Type::Float,
+        Value::Complex(_) => Type::Complex,
+        Value::Str(_) => Type::Str,
+        Value::Tensor(_) => Type::Tensor,
+        Value::Device(_) => Type::Device,
+        Value::List(list) => Type::list(list.read(|items| first(items))),
+        Value::Dict(dict) => dict.read(|entries| match entries.iter().next() {
+            Some((key, value)) => Type::dict(type_of(key), type_of(value)),
+            None => Type::dict(Type::Str, Type::Tensor),
+        }),
+        Value::Tuple(tuple) => Type::tuple(tuple.items.iter().map(type_of)),
+        Value::Enum(member) => Type::Enum(member.class.as_str().into()),
+        Value::Object(object) => Type::Class(object.class.name.as_str().into()),
+        Value::Future(_) => Type::Any,
+    }
+}
