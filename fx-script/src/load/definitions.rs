@@ -1,4 +1,4 @@
-//! The classes of a program, with the values that the text gives their members and attributes.
+//! The classes and functions of a program, with the values that the text gives their members and attributes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,15 +6,28 @@ use std::sync::Arc;
 use fx_core::Result;
 
 use super::literal::literal;
-use crate::ast::Expr;
+use crate::ast::{Expr, Function};
+use crate::emit::Unit;
+use crate::source::Source;
 use crate::types::{Class, ClassTable};
 use crate::value::Value;
 
-/// The classes of a program, by qualified name.
+/// A function with the text that it is in.
+#[derive(Debug, Clone)]
+pub struct FunctionDef {
+    /// The function.
+    pub function: Arc<Function>,
+    /// The text.
+    pub source: Arc<Source>,
+}
+
+/// The classes and functions of a program, by qualified name.
 #[derive(Debug, Clone, Default)]
 pub struct Definitions {
     /// The classes.
     pub classes: ClassTable,
+    /// The functions that are no methods.
+    pub functions: BTreeMap<Arc<str>, FunctionDef>,
     /// The values of the members of enumerations, by class and name of the member.
     members: BTreeMap<Arc<str>, Vec<(Arc<str>, Value)>>,
     /// The values of final attributes, by class and name.
@@ -22,15 +35,24 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Evaluates the literals of classes. `constants` are what literals may refer to.
+    /// Takes the definitions of a unit, and evaluates the literals of classes. `constants` are what literals may refer
+    /// to.
     ///
     /// Fails if the value of a member or final attribute is no literal.
-    pub fn of(classes: ClassTable, constants: &[Value]) -> Result<Definitions> {
-        let mut definitions = Definitions::default();
-        for class in classes.iter() {
+    pub fn of(unit: &Unit, constants: &[Value]) -> Result<Definitions> {
+        let mut definitions = Definitions { classes: unit.classes.clone(), ..Definitions::default() };
+        for class in unit.classes.iter() {
             definitions.add_values(class, constants)?;
         }
-        definitions.classes = classes;
+        for name in unit.function_names() {
+            let owner = name.rsplit_once('.').map_or("", |(owner, _)| owner);
+            if unit.classes.get(owner).is_none()
+                && let Some((source, function)) = unit.function(name)
+            {
+                let definition = FunctionDef { function: function.clone(), source: source.clone() };
+                definitions.functions.insert(name.clone(), definition);
+            }
+        }
         Ok(definitions)
     }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use fx_core::{Result, bail};
 
-pub use self::definitions::Definitions;
+pub use self::definitions::{Definitions, FunctionDef};
 pub use self::runtime::Runtime;
 pub use self::session::Session;
 pub use self::upgrade::{Upgrade, upgrade};
@@ -41,10 +41,8 @@ pub struct Program {
     pub version: u32,
     /// The top module.
     pub root: Arc<Object>,
-    /// The classes.
+    /// The classes and functions.
     pub definitions: Definitions,
-    /// The functions and methods.
-    pub unit: Unit,
     /// The classes as values have them.
     pub runtime: Runtime,
     /// The constants: `CONSTANTS.c0` is the first.
@@ -82,13 +80,12 @@ impl Program {
         };
         let constants = items.iter().map(|&item| objects.constant(item)).collect::<Result<Vec<_>>>()?;
         operators::check(&unit)?;
-        unit.constants = constants.iter().map(session::type_of).collect();
-        let definitions = Definitions::of(unit.classes.clone(), &constants)?;
+        let definitions = Definitions::of(&unit, &constants)?;
         let mut objects = objects::Reader::new(archive.origin(), &data, "data.pkl");
         let runtime = Runtime::of(&definitions);
         let root = objects.root(&definitions, &runtime)?;
         let pending = objects.pending();
         let (origin, version) = (archive.origin().to_owned(), archive.version());
-        Ok(Program { origin, version, root, definitions, runtime, unit, constants, pending, debug })
+        Ok(Program { origin, version, root, definitions, runtime, constants, pending, debug })
     }
 }

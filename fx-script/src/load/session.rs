@@ -6,13 +6,14 @@ use fx_core::{Result, bail, err};
 
 use super::Program;
 use super::literal::literal;
-use crate::types::Type;
+use crate::emit::Unit;
 use crate::value::Value;
 use crate::vm::{Environment, Executable, Limits, Machine, Operators};
 
 /// A program with its state. Calls change the state as the program says; a call that fails changes nothing.
 pub struct Session {
     program: Program,
+    unit: Unit,
     executable: Executable,
     limits: Limits,
     output: String,
@@ -23,10 +24,11 @@ impl Session {
     ///
     /// Fails with the errors of all functions: code that has no types, or calls that fit no overload.
     pub fn new(program: Program, operators: &dyn Operators) -> Result<Session> {
-        let code = program.unit.emit_all()?;
+        let unit = Unit::of(&program)?;
+        let code = unit.emit_all()?;
         let executable = Executable::new(&code, &program.environment(), operators)?;
         let limits = Limits::default();
-        let mut session = Session { program, executable, limits, output: String::new() };
+        let mut session = Session { program, unit, executable, limits, output: String::new() };
         for (object, state) in std::mem::take(&mut session.program.pending) {
             let name = format!("{}.__setstate__", object.class.name);
             session.run(&name, vec![Value::Object(object), state])?;
@@ -61,7 +63,7 @@ impl Session {
     pub fn call(&mut self, method: &str, args: Vec<Value>, kwargs: Vec<(String, Value)>) -> Result<Value> {
         let class = self.program.root.class.name.clone();
         let name = format!("{class}.{method}");
-        if !self.program.unit.has_function(&name) {
+        if !self.unit.has_function(&name) {
             let methods = self.program.definitions.classes.get(&class);
             let methods = methods.iter().flat_map(|class| class.methods.iter()).map(|method| &*method.name);
             return Err(err!(Unresolved, "the program has no method {method:?}")
@@ -110,7 +112,7 @@ impl Session {
 
     /// Arranges arguments in the order of the parameters, with defaults for those that are not given.
     fn bind(&self, name: &str, args: Vec<Value>, kwargs: Vec<(String, Value)>) -> Result<Vec<Value>> {
-        let signature = self.program.unit.signature(name)?;
+        let signature = self.unit.signature(name)?;
         let parameters = signature.parameters.get(1..).unwrap_or_default();
         if args.len() > parameters.len() {
             bail!(Argument, "{name} takes {} arguments, got {}", parameters.len(), args.len());
@@ -127,7 +129,7 @@ impl Session {
                 bail!(Argument, "the argument {key:?} of {name} is given twice");
             }
         }
-        let source = self.program.unit.function(name).map(|(source, _)| source);
+        let source = self.unit.function(name).map(|(source, _)| source);
         let complete =
             bound.into_iter().zip(parameters).map(|(value, (key, _, default))| match (value, default) {
                 (Some(value), _) => Ok(value),
@@ -151,29 +153,5 @@ impl Program {
             enums: self.runtime.enums.clone(),
             stored: stored.map(|(n, value)| (Arc::from(format!("c{n}")), value.clone())).collect(),
         }
-    }
-}
-
-/// Returns the type of a constant. An empty list is one of tensors, as in texts.
-pub(super) fn type_of(value: &Value) -> Type {
-    let first = |items: &[Value]| items.first().map_or(Type::Tensor, type_of);
-    match value {
-        Value::None => Type::None,
-        Value::Bool(_) => Type::Bool,
-        Value::Int(_) => Type::Int,
-        Value::Float(_) => Type::Float,
-        Value::Complex(_) => Type::Complex,
-        Value::Str(_) => Type::Str,
-        Value::Tensor(_) => Type::Tensor,
-        Value::Device(_) => Type::Device,
-        Value::List(list) => Type::list(list.read(|items| first(items))),
-        Value::Dict(dict) => dict.read(|entries| match entries.iter().next() {
-            Some((key, value)) => Type::dict(type_of(key), type_of(value)),
-            None => Type::dict(Type::Str, Type::Tensor),
-        }),
-        Value::Tuple(tuple) => Type::tuple(tuple.items.iter().map(type_of)),
-        Value::Enum(member) => Type::Enum(member.class.as_str().into()),
-        Value::Object(object) => Type::Class(object.class.name.as_str().into()),
-        Value::Future(_) => Type::Any,
     }
 }
