@@ -86,6 +86,12 @@ impl Emitter<'_> {
                 }
             }
             ("isinstance" | "hasattr" | "torch.jit.is_scripting" | "torch.jit.is_tracing", _) => {
+                let wanted = if name.starts_with("torch") { 0 } else { 2 };
+                if exprs.len() != wanted {
+                    return Err(
+                        self.error(span, &format!("'{name}' takes {wanted} arguments, got {}", exprs.len()))
+                    );
+                }
                 let callee = Expr::new(ExprKind::Name(name.into()), span);
                 let arguments = crate::ast::Sequence::new(arguments.to_vec());
                 let call = Expr::new(ExprKind::Call(Box::new(dotted(name, &callee)), arguments), span);

@@ -7,6 +7,7 @@ use fx_core::Result;
 use super::function::{BROKEN, EXITED, Emitter, Flow, Meaning, RESULT, RETURNED, Variables};
 use super::iterate::Iterated;
 use super::names::{Effects, effects};
+use super::refine::Facts;
 use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::ir::{Instruction, ValueId};
 use crate::source::Span;
@@ -131,8 +132,8 @@ impl<'a> Emitter<'a> {
             start,
             &scan,
             &mut |emitter, _| {
-                let condition = emitter.facts(test)?;
-                emitter.refine(&condition);
+                let (inside, _) = emitter.facts(test)?;
+                emitter.refine(&inside);
                 emitter.block(body)
             },
             Some(&mut next),
@@ -146,11 +147,16 @@ impl<'a> Emitter<'a> {
         if endless {
             return Ok(Flow::Raises);
         }
+        if !scan.breaks && !scan.returns {
+            let (_, after) = self.facts(test)?;
+            self.refine(&after);
+        }
         self.loop_else(&scan, otherwise)
     }
 
-    /// Returns what the condition of a loop tells inside of its body, without leaving operations behind.
-    fn facts(&mut self, test: &Expr) -> Result<super::refine::Facts> {
+    /// Returns what the condition of a loop tells inside of its body and after it, without leaving operations
+    /// behind.
+    fn facts(&mut self, test: &Expr) -> Result<(Facts, Facts)> {
         let mark = self.builder.mark();
         self.builder.open();
         let before = self.variables.clone();
@@ -158,7 +164,7 @@ impl<'a> Emitter<'a> {
         self.builder.close(Vec::new());
         self.variables = before;
         self.forget(mark);
-        Ok(condition.when_true)
+        Ok((condition.when_true, condition.when_false))
     }
 
     /// Forgets the values since a mark, and what is known of them.

@@ -308,3 +308,64 @@ fn unknown_operators_of_archives_fail_when_they_run() {
     let text = unit.emit("__torch__.f").unwrap().to_string();
     assert!(text.contains("= mine::op(") && text.contains("= aten::_nested_thing("), "{text}");
 }
+
+/// Runs a function of ints and returns its printed result.
+fn run(text: &str, args: &[i64]) -> String {
+    let program = unit(text).unwrap().emit_all().unwrap();
+    let environment = crate::vm::Environment::default();
+    let executable = crate::vm::Executable::new(&program, &environment, &crate::vm::NoOperators).unwrap();
+    let limits = crate::vm::Limits { steps: 1_000_000, ..Default::default() };
+    let mut machine = crate::vm::Machine::new(&executable, limits);
+    let args = args.iter().map(|arg| crate::value::Value::Int(*arg)).collect();
+    match machine.call("__torch__.f", args) {
+        Ok(value) => crate::value::shown(&value).unwrap(),
+        Err(error) => error.message().to_owned(),
+    }
+}
+
+#[test]
+fn exits_and_loops_run_as_in_python() {
+    let loops = "def f(n: int) -> int:\n  k = 0\n  for i in range(n):\n    if i == 3: continue\n    if i == 7: break\n    k += i\n  else:\n    k += 1000\n  return k\n";
+    assert_eq!(run(loops, &[5]), "1007");
+    assert_eq!(run(loops, &[20]), "18");
+    let nested = "def f(n: int) -> int:\n  k = 0\n  while True:\n    k += 1\n    for i in range(k):\n      if i * k > n: return i * 100 + k\n      if i > 4: break\n    if k > 50: return -1\n  return 0\n";
+    assert_eq!(run(nested, &[20]), "406");
+    assert_eq!(run(nested, &[100_000]), "-1");
+    let unrolled = "def f(n: int) -> int:\n  k = 0\n  for i, x in enumerate((1, 2, 3, 4)):\n    if x == n: continue\n    if i + x > n + 3: break\n    k = k * 10 + x\n  return k\n";
+    assert_eq!(run(unrolled, &[2]), "13");
+    let comprehension =
+        "def f(n: int) -> List[int]:\n  return [i * j for i in range(n) if i % 2 for j in range(i) if j]\n";
+    assert_eq!(run(comprehension, &[6]), "[3, 6, 5, 10, 15, 20]");
+    let chained = "def f(n: int):\n  return 1 < n <= 3, f'{n}-{n + 1}', -n // 2 if n > 2 else 7, n in [1, 3], not n > 2 or n == 3\n";
+    assert_eq!(run(chained, &[3]), "(True, 3-4, -2, True, True)");
+    let refined = "def f(n: int) -> int:\n  x: Optional[int] = None\n  while x is None:\n    if n > 10: x = n\n    n += 3\n  xs = [1, 2, 3]\n  a, *b = xs\n  b += [x]\n  del b[0]\n  return x + a + len(b)\n";
+    assert_eq!(run(refined, &[1]), "16");
+    let raised = "def f(n: int) -> int:\n  assert n > 0, f'n is {n}'\n  if n > 5:\n    raise ValueError('large')\n  return n\n";
+    assert_eq!(run(raised, &[3]), "3");
+    assert!(run(raised, &[-2]).contains("AssertionError: n is -2"), "{}", run(raised, &[-2]));
+    assert!(run(raised, &[9]).contains("large"), "{}", run(raised, &[9]));
+    let collatz = include_str!("../../tests/functions/fn_collatz.py").replace("collatz", "f");
+    assert_eq!(run(&collatz, &[27]), "(111, 9232)");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn mutated_code_is_emitted_or_errs(which in 0usize..6, at in 0usize..3000, byte in 32u8..127, length in 0usize..12) {
+        let text = [
+            include_str!("../../tests/data/sc_optional.py"),
+            include_str!("../../tests/data/sc_class.py"),
+            include_str!("../../tests/data/sc_union.py"),
+            include_str!("../../tests/functions/fn_early.py"),
+            include_str!("../../tests/functions/fn_fizz.py"),
+            include_str!("../../tests/functions/fn_numbers.py"),
+        ][which];
+        let start = at % text.len();
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.splice(start..(start + length).min(text.len()), [byte]);
+        if let Ok(text) = String::from_utf8(bytes) {
+            emitted(&text);
+        }
+    }
+}
