@@ -12,6 +12,9 @@ use crate::schema;
 use crate::source::Span;
 use crate::types::{ClassKind, Type};
 
+/// Arguments by position, and by name.
+type Given = (Vec<ValueId>, Vec<(Arc<str>, ValueId)>);
+
 impl Emitter<'_> {
     /// Emits a call.
     pub(super) fn call(
@@ -75,10 +78,7 @@ impl Emitter<'_> {
         if has_call { "__call__" } else { "forward" }
     }
 
-    pub(super) fn arguments(
-        &mut self,
-        arguments: &[Argument],
-    ) -> Result<(Vec<ValueId>, Vec<(Arc<str>, ValueId)>)> {
+    pub(super) fn arguments(&mut self, arguments: &[Argument]) -> Result<Given> {
         let (mut positional, mut named) = (Vec::new(), Vec::new());
         for argument in arguments {
             match (&argument.name, &argument.value.kind) {

@@ -104,7 +104,7 @@ impl Parser<'_> {
                 left = self.compare(left)?;
             } else if level <= AND && token == Token::Keyword("and") {
                 left = self.logical(LogicalOp::And, "and", AND + 1, left)?;
-            } else if level <= OR && token == Token::Keyword("or") {
+            } else if level == OR && token == Token::Keyword("or") {
                 left = self.logical(LogicalOp::Or, "or", OR + 1, left)?;
             } else {
                 return Ok(left);
