@@ -243,6 +243,17 @@ impl Emitter<'_> {
                     None => Err(self.type_error(span, &format!("{ty} has no field '{name}'"), value)),
                 }
             }
+            Type::Tuple(items) => {
+                let operator = self.operators.get(&value).copied();
+                let names = operator.map_or(&[][..], |operator| &operator.result_names);
+                match names.iter().position(|result| result == name).filter(|at| *at < items.len()) {
+                    Some(at) => {
+                        let item = items[at].clone();
+                        Ok(Meaning::Value(self.builder.add(Instruction::Item(at as i64), vec![value], item)))
+                    }
+                    None => Err(self.type_error(span, &format!("{ty} has no field '{name}'"), value)),
+                }
+            }
             Type::Enum(_) if &**name == "name" => {
                 Ok(Meaning::Value(self.operator("prim::EnumName", &[value], span)?))
             }

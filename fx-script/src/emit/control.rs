@@ -176,6 +176,7 @@ impl<'a> Emitter<'a> {
         self.ints.retain(|value, _| kept(value));
         self.strings.retain(|value, _| kept(value));
         self.bools.retain(|value, _| kept(value));
+        self.operators.retain(|value, _| kept(value));
         self.origins.retain(|value, _| kept(value));
     }
 

@@ -37,7 +37,12 @@ impl Emitter<'_> {
             Meaning::Results(values) if values.is_empty() => Ok(self.none()),
             Meaning::Results(values) => {
                 let types: Vec<Type> = values.iter().map(|value| self.ty(*value).clone()).collect();
-                Ok(self.builder.add(Instruction::Tuple, values, Type::tuple(types)))
+                let operator = self.operators.get(&values[0]).copied();
+                let tuple = self.builder.add(Instruction::Tuple, values, Type::tuple(types));
+                if let Some(operator) = operator {
+                    self.operators.insert(tuple, operator);
+                }
+                Ok(tuple)
             }
             Meaning::Absent(why) => Err(self.source.error(ErrorKind::Unresolved, span, &why)),
             Meaning::Path(name) | Meaning::Operator(name) | Meaning::Builtin(name) => {

@@ -9,6 +9,7 @@ use super::refine::Facts;
 use super::unit::{Definition, Unit};
 use crate::ast;
 use crate::ir::{self, Builder, Constant, Instruction, ValueId};
+use crate::schema::Schema;
 use crate::source::{Source, Span};
 use crate::types::{Type, is_subtype, join};
 
@@ -94,6 +95,8 @@ pub(super) struct Emitter<'a> {
     pub(super) ints: HashMap<ValueId, i64>,
     pub(super) strings: HashMap<ValueId, Arc<str>>,
     pub(super) bools: HashMap<ValueId, bool>,
+    /// The operators of which values are the first result, or all results as a tuple.
+    pub(super) operators: HashMap<ValueId, &'static Schema>,
     /// The type of the result, if it is known.
     pub(super) returns: Option<Type>,
     /// The types of the values that were returned.
@@ -124,6 +127,7 @@ impl<'a> Emitter<'a> {
                 ints: HashMap::new(),
                 strings: HashMap::new(),
                 bools: HashMap::new(),
+                operators: HashMap::new(),
                 returns: returns.clone(),
                 returned: Vec::new(),
                 origins: HashMap::new(),

@@ -124,6 +124,9 @@ impl Emitter<'_> {
         for result in &results {
             self.origins.insert(*result, span);
         }
+        if let [first, _, ..] = results[..] {
+            self.operators.insert(first, call.schema);
+        }
         Ok(if results.len() == 1 { Meaning::Value(results.remove(0)) } else { Meaning::Results(results) })
     }
 

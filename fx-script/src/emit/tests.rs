@@ -158,6 +158,7 @@ fn constructs_of_users_are_emitted() {
         "def f(d: Dict[str, int]):\n  s = 0\n  for k in d: s += d[k]\n  for k, v in d.items(): s += v\n  d['z'] = s\n  return 'a' in d, d.get('b', 3), d.get('c'), list(d.keys())\n",
         "def f(x: Tensor, h: Tensor):\n  out = []\n  for t in range(x.size(0)):\n    h = torch.tanh(x[t] + h)\n    out.append(h)\n  return torch.stack(out), x.shape[0], x.shape[1:], x.dtype\n",
         "def f(x: float):\n  return math.floor(x), math.pi, max(x, 2.0), min([1, 2]), abs(x), round(x), int(x), -x ** 2, x in [1.0]\n",
+        "def f(x: Tensor):\n  r = x.sort(dim=1)\n  return r.values, r.indices, x.max(1).indices, torch.topk(x, 3)[1]\n",
         "def f(x: Tensor):\n  v, i = torch.max(x, dim=1)\n  r = torch.max(x, 1)\n  a, b = x.shape\n  return v + r[0], i, a, b\n",
     ] {
         let result = emitted(text);

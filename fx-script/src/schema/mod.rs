@@ -30,6 +30,8 @@ pub struct Schema {
     pub is_variadic: bool,
     /// The types of the results; `None` if they depend on the call.
     pub returns: Option<Vec<Type>>,
+    /// The names of the results, where they have names: `values`, `indices`.
+    pub result_names: Vec<Arc<str>>,
 }
 
 /// A parameter of an operator.

@@ -29,8 +29,9 @@ pub(super) fn schema(line: &str) -> Option<Schema> {
     if !reader.take(" -> ") {
         return None;
     }
-    let returns = reader.returns()?;
-    Some(Schema { name, full_name, parameters, is_variadic, returns })
+    let mut result_names = Vec::new();
+    let returns = reader.returns(&mut result_names)?;
+    Some(Schema { name, full_name, parameters, is_variadic, returns, result_names })
 }
 
 struct Reader<'a> {
@@ -144,7 +145,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the results: one type, or several in parentheses with names. `((str, t)[])` is one result.
-    fn returns(&mut self) -> Option<Option<Vec<Type>>> {
+    fn returns(&mut self, names: &mut Vec<Arc<str>>) -> Option<Option<Vec<Type>>> {
         if self.take("...") {
             return Some(None);
         }
@@ -155,7 +156,7 @@ impl<'a> Reader<'a> {
         while !self.take(")") {
             types.push(self.typed()?.declared);
             if self.take(" ") {
-                self.word();
+                names.push(self.word().into());
             }
             self.take(", ");
         }
