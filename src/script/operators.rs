@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fx_script::host;
-use fx_script::schema::{self, Schema};
+use fx_script::schema::{self, Default, Schema};
 use fx_script::value::{TensorCell, TensorRef, Value as Item, transaction};
 use fx_script::vm::{Operator, Operators};
 
@@ -269,9 +269,23 @@ fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<(String, Given)>, Vec<(
         };
         named.push((param.name.to_string(), given));
     }
-    // An absent argument is one that is not given.
-    named.retain(|(_, given)| *given != Given::None);
+    // Archives of the importer leave out what is absent or has its default.
+    let mut params = schema.parameters.iter();
+    named.retain(|(_, given)| {
+        let default = params.next().and_then(|param| param.default.as_ref());
+        *given != Given::None && !default.is_some_and(|default| is_default(given, default))
+    });
     Ok((named, inputs))
+}
+
+fn is_default(given: &Given, default: &Default) -> bool {
+    match (given, default) {
+        (Given::Bool(a), Default::Bool(b)) => a == b,
+        (Given::Int(a), Default::Int(b)) => a == b,
+        (Given::Float(a), Default::Float(b)) => a.to_bits() == b.to_bits(),
+        (Given::Str(a), Default::Str(b)) => **a == **b,
+        _ => false,
+    }
 }
 
 fn list(items: &[Item], input: &mut impl FnMut(&TensorRef) -> usize) -> Result<Given> {

@@ -225,6 +225,38 @@ fn write(args: &[&Value]) -> Result<Value> {
     Ok(args[0].clone())
 }
 
+/// The dtype of a sum: tensors with axes are before those without, and these before numbers, within a kind of dtype.
+fn result_type(args: &[&Value]) -> Result<Value> {
+    let operand = |value: &Value| -> Result<(u8, DType, bool)> {
+        Ok(match value {
+            Value::Tensor(tensor) => {
+                (u8::from(tensor.shape().is_empty()), tensor.dtype(), tensor.is_complex())
+            }
+            Value::Bool(_) => (2, DType::Bool, false),
+            Value::Int(_) => (2, DType::I64, false),
+            Value::Float(_) => (2, DType::F32, false),
+            Value::Complex(_) => (2, DType::F32, true),
+            other => return Err(err!(Argument, "expected a tensor or a number, got {}", other.type_name())),
+        })
+    };
+    let (a, b) = (operand(arg(args, 0)?)?, operand(arg(args, 1)?)?);
+    let kind = |(_, dtype, is_complex): (u8, DType, bool)| match (is_complex, dtype) {
+        (true, _) => 3,
+        (false, dtype) if dtype.is_float() => 2,
+        (false, DType::Bool) => 0,
+        _ => 1,
+    };
+    let (strong, weak) = if a.0 <= b.0 { (a, b) } else { (b, a) };
+    let dtype = match (strong.0 == weak.0, kind(weak) > kind(strong)) {
+        (true, _) => strong.1.promote(weak.1),
+        // A complex number beside floats keeps their width.
+        (false, true) if kind(strong) == 2 => strong.1,
+        (false, true) => weak.1,
+        (false, false) => strong.1,
+    };
+    Ok(Value::Int(code_of(dtype, strong.2 || weak.2)))
+}
+
 /// The only element as an integer; elements of floats are truncated.
 fn whole(value: Value) -> Result<Value> {
     match value {
@@ -270,6 +302,7 @@ pub(super) static TABLE: &[Row] = &[
     ("aten::copy_", "- Tensor int float", |_, a| write(a)), ("aten::fill_", "Scalar Tensor", |_, a| write(a)),
     ("aten::zero_", "-", |_, a| write(&[arg(a, 0)?, &Value::Int(0)])),
     ("aten::set_", "source_Tensor", |_, a| { let source = arg(a, 1)?.to_tensor()?; if !Arc::ptr_eq(tensor(a)?, source) { tensor(a)?.become_alias(source); } Ok(a[0].clone()) }),
+    ("aten::result_type", "Tensor Scalar Scalar_Tensor Scalar_Scalar", |_, a| result_type(a)),
     ("aten::unbind", "int", |_, a| unbind(a)),
     ("aten::split", "Tensor", |_, a| { let x = tensor(a)?; even_parts(x, axis(arg(a, 2)?, x.shape().len())?, arg(a, 1)?.to_int()?) }),
     ("aten::split", "sizes", |_, a| split_with_sizes(a)), ("aten::split_with_sizes", "-", |_, a| split_with_sizes(a)),

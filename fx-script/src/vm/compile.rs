@@ -179,6 +179,13 @@ impl Compiler<'_> {
         }
     }
 
+    /// Copies a value to a register of its own, since its last use may move it away.
+    fn saved(&mut self, id: ValueId) -> Register {
+        let (to, from) = (self.fresh(Value::None), self.register(id));
+        self.emit(Ins::Copy { to, from });
+        to
+    }
+
     fn operation(&mut self, operation: &Operation) -> Result<()> {
         self.source.clone_from(&operation.source);
         match &operation.instruction {
@@ -237,25 +244,17 @@ impl Compiler<'_> {
         let number = self.define(body.params[0]);
         let counter = self.fresh(Value::None);
         // The limit is read in every round; its own register may be moved away.
-        let limit = self.fresh(Value::None);
-        let from = self.register(operation.operands[0]);
-        self.emit(Ins::Copy { to: limit, from });
+        let limit = self.saved(operation.operands[0]);
+        let first = (!self.is_true(operation.operands[1])).then(|| self.saved(operation.operands[1]));
         self.transfer_all(&operation.operands[2..], &carried);
         self.emit(Ins::Start { counter });
-        let skip = (!self.is_true(operation.operands[1])).then(|| {
-            let test = self.register(operation.operands[1]);
-            self.emit(Ins::JumpUnless { test, to: 0 })
-        });
+        let skip = first.map(|test| self.emit(Ins::JumpUnless { test, to: 0 }));
         let head = self.here();
         let round = self.emit(Ins::Round { counter, limit, number, done: 0 });
         self.region(body)?;
         self.source.clone_from(&operation.source);
         let goes_on = body.results[0];
-        let test = (!self.is_true(goes_on)).then(|| {
-            let (test, from) = (self.fresh(Value::None), self.register(goes_on));
-            self.emit(Ins::Copy { to: test, from });
-            test
-        });
+        let test = (!self.is_true(goes_on)).then(|| self.saved(goes_on));
         self.transfer_all(&body.results[1..], &carried);
         let stop = test.map(|test| self.emit(Ins::JumpUnless { test, to: 0 }));
         self.emit(Ins::Jump { to: head });
