@@ -27,6 +27,8 @@ mod documents {
         Code: "docs/guide/code.md"
         #[cfg(feature = "import")]
         Pytorch: "docs/guide/pytorch.md"
+        #[cfg(feature = "import")]
+        TorchScript: "docs/guide/torchscript.md"
         Engine: "docs/engine.md"
     }
 }
