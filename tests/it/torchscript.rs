@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fx::import::{torchscript_archive, torchscript_archive_from_bytes};
-use fx::torchscript::load::Program;
+use fx::torchscript::load::{Program, Session};
 use fx::torchscript::pickle;
+use fx::torchscript::vm::NoOperators;
 use proptest::prelude::*;
 use zip::write::SimpleFileOptions;
 
@@ -178,6 +179,15 @@ fn a_program_prints_its_hierarchy_and_code() {
             return torch.linear(input, weight, bias)
     "#]]
     .assert_eq(&program.to_string());
+}
+
+#[test]
+fn programs_become_bytecode() {
+    for path in sound() {
+        let program = fx::import::torchscript(&path).unwrap();
+        let session = Session::new(program, &NoOperators);
+        assert!(session.is_ok(), "{}: {}", path.display(), session.err().unwrap());
+    }
 }
 
 #[test]
