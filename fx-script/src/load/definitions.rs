@@ -35,8 +35,8 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Takes the definitions of a unit, and evaluates the literals of classes. `constants` are what literals may refer
-    /// to.
+    /// Takes the definitions of a unit, and evaluates the literals of classes. `constants` are what literals
+    /// may refer to.
     ///
     /// Fails if the value of a member or final attribute is no literal.
     pub fn of(unit: &Unit, constants: &[Value]) -> Result<Definitions> {
