@@ -243,7 +243,7 @@ pub(super) static TABLE: &[Row] = &[
     ("aten::len", DICTS, |_, a| Ok(Value::Int(dict(a)?.read(crate::value::Entries::len) as i64))),
     ("aten::__getitem__", DICTS, |_, a| get(a)?.map_or_else(|| missing_key(a), Ok)),
     ("aten::get", KEYS, |_, a| Ok(get(a)?.unwrap_or_default())),
-    ("aten::get", "default_str default_int default_bool default_float default_complex default_Tensor", |_, a| Ok(get(a)?.map_or_else(|| arg(a, 2).cloned(), Ok)?)),
+    ("aten::get", "default_str default_int default_bool default_float default_complex default_Tensor", |_, a| get(a)?.map_or_else(|| arg(a, 2).cloned(), Ok)),
     ("aten::__contains__", KEYS, |_, a| Ok(Value::Bool(get(a)?.is_some()))),
     ("aten::_set_item", KEYS, |_, a| { let (key, value) = (arg(a, 1)?.clone(), arg(a, 2)?.clone()); dict(a)?.edit(|entries| entries.insert(key, value)).and_then(none) }),
     ("aten::setdefault", KEYS, |_, a| match get(a)? { Some(value) => Ok(value), None => { let value = arg(a, 2)?.clone();

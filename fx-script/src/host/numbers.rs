@@ -8,6 +8,9 @@ use fx_core::{Error, Result, bail, err};
 use super::{Row, arg};
 use crate::value::{Value, is_same, values_equal};
 
+/// The real and the imaginary part of a complex number.
+type Parts = (f64, f64);
+
 /// Two numbers of one kind, the wider of both.
 enum Pair {
     Int(i64, i64),
@@ -29,7 +32,7 @@ fn arithmetic(
     args: &[&Value],
     int: fn(i64, i64) -> Result<i64>,
     float: fn(f64, f64) -> Result<f64>,
-    complex: Option<fn((f64, f64), (f64, f64)) -> (f64, f64)>,
+    complex: Option<fn(Parts, Parts) -> Parts>,
 ) -> Result<Value> {
     Ok(match (pair(args)?, complex) {
         (Pair::Int(a, b), _) => Value::Int(int(a, b)?),
