@@ -80,8 +80,8 @@ fn argument(given: Given) -> Argument {
     }
 }
 
-/// Returns the graph of a call of `aten::add.Tensor` with inputs of these dtypes and sizes. Fails if there is no such
-/// operator or the arguments do not fit.
+/// Returns the graph of a call of `aten::add.Tensor` with inputs of these dtypes and sizes. Fails if there is
+/// no such operator or the arguments do not fit.
 pub(crate) fn single(
     target: &str,
     args: Vec<(String, Given)>,

@@ -1,7 +1,8 @@
 //! [`AtenOperators`]: PyTorch's operators on tensors, by the table that also imports `.pt2` programs.
 //!
-//! The importer writes a call of an operator as a graph. The rows of that graph are kept as a [`Plan`] at the place of
-//! the call, for arguments of the same kinds, dtypes and sizes. A call then runs the eager kernels of the rows.
+//! The importer writes a call of an operator as a graph. The rows of that graph are kept as a [`Plan`] at the
+//! place of the call, for arguments of the same kinds, dtypes and sizes. A call then runs the eager kernels of
+//! the rows.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -27,8 +27,8 @@ fn place(index: i64, n: usize) -> Result<usize> {
     usize::try_from(at).ok().filter(|&at| at < n).ok_or_else(out_of_range)
 }
 
-/// Start, end and step of a slice of `n` items; the arguments follow the sliced value. Fails if the step is not at
-/// least 1.
+/// Start, end and step of a slice of `n` items; the arguments follow the sliced value. Fails if the step is not
+/// at least 1.
 pub(super) fn bounds(args: &[&Value], n: usize) -> Result<(usize, usize, usize)> {
     let clamp = |at: usize, default: usize| -> Result<usize> {
         match args.get(at) {

@@ -4,8 +4,8 @@ use fx_core::{Result, bail, err};
 
 use crate::value::{Value, shown, transaction};
 
-/// Fills each `{}` with the next argument, and `{:spec}` by Python's rules. Fails if there are too few arguments or a
-/// spec is none.
+/// Fills each `{}` with the next argument, and `{:spec}` by Python's rules. Fails if there are too few
+/// arguments or a spec is none.
 pub(super) fn format(pattern: &str, args: &[&Value]) -> Result<String> {
     let mut out = String::new();
     let mut args = args.iter();

@@ -1,7 +1,7 @@
 //! The operators on numbers, text, lists and dictionaries: one row each, for all its overloads.
 //!
-//! A row looks at the kinds of its arguments, so that the overloads of one operator share it. Integers have 64 bits
-//! and wrap; `//` and `%` round down; text counts in characters.
+//! A row looks at the kinds of its arguments, so that the overloads of one operator share it. Integers have 64
+//! bits and wrap; `//` and `%` round down; text counts in characters.
 
 mod containers;
 mod format;

@@ -1,4 +1,5 @@
-//! Operators on tensors that compute no elements: sizes, dtypes, conversions from and to numbers, copies and parts.
+//! Operators on tensors that compute no elements: sizes, dtypes, conversions from and to numbers, copies and
+//! parts.
 
 use std::sync::Arc;
 
@@ -225,7 +226,8 @@ fn write(args: &[&Value]) -> Result<Value> {
     Ok(args[0].clone())
 }
 
-/// The dtype of a sum: tensors with axes are before those without, and these before numbers, within a kind of dtype.
+/// The dtype of a sum: tensors with axes are before those without, and these before numbers, within a kind of
+/// dtype.
 fn result_type(args: &[&Value]) -> Result<Value> {
     let operand = |value: &Value| -> Result<(u8, DType, bool)> {
         Ok(match value {

@@ -1,9 +1,9 @@
 //! [`Program`]: functions in static single assignment with regions, between text and bytecode.
 //!
-//! A [`Function`] owns its values by number; operations lie in regions, and `if`, `loop` and `fork` own regions. A
-//! region sees the values of the regions around it. Lists, dictionaries, objects and tensors are references, so
-//! operations have effects and keep their order. [`verify()`] checks the invariants, `Display` prints text, and
-//! [`parse`] reads it: `parse(print(program)) == program`.
+//! A [`Function`] owns its values by number; operations lie in regions, and `if`, `loop` and `fork` own
+//! regions. A region sees the values of the regions around it. Lists, dictionaries, objects and tensors are
+//! references, so operations have effects and keep their order. [`verify()`] checks the invariants, `Display`
+//! prints text, and [`parse`] reads it: `parse(print(program)) == program`.
 
 mod build;
 mod parse;
@@ -148,8 +148,8 @@ pub enum Instruction {
     /// Runs the first region if the operand is true, else the second; the results are those of the region.
     If,
     /// Runs a region at most as often as the first operand says, while the second is true. Further operands are
-    /// carried. The region takes the number of the round and the carried values; it gives whether to go on and the
-    /// next carried values, which are the results at the end.
+    /// carried. The region takes the number of the round and the carried values; it gives whether to go on and
+    /// the next carried values, which are the results at the end.
     Loop,
     /// Runs its region as a task; the result is its future.
     Fork,

@@ -6,8 +6,9 @@ use fx_core::{Error, Result, err};
 
 use super::{Function, Instruction, Operation, Region, ValueId};
 
-/// Checks a function. Fails if a value is used before its definition or outside of its region, is defined twice, or
-/// an operation has another number of operands, results, regions or parameters than its instruction asks for.
+/// Checks a function. Fails if a value is used before its definition or outside of its region, is defined
+/// twice, or an operation has another number of operands, results, regions or parameters than its instruction
+/// asks for.
 pub fn verify(function: &Function) -> Result<()> {
     let mut verifier =
         Verifier { function, defined: HashSet::new(), visible: Vec::new(), seen: HashSet::new() };

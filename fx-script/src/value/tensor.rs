@@ -160,8 +160,8 @@ impl TensorCell {
         Arc::ptr_eq(&storage(self), &storage(other))
     }
 
-    /// Makes a tensor of an array that may be a view of this tensor: then it shares the storage, else it has one of
-    /// its own. Fails if memory cannot hold it.
+    /// Makes a tensor of an array that may be a view of this tensor: then it shares the storage, else it has
+    /// one of its own. Fails if memory cannot hold it.
     pub fn view_of(&self, view: Array, is_complex: bool) -> Result<TensorRef> {
         let shared = self.read(|geometry| geometry.of_view(&view));
         match shared {
@@ -192,8 +192,8 @@ impl TensorCell {
         drop(old);
     }
 
-    /// Writes elements through the view, cast to its dtype and broadcast to its shape. Fails if the shape does not
-    /// fit, or several places of the view are one element.
+    /// Writes elements through the view, cast to its dtype and broadcast to its shape. Fails if the shape does
+    /// not fit, or several places of the view are one element.
     pub fn write(&self, new: &Array) -> Result<()> {
         let geometry = self.read(Clone::clone);
         let new = if new.dtype() == geometry.dtype { new.clone() } else { new.cast(geometry.dtype) };

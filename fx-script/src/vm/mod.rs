@@ -1,8 +1,8 @@
 //! The virtual machine: [`Executable`] is the bytecode of a program, [`Machine`] runs it.
 //!
 //! Registers hold [`Value`]s, numbers among them unboxed. Constants lie in registers from the start of a call.
-//! Operations on numbers, text and containers are functions of [`host`](crate::host); tensors go to [`Operators`].
-//! A call that fails undoes what it changed, see [`transaction`](crate::value::transaction).
+//! Operations on numbers, text and containers are functions of [`host`](crate::host); tensors go to
+//! [`Operators`]. A call that fails undoes what it changed, see [`transaction`](crate::value::transaction).
 
 mod code;
 mod compile;
@@ -28,8 +28,8 @@ pub trait Operators: Send + Sync {
 
 /// An operator at one place of the code, which may remember how it was called before.
 pub trait Operator: Send + Sync {
-    /// Runs it with the arguments of the schema, in its order; several results are a tuple. Fails if the arguments do
-    /// not fit, or memory cannot hold the result.
+    /// Runs it with the arguments of the schema, in its order; several results are a tuple. Fails if the
+    /// arguments do not fit, or memory cannot hold the result.
     fn call(&self, args: &[&Value]) -> Result<Value>;
 }
 
