@@ -284,8 +284,8 @@ impl<'a> Emitter<'a> {
 
     /// Emits a loop: at most `most` rounds, while `start` and then the test of each round is true.
     ///
-    /// Variables that the body assigns are carried. A variable whose type at the end of a round is wider than at the
-    /// start widens to the join, and the loop is emitted anew.
+    /// Variables that the body assigns are carried. A variable whose type at the end of a round is wider than
+    /// at the start widens to the join, and the loop is emitted anew.
     pub(super) fn repeat(
         &mut self,
         most: ValueId,

@@ -1,7 +1,7 @@
 //! The lexer: text to tokens, with the indentation of Python as tokens.
 //!
-//! A token is its kind and its span; names and literals are read from the text when the parser needs them. The tokens
-//! end with a line end, the open dedents and [`Token::End`], whatever the text ends with.
+//! A token is its kind and its span; names and literals are read from the text when the parser needs them.
+//! The tokens end with a line end, the open dedents and [`Token::End`], whatever the text ends with.
 
 mod literal;
 

@@ -1,7 +1,7 @@
 //! The parser: tokens to the syntax tree of [`crate::ast`].
 //!
-//! It accepts what `torch.jit.save` writes and what users write. Recursion is bounded by [`MAX_NESTING`], so that no
-//! text overflows the stack. `statement` has statements and definitions, `expr` expressions.
+//! It accepts what `torch.jit.save` writes and what users write. Recursion is bounded by [`MAX_NESTING`], so
+//! that no text overflows the stack. `statement` has statements and definitions, `expr` expressions.
 
 mod expr;
 mod statement;

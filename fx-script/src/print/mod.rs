@@ -1,7 +1,7 @@
 //! The canonical text of TorchScript, as `torch.jit.save` writes it.
 //!
-//! A tree that was parsed from such a text prints as the same bytes; any tree prints as a text that parses to an equal
-//! tree, spans aside. Parentheses that a tree lacks but its operators need are added.
+//! A tree that was parsed from such a text prints as the same bytes; any tree prints as a text that parses to
+//! an equal tree, spans aside. Parentheses that a tree lacks but its operators need are added.
 
 mod expr;
 

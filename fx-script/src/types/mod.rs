@@ -112,8 +112,8 @@ impl Type {
         Type::Future(Arc::new(item))
     }
 
-    /// Returns the union of types: nested unions are flattened, equal ones merged, `None` with one other type is an
-    /// optional, one type is itself.
+    /// Returns the union of types: nested unions are flattened, equal ones merged, `None` with one other type
+    /// is an optional, one type is itself.
     pub fn union(types: impl IntoIterator<Item = Type>) -> Type {
         let mut flat: Vec<Type> = Vec::new();
         for item in types.into_iter().flat_map(|item| item.alternatives()) {

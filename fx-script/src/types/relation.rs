@@ -86,8 +86,8 @@ pub fn excluding(from: &Type, other: &Type, classes: &ClassTable) -> Type {
     if rest.is_empty() { from.clone() } else { Type::union(rest) }
 }
 
-/// Returns the alternatives of a type that a value may have when `isinstance(value, other)` says yes; `None` if there
-/// are none. `Any` narrows to `other`.
+/// Returns the alternatives of a type that a value may have when `isinstance(value, other)` says yes; `None`
+/// if there are none. `Any` narrows to `other`.
 pub fn contains(from: &Type, other: &Type, classes: &ClassTable) -> Option<Type> {
     if *from == Type::Any {
         return Some(other.clone());

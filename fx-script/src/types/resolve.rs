@@ -9,8 +9,8 @@ use crate::source::{Source, Span};
 /// The most levels that types may nest.
 const MAX_TYPE_NESTING: u32 = 64;
 
-/// Returns the type that an annotation names. A name that is none of the language is looked up as it is, then inside
-/// of `scope`, the path of the text with its last dot such as `__torch__.`.
+/// Returns the type that an annotation names. A name that is none of the language is looked up as it is, then
+/// inside of `scope`, the path of the text with its last dot such as `__torch__.`.
 ///
 /// Fails if the annotation is no type, names an unknown class, or nests too deep.
 pub fn annotation(expr: &Expr, scope: &str, classes: &ClassTable, source: &Source) -> Result<Type> {
