@@ -106,7 +106,9 @@ fn group(query: &TensorType, key: &TensorType, value: &TensorType) -> Result<Opt
     };
     let (heads, of_key, of_value) = (head(query)?, head(key)?, head(value)?);
     same_size("value heads:", &of_key, &of_value)?;
-    if heads.modulo(&of_key).same(&Dim::new(0)).is_no() {
+    let zero = Dim::new(0);
+    let is_served = if of_key == zero { heads.same(&zero) } else { heads.modulo(&of_key).same(&zero) };
+    if is_served.is_no() {
         bail!(Shape, "expected query heads in multiples of the {of_key} key heads, got {heads}");
     }
     Ok(heads
@@ -206,6 +208,9 @@ fn attend(
     let (batch, [queries, _]) = shape.split_at(shape.len() - 2) else {
         bail!(Shape, "expected a result of rank 2 or more, got {ty}");
     };
+    if shape.contains(&0) {
+        return Array::zeros(ty.dtype, &shape);
+    }
     let queries = *queries;
     let depth = query.shape()[query.rank() - 1];
     let keys = key.shape()[key.rank() - 2];

@@ -130,12 +130,14 @@ fn paths_that_share_a_module_share_its_state_on_every_engine() {
     .unwrap();
     let mut child = GraphModule::new("Counter", counter);
     child.set_attribute("state", Attribute::Buffer(Buffer::new(Tensor::new([0f32])))).unwrap();
-    let mut graph = fx::Graph::new("main");
-    let x = graph.placeholder("x").unwrap();
-    let a = graph.call_module("a", [x.into()]).unwrap();
-    let b = graph.call_module("b", [a.into()]).unwrap();
-    graph.set_output(b).unwrap();
-    let mut gm = GraphModule::new("Tied", graph);
+    let graph = fx::parse(
+        "graph main(%x: f32[1]) {
+            %a = self.a(%x)
+            %b = self.b(%a)
+            return %b
+        }",
+    );
+    let mut gm = GraphModule::new("Tied", graph.unwrap());
     let child = std::sync::Arc::new(child);
     gm.add_shared_submodule("a", child.clone()).unwrap();
     gm.add_shared_submodule("b", child).unwrap();
