@@ -283,8 +283,8 @@ impl GraphModule {
 
     /// Returns the type of every node from the types of the placeholders, in program order; nothing is computed.
     ///
-    /// An input of [`Type::Any`] takes the placeholder's declared type. A node whose type cannot be known
-    /// gets `Any`. Fails if the types contradict the placeholders or an operation.
+    /// An input of [`Type::Any`](crate::Type::Any) takes the placeholder's declared type. A node whose type
+    /// cannot be known gets `Any`. Fails if the types contradict the placeholders or an operation.
     pub fn infer(&self, inputs: &[TypeTree]) -> Result<Vec<(NodeId, TypeTree)>> {
         infer::infer_all(&self.graph, self.parts(), inputs)
     }

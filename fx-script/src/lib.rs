@@ -1,6 +1,6 @@
 //! TorchScript for fx, without libtorch.
 //!
-//! [`parse`] reads texts as the syntax tree of [`ast`], [`print`] writes it as canonical text. [`source`] has
+//! [`parse`] reads texts as the syntax tree of [`ast`], [`mod@print`] writes it as canonical text. [`source`] has
 //! the places in texts, [`types`] the type language, [`schema`] the operators with their overloads. [`emit`]
 //! turns trees into [`ir`], a program with types and regions; [`vm`] runs it on the values of [`value`], and
 //! [`host`] has the operators on numbers, text and containers. [`archive`] reads the members of an archive, whose

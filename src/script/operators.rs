@@ -235,8 +235,14 @@ fn fill(arg: &Arg<usize>, values: &[Value]) -> Result<Value> {
     }
 }
 
+/// The dtype and the sizes of a tensor.
+type Shaped = (DType, Vec<usize>);
+
+/// An argument by its name.
+type Named = (String, Given);
+
 /// Reads the arguments of a call, and notes dtypes and sizes of its tensors.
-fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<(String, Given)>, Vec<(DType, Vec<usize>)>)> {
+fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<Named>, Vec<Shaped>)> {
     let mut inputs = Vec::new();
     let mut named = Vec::with_capacity(args.len());
     if args.len() != schema.parameters.len() {

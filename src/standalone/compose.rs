@@ -204,7 +204,7 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
     }),
     (crate::as_strided_scatter::OP, |c| {
         let shape = c.tensor("x")?.ty()?.shape.clone();
-        let known: Vec<usize> = shape.known().ok_or_else(stays)?.iter().map(|&n| n as usize).collect();
+        let known = shape.known().ok_or_else(stays)?;
         let n = known.iter().product::<usize>();
         let numbers = Tensor::from_vec((0..n as i64).collect::<Vec<i64>>(), &known);
         let args = ["size", "stride", "storage_offset"].map(|name| c.get(name));

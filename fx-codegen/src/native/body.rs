@@ -88,11 +88,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
 fn is_of_core(before: &[Token<'_>]) -> bool {
     let is_part = |token: &&Token<'_>| matches!(token, Token::Word(_) | Token::Path);
     let start = before.len() - before.iter().rev().take_while(is_part).count();
-    match before[start..] {
-        [Token::Path] => true,
-        [Token::Path, Token::Word("core"), ..] => true,
-        _ => false,
-    }
+    matches!(before[start..], [Token::Path] | [Token::Path, Token::Word("core"), ..])
 }
 
 /// Returns whether a body names nothing but its operands, its own variables, methods, types of numbers, and

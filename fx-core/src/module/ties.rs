@@ -14,12 +14,13 @@ use super::Forward;
 use crate::Tensor;
 
 type Cell = Arc<RwLock<Tensor>>;
+type Child = Arc<dyn Forward>;
 
 /// The cells and shared modules that were copied, by address, each kept alive with its copy.
 #[derive(Clone, Default)]
 pub(crate) struct Ties {
     cells: FxHashMap<usize, (Cell, Cell)>,
-    modules: FxHashMap<usize, (Arc<dyn Forward>, Arc<dyn Forward>)>,
+    modules: FxHashMap<usize, (Child, Child)>,
 }
 
 /// What a clone of a buffer becomes.

@@ -1,6 +1,7 @@
 //! A pickle with its tensors.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use fx_core::{Array, DType, Result, bail, err};
 
@@ -67,11 +68,10 @@ impl Values {
             }
             let dtype = storage.scalar_type.dtype().map_err(located)?;
             let key = (&*storage.key, dtype);
-            if !storages.contains_key(&key) {
-                let array = read_storage(archive, folder, storage, dtype)?;
-                storages.insert(key, array);
-            }
-            let flat = storages[&key].clone();
+            let flat = match storages.entry(key) {
+                Entry::Occupied(entry) => entry.get().clone(),
+                Entry::Vacant(entry) => entry.insert(read_storage(archive, folder, storage, dtype)?).clone(),
+            };
             let array = view(&flat, storage.scalar_type, info).map_err(located)?;
             let (scalar_type, requires_grad) = (storage.scalar_type, info.requires_grad);
             tensors.insert(node, StoredTensor { array, storage: flat, scalar_type, requires_grad });

@@ -1,4 +1,4 @@
-//! The pickles of TorchScript archives as plain data: [`read`] and [`write`] are inverse.
+//! The pickles of TorchScript archives as plain data: [`read`] and [`write()`] are inverse.
 //!
 //! A pickle is a program for a small stack machine. [`read`] runs the instructions that PyTorch writes and
 //! refuses all others, and nothing that a pickle names is ever called: the names that may occur are a table

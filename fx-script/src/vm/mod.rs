@@ -2,7 +2,7 @@
 //!
 //! Registers hold [`Value`]s, numbers among them unboxed. Constants lie in registers from the start of a call.
 //! Operations on numbers, text and containers are functions of [`host`](crate::host); tensors go to
-//! [`Operators`]. A call that fails undoes what it changed, see [`transaction`](crate::value::transaction).
+//! [`Operators`]. A call that fails undoes what it changed, see [`crate::value::transaction`].
 
 mod code;
 mod compile;

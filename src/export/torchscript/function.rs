@@ -403,7 +403,7 @@ impl<'a> Writer<'a> {
                     text = rows::tensor_of(&value, operand_dtype);
                 }
             }
-            by_name |= at > 0 && !(param.kind.is_tensor() && !param.keyword_only);
+            by_name |= at > 0 && (param.keyword_only || !param.kind.is_tensor());
             parts.push(if by_name { format!("{}={text}", param.name) } else { text });
         }
         self.typed(call, format!("{function}({})", parts.join(", ")))

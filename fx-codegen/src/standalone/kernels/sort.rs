@@ -231,7 +231,10 @@ pub fn search<T: Copy + PartialOrd>(
         let first = i / width * n;
         let element = |i: usize| sequence[first + sorter.map_or(i, |sorter| sorter[first + i] as usize)];
         // Halved as in PyTorch, which decides where a sequence with NaN leads.
-        let is_before = |y: T| if right { !(x < y) } else { x != x || y != y || y < x };
+        let is_before = |y: T| match right {
+            true => x.partial_cmp(&y) != Some(Ordering::Less),
+            false => x != x || y != y || y < x,
+        };
         let (mut start, mut end) = (0, n);
         while start < end {
             let middle = start + (end - start) / 2;
