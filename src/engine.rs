@@ -90,8 +90,8 @@ pub struct Program {
 }
 
 enum Kind {
-    Eager(GraphModule),
-    Fused(Compiled),
+    Eager(Box<GraphModule>),
+    Fused(Box<Compiled>),
 }
 
 /// Makes functions as long as that succeeds, then leaves everything to the engine.
@@ -136,7 +136,7 @@ impl Program {
 
     fn into_native(gm: GraphModule, native: &Native) -> Result<Program> {
         let compiled = Compiled::assembled(gm, Arc::new(native.clone()))?;
-        Ok(Program::new(Kind::Fused(compiled), Engine::Native))
+        Ok(Program::new(Kind::Fused(Box::new(compiled)), Engine::Native))
     }
 
     /// Makes several programs ready for [`Engine::Native`], each for some arguments. They are compiled
@@ -171,7 +171,7 @@ impl Program {
         }
         let attempt = Attempt { native: native.clone(), failed: failed.clone() };
         let compiled = Compiled::assembled(gm, Arc::new(attempt))?;
-        Ok(Program { kind: Kind::Fused(compiled), engine: Engine::Best, failed })
+        Ok(Program { kind: Kind::Fused(Box::new(compiled)), engine: Engine::Best, failed })
     }
 
     /// Returns the engine that runs it.
@@ -229,6 +229,14 @@ impl Program {
         }
     }
 
+    /// Returns the module as the engine runs it, with the buffers that calls update.
+    pub fn graph_module(&self) -> &GraphModule {
+        match &self.kind {
+            Kind::Eager(gm) => gm,
+            Kind::Fused(compiled) => compiled.graph_module(),
+        }
+    }
+
     /// Returns the plan, if the engine is not `Eager`.
     pub fn fused(&self) -> Option<&Compiled> {
         match &self.kind {
@@ -281,8 +289,8 @@ impl Compile for GraphModule {
 
     fn into_program(self, engine: Engine) -> Result<Program> {
         match engine {
-            Engine::Eager => Ok(Program::new(Kind::Eager(self), engine)),
-            Engine::Fused => Ok(Program::new(Kind::Fused(Compiled::new(self)?), engine)),
+            Engine::Eager => Ok(Program::new(Kind::Eager(Box::new(self)), engine)),
+            Engine::Fused => Ok(Program::new(Kind::Fused(Box::new(Compiled::new(self)?)), engine)),
             Engine::Native => {
                 Native::shared().check()?;
                 Program::into_native(self, Native::shared())

@@ -403,6 +403,14 @@ fn attributes(left: &Side, right: &Side, diff: &mut Diff) {
     let others: BTreeMap<&str, &Attribute> = right.gm.attributes().collect();
     for (path, attribute) in left.gm.attributes() {
         let Some(other) = others.get(path) else { continue };
+        if let (Attribute::State(a), Attribute::State(b)) = (attribute, other) {
+            let (a, b) = (a.load(), b.load());
+            if !a.eq_by(&b, &|a, b| a.bits_eq(b)) {
+                let how = format!("{a} became {b}");
+                diff.changes.push(Change::Attribute { path: path.to_owned(), how });
+            }
+            continue;
+        }
         let (a, b) = (attribute.tensor(), other.tensor());
         let (Ok(x), Ok(y)) = (a.array(), b.array()) else { continue };
         if x.dtype() != y.dtype() || x.shape() != y.shape() {

@@ -18,6 +18,8 @@ mod documents {
         #[cfg(feature = "import")]
         Readme: "README.md"
         Tracing: "docs/guide/tracing.md"
+        Script: "docs/guide/script.md"
+        Compile: "docs/guide/compile.md"
         Modules: "docs/guide/modules.md"
         Graphs: "docs/guide/graphs.md"
         Rewriting: "docs/guide/rewriting.md"
@@ -33,16 +35,20 @@ mod documents {
     }
 }
 
+#[doc(hidden)]
+pub mod __private;
 pub mod bench;
 pub mod bisect;
 pub mod build;
 pub mod check;
+pub mod compile;
 pub mod conformance;
 mod engine;
 pub mod export;
 pub mod fuzz;
 pub mod graph_diff;
 pub mod import;
+pub mod jit_trace;
 pub mod opcheck;
 /// Passes, and the driver that runs and verifies them.
 pub mod pass {
@@ -59,17 +65,20 @@ pub mod standalone;
 pub mod view;
 mod zip_file;
 
+pub use compile::{compile, cut, is_compiling, without_compile};
 pub use engine::{Compile, Engine, Program};
 pub use fx_codegen::{Code, GraphCode, Native, readable};
 pub use fx_core::ops::*;
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
-pub use fx_macros::{Module, Tree, forward, wrap};
+pub use fx_macros::{Module, Tree, forward, script, wrap};
 pub use fx_ops::ops::functions::*;
 pub use fx_ops::{nn, registry, rules, weights, with_threads};
 pub use fx_script as torchscript;
 pub use graph_diff::graph_diff;
+pub use jit_trace::{JitTrace, jit_trace};
 pub use saved::{load, save};
+pub use script::{script, script_file};
 pub use standalone::{CrateOptions, ToCrate};
 
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations

@@ -1,35 +1,80 @@
-//! Programs in files, as the command line takes them: fx text, and exported PyTorch programs.
+//! Programs in files, as the command line takes them: fx text, saved modules, exported PyTorch programs, and
+//! TorchScript.
 
 use std::fs;
 use std::path::Path;
 
 pub use fx_ops::engine::CallMemory;
 
+pub use crate::script::program::{Lowering, ScriptRun, evaluate, lacking_operators, run_torchscript};
+
 use crate::analysis::Sizes;
 use crate::check::{self, Engine};
 use crate::view::Page;
 use crate::weights::Weights;
+use crate::zip_file::ZipFile;
 use crate::{
     Arg, Attribute, Buffer, Graph, GraphModule, Parameter, Passes, Result, Target, Tensor, bail, err, import,
     ops, saved,
 };
 
-/// Reads a program: a module that `fx::save` wrote, an archive that `torch.export.save` wrote, or fx text.
+/// What the file of a program is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// fx text.
+    Text,
+    /// A module that `fx::save` wrote.
+    Saved,
+    /// An archive that `torch.export.save` wrote.
+    Exported,
+    /// An archive that `torch.jit.save` wrote.
+    TorchScript,
+}
+
+impl Kind {
+    /// Returns what a file is, by the names of its members if it is an archive. Fails if it cannot be read.
+    pub fn of(path: impl AsRef<Path>) -> Result<Kind> {
+        let path = path.as_ref();
+        if !is_archive(path)? {
+            return Ok(Kind::Text);
+        }
+        if saved::is_saved(path)? {
+            return Ok(Kind::Saved);
+        }
+        let zip = ZipFile::open(path, "the program that made it")?;
+        let is_script = zip.names().iter().any(|name| name.split('/').nth(1) == Some("constants.pkl"));
+        Ok(if is_script { Kind::TorchScript } else { Kind::Exported })
+    }
+}
+
+/// Reads a program: a module that `fx::save` wrote, an archive that `torch.export.save` or `torch.jit.save` wrote,
+/// or fx text.
 ///
 /// Text holds no tensors; `weights` gives the tensors that it reads by path. Fails if the file cannot be
-/// read, or a tensor is missing; the error names the file.
+/// read, or a tensor is missing; the error names the file. A program of TorchScript without types of its
+/// arguments is mostly no graph: see [`open_with`].
 pub fn open(path: impl AsRef<Path>, weights: Option<&Path>) -> Result<GraphModule> {
+    open_with(path, weights, &Lowering::default())
+}
+
+/// Reads a program as [`open`] does; one of TorchScript is lowered for the arguments that `lowering` gives.
+/// Fails as that does, or if the program cannot be a graph; the error says which lines keep it from that.
+pub fn open_with(path: impl AsRef<Path>, weights: Option<&Path>, lowering: &Lowering) -> Result<GraphModule> {
     let path = path.as_ref();
-    if is_archive(path)? {
-        if weights.is_some() {
-            return Err(err!(Argument, "{} brings its own weights", path.display())
-                .help("give weights only for fx text, which has none"));
-        }
-        return if saved::is_saved(path)? { saved::load(path) } else { import::pt2(path) };
+    let kind = Kind::of(path)?;
+    if kind != Kind::Text && weights.is_some() {
+        return Err(err!(Argument, "{} brings its own weights", path.display())
+            .help("give weights only for fx text, which has none"));
+    }
+    match kind {
+        Kind::Saved => return saved::load(path),
+        Kind::Exported => return import::pt2(path),
+        Kind::TorchScript => return lowering.module(path),
+        Kind::Text => {}
     }
     let io = |error: std::io::Error| {
         err!(Io, "cannot read {}: {error}", path.display())
-            .help("expected fx text, a saved module, or an archive of torch.export")
+            .help("expected fx text, a saved module, or an archive of torch.export or torch.jit")
     };
     let text = fs::read_to_string(path).map_err(io)?;
     let graph = Graph::parse_file(&text, &path.display().to_string(), &crate::registry())?;
@@ -80,7 +125,8 @@ fn attach(gm: &mut GraphModule, weights: &Weights) -> Result<()> {
 /// the file cannot be written.
 pub fn save_weights(gm: &GraphModule, path: &Path) -> Result<()> {
     fn collect(gm: &GraphModule, prefix: &str, out: &mut Vec<(String, Tensor)>) {
-        out.extend(gm.attributes().map(|(name, attribute)| (format!("{prefix}{name}"), attribute.tensor())));
+        let tensors = gm.attributes().filter(|(_, attribute)| !matches!(attribute, Attribute::State(_)));
+        out.extend(tensors.map(|(name, attribute)| (format!("{prefix}{name}"), attribute.tensor())));
         for (name, child) in gm.children() {
             if let Some(child) = child.as_module().as_any().downcast_ref::<GraphModule>() {
                 collect(child, &format!("{prefix}{name}."), out);
@@ -124,12 +170,13 @@ pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> 
         });
         sets.push(Ran { set, outputs, agrees });
     }
-    if sets.is_empty() {
-        return Err(err!(Load, "there is no input set in {}", io.origin()).help(
-            "the first input is called 0.in0, the second 0.in1; what is expected 0.out0; a second set begins with 1.in0",
-        ));
-    }
-    Ok(sets)
+    if sets.is_empty() { Err(no_input_set(io)) } else { Ok(sets) }
+}
+
+pub(crate) fn no_input_set(io: &Weights) -> crate::Error {
+    err!(Load, "there is no input set in {}", io.origin()).help(
+        "the first input is called 0.in0, the second 0.in1; what is expected 0.out0; a second set begins with 1.in0",
+    )
 }
 
 /// Returns the engines of these names. Fails if there is none of one of the names.

@@ -33,9 +33,9 @@ pub fn markdown() -> String {
     let mut out = String::from(
         "# Operations\n\n\
          Made from the rows by `fx ops --markdown > OPS.md`; a test keeps it fresh. Names, order of arguments, defaults,\n\
-         promotion and broadcasting are PyTorch's. A parameter after `*` is given by name only: `call!(sum(x, 1, keepdim = true))`\n\
-         writes any argument by name. Errors travel in the result; see `Tensor::ok`. Dtypes and examples are what\n\
-         `fx ops --check` runs.\n",
+         promotion and broadcasting are PyTorch's. A parameter after `*` is given by name only:\n\
+         `let y: Tensor = fx::call!(fx::sum(&x, 1, keepdim = true));` writes any argument by name. Errors travel in the result;\n\
+         see `Tensor::ok`. Dtypes and examples are what `fx ops --check` runs.\n",
     );
     for (family, ops) in &mut families {
         ops.sort_unstable_by_key(|op| op.name);

@@ -76,23 +76,70 @@ impl<L> Slice<L> {
     }
 }
 
-/// The items of a tuple or list.
+/// The items of a tuple or list; clones share them.
 #[derive(Clone)]
 pub struct Items<L> {
-    items: Vec<Arg<L>>,
+    items: Arc<Vec<Arg<L>>>,
     depth: u8,
 }
 
-impl<L> Items<L> {
-    /// Returns the items, consuming the list.
-    pub fn into_vec(self) -> Vec<Arg<L>> {
-        self.items
+impl<L: Clone> Items<L> {
+    /// Adds an item at the end, in place unless a clone of the list has the items, too. Fails if the item is
+    /// nested too deep.
+    pub fn push(&mut self, item: Arg<L>) -> Result<()> {
+        self.deepen(&item)?;
+        Arc::make_mut(&mut self.items).push(item);
+        Ok(())
     }
 
+    /// Replaces the item at a position, which must be one of the list, in place unless a clone of the list has
+    /// the items, too. Fails if the item is nested too deep.
+    pub fn replace(&mut self, at: usize, item: Arg<L>) -> Result<Arg<L>> {
+        self.deepen(&item)?;
+        match Arc::make_mut(&mut self.items).get_mut(at) {
+            Some(place) => Ok(std::mem::replace(place, item)),
+            None => Err(err!(Index, "there is no item {at}")),
+        }
+    }
+
+    /// Removes and returns the item at a position, in place unless a clone of the list has the items, too. Fails
+    /// if there is none.
+    pub fn remove(&mut self, at: usize) -> Result<Arg<L>> {
+        if at >= self.items.len() {
+            return Err(err!(Index, "there is no item {at}"));
+        }
+        Ok(Arc::make_mut(&mut self.items).remove(at))
+    }
+
+    /// Adds an item before a position, or at the end. Fails if the item is nested too deep.
+    pub fn insert(&mut self, at: usize, item: Arg<L>) -> Result<()> {
+        self.deepen(&item)?;
+        let items = Arc::make_mut(&mut self.items);
+        items.insert(at.min(items.len()), item);
+        Ok(())
+    }
+
+    /// Notes how deep an item is nested.
+    fn deepen(&mut self, item: &Arg<L>) -> Result<()> {
+        let depth = 1 + item.depth();
+        if depth > MAX_DEPTH {
+            return Err(err!(Limit, "lists nested deeper than {MAX_DEPTH} levels"));
+        }
+        self.depth = self.depth.max(depth as u8);
+        Ok(())
+    }
+
+    /// Returns the items, consuming the list. They are copied only if a clone of the list has them, too.
+    pub fn into_vec(self) -> Vec<Arg<L>> {
+        Arc::unwrap_or_clone(self.items)
+    }
+}
+
+impl<L> Items<L> {
     /// Rewrites every item. A loop, since collecting results does not know how many there will be.
     fn try_rewrite<M>(&self, f: &mut Rewrite<'_, L, M>) -> Result<Vec<Arg<M>>> {
         let mut items = Vec::with_capacity(self.items.len());
-        for item in &self.items {
+        for item in self.items.iter() {
             items.push(item.try_rewrite(f)?);
         }
         Ok(items)
@@ -152,7 +199,11 @@ impl<L> Arg<L> {
 
     fn sequence(items: Vec<Arg<L>>, make: fn(Items<L>) -> Self) -> Self {
         let depth = 1 + items.iter().map(Arg::depth).max().unwrap_or(0);
-        if depth > MAX_DEPTH { too_deep() } else { make(Items { items, depth: depth as u8 }) }
+        if depth > MAX_DEPTH {
+            too_deep()
+        } else {
+            make(Items { items: Arc::new(items), depth: depth as u8 })
+        }
     }
 
     /// Makes a list of integers.
@@ -180,11 +231,12 @@ impl<L> Arg<L> {
 
     /// Makes a size: a known one becomes an integer.
     pub fn dim(dim: impl Into<Dim>) -> Self {
-        let dim = dim.into();
+        let dim: Dim = dim.into();
+        let dim = dim.plain();
         match (dim.known(), dim.error()) {
             (Some(n), _) => Arg::Int(n),
             (_, Some(error)) => Arg::Failed(error.clone()),
-            _ => Arg::Dim(dim),
+            _ => Arg::Dim(dim.clone()),
         }
     }
 
@@ -254,26 +306,6 @@ impl<L> Arg<L> {
             Arg::Slice(slice) => slice.parts().into_iter().enumerate().for_each(|(at, x)| below(at, x)),
             Arg::Leaf(leaf) => f(leaf, place),
             _ => {}
-        }
-    }
-
-    /// Puts `new`, which holds no other argument, in the place of what holds none either.
-    pub(crate) fn put_at(&mut self, place: &[u32], new: Arg<L>) {
-        debug_assert_eq!(new.depth(), 0, "the depths of what is around stay");
-        let Some((at, rest)) = place.split_first() else {
-            *self = new;
-            return;
-        };
-        let at = *at as usize;
-        match self {
-            Arg::Tuple(items) | Arg::List(items) => items.items[at].put_at(rest, new),
-            Arg::Dict(entries) => entries.entries[at].1.put_at(rest, new),
-            Arg::Slice(slice) => match at {
-                0 => slice.start.put_at(rest, new),
-                1 => slice.stop.put_at(rest, new),
-                _ => slice.step.put_at(rest, new),
-            },
-            _ => unreachable!("places lead through what holds other arguments"),
         }
     }
 
@@ -375,6 +407,28 @@ impl<L> Arg<L> {
     }
 }
 
+impl<L: Clone> Arg<L> {
+    /// Puts `new`, which holds no other argument, in the place of what holds none either.
+    pub(crate) fn put_at(&mut self, place: &[u32], new: Arg<L>) {
+        debug_assert_eq!(new.depth(), 0, "the depths of what is around stay");
+        let Some((at, rest)) = place.split_first() else {
+            *self = new;
+            return;
+        };
+        let at = *at as usize;
+        match self {
+            Arg::Tuple(items) | Arg::List(items) => Arc::make_mut(&mut items.items)[at].put_at(rest, new),
+            Arg::Dict(entries) => entries.entries[at].1.put_at(rest, new),
+            Arg::Slice(slice) => match at {
+                0 => slice.start.put_at(rest, new),
+                1 => slice.stop.put_at(rest, new),
+                _ => slice.step.put_at(rest, new),
+            },
+            _ => unreachable!("places lead through what holds other arguments"),
+        }
+    }
+}
+
 fn bail_unmapped<T>() -> Result<T> {
     Err(err!(Structure, "a leaf was left unmapped"))
 }
@@ -443,6 +497,14 @@ impl<L> Arg<L> {
 impl<L: PartialEq> PartialEq for Arg<L> {
     fn eq(&self, other: &Self) -> bool {
         self.eq_by(other, &L::eq)
+    }
+}
+
+impl<L: Eq> Eq for Arg<L> {}
+
+impl<L: Hash> Hash for Arg<L> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash_by(state, &mut |leaf, state| leaf.hash(state));
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{Arg, Dim, Graph, Symbol, TensorType, Type, TypeTree};
 pub(crate) fn for_each_dim<'a>(ty: &'a TypeTree, f: &mut dyn FnMut(&'a Dim)) {
     ty.walk(&mut |arg| match arg {
         Arg::Leaf(Type::Tensor(ty)) => ty.shape.iter().for_each(&mut *f),
+        Arg::Leaf(Type::Optional(inner) | Type::List(inner)) => for_each_dim(inner, f),
         Arg::Dim(dim) => f(dim),
         _ => {}
     });
@@ -36,6 +37,12 @@ pub(crate) fn substitute(ty: &TypeTree, replacement: &dyn Fn(&Symbol) -> Option<
                 dtype: ty.dtype,
                 shape: ty.shape.iter().map(|dim| dim.substitute(replacement)).collect(),
             }))),
+            Arg::Leaf(Type::Optional(inner)) => {
+                Some(Arg::Leaf(Type::Optional(Box::new(substitute(inner, replacement)))))
+            }
+            Arg::Leaf(Type::List(inner)) => {
+                Some(Arg::Leaf(Type::List(Box::new(substitute(inner, replacement)))))
+            }
             Arg::Leaf(other) => Some(Arg::Leaf(other.clone())),
             Arg::Dim(dim) => Some(Arg::dim(dim.substitute(replacement))),
             _ => None,
@@ -61,6 +68,21 @@ pub(crate) fn new_symbols(ty: &TypeTree, args: &[TypeTree]) -> Vec<Symbol> {
         });
     }
     found
+}
+
+/// Returns a type with new symbols for sizes that rules made up, as of an item of a list: what is called `u0` in
+/// the type of all items is another size in each. Sizes that have names of the user are one size.
+pub fn renewed(ty: &TypeTree) -> TypeTree {
+    let is_made_up = |symbol: &Symbol| {
+        let name = symbol.name();
+        let number = name.strip_prefix('u').or_else(|| name.strip_prefix("joined"));
+        number.is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))
+    };
+    let found: Vec<Symbol> = symbols(ty).into_iter().filter(is_made_up).collect();
+    substitute(ty, &|symbol| {
+        let at = found.iter().position(|other| other == symbol)?;
+        Some(Dim::symbol(Symbol::fresh(at as u32).ranged(symbol.min(), symbol.max())))
+    })
 }
 
 /// Returns whether every size is a number or the very size of an argument, as is most common and quickly seen.

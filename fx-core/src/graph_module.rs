@@ -11,7 +11,9 @@ use crate::folded::{Folded, Recipe};
 use crate::infer;
 use crate::interp::Schedule;
 use crate::module::{Visitor, VisitorMut, ties};
-use crate::{Arg, Forward, Graph, Module, NodeId, OpCode, Result, Target, Tensor, TypeTree, bail, err};
+use crate::{
+    Arg, Forward, Graph, Module, NodeId, OpCode, Result, Target, Tensor, TypeTree, Value, bail, err,
+};
 
 /// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of
 /// another.
@@ -105,6 +107,7 @@ impl GraphModule {
     pub(crate) fn snapshot(&self) -> GraphModule {
         let share = |attribute: &Attribute| match attribute {
             Attribute::Buffer(buffer) => Attribute::Buffer(buffer.share()),
+            Attribute::State(state) => Attribute::State(state.share()),
             other => other.clone(),
         };
         GraphModule {
@@ -194,14 +197,8 @@ impl GraphModule {
     }
 
     #[doc(hidden)]
-    pub fn store_buffer(&self, path: &str, value: Tensor) -> Result<()> {
-        match self.attribute(path)? {
-            Attribute::Buffer(buffer) => {
-                buffer.store(value);
-                Ok(())
-            }
-            _ => bail!(Graph, "{path:?} is updated, but it is not a buffer"),
-        }
+    pub fn store(&self, path: &str, value: Value) -> Result<()> {
+        self.attribute(path)?.store(path, value)
     }
 
     /// Returns the sub-module at a path. Fails if there is none; the error names similar ones.
@@ -243,6 +240,24 @@ impl GraphModule {
         self.child(path)?;
         self.children.remove(path);
         Ok(())
+    }
+
+    /// Shares state with another graph module: buffers and sub-modules that both have at a path become those of
+    /// the other. A clone of either has a state of its own.
+    pub fn share_state(&mut self, other: &GraphModule) {
+        for (path, attribute) in &mut self.attributes {
+            if let (Attribute::Buffer(buffer), Some(Attribute::Buffer(shared))) =
+                (attribute, other.attributes.get(path))
+            {
+                *buffer = shared.share();
+            }
+        }
+        for (path, child) in &mut self.children {
+            if let Some(shared) = other.children.get(path) {
+                *child = shared.clone();
+            }
+        }
+        self.folded.refresh(&mut self.attributes);
     }
 
     /// Removes the sub-modules that no node calls and the attributes that no node reads or updates; returns
@@ -313,6 +328,7 @@ impl Module for GraphModule {
                 Attribute::Parameter(parameter) => visitor.parameter(path, parameter),
                 Attribute::Buffer(buffer) => visitor.buffer(path, buffer),
                 Attribute::Constant(tensor) => visitor.constant(path, tensor),
+                Attribute::State(_) => {}
             }
         }
         for (path, child) in &self.children {
@@ -325,7 +341,7 @@ impl Module for GraphModule {
             match attribute {
                 Attribute::Parameter(parameter) => visitor.parameter(path, parameter),
                 Attribute::Buffer(buffer) => visitor.buffer(path, buffer),
-                Attribute::Constant(_) => {}
+                Attribute::Constant(_) | Attribute::State(_) => {}
             }
         }
         // A module at several paths is visited at the first, and stays one.

@@ -35,7 +35,7 @@ impl Interpreter for Infer<'_> {
 
     fn get_attr(&mut self, _node: NodeRef<'_>, path: &Arc<str>) -> Result<TypeTree> {
         match self.parts.attribute(path) {
-            Some(attribute) => attribute.tensor().type_tree(),
+            Some(attribute) => attribute.type_tree(),
             None if self.parts.is_closed() => bail!(Graph, "a closed sub-graph reads the attribute {path:?}"),
             None => bail!(Unresolved, "there is no attribute {path:?}"),
         }
@@ -104,7 +104,7 @@ pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<
     };
     match node.target() {
         Target::GetAttr(path) => match parts.attribute(path) {
-            Some(attribute) => attribute.tensor().type_tree().map(Some),
+            Some(attribute) => attribute.type_tree().map(Some),
             None => Ok(node.ty().cloned()),
         },
         Target::CallFunction(op) | Target::CallMethod(op) => {
@@ -119,6 +119,26 @@ pub(crate) fn infer_node(graph: &Graph, parts: Parts<'_>, id: NodeId) -> Result<
         },
         Target::Placeholder | Target::Output => Ok(node.ty().cloned()),
     }
+}
+
+/// Returns whether a call keeps its type when a value takes the place of one of its inputs: others may know a size
+/// that depends on data by the name that it has there. Fails if the arguments do not fit the operation.
+pub(crate) fn accepts(graph: &Graph, id: NodeId, input: NodeId, value: &Arg) -> Result<bool> {
+    let node = graph.node(id)?;
+    let Some(op) = node.op() else { return Ok(true) };
+    let mut put = |leaf: &NodeId| Ok(if *leaf == input { value.clone() } else { Arg::Leaf(*leaf) });
+    let mut types = Vec::new();
+    for arg in op.bind(node.args(), node.kwargs())?.iter() {
+        match type_of(graph, &arg.try_flat_map(&mut put)?) {
+            Some(ty) => types.push(ty),
+            None => return Ok(true),
+        }
+    }
+    Ok(match op.infer(&types) {
+        Ok(Some(ty)) => node.ty().is_none_or(|recorded| *recorded == ty),
+        Ok(None) => true,
+        Err(_) => false,
+    })
 }
 
 /// Enters the type of every node into its metadata.

@@ -8,8 +8,8 @@ use crate::fresh::symbols;
 use crate::graph::NodeMap;
 use crate::module::collect_buffers;
 use crate::{
-    Arg, Attribute, ErrorKind, Graph, GraphModule, Module, Node, NodeId, OpCode, Result, Symbol, Target,
-    Type, bail, err, ops,
+    Arg, ErrorKind, Graph, GraphModule, Module, Node, NodeId, OpCode, Result, Symbol, Target, Type, bail,
+    err, ops,
 };
 
 impl GraphModule {
@@ -56,9 +56,9 @@ impl GraphModule {
             if let Some(inner_path) = target.path() {
                 inner.set_path(inner_id, &format!("{path}.{inner_path}"))?;
             }
-            if target.op() == Some(ops::set_buffer::OP) {
+            if let Some(op) = target.op().filter(|op| ops::is_store(*op)) {
                 let node = inner.node(inner_id)?;
-                let mut bound = ops::set_buffer::OP.bind(node.args(), node.kwargs())?;
+                let mut bound = op.bind(node.args(), node.kwargs())?;
                 if let Some(Arg::Str(buffer)) = bound.first() {
                     bound[0] = Arg::str(format!("{path}.{buffer}"));
                 }
@@ -112,7 +112,7 @@ impl GraphModule {
                     && collect_buffers(other).iter().any(|(_, buffer)| cells.contains(&buffer.address()))
             }),
             Target::GetAttr(other) => updates && self.is_state(other, &cells),
-            Target::CallFunction(op) if *op == ops::set_buffer::OP => {
+            Target::CallFunction(op) if ops::is_store(*op) => {
                 let bound = op.bind(node.args(), node.kwargs()).unwrap_or_default();
                 matches!(bound.first(), Some(Arg::Str(other)) if self.is_state(other, &cells))
             }
@@ -122,7 +122,7 @@ impl GraphModule {
     }
 
     fn is_state(&self, path: &str, cells: &FxHashSet<usize>) -> bool {
-        matches!(self.attribute(path), Ok(Attribute::Buffer(buffer)) if cells.contains(&buffer.address()))
+        self.attribute(path).is_ok_and(|attribute| attribute.cell().is_some_and(|cell| cells.contains(&cell)))
     }
 
     /// Types nodes that came from elsewhere anew if there are sizes in their types that no input tells: their
@@ -157,12 +157,8 @@ fn state_of_body(module: &dyn Module) -> (FxHashSet<usize>, bool) {
         let buffers = collect_buffers(module);
         return (buffers.iter().map(|(_, buffer)| buffer.address()).collect(), !module.is_pure());
     };
-    let address = |attribute: &Attribute| match attribute {
-        Attribute::Buffer(buffer) => Some(buffer.address()),
-        _ => None,
-    };
-    let updates = gm.graph().nodes().any(|(_, node)| node.op() == Some(ops::set_buffer::OP));
-    (gm.attributes().filter_map(|(_, attribute)| address(attribute)).collect(), updates)
+    let updates = gm.graph().nodes().any(|(_, node)| node.op().is_some_and(ops::is_store));
+    (gm.attributes().filter_map(|(_, attribute)| attribute.cell()).collect(), updates)
 }
 
 /// Says what the placeholders of an input become, by the structure of the argument.

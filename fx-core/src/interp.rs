@@ -44,6 +44,17 @@ pub trait Interpreter {
         args: &[Arg<Self::Leaf>],
     ) -> Result<Arg<Self::Leaf>>;
 
+    /// Calls an operation with arguments that it may change: a value that no later node uses is nobody else's. The
+    /// same as [`call_function`](Self::call_function) unless overridden.
+    fn call_with(
+        &mut self,
+        node: NodeRef<'_>,
+        op: Op,
+        args: &mut [Arg<Self::Leaf>],
+    ) -> Result<Arg<Self::Leaf>> {
+        self.call_function(node, op, args)
+    }
+
     /// Calls an operation as a method; the same as a function unless overridden.
     fn call_method(
         &mut self,
@@ -82,6 +93,8 @@ pub trait Interpreter {
 #[derive(Clone, Debug)]
 enum Template {
     Slot(u32),
+    /// The only use of a value in the last step that uses it.
+    LastUse(u32),
     Nested(Arg<u32>),
 }
 
@@ -100,6 +113,27 @@ struct Step {
 pub struct Schedule {
     steps: Vec<Step>,
     slots: FxHashMap<NodeId, u32>,
+}
+
+impl Step {
+    /// Marks the arguments that may be moved.
+    fn mark_last_uses(&mut self) {
+        for i in 0..self.args.len() {
+            let Template::Slot(slot) = self.args[i] else { continue };
+            let mut uses = 0;
+            for template in &self.args {
+                match template {
+                    Template::Slot(other) | Template::LastUse(other) => uses += u32::from(*other == slot),
+                    Template::Nested(arg) => {
+                        arg.for_each_leaf(&mut |other| uses += u32::from(*other == slot))
+                    }
+                }
+            }
+            if uses == 1 && self.last_uses.contains(&slot) {
+                self.args[i] = Template::LastUse(slot);
+            }
+        }
+    }
 }
 
 impl Schedule {
@@ -137,6 +171,7 @@ impl Schedule {
         for (slot, step) in last_use.into_iter().enumerate() {
             steps[step as usize].last_uses.push(slot as u32);
         }
+        steps.iter_mut().for_each(Step::mark_last_uses);
         Ok(Schedule { steps, slots })
     }
 }
@@ -227,7 +262,11 @@ pub fn interpret_with<I: Interpreter>(
             args.clear();
             for template in &step.args {
                 args.push(match template {
-                    Template::Slot(slot) => match &env[*slot as usize] {
+                    Template::LastUse(slot) if !kept.contains(slot) => match env[*slot as usize].take() {
+                        Some(value) => value,
+                        None => bail!(Graph, "an input of the node was not computed"),
+                    },
+                    Template::Slot(slot) | Template::LastUse(slot) => match &env[*slot as usize] {
                         Some(value) => value.clone(),
                         None => bail!(Graph, "an input of the node was not computed"),
                     },
@@ -240,7 +279,7 @@ pub fn interpret_with<I: Interpreter>(
                     None => bail!(Argument, "no value is given for the argument {}", node.name()),
                 },
                 Target::GetAttr(path) => it.get_attr(at, path)?,
-                Target::CallFunction(op) => it.call_function(at, *op, &args)?,
+                Target::CallFunction(op) => it.call_with(at, *op, &mut args)?,
                 Target::CallMethod(op) => it.call_method(at, *op, &args)?,
                 Target::CallModule(path) => it.call_module(at, path, &args)?,
                 Target::Output => {
@@ -296,7 +335,7 @@ fn needed_steps<L>(schedule: &Schedule, run: &Run<'_, L>, kept: &[u32]) -> Resul
         }
         for template in &schedule.steps[i].args {
             match template {
-                Template::Slot(slot) => needed[*slot as usize] = true,
+                Template::Slot(slot) | Template::LastUse(slot) => needed[*slot as usize] = true,
                 Template::Nested(arg) => arg.for_each_leaf(&mut |slot| needed[*slot as usize] = true),
             }
         }

@@ -12,7 +12,6 @@ mod attribute;
 pub mod blocks;
 pub mod dim;
 pub mod dtype;
-pub mod error;
 pub mod eval;
 mod folded;
 mod fresh;
@@ -21,13 +20,9 @@ pub mod graph_module;
 pub mod infer;
 mod inline;
 pub mod interp;
+#[doc(hidden)]
+pub mod lazy;
 pub mod lint;
-#[allow(
-    clippy::approx_constant,
-    reason = "coefficients of polynomials lie near the constants that they approximate"
-)]
-pub mod math;
-pub mod math_source;
 mod members;
 pub mod module;
 pub mod names;
@@ -40,7 +35,7 @@ pub mod pointwise;
 pub mod region;
 pub mod rewrite;
 pub mod rng;
-pub mod special;
+mod script;
 mod specialize;
 pub mod splitting;
 pub mod tensor;
@@ -57,13 +52,14 @@ pub use array::{Array, Sizes, Storage, Stored, Strides};
 pub use attribute::Attribute;
 pub use dim::{Dim, Symbol, Truth};
 pub use dtype::{Category, DType, Element, Scalar};
-pub use error::{Error, ErrorKind, Result, SourceLoc};
+#[doc(inline)]
+pub use fx_base::{Error, ErrorKind, Result, SourceLoc, bail, err, error, math, math_source, special};
 pub use graph::{Graph, Input};
 pub use graph_module::GraphModule;
 pub use interp::{Interpreter, NodeRef, interpret};
 pub use lint::{Violation, ViolationKind};
 pub use members::Members;
-pub use module::{Buffer, Forward, Module, Parameter};
+pub use module::{Buffer, Forward, Module, Parameter, StateCell};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
 pub use op::{Class, Effects, Flops, Kind, Op, OpDef, Param, Registry, ToArg};
 pub use pass::{Context, Pass, Passes};

@@ -214,7 +214,7 @@ impl Linter {
         match module.attribute(path) {
             Err(error) => self.report(scope, ViolationKind::Path, Some(id), error.message().to_owned()),
             Ok(attribute) => {
-                if let (Some(recorded), Ok(ty)) = (node.ty(), attribute.tensor().type_tree()) {
+                if let (Some(recorded), Ok(ty)) = (node.ty(), attribute.type_tree()) {
                     self.compare(scope, id, &ty, recorded, &[]);
                 }
             }
@@ -271,8 +271,8 @@ impl Linter {
                     }
                 }
             };
-        if op == ops::set_buffer::OP {
-            self.set_buffer(scope, id, args);
+        if ops::is_store(op) {
+            self.store(scope, id, op, args);
         } else if op.effects.state && scope.is_closed() {
             self.report(
                 scope,
@@ -305,27 +305,33 @@ impl Linter {
         }
     }
 
-    fn set_buffer(&mut self, scope: &mut Scope<'_>, id: NodeId, args: &[Arg]) {
+    fn store(&mut self, scope: &mut Scope<'_>, id: NodeId, op: Op, args: &[Arg]) {
         let [Arg::Str(path), value] = args else { return };
+        let what = if op == ops::set_buffer::OP { "buffer" } else { "state" };
         if scope.is_closed() {
-            let message = format!("a closed sub-graph updates the buffer {path:?}");
+            let message = format!("a closed sub-graph updates the {what} {path:?}");
             return self.report(scope, ViolationKind::Closed, Some(id), message);
         }
         if let Some(first) = scope.updated.insert(path.clone(), id) {
             let first = scope.graph.node(first).map_or("?", Node::name);
-            let message = format!("the buffer {path:?} is updated by %{first} already");
+            let message = format!("the {what} {path:?} is updated by %{first} already");
             self.report(scope, ViolationKind::Effect, Some(id), message);
         }
         let Some(module) = scope.module else { return };
         match module.attribute(path) {
             Err(error) => self.report(scope, ViolationKind::Path, Some(id), error.message().to_owned()),
-            Ok(Attribute::Buffer(buffer)) => {
+            Ok(Attribute::State(state)) if op == ops::set_state::OP => {
+                if let Some(got) = type_of(scope.graph, value) {
+                    self.compare(scope, id, state.ty(), &got, &fresh::symbols(state.ty()));
+                }
+            }
+            Ok(Attribute::Buffer(buffer)) if op == ops::set_buffer::OP => {
                 if let (Ok(expected), Some(got)) = (buffer.load().type_tree(), type_of(scope.graph, value)) {
                     self.compare(scope, id, &expected, &got, &[]);
                 }
             }
             Ok(_) => {
-                let message = format!("{path:?} is updated, but it is not a buffer");
+                let message = format!("{path:?} is updated by {}, but it is no {what}", op.name);
                 self.report(scope, ViolationKind::Path, Some(id), message);
             }
         }
@@ -333,15 +339,21 @@ impl Linter {
 
     /// Checks that sub-graphs take as many operands as they are given, of those types; returns whether they do.
     fn operands(&mut self, scope: &Scope<'_>, id: NodeId, op: Op, args: &[Arg]) -> bool {
+        let mut first = None;
         let (graphs, given): (Vec<&Arg>, Vec<&Arg>) = match args {
             [_, then, otherwise, operands] if op == ops::cond::OP => (vec![then, otherwise], vec![operands]),
             [test, body, carried, captured] if op == ops::while_loop::OP => {
                 (vec![test, body], vec![carried, captured])
             }
+            [n, body, carried, captured] if op == ops::for_loop::OP => {
+                first = Some(n);
+                (vec![body], vec![carried, captured])
+            }
             [body, operands] if op == ops::fused::OP => (vec![body], vec![operands]),
             _ => return true,
         };
-        let mut operands: Vec<&Arg> = Vec::new();
+        // The number of the round has the type of the number of rounds.
+        let mut operands: Vec<&Arg> = first.into_iter().collect();
         for list in given {
             match list.items() {
                 Some(items) => operands.extend(items),
@@ -409,6 +421,14 @@ pub(crate) fn agrees(expected: &TypeTree, got: &TypeTree, new: &[Symbol]) -> boo
         | (Arg::Int(_) | Arg::Dim(_), Arg::Leaf(Type::Int)) => true,
         (Arg::Leaf(Type::Float), Arg::Float(_)) | (Arg::Float(_), Arg::Leaf(Type::Float)) => true,
         (Arg::Leaf(Type::Bool), Arg::Bool(_)) | (Arg::Bool(_), Arg::Leaf(Type::Bool)) => true,
+        (Arg::Leaf(Type::Str), Arg::Str(_)) | (Arg::Str(_), Arg::Leaf(Type::Str)) => true,
+        (Arg::Leaf(Type::Optional(a)), Arg::Leaf(Type::Optional(b)))
+        | (Arg::Leaf(Type::List(a)), Arg::Leaf(Type::List(b))) => agrees(a, b, new),
+        (Arg::Leaf(Type::Optional(_)), Arg::None) | (Arg::None, Arg::Leaf(Type::Optional(_))) => true,
+        (Arg::Leaf(Type::Optional(a)), b) | (b, Arg::Leaf(Type::Optional(a))) => agrees(a, b, new),
+        (Arg::Leaf(Type::List(a)), Arg::List(b)) | (Arg::List(b), Arg::Leaf(Type::List(a))) => {
+            b.iter().all(|b| agrees(a, b, new))
+        }
         (Arg::Dim(a), Arg::Dim(_) | Arg::Int(_)) if a.symbols().iter().any(|symbol| new.contains(symbol)) => {
             true
         }

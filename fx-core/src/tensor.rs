@@ -1,10 +1,13 @@
-//! [`Tensor`]: the one type that model code uses. It is a value, a symbol in a trace, or a recorded error.
+//! [`Tensor`]: the one type that model code uses. It is a value, a symbol in a trace, a value that is computed
+//! when it is read, or a recorded error.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::array::Mismatch;
-use crate::trace::Proxy;
+use crate::lazy::Lazy;
+use crate::script::Items;
+use crate::trace::{Proxy, ReadKind};
 use crate::{
     Arg, Array, DType, Dim, Element, Error, Result, Scalar, Shape, SourceLoc, TensorType, Type, bail, err,
 };
@@ -29,7 +32,10 @@ pub struct Tensor(pub(crate) Repr);
 pub(crate) enum Repr {
     Value(Arc<Array>),
     Proxy(Arc<Proxy>),
+    Lazy(Arc<Lazy>),
     Failed(Error),
+    /// The items that the rounds of a loop push to a list: an error but for `stack` and `cat`.
+    Items(Arc<Items>),
 }
 
 impl Tensor {
@@ -62,6 +68,7 @@ impl Tensor {
     pub fn error(&self) -> Option<&Error> {
         match &self.0 {
             Repr::Failed(error) => Some(error),
+            Repr::Items(items) => Some(items.error()),
             _ => None,
         }
     }
@@ -70,13 +77,14 @@ impl Tensor {
     pub fn ok(self) -> Result<Tensor> {
         match self.0 {
             Repr::Failed(error) => Err(error),
+            Repr::Items(items) => Err(items.error().clone()),
             repr => Ok(Tensor(repr)),
         }
     }
 
     /// Returns whether this is a symbol of a trace, whose value is not known.
     pub fn is_symbolic(&self) -> bool {
-        matches!(self.0, Repr::Proxy(_))
+        matches!(&self.0, Repr::Proxy(proxy) if !proxy.is_value())
     }
 
     /// Returns the concrete value. Fails if it is a symbol, or with the error that it carries.
@@ -85,7 +93,12 @@ impl Tensor {
         match &self.0 {
             Repr::Value(array) => Ok(array),
             Repr::Failed(error) => Err(error.clone()),
-            Repr::Proxy(proxy) => Err(proxy.no_value("the value")),
+            Repr::Items(items) => Err(items.error().clone()),
+            Repr::Proxy(proxy) => match proxy.read(ReadKind::Elements, SourceLoc::caller()) {
+                Some(example) => example.array(),
+                None => Err(proxy.no_value("the value")),
+            },
+            Repr::Lazy(lazy) => lazy.force("array", Some(SourceLoc::caller())).map(|array| &**array),
         }
     }
 
@@ -114,7 +127,9 @@ impl Tensor {
         match &self.0 {
             Repr::Value(array) => Ok(TensorType::new(array.dtype(), array.shape())),
             Repr::Failed(error) => Err(error.clone()),
-            Repr::Proxy(proxy) => proxy.tensor_type().map_err(|error| error.at(source)),
+            Repr::Items(items) => Err(items.error().clone()),
+            Repr::Proxy(proxy) => proxy.observed_type().map_err(|error| error.at(source)),
+            Repr::Lazy(lazy) => Ok(TensorType::clone(lazy.ty())),
         }
     }
 
@@ -123,7 +138,10 @@ impl Tensor {
         match &self.0 {
             Repr::Value(array) => Ok(TensorType::new(array.dtype(), array.shape()).into()),
             Repr::Failed(error) => Err(error.clone()),
+            Repr::Items(items) => Err(items.error().clone()),
+            Repr::Proxy(proxy) if proxy.is_value() => proxy.tensor_type().map(crate::TypeTree::from),
             Repr::Proxy(proxy) => Ok(proxy.ty.as_deref().cloned().unwrap_or(Arg::Leaf(Type::Any))),
+            Repr::Lazy(lazy) => Ok(TensorType::clone(lazy.ty()).into()),
         }
     }
 
@@ -191,21 +209,34 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn concrete(&self, what: &str) -> Result<&Array> {
+    fn concrete(&self, what: &'static str) -> Result<&Array> {
         match &self.0 {
-            Repr::Proxy(proxy) => Err(proxy.no_value(what)),
+            Repr::Proxy(proxy) => {
+                let kind = match what {
+                    "item" => ReadKind::Item,
+                    "to_bool" => ReadKind::Truth,
+                    _ => ReadKind::Elements,
+                };
+                match proxy.read(kind, SourceLoc::caller()) {
+                    Some(example) => example.array(),
+                    None => Err(proxy.no_value(what)),
+                }
+            }
+            Repr::Lazy(lazy) => lazy.force(what, Some(SourceLoc::caller())).map(|array| &**array),
             _ => self.array(),
         }
     }
 
     /// Compares with an expected tensor. Fails with the first mismatch: another dtype or shape, or elements
     /// with `|a - b| > atol + rtol * |b|`.
+    #[track_caller]
     pub fn all_close(&self, expected: &Tensor, rtol: f64, atol: f64) -> Result<()> {
         let (got, expected) = (self.array()?, expected.array()?);
         got.all_close(expected, rtol, atol).map_err(|mismatch: Mismatch| err!(Check, "{mismatch}"))
     }
 
     /// Returns whether dtype, shape and every bit are the same.
+    #[track_caller]
     pub fn bits_eq(&self, other: &Tensor) -> bool {
         matches!((self.array(), other.array()), (Ok(a), Ok(b)) if a.bits_eq(b))
     }
@@ -249,6 +280,7 @@ impl<T: Element, D: ndarray::Dimension> From<ndarray::Array<T, D>> for Tensor {
 
 impl<T: Element> TryFrom<&Tensor> for ndarray::ArrayD<T> {
     type Error = Error;
+    #[track_caller]
     fn try_from(tensor: &Tensor) -> Result<Self> {
         tensor.to_array()
     }
@@ -277,7 +309,12 @@ impl fmt::Display for Tensor {
         match &self.0 {
             Repr::Value(array) => fmt::Display::fmt(array, f),
             Repr::Proxy(_) => fmt::Debug::fmt(self, f),
+            Repr::Lazy(lazy) => match lazy.force("Display", None) {
+                Ok(array) => fmt::Display::fmt(array, f),
+                Err(error) => write!(f, "error: {error}"),
+            },
             Repr::Failed(error) => write!(f, "error: {error}"),
+            Repr::Items(items) => write!(f, "error: {}", items.error()),
         }
     }
 }
@@ -288,7 +325,9 @@ impl fmt::Debug for Tensor {
         match &self.0 {
             Repr::Value(array) => f.write_str(&array.describe()),
             Repr::Proxy(proxy) => write!(f, "{proxy}"),
+            Repr::Lazy(lazy) => fmt::Display::fmt(lazy.ty(), f),
             Repr::Failed(error) => write!(f, "error: {}", error.message()),
+            Repr::Items(items) => write!(f, "error: {}", items.error().message()),
         }
     }
 }
@@ -299,7 +338,9 @@ impl Tensor {
         match &self.0 {
             Repr::Value(array) => (Arc::as_ptr(array).cast::<()>() as usize, None),
             Repr::Proxy(proxy) => (0, Some(proxy.node)),
+            Repr::Lazy(lazy) => (Arc::as_ptr(lazy).cast::<()>() as usize, None),
             Repr::Failed(_) => (0, None),
+            Repr::Items(items) => (Arc::as_ptr(items).cast::<()>() as usize, None),
         }
     }
 }

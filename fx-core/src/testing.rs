@@ -282,7 +282,9 @@ fn any_arg(rng: &mut Rng, pool: &[NodeId], depth: usize) -> Arg {
 
 fn random_type(rng: &mut Rng, depth: usize) -> TypeTree {
     match rng.below(8) {
-        0 => Arg::Leaf(rng.pick(&[Type::Int, Type::Float, Type::Bool, Type::Any])),
+        0 => Arg::Leaf(rng.pick(&[Type::Int, Type::Float, Type::Bool, Type::Str, Type::Any])),
+        1 if depth > 0 && rng.one_in(3) => random_type(rng, depth - 1).optional(),
+        1 if depth > 0 && rng.one_in(2) => random_type(rng, depth - 1).list_of(),
         1 if depth > 0 => Arg::tuple([random_type(rng, depth - 1)]),
         2 if depth > 0 => Arg::dict([("k", random_type(rng, depth - 1)), ("l", random_type(rng, depth - 1))]),
         3 => literal(rng, 1),

@@ -209,7 +209,9 @@ impl GraphModule {
         let mut moved = Vec::new();
         for (path, attr) in attrs {
             let readers = new.find_nodes(OpCode::GetAttr, Some(&path));
-            let is_it = |(_, old): &(&str, &Attribute)| same_value(&old.tensor(), &attr.tensor());
+            let is_it = |(_, old): &(&str, &Attribute)| {
+                !matches!(old, Attribute::State(_)) && same_value(&old.tensor(), &attr.tensor())
+            };
             if let Some((path, _)) = self.attributes().find(is_it) {
                 moved.push((readers, path.to_owned()));
                 continue;

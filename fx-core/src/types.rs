@@ -14,13 +14,27 @@ pub struct Shape(SmallVec<[Dim; 4]>);
 
 impl Shape {
     /// Returns the sizes, if all are numbers.
+    #[track_caller]
     pub fn known(&self) -> Option<SmallVec<[usize; 4]>> {
-        self.0.iter().map(|dim| dim.known().and_then(|n| usize::try_from(n).ok())).collect()
+        let mut sizes = SmallVec::new();
+        for dim in &self.0 {
+            sizes.push(usize::try_from(dim.known()?).ok()?);
+        }
+        Some(sizes)
     }
 
     /// Returns the number of elements.
     pub fn numel(&self) -> Dim {
         self.0.iter().fold(Dim::new(1), |n, dim| n * dim)
+    }
+
+    /// Makes plain sizes of those that have a value at hand.
+    fn forget_values(&mut self) {
+        for dim in &mut self.0 {
+            if !std::ptr::eq(dim.plain(), dim) {
+                *dim = dim.plain().clone();
+            }
+        }
     }
 
     /// Returns the sizes for changing.
@@ -156,8 +170,24 @@ pub enum Type {
     Float,
     /// A bool that is not known.
     Bool,
+    /// Text that is not known.
+    Str,
+    /// Nothing, or a value of this type.
+    Optional(Box<TypeTree>),
+    /// A list of unknown length whose items have this type; an [`Arg::List`] of types has a known length.
+    List(Box<TypeTree>),
     /// Anything: nothing is known.
     Any,
+}
+
+/// How deep optional types and lists of unknown length may be nested.
+pub(crate) const MAX_NESTING: usize = 16;
+
+/// Returns how deep optional types and lists of unknown length are nested in a type.
+fn nesting(ty: &TypeTree) -> usize {
+    let mut deepest = 0;
+    ty.for_each_leaf(&mut |leaf| deepest = deepest.max(leaf.inner().map_or(0, |inner| 1 + nesting(inner))));
+    deepest
 }
 
 /// The type of a nested value.
@@ -171,6 +201,28 @@ impl Type {
             _ => None,
         }
     }
+
+    /// Returns the type that this one is made of: that of the value of an optional, or of the items of a list.
+    pub fn inner(&self) -> Option<&TypeTree> {
+        match self {
+            Type::Optional(inner) | Type::List(inner) => Some(inner),
+            _ => None,
+        }
+    }
+
+    /// Returns a type made of `inner`; nothing is known of one that is nested too deep.
+    fn within(make: fn(Box<TypeTree>) -> Type, inner: &TypeTree) -> TypeTree {
+        if nesting(inner) < MAX_NESTING {
+            Arg::Leaf(make(Box::new(inner.general())))
+        } else {
+            Arg::Leaf(Type::Any)
+        }
+    }
+
+    /// Returns whether nothing is missing, within this type either.
+    fn is_complete(&self) -> bool {
+        !matches!(self, Type::Any) && self.inner().is_none_or(TypeTree::is_complete)
+    }
 }
 
 impl TypeTree {
@@ -182,16 +234,48 @@ impl TypeTree {
     /// Returns whether nothing at all is missing: no leaf is [`Type::Any`].
     pub fn is_complete(&self) -> bool {
         if let Arg::Leaf(leaf) = self {
-            return !matches!(leaf, Type::Any);
+            return leaf.is_complete();
         }
         let mut complete = true;
-        self.for_each_leaf(&mut |leaf| complete &= !matches!(leaf, Type::Any));
+        self.for_each_leaf(&mut |leaf| complete &= leaf.is_complete());
         complete
+    }
+
+    /// Returns the type of nothing or a value of this type.
+    #[must_use]
+    pub fn optional(self) -> TypeTree {
+        match self {
+            Arg::Leaf(Type::Optional(_) | Type::Any) => self,
+            known => Type::within(Type::Optional, &known),
+        }
+    }
+
+    /// Returns the type of a list of unknown length with items of this type.
+    #[must_use]
+    pub fn list_of(self) -> TypeTree {
+        Type::within(Type::List, &self)
+    }
+
+    /// Returns the type without what is known of numbers and text: `int` for 3.
+    #[must_use]
+    pub fn general(&self) -> TypeTree {
+        let general = self.try_rewrite(&mut |arg: &TypeTree| {
+            Ok(match arg {
+                Arg::Int(_) | Arg::Dim(_) => Some(Arg::Leaf(Type::Int)),
+                Arg::Float(_) => Some(Arg::Leaf(Type::Float)),
+                Arg::Bool(_) => Some(Arg::Leaf(Type::Bool)),
+                Arg::Str(_) => Some(Arg::Leaf(Type::Str)),
+                Arg::Leaf(leaf) => Some(Arg::Leaf(leaf.clone())),
+                _ => None,
+            })
+        });
+        general.unwrap_or_else(Arg::Failed)
     }
 }
 
 impl From<TensorType> for TypeTree {
-    fn from(ty: TensorType) -> Self {
+    fn from(mut ty: TensorType) -> Self {
+        ty.shape.forget_values();
         Arg::Leaf(Type::Tensor(ty))
     }
 }
@@ -203,6 +287,9 @@ impl fmt::Display for Type {
             Type::Int => f.write_str("int"),
             Type::Float => f.write_str("float"),
             Type::Bool => f.write_str("boolean"),
+            Type::Str => f.write_str("str"),
+            Type::Optional(inner) => write!(f, "optional({inner})"),
+            Type::List(inner) => write!(f, "list({inner})"),
             Type::Any => f.write_str("any"),
         }
     }

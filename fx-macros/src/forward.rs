@@ -6,6 +6,7 @@ use syn::parse::Parser;
 use syn::{Ident, ImplItem, ImplItemFn, ItemImpl, Path, ReceiverKind, Result, Signature, parse_quote};
 
 use crate::options::{Options, cfg_attributes, crate_path, private};
+use crate::script;
 use crate::signature::{self, Argument};
 
 /// Expands `#[fx::forward]`; if that fails, the block stays as it was, so that the rest of the crate sees its
@@ -18,7 +19,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let path = read_options(options)?;
+    let Settings { path, is_script } = read_options(options)?;
     let fx = private(path.as_ref());
     let mut block: ItemImpl = syn::parse2(item).map_err(|error| {
         syn::Error::new(
@@ -35,23 +36,41 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     check_receiver(&method.sig)?;
     let (arguments, result) = signature::read(&method.sig, "`forward`")?;
     let call = call(method, &arguments, &result, has_type_parameters(&block), &fx);
-    let forward = implementation(&block, &arguments, &result, &fx);
+    let tracked = method.attrs.iter().any(|attribute| attribute.path().is_ident("track_caller"));
+    let forward = implementation(&block, &arguments, &result, tracked, &fx);
+    let scripted = block.items.iter_mut().filter(|_| is_script);
+    for item in scripted {
+        if let ImplItem::Fn(method) = item
+            && method.sig.ident == "forward"
+        {
+            script::apply(method, path.as_ref());
+        }
+    }
     block.items.push(ImplItem::Fn(call));
     Ok(quote!(#block #forward))
 }
 
-fn read_options(options: TokenStream) -> Result<Option<Path>> {
-    let mut path = None;
-    let mut known = Options::new("`crate = path`");
+/// What the options say.
+#[derive(Default)]
+struct Settings {
+    path: Option<Path>,
+    /// Whether the body of `forward` is a script.
+    is_script: bool,
+}
+
+fn read_options(options: TokenStream) -> Result<Settings> {
+    let mut settings = Settings::default();
+    let mut known = Options::new("`script` or `crate = path`");
     syn::meta::parser(|meta| {
         match known.key(&meta)?.as_str() {
-            "crate" => path = Some(crate_path(&meta)?),
+            "crate" => settings.path = Some(crate_path(&meta)?),
+            "script" => settings.is_script = true,
             _ => return Err(known.unknown(&meta)),
         }
         Ok(())
     })
     .parse2(options)?;
-    Ok(path)
+    Ok(settings)
 }
 
 /// Returns the method `forward`.
@@ -100,8 +119,9 @@ fn has_type_parameters(block: &ItemImpl) -> bool {
 
 /// Makes `call`: `forward` with its arguments at hand as values, should the trace want them.
 ///
-/// The closure that makes the values borrows the arguments, while the closure that runs `forward` may move
-/// them; so the value of an argument that would be moved is made first.
+/// The closure that makes the values borrows the arguments, while `forward` may move them; so the value of an
+/// argument that would be moved is made first. `call` runs `forward` itself and not in a closure, which would
+/// hide the caller from a `forward` that is `#[track_caller]`.
 fn call(
     method: &ImplItemFn,
     arguments: &[Argument],
@@ -125,6 +145,8 @@ fn call(
             values.push(value);
         }
     }
+    let recorded = Ident::new("__result", Span::mixed_site());
+    let frame = Ident::new("_frame", Span::mixed_site());
     let bound = generic.then(|| quote!(where Self: #fx::Module));
     parse_quote! {
         /// Calls [`forward`](Self::forward) as a module: a trace knows the path, and a leaf becomes one node.
@@ -133,7 +155,10 @@ fn call(
         #[allow(dead_code, clippy::too_many_arguments, reason = "a module may only be traced; its arguments are the user's")]
         #vis fn call(&self, #(#idents: #types),*) #output #bound {
             #early
-            #fx::call_module::<#result>(self, move || #fx::std::vec![#(#values),*], || self.forward(#(#idents),*))
+            match #fx::call_module::<#result>(self, move || #fx::std::vec![#(#values),*]) {
+                #fx::ModuleCall::Recorded(#recorded) => #recorded,
+                #fx::ModuleCall::Through(#frame) => self.forward(#(#idents),*),
+            }
         }
     }
 }
@@ -142,6 +167,7 @@ fn implementation(
     block: &ItemImpl,
     arguments: &[Argument],
     result: &syn::Type,
+    tracked: bool,
     fx: &TokenStream,
 ) -> TokenStream {
     let self_type = &block.self_ty;
@@ -158,6 +184,13 @@ fn implementation(
     let values = Ident::new("__values", Span::mixed_site());
     let (restore, variables) = signature::restore(arguments, &values, "forward", fx);
     let passed = arguments.iter().zip(&variables).map(|(argument, variable)| argument.pass(variable));
+    let tracked = tracked.then(|| {
+        quote! {
+            fn tracked(&self) -> #fx::std::option::Option<#fx::SourceLoc> {
+                #fx::std::option::Option::Some(#fx::SourceLoc::caller())
+            }
+        }
+    });
     quote! {
         #(#attributes)*
         #[automatically_derived]
@@ -172,6 +205,7 @@ fn implementation(
                 #restore
                 #fx::result::<#result>(&self.forward(#(#passed),*))
             }
+            #tracked
             fn as_module(&self) -> &dyn #fx::Module {
                 self
             }

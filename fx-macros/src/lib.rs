@@ -1,4 +1,5 @@
-//! The proc macros of fx: `#[derive(Module)]`, `#[derive(Tree)]`, `#[fx::forward]` and `#[fx::wrap]`.
+//! The proc macros of fx: `#[derive(Module)]`, `#[derive(Tree)]`, `#[fx::forward]`, `#[fx::script]` and
+//! `#[fx::wrap]`.
 //!
 //! A macro parses, checks and calls: what it emits are calls of functions in `fx::__private`, which is the
 //! only path it uses. Where the library has another name, `crate = path` gives it:
@@ -8,6 +9,7 @@
 mod forward;
 mod module;
 mod options;
+mod script;
 mod signature;
 mod tree;
 mod wrap;
@@ -88,10 +90,43 @@ pub fn derive_tree(input: TokenStream) -> TokenStream {
 /// result, which may be a `Result` and must own its data. `forward` takes `&self` and is not generic itself,
 /// but the block may be.
 ///
-/// `#[fx::forward(crate = path)]` says where fx is, if it is not `::fx`.
+/// An error has the line of `forward` on which it happened. With `#[track_caller]` on `forward` it has the line
+/// of the call: so do the layers of `fx::nn`.
+///
+/// `#[fx::forward(script)]` makes the body of `forward` a [script](macro@script). `crate = path` says where fx
+/// is, if it is not `::fx`.
 #[proc_macro_attribute]
 pub fn forward(options: TokenStream, item: TokenStream) -> TokenStream {
     forward::expand(options.into(), item.into()).into()
+}
+
+/// Captures the control flow of a function that depends on tensors: `if`, `while`, `loop` and `for`.
+///
+/// ```ignore
+/// #[fx::script]
+/// fn settle(x: &Tensor) -> Tensor {
+///     let mut x = x.clone();
+///     while x.norm().gt(1.0) {
+///         x = x * 0.5;
+///     }
+///     x
+/// }
+/// ```
+///
+/// The type of a condition decides. A `bool` runs natively, also while a function is traced. A tensor that is a
+/// symbol becomes `cond`, `while_loop` or `for_loop` in the graph. A tensor that has a value chooses one side,
+/// so an eager call computes the same. `for` records a loop over a range of sizes, `0..x.dim(0)`, and over the
+/// rows of a tensor; other iterators run natively. `match` and `if let` are always of the host.
+///
+/// `break`, `continue`, `return` and `?` work in all of them. A variable that a recorded branch or loop changes
+/// must be a `Tree` whose tensors change only: numbers have one value while a function is traced. The result is
+/// a `Tree`, too.
+///
+/// It goes on functions and methods, also on `forward` within an [`macro@forward`] block. `crate = path` says
+/// where fx is, if it is not `::fx`.
+#[proc_macro_attribute]
+pub fn script(options: TokenStream, item: TokenStream) -> TokenStream {
+    script::expand(options.into(), item.into()).into()
 }
 
 /// Makes a function one node: a trace records a call of it and does not look inside.

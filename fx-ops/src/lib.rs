@@ -5,7 +5,7 @@ extern crate fx_core as fx;
 
 pub mod engine;
 mod fusible;
-pub mod kernel;
+mod kernel;
 pub mod nn;
 pub mod ops;
 pub mod pass;

@@ -95,11 +95,17 @@ impl Builder {
     pub(super) fn part(&mut self, name: &str, operands: &[NodeId], is_closed: bool) -> Option<Builder> {
         let mut part = Builder::new(name, self.rng.bits(), self.nesting.checked_sub(1)?);
         (part.is_closed, part.is_wild, part.sizes) = (is_closed, self.is_wild, self.sizes.clone());
+        self.give(&mut part, operands)?;
+        Some(part)
+    }
+
+    /// Gives a sub-graph an argument for each operand.
+    pub(super) fn give(&self, part: &mut Builder, operands: &[NodeId]) -> Option<()> {
         for (i, id) in operands.iter().enumerate() {
             let (ty, value) = (self.ty(*id)?.clone(), self.values.get(id)?.clone());
             part.input(&format!("a{i}"), ty, value);
         }
-        Some(part)
+        Some(())
     }
 
     /// Adds an argument of this type, which is this value in the first run.

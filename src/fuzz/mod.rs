@@ -10,6 +10,7 @@
 mod build;
 mod outcome;
 mod regions;
+pub mod script;
 mod shrink;
 mod steps;
 

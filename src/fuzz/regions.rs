@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::build::Builder;
-use crate::{Arg, Array, Forward, Generator, NodeId, Tensor, TypeTree, nn, ops, with_generator};
+use crate::{Arg, Array, Forward, Generator, NodeId, Tensor, Type, TypeTree, nn, ops, with_generator};
 
 impl Builder {
     /// Runs one of two sub-graphs.
@@ -100,6 +100,71 @@ impl Builder {
             list(&all[carried..]),
         ];
         self.call(ops::while_loop::OP, args)
+    }
+
+    /// Runs a sub-graph a number of times, and collects what it computes in a list.
+    pub(super) fn for_loop(&mut self) -> Option<NodeId> {
+        let operands = self.operands(3)?;
+        let mark = self.mark();
+        let made = self.count(&operands);
+        if made.is_none() {
+            self.back_to(mark);
+        }
+        made
+    }
+
+    fn count(&mut self, operands: &[NodeId]) -> Option<NodeId> {
+        let mut body = self.part("step", &[], true)?;
+        let round = body.input("i", Arg::Leaf(Type::Int), Arg::Int(0));
+        let collects = self.rng.one_in(2);
+        let ty = self.ty(operands[0])?.clone();
+        let rows = collects.then(|| body.input("rows", ty.clone().list_of(), Arg::list([])));
+        self.give(&mut body, operands)?;
+        let given = body.pool.clone();
+        if body.rng.one_in(2) {
+            let name = if body.rng.one_in(2) { "add" } else { "mul" };
+            body.apply(name, [given[0].into(), round.into()]);
+        }
+        let n = 1 + self.rng.below(4);
+        body.steps(n);
+        self.problem = self.problem.take().or(body.problem.take());
+        let carried = 1 + self.rng.below(operands.len().min(2));
+        let same =
+            |body: &Builder, x: NodeId| body.pool.iter().rev().find(|y| body.ty(**y) == body.ty(x)).copied();
+        let mut results = Vec::new();
+        if let Some(rows) = rows {
+            let row = same(&body, given[0])?;
+            results.push(Arg::Leaf(body.apply("list_push", [rows.into(), row.into()])?));
+        }
+        for x in &given[..carried] {
+            results.push(Arg::Leaf(same(&body, *x)?));
+        }
+        body.gm.graph_mut().set_output(Arg::list(results)).ok()?;
+        let rounds = self.rng.below(6) as i64 - 1;
+        let rounds = match self.rng.below(3) {
+            0 => Arg::Leaf(self.apply_named(
+                "full",
+                [Arg::list([]), Arg::Int(rounds)],
+                "dtype",
+                Arg::DType(crate::DType::I64),
+            )?),
+            _ => Arg::Int(rounds),
+        };
+        let list = |ids: &[NodeId]| ids.iter().map(|id| Arg::Leaf(*id)).collect::<Vec<Arg>>();
+        let first = rows.map(|_| Arg::list([]));
+        let args = vec![
+            rounds,
+            Arc::new(body.gm.graph().clone()).into(),
+            Arg::list(first.into_iter().chain(list(&operands[..carried]))),
+            Arg::list(list(&operands[carried..])),
+        ];
+        let made = self.call(ops::for_loop::OP, args)?;
+        if collects {
+            let rows = self.apply("getitem", [made.into(), Arg::Int(0)])?;
+            self.apply("stack", [rows.into(), Arg::Int(0)]);
+            self.apply("list_get", [rows.into(), Arg::Int(-1)]);
+        }
+        Some(made)
     }
 
     fn operands(&mut self, most: usize) -> Option<Vec<NodeId>> {

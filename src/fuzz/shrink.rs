@@ -223,7 +223,10 @@ pub(super) fn files(failing: &Failing) -> (String, Named, Named) {
     for (path, child) in gm.children() {
         notes += &format!("// {path} is a module {}\n", child.as_module().type_name());
     }
-    let attributes = gm.attributes().map(|(path, attribute)| (path.to_owned(), attribute.tensor())).collect();
+    let is_tensor =
+        |(_, attribute): &(&str, &crate::Attribute)| !matches!(attribute, crate::Attribute::State(_));
+    let attributes = gm.attributes().filter(is_tensor);
+    let attributes = attributes.map(|(path, attribute)| (path.to_owned(), attribute.tensor())).collect();
     let mut inputs = Vec::new();
     let leaves: Vec<&Tensor> = failing.inputs.iter().flat_map(Arg::leaves).collect();
     for (i, leaf) in leaves.into_iter().enumerate() {

@@ -64,8 +64,9 @@ impl Builder {
                 74..82 => self.again(),
                 82..88 => self.effect(),
                 88..91 if self.nesting > 0 => self.cond(),
-                91..94 if self.nesting > 0 => self.while_loop(),
-                94..98 if self.nesting > 0 => self.module(),
+                91..93 if self.nesting > 0 => self.while_loop(),
+                93..95 if self.nesting > 0 => self.for_loop(),
+                95..98 if self.nesting > 0 => self.module(),
                 _ => self.size_of(),
             };
             if made.is_some() && !self.is_closed && self.rng.one_in(6) {

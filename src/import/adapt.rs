@@ -56,11 +56,14 @@ pub(super) fn div<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out
 }
 
 pub(super) fn where_nonzero<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let places = builder.call("nonzero", [call.first()?])?;
-    let n = match call.node.outputs.as_slice() {
-        [super::schema::Argument::AsTensors(tensors)] => tensors.len() as i64,
-        _ => return Err(err!(Load, "expected a list of tensors as the output").into()),
-    };
+    let mut x = node(&call.first()?)?;
+    let rank = builder.tensor_type(x)?.rank();
+    if rank == 0 {
+        // A tensor without axes has one place.
+        x = builder.call("unsqueeze", [Arg::Leaf(x), Arg::Int(0)])?;
+    }
+    let n = rank.max(1) as i64;
+    let places = builder.call("nonzero", [Arg::Leaf(x)])?;
     let part =
         |builder: &mut Builder<'a>, i| builder.call("select", [Arg::Leaf(places), Arg::Int(1), Arg::Int(i)]);
     Ok(Out::Many((0..n).map(|i| part(builder, i).map(Out::Node)).collect::<Attempt<_>>()?))

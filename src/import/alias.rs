@@ -88,6 +88,17 @@ impl View {
         self.steps.is_none()
     }
 
+    /// Returns whether the elements certainly lie one after the other, if those of the storage do.
+    pub(super) fn is_dense(&self) -> bool {
+        self.path().iter().all(|step| match &step.kind {
+            StepKind::Reshape(_) | StepKind::Bits(_) => true,
+            StepKind::Select { dim, .. } => *dim == 0,
+            StepKind::Slice { dim, step, .. } => *dim == 0 && matches!(step, Arg::Int(1)),
+            StepKind::Permute(axes) => axes.iter().copied().eq(0..axes.len()),
+            StepKind::Diagonal { .. } | StepKind::Expand(_) | StepKind::Strided { .. } => false,
+        })
+    }
+
     /// Returns the steps, innermost storage first.
     fn path(&self) -> Vec<Rc<Step>> {
         let mut path = Vec::new();

@@ -43,7 +43,7 @@ impl Archive {
         let is_script = self.contains("data.pkl") && self.contains("constants.pkl");
         if is_script && !self.contains("archive_format") {
             return Err(err!(Load, "{origin} is a TorchScript program, not an exported one")
-                .help("read it with `fx::import::torchscript`"));
+                .help("read it with `fx::import::torchscript`, or print it with `fx dump`"));
         }
         let old = |name: &str| self.zip.contains(name);
         if old("serialized_exported_program.json") || old("version") && !old("archive_format") {

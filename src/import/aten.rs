@@ -12,7 +12,7 @@ use super::{
     adapt, autocast, backward, complex, compose, control, fft, linalg, normalization, out, random,
     unrolled_rnn, views,
 };
-use crate::{Arg, err};
+use crate::{Arg, Registry, err};
 
 /// What is done with an operator.
 pub(super) enum How {
@@ -230,8 +230,9 @@ static TABLE: &[(&str, How)] = &[
     ("_linalg_check_errors", E(control::nothing)), ("is_nonzero", E(control::item)),
 ];
 
-/// Operators of other libraries that are known here.
-static OTHERS: &[(&str, Emit)] = &[("transformers::grouped_mm_fallback", compose::grouped_mm)];
+/// Operators outside of `aten` that are known here.
+static OTHERS: &[(&str, Emit)] =
+    &[("transformers::grouped_mm_fallback", compose::grouped_mm), ("prim::data", views::alias)];
 
 /// Imports a node.
 pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<Out> {
@@ -324,20 +325,24 @@ pub(super) fn lacking<'a>(builder: &Builder<'a>, node: &'a Node, found: &mut Vec
     let mut parts = name.splitn(3, '.');
     let (space, base) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let overload = parts.next().filter(|overload| *overload != "default").unwrap_or_default();
-    let has = |row: &str| builder.registry.get(row).is_some();
-    let missing = if !matches!(space, "aten" | "prims") {
-        let is_known = OTHERS.iter().any(|(name, _)| name.split_once("::") == Some((space, base)));
-        (!is_known && !has(base) && !has(&long_name(space, base))).then(|| long_name(space, base))
-    } else {
-        let overload = if out::is_out(overload) { out::without(base, overload) } else { overload };
-        let functional = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
-        match entry(base, overload).or_else(|| entry(functional, overload)) {
-            Some(How::Row(row) | How::Renamed(row, _)) => (!has(row)).then(|| (*row).to_owned()),
-            Some(How::Alias(_) | How::Copy(_) | How::Emit(_)) => None,
-            None => (!has(functional) && !complex::knows(functional)).then(|| functional.to_owned()),
-        }
-    };
+    let missing = missing_row(builder.registry, space, base, overload);
     found.extend(missing.map(|row| (node, row)));
+}
+
+/// Returns the row that an operator needs and the registry lacks, such as for `aten`, `add` and `Tensor`.
+pub(crate) fn missing_row(registry: &Registry, space: &str, base: &str, overload: &str) -> Option<String> {
+    let has = |row: &str| registry.get(row).is_some();
+    if !matches!(space, "aten" | "prims") {
+        let is_known = OTHERS.iter().any(|(name, _)| name.split_once("::") == Some((space, base)));
+        return (!is_known && !has(base) && !has(&long_name(space, base))).then(|| long_name(space, base));
+    }
+    let overload = if out::is_out(overload) { out::without(base, overload) } else { overload };
+    let functional = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
+    match entry(base, overload).or_else(|| entry(functional, overload)) {
+        Some(How::Row(row) | How::Renamed(row, _)) => (!has(row)).then(|| (*row).to_owned()),
+        Some(How::Alias(_) | How::Copy(_) | How::Emit(_)) => None,
+        None => (!has(functional) && !complex::knows(functional)).then(|| functional.to_owned()),
+    }
 }
 
 /// Returns what is done with an operator that is not done as its name says.

@@ -42,12 +42,14 @@ use std::sync::Arc;
 
 use self::alias::Origin;
 use self::archive::Archive;
+pub(crate) use self::aten::missing_row;
 use self::build::{Builder, Entry, Failure, input_name, shorten};
 use self::payload::{Payloads, Place};
 use self::schema::{Argument, ExportedProgram, InputSpec, OutputSpec, SymInt, SymIntArgument};
 use self::symbols::Symbols;
 pub use self::torchscript::{
-    torchscript, torchscript_archive, torchscript_archive_from_bytes, torchscript_from_bytes,
+    Lowered, LoweringReport, Obstacle, TorchScript, torchscript, torchscript_archive,
+    torchscript_archive_from_bytes, torchscript_from_bytes,
 };
 use crate::{
     Arg, Attribute, Buffer, DType, Error, GraphModule, NodeId, Parameter, Registry, Result, Target, Type,

@@ -46,7 +46,7 @@ pub(crate) enum ViewOf {
 }
 
 /// The number in archives of a dtype.
-fn code(wanted: DType) -> u32 {
+pub(super) fn code(wanted: DType) -> u32 {
     (1..=13).find(|&code| dtype(code).is_ok_and(|dtype| dtype == wanted)).expect("every dtype has a number")
 }
 

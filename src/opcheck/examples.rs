@@ -37,6 +37,13 @@ pub(super) fn with_graphs(op: Op) -> Result<Vec<Sample>> {
             Arg::list([tensor("i64[]<2")?]),
         ])]);
     }
+    if op == crate::ops::for_loop::OP {
+        let body = graph(
+            "graph body(%i, %x, %step) {\n  %y = add(%x, %step)\n  %z = mul(%y, %i)\n  return [%z]\n}\n",
+        )?;
+        let (carried, captured) = (Arg::list([tensor("f32[4, 3]")?]), Arg::list([tensor("f32[3]")?]));
+        return Ok(vec![Sample::new([Arg::Int(3), body, carried, captured])]);
+    }
     if ["lu_unpack", "linalg_lu_solve"].contains(&op.name) && registry.get(op.name) == Some(op) {
         let pivots = crate::Tensor::new([[1i32, 3, 3], [3, 2, 3]]);
         let mut args = vec![tensor("f32[2, 3, 3]")?, Arg::Leaf(pivots)];
@@ -50,6 +57,62 @@ pub(super) fn with_graphs(op: Op) -> Result<Vec<Sample>> {
 
 /// Names of operations with arguments, as [`Sample::parse`](super::Sample::parse) reads them.
 const EXAMPLES: &[(&str, &str)] = &[
+    ("set_state", "\"count\", 3"),
+    ("num_bitand", "6, 3"),
+    ("num_bitnot", "6"),
+    ("num_bitor", "6, 3"),
+    ("num_bitxor", "6, 3"),
+    ("num_lshift", "6, 3"),
+    ("num_rshift", "-6, 1"),
+    ("num_bool", "i64[]"),
+    ("num_float", "f32[]"),
+    ("num_int", "f32[1]"),
+    ("str_concat", "\"ab\", \"c\""),
+    ("str_repeat", "\"ab\", 3"),
+    ("str_len", "\"ab\""),
+    ("str_get", "\"abc\", -1"),
+    ("str_slice", "\"abcdef\", 1, none, 2"),
+    ("str_eq", "\"ab\", \"ab\""),
+    ("str_lt", "\"ab\", \"b\""),
+    ("str_contains", "\"abc\", \"bc\""),
+    ("str_startswith", "\"abc\", \"ab\""),
+    ("str_endswith", "\"abc\", \"ab\""),
+    ("str_find", "\"abc\", \"c\""),
+    ("str_lower", "\"Ab\""),
+    ("str_upper", "\"Ab\""),
+    ("str_strip", "\" ab \""),
+    ("str_replace", "\"abab\", \"a\", \"cd\""),
+    ("str_split", "\"a,b\", \",\""),
+    ("str_join", "\", \", [\"a\", \"b\"]"),
+    ("str_int", "\"-12\""),
+    ("str_float", "\"0.5\""),
+    ("str_of", "[1, 0.5]"),
+    ("str_format", "\"{} of {}\", [1, \"two\"]"),
+    ("list_push", "[f32[2], f32[2]], f32[2]"),
+    ("list_get", "[f32[2], f32[3]], 1"),
+    ("list_set", "[1, 2], -1, 5"),
+    ("list_len", "[1, 2]"),
+    ("list_concat", "[1, 2], [3]"),
+    ("list_slice", "[1, 2, 3], 1, none"),
+    ("list_pop", "[f32[2], f32[3]]"),
+    ("list_insert", "[1, 2], 1, 5"),
+    ("list_reverse", "[1, 2]"),
+    ("list_repeat", "[1, 2], 3"),
+    ("list_contains", "[1, 2], 2"),
+    ("list_index", "[1, 2], 2"),
+    ("dict_pairs", "[(\"a\", f32[2])]"),
+    ("dict_set", "[(\"a\", f32[2])], \"b\", f32[3]"),
+    ("dict_get", "[(\"a\", f32[2])], \"a\""),
+    ("dict_get_or", "[(1, f32[2])], 2, f32[2]"),
+    ("dict_contains", "[(1, f32[2])], 1"),
+    ("dict_keys", "[(1, 2.0), (3, 4.0)]"),
+    ("dict_values", "[(1, 2.0), (3, 4.0)]"),
+    ("dict_len", "[(1, 2.0), (3, 4.0)]"),
+    ("dict_delete", "[(1, 2.0), (3, 4.0)], 3"),
+    ("is_none", "none"),
+    ("is_none", "f32[2]"),
+    ("unwrap", "f32[2]"),
+    ("value_eq", "[1, \"a\"], [1, \"a\"]"),
     ("_fft_c2c", "f32[3, 4, 2], [0, 1], 1"),
     ("_fft_c2c", "f32[3, 4, 2], [0], 2, false"),
     ("_fft_r2c", "f32[3, 5], [0, 1]"),

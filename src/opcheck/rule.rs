@@ -104,7 +104,13 @@ fn has_type(value: &Value, ty: &TypeTree, lookup: &dyn Fn(&Symbol) -> Option<i64
         (Arg::Leaf(Type::Int), Arg::Int(_))
         | (Arg::Leaf(Type::Float), Arg::Float(_))
         | (Arg::Leaf(Type::Bool), Arg::Bool(_))
+        | (Arg::Leaf(Type::Str), Arg::Str(_))
+        | (Arg::Leaf(Type::Optional(_)), Arg::None)
         | (Arg::None, Arg::None) => true,
+        (Arg::Leaf(Type::Optional(inner)), value) => return has_type(value, inner, lookup),
+        (Arg::Leaf(Type::List(item)), Arg::List(values)) => {
+            return values.iter().try_for_each(|value| has_type(value, item, lookup));
+        }
         (Arg::Tuple(types), Arg::Tuple(values)) | (Arg::List(types), Arg::List(values)) => {
             if types.len() == values.len() {
                 return values
@@ -114,7 +120,7 @@ fn has_type(value: &Value, ty: &TypeTree, lookup: &dyn Fn(&Symbol) -> Option<i64
             }
             false
         }
-        _ => ty.scalar().is_some() && ty.scalar() == value.scalar(),
+        _ => value.same_literal(ty),
     };
     if fits { Ok(()) } else { bail!(Check, "expected {}, got {ty}", describe(value)) }
 }

@@ -29,6 +29,9 @@ pub(super) struct Manifest {
 pub(super) struct ModuleEntry {
     pub(super) name: String,
     pub(super) attributes: Vec<AttributeEntry>,
+    /// The state that is no tensor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) states: Vec<StateEntry>,
     /// The sub-modules: their paths and numbers.
     pub(super) children: Vec<(String, usize)>,
 }
@@ -41,6 +44,18 @@ pub(super) struct AttributeEntry {
     pub(super) kind: Kind,
     /// The number of the tensor.
     pub(super) tensor: usize,
+}
+
+/// State that the graph of a module reads by path.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StateEntry {
+    pub(super) path: String,
+    /// A graph that returns the value: its first placeholder has the type of all values, the others are the
+    /// tensors.
+    pub(super) graph: String,
+    /// The numbers of the tensors.
+    pub(super) tensors: Vec<usize>,
 }
 
 /// A tensor as a view of a storage.
@@ -65,19 +80,26 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(attribute: &Attribute) -> Kind {
-        match attribute {
+    /// Returns the kind of a tensor; `None` for state.
+    pub(super) fn of(attribute: &Attribute) -> Option<Kind> {
+        Some(match attribute {
             Attribute::Parameter(_) => Kind::Parameter,
             Attribute::Buffer(buffer) if buffer.is_persistent() => Kind::Buffer,
             Attribute::Buffer(_) => Kind::TransientBuffer,
             Attribute::Constant(_) => Kind::Constant,
-        }
+            Attribute::State(_) => return None,
+        })
     }
 }
 
 impl ModuleEntry {
     pub(super) fn new(name: &str) -> ModuleEntry {
-        ModuleEntry { name: name.to_owned(), attributes: Vec::new(), children: Vec::new() }
+        ModuleEntry {
+            name: name.to_owned(),
+            attributes: Vec::new(),
+            states: Vec::new(),
+            children: Vec::new(),
+        }
     }
 }
 
@@ -141,6 +163,11 @@ impl Manifest {
                     wrong.path,
                     wrong.tensor
                 );
+            }
+            for state in &module.states {
+                if let Some(wrong) = state.tensors.iter().find(|tensor| **tensor >= self.tensors.len()) {
+                    bail!(Load, "the state {:?} of module {number} has no tensor {wrong}", state.path);
+                }
             }
             for (path, child) in &module.children {
                 if *child <= number || *child >= self.modules.len() {

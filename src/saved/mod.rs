@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::manifest::{AttributeEntry, Kind, Manifest, ModuleEntry};
+use self::manifest::{AttributeEntry, Kind, Manifest, ModuleEntry, StateEntry};
 use crate::zip_file::{self, ZipFile};
 use crate::{
-    Attribute, Buffer, Error, Forward, Graph, GraphModule, MAX_DEPTH, Parameter, Registry, Result, Tensor,
-    bail, err,
+    Arg, Attribute, Buffer, Error, Forward, Graph, GraphModule, MAX_DEPTH, Parameter, Registry, Result,
+    StateCell, Tensor, bail, err,
 };
 
 /// How to write a file again, for messages.
@@ -128,9 +128,13 @@ impl Writer {
         self.graphs.push(gm.graph().to_text());
         self.modules.push(ModuleEntry::new(gm.name()));
         for (name, attribute) in gm.attributes() {
+            if let Attribute::State(state) = attribute {
+                let entry = self.state(name, state).map_err(|error| error.in_module(path))?;
+                self.modules[number].states.push(entry);
+            }
+            let Some(kind) = Kind::of(attribute) else { continue };
             let tensor = self.tensors.add(attribute.tensor()).map_err(|error| error.in_module(path))?;
-            let entry = AttributeEntry { path: name.to_owned(), kind: Kind::of(attribute), tensor };
-            self.modules[number].attributes.push(entry);
+            self.modules[number].attributes.push(AttributeEntry { path: name.to_owned(), kind, tensor });
         }
         for (name, child) in gm.children() {
             let full = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
@@ -140,12 +144,31 @@ impl Writer {
                     "the sub-module {full:?} is a {}, not a graph",
                     child.as_module().type_name()
                 )
-                .help("trace through it, so that its operations are part of the graph"));
+                .help(
+                    "replace its calls by operations with `pass::INLINE_LEAVES`, or trace with `.leaf(|_, _| false)`",
+                ));
             };
             let child = self.module(child, &full, depth + 1)?;
             self.modules[number].children.push((name.to_owned(), child));
         }
         Ok(number)
+    }
+}
+
+impl Writer {
+    /// Writes state as a graph of its tensors.
+    fn state(&mut self, path: &str, state: &StateCell) -> Result<StateEntry> {
+        let mut graph = Graph::new("state");
+        let ty = graph.placeholder("value")?;
+        graph.meta_mut(ty)?.ty = Some(Arc::new(state.ty().clone()));
+        let mut tensors = Vec::new();
+        let value = state.load().try_flat_map(&mut |tensor: &Tensor| {
+            let placeholder = graph.placeholder(&format!("tensor{}", tensors.len()))?;
+            tensors.push(self.tensors.add(tensor.clone())?);
+            Ok(Arg::Leaf(placeholder))
+        })?;
+        graph.set_output(value)?;
+        Ok(StateEntry { path: path.to_owned(), graph: graph.to_text(), tensors })
     }
 }
 
@@ -212,7 +235,7 @@ impl Load {
 
 /// Returns whether a file is a saved module, by the members that it has.
 pub(crate) fn is_saved(path: &Path) -> Result<bool> {
-    let zip = ZipFile::open(path, AGAIN)?;
+    let zip = ZipFile::open(path, "`fx::save` or `torch.export.save`")?;
     Ok(zip.contains("module.json") && zip.contains(tensors::MEMBER))
 }
 
@@ -241,6 +264,26 @@ impl Reader<'_> {
         self.module(0)
     }
 
+    /// Reads state: what a graph without operations returns.
+    fn state(&self, entry: &StateEntry) -> Result<StateCell> {
+        let graph = Graph::parse(&entry.graph, &self.registry)?;
+        let [ty, tensors @ ..] = &graph.placeholders()[..] else { bail!(Load, "its type is missing") };
+        if graph.len() != tensors.len() + 2 || tensors.len() != entry.tensors.len() {
+            bail!(
+                Load,
+                "its graph computes, or has no placeholder for each of {} tensors",
+                entry.tensors.len()
+            );
+        }
+        let Some(known) = graph.node(*ty)?.ty().cloned() else { bail!(Load, "its type is missing") };
+        let value =
+            graph.output().try_flat_map(&mut |id| match tensors.iter().position(|other| other == id) {
+                Some(at) => Ok(Arg::Leaf(self.tensors[entry.tensors[at]].clone())),
+                None => bail!(Load, "its type is no value"),
+            })?;
+        Ok(StateCell::with_type(value, known))
+    }
+
     fn module(&mut self, number: usize) -> Result<GraphModule> {
         let member = graph_member(number);
         let origin = self.zip.origin();
@@ -258,6 +301,13 @@ impl Reader<'_> {
                 Kind::Constant => Attribute::Constant(tensor),
             };
             gm.set_attribute(&attribute.path, value).map_err(located)?;
+        }
+        for state in &entry.states {
+            let value = self.state(state).map_err(|error| {
+                err!(Load, "the state {:?}: {}", state.path, error.message())
+                    .in_file(origin, Some("module.json"))
+            })?;
+            gm.set_attribute(&state.path, Attribute::State(value)).map_err(located)?;
         }
         for (path, child) in &entry.children {
             gm.add_shared_submodule(path, self.modules[child].clone()).map_err(located)?;

@@ -1,8 +1,16 @@
-//! TorchScript programs that run: [`AtenOperators`] are the operators on tensors for the virtual machine of
-//! [`fx_script`], [`check_case`] compares a program with PyTorch.
+//! TorchScript programs that run: [`script`](fn@script) compiles a text, [`AtenOperators`] are the operators on
+//! tensors for the virtual machine of [`fx_script`], [`check_case`] compares a program with PyTorch.
 
 mod check;
+mod leaves;
 mod operators;
+pub(crate) mod program;
+mod sizes;
+mod text;
 
-pub use check::check_case;
+pub(crate) use check::declared;
+pub use check::{Checked, Report, Way, cases, check_case, check_folder};
+pub(crate) use leaves::{CallKey, call_key};
+pub use leaves::{arguments, tensors};
 pub use operators::AtenOperators;
+pub use text::{Script, script, script_file};

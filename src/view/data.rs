@@ -374,8 +374,9 @@ fn about(node: &Node, gm: &GraphModule) -> Option<String> {
                 Attribute::Parameter(_) => "parameter",
                 Attribute::Buffer(_) => "buffer",
                 Attribute::Constant(_) => "constant",
+                Attribute::State(_) => "state",
             };
-            Some(format!("{kind} {}", attribute.tensor().ty().ok()?))
+            Some(format!("{kind} {}", attribute.type_tree().ok()?))
         }
         _ => None,
     }

@@ -6,7 +6,7 @@ use crate::op::Class;
 use crate::{Node, Op, Target, ops};
 
 /// The families in the order of the legend: the key of the style sheet, and what the legend says.
-pub(super) const FAMILIES: [(&str, &str); 17] = [
+pub(super) const FAMILIES: [(&str, &str); 18] = [
     ("input", "Input"),
     ("parameter", "Parameter, buffer, constant"),
     ("module", "Module"),
@@ -21,6 +21,7 @@ pub(super) const FAMILIES: [(&str, &str); 17] = [
     ("view", "View, selection, joining"),
     ("index", "Search, indexed writing"),
     ("create", "Factory, random numbers"),
+    ("host", "Number, text, list"),
     ("control", "Control flow, effects"),
     ("other", "Other operation"),
     ("output", "Output"),
@@ -74,6 +75,11 @@ const TABLES: &[(&str, &str)] = &[
     ("Searching", "index"),
     ("Strides", "view"),
     ("Unique elements", "index"),
+    ("Numbers", "host"),
+    ("Text", "host"),
+    ("Lists", "host"),
+    ("Dictionaries", "host"),
+    ("Optional values", "host"),
 ];
 
 /// Knows the family of every operation.

@@ -449,7 +449,10 @@ fn programs_are_exported_and_torchscript_is_dumped() {
     assert!(ok(&["dump", &script]).contains("torch.linear("));
     assert_eq!(ok(&["print", &saved]), ok(&["print", program]));
     assert!(refused(&["export", program]).contains("no format is given"));
-    assert!(refused(&["print", &script]).contains("is a TorchScript program"));
+    let reason = refused(&["print", &script]);
+    assert!(reason.contains("nothing is said of the argument") && reason.contains("--input"), "{reason}");
+    let graph = ok(&["print", &script, "--input", "input=f32[n, 20]"]);
+    assert!(graph.contains("%input: f32[n, 20]") && graph.contains("linear("), "{graph}");
     let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/torchscript/bad_global.pt");
     assert!(refused(&["dump", bad]).contains("os.system"));
 }
@@ -460,6 +463,26 @@ fn torchscript_is_checked_and_printed() {
     let path = folder.join("f.py").display().to_string();
     std::fs::write(&path, "def f(x, n: int):\n    return x+n  # a comment\n").unwrap();
     assert_eq!(ok(&["script", &path]), "def f(x,\n    n: int):\n  return x + n\n");
+    assert!(ok(&["script", &path, "--ir"]).contains("aten::add"));
+    let shown = ok(&["script", &path, "--run", "f(torch.ones([2]), 3)"]);
+    assert_eq!(shown, " 4\n 4\n[ CPUFloatType{2} ]\n");
+    assert!(refused(&["script", &path, "--run", "f(1, 2)"]).contains("at <expression>:1:1"));
     std::fs::write(&path, "def f(x):\n    return x +\n").unwrap();
     assert!(refused(&["script", &path]).contains("f.py:2:"));
+}
+
+#[test]
+fn torchscript_runs_as_a_graph_or_in_the_virtual_machine() {
+    let data = |name: &str| format!("{}/tests/data/torchscript/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (mlp, io) = (data("tr_mlp.pt"), data("tr_mlp.io.safetensors"));
+    let shown = ok(&["run", &mlp, "--io", &io]);
+    assert_eq!(shown.matches("agrees").count(), 2, "{shown}");
+    assert!(ok(&["summary", &mlp, "--example", &io]).contains("Linear"));
+    assert_eq!(ok(&["run", &mlp, "--dry"]), "fx has all operators of the program\n");
+    let state = data("sc_state.pt");
+    let shown = ok(&["run", &state, "--call", "(self.forward(torch.ones([2, 3])), self.stats()[3])[1]"]);
+    assert_eq!(shown, "[2]\n");
+    let reason = refused(&["run", &state, "--call", "self.forward(1)"]);
+    assert!(reason.contains("expected Tensor, got int"), "{reason}");
+    assert!(refused(&["run", CHAIN, "--call", "1"]).contains("is no program of TorchScript"));
 }

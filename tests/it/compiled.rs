@@ -1,5 +1,5 @@
-//! Random programs as readable code, compiled as a crate that uses fx as a user would: they run with the same
-//! bits.
+//! Random programs as readable code, compiled as a program that uses fx as a user would: they run with the
+//! same bits.
 //!
 //! It takes a while, so the number of programs is asked for: `FX_COMPILE=10000 cargo test --test it --
 //! compiled --nocapture`, or some of them: `FX_COMPILE=3000..3500`.
@@ -16,7 +16,7 @@ use fx::prelude::*;
 /// The programs that are compiled at a time.
 const BATCH: u64 = 500;
 
-/// What the generated crate runs: each program beside its graph.
+/// What the generated program runs: each program beside its graph.
 const MAIN: &str = r#"
 use fx::{Generator, GraphModule, Tensor, Value, with_generator};
 
@@ -63,17 +63,8 @@ fn random_programs_compile_and_agree() {
     };
     let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));
     let [first, end] = [first, end].map(|number| number.parse::<u64>().expect("FX_COMPILE is N or A..B"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
-    let sources = dir.join("src");
-    std::fs::create_dir_all(&sources).unwrap();
-    let manifest = format!(
-        "[package]\nname = \"compiled\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
-         fx = {{ package = \"tensor-fx\", path = {root:?} }}\n\n[profile.dev]\nopt-level = 1\ndebug = false\n\n\
-         [profile.dev.package.compiled]\nopt-level = 0\n\n[workspace]\n"
-    );
-    std::fs::write(dir.join("Cargo.toml"), manifest).unwrap();
-    std::fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock")).unwrap();
+    std::fs::create_dir_all(&dir).unwrap();
     let (mut refused, mut failed) = (0, String::new());
     for start in (first..end).step_by(BATCH as usize) {
         let batch = start..(start + BATCH).min(end);
@@ -84,7 +75,7 @@ fn random_programs_compile_and_agree() {
                 refused += 1;
                 continue;
             };
-            std::fs::write(sources.join(format!("m{seed}.rs")), code.text()).unwrap();
+            std::fs::write(dir.join(format!("m{seed}.rs")), code.text()).unwrap();
             writeln!(modules, "mod m{seed};").unwrap();
             let name = code.type_name();
             writeln!(
@@ -96,20 +87,21 @@ fn random_programs_compile_and_agree() {
         let main = format!(
             "#![allow(warnings)]\n{modules}{MAIN}\nfn main() {{\n    let mut ok = true;\n{calls}    std::process::exit(i32::from(!ok));\n}}\n"
         );
-        std::fs::write(sources.join("main.rs"), main).unwrap();
-        let cargo = Command::new(env!("CARGO"))
-            .args(["run", "--quiet", "--offline", "--manifest-path"])
-            .arg(dir.join("Cargo.toml"))
-            .env("CARGO_TARGET_DIR", dir.join("target"))
-            .output()
-            .unwrap();
-        if !cargo.status.success() {
-            let text = [cargo.stdout, cargo.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let (source, binary) = (dir.join("main.rs"), dir.join("main"));
+        std::fs::write(&source, main).unwrap();
+        let mut output = crate::rustc::rustc().arg(&source).arg("-o").arg(&binary).output().unwrap();
+        if output.status.success() {
+            output = Command::new(&binary).output().unwrap();
+        }
+        if !output.status.success() {
+            let text =
+                [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             writeln!(failed, "programs {batch:?}: {}", text.concat()).unwrap();
         }
         println!("programs {batch:?}, {refused} refused");
     }
     assert!(failed.is_empty(), "{failed}");
     let count = end - first;
-    assert!(refused * 20 < count.max(20), "{refused} of {count} programs are refused");
+    // Loops that collect rows in a list have no readable code.
+    assert!(refused * 10 < count.max(20), "{refused} of {count} programs are refused");
 }

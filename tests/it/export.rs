@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect};
-use fx::export::{ToTorchScript as _, TorchScript};
+use fx::export::TorchScript;
 use fx::prelude::*;
 use fx::{Array, Attribute, GraphModule};
 
@@ -108,14 +108,25 @@ graph body(%x: f32[3]) -> [f32[3]] {
 #[test]
 fn an_operation_without_operator_is_refused_by_node() {
     check(
-        "graph f(%x: f32[1, 4, 3, 3]) -> f32[1, 4, 3, 3] {
-  %y: f32[1, 4, 3, 3] = local_response_norm(%x, 2)
+        "graph f(%x: f32[1, 4, 3, 3]) -> f32[1, 4, 6, 6] {
+  %y: f32[1, 4, 6, 6] = interpolate(%x, scale_factor=2.0, recompute_scale_factor=true)
   return %y
 }",
         expect![[r#"
-            PyTorch has no operator "local_response_norm"  in %y: f32[1, 4, 3, 3] = local_response_norm(%x, 2)
-              help: replace it with operations that PyTorch has, such as by a rewrite rule or `decompose`"#]],
+            PyTorch has no operator interpolate with recompute_scale_factor  in %y: f32[1, 4, 6, 6] = interpolate(%x, scale_factor=2.0, recompute_scale_factor=true)
+              help: give the size instead of the factor"#]],
     );
+}
+
+#[test]
+fn a_tensor_that_is_not_there_is_refused() {
+    let text = "graph main(%x: f32[2]) -> f32[2] {
+  %w: f32[2] = self.w
+  %y: f32[2] = mul(%x, %w)
+  return %y
+}";
+    let error = TorchScript::new(&GraphModule::new("net", fx::parse(text).unwrap())).code().unwrap_err();
+    assert_eq!(error.message(), "net has no attribute \"w\"");
 }
 
 /// Returns a module with a tied parameter, a buffer that it updates, and names that are words of the language.
@@ -212,4 +223,48 @@ fn programs_of_pytorch_are_written_and_read_again() {
     std::fs::remove_file(out).unwrap();
     expect!["pytree.pt2: TorchScript takes no dictionary of values of several types"]
         .assert_eq(&refused.join("\n"));
+}
+
+/// The programs of tests/data/written, of which `tools/written_torchscript.py` made cases with PyTorch.
+#[test]
+fn archives_are_those_that_pytorch_ran() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/written");
+    let mut n = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "fx") {
+            continue;
+        }
+        let weights = Some(path.with_extension("safetensors")).filter(|weights| weights.exists());
+        let gm = fx::program::open(&path, weights.as_deref()).unwrap();
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let written = std::env::temp_dir().join(format!("fx-export-{}-{name}.pt", std::process::id()));
+        gm.to_torchscript(&written).unwrap();
+        let (bytes, golden) =
+            (std::fs::read(&written).unwrap(), std::fs::read(path.with_extension("pt")).unwrap());
+        std::fs::remove_file(written).unwrap();
+        assert!(bytes == golden, "{name}: run tools/written_torchscript.py and look at the difference");
+        let engines = [fx::Engine::Eager, fx::Engine::Fused];
+        let checked = fx::script::check_case(path.with_extension("json"), &engines, &fx::registry());
+        assert!(checked.passed() && checked.unlowered.is_none(), "{checked}");
+        n += 1;
+    }
+    assert!(n >= 7, "{n}");
+}
+
+#[test]
+fn debug_records_lead_to_the_lines_of_the_user() {
+    let gm = fx::trace(|x: &Tensor| x.relu() * 2).input("x", "f32[n, 3]").build().unwrap();
+    let path = std::env::temp_dir().join(format!("fx-export-{}-debug.pt", std::process::id()));
+    gm.to_torchscript(&path).unwrap();
+    let archive = fx::import::torchscript_archive(&path).unwrap();
+    let file = &archive.code().unwrap()[0];
+    let records = archive.debug_records(file);
+    let at = |text: &str| records.locate(file.text.find(text).unwrap()).unwrap();
+    for code in ["relu =", "mul ="] {
+        assert!(at(code).to_string().starts_with("tests/it/export.rs:"), "{}", at(code));
+    }
+    let node = gm.graph().find("relu").and_then(|id| gm.graph().node(id).ok()).unwrap();
+    assert_eq!(Some(at("relu =")), node.meta().source.as_ref());
+    std::fs::remove_file(path).unwrap();
 }

@@ -86,14 +86,21 @@ fn all_same(programs: &[(String, GraphModule, Vec<Value>)], native: &Native) {
     let libraries = native.made().loaded;
     for ((name, gm, args), program) in programs.iter().zip(compiled) {
         match program {
-            Ok(program) => same(name, gm, &program, args),
+            Ok(program) => {
+                same(name, gm, &program, args);
+                assert_eq!(
+                    native.made().loaded,
+                    libraries,
+                    "{name} was compiled together with the others:\n{}",
+                    gm.graph()
+                );
+            }
             Err(error) => {
                 let fused = gm.compile(Engine::Fused).err().map(|error| error.message().to_owned());
                 assert_eq!(fused.as_deref(), Some(error.message()), "{name}");
             }
         }
     }
-    assert_eq!(native.made().loaded, libraries, "all were compiled together");
 }
 
 /// Elements that tell implementations apart, in the dtype, more than fit into a vector.

@@ -102,6 +102,22 @@ fn added_files_come_back() {
     std::fs::remove_file(path).unwrap();
 }
 
+#[test]
+fn a_layer_is_refused_until_it_is_inlined() {
+    let layers = nn::Sequential::new().push(nn::Linear::new(3, 2));
+    let mut gm = fx::trace(&layers).input("x", "f32[n, 3]").build().unwrap();
+    let path = temporary("layer.fx");
+    let error = fx::save(&gm, &path).unwrap_err();
+    expect![[r#"
+        the sub-module "0" is a Linear, not a graph
+          help: replace its calls by operations with `pass::INLINE_LEAVES`, or trace with `.leaf(|_, _| false)`"#]]
+    .assert_eq(&error.to_string());
+    fx::pass::INLINE_LEAVES.apply(&mut gm).unwrap();
+    fx::save(&gm, &path).unwrap();
+    assert_eq!(fx::load(&path).unwrap().graph().to_text(), gm.graph().to_text());
+    std::fs::remove_file(path).unwrap();
+}
+
 /// Checks the error of a file in which the text of a member was changed.
 fn refused(member: &str, change: impl Fn(String) -> String, expected: Expect) {
     let path = temporary(&format!("{}.fx", member.replace('/', "-")));

@@ -226,3 +226,64 @@ proptest! {
         }
     }
 }
+
+/// A text with all that stands outside of functions: imports, constants, classes of all kinds.
+const TEXT: &str = "import torch.nn.functional as F
+from typing import List, NamedTuple as N
+EPS = 1e-6
+PAIR: Tuple[float, int] = (EPS * 2, -3)
+
+class Stack(object):
+    def __init__(self, n: int):
+        self.items: List[int] = []
+        self.limit = n
+        self.point = Point(n, EPS)
+    def push(self, x: int):
+        if len(self.items) >= self.limit:
+            raise ValueError('full')
+        self.items.append(x)
+
+@dataclass
+class Point:
+    x: int
+    y: float = EPS
+
+class Color(Enum):
+    RED = 1
+
+class Pair(NamedTuple):
+    a: Tensor
+    b: int = 2
+
+def f(x, n: int = 3, *, k: float = EPS) -> List[Tensor]:
+    s = Stack(n)
+    out: List[Tensor] = []
+    for i in range(n):
+        s.push(i)
+        out.append(F.relu(x) + k if i % 2 == 0 else x * s.point.y)
+    return out
+";
+
+proptest! {
+    #[test]
+    fn mutated_texts_are_compiled_or_refused(
+        changes in proptest::collection::vec(
+            (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0usize..24), 1..6),
+    ) {
+        let mut text = TEXT.to_owned();
+        for (from, to, length) in changes {
+            // Parts of the text go elsewhere, or go.
+            let (from, to) = (from.index(text.len()), to.index(text.len()));
+            let part = text[from..(from + length).min(text.len())].to_owned();
+            match length % 3 {
+                0 => text.replace_range(from..(from + length).min(text.len()), ""),
+                1 => text.insert_str(to, &part),
+                _ => text.replace_range(to..(to + part.len()).min(text.len()), &part),
+            }
+        }
+        if let Ok(script) = fx::script(text) {
+            let code = script.code();
+            prop_assert_eq!(fx::script(code.clone()).map(|script| script.code()).unwrap(), code);
+        }
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! The arithmetic is what the row of the operation says ([`Flops`](crate::Flops)). Every operand counts as
 //! read in full and every result as written; views cost nothing. A call of a sub-module costs what its nodes
-//! cost, a `cond` its dearer branch, and a `while_loop` one round, since the number of rounds depends on
-//! data.
+//! cost, a `cond` its dearer branch, a `for_loop` its rounds if their number is known, and a `while_loop` one
+//! round, since the number of rounds depends on data.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -15,7 +15,7 @@ use super::memory::{self, Peak};
 use crate::attribute::Parts;
 use crate::infer::infer_all;
 use crate::{
-    Arg, Class, Dim, Graph, GraphModule, Module, Node, NodeId, OpCode, Result, Target, Tensor, Type,
+    Arg, Class, Dim, Graph, GraphModule, Module, Node, NodeId, Op, OpCode, Result, Target, Tensor, Type,
     TypeTree, bail, ops,
 };
 
@@ -47,6 +47,12 @@ impl Cost {
     /// Returns the bytes that are read and written.
     pub fn bytes(&self) -> Option<Dim> {
         Some(self.read.as_ref()? + self.written.as_ref()?)
+    }
+
+    /// The cost of `n` rounds.
+    fn times(&self, n: &Dim) -> Cost {
+        let times = |a: &Option<Dim>| a.as_ref().map(|a| a * n).filter(|product| product.error().is_none());
+        Cost { flops: times(&self.flops), read: times(&self.read), written: times(&self.written) }
     }
 
     fn max(&self, other: &Cost) -> Cost {
@@ -137,7 +143,7 @@ impl Costs {
                 let Ok(bound) = op.bind(node.args(), node.kwargs()) else { return Cost::UNKNOWN };
                 let args: Vec<TypeTree> = bound.iter().map(|arg| self.arg_type(arg)).collect();
                 if matches!(op.class, Class::Control) {
-                    return self.of_control(i, node, *op == ops::while_loop::OP);
+                    return self.of_control(i, node, *op, args.first());
                 }
                 let flops = op.flops(&args, &self.types[i]);
                 if is_view(node, &args) {
@@ -150,7 +156,10 @@ impl Costs {
         }
     }
 
-    fn of_control(&mut self, i: usize, node: &Node, repeats: bool) -> Cost {
+    /// The cost of a branch that costs more, of one round of a `while_loop`, or of all rounds of a `for_loop`
+    /// whose number is known.
+    fn of_control(&mut self, i: usize, node: &Node, op: Op, n: Option<&TypeTree>) -> Cost {
+        let repeats = op == ops::while_loop::OP;
         let mut total: Option<Cost> = None;
         let mut all = Vec::new();
         for graph in node.subgraphs() {
@@ -168,7 +177,12 @@ impl Costs {
             all.push(inner);
         }
         self.inner.insert(i, all);
-        total.unwrap_or(Cost::ZERO)
+        let total = total.unwrap_or(Cost::ZERO);
+        match n {
+            Some(Arg::Int(n)) if op == ops::for_loop::OP => total.times(&Dim::new((*n).max(0))),
+            Some(Arg::Dim(n)) if op == ops::for_loop::OP => total.times(&n.max(&Dim::new(0))),
+            _ => total,
+        }
     }
 
     /// Returns the cost of a node; `None` if it is not in the graph.

@@ -59,7 +59,7 @@ impl Flow {
         let mut extra = Vec::new();
         let mut last = None;
         for (i, (_, node)) in gm.graph().nodes().enumerate() {
-            let stores = node.op().is_some_and(|op| op == crate::ops::set_buffer::OP);
+            let stores = node.op().is_some_and(crate::ops::is_store);
             if gm.parts().has_effect(node) && !stores {
                 extra.extend(last.map(|last| (last, i as u32)));
                 last = Some(i as u32);

@@ -184,12 +184,23 @@ pub fn try_vec<T: Element>(numel: usize) -> Result<Vec<T>> {
 }
 
 /// An immutable n-dimensional array with a runtime dtype.
-#[derive(Clone)]
 pub struct Array {
     storage: Storage,
     shape: Sizes,
     strides: Strides,
     offset: usize,
+}
+
+impl Clone for Array {
+    fn clone(&self) -> Array {
+        Array {
+            storage: self.storage.clone(),
+            // The clone of a list copies number by number.
+            shape: Sizes::from_slice(&self.shape),
+            strides: Strides::from_slice(&self.strides),
+            offset: self.offset,
+        }
+    }
 }
 
 impl Array {
@@ -200,7 +211,7 @@ impl Array {
         if data.len() != numel {
             bail!(Shape, "expected {numel} elements for shape {shape:?}, got {}", data.len());
         }
-        Ok(Array::row_major(T::storage(data), shape.into()))
+        Ok(Array::row_major(T::storage(data), Sizes::from_slice(shape)))
     }
 
     /// Makes an array of rank 0.

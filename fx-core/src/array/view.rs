@@ -216,8 +216,8 @@ impl Array {
             .help(format!("there are {} elements", self.numel())));
         }
         let base = self.contiguous()?;
-        let strides = if shape.contains(&0) { row_major(shape) } else { strides.into() };
-        Ok(base.with_layout(shape.into(), strides, base.offset + offset))
+        let strides = if shape.contains(&0) { row_major(shape) } else { Strides::from_slice(strides) };
+        Ok(base.with_layout(Sizes::from_slice(shape), strides, base.offset + offset))
     }
 
     /// Takes all windows of `size` along an axis, `step` apart, as a new last axis. Fails if the axis is out

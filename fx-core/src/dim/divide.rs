@@ -3,7 +3,7 @@
 //! Every rule is an identity of integers wherever the written expression has a value. A rule that would drop a
 //! divisor applies only if the divisor is provably not zero.
 
-use super::compare::is_at_least_zero;
+use super::compare::{is_at_least_zero, less};
 use super::polynomial::{
     Atom, Function, Monomial, Term, add, build, floor_div as floor_div_wide, gcd, long_divide, multiply,
     negate, overflow, subtract,
@@ -211,7 +211,7 @@ fn reduce(left: &Dim, right: &Dim) -> Result<Reduced> {
 
 /// Returns whether `0 <= left < right` could be proven.
 fn lies_below(left: &Dim, right: &Dim) -> bool {
-    is_at_least_zero(left) && left.less(right).is_yes()
+    is_at_least_zero(left) && less(left, right).is_yes()
 }
 
 /// Returns the monomial and the number that divide all terms of both; of the monomial only atoms that cannot

@@ -1,5 +1,6 @@
 //! The rules of `min` and `max`: nested ones are one set of operands, of which the dominated are dropped.
 
+use super::compare::less;
 use super::polynomial::{Atom, Function};
 use super::{Dim, Repr};
 use crate::Result;
@@ -41,8 +42,8 @@ fn flatten(function: Function, dim: &Dim) -> Vec<Dim> {
 /// Returns whether `loser` is of no consequence beside `winner`; of two equal ones the simpler wins.
 fn replaces(function: Function, winner: &Dim, loser: &Dim) -> bool {
     let dominates = |winner: &Dim, loser: &Dim| match function {
-        Function::Min => winner.less_equal(loser).is_yes(),
-        _ => loser.less_equal(winner).is_yes(),
+        Function::Min => less(loser, winner).is_no(),
+        _ => less(winner, loser).is_no(),
     };
     dominates(winner, loser) && (winner.order(loser).is_le() || !dominates(loser, winner))
 }

@@ -7,13 +7,16 @@
 //! divisor that may be zero: `a//a` is `1` only for a symbol whose range excludes zero.
 //!
 //! `divide` holds the rules of `//` and `%`, `extremum` those of `min` and `max`, `interval` and `compare` prove
-//! inequalities, `text` reads and prints, `operators` are the Rust operators.
+//! inequalities, `text` reads and prints, `operators` and `order` are the Rust operators, `observed`
+//! are sizes with a value at hand.
 
 mod compare;
 mod divide;
 mod extremum;
 mod interval;
+pub(crate) mod observed;
 mod operators;
+mod order;
 mod polynomial;
 #[cfg(test)]
 mod tests;
@@ -22,7 +25,7 @@ mod text;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::{Error, Result, bail, err};
+use crate::{Error, Result, SourceLoc, bail, err};
 use interval::Interval;
 use polynomial::{Atom, Expr, Function};
 
@@ -39,6 +42,8 @@ enum Repr {
     Const(i64),
     Expr(Arc<Expr>),
     Failed(Error),
+    /// Only in the hands of Rust code while it is recorded with examples.
+    Observed(Arc<observed::Observed>),
 }
 
 /// One step of an expression; see [`Dim::fold`].
@@ -211,21 +216,34 @@ impl Dim {
     }
 
     /// Returns the number, if it is known.
-    pub const fn known(&self) -> Option<i64> {
+    ///
+    /// While a function is recorded with examples, a symbolic size of an example gives its number. The
+    /// recording notes the place, since the graph then holds for this number only.
+    #[track_caller]
+    pub fn known(&self) -> Option<i64> {
+        match self.0 {
+            Repr::Const(n) => Some(n),
+            Repr::Observed(_) => self.use_number(SourceLoc::caller()),
+            _ => None,
+        }
+    }
+
+    /// Returns the number, if it is the same for all values of symbols.
+    const fn constant(&self) -> Option<i64> {
         match self.0 {
             Repr::Const(n) => Some(n),
             _ => None,
         }
     }
 
-    /// Returns whether the number is known.
+    /// Returns whether the number is known for all values of symbols.
     pub const fn is_known(&self) -> bool {
         matches!(self.0, Repr::Const(_))
     }
 
     /// Returns whether this is the same expression in memory; equal ones need not be.
     pub(crate) fn is(&self, other: &Dim) -> bool {
-        matches!((&self.0, &other.0), (Repr::Expr(a), Repr::Expr(b)) if Arc::ptr_eq(a, b))
+        matches!((&self.plain().0, &other.plain().0), (Repr::Expr(a), Repr::Expr(b)) if Arc::ptr_eq(a, b))
     }
 
     /// Returns the symbol, if the size is exactly one symbol.
@@ -245,7 +263,7 @@ impl Dim {
 
     /// Adds the symbols that are not among `found` yet.
     pub(crate) fn collect_symbols(&self, found: &mut Vec<Symbol>) {
-        let Repr::Expr(expr) = &self.0 else { return };
+        let Repr::Expr(expr) = &self.plain().0 else { return };
         for (atom, _) in expr.terms.iter().flat_map(|term| &term.monomial.0) {
             match atom {
                 Atom::Symbol(symbol) if !found.contains(symbol) => found.push(symbol.clone()),
@@ -267,18 +285,27 @@ impl Dim {
     }
 
     /// Returns whether two sizes are equal for all values of their symbols.
+    #[track_caller]
     pub fn same(&self, other: &Dim) -> Truth {
-        compare::same(self, other)
+        match observed::decide(self, other, &|| self.shown("==", other), compare::same, SourceLoc::caller()) {
+            Truth::Unknown => observed::same(self, other),
+            truth => truth,
+        }
     }
 
     /// Returns whether this size is less than the other for all values of their symbols.
+    #[track_caller]
     pub fn less(&self, other: &Dim) -> Truth {
-        compare::less(self, other)
+        match observed::decide(self, other, &|| self.shown("<", other), compare::less, SourceLoc::caller()) {
+            Truth::Unknown => observed::less(self, other),
+            truth => truth,
+        }
     }
 
     /// Returns whether this size is less than or equal to the other for all values of their symbols.
+    #[track_caller]
     pub fn less_equal(&self, other: &Dim) -> Truth {
-        match compare::less(other, self) {
+        match other.less(self) {
             Truth::Yes => Truth::No,
             Truth::No => Truth::Yes,
             Truth::Unknown => Truth::Unknown,
@@ -299,6 +326,7 @@ impl Dim {
             Repr::Const(n) => return Ok(*n as i128),
             Repr::Expr(expr) => expr,
             Repr::Failed(error) => return Err(error.clone()),
+            Repr::Observed(observed) => return observed.size.eval_wide(lookup),
         };
         let overflow = || err!(Shape, "size {self} overflows");
         let mut sum = expr.constant as i128;
@@ -330,7 +358,7 @@ impl Dim {
     ///
     /// What replaces a symbol must lie in the symbol's range, since the expression may rely on it.
     pub fn substitute(&self, replacement: &dyn Fn(&Symbol) -> Option<Dim>) -> Dim {
-        let Repr::Expr(expr) = &self.0 else { return self.clone() };
+        let Repr::Expr(expr) = &self.plain().0 else { return self.clone() };
         let mut sum = Dim::new(expr.constant);
         for term in &expr.terms {
             let mut product = Dim::new(term.coefficient);
@@ -360,6 +388,7 @@ impl Dim {
         let expr = match &self.0 {
             Repr::Const(n) => return step(Step::Const(*n)),
             Repr::Failed(error) => return Err(error.clone()),
+            Repr::Observed(observed) => return observed.size.fold(step),
             Repr::Expr(expr) => expr,
         };
         let mut sum: Option<T> = None;
@@ -424,7 +453,7 @@ impl Dim {
     /// Returns the symbol, factor and constant of an expression of the form `a*s + b`, whose value tells that
     /// of its symbol.
     pub(crate) fn linear(&self) -> Option<(&Symbol, i64, i64)> {
-        let Repr::Expr(expr) = &self.0 else { return None };
+        let Repr::Expr(expr) = &self.plain().0 else { return None };
         let [term] = expr.terms.as_slice() else { return None };
         let [(Atom::Symbol(symbol), 1)] = term.monomial.0.as_slice() else { return None };
         Some((symbol, term.coefficient, expr.constant))
@@ -432,27 +461,29 @@ impl Dim {
 
     /// Divides, rounding towards minus infinity, as Python's `//`.
     pub fn floor_div(&self, divisor: &Dim) -> Dim {
-        divide::floor_div(self, divisor).unwrap_or_else(Dim::failed)
+        observed::lift(|a, b| divide::floor_div(a, b).unwrap_or_else(Dim::failed), self, divisor)
     }
 
     /// Divides, rounding towards plus infinity.
     pub fn ceil_div(&self, divisor: &Dim) -> Dim {
-        divide::ceil_div(self, divisor).unwrap_or_else(Dim::failed)
+        observed::lift(|a, b| divide::ceil_div(a, b).unwrap_or_else(Dim::failed), self, divisor)
     }
 
     /// Returns the remainder of [`floor_div`](Dim::floor_div), which has the sign of the divisor, as Python's `%`.
     pub fn modulo(&self, divisor: &Dim) -> Dim {
-        divide::modulo(self, divisor).unwrap_or_else(Dim::failed)
+        observed::lift(|a, b| divide::modulo(a, b).unwrap_or_else(Dim::failed), self, divisor)
     }
 
     /// Returns the lesser of two sizes.
     pub fn min(&self, other: &Dim) -> Dim {
-        extremum::extremum(Function::Min, self, other).unwrap_or_else(Dim::failed)
+        let min = |a: &Dim, b: &Dim| extremum::extremum(Function::Min, a, b).unwrap_or_else(Dim::failed);
+        observed::lift(min, self, other)
     }
 
     /// Returns the greater of two sizes.
     pub fn max(&self, other: &Dim) -> Dim {
-        extremum::extremum(Function::Max, self, other).unwrap_or_else(Dim::failed)
+        let max = |a: &Dim, b: &Dim| extremum::extremum(Function::Max, a, b).unwrap_or_else(Dim::failed);
+        observed::lift(max, self, other)
     }
 
     /// Reads text, with `symbol` to say which symbol a name is; its second argument is whether it began with
@@ -476,13 +507,18 @@ impl Dim {
             Repr::Const(n) => Interval::point(*n),
             Repr::Expr(expr) => expr.interval,
             Repr::Failed(_) => Interval::ALL,
+            Repr::Observed(observed) => observed.size.interval(),
         }
     }
 }
 
 impl PartialEq for Dim {
+    #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
+            (Repr::Observed(_), _) | (_, Repr::Observed(_)) => {
+                observed::equal(self, other, SourceLoc::caller())
+            }
             (Repr::Const(a), Repr::Const(b)) => a == b,
             (Repr::Expr(a), Repr::Expr(b)) => Arc::ptr_eq(a, b) || a == b,
             (Repr::Failed(a), Repr::Failed(b)) => a.kind() == b.kind() && a.message() == b.message(),
@@ -493,11 +529,13 @@ impl PartialEq for Dim {
 impl Eq for Dim {}
 impl Hash for Dim {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(&self.0).hash(state);
-        match &self.0 {
+        let this = self.plain();
+        std::mem::discriminant(&this.0).hash(state);
+        match &this.0 {
             Repr::Const(n) => n.hash(state),
             Repr::Expr(expr) => expr.hash(state),
             Repr::Failed(error) => error.message().hash(state),
+            Repr::Observed(_) => {}
         }
     }
 }

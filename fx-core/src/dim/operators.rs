@@ -3,6 +3,7 @@
 use std::iter::{Product, Sum};
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Rem, Sub, SubAssign};
 
+use super::observed::lift;
 use super::{Dim, polynomial};
 
 impl From<i64> for Dim {
@@ -42,13 +43,13 @@ macro_rules! operators {
         impl<T: Into<Dim>> $trait<T> for Dim {
             type Output = Dim;
             fn $method(self, other: T) -> Dim {
-                $function(&self, &other.into())
+                lift($function, &self, &other.into())
             }
         }
         impl<T: Into<Dim>> $trait<T> for &Dim {
             type Output = Dim;
             fn $method(self, other: T) -> Dim {
-                $function(self, &other.into())
+                lift($function, self, &other.into())
             }
         }
         operators!(@number $trait $method $function; i64 i32 usize);
@@ -57,13 +58,13 @@ macro_rules! operators {
         impl $trait<Dim> for $number {
             type Output = Dim;
             fn $method(self, other: Dim) -> Dim {
-                $function(&self.into(), &other)
+                lift($function, &self.into(), &other)
             }
         }
         impl $trait<&Dim> for $number {
             type Output = Dim;
             fn $method(self, other: &Dim) -> Dim {
-                $function(&self.into(), other)
+                lift($function, &self.into(), other)
             }
         }
     )*};
@@ -80,49 +81,49 @@ operators! {
 impl Neg for Dim {
     type Output = Dim;
     fn neg(self) -> Dim {
-        polynomial::negate(&self)
+        -&self
     }
 }
 impl Neg for &Dim {
     type Output = Dim;
     fn neg(self) -> Dim {
-        polynomial::negate(self)
+        lift(|_, dim| polynomial::negate(dim), &Dim::new(0), self)
     }
 }
 
 impl<T: Into<Dim>> AddAssign<T> for Dim {
     fn add_assign(&mut self, other: T) {
-        *self = polynomial::add(self, &other.into());
+        *self = lift(polynomial::add, self, &other.into());
     }
 }
 impl<T: Into<Dim>> SubAssign<T> for Dim {
     fn sub_assign(&mut self, other: T) {
-        *self = polynomial::subtract(self, &other.into());
+        *self = lift(polynomial::subtract, self, &other.into());
     }
 }
 impl<T: Into<Dim>> MulAssign<T> for Dim {
     fn mul_assign(&mut self, other: T) {
-        *self = polynomial::multiply(self, &other.into());
+        *self = lift(polynomial::multiply, self, &other.into());
     }
 }
 
 impl Sum for Dim {
     fn sum<I: Iterator<Item = Dim>>(dims: I) -> Dim {
-        dims.fold(Dim::new(0), |sum, dim| polynomial::add(&sum, &dim))
+        dims.fold(Dim::new(0), |sum, dim| lift(polynomial::add, &sum, &dim))
     }
 }
 impl<'a> Sum<&'a Dim> for Dim {
     fn sum<I: Iterator<Item = &'a Dim>>(dims: I) -> Dim {
-        dims.fold(Dim::new(0), |sum, dim| polynomial::add(&sum, dim))
+        dims.fold(Dim::new(0), |sum, dim| lift(polynomial::add, &sum, dim))
     }
 }
 impl Product for Dim {
     fn product<I: Iterator<Item = Dim>>(dims: I) -> Dim {
-        dims.fold(Dim::new(1), |product, dim| polynomial::multiply(&product, &dim))
+        dims.fold(Dim::new(1), |product, dim| lift(polynomial::multiply, &product, &dim))
     }
 }
 impl<'a> Product<&'a Dim> for Dim {
     fn product<I: Iterator<Item = &'a Dim>>(dims: I) -> Dim {
-        dims.fold(Dim::new(1), |product, dim| polynomial::multiply(&product, dim))
+        dims.fold(Dim::new(1), |product, dim| lift(polynomial::multiply, &product, dim))
     }
 }

@@ -238,15 +238,16 @@ impl Dim {
             Repr::Const(n) => Ok((&[], *n)),
             Repr::Expr(expr) => Ok((&expr.terms, expr.constant)),
             Repr::Failed(error) => Err(error.clone()),
+            Repr::Observed(observed) => observed.size.parts(),
         }
     }
 
     pub(super) fn depth(&self) -> u32 {
-        if let Repr::Expr(expr) = &self.0 { expr.depth } else { 0 }
+        if let Repr::Expr(expr) = &self.plain().0 { expr.depth } else { 0 }
     }
 
     fn size(&self) -> u64 {
-        if let Repr::Expr(expr) = &self.0 { expr.size } else { 1 }
+        if let Repr::Expr(expr) = &self.plain().0 { expr.size } else { 1 }
     }
 
     pub(super) fn atom(atom: Atom) -> Dim {
@@ -266,7 +267,7 @@ impl Dim {
 
     /// Returns the atom, if the size is one.
     pub(super) fn as_atom(&self) -> Option<&Atom> {
-        let Repr::Expr(expr) = &self.0 else { return None };
+        let Repr::Expr(expr) = &self.plain().0 else { return None };
         let [term] = expr.terms.as_slice() else { return None };
         if expr.constant != 0 { None } else { term.as_atom() }
     }

@@ -218,6 +218,7 @@ impl fmt::Debug for Symbol {
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let expr = match &self.0 {
+            Repr::Observed(_) => return fmt::Display::fmt(self.plain(), f),
             Repr::Const(n) => return write!(f, "{n}"),
             Repr::Failed(error) => return write!(f, "<{}>", error.message()),
             Repr::Expr(expr) => expr,

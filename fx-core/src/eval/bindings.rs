@@ -38,7 +38,10 @@ impl Bindings {
     pub(crate) fn bind(&mut self, declared: &TypeTree, value: &Value) -> Result<()> {
         match (declared, value) {
             (Arg::Leaf(Type::Tensor(ty)), Arg::Leaf(tensor)) => {
-                if let Ok(array) = tensor.array() {
+                // The type of a lazy tensor is enough.
+                if tensor.as_lazy().is_none()
+                    && let Ok(array) = tensor.array()
+                {
                     if array.dtype() != ty.dtype || array.rank() != ty.rank() {
                         bail!(Shape, "expected {ty}, got {}", array.describe());
                     }
@@ -63,6 +66,8 @@ impl Bindings {
                     }
                 }
             }
+            (Arg::Leaf(Type::Optional(_)), Arg::None) => Ok(()),
+            (Arg::Leaf(Type::Optional(inner)), value) => self.bind(inner, value),
             (Arg::Dim(dim), Arg::Int(n)) => self.bind_dim(dim, &Dim::new(*n)),
             (Arg::Dim(dim), Arg::Dim(size)) => self.bind_dim(dim, size),
             (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) => {

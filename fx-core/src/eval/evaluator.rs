@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::bindings::Bindings;
 use crate::attribute::Parts;
-use crate::interp::{Interpreter, NodeRef, interpret};
+use crate::interp::{Interpreter, NodeRef, Run, Schedule, interpret, interpret_with};
 use crate::{
     Arg, Attribute, Dim, Error, Graph, Node, NodeId, Op, OpCode, Result, Tensor, Type, TypeTree, Value, bail,
     err,
@@ -27,8 +27,8 @@ pub(super) struct Evaluator<'a> {
     /// What a closed graph reads, in the order of the paths.
     pub(super) given: &'a [(Arc<str>, Tensor)],
     pub(super) bindings: Bindings,
-    /// The new values of buffers, by path.
-    pub(super) updates: BTreeMap<Arc<str>, Tensor>,
+    /// The new values of buffers and state, by path.
+    pub(super) updates: BTreeMap<Arc<str>, Value>,
     pub(super) hooks: FxHashMap<NodeId, Vec<HookFn<'a>>>,
     /// The time of each node, if that is asked for.
     pub(super) profile: Option<Vec<(String, Duration)>>,
@@ -71,6 +71,12 @@ impl Interpreter for Evaluator<'_> {
                 if let Some(symbol) = crate::trace::symbol_for(attribute) {
                     return symbol.map(Arg::Leaf);
                 }
+                if let Attribute::State(state) = attribute {
+                    if crate::trace::is_tracing() {
+                        return Err(untraced(path));
+                    }
+                    return Ok(state.load());
+                }
                 Ok(Arg::Leaf(match attribute {
                     // While the graph module is traced again, a buffer is read as a symbol.
                     Attribute::Buffer(buffer) => buffer.get(),
@@ -89,15 +95,26 @@ impl Interpreter for Evaluator<'_> {
 
     fn call_function(&mut self, node: NodeRef<'_>, op: Op, args: &[Value]) -> Result<Value> {
         self.start();
-        if op.effects.state
-            && let [Arg::Str(path), Arg::Leaf(value)] = args
-            && op == crate::ops::set_buffer::OP
+        if crate::ops::is_store(op)
+            && let [Arg::Str(path), value] = args
+            && !self.parts.is_closed()
         {
             if crate::trace::is_tracing()
-                && let Some(Attribute::Buffer(buffer)) = self.parts.attribute(path)
+                && let (Some(Attribute::Buffer(buffer)), Arg::Leaf(value)) =
+                    (self.parts.attribute(path), value)
                 && let Some(recorded) = crate::trace::write_buffer(buffer, value)
             {
                 return recorded.map(|()| Arg::None);
+            }
+            if crate::trace::is_tracing()
+                && let Some(attribute @ Attribute::State(_)) = self.parts.attribute(path)
+            {
+                // Where only types are asked for, state stays.
+                return if crate::trace::symbol_for(attribute).is_some() {
+                    Ok(Arg::None)
+                } else {
+                    Err(untraced(path))
+                };
             }
             self.updates.insert(path.clone(), value.clone());
             return Ok(Arg::None);
@@ -112,6 +129,18 @@ impl Interpreter for Evaluator<'_> {
         Ok(value)
     }
 
+    fn call_with(&mut self, node: NodeRef<'_>, op: Op, args: &mut [Value]) -> Result<Value> {
+        let Some(eval) =
+            op.eval_in_place.filter(|_| !crate::trace::is_tracing() && !crate::lazy::is_following())
+        else {
+            return self.call_function(node, op, args);
+        };
+        self.start();
+        let value = eval(args)?;
+        self.bind_free(node.node, &value)?;
+        Ok(value)
+    }
+
     fn call_module(&mut self, node: NodeRef<'_>, path: &Arc<str>, args: &[Value]) -> Result<Value> {
         self.start();
         let child = match self.parts.child(path) {
@@ -122,11 +151,7 @@ impl Interpreter for Evaluator<'_> {
         let value = if crate::trace::is_tracing() {
             crate::trace::with_origin(node.node.meta(), || crate::trace::call_child(child, args))?
         } else {
-            let value = child.forward_values(args)?;
-            if let Some(error) = failure(&value) {
-                return Err(error);
-            }
-            value
+            crate::trace::run_module(child, args)?
         };
         self.bind_free(node.node, &value)?;
         Ok(value)
@@ -157,6 +182,10 @@ impl Interpreter for Evaluator<'_> {
     }
 }
 
+fn untraced(path: &str) -> Error {
+    err!(Trace, "the state {path:?} cannot be traced").help("inline the module instead: `fx::pass::INLINE`")
+}
+
 fn has_free_symbols(ty: &TypeTree, bindings: &Bindings) -> bool {
     let free =
         |dim: &Dim| !dim.is_known() && dim.symbols().iter().any(|symbol| bindings.get(symbol).is_none());
@@ -174,7 +203,7 @@ fn call(op: Op, is_method: bool, args: &[Value]) -> Result<Value> {
     for arg in args {
         arg.for_each_leaf(&mut |tensor| symbolic |= tensor.is_symbolic());
     }
-    if symbolic || crate::trace::is_tracing() {
+    if symbolic || crate::trace::is_tracing() || crate::lazy::is_following() {
         return crate::trace::apply(op, is_method, args, &[]);
     }
     let value = (op.eval)(args)?;
@@ -184,26 +213,17 @@ fn call(op: Op, is_method: bool, args: &[Value]) -> Result<Value> {
     }
 }
 
-/// Returns the first error in a value, as modules return it whose operators failed.
-fn failure(value: &Value) -> Option<Error> {
-    let mut found = None;
-    value.walk(&mut |arg| {
-        let error = match arg {
-            Arg::Failed(error) => Some(error),
-            Arg::Leaf(tensor) => tensor.error(),
-            _ => None,
-        };
-        if let (None, Some(error)) = (&found, error) {
-            found = Some(error.clone());
-        }
-    });
-    found
-}
-
 /// Evaluates a closed sub-graph on operands.
 pub(crate) fn run_closed(graph: &Graph, args: &[Value]) -> Result<Value> {
     let mut it = Evaluator::default();
     interpret(graph, &mut it, args.to_vec())
+}
+
+/// Evaluates a prepared closed sub-graph on operands.
+pub(crate) fn run_prepared(graph: &Graph, schedule: &Schedule, args: Vec<Value>) -> Result<Value> {
+    let mut it = Evaluator::default();
+    let outcome = interpret_with(graph, schedule, &mut it, Run::new(args))?;
+    outcome.output.ok_or_else(|| err!(Graph, "the graph has no output"))
 }
 
 /// Evaluates a graph without inputs that reads the attributes `given`, in the order of their paths.

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 pub(crate) use bindings::Bindings;
 use evaluator::{Evaluator, HookFn};
-pub(crate) use evaluator::{run_closed, run_with};
+pub(crate) use evaluator::{run_closed, run_prepared, run_with};
 use rustc_hash::FxHashMap;
 
 use crate::graph_module::GraphModule;
 use crate::interp::{Outcome, Run, interpret_with};
 use crate::module::InputDecl;
-use crate::{Arg, Error, Forward, Module, Node, NodeId, Result, SourceLoc, Tensor, Tree, Value, bail, err};
+use crate::{
+    Arg, Error, Forward, Module, Node, NodeId, Result, SourceLoc, Tensor, Tree, Type, Value, bail, err,
+};
 
 /// One evaluation of a graph module, to be configured: hooks, given values, wanted values, a profile.
 ///
@@ -123,7 +125,7 @@ impl<'a> Eval<'a> {
         let run = Run { inputs, given: self.given, keep: &self.keep, only_kept: self.only_kept };
         let Outcome { output, kept } = interpret_with(graph, &schedule, &mut it, run)?;
         for (path, value) in std::mem::take(&mut it.updates) {
-            self.module.store_buffer(&path, value)?;
+            self.module.store(&path, value)?;
         }
         let names =
             self.keep.iter().map(|id| Ok(graph.node(*id)?.name().to_owned())).collect::<Result<Vec<_>>>()?;
@@ -193,9 +195,10 @@ impl GraphModule {
         let inputs = self.graph().inputs();
         if args.len() != inputs.len() {
             let names: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
+            let plural = if inputs.len() == 1 { "" } else { "s" };
             return Err(err!(
                 Argument,
-                "{} takes {} arguments, got {}",
+                "{} takes {} argument{plural}, got {}",
                 self.name(),
                 inputs.len(),
                 args.len()
@@ -211,7 +214,7 @@ impl GraphModule {
         }
         let mut values = Vec::with_capacity(inputs.len());
         for (input, arg) in inputs.iter().zip(args) {
-            flatten(&input.tree, arg, &mut values).map_err(|error| {
+            flatten(self.graph(), &input.tree, arg, &mut values).map_err(|error| {
                 let text = format!("argument {:?}: {}", input.name, error.message());
                 Error::new(error.kind(), text).help("pass values of the structure that was traced")
             })?;
@@ -220,7 +223,7 @@ impl GraphModule {
     }
 }
 
-fn flatten(tree: &Arg, value: &Value, out: &mut Vec<Value>) -> Result<()> {
+fn flatten(graph: &crate::Graph, tree: &Arg, value: &Value, out: &mut Vec<Value>) -> Result<()> {
     match (tree, value) {
         (_, Arg::Failed(error)) => Err(error.clone()),
         (Arg::Leaf(_), Arg::Leaf(tensor)) => {
@@ -235,18 +238,32 @@ fn flatten(tree: &Arg, value: &Value, out: &mut Vec<Value>) -> Result<()> {
             if a.len() != b.len() {
                 bail!(Structure, "expected {} items, got {}", a.len(), b.len());
             }
-            a.iter().zip(b.iter()).try_for_each(|(a, b)| flatten(a, b, out))
+            a.iter().zip(b.iter()).try_for_each(|(a, b)| flatten(graph, a, b, out))
         }
         (Arg::Dict(a), Arg::Dict(b)) => {
             if let Some((key, _)) = b.iter().find(|(key, _)| a.get(key).is_none()) {
                 bail!(Structure, "the entry {key:?} was not there when the graph was traced");
             }
             a.iter().try_for_each(|(key, a)| match b.get(key) {
-                Some(b) => flatten(a, b, out),
+                Some(b) => flatten(graph, a, b, out),
                 None => bail!(Structure, "the entry {key:?} is missing"),
             })
         }
-        (Arg::Leaf(_), other) => bail!(Structure, "expected a tensor, got {}", other.kind_name()),
+        (Arg::Leaf(id), other) => {
+            let declared = graph.node(*id)?.ty();
+            let takes = match declared {
+                Some(Arg::Leaf(Type::Optional(_))) => true,
+                Some(Arg::Leaf(Type::List(_))) => matches!(other, Arg::List(_)),
+                Some(Arg::Leaf(Type::Str)) => matches!(other, Arg::Str(_)),
+                _ => false,
+            };
+            if !takes {
+                let expected = declared.map_or("a tensor".to_owned(), ToString::to_string);
+                bail!(Structure, "expected {expected}, got {}", other.kind_name());
+            }
+            out.push(other.clone());
+            Ok(())
+        }
         (literal, value) => {
             if literal.same_literal(value) {
                 return Ok(());

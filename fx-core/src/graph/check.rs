@@ -52,7 +52,7 @@ impl Graph {
         }
         let with_path: Vec<_> =
             self.nodes().filter_map(|(id, node)| Some((id, node.target().path()?))).collect();
-        let is_found = |(id, path): &(NodeId, &Arc<str>)| self.readers.of(path).any(|other| other == *id);
+        let is_found = |(id, path): &(NodeId, &Arc<str>)| self.readers.has(path, *id);
         if with_path.len() != self.readers.len() || !with_path.iter().all(is_found) {
             report(Structure, None, "the index of paths is not that of the nodes".into());
         }

@@ -49,6 +49,15 @@ impl Readers {
         }
     }
 
+    /// Returns whether the node is among those of the path.
+    pub(super) fn has(&self, path: &str, id: NodeId) -> bool {
+        match self.by_path.get(path) {
+            None => false,
+            Some(Of::One(only)) => *only == id,
+            Some(Of::Many(nodes)) => nodes.contains(&id),
+        }
+    }
+
     pub(super) fn of(&self, path: &str) -> impl Iterator<Item = NodeId> {
         let (one, many) = match self.by_path.get(path) {
             None => (None, None),

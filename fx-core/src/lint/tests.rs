@@ -90,7 +90,7 @@ fn paths_resolve() {
         Type %set_buffer: expected f64[1], got f32[3]
         Effect %set_buffer_1: the buffer "mean" is updated by %set_buffer already
         Type %set_buffer_1: expected f64[1], got f32[3]
-        Path %set_buffer_2: "weight" is updated, but it is not a buffer
+        Path %set_buffer_2: "weight" is updated by set_buffer, but it is no buffer
         Path %set_buffer_3: M has no attribute "var"
     "#]]
     .assert_eq(&lines(gm.lint()));

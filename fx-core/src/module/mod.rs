@@ -6,6 +6,7 @@
 
 mod field;
 pub mod load;
+mod state_cell;
 #[cfg(test)]
 mod tests;
 pub(crate) mod ties;
@@ -19,9 +20,10 @@ use std::sync::{Arc, RwLock};
 use dyn_clone::DynClone;
 
 pub use field::Field;
+pub use state_cell::StateCell;
 pub use walk::{Named, NamedModule, collect_buffers, collect_modules, collect_parameters, display_tree};
 
-use crate::{Arg, Result, Tensor, Value};
+use crate::{Arg, Result, SourceLoc, Tensor, Value};
 
 /// A trained tensor. Dereferences to its [`Tensor`].
 #[derive(Clone, Debug)]
@@ -85,17 +87,29 @@ impl Buffer {
     }
 
     /// Returns the stored value, also while tracing.
-    pub(crate) fn load(&self) -> Tensor {
+    #[doc(hidden)]
+    pub fn load(&self) -> Tensor {
         self.cell.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Stores a value of any dtype and shape, as loading weights does.
+    /// Stores a value of any dtype and shape, as loading weights does. No trace records it.
+    #[track_caller]
     pub fn store(&self, value: Tensor) {
+        if let Some(follower) = crate::lazy::follower().filter(|_| !crate::trace::is_tracing()) {
+            follower.forget_buffer(self);
+        }
+        self.replace(crate::trace::note_store(self, value, crate::SourceLoc::caller()).settled());
+    }
+
+    /// Stores a value, and tells nobody.
+    #[doc(hidden)]
+    pub fn replace(&self, value: Tensor) {
         *self.cell.write().unwrap_or_else(std::sync::PoisonError::into_inner) = value;
     }
 
     /// Returns another handle of the same cell.
-    pub(crate) fn share(&self) -> Self {
+    #[doc(hidden)]
+    pub fn share(&self) -> Self {
         Buffer { cell: self.cell.clone(), persistent: self.persistent }
     }
 
@@ -208,6 +222,12 @@ pub trait Forward: Module {
     /// Restores the arguments from values and runs `forward`.
     fn forward_values(&self, args: &[Value]) -> Result<Value>;
 
+    /// Returns the place that errors of `forward` have when `forward_values` runs it, if `forward` is
+    /// `#[track_caller]`: the line that matters is that of the call.
+    fn tracked(&self) -> Option<SourceLoc> {
+        None
+    }
+
     /// Returns this as a module.
     fn as_module(&self) -> &dyn Module;
 
@@ -272,6 +292,9 @@ impl Forward for Box<dyn Forward> {
     }
     fn forward_values(&self, args: &[Value]) -> Result<Value> {
         (**self).forward_values(args)
+    }
+    fn tracked(&self) -> Option<SourceLoc> {
+        (**self).tracked()
     }
     fn as_module(&self) -> &dyn Module {
         (**self).as_module()

@@ -11,15 +11,16 @@ use std::sync::{Arc, RwLock};
 use rustc_hash::FxHashMap;
 
 use super::Forward;
-use crate::Tensor;
+use crate::{Tensor, Value};
 
-type Cell = Arc<RwLock<Tensor>>;
+type Cell<T = Tensor> = Arc<RwLock<T>>;
 type Child = Arc<dyn Forward>;
 
 /// The cells and shared modules that were copied, by address, each kept alive with its copy.
 #[derive(Clone, Default)]
 pub(crate) struct Ties {
     cells: FxHashMap<usize, (Cell, Cell)>,
+    states: Copies<Value>,
     modules: FxHashMap<usize, (Child, Child)>,
 }
 
@@ -74,6 +75,18 @@ pub(crate) fn sharing_state<T>(copy: impl FnOnce() -> T) -> T {
 
 /// Returns the cell of a clone, if a copy of many buffers is being made.
 pub(super) fn cell_of_clone(cell: &Cell) -> Option<Cell> {
+    of_clone(cell, |ties| &mut ties.cells)
+}
+
+/// Returns the cell of a clone of state, if a copy of many is being made.
+pub(super) fn state_of_clone(cell: &Cell<Value>) -> Option<Cell<Value>> {
+    of_clone(cell, |ties| &mut ties.states)
+}
+
+/// The cells that were copied, by address, each with its copy.
+type Copies<T> = FxHashMap<usize, (Cell<T>, Cell<T>)>;
+
+fn of_clone<T: Clone>(cell: &Cell<T>, copies: fn(&mut Ties) -> &mut Copies<T>) -> Option<Cell<T>> {
     MODE.with_borrow_mut(|mode| match mode {
         None => None,
         Some(Mode::Share) => Some(cell.clone()),
@@ -83,7 +96,7 @@ pub(super) fn cell_of_clone(cell: &Cell) -> Option<Cell> {
                 (cell.clone(), Arc::new(RwLock::new(value)))
             };
             let address = Arc::as_ptr(cell).cast::<()>() as usize;
-            Some(ties.cells.entry(address).or_insert_with(copy).1.clone())
+            Some(copies(ties).entry(address).or_insert_with(copy).1.clone())
         }
     })
 }

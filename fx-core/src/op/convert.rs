@@ -6,7 +6,11 @@ use super::kind;
 use crate::{Arg, Buffer, DType, Dim, Graph, Parameter, Scalar, Shape, Tensor, Value};
 
 /// A value that may be given for a parameter of kind `K`.
-#[diagnostic::on_unimplemented(message = "`{Self}` cannot be given for a parameter of kind `{K}`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be given for a parameter of kind `{K}`",
+    note = "axes and other integers are a number or an array, `[0, 1]`; sizes may also be a tuple, `(x.dim(0), -1)`; \
+            `()` stands for none"
+)]
 pub trait ToArg<K> {
     /// Converts it.
     fn to_arg(self) -> Value;

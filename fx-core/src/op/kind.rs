@@ -10,6 +10,26 @@ use crate::{
     Value, bail,
 };
 
+/// The types of a list of tensors.
+#[derive(Debug, Clone)]
+pub enum TensorsType<'a> {
+    /// That of each tensor.
+    Known(SmallVec<[&'a TensorType; 4]>),
+    /// That of all tensors; their number is not known.
+    Each(&'a TensorType),
+}
+
+impl<'a> TensorsType<'a> {
+    /// Returns the type of each tensor. Fails if their number is not known; then the type of the result is not
+    /// known either.
+    pub fn known(self) -> Result<SmallVec<[&'a TensorType; 4]>> {
+        match self {
+            TensorsType::Known(types) => Ok(types),
+            TensorsType::Each(_) => Err(unknown_type()),
+        }
+    }
+}
+
 /// Integers of a list argument.
 pub type IntVec = SmallVec<[i64; 4]>;
 /// Sizes of a shape argument, while shapes are propagated.
@@ -384,8 +404,12 @@ kinds! {
     }
     /// A list of tensors.
     Tensors {
-        SmallVec<[&'a Array; 4]>, SmallVec<[&'a TensorType; 4]>,
-        |v| each(Kind::Tensors, v, array), |t| each(Kind::Tensors, t, tensor_type)
+        SmallVec<[&'a Array; 4]>, TensorsType<'a>,
+        |v| each(Kind::Tensors, v, array),
+        |t| match t {
+            Arg::Leaf(Type::List(item)) => tensor_type(item).map(TensorsType::Each),
+            _ => each(Kind::Tensors, t, tensor_type).map(TensorsType::Known),
+        }
     }
     /// An integer.
     Int { i64, Dim, |v| int(v), |t| dim(t), default |x: i64| Default::Int(x) }

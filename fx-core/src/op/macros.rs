@@ -10,13 +10,14 @@
 ///
 ///     /// Sums over `dim`, or over all axes.
 ///     #[class = Reduce]
-///     sum(x: Tensor, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) -> Tensor = infer::sum, kernel::sum;
-/// }
+///     sum(x: Tensor, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) -> Tensor = infer::sum,
+/// kernel::sum; }
 /// ```
 /// Parameters before `;` are those of the Rust function; the others can be given by name with
 /// [`call!`](crate::call). The kernel and the shape rule take all of them, as
-/// [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`, `#[effects = ..]` and `#[flops = ..]`, in this
-/// order, set the fields of the row; see [`Flops`](crate::op::Flops).
+/// [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`, `#[effects = ..]`, `#[flops = ..]` and
+/// `#[in_place = ..]`, in this order, set the fields of the row; see [`Flops`](crate::op::Flops) and
+/// [`OpDef`](crate::OpDef).
 #[macro_export]
 macro_rules! kernels {
     (
@@ -27,12 +28,13 @@ macro_rules! kernels {
             $(#[class = $class:ident])?
             $(#[effects = $effects:ident])?
             $(#[flops = $flops:expr])?
+            $(#[in_place = $in_place:path])?
             $name:ident($x:ident: Tensor $(, $p:ident: $k:ident $(= $d:expr)?)* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
         )*
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [true] $name
+                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($in_place)?] [true] $name
                 ($x: Tensor $(, $p: $k $(= $d)?)*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -66,12 +68,13 @@ macro_rules! functions {
             $(#[class = $class:ident])?
             $(#[effects = $effects:ident])?
             $(#[flops = $flops:expr])?
+            $(#[in_place = $in_place:path])?
             $name:ident($($p:ident: $k:ident $(= $d:expr)?),* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
         )*
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [false] $name
+                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($in_place)?] [false] $name
                 ($($p: $k $(= $d)?),*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -84,7 +87,7 @@ macro_rules! functions {
 #[macro_export]
 macro_rules! __op_row {
     (
-        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$($flops:expr)?] [$method:literal] $name:ident
+        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$($flops:expr)?] [$($in_place:path)?] [$method:literal] $name:ident
         ($($p:ident: $k:ident $(= $d:expr)?),*) ($($q:ident: $l:ident = $e:expr),*) [$($ret:ty)?] $infer:expr, $kernel:expr
     ) => {
         #[doc(hidden)]
@@ -115,6 +118,7 @@ macro_rules! __op_row {
                     $(class: $crate::Class::$class,)?
                     $(effects: $crate::Effects::$effects,)?
                     $(flops: $flops,)?
+                    $(eval_in_place: ::core::option::Option::Some($in_place),)?
                     method: $method,
                     infer: |args| {
                         let [$($p,)* $($q,)*] = args else { return $crate::op::wrong_arity(&DEF, args.len()) };

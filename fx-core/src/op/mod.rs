@@ -165,7 +165,12 @@ pub struct OpDef {
     pub infer: fn(&[TypeTree]) -> Result<TypeTree>,
     /// The result from all arguments in schema order; every tensor is concrete.
     pub eval: fn(&[Value]) -> Result<Value>,
+    /// As `eval`, for arguments that the caller no longer needs: a list that nobody else has is changed in place.
+    pub eval_in_place: Option<EvalInPlace>,
 }
+
+/// Computes a result from arguments that the caller no longer needs.
+pub type EvalInPlace = fn(&mut [Value]) -> Result<Value>;
 
 impl OpDef {
     /// A row to fill in with `..OpDef::BASE`.
@@ -182,6 +187,7 @@ impl OpDef {
         method: false,
         infer: |_| Err(unknown_type()),
         eval: |_| Err(err!(Unresolved, "this operation has no kernel")),
+        eval_in_place: None,
     };
 
     /// Arranges arguments in schema order: keywords resolved, defaults filled in, kinds checked. Fails if an

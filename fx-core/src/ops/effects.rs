@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::Write;
 
-use crate::{Arg, Array, Category, Result, TypeTree, Value, bail, err, functions};
+use crate::{Arg, Array, Category, Op, Result, TypeTree, Value, bail, err, functions};
 
 functions! {
     pub(super) static EFFECTS;
@@ -20,6 +20,16 @@ functions! {
     /// Sets the buffer at `path`. The update becomes visible when the call of the graph has succeeded.
     #[effects = STATE]
     set_buffer(path: Str, value: Tensor) -> Value = infer_set, eval_set;
+
+    /// Sets the state at `path`: a number, text, a list or anything else that is no single tensor. The update
+    /// becomes visible when the call of the graph has succeeded.
+    #[effects = STATE]
+    set_state(path: Str, value: Any) -> Value = infer_set_state, eval_set_state;
+}
+
+/// Returns whether an operation stores a value at the end of the call: that of a buffer or of state.
+pub fn is_store(op: Op) -> bool {
+    op == set_buffer::OP || op == set_state::OP
 }
 
 fn infer_print(x: &TypeTree, _label: &str) -> Result<TypeTree> {
@@ -88,4 +98,13 @@ fn infer_set(_path: &str, _value: &crate::TensorType) -> Result<TypeTree> {
 /// Only a graph module has buffers; its interpreter performs the update.
 fn eval_set(path: &str, _value: &Array) -> Result<Value> {
     bail!(Graph, "the buffer {path:?} is updated outside of a graph module")
+}
+
+fn infer_set_state(_path: &str, _value: &TypeTree) -> Result<TypeTree> {
+    Ok(Arg::None)
+}
+
+/// Only a graph module has state; its interpreter performs the update.
+fn eval_set_state(path: &str, _value: &Value) -> Result<Value> {
+    bail!(Graph, "the state {path:?} is updated outside of a graph module")
 }

@@ -8,12 +8,15 @@ mod operators;
 mod sizes;
 
 pub use arith::*;
-pub use effects::{check, print, set_buffer, with_printed};
+pub use effects::{check, is_store, print, set_buffer, set_state, with_printed};
 pub use index::{IntoBound, IntoIndex, getitem, index_array, index_places, index_type, with_step};
 pub use sizes::{item, size};
 
+pub use crate::fresh::renewed;
 use crate::region::{CONTROL, FUSED};
-pub use crate::region::{cond, evaluate_control, fused, sub_graph_operands, while_loop};
+pub use crate::region::{
+    cond, evaluate_control, for_loop, fused, join_types, operand_lists, sub_graph_inputs, while_loop,
+};
 use crate::{Op, Result, err};
 
 /// The tables of fx-core; see [`Registry::core`](crate::Registry::core).

@@ -31,6 +31,7 @@ macro_rules! binary {
         impl<R: ToArg<kind::Operand>> std::ops::$assign_trait<R> for Tensor {
             #[track_caller]
             fn $assign(&mut self, other: R) {
+                crate::trace::note_assignment(self, crate::SourceLoc::caller());
                 *self = binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(&*self), other.to_arg(), $extra);
             }
         }

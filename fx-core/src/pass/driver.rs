@@ -465,7 +465,7 @@ impl fmt::Display for Culprit {
             Some((at, what)) => {
                 writeln!(f, "makes the program bad by change {at} of {}: {what}", self.n_changes)?
             }
-            None => writeln!(f, "makes the program bad by what it does without counting changes")?,
+            None => writeln!(f, "makes the program bad by an edit for which it did not ask `cx.allow`")?,
         }
         writeln!(f, "{}", self.problem.message())?;
         f.write_str(&text_diff(&self.before.graph().to_string(), &self.after.graph().to_string()))
@@ -489,7 +489,7 @@ fn broken(entry: &Entry, problem: &Error, guilty: Option<Guilty>, diff: &str) ->
     let undone = if guilty.is_some() { "the pass was undone; it had changed" } else { "the pass changed" };
     let which = match guilty {
         Some(Guilty::Change(at, n, what)) => format!(", by change {at} of {n}, {what}"),
-        Some(Guilty::Itself) => ", by what it does without counting changes".into(),
+        Some(Guilty::Itself) => ", by an edit for which it did not ask `cx.allow`".into(),
         None => String::new(),
     };
     let mut lines: Vec<&str> = diff.lines().take(40).collect();

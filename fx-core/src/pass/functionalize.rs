@@ -13,7 +13,7 @@ use crate::graph::NodeMap;
 use crate::inline::map_input;
 use crate::module::collect_buffers;
 use crate::node::{Node, NodeId, Target};
-use crate::{Arg, Attribute, Graph, GraphModule, OpCode, Result, Type, Value, bail, op, ops};
+use crate::{Arg, Attribute, Graph, GraphModule, OpCode, Result, Type, Value, bail, err, op, ops};
 
 /// Makes a program a pure function.
 pub const FUNCTIONALIZE: Pass = Pass {
@@ -87,6 +87,10 @@ pub fn functionalize(gm: &GraphModule, parameters: bool) -> Result<(GraphModule,
         match attribute {
             // What is one state at several paths is one argument, of the first.
             Attribute::Buffer(_) if ties.contains_key(path) => continue,
+            Attribute::State(_) => {
+                return Err(err!(Graph, "the state {path:?} is no tensor, so that it cannot be an argument")
+                    .help("make the numbers of the state tensors of rank 0 in buffers"));
+            }
             Attribute::Parameter(_) if parameters => state.parameters.push(path.clone()),
             Attribute::Buffer(_) => state.buffers.push(path.clone()),
             _ => {

@@ -9,12 +9,12 @@ use super::{Context, Pass, each_graph};
 use crate::attribute::Parts;
 use crate::graph::NodeMap;
 use crate::node::{Node, NodeId, OpCode, Provenance};
-use crate::{Arg, Class, DType, Graph, GraphModule, Result, ops};
+use crate::{Arg, Class, DType, Graph, GraphModule, Op, Result, ops};
 
 /// Hoists loop invariants.
 pub const HOIST_LOOPS: Pass = Pass {
     name: "hoist_loops",
-    doc: "Moves what does not change from round to round out of `while_loop`, where it is computed once and given to the loop. Out of \
+    doc: "Moves what does not change from round to round out of `while_loop` and `for_loop`, where it is computed once and given to the loop. Out of \
           the body only what cannot fail, since a loop may have no round: element-wise operations, views and reductions of known types.",
     run,
     ..Pass::BASE
@@ -24,29 +24,38 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     each_graph(gm, &mut |graph, parts| {
         let mut changed = false;
         for id in graph.ids() {
-            if graph.node(id)?.op() == Some(ops::while_loop::OP) {
-                changed |= hoist(graph, parts, id, cx)?;
+            if let Some(op) = graph.node(id)?.op()
+                && [ops::while_loop::OP, ops::for_loop::OP].contains(&op)
+            {
+                changed |= hoist(graph, parts, id, op, cx)?;
             }
         }
         Ok(changed)
     })
 }
 
-fn hoist(graph: &mut Graph, parts: Parts<'_>, id: NodeId, cx: &mut Context) -> Result<bool> {
-    let op = ops::while_loop::OP;
+fn hoist(graph: &mut Graph, parts: Parts<'_>, id: NodeId, op: Op, cx: &mut Context) -> Result<bool> {
     let node = graph.node(id)?;
-    let bound = op.bind(node.args(), node.kwargs())?;
-    let [Arg::Graph(test), Arg::Graph(body), carried, captured] = &bound[..] else { return Ok(false) };
+    let mut bound = op.bind(node.args(), node.kwargs())?;
+    let [first, Arg::Graph(body), carried, captured] = &bound[..] else { return Ok(false) };
+    // The body of a `for_loop` takes the number of the round first.
+    let (test, n_first) = match first {
+        Arg::Graph(test) => (Some(test), 0),
+        _ => (None, 1),
+    };
     let (Some(n_carried), Some(captured)) = (carried.items().map(<[Arg]>::len), captured.items()) else {
         return Ok(false);
     };
     let mut captured = captured.to_vec();
-    let mut graphs = [Graph::clone(test), Graph::clone(body)];
+    let mut graphs: Vec<Graph> = test.into_iter().chain([body]).map(|graph| Graph::clone(graph)).collect();
+    let n_graphs = graphs.len();
     let mut changed = false;
-    for at in 0..2 {
+    for at in 0..n_graphs {
         // What each node that does not change is before the loop.
         let mut map = NodeMap::default();
-        for (placeholder, outside) in graphs[at].placeholders().into_iter().skip(n_carried).zip(&captured) {
+        for (placeholder, outside) in
+            graphs[at].placeholders().into_iter().skip(n_first + n_carried).zip(&captured)
+        {
             map.insert(placeholder, outside.clone());
         }
         let mut hoisted: Vec<NodeId> = Vec::new();
@@ -57,7 +66,8 @@ fn hoist(graph: &mut Graph, parts: Parts<'_>, id: NodeId, cx: &mut Context) -> R
                 continue;
             }
             // The test runs at least once, the body perhaps never.
-            if node.n_users() == 0 || at == 1 && !cannot_fail(&graphs[at], node) || has_sizes(node) {
+            if node.n_users() == 0 || at + 1 == n_graphs && !cannot_fail(&graphs[at], node) || has_sizes(node)
+            {
                 continue;
             }
             if !cx.allow(|| format!("move %{} out of @{}", node.name(), graphs[at].name())) {
@@ -93,9 +103,11 @@ fn hoist(graph: &mut Graph, parts: Parts<'_>, id: NodeId, cx: &mut Context) -> R
     if !changed {
         return Ok(false);
     }
-    let [test, body] = graphs;
-    let new = [test.into(), body.into(), carried.clone(), Arg::list(captured)];
-    let (args, kwargs) = op.spell(&new);
+    bound[3] = Arg::list(captured);
+    for (at, graph) in graphs.into_iter().rev().enumerate() {
+        bound[1 - at] = graph.into();
+    }
+    let (args, kwargs) = op.spell(&bound);
     graph.set_all_args(id, args.into(), kwargs.into())?;
     Ok(true)
 }

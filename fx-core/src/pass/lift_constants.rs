@@ -158,6 +158,7 @@ fn lift_out(graph: &mut Graph, max_bytes: usize, cx: &mut Context) -> Result<boo
         let (n_graphs, operands) = match op {
             op if op == ops::cond::OP => (1..3, 3),
             op if op == ops::while_loop::OP => (0..2, 3),
+            op if op == ops::for_loop::OP => (1..2, 3),
             op if op == ops::fused::OP => (0..1, 1),
             _ => continue,
         };

@@ -23,6 +23,7 @@ mod shape_prop;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod unroll_loops;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -45,6 +46,7 @@ pub use outline::{OUTLINE, enclose, outline};
 pub use sample::sample_inputs;
 pub use shape_prop::{SHAPE_PROP, SIMPLIFY_SIZES};
 pub use sink::{HOIST, SINK};
+pub use unroll_loops::UNROLL_LOOPS;
 pub use verify::compare_runs;
 
 use crate::attribute::Parts;
@@ -69,6 +71,7 @@ pub static PASSES: &[Pass] = &[
     HOIST,
     HOIST_LOOPS,
     SINK,
+    UNROLL_LOOPS,
     CANONICALIZE,
     FUNCTIONALIZE,
 ];

@@ -28,6 +28,9 @@ pub fn sample_inputs(gm: &GraphModule, seed: u64) -> Result<Vec<Value>> {
             Arg::Leaf(Type::Int) => Ok(Arg::Int(1 + generator.below(3) as i64)),
             Arg::Leaf(Type::Float) => Ok(Arg::Float(generator.normal_f64())),
             Arg::Leaf(Type::Bool) => Ok(Arg::Bool(generator.below(2) == 1)),
+            Arg::Leaf(Type::Str) => Ok(Arg::str("text")),
+            Arg::Leaf(Type::Optional(_)) | Arg::None => Ok(Arg::None),
+            Arg::Leaf(Type::List(_)) => Ok(Arg::list([])),
             Arg::Int(x) => Ok(Arg::Int(*x)),
             Arg::Dim(dim) => Ok(Arg::Int(size(dim, sizes, &generator)? as i64)),
             other => Err(err!(UnknownType, "the type of the input {name} is not known: {other}")

@@ -373,7 +373,7 @@ fn the_guilty_change_is_found_and_undone() {
     let error = Passes::new().with("retypes", retypes).run(&mut gm).unwrap_err();
     assert!(
         error.message().contains(
-            "by what it does without counting changes: the type of the result was f32[n], it is bool[n] now"
+            "by an edit for which it did not ask `cx.allow`: the type of the result was f32[n], it is bool[n] now"
         ),
         "{error}"
     );

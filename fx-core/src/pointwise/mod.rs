@@ -175,6 +175,9 @@ pub const fn default(x: Default) -> Default {
     x
 }
 
+/// How many operands or parameters a computation of one element has at most.
+const MOST_AT_ONCE: usize = 4;
+
 /// What takes part in promotion.
 #[derive(Clone, Copy)]
 enum Promoted {
@@ -258,6 +261,13 @@ pub fn broadcast_dims<'a>(shapes: impl Iterator<Item = &'a [Dim]> + Clone) -> Re
             }
             let list: Vec<String> =
                 shapes.clone().map(|dims| dims.iter().cloned().collect::<Shape>().to_string()).collect();
+            if size.is_one_beside(n) {
+                *size = n.clone();
+                continue;
+            }
+            if n.is_one_beside(size) {
+                continue;
+            }
             match size.same(n) {
                 Truth::Yes => {}
                 Truth::No => {
@@ -398,9 +408,9 @@ impl PointwiseDef {
     /// Computes the result. Fails as [`infer`](Self::infer) does.
     pub fn eval(&self, args: &[Value]) -> Result<Value> {
         let n = self.operands.len();
-        let given: Vec<OperandValue<'_>> =
+        let given: SmallVec<[OperandValue<'_>; 4]> =
             self.given(args).map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
-        let params: Vec<Scalar> =
+        let params: SmallVec<[Scalar; 4]> =
             args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
         let array = if given.len() == n {
             self.eval_operands(&given, &params)?
@@ -445,8 +455,10 @@ impl PointwiseDef {
                 OperandValue::Array(_) => continue,
             });
         }
-        let params: SmallVec<[Scalar; 4]> =
-            params.iter().enumerate().map(|(i, x)| self.parameter(i, *x, dtype)).collect::<Result<_>>()?;
+        let mut params = SmallVec::<[Scalar; 4]>::from_slice(params);
+        for (i, param) in params.iter_mut().enumerate() {
+            *param = self.parameter(i, *param, dtype)?;
+        }
         let (operands, params) = (&operands[..], &params[..]);
         if let Some(check) = self.check {
             check(operands)?;
@@ -507,6 +519,9 @@ impl PointwiseDef {
     ) -> Result<Array> {
         let block = T::block(&self.kernels).ok_or_else(|| err!(DType, "not defined for {}", O::DTYPE))?;
         let numel = checked_numel(shape)?;
+        if numel == 1 && operands.len().max(params.len()) <= MOST_AT_ONCE {
+            return self.run_one::<T, O>(block, operands, params, shape);
+        }
         let source = |(i, operand): (usize, &_)| Source::new(operand, shape, O::DTYPE, self.is_wide(i));
         let sources: Vec<Source<'_, T>> = operands.iter().enumerate().map(source).collect::<Result<_>>()?;
         let params: Vec<T> = params.iter().map(|&x| T::from_scalar(x)).collect();
@@ -525,6 +540,37 @@ impl PointwiseDef {
                     convert(wide, out)
                 })?;
                 Array::from_vec(data, shape)
+            }
+        }
+    }
+    /// Computes the only element, without buffers.
+    fn run_one<T: Compute + Cast<O>, O: Element>(
+        &self,
+        block: Block<T>,
+        operands: &[OperandValue<'_>],
+        params: &[Scalar],
+        shape: &[usize],
+    ) -> Result<Array> {
+        let mut numbers = [T::default(); MOST_AT_ONCE];
+        for (i, (number, operand)) in numbers.iter_mut().zip(operands).enumerate() {
+            *number = operands::only(operand, O::DTYPE, self.is_wide(i))?;
+        }
+        let numbers = numbers.each_ref().map(std::slice::from_ref);
+        let mut converted = [T::default(); MOST_AT_ONCE];
+        for (converted, param) in converted.iter_mut().zip(params) {
+            *converted = T::from_scalar(*param);
+        }
+        let (numbers, params) = (&numbers[..operands.len()], &converted[..params.len()]);
+        match block {
+            Block::Bool(kernel) => {
+                let mut out = [false];
+                kernel(numbers, params, UninitSlice::over(&mut out));
+                Array::from_vec(out.to_vec(), shape)
+            }
+            Block::Same(kernel) => {
+                let mut out = [T::default()];
+                kernel(numbers, params, UninitSlice::over(&mut out));
+                Array::from_vec(vec![out[0].cast()], shape)
             }
         }
     }

@@ -83,12 +83,9 @@ impl<'a, T: Compute> Source<'a, T> {
         is_wide: bool,
     ) -> Result<Self> {
         let array = match operand {
-            OperandValue::Scalar(x) => return Ok(Source::Splat(T::from_scalar(*x))),
-            OperandValue::Array(array) => *array,
+            OperandValue::Array(array) if array.numel() != 1 => *array,
+            _ => return Ok(Source::Splat(only(operand, dtype, is_wide)?)),
         };
-        if array.numel() == 1 {
-            return Ok(Source::Splat(T::from_scalar(item(array, dtype, is_wide)?)));
-        }
         if array.shape() == shape
             && let Some(data) = array.as_slice::<T>()
         {
@@ -101,6 +98,15 @@ impl<'a, T: Compute> Source<'a, T> {
         }
         Ok(Source::Gather(T::gather(array, &wide, dtype)?))
     }
+}
+
+/// Returns a number, or the only element of an array, which is taken as it is if `is_wide`, else as what `dtype`
+/// makes of it.
+pub(super) fn only<T: Compute>(operand: &OperandValue<'_>, dtype: DType, is_wide: bool) -> Result<T> {
+    Ok(T::from_scalar(match operand {
+        OperandValue::Scalar(x) => *x,
+        OperandValue::Array(array) => item(array, dtype, is_wide)?,
+    }))
 }
 
 /// Rounds a number to what `dtype` can hold.

@@ -1,13 +1,19 @@
-//! Control flow as operations on closed sub-graphs: [`cond`] and [`while_loop`].
+//! Control flow as operations on closed sub-graphs: [`cond`] and [`while_loop`]; [`for_loop`](super::for_loop())
+//! is in a file of its own.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::eval::run_closed;
+use super::counted_loop::{self, for_loop};
+use super::join::{Join, Names, check_round, fixpoint};
+
+use crate::eval::run_prepared;
+use crate::interp::Schedule;
 use crate::op::kind::{self, ParamKind};
 use crate::trace::{Region, apply_at, is_tracing, trace_region};
 use crate::{
-    Arg, Class, Effects, Error, Graph, Kind, Op, OpDef, Param, Result, Scalar, SourceLoc, Tensor, Tree, Type,
-    TypeTree, Value, bail, err,
+    Arg, Class, Effects, Error, ErrorKind, Graph, Kind, Op, OpDef, Param, Result, Scalar, SourceLoc, Tensor,
+    Tree, Type, TypeTree, Value, bail, err,
 };
 
 pub(super) const fn param(name: &'static str, kind: Kind) -> Param {
@@ -66,12 +72,12 @@ impl while_loop {
     };
 }
 
-pub(crate) static CONTROL: &[Op] = &[cond::OP, while_loop::OP];
+pub(crate) static CONTROL: &[Op] = &[cond::OP, while_loop::OP, for_loop::OP];
 
 /// Runs `then` or `otherwise` on `operands`, as the one element of `predicate` says, or a bool.
 ///
 /// While tracing, both become closed sub-graphs of one `cond` node; captured values become operands. They
-/// must return the same structure, dtypes and shapes.
+/// must return the same structure, dtypes and ranks; a size that differs is a new symbol.
 #[track_caller]
 pub fn cond<A: Tree, R: Tree>(
     predicate: impl Into<Value>,
@@ -110,18 +116,18 @@ pub fn cond<A: Tree, R: Tree>(
 /// Runs `body` on `carried` as long as `test` of it holds.
 ///
 /// While tracing, both become closed sub-graphs of one `while_loop` node. The body must return the structure,
-/// dtypes and shapes that it was given.
+/// dtypes and ranks that it was given; a size that changes is a new symbol.
 #[track_caller]
 pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, carried: A) -> A {
     let is_symbolic = carried.to_value().leaves().iter().any(|tensor| tensor.is_symbolic());
     if !is_tracing() && !is_symbolic {
         let mut carried = carried;
-        let types = carried.to_value();
         loop {
             match is_true(&test(&carried)) {
                 Ok(true) => {
+                    let before = carried.to_value();
                     carried = body(carried);
-                    if let Err(error) = keeps_types(&types, &carried.to_value()) {
+                    if let Err(error) = check_round("while_loop", &[before], &[carried.to_value()]) {
                         return A::failed(&error.at(SourceLoc::caller()));
                     }
                 }
@@ -134,62 +140,22 @@ pub fn while_loop<A: Tree>(test: impl Fn(&A) -> Tensor, body: impl Fn(A) -> A, c
     let run =
         || -> Result<Value> {
             let value = carried.to_value();
-            let types = flat_types(&value)?;
+            let (mut b, types) = trace_body("while_loop", &value, &[], &mut |args| {
+                Ok(body(A::from_value(&refill(&value, args)?)?).to_value())
+            })?;
             let mut a = trace_region("test", &types, |args| {
                 Ok(test(&A::from_value(&refill(&value, args)?)?).to_value())
             })?;
-            let mut b = trace_region("body", &types, |args| {
-                let out = body(A::from_value(&refill(&value, args)?)?).to_value();
-                let leaves = out.leaves().into_iter().cloned().map(Arg::Leaf).collect::<Vec<_>>();
-                if out.map(&mut |_| ()) != value.map(&mut |_| ()) {
-                    return Err(err!(
-                        Structure,
-                        "the body of a while loop returned another structure than it was given"
-                    ));
-                }
-                Ok(Arg::list(leaves))
-            })?;
             let captures = unify_captures(&mut [&mut a, &mut b])?;
-            let carried: Vec<Value> = value.leaves().into_iter().cloned().map(Arg::Leaf).collect();
-            let args =
-                [Arc::new(a.graph).into(), Arc::new(b.graph).into(), Arg::list(carried), Arg::list(captures)];
+            let carried = Arg::list(value.leaves().into_iter().cloned().map(Arg::Leaf));
+            let args = [Arc::new(a.graph).into(), Arc::new(b.graph).into(), carried, Arg::list(captures)];
             let out = apply_at(while_loop::OP, false, &args, &[], source.clone())?;
-            let n = value.leaves().len();
-            let parts: Vec<Value> = match &out {
-                Arg::List(items) => items.to_vec(),
-                node => (0..n)
-                    .map(|i| {
-                        apply_at(
-                            crate::ops::getitem::OP,
-                            false,
-                            &[node.clone(), Arg::Int(i as i64)],
-                            &[],
-                            source.clone(),
-                        )
-                    })
-                    .collect::<Result<_>>()?,
-            };
-            refill(&value, &parts)
+            unpacked(&value, &out, &source)
         };
     match run() {
         Ok(value) => A::from_value(&value).unwrap_or_else(|error| A::failed(&error)),
         Err(error) => A::failed(&error.at(source)),
     }
-}
-
-/// Refuses carried values of other types than those that a loop began with; a value that is an error passes.
-fn keeps_types(before: &Value, after: &Value) -> Result<()> {
-    let types = |value: &Value| value.try_flat_map(&mut |tensor: &Tensor| tensor.type_tree());
-    let (Ok(given), Ok(out)) = (types(before), types(after)) else { return Ok(()) };
-    if given != out {
-        return Err(changed(&out, &given));
-    }
-    Ok(())
-}
-
-fn changed(out: &TypeTree, given: &TypeTree) -> Error {
-    err!(Structure, "the body of while_loop gives {out}, it was given {given}")
-        .help("carried values keep their dtype and shape")
 }
 
 /// Makes a closure that is called at most once callable by reference.
@@ -204,12 +170,67 @@ fn finish<R: Tree>(result: Result<Value>, source: SourceLoc) -> R {
 }
 
 /// Returns the types of the leaves.
-fn flat_types(value: &Value) -> Result<Vec<TypeTree>> {
+pub(super) fn flat_types(value: &Value) -> Result<Vec<TypeTree>> {
     value.leaves().into_iter().map(Tensor::type_tree).collect()
 }
 
+/// Traces the body of a loop, again with wider types as long as a round gives values of other sizes than it took;
+/// returns it with the types of the carried values. `first` are the types of its arguments before those.
+pub(super) fn trace_body(
+    name: &str,
+    carried: &Value,
+    first: &[TypeTree],
+    body: &mut dyn FnMut(&[Value]) -> Result<Value>,
+) -> Result<(Region, Vec<TypeTree>)> {
+    let given = flat_types(carried)?;
+    let mut region = None;
+    let mut trace = |types: &[TypeTree]| -> Result<TypeTree> {
+        let all: Vec<TypeTree> = first.iter().chain(types).cloned().collect();
+        let mut out_types = Arg::None;
+        let traced = trace_region("body", &all, |args| {
+            let out = body(args)?;
+            if out.map(&mut |_| ()) != carried.map(&mut |_| ()) {
+                bail!(Structure, "the body of {name} returned another structure than it was given");
+            }
+            let leaves: Vec<&Tensor> = out.leaves();
+            out_types = Arg::list(leaves.iter().map(|leaf| leaf.type_tree()).collect::<Result<Vec<_>>>()?);
+            Ok(Arg::list(leaves.into_iter().cloned().map(Arg::Leaf)))
+        })?;
+        region = Some(traced);
+        Ok(out_types)
+    };
+    let types = match fixpoint(name, Names::in_trace(&given), &given, &mut trace) {
+        Ok(types) => types,
+        // Nothing is known of carried values that change in another way in each round.
+        Err(error) if error.kind() == ErrorKind::UnknownType => {
+            let types = vec![Arg::Leaf(Type::Any); given.len()];
+            trace(&types)?;
+            types
+        }
+        Err(error) => return Err(error),
+    };
+    match region {
+        Some(region) => Ok((region, types)),
+        None => bail!(Trace, "the body of {name} was not traced"),
+    }
+}
+
+/// Takes the list that a loop gives apart, into the structure of the carried values.
+pub(crate) fn unpacked(structure: &Value, out: &Value, source: &SourceLoc) -> Result<Value> {
+    let n = structure.leaves().len();
+    let item = |i: usize| {
+        let args = [out.clone(), Arg::Int(i as i64)];
+        apply_at(crate::ops::getitem::OP, false, &args, &[], source.clone())
+    };
+    let parts: Vec<Value> = match out {
+        Arg::List(items) => items.to_vec(),
+        _ => (0..n).map(item).collect::<Result<_>>()?,
+    };
+    refill(structure, &parts)
+}
+
 /// Puts leaves back into a structure.
-fn refill(structure: &Value, leaves: &[Value]) -> Result<Value> {
+pub(crate) fn refill(structure: &Value, leaves: &[Value]) -> Result<Value> {
     let mut leaves = leaves.iter();
     structure.try_flat_map(&mut |_| {
         leaves.next().cloned().ok_or_else(|| err!(Structure, "too few values for the structure"))
@@ -217,7 +238,7 @@ fn refill(structure: &Value, leaves: &[Value]) -> Result<Value> {
 }
 
 /// Gives all regions the same placeholders for captures, in the same order; returns what is captured.
-fn unify_captures(regions: &mut [&mut Region]) -> Result<Vec<Value>> {
+pub(super) fn unify_captures(regions: &mut [&mut Region]) -> Result<Vec<Value>> {
     let mut all: Vec<Value> = Vec::new();
     let key = |value: &Value| value.leaf().map(Tensor::identity);
     for region in regions.iter() {
@@ -240,7 +261,7 @@ pub(super) fn operands<L: Clone>(arg: &Arg<L>) -> Result<Vec<Arg<L>>> {
     }
 }
 
-fn output_type(graph: &Graph, args: &[TypeTree]) -> Result<TypeTree> {
+pub(super) fn output_type(graph: &Graph, args: &[TypeTree]) -> Result<TypeTree> {
     crate::infer::infer_graph(graph, args)
 }
 
@@ -257,11 +278,14 @@ fn infer_cond(args: &[TypeTree]) -> Result<TypeTree> {
     let args = operands(args)?;
     let then = output_type(<kind::Graph as ParamKind>::ty(then)?, &args)?;
     let otherwise = output_type(<kind::Graph as ParamKind>::ty(otherwise)?, &args)?;
-    if then != otherwise {
-        return Err(err!(Structure, "the branches of cond differ: one gives {then}, the other {otherwise}")
-            .help("give both the same structure, dtypes and shapes"));
+    if let Arg::Bool(chosen) = predicate {
+        return Ok(if *chosen { then } else { otherwise });
     }
-    Ok(then)
+    Join::of_branches(&args).join(&then, &otherwise).map_err(|error| {
+        let (place, a, b) = (error.place("the result"), &error.first, &error.second);
+        err!(Structure, "the branches of cond differ in {place}: one gives {a}, the other {b}")
+            .help(error.advice())
+    })
 }
 
 /// Returns which branch a predicate chooses.
@@ -282,34 +306,69 @@ fn is_true(tensor: &Tensor) -> Result<bool> {
 }
 
 /// Runs a sub-graph on operands.
-type RunGraph<'a> = &'a dyn Fn(&Arc<Graph>, &[Value]) -> Result<Value>;
+pub(super) type RunGraph<'a> = &'a dyn Fn(&Arc<Graph>, Vec<Value>) -> Result<Value>;
 
-/// Returns what the sub-graphs of a call take, all the same, if it is one of [`cond`] or [`while_loop`].
-pub fn sub_graph_operands<L>(op: Op, args: &[Arg<L>]) -> Option<Vec<&Arg<L>>> {
-    let lists: &[Arg<L>] = match args {
-        [_, _, _, operands] if op == cond::OP => std::slice::from_ref(operands),
-        [_, _, lists @ ..] if op == while_loop::OP => lists,
-        _ => return None,
-    };
-    lists
-        .iter()
-        .map(Arg::items)
-        .collect::<Option<Vec<_>>>()
-        .map(|lists| lists.into_iter().flatten().collect())
+/// Returns the lists of operands that the sub-graphs of a call take, if it is one of [`cond`], [`while_loop`] and
+/// [`for_loop`](super::for_loop()): the sub-graphs of a loop take the carried values first. The body of `for_loop`
+/// takes the number of the round before them.
+pub fn operand_lists<L>(op: Op, args: &[Arg<L>]) -> Option<&[Arg<L>]> {
+    match args {
+        [_, _, _, operands] if op == cond::OP => Some(std::slice::from_ref(operands)),
+        [_, _, lists @ ..] if op == while_loop::OP || op == for_loop::OP => Some(lists),
+        _ => None,
+    }
 }
 
-/// Evaluates a call of [`cond`] or [`while_loop`]; `run` runs a sub-graph on operands. Fails if the predicate
-/// has no value, or with the error of `run`.
+/// Returns the types of what the sub-graphs of a call take from those of its arguments, all the same, if it is an
+/// operation of control flow. Fails if the types do not fit the sub-graphs, or are not known.
+pub fn sub_graph_inputs(op: Op, args: &[TypeTree]) -> Result<Vec<TypeTree>> {
+    let Some(lists) = operand_lists(op, args) else {
+        bail!(Argument, "{} runs no sub-graphs", op.name);
+    };
+    let mut inputs = Vec::new();
+    if op == cond::OP {
+        return operands(&lists[0]);
+    } else if op == while_loop::OP {
+        inputs.extend(loop_types(args)?);
+    } else {
+        inputs.push(Arg::Leaf(Type::Int));
+        inputs.extend(counted_loop::loop_types(args)?);
+    }
+    inputs.extend(operands(&lists[1])?);
+    Ok(inputs)
+}
+
+/// Evaluates a call of [`cond`], [`while_loop`] or [`for_loop`](super::for_loop()); `run` runs a sub-graph on
+/// operands. Fails if the predicate or the number of rounds has no value, or with the error of `run`.
 pub fn evaluate_control(op: Op, args: &[Value], run: RunGraph<'_>) -> Result<Value> {
     match op {
         _ if op == cond::OP => choose(args, run),
         _ if op == while_loop::OP => repeat(args, run),
+        _ if op == for_loop::OP => counted_loop::count(args, run),
         _ => (op.eval)(args),
     }
 }
 
+/// Runs `f` with a function that runs closed sub-graphs, each of which is prepared once.
+pub(super) fn with_runner<T>(f: impl FnOnce(RunGraph<'_>) -> T) -> T {
+    let prepared: RefCell<Vec<(Arc<Graph>, Arc<Schedule>)>> = RefCell::default();
+    f(&|graph, args| {
+        let found =
+            prepared.borrow().iter().find(|(other, _)| Arc::ptr_eq(other, graph)).map(|(_, x)| x.clone());
+        let schedule = match found {
+            Some(schedule) => schedule,
+            None => {
+                let schedule = Arc::new(Schedule::new(graph)?);
+                prepared.borrow_mut().push((graph.clone(), schedule.clone()));
+                schedule
+            }
+        };
+        run_prepared(graph, &schedule, args)
+    })
+}
+
 fn eval_cond(args: &[Value]) -> Result<Value> {
-    choose(args, &|graph, args| run_closed(graph, args))
+    with_runner(|run| choose(args, run))
 }
 
 fn choose(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
@@ -318,14 +377,14 @@ fn choose(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
     };
     let chosen = truth(predicate)?;
     let graph = <kind::Graph as ParamKind>::value(if chosen { then } else { otherwise })?;
-    run(graph, &operands(args)?)
+    run(graph, operands(args)?)
 }
 
 fn infer_while(args: &[TypeTree]) -> Result<TypeTree> {
-    let [test, body, carried, captured] = args else {
+    let [test, _, _, captured] = args else {
         return crate::op::wrong_arity(&while_loop::OP, args.len());
     };
-    let carried = operands(carried)?;
+    let carried = loop_types(args)?;
     let mut all = carried.clone();
     all.extend(operands(captured)?);
     let test = output_type(<kind::Graph as ParamKind>::ty(test)?, &all)?;
@@ -334,15 +393,25 @@ fn infer_while(args: &[TypeTree]) -> Result<TypeTree> {
     {
         bail!(Shape, "the test of while_loop gives one element, got {ty}");
     }
-    let out = output_type(<kind::Graph as ParamKind>::ty(body)?, &all)?;
-    if out != Arg::list(carried.clone()) {
-        return Err(changed(&out, &Arg::list(carried)));
-    }
-    Ok(out)
+    Ok(Arg::list(carried))
+}
+
+/// Returns the types of the carried values of a `while_loop` in any round.
+fn loop_types(args: &[TypeTree]) -> Result<Vec<TypeTree>> {
+    let [_, body, carried, captured] = args else {
+        return crate::op::wrong_arity(&while_loop::OP, args.len());
+    };
+    let (given, captured) = (operands(carried)?, operands(captured)?);
+    let body = <kind::Graph as ParamKind>::ty(body)?;
+    let all: Vec<TypeTree> = given.iter().chain(&captured).cloned().collect();
+    fixpoint("while_loop", Names::avoiding(&all), &given, &mut |carried| {
+        let all: Vec<TypeTree> = carried.iter().chain(&captured).cloned().collect();
+        output_type(body, &all)
+    })
 }
 
 fn eval_while(args: &[Value]) -> Result<Value> {
-    repeat(args, &|graph, args| run_closed(graph, args))
+    with_runner(|run| repeat(args, run))
 }
 
 fn repeat(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
@@ -352,9 +421,8 @@ fn repeat(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
     let (test, body) = (<kind::Graph as ParamKind>::value(test)?, <kind::Graph as ParamKind>::value(body)?);
     let (mut carried, captured) = (operands(carried)?, operands(captured)?);
     loop {
-        let mut all = carried.clone();
-        all.extend(captured.iter().cloned());
-        let go_on = match run(test, &all)? {
+        let all: Vec<Value> = carried.iter().chain(&captured).cloned().collect();
+        let go_on = match run(test, all.clone())? {
             Arg::Leaf(tensor) => is_true(&tensor)?,
             Arg::Bool(x) => x,
             other => bail!(Argument, "a test gives a bool or a tensor, got {}", other.kind_name()),
@@ -362,8 +430,39 @@ fn repeat(args: &[Value], run: RunGraph<'_>) -> Result<Value> {
         if !go_on {
             return Ok(Arg::list(carried));
         }
-        let next = operands(&run(body, &all)?)?;
-        keeps_types(&Arg::list(carried), &Arg::list(next.clone()))?;
-        carried = next;
+        carried = round("while_loop", carried, all, &|all| run(body, all))?;
+    }
+}
+
+/// Runs one round of a loop and returns the next carried values. Fails if they cannot take the place of the
+/// others.
+///
+/// The caller's own handles of the carried values are dropped before the body runs, so that it may change in place
+/// what nobody else holds.
+pub(super) fn round(
+    name: &str,
+    carried: Vec<Value>,
+    all: Vec<Value>,
+    run: &dyn Fn(Vec<Value>) -> Result<Value>,
+) -> Result<Vec<Value>> {
+    let kinds: Vec<Value> = carried.iter().map(shallow).collect();
+    drop(carried);
+    let next = into_operands(run(all)?)?;
+    check_round(name, &kinds, &next)?;
+    Ok(next)
+}
+
+/// Returns what of a value decides whether another may take its place: of a list its first item.
+fn shallow(value: &Value) -> Value {
+    match value {
+        Arg::List(items) => Arg::list(items.first().map(shallow)),
+        value => value.clone(),
+    }
+}
+
+fn into_operands(value: Value) -> Result<Vec<Value>> {
+    match value {
+        Arg::List(items) | Arg::Tuple(items) => Ok(items.into_vec()),
+        other => operands(&other),
     }
 }

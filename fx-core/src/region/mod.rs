@@ -4,9 +4,14 @@
 //! these operations.
 
 mod control;
+mod counted_loop;
 mod fusion;
+mod join;
 
-pub(crate) use control::CONTROL;
-pub use control::{cond, evaluate_control, sub_graph_operands, while_loop};
+pub(crate) use control::{CONTROL, refill, unpacked};
+pub use control::{cond, evaluate_control, operand_lists, sub_graph_inputs, while_loop};
+pub use counted_loop::for_loop;
 pub(crate) use fusion::FUSED;
 pub use fusion::fused;
+pub(crate) use join::Fixpoint;
+pub use join::{CarriedTypes, join_types};

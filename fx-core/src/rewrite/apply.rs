@@ -12,12 +12,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::holes;
 use super::match_::Match;
-use super::matcher::Mismatch;
 use super::rule::Types;
 use crate::attribute::{Attribute, Parts};
 use crate::infer::{infer_node, type_of};
 use crate::node::{NodeId, NodeMeta, OpCode, Provenance, Target};
-use crate::{Arg, Forward, Graph, GraphModule, ModuleFrame, Result, bail, err};
+use crate::{Arg, Error, Forward, Graph, GraphModule, ModuleFrame, Result, bail, err};
 
 /// A match, detached from the graph so that the graph can be changed.
 pub(super) struct Owned {
@@ -192,7 +191,10 @@ pub(super) enum Spliced {
         retyped: bool,
     },
     /// It cannot be replaced here.
-    Refused,
+    Refused {
+        /// The error of an operation of the replacement that does not take its values, if that is why.
+        misfit: Option<Error>,
+    },
 }
 
 /// Replaces a match by what computes `results`, one for each value that the pattern returns. If the answer is
@@ -206,7 +208,7 @@ pub(super) fn splice(
     results: &[Arg],
     types: Types,
 ) -> Result<Spliced> {
-    let mut refused = None;
+    let (mut refused, mut misfit) = (false, None);
     let done = graph.transaction(|graph| {
         let mut splice = Splice {
             graph,
@@ -218,13 +220,11 @@ pub(super) fn splice(
             replaced: FxHashMap::default(),
             created: Vec::new(),
             refused: &mut refused,
+            misfit: &mut misfit,
         };
         splice.run(results, types)
     });
-    match (done, refused.is_some()) {
-        (_, true) => Ok(Spliced::Refused),
-        (done, false) => done,
-    }
+    if refused { Ok(Spliced::Refused { misfit }) } else { done }
 }
 
 struct Splice<'a, 'g> {
@@ -238,7 +238,8 @@ struct Splice<'a, 'g> {
     /// What the returned nodes were replaced by.
     replaced: FxHashMap<NodeId, Arg>,
     created: Vec<NodeId>,
-    refused: &'a mut Option<Mismatch>,
+    refused: &'a mut bool,
+    misfit: &'a mut Option<Error>,
 }
 
 impl<'a> Splice<'a, '_> {
@@ -275,7 +276,7 @@ impl<'a> Splice<'a, '_> {
                 false => self.graph.replace_all_uses(*output, result.clone())?,
                 true => match self.graph.replace_all_uses(*output, result.clone()) {
                     Ok(users) => users,
-                    Err(error) => return self.refuse("users after its effects", error.message()),
+                    Err(_) => return self.refuse("users after its effects"),
                 },
             };
             if result.leaf().is_none() {
@@ -292,15 +293,14 @@ impl<'a> Splice<'a, '_> {
         Ok(Spliced::Done { created: std::mem::take(&mut self.created), erased, retyped })
     }
 
-    fn refuse<T>(&mut self, expected: &str, found: &str) -> Result<T> {
-        let node = self.matched.outputs.first().and_then(|(id, _)| self.graph.format_node(*id).ok());
-        *self.refused = Some(Mismatch {
-            pattern: "the replacement".into(),
-            node: node.unwrap_or_default(),
-            expected: expected.into(),
-            found: found.into(),
-        });
-        bail!(Graph, "the match is refused")
+    fn refuse<T>(&mut self, expected: &str) -> Result<T> {
+        *self.refused = true;
+        bail!(Graph, "the match is refused: expected {expected}")
+    }
+
+    fn refuse_misfit<T>(&mut self, error: Error) -> Result<T> {
+        *self.misfit = Some(error);
+        self.refuse("operations that take their values")
     }
 
     /// Copies nodes of the replacement, which are in order, to just before `at`.
@@ -313,8 +313,7 @@ impl<'a> Splice<'a, '_> {
             }
             let target = match node.target() {
                 Target::GetAttr(_) | Target::CallModule(_) if self.parts.is_closed() => {
-                    return self
-                        .refuse("nothing with a path inside a closed sub-graph", "an attribute or module");
+                    return self.refuse("nothing with a path inside a closed sub-graph");
                 }
                 Target::GetAttr(path) => {
                     Target::GetAttr(self.brought.path(self.parts, self.replacement, path)?)
@@ -335,7 +334,7 @@ impl<'a> Splice<'a, '_> {
             if let Some(op) = target.op()
                 && let Err(error) = op.bind(&args, &kwargs)
             {
-                return self.refuse("arguments that fit the schema", error.message());
+                return self.refuse_misfit(error);
             }
             let copy = self
                 .graph
@@ -343,12 +342,12 @@ impl<'a> Splice<'a, '_> {
             let mut meta = self.matched.meta.clone();
             meta.ty = match (self.graph.node(copy)?.target(), node.ty()) {
                 (Target::GetAttr(path), _) => match self.brought.attributes.get(path) {
-                    Some(attribute) => Some(attribute.tensor().type_tree()?),
+                    Some(attribute) => Some(attribute.type_tree()?),
                     None => node.ty().cloned(),
                 },
                 _ => match infer_node(self.graph, self.parts, copy) {
                     Ok(ty) => ty,
-                    Err(error) => return self.refuse("arguments of fitting types", error.message()),
+                    Err(error) => return self.refuse_misfit(error),
                 },
             }
             .map(Arc::new);
@@ -398,12 +397,10 @@ impl<'a> Splice<'a, '_> {
             }
             let node = self.graph.node(id)?;
             if self.matched.nodes.contains(&id) && !self.replaced.contains_key(&id) {
-                let found = format!("%{}", node.name());
-                return self.refuse("values that do not depend on the match", &found);
+                return self.refuse("values that do not depend on the match");
             }
             if self.parts.has_effect(node) {
-                let found = format!("%{}, which has an effect", node.name());
-                return self.refuse("values that can be computed earlier", &found);
+                return self.refuse("values that can be computed earlier");
             }
             stack.extend(node.inputs());
         }
@@ -419,10 +416,10 @@ impl<'a> Splice<'a, '_> {
         match (before, after) {
             (Some(before), Some(after)) if before == after => Ok(false),
             (Some(before), Some(after)) if types != Types::Free || self.parts.is_closed() => {
-                self.refuse(&format!("the type {before}"), &after.to_string())
+                self.refuse(&format!("the type {before}, got {after}"))
             }
             (Some(_), Some(_)) => Ok(true),
-            (None, _) | (_, None) if types == Types::Known => self.refuse("a known type", "an unknown one"),
+            (None, _) | (_, None) if types == Types::Known => self.refuse("a known type"),
             (Some(_), None) => Ok(true),
             (None, _) => Ok(false),
         }
@@ -436,8 +433,8 @@ impl<'a> Splice<'a, '_> {
                 Some(op) => op.bind(node.args(), node.kwargs()).err(),
                 None => None,
             };
-            if let Some(error) = error {
-                return self.refuse("users that take a literal", error.message());
+            if error.is_some() {
+                return self.refuse("users that take a literal");
             }
         }
         Ok(())

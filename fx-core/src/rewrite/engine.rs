@@ -15,7 +15,7 @@ use super::{Replaced, Rewrites, RuleStats, RulesReport};
 use crate::attribute::{Attributes, Children, Parts};
 use crate::infer::propagate;
 use crate::node::{Node, NodeId, Target};
-use crate::{Arg, Graph, GraphModule, Op, Result, Type, err};
+use crate::{Arg, Error, Graph, GraphModule, Op, Result, Type, err};
 
 /// How often a graph is walked.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pub(super) struct Engine<'a> {
     sweeps: usize,
     started: Instant,
     log: Option<Vec<Replaced>>,
+    /// The last error of a replacement that does not take the values of a match.
+    misfit: Option<Error>,
     brought: Brought,
     retyped: bool,
     /// What was inserted, which is not matched if the graph is walked once.
@@ -79,6 +81,7 @@ impl<'a> Engine<'a> {
             sweeps: 0,
             started: Instant::now(),
             log: None,
+            misfit: None,
             brought: Brought::default(),
             retyped: false,
             fresh: FxHashSet::default(),
@@ -93,8 +96,9 @@ impl<'a> Engine<'a> {
         self.log = Some(Vec::new());
     }
 
-    pub(super) fn into_log(self) -> Vec<Replaced> {
-        self.log.unwrap_or_default()
+    /// Returns what was replaced, and the last error of a replacement that does not take the values of a match.
+    pub(super) fn into_log(self) -> (Vec<Replaced>, Option<Error>) {
+        (self.log.unwrap_or_default(), self.misfit)
     }
 
     pub(super) fn into_report(self) -> RulesReport {
@@ -252,7 +256,8 @@ impl<'a> Engine<'a> {
             rule.types(),
         )?;
         let (created, erased) = match spliced {
-            Spliced::Refused => {
+            Spliced::Refused { misfit } => {
+                self.misfit = misfit.or(self.misfit.take());
                 self.rewrites.take_back();
                 return Ok(None);
             }

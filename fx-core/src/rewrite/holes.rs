@@ -9,6 +9,7 @@
 use std::any::TypeId;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::op::kind::TensorsType;
 use crate::{Arg, Array, Module, Result, Tensor, Type, TypeTree, Value, bail, functions};
 
 functions! {
@@ -30,17 +31,13 @@ functions! {
 fn infer_capture(_x: &TypeTree, _name: &str) -> Result<TypeTree> {
     Ok(Arg::Leaf(Type::Any))
 }
-fn infer_any_of(_options: smallvec::SmallVec<[&crate::TensorType; 4]>) -> Result<TypeTree> {
+fn infer_any_of(_options: TensorsType<'_>) -> Result<TypeTree> {
     Ok(Arg::Leaf(Type::Any))
 }
 fn infer_attr(_name: &str) -> Result<TypeTree> {
     Ok(Arg::Leaf(Type::Any))
 }
-fn infer_module(
-    _ty: crate::Dim,
-    _name: &str,
-    _args: smallvec::SmallVec<[&crate::TensorType; 4]>,
-) -> Result<TypeTree> {
+fn infer_module(_ty: crate::Dim, _name: &str, _args: TensorsType<'_>) -> Result<TypeTree> {
     Ok(Arg::Leaf(Type::Any))
 }
 

@@ -35,7 +35,7 @@ pub use rule::{Explanation, Rule, RuleDef};
 
 use crate::node::NodeId;
 use crate::trace::Traceable;
-use crate::{Arg, GraphModule, Result, err};
+use crate::{Arg, Error, GraphModule, Result, SourceLoc, err};
 
 /// One replacement.
 #[derive(Clone, Debug)]
@@ -55,8 +55,9 @@ pub struct Replaced {
 ///
 /// Matches do not overlap; the first in program order wins. A match whose inner values are used outside of it
 /// is none. New nodes carry the lines, tags and provenance of those that they replace. If a replacement
-/// changes a type, types are propagated anew. On an error nothing is changed. Fails if a closure cannot be
-/// traced, or the two do not fit together.
+/// changes a type, types are propagated anew. A match whose types the replacement does not take stays. On an
+/// error nothing is changed. Fails if a closure cannot be traced, the two do not fit together, or the
+/// replacement fits none of the matches.
 ///
 /// ```ignore
 /// let replaced = fx::replace_pattern(&mut gm, |x: &Tensor| x.sigmoid() * x, |x: &Tensor| x.silu())?;
@@ -67,11 +68,25 @@ pub fn replace_pattern<P, R>(
     pattern: impl Traceable<P>,
     replacement: impl Traceable<R>,
 ) -> Result<Vec<Replaced>> {
-    replace(gm, &Rule::new("replace_pattern", pattern, replacement)?.any_types())
+    let place = SourceLoc::caller();
+    let rule = Rule::new("replace_pattern", pattern, replacement).map_err(|error| error.at(place.clone()))?;
+    match replace_once(gm, &rule.any_types())? {
+        (replaced, Some(misfit)) if replaced.is_empty() => Err(Error::new(
+            misfit.kind(),
+            format!("the pattern matches, but the replacement does not fit: {}", misfit.message()),
+        )
+        .at(place)),
+        (replaced, _) => Ok(replaced),
+    }
 }
 
 /// Replaces every match of a rule, once, as [`replace_pattern`] does. Fails if a replacement cannot be made.
 pub fn replace(gm: &mut GraphModule, rule: &Rule) -> Result<Vec<Replaced>> {
+    replace_once(gm, rule).map(|(replaced, _)| replaced)
+}
+
+/// Replaces every match of a rule, once; returns also the last error of a replacement that does not fit.
+fn replace_once(gm: &mut GraphModule, rule: &Rule) -> Result<(Vec<Replaced>, Option<Error>)> {
     let rules = std::slice::from_ref(rule);
     let mut rewrites = Rewrites::default();
     let mut engine = engine::Engine::new(rules, engine::Mode::Once, &mut rewrites);

@@ -557,6 +557,19 @@ fn wrong_patterns_say_what_is_wrong() {
     assert!(unused_is_fine.is_ok());
 }
 
+#[test]
+fn a_replacement_that_fits_no_match_is_an_error() {
+    let mut gm = trace(|x: &Tensor| -x).input("x", "f32[n, 4]").build().unwrap();
+    let before = gm.graph().to_string();
+    let error = replace_pattern(&mut gm, |x: &Tensor| -x, |x: &Tensor| x.i((0, 0, 0))).unwrap_err();
+    let message = "the pattern matches, but the replacement does not fit: \
+                   an index of 3 axes is too long for a tensor of rank 2";
+    assert_eq!(error.message(), message);
+    assert!(error.source_loc().unwrap().file().ends_with("rewrite/tests.rs"));
+    assert_eq!(gm.graph().to_string(), before);
+    assert!(replace_pattern(&mut gm, |x: &Tensor| x + 1, |x: &Tensor| x + 2).unwrap().is_empty());
+}
+
 rules! {
     static PAIR;
 

@@ -95,16 +95,19 @@ impl Generator {
     }
 
     fn mt19937(&self) -> Option<MutexGuard<'_, Mt19937>> {
+        crate::lazy::before_random();
         Some(self.state.pytorch.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the seed and the number of counters handed out.
     pub fn state(&self) -> (u64, u64) {
+        crate::lazy::before_random();
         (self.state.seed.load(Ordering::Relaxed), self.state.offset.load(Ordering::Relaxed))
     }
 
     /// Sets the seed and begins the counters again.
     pub fn seed(&self, seed: u64) {
+        crate::lazy::before_random();
         self.state.seed.store(seed, Ordering::Relaxed);
         self.state.offset.store(0, Ordering::Relaxed);
         if let Some(mut state) = self.mt19937() {
@@ -115,6 +118,7 @@ impl Generator {
     /// Hands out the counters of `n` numbers of any type, which are Philox's also where others are asked of
     /// [`pytorch`](Self::pytorch).
     pub fn reserve(&self, n: usize) -> Block {
+        crate::lazy::before_random();
         let seed = self.state.seed.load(Ordering::Relaxed);
         let counters = n.div_ceil(2) as u64;
         let start = self.state.offset.fetch_add(counters, Ordering::Relaxed);
@@ -264,8 +268,27 @@ impl Generator {
         fx_simd::parallel::chunks(out, CHUNK, 1, |i, chunk| fill(&block, i * CHUNK, chunk));
     }
 
-    fn handle(&self) -> Generator {
+    /// Returns another handle of the same generator.
+    #[doc(hidden)]
+    pub fn handle(&self) -> Generator {
         Generator { state: Arc::clone(&self.state) }
+    }
+
+    /// Returns whether both are handles of one generator.
+    #[doc(hidden)]
+    pub fn is_same(&self, other: &Generator) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
+    /// Takes over the state of a copy that was made earlier.
+    #[doc(hidden)]
+    pub fn restore(&self, copy: &Generator) {
+        let (seed, offset) = copy.state();
+        self.state.seed.store(seed, Ordering::Relaxed);
+        self.state.offset.store(offset, Ordering::Relaxed);
+        if let (Some(mut state), Some(copy)) = (self.mt19937(), copy.mt19937()) {
+            state.clone_from(&copy);
+        }
     }
 }
 

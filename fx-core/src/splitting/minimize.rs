@@ -398,6 +398,7 @@ impl Culprit {
     pub fn weights(&self) -> Vec<(String, Tensor)> {
         self.module
             .attributes()
+            .filter(|(_, attribute)| !matches!(attribute, Attribute::State(_)))
             .map(|(path, attribute): (&str, &Attribute)| (path.to_owned(), attribute.tensor()))
             .collect()
     }

@@ -21,7 +21,7 @@ pub(crate) fn is_call(node: &Node) -> bool {
 
 /// Returns whether a node stores into a buffer when the call has succeeded; it stays in the outer graph.
 pub(crate) fn stores(node: &Node) -> bool {
-    node.op().is_some_and(|op| op == ops::set_buffer::OP)
+    node.op().is_some_and(ops::is_store)
 }
 
 /// Returns the node whose item a `getitem` takes, if it takes one of what is not known to be a tensor.

@@ -24,6 +24,8 @@ pub(super) type Subgraphs<'a> = FxHashMap<&'a str, Option<Arc<Graph>>>;
 pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) types: FxHashMap<&'a str, Arc<TypeTree>>,
+    /// How many types the one that is read lies in.
+    pub(super) type_depth: usize,
     /// Symbols of the signature, and those of nodes.
     pub(super) symbols: [FxHashMap<&'a str, Symbol>; 2],
     /// File names of the metadata.
@@ -51,6 +53,7 @@ impl<'a> Parser<'a> {
         Parser {
             cursor,
             types: FxHashMap::default(),
+            type_depth: 0,
             symbols: Default::default(),
             shared: FxHashSet::default(),
             last_stack: None,
@@ -583,7 +586,13 @@ fn is_compatible(expected: &TypeTree, got: &TypeTree) -> bool {
         (Arg::Leaf(Type::Any), _) | (_, Arg::Leaf(Type::Any)) => true,
         (Arg::Leaf(Type::Int), Arg::Int(_) | Arg::Dim(_))
         | (Arg::Leaf(Type::Float), Arg::Float(_))
-        | (Arg::Leaf(Type::Bool), Arg::Bool(_)) => true,
+        | (Arg::Leaf(Type::Bool), Arg::Bool(_))
+        | (Arg::Leaf(Type::Str), Arg::Str(_))
+        | (Arg::Leaf(Type::Optional(_)), Arg::None) => true,
+        (Arg::Leaf(Type::Optional(a)), Arg::Leaf(Type::Optional(b)))
+        | (Arg::Leaf(Type::List(a)), Arg::Leaf(Type::List(b))) => is_compatible(a, b),
+        (Arg::Leaf(Type::Optional(a)), b) => is_compatible(a, b),
+        (Arg::Leaf(Type::List(a)), Arg::List(b)) => b.iter().all(|b| is_compatible(a, b)),
         (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| is_compatible(a, b))
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::lex::{Number, Parsed, Problem};
 use super::parse::Parser;
+use crate::types::MAX_NESTING;
 use crate::{
     Arg, DType, Dim, Literal, MAX_DEPTH, ModuleFrame, NodeId, NodeMeta, Provenance, Shape, SourceLoc, Symbol,
     TensorType, Type, TypeTree, err,
@@ -55,7 +56,10 @@ impl<'a> Leaf<'a> for Type {
             "int" => Type::Int,
             "float" => Type::Float,
             "boolean" => Type::Bool,
+            "str" => Type::Str,
             "any" => Type::Any,
+            "optional" => Type::Optional(Box::new(parser.inner_type()?)),
+            "list" => Type::List(Box::new(parser.inner_type()?)),
             _ => match dtype(word) {
                 Some(dtype) if parser.cursor.here() == b'[' => {
                     parser.cursor.pos += 1;
@@ -87,6 +91,21 @@ impl<'a> Parser<'a> {
     /// Reads a nested value.
     pub(super) fn value<L: Leaf<'a>>(&mut self) -> Parsed<Arg<L>> {
         self.nested(0)
+    }
+
+    /// Reads the type in parentheses after `optional` or `list`.
+    fn inner_type(&mut self) -> Parsed<TypeTree> {
+        let at = self.cursor.pos;
+        self.cursor.expect("(")?;
+        self.type_depth += 1;
+        if self.type_depth > MAX_NESTING {
+            let error = err!(Parse, "expected at most {MAX_NESTING} levels of types, got more");
+            return Err(Problem { at, error });
+        }
+        let inner = self.value()?;
+        self.type_depth -= 1;
+        self.cursor.expect(")")?;
+        Ok(inner)
     }
 
     fn nested<L: Leaf<'a>>(&mut self, depth: usize) -> Parsed<Arg<L>> {

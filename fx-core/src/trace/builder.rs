@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{LeafPolicy, Members, Tracer, region};
+use super::observe::{self, Recorder};
+use super::{LeafPolicy, Members, Recording, Tracer, region};
+use crate::eval::Bindings;
 use crate::graph_module::GraphModule;
 use crate::module::InputDecl;
 use crate::tensor::Repr;
@@ -48,6 +50,38 @@ impl<M: Forward> Traceable<ByModule> for &M {
     }
     fn run(&self, args: &[Value]) -> Result<Value> {
         self.forward_values(args)
+    }
+}
+
+/// A function that uses the members of a module; see [`with_module`].
+pub struct WithModule<'a, F> {
+    module: &'a dyn Module,
+    function: F,
+}
+
+/// Lets a trace know the module that a closure uses, so that its members are parameters, buffers and sub-modules
+/// with their paths: `fx::trace(with_module(&model, |x: &Tensor| model.encode(x)))`. A closure alone captures
+/// constants.
+pub fn with_module<M: Module, F>(module: &M, function: F) -> WithModule<'_, F> {
+    WithModule { module, function }
+}
+
+/// Marks functions with a module for [`Traceable`].
+#[derive(Debug)]
+pub struct OfModule<Marker>(std::marker::PhantomData<Marker>);
+
+impl<F: Traceable<Marker>, Marker> Traceable<OfModule<Marker>> for WithModule<'_, F> {
+    fn name(&self) -> String {
+        self.module.type_name().to_owned()
+    }
+    fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
+        self.function.arguments()
+    }
+    fn root(&self) -> Option<&dyn Module> {
+        Some(self.module)
+    }
+    fn run(&self, args: &[Value]) -> Result<Value> {
+        self.function.run(args)
     }
 }
 
@@ -190,6 +224,11 @@ impl InputSpec {
         InputSpec(Ok(Arg::None))
     }
 
+    /// Returns the type. Fails if the text of the spec is no type.
+    pub fn into_type(self) -> Result<TypeTree> {
+        self.0
+    }
+
     fn collect(items: impl IntoIterator<Item = InputSpec>, make: fn(Vec<TypeTree>) -> TypeTree) -> Self {
         InputSpec(items.into_iter().map(|item| item.0).collect::<Result<Vec<_>>>().map(make))
     }
@@ -264,6 +303,36 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
         self
     }
 
+    /// Returns the function.
+    pub fn function(&self) -> &T {
+        &self.function
+    }
+
+    /// Runs the function once with symbols that have the values of examples, and notes what Rust code reads of
+    /// the values. There is one type and one example for each argument; the leaf policy of this builder
+    /// holds, its input specs do not.
+    #[track_caller]
+    pub fn record(&self, types: &[TypeTree], examples: &[Value]) -> Recording {
+        let function = &self.function;
+        let arguments = function.arguments();
+        let names = arguments.iter().map(|(name, _)| name.clone());
+        let settings = Settings {
+            specs: names.zip(types).map(|(name, ty)| (name, InputSpec::from(ty.clone()))).collect(),
+            constants: Vec::new(),
+            dims: Vec::new(),
+            is_leaf: self.settings.is_leaf.clone(),
+            record_sources: true,
+        };
+        settings.record(
+            &function.name(),
+            arguments,
+            function.root(),
+            &|values| function.run(values),
+            SourceLoc::caller(),
+            examples,
+        )
+    }
+
     /// Runs the function once with symbols. Fails with all errors of the trace at once.
     #[track_caller]
     pub fn build(self) -> Result<GraphModule> {
@@ -276,6 +345,19 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
             &|values| function.run(values),
             SourceLoc::caller(),
         )
+    }
+}
+
+/// Returns the tensors of a value, each as a value.
+fn tensors_of(value: &Value) -> Vec<Value> {
+    value.leaves().into_iter().map(|tensor| Arg::Leaf(tensor.clone())).collect()
+}
+
+/// Returns the value at hand of a symbol, or the tensor as it is.
+fn value_of(tensor: &Tensor) -> Value {
+    match &tensor.0 {
+        Repr::Proxy(proxy) => proxy.example.clone().unwrap_or_else(|| Arg::Leaf(tensor.clone())),
+        _ => Arg::Leaf(tensor.clone()),
     }
 }
 
@@ -302,7 +384,7 @@ impl Settings {
         run: &dyn Fn(&[Value]) -> Result<Value>,
         source: SourceLoc,
     ) -> Result<GraphModule> {
-        let (tracer, values) = self.begin(arguments, root, source)?;
+        let (tracer, values) = self.begin(arguments, root, source, None)?;
         let output = region::finish(&tracer, || run(&values))?;
         traced(name, &tracer, &output)
     }
@@ -313,9 +395,13 @@ impl Settings {
         arguments: Vec<(String, Result<Arg<()>>)>,
         root: Option<&dyn Module>,
         source: SourceLoc,
+        examples: Option<(&[Value], &Arc<Recorder>)>,
     ) -> Result<(Arc<Tracer>, Vec<Value>)> {
         self.check_names(&arguments).map_err(|error| error.at(source.clone()))?;
-        let tracer = Arc::new(Tracer::new(Graph::new("main"), None, false));
+        let mut tracer = Tracer::new(Graph::new("main"), None, false);
+        tracer.recorder = examples.map(|(_, recorder)| recorder.clone());
+        let examples = examples.map(|(values, _)| values);
+        let tracer = Arc::new(tracer);
         let mut state = tracer.lock();
         if let Some(policy) = &self.is_leaf {
             let _ = tracer.is_leaf.set(policy.clone());
@@ -330,14 +416,88 @@ impl Settings {
         for (name, structure) in arguments {
             let ty = self.argument_type(&name, structure).map_err(|error| error.at(source.clone()))?;
             let tree = state.graph.structured_input(&name, &ty.map(&mut |_| ()))?;
+            let example = examples.and_then(|examples| examples.get(values.len()));
+            let mut samples = example.map(tensors_of).unwrap_or_default().into_iter();
             let mut leaves = ty.leaves().into_iter();
             values.push(tree.try_flat_map(&mut |node| {
                 let leaf = leaves.next().cloned().map(Arg::Leaf).filter(TypeTree::is_complete);
-                state.proxy(&tracer, *node, leaf).map(Arg::Leaf)
+                {
+                    let example = samples.next();
+                    state.proxy(&tracer, *node, leaf, example).map(Arg::Leaf)
+                }
             })?);
         }
         drop(state);
         Ok((tracer, values))
+    }
+
+    /// Runs a function once with symbols that have the values of examples.
+    fn record(
+        &self,
+        name: &str,
+        arguments: Vec<(String, Result<Arg<()>>)>,
+        root: Option<&dyn Module>,
+        run: &dyn Fn(&[Value]) -> Result<Value>,
+        source: SourceLoc,
+        examples: &[Value],
+    ) -> Recording {
+        let recorder = Arc::new(Recorder::default());
+        let failed =
+            |error: Error| Recording { module: Err(error), output: None, observations: Default::default() };
+        if let Err(error) = self.bind(&arguments, examples, &recorder) {
+            return failed(error.at(source));
+        }
+        let (tracer, values) = match self.begin(arguments, root, source, Some((examples, &recorder))) {
+            Ok(begun) => begun,
+            Err(error) => return failed(error),
+        };
+        let result = observe::observed(&recorder, || region::finish(&tracer, || run(&values)));
+        drop(values);
+        let mut output = None;
+        let module = result.and_then(|symbols| {
+            output = symbols.try_flat_map(&mut |tensor: &Tensor| Ok(value_of(tensor))).ok();
+            traced(name, &tracer, &symbols)
+        });
+        let line = |graph: &Graph, id| graph.node(id).ok().and_then(|node| node.meta().source.clone());
+        let observations = recorder.finish(&|id| match &module {
+            Ok(gm) => line(gm.graph(), id),
+            Err(_) => line(&tracer.lock().graph, id),
+        });
+        Recording { module, output, observations }
+    }
+
+    /// Binds the symbols of the input specs to the sizes of the examples. Fails if an example does not fit.
+    fn bind(
+        &self,
+        arguments: &[(String, Result<Arg<()>>)],
+        examples: &[Value],
+        recorder: &Recorder,
+    ) -> Result<()> {
+        if arguments.len() != examples.len() {
+            let names: Vec<&str> = arguments.iter().map(|(name, _)| &**name).collect();
+            return Err(err!(
+                Argument,
+                "the function takes {} arguments, got {} examples",
+                arguments.len(),
+                examples.len()
+            )
+            .help(format!("its arguments are ({}); give the examples as a tuple", names.join(", "))));
+        }
+        let mut bindings = Bindings::default();
+        let mut types = Vec::new();
+        for ((name, structure), example) in arguments.iter().zip(examples) {
+            let ty = self.argument_type(name, structure.clone())?;
+            bindings.bind(&ty, example).map_err(|error| {
+                Error::new(error.kind(), format!("the example of argument {name:?}: {}", error.message()))
+            })?;
+            types.push(ty);
+        }
+        for symbol in types.iter().flat_map(crate::fresh::symbols) {
+            if let Some(value) = bindings.get(&symbol).and_then(|size| size.known()) {
+                recorder.bind(&symbol, value);
+            }
+        }
+        Ok(())
     }
 
     fn check_names(&self, arguments: &[(String, Result<Arg<()>>)]) -> Result<()> {

@@ -1,8 +1,11 @@
 //! The methods of tensors, buffers and modules that record while a function is traced.
 
-use super::record::{call_module, read_buffer, size_of, write_buffer};
+use super::modules::{ModuleCall, call_module, run_module};
+use super::record::{read_buffer, size_of, write_buffer};
+use super::{is_tracing, note_store};
+use crate::lazy::{self, is_following};
 use crate::tensor::Repr;
-use crate::{Arg, Buffer, Dim, Forward, Result, SourceLoc, Tensor, Tree, Value, bail, err, ops};
+use crate::{Arg, Buffer, Dim, Forward, Result, SourceLoc, Tensor, Tree, Value, err, ops};
 
 impl Tensor {
     /// Returns the size of one axis; negative axes count from the end.
@@ -13,7 +16,9 @@ impl Tensor {
     pub fn dim(&self, axis: i64) -> Dim {
         let source = SourceLoc::caller();
         match &self.0 {
-            Repr::Proxy(proxy) if proxy.tensor_type().is_err() => size_of(self, axis),
+            Repr::Proxy(proxy) if proxy.tensor_type().is_err() => {
+                proxy.observed_size(size_of(self, axis), axis)
+            }
             _ => self
                 .ty()
                 .and_then(|ty| Ok(ty.shape[ops::axis(axis, ty.rank())?].clone()))
@@ -26,6 +31,13 @@ impl Tensor {
     #[track_caller]
     pub fn iter(&self) -> Result<impl ExactSizeIterator<Item = Tensor> + use<>> {
         let source = SourceLoc::caller();
+        let rows = match &self.0 {
+            Repr::Proxy(proxy) => proxy.read_rows(source.clone()),
+            _ => None,
+        };
+        if let Some(n) = rows {
+            return Ok(self.rows(n));
+        }
         let shape = match &self.0 {
             Repr::Proxy(proxy) if proxy.tensor_type().is_err() => return Err(proxy.no_value("iteration")),
             _ => self.shape()?,
@@ -38,8 +50,12 @@ impl Tensor {
                 .help("work on the whole axis at once, or give the input a fixed size")
                 .at(source)
         })?;
+        Ok(self.rows(n.max(0) as usize))
+    }
+
+    fn rows(&self, n: usize) -> impl ExactSizeIterator<Item = Tensor> + use<> {
         let this = self.clone();
-        Ok((0..n.max(0) as usize).map(move |i| ops::getitem(&this, Arg::tuple([Arg::Int(i as i64)]))))
+        (0..n).map(move |i| ops::getitem(&this, Arg::tuple([Arg::Int(i as i64)])))
     }
 }
 
@@ -47,6 +63,10 @@ impl Buffer {
     /// Returns the present value; while tracing, a symbolic one.
     #[track_caller]
     pub fn get(&self) -> Tensor {
+        if is_following() && !is_tracing() {
+            let set = lazy::follower().and_then(|follower| follower.read_buffer(self));
+            return set.unwrap_or_else(|| self.load());
+        }
         read_buffer(self).unwrap_or_else(|| self.load())
     }
 
@@ -57,12 +77,19 @@ impl Buffer {
         if let Some(result) = write_buffer(self, value) {
             return result;
         }
+        if !is_tracing()
+            && let Some(follower) = lazy::follower()
+        {
+            return follower.write_buffer(self, value).map_err(|error| error.at(SourceLoc::caller()));
+        }
+        let value = note_store(self, value.clone(), SourceLoc::caller()).settled();
         let (new, old) = (value.array()?, self.load());
         let old = old.array()?;
         if new.dtype() != old.dtype() || new.shape() != old.shape() {
-            bail!(Shape, "a buffer of {} cannot hold {}", old.describe(), new.describe());
+            return Err(err!(Shape, "a buffer of {} cannot hold {}", old.describe(), new.describe())
+                .at(SourceLoc::caller()));
         }
-        self.store(value.clone());
+        self.replace(value);
         Ok(())
     }
 }
@@ -72,29 +99,19 @@ impl dyn Forward {
     /// one node.
     #[track_caller]
     pub fn call_values<R: Tree>(&self, args: impl Into<Vec<Value>>) -> R {
-        let args = args.into();
-        call_module(
-            self,
-            || args.clone(),
-            || match self.forward_values(&args).and_then(|value| R::from_value(&value)) {
-                Ok(value) => value,
-                Err(error) => R::failed(&error),
-            },
-        )
+        let (args, place) = (args.into(), SourceLoc::caller());
+        match call_module(self, || args.clone()) {
+            ModuleCall::Recorded(result) => result,
+            ModuleCall::Through(_frame) => run_module(self, &args)
+                .and_then(|value| R::from_value(&value))
+                .unwrap_or_else(|error| R::failed(&error.at(place))),
+        }
     }
 
     /// Calls the module with one tensor, as `#[fx::forward]`'s `call` does: while tracing, a leaf becomes one
     /// node.
     #[track_caller]
     pub fn call(&self, x: &Tensor) -> Tensor {
-        let args = [Arg::Leaf(x.clone())];
-        call_module(
-            self,
-            || args.to_vec(),
-            || match self.forward_values(&args) {
-                Ok(value) => Tree::from_value(&value).unwrap_or_else(Tensor::failed),
-                Err(error) => Tensor::failed(error),
-            },
-        )
+        self.call_values([Arg::Leaf(x.clone())])
     }
 }

@@ -8,6 +8,8 @@
 mod builder;
 mod members;
 mod methods;
+mod modules;
+mod observe;
 mod record;
 mod region;
 #[cfg(test)]
@@ -18,17 +20,24 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-pub use builder::{InputSpec, TraceBuilder, Traceable, symbolic_trace, trace};
+pub use builder::{
+    InputSpec, OfModule, TraceBuilder, Traceable, WithModule, symbolic_trace, trace, with_module,
+};
 use members::Members;
-pub use record::call_module;
-pub(crate) use record::{call_child, infer_module, symbol_for, write_buffer};
+pub use modules::{ModuleCall, call_module};
+pub(crate) use modules::{call_child, infer_module, run_module};
+pub use observe::{EqualSizes, Kept, Observations, Place, Read, ReadKind, Recording, Store};
+pub(crate) use observe::{note_assignment, note_store};
+pub(crate) use record::{free_size_name, symbol_for, write_buffer};
+pub(crate) use region::{Mark, OpenRegion, Snippet, trace_snippet, with_type};
 pub use region::{Region, infer_by_tracing, trace_region};
-pub(crate) use region::{Snippet, trace_snippet};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::attribute::Attributes;
+use crate::lazy::{self, is_following};
 use crate::module::ties::Ties;
+use crate::script::join_items;
 use crate::tensor::Repr;
 use crate::{
     Arg, Array, Error, Forward, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType, Tree,
@@ -41,11 +50,17 @@ pub(crate) struct Proxy {
     pub(crate) node: NodeId,
     pub(crate) name: Arc<str>,
     pub(crate) ty: Option<Arc<TypeTree>>,
+    /// Its value for the examples that the function is recorded with.
+    pub(crate) example: Option<Value>,
 }
 
 impl Proxy {
     /// Returns the dtype and shape, if input specs made them known.
     pub(crate) fn tensor_type(&self) -> Result<TensorType> {
+        if let Some(Arg::Leaf(Tensor(Repr::Value(array)))) = self.example.as_ref().filter(|_| self.is_value())
+        {
+            return Ok(TensorType::new(array.dtype(), array.shape()));
+        }
         match self.ty.as_deref() {
             Some(Arg::Leaf(Type::Tensor(ty))) => Ok(ty.clone()),
             Some(Arg::Leaf(Type::Any)) | None => Err(err!(
@@ -64,7 +79,7 @@ impl Proxy {
         let state = self.tracer.lock();
         let error = match what {
             "to_bool" => err!(Trace, "the truth of %{} decides control flow, but it is not known while tracing", self.name)
-                .help("use `fx::cond(&p, …, …)` for a branch or `where_` for a choice of values, make the argument a constant of the trace, or mark the function `#[fx::wrap]`"),
+                .help("put `#[fx::script]` on the function, use `fx::cond(&p, …, …)` for a branch or `where_` for a choice of values, make the argument a constant of the trace, or mark the function `#[fx::wrap]`"),
             "iteration" => err!(Trace, "%{} cannot be iterated: its size is not known while tracing", self.name)
                 .help("trace with an input spec that fixes the size, or work on the whole axis at once"),
             _ => err!(Trace, "{what} needs the value of %{}, which is not known while tracing", self.name)
@@ -76,10 +91,11 @@ impl Proxy {
 
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "%{}", self.name)?;
         match &self.ty {
-            Some(ty) => write!(f, ": {ty}"),
-            None => Ok(()),
+            // A symbol of a trace of types has no name.
+            Some(ty) if self.tracer.types_only => write!(f, "{ty}"),
+            Some(ty) => write!(f, "%{}: {ty}", self.name),
+            None => write!(f, "%{}", self.name),
         }
     }
 }
@@ -100,6 +116,8 @@ pub(crate) struct Tracer {
     next_symbol: AtomicU32,
     /// Which modules are recorded as one node, if the user says.
     is_leaf: OnceLock<LeafPolicy>,
+    /// What a recording with examples sees; sub-graphs share it.
+    recorder: Option<Arc<observe::Recorder>>,
     state: Mutex<State>,
 }
 
@@ -185,7 +203,7 @@ thread_local! {
 }
 
 /// Leaves the scope of a tracer when dropped.
-struct Scope;
+pub(crate) struct Scope;
 
 impl Scope {
     fn enter(tracer: Option<Arc<Tracer>>) -> Scope {
@@ -232,6 +250,7 @@ impl Tracer {
         };
         Tracer {
             id: next_id(),
+            recorder: parent.as_ref().and_then(|parent| parent.recorder.clone()),
             parent,
             types_only,
             finished: AtomicBool::new(false),
@@ -354,19 +373,27 @@ pub fn apply(op: Op, method: bool, args: &[Value], kwargs: &[(&str, Value)]) -> 
 }
 
 /// As [`apply`], for the given line of the user's program.
-pub(crate) fn apply_at<'a>(
+#[doc(hidden)]
+pub fn apply_at<'a>(
     op: Op,
     method: bool,
     args: &'a [Value],
     kwargs: &'a [(&str, Value)],
     source: SourceLoc,
 ) -> Result<Value> {
+    if is_following()
+        && !is_tracing()
+        && let Some(result) = lazy::apply(op, method, args, kwargs, &source)
+    {
+        return result;
+    }
     let mut tracer: Option<&Arc<Tracer>> = None;
     let mut mixed = false;
     let mut failure: Option<&Error> = None;
-    let mut has_tensor = false;
+    let (mut has_tensor, mut has_ended, mut has_lazy, mut has_items) = (false, false, false, false);
     for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
         let mut see = |arg: &'a Value| match arg {
+            Arg::Leaf(Tensor(Repr::Proxy(proxy))) if proxy.is_value() => has_ended = true,
             Arg::Leaf(Tensor(Repr::Proxy(proxy))) => {
                 has_tensor = true;
                 match tracer {
@@ -379,8 +406,13 @@ pub(crate) fn apply_at<'a>(
                 }
             }
             Arg::Leaf(Tensor(Repr::Value(_))) => has_tensor = true,
+            Arg::Leaf(Tensor(Repr::Lazy(_))) => (has_tensor, has_lazy) = (true, true),
             Arg::Leaf(Tensor(Repr::Failed(error))) | Arg::Failed(error) if failure.is_none() => {
                 failure = Some(error)
+            }
+            Arg::Leaf(Tensor(Repr::Items(items))) => {
+                has_items = true;
+                failure = failure.or(Some(items.error()));
             }
             _ => {}
         };
@@ -388,7 +420,16 @@ pub(crate) fn apply_at<'a>(
         if arg.depth() > 0 { arg.walk(&mut see) } else { see(arg) }
     }
     if let Some(error) = failure {
+        if has_items {
+            return join_items(op, args, kwargs, &source).unwrap_or_else(|| Err(note_error(error.clone())));
+        }
         return Err(note(error.clone(), tracer));
+    }
+    if has_ended || (has_lazy && (tracer.is_some() || is_tracing())) {
+        let named: Vec<Value> = kwargs.iter().map(|(_, arg)| arg.clone()).collect();
+        let (args, named) = (settle_values(args)?, settle_values(&named)?);
+        let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, _)| *key).zip(named).collect();
+        return apply_at(op, method, &args, &kwargs, source);
     }
     let active = if is_tracing() { Tracer::active() } else { None };
     if mixed {
@@ -427,6 +468,20 @@ pub(crate) fn apply_at<'a>(
     }
 }
 
+/// Replaces symbols of ended recordings and lazy tensors by their values.
+fn settle_values(args: &[Value]) -> Result<Vec<Value>> {
+    let settle = |arg: &Value| {
+        arg.try_flat_map(&mut |tensor: &Tensor| match &tensor.0 {
+            Repr::Proxy(proxy) if proxy.is_value() => {
+                proxy.example.clone().ok_or_else(|| err!(Trace, "this recording has ended"))
+            }
+            Repr::Lazy(_) => tensor.clone().settled().ok().map(Arg::Leaf),
+            _ => Ok(Arg::Leaf(tensor.clone())),
+        })
+    };
+    args.iter().map(settle).collect()
+}
+
 /// Runs the kernel on concrete arguments.
 pub(crate) fn run(op: Op, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
     let whole = kwargs.is_empty() && args.len() == op.params.len();
@@ -441,6 +496,18 @@ pub(crate) fn eval(op: Op, bound: &[Value]) -> Result<Value> {
     if is_tracing() { without_tracing(|| (op.eval)(bound)) } else { (op.eval)(bound) }
 }
 
+/// Keeps an error for the end of the trace of this thread, if there is one.
+pub(crate) fn note_error(error: Error) -> Error {
+    note(error, Tracer::active().as_ref())
+}
+
+/// Returns whether the trace of this thread must record what the tensor decides: it is a symbol, or a parameter or
+/// buffer of the traced module.
+pub(crate) fn decides_in_trace(tensor: &Tensor) -> bool {
+    let is_member = |tracer: Arc<Tracer>| record::uses_member(&tracer, &[Arg::Leaf(tensor.clone())], &[]);
+    tensor.is_symbolic() || Tracer::active().is_some_and(is_member)
+}
+
 /// Keeps an error for the end of the trace, with the module in which it happened.
 fn note(error: Error, tracer: Option<&Arc<Tracer>>) -> Error {
     let Some(tracer) = tracer else { return error };
@@ -450,6 +517,15 @@ fn note(error: Error, tracer: Option<&Arc<Tracer>>) -> Error {
         state.errors.push(error.clone());
     }
     error
+}
+
+/// Notes a comparison of sizes that the trace on this thread cannot decide.
+pub(crate) fn note_undecided(comparison: &str, at: SourceLoc) {
+    let Some(tracer) = Tracer::active() else { return };
+    let error = err!(Trace, "whether {comparison} is not known while tracing")
+        .help("give the size a number or a range in the input spec, compute with `min` and `max`, or trace with examples: `fx::jit_trace`")
+        .at(at);
+    note(error, Some(&tracer));
 }
 
 /// Writes a call with the types of its operands, for messages; trailing defaults are left out.

@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
-use super::{Called, Proxy, State, Tracer, address, is_tracing, note};
+use super::{Called, Proxy, State, Tracer, address, note};
 use crate::node::{Kwargs, NodeId, Target};
 use crate::tensor::Repr;
 use crate::{
-    Arg, Attribute, Buffer, Dim, Error, Forward, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor,
-    TensorType, Tree, Type, TypeTree, Value, err,
+    Arg, Attribute, Buffer, Dim, Error, ModuleFrame, Op, Result, SourceLoc, Symbol, Tensor, TensorType, Type,
+    TypeTree, Value, err,
 };
 
 /// Returns whether a parameter or buffer of the traced module is among the arguments.
@@ -49,10 +49,13 @@ pub(super) fn record_call(
     for (param, arg) in op.params.iter().zip(&placed) {
         types.push(arg.map_or_else(|| Ok(param.default_arg()), type_of)?);
     }
+    tracer.enter_rule(op.name, source);
+    let inferred = op.infer(&types).inspect_err(|_| tracer.failed_rule(&types))?;
     if tracer.types_only {
-        let ty = op.infer(&types)?.map_or(Arg::Leaf(Type::Any), |ty| settle(tracer, ty, &types));
+        let ty = inferred.map_or(Arg::Leaf(Type::Any), |ty| settle(tracer, ty, &types));
         return Ok(typed_result(tracer, ty));
     }
+    let example = tracer.example(op, args, kwargs)?;
     let mut positional: SmallVec<[Arg; 2]> = SmallVec::new();
     let mut keywords = Kwargs::new();
     let mut by_name = false;
@@ -69,12 +72,12 @@ pub(super) fn record_call(
             positional.push(arg);
         }
     }
-    let ty = op.infer(&types)?.map(|ty| settle(tracer, ty, &types));
+    let ty = inferred.map(|ty| settle(tracer, ty, &types));
     let target = if method && op.method { Target::CallMethod(op) } else { Target::CallFunction(op) };
     let mut state = tracer.lock();
     let node = state.create(tracer, target, positional, keywords, None, Some(source))?;
     state.note_data_sizes(node, ty.as_ref());
-    state.proxy(tracer, node, ty).map(Arg::Leaf)
+    state.proxy(tracer, node, ty, example).map(Arg::Leaf)
 }
 
 /// Returns a symbol of a trace of types.
@@ -82,7 +85,13 @@ pub(super) fn typed_symbol(tracer: &Arc<Tracer>, ty: TypeTree) -> Tensor {
     static NAME: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("_"));
     let node = NodeId { index: tracer.next_symbol.fetch_add(1, Ordering::Relaxed), stamp: 0 };
     let ty = ty.is_complete().then(|| Arc::new(ty));
-    Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name: NAME.clone(), ty })))
+    Tensor(Repr::Proxy(Arc::new(Proxy {
+        tracer: tracer.clone(),
+        node,
+        name: NAME.clone(),
+        ty,
+        example: None,
+    })))
 }
 
 /// Returns the result of an operation in a trace of types: known numbers stay numbers.
@@ -96,7 +105,7 @@ fn typed_result(tracer: &Arc<Tracer>, ty: TypeTree) -> Value {
 }
 
 /// Names the sizes of a result that depend on data.
-fn settle(tracer: &Tracer, ty: TypeTree, args: &[TypeTree]) -> TypeTree {
+pub(super) fn settle(tracer: &Tracer, ty: TypeTree, args: &[TypeTree]) -> TypeTree {
     crate::fresh::settle(ty, args, None, &mut || {
         let name = {
             let state = &mut *tracer.outermost().lock();
@@ -107,8 +116,16 @@ fn settle(tracer: &Tracer, ty: TypeTree, args: &[TypeTree]) -> TypeTree {
     })
 }
 
+/// Returns a name for a size that depends on data and that no size of the trace of this thread has; `None`
+/// outside of traces.
+pub(crate) fn free_size_name() -> Option<Arc<str>> {
+    let tracer = Tracer::active()?;
+    let state = &mut *tracer.outermost().lock();
+    Some(state.names.next(&state.graph, std::iter::empty()))
+}
+
 /// Returns the type of an argument.
-fn type_of(arg: &Value) -> Result<TypeTree> {
+pub(super) fn type_of(arg: &Value) -> Result<TypeTree> {
     match arg {
         Arg::Leaf(tensor) => tensor.type_tree(),
         Arg::None => Ok(Arg::None),
@@ -127,7 +144,7 @@ fn type_of(arg: &Value) -> Result<TypeTree> {
 }
 
 /// Turns the symbols and values of an argument into nodes.
-fn lower(tracer: &Arc<Tracer>, arg: &Value) -> Result<Arg> {
+pub(super) fn lower(tracer: &Arc<Tracer>, arg: &Value) -> Result<Arg> {
     match arg {
         Arg::Leaf(tensor) => lower_tensor(tracer, tensor).map(Arg::Leaf),
         _ => arg.try_rewrite(&mut |arg| match arg {
@@ -141,6 +158,7 @@ fn lower(tracer: &Arc<Tracer>, arg: &Value) -> Result<Arg> {
 fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
     match &tensor.0 {
         Repr::Failed(error) => Err(error.clone()),
+        Repr::Items(items) => Err(items.error().clone()),
         Repr::Proxy(proxy) if proxy.tracer.id == tracer.id => {
             if tracer.is_finished() {
                 return Err(err!(Trace, "%{} belongs to a trace that has ended", proxy.name)
@@ -153,6 +171,8 @@ fn lower_tensor(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<NodeId> {
         }
         Repr::Proxy(_) => Err(err!(Trace, "symbols of two traces are mixed")
             .help("a traced function may use only its own arguments, parameters and captured tensors")),
+        Repr::Lazy(_) if tracer.parent.is_none() => lower_tensor(tracer, &tensor.clone().settled()),
+        Repr::Lazy(_) => capture(tracer, &Arg::Leaf(tensor.clone())),
         Repr::Value(array) => {
             if tracer.parent.is_some() {
                 return capture(tracer, &Arg::Leaf(tensor.clone()));
@@ -185,6 +205,7 @@ fn capture(tracer: &Arc<Tracer>, outside: &Value) -> Result<NodeId> {
             a.tracer.id == b.tracer.id && a.node == b.node
         }
         (Arg::Leaf(Tensor(Repr::Value(a))), Arg::Leaf(Tensor(Repr::Value(b)))) => Arc::ptr_eq(a, b),
+        (Arg::Leaf(Tensor(Repr::Lazy(a))), Arg::Leaf(Tensor(Repr::Lazy(b)))) => Arc::ptr_eq(a, b),
         _ => false,
     };
     let mut state = tracer.lock();
@@ -202,13 +223,13 @@ fn capture(tracer: &Arc<Tracer>, outside: &Value) -> Result<NodeId> {
     let name = unique_input(&state, &hint);
     let node = state.graph.placeholder(&name)?;
     let ty = type_of(outside)?;
-    let symbol = state.proxy(tracer, node, ty.is_complete().then_some(ty))?;
+    let symbol = state.proxy(tracer, node, ty.is_complete().then_some(ty), None)?;
     state.captures.push((outside.clone(), symbol));
     Ok(node)
 }
 
 /// Returns an argument name that the graph does not have yet.
-fn unique_input(state: &State, hint: &str) -> String {
+pub(super) fn unique_input(state: &State, hint: &str) -> String {
     let taken = |name: &str| state.graph.inputs().iter().any(|input| &*input.name == name);
     if !taken(hint) {
         return hint.to_owned();
@@ -289,7 +310,7 @@ fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
         }
     };
     let ty = outer.lock().graph.node(node)?.meta().ty.clone();
-    let tensor = outer.lock().proxy(outer, node, ty.as_deref().cloned())?;
+    let tensor = outer.lock().proxy(outer, node, ty.as_deref().cloned(), None)?;
     let node = lower_tensor(tracer, &tensor)?;
     let mut state = tracer.lock();
     let args = SmallVec::from_iter([Arg::Leaf(node), Arg::Int(axis)]);
@@ -302,7 +323,7 @@ fn size_node(tracer: &Arc<Tracer>, symbol: &Symbol) -> Result<Option<NodeId>> {
 impl Tracer {
     /// Returns the number of a module among the members. Modules without data may share an address; they take
     /// turns, call by call.
-    fn find_module(&self, module: &dyn crate::Module) -> Option<usize> {
+    pub(super) fn find_module(&self, module: &dyn crate::Module) -> Option<usize> {
         let state = &mut *self.lock();
         let first = state.members.module(module)?;
         if state.members.next_module(first).is_none() {
@@ -317,7 +338,7 @@ impl Tracer {
     }
 
     /// Returns whether a module is recorded as one node. The state is not locked while the user's code decides.
-    fn is_leaf(&self, module: &dyn crate::Module, number: usize) -> bool {
+    pub(super) fn is_leaf(&self, module: &dyn crate::Module, number: usize) -> bool {
         match self.is_leaf.get() {
             Some(policy) => {
                 let members = self.lock().members.clone();
@@ -330,7 +351,7 @@ impl Tracer {
 
 impl State {
     /// Puts a module on the stack.
-    fn push_frame(&mut self, number: usize, type_name: &'static str, source: SourceLoc) {
+    pub(super) fn push_frame(&mut self, number: usize, type_name: &'static str, source: SourceLoc) {
         let State { called, members, type_names, .. } = self;
         if called.len() <= number {
             called.resize_with(members.n_modules(), || None);
@@ -360,7 +381,7 @@ impl State {
     }
 
     /// Remembers which node has a size that depends on data, where it is the first.
-    fn note_data_sizes(&mut self, node: NodeId, ty: Option<&TypeTree>) {
+    pub(super) fn note_data_sizes(&mut self, node: NodeId, ty: Option<&TypeTree>) {
         if self.data_sizes.is_empty() {
             return;
         }
@@ -375,7 +396,7 @@ impl State {
     }
 
     /// Adds a node with source and module stack.
-    fn create(
+    pub(super) fn create(
         &mut self,
         tracer: &Tracer,
         target: Target,
@@ -402,19 +423,28 @@ impl State {
         Ok(node)
     }
 
-    /// Makes the symbol of a node and enters what is known of its type.
+    /// Makes the symbol of a node and enters what is known of its type. The symbol has the value of the example,
+    /// if the function is recorded with one.
     pub(super) fn proxy(
         &mut self,
         tracer: &Arc<Tracer>,
         node: NodeId,
         ty: Option<TypeTree>,
+        example: Option<Value>,
     ) -> Result<Tensor> {
         let ty = ty.map(Arc::new);
         if ty.is_some() {
             self.graph.meta_mut(node)?.ty = ty.clone();
         }
         let name = self.graph.node(node)?.shared_name().clone();
-        Ok(Tensor(Repr::Proxy(Arc::new(Proxy { tracer: tracer.clone(), node, name, ty }))))
+        if let (Some(recorder), Some(ty), Some(example)) = (&tracer.recorder, &ty, &example) {
+            recorder.bind_type(ty, example);
+        }
+        let proxy = Arc::new(Proxy { tracer: tracer.clone(), node, name, ty, example });
+        if let Some(recorder) = tracer.recorder.as_ref().filter(|_| proxy.example.is_some()) {
+            recorder.made(&proxy);
+        }
+        Ok(Tensor(Repr::Proxy(proxy)))
     }
 
     /// Returns the path of a captured tensor; the same tensor has the same path.
@@ -442,10 +472,11 @@ impl State {
             return Ok(symbol.clone());
         }
         let path: Arc<str> = Arc::from(path);
-        let ty = attribute.tensor().type_tree()?;
+        let ty = attribute.type_tree()?;
         let node =
             self.create(tracer, Target::GetAttr(path.clone()), SmallVec::new(), Kwargs::new(), None, None)?;
-        let symbol = self.proxy(tracer, node, Some(ty))?;
+        let example = tracer.recorder.as_ref().map(|_| Arg::Leaf(attribute.tensor()));
+        let symbol = self.proxy(tracer, node, Some(ty), example)?;
         self.read.insert(path.clone(), symbol.clone());
         self.attrs.insert(path, attribute);
         Ok(symbol)
@@ -461,6 +492,7 @@ pub(super) fn unpack(value: &Value, proxy: &Proxy, structure: Option<Arg<()>>) -
         (Some(ty), _) if !matches!(**ty, Arg::Leaf(Type::Any)) => return Ok(None),
         (_, Some(Arg::Leaf(()))) => return Ok(None),
         (_, Some(structure)) => structure,
+        (_, None) if let Some(structure) = proxy.read_parts(SourceLoc::caller()) => structure,
         (_, None) => {
             return Err(err!(Trace, "how many tensors %{} holds is not known while tracing", proxy.name)
                 .help("trace with input specs, so that shapes are known")
@@ -510,138 +542,11 @@ pub(crate) fn size_of(tensor: &Tensor, axis: i64) -> Dim {
     }
 }
 
-/// Calls a module: a leaf of the active trace is recorded as one node, others run with their path on the stack.
-#[track_caller]
-pub fn call_module<R: Tree>(
-    module: &dyn Forward,
-    args: impl FnOnce() -> Vec<Value>,
-    run: impl FnOnce() -> R,
-) -> R {
-    if !is_tracing() {
-        return run();
-    }
-    let mut args = Some(args);
-    let args = &mut || args.take().map_or_else(Vec::new, |args| args());
-    match enter_module(module, args, SourceLoc::caller()) {
-        Entered::Recorded(value) => super::result_as(value),
-        Entered::Traced(_frame) => run(),
-    }
-}
-
-/// How a call of a module goes on.
-enum Entered {
-    /// The module is a leaf, and the call a node.
-    Recorded(Result<Value>),
-    /// The module is traced through, with its path on the stack if it has one.
-    Traced(Option<Frame>),
-}
-
-fn enter_module(module: &dyn Forward, args: &mut dyn FnMut() -> Vec<Value>, source: SourceLoc) -> Entered {
-    let Some(tracer) = Tracer::active() else { return Entered::Traced(None) };
-    let as_module = module.as_module();
-    let Some(number) = tracer.find_module(as_module) else {
-        // A module that was made inside the traced function has no path: it is traced through.
-        return Entered::Traced(None);
-    };
-    if tracer.parent.is_none() && tracer.is_leaf(as_module, number) {
-        return Entered::Recorded(record_module(&tracer, module, number, &args(), &source).map_err(
-            |error| {
-                let call = || format!("self.{}(…)", tracer.lock().members.module_path(number));
-                note(error.at(source).in_context(call), Some(&tracer))
-            },
-        ));
-    }
-    Entered::Traced(Some(Frame::push(&tracer, number, as_module.type_name(), source)))
-}
-
-/// Calls a child of a graph module that is traced again: a leaf stays one node.
-pub(crate) fn call_child(module: &dyn Forward, args: &[Value]) -> Result<Value> {
-    let source = SourceLoc::caller();
-    let Some(tracer) = Tracer::active() else { return module.forward_values(args) };
-    let as_module = module.as_module();
-    match tracer.find_module(as_module) {
-        Some(number)
-            if tracer.parent.is_none() && !tracer.types_only && tracer.is_leaf(as_module, number) =>
-        {
-            record_module(&tracer, module, number, args, &source)
-        }
-        Some(number) => {
-            let _frame = Frame::push(&tracer, number, as_module.type_name(), source);
-            module.forward_values(args)
-        }
-        None => module.forward_values(args),
-    }
-}
-
-/// Keeps a module on the stack until dropped.
-struct Frame(Arc<Tracer>);
-
-impl Frame {
-    fn push(tracer: &Arc<Tracer>, number: usize, type_name: &'static str, source: SourceLoc) -> Self {
-        tracer.lock().push_frame(number, type_name, source);
-        Frame(tracer.clone())
-    }
-}
-
-impl Drop for Frame {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.stack.pop();
-        state.shared_stack = None;
-    }
-}
-
-fn record_module(
-    tracer: &Arc<Tracer>,
-    module: &dyn Forward,
-    number: usize,
-    args: &[Value],
-    source: &SourceLoc,
-) -> Result<Value> {
-    let mut inputs: SmallVec<[Arg; 2]> = SmallVec::new();
-    let mut types: SmallVec<[TypeTree; 4]> = SmallVec::new();
-    for arg in args {
-        inputs.push(lower(tracer, arg)?);
-        types.push(type_of(arg)?);
-    }
-    let _frame = Frame::push(tracer, number, module.as_module().type_name(), source.clone());
-    let ty = if types.iter().all(TypeTree::is_complete) { infer_module(module, &types)? } else { None };
-    let ty = ty.map(|ty| settle(tracer, ty, &types));
-    let (path, is_new) = {
-        let mut state = tracer.lock();
-        let called = state.called[number].as_mut().expect("the frame was pushed");
-        (called.path.clone(), !std::mem::replace(&mut called.is_child, true))
-    };
-    // The module's code runs while the state is not locked.
-    let child: Option<Arc<dyn Forward>> = is_new.then(|| {
-        let mut ties = std::mem::take(&mut tracer.lock().ties);
-        let child = ties.keep(|| dyn_clone::clone_box(module));
-        tracer.lock().ties = ties;
-        Arc::from(child)
-    });
-    let mut state = tracer.lock();
-    if let Some(child) = child {
-        state.children.push((path.clone(), child));
-    }
-    let node = state.create(tracer, Target::CallModule(path), inputs, Kwargs::new(), None, Some(source))?;
-    state.note_data_sizes(node, ty.as_ref());
-    state.proxy(tracer, node, ty).map(Arg::Leaf)
-}
-
-/// Returns the type of a module's result, found by tracing it with symbols of the types.
-pub(crate) fn infer_module(module: &dyn Forward, types: &[TypeTree]) -> Result<Option<TypeTree>> {
-    match super::infer_by_tracing(types, |values| module.forward_values(values)) {
-        Ok(ty) => Ok(Some(ty)),
-        Err(error) if error.kind() == crate::ErrorKind::UnknownType => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Returns a symbol that stands for an attribute, if only types are asked for: they do not depend on what it
 /// holds now.
 pub(crate) fn symbol_for(attribute: &Attribute) -> Option<Result<Tensor>> {
     let tracer = Tracer::active().filter(|tracer| tracer.types_only)?;
-    Some(attribute.tensor().type_tree().map(|ty| typed_symbol(&tracer, ty)))
+    Some(attribute.type_tree().map(|ty| typed_symbol(&tracer, ty)))
 }
 
 /// Returns the symbol of a buffer, if a function that may read it is traced.
@@ -714,7 +619,10 @@ fn record_update(
     // Later reads in this trace see the new value.
     let symbol = match &value.0 {
         Repr::Proxy(_) => value.clone(),
-        _ => state.proxy(tracer, node, Some(new))?,
+        Repr::Value(_) if tracer.recorder.is_some() => {
+            state.proxy(tracer, node, Some(new), Some(Arg::Leaf(value.clone())))?
+        }
+        _ => state.proxy(tracer, node, Some(new), None)?,
     };
     state.read.insert(path, symbol);
     Ok(())
@@ -731,7 +639,8 @@ pub(super) fn symbol_of(tracer: &Arc<Tracer>, tensor: &Tensor) -> Result<Tensor>
         _ => {
             let ty = tensor.type_tree()?;
             let node = lower_tensor(tracer, tensor)?;
-            tracer.lock().proxy(tracer, node, ty.is_complete().then_some(ty))
+            let example = tracer.recorder.as_ref().map(|_| Arg::Leaf(tensor.clone()));
+            tracer.lock().proxy(tracer, node, ty.is_complete().then_some(ty), example)
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Scope, Tracer};
 use crate::attribute::Attributes;
-use crate::{Arg, Error, Graph, Result, Tensor, TypeTree, Value, err};
+use crate::{Arg, Error, Graph, NodeId, OpCode, Result, Symbol, Tensor, TypeTree, Value, err};
 
 /// A traced closure: a closed graph, and the values of the outside that it takes after its own arguments.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub fn trace_region(
             let mut leaves = ty.leaves().into_iter();
             tree.try_flat_map(&mut |node| {
                 let leaf = leaves.next().cloned().map(Arg::Leaf).filter(TypeTree::is_complete);
-                state.proxy(&tracer, *node, leaf).map(Arg::Leaf)
+                state.proxy(&tracer, *node, leaf, None).map(Arg::Leaf)
             })
         })
         .collect::<Result<Vec<Value>>>()?;
@@ -47,11 +47,119 @@ pub fn trace_region(
     Ok(Region { graph, captures })
 }
 
-fn symbol_node(tensor: &Tensor) -> Result<crate::NodeId> {
+/// A sub-graph that is recorded piece by piece, between [`enter`](Self::enter) and the end of the returned
+/// scope, instead of by one closure.
+pub(crate) struct OpenRegion(Arc<Tracer>);
+
+impl OpenRegion {
+    /// Opens a sub-graph of the innermost trace of this thread.
+    pub(crate) fn new(name: &str) -> OpenRegion {
+        OpenRegion(Arc::new(Tracer::new(Graph::new(name), Tracer::active(), false)))
+    }
+
+    /// Adds an argument. Its name becomes a free one.
+    pub(crate) fn argument(&self, name: &str, ty: TypeTree) -> Result<Tensor> {
+        let mut state = self.0.lock();
+        let name = super::record::unique_input(&state, name);
+        let node = state.graph.placeholder(&name)?;
+        state.proxy(&self.0, node, Some(ty).filter(TypeTree::is_complete), None)
+    }
+
+    /// Makes it the innermost trace.
+    pub(crate) fn enter(&self) -> Scope {
+        Scope::enter(Some(self.0.clone()))
+    }
+
+    /// Returns whether the tensor is a symbol of this very sub-graph.
+    pub(crate) fn owns(&self, tensor: &Tensor) -> bool {
+        matches!(&tensor.0, crate::tensor::Repr::Proxy(proxy) if proxy.tracer.id == self.0.id)
+    }
+
+    /// Returns the symbols in the types of the values that it captures so far.
+    pub(crate) fn outer_symbols(&self) -> Vec<Symbol> {
+        let mut found = Vec::new();
+        for (outside, _) in &self.0.lock().captures {
+            if let Some(Ok(ty)) = outside.leaf().map(Tensor::type_tree) {
+                crate::fresh::for_each_dim(&ty, &mut |dim| dim.collect_symbols(&mut found));
+            }
+        }
+        found
+    }
+
+    /// Returns whether one of its operations gave the size its name.
+    pub(crate) fn names(&self, symbol: &Symbol) -> bool {
+        symbol.owner() == self.0.id
+    }
+
+    /// Ends it with the values that it returns. Fails with every error of its operations.
+    pub(crate) fn close(&self, output: Value) -> Result<Region> {
+        let output = finish(&self.0, || Ok(output))?;
+        let state = &mut *self.0.lock();
+        let output = output.try_flat_map(&mut |tensor: &Tensor| Ok(Arg::Leaf(symbol_node(tensor)?)))?;
+        state.graph.set_output(output)?;
+        let graph = std::mem::take(&mut state.graph);
+        let captures = std::mem::take(&mut state.captures).into_iter().map(|(outside, _)| outside).collect();
+        Ok(Region { graph, captures })
+    }
+}
+
+impl Drop for OpenRegion {
+    fn drop(&mut self) {
+        drop(End(&self.0));
+    }
+}
+
+/// Returns a symbol with a type that is known from elsewhere, should its operation not have found it.
+pub(crate) fn with_type(tensor: Tensor, ty: &TypeTree) -> Result<Tensor> {
+    match &tensor.0 {
+        crate::tensor::Repr::Proxy(proxy) if proxy.ty.is_none() && ty.is_complete() => {
+            proxy.tracer.lock().proxy(&proxy.tracer, proxy.node, Some(ty.clone()), proxy.example.clone())
+        }
+        _ => Ok(tensor),
+    }
+}
+
+/// The end of what a trace has recorded so far.
+pub(crate) struct Mark(Arc<Tracer>, Option<NodeId>);
+
+impl Mark {
+    /// Marks the end of the innermost trace; `None` outside of traces.
+    pub(crate) fn new() -> Option<Mark> {
+        let tracer = Tracer::active()?;
+        let last = {
+            let state = tracer.lock();
+            let output = state.graph.output_node();
+            state.graph.prev(output).ok().flatten()
+        };
+        Some(Mark(tracer, last))
+    }
+
+    /// Erases the calls that the trace has recorded since and that nothing uses.
+    pub(crate) fn rewind(&self) -> Result<()> {
+        let graph = &mut self.0.lock().graph;
+        let mut node = graph.prev(graph.output_node())?;
+        while let Some(id) = node.filter(|id| Some(*id) != self.1) {
+            node = graph.prev(id)?;
+            let is_call = matches!(
+                graph.node(id)?.opcode(),
+                OpCode::CallFunction | OpCode::CallMethod | OpCode::CallModule
+            );
+            if is_call && graph.users(id)?.is_empty() {
+                graph.erase(id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn symbol_node(tensor: &Tensor) -> Result<NodeId> {
     match &tensor.0 {
         crate::tensor::Repr::Proxy(proxy) => Ok(proxy.node),
         crate::tensor::Repr::Failed(error) => Err(error.clone()),
-        crate::tensor::Repr::Value(_) => Err(err!(Trace, "a sub-graph returned a value instead of a symbol")),
+        crate::tensor::Repr::Items(items) => Err(items.error().clone()),
+        crate::tensor::Repr::Value(_) | crate::tensor::Repr::Lazy(_) => {
+            Err(err!(Trace, "a sub-graph returned a value instead of a symbol"))
+        }
     }
 }
 
@@ -153,7 +261,7 @@ pub(crate) fn trace_snippet(
         let mut state = tracer.lock();
         for (i, ty) in types.iter().enumerate() {
             let node = state.graph.placeholder(&format!("input{i}"))?;
-            args.push(state.proxy(&tracer, node, ty.clone())?);
+            args.push(state.proxy(&tracer, node, ty.clone(), None)?);
         }
     }
     let output = finish(&tracer, || Ok(f(&args)))?;
@@ -164,6 +272,84 @@ pub(crate) fn trace_snippet(
 }
 
 impl Region {
+    /// Returns the graph with the arguments of its own that `kept` numbers, then a placeholder for each of
+    /// `all`, with its name; those of its arguments that `kept` leaves out are captured, each as the value in
+    /// `given`.
+    pub(crate) fn rearranged(
+        &self,
+        given: &[Value],
+        kept: &[usize],
+        all: &[(Value, String)],
+        is_same: &dyn Fn(&Value, &Value) -> bool,
+    ) -> Result<Graph> {
+        let inputs = self.graph.inputs();
+        let leaf = |i: usize| inputs.get(i).and_then(|input| input.tree.leaf().copied());
+        let mut graph = Graph::new(self.graph.name());
+        let mut map = crate::graph::NodeMap::default();
+        for (i, name) in kept.iter().filter_map(|i| leaf(*i).map(|node| (node, &inputs[*i].name))) {
+            let node = graph.placeholder(name)?;
+            graph.meta_mut(node)?.ty = self.graph.node(i)?.meta().ty.clone();
+            map.insert(i, Arg::Leaf(node));
+        }
+        let n_own = inputs.len() - self.captures.len();
+        for (value, name) in all {
+            let taken = |name: &str| graph.inputs().iter().any(|input| &*input.name == name);
+            let free = (0..).map(|i| if i == 0 { name.clone() } else { format!("{name}_{i}") });
+            let name = free.into_iter().find(|name| !taken(name)).unwrap_or_default();
+            let node = graph.placeholder(&name)?;
+            if let Arg::Leaf(tensor) = value {
+                let ty = tensor.type_tree()?;
+                graph.meta_mut(node)?.ty = ty.is_complete().then(|| Arc::new(ty));
+            }
+            let dropped = (0..n_own).filter(|i| !kept.contains(i) && is_same(&given[*i], value));
+            let captured = (0..self.captures.len()).filter(|i| is_same(&self.captures[*i], value));
+            for old in dropped.chain(captured.map(|i| n_own + i)).filter_map(leaf) {
+                map.insert(old, Arg::Leaf(node));
+            }
+        }
+        for node in inputs.iter().filter_map(|input| input.tree.leaf()) {
+            if self.graph.users(*node)?.is_empty() {
+                map.entry(*node).or_insert(Arg::None);
+            }
+        }
+        let copied = graph.copy_graph(&self.graph, &mut map)?;
+        graph.set_output(copied.output)?;
+        Ok(graph)
+    }
+
+    /// Returns the captured values that the graph uses, with the names of their placeholders; and so for the
+    /// arguments that `kept` leaves out, whose values are in `given`. A value is also used by a size that it
+    /// tells.
+    pub(crate) fn used(&self, given: &[Value], kept: &[usize]) -> Result<Vec<(Value, String)>> {
+        let mut out = Vec::new();
+        let mut sizes = Vec::new();
+        for (_, node) in self.graph.nodes() {
+            node.args().iter().chain(node.kwargs().iter().map(|(_, arg)| arg)).for_each(|arg| {
+                arg.walk(&mut |part| {
+                    if let Arg::Dim(dim) = part {
+                        dim.collect_symbols(&mut sizes);
+                    }
+                })
+            });
+        }
+        let tells = |node: NodeId| -> Result<bool> {
+            let ty = self.graph.node(node)?.meta().ty.clone();
+            let tensor = ty.as_deref().and_then(|ty| ty.tensor());
+            Ok(tensor
+                .is_some_and(|ty| ty.shape.iter().any(|dim| dim.symbols().iter().any(|x| sizes.contains(x)))))
+        };
+        let n_own = self.graph.inputs().len() - self.captures.len();
+        for (i, input) in self.graph.inputs().iter().enumerate().filter(|(i, _)| !kept.contains(i)) {
+            let value = if i < n_own { given.get(i) } else { self.captures.get(i - n_own) };
+            if let (Some(value), Some(node)) = (value, input.tree.leaf())
+                && (!self.graph.users(*node)?.is_empty() || tells(*node)?)
+            {
+                out.push((value.clone(), input.name.to_string()));
+            }
+        }
+        Ok(out)
+    }
+
     /// Gives the graph one placeholder for each of `all`, in that order, after its own arguments.
     pub(crate) fn arrange_captures<K: PartialEq>(
         &mut self,

@@ -96,7 +96,22 @@ impl Compiled {
         fx_simd::without_block_cache(|| Compiled::with(gm, Some(assembler)))
     }
 
-    fn with(mut gm: GraphModule, assembler: Option<Arc<dyn Assemble>>) -> Result<Compiled> {
+    fn with(gm: GraphModule, assembler: Option<Arc<dyn Assemble>>) -> Result<Compiled> {
+        Compiled::make(gm, PlanCache::default(), assembler)
+    }
+
+    /// Makes the program of a sub-graph that takes values of these types. An integer that is not known may be
+    /// another one in each round, so that it takes no part in the choice of a plan.
+    fn of_region(
+        gm: GraphModule,
+        types: &[TypeTree],
+        assembler: Option<Arc<dyn Assemble>>,
+    ) -> Result<Compiled> {
+        let changes = types.iter().map(|ty| matches!(ty, Arg::Leaf(Type::Int))).collect();
+        Compiled::make(gm, PlanCache::of_changing(changes), assembler)
+    }
+
+    fn make(mut gm: GraphModule, plans: PlanCache, assembler: Option<Arc<dyn Assemble>>) -> Result<Compiled> {
         prepare(&mut gm)?;
         let is_typed = |(_, node): (NodeId, &fx_core::Node)| {
             node.opcode() == fx_core::OpCode::Output || node.ty().is_some_and(TypeTree::is_complete)
@@ -106,18 +121,14 @@ impl Compiled {
             pass::FUSE.apply(&mut gm)?;
         }
         arrange(&mut gm)?;
-        let (packed_weights, plans) = (PackedWeights::default(), PlanCache::default());
+        let packed_weights = PackedWeights::default();
         let mut compiled = Compiled { gm, is_fused, packed_weights, plans, assembler };
         let graph = compiled.gm.graph();
         let keys: Option<Vec<Key>> = graph
             .placeholders()
             .into_iter()
-            .map(|id| match graph.node(id).ok()?.ty()? {
-                Arg::Leaf(Type::Tensor(ty)) => {
-                    Some(Key::Tensor(ty.dtype, ty.shape.known()?.iter().copied().collect()))
-                }
-                _ => None,
-            })
+            .enumerate()
+            .map(|(i, id)| compiled.plans.only_key(i, graph.node(id).ok()?.ty()?))
             .collect();
         match keys {
             Some(keys) => {
@@ -216,7 +227,7 @@ impl Compiled {
         if let Some(entry) = self.plans.find(inputs) {
             return Ok(entry);
         }
-        self.plan(inputs.iter().map(Key::of).collect())
+        self.plan(self.plans.key(inputs))
     }
 
     /// Makes a plan and keeps it: a plan for other sizes with the numbers of these, if there is one that can be.
@@ -305,8 +316,9 @@ impl Compiled {
 
     /// Returns whether data decide which parts of the program run.
     fn has_sub_graphs(&self) -> bool {
-        let is_control = |op| op == fx_core::ops::cond::OP || op == fx_core::ops::while_loop::OP;
-        self.gm.graph().nodes().any(|(_, node)| node.op().is_some_and(is_control))
+        self.gm.graph().nodes().any(|(_, node)| {
+            node.op().is_some_and(|op| fx_core::ops::operand_lists(op, node.args()).is_some())
+        })
     }
 
     /// Returns the memory of a call for each of the plans.
@@ -399,7 +411,9 @@ fn arrange(gm: &mut GraphModule) -> Result<()> {
     let scattered = |tensor: &Tensor| tensor.array().is_ok_and(|array| !array.is_contiguous());
     let found: Vec<(String, Attribute)> = gm
         .attributes()
-        .filter(|(_, attribute)| !matches!(attribute, Attribute::Buffer(_)) && scattered(&attribute.tensor()))
+        .filter(|(_, attribute)| {
+            !matches!(attribute, Attribute::Buffer(_) | Attribute::State(_)) && scattered(&attribute.tensor())
+        })
         .map(|(path, attribute)| (path.to_owned(), attribute.clone()))
         .collect();
     for (path, attribute) in found {

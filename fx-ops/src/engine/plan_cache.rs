@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fx_core::array::Sizes;
-use fx_core::{Arg, DType, Result, Value};
+use fx_core::{Arg, DType, Result, Type, TypeTree, Value};
 use rustc_hash::FxHasher;
 
 use super::run::{Ready, Workspace};
@@ -43,6 +43,8 @@ pub(super) struct Entry {
 /// The plans of a program.
 #[derive(Default)]
 pub(super) struct PlanCache {
+    /// Which inputs are integers that are no sizes, so that a plan serves all of them; empty for none.
+    changing: Vec<bool>,
     /// With the hashes of their sizes, the oldest first.
     entries: RwLock<Vec<(u64, Arc<Entry>)>>,
     /// Those that can be bound to other sizes, the one that was made or used last at the end.
@@ -60,19 +62,66 @@ struct Spare {
 }
 
 impl PlanCache {
+    /// Makes the plans of a program, some of whose inputs are integers that are no sizes.
+    pub(super) fn of_changing(changing: Vec<bool>) -> PlanCache {
+        PlanCache { changing, ..PlanCache::default() }
+    }
+
+    /// Returns the sizes of inputs.
+    pub(super) fn key(&self, inputs: &[Value]) -> Vec<Key> {
+        let key = |(i, input)| if self.is_changing(i) { Key::Other } else { Key::of(input) };
+        inputs.iter().enumerate().map(key).collect()
+    }
+
+    /// Returns the sizes of an input of this type, if all values of the type have the same ones.
+    pub(super) fn only_key(&self, input: usize, ty: &TypeTree) -> Option<Key> {
+        match ty {
+            Arg::Leaf(Type::Tensor(ty)) => {
+                Some(Key::Tensor(ty.dtype, ty.shape.known()?.iter().copied().collect()))
+            }
+            Arg::Leaf(Type::Int) if self.is_changing(input) => Some(Key::Other),
+            Arg::Leaf(Type::Bool | Type::Float | Type::Str) => Some(Key::Other),
+            _ => None,
+        }
+    }
+
+    fn is_changing(&self, input: usize) -> bool {
+        self.changing.get(input).is_some_and(|changing| *changing)
+    }
+
     /// Returns the plan for inputs of these sizes, if there is one.
     pub(super) fn find(&self, inputs: &[Value]) -> Option<Arc<Entry>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        let fits = |entry: &Entry| entry.key.iter().zip(inputs).all(|(key, input)| key.fits(input));
+        let fits = |entry: &Entry| {
+            let mut pairs = entry.key.iter().zip(inputs).enumerate();
+            pairs.all(|(i, (key, input))| self.is_changing(i) || key.fits(input))
+        };
         if let [(_, entry)] = &entries[..] {
             return fits(entry).then(|| entry.clone());
         }
-        let hash = Key::hash_of(inputs);
+        let hash = self.hash_of(inputs);
         let (_, entry) = entries.iter().find(|(other, entry)| *other == hash && fits(entry))?;
         if !entry.is_used.load(Ordering::Relaxed) {
             entry.is_used.store(true, Ordering::Relaxed);
         }
         Some(entry.clone())
+    }
+
+    /// Returns the number of the sizes of inputs.
+    fn hash_of(&self, inputs: &[Value]) -> u64 {
+        let mut hasher = FxHasher::default();
+        for (i, input) in inputs.iter().enumerate() {
+            match input {
+                Arg::Leaf(tensor) => {
+                    if let Ok(array) = tensor.array() {
+                        Key::note(&mut hasher, array.dtype(), array.shape());
+                    }
+                }
+                Arg::Int(n) if !self.is_changing(i) => hasher.write_i64(*n),
+                _ => {}
+            }
+        }
+        hasher.finish()
     }
 
     /// Binds one of the plans to inputs of these sizes.
@@ -205,23 +254,6 @@ impl Key {
                 Key::Tensor(dtype, shape) => Key::note(&mut hasher, *dtype, shape),
                 Key::Int(n) => hasher.write_i64(*n),
                 Key::Other => {}
-            }
-        }
-        hasher.finish()
-    }
-
-    /// Returns the number of the sizes of inputs.
-    fn hash_of(inputs: &[Value]) -> u64 {
-        let mut hasher = FxHasher::default();
-        for input in inputs {
-            match input {
-                Arg::Leaf(tensor) => {
-                    if let Ok(array) = tensor.array() {
-                        Key::note(&mut hasher, array.dtype(), array.shape());
-                    }
-                }
-                Arg::Int(n) => hasher.write_i64(*n),
-                _ => {}
             }
         }
         hasher.finish()

@@ -103,13 +103,13 @@ impl Ready {
     fn finish(
         &self,
         owner: &GraphModule,
-        result: Result<Vec<(Arc<str>, Tensor)>>,
+        result: Result<Vec<(Arc<str>, Value)>>,
         workspace: &mut Workspace,
     ) -> Result<Value> {
         let result = result.and_then(|updates| {
             let output = self.resolve(&self.plan.output, workspace)?;
             for (path, value) in updates {
-                owner.store_buffer(&path, value)?;
+                owner.store(&path, value)?;
             }
             Ok(output)
         });
@@ -136,7 +136,7 @@ impl Ready {
         inputs: &[Value],
         workspace: &mut Workspace,
         mut spent: Option<&mut dyn FnMut(usize, std::time::Duration)>,
-    ) -> Result<Vec<(Arc<str>, Tensor)>> {
+    ) -> Result<Vec<(Arc<str>, Value)>> {
         let mut updates = Vec::new();
         for &value in &self.plan.given {
             match &self.plan.values[value as usize].home {
@@ -154,6 +154,7 @@ impl Ready {
                 },
                 Home::Buffer(path) => match self.gm.attribute(path)? {
                     buffer @ Attribute::Buffer(_) => self.enter(value, buffer.tensor(), workspace)?,
+                    Attribute::State(state) => workspace.slots[value as usize] = Some(state.load()),
                     _ => bail!(Graph, "{path:?} is no buffer any more"),
                 },
                 _ => {}
@@ -183,10 +184,9 @@ impl Ready {
                 Task::Evaluate { call, args, value, is_tensor } => self
                     .evaluate(call, args, *value, *is_tensor, workspace)
                     .map_err(|error| self.locate(error, step.node))?,
-                Task::SetBuffer { path, value } => match self.resolve(value, workspace)? {
-                    Arg::Leaf(tensor) => updates.push((path.clone(), tensor)),
-                    other => bail!(Structure, "a buffer takes a tensor, got {}", other.kind_name()),
-                },
+                Task::SetBuffer { path, value } => {
+                    updates.push((path.clone(), self.resolve(value, workspace)?));
+                }
             }
             for &value in &step.frees {
                 workspace.slots[value as usize] = None;
@@ -314,7 +314,7 @@ impl Ready {
                 .iter()
                 .find(|(other, _)| Arc::ptr_eq(other, graph))
             {
-                Some((_, program)) => program.evaluate(args),
+                Some((_, program)) => program.evaluate(&args),
                 None => bail!(Graph, "a sub-graph was not planned"),
             })?,
             Call::Module(path) => self.gm.child(path)?.forward_values(&args)?,

@@ -50,7 +50,7 @@ pub(crate) enum Task {
     Kernel { kernel: Box<dyn Kernel>, writes: Vec<ValueId> },
     /// Evaluates an operation, or the module at a path.
     Evaluate { call: Call, args: Vec<Arg<Source>>, value: ValueId, is_tensor: bool },
-    /// Notes the new value of a buffer.
+    /// Notes the new value of a buffer or of state.
     SetBuffer { path: Arc<str>, value: Arg<Source> },
 }
 

@@ -3,8 +3,7 @@
 use fx_core::array::{build, build_blocks, build_slot_blocks, try_vec};
 use fx_core::{Element, Result};
 
-/// Work on fewer elements than this stays on the calling thread.
-pub(crate) const PARALLEL: usize = 1 << 16;
+pub(crate) use fx_kernels::PARALLEL;
 
 /// Allocates `numel` default elements; a request that memory cannot hold is an error.
 pub(crate) fn blank<T: Element>(numel: usize) -> Result<Vec<T>> {

@@ -1,37 +1,9 @@
-//! The loops: kernels on contiguous or strided slices, which know nothing of tensors.
-//!
-//! Invariant: a kernel's result has the same bits for any number of threads, for work is cut by its
-//! shape alone and each output element is reduced in a fixed order.
+//! The loops of fx-kernels, and those that know dtypes and arrays.
 
-pub mod attention;
 pub(crate) mod chunks;
-pub mod conv;
-#[cfg_attr(not(feature = "linalg"), path = "eigen_absent.rs")]
-pub(crate) mod eigen;
-#[cfg_attr(not(feature = "fft"), path = "fft_absent.rs")]
-pub(crate) mod fft;
-pub(crate) mod fold;
-pub mod gemm;
-pub mod group_norm;
-pub(crate) mod householder;
-pub(crate) mod interpolate;
-pub(crate) mod lanes;
-pub(crate) mod lu;
-pub mod pad;
-pub mod pool;
-pub(crate) mod radix_sort;
-pub(crate) mod recurrent;
-pub mod rows;
-pub(crate) mod select;
-pub mod softmax;
+pub(crate) mod pad;
 
-/// Calls a function on elements of `T`, f32 or f64, in the widest vectors of f32 and in those of 256 bits of f64,
-/// which is rarely hot.
-#[inline]
-pub(crate) fn call_real<T, F: fx_simd::Wide<A>, A>(arguments: A) -> F::Output {
-    if const { size_of::<T>() > 4 } {
-        fx_simd::call_256::<F, A>(arguments)
-    } else {
-        fx_simd::call::<F, A>(arguments)
-    }
-}
+pub(crate) use fx_kernels::{
+    attention, call_real, conv, eigen, fft, fold, gemm, group_norm, householder, interpolate, lu, pool,
+    radix_sort, recurrent, rows, select, softmax,
+};

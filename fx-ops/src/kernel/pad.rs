@@ -13,7 +13,7 @@ use super::chunks::PARALLEL;
 
 /// What a border is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// One number.
     Constant(Scalar),
     /// The elements mirrored at the border element.
@@ -27,7 +27,7 @@ pub enum Mode {
 /// Adds `pairs[axis]` positions before and after each axis; negative numbers take away.
 ///
 /// Fails when a size would be negative, or a border takes more than the axis has.
-pub fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
+pub(crate) fn pad_array(x: &Array, pairs: &[[i64; 2]], mode: Mode) -> Result<Array> {
     let filling = match mode {
         Mode::Constant(value) => held(value, x.dtype())?,
         _ => Scalar::Int(0),

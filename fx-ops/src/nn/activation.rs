@@ -17,6 +17,7 @@ macro_rules! activations {
         #[forward]
         impl $name {
             /// Applies the function to each element.
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 $function(x)
             }
@@ -62,6 +63,7 @@ impl GELU {
 #[forward]
 impl GELU {
     /// Applies the function to each element.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         if self.tanh { gelu_tanh(x) } else { gelu(x) }
     }
@@ -97,6 +99,7 @@ impl LeakyReLU {
 #[forward]
 impl LeakyReLU {
     /// Applies the function to each element.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         leaky_relu(x, self.negative_slope)
     }
@@ -125,6 +128,7 @@ impl Softmax {
 #[forward]
 impl Softmax {
     /// Applies the softmax over the axis.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         softmax(x, self.dim)
     }

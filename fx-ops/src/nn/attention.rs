@@ -129,6 +129,7 @@ impl MultiheadAttention {
     ///
     /// The mask broadcasts to `[batch, heads, query, key]`, or is `[batch * heads, query, key]`; where a bool
     /// mask is true, the key is hidden; a float mask is added to the scores.
+    #[track_caller]
     pub fn forward(
         &self,
         query: &Tensor,

@@ -42,6 +42,7 @@ impl Bilinear {
 #[forward]
 impl Bilinear {
     /// Maps the last axes, of sizes `in1_features` and `in2_features`, to `out_features`; the others are equal.
+    #[track_caller]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
         bilinear(x1, x2, &self.weight, &self.bias)
     }

@@ -160,6 +160,7 @@ macro_rules! convolutions {
         #[forward]
         impl $name {
             /// Convolves `[batch, in_channels, sizes..]`.
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 let bias = self.bias.as_ref().map(Parameter::tensor);
                 call!($function(

@@ -45,6 +45,7 @@ impl Dropout {
 #[forward]
 impl Dropout {
     /// Drops elements, in training.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         if self.training { dropout(x, self.p, true) } else { x.clone() }
     }

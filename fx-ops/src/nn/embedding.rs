@@ -48,6 +48,7 @@ impl Embedding {
 #[forward]
 impl Embedding {
     /// Looks integers of any shape up; the result has one more axis, of size `embedding_dim`.
+    #[track_caller]
     pub fn forward(&self, indices: &Tensor) -> Tensor {
         embedding(indices, &self.weight)
     }

@@ -55,6 +55,7 @@ impl EmbeddingBag {
 impl EmbeddingBag {
     /// Takes bags `[bags, n]` of integers, or `[n]` with the positions at which bags begin; the result is
     /// `[bags, embedding_dim]`.
+    #[track_caller]
     pub fn forward(&self, indices: &Tensor, offsets: Option<Tensor>) -> Tensor {
         call!(embedding_bag(
             indices,

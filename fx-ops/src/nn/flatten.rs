@@ -39,6 +39,7 @@ impl Flatten {
 #[forward]
 impl Flatten {
     /// Flattens the axes.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         flatten(x, self.start_dim, self.end_dim)
     }

@@ -11,6 +11,7 @@ pub struct Identity;
 #[forward]
 impl Identity {
     /// Returns `x`.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         x.clone()
     }

@@ -39,6 +39,7 @@ impl Linear {
 #[forward]
 impl Linear {
     /// Maps the last axis, of size `in_features`, to `out_features`.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         linear(x, &self.weight, &self.bias)
     }

@@ -125,6 +125,7 @@ macro_rules! batch_norms {
         #[forward]
         impl $name {
             /// Normalises each channel of `[batch, channels, sizes..]`.
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 let (mean, var) = (self.running_mean.as_ref(), self.running_var.as_ref());
                 let of_batch = self.training || mean.is_none() || var.is_none();
@@ -242,6 +243,7 @@ impl<W: WeightSource + ?Sized> FromWeights<W> for LayerNorm {
 #[forward]
 impl LayerNorm {
     /// Normalises over the last axes.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         layer_norm(x, &self.normalized_shape, &self.weight, &self.bias, self.eps)
     }
@@ -299,6 +301,7 @@ impl<W: WeightSource + ?Sized> FromWeights<W> for RMSNorm {
 #[forward]
 impl RMSNorm {
     /// Normalises over the last axes.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         rms_norm(x, &self.normalized_shape, &self.weight, self.eps)
     }
@@ -355,6 +358,7 @@ impl GroupNorm {
 #[forward]
 impl GroupNorm {
     /// Normalises each group of each example.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let parameter = |parameter: &Option<Parameter>| parameter.as_ref().map(|it| it.tensor().clone());
         let (weight, bias) = (parameter(&self.weight), parameter(&self.bias));

@@ -82,6 +82,7 @@ macro_rules! max_pools {
         #[forward]
         impl $name {
             /// Takes the maximum of each window of `[batch, channels, sizes..]`.
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 call!($function(
                     x, self.kernel_size, self.stride, self.padding,
@@ -170,6 +171,7 @@ macro_rules! average_pools {
         #[forward]
         impl $name {
             /// Takes the average of each window of `[batch, channels, sizes..]`.
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 call!($function(
                     x, self.kernel_size, self.stride, self.padding,
@@ -211,6 +213,7 @@ macro_rules! adaptive_pools {
         #[forward]
         impl $name {
             #[doc = concat!("Takes the ", $what, " of `[batch, channels, sizes..]`.")]
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 $function(x, self.output_size)
             }

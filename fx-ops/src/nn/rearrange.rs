@@ -35,6 +35,7 @@ macro_rules! one_number {
         #[forward]
         impl $name {
             /// Applies the function.
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 $function(x, self.$field)
             }
@@ -80,6 +81,7 @@ impl PReLU {
 #[forward]
 impl PReLU {
     /// Applies the function to each element.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         prelu(x, &self.weight)
     }
@@ -138,6 +140,7 @@ impl Upsample {
 #[forward]
 impl Upsample {
     /// Resizes an image.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let (size, factor): (Value, Value) = match &self.size {
             Some(Sizes(sizes)) if sizes.len() == 1 => (Arg::Int(sizes[0] as i64), Arg::None),
@@ -216,6 +219,7 @@ macro_rules! windows {
         #[forward]
         impl $name {
             /// Applies the function.
+            #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 $function(x, $(self.$extra,)? self.kernel_size, self.dilation, self.padding, self.stride)
             }

@@ -69,6 +69,7 @@ cells! {
 impl LSTMCell {
     /// Maps `[batch, input_size]` and the state `(h, c)`, each `[batch, hidden_size]`, to the next; none
     /// stands for zeros.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor, state: Option<&(Tensor, Tensor)>) -> (Tensor, Tensor) {
         let (h, c) = state.cloned().unwrap_or_else(|| (self.zeros(x), self.zeros(x)));
         lstm_cell(x, h, c, &self.weight_ih, &self.weight_hh, &self.bias_ih, &self.bias_hh)
@@ -78,6 +79,7 @@ impl LSTMCell {
 #[forward]
 impl GRUCell {
     /// Maps `[batch, input_size]` and the state `[batch, hidden_size]` to the next state; none stands for zeros.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor, state: Option<&Tensor>) -> Tensor {
         let h = state.cloned().unwrap_or_else(|| self.zeros(x));
         gru_cell(x, h, &self.weight_ih, &self.weight_hh, &self.bias_ih, &self.bias_hh)
@@ -228,6 +230,7 @@ impl LSTM {
     /// stands for zeros.
     ///
     /// Returns the outputs of the last layer at every step, directions beside one another, and the last states.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor, state: Option<&(Tensor, Tensor)>) -> (Tensor, (Tensor, Tensor)) {
         let zeros = || self.layers.zeros(x, self.batch_first);
         let (h, c) = state.cloned().unwrap_or_else(|| (zeros(), zeros()));
@@ -251,6 +254,7 @@ impl GRU {
     /// Reads a sequence from the state `[layers * directions, batch, hidden_size]`; none stands for zeros.
     ///
     /// Returns the outputs of the last layer at every step, directions beside one another, and the last states.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor, state: Option<&Tensor>) -> (Tensor, Tensor) {
         let h = state.cloned().unwrap_or_else(|| self.layers.zeros(x, self.batch_first));
         let Layers { bias, layers, bidirectional, .. } = self.layers;

@@ -86,7 +86,12 @@ impl fmt::Display for Sequential {
 #[forward]
 impl Sequential {
     /// Calls the modules in order.
+    #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        self.layers.iter().fold(x.clone(), |x, layer| layer.call(&x))
+        let mut x = x.clone();
+        for layer in &self.layers {
+            x = layer.call(&x);
+        }
+        x
     }
 }

@@ -268,3 +268,51 @@ fn layers_print_their_settings() {
   (4): Linear(in_features=8, out_features=2, bias=false)  16 parameters";
     assert_eq!(model.to_string(), expected);
 }
+
+#[derive(fx_macros::Module)]
+struct Outer {
+    layer: Linear,
+}
+
+#[fx_macros::forward]
+impl Outer {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.layer.call(x)
+    }
+}
+
+#[test]
+fn an_error_in_a_layer_has_the_line_of_its_call() {
+    fn check(name: &str, error: &fx_core::Error) {
+        let place = error.source_loc().expect(name);
+        assert!(place.file().ends_with("nn/tests.rs"), "{name}: {error}");
+    }
+    macro_rules! layers {
+        ($($layer:expr, $shape:expr;)*) => {$(
+            let (name, layer) = (stringify!($layer), made(|| $layer));
+            let x = random(&$shape);
+            check(name, &layer.call(&x).ok().expect_err(name));
+            let ty = x.ty().unwrap().to_string();
+            check(name, &trace(|x: &Tensor| layer.call(x)).input("x", &*ty).build().expect_err(name));
+        )*};
+    }
+    layers! {
+        Linear::new(4, 2), [3];
+        Conv2d::new(3, 2, 3), [1, 4, 8, 8];
+        ConvTranspose2d::new(3, 2, 3), [1, 4, 8, 8];
+        BatchNorm2d::new(3), [1, 4, 2, 2];
+        LayerNorm::new(4), [3];
+        RMSNorm::new(4), [3];
+        GroupNorm::new(2, 4), [1, 6, 2];
+        MaxPool2d::new(2), [3];
+        AdaptiveAvgPool2d::new(2), [3];
+        Embedding::new(5, 3), [3];
+        Softmax::new(3), [3];
+        PixelShuffle::new(2), [1, 3, 2, 2];
+    }
+    let sequence = Sequential::new().push(ReLU).push(made(|| Linear::new(4, 2)));
+    check("a sequence", &sequence.call(&random(&[3])).ok().unwrap_err());
+    let outer = Outer { layer: made(|| Linear::new(4, 2)) };
+    check("a leaf", &trace(&outer).input("x", "f32[n, 3]").build().unwrap_err());
+    check("a leaf that a graph calls", &symbolic_trace(&outer).unwrap().call(&[random(&[3])]).unwrap_err());
+}

@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "rows are named as in PyTorch, where `T` is a transpose")]
 
 use fx_core::array::{checked_numel, dispatch_dtype};
-use fx_core::op::kind::{IntVec, IntoType, IntoValue};
+use fx_core::op::kind::{IntVec, IntoType, IntoValue, TensorsType};
 use fx_core::op::unknown_type;
 use fx_core::{
     Arg, Array, DType, Dim, Op, Result, Tensor, TensorType, Type, TypeTree, Value, bail, functions, kernels,
@@ -28,11 +28,11 @@ functions! {
     #[class = View]
     atleast_3d(tensors: Any) = |x| each_type(x, 3), |x| each_array(x, 3);
     /// A matrix with the tensors, of rank 2 at most, one after the other along its diagonal, and zeros elsewhere.
-    block_diag(tensors: Tensors) = block_diag_type, block_diag_array;
+    block_diag(tensors: Tensors) = |x: TensorsType<'_>| block_diag_type(x.known()?), block_diag_array;
     /// Joins along the second axis; tensors of rank 0 and 1 are columns.
-    column_stack(tensors: Tensors) = column_stack_type, column_stack_array;
+    column_stack(tensors: Tensors) = |x: TensorsType<'_>| column_stack_type(x.known()?), column_stack_array;
     /// Joins along the third axis, after `atleast_3d`.
-    dstack(tensors: Tensors) = dstack_type, dstack_array;
+    dstack(tensors: Tensors) = |x: TensorsType<'_>| dstack_type(x.known()?), dstack_array;
 }
 
 kernels! {

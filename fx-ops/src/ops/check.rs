@@ -58,7 +58,7 @@ pub(crate) fn at_least(what: impl std::fmt::Display, least: i64, got: &Dim) -> R
 pub(crate) fn same_dtype(what: &str, expected: DType, got: DType) -> Result<()> {
     if expected != got {
         return Err(err!(DType, "expected {what} of {expected}, got {got}")
-            .help("convert one of the operands with `to`"));
+            .help("convert one of the operands with `to`, or all weights of a module with `to_dtype`"));
     }
     Ok(())
 }

@@ -1,8 +1,13 @@
 //! Rows that join several tensors into one, or fit them to each other.
 
 use fx_core::array::{BLOCK, Sizes, build_blocks, checked_numel, dispatch_dtype};
+use fx_core::op::kind::TensorsType;
+use fx_core::ops::renewed;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
-use fx_core::{Array, DType, Dim, Element, Op, Result, Tensor, TensorType, Truth, bail, err, functions};
+use fx_core::{
+    Arg, Array, DType, Dim, Element, Op, Result, Symbol, Tensor, TensorType, Truth, Type, bail, err,
+    functions,
+};
 use smallvec::SmallVec;
 
 use crate::kernel::chunks::{PARALLEL, fill};
@@ -13,22 +18,23 @@ functions! {
 
     /// Joins tensors along the axis `dim`; the other sizes are equal. Dtypes are promoted; tensors of shape
     /// `[0]` are left out.
-    cat(tensors: Tensors, dim: Int = 0) = cat_type, cat_array;
+    cat(tensors: Tensors, dim: Int = 0) = infer_cat, cat_array;
     /// As `cat`.
-    concat(tensors: Tensors, dim: Int = 0) = cat_type, cat_array;
+    concat(tensors: Tensors, dim: Int = 0) = infer_cat, cat_array;
     /// Joins tensors of one shape along a new axis `dim`.
-    stack(tensors: Tensors, dim: Int = 0) = stack_type, stack_array;
+    stack(tensors: Tensors, dim: Int = 0) = infer_stack, stack_array;
     /// Joins along the second axis, tensors of rank 1 along the first.
-    hstack(tensors: Tensors) = hstack_type, hstack_array;
+    hstack(tensors: Tensors) = |x: TensorsType<'_>| hstack_type(x.known()?), hstack_array;
     /// Joins along the first axis; tensors of rank 0 and 1 are rows.
-    vstack(tensors: Tensors) = vstack_type, vstack_array;
+    vstack(tensors: Tensors) = |x: TensorsType<'_>| vstack_type(x.known()?), vstack_array;
     /// Expands tensors to the shape to which they broadcast.
     #[class = View]
-    broadcast_tensors(tensors: Tensors) -> Vec<Tensor> = broadcast_type, broadcast_array;
+    broadcast_tensors(tensors: Tensors) -> Vec<Tensor> = |x: TensorsType<'_>| broadcast_type(x.known()?), broadcast_array;
     /// Expands tensors of rank 0 or 1 to the grid of all their combinations; `indexing` is "ij", or "xy" for
     /// the first two exchanged.
     #[class = View]
-    meshgrid(tensors: Tensors; indexing: Str = "ij") -> Vec<Tensor> = meshgrid_type, meshgrid_array;
+    meshgrid(tensors: Tensors; indexing: Str = "ij") -> Vec<Tensor> =
+        |x: TensorsType<'_>, indexing: &str| meshgrid_type(x.known()?, indexing), meshgrid_array;
 }
 
 /// The tables of this file.
@@ -60,6 +66,40 @@ fn joined<'a>(tensors: &Types<'a>) -> Types<'a> {
         _ => false,
     };
     tensors.iter().copied().filter(|ty| !is_left_out(ty)).collect()
+}
+
+/// Of tensors whose number is not known, the size of the axis is not known either.
+fn infer_cat(tensors: TensorsType<'_>, dim: Dim) -> Result<TensorType> {
+    match tensors {
+        TensorsType::Known(types) => cat_type(types, dim),
+        TensorsType::Each(ty) => {
+            let ty = item_type(ty)?;
+            // A tensor of shape `[0]` counts for nothing, whatever the rank of the others.
+            let mut shape = ty.shape.clone();
+            shape.dims_mut()[axis_of(&dim, ty.rank())?] = Dim::symbol(Symbol::fresh(ty.rank() as u32));
+            typed(ty.dtype, shape.iter().cloned())
+        }
+    }
+}
+
+fn infer_stack(tensors: TensorsType<'_>, dim: Dim) -> Result<TensorType> {
+    match tensors {
+        TensorsType::Known(types) => stack_type(types, dim),
+        TensorsType::Each(ty) => {
+            let ty = item_type(ty)?;
+            let mut shape = ty.shape.clone();
+            let n = Dim::symbol(Symbol::fresh(ty.rank() as u32));
+            shape.dims_mut().insert(axis_of(&dim, ty.rank() + 1)?, n);
+            typed(ty.dtype, shape.iter().cloned())
+        }
+    }
+}
+
+fn item_type(ty: &TensorType) -> Result<TensorType> {
+    match renewed(&Arg::Leaf(Type::Tensor(ty.clone()))) {
+        Arg::Leaf(Type::Tensor(ty)) => Ok(ty),
+        other => bail!(Structure, "expected the type of a tensor, got {other}"),
+    }
 }
 
 pub(crate) fn cat_type(tensors: Types<'_>, dim: Dim) -> Result<TensorType> {

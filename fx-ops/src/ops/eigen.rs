@@ -213,7 +213,7 @@ impl Limited {
 
     /// Runs a function on a copy of each matrix and its limit as a function of the greatest value. The
     /// function stores `to` elements.
-    fn each<T: Decomposed, R: Element>(
+    fn each<T: Decomposed + Element, R: Element>(
         &self,
         to: usize,
         run: impl Fn(&mut [T], &dyn Fn(T) -> f64, &mut [R]) -> Result<()> + Sync,

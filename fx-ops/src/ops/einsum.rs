@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use fx_core::op::Flops::{PerOutput, Rule};
+use fx_core::op::kind::TensorsType;
 use fx_core::{Array, Dim, Op, Result, TensorType, bail, err, functions, kernels};
 use smallvec::SmallVec;
 
@@ -26,7 +27,7 @@ functions! {
     /// order. A size of 1 broadcasts.
     #[flops = Rule(flops::einsum)]
     einsum(equation: Str, operands: Tensors) =
-        |equation: &str, operands: SmallVec<[&TensorType; 4]>| named_sum(&operands, equation),
+        |equation: &str, operands: TensorsType<'_>| named_sum(&operands.known()?, equation),
         |equation: &str, operands: SmallVec<[&Array; 4]>| named_sum(&operands, equation);
 }
 

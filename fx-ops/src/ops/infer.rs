@@ -128,7 +128,11 @@ pub(crate) fn fill_in(numel: &Dim, sizes: &[Dim]) -> Result<DimVec> {
     match open {
         Some(i) => {
             if rest.known() == Some(0) {
-                return Err(refuse().help("-1 is ambiguous beside a size of 0"));
+                bail!(
+                    Shape,
+                    "cannot arrange {numel} elements as {}: -1 is ambiguous beside a size of 0",
+                    text(sizes)
+                );
             }
             if rest.is_known() && (numel % &rest).known().is_some_and(|left| left != 0) {
                 return Err(refuse());

@@ -12,6 +12,7 @@ pub mod conv;
 pub mod count;
 pub mod creation;
 pub mod detection;
+pub mod dictionaries;
 pub mod distance;
 pub mod eigen;
 pub mod einsum;
@@ -22,6 +23,8 @@ mod flops;
 pub mod fractional_max_pool;
 pub mod grid_sample;
 pub mod histogram;
+#[cfg(test)]
+mod host_tests;
 pub mod im2col;
 pub mod index_write;
 pub mod indices;
@@ -30,11 +33,14 @@ pub mod interpolate;
 pub mod linalg;
 pub mod linalg_factor;
 pub mod linalg_solve;
+pub mod lists;
 pub mod loss;
 pub mod margin_loss;
 pub mod masked;
 pub mod normalization;
 pub mod norms;
+pub mod numbers;
+pub mod optional;
 mod outer;
 pub mod pad;
 pub mod pixel_shuffle;
@@ -52,6 +58,7 @@ pub mod special;
 pub mod strided;
 #[cfg(test)]
 mod testing;
+pub mod text;
 pub mod unique;
 pub mod view;
 
@@ -127,6 +134,11 @@ families! {
     search "Searching" [Searches]
     strided "Strides" [Strided]
     unique "Unique elements" [Uniques]
+    numbers "Numbers" []
+    text "Text" []
+    lists "Lists" []
+    dictionaries "Dictionaries" []
+    optional "Optional values" []
 }
 
 /// Every table of this crate, in the order of the families.
@@ -156,6 +168,6 @@ mod tests {
         let names: BTreeSet<&str> = rows().map(|op| op.name).chain(core.iter().map(|op| op.name)).collect();
         assert_eq!(names.len(), core.iter().count() + rows().count());
         assert_eq!(super::registry().iter().count(), names.len());
-        assert_eq!(names.len(), 489);
+        assert_eq!(names.len(), 595);
     }
 }

@@ -4,6 +4,7 @@
 use fx_core::op::Default::Int;
 use fx_core::op::Flops::{PerOutput, Rule, Unknown};
 use fx_core::op::kind;
+use fx_core::op::kind::TensorsType;
 use fx_core::op::{ParamKind, unknown_type};
 use fx_core::{
     Arg, Array, Category, DType, Dim, Op, Result, Scalar, TensorType, TypeTree, Value, bail, functions,
@@ -79,11 +80,11 @@ functions! {
     /// may be vectors.
     #[flops = Unknown]
     linalg_multi_dot(tensors: Tensors) =
-        |tensors: SmallVec<[&TensorType; 4]>| chained(&tensors), |tensors: SmallVec<[&Array; 4]>| chained(&tensors);
+        |tensors: TensorsType<'_>| chained(&tensors.known()?), |tensors: SmallVec<[&Array; 4]>| chained(&tensors);
     /// The product of matrices, in the order of fewest multiplications.
     #[flops = Unknown]
     chain_matmul(matrices: Tensors) =
-        |tensors: SmallVec<[&TensorType; 4]>| chained_matrices(&tensors),
+        |tensors: TensorsType<'_>| chained_matrices(&tensors.known()?),
         |tensors: SmallVec<[&Array; 4]>| chained_matrices(&tensors);
 }
 

@@ -6,6 +6,7 @@
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::op::Flops::Rule;
+use fx_core::op::kind::TensorsType;
 use fx_core::{Array, Dim, Element, Op, Result, Shape, Tensor, TensorType, bail, err, kernels};
 
 use crate::kernel::gemm::{GemmElement, gemm, transposed};
@@ -409,7 +410,6 @@ impl Network {
     }
 }
 
-type Types<'a> = smallvec::SmallVec<[&'a TensorType; 4]>;
 type Arrays<'a> = smallvec::SmallVec<[&'a Array; 4]>;
 
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
@@ -417,7 +417,7 @@ fn lstm_type(
     x: &TensorType,
     h: &TensorType,
     c: &TensorType,
-    params: Types<'_>,
+    params: TensorsType<'_>,
     has_biases: bool,
     layers: Dim,
     dropout: Option<f64>,
@@ -425,6 +425,7 @@ fn lstm_type(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(TensorType, TensorType, TensorType)> {
+    let params = params.known()?;
     let network = Network::new(Cell::Lstm, has_biases, &layers, dropout, train, bidirectional, batch_first)?;
     let (out, state) = network.infer(x, &[h, c], &params)?;
     Ok((out, state.clone(), state))
@@ -455,7 +456,7 @@ fn lstm_kernel(
 fn gru_type(
     x: &TensorType,
     h: &TensorType,
-    params: Types<'_>,
+    params: TensorsType<'_>,
     has_biases: bool,
     layers: Dim,
     dropout: Option<f64>,
@@ -463,6 +464,7 @@ fn gru_type(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(TensorType, TensorType)> {
+    let params = params.known()?;
     Network::new(Cell::Gru, has_biases, &layers, dropout, train, bidirectional, batch_first)?.infer(
         x,
         &[h],

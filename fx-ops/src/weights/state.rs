@@ -11,7 +11,7 @@ use fx_core::module::load::{FromWeights, join};
 use fx_core::module::{
     Buffer, Named, NamedModule, Parameter, VisitorMut, collect_buffers, collect_modules, collect_parameters,
 };
-use fx_core::{Forward, Module, Result, Tensor, err};
+use fx_core::{DType, Forward, GraphModule, Module, Result, Tensor, err};
 
 use super::Weights;
 
@@ -79,6 +79,26 @@ pub trait ModuleExt: Module {
     /// Writes the state dict to a safetensors file.
     fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         super::save(path, &self.state_dict(), &[])
+    }
+
+    /// Converts floats among the parameters and buffers to another float dtype, as `module.to(dtype)` does in
+    /// PyTorch; tied parameters stay tied. Integers and bools stay.
+    ///
+    /// Fails if the dtype is no float, or there is a graph module, which has the types of its trace; nothing is
+    /// changed then.
+    fn to_dtype(&mut self, dtype: DType) -> Result<()> {
+        if !dtype.is_float() {
+            return Err(err!(DType, "expected a float dtype, got {dtype}").help("one of f32, f64, f16, bf16"));
+        }
+        for (path, module) in self.named_modules() {
+            if module.as_any().is::<GraphModule>() {
+                return Err(err!(DType, "a graph keeps the types of its trace")
+                    .help("convert the module before you trace it")
+                    .in_module(&path));
+            }
+        }
+        self.root_mut().visit_mut(&mut Converter { dtype, converted: HashMap::new() });
+        Ok(())
     }
 
     /// Switches this module and all below it to training.
@@ -369,6 +389,36 @@ impl VisitorMut for Setter {
         let prefix = std::mem::replace(&mut self.prefix, path);
         module.visit_mut(self);
         self.prefix = prefix;
+    }
+}
+
+struct Converter {
+    dtype: DType,
+    /// The tensors that were converted, by address; the old ones are kept, so that no address is used again.
+    converted: HashMap<usize, (Tensor, Tensor)>,
+}
+
+impl Converter {
+    fn convert(&mut self, tensor: &Tensor) -> Option<Tensor> {
+        let array = tensor.array().ok().filter(|array| array.dtype().is_float())?;
+        let make = || (tensor.clone(), array.cast(self.dtype).into());
+        Some(self.converted.entry(identity(array)).or_insert_with(make).1.clone())
+    }
+}
+
+impl VisitorMut for Converter {
+    fn parameter(&mut self, _: &str, parameter: &mut Parameter) {
+        if let Some(tensor) = self.convert(parameter.tensor()) {
+            parameter.set(tensor);
+        }
+    }
+    fn buffer(&mut self, _: &str, buffer: &mut Buffer) {
+        if let Some(tensor) = self.convert(&buffer.get()) {
+            buffer.store(tensor);
+        }
+    }
+    fn module(&mut self, _: &str, module: &mut dyn Module) {
+        module.visit_mut(self);
     }
 }
 

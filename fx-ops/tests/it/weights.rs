@@ -422,3 +422,45 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_module_is_converted_to_another_float_dtype() {
+    #[derive(Module)]
+    struct Tied {
+        inner: Model,
+        head: Parameter,
+        mean: Buffer,
+    }
+    let inner = model();
+    let head = inner.fc.weight.clone();
+    let mut tied = Tied { inner, head, mean: Buffer::new(ones(&[2])) };
+    tied.to_dtype(DType::F64).unwrap();
+    assert_eq!(tied.parameters_count(), 8);
+    let types: Vec<String> =
+        tied.state_dict().iter().map(|(name, tensor)| format!("{name} {}", tensor.ty().unwrap())).collect();
+    let expected = [
+        "inner.fc.weight f64[2, 3]",
+        "inner.fc.bias f64[2]",
+        "inner.steps i64[]",
+        "head f64[2, 3]",
+        "mean f64[2]",
+    ];
+    assert_eq!(types, expected);
+}
+
+#[test]
+fn a_module_is_not_converted_to_integers_nor_a_graph_at_all() {
+    check(
+        model().to_dtype(DType::I64),
+        expect![[r#"
+            expected a float dtype, got i64
+              help: one of f32, f64, f16, bf16"#]],
+    );
+    let mut gm = fx::trace(|x: &Tensor| -x).build().unwrap();
+    check(
+        gm.to_dtype(DType::F64),
+        expect![[r#"
+            a graph keeps the types of its trace
+              help: convert the module before you trace it"#]],
+    );
+}

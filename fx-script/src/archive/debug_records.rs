@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use fx_core::SourceLoc;
+use fx_core::{Result, SourceLoc};
 
-use crate::pickle::{self, Node, NodeRef, Pickle};
+use crate::pickle::{self, Builder, Node, NodeRef, Pickle};
 
 /// The most bytes of source text that records may hold.
 const MAX_TEXT: usize = 1 << 26;
@@ -33,6 +33,74 @@ impl DebugRecords {
     /// Returns whether no place is known.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+}
+
+/// A statement of code that is written, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugRange {
+    /// The byte of the file of code at which the statement begins.
+    pub byte: usize,
+    /// The place that the user wrote.
+    pub place: SourceLoc,
+    /// What messages of PyTorch show at the place.
+    pub text: String,
+}
+
+/// Columns beyond are written as this one: the text of a place begins with a space for each column.
+const MAX_COLUMN: u32 = 1000;
+
+/// Returns the bytes of the member with the records of a file of code. Fails never.
+pub(super) fn write(ranges: &[DebugRange]) -> Result<Vec<u8>> {
+    let mut builder = Builder::default();
+    let mut strings = Strings::default();
+    let mut places: HashMap<(&SourceLoc, &str), NodeRef> = HashMap::new();
+    let mut records = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let place = match places.get(&(&range.place, range.text.as_str())) {
+            Some(place) => *place,
+            None => {
+                let start = range.place.column.clamp(1, MAX_COLUMN) as usize - 1;
+                let text = format!("{}{}\n", " ".repeat(start), range.text);
+                let end = start + range.text.chars().count();
+                let piece = strings.index(text);
+                let piece = builder.add(Node::Int(piece));
+                let pieces = builder.add(Node::List(vec![piece]));
+                let pieces = builder.add(Node::Tagged { value: pieces, ty: "List[int]".into() });
+                let numbers = [strings.index(range.place.file().to_owned()), i64::from(range.place.line)];
+                let [file, line] = numbers.map(|number| builder.add(Node::Int(number)));
+                let source = builder.add(Node::Tuple(vec![pieces, file, line]));
+                let [start, end] = [start, end].map(|at| builder.add(Node::Int(at as i64)));
+                let place = builder.add(Node::Tuple(vec![source, start, end]));
+                places.insert((&range.place, &range.text), place);
+                place
+            }
+        };
+        let [byte, tag] = [range.byte as i64, 0].map(|number| builder.add(Node::Int(number)));
+        records.push(builder.add(Node::Tuple(vec![byte, place, tag])));
+    }
+    let head = builder.text("FORMAT_WITH_STRING_TABLE");
+    let strings = strings.texts.into_iter().map(|text| builder.text(text)).collect();
+    let strings = builder.add(Node::Tuple(strings));
+    let records = builder.add(Node::Tuple(records));
+    let root = builder.add(Node::Tuple(vec![head, strings, records]));
+    Ok(pickle::write(&builder.finish(root)?))
+}
+
+/// Texts, each once.
+#[derive(Default)]
+struct Strings {
+    texts: Vec<String>,
+    indices: HashMap<String, i64>,
+}
+
+impl Strings {
+    fn index(&mut self, text: String) -> i64 {
+        let next = self.texts.len() as i64;
+        *self.indices.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            next
+        })
     }
 }
 

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use fx_core::{Error, Result, bail, err};
 
-pub use self::debug_records::DebugRecords;
+pub use self::debug_records::{DebugRange, DebugRecords};
 pub use self::values::{StoredTensor, Values};
 pub use self::write::{Draft, ModuleDraft, SlotDraft};
 

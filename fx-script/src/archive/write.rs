@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use fx_core::array::dispatch_dtype;
 use fx_core::{Array, Result, Stored, bail};
 
+use super::debug_records::{self, DebugRange};
 use crate::pickle::{self, Builder, Node, NodeRef, ScalarType, StorageInfo, TensorInfo};
 
 /// A program to be written.
@@ -14,6 +15,8 @@ pub struct Draft {
     pub root: ModuleDraft,
     /// The text of each file by the qualified name that it defines names in, such as `__torch__.fx`.
     pub code: BTreeMap<String, String>,
+    /// Where the statements of each file come from, by the name of the file, in order.
+    pub debug: BTreeMap<String, Vec<DebugRange>>,
     /// The version of the format, which says what the operators mean.
     pub version: u32,
     /// Files of the user by name.
@@ -61,7 +64,11 @@ impl Draft {
             members.push((named(format!("data/{key}")), all_bytes(array)?));
         }
         for (module, text) in self.code {
-            members.push((named(format!("code/{}.py", module.replace('.', "/"))), text.into_bytes()));
+            let member = format!("code/{}.py", module.replace('.', "/"));
+            let records = self.debug.get(&module).filter(|ranges| !ranges.is_empty());
+            let records = records.map(|ranges| debug_records::write(ranges)).transpose()?;
+            members.push((named(member.clone()), text.into_bytes()));
+            members.extend(records.map(|bytes| (named(format!("{member}.debug_pkl")), bytes)));
         }
         members.extend(self.extra.into_iter().map(|(name, bytes)| (named(format!("extra/{name}")), bytes)));
         members.push((named("constants.pkl".into()), b"\x80\x02).".to_vec()));

@@ -46,6 +46,32 @@ const NUMBERED: &[(&str, i64)] = &[
     ("channels_last_3d", 3),
 ];
 
+/// Returns the number of a dtype, layout or memory format by its name in `torch`.
+pub(crate) fn numbered(name: &str) -> Option<i64> {
+    NUMBERED.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+}
+
+/// Methods of tensors that convert to a dtype, with its number: `x.float()` is `x.to(6)`.
+const CASTS: &[(&str, i64)] = &[
+    ("byte", 0),
+    ("char", 1),
+    ("short", 2),
+    ("int", 3),
+    ("long", 4),
+    ("half", 5),
+    ("float", 6),
+    ("double", 7),
+    ("cfloat", 9),
+    ("cdouble", 10),
+    ("bool", 11),
+    ("bfloat16", 15),
+];
+
+/// Returns the number of the dtype to which a method of tensors converts.
+pub(super) fn cast(method: &str) -> Option<i64> {
+    CASTS.iter().find(|(name, _)| *name == method).map(|(_, number)| *number)
+}
+
 /// Attributes of tensors that are operators of `prim`.
 const TENSOR_PRIMS: &[&str] = &[
     "dtype",
@@ -62,8 +88,14 @@ const TENSOR_PRIMS: &[&str] = &[
     "is_mkldnn",
     "is_quantized",
     "is_sparse",
+    "is_sparse_csr",
     "is_mps",
+    "is_mtia",
+    "is_maia",
+    "is_ipu",
+    "is_vulkan",
     "is_nested",
+    "retains_grad",
     "itemsize",
     "nbytes",
     "name",
@@ -100,7 +132,7 @@ impl Emitter<'_> {
     }
 
     /// Returns what a name in a namespace means.
-    fn path(&mut self, path: &str, name: &Arc<str>, span: Span) -> Result<Meaning> {
+    pub(super) fn path(&mut self, path: &str, name: &Arc<str>, span: Span) -> Result<Meaning> {
         let full = format!("{path}.{name}");
         if path == "CONSTANTS" {
             let index = name.strip_prefix('c').and_then(|index| index.parse::<usize>().ok());
@@ -138,10 +170,10 @@ impl Emitter<'_> {
         let exists = schema::overloads(&operator).next().is_some();
         match path {
             "torch" => {
-                if let Some((_, number)) = NUMBERED.iter().find(|(known, _)| **known == **name)
+                if let Some(number) = numbered(name)
                     && !(exists && matches!(&**name, "int" | "float" | "bool"))
                 {
-                    return Ok(Meaning::Value(self.int(*number)));
+                    return Ok(Meaning::Value(self.int(number)));
                 }
                 let is_module = matches!(
                     &**name,
@@ -214,7 +246,7 @@ impl Emitter<'_> {
                 let class = self.unit.classes.of(&ty).cloned();
                 let class = class
                     .ok_or_else(|| self.error(span, &format!("the class {ty} is not in the program")))?;
-                if class.attribute(name).is_some() {
+                if self.unit.attribute(&ty, name).is_some() {
                     return Ok(Meaning::Value(self.attribute_value(value, name, span)?));
                 }
                 match class.method(name) {
@@ -305,8 +337,7 @@ impl Emitter<'_> {
     /// Reads an attribute of an object; a final one is the literal of the text.
     pub(super) fn attribute_value(&mut self, object: ValueId, name: &str, span: Span) -> Result<ValueId> {
         let ty = self.ty(object).clone();
-        let class = self.unit.classes.of(&ty).cloned();
-        let Some(attribute) = class.as_ref().and_then(|class| class.attribute(name)) else {
+        let Some(attribute) = self.unit.attribute(&ty, name) else {
             return Err(self.type_error(span, &format!("{ty} has no attribute '{name}'"), object));
         };
         if let (true, Some(value)) = (attribute.is_final, &attribute.value) {
@@ -332,12 +363,15 @@ impl Emitter<'_> {
         span: Span,
     ) -> Result<()> {
         let ty = self.ty(object).clone();
-        let class = self.unit.classes.of(&ty).cloned();
-        let Some(attribute) = class.as_ref().and_then(|class| class.attribute(name)) else {
+        if self.unit.attribute(&ty, name).is_none() {
+            let value_type = self.ty(value).clone();
+            self.unit.declare(self.builder.function_name(), &ty, name, &value_type);
+        }
+        let Some(attribute) = self.unit.attribute(&ty, name) else {
             let message = format!("{ty} has no attribute '{name}' to set");
             return Err(self
                 .type_error(span, &message, object)
-                .help("declare it in the class: `name : int`"));
+                .help(format!("assign it in `__init__`, or declare it in the class: `{name}: int`")));
         };
         if attribute.is_final {
             return Err(self.error(span, &format!("the attribute '{name}' is Final")));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fx_core::{ErrorKind, Result};
 
+use super::attribute::cast;
 use super::function::{Closure, Emitter, Meaning};
 use super::unit::Signature;
 use crate::ast::{Argument, Expr, ExprKind};
@@ -254,6 +255,18 @@ impl Emitter<'_> {
                 };
                 let instruction = Instruction::Call("prim::tolist".into());
                 Ok(Meaning::Value(self.builder.add(instruction, vec![receiver], returns.clone())))
+            }
+            Type::Tensor if let Some(number) = cast(name) => {
+                let (mut positional, named) = self.arguments(arguments)?;
+                let dtype = self.builder.constant(Constant::Int(number), Type::Int);
+                positional.splice(0..0, [receiver, dtype]);
+                self.operator_results("aten::to", &positional, &named, span)
+            }
+            // `type` takes what `to` takes.
+            Type::Tensor if &**name == "type" => {
+                let (mut positional, named) = self.arguments(arguments)?;
+                positional.insert(0, receiver);
+                self.operator_results("aten::to", &positional, &named, span)
             }
             _ => {
                 let operator = format!("aten::{name}");

@@ -340,6 +340,8 @@ impl<'a> Emitter<'a> {
                     Some(Meaning::Value(end)) => *end,
                     Some(Meaning::Absent(why)) => return Err(self.error(span, why)),
                     _ if flow == Flow::Raises => self.uninitialized(types[index].clone()),
+                    // A loop inside clears the flag of its own exits, which has the same name.
+                    None if **name == *BROKEN => self.bool(false),
                     _ => {
                         let message = format!("'{name}' has no value at the end of a round of the loop");
                         return Err(self.error(span, &message));

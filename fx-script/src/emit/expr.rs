@@ -5,11 +5,12 @@ use std::sync::Arc;
 use fx_core::{ErrorKind, Result};
 
 use super::function::{Emitter, Flow, Meaning};
+use super::global::{Constant, Global};
 use crate::ast::{
     BinaryOp, CompareOp, Comprehension, ComprehensionKind, ComprehensionLoop, Expr, ExprKind, FormatPart,
     UnaryOp,
 };
-use crate::ir::{Constant, Instruction, ValueId};
+use crate::ir::{self, Instruction, ValueId};
 use crate::source::Span;
 use crate::types::{self, Type, join};
 
@@ -69,7 +70,7 @@ impl Emitter<'_> {
                 if matches!(&**name, "inf" | "nan") && !self.variables.contains_key(name) =>
             {
                 let value = if &**name == "inf" { f64::INFINITY } else { f64::NAN };
-                self.builder.constant(Constant::Float(value), Type::Float)
+                self.builder.constant(ir::Constant::Float(value), Type::Float)
             }
             ExprKind::Name(name) => return self.name(name, span),
             ExprKind::Attribute(object, name) => return self.attribute(object, name, span),
@@ -81,11 +82,13 @@ impl Emitter<'_> {
             ExprKind::None => self.none(),
             ExprKind::Bool(value) => self.bool(*value),
             ExprKind::Int(value) => self.int(*value),
-            ExprKind::Float(value) => self.builder.constant(Constant::Float(*value), Type::Float),
+            ExprKind::Float(value) => self.builder.constant(ir::Constant::Float(*value), Type::Float),
             ExprKind::Imaginary(value) => {
-                self.builder.constant(Constant::Complex(0.0, *value), Type::Complex)
+                self.builder.constant(ir::Constant::Complex(0.0, *value), Type::Complex)
             }
-            ExprKind::Complex(re, im) => self.builder.constant(Constant::Complex(*re, *im), Type::Complex),
+            ExprKind::Complex(re, im) => {
+                self.builder.constant(ir::Constant::Complex(*re, *im), Type::Complex)
+            }
             ExprKind::Str(text) => self.text(text),
             ExprKind::Format(parts) => self.format(parts, span)?,
             ExprKind::Tuple(items, _) => {
@@ -143,7 +146,7 @@ impl Emitter<'_> {
         Ok(Meaning::Value(value))
     }
 
-    fn name(&self, name: &Arc<str>, span: Span) -> Result<Meaning> {
+    fn name(&mut self, name: &Arc<str>, span: Span) -> Result<Meaning> {
         if let Some(meaning) = self.variables.get(name) {
             return match meaning {
                 Meaning::Absent(why) => Err(self.source.error(ErrorKind::Unresolved, span, why)),
@@ -153,6 +156,11 @@ impl Emitter<'_> {
         let scoped = format!("{}{name}", self.scope);
         if let Some(found) = self.definition(&scoped) {
             return Ok(found);
+        }
+        match self.unit.global(&scoped) {
+            Some(Global::Import(path)) => return self.imported(path, span),
+            Some(Global::Constant(constant)) => return self.constant(&constant.clone()),
+            None => {}
         }
         match &**name {
             "torch" | "ops" | "CONSTANTS" | "__torch__" | "math" => Ok(Meaning::Path(name.clone())),
@@ -173,6 +181,31 @@ impl Emitter<'_> {
         }
     }
 
+    /// Returns what an imported path means: a module, or something in one.
+    fn imported(&mut self, path: &Arc<str>, span: Span) -> Result<Meaning> {
+        match path.rsplit_once('.') {
+            Some((module, name)) => self.path(module, &name.into(), span),
+            None => Ok(Meaning::Path(path.clone())),
+        }
+    }
+
+    /// Emits the expression of a constant in place of its name.
+    fn constant(&mut self, constant: &Constant) -> Result<Meaning> {
+        let source = std::mem::replace(&mut self.source, constant.source.clone());
+        let variables = std::mem::take(&mut self.variables);
+        let declared = constant.declared.as_ref().map(|declared| self.annotation(declared)).transpose();
+        let value = declared.and_then(|declared| {
+            let value = self.value_as(&constant.value, declared.as_ref())?;
+            match declared {
+                Some(declared) => self.convert(value, &declared, constant.value.span, "the constant"),
+                None => Ok(value),
+            }
+        });
+        self.variables = variables;
+        self.source = source;
+        value.map(Meaning::Value)
+    }
+
     /// Returns the class or function of a qualified name.
     pub(super) fn definition(&self, name: &str) -> Option<Meaning> {
         if self.unit.has_function(name) {
@@ -185,10 +218,10 @@ impl Emitter<'_> {
         match (op, &operand.inner().kind) {
             (UnaryOp::Neg, ExprKind::Int(value)) => return Ok(self.int(value.wrapping_neg())),
             (UnaryOp::Neg, ExprKind::Float(value)) => {
-                return Ok(self.builder.constant(Constant::Float(-value), Type::Float));
+                return Ok(self.builder.constant(ir::Constant::Float(-value), Type::Float));
             }
             (UnaryOp::Neg, ExprKind::Name(name)) if &**name == "inf" => {
-                return Ok(self.builder.constant(Constant::Float(f64::NEG_INFINITY), Type::Float));
+                return Ok(self.builder.constant(ir::Constant::Float(f64::NEG_INFINITY), Type::Float));
             }
             (UnaryOp::Not, _) => return Ok(self.condition(expr)?.value),
             _ => {}

@@ -6,11 +6,16 @@ use std::sync::Arc;
 
 use fx_core::{Error, ErrorKind, Result};
 
+use super::decorators::{with_constructor, without_unused};
 use super::function::Emitter;
+use super::global::Global;
+use super::infer::Inferred;
+use super::listing::listing;
 use crate::archive::DebugRecords;
 use crate::ast::{self, ClassDef, Expr, ExprKind, File, Item, Member, StmtKind};
 use crate::ir;
 use crate::load::Program;
+use crate::log::{self, Stage};
 use crate::source::Source;
 use crate::types::{Attribute, Class, ClassKind, ClassTable, EnumMember, Type, annotation};
 use crate::value::Value;
@@ -31,6 +36,9 @@ pub struct Unit {
     pub unknown_operators: UnknownOperators,
     /// The places of the user's Python by the name of a source, which operations then have.
     pub debug: BTreeMap<String, DebugRecords>,
+    pub(super) globals: BTreeMap<Arc<str>, Global>,
+    /// What constructors assign, while [`Unit::infer_attributes`] reads them.
+    pub(super) inferred: RefCell<Option<Inferred>>,
     pending: Vec<(Arc<str>, ClassDef, Arc<Source>)>,
     functions: BTreeMap<Arc<str>, Arc<Definition>>,
     emitted: RefCell<HashMap<Arc<str>, ir::Function>>,
@@ -72,16 +80,17 @@ pub struct Signature {
 }
 
 impl Unit {
-    /// Declares the definitions of a file; `path` is its qualified name, such as `__torch__.nets`.
+    /// Declares the definitions of a file; `path` is its qualified name, such as `__torch__.nets`, or empty.
     ///
     /// Fails if a name is defined twice, or a statement at the top does not belong there.
     pub fn add(&mut self, path: &str, file: &File) -> Result<()> {
-        let scope: Arc<str> = format!("{path}.").into();
+        let scope: Arc<str> = if path.is_empty() { "".into() } else { format!("{path}.").into() };
         for item in &file.items {
             match item {
                 Item::Class(class) => {
+                    let class = with_constructor(class);
                     let name: Arc<str> = format!("{scope}{}", class.name).into();
-                    let kind = class_kind(class);
+                    let kind = class_kind(&class);
                     self.classes.insert(Class {
                         name: name.clone(),
                         kind,
@@ -107,28 +116,10 @@ impl Unit {
                             )?;
                         }
                     }
-                    self.pending.push((name, class.clone(), file.source.clone()));
+                    self.pending.push((name, class, file.source.clone()));
                 }
                 Item::Function(function) => self.define(&scope, function, &scope, None, &file.source)?,
-                // Imports bind the names that are known anyway; the first line of old archives is a version.
-                Item::Statement(statement) => match &statement.kind {
-                    StmtKind::Import(_) | StmtKind::Pass => {}
-                    StmtKind::Expr(value) if matches!(value.kind, ExprKind::Str(_)) => {}
-                    StmtKind::Assign(targets, _)
-                        if targets.iter().all(|target| {
-                            target.as_name().is_some_and(|name| &**name == "op_version_set")
-                        }) => {}
-                    _ => {
-                        return Err(file
-                            .source
-                            .error(
-                                ErrorKind::Parse,
-                                statement.span,
-                                "a statement stands outside of all functions",
-                            )
-                            .help("a file of TorchScript defines functions and classes"));
-                    }
-                },
+                Item::Statement(statement) => self.add_global(&scope, statement, &file.source)?,
             }
         }
         Ok(())
@@ -143,12 +134,11 @@ impl Unit {
             constants: program.constants.iter().map(type_of).collect(),
             version: Some(program.version),
             debug: program.debug.clone(),
-            unknown_operators: UnknownOperators::FailWhenRun,
+            unknown_operators: program.unknown_operators,
+            globals: program.definitions.globals.clone(),
             ..Unit::default()
         };
-        let scope = |name: &str| -> Arc<str> {
-            format!("{}.", name.rsplit_once('.').map_or("", |(path, _)| path)).into()
-        };
+        let scope = |name: &str| -> Arc<str> { scope_of(name).into() };
         for class in program.definitions.classes.iter() {
             if matches!(class.kind, ClassKind::Interface | ClassKind::ModuleInterface) {
                 continue;
@@ -176,7 +166,7 @@ impl Unit {
         let name: Arc<str> = format!("{prefix}{}", function.name).into();
         let definition = Definition {
             name: name.clone(),
-            function: function.clone(),
+            function: without_unused(function),
             source: source.clone(),
             scope: scope.clone(),
             class,
@@ -204,7 +194,7 @@ impl Unit {
     }
 
     fn class(&self, name: &Arc<str>, definition: &ClassDef, source: &Arc<Source>) -> Result<Class> {
-        let scope = format!("{}.", name.rsplit_once('.').map_or("", |(path, _)| path));
+        let scope = scope_of(name).to_owned();
         let mut class = (**self.classes.get(name).expect("`add` declares a class before `resolve`")).clone();
         let mut attribute = |name: &str, declared: &Expr, value: &Option<Expr>| -> Result<()> {
             let is_final = matches!(&declared.kind, ExprKind::Subscript(base, _)
@@ -294,8 +284,7 @@ impl Unit {
 
     /// Returns the signature of a method of an interface.
     pub(super) fn interface_method(&self, class: &Class, method: &ast::Function) -> Result<Signature> {
-        let scope = format!("{}.", class.name.rsplit_once('.').map_or("", |(path, _)| path));
-        self.signature_of(method, Some(&class.name), &scope, &class.source)
+        self.signature_of(method, Some(&class.name), scope_of(&class.name), &class.source)
     }
 
     fn signature_of(
@@ -362,25 +351,46 @@ impl Unit {
         Ok(function)
     }
 
+    pub(super) fn forget_emitted(&mut self) {
+        self.emitted.get_mut().clear();
+    }
+
     /// Returns all functions and methods as a program.
     ///
     /// Fails with the errors of all functions.
     pub fn emit_all(&self) -> Result<ir::Program> {
         let mut program = ir::Program::default();
         let mut errors = Vec::new();
+        // A function whose result has no annotation is emitted by its callers, too.
+        let mut known = HashSet::new();
         for name in self.functions.keys() {
             match self.emit(name) {
                 Ok(function) => program.insert(function),
-                Err(error) => errors.push(error),
+                Err(error) if known.insert(error.to_string()) => errors.push(error),
+                Err(_) => {}
             }
         }
-        if errors.is_empty() { Ok(program) } else { Err(Error::many(errors)) }
+        if !errors.is_empty() {
+            return Err(Error::many(errors));
+        }
+        log::dump(Stage::Types, "the program", |level| listing(self, &program, level > 1))?;
+        log::dump(Stage::Ir, "the program", |_| program.to_string())?;
+        Ok(program)
     }
+}
+
+/// Returns the path with its last dot that a qualified name is in.
+pub(crate) fn scope_of(name: &str) -> &str {
+    name.rfind('.').map_or("", |dot| &name[..=dot])
 }
 
 fn class_kind(class: &ClassDef) -> ClassKind {
     let base = class.base.as_ref().and_then(Expr::dotted).unwrap_or_default();
+    let is_interface =
+        class.decorators.iter().filter_map(Expr::dotted).any(|name| name.ends_with("jit.interface"));
     match base.rsplit('.').next().unwrap_or_default() {
+        "Module" if is_interface => ClassKind::ModuleInterface,
+        _ if is_interface => ClassKind::Interface,
         "Module" | "ScriptModule" => ClassKind::Module,
         "ModuleInterface" => ClassKind::ModuleInterface,
         "Interface" => ClassKind::Interface,
@@ -413,6 +423,7 @@ fn type_of(value: &Value) -> Type {
         Value::Object(object) => Type::Class(object.class.name.as_str().into()),
         Value::Enum(member) => Type::Enum(member.class.as_str().into()),
         Value::Future(_) => Type::future(Type::Any),
+        Value::Symbol(symbol) => symbol.ty.clone(),
     }
 }
 

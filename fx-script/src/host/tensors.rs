@@ -272,6 +272,12 @@ fn truth(value: &Value) -> Result<Value> {
     Ok(Value::Bool(re != 0.0 || im != 0.0))
 }
 
+/// Returns false: said of tensors of kinds that fx does not have.
+fn is_never(a: &[&Value]) -> Result<Value> {
+    tensor(a)?;
+    Ok(Value::Bool(false))
+}
+
 #[rustfmt::skip]
 pub(super) static TABLE: &[Row] = &[
     ("aten::size", "-", |_, a| Ok(ints(&tensor(a)?.shape()))),
@@ -287,6 +293,13 @@ pub(super) static TABLE: &[Row] = &[
     ("prim::dtype", "-", |_, a| { let x = tensor(a)?; Ok(Value::Int(code_of(x.dtype(), x.is_complex()))) }),
     ("prim::requires_grad", "-", |_, a| Ok(Value::Bool(tensor(a)?.requires_grad()))),
     ("aten::requires_grad_", "-", |_, a| { tensor(a)?.set_requires_grad(arg(a, 1)?.to_bool()?); Ok(a[0].clone()) }),
+    ("prim::is_cuda", "-", |_, a| is_never(a)), ("prim::is_ipu", "-", |_, a| is_never(a)), ("prim::is_maia", "-", |_, a| is_never(a)),
+    ("prim::is_meta", "-", |_, a| is_never(a)), ("prim::is_mkldnn", "-", |_, a| is_never(a)), ("prim::is_mps", "-", |_, a| is_never(a)),
+    ("prim::is_mtia", "-", |_, a| is_never(a)), ("prim::is_nested", "-", |_, a| is_never(a)), ("prim::is_quantized", "-", |_, a| is_never(a)),
+    ("prim::is_sparse", "-", |_, a| is_never(a)), ("prim::is_sparse_csr", "-", |_, a| is_never(a)), ("prim::is_vulkan", "-", |_, a| is_never(a)),
+    ("prim::is_xla", "-", |_, a| is_never(a)), ("prim::is_xpu", "-", |_, a| is_never(a)),
+    ("aten::retains_grad", "-", |_, a| is_never(a)), ("aten::is_inference", "-", |_, a| is_never(a)),
+    ("aten::is_leaf", "-", |_, a| { tensor(a)?; Ok(Value::Bool(true)) }),
     ("prim::layout", "-", |_, _| Ok(Value::Int(0))), ("prim::is_cpu", "-", |_, _| Ok(Value::Bool(true))),
    
    

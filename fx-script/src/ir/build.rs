@@ -22,6 +22,11 @@ impl Builder {
         Builder { name: name.into(), values: Vec::new(), open: vec![Region::default()], source: None }
     }
 
+    /// Returns the name of the function.
+    pub fn function_name(&self) -> &str {
+        &self.name
+    }
+
     /// Sets the place of the operations that follow.
     pub fn at(&mut self, source: Option<SourceLoc>) {
         self.source = source;

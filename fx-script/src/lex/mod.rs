@@ -3,10 +3,12 @@
 //! A token is its kind and its span; names and literals are read from the text when the parser needs them.
 //! The tokens end with a line end, the open dedents and [`Token::End`], whatever the text ends with.
 
+mod listing;
 mod literal;
 
 use fx_core::{ErrorKind, Result};
 
+pub(crate) use self::listing::listing;
 pub(crate) use self::literal::{float, imaginary, integer, string, string_body, unescape};
 use crate::ast::MAX_NESTING;
 use crate::source::{Source, Span};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use fx_core::Result;
 
-use super::literal::literal;
+use super::literal::literal_with;
 use crate::ast::{Expr, Function};
-use crate::emit::Unit;
+use crate::emit::{Global, Unit, global_constant, scope_of};
 use crate::source::Source;
 use crate::types::{Class, ClassTable};
 use crate::value::Value;
@@ -28,6 +28,8 @@ pub struct Definitions {
     pub classes: ClassTable,
     /// The functions that are no methods.
     pub functions: BTreeMap<Arc<str>, FunctionDef>,
+    /// The imports and constants of texts, by qualified name.
+    pub(crate) globals: BTreeMap<Arc<str>, Global>,
     /// The values of the members of enumerations, by class and name of the member.
     members: BTreeMap<Arc<str>, Vec<(Arc<str>, Value)>>,
     /// The values of final attributes, by class and name.
@@ -40,7 +42,8 @@ impl Definitions {
     ///
     /// Fails if the value of a member or final attribute is no literal.
     pub fn of(unit: &Unit, constants: &[Value]) -> Result<Definitions> {
-        let mut definitions = Definitions { classes: unit.classes.clone(), ..Definitions::default() };
+        let (classes, globals) = (unit.classes.clone(), unit.globals().clone());
+        let mut definitions = Definitions { classes, globals, ..Definitions::default() };
         for class in unit.classes.iter() {
             definitions.add_values(class, constants)?;
         }
@@ -56,6 +59,21 @@ impl Definitions {
         Ok(definitions)
     }
 
+    /// Returns the same definitions with other classes and functions. Fails if the value of a final attribute is
+    /// no literal.
+    pub(super) fn replaced(
+        &self,
+        classes: ClassTable,
+        functions: BTreeMap<Arc<str>, FunctionDef>,
+        constants: &[Value],
+    ) -> Result<Definitions> {
+        let globals = self.globals.clone();
+        let mut definitions = Definitions { classes, functions, globals, ..Definitions::default() };
+        let classes: Vec<Arc<Class>> = definitions.classes.iter().cloned().collect();
+        classes.iter().try_for_each(|class| definitions.add_values(class, constants))?;
+        Ok(definitions)
+    }
+
     /// Returns the members of an enumeration with their values.
     pub fn members(&self, class: &str) -> &[(Arc<str>, Value)] {
         self.members.get(class).map_or(&[], Vec::as_slice)
@@ -67,7 +85,9 @@ impl Definitions {
     }
 
     fn add_values(&mut self, class: &Class, constants: &[Value]) -> Result<()> {
-        let value = |expr: &Expr| literal(expr, &class.source, constants);
+        let scope = scope_of(&class.name);
+        let globals = |name: &str| global_constant(&self.globals, scope, name);
+        let value = |expr: &Expr| literal_with(expr, &class.source, constants, &globals);
         let members = class.members.iter().map(|member| Ok((member.name.clone(), value(&member.value)?)));
         let members = members.collect::<Result<Vec<_>>>()?;
         if !members.is_empty() {

@@ -3,15 +3,19 @@
 //! [`Program::load`] parses the code, evaluates what the text itself gives a value (`definitions`, `literal`), and
 //! makes the objects of the pickle (`objects`), whose attributes it checks against their declared types;
 //! `operators` checks the names of operators. `dump` prints a program for people, [`Session`] runs it. Operators
-//! of old versions keep their meaning through `upgrade`.
+//! of old versions keep their meaning through `upgrade`. `text` makes programs of what users write, `freeze`
+//! leaves out what is not used, `arguments` the values that a call is given those of its parameters.
 
+mod arguments;
 mod definitions;
 mod dump;
+mod freeze;
 mod literal;
 mod objects;
 mod operators;
 mod runtime;
 mod session;
+mod text;
 mod upgrade;
 
 #[cfg(test)]
@@ -23,11 +27,12 @@ use std::sync::Arc;
 use fx_core::{Result, bail};
 
 pub use self::definitions::{Definitions, FunctionDef};
+pub use self::literal::literal;
 pub use self::runtime::Runtime;
 pub use self::session::Session;
 pub use self::upgrade::{Upgrade, upgrade};
 use crate::archive::{Archive, CodeFile, DebugRecords};
-use crate::emit::Unit;
+use crate::emit::{Unit, UnknownOperators};
 use crate::pickle::Node;
 use crate::value::{Object, Value};
 use crate::{parse, source::Source};
@@ -51,6 +56,8 @@ pub struct Program {
     pub pending: Vec<(Arc<Object>, Value)>,
     /// The places of the user's Python by the name of the file of code.
     pub debug: BTreeMap<String, DebugRecords>,
+    /// What becomes of calls of operators that PyTorch does not have.
+    pub unknown_operators: UnknownOperators,
 }
 
 impl Program {
@@ -86,6 +93,16 @@ impl Program {
         let root = objects.root(&definitions, &runtime)?;
         let pending = objects.pending();
         let (origin, version) = (archive.origin().to_owned(), archive.version());
-        Ok(Program { origin, version, root, definitions, runtime, constants, pending, debug })
+        Ok(Program {
+            origin,
+            version,
+            root,
+            definitions,
+            runtime,
+            constants,
+            pending,
+            debug,
+            unknown_operators: UnknownOperators::FailWhenRun,
+        })
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use fx_core::{Result, bail, err};
 
 use super::Program;
-use super::literal::literal;
 use crate::emit::Unit;
 use crate::value::Value;
 use crate::vm::{Environment, Executable, Limits, Machine, Operators};
@@ -24,10 +23,15 @@ impl Session {
     ///
     /// Fails with the errors of all functions: code that has no types, or calls that fit no overload.
     pub fn new(program: Program, operators: &dyn Operators) -> Result<Session> {
+        Session::with_limits(program, operators, Limits::default())
+    }
+
+    /// Compiles all functions of a program, and bounds what a call may use up, also the calls by which objects
+    /// restore themselves now. Fails as [`new`](Session::new) does, and if such a call reaches a limit.
+    pub fn with_limits(program: Program, operators: &dyn Operators, limits: Limits) -> Result<Session> {
         let unit = Unit::of(&program)?;
         let code = unit.emit_all()?;
         let executable = Executable::new(&code, &program.environment(), operators)?;
-        let limits = Limits::default();
         let mut session = Session { program, unit, executable, limits, output: String::new() };
         for (object, state) in std::mem::take(&mut session.program.pending) {
             let name = format!("{}.__setstate__", object.class.name);
@@ -45,6 +49,11 @@ impl Session {
     /// Returns the program.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// Returns the program with the attributes as calls have left them.
+    pub fn into_program(self) -> Program {
+        self.program
     }
 
     /// Returns the bytecode, which knows the operators that are missing.
@@ -69,7 +78,7 @@ impl Session {
             return Err(err!(Unresolved, "the program has no method {method:?}")
                 .help(fx_core::names::suggest(method, methods)));
         }
-        let mut args = self.bind(&name, args, kwargs)?;
+        let mut args = self.program.bind(&self.unit, &name, 1, args, kwargs)?;
         if method != "forward" {
             return self.method(&name, args);
         }
@@ -93,8 +102,21 @@ impl Session {
         Ok(result)
     }
 
-    /// Calls a function that is not a method, by its qualified name. Fails as [`call`](Session::call) does.
-    pub fn call_function(&mut self, name: &str, args: Vec<Value>) -> Result<Value> {
+    /// Calls a function that is not a method, by its qualified name; functions of a text have no path.
+    ///
+    /// Fails as [`call`](Session::call) does.
+    pub fn call_function(
+        &mut self,
+        name: &str,
+        args: Vec<Value>,
+        kwargs: Vec<(String, Value)>,
+    ) -> Result<Value> {
+        if !self.program.definitions.functions.contains_key(name) {
+            let names = self.program.definitions.functions.keys().map(|name| &**name);
+            return Err(err!(Unresolved, "the program has no function {name:?}")
+                .help(fx_core::names::suggest(name, names)));
+        }
+        let args = self.program.bind(&self.unit, name, 0, args, kwargs)?;
         self.run(name, args)
     }
 
@@ -108,38 +130,6 @@ impl Session {
         let result = machine.call(name, args);
         self.output += &machine.take_output();
         result
-    }
-
-    /// Arranges arguments in the order of the parameters, with defaults for those that are not given.
-    fn bind(&self, name: &str, args: Vec<Value>, kwargs: Vec<(String, Value)>) -> Result<Vec<Value>> {
-        let signature = self.unit.signature(name)?;
-        let parameters = signature.parameters.get(1..).unwrap_or_default();
-        if args.len() > parameters.len() {
-            bail!(Argument, "{name} takes {} arguments, got {}", parameters.len(), args.len());
-        }
-        let mut bound: Vec<Option<Value>> = args.into_iter().map(Some).collect();
-        bound.resize(parameters.len(), None);
-        for (key, value) in kwargs {
-            let names = || parameters.iter().map(|parameter| &*parameter.0);
-            let Some(at) = names().position(|own| own == key) else {
-                return Err(err!(Argument, "{name} has no parameter {key:?}")
-                    .help(fx_core::names::suggest(&key, names())));
-            };
-            if bound[at].replace(value).is_some() {
-                bail!(Argument, "the argument {key:?} of {name} is given twice");
-            }
-        }
-        let source = self.unit.function(name).map(|(source, _)| source);
-        let complete =
-            bound.into_iter().zip(parameters).map(|(value, (key, _, default))| match (value, default) {
-                (Some(value), _) => Ok(value),
-                (None, Some(default)) => match source {
-                    Some(source) => literal(default, source, &self.program.constants),
-                    None => bail!(Argument, "the argument {key:?} of {name} is missing"),
-                },
-                (None, None) => bail!(Argument, "the argument {key:?} of {name} is missing"),
-            });
-        complete.collect()
     }
 }
 

@@ -65,50 +65,76 @@ impl Parser<'_> {
     pub(super) fn expression(&mut self) -> Result<Expr> {
         self.nested(|parser| {
             let value = parser.climb(OR)?;
-            if !parser.take_keyword("if") {
-                if parser.token() == Token::Op(":=") {
-                    return Err(parser.error(parser.span(), "':=' is not part of TorchScript"));
-                }
-                return Ok(value);
+            match parser.token() {
+                Token::Keyword("if") => parser.conditional_of(value),
+                Token::Op(":=") => Err(parser.error(parser.span(), "':=' is not part of TorchScript")),
+                _ => Ok(value),
             }
-            let test = parser.climb(OR)?;
-            parser.expect_keyword("else")?;
-            let otherwise = parser.expression()?;
-            let span = value.span.to(otherwise.span);
-            parser.make(ExprKind::Conditional(Box::new(test), Box::new(value), Box::new(otherwise)), span)
         })
     }
 
+    /// Parses what follows the value of a conditional expression.
+    fn conditional_of(&mut self, value: Expr) -> Result<Expr> {
+        self.expect_keyword("if")?;
+        let test = self.climb(OR)?;
+        self.expect_keyword("else")?;
+        let otherwise = self.expression()?;
+        let span = value.span.to(otherwise.span);
+        self.make(ExprKind::Conditional(Box::new(test), Box::new(value), Box::new(otherwise)), span)
+    }
+
     /// Parses an expression whose operators bind at least as tightly as `level`.
+    ///
+    /// Brackets lead here again, so this function and those below it that brackets pass through are small: their
+    /// frames are most of the stack that deep code takes.
     fn climb(&mut self, level: u8) -> Result<Expr> {
-        let start = self.span();
-        let mut left = if level <= NOT && self.take_keyword("not") {
-            let value = self.nested(|parser| parser.climb(NOT))?;
-            let span = start.to(value.span);
-            self.make(ExprKind::Unary(UnaryOp::Not, Box::new(value)), span)?
+        let mut left = if level <= NOT && self.token() == Token::Keyword("not") {
+            self.negation()?
         } else {
             self.unary()?
         };
-        loop {
-            let token = self.token();
-            if let Some(op) = binary_operator(token) {
-                let binding = op.precedence() + BINARY - 1;
-                if binding < level {
-                    return Ok(left);
-                }
-                let place = self.span();
-                self.advance();
-                let right = self.nested(|parser| parser.climb(binding + 1))?;
-                left = self.binary(op, place, left, right)?;
-            } else if level <= COMPARE && self.comparison().is_some() {
-                left = self.compare(left)?;
-            } else if level <= AND && token == Token::Keyword("and") {
-                left = self.logical(LogicalOp::And, "and", AND + 1, left)?;
-            } else if level == OR && token == Token::Keyword("or") {
-                left = self.logical(LogicalOp::Or, "or", OR + 1, left)?;
-            } else {
-                return Ok(left);
+        while self.continues(level) {
+            left = self.infix(level, left)?;
+        }
+        Ok(left)
+    }
+
+    fn negation(&mut self) -> Result<Expr> {
+        let start = self.span();
+        self.expect_keyword("not")?;
+        let value = self.nested(|parser| parser.climb(NOT))?;
+        let span = start.to(value.span);
+        self.make(ExprKind::Unary(UnaryOp::Not, Box::new(value)), span)
+    }
+
+    /// Whether the next token is an operator between operands that binds at least as tightly as `level`.
+    fn continues(&self, level: u8) -> bool {
+        let token = self.token();
+        match binary_operator(token) {
+            Some(op) => op.precedence() + BINARY > level,
+            None => {
+                level <= COMPARE && self.comparison().is_some()
+                    || level <= AND && token == Token::Keyword("and")
+                    || level == OR && token == Token::Keyword("or")
             }
+        }
+    }
+
+    /// Parses an operator that continues an expression, and its right operand.
+    fn infix(&mut self, level: u8, left: Expr) -> Result<Expr> {
+        let token = self.token();
+        if let Some(op) = binary_operator(token) {
+            let place = self.span();
+            self.advance();
+            let right = self.nested(|parser| parser.climb(op.precedence() + BINARY))?;
+            return self.binary(op, place, left, right);
+        }
+        if level <= COMPARE && self.comparison().is_some() {
+            return self.compare(left);
+        }
+        match token {
+            Token::Keyword("and") => self.logical(LogicalOp::And, "and", AND + 1, left),
+            _ => self.logical(LogicalOp::Or, "or", OR + 1, left),
         }
     }
 

@@ -15,15 +15,23 @@ use fx_core::{Error, ErrorKind, Result};
 
 use crate::ast::{Expr, ExprKind, File, MAX_NESTING};
 use crate::lex::{self, Token, Tokens};
+use crate::log::{self, Stage};
+use crate::print;
 use crate::source::{Source, Span};
 
 /// Parses a file: classes, functions and statements.
 ///
 /// Fails if the text is no TorchScript; the error has file, line, column and a caret.
 pub fn file(source: &Arc<Source>) -> Result<File> {
-    let mut parser = Parser::new(source, lex::tokens(source)?);
-    let items = parser.items()?;
-    Ok(File { source: source.clone(), items })
+    let tokens = lex::tokens(source)?;
+    log::dump(Stage::Lex, source.name(), |level| lex::listing(source, &tokens, level > 1))?;
+    let items = Parser::new(source, tokens).items()?;
+    let file = File { source: source.clone(), items };
+    log::dump(Stage::Parse, source.name(), |level| match level {
+        1 => print::file(&file),
+        _ => format!("{:#?}", file.items),
+    })?;
+    Ok(file)
 }
 
 /// Parses a text that is one expression.

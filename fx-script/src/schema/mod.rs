@@ -32,6 +32,8 @@ pub struct Schema {
     pub returns: Option<Vec<Type>>,
     /// The names of the results, where they have names: `values`, `indices`.
     pub result_names: Vec<Arc<str>>,
+    /// Whether a result may be an argument, a view of one, or an item of one.
+    pub shares_memory: bool,
 }
 
 /// A parameter of an operator.

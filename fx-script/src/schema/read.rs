@@ -5,6 +5,9 @@ use std::sync::Arc;
 use super::{Default, Parameter, Schema};
 use crate::types::Type;
 
+/// How results are marked that may be an argument, a view of one, or an item of one.
+const ALIASES: &[&str] = &["(a)", "(a!)", "(b)", "(b!)", "(a|", "(a ->", "(*)"];
+
 /// Returns the schema of a line, or nothing if the line is none.
 pub(super) fn schema(line: &str) -> Option<Schema> {
     let open = line.find('(')?;
@@ -29,9 +32,10 @@ pub(super) fn schema(line: &str) -> Option<Schema> {
     if !reader.take(" -> ") {
         return None;
     }
+    let shares_memory = ALIASES.iter().any(|alias| reader.rest.contains(alias));
     let mut result_names = Vec::new();
     let returns = reader.returns(&mut result_names)?;
-    Some(Schema { name, full_name, parameters, is_variadic, returns, result_names })
+    Some(Schema { name, full_name, parameters, is_variadic, returns, result_names, shares_memory })
 }
 
 struct Reader<'a> {
@@ -163,6 +167,30 @@ impl<'a> Reader<'a> {
         Some(Some(types))
     }
 
+    /// Reads text after its first quotation mark, with escapes.
+    fn quoted(&mut self) -> Option<String> {
+        let mut text = String::new();
+        let mut chars = self.rest.char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.rest = &self.rest[at + 1..];
+                    return Some(text);
+                }
+                '\\' => text.push(match chars.next()?.1 {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    'f' => '\x0c',
+                    'v' => '\x0b',
+                    other => other,
+                }),
+                c => text.push(c),
+            }
+        }
+        None
+    }
+
     fn default(&mut self) -> Option<Default> {
         if self.take("[") {
             let mut items = Vec::new();
@@ -174,10 +202,7 @@ impl<'a> Reader<'a> {
             return Some(Default::List(items));
         }
         if self.take("\"") {
-            let end = self.rest.find('"')?;
-            let text = &self.rest[..end];
-            self.rest = &self.rest[end + 1..];
-            return Some(Default::Str(text.into()));
+            return Some(Default::Str(self.quoted()?.into()));
         }
         let end = self.rest.find([',', ')', ']']).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);

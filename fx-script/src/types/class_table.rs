@@ -11,12 +11,24 @@ use crate::source::Source;
 #[derive(Debug, Clone, Default)]
 pub struct ClassTable {
     classes: BTreeMap<Arc<str>, Arc<Class>>,
+    /// The paths that imports give names to, by qualified name.
+    imports: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl ClassTable {
     /// Adds a definition, which replaces one of the same name.
     pub fn insert(&mut self, class: Class) {
         self.classes.insert(class.name.clone(), Arc::new(class));
+    }
+
+    /// Gives a path another name: after `import torch as t`, `t` is `torch`.
+    pub fn import(&mut self, name: Arc<str>, path: Arc<str>) {
+        self.imports.insert(name, path);
+    }
+
+    /// Returns the path that an import gave a qualified name.
+    pub fn imported(&self, name: &str) -> Option<&Arc<str>> {
+        self.imports.get(name)
     }
 
     /// Returns the definition of a name.

@@ -64,7 +64,7 @@ impl Resolver<'_> {
     }
 
     fn generic(&self, base: &Expr, index: &Expr, span: Span, depth: u32) -> Result<Type> {
-        let name = base.dotted().unwrap_or_default();
+        let name = self.path(&base.dotted().unwrap_or_default());
         let arguments = match &index.kind {
             ExprKind::Tuple(Sequence { items, .. }, _) => items.iter().collect::<Vec<_>>(),
             _ => vec![index],
@@ -99,6 +99,7 @@ impl Resolver<'_> {
 
     fn named(&self, expr: &Expr) -> Result<Type> {
         let Some(name) = expr.dotted() else { return self.fail(expr.span, "expected a type") };
+        let name = self.path(&name);
         let plain = name.strip_prefix("torch.").or(name.strip_prefix("typing.")).unwrap_or(&name);
         Ok(match plain {
             "Tensor" => Type::Tensor,
@@ -119,6 +120,16 @@ impl Resolver<'_> {
             "tuple" | "Tuple" | "AnyTupleType" => Type::AnyTuple,
             _ => return self.class(&name, expr.span),
         })
+    }
+
+    /// Returns a name with the path that an import stands for.
+    fn path(&self, name: &str) -> String {
+        let (first, rest) = name.split_at(name.find('.').unwrap_or(name.len()));
+        let scoped = format!("{}{first}", self.scope);
+        match self.classes.imported(&scoped) {
+            Some(path) if self.classes.get(&scoped).is_none() => format!("{path}{rest}"),
+            _ => name.to_owned(),
+        }
     }
 
     fn class(&self, name: &str, span: Span) -> Result<Type> {

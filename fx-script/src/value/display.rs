@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fx_core::{Array, DType, Result, bail};
+use fx_core::{Array, DType, Result, bail, err};
 
 use super::equality::MAX_NESTING;
 use super::{Value, transaction};
@@ -107,6 +107,9 @@ fn write(out: &mut String, value: &Value, depth: usize) -> Result<()> {
         }
         Value::Device(device) => write!(out, "{device}").expect("strings take all text"),
         Value::Future(_) => out.push_str("Future"),
+        Value::Symbol(symbol) => {
+            return Err(err!(Argument, "the text of {} is known in a call only", symbol.type_name()));
+        }
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ pub fn is_same(a: &Value, b: &Value) -> bool {
         (Value::Enum(a), Value::Enum(b)) => a.class == b.class && a.name == b.name,
         (Value::Device(a), Value::Device(b)) => a == b,
         (Value::Future(a), Value::Future(b)) => Arc::ptr_eq(a, b),
+        (Value::Symbol(a), Value::Symbol(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }
 }

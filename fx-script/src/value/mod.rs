@@ -5,10 +5,12 @@
 //! remember what they were when a call began ([`transaction`]).
 
 pub mod cell;
+mod convert;
 mod dict;
 mod display;
 mod equality;
 mod object;
+mod symbol;
 mod tensor;
 pub mod transaction;
 
@@ -20,6 +22,7 @@ pub(crate) use display::general as general_text;
 pub use display::{float_text, shown};
 pub use equality::{is_same, values_equal};
 pub use object::{Class, Device, EnumMember, Future, NamedTuple, Object, Tuple};
+pub use symbol::Symbol;
 pub use tensor::{Geometry, Storages, TensorCell, TensorRef};
 
 use fx_core::{Result, err};
@@ -56,6 +59,8 @@ pub enum Value {
     Device(Arc<Device>),
     /// The outcome of a forked call.
     Future(Arc<Future>),
+    /// A value that only a call will know; programs that run have none.
+    Symbol(Arc<Symbol>),
 }
 
 /// Text, whose memory counts.
@@ -131,6 +136,7 @@ impl Value {
             Value::Enum(member) => &member.class,
             Value::Device(_) => "Device",
             Value::Future(_) => "Future",
+            Value::Symbol(symbol) => symbol.type_name(),
         }
     }
 

@@ -15,7 +15,7 @@ pub type TensorRef = Arc<TensorCell>;
 /// A tensor: where its elements lie in a storage.
 pub type TensorCell = Cell<Geometry>;
 
-/// The elements of a storage, as an array of one axis.
+/// The elements of a storage in order, as an array of any sizes.
 #[derive(Clone, Debug)]
 struct Flat(Array);
 
@@ -51,7 +51,10 @@ impl Geometry {
     }
 
     fn array(&self) -> Result<Array> {
-        self.storage.read(|flat| flat.0.as_strided(&self.shape, &self.strides, self.offset))
+        self.storage.read(|Flat(flat)| match self.offset {
+            0 if *self.shape == *flat.shape() && *self.strides == *flat.strides() => Ok(flat.clone()),
+            offset => flat.as_strided(&self.shape, &self.strides, offset),
+        })
     }
 
     /// Whether the elements are the whole storage in order.
@@ -76,12 +79,11 @@ impl Geometry {
 impl TensorCell {
     /// Makes a tensor with a storage of its own. Fails if memory cannot hold it.
     pub fn of(array: Array) -> Result<TensorRef> {
-        let array = array.contiguous()?;
-        let (dtype, shape) = (array.dtype(), Sizes::from(array.shape()));
-        let flat = array.reshape(&[array.numel()])?;
+        let array = if array.is_contiguous() { array } else { array.contiguous()? };
+        let (dtype, shape) = (array.dtype(), Sizes::from_slice(array.shape()));
         let strides = row_major(&shape);
         Ok(Arc::new(Cell::new(Geometry {
-            storage: Arc::new(Cell::new(Flat(flat))),
+            storage: Arc::new(Cell::new(Flat(array))),
             dtype,
             shape,
             strides,
@@ -160,6 +162,11 @@ impl TensorCell {
         Arc::ptr_eq(&storage(self), &storage(other))
     }
 
+    /// Returns a number that tensors of one storage share, as long as one of them lives.
+    pub fn storage_id(&self) -> usize {
+        self.read(|geometry| Arc::as_ptr(&geometry.storage) as usize)
+    }
+
     /// Makes a tensor of an array that may be a view of this tensor: then it shares the storage, else it has
     /// one of its own. Fails if memory cannot hold it.
     pub fn view_of(&self, view: Array, is_complex: bool) -> Result<TensorRef> {
@@ -199,8 +206,8 @@ impl TensorCell {
         let new = if new.dtype() == geometry.dtype { new.clone() } else { new.cast(geometry.dtype) };
         let new = if *new.shape() == *geometry.shape { new } else { new.broadcast_to(&geometry.shape)? };
         if geometry.is_whole() {
-            let flat = new.contiguous()?.reshape(&[new.numel()])?;
-            let old = geometry.storage.edit(|storage| std::mem::replace(storage, Flat(flat)));
+            let new = new.contiguous()?;
+            let old = geometry.storage.edit(|storage| std::mem::replace(storage, Flat(new)));
             drop(old);
             return Ok(());
         }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use fx_core::{Result, SourceLoc, err};
 
-use super::code::{Action, Code, Instruction as Ins, NUMBERS, Register, Site};
-use super::liveness::LastUses;
+use super::code::{Action, Code, Instruction as Ins, Known, Register, SHORT, Short, Site, Slot};
+use super::liveness::{LastUses, Spans};
 use super::{Environment, Operators};
 use crate::host;
 use crate::ir::{self, Constant, Function, Instruction, Operation, Region, ValueId};
 use crate::types::Type;
-use crate::value::{Device, Value};
+use crate::value::{Class, Device, Value};
 
 /// Compiles a function. Fails as [`Executable::new`](super::Executable::new) does.
 pub(super) fn compile(
@@ -27,7 +27,11 @@ pub(super) fn compile(
         environment,
         operators,
         last: LastUses::of(function),
+        spans: Spans::of(function),
         registers: vec![None; function.values.len()],
+        wanted: HashMap::new(),
+        holders: HashMap::new(),
+        landed: 0,
         is_constant: vec![false; function.values.len()],
         code: Code {
             name: function.name.clone(),
@@ -57,7 +61,14 @@ struct Compiler<'a> {
     environment: &'a Environment,
     operators: &'a dyn Operators,
     last: LastUses,
+    spans: Spans,
     registers: Vec<Option<Register>>,
+    /// The register to which a value goes at the end of its region.
+    wanted: HashMap<ValueId, Register>,
+    /// The values of each register that several share.
+    holders: HashMap<Register, Vec<ValueId>>,
+    /// The last place to which a jump leads.
+    landed: u32,
     is_constant: Vec<bool>,
     code: Code,
     source: Option<SourceLoc>,
@@ -69,10 +80,31 @@ impl Compiler<'_> {
         (self.code.frame.len() - 1) as Register
     }
 
+    /// Gives a value a register: the one to which it goes later, if no value that is there is still needed.
     fn define(&mut self, id: ValueId) -> Register {
-        let register = self.fresh(Value::None);
-        self.registers[id.index()] = Some(register);
+        let shared = self.wanted.remove(&id).filter(|register| {
+            self.holders
+                .get(register)
+                .is_none_or(|held| !held.iter().any(|&other| self.spans.meet(id, other)))
+        });
+        let register = shared.unwrap_or_else(|| self.fresh(Value::None));
+        self.place(id, register);
         register
+    }
+
+    fn place(&mut self, id: ValueId, register: Register) {
+        self.registers[id.index()] = Some(register);
+        self.holders.entry(register).or_default().push(id);
+    }
+
+    /// Compiles a region whose results go to registers.
+    fn region_to(&mut self, region: &Region, results: &[ValueId], to: &[Register]) -> Result<()> {
+        for (result, &register) in results.iter().zip(to) {
+            if self.registers[result.index()].is_none() {
+                self.wanted.entry(*result).or_insert(register);
+            }
+        }
+        self.region(region)
     }
 
     fn register(&self, id: ValueId) -> Register {
@@ -91,9 +123,10 @@ impl Compiler<'_> {
 
     fn land(&mut self, jump: usize) {
         let here = self.here();
+        self.landed = here;
         match &mut self.code.instructions[jump] {
-            Ins::Jump { to } | Ins::JumpUnless { to, .. } => *to = here,
-            Ins::Round { done, .. } => *done = here,
+            Ins::Jump { to } | Ins::JumpUnless { to, .. } | Ins::JumpUnlessTest { to, .. } => *to = here,
+            Ins::First { done, .. } => *done = here,
             Ins::Fork { end, .. } => *end = here,
             _ => unreachable!("only jumps land"),
         }
@@ -211,55 +244,104 @@ impl Compiler<'_> {
                 }
                 self.land(fork);
             }
-            instruction => {
+            _ => {
                 let action =
-                    self.action(instruction).map_err(|error| located(error, operation.source.as_ref()))?;
+                    self.action(operation).map_err(|error| located(error, operation.source.as_ref()))?;
                 self.site(operation, action);
             }
         }
         Ok(())
     }
 
+    /// Emits a jump that is taken unless a value is true. `used` is the use of the value.
+    fn jump_unless(&mut self, used: &ValueId, test: Register) -> usize {
+        let is_last = self.last.contains(used) && self.register(*used) == test;
+        if let Some(&Ins::Test { kind, to, a, b, site }) = self.code.instructions.last()
+            && is_last
+            && to == test
+            && self.landed != self.here()
+        {
+            self.code.instructions.pop();
+            let source = self.code.sources.pop().flatten();
+            let at = self.emit(Ins::JumpUnlessTest { kind, a, b, to: 0, site, result: test });
+            self.code.sources[at] = source;
+            return at;
+        }
+        self.emit(Ins::JumpUnless { test, to: 0 })
+    }
+
     fn branches(&mut self, operation: &Operation) -> Result<()> {
-        let results: Vec<Register> = operation.results.iter().map(|&id| self.define(id)).collect();
         let test = self.register(operation.operands[0]);
-        let to_else = self.emit(Ins::JumpUnless { test, to: 0 });
-        self.region(&operation.regions[0])?;
-        self.transfer_all(&operation.regions[0].results, &results);
+        let to_else = self.jump_unless(&operation.operands[0], test);
+        let results: Vec<Register> = operation.results.iter().map(|&id| self.define(id)).collect();
+        let [then, otherwise] = &operation.regions[..] else {
+            unreachable!("a verified branch has two regions")
+        };
+        self.region_to(then, &then.results, &results)?;
+        self.transfer_all(&then.results, &results);
         let to_end = self.emit(Ins::Jump { to: 0 });
         self.land(to_else);
-        self.region(&operation.regions[1])?;
-        self.transfer_all(&operation.regions[1].results, &results);
+        let before = self.here();
+        self.region_to(otherwise, &otherwise.results, &results)?;
+        self.transfer_all(&otherwise.results, &results);
+        if self.here() == before {
+            // The branch is empty: so its jump leads to where the other one ends, too.
+            self.code.instructions.pop();
+            self.code.sources.pop();
+            self.land(to_else);
+            return Ok(());
+        }
         self.land(to_end);
         Ok(())
     }
 
     fn repeat(&mut self, operation: &Operation) -> Result<()> {
         let body = &operation.regions[0];
-        // A carried value and the result that it becomes share a register.
+        // The limit is read in every round; its own register may be moved away.
+        let limit = self.kept(operation.operands[0]);
+        let endless = matches!(self.code.frame[limit as usize], Value::Int(i64::MAX))
+            && self.is_constant[operation.operands[0].index()]
+            && !self.spans.is_used(body.params[0]);
+        let first = (!self.is_true(operation.operands[1])).then(|| self.kept(operation.operands[1]));
+        // A carried value and the result that it becomes share a register; the result is there after the loop.
         let carried: Vec<Register> = operation.results.iter().map(|&id| self.define(id)).collect();
+        for (register, result) in carried.iter().zip(&operation.results) {
+            self.holders.entry(*register).or_default().retain(|held| held != result);
+        }
+        self.transfer_all(&operation.operands[2..], &carried);
+        let skip = first.map(|test| self.jump_unless(&operation.operands[1], test));
         for (&param, &register) in body.params[1..].iter().zip(&carried) {
-            self.registers[param.index()] = Some(register);
+            self.place(param, register);
         }
         let number = self.define(body.params[0]);
         let counter = self.fresh(Value::None);
-        // The limit is read in every round; its own register may be moved away.
-        let limit = self.saved(operation.operands[0]);
-        let first = (!self.is_true(operation.operands[1])).then(|| self.saved(operation.operands[1]));
-        self.transfer_all(&operation.operands[2..], &carried);
-        self.emit(Ins::Start { counter });
-        let skip = first.map(|test| self.emit(Ins::JumpUnless { test, to: 0 }));
+        let enter = (!endless).then(|| self.emit(Ins::First { counter, limit, number, done: 0 }));
         let head = self.here();
-        let round = self.emit(Ins::Round { counter, limit, number, done: 0 });
-        self.region(body)?;
+        self.landed = head;
+        self.region_to(body, &body.results[1..], &carried)?;
         self.source.clone_from(&operation.source);
-        let goes_on = body.results[0];
-        let test = (!self.is_true(goes_on)).then(|| self.saved(goes_on));
+        let goes_on = &body.results[0];
+        let test = (!self.is_true(*goes_on)).then(|| match self.register(*goes_on) {
+            register if carried.contains(&register) => self.saved(*goes_on),
+            register => register,
+        });
         self.transfer_all(&body.results[1..], &carried);
-        let stop = test.map(|test| self.emit(Ins::JumpUnless { test, to: 0 }));
-        self.emit(Ins::Jump { to: head });
-        [Some(round), skip, stop].into_iter().flatten().for_each(|jump| self.land(jump));
+        let stop = test.map(|test| self.jump_unless(goes_on, test));
+        self.emit(match endless {
+            true => Ins::Again { head },
+            false => Ins::Next { counter, limit, number, head },
+        });
+        [enter, skip, stop].into_iter().flatten().for_each(|jump| self.land(jump));
+        for (&register, &result) in carried.iter().zip(&operation.results) {
+            self.place(result, register);
+        }
+        self.landed = self.here();
         Ok(())
+    }
+
+    /// Returns the register of a value that stays there while a loop runs.
+    fn kept(&mut self, id: ValueId) -> Register {
+        if self.is_constant[id.index()] { self.register(id) } else { self.saved(id) }
     }
 
     fn site(&mut self, operation: &Operation, action: Action) {
@@ -272,20 +354,49 @@ impl Compiler<'_> {
             operation.operands.iter().filter(ends).map(|&id| self.register(id)).collect();
         let results: Box<[Register]> = operation.results.iter().map(|&id| self.define(id)).collect();
         let site = self.code.sites.len() as u32;
-        let short = match &operation.instruction {
-            Instruction::Call(name) => NUMBERS.iter().find(|(other, _)| **other == **name),
+        let name = match &operation.instruction {
+            Instruction::Call(name) => &**name,
+            _ => "",
+        };
+        let short = SHORT.iter().find(|(other, _)| *other == name).map(|(_, short)| *short);
+        let is_unused = || !operation.results.iter().any(|&result| self.spans.is_used(result));
+        let operands = match *args {
+            [a, b] => Some((a, b)),
+            [a] => Some((a, a)),
             _ => None,
         };
-        let instruction = match (short, &*args, &*results) {
-            (Some(&(_, kind)), &[a, b], &[to]) => Ins::Number { kind, to, a, b, site },
+        let instruction = match (short.zip(operands), &*args, &*results) {
+            (Some((Short::Arithmetic(kind), (a, b))), _, &[to]) => Ins::Arithmetic { kind, to, a, b, site },
+            (Some((Short::Test(kind), (a, b))), _, &[to]) => Ins::Test { kind, to, a, b, site },
+            (_, &[list, item], _) if name == "aten::append.t" && is_unused() => {
+                Ins::Append { list, item, site }
+            }
+            (_, &[list, at], &[to]) if name == "aten::__getitem__.t" => Ins::GetItem { to, list, at, site },
             _ => Ins::Run { site },
         };
-        self.code.sites.push(Site { args, results, last, action });
+        let what = operation.instruction.clone();
+        self.code.sites.push(Site { operation: what, args, results, last, action });
         self.emit(instruction);
     }
 
-    fn action(&self, instruction: &Instruction) -> Result<Action> {
-        Ok(match instruction {
+    /// Returns the class that the type of a value tells.
+    fn class_of(&self, id: ValueId) -> Option<&Arc<Class>> {
+        match &self.function.values[id.index()].ty {
+            Type::Class(name) => self.environment.classes.get(name),
+            _ => None,
+        }
+    }
+
+    fn slot(&self, object: ValueId, name: &Arc<str>) -> Slot {
+        let known = self.class_of(object).and_then(|class| {
+            let at = class.slot(name).ok()?;
+            Some(Known { class: Arc::clone(class), at })
+        });
+        Slot { name: name.clone(), known }
+    }
+
+    fn action(&self, operation: &Operation) -> Result<Action> {
+        Ok(match &operation.instruction {
             Instruction::Call(name) => match host::find(name) {
                 Some(function) => Action::Host(function),
                 None => match self.operators.prepare(name) {
@@ -297,13 +408,19 @@ impl Compiler<'_> {
                 Some(&at) => Action::Function(at),
                 None => return Err(err!(Unresolved, "there is no function {name:?}")),
             },
-            Instruction::Method(name) => Action::Method(name.clone()),
+            Instruction::Method(name) => {
+                let known = self.class_of(operation.operands[0]).and_then(|class| {
+                    let at = *self.functions.get(&*format!("{}.{name}", class.name))?;
+                    Some(Known { class: Arc::clone(class), at })
+                });
+                Action::Method(name.clone(), known)
+            }
             Instruction::New(name) => match self.environment.classes.get(name) {
                 Some(class) => Action::New(Arc::clone(class)),
                 None => return Err(err!(Unresolved, "there is no class {name:?}")),
             },
-            Instruction::GetAttr(name) => Action::GetAttr(name.clone()),
-            Instruction::SetAttr(name) => Action::SetAttr(name.clone()),
+            Instruction::GetAttr(name) => Action::GetAttr(self.slot(operation.operands[0], name)),
+            Instruction::SetAttr(name) => Action::SetAttr(self.slot(operation.operands[0], name)),
             Instruction::Tuple => Action::Tuple(None),
             Instruction::NamedTuple(name) => match self.environment.named_tuples.get(name) {
                 Some(named) => Action::Tuple(Some(Arc::clone(named))),

@@ -78,3 +78,74 @@ fn collect(region: &Region, own: &mut HashSet<ValueId>, out: &mut HashSet<ValueI
     }
     out.extend(region.results.iter().filter(|id| !own.contains(id)));
 }
+
+/// When values are needed, in positions that number the operations of a function in the order of the code.
+///
+/// A value may take the register of another if their spans do not meet, except that one may end where the other
+/// begins: an operation reads its operands before it writes its results.
+pub(super) struct Spans {
+    /// The first position of each value, and the last one at which it is used.
+    spans: Vec<(u32, u32)>,
+    now: u32,
+}
+
+impl Spans {
+    /// Finds the spans of a function.
+    pub(super) fn of(function: &Function) -> Spans {
+        let mut spans = Spans { spans: vec![(0, 0); function.values.len()], now: 0 };
+        spans.region(&function.body);
+        spans
+    }
+
+    /// Returns whether a value is ever used.
+    pub(super) fn is_used(&self, value: ValueId) -> bool {
+        let (start, end) = self.spans[value.index()];
+        end > start
+    }
+
+    /// Returns whether both values are needed at some position.
+    pub(super) fn meet(&self, a: ValueId, b: ValueId) -> bool {
+        let ((start, end), (other_start, other_end)) = (self.spans[a.index()], self.spans[b.index()]);
+        start < other_end && other_start < end
+    }
+
+    fn start(&mut self, values: &[ValueId]) {
+        for value in values {
+            self.spans[value.index()] = (self.now, self.now);
+        }
+    }
+
+    fn uses(&mut self, values: &[ValueId]) {
+        for value in values {
+            self.spans[value.index()].1 = self.now;
+        }
+    }
+
+    fn region(&mut self, region: &Region) {
+        self.start(&region.params);
+        for operation in &region.operations {
+            self.now += 1;
+            self.uses(&operation.operands);
+            self.start(&operation.results);
+            operation.regions.iter().for_each(|region| self.region(region));
+            if !operation.regions.is_empty() {
+                self.now += 1;
+            }
+            match &operation.instruction {
+                // Branches write the results at their ends.
+                Instruction::If => self.start(&operation.results),
+                // Another round, or the program beside a task, uses the same values again.
+                Instruction::Loop | Instruction::Fork => {
+                    let mut outer = HashSet::new();
+                    operation.regions.iter().for_each(|body| outer_uses(body, &mut outer));
+                    for value in &outer {
+                        self.spans[value.index()].1 = self.now;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.now += 1;
+        self.uses(&region.results);
+    }
+}

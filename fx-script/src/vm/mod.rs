@@ -6,6 +6,7 @@
 
 mod code;
 mod compile;
+mod listing;
 mod liveness;
 mod run;
 
@@ -16,9 +17,11 @@ use fx_core::{Result, SourceLoc, err};
 
 use crate::host::Output;
 use crate::ir::Program;
-use crate::value::{Class, EnumMember, NamedTuple, Value, transaction};
+use crate::log::{self, Stage};
+use crate::value::{Class, EnumMember, NamedTuple, Value, shown, transaction};
 
 use code::Code;
+pub use run::is_instance;
 
 /// The operators on tensors.
 pub trait Operators: Send + Sync {
@@ -97,7 +100,9 @@ impl Executable {
             .collect();
         let mut functions = Vec::with_capacity(by_name.len());
         for function in program.functions() {
-            functions.push(compile::compile(function, &by_name, environment, operators)?);
+            let code = compile::compile(function, &by_name, environment, operators)?;
+            log::dump(Stage::Bytecode, &code.name, |_| code.to_string())?;
+            functions.push(code);
         }
         Ok(Executable { functions, by_name })
     }
@@ -132,6 +137,8 @@ pub struct Machine<'a> {
     /// The printed text of the calls so far.
     output: Output,
     profile: Option<HashMap<SourceLoc, (u64, f64)>>,
+    /// The level at which calls are shown; see [`Stage::Vm`].
+    log: u8,
     fuel: i64,
     steps_left: u64,
     depth: usize,
@@ -141,7 +148,7 @@ impl<'a> Machine<'a> {
     /// Makes a machine.
     pub fn new(executable: &'a Executable, limits: Limits) -> Machine<'a> {
         let output = Output::new(limits.output);
-        Machine { executable, limits, output, profile: None, fuel: 0, steps_left: 0, depth: 0 }
+        Machine { executable, limits, output, profile: None, log: 0, fuel: 0, steps_left: 0, depth: 0 }
     }
 
     /// Counts and times the instructions of each source line.
@@ -165,18 +172,59 @@ impl<'a> Machine<'a> {
         lines
     }
 
-    /// Calls a function by its qualified name. Fails if there is none, if the program raises, or if it reaches a
-    /// limit; then objects, lists, dictionaries and tensors are as they were before.
+    /// Calls a function by its qualified name. Fails if there is none, if the program raises, if it reaches a
+    /// limit, or if `FX_LOG` names an unknown stage; then objects, lists, dictionaries and tensors are as they
+    /// were before.
     pub fn call(&mut self, name: &str, args: Vec<Value>) -> Result<Value> {
         let at = self.executable.by_name.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.executable.by_name.keys().map(|name| &**name).take(8).collect();
             err!(Unresolved, "there is no function {name:?}").help(format!("some are {}", names.join(", ")))
         })?;
         (self.steps_left, self.fuel, self.depth) = (self.limits.steps, 0, 0);
+        self.log = log::level(Stage::Vm)?;
         let transaction = transaction::begin(self.limits.memory);
         let value = self.function(*at, args)?;
         transaction.commit();
         Ok(value)
+    }
+
+    /// Whether each instruction is timed or shown.
+    fn is_observed(&self) -> bool {
+        self.profile.is_some() || self.log > 2
+    }
+
+    /// Shows a call, if calls of this depth are shown.
+    fn show_call(&self, code: &Code, args: &[Value]) {
+        if self.log > 1 || (self.log == 1 && self.depth == 0) {
+            let args: Vec<String> = args.iter().map(brief).collect();
+            log::write(Stage::Vm, &format!("{}({})", code.name, args.join(", ")), "");
+        }
+    }
+
+    /// Shows how a call ended, if it was shown.
+    fn show_result(&self, code: &Code, result: &Result<Value>) {
+        if self.log > 1 || (self.log == 1 && self.depth == 0) {
+            let text = match result {
+                Ok(value) => format!("returns {}", brief(value)),
+                Err(error) => format!("fails: {error}"),
+            };
+            log::write(Stage::Vm, &code.name, &text);
+        }
+    }
+}
+
+/// Returns a value in a line: a tensor by its dtype and sizes, all else in at most 80 characters.
+fn brief(value: &Value) -> String {
+    let text = match value {
+        Value::Tensor(tensor) => return format!("{}{:?}", tensor.dtype(), &tensor.shape()[..]),
+        Value::Str(text) => format!("{:?}", &***text),
+        Value::Object(object) => object.class.name.clone(),
+        other => shown(other).unwrap_or_else(|_| other.type_name().to_owned()),
+    };
+    let line = text.replace('\n', " ");
+    match line.char_indices().nth(80) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
     }
 }
 

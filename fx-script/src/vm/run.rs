@@ -6,9 +6,10 @@ use std::time::Instant;
 use fx_core::{Error, Result, bail, err};
 use smallvec::SmallVec;
 
-use super::Machine;
-use super::code::{Action, Code, Instruction as Ins, Number, Site};
-use crate::types::Type;
+use super::code::{Action, Arithmetic, Code, Instruction as Ins, Known, Register, Site, Test};
+use super::{Machine, brief};
+use crate::log::{self, Stage};
+use crate::types::{ClassTable, Type, is_subtype};
 use crate::value::{Class, Future, Object, Tuple, Value, transaction};
 
 /// How many steps pass between two looks at the limits.
@@ -46,32 +47,34 @@ impl Machine<'_> {
                 .help("the program may recurse for ever; else raise `Limits::depth`"));
         }
         self.spend(1 + code.instructions.len() / 8)?;
+        self.show_call(code, &args);
         let mut frame = code.frame.clone();
         for (&register, arg) in code.params.iter().zip(args) {
             frame[register as usize] = arg;
         }
         self.depth += 1;
-        let result = match self.profile.is_some() {
+        let result = match self.is_observed() {
             true => self.run::<true>(code, &mut frame, 0),
             false => self.run::<false>(code, &mut frame, 0),
         };
         self.depth -= 1;
+        self.show_result(code, &result);
         result
     }
 
     /// Runs instructions from one on, until the function returns or the task ends.
-    fn run<const PROFILED: bool>(&mut self, code: &Code, frame: &mut [Value], from: usize) -> Result<Value> {
+    fn run<const OBSERVED: bool>(&mut self, code: &Code, frame: &mut [Value], from: usize) -> Result<Value> {
         let mut at = from;
         loop {
-            let started = PROFILED.then(Instant::now);
+            let started = OBSERVED.then(Instant::now);
             let now = at;
             match code.instructions[at] {
                 Ins::Copy { to, from } => {
-                    frame[to as usize] = frame[from as usize].clone();
+                    copy(frame, to, from);
                     at += 1;
                 }
                 Ins::Move { to, from } => {
-                    frame[to as usize] = std::mem::take(&mut frame[from as usize]);
+                    move_to(frame, to, from);
                     at += 1;
                 }
                 Ins::Jump { to } => at = to as usize,
@@ -80,29 +83,82 @@ impl Machine<'_> {
                     Value::Bool(false) => at = to as usize,
                     other => return Err(locate(code, at, wrong_kind("bool", other))),
                 },
-                Ins::Start { counter } => {
-                    frame[counter as usize] = Value::Int(0);
-                    at += 1;
+                Ins::JumpUnlessTest { kind, a, b, to, site, result } => {
+                    let holds = match test(kind, &frame[a as usize], &frame[b as usize]) {
+                        Some(holds) => holds,
+                        None => {
+                            self.site(code, site, frame).map_err(|error| locate(code, at, error))?;
+                            match std::mem::take(&mut frame[result as usize]) {
+                                Value::Bool(holds) => holds,
+                                other => return Err(locate(code, at, wrong_kind("bool", &other))),
+                            }
+                        }
+                    };
+                    at = if holds { at + 1 } else { to as usize };
                 }
-                Ins::Round { counter, limit, number, done } => {
-                    let (Value::Int(round), Value::Int(rounds)) =
+                Ins::First { counter, limit, number, done } => {
+                    let Value::Int(rounds) = frame[limit as usize] else {
+                        return Err(locate(code, at, wrong_kind("int", &frame[limit as usize])));
+                    };
+                    set_int(&mut frame[counter as usize], 0);
+                    set_int(&mut frame[number as usize], 0);
+                    at = if rounds > 0 { at + 1 } else { done as usize };
+                }
+                Ins::Next { counter, limit, number, head } => {
+                    let (&Value::Int(round), &Value::Int(rounds)) =
                         (&frame[counter as usize], &frame[limit as usize])
                     else {
                         return Err(locate(code, at, wrong_kind("int", &frame[limit as usize])));
                     };
+                    let round = round + 1;
                     if round < rounds {
-                        let round = *round;
-                        frame[number as usize] = Value::Int(round);
-                        frame[counter as usize] = Value::Int(round + 1);
-                        self.spend(done as usize - at).map_err(|error| locate(code, at, error))?;
-                        at += 1;
+                        set_int(&mut frame[counter as usize], round);
+                        set_int(&mut frame[number as usize], round);
+                        self.spend(at + 1 - head as usize).map_err(|error| locate(code, at, error))?;
+                        at = head as usize;
                     } else {
-                        at = done as usize;
+                        at += 1;
                     }
                 }
-                Ins::Number { kind, to, a, b, site } => {
-                    match number(kind, &frame[a as usize], &frame[b as usize]) {
-                        Some(value) => frame[to as usize] = value,
+                Ins::Again { head } => {
+                    self.spend(at + 1 - head as usize).map_err(|error| locate(code, at, error))?;
+                    at = head as usize;
+                }
+                Ins::Append { list, item, site } => {
+                    let (Value::List(list), item) = (&frame[list as usize], &frame[item as usize]) else {
+                        return Err(locate(code, at, wrong_kind("List", &frame[list as usize])));
+                    };
+                    let item = item.clone();
+                    list.edit(|items| items.push(item));
+                    self.release(code, site, frame);
+                    at += 1;
+                }
+                Ins::GetItem { to, list, at: index, site } => {
+                    let found = match (&frame[list as usize], &frame[index as usize]) {
+                        (Value::List(list), &Value::Int(index)) => list.read(|items| {
+                            let index = if index < 0 { index + items.len() as i64 } else { index };
+                            usize::try_from(index).ok().and_then(|index| items.get(index).cloned())
+                        }),
+                        _ => None,
+                    };
+                    match found {
+                        Some(value) => {
+                            self.release(code, site, frame);
+                            frame[to as usize] = value;
+                        }
+                        None => self.site(code, site, frame).map_err(|error| locate(code, at, error))?,
+                    }
+                    at += 1;
+                }
+                Ins::Arithmetic { kind, to, a, b, site } => {
+                    if !arithmetic(kind, frame, to, a, b) {
+                        self.site(code, site, frame).map_err(|error| locate(code, at, error))?;
+                    }
+                    at += 1;
+                }
+                Ins::Test { kind, to, a, b, site } => {
+                    match test(kind, &frame[a as usize], &frame[b as usize]) {
+                        Some(holds) => set_bool(&mut frame[to as usize], holds),
                         None => self.site(code, site, frame).map_err(|error| locate(code, at, error))?,
                     }
                     at += 1;
@@ -120,7 +176,7 @@ impl Machine<'_> {
                         ));
                     }
                     self.depth += 1;
-                    let outcome = self.run::<PROFILED>(code, frame, at + 1);
+                    let outcome = self.run::<OBSERVED>(code, frame, at + 1);
                     self.depth -= 1;
                     let outcome = match outcome {
                         // A limit ends the whole call, not one task.
@@ -133,13 +189,33 @@ impl Machine<'_> {
                 Ins::EndTask => return Ok(Value::None),
                 Ins::Return { from } => return Ok(frame[from as usize].clone()),
             }
-            if let (Some(started), Some(profile), Some(source)) =
-                (started, &mut self.profile, &code.sources[now])
-            {
-                let (count, seconds) = profile.entry(source.clone()).or_default();
-                *count += 1;
-                *seconds += started.elapsed().as_secs_f64();
+            if let Some(started) = started {
+                self.observe(code, now, frame, started);
             }
+        }
+    }
+
+    /// Times or shows an instruction that ran.
+    #[cold]
+    fn observe(&mut self, code: &Code, at: usize, frame: &[Value], started: Instant) {
+        if let (Some(profile), Some(source)) = (&mut self.profile, &code.sources[at]) {
+            let (count, seconds) = profile.entry(source.clone()).or_default();
+            *count += 1;
+            *seconds += started.elapsed().as_secs_f64();
+        }
+        if self.log > 2 {
+            let results =
+                code.written(at).iter().map(|&to| format!("r{to} = {}", brief(&frame[to as usize])));
+            let place = code.sources[at].as_ref().map_or(String::new(), |source| format!("  at {source}"));
+            let what = format!("{} {at}: {}{place}", code.name, code.shown(at));
+            log::write(Stage::Vm, &what, &results.collect::<Vec<_>>().join("\n"));
+        }
+    }
+
+    /// Empties the registers that a site uses for the last time.
+    fn release(&self, code: &Code, site: u32, frame: &mut [Value]) {
+        for &register in &code.sites[site as usize].last {
+            frame[register as usize] = Value::None;
         }
     }
 
@@ -172,15 +248,24 @@ impl Machine<'_> {
             }
             Action::Missing(_, error) => Err(error.clone()),
             Action::Function(at) => self.function(*at, args().collect()),
-            Action::Method(name) => {
+            Action::Method(name, known) => {
                 let class = &arg(0).to_object()?.class;
-                let at = self.method(class, name)?;
+                let at = match Known::of(known.as_ref(), class) {
+                    Some(at) => at,
+                    None => self.method(class, name)?,
+                };
                 self.function(at, args().collect())
             }
             Action::New(class) => Ok(Value::Object(Object::new(Arc::clone(class)))),
-            Action::GetAttr(name) => arg(0).to_object()?.get(name),
-            Action::SetAttr(name) => {
-                arg(0).to_object()?.set(name, arg(1).clone())?;
+            Action::GetAttr(slot) => {
+                let object = arg(0).to_object()?;
+                match Known::of(slot.known.as_ref(), &object.class) {
+                    Some(at) => Ok(object.slots.read(|slots| slots[at].clone())),
+                    None => object.get(&slot.name),
+                }
+            }
+            Action::SetAttr(slot) => {
+                arg(0).to_object()?.set(&slot.name, arg(1).clone())?;
                 Ok(Value::None)
             }
             Action::Tuple(named) => {
@@ -224,30 +309,113 @@ fn locate(code: &Code, at: usize, error: Error) -> Error {
     }
 }
 
-#[inline]
-fn number(kind: Number, a: &Value, b: &Value) -> Option<Value> {
+// Writing a number over a number stores it alone: a copy of the whole value would have to wait for the parts
+// that were just written.
+
+#[inline(always)]
+fn set_int(to: &mut Value, x: i64) {
+    match to {
+        Value::Int(old) => *old = x,
+        to => *to = Value::Int(x),
+    }
+}
+
+#[inline(always)]
+fn set_float(to: &mut Value, x: f64) {
+    match to {
+        Value::Float(old) => *old = x,
+        to => *to = Value::Float(x),
+    }
+}
+
+#[inline(always)]
+fn set_bool(to: &mut Value, x: bool) {
+    match to {
+        Value::Bool(old) => *old = x,
+        to => *to = Value::Bool(x),
+    }
+}
+
+#[inline(always)]
+fn copy(frame: &mut [Value], to: Register, from: Register) {
+    match frame[from as usize] {
+        Value::Int(x) => set_int(&mut frame[to as usize], x),
+        Value::Float(x) => set_float(&mut frame[to as usize], x),
+        Value::Bool(x) => set_bool(&mut frame[to as usize], x),
+        ref other => frame[to as usize] = other.clone(),
+    }
+}
+
+/// Moves a value to a register; one that has no memory stays where it was, too.
+#[inline(always)]
+fn move_to(frame: &mut [Value], to: Register, from: Register) {
+    match frame[from as usize] {
+        Value::Int(x) => set_int(&mut frame[to as usize], x),
+        Value::Float(x) => set_float(&mut frame[to as usize], x),
+        Value::Bool(x) => set_bool(&mut frame[to as usize], x),
+        ref mut other => frame[to as usize] = std::mem::take(other),
+    }
+}
+
+/// The short way of arithmetic; returns whether there is one for these values.
+#[inline(always)]
+fn arithmetic(kind: Arithmetic, frame: &mut [Value], to: Register, a: Register, b: Register) -> bool {
+    match (&frame[a as usize], &frame[b as usize]) {
+        (&Value::Int(a), &Value::Int(b)) => {
+            let x = match kind {
+                Arithmetic::Add => a.wrapping_add(b),
+                Arithmetic::Sub => a.wrapping_sub(b),
+                Arithmetic::Mul => a.wrapping_mul(b),
+                Arithmetic::Neg => a.wrapping_neg(),
+                Arithmetic::FloorDiv if b > 0 => a.div_euclid(b),
+                Arithmetic::Remainder if b > 0 => a.rem_euclid(b),
+                _ => return false,
+            };
+            set_int(&mut frame[to as usize], x);
+            true
+        }
+        (&Value::Float(a), &Value::Float(b)) => {
+            let x = match kind {
+                Arithmetic::Add => a + b,
+                Arithmetic::Sub => a - b,
+                Arithmetic::Mul => a * b,
+                Arithmetic::Div => a / b,
+                Arithmetic::Neg => -a,
+                _ => return false,
+            };
+            set_float(&mut frame[to as usize], x);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The short way of a test; `None` if there is none for these values.
+#[inline(always)]
+fn test(kind: Test, a: &Value, b: &Value) -> Option<bool> {
     match (a, b) {
-        (Value::Int(a), Value::Int(b)) => Some(match kind {
-            Number::AddInt => Value::Int(a.wrapping_add(*b)),
-            Number::SubInt => Value::Int(a.wrapping_sub(*b)),
-            Number::MulInt => Value::Int(a.wrapping_mul(*b)),
-            Number::LtInt => Value::Bool(a < b),
-            Number::LeInt => Value::Bool(a <= b),
-            Number::GtInt => Value::Bool(a > b),
-            Number::GeInt => Value::Bool(a >= b),
-            Number::EqInt => Value::Bool(a == b),
-            Number::NeInt => Value::Bool(a != b),
+        (&Value::Int(a), &Value::Int(b)) => Some(match kind {
+            Test::Lt => a < b,
+            Test::Le => a <= b,
+            Test::Gt => a > b,
+            Test::Ge => a >= b,
+            Test::Eq => a == b,
+            Test::Ne => a != b,
             _ => return None,
         }),
-        (Value::Float(a), Value::Float(b)) => Some(match kind {
-            Number::AddFloat => Value::Float(a + b),
-            Number::SubFloat => Value::Float(a - b),
-            Number::MulFloat => Value::Float(a * b),
-            Number::DivFloat => Value::Float(a / b),
-            Number::LtFloat => Value::Bool(a < b),
-            Number::LeFloat => Value::Bool(a <= b),
-            Number::GtFloat => Value::Bool(a > b),
-            Number::GeFloat => Value::Bool(a >= b),
+        (&Value::Float(a), &Value::Float(b)) => Some(match kind {
+            Test::Lt => a < b,
+            Test::Le => a <= b,
+            Test::Gt => a > b,
+            Test::Ge => a >= b,
+            Test::Eq => a == b,
+            Test::Ne => a != b,
+            _ => return None,
+        }),
+        (&Value::Bool(a), &Value::Bool(b)) => Some(match kind {
+            Test::Not => !a,
+            Test::And => a && b,
+            Test::Or => a || b,
             _ => return None,
         }),
         _ => None,
@@ -266,10 +434,11 @@ fn unpack(value: &Value, results: &[u32], frame: &mut [Value]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a value has a type. An empty container has the type of every element.
-fn is_instance(value: &Value, ty: &Type) -> bool {
+/// Returns whether a value has a type. An empty container has the type of every element.
+pub fn is_instance(value: &Value, ty: &Type) -> bool {
     match (value, ty) {
         (_, Type::Any) => true,
+        (Value::Symbol(symbol), ty) => is_subtype(&symbol.ty, ty, &ClassTable::default()),
         (Value::None, Type::None | Type::Optional(_))
         | (Value::Bool(_), Type::Bool)
         | (Value::Int(_), Type::Int | Type::Number)

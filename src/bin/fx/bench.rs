@@ -4,19 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fx::weights::Weights;
-use fx::{GraphModule, Value, check, program};
+use fx::{GraphModule, Value, check};
 
 use crate::output::print;
-use crate::program::no_program;
+use crate::program::{Source, no_program};
 
 /// Measure a program on engines, side by side
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// fx text, or an archive that torch.export.save wrote
+    /// fx text, a saved module, or an archive that torch.export.save or torch.jit.save wrote
     file: Option<PathBuf>,
-    /// A safetensors file with the tensors that fx text reads by path
-    #[arg(long, value_name = "FILE")]
-    weights: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
     /// A safetensors file with the inputs 0.in0, 0.in1, …; random ones otherwise
     #[arg(long, value_name = "FILE")]
     io: Option<PathBuf>,
@@ -51,7 +50,7 @@ impl Bench {
             return Ok(true);
         }
         let Some(file) = &self.file else { return Err(no_program()) };
-        let gm = program::open(file, self.weights.as_deref())?;
+        let gm = self.source.open_for(file, self.io.as_deref())?;
         let Some(path) = &self.io else {
             self.measure(&gm, &fx::pass::sample_inputs(&gm, 0)?)?;
             return Ok(true);

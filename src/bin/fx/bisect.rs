@@ -34,12 +34,13 @@ pub(crate) struct Bisect {
 impl Bisect {
     pub(crate) fn run(self) -> fx::Result<bool> {
         let passes = fx::program::passes(&self.passes)?;
+        let gm = self.program.open_for(self.io.as_deref())?;
         let io = self.io.map(Weights::open).transpose()?;
         let reference = match &io {
             Some(io) => Reference::File(io),
             None => Reference::Runs { n: self.runs, seed: self.seed, tolerance: self.tolerance },
         };
-        let culprit = bisect(&self.program.open()?, &passes, reference)?;
+        let culprit = bisect(&gm, &passes, reference)?;
         print(&culprit.as_ref().map_or_else(|| "no pass changes the results".into(), ToString::to_string));
         Ok(culprit.is_none())
     }

@@ -6,9 +6,13 @@ use clap::Args;
 use fx::{check, program};
 
 use crate::json;
-use crate::output::{Bar, note_missing_compiler, print_json};
+use crate::output::{Bar, note_missing_compiler, print, print_json};
 
-/// Compare every NAME.pt2 of a folder with the outputs in NAME.io.safetensors
+/// Compare every program of a folder with PyTorch: each NAME.pt2 with the outputs in NAME.io.safetensors, and each
+/// NAME.pt with the calls in NAME.json
+///
+/// A program of TorchScript runs in the virtual machine, and as graphs on the engines eager, fused and native
+/// where it can be lowered.
 #[derive(Args)]
 pub(crate) struct Check {
     /// The folder
@@ -37,13 +41,33 @@ impl Check {
             false => program::engines(&self.engine)?,
         };
         let mut bar = Bar::new();
-        let report = check::dir_with(&self.dir, &engines, &mut |done, all, name| bar.show(done, all, name))?;
+        let mut show = |done: usize, all: usize, name: &str| bar.show(done, all, name);
+        let scripts = match self.each_pass {
+            true => Vec::new(),
+            false => fx::script::cases(&self.dir)?,
+        };
+        let has_exported = scripts.is_empty() || check::files(&self.dir).is_ok();
+        let exported = has_exported.then(|| check::dir_with(&self.dir, &engines, &mut show)).transpose()?;
+        let script = match scripts.is_empty() {
+            true => None,
+            false => Some(fx::script::check_folder(&self.dir, &script_engines(&engines), &mut show)?),
+        };
         drop(bar);
         if self.json {
-            print_json(report.programs.iter().map(json::program_json).collect());
+            let exported = exported.iter().flat_map(|report| report.programs.iter().map(json::program_json));
+            let scripts = script.iter().flat_map(|report| report.programs.iter().map(json::script_json));
+            print_json(exported.chain(scripts).collect());
         } else {
-            println!("{report}");
+            exported.iter().for_each(|report| print(&report.to_string()));
+            script.iter().for_each(|report| print(&report.to_string()));
         }
-        Ok(report.failed() == 0)
+        let failed =
+            exported.map_or(0, |report| report.failed()) + script.map_or(0, |report| report.failed());
+        Ok(failed == 0)
     }
+}
+
+/// Returns the engines of these names that run graphs of TorchScript.
+fn script_engines(engines: &[check::Engine]) -> Vec<fx::Engine> {
+    engines.iter().filter_map(|engine| engine.name().parse().ok()).collect()
 }

@@ -60,7 +60,7 @@ impl Codegen {
     }
 
     fn package(&self) -> fx::Result<()> {
-        let gm = self.program.open()?;
+        let gm = self.program.open_for(self.io.as_deref())?;
         let mut options = CrateOptions::new().name(self.name.as_deref().unwrap_or(&self.program.stem()));
         if let Some(io) = &self.io {
             options = options.io(&gm, &Weights::open(io)?)?;

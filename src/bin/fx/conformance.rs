@@ -6,7 +6,7 @@ use clap::Args;
 use fx::{conformance, program};
 
 use crate::json;
-use crate::output::{Bar, print_json};
+use crate::output::{Bar, print, print_json};
 
 /// Run operator reference cases
 #[derive(Args)]
@@ -40,9 +40,9 @@ impl Conformance {
             print_json(report.ops.iter().map(json::op_json).collect());
         } else if self.verbose {
             report.ops.iter().for_each(print_operator);
-            println!("{} passed, {} failed", report.passed(), report.failed());
+            print(&format!("{} passed, {} failed", report.passed(), report.failed()));
         } else {
-            println!("{report}");
+            print(&report.to_string());
         }
         Ok(report.failed() == 0)
     }
@@ -53,6 +53,6 @@ fn print_operator(op: &conformance::OpReport) {
         0 => String::new(),
         n => format!("  {n} without a type from the shape rule"),
     };
-    println!("{}  {}/{}{untyped}", op.name, op.passed(), op.total);
-    op.failures.iter().for_each(|failure| println!("  {failure}"));
+    print(&format!("{}  {}/{}{untyped}", op.name, op.passed(), op.total));
+    op.failures.iter().for_each(|failure| print(&format!("  {failure}")));
 }

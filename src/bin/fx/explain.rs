@@ -6,7 +6,7 @@ use clap::Args;
 use fx::program;
 
 use crate::output::print;
-use crate::program::no_program;
+use crate::program::{Source, no_program};
 
 /// Say where a rule matches a program, and where not and why; `list` lists the rules
 #[derive(Args)]
@@ -14,11 +14,10 @@ pub(crate) struct Explain {
     /// The rule
     #[arg(required_unless_present = "fusion")]
     rule: Option<String>,
-    /// fx text, or an archive that torch.export.save wrote
+    /// fx text, a saved module, or an archive that torch.export.save or torch.jit.save wrote
     file: Option<PathBuf>,
-    /// A safetensors file with the tensors that fx text reads by path
-    #[arg(long, value_name = "FILE")]
-    weights: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
     /// Only at the node of this name
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
@@ -31,7 +30,7 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) fn run(self) -> fx::Result<bool> {
         if let Some(file) = self.fusion {
-            print(&program::explain_fusion(&program::open(file, self.weights.as_deref())?)?);
+            print(&program::explain_fusion(&self.source.open(&file)?)?);
             return Ok(true);
         }
         let rule = self.rule.unwrap_or_default();
@@ -42,7 +41,7 @@ impl Explain {
             print(&program::list_rules());
             return Ok(true);
         };
-        let gm = program::open(file, self.weights.as_deref())?;
+        let gm = self.source.open(&file)?;
         let (explanations, matches) = program::explain(&gm, &rule, self.node.as_deref())?;
         print(&explanations);
         Ok(matches > 0)

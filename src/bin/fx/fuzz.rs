@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value as Json, json};
 
 use crate::output::{Bar, print};
@@ -25,6 +25,14 @@ pub(crate) struct Fuzz {
     /// Only engines, not passes and rules
     #[arg(long, conflicts_with_all = ["passes", "rules"])]
     engines: bool,
+    /// TorchScript programs on the virtual machine, and as graphs where they can be: with tensors, as PyTorch's
+    /// TorchScript takes them, or without, as Python runs them
+    #[arg(long, value_name = "DIALECT", num_args = 0..=1, default_missing_value = "torch")]
+    #[arg(conflicts_with_all = ["passes", "rules", "engines"])]
+    script: Option<Dialect>,
+    /// The interpreter of Python that runs the TorchScript programs, too; for `torch` it must have PyTorch
+    #[arg(long, value_name = "PROGRAM", requires = "script")]
+    python: Option<String>,
     /// The folder for programs that fail
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -36,8 +44,18 @@ pub(crate) struct Fuzz {
     json: bool,
 }
 
+/// A language of random TorchScript programs.
+#[derive(Clone, Copy, ValueEnum)]
+enum Dialect {
+    Python,
+    Torch,
+}
+
 impl Fuzz {
     pub(crate) fn run(self) -> fx::Result<bool> {
+        if let Some(dialect) = self.script {
+            return self.run_scripts(dialect);
+        }
         let passes = match (&self.passes, self.rules) {
             (Some(text), _) if text == "default" => vec![fx::pass::DEFAULT.to_owned()],
             (Some(text), _) => vec![text.clone()],
@@ -83,7 +101,53 @@ impl Fuzz {
             ));
         } else {
             print(&summary.to_string());
-            paths.iter().for_each(|path| println!("written to {}", path.display()));
+            paths.iter().for_each(|path| print(&format!("written to {}", path.display())));
+        }
+        Ok(summary.failures.is_empty())
+    }
+
+    fn run_scripts(self, dialect: Dialect) -> fx::Result<bool> {
+        use fx::fuzz::script;
+        let config = script::Config {
+            seed: self.seed,
+            count: self.count as u64,
+            dialect: match dialect {
+                Dialect::Python => script::Dialect::Python,
+                Dialect::Torch => script::Dialect::Torch,
+            },
+            python: self.python,
+        };
+        std::panic::set_hook(Box::new(|_| {}));
+        let bar = std::sync::Mutex::new(Bar::new());
+        let show = |done: u64| {
+            if let (true, Ok(mut bar)) = (done.is_multiple_of(16), bar.try_lock()) {
+                bar.show(done as usize, self.count, "programs");
+            }
+        };
+        let (summary, n_graphs) = script::run(&config, &show)?;
+        drop(bar);
+        let mut paths = Vec::new();
+        for failure in &summary.failures {
+            let path = self.out.join(format!("fuzz_{}.py", failure.seed));
+            let lines = failure.problem.lines().map(|line| format!("# {line}\n")).collect::<String>();
+            std::fs::write(&path, lines + &failure.text)
+                .map_err(|error| fx::err!(Io, "cannot write {}: {error}", path.display()))?;
+            paths.push(path);
+        }
+        if self.json {
+            let failure = |(failure, path): (&script::Failure, &PathBuf)| json!({"seed": failure.seed, "problem": failure.problem, "file": path});
+            let failures: Vec<Json> = summary.failures.iter().zip(&paths).map(failure).collect();
+            print(&format!(
+                "{:#}",
+                json!({
+                    "programs": summary.programs, "raised": summary.raised, "refused": summary.refused,
+                    "graphs": n_graphs, "failures": failures,
+                })
+            ));
+        } else {
+            print(&format!("{n_graphs} programs are graphs, too"));
+            print(&summary.to_string());
+            paths.iter().for_each(|path| print(&format!("written to {}", path.display())));
         }
         Ok(summary.failures.is_empty())
     }

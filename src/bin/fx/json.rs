@@ -81,6 +81,14 @@ pub(crate) fn program_json(program: &check::Program) -> Json {
     })
 }
 
+pub(crate) fn script_json(program: &fx::script::Checked) -> Json {
+    let run = |(way, outcome): &(fx::script::Way, Result<(), String>)| json!({"way": way.to_string(), "problem": outcome.as_ref().err()});
+    json!({
+        "name": program.name, "passed": program.passed(), "not_lowered": program.unlowered,
+        "runs": program.runs.iter().map(run).collect::<Vec<_>>(),
+    })
+}
+
 pub(crate) fn op_json(op: &conformance::OpReport) -> Json {
     let failure = |failure: &conformance::Failure| json!({"case": failure.case, "call": failure.call, "reason": failure.reason});
     json!({

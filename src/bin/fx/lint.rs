@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::output::print_json;
+use crate::output::{print, print_json};
 use crate::program::Program;
 
 /// List everything that is wrong with a program; fails if there is anything
@@ -29,7 +29,7 @@ impl Lint {
             };
             print_json(found.iter().map(violation).collect());
         } else {
-            found.iter().for_each(|violation| println!("{violation}"));
+            found.iter().for_each(|violation| print(&violation.to_string()));
         }
         Ok(found.is_empty())
     }

@@ -44,11 +44,11 @@ fn check(name: Option<&str>) -> fx::Result<bool> {
         let report = fx::opcheck::check(*op)?;
         if name.is_some() || !report.findings.is_empty() {
             bar.clear();
-            println!("{report}");
+            print(&report.to_string());
         }
         wrong += usize::from(!report.findings.is_empty());
     }
     drop(bar);
-    println!("{} passed, {wrong} failed", ops.len() - wrong);
+    print(&format!("{} passed, {wrong} failed", ops.len() - wrong));
     Ok(wrong == 0)
 }

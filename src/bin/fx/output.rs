@@ -7,10 +7,18 @@ use serde_json::Value as Json;
 
 /// Prints text that may end in a line break already; a closed pipe ends the program in silence.
 pub(crate) fn print(text: &str) {
+    print_with(text, if text.ends_with('\n') { "" } else { "\n" });
+}
+
+/// Prints text without a line break after it; a closed pipe ends the program in silence.
+pub(crate) fn print_as_is(text: &str) {
+    print_with(text, "");
+}
+
+fn print_with(text: &str, end: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
-    let line_break = if text.ends_with('\n') { "" } else { "\n" };
-    if write!(out, "{text}{line_break}").and_then(|()| out.flush()).is_err() {
+    if write!(out, "{text}{end}").and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use fx::program;
 
 use crate::output::print;
-use crate::program::no_program;
+use crate::program::{Source, no_program};
 
 /// Change a program by passes, check it after each, and print it
 #[derive(Args)]
@@ -14,11 +14,10 @@ pub(crate) struct Pass {
     /// The passes, such as normalize,cse or repeat(simplify,dead_code); `default` is the pipeline for
     /// inference; `list` lists all
     passes: String,
-    /// fx text, or an archive that torch.export.save wrote
+    /// fx text, a saved module, or an archive that torch.export.save or torch.jit.save wrote
     file: Option<PathBuf>,
-    /// A safetensors file with the tensors that fx text reads by path
-    #[arg(long, value_name = "FILE")]
-    weights: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
     /// Compare this many runs on generated inputs before and after each pass
     #[arg(long, value_name = "N", default_value_t = 0)]
     compare: usize,
@@ -46,7 +45,7 @@ impl Pass {
         if self.diff {
             passes = passes.keep_diffs();
         }
-        let mut gm = program::open(file, self.weights.as_deref())?;
+        let mut gm = self.source.open(&file)?;
         let report = passes.run(&mut gm)?;
         print(&if self.report || self.diff { report.to_string() } else { gm.graph().to_text() });
         Ok(true)

@@ -7,18 +7,9 @@ use super::rows::{self, How};
 use super::value::{Scope, Ty, Value, float};
 use crate::op::kind::Kind;
 use crate::{
-    Arg, DType, Error, Graph, GraphModule, Node, NodeId, Op, Result, Target, Type, TypeTree, bail, err, ops,
+    Arg, DType, Error, Graph, GraphModule, Node, NodeId, Op, Result, SourceLoc, Target, Type, TypeTree, bail,
+    err, ops,
 };
-
-/// Rows that PyTorch has in Python only, or with other arguments.
-const ABSENT: &[&str] = &[
-    "gaussian_nll_loss",
-    "local_response_norm",
-    "unravel_index",
-    "upsample_bilinear",
-    "upsample_nearest",
-    "_grouped_mm",
-];
 
 /// What the methods of modules return, by the address of the module, which is its own while all are borrowed.
 #[derive(Default)]
@@ -30,10 +21,15 @@ impl Signatures {
     }
 }
 
+/// Where the user wrote a node, and the node as text.
+pub(super) type Place = (SourceLoc, String);
+
 /// A method `forward`.
 pub(super) struct Method {
     /// Its code, indented as a member of a class.
     pub(super) text: String,
+    /// Where the user wrote the statement of a line, for lines that are known.
+    pub(super) places: Vec<(usize, Place)>,
     /// What it returns.
     pub(super) output: Ty,
     /// The version of the format from which on its operators mean what the graph means.
@@ -50,6 +46,9 @@ pub(super) fn method(gm: &GraphModule, class: &str, signatures: &Signatures) -> 
         signatures,
         names: Names::default(),
         lines: String::new(),
+        n_lines: 0,
+        place: None,
+        places: Vec::new(),
         indent: 2,
         updates: Vec::new(),
         version: 0,
@@ -66,8 +65,10 @@ pub(super) fn method(gm: &GraphModule, class: &str, signatures: &Signatures) -> 
         writer.line(&format!("{} = {value}", names::path(&path)));
     }
     writer.line(&format!("return {}", output.text));
-    let text = format!("  def forward({params}) -> {}:\n{}", output.ty, writer.lines);
-    Ok(Method { text, output: output.ty, version: writer.version })
+    let head = format!("  def forward({params}) -> {}:\n", output.ty);
+    let n_lines = head.matches('\n').count();
+    let places = writer.places.into_iter().map(|(line, place)| (line + n_lines, place)).collect();
+    Ok(Method { text: head + &writer.lines, places, output: output.ty, version: writer.version })
 }
 
 /// Returns the type of a structure of nodes.
@@ -136,6 +137,11 @@ pub(super) struct Writer<'a> {
     signatures: &'a Signatures,
     names: Names,
     lines: String,
+    n_lines: usize,
+    /// The place of the present node.
+    place: Option<Place>,
+    /// The places of lines, by their number.
+    places: Vec<(usize, Place)>,
     /// The depth of the present statement, in steps of two spaces.
     indent: usize,
     /// The buffers that are set at the end: reads see them as they were when the call began.
@@ -146,6 +152,10 @@ pub(super) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Writes a statement.
     pub(super) fn line(&mut self, text: &str) {
+        if let Some(place) = &self.place {
+            self.places.push((self.n_lines, place.clone()));
+        }
+        self.n_lines += 1;
         self.lines.extend(std::iter::repeat_n("  ", self.indent));
         self.lines.push_str(text);
         self.lines.push('\n');
@@ -255,6 +265,7 @@ impl<'a> Writer<'a> {
     /// Writes all nodes of the present graph; returns its output.
     fn body(&mut self) -> Result<Value> {
         let graph = self.graph;
+        let outer = self.place.take();
         for (id, node) in graph.nodes() {
             let placed = |error: Error| {
                 let error = match &node.meta().source {
@@ -263,9 +274,14 @@ impl<'a> Writer<'a> {
                 };
                 error.in_context(|| graph.format_node(id).unwrap_or_default())
             };
+            let place = node.meta().source.clone();
+            self.place = place.map(|place| (place, graph.format_node(id).unwrap_or_default()));
             let value = match node.target() {
                 Target::Placeholder | Target::Output => continue,
-                Target::GetAttr(path) => Some(Value::new(names::path(path), Ty::Tensor)),
+                Target::GetAttr(path) => {
+                    self.module.attribute(path).map_err(placed)?;
+                    Some(Value::new(names::path(path), Ty::Tensor))
+                }
                 Target::CallModule(path) => Some(self.call_module(path, node).map_err(placed)?),
                 Target::CallFunction(op) | Target::CallMethod(op) => self.call(*op, node).map_err(placed)?,
             };
@@ -274,6 +290,7 @@ impl<'a> Writer<'a> {
                 self.define(id, name)?;
             }
         }
+        self.place = outer;
         self.scope.value(graph.output())
     }
 
@@ -332,8 +349,7 @@ impl<'a> Writer<'a> {
             let graph = subgraph(node, 0)?;
             return self.inline(graph, &operands).map(Some);
         }
-        let is_known = crate::registry().get(op.name) == Some(op) && !ABSENT.contains(&op.name);
-        if !is_known {
+        if crate::registry().get(op.name) != Some(op) {
             return Err(err!(Unresolved, "PyTorch has no operator {:?}", op.name).help(
                 "replace it with operations that PyTorch has, such as by a rewrite rule or `decompose`",
             ));

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fx_script::archive::{ModuleDraft, SlotDraft};
+use fx_script::archive::{DebugRange, ModuleDraft, SlotDraft};
 
-use super::function::{Signatures, method};
+use super::function::{Place, Signatures, method};
 use super::names::{self, Names};
 use crate::{Attribute, GraphModule, MAX_DEPTH, Result, bail, err};
 
@@ -17,6 +17,8 @@ const OLDEST: u32 = 3;
 pub(super) struct Program {
     pub(super) root: ModuleDraft,
     pub(super) code: String,
+    /// Where the statements of the code come from.
+    pub(super) debug: Vec<DebugRange>,
     pub(super) version: u32,
 }
 
@@ -29,11 +31,12 @@ pub(super) fn program(gm: &GraphModule) -> Result<Program> {
         classes: HashMap::new(),
         signatures: Signatures::default(),
         code: String::new(),
+        debug: Vec::new(),
         version: OLDEST,
     };
     let top = if gm.name().is_empty() { "main" } else { gm.name() };
     let root = writer.module(&tree, top)?;
-    Ok(Program { root, code: writer.code, version: writer.version })
+    Ok(Program { root, code: writer.code, debug: writer.debug, version: writer.version })
 }
 
 /// A module object: its attributes and children by name, and the graph of its method `forward`.
@@ -64,7 +67,9 @@ impl<'a> Tree<'a> {
             let Some(child) = child.as_module().as_any().downcast_ref::<GraphModule>() else {
                 let kind = child.as_module().type_name();
                 return Err(err!(Argument, "the sub-module {full:?} is a {kind}, not a graph")
-                    .help("trace through it, so that its operations are part of the graph"));
+                    .help(
+                    "replace its calls by operations with `pass::INLINE_LEAVES`, or trace with `.leaf(|_, _| false)`",
+                ));
             };
             self.below(name).insert(child, &full, depth + 1)?;
         }
@@ -84,6 +89,7 @@ struct Writer {
     classes: HashMap<String, String>,
     signatures: Signatures,
     code: String,
+    debug: Vec<DebugRange>,
     version: u32,
 }
 
@@ -107,6 +113,13 @@ impl Writer {
                 Attribute::Parameter(_) => Some(&mut parameters),
                 Attribute::Buffer(_) => Some(&mut buffers),
                 Attribute::Constant(_) => None,
+                Attribute::State(_) => {
+                    return Err(crate::err!(
+                        Unresolved,
+                        "the state {name:?} cannot be written as TorchScript"
+                    )
+                    .help("make it an argument and a result"));
+                }
             };
             if let Some(list) = list {
                 list.push_str(&format!("{}, ", names::text(name)));
@@ -128,8 +141,12 @@ impl Writer {
         }
         let mut text =
             format!("  __parameters__ = [{parameters}]\n  __buffers__ = [{buffers}]\n{declarations}");
+        let mut places = Vec::new();
         if let Some(gm) = tree.graph {
             let method = method(gm, OWN_NAME, &self.signatures)?;
+            // The head of the class is a line more.
+            let before = text.matches('\n').count() + 1;
+            places = method.places.into_iter().map(|(line, place)| (line + before, place)).collect();
             text += &method.text;
             self.version = self.version.max(method.version);
             self.signatures.insert(gm, method.output);
@@ -139,11 +156,28 @@ impl Writer {
             None => {
                 let class = format!("{FILE}.{}", self.names.fresh(&names::camel_case(name)));
                 let short = &class[FILE.len() + 1..];
-                self.code += &format!("class {short}(Module):\n{}", text.replace(OWN_NAME, &class));
+                let code = format!("class {short}(Module):\n{}", text.replace(OWN_NAME, &class));
+                self.record(&code, places);
+                self.code += &code;
                 self.classes.insert(text, class.clone());
                 class
             }
         };
         Ok(ModuleDraft { class, slots })
+    }
+
+    /// Records where the lines of code that follows come from.
+    fn record(&mut self, code: &str, places: Vec<(usize, Place)>) {
+        let mut bytes = Vec::new();
+        let mut at = self.code.len();
+        for line in code.split_inclusive('\n') {
+            bytes.push(at);
+            at += line.len();
+        }
+        self.debug.extend(places.into_iter().map(|(line, (place, text))| DebugRange {
+            byte: bytes[line],
+            place,
+            text,
+        }));
     }
 }

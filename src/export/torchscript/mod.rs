@@ -2,8 +2,10 @@
 //!
 //! `hierarchy` makes a tree of module objects of dotted paths, with a class for each; `function` writes a
 //! graph as the body of a method, `value` its arguments; the table in `rows` names the operator for each row
-//! whose name is not the operator's. `names` keeps names apart from words of the language.
+//! whose name is not the operator's, `compose` has operations of several operators. `names` keeps names apart
+//! from words of the language.
 
+mod compose;
 mod function;
 mod hierarchy;
 mod names;
@@ -23,7 +25,8 @@ pub trait ToTorchScript {
     /// Writes the module to a file that `torch.jit.load` reads.
     ///
     /// The paths of parameters and buffers are those of the state dict there, tied weights stay tied, and
-    /// control flow becomes `if` and `while`. The same module gives the same bytes. Fails if an operation has
+    /// control flow becomes `if` and `while`. Messages of PyTorch name the place where the user wrote a node. The
+    /// same module gives the same bytes. Fails if an operation has
     /// no operator in PyTorch, with its name and node, or if the file cannot be written.
     ///
     /// ```no_run
@@ -72,7 +75,8 @@ impl<'a> TorchScript<'a> {
         let path = path.as_ref();
         let program = hierarchy::program(self.module)?;
         let code = BTreeMap::from([(hierarchy::FILE.to_owned(), program.code)]);
-        let draft = Draft { root: program.root, code, version: program.version, extra: self.extra };
+        let debug = BTreeMap::from([(hierarchy::FILE.to_owned(), program.debug)]);
+        let draft = Draft { root: program.root, code, debug, version: program.version, extra: self.extra };
         // The folder has a fixed name, so that the bytes do not depend on that of the file.
         let members = draft.members("archive")?;
         zip_file::write(path, members.into_iter().map(|(name, bytes)| (name, Cow::from(bytes))))

@@ -3,8 +3,8 @@
 //! Most rows need no entry: they have PyTorch's name, order of arguments and defaults.
 
 use super::function::{Call, Writer};
-use super::names;
 use super::value::{Ty, Value, float};
+use super::{compose, names};
 use crate::op::kind::Kind;
 use crate::{Arg, Result, bail, err};
 
@@ -89,7 +89,10 @@ static TABLE: &[(&str, How)] = &[
     ("normalize", W(|w, call| w.format(call, "torch.div({x}, torch.clamp_min(torch.norm({x}, {p}, [{dim}], True), {eps}))"))),
     ("index_copy", W(|w, call| w.format(call, "torch.index_copy({x}, {dim}, {index}, {source})"))),
     ("affine_grid", W(|w, call| w.format(call, "torch.affine_grid_generator({theta}, {size}, {align_corners})"))),
-    ("grid_sample", W(grid_sample)), ("interpolate", W(interpolate)), ("unique", W(unique)),
+    ("grid_sample", W(grid_sample)), ("interpolate", W(compose::interpolate)), ("unique", W(unique)),
+    ("upsample_nearest", W(compose::upsample_nearest)), ("upsample_bilinear", W(compose::upsample_bilinear)),
+    ("local_response_norm", W(compose::local_response_norm)), ("unravel_index", W(compose::unravel_index)),
+    ("gaussian_nll_loss", W(compose::gaussian_nll_loss)),
     // Numbers, containers and effects.
     ("size", W(|w, call| Ok(Value::new(w.format(call, "torch.size({x}, {dim})")?.text, Ty::Int)))),
     ("item", W(item)), ("getitem", W(getitem)), ("check", W(check)), ("print", W(print)),
@@ -494,7 +497,7 @@ fn softmin(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
 }
 
 /// Returns the number of an option, which PyTorch's operators take for its name.
-fn option(call: &Call<'_>, name: &str, options: &[&str]) -> Result<usize> {
+pub(super) fn option(call: &Call<'_>, name: &str, options: &[&str]) -> Result<usize> {
     let Arg::Str(value) = call.arg(name)? else { bail!(Argument, "expected {name} as a string") };
     let at = options.iter().position(|option| *option == &**value);
     at.ok_or_else(|| err!(Unresolved, "PyTorch has no operator for {name} {value:?}"))
@@ -505,44 +508,6 @@ fn grid_sample(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
     let padding = option(call, "padding_mode", &["zeros", "border", "reflection"])?;
     let align = if call.is_true("align_corners") { "True" } else { "False" };
     writer.format(call, &format!("torch.grid_sampler({{x}}, {{grid}}, {mode}, {padding}, {align})"))
-}
-
-fn interpolate(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {
-    let modes = ["nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic"];
-    let mode = modes[option(call, "mode", &modes)?];
-    let rank = writer.rank(call.arg("x")?)?;
-    let Some(axes @ 1..=3) = rank.checked_sub(2) else {
-        bail!(Argument, "interpolate takes 1 to 3 axes beside batch and channels, got {rank} axes in all");
-    };
-    let each = |arg: &Arg, kind: Kind| -> Result<String> {
-        match arg {
-            Arg::None => Ok("None".to_owned()),
-            Arg::Tuple(items) | Arg::List(items) => {
-                let items =
-                    items.iter().map(|item| writer.scope.argument(item, kind)).collect::<Result<Vec<_>>>()?;
-                Ok(format!("[{}]", items.join(", ")))
-            }
-            one => {
-                let one = writer.scope.argument(one, kind)?;
-                Ok(format!("[{}]", vec![one; axes].join(", ")))
-            }
-        }
-    };
-    if call.is_true("recompute_scale_factor") {
-        return Err(err!(Unresolved, "PyTorch has no operator interpolate with recompute_scale_factor")
-            .help("give the size instead of the factor"));
-    }
-    let (size, scale) = (each(call.arg("size")?, Kind::Int)?, each(call.arg("scale_factor")?, Kind::Float)?);
-    let smooth = if call.is_true("antialias") { "_aa" } else { "" };
-    let align = if call.is_true("align_corners") { "True" } else { "False" };
-    let x = call.text(writer, "x")?;
-    let text = match mode {
-        "nearest" => format!("torch.upsample_nearest{axes}d({x}, {size}, {scale})"),
-        "nearest-exact" => format!("torch._upsample_nearest_exact{axes}d({x}, {size}, {scale})"),
-        mode if smooth.is_empty() => format!("torch.upsample_{mode}{axes}d({x}, {size}, {align}, {scale})"),
-        mode => format!("torch._upsample_{mode}{axes}d{smooth}({x}, {size}, {align}, {scale})"),
-    };
-    Ok(Value::new(text, Ty::Tensor))
 }
 
 fn unique(writer: &mut Writer<'_>, call: &Call<'_>) -> Result<Value> {

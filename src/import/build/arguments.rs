@@ -232,6 +232,11 @@ impl<'a> Builder<'a> {
         self.numbers.insert(node);
     }
 
+    /// Returns whether a node is a number of the host.
+    pub(in crate::import) fn is_number(&self, node: crate::NodeId) -> bool {
+        self.numbers.contains(&node)
+    }
+
     /// Casts numbers of the host among the operands to the float dtype of the tensors beside them, which they
     /// do not widen.
     pub(super) fn settle_numbers(&mut self, operands: &mut [Arg]) -> Attempt<()> {

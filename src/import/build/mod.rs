@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(super) use self::problems::Problems;
-pub(super) use self::regions::Output;
+pub(super) use self::regions::{Output, Suspended};
 use super::alias::{Origin, Step as ViewStep, Storage, View, sizes_of};
 use super::schema::{
     self, Argument, OptionalTensor, SymBoolArgument, SymFloatArgument, SymInt, SymIntArgument, TensorMeta,

@@ -1,11 +1,14 @@
 //! Graphs within graphs: imported in place of the node that runs them, or as closed sub-graphs.
 
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Attempt, Builder, Entry, input_name, shorten};
+use super::{Attempt, Builder, Entry, ViewStep, input_name, shorten};
 use crate::import::alias::Origin;
 use crate::import::schema::{self, Argument};
-use crate::{Arg, Graph, TypeTree, err};
+use crate::import::symbols::Symbols;
+use crate::{Arg, Dim, Graph, NodeId, NodeMeta, Registry, Symbol, TypeTree, err};
 
 /// How deep graphs within graphs may be nested.
 const MAX_NESTING: usize = 32;
@@ -17,7 +20,98 @@ pub(in crate::import) enum Output {
     One,
 }
 
+/// What belongs to the graph around a closed sub-graph, while the sub-graph is built.
+pub(in crate::import) struct Suspended {
+    pub(in crate::import) graph: Graph,
+    replayed: HashMap<(usize, u32, usize), (NodeId, Rc<ViewStep>)>,
+    bound: HashSet<String>,
+    data_sizes: HashMap<String, (NodeId, Option<i64>)>,
+}
+
+impl Suspended {
+    /// Returns an empty graph, in which no size is known.
+    pub(in crate::import) fn new(name: &str) -> Suspended {
+        Suspended {
+            graph: Graph::new(name),
+            replayed: HashMap::new(),
+            bound: HashSet::new(),
+            data_sizes: HashMap::new(),
+        }
+    }
+
+    /// Returns the node that is a size, or whose axis has it, for a size that depends on data.
+    pub(in crate::import) fn data_size(&self, symbol: &str) -> Option<(NodeId, Option<i64>)> {
+        self.data_sizes.get(symbol).copied()
+    }
+}
+
 impl<'a> Builder<'a> {
+    /// Goes on with the nodes of another graph of an archive, whose names are new.
+    pub(in crate::import) fn resume<'b>(
+        self,
+        registry: &'b Registry,
+        symbols: &'b Symbols,
+        source: &'b schema::Graph,
+    ) -> Builder<'b> {
+        Builder {
+            registry,
+            symbols,
+            source,
+            values: HashMap::new(),
+            graph: self.graph,
+            storages: self.storages,
+            replayed: self.replayed,
+            meta: self.meta,
+            hint: self.hint,
+            expected: self.expected,
+            made_up: self.made_up,
+            bound: self.bound,
+            data_sizes: self.data_sizes,
+            nesting: self.nesting,
+            numbers: self.numbers,
+            autocast: self.autocast,
+            problems: self.problems,
+        }
+    }
+
+    /// Turns to another graph, and returns the one that was built until now.
+    pub(in crate::import) fn swap(&mut self, other: Suspended) -> Suspended {
+        Suspended {
+            graph: std::mem::replace(&mut self.graph, other.graph),
+            replayed: std::mem::replace(&mut self.replayed, other.replayed),
+            bound: std::mem::replace(&mut self.bound, other.bound),
+            data_sizes: std::mem::replace(&mut self.data_sizes, other.data_sizes),
+        }
+    }
+
+    /// Says what the nodes to come are made of, and what they are called.
+    pub(in crate::import) fn describe(&mut self, meta: NodeMeta, hint: &str) {
+        self.meta = meta;
+        self.hint.clear();
+        self.hint.push_str(hint);
+        self.expected.clear();
+    }
+
+    /// Returns a symbol for an integer that depends on data.
+    pub(in crate::import) fn data_symbol(&mut self, min: i64) -> Dim {
+        let name = (0..)
+            .map(|i| format!("d{i}"))
+            .find(|name| !self.symbols.contains(name) && !self.made_up.contains(name))
+            .expect("some number is free");
+        self.made_up.insert(name.clone());
+        Dim::symbol(Symbol::with_range(name, min, None))
+    }
+
+    /// Says that a name of a symbol is taken.
+    pub(in crate::import) fn reserve_symbol(&mut self, name: &str) {
+        self.made_up.insert(name.to_owned());
+    }
+
+    /// Returns whether a placeholder gives a symbol its value, or a node of this graph does.
+    pub(in crate::import) fn knows_size(&self, symbol: &str) -> bool {
+        self.bound.contains(symbol) || self.data_sizes.contains_key(symbol)
+    }
+
     /// Imports a graph of the archive in place of the node that runs it.
     pub(in crate::import) fn inline(
         &mut self,

@@ -1,4 +1,8 @@
 //! TorchScript programs: `fx_script` reads what the members of an archive hold, [`ZipFile`] gives the members.
+//! [`TorchScript`] turns a program into a graph module (`lower`).
+
+mod builder;
+mod lower;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -6,6 +10,7 @@ use std::path::Path;
 use fx_script::archive::{Archive, Members};
 use fx_script::load::Program;
 
+pub use self::builder::{Lowered, LoweringReport, Obstacle, TorchScript};
 use crate::Result;
 use crate::zip_file::ZipFile;
 
@@ -58,3 +63,6 @@ pub fn torchscript_archive(path: impl AsRef<Path>) -> Result<Archive> {
 pub fn torchscript_archive_from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Archive> {
     Archive::open(ZipFile::from_bytes(bytes.into(), AGAIN)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -661,7 +661,7 @@ fn sub_graphs_of_control_flow_are_planned() {
     }
     let error = gm.compile(Engine::Fused).unwrap().call_values(&given(false, 6)).unwrap_err();
     assert!(error.to_string().contains("expected a right operand with 4 rows, got 6"), "{error}");
-    // Each number would need a plan of its own, so branches that take one are run as they are.
+    // Branches have one plan for all numbers that they take.
     let gm = program(
         "graph main(%x: f32[3], %p: bool[]) {
             %y = cond(%p, @then, @otherwise, [%x, 3])
@@ -680,7 +680,32 @@ fn sub_graphs_of_control_flow_are_planned() {
         agree(&gm, &values(&[numbers(&[3], 1), Tensor::from_vec(vec![p], &[])]), true);
     }
     let plan = gm.compile(Engine::Fused).unwrap().fused().unwrap().describe();
-    assert!(plan.contains("evaluate cond\n"), "{plan}");
+    assert!(plan.contains("its sub-graphs planned"), "{plan}");
+}
+
+#[test]
+fn branches_compute_sizes_from_integers_that_data_give() {
+    let gm = program(
+        "graph main<d: ..>(%x: f32[3], %k: i64[]) {
+            %i: <d> = item(%k)
+            %gt = gt(%k, 1)
+            %y = cond(%gt, @then, @otherwise, [%x, %i])
+            return %y
+        }
+        graph then<d: ..>(%x: f32[3], %i: <d>) {
+            %s = select(%x, 0, <d - 1>)
+            %y = add(%s, <d>)
+            return %y
+        }
+        graph otherwise<d: ..>(%x: f32[3], %i: <d>) {
+            %s = select(%x, 0, 0)
+            %y = mul(%s, <2 * d>)
+            return %y
+        }",
+    );
+    for k in [3, 2, 1, 0, -4] {
+        agree(&gm, &values(&[numbers(&[3], 1), Tensor::from_vec(vec![k as i64], &[])]), true);
+    }
 }
 
 #[test]

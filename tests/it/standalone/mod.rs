@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fx::prelude::*;
-use fx::{CrateOptions, Graph, GraphModule, InputSpec, ToCrate, Value};
+use fx::{CrateOptions, Graph, GraphModule, InputSpec, Value};
 use proc_macro2::{TokenStream, TokenTree};
 
 use crate::models::zoo;

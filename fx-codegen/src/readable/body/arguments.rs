@@ -36,7 +36,7 @@ impl Body<'_, '_> {
             (_, Arg::Leaf(id)) if !kind.is_tensor() && self.is_tensor(*id) => self.value(arg)?,
             (Kind::Graph, Arg::Graph(_)) => bail!(
                 Unresolved,
-                "code for an operation that takes a sub-graph is written for `cond` and `while_loop` only"
+                "code for an operation that takes a sub-graph is written for `cond`, `while_loop` and `for_loop` only"
             ),
             (
                 _,

@@ -7,64 +7,69 @@ use super::super::structure::write;
 use super::super::types::Ty;
 use super::{Body, Var, number_in};
 
+/// What a sub-graph takes and gives besides the operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// A branch of `cond`.
+    Branch,
+    /// The test of a loop, which borrows the operands.
+    Test,
+    /// The body of a loop, which gives a list.
+    Body,
+    /// The body of a loop that takes the number of the round first.
+    Round,
+}
+
 impl Body<'_, '_> {
-    /// Writes `cond` and `while_loop`, whose sub-graphs become closures.
+    /// Writes operations of control flow, whose sub-graphs become closures.
     pub(super) fn control(&mut self, id: NodeId, op: Op, bound: &[Arg]) -> Result<()> {
-        let items = |arg: &Arg| arg.items().map(<[Arg]>::to_vec);
-        let (regions, carried, captured): (Vec<_>, Vec<Arg>, Vec<Arg>) = match bound {
+        let items = |arg: &Arg| arg.items().map(<[Arg]>::to_vec).unwrap_or_default();
+        let none = Vec::new();
+        let (regions, carried, captured) = match bound {
             [_, Arg::Graph(then), Arg::Graph(otherwise), operands] if op == ops::cond::OP => {
-                (vec![then.clone(), otherwise.clone()], items(operands).unwrap_or_default(), Vec::new())
+                (vec![(then, Part::Branch), (otherwise, Part::Branch)], items(operands), none)
             }
-            [Arg::Graph(test), Arg::Graph(body), carried, captured] if op == ops::while_loop::OP => (
-                vec![test.clone(), body.clone()],
-                items(carried).unwrap_or_default(),
-                items(captured).unwrap_or_default(),
-            ),
+            [Arg::Graph(test), Arg::Graph(body), carried, captured] if op == ops::while_loop::OP => {
+                (vec![(test, Part::Test), (body, Part::Body)], items(carried), items(captured))
+            }
+            [_, Arg::Graph(body), carried, captured] if op == ops::for_loop::OP => {
+                (vec![(body, Part::Round)], items(carried), items(captured))
+            }
             _ => {
                 return Err(err!(Unresolved, "code for {} is not written yet", op.name)
-                    .help("only `cond` and `while_loop` have Rust code; run the graph module, or write code for it by an option"));
+                    .help("run the graph module, or write code for the operation by an option"));
             }
         };
         if carried.iter().chain(&captured).any(|arg| !matches!(arg, Arg::Leaf(id) if self.is_tensor(*id))) {
-            bail!(Unresolved, "code for {} is written for operands that are tensors", op.name);
+            return Err(err!(Unresolved, "code for {} is written for operands that are tensors", op.name)
+                .help("run the graph module, or write code for the operation by an option"));
         }
-        let is_loop = op == ops::while_loop::OP;
-        let operand_ty = match carried.len() {
-            0 => "()".to_owned(),
-            n => format!("[Tensor; {n}]"),
-        };
-        let mut closures = Vec::new();
-        for (i, region) in regions.iter().enumerate() {
-            let by_reference = is_loop && i == 0;
-            let returns_list = is_loop && i == 1;
-            closures.push(self.closure(
-                region,
-                &carried,
-                &captured,
-                by_reference,
-                returns_list,
-                &operand_ty,
-            )?);
+        let mut args = Vec::new();
+        if op != ops::while_loop::OP {
+            args.push(match &bound[0] {
+                Arg::Leaf(p) if op == ops::cond::OP => Expr::Text(self.reference(*p)?),
+                Arg::Bool(p) => Expr::text(p.to_string()),
+                n @ (Arg::Leaf(_) | Arg::Int(_) | Arg::Dim(_)) if op == ops::for_loop::OP => self.any(n)?,
+                other => bail!(
+                    Unresolved,
+                    "code for {} with {} as the first operand is not written yet",
+                    op.name,
+                    other.kind_name()
+                ),
+            });
+        }
+        for (region, part) in &regions {
+            args.push(self.closure(region, &carried, &captured, *part)?);
         }
         let operands: Vec<Expr> = carried
             .iter()
             .filter_map(|arg| arg.leaf())
             .map(|id| self.owned(*id).map(Expr::Text))
             .collect::<Result<_>>()?;
-        let operands = if operands.is_empty() { Expr::text("()") } else { Expr::Array(operands) };
-        let otherwise = closures.pop().unwrap_or(Expr::text("()"));
-        let then = closures.pop().unwrap_or(Expr::text("()"));
-        let result = match (regions[1].output(), is_loop) {
-            (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
-            (output, _) => Ty::of(output, &|id| number_in(&regions[1], id), &mut || String::new()),
-        };
-        let args = match &bound[0] {
-            _ if is_loop => vec![then, otherwise, operands],
-            Arg::Leaf(p) => vec![Expr::Text(self.reference(*p)?), then, otherwise, operands],
-            Arg::Bool(p) => vec![Expr::text(p.to_string()), then, otherwise, operands],
-            other => {
-                bail!(Unresolved, "code for a predicate that is {} is not written yet", other.kind_name())
-            }
+        args.push(if operands.is_empty() { Expr::text("()") } else { Expr::Array(operands) });
+        let result = match regions.last() {
+            Some((region, part)) => part.result(region),
+            None => bail!(Graph, "{} has no sub-graph", op.name),
         };
         let expr = Expr::Call(format!("fx::{}", op.name), args);
         let (n, open, close) = match &result {
@@ -84,31 +89,22 @@ impl Body<'_, '_> {
         Ok(())
     }
 
-    fn closure(
-        &mut self,
-        region: &Graph,
-        carried: &[Arg],
-        captured: &[Arg],
-        by_reference: bool,
-        returns_list: bool,
-        operand_ty: &str,
-    ) -> Result<Expr> {
+    fn closure(&mut self, region: &Graph, carried: &[Arg], captured: &[Arg], part: Part) -> Result<Expr> {
         let placeholders = region.placeholders();
-        if placeholders.len() != carried.len() + captured.len() {
-            bail!(
-                Graph,
-                "a sub-graph takes {} operands, got {}",
-                placeholders.len(),
-                carried.len() + captured.len()
-            );
+        let n_rounds = usize::from(part == Part::Round);
+        let expected = n_rounds + carried.len() + captured.len();
+        if placeholders.len() != expected {
+            bail!(Graph, "a sub-graph takes {} operands, got {expected}", placeholders.len());
         }
+        let (round, operands) = placeholders.split_at(n_rounds);
+        let (own, outer) = operands.split_at(carried.len());
         let mut inner = Body::new(self.gm, region, self.generator, self.updated.clone());
         // A closed graph has no modules.
         inner.depth = usize::MAX;
         inner.exact_names = true;
         inner.last_source = self.last_source.clone();
         // Outer variables that the closure uses keep their names, so they are claimed first.
-        for (placeholder, arg) in placeholders[carried.len()..].iter().zip(captured) {
+        for (placeholder, arg) in outer.iter().zip(captured) {
             let Some(var) = arg.leaf().and_then(|id| self.vars.get(id)) else { continue };
             let var = match var {
                 // It is not the closure's to give away.
@@ -120,16 +116,27 @@ impl Body<'_, '_> {
             }
             inner.vars.insert(*placeholder, var);
         }
-        let own = &placeholders[..carried.len()];
+        let by_reference = part == Part::Test;
+        let ty = match own.len() {
+            0 => "()".to_owned(),
+            n => format!("[Tensor; {n}]"),
+        };
+        let ty = format!("{}{ty}", if by_reference { "&" } else { "" });
+        let mut first = String::new();
+        for id in round {
+            let is_used = region.node(*id)?.n_users() > 0;
+            let name = if is_used { inner.name(*id)? } else { "_".to_owned() };
+            first = format!("{name}, ");
+            inner.vars.insert(*id, Var::Owned(name));
+        }
         let mut pattern = own.iter().map(|id| inner.name(*id)).collect::<Result<Vec<_>>>()?;
-        let reference = if by_reference { "&" } else { "" };
         let mut head = match pattern.len() {
-            0 => format!("|(): {reference}()|"),
-            _ => format!("|[{}]: {reference}{operand_ty}|", pattern.join(", ")),
+            0 => format!("|{first}(): {ty}|"),
+            _ => format!("|{first}[{}]: {ty}|", pattern.join(", ")),
         };
         if head.len() > 72 {
             let operands = inner.names.claim("operands".into());
-            head = format!("|{operands}: {reference}{operand_ty}|");
+            head = format!("|{first}{operands}: {ty}|");
             pattern = (0..own.len()).map(|i| format!("{operands}[{i}]")).collect();
             own.iter()
                 .zip(&pattern)
@@ -143,16 +150,22 @@ impl Body<'_, '_> {
         let ids = region.ids();
         inner.nodes(&ids)?;
         let output = region.output().clone();
-        let ty = match (&output, returns_list) {
-            (Arg::List(items), true) => Ty::Array(Box::new(Ty::Tensor), items.len()),
-            _ => Ty::of(&output, &|id| number_in(region, id), &mut || String::new()),
-        };
-        inner.tail(&output, &ty)?;
+        inner.tail(&output, &part.result(region))?;
         let lines = write(&inner.statements, 0);
         let body: Vec<String> = lines.into_iter().map(|line| line.text).collect();
         Ok(match &body[..] {
             [one] if head.len() + one.len() < 80 => Expr::Text(format!("{head} {one}")),
             _ => Expr::Closure(head, body),
         })
+    }
+}
+
+impl Part {
+    /// Returns the type of what the sub-graph gives.
+    fn result(self, region: &Graph) -> Ty {
+        match (region.output(), self) {
+            (Arg::List(items), Part::Body | Part::Round) => Ty::Array(Box::new(Ty::Tensor), items.len()),
+            (output, _) => Ty::of(output, &|id| number_in(region, id), &mut || String::new()),
+        }
     }
 }

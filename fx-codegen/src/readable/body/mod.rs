@@ -219,13 +219,11 @@ impl Body<'_, '_> {
 
     fn attribute(&mut self, id: NodeId, path: &str) -> Result<()> {
         let relative = self.relative(path);
+        let mut field = |member| format!("self.{}", self.fields.add(&relative, member));
         let var = match self.gm.attribute(path)? {
-            Attribute::Parameter(_) => {
-                Var::Parameter(format!("self.{}", self.fields.add(&relative, Member::Parameter)))
-            }
-            Attribute::Constant(_) => {
-                Var::Place(format!("self.{}", self.fields.add(&relative, Member::Constant)))
-            }
+            Attribute::Parameter(_) => Var::Parameter(field(Member::Parameter)),
+            Attribute::State(_) => bail!(Unresolved, "code has no state that is no tensor, such as {path:?}"),
+            Attribute::Constant(_) => Var::Place(field(Member::Constant)),
             Attribute::Buffer(_) => {
                 let field = self.fields.add(&relative, Member::Buffer);
                 let name = if self.exact_names { self.name(id)? } else { self.names.claim(field.clone()) };
@@ -363,7 +361,9 @@ impl Body<'_, '_> {
                 // What returns any value is asked for what it is here.
                 let is_known =
                     self.ty(id).is_some_and(|ty| *ty != Arg::Leaf(Type::Any)) || self.is_tensor_result(id)?;
-                let any_result = is_any(op.returns) && is_known && self.graph.node(id)?.n_users() > 0;
+                let any_result = is_known
+                    && (is_any(op.returns) || op == ops::getitem::OP && self.is_structure(id))
+                    && self.graph.node(id)?.n_users() > 0;
                 self.expression(op, method, any_result, &bound)?
             }
         };
@@ -383,6 +383,11 @@ impl Body<'_, '_> {
         Ok(is_tensor && node.op().is_some_and(|op| op == ops::print::OP || op == ops::check::OP))
     }
 
+    /// Returns whether a value is known to be something else than a tensor, such as a list.
+    fn is_structure(&self, id: NodeId) -> bool {
+        self.ty(id).is_some_and(|ty| ty.tensor().is_none() && *ty != Arg::Leaf(Type::Any))
+    }
+
     /// Stores the result of a call in variables.
     fn bind_result(&mut self, id: NodeId, returns: &str, expr: Expr, annotated: bool) -> Result<()> {
         let annotation = |ty: &str| annotated.then(|| ty.to_owned());
@@ -390,12 +395,14 @@ impl Body<'_, '_> {
         let is_number = is_number(self.ty(id));
         let (var, pattern, ty) = if is_number {
             let name = self.name(id)?;
-            // What returns a tensor by its signature returns any value by `call!`.
-            let ty = annotated
-                .then(|| "fx::Value".to_owned())
-                .or((compact != "Value").then(|| "fx::Value".to_owned()));
+            // What returns a tensor by its signature returns any value by `call!`, which is used where somebody
+            // needs the value.
+            let is_any = annotated || (compact != "Value" && self.graph.node(id)?.n_users() > 0);
+            let ty = is_any.then(|| "fx::Value".to_owned());
             (Var::Value(name.clone()), name, ty)
-        } else if compact == "Tensor" || compact == "Value" && self.is_tensor_result(id)? {
+        } else if compact == "Tensor" && !(annotated && self.is_structure(id))
+            || compact == "Value" && self.is_tensor_result(id)?
+        {
             let name = self.name(id)?;
             (Var::Owned(name.clone()), name, annotation("Tensor"))
         } else if let Some(n) = tuple_of_tensors(&compact) {
@@ -768,9 +775,9 @@ fn compact(returns: &str) -> String {
     compact.replace("fx_core::", "").replace("crate::", "").replace("fx::", "")
 }
 
-/// Returns whether a function returns any value.
+/// Returns whether a function returns any value, or a tuple with one.
 fn is_any(returns: &str) -> bool {
-    compact(returns) == "Value"
+    compact(returns).split(['(', ',', ')']).any(|part| part == "Value")
 }
 
 /// Returns whether a type is that of a number of the host.

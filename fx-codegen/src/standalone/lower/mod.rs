@@ -112,7 +112,7 @@ pub(super) fn is_half(dtype: DType) -> bool {
 
 /// Returns whether a row is one of fx: its code is in the table.
 pub(super) fn is_built_in(op: Op) -> bool {
-    let is_control = op == ops::cond::OP || op == ops::while_loop::OP;
+    let is_control = matches!(op.class, Class::Control) && op.path.is_empty();
     is_control || matches!(op.path.split("::").next(), Some("fx_core" | "fx_ops"))
 }
 
@@ -313,6 +313,9 @@ impl<'a> Lowering<'a> {
             Target::Output => return Ok(Arg::None),
             Target::GetAttr(path) => {
                 let attribute = self.gm.attribute(path)?;
+                if matches!(attribute, fx_core::Attribute::State(_)) {
+                    bail!(Unresolved, "a crate has no state that is no tensor, such as {path:?}");
+                }
                 return self.weight(path.to_string(), attribute.tensor()).map(Arg::Leaf);
             }
             Target::CallModule(path) => bail!(Unresolved, "the module {path} is not inlined"),

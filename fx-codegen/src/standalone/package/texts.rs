@@ -174,7 +174,7 @@ impl Writer<'_> {
             self.inputs.iter().map(|name| format!("Tensor::new(sizes, &{name})")).collect();
         let _ = write!(
             text,
-            "\n## Use\n\n```rust,ignore\nuse {krate}::{{Model, Tensor}};\n\nlet mut model = {make};\nlet result = model.forward({})?;\n```\n\n",
+            "\n## Use\n\n```rust,ignore\nuse {krate}::{{Model, Tensor}};\n\nlet mut model = {make};\nlet result = model.forward({})?;\n```\n\nA `Tensor` has the fields `shape` and `data`. ",
             args.join(", ")
         );
         text.push_str(match self.options.baked {

@@ -37,10 +37,25 @@ fn item<'a, L>(x: &'a Arg<L>, index: &Arg<L>) -> Option<Result<&'a Arg<L>>> {
         (Arg::Dict(entries), Arg::Str(key)) => {
             Some(entries.get(key).ok_or_else(|| err!(Index, "there is no entry {key:?}")))
         }
+        (Arg::Tuple(_) | Arg::List(_), Arg::Dim(_) | Arg::Leaf(_)) => None,
         (Arg::Tuple(_) | Arg::List(_) | Arg::Dict(_), _) => {
             Some(Err(err!(Index, "{} cannot be indexed with {}", x.kind_name(), index.kind_name())))
         }
         _ => None,
+    }
+}
+
+/// Returns whether an index is an integer that is not known.
+fn is_int(index: &TypeTree) -> bool {
+    matches!(index, Arg::Int(_) | Arg::Dim(_) | Arg::Leaf(Type::Int))
+}
+
+/// Returns the type of any of these items, if they have one type.
+fn one_type(items: &[TypeTree]) -> Result<TypeTree> {
+    let mut types = items.iter().map(TypeTree::general);
+    match types.next() {
+        Some(first) if types.all(|ty| ty == first) => Ok(first),
+        _ => Err(crate::op::unknown_type()),
     }
 }
 
@@ -50,6 +65,9 @@ fn infer(x: &TypeTree, index: &TypeTree) -> Result<TypeTree> {
     }
     match x {
         Arg::Leaf(Type::Tensor(ty)) => index_type(ty, index),
+        Arg::Leaf(Type::List(item)) if is_int(index) => Ok((**item).clone()),
+        // The length of the list may be known when it runs.
+        Arg::Tuple(items) | Arg::List(items) if is_int(index) => one_type(items),
         Arg::Leaf(Type::Any) => Err(crate::op::unknown_type()),
         other => bail!(Index, "{other} cannot be indexed"),
     }

@@ -134,7 +134,9 @@ impl Domain for Types {
             Type::Int => Ok(Entry::At(None)),
             Type::Bool => Ok(Entry::Tensor(Index::UnknownFlag)),
             Type::Any => Err(crate::op::unknown_type()),
-            Type::Float => bail!(Index, "a tensor cannot be indexed with a float"),
+            other @ (Type::Float | Type::Str | Type::Optional(_) | Type::List(_)) => {
+                bail!(Index, "a tensor cannot be indexed with {other}")
+            }
         }
     }
 

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use fx_core::array::Sizes;
 use fx_core::native::Assemble;
 use fx_core::{
-    Arg, Attribute, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor, TensorType, Type,
-    TypeTree, bail, err, ops,
+    Arg, Attribute, DType, ErrorKind, Graph, GraphModule, NodeId, Op, OpCode, Result, Target, Tensor,
+    TensorType, Type, TypeTree, bail, err, ops,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -348,6 +348,11 @@ impl Lowering<'_> {
                 let value = self.value(Home::Buffer(path.clone()), dtype, shape.clone())?;
                 Ok(Lowered::Tensor(self.whole(value, shape)?))
             }
+            Attribute::State(_) => {
+                let value = self.untyped();
+                self.instance.values[value as usize].home = Home::Buffer(path.clone());
+                Ok(Lowered::Value(value))
+            }
             other => {
                 let tensor = other.tensor();
                 let array = tensor.array()?;
@@ -364,7 +369,7 @@ impl Lowering<'_> {
     }
 
     fn call(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Lowered> {
-        if op == ops::set_buffer::OP
+        if ops::is_store(op)
             && let [Arg::Str(path), value] = bound
         {
             let made = self.note_args(std::slice::from_ref(value), Holes::new())?;
@@ -446,19 +451,52 @@ impl Lowering<'_> {
         self.evaluate(call, bound, id)
     }
 
-    /// Makes programs of the sub-graphs of an operation, if it takes nothing but tensors: numbers would need
-    /// a plan each.
+    /// Makes programs of the sub-graphs of an operation, if the types of what they take are known. Integers that
+    /// change from round to round have no part in the choice of a plan, but where sizes are computed from them.
     fn sub_programs(&self, op: Op, bound: &[Arg]) -> Result<Option<SubPrograms>> {
-        let Some(operands) = ops::sub_graph_operands(op, bound) else { return Ok(None) };
-        let types = operands.into_iter().map(|arg| self.symbolic_type(arg).map(TypeTree::from));
-        let Some(types) = types.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        if ops::operand_lists(op, bound).is_none() {
+            return Ok(None);
+        }
+        let graphs: Vec<&Arc<Graph>> = bound
+            .iter()
+            .filter_map(|arg| if let Arg::Graph(graph) = arg { Some(graph) } else { None })
+            .collect();
+        let has_sizes = graphs.iter().any(|graph| !size_inputs(graph).is_empty());
+        let ty =
+            |arg| self.type_of(arg).map(|ty| if has_sizes { general_but_sizes(&ty) } else { ty.general() });
+        let Some(types) = bound.iter().map(ty).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let types = match ops::sub_graph_inputs(op, &types) {
+            Ok(types) => types,
+            Err(error) if error.kind() == ErrorKind::UnknownType => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let is_lost = |at: usize| matches!(types.get(at), Some(Arg::Leaf(Type::Int)));
+        if !types.iter().all(TypeTree::is_complete)
+            || graphs.iter().any(|graph| size_inputs(graph).into_iter().any(is_lost))
+        {
+            return Ok(None);
+        }
         let mut programs = Vec::new();
-        for arg in bound {
-            let Arg::Graph(graph) = arg else { continue };
+        for graph in graphs {
             let gm = GraphModule::new(graph.name(), Graph::clone(graph)).specialize(&types)?;
-            programs.push((graph.clone(), Compiled::with(gm, self.assembler.clone())?));
+            programs.push((graph.clone(), Compiled::of_region(gm, &types, self.assembler.clone())?));
         }
         Ok(Some(Arc::new(programs)))
+    }
+
+    /// Returns the type of an argument, if it is known: that of tensors with their symbols.
+    fn type_of(&self, arg: &Arg) -> Option<TypeTree> {
+        let mut is_known = true;
+        let ty = arg.try_flat_map(&mut |id| {
+            let tensor = self.symbolic_type(&Arg::Leaf(*id)).map(TypeTree::from);
+            let number = || self.symbolic.graph().node(*id).ok()?.ty().cloned();
+            let ty = tensor.or_else(number).filter(TypeTree::is_complete);
+            is_known &= ty.is_some();
+            Ok(ty.unwrap_or(Arg::Leaf(Type::Any)))
+        });
+        ty.ok().filter(|_| is_known)
     }
 
     /// Makes a kernel of a pooling of an operand whose channels lie last.
@@ -608,4 +646,24 @@ fn known(ty: Option<&TypeTree>) -> Option<(DType, Sizes)> {
         Arg::Leaf(Type::Tensor(ty)) => Some((ty.dtype, ty.shape.known()?.iter().copied().collect())),
         _ => None,
     }
+}
+
+/// Returns the places of the inputs whose declared value is a size, from which the graph computes other sizes.
+fn size_inputs(graph: &Graph) -> Vec<usize> {
+    let is_size = |id: &NodeId| graph.node(*id).is_ok_and(|node| matches!(node.ty(), Some(Arg::Dim(_))));
+    let inputs = graph.placeholders();
+    inputs.iter().enumerate().filter(|(_, id)| is_size(id)).map(|(at, _)| at).collect()
+}
+
+/// Returns a type without the values of its numbers, which may be others for other sizes; sizes keep their
+/// symbols.
+fn general_but_sizes(ty: &TypeTree) -> TypeTree {
+    let general = ty.try_rewrite(&mut |part: &TypeTree| {
+        Ok(match part {
+            Arg::Dim(_) | Arg::Leaf(_) => Some(part.clone()),
+            Arg::Int(_) | Arg::Float(_) | Arg::Bool(_) | Arg::Str(_) => Some(part.general()),
+            _ => None,
+        })
+    });
+    general.unwrap_or_else(Arg::Failed)
 }

@@ -175,6 +175,8 @@ fn rules_compute_with_symbols() {
     check("reshape", "f32[b, s, 768]", &[sizes("-1 768")], "f32[b*s, 768]");
     check("reshape", "f32[b, 3]", &[sizes("b 4")], "f32[b, 4]");
     check("reshape", "f32[2, 3]", &[sizes("4 -1")], "error: cannot arrange 6 elements as [4, -1]");
+    let ambiguous = "error: cannot arrange 0 elements as [0, -1]: -1 is ambiguous beside a size of 0";
+    check("reshape", "f32[0, 3]", &[sizes("0 -1")], ambiguous);
     check("flatten", "f32[b, 3, h, 2]", &[n(1)], "f32[b, 6*h]");
     check("slice", "f32[n]", &[n(0), n(0), n(-1)], "f32[max(0, n - 1)]");
     check("chunk", "f32[b, 3*h]", &[n(3), n(1)], "[f32[b, h], f32[b, h], f32[b, h]]");

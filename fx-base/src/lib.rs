@@ -1,0 +1,13 @@
+//! What the language and the kernels of fx share: errors and scalar mathematics. It depends on nothing.
+#![forbid(unsafe_code)]
+
+pub mod error;
+#[allow(
+    clippy::approx_constant,
+    reason = "coefficients of polynomials lie near the constants that they approximate"
+)]
+pub mod math;
+pub mod math_source;
+pub mod special;
+
+pub use error::{Error, ErrorKind, Result, SourceLoc};

@@ -1,0 +1,251 @@
+//! [`Lazy`]: a tensor whose value is computed when Rust code asks for it.
+//!
+//! A [`Follower`] is in force on a thread while [`follow`] runs a function. Operations then go to the follower,
+//! which says what they return, and buffers and random generators tell it of their uses. fx-core knows nothing
+//! else of a follower; `fx::compile` is the one that there is.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::tensor::Repr;
+use crate::{Arg, Array, Buffer, Error, Op, Result, SourceLoc, Tensor, TensorType, Value, err};
+
+/// A tensor of known type whose value is computed when Rust code asks for it.
+pub struct Lazy {
+    run: u64,
+    index: u32,
+    ty: Arc<TensorType>,
+    follower: Option<Arc<dyn Follower>>,
+    value: OnceLock<Result<Arc<Array>>>,
+}
+
+impl Lazy {
+    /// Makes a tensor that `follower` computes. Its run and index tell it from all others.
+    pub fn pending(follower: Arc<dyn Follower>, run: u64, index: u32, ty: Arc<TensorType>) -> Lazy {
+        Lazy { run, index, ty, follower: Some(follower), value: OnceLock::new() }
+    }
+
+    /// Makes a tensor that has its value. Its run and index tell it from all others, also from those of the
+    /// same memory.
+    pub fn ready(run: u64, index: u32, value: Arc<Array>) -> Lazy {
+        let ty = Arc::new(TensorType::new(value.dtype(), value.shape()));
+        Lazy { run, index, ty, follower: None, value: OnceLock::from(Ok(value)) }
+    }
+
+    /// Returns the run of a segment that makes this tensor.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// Returns the number of this tensor in its run.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns the dtype and shape.
+    pub fn ty(&self) -> &Arc<TensorType> {
+        &self.ty
+    }
+
+    /// Returns the value, if it is there already. Fails with the error of the operation that should make it.
+    pub fn known(&self) -> Option<Result<&Arc<Array>>> {
+        self.value.get().map(|value| value.as_ref().map_err(Error::clone))
+    }
+
+    /// Enters the value; a second value is ignored.
+    pub fn set(&self, value: Result<Arc<Array>>) {
+        let _ = self.value.set(value);
+    }
+
+    /// Returns the value, which is computed first if it is not there. Fails with the error of the operation
+    /// that should make it.
+    pub fn force(&self, what: &'static str, at: Option<SourceLoc>) -> Result<&Arc<Array>> {
+        if self.value.get().is_none()
+            && let Some(follower) = &self.follower
+        {
+            follower.compute(self, what, at);
+        }
+        match self.value.get() {
+            Some(value) => value.as_ref().map_err(Error::clone),
+            None => Err(err!(
+                Trace,
+                "this tensor has no value: the call that should compute it has not ended well"
+            )
+            .help("return tensors from the compiled function, or read them inside of it")),
+        }
+    }
+}
+
+impl fmt::Debug for Lazy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.ty, f)
+    }
+}
+
+/// An operation that is applied.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The row.
+    pub op: Op,
+    /// Whether it is written as a method.
+    pub method: bool,
+    /// The positional arguments; none is an error or a symbol.
+    pub args: &'a [Value],
+    /// The keyword arguments; none is an error or a symbol.
+    pub kwargs: &'a [(&'a str, Value)],
+    /// The line of the user's program.
+    pub source: &'a SourceLoc,
+}
+
+/// What happens to the operations of a function that is followed.
+pub trait Follower: Send + Sync {
+    /// Applies an operation. Fails if the arguments do not fit it.
+    fn apply(&self, call: Call<'_>) -> Result<Value>;
+
+    /// Computes the value of a tensor, on any thread, and enters it.
+    fn compute(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>);
+
+    /// Returns what a buffer holds from now on, if the call has set it.
+    fn read_buffer(&self, buffer: &Buffer) -> Option<Tensor>;
+
+    /// Sets a buffer when the call has succeeded. Fails if the type is another one.
+    fn write_buffer(&self, buffer: &Buffer, value: &Tensor) -> Result<()>;
+
+    /// Learns that a buffer is stored to at once, whatever the call has set.
+    fn forget_buffer(&self, buffer: &Buffer);
+
+    /// Learns that Rust code is about to use a random generator.
+    fn before_random(&self);
+
+    /// Computes at once what is pending, at the user's wish.
+    fn cut(&self, at: SourceLoc);
+}
+
+thread_local! {
+    static FOLLOWER: RefCell<Option<Arc<dyn Follower>>> = const { RefCell::new(None) };
+    static IS_FOLLOWING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether a function is followed on this thread.
+pub fn is_following() -> bool {
+    IS_FOLLOWING.get()
+}
+
+/// Returns the follower of this thread, unless it is suspended.
+pub fn follower() -> Option<Arc<dyn Follower>> {
+    if is_following() { FOLLOWER.with_borrow(Clone::clone) } else { None }
+}
+
+/// Restores the follower before, also after a panic.
+struct Restore {
+    follower: Option<Arc<dyn Follower>>,
+    was_following: bool,
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        FOLLOWER.replace(self.follower.take());
+        IS_FOLLOWING.set(self.was_following);
+    }
+}
+
+/// Runs `f` while `follower` gets the operations of this thread; also a panic restores the one before.
+pub fn follow<T>(follower: Arc<dyn Follower>, f: impl FnOnce() -> T) -> T {
+    let before = FOLLOWER.replace(Some(follower));
+    let _restore = Restore { follower: before, was_following: IS_FOLLOWING.replace(true) };
+    f()
+}
+
+/// Runs `f` as if nobody followed: operations on values compute at once.
+pub fn without_following<T>(f: impl FnOnce() -> T) -> T {
+    struct Resume(bool);
+    impl Drop for Resume {
+        fn drop(&mut self) {
+            IS_FOLLOWING.set(self.0);
+        }
+    }
+    let _resume = Resume(IS_FOLLOWING.replace(false));
+    f()
+}
+
+/// Gives an operation to the follower of this thread. `None` if a symbol of a trace is among the arguments.
+/// Fails with the first error among them, or as the follower does.
+pub(crate) fn apply(
+    op: Op,
+    method: bool,
+    args: &[Value],
+    kwargs: &[(&str, Value)],
+    source: &SourceLoc,
+) -> Option<Result<Value>> {
+    let follower = follower()?;
+    let mut failure: Option<Error> = None;
+    let mut has_symbol = false;
+    let mut see = |arg: &Value| match arg {
+        Arg::Leaf(Tensor(Repr::Failed(error))) | Arg::Failed(error) if failure.is_none() => {
+            failure = Some(error.clone());
+        }
+        Arg::Leaf(Tensor(Repr::Proxy(_))) => has_symbol = true,
+        _ => {}
+    };
+    for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
+        if arg.depth() > 0 { arg.walk(&mut see) } else { see(arg) }
+    }
+    match failure {
+        _ if has_symbol => None,
+        Some(error) => Some(Err(error)),
+        None => Some(follower.apply(Call { op, method, args, kwargs, source })),
+    }
+}
+
+/// Tells the follower of this thread that Rust code is about to use a random generator.
+pub(crate) fn before_random() {
+    if let Some(follower) = follower() {
+        follower.before_random();
+    }
+}
+
+impl Tensor {
+    /// Makes a tensor of a lazy one.
+    #[doc(hidden)]
+    pub fn from_lazy(lazy: Arc<Lazy>) -> Tensor {
+        Tensor(Repr::Lazy(lazy))
+    }
+
+    /// Returns the lazy tensor, if this is one.
+    #[doc(hidden)]
+    pub fn as_lazy(&self) -> Option<&Arc<Lazy>> {
+        match &self.0 {
+            Repr::Lazy(lazy) => Some(lazy),
+            _ => None,
+        }
+    }
+
+    /// Makes a tensor of a shared array.
+    #[doc(hidden)]
+    pub fn from_shared(array: Arc<Array>) -> Tensor {
+        Tensor(Repr::Value(array))
+    }
+
+    /// Returns the shared array, if the value is there.
+    #[doc(hidden)]
+    pub fn shared_array(&self) -> Option<&Arc<Array>> {
+        match &self.0 {
+            Repr::Value(array) => Some(array),
+            Repr::Lazy(lazy) => lazy.known()?.ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns the tensor with its value: a lazy one is computed.
+    #[doc(hidden)]
+    pub fn settled(self) -> Tensor {
+        match self.0 {
+            Repr::Lazy(lazy) => match lazy.force("the value", None) {
+                Ok(array) => Tensor(Repr::Value(array.clone())),
+                Err(error) => Tensor(Repr::Failed(error)),
+            },
+            repr => Tensor(repr),
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! [`Cache`]: the segments of a compiled function, and what all its calls share.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::backend::Backend;
+use super::build::Constants;
+use super::dynamic::{expected, generalise, is_relative};
+use super::event::{Bound, Event, Identity, Known};
+use super::miss::{Missed, missed};
+use super::report::{Code, Counters, Explanation, Journal, Place, SegmentReport};
+use super::segment::{Expected, Prepared, Segment, Size, Slot};
+use super::session::match_log;
+use super::{Dynamic, Limit};
+use crate::{Error, SourceLoc};
+
+/// How a compiled function behaves.
+#[derive(Clone)]
+pub(super) struct Options {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) is_whole: bool,
+    pub(super) dynamic: Dynamic,
+    pub(super) most_segments: usize,
+    pub(super) limit: Limit,
+}
+
+/// The segments of a compiled function, and what all its calls share.
+pub(super) struct Cache {
+    pub(super) name: String,
+    pub(super) place: SourceLoc,
+    pub(super) options: Options,
+    constants: Constants,
+    segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    /// The segment with which calls begin.
+    first: AtomicU64,
+    next_id: AtomicU64,
+    /// Held while a segment is made, so that calls at the same time make it once.
+    entering: Mutex<Thrash>,
+    journal: Mutex<Journal>,
+}
+
+/// The calls that compiled lately. A function that compiles in most calls runs operation by operation for a
+/// while.
+#[derive(Default)]
+struct Thrash {
+    calls: VecDeque<u64>,
+    paused_until: u64,
+    pause: u64,
+}
+
+impl Thrash {
+    /// Of this many calls.
+    const WINDOW: u64 = 32;
+    /// So many may compile.
+    const MOST: usize = 16;
+    const FIRST_PAUSE: u64 = 64;
+
+    /// Notes that a call compiles. Returns `false` if it shall not.
+    fn allow(&mut self, call: u64) -> bool {
+        if call < self.paused_until {
+            return false;
+        }
+        while self.calls.front().is_some_and(|first| first + Thrash::WINDOW <= call) {
+            self.calls.pop_front();
+        }
+        if self.calls.back() != Some(&call) {
+            self.calls.push_back(call);
+        }
+        if self.calls.len() <= Thrash::MOST {
+            return true;
+        }
+        self.pause = (2 * self.pause).max(Thrash::FIRST_PAUSE);
+        self.paused_until = call.saturating_add(self.pause);
+        self.calls.clear();
+        false
+    }
+}
+
+/// The segment for a log.
+pub(super) enum Entered {
+    /// It is kept.
+    Kept(Arc<Segment>, Bound),
+    /// It is used once: operations run one by one.
+    Once(Arc<Segment>, Bound),
+    /// The function may have no more.
+    Refused(Error),
+}
+
+/// What is new in a call.
+pub(super) struct New<'a> {
+    pub(super) log: Vec<Event>,
+    pub(super) outside: &'a [Known],
+    pub(super) miss: Option<Missed>,
+    pub(super) place: Place,
+    pub(super) call: u64,
+    pub(super) name: &'a dyn Fn(Identity) -> Option<Arc<str>>,
+}
+
+impl Cache {
+    /// A segment ends after this many events, so that the time to compile it is bounded.
+    pub(super) const MOST_EVENTS: usize = 20_000;
+
+    pub(super) fn new(name: String, place: SourceLoc, options: Options, constants: Constants) -> Cache {
+        Cache {
+            name,
+            place,
+            options,
+            constants,
+            segments: RwLock::default(),
+            first: AtomicU64::new(0),
+            next_id: AtomicU64::new(1),
+            entering: Mutex::default(),
+            journal: Mutex::default(),
+        }
+    }
+
+    pub(super) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        self.segments.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn first(&self) -> u64 {
+        self.first.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_first(&self, id: u64) {
+        self.first.store(id, Ordering::Relaxed);
+    }
+
+    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.options.backend
+    }
+
+    pub(super) fn constants(&self) -> &Constants {
+        &self.constants
+    }
+
+    /// Lets go of all compiled code.
+    pub(super) fn clear(&self) {
+        let _entering = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.segments.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        *self.journal() = Journal::default();
+    }
+
+    fn is_constant(&self, known: &Known) -> bool {
+        known.identity.0 == 0 && self.constants.has(&known.array)
+    }
+
+    /// Makes the segment of a log, for all sizes and numbers that varied so far.
+    pub(super) fn enter(&self, new: New<'_>) -> Entered {
+        let mut thrash = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_constant = |known: &Known| self.is_constant(known);
+        let bound = || Bound { outside: new.outside.to_vec(), ..Bound::default() };
+        let known = self.segments();
+        // Another thread may have made it meanwhile.
+        let same_length = known.iter().filter(|segment| segment.events.len() == new.log.len());
+        for segment in same_length {
+            if let Some(bound) = match_log(segment, &new.log, new.outside) {
+                return Entered::Kept(segment.clone(), bound);
+            }
+        }
+        let name = |_: usize, known: &Known| (new.name)(known.identity).unwrap_or_else(|| Arc::from("input"));
+        let outside = expected(new.outside, &is_constant, &name);
+        let observation = Segment::observe(&new.log, new.outside, &is_constant);
+        let make_static = |id: u64| {
+            let parts = (new.log.clone(), outside.clone());
+            Segment::new(id, parts, Default::default(), vec![observation.clone()], new.place.clone())
+        };
+        if !thrash.allow(new.call) {
+            let mut journal = self.journal();
+            let reason = new.miss.as_ref().map_or("first call", |miss| &*miss.reason);
+            journal.note(Code::C09, reason, new.miss.as_ref().and_then(|miss| miss.at.clone()));
+            return Entered::Once(Arc::new(make_static(0)), bound());
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut refusals = Vec::new();
+        let mut replaced = None;
+        let mut made = None;
+        if self.options.dynamic != Dynamic::Never {
+            for relative in known.iter().rev().filter(|other| is_relative(other, &new.log, &outside)) {
+                match generalise(&relative.observations, &new.log, &outside, &observation) {
+                    Ok(general) => {
+                        let parts = (general.events, general.outside);
+                        let rest = (general.symbols, general.slots);
+                        let segment = Segment::new(id, parts, rest, general.observations, new.place.clone());
+                        if let Some(bound) = match_log(&segment, &new.log, new.outside) {
+                            (replaced, made) = (Some(relative.clone()), Some((segment, bound)));
+                            break;
+                        }
+                    }
+                    Err((reason, at)) => refusals.push((reason, new.log[at].source.clone())),
+                }
+            }
+        }
+        let (segment, bound) = match made {
+            Some(made) => made,
+            None => {
+                let segment = make_static(id);
+                let matched = match_log(&segment, &new.log, new.outside);
+                (segment, matched.unwrap_or_else(bound))
+            }
+        };
+        let outcome = match &replaced {
+            Some(replaced) => {
+                format!("{} replaces {}{}", name_of(id), name_of(replaced.id), described(&segment))
+            }
+            None => format!("recorded {}", name_of(id)),
+        };
+        let segment = Arc::new(segment);
+        let mut segments: Vec<Arc<Segment>> = known.iter().cloned().collect();
+        segments.retain(|other| replaced.as_ref().is_none_or(|replaced| replaced.id != other.id));
+        if segments.len() >= self.options.most_segments {
+            let reason = new.miss.as_ref().map_or("first call", |miss| &*miss.reason);
+            self.journal().note(Code::C08, reason, new.miss.as_ref().and_then(|miss| miss.at.clone()));
+            match self.options.limit {
+                Limit::Evict => {
+                    let oldest = segments
+                        .iter()
+                        .enumerate()
+                        .min_by_key(|(_, segment)| segment.used.load(Ordering::Relaxed));
+                    if let Some((at, _)) = oldest {
+                        segments.remove(at);
+                    }
+                }
+                Limit::Eager => return Entered::Once(segment, bound),
+                Limit::Error => {
+                    let text = format!(
+                        "C08: {} has {} graphs, which is its limit, and none of them fits this call: {reason}",
+                        self.name,
+                        segments.len()
+                    );
+                    return Entered::Refused(
+                        Error::new(crate::ErrorKind::Trace, text)
+                            .help(Code::C08.advice())
+                            .at(self.place.clone()),
+                    );
+                }
+            }
+        }
+        let relations = segment.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Number { .. })).count();
+        let mut journal = self.journal();
+        for (reason, at) in refusals {
+            journal.note(Code::C03, &reason, Some(at));
+        }
+        if relations > 0 && replaced.is_some() {
+            journal.note(
+                Code::C02,
+                "a number is an input now",
+                new.miss.as_ref().and_then(|miss| miss.at.clone()),
+            );
+        }
+        journal.miss(missed(new.call, new.miss, outcome));
+        drop(journal);
+        segments.push(segment.clone());
+        *self.segments.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(segments);
+        Entered::Kept(segment, bound)
+    }
+
+    /// Returns a segment that is not kept.
+    pub(super) fn once(new: New<'_>) -> Entered {
+        let outside = expected(new.outside, &|_| false, &|_, _| Arc::from("input"));
+        let bound = Bound { outside: new.outside.to_vec(), ..Bound::default() };
+        let segment = Segment::new(0, (new.log, outside), Default::default(), Vec::new(), new.place);
+        Entered::Once(Arc::new(segment), bound)
+    }
+
+    /// Returns the error of a call that no compiled code fits, where none may be made.
+    pub(super) fn no_code(&self, new: &New<'_>) -> Error {
+        let reason = new.miss.as_ref().map_or("nothing is compiled yet", |miss| &*miss.reason);
+        let text = format!(
+            "C19: {} has no compiled code for this call, and the stance forbids to compile: {reason}",
+            self.name
+        );
+        let at = new.miss.as_ref().and_then(|miss| miss.at.clone()).unwrap_or_else(|| self.place.clone());
+        Error::new(crate::ErrorKind::Trace, text).help(Code::C19.advice()).at(at)
+    }
+
+    /// Counts a compilation.
+    pub(super) fn note_compiled(&self, segment: &Segment, prepared: &Prepared, at: Option<&SourceLoc>) {
+        let mut journal = self.journal();
+        journal.counters.compiled += 1;
+        if segment.runs.load(Ordering::Relaxed) > 0 {
+            journal.note(Code::C17, &name_of(segment.id), at.cloned());
+        }
+        if let Err(error) = &prepared.program {
+            journal.note(Code::C13, error.message(), at.cloned());
+        }
+    }
+
+    /// Notes that a program failed where the operations do not, and lets operations run one by one from now on.
+    pub(super) fn note_failed(&self, segment: &Segment, error: &Error) {
+        let code = if error.message().starts_with("C18") { Code::C18 } else { Code::C13 };
+        self.journal().note(code, error.message(), error.source_loc().cloned());
+        segment.demote(error);
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        self.journal().counters
+    }
+
+    pub(super) fn explain(&self) -> Explanation {
+        let segments = self.segments();
+        let journal = self.journal();
+        Explanation {
+            name: self.name.clone(),
+            at: Some(self.place.clone()),
+            backend: self.options.backend.name().to_owned(),
+            segments: segments.iter().map(|segment| report(segment)).collect(),
+            misses: journal.misses.iter().cloned().collect(),
+            breaks: journal.breaks.clone(),
+            counters: journal.counters,
+        }
+    }
+}
+
+fn name_of(id: u64) -> String {
+    format!("s{}", id.saturating_sub(1))
+}
+
+/// Writes the symbols and inputs of numbers.
+fn described(segment: &Segment) -> String {
+    let symbols: Vec<&str> = segment.symbols.iter().map(crate::Symbol::name).collect();
+    let numbers = segment.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Number { .. })).count();
+    let mut parts = Vec::new();
+    if !symbols.is_empty() {
+        parts.push(format!("for every {}", symbols.join(", ")));
+    }
+    if numbers > 0 {
+        parts.push(format!("with {numbers} number{} as input", if numbers == 1 { "" } else { "s" }));
+    }
+    if parts.is_empty() { String::new() } else { format!(" {}", parts.join(" and ")) }
+}
+
+fn report(segment: &Segment) -> SegmentReport {
+    let prepared = segment.prepared();
+    let sizes = |sizes: &[Size]| {
+        let each = sizes.iter().map(|size| match *size {
+            Size::Is(n) => n.to_string(),
+            Size::Symbol(symbol) => segment.symbols[symbol as usize].name().to_owned(),
+        });
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let inputs = segment.outside.iter().filter_map(|expected| match expected {
+        Expected::Input { name, dtype, sizes: axes } => Some(format!("{name}: {dtype}[{}]", sizes(axes))),
+        Expected::Constant(_) => None,
+    });
+    let numbers = segment.slots.iter().filter_map(|(_, slot)| match slot {
+        Slot::Number { dtype, .. } => Some(format!("number: {dtype}[]")),
+        Slot::Size(_) => None,
+    });
+    let outputs = prepared.as_ref().map_or_else(Vec::new, |prepared| {
+        let named = |local: &u32| {
+            let event = segment.events.iter().rev().find(|event| event.first_local <= *local)?;
+            let at = (*local - event.first_local) as usize;
+            Some(format!("{}: {}", event.op.name, event.result.leaves().get(at)?))
+        };
+        prepared.outputs.iter().filter_map(named).collect()
+    });
+    SegmentReport {
+        name: name_of(segment.id),
+        operations: segment.events.len(),
+        inputs: inputs.chain(numbers).collect(),
+        outputs,
+        end: segment.end.to_string(),
+        code: segment.end.end.code(),
+        runs: segment.runs.load(Ordering::Relaxed),
+        run_time: std::time::Duration::from_nanos(segment.nanoseconds.load(Ordering::Relaxed)),
+        graph_time: prepared.as_ref().map_or(Default::default(), |prepared| prepared.times.graph),
+        backend_time: prepared.as_ref().map_or(Default::default(), |prepared| prepared.times.backend),
+        program: prepared
+            .as_ref()
+            .and_then(|prepared| prepared.program.as_ref().ok())
+            .map_or_else(String::new, |program| program.describe()),
+        failed: prepared
+            .as_ref()
+            .and_then(|prepared| prepared.program.as_ref().err())
+            .map(|error| error.message().to_owned()),
+        graph: prepared.as_ref().map_or_else(String::new, |prepared| prepared.module.graph().to_string()),
+        module: prepared.map(|prepared| prepared.module.clone()),
+    }
+}

@@ -1,0 +1,389 @@
+//! [`Event`]: an operation as it was recorded, and how operations of a later call are compared with it.
+//!
+//! An event names its operands by [`Wire`]: an earlier result of the same segment, or a tensor from outside,
+//! numbered by first use. The numbers of outside tensors are bound while a call is compared, so equal wiring
+//! means equal numbers. Literals are compared bit by bit, unless they varied in earlier calls.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use smallvec::SmallVec;
+
+use super::segment::{Expected, Segment, Size, Slot};
+use crate::lazy::Call;
+use crate::{Arg, Array, DType, Op, Result, Scalar, SourceLoc, TensorType, Type, TypeTree};
+
+/// Where an argument of an event comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Wire {
+    /// A result of an earlier event of the segment.
+    Local(u32),
+    /// A tensor from outside.
+    Outside(u32),
+    /// A number that varies; its place among all numbers of the segment.
+    Literal(u32),
+}
+
+/// The types of what an operation returns.
+pub(super) type Types = Arg<Arc<TensorType>>;
+
+/// An operation as it was recorded.
+#[derive(Clone)]
+pub(super) struct Event {
+    pub(super) op: Op,
+    pub(super) method: bool,
+    pub(super) args: Vec<Arg<Wire>>,
+    pub(super) kwargs: Vec<(Arc<str>, Arg<Wire>)>,
+    /// The types of the results; in a segment with symbols, their sizes may be expressions.
+    pub(super) result: Types,
+    /// The number of the first result.
+    pub(super) first_local: u32,
+    pub(super) source: SourceLoc,
+    /// The types of the results for sizes that were seen, if they depend on symbols.
+    pub(super) seen: Option<Arc<SeenSizes>>,
+}
+
+/// The types of results that the rule of the operation gave, by the values of the symbols.
+///
+/// A rule may be valid for a symbol and fail for one of its values. So the rule decides about each new value.
+#[derive(Default)]
+pub(super) struct SeenSizes(Mutex<Vec<(SmallVec<[i64; 4]>, Types)>>);
+
+impl SeenSizes {
+    const MOST: usize = 16;
+
+    pub(super) fn find(&self, symbols: &[i64]) -> Option<Types> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().find(|(other, _)| **other == *symbols).map(|(_, types)| types.clone())
+    }
+
+    pub(super) fn enter(&self, symbols: &[i64], types: &Types) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= SeenSizes::MOST {
+            seen.remove(0);
+        }
+        seen.push((SmallVec::from_slice(symbols), types.clone()));
+    }
+}
+
+/// Tells a tensor from outside from others.
+pub(super) type Identity = (u64, usize);
+
+/// A tensor from outside in a call.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) identity: Identity,
+    pub(super) array: Arc<Array>,
+}
+
+/// What an operand is in the call that is compared.
+pub(super) enum Operand<'a> {
+    /// A result of this run of the segment.
+    Local(u32),
+    /// A tensor from outside.
+    Known(Identity, &'a Arc<Array>),
+}
+
+/// Says what the operands of a call are.
+pub(super) trait View<L> {
+    fn operand<'l>(&'l self, leaf: &'l L) -> Operand<'l>;
+}
+
+/// What a call bound so far, each by number.
+#[derive(Default)]
+pub(super) struct Bound {
+    pub(super) outside: Vec<Known>,
+    /// The values of the symbols of the segment, in the order of their first use.
+    pub(super) symbols: SmallVec<[i64; 4]>,
+    /// The numbers that vary.
+    pub(super) numbers: SmallVec<[(u32, Scalar); 4]>,
+}
+
+impl Bound {
+    pub(super) fn mark(&self) -> [usize; 3] {
+        [self.outside.len(), self.symbols.len(), self.numbers.len()]
+    }
+
+    pub(super) fn return_to(&mut self, [outside, symbols, numbers]: [usize; 3]) {
+        self.outside.truncate(outside);
+        self.symbols.truncate(symbols);
+        self.numbers.truncate(numbers);
+    }
+
+    pub(super) fn number(&self, literal: u32) -> Option<Scalar> {
+        self.numbers.iter().find(|(other, _)| *other == literal).map(|(_, number)| *number)
+    }
+}
+
+/// The first difference between a call and a segment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Difference {
+    /// Another operation is applied.
+    Operation,
+    /// An argument comes from elsewhere, or is another literal than a number.
+    Argument,
+    /// A number is another one.
+    Literal { expected: Scalar, got: Scalar },
+    /// A tensor from outside has another dtype.
+    DType { input: u32, expected: DType, got: DType },
+    /// A tensor from outside has another number of axes.
+    Rank { input: u32, expected: usize, got: usize },
+    /// A tensor from outside has another size.
+    Size { input: u32, axis: usize, expected: i64, got: i64 },
+    /// A size that varies is not what follows from the others.
+    Relation { input: u32, axis: usize, expected: i64, got: i64 },
+    /// A parameter is another one.
+    Constant { input: u32 },
+    /// The segment ends, and the call goes on.
+    Longer,
+    /// The call reads or returns, and the segment goes on.
+    Shorter,
+    /// The rule of the operation refuses these sizes, or gives other types than those of the segment.
+    Rule,
+}
+
+/// Compares one event with an operation of a call, whose operands `view` tells.
+pub(super) struct Comparison<'a, L> {
+    pub(super) segment: &'a Segment,
+    pub(super) bound: &'a mut Bound,
+    pub(super) view: &'a dyn View<L>,
+    /// Sizes that are to be checked when all operands are bound: the number of the literal, and its value.
+    pub(super) sizes: SmallVec<[(u32, i64); 4]>,
+}
+
+impl<L> Comparison<'_, L> {
+    /// Binds the operands. Returns the first difference; then the bound of before must be restored.
+    pub(super) fn run<K: AsRef<str>>(
+        &mut self,
+        event: &Event,
+        op: Op,
+        method: bool,
+        args: &[Arg<L>],
+        kwargs: &[(K, Arg<L>)],
+    ) -> Result<(), Difference> {
+        if event.op != op || event.method != method {
+            return Err(Difference::Operation);
+        }
+        if event.args.len() != args.len() || event.kwargs.len() != kwargs.len() {
+            return Err(Difference::Argument);
+        }
+        for (expected, got) in event.args.iter().zip(args) {
+            self.argument(expected, got)?;
+        }
+        for ((expected_key, expected), (key, got)) in event.kwargs.iter().zip(kwargs) {
+            if **expected_key != *key.as_ref() {
+                return Err(Difference::Argument);
+            }
+            self.argument(expected, got)?;
+        }
+        for (literal, got) in std::mem::take(&mut self.sizes) {
+            let Some(Slot::Size(size)) = self.segment.slot(literal) else {
+                return Err(Difference::Argument);
+            };
+            match self.segment.value_of(size, &self.bound.symbols) {
+                Some(expected) if expected == got => {}
+                expected => {
+                    let expected = Scalar::Int(expected.unwrap_or(-1));
+                    return Err(Difference::Literal { expected, got: Scalar::Int(got) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn argument(&mut self, expected: &Arg<Wire>, got: &Arg<L>) -> Result<(), Difference> {
+        match (expected, got) {
+            (Arg::Leaf(Wire::Literal(literal)), got) => self.literal(*literal, got),
+            (Arg::Leaf(wire), Arg::Leaf(leaf)) => self.operand(*wire, self.view.operand(leaf)),
+            (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => {
+                if a.len() != b.len() {
+                    return Err(Difference::Argument);
+                }
+                a.iter().zip(b.iter()).try_for_each(|(a, b)| self.argument(a, b))
+            }
+            (Arg::Dict(a), Arg::Dict(b)) => {
+                if a.len() != b.len() {
+                    return Err(Difference::Argument);
+                }
+                a.iter().zip(b.iter()).try_for_each(|((key, a), (other, b))| {
+                    if key == other { self.argument(a, b) } else { Err(Difference::Argument) }
+                })
+            }
+            (Arg::Slice(a), Arg::Slice(b)) => {
+                a.parts().into_iter().zip(b.parts()).try_for_each(|(a, b)| self.argument(a, b))
+            }
+            (expected, got) if expected.same_literal(got) => Ok(()),
+            (expected, got) => match (number(expected), number(got)) {
+                (Some(expected), Some(got)) => Err(Difference::Literal { expected, got }),
+                _ => Err(Difference::Argument),
+            },
+        }
+    }
+
+    fn literal(&mut self, literal: u32, got: &Arg<L>) -> Result<(), Difference> {
+        let got = number(got).ok_or(Difference::Argument)?;
+        match (self.segment.slot(literal), got) {
+            (Some(Slot::Size(_)), Scalar::Int(got)) => self.sizes.push((literal, got)),
+            (Some(Slot::Number { category, .. }), got) if got.category() == *category => {
+                self.bound.numbers.push((literal, got));
+            }
+            _ => return Err(Difference::Argument),
+        }
+        Ok(())
+    }
+
+    fn operand(&mut self, wire: Wire, operand: Operand<'_>) -> Result<(), Difference> {
+        match (wire, operand) {
+            (Wire::Local(a), Operand::Local(b)) if a == b => Ok(()),
+            (Wire::Outside(input), Operand::Known(identity, array)) => {
+                if let Some(known) = self.bound.outside.get(input as usize) {
+                    let is_same = known.identity == identity || Arc::ptr_eq(&known.array, array);
+                    return if is_same { Ok(()) } else { Err(Difference::Argument) };
+                }
+                self.guard(input, array)?;
+                self.bound.outside.push(Known { identity, array: array.clone() });
+                Ok(())
+            }
+            _ => Err(Difference::Argument),
+        }
+    }
+
+    /// Checks a tensor from outside at its first use, and binds the symbols of its sizes.
+    fn guard(&mut self, input: u32, array: &Arc<Array>) -> Result<(), Difference> {
+        let (dtype, sizes) = match &self.segment.outside[input as usize] {
+            Expected::Constant(constant) if Arc::ptr_eq(constant, array) => return Ok(()),
+            Expected::Constant(_) => return Err(Difference::Constant { input }),
+            Expected::Input { dtype, sizes, .. } => (*dtype, sizes),
+        };
+        if array.dtype() != dtype {
+            return Err(Difference::DType { input, expected: dtype, got: array.dtype() });
+        }
+        let shape = array.shape();
+        if shape.len() != sizes.len() {
+            return Err(Difference::Rank { input, expected: sizes.len(), got: shape.len() });
+        }
+        for (axis, (size, &got)) in sizes.iter().zip(shape).enumerate() {
+            let got = got as i64;
+            match *size {
+                Size::Is(expected) if expected == got => {}
+                Size::Is(expected) => return Err(Difference::Size { input, axis, expected, got }),
+                Size::Symbol(symbol) => match self.bound.symbols.get(symbol as usize) {
+                    None => self.bound.symbols.push(got),
+                    Some(&expected) if expected == got => {}
+                    Some(&expected) => return Err(Difference::Relation { input, axis, expected, got }),
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns an integer or float; a bool is no number that may vary.
+pub(super) fn number<L>(arg: &Arg<L>) -> Option<Scalar> {
+    match arg {
+        Arg::Int(x) => Some(Scalar::Int(*x)),
+        Arg::Float(x) => Some(Scalar::Float(*x)),
+        _ => None,
+    }
+}
+
+/// What the types of a call's arguments say of its result.
+pub(super) enum Outcome {
+    /// It is tensors of these types.
+    Tensors(Types),
+    /// The operation has to run first: its types depend on data, it acts on the world, or it fails.
+    Eager,
+}
+
+/// Returns the types of a result, if they follow from those of the arguments.
+pub(super) fn infer<L: Clone, K: AsRef<str>>(
+    op: Op,
+    args: &[Arg<L>],
+    kwargs: &[(K, Arg<L>)],
+    type_of: &mut dyn FnMut(&L) -> Result<TypeTree>,
+) -> Outcome {
+    if op.effects.host || op.effects.state {
+        return Outcome::Eager;
+    }
+    let inferred = (|| {
+        let mut types: SmallVec<[TypeTree; 8]> = SmallVec::new();
+        for arg in op.bind(args, kwargs)? {
+            types.push(match &arg {
+                Arg::Leaf(leaf) => type_of(leaf)?,
+                arg => arg.try_flat_map(type_of)?,
+            });
+        }
+        op.infer(&types)
+    })();
+    match inferred {
+        Ok(Some(ty)) => match tensors(&ty) {
+            Some(types) => Outcome::Tensors(types),
+            None => Outcome::Eager,
+        },
+        _ => Outcome::Eager,
+    }
+}
+
+/// Returns the types as those of tensors; `None` if something else is among them.
+pub(super) fn tensors(ty: &TypeTree) -> Option<Types> {
+    if let Arg::Leaf(Type::Tensor(ty)) = ty {
+        return Some(Arg::Leaf(Arc::new(ty.clone())));
+    }
+    let mut only_tensors = true;
+    ty.walk(&mut |arg| {
+        only_tensors &= matches!(
+            arg,
+            Arg::Leaf(Type::Tensor(_)) | Arg::Tuple(_) | Arg::List(_) | Arg::Dict(_) | Arg::None
+        );
+    });
+    if !only_tensors {
+        return None;
+    }
+    let types = ty.try_flat_map(&mut |leaf| match leaf {
+        Type::Tensor(ty) => Ok(Arg::Leaf(Arc::new(ty.clone()))),
+        _ => Ok(Arg::None),
+    });
+    types.ok()
+}
+
+/// Returns whether all sizes are numbers.
+pub(super) fn are_known(types: &Types) -> bool {
+    let mut known = true;
+    types.for_each_leaf(&mut |ty| known &= ty.shape.iter().all(crate::Dim::is_known));
+    known
+}
+
+/// Says what takes the place of an argument, if anything does.
+pub(super) type Replace<'f> = dyn FnMut(&Arg<Wire>) -> Result<Option<Arg<Wire>>> + 'f;
+
+impl Event {
+    /// Makes an event of an operation of a call.
+    pub(super) fn new(
+        call: &Call<'_>,
+        result: Types,
+        first_local: u32,
+        wire: &mut dyn FnMut(&crate::Tensor) -> Result<Wire>,
+    ) -> Result<Event> {
+        let mut lower = |arg: &crate::Value| arg.try_flat_map(&mut |tensor| Ok(Arg::Leaf(wire(tensor)?)));
+        let args = call.args.iter().map(&mut lower).collect::<Result<Vec<_>>>()?;
+        let named = call.kwargs.iter().map(|(key, arg)| Ok((Arc::from(*key), lower(arg)?)));
+        let kwargs = named.collect::<Result<Vec<_>>>()?;
+        let (op, method, source) = (call.op, call.method, call.source.clone());
+        Ok(Event { op, method, args, kwargs, result, first_local, source, seen: None })
+    }
+
+    /// Returns the arguments, the named ones last.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &Arg<Wire>> {
+        self.args.iter().chain(self.kwargs.iter().map(|(_, arg)| arg))
+    }
+
+    /// Returns the same event with other arguments for wires and numbers.
+    pub(super) fn rewrite(&self, f: &mut Replace<'_>) -> Result<Event> {
+        let args = self.args.iter().map(|arg| arg.try_rewrite(f)).collect::<Result<Vec<_>>>()?;
+        let kwargs = self
+            .kwargs
+            .iter()
+            .map(|(key, arg)| Ok((key.clone(), arg.try_rewrite(f)?)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Event { args, kwargs, ..self.clone() })
+    }
+}

@@ -1,0 +1,149 @@
+//! The run of a segment: its program, or its operations one by one where there is none or it fails.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::build::replay;
+use super::cache::Cache;
+use super::event::Event;
+use super::segment::{Segment, Slot};
+use super::session::State;
+use crate::rng::{Generator, with_generator};
+use crate::{Arg, Error, Scalar, Tensor, Value, err};
+
+impl State {
+    /// Enters an error as the value of every tensor of the present run.
+    pub(super) fn fail(&self, error: &Error) {
+        for local in &self.locals {
+            if let Some(lazy) = local.lazy.upgrade() {
+                lazy.set(Err(error.clone()));
+            }
+        }
+    }
+
+    /// Runs a segment whose operands are bound.
+    pub(super) fn execute(&mut self, segment: &Arc<Segment>) {
+        let wanted: Vec<u32> = (0..self.locals.len() as u32)
+            .filter(|local| self.locals[*local as usize].lazy.strong_count() > 0)
+            .collect();
+        if wanted.is_empty() && !segment.is_random() {
+            return;
+        }
+        let cache = self.cache.clone();
+        let generator = self.random.take();
+        match &generator {
+            Some(generator) => {
+                with_generator(generator, || self.run_program(segment, &cache, &wanted, Some(generator)))
+            }
+            None => self.run_program(segment, &cache, &wanted, None),
+        }
+    }
+
+    fn run_program(
+        &mut self,
+        segment: &Arc<Segment>,
+        cache: &Cache,
+        wanted: &[u32],
+        generator: Option<&Generator>,
+    ) {
+        let (prepared, is_new) = segment.prepare(wanted, &**cache.backend(), cache.constants());
+        if is_new {
+            self.is_hit = false;
+            cache.note_compiled(segment, &prepared, self.sources.first());
+        }
+        let saved = generator.cloned();
+        let started = Instant::now();
+        let result = match &prepared.program {
+            Ok(program) => segment.inputs(&self.bound).and_then(|inputs| program.call(&inputs)),
+            Err(error) => Err(error.clone()),
+        };
+        let is_right = result.as_ref().is_ok_and(|value| self.enter(&prepared.outputs, value));
+        segment.note_run(started.elapsed());
+        cache.journal().counters.runs += 1;
+        if is_right {
+            return;
+        }
+        if let (Some(generator), Some(saved)) = (generator, &saved) {
+            generator.restore(saved);
+        }
+        let is_clean = self.run_events(segment);
+        // An error of the program that the operations do not have is one of the backend.
+        if is_clean && prepared.program.is_ok() {
+            let error = result.err().unwrap_or_else(|| {
+                err!(Check, "the backend {} returned results of other types", cache.backend().name())
+            });
+            cache.note_failed(segment, &error);
+        }
+    }
+
+    /// Enters the results of a program. Returns `false`, and enters nothing, if they have other types.
+    fn enter(&self, outputs: &[u32], value: &Value) -> bool {
+        let leaves = value.leaves();
+        let fits = |(local, tensor): (&u32, &&Tensor)| {
+            let ty = &self.locals[*local as usize].ty;
+            tensor.shared_array().is_some_and(|array| {
+                array.dtype() == ty.dtype
+                    && array.rank() == ty.rank()
+                    && ty.shape.iter().zip(array.shape()).all(|(dim, n)| dim.known() == Some(*n as i64))
+            })
+        };
+        if leaves.len() != outputs.len() || !outputs.iter().zip(&leaves).all(fits) {
+            return false;
+        }
+        for (local, tensor) in outputs.iter().zip(leaves) {
+            if let (Some(lazy), Some(array)) =
+                (self.locals[*local as usize].lazy.upgrade(), tensor.shared_array())
+            {
+                lazy.set(Ok(array.clone()));
+            }
+        }
+        true
+    }
+
+    /// Runs the events of a segment one by one, as eager code does. Returns whether none failed.
+    pub(super) fn run_events(&self, segment: &Segment) -> bool {
+        let outside: Vec<Tensor> =
+            self.bound.outside.iter().map(|known| Tensor::from_shared(known.array.clone())).collect();
+        let number = |literal: u32| {
+            let number = match segment.slot(literal)? {
+                Slot::Size(size) => Scalar::Int(segment.value_of(size, &self.bound.symbols)?),
+                Slot::Number { .. } => self.bound.number(literal)?,
+            };
+            Some(match number {
+                Scalar::Bool(x) => Arg::Bool(x),
+                Scalar::Int(x) => Arg::Int(x),
+                Scalar::Float(x) => Arg::Float(x),
+            })
+        };
+        let events: Vec<Event> = segment
+            .events
+            .iter()
+            .zip(&self.sources)
+            .map(|(event, source)| Event { source: source.clone(), ..event.clone() })
+            .collect();
+        let mut is_clean = true;
+        let values = replay(&events, &outside, &number, &mut |_, result| {
+            Ok(result.unwrap_or_else(|error| {
+                is_clean = false;
+                Arg::Leaf(Tensor::failed(error))
+            }))
+        });
+        let values = match values {
+            Ok(values) => values,
+            Err(error) => {
+                self.fail(&error);
+                return false;
+            }
+        };
+        for (local, value) in self.locals.iter().zip(values) {
+            let Some(lazy) = local.lazy.upgrade() else { continue };
+            lazy.set(match value.shared_array() {
+                Some(array) => Ok(array.clone()),
+                None => {
+                    Err(value.error().cloned().unwrap_or_else(|| err!(Trace, "an operation gave no value")))
+                }
+            });
+        }
+        is_clean
+    }
+}

@@ -1,0 +1,326 @@
+//! Compilation of ordinary Rust: the host code runs on every call, the tensor work runs compiled.
+//!
+//! Inside a call of a [`Function`], operations give *lazy* tensors at once. Each operation is compared with the
+//! next event of a *segment*, a straight piece of graph that an earlier call recorded and compiled. Where Rust
+//! code reads a value, and where the function returns, the whole segment runs as one program. After a
+//! difference the call goes on in another segment with the same beginning, or what follows is recorded and
+//! compiled. So whatever else the Rust code does, it does on every call, and no compiled code can be stale:
+//! what runs was compared first.
+//!
+//! Reading order: `event` (what is compared), `segment`, `session` (one call), `execute` (a run), `cache` (all
+//! calls), `dynamic` (sizes and numbers that vary), `build` (the graph), [`backend`].
+
+pub mod backend;
+mod build;
+mod cache;
+mod dynamic;
+mod event;
+mod execute;
+mod miss;
+mod mutable;
+mod report;
+mod segment;
+mod session;
+mod stance;
+#[cfg(test)]
+mod tests;
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+pub use backend::{Backend, Executable, IntoBackend};
+pub use mutable::{ByMutable, Mutable, mutable};
+pub use report::{Break, Code, Counters, Explanation, Miss, SegmentReport};
+pub use stance::{Stance, cut, is_compiling, with_stance, without_compile};
+
+use crate::trace::{Traceable, is_tracing};
+use crate::{Arg, Engine, Error, GraphModule, Result, SourceLoc, Tensor, Tree, Value};
+use build::Constants;
+use cache::{Cache, Options};
+use session::Session;
+
+/// Compiles a module or closure. Nothing happens before the first call; all that the Rust code does besides
+/// tensors happens on every call.
+///
+/// ```
+/// use fx::prelude::*;
+///
+/// let f = fx::compile(|x: &Tensor| -> fx::Result<Tensor> {
+///     let mut x = x.clone();
+///     while x.abs().max().item::<f32>()? > 1.0 {
+///         x = x * 0.5;
+///     }
+///     Ok(x + 1.0)
+/// });
+/// assert_eq!(f.call(&[Tensor::new([4.0f32, -3.0])])?.to_vec::<f32>()?, [2.0, 0.25]);
+/// let compiled = f.counters().compiled;
+/// assert_eq!(f.call(&[Tensor::new([64.0f32, 16.0])])?.to_vec::<f32>()?, [2.0, 1.25]);
+/// assert_eq!(f.counters().compiled, compiled);
+/// # Ok::<(), fx::Error>(())
+/// ```
+#[track_caller]
+pub fn compile<T: Traceable<M>, M>(function: T) -> Function<T, M> {
+    Function {
+        function,
+        place: SourceLoc::caller(),
+        options: Ok(Options {
+            backend: Arc::new(Engine::Fused),
+            is_whole: false,
+            dynamic: Dynamic::Auto,
+            most_segments: 64,
+            limit: Limit::Evict,
+        }),
+        shared: OnceLock::new(),
+        calls: AtomicU64::new(0),
+        marker: PhantomData,
+    }
+}
+
+/// Whether sizes and numbers may become symbols and inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dynamic {
+    /// Each size and number has compiled code of its own.
+    Never,
+    /// A size or number that varied between two calls.
+    #[default]
+    Auto,
+}
+
+/// What happens when a function has as many graphs as it may have, and a call needs another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// The graph that was not used for longest is dropped.
+    #[default]
+    Evict,
+    /// The new operations run one by one.
+    Eager,
+    /// The call fails, and says what is new in it.
+    Error,
+}
+
+/// A compiled function: see [`compile`](compile()). Options are set before the first call.
+pub struct Function<T, M> {
+    function: T,
+    place: SourceLoc,
+    options: Result<Options>,
+    shared: OnceLock<Shared>,
+    calls: AtomicU64,
+    marker: PhantomData<fn() -> M>,
+}
+
+/// What the first call makes.
+struct Shared {
+    cache: Arc<Cache>,
+    argument_names: Vec<Arc<str>>,
+}
+
+impl<T: Traceable<M>, M> Function<T, M> {
+    /// Chooses who runs the graphs: a [`Backend`], such as an [`Engine`], or the name of one. It is
+    /// [`Engine::Fused`] otherwise. A name that no backend has is the error of every call.
+    pub fn backend(self, backend: impl IntoBackend) -> Self {
+        let place = self.place.clone();
+        let backend = backend.into_backend().map_err(|error| error.at(place));
+        self.with(|options| {
+            options.backend = backend?;
+            Ok(())
+        })
+    }
+
+    /// Chooses the engine that runs the graphs.
+    pub fn engine(self, engine: Engine) -> Self {
+        self.backend(engine)
+    }
+
+    /// Demands one graph: a read of a value is then an error with its line, on every call.
+    pub fn whole(self) -> Self {
+        self.with(|options| {
+            options.is_whole = true;
+            Ok(())
+        })
+    }
+
+    /// Says whether sizes and numbers may become symbols and inputs.
+    pub fn dynamic(self, dynamic: Dynamic) -> Self {
+        self.with(|options| {
+            options.dynamic = dynamic;
+            Ok(())
+        })
+    }
+
+    /// Says how many graphs the function may have, and what happens then. By default, 64, and the graph that
+    /// was not used for longest is dropped.
+    pub fn limit(self, most_graphs: usize, limit: Limit) -> Self {
+        self.with(|options| {
+            (options.most_segments, options.limit) = (most_graphs.max(1), limit);
+            Ok(())
+        })
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Options) -> Result<()>) -> Self {
+        if self.shared.get().is_some() {
+            self.options = Err(Error::new(
+                crate::ErrorKind::Argument,
+                "options of a compiled function are set before its first call",
+            )
+            .at(self.place.clone()));
+            self.shared = OnceLock::new();
+            return self;
+        }
+        let changed = match &mut self.options {
+            Ok(options) => change(options),
+            Err(_) => Ok(()),
+        };
+        if let Err(error) = changed {
+            self.options = Err(error);
+        }
+        self
+    }
+
+    fn shared(&self) -> Result<&Shared> {
+        if let Some(shared) = self.shared.get() {
+            return Ok(shared);
+        }
+        let options = self.options.clone()?;
+        Ok(self.shared.get_or_init(|| {
+            let name = match self.function.name() {
+                name if name == "main" => name_of::<T>().to_owned(),
+                name => name,
+            };
+            let constants = Constants::of(self.function.root());
+            let names = self.function.arguments().into_iter().map(|(name, _)| Arc::from(name));
+            let cache = Arc::new(Cache::new(name, self.place.clone(), options, constants));
+            Shared { cache, argument_names: names.collect() }
+        }))
+    }
+
+    /// Calls the function with one tensor per argument. Fails if the function does, with the error that it has
+    /// without compilation, or if the result is not one tensor.
+    #[track_caller]
+    pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
+        let args: Vec<Value> = args.iter().map(Value::from).collect();
+        self.call_values(&args)?.try_into()
+    }
+
+    /// Calls the function with a tuple of arguments, and restores the structure of the result. Fails as
+    /// [`call`](Self::call) does.
+    ///
+    /// ```
+    /// use fx::prelude::*;
+    ///
+    /// let f = fx::compile(|w: Tensor, g: Tensor, rate: f64| (&w - g * rate, w.abs().max()));
+    /// let (w, g) = (Tensor::new([1.0f32, 2.0]), Tensor::new([0.5f32, 0.5]));
+    /// let (new, largest): (Tensor, Tensor) = f.run((w, g, 0.5))?;
+    /// assert_eq!(new.to_vec::<f32>()?, [0.75, 1.75]);
+    /// assert_eq!(largest.item::<f32>()?, 2.0);
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
+        let value = match args.to_value() {
+            Arg::Tuple(items) => self.call_values(&items)?,
+            value => self.call_values(&[value])?,
+        };
+        R::from_value(&value)
+    }
+
+    /// Calls the function with one value per argument. Fails as [`call`](Self::call) does.
+    #[track_caller]
+    pub fn call_values(&self, args: &[Value]) -> Result<Value> {
+        let source = SourceLoc::caller();
+        // Within another compiled function, or a trace, the host code is part of that.
+        if is_compiling() || is_tracing() {
+            return first_error(self.function.run(args)?);
+        }
+        let shared = self.shared()?;
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(permission) = stance::permission(call) else {
+            return first_error(self.function.run(args)?);
+        };
+        shared.cache.journal().counters.calls += 1;
+        let session = Session::new(shared.cache.clone(), call, permission);
+        let args = session.wrap(args, &shared.argument_names)?;
+        let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
+        session.finish(result, &source)
+    }
+
+    /// Returns what the function consists of, and what it did. [`Display`](std::fmt::Display) and
+    /// [`to_json`](Explanation::to_json) write it.
+    ///
+    /// ```
+    /// use fx::prelude::*;
+    ///
+    /// let f = fx::compile(|x: &Tensor| x.softmax(-1));
+    /// f.call(&[Tensor::new([[1.0f32, 2.0]])])?;
+    /// f.call(&[Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])])?;
+    /// let told = f.explain();
+    /// assert_eq!(told.segments[0].inputs, ["x: f32[x0, 2]"]);
+    /// assert_eq!(told.misses[1].reason, "input x: size of axis 0 is 2, compiled for 1");
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    pub fn explain(&self) -> Explanation {
+        match self.shared() {
+            Ok(shared) => shared.cache.explain(),
+            Err(_) => Explanation {
+                name: self.function.name(),
+                at: Some(self.place.clone()),
+                backend: String::new(),
+                segments: Vec::new(),
+                misses: Vec::new(),
+                breaks: Vec::new(),
+                counters: Counters::default(),
+            },
+        }
+    }
+
+    /// Returns the counts.
+    pub fn counters(&self) -> Counters {
+        self.shared.get().map_or_else(Counters::default, |shared| shared.cache.counters())
+    }
+
+    /// Returns the graphs that have run, oldest first.
+    pub fn graphs(&self) -> Vec<Arc<GraphModule>> {
+        self.explain().segments.into_iter().filter_map(|segment| segment.module).collect()
+    }
+
+    /// Lets go of all compiled code and all counts; the next call compiles anew.
+    pub fn reset(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.cache.clear();
+        }
+    }
+}
+
+impl<T, M> std::fmt::Debug for Function<T, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Function(compiled at {})", self.place)
+    }
+}
+
+/// Returns the name of a function that has one.
+fn name_of<T>() -> &'static str {
+    let name = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    if !name.is_empty() && name.chars().all(is_word) { name } else { "closure" }
+}
+
+/// Returns the value. Fails with the first error in it.
+fn first_error(value: Value) -> Result<Value> {
+    failure(&value).map_or(Ok(value), Err)
+}
+
+/// Returns the first error in a value.
+fn failure(value: &Value) -> Option<Error> {
+    let mut found: Option<Error> = None;
+    value.walk(&mut |arg| {
+        let error = match arg {
+            Arg::Failed(error) => Some(error),
+            Arg::Leaf(tensor) => tensor.error(),
+            _ => None,
+        };
+        if let (None, Some(error)) = (&found, error) {
+            found = Some(error.clone());
+        }
+    });
+    found
+}

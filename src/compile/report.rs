@@ -1,0 +1,391 @@
+//! What a compiled function tells of itself: breaks, misses, counts and the [`Explanation`].
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{GraphModule, SourceLoc};
+
+/// Why a graph ends, or code runs otherwise than compiled. Each has a code, by which messages name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Code {
+    /// A value is read.
+    C01,
+    /// A number varies.
+    C02,
+    /// A size varies and cannot be a symbol.
+    C03,
+    /// The compiled code of the function reached its limit.
+    C08,
+    /// The function compiles more than it saves.
+    C09,
+    /// A value is read in a function that must be one graph.
+    C10,
+    /// A tensor is used on another thread before it has a value.
+    C11,
+    /// A function that changes captured variables calls itself.
+    C12,
+    /// The backend failed.
+    C13,
+    /// A size depends on data.
+    C14,
+    /// An operation acts on the world.
+    C15,
+    /// Rust code uses a random generator.
+    C16,
+    /// A result is wanted that was not needed before.
+    C17,
+    /// Two backends differ.
+    C18,
+    /// The stance forbids to compile.
+    C19,
+}
+
+impl Code {
+    /// Returns what happened, as a sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Code::C01 => "a value is read here, so the graph ends",
+            Code::C02 => "a number varies",
+            Code::C03 => "a size varies and cannot be a symbol",
+            Code::C08 => "the compiled code reached its limit",
+            Code::C09 => "the function compiles more than it saves",
+            Code::C10 => "a value is read in a function that must be one graph",
+            Code::C11 => "another thread uses a tensor, so the graph ends",
+            Code::C12 => "a function that changes captured variables calls itself",
+            Code::C13 => "the backend failed, so operations run one by one",
+            Code::C14 => "the type of a result depends on data, so the operation runs by itself",
+            Code::C15 => "the operation acts on the world, so it runs by itself",
+            Code::C16 => "Rust code uses a random generator, so the graph ends",
+            Code::C17 => "a result is wanted that was not needed before, so the graph is compiled again",
+            Code::C18 => "two backends differ, so operations run one by one",
+            Code::C19 => "the stance forbids to compile",
+        }
+    }
+
+    /// Returns what the user may do.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Code::C01 => {
+                "`where_` or `fx::cond` would keep the graph whole; nothing is wrong if the read is meant"
+            }
+            Code::C02 => "pass the number as a tensor",
+            Code::C03 => "give the tensors sizes that agree, or leave the size as it is",
+            Code::C08 => "raise the limit, or see which field of the misses varies",
+            Code::C09 => "see which field of the misses varies",
+            Code::C10 => "use `where_`, `fx::cond` or `fx::while_loop`, or leave out `.whole()`",
+            Code::C11 => {
+                "read the tensor with `to_vec` before the threads begin, or use it on its own thread"
+            }
+            Code::C12 => "use a closure that is `Fn`",
+            Code::C13 => "see the error of the backend",
+            Code::C14 => "multiply by a mask instead of selecting elements",
+            Code::C15 => "move the operation to the end of the function",
+            Code::C16 => "draw with operations, such as `fx::rand`, instead",
+            Code::C17 => "nothing, if this happens once",
+            Code::C18 => "report the operation to the author of the backend",
+            Code::C19 => "call the function in the default stance first",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Why a segment ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The function returned.
+    Return,
+    /// A function such as `item` reads a value.
+    Read(&'static str),
+    /// An operation has to run by itself.
+    Operation(Code, &'static str),
+    /// The user's `cut`.
+    Cut,
+    /// Rust code uses a generator.
+    Random,
+    /// Another thread reads.
+    Thread,
+}
+
+/// Where and why a segment ended.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) end: End,
+    pub(super) at: Option<SourceLoc>,
+}
+
+impl End {
+    pub(super) fn code(&self) -> Option<Code> {
+        match self {
+            End::Return | End::Cut => None,
+            End::Read(_) => Some(Code::C01),
+            End::Operation(code, _) => Some(*code),
+            End::Random => Some(Code::C16),
+            End::Thread => Some(Code::C11),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.end {
+            End::Return => f.write_str("return")?,
+            End::Cut => f.write_str("cut")?,
+            End::Read(what) => write!(f, "read C01 `{what}`")?,
+            End::Operation(code, op) => write!(f, "operation {code} `{op}`")?,
+            End::Random => f.write_str("generator C16")?,
+            End::Thread => f.write_str("thread C11")?,
+        }
+        match &self.at {
+            Some(at) => write!(f, " at {at}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A place at which a graph ends, or code runs otherwise than compiled.
+#[derive(Clone, Debug, Serialize)]
+pub struct Break {
+    /// The kind.
+    pub code: Code,
+    /// What happened, such as the function that reads.
+    pub what: String,
+    /// The line of the user's program.
+    #[serde(serialize_with = "shown")]
+    pub at: Option<SourceLoc>,
+    /// How often.
+    pub count: u64,
+}
+
+fn shown<S: serde::Serializer>(at: &Option<SourceLoc>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => serializer.collect_str(at),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.code, self.what)?;
+        if let Some(at) = &self.at {
+            write!(f, " at {at}")?;
+        }
+        write!(f, ": {}; {}", self.code.meaning(), self.code.advice())
+    }
+}
+
+/// A call that no compiled code fitted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Miss {
+    /// The number of the call, from 1.
+    pub call: u64,
+    /// What was expected and what came; empty for the first graph.
+    pub reason: String,
+    /// The line of the user's program.
+    #[serde(serialize_with = "shown")]
+    pub at: Option<SourceLoc>,
+    /// What was done, such as `recorded s3`.
+    pub outcome: String,
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{} {}", self.call, self.reason)?;
+        if let Some(at) = &self.at {
+            write!(f, " at {at}")?;
+        }
+        write!(f, " -> {}", self.outcome)
+    }
+}
+
+/// Counts of a compiled function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Calls.
+    pub calls: u64,
+    /// Calls that ran compiled code only.
+    pub hits: u64,
+    /// Places of calls that no compiled code fitted.
+    pub misses: u64,
+    /// Graphs that a backend made ready.
+    pub compiled: u64,
+    /// Graphs that ran.
+    pub runs: u64,
+    /// Reads of values that ended a graph.
+    pub reads: u64,
+}
+
+/// What happened so far, the last misses only.
+#[derive(Default)]
+pub(super) struct Journal {
+    pub(super) misses: VecDeque<Miss>,
+    pub(super) breaks: Vec<Break>,
+    pub(super) counters: Counters,
+}
+
+impl Journal {
+    const MOST_MISSES: usize = 256;
+    const MOST_BREAKS: usize = 256;
+
+    pub(super) fn miss(&mut self, miss: Miss) {
+        self.counters.misses += 1;
+        if self.misses.len() == Journal::MOST_MISSES {
+            self.misses.pop_front();
+        }
+        self.misses.push_back(miss);
+    }
+
+    /// Counts a break; each place is listed once.
+    pub(super) fn note(&mut self, code: Code, what: &str, at: Option<SourceLoc>) {
+        let is_same = |other: &Break| other.code == code && other.what == what && other.at == at;
+        match self.breaks.iter().position(is_same) {
+            Some(known) => self.breaks[known].count += 1,
+            None if self.breaks.len() < Journal::MOST_BREAKS => {
+                self.breaks.push(Break { code, what: what.to_owned(), at, count: 1 });
+            }
+            None => {}
+        }
+    }
+}
+
+/// A graph of a compiled function.
+#[derive(Clone, Debug, Serialize)]
+pub struct SegmentReport {
+    /// Its name, such as `s0`.
+    pub name: String,
+    /// How many operations it has.
+    pub operations: usize,
+    /// The inputs with their types.
+    pub inputs: Vec<String>,
+    /// The results with their types.
+    pub outputs: Vec<String>,
+    /// Where and why it ended when it was recorded.
+    pub end: String,
+    /// The code of the break at its end, if there is one.
+    pub code: Option<Code>,
+    /// How often it ran.
+    pub runs: u64,
+    /// The time of all runs.
+    pub run_time: Duration,
+    /// The time to make the graph.
+    pub graph_time: Duration,
+    /// The time in which the backend made it ready.
+    pub backend_time: Duration,
+    /// What the backend says of it.
+    pub program: String,
+    /// Why it runs operation by operation, if it does.
+    pub failed: Option<String>,
+    /// The graph as text; empty before the first run.
+    pub graph: String,
+    /// The graph; none before the first run.
+    #[serde(skip)]
+    pub module: Option<Arc<GraphModule>>,
+}
+
+/// What a compiled function consists of and what it did: see [`explain`](super::Function::explain).
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The name of the function.
+    pub name: String,
+    /// The line that compiled it.
+    #[serde(serialize_with = "shown")]
+    pub at: Option<SourceLoc>,
+    /// The name of the backend.
+    pub backend: String,
+    /// The graphs, oldest first.
+    pub segments: Vec<SegmentReport>,
+    /// The last calls that no compiled code fitted.
+    pub misses: Vec<Miss>,
+    /// The places at which graphs end or code runs otherwise, each once.
+    pub breaks: Vec<Break>,
+    /// The counts.
+    pub counters: Counters,
+}
+
+impl Explanation {
+    /// Returns all of it as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("names, numbers and texts are JSON")
+    }
+}
+
+fn count(n: impl Into<u64>, one: &str) -> String {
+    let n = n.into();
+    format!("{n} {one}{}", if n == 1 { "" } else { "s" })
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.1} us", time.as_secs_f64() * 1e6)
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counters { calls, hits, compiled, .. } = self.counters;
+        write!(f, "{}", self.name)?;
+        if let Some(at) = &self.at {
+            write!(f, " (compiled at {at})")?;
+        }
+        let (segments, calls) = (count(self.segments.len() as u64, "segment"), count(calls, "call"));
+        let (hits, compiled) = (count(hits, "hit"), count(compiled, "compilation"));
+        writeln!(f, ": follow, backend {}, {segments}; {calls}: {hits}, {compiled}", self.backend)?;
+        for segment in &self.segments {
+            let runs = match segment.runs {
+                0 => "not run yet".to_owned(),
+                n => format!(
+                    "{}, {} each",
+                    count(n, "run"),
+                    micros(segment.run_time / u32::try_from(n).unwrap_or(u32::MAX))
+                ),
+            };
+            writeln!(
+                f,
+                "  {}  {}, ({}) -> ({})  ends: {}  {runs}",
+                segment.name,
+                count(segment.operations as u64, "operation"),
+                segment.inputs.join(", "),
+                segment.outputs.join(", "),
+                segment.end,
+            )?;
+            if let Some(error) = &segment.failed {
+                writeln!(f, "      runs operation by operation: {error}")?;
+            }
+            let compile = segment.graph_time + segment.backend_time;
+            if compile > Duration::ZERO {
+                writeln!(
+                    f,
+                    "      compiled in {}: graph {}, backend {}",
+                    micros(compile),
+                    micros(segment.graph_time),
+                    micros(segment.backend_time)
+                )?;
+            }
+        }
+        if !self.misses.is_empty() {
+            writeln!(f, "  misses:")?;
+        }
+        for miss in &self.misses {
+            writeln!(f, "    {miss}")?;
+        }
+        if !self.breaks.is_empty() {
+            writeln!(f, "  breaks:")?;
+        }
+        for found in &self.breaks {
+            writeln!(f, "    {found}  ({} times)", found.count)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,672 @@
+//! [`Session`]: one call of a compiled function.
+//!
+//! Operations give lazy tensors at once. As long as they are the events of a known segment, the call *follows*
+//! it: a cursor moves on, and nothing is recorded. After the first difference the call goes on in another
+//! segment with the same beginning, or *records*. A read of a value, or the end of the call, ends the segment:
+//! it runs as one program.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
+
+use smallvec::SmallVec;
+
+use super::cache::{Cache, Entered, New};
+use super::event::{
+    self, Bound, Comparison, Difference, Event, Identity, Operand, Outcome, Types, View, Wire,
+};
+use super::failure;
+use super::miss::Missed;
+use super::report::{Code, End, Place};
+use super::segment::{Segment, Wired};
+use super::stance::Permission;
+use crate::lazy::{Call, Follower, Lazy, without_following};
+use crate::rng::{Generator, default_generator};
+use crate::{Arg, Buffer, Error, Result, SourceLoc, Tensor, TensorType, Value, err};
+
+/// One call of a compiled function.
+pub(super) struct Session {
+    this: Weak<Session>,
+    /// The number of the present run of a segment, by which its lazy tensors are known.
+    run: AtomicU64,
+    /// The run whose tensors are the arguments of the call.
+    arguments: u64,
+    owner: ThreadId,
+    /// The thread that runs a program.
+    computing: Mutex<Option<ThreadId>>,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) cache: Arc<Cache>,
+    call: u64,
+    permission: Permission,
+    mode: Mode,
+    pub(super) bound: Bound,
+    pub(super) locals: Vec<Local>,
+    pub(super) sources: Vec<SourceLoc>,
+    /// The segment before.
+    last: Option<Arc<Segment>>,
+    /// The buffers that the call has set, with their new values.
+    updates: Vec<(Buffer, Tensor)>,
+    /// The generator of the random operations that have not run.
+    pub(super) random: Option<Generator>,
+    argument_names: Arc<[Arc<str>]>,
+    pub(super) is_hit: bool,
+    /// The error of the first read of a function that must be whole.
+    refused: Option<Error>,
+    /// Whether the function has returned.
+    is_over: bool,
+}
+
+/// A result of the present run.
+pub(super) struct Local {
+    pub(super) ty: Arc<TensorType>,
+    pub(super) lazy: Weak<Lazy>,
+}
+
+enum Mode {
+    /// Nothing was applied since the last segment.
+    Start,
+    /// The first events are those of a segment.
+    Following { segment: Arc<Segment>, at: usize },
+    /// The events are new.
+    Recording { log: Vec<Event>, miss: Option<Missed> },
+}
+
+fn next_run() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Session {
+    pub(super) fn new(cache: Arc<Cache>, call: u64, permission: Permission) -> Arc<Session> {
+        let state = State {
+            cache,
+            call,
+            permission,
+            mode: Mode::Start,
+            bound: Bound::default(),
+            locals: Vec::new(),
+            sources: Vec::new(),
+            last: None,
+            updates: Vec::new(),
+            random: None,
+            argument_names: Arc::from([]),
+            is_hit: true,
+            refused: None,
+            is_over: false,
+        };
+        Arc::new_cyclic(|this| Session {
+            this: this.clone(),
+            run: AtomicU64::new(next_run()),
+            arguments: next_run(),
+            owner: std::thread::current().id(),
+            computing: Mutex::new(None),
+            state: Mutex::new(state),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) -> u64 {
+        self.run.load(Ordering::Acquire)
+    }
+
+    /// Makes lazy tensors of the arguments, each with an identity of its own. Fails with the error of a tensor.
+    pub(super) fn wrap(&self, args: &[Value], names: &[Arc<str>]) -> Result<Vec<Value>> {
+        let mut leaf_names: Vec<Arc<str>> = Vec::new();
+        let mut values = Vec::with_capacity(args.len());
+        for (at, arg) in args.iter().enumerate() {
+            let (name, n_leaves) = (names.get(at), arg.leaves().len());
+            let mut number = 0;
+            values.push(arg.try_flat_map(&mut |tensor: &Tensor| {
+                let settled = tensor.clone().settled();
+                let Some(array) = settled.shared_array() else { return Ok(Arg::Leaf(settled)) };
+                let name = match name {
+                    Some(name) if n_leaves == 1 => name.clone(),
+                    Some(name) => Arc::from(format!("{name}_{number}")),
+                    None => Arc::from("input"),
+                };
+                number += 1;
+                let index = leaf_names.len() as u32;
+                leaf_names.push(name);
+                Ok(Arg::Leaf(Tensor::from_lazy(Arc::new(Lazy::ready(self.arguments, index, array.clone())))))
+            })?);
+        }
+        self.lock().argument_names = leaf_names.into();
+        Ok(values)
+    }
+
+    /// Ends the call: runs what is pending as far as somebody has a tensor of it, and stores buffers if the
+    /// call succeeded. Fails with the first error in the result.
+    pub(super) fn finish(&self, result: Result<Value>, source: &SourceLoc) -> Result<Value> {
+        let mut state = self.lock();
+        state.is_over = true;
+        if result.as_ref().map_or(true, |value| failure(value).is_some()) {
+            state.updates.clear();
+        }
+        let is_wanted =
+            state.locals.iter().any(|local| local.lazy.strong_count() > 0) || state.random.is_some();
+        if is_wanted {
+            self.end_segment(&mut state, Place { end: End::Return, at: None });
+        }
+        let refused = state.refused.take();
+        let updates = std::mem::take(&mut state.updates);
+        let (is_hit, cache) = (state.is_hit, state.cache.clone());
+        drop(state);
+        if is_hit {
+            cache.journal().counters.hits += 1;
+        }
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let value = result?.try_rewrite(&mut |arg: &Value| match arg {
+            Arg::Failed(error) => Err(error.clone()),
+            Arg::Leaf(tensor) => tensor.clone().settled().ok().map(|tensor| Some(Arg::Leaf(tensor))),
+            _ => Ok(None),
+        });
+        let value = value
+            .map_err(|error| if error.source_loc().is_some() { error } else { error.at(source.clone()) })?;
+        let updates = updates.into_iter().map(|(buffer, value)| Ok((buffer, value.settled().ok()?)));
+        for (buffer, value) in updates.collect::<Result<Vec<_>>>()? {
+            buffer.replace(value);
+        }
+        Ok(value)
+    }
+
+    /// Computes the tensors of other calls among the arguments. Fails with the error of an operand.
+    fn settle_foreign(&self, call: &Call<'_>) -> Result<()> {
+        let mut failure = None;
+        for arg in call.args.iter().chain(call.kwargs.iter().map(|(_, arg)| arg)) {
+            arg.for_each_leaf(&mut |tensor: &Tensor| {
+                let Some(lazy) = tensor.as_lazy() else { return };
+                let is_pending = lazy.known().is_none();
+                if is_pending && lazy.run() == self.run() {
+                    return;
+                }
+                if let Err(error) = lazy.force("operand", Some(call.source.clone())) {
+                    failure.get_or_insert(error);
+                }
+            });
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Applies an operation as an event, or says that it has to run by itself.
+    fn step(&self, state: &mut State, call: &Call<'_>) -> Step {
+        let (mode, at_end) = match &state.mode {
+            Mode::Start => return self.begin(state, call),
+            Mode::Recording { .. } => return self.record(state, call),
+            Mode::Following { segment, at } => ((segment.clone(), *at), *at == segment.events.len()),
+        };
+        let (segment, at) = mode;
+        let difference = if at_end {
+            Difference::Longer
+        } else {
+            match self.advance(state, &segment, at, call) {
+                Ok(value) => {
+                    state.mode = Mode::Following { segment, at: at + 1 };
+                    return Step::Done(Ok(value));
+                }
+                Err(difference) => difference,
+            }
+        };
+        let log = match state.log(&segment, at) {
+            Ok(log) => log,
+            Err(error) => return Step::Done(Err(error)),
+        };
+        let snapshot = state.cache.segments();
+        let longer = snapshot.iter().filter(|other| other.id != segment.id && other.events.len() > at);
+        for other in longer {
+            if other.events[at].op == call.op
+                && let Some(bound) = match_log(other, &log, &state.bound.outside)
+            {
+                let before = std::mem::replace(&mut state.bound, bound);
+                if let Ok(value) = self.advance(state, other, at, call) {
+                    state.mode = Mode::Following { segment: other.clone(), at: at + 1 };
+                    return Step::Done(Ok(value));
+                }
+                state.bound = before;
+            }
+        }
+        if at_end && matches!(State::infer(call), Outcome::Eager) {
+            return Step::Eager;
+        }
+        let miss = segment.describe(at, difference, Some(call));
+        state.mode = Mode::Recording { log, miss: Some(miss) };
+        self.record(state, call)
+    }
+
+    /// Applies the first operation of a segment.
+    fn begin(&self, state: &mut State, call: &Call<'_>) -> Step {
+        let snapshot = state.cache.segments();
+        let predicted = match &state.last {
+            Some(last) => last.next.load(Ordering::Relaxed),
+            None => state.cache.first(),
+        };
+        let predicted = snapshot.iter().find(|segment| segment.id == predicted);
+        let others = snapshot.iter().filter(|segment| predicted.is_none_or(|first| first.id != segment.id));
+        let mut nearest: Option<(Arc<Segment>, Difference)> = None;
+        for segment in predicted.into_iter().chain(others) {
+            if segment.events.first().is_none_or(|event| event.op != call.op) {
+                continue;
+            }
+            match self.advance(state, segment, 0, call) {
+                Ok(value) => {
+                    state.mode = Mode::Following { segment: segment.clone(), at: 1 };
+                    return Step::Done(Ok(value));
+                }
+                Err(difference) => _ = nearest.get_or_insert_with(|| (segment.clone(), difference)),
+            }
+        }
+        if matches!(State::infer(call), Outcome::Eager) {
+            return Step::Eager;
+        }
+        let nearest = nearest.or_else(|| predicted.map(|segment| (segment.clone(), Difference::Operation)));
+        let miss = nearest.map(|(segment, difference)| segment.describe(0, difference, Some(call)));
+        state.mode = Mode::Recording { log: Vec::new(), miss };
+        self.record(state, call)
+    }
+
+    /// Compares an operation with an event, and makes its results. Nothing is bound if they differ.
+    fn advance(
+        &self,
+        state: &mut State,
+        segment: &Segment,
+        at: usize,
+        call: &Call<'_>,
+    ) -> Result<Value, Difference> {
+        let (event, run) = (&segment.events[at], self.run());
+        let mark = state.bound.mark();
+        let mut comparison =
+            Comparison { segment, bound: &mut state.bound, view: &InRun(run), sizes: SmallVec::new() };
+        let compared = comparison.run(event, call.op, call.method, call.args, call.kwargs);
+        let types = compared.and_then(|()| match &event.seen {
+            None => Ok(None),
+            Some(seen) => match seen.find(&state.bound.symbols) {
+                Some(types) => Ok(Some(types)),
+                None => {
+                    let types = state.infer_as(segment, event, call)?;
+                    seen.enter(&state.bound.symbols, &types);
+                    Ok(Some(types))
+                }
+            },
+        });
+        match types {
+            Ok(types) => Ok(self.results(state, types.as_ref().unwrap_or(&event.result), call.source)),
+            Err(difference) => {
+                state.bound.return_to(mark);
+                Err(difference)
+            }
+        }
+    }
+
+    /// Makes lazy tensors of the types.
+    fn results(&self, state: &mut State, types: &Types, source: &SourceLoc) -> Value {
+        let run = self.run();
+        state.sources.push(source.clone());
+        let mut make = |ty: &Arc<TensorType>| {
+            let index = state.locals.len() as u32;
+            let follower: Arc<dyn Follower> = self.this.upgrade().expect("a session in force lives");
+            let lazy = Arc::new(Lazy::pending(follower, run, index, ty.clone()));
+            state.locals.push(Local { ty: ty.clone(), lazy: Arc::downgrade(&lazy) });
+            Tensor::from_lazy(lazy)
+        };
+        match types {
+            Arg::Leaf(ty) => Arg::Leaf(make(ty)),
+            types => types.map(&mut make),
+        }
+    }
+
+    /// Applies an operation as a new event.
+    fn record(&self, state: &mut State, call: &Call<'_>) -> Step {
+        let types = match State::infer(call) {
+            Outcome::Tensors(types) => types,
+            Outcome::Eager => return Step::Eager,
+        };
+        let (first_local, run) = (state.locals.len() as u32, self.run());
+        let outside = &mut state.bound.outside;
+        let event = Event::new(call, types.clone(), first_local, &mut |tensor| {
+            Ok(match InRun(run).operand(tensor) {
+                Operand::Local(local) => Wire::Local(local),
+                Operand::Known(identity, array) => {
+                    let known = outside.iter().position(|known| known.identity == identity);
+                    Wire::Outside(known.unwrap_or_else(|| {
+                        outside.push(event::Known { identity, array: array.clone() });
+                        outside.len() - 1
+                    }) as u32)
+                }
+            })
+        });
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => return Step::Done(Err(error)),
+        };
+        let Mode::Recording { log, .. } = &mut state.mode else { return Step::Eager };
+        log.push(event);
+        let is_full = log.len() >= Cache::MOST_EVENTS;
+        let value = self.results(state, &types, call.source);
+        if is_full {
+            self.end_segment(state, Place { end: End::Cut, at: Some(call.source.clone()) });
+        }
+        Step::Done(Ok(value))
+    }
+
+    /// Runs the events since the last segment, and enters the values of all tensors that somebody has.
+    fn end_segment(&self, state: &mut State, place: Place) {
+        let set_computing = |thread| *self.computing.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+        set_computing(Some(std::thread::current().id()));
+        // The generator, the backend and what they call would wait for the lock of this call.
+        without_following(|| self.end_events(state, place));
+        set_computing(None);
+        state.locals.clear();
+        state.sources.clear();
+        state.bound = Bound::default();
+        state.random = None;
+        self.run.store(next_run(), Ordering::Release);
+    }
+
+    fn end_events(&self, state: &mut State, place: Place) {
+        let mode = std::mem::replace(&mut state.mode, Mode::Start);
+        let found = match mode {
+            Mode::Start => Found::Nothing,
+            Mode::Following { segment, at } if at == segment.events.len() => Found::Kept(segment),
+            Mode::Following { segment, at } => {
+                let missed = segment.describe(at, Difference::Shorter, None);
+                match state.log(&segment, at) {
+                    Ok(log) => self.settle(state, log, Some(missed), &place),
+                    Err(error) => Found::Refused(error),
+                }
+            }
+            Mode::Recording { log, .. } if log.is_empty() => Found::Nothing,
+            Mode::Recording { log, miss } => self.settle(state, log, miss, &place),
+        };
+        match &found {
+            Found::Kept(_) | Found::Nothing => {}
+            Found::Once(segment) => _ = state.run_events(segment),
+            Found::Refused(error) => {
+                state.fail(error);
+                state.refused.get_or_insert_with(|| error.clone());
+            }
+        }
+        if let Found::Kept(segment) = found {
+            if let Some(code) = place.end.code() {
+                let what = match &place.end {
+                    End::Read(what) | End::Operation(_, what) => what,
+                    End::Random => "generator",
+                    End::Thread => "another thread",
+                    End::Return | End::Cut => "",
+                };
+                let at = place.at.clone().or_else(|| state.sources.last().cloned());
+                let mut journal = state.cache.journal();
+                journal.counters.reads += u64::from(matches!(place.end, End::Read(_)));
+                journal.note(code, what, at);
+            }
+            match &state.last {
+                Some(last) => last.next.store(segment.id, Ordering::Relaxed),
+                None => state.cache.set_first(segment.id),
+            }
+            segment.used.store(state.call, Ordering::Relaxed);
+            state.execute(&segment);
+            state.last = Some(segment);
+        }
+    }
+
+    /// Returns the segment of a log: a known one, or a new one.
+    fn settle(&self, state: &mut State, log: Vec<Event>, miss: Option<Missed>, place: &Place) -> Found {
+        let fits = |other: &Arc<Segment>| {
+            if other.events.len() != log.len() {
+                return None;
+            }
+            match_log(other, &log, &state.bound.outside).map(|bound| (other.clone(), bound))
+        };
+        if let Some((segment, bound)) = state.cache.segments().iter().find_map(fits) {
+            state.bound = bound;
+            return Found::Kept(segment);
+        }
+        state.is_hit = false;
+        let place = Place { at: place.at.clone().or_else(|| state.sources.last().cloned()), ..place.clone() };
+        let names = state.argument_names.clone();
+        let arguments = self.arguments;
+        let name = move |identity: Identity| match identity {
+            (run, index) if run == arguments => names.get(index).cloned(),
+            _ => None,
+        };
+        let outside = std::mem::take(&mut state.bound.outside);
+        let (call, place) = (state.call, place);
+        let new = New { log, outside: &outside, miss, place, call, name: &name };
+        let entered = match state.permission {
+            Permission::Compile => state.cache.enter(new),
+            Permission::RunOnce => Cache::once(new),
+            Permission::Fail => Entered::Refused(state.cache.no_code(&new)),
+        };
+        match entered {
+            Entered::Kept(segment, bound) => {
+                state.bound = bound;
+                Found::Kept(segment)
+            }
+            Entered::Once(segment, bound) => {
+                state.bound = bound;
+                Found::Once(segment)
+            }
+            Entered::Refused(error) => Found::Refused(error),
+        }
+    }
+}
+
+/// The segment of what a call applied.
+enum Found {
+    /// It applied nothing.
+    Nothing,
+    /// This one.
+    Kept(Arc<Segment>),
+    /// One that is used once: operations run one by one.
+    Once(Arc<Segment>),
+    /// None may be made.
+    Refused(Error),
+}
+
+/// The tensors of a run of a segment. Each other tensor has a value.
+struct InRun(u64);
+
+impl View<Tensor> for InRun {
+    fn operand<'l>(&'l self, tensor: &'l Tensor) -> Operand<'l> {
+        match (tensor.as_lazy(), tensor.shared_array()) {
+            (Some(lazy), _) if lazy.run() == self.0 => Operand::Local(lazy.index()),
+            (Some(lazy), Some(array)) => Operand::Known((lazy.run(), lazy.index() as usize), array),
+            (None, Some(array)) => Operand::Known((0, Arc::as_ptr(array).cast::<()>() as usize), array),
+            // Such a tensor is refused before.
+            (_, None) => Operand::Local(u32::MAX),
+        }
+    }
+}
+
+/// What became of an operation.
+enum Step {
+    /// It is an event, or it failed.
+    Done(Result<Value>),
+    /// It has to run by itself.
+    Eager,
+}
+
+/// Compares a log with the beginning of a segment. Returns what it binds.
+pub(super) fn match_log(segment: &Segment, log: &[Event], outside: &[event::Known]) -> Option<Bound> {
+    let mut bound = Bound::default();
+    for (event, logged) in segment.events.iter().zip(log) {
+        let mut comparison =
+            Comparison { segment, bound: &mut bound, view: &Wired(outside), sizes: SmallVec::new() };
+        comparison.run(event, logged.op, logged.method, &logged.args, &logged.kwargs).ok()?;
+        if let Some(seen) = &event.seen {
+            match seen.find(&bound.symbols) {
+                Some(types) if types != logged.result => return None,
+                Some(_) => {}
+                None if agree(segment, &bound, event, &logged.result) => {
+                    seen.enter(&bound.symbols, &logged.result);
+                }
+                None => return None,
+            }
+        }
+    }
+    Some(bound)
+}
+
+/// Returns whether the types of an event are these, for the symbols that are bound.
+fn agree(segment: &Segment, bound: &Bound, event: &Event, types: &Types) -> bool {
+    let (symbolic, known) = (event.result.leaves(), types.leaves());
+    symbolic.len() == known.len()
+        && symbolic.into_iter().zip(known).all(|(symbolic, known)| {
+            symbolic.dtype == known.dtype
+                && symbolic.rank() == known.rank()
+                && symbolic
+                    .shape
+                    .iter()
+                    .zip(known.shape.iter())
+                    .all(|(a, b)| segment.value_of(a, &bound.symbols) == b.known())
+        })
+}
+
+impl State {
+    /// Returns the first events of a segment as events of this call.
+    fn log(&self, segment: &Segment, n: usize) -> Result<Vec<Event>> {
+        segment.log(n, &self.bound, &|at| {
+            let event = &segment.events[at];
+            let mut local = event.first_local as usize;
+            event.result.map(&mut |_| {
+                local += 1;
+                self.locals[local - 1].ty.clone()
+            })
+        })
+    }
+
+    /// Returns the types of an operation's results.
+    fn infer(call: &Call<'_>) -> Outcome {
+        let mut type_of = |tensor: &Tensor| tensor.ty().map(crate::TypeTree::from);
+        match event::infer(call.op, call.args, call.kwargs, &mut type_of) {
+            Outcome::Tensors(types) if event::are_known(&types) => Outcome::Tensors(types),
+            _ => Outcome::Eager,
+        }
+    }
+
+    /// Asks the rule of an operation for the types of its results, which must be those of the event.
+    fn infer_as(&self, segment: &Segment, event: &Event, call: &Call<'_>) -> Result<Types, Difference> {
+        match State::infer(call) {
+            Outcome::Tensors(types) if agree(segment, &self.bound, event, &types) => Ok(types),
+            _ => Err(Difference::Rule),
+        }
+    }
+}
+
+impl Follower for Session {
+    fn apply(&self, call: Call<'_>) -> Result<Value> {
+        self.settle_foreign(&call)?;
+        let mut state = self.lock();
+        if call.op.effects.random {
+            let generator = default_generator();
+            if state.random.as_ref().is_some_and(|other| !other.is_same(&generator)) {
+                self.end_segment(&mut state, Place { end: End::Random, at: Some(call.source.clone()) });
+            }
+            state.random = Some(generator);
+        }
+        match self.step(&mut state, &call) {
+            Step::Done(result) => result,
+            Step::Eager if state.cache.options.is_whole => {
+                drop(state);
+                self.refuse_operation(&call)
+            }
+            Step::Eager => {
+                let code = if call.op.effects.host { Code::C15 } else { Code::C14 };
+                let end = End::Operation(code, call.op.name);
+                self.end_segment(&mut state, Place { end, at: Some(call.source.clone()) });
+                state.random = None;
+                drop(state);
+                without_following(|| {
+                    crate::trace::apply_at(call.op, call.method, call.args, call.kwargs, call.source.clone())
+                })
+            }
+        }
+    }
+
+    fn compute(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>) {
+        let is_foreign = std::thread::current().id() != self.owner;
+        // A kernel that reads a tensor which it helps to compute would wait for itself.
+        let computing = *self.computing.lock().unwrap_or_else(PoisonError::into_inner);
+        if computing == Some(std::thread::current().id()) {
+            return;
+        }
+        let mut state = self.lock();
+        if lazy.run() != self.run() {
+            return;
+        }
+        if state.cache.options.is_whole && !state.is_over {
+            let error = refusal(what, at);
+            lazy.set(Err(error.clone()));
+            state.refused.get_or_insert(error);
+            return;
+        }
+        let end = if is_foreign { End::Thread } else { End::Read(what) };
+        self.end_segment(&mut state, Place { end, at });
+    }
+
+    fn read_buffer(&self, buffer: &Buffer) -> Option<Tensor> {
+        let state = self.lock();
+        let set = state.updates.iter().find(|(other, _)| other.address() == buffer.address());
+        set.map(|(_, value)| value.clone())
+    }
+
+    fn write_buffer(&self, buffer: &Buffer, value: &Tensor) -> Result<()> {
+        let (new, old) = (value.ty()?, buffer.load().ty()?);
+        if new != old {
+            return Err(err!(Shape, "a buffer of {old} cannot hold {new}"));
+        }
+        let mut state = self.lock();
+        state.updates.retain(|(other, _)| other.address() != buffer.address());
+        state.updates.push((buffer.share(), value.clone()));
+        Ok(())
+    }
+
+    fn forget_buffer(&self, buffer: &Buffer) {
+        self.lock().updates.retain(|(other, _)| other.address() != buffer.address());
+    }
+
+    fn cut(&self, at: SourceLoc) {
+        let mut state = self.lock();
+        self.end_segment(&mut state, Place { end: End::Cut, at: Some(at) });
+    }
+
+    fn before_random(&self) {
+        let mut state = self.lock();
+        if state.random.is_some() {
+            self.end_segment(&mut state, Place { end: End::Random, at: None });
+        }
+    }
+}
+
+impl Session {
+    /// Runs an operation that cannot be in a graph, in a function that must be one. Fails with the error that
+    /// it has, or as a read does.
+    fn refuse_operation(&self, call: &Call<'_>) -> Result<Value> {
+        let refused = refusal(call.op.name, Some(call.source.clone()));
+        let types =
+            call.args.iter().all(|arg| arg.leaves().iter().all(|tensor| tensor.shared_array().is_some()));
+        if types {
+            without_following(|| {
+                crate::trace::apply_at(call.op, call.method, call.args, call.kwargs, call.source.clone())
+            })?;
+        }
+        self.lock().refused.get_or_insert_with(|| refused.clone());
+        Err(refused)
+    }
+}
+
+/// The error of a read in a function that must be one graph.
+fn refusal(what: &str, at: Option<SourceLoc>) -> Error {
+    let error = err!(Trace, "C10: `{what}` reads a value in a function that must be one graph")
+        .help(Code::C10.advice());
+    match at {
+        Some(at) => error.at(at),
+        None => error,
+    }
+}

@@ -1,0 +1,312 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn shown(text: &str, name: &str, args: Vec<Item>) -> String {
+    let outcome = script(text).and_then(|mut script| {
+        let again = self::script(script.code())?;
+        assert_eq!(again.code(), script.code());
+        script.call_values(name, args, Vec::new())
+    });
+    match outcome {
+        Ok(value) => fx_script::value::shown(&value).unwrap(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn check(text: &str, name: &str, args: Vec<Item>, expected: Expect) {
+    expected.assert_eq(&shown(text, name, args));
+}
+
+#[test]
+fn imports_and_constants_are_known_in_functions() {
+    let text = "
+import math as m
+import torch as t
+import torch.nn.functional as nnf
+from typing import List as L
+from math import sqrt as root, pi
+from torch import Tensor as T, nn
+HALF = 0.5
+EPS: float = 1.0
+PAIR = (HALF * 2, -3)
+DEFAULT = t.float32
+def f(x: T, xs: L[int], k: float = HALF) -> t.Tensor:
+    a, b = PAIR
+    y = nnf.relu(x) + EPS * a + b + nn.functional.relu(x)
+    y = y + m.floor(pi) + root(4.0) + k
+    return y.to(DEFAULT)
+def g(k: float = EPS, l: Tuple[float, int] = PAIR, d: int = t.int64) -> Tuple[float, float, int]:
+    return k, l[0], d
+";
+    let x = Item::tensor(crate::Array::from([1f32, -1.])).unwrap();
+    check(
+        text,
+        "f",
+        vec![x, Item::ints([1])],
+        expect![[r#"
+         5.5000
+         3.5000
+        [ CPUFloatType{2} ]"#]],
+    );
+    check(
+        text,
+        "g",
+        vec![],
+        expect![[r#"
+            expected a literal
+                def g(k: float = EPS, l: Tuple[float, int] = PAIR, d: int = t.int64) -> Tuple[float, float, int]:
+                                                                            ^^^^^^^
+               at <script>:17:61"#]],
+    );
+}
+
+#[test]
+fn attributes_are_what_constructors_assign() {
+    let text = "
+class Box:
+    def __init__(self, n: int):
+        self.inner = Counter(n)
+        self.names: List[str] = []
+    def run(self) -> int:
+        self.names.append('a')
+        return self.inner.next() + len(self.names)
+class Counter(object):
+    def __init__(self, n: int) -> None:
+        self.n = n
+    def next(self) -> int:
+        self.n += 1
+        return self.n
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+def f(n: int) -> Tuple[int, int, float]:
+    b = Box(n)
+    p = Point(3)
+    return b.run(), b.run(), p.x * p.y
+";
+    check(text, "f", vec![Item::Int(4)], expect!["(6, 8, 1.5)"]);
+}
+
+#[test]
+fn errors_of_texts_have_their_line() {
+    check(
+        "class C:\n  def __init__(self):\n    self.x = 1\n  def f(self):\n    self.y = 2\ndef g(x:\n",
+        "g",
+        vec![],
+        expect![[r#"
+            '(' is never closed
+                def g(x:
+                     ^
+               at <script>:6:6"#]],
+    );
+    check(
+        "class C:\n  def __init__(self):\n    self.x = 1\n  def f(self):\n    self.y = 2\nA = B\n",
+        "f",
+        vec![],
+        expect![[r#"
+            there is no constant 'B' before this line
+                A = B
+                    ^
+               at <script>:6:5
+              help: a constant outside of functions is a number, a text, a bool, None, or a tuple of them"#]],
+    );
+    check(
+        "class C:\n  def __init__(self):\n    self.x = 1\n  def f(self):\n    self.y = 2\n",
+        "f",
+        vec![],
+        expect![[r#"
+            C has no attribute 'y' to set
+                    self.y = 2
+                    ^^^^^^
+               at <script>:5:5
+              help: assign it in `__init__`, or declare it in the class: `y: int`"#]],
+    );
+    check(
+        "class A:\n  def __init__(self):\n    self.b = B().a\nclass B:\n  def __init__(self):\n    self.a = A().b\n",
+        "f",
+        vec![],
+        expect![[r#"
+            2 errors
+            - 'A.__init__' calls itself, and its result has no annotation
+                    def __init__(self):
+                        ^^^^^^^^
+                 at <script>:2:7
+                help: annotate the result: `-> Tensor`
+            - 'B.__init__' calls itself, and its result has no annotation
+                    def __init__(self):
+                        ^^^^^^^^
+                 at <script>:5:7
+                help: annotate the result: `-> Tensor`"#]],
+    );
+    check(
+        "def f(x: int) -> int:\n  return x\n",
+        "f",
+        vec![Item::str("a")],
+        expect![[r#"the argument "x" of f: expected int, got str a"#]],
+    );
+    check(
+        "def f(x: int) -> int:\n  return x\n",
+        "g",
+        vec![],
+        expect![[r#"
+        the program has no function "g"
+          help: did you mean "f"?"#]],
+    );
+    check(
+        "def f(x: int, *, y: int) -> int:\n  return x\n",
+        "f",
+        vec![Item::Int(1), Item::Int(2)],
+        expect!["f takes 1 arguments by position, got 2"],
+    );
+    check(
+        "import numpy as np\ndef f(x):\n  return np.array(x)\n",
+        "f",
+        vec![],
+        expect![[r#"
+        there is no 'numpy.array' in the program
+              return np.array(x)
+                     ^^^^^^^^
+           at <script>:3:10"#]],
+    );
+}
+
+#[test]
+fn arguments_take_the_types_of_parameters() {
+    let text = "
+class Point(NamedTuple):
+    x: int
+    y: float
+class Color(Enum):
+    RED = 1
+def f(a: float, b: Optional[List[float]], c: Dict[int, Tuple[int, float]], p: Point, d: Union[int, str]) -> str:
+    b = [a] if b is None else b
+    b.append(p.y)
+    return str((a, b, c, p, d))
+";
+    let args = |d: Item| {
+        vec![
+            Item::Int(1),
+            Item::ints([2]),
+            Item::dict([(Item::Int(3), Item::tuple([Item::Int(4), Item::Int(5)]))]).unwrap(),
+            Item::tuple([Item::Int(6), Item::Int(7)]),
+            d,
+        ]
+    };
+    check(text, "f", args(Item::str("x")), expect!["(1., [2., 7.], {3: (4, 5.)}, (6, 7.), x)"]);
+    let list = args(Item::Int(8))[1].clone();
+    let mut given = args(Item::Int(8));
+    given[1] = list.clone();
+    check(text, "f", given, expect!["(1., [2., 7.], {3: (4, 5.)}, (6, 7.), 8)"]);
+    assert_eq!(list.to_items().unwrap().len(), 1);
+    check(
+        text,
+        "f",
+        args(Item::None),
+        expect![[r#"the argument "d" of f: expected Union[int, str], got NoneType"#]],
+    );
+    let mut given = args(Item::Int(8));
+    given[2] = Item::dict([(Item::Int(3), Item::tuple([Item::Int(4), Item::str("x")]))]).unwrap();
+    check(
+        text,
+        "f",
+        given,
+        expect![[r#"the argument "c" of f: the value of int 3: item 1: expected float, got str x"#]],
+    );
+}
+
+#[test]
+fn decorators_mean_what_they_mean_in_python() {
+    let text = "
+@torch.jit.interface
+class Act:
+    def run(self, x: int) -> int:
+        pass
+
+class Twice:
+    def run(self, x: int) -> int:
+        return 2 * x
+
+class Plus(object):
+    def __init__(self, n: int):
+        self.n = n
+    @property
+    def next(self) -> int:
+        return self.n + 1
+    @staticmethod
+    def base() -> int:
+        return 100
+    def run(self, x: int) -> int:
+        return x + self.next + Plus.base()
+
+@torch.jit.unused
+def plot(x: Tensor):
+    return matplotlib.show(x)
+
+@torch.jit.script
+def f(n: int, plots: bool = False) -> int:
+    act: Act = Twice()
+    if n > 3:
+        act = Plus(n)
+    if plots:
+        plot(torch.zeros([1]))
+    return act.run(n)
+";
+    check(text, "f", vec![Item::Int(2)], expect!["4"]);
+    check(text, "f", vec![Item::Int(4)], expect!["109"]);
+    check(
+        text,
+        "f",
+        vec![Item::Int(4), Item::Bool(true)],
+        expect![
+            "builtins.NotImplementedError: plot belongs to Python and was not compiled  at <script>:24:5"
+        ],
+    );
+}
+
+#[test]
+fn an_error_is_told_once() {
+    let text = "def f(n: int):\n  return n.x\ndef g(n: int):\n  return f(n)\n";
+    check(
+        text,
+        "f",
+        vec![Item::Int(2)],
+        expect![[r#"
+        the method 'x' is no value; call it
+              return n.x
+                     ^^^
+           at <script>:2:10"#]],
+    );
+}
+
+#[test]
+fn tensors_convert_by_methods_named_after_dtypes() {
+    let text = "
+def f(x):
+    ys = [x.byte(), x.char(), x.int(), x.long(), x.half(), x.float(), x.double(), x.bool(), x.bfloat16()]
+    kinds = [x.is_cuda, x.is_sparse, x.is_quantized, x.is_mkldnn, x.is_meta, x.is_cpu, x.is_leaf]
+    return [y.dtype for y in ys], x.type(torch.int64), x.cdouble().is_complex(), kinds
+";
+    let x = Item::tensor(crate::Array::from([1.5f32, -2.5])).unwrap();
+    check(
+        text,
+        "f",
+        vec![x],
+        expect![[r#"
+        ([0, 1, 3, 4, 5, 6, 7, 11, 15],  1
+        -2
+        [ CPULongType{2} ], False, [False, False, False, False, False, True, True])"#]],
+    );
+    check(
+        "def f(n: int):\n  return n.float()\n",
+        "f",
+        vec![Item::Int(1)],
+        expect![[r#"
+        int has no method 'float'
+              return n.float()
+                     ^^^^^^^^^
+           at <script>:2:10
+          help: the value is int since <script>:1:7"#]],
+    );
+}

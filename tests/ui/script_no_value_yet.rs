@@ -1,0 +1,14 @@
+use fx::prelude::*;
+
+#[fx::script]
+fn f(x: &Tensor) -> Tensor {
+    let y;
+    if x.sum((), false).gt(0.0) {
+        y = x.relu();
+    } else {
+        y = x.neg();
+    }
+    y
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use fx::prelude::*;
+
+#[fx::script]
+struct S;
+
+fn main() {}
