@@ -16,6 +16,7 @@ pub mod householder;
 pub mod interpolate;
 mod lanes;
 pub mod lu;
+#[cfg(any(feature = "linalg", feature = "fft"))]
 mod memory;
 pub mod pool;
 pub mod radix_sort;
