@@ -286,6 +286,27 @@ impl<T: Element> TryFrom<&Tensor> for ndarray::ArrayD<T> {
     }
 }
 
+impl Value {
+    /// Returns the first error within, also that of a tensor that carries one.
+    pub fn failure(&self) -> Option<&Error> {
+        let mut failure = None;
+        self.walk(&mut |arg| match arg {
+            Arg::Failed(error) => failure = failure.or(Some(error)),
+            Arg::Leaf(tensor) => failure = failure.or(tensor.error()),
+            _ => {}
+        });
+        failure
+    }
+
+    /// Returns the value. Fails with the first error within, also that of a tensor that carries one.
+    pub fn into_result(self) -> Result<Value> {
+        match self.failure() {
+            Some(error) => Err(error.clone()),
+            None => Ok(self),
+        }
+    }
+}
+
 impl TryFrom<Value> for Tensor {
     type Error = Error;
     fn try_from(value: Value) -> Result<Self> {

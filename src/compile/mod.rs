@@ -230,12 +230,12 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let source = SourceLoc::caller();
         // Within another compiled function, or a trace, the host code is part of that.
         if is_compiling() || is_tracing() {
-            return first_error(self.function.run(args)?);
+            return self.function.run(args)?.into_result();
         }
         let shared = self.shared()?;
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(permission) = stance::permission(call) else {
-            return first_error(self.function.run(args)?);
+            return self.function.run(args)?.into_result();
         };
         shared.cache.journal().counters.calls += 1;
         let session = Session::new(shared.cache.clone(), call, permission);
@@ -302,25 +302,4 @@ fn name_of<T>() -> &'static str {
     let name = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     if !name.is_empty() && name.chars().all(is_word) { name } else { "closure" }
-}
-
-/// Returns the value. Fails with the first error in it.
-fn first_error(value: Value) -> Result<Value> {
-    failure(&value).map_or(Ok(value), Err)
-}
-
-/// Returns the first error in a value.
-fn failure(value: &Value) -> Option<Error> {
-    let mut found: Option<Error> = None;
-    value.walk(&mut |arg| {
-        let error = match arg {
-            Arg::Failed(error) => Some(error),
-            Arg::Leaf(tensor) => tensor.error(),
-            _ => None,
-        };
-        if let (None, Some(error)) = (&found, error) {
-            found = Some(error.clone());
-        }
-    });
-    found
 }

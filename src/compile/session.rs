@@ -15,7 +15,6 @@ use super::cache::{Cache, Entered, New};
 use super::event::{
     self, Bound, Comparison, Difference, Event, Identity, Operand, Outcome, Types, View, Wire,
 };
-use super::failure;
 use super::miss::Missed;
 use super::report::{Code, End, Place};
 use super::segment::{Segment, Wired};
@@ -145,7 +144,7 @@ impl Session {
     pub(super) fn finish(&self, result: Result<Value>, source: &SourceLoc) -> Result<Value> {
         let mut state = self.lock();
         state.is_over = true;
-        if result.as_ref().map_or(true, |value| failure(value).is_some()) {
+        if result.as_ref().map_or(true, |value| value.failure().is_some()) {
             state.updates.clear();
         }
         let is_wanted =

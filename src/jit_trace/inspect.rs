@@ -13,8 +13,7 @@ use crate::module::collect_buffers;
 use crate::rng::{Generator, with_generator};
 use crate::trace::{Observations, Read, ReadKind, Recording, without_tracing};
 use crate::{
-    Arg, Attribute, Buffer, DType, Error, GraphModule, Module, Result, SourceLoc, Symbol, Tensor, TypeTree,
-    Value, err,
+    Attribute, Buffer, DType, GraphModule, Module, Result, SourceLoc, Symbol, Tensor, TypeTree, Value, err,
 };
 
 /// The seed of all runs, and that of the run with another seed.
@@ -161,7 +160,8 @@ impl<'a> Inspection<'a> {
     fn run_function(&self, args: &[Value]) -> Result<Ran> {
         let _restore = self.keep_buffers();
         let output = without_tracing(|| {
-            with_generator(&Generator::seeded(SEEDS[0]), || (self.subject.run)(args)).and_then(no_errors)
+            with_generator(&Generator::seeded(SEEDS[0]), || (self.subject.run)(args))
+                .and_then(Value::into_result)
         })?;
         let buffers = self.subject.root.map(collect_buffers).unwrap_or_default();
         let buffers = buffers.into_iter().map(|(path, buffer)| (path, buffer.get())).collect();
@@ -172,7 +172,8 @@ impl<'a> Inspection<'a> {
     fn run_graph(&self, module: &GraphModule, args: &[Value]) -> Result<Ran> {
         let module = module.clone();
         let output = without_tracing(|| {
-            with_generator(&Generator::seeded(SEEDS[0]), || module.evaluate(args)).and_then(no_errors)
+            with_generator(&Generator::seeded(SEEDS[0]), || module.evaluate(args))
+                .and_then(Value::into_result)
         })?;
         let buffers = collect_buffers(&module).into_iter();
         let buffers = buffers.map(|(path, buffer)| (path, buffer.get())).collect();
@@ -597,20 +598,6 @@ impl<'a> Inspection<'a> {
     /// Returns the name of the function.
     pub(super) fn name(&self) -> &str {
         &self.subject.name
-    }
-}
-
-/// Returns a result of concrete tensors. Fails with the first error in it.
-fn no_errors(output: Value) -> Result<Value> {
-    let mut failure: Option<Error> = None;
-    output.walk(&mut |arg| match arg {
-        Arg::Failed(error) => failure = failure.take().or_else(|| Some(error.clone())),
-        Arg::Leaf(tensor) => failure = failure.take().or_else(|| tensor.error().cloned()),
-        _ => {}
-    });
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(output),
     }
 }
 

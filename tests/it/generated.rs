@@ -23,6 +23,9 @@ mod children;
 #[path = "../generated/control.rs"]
 mod control;
 #[rustfmt::skip]
+#[path = "../generated/counted.rs"]
+mod counted;
+#[rustfmt::skip]
 #[path = "../generated/hostile.rs"]
 mod hostile;
 #[rustfmt::skip]
@@ -316,6 +319,23 @@ fn control_flow() {
     };
     let gm = fx::trace(function).input("x", "f32[3]").input("y", "i64[]").without_sources().build().unwrap();
     check(&gm, "control", control::Main::new, &values([ramp(&[3]), number(3i64)]));
+}
+
+#[test]
+fn counted_loops() {
+    let function = |x: &Tensor, n: &Tensor| {
+        let scale = x.abs().sum((), false);
+        let y = fx::for_loop(3, |i, y: Tensor| y * (i + 1) + &scale, x.clone());
+        // The number of rounds is an operand, and the number of the round is not used.
+        let (y, seen) =
+            fx::for_loop(n, |_, (y, seen): (Tensor, Tensor)| (y.sin() + x, seen + 1), (y, n.zeros_like()));
+        let none: Tensor = fx::for_loop(n, |i, total: Tensor| total + i, n.zeros_like());
+        (y, seen, none)
+    };
+    let gm = fx::trace(function).input("x", "f32[3]").input("n", "i64[]").without_sources().build().unwrap();
+    for rounds in [0i64, 1, 5] {
+        check(&gm, "counted", counted::Main::new, &values([ramp(&[3]), number(rounds)]));
+    }
 }
 
 #[derive(Module)]

@@ -77,27 +77,7 @@ pub(crate) fn run_module(module: &dyn Forward, args: &[Value]) -> Result<Value> 
     if is_tracing() {
         return module.forward_values(args);
     }
-    let value = module.forward_values(args).and_then(|value| match failure(&value) {
-        Some(error) => Err(error),
-        None => Ok(value),
-    });
-    value.map_err(|error| blame_caller(module, error))
-}
-
-/// Returns the first error in a value, as modules return it whose operators failed.
-fn failure(value: &Value) -> Option<Error> {
-    let mut found = None;
-    value.walk(&mut |arg| {
-        let error = match arg {
-            Arg::Failed(error) => Some(error),
-            Arg::Leaf(tensor) => tensor.error(),
-            _ => None,
-        };
-        if let (None, Some(error)) = (&found, error) {
-            found = Some(error.clone());
-        }
-    });
-    found
+    module.forward_values(args).and_then(Value::into_result).map_err(|error| blame_caller(module, error))
 }
 
 /// Leaves the place of an error open if it is that of the call.

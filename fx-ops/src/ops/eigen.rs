@@ -188,6 +188,10 @@ impl Limited {
         rtol: Option<OperandValue<'_>>,
         hermitian: bool,
     ) -> Result<Limited> {
+        batch_of(&type_of(x))?;
+        if hermitian {
+            check_square(&type_of(x))?;
+        }
         let (m, n) = (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1]);
         let shape_of = |x: &Option<OperandValue<'_>>| match x {
             Some(OperandValue::Array(x)) => x.shape().to_vec(),
@@ -249,10 +253,6 @@ fn pinv(
     rtol: Option<OperandValue<'_>>,
     hermitian: bool,
 ) -> Result<Array> {
-    batch_of(&type_of(x))?;
-    if hermitian {
-        check_square(&type_of(x))?;
-    }
     let all = Limited::new(x, atol, rtol, hermitian)?;
     let (m, n) = (all.m, all.n);
     let (k, shared) = (m.min(n), all.count() == 1);
@@ -278,10 +278,6 @@ fn rank(
     rtol: Option<OperandValue<'_>>,
     hermitian: bool,
 ) -> Result<Array> {
-    batch_of(&type_of(x))?;
-    if hermitian {
-        check_square(&type_of(x))?;
-    }
     let all = Limited::new(x, atol, rtol, hermitian)?;
     in_float!(x.dtype(), T => {
         let out = all.each::<T, i64>(1, |a, limit, out| {
@@ -297,27 +293,11 @@ fn rank(
 
 #[cfg(test)]
 mod tests {
-    use fx_core::{Arg, Value};
+    use fx_core::Arg;
 
     use super::*;
     use crate::ops::compose::Operand;
-    use crate::ops::testing::{call, call1, tensor};
-
-    fn matrix(batch: usize, m: usize, n: usize) -> Array {
-        let data: Vec<f64> = (0..batch * m * n).map(|i| ((i * 37 % 101) as f64 * 0.7).sin()).collect();
-        Array::from_vec(data, &[batch, m, n]).unwrap()
-    }
-
-    fn parts(name: &str, args: &[Value]) -> Vec<Array> {
-        let out = call(name, args, &[]).unwrap();
-        out.leaves().into_iter().map(|part: &Tensor| part.array().unwrap().clone()).collect()
-    }
-
-    fn close(a: &Array, b: &Array) {
-        assert_eq!(a.shape(), b.shape());
-        let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
-        assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-12), "{a:?}\n{b:?}");
-    }
+    use crate::ops::testing::{call1, close, matrix, parts, tensor};
 
     fn turned(x: &Array) -> Array {
         x.transpose(x.rank() - 2, x.rank() - 1).unwrap().contiguous().unwrap()

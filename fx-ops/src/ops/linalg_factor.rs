@@ -482,27 +482,11 @@ wide! {
 
 #[cfg(test)]
 mod tests {
-    use fx_core::{Arg, Value};
+    use fx_core::Arg;
 
     use super::*;
     use crate::ops::compose::Operand;
-    use crate::ops::testing::{call, call1, tensor};
-
-    fn matrix(batch: usize, m: usize, n: usize) -> Array {
-        let data: Vec<f64> = (0..batch * m * n).map(|i| ((i * 37 % 101) as f64 * 0.7).sin()).collect();
-        Array::from_vec(data, &[batch, m, n]).unwrap()
-    }
-
-    fn parts(name: &str, args: &[Value]) -> Vec<Array> {
-        let out = call(name, args, &[]).unwrap();
-        out.leaves().into_iter().map(|part: &Tensor| part.array().unwrap().clone()).collect()
-    }
-
-    fn close(a: &Array, b: &Array) {
-        assert_eq!(a.shape(), b.shape());
-        let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
-        assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-12), "{a:?}\n{b:?}");
-    }
+    use crate::ops::testing::{call, call1, close, matrix, parts, tensor};
 
     #[test]
     fn factors_multiply_to_the_matrix() {

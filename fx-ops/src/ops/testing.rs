@@ -54,6 +54,25 @@ pub(crate) fn tensor(x: impl Into<Array>) -> Value {
     Arg::Leaf(Tensor::new(x))
 }
 
+/// Calls a row that gives several tensors.
+pub(crate) fn parts(name: &str, args: &[Value]) -> Vec<Array> {
+    let out = call(name, args, &[]).unwrap();
+    out.leaves().into_iter().map(|part: &Tensor| part.array().unwrap().clone()).collect()
+}
+
+/// Matrices of full rank.
+pub(crate) fn matrix(batch: usize, m: usize, n: usize) -> Array {
+    let data: Vec<f64> = (0..batch * m * n).map(|i| ((i * 37 % 101) as f64 * 0.7).sin()).collect();
+    Array::from_vec(data, &[batch, m, n]).unwrap()
+}
+
+/// Compares f64 elements.
+pub(crate) fn close(a: &Array, b: &Array) {
+    assert_eq!(a.shape(), b.shape());
+    let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
+    assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-12), "{a:?}\n{b:?}");
+}
+
 fn type_of(value: &Value) -> Result<TypeTree> {
     value.try_flat_map(&mut |tensor: &Tensor| {
         let array = tensor.array()?;
