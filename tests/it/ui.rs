@@ -4,8 +4,8 @@ use std::path::Path;
 
 use expect_test::expect_file;
 
-/// Returns the errors that rustc prints for a program, without its summary. The compiler removes its output when it
-/// finds an error late, so the output is a file of these tests: root would lose `/dev/null`.
+/// Returns the errors that rustc prints for a program, without its summary. The compiler removes its output when
+/// it finds an error late, so the output is a file of these tests: root would lose `/dev/null`.
 fn errors(program: &str) -> String {
     let output = crate::rustc::rustc()
         .args(["--crate-name=program", "--crate-type=bin", "--emit=metadata", "--cap-lints=allow"])
