@@ -2,7 +2,7 @@
 
 use fx::prelude::*;
 
-/// `main`, written by fx from a graph of 15 nodes.
+/// `main`, written by fx from a graph of 14 nodes.
 #[derive(Module)]
 pub struct Main {}
 
@@ -16,35 +16,39 @@ impl Main {
 #[fx::forward]
 impl Main {
     /// Runs the graph.
-    pub fn forward(&self, x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
+    pub fn forward(&self, x: &Tensor, y: &Tensor) -> (Tensor, Tensor, Tensor) {
         let abs = x.abs();
         let sum = abs.sum((), false);
-        let split = x.split(2, 0);
-        let sum_1 = x.sum((), false);
-        let gt = sum_1.gt(0);
-        let cond: Tensor = fx::cond(
-            &gt,
-            |[arg0, captured0]: [Tensor; 2]| {
-                let relu = arg0.relu();
-                &relu / &captured0
+        let [getitem]: [Tensor; 1] = fx::for_loop(
+            3,
+            |arg0, [arg1]: [Tensor; 1]| {
+                let add = &arg0 + 1;
+                let mul = &arg1 * &add;
+                let add_1 = &mul + &sum;
+                [add_1]
             },
-            |[arg0, _captured0]: [Tensor; 2]| &arg0 - 1,
-            [x.clone(), sum.clone()],
+            [x.clone()],
         );
         let zeros_like = y.zeros_like();
-        let [getitem_2, getitem_3]: [Tensor; 2] = fx::while_loop(
-            |[arg0, _arg1]: &[Tensor; 2]| arg0.lt(y),
-            |[arg0, arg1]: [Tensor; 2]| {
-                let split_1 = arg1.split(1, 0);
-                let add = &arg0 + 1;
-                let mul = &arg1 * 2;
-                let mul_1 = &split_1[2] * &split[1];
-                let add_1 = &mul + &mul_1;
-                let add_2 = &add_1 + &sum;
-                [add, add_2]
+        let [getitem_1, getitem_2]: [Tensor; 2] = fx::for_loop(
+            y,
+            |_, [arg1, arg2]: [Tensor; 2]| {
+                let sin = arg1.sin();
+                let add = &sin + x;
+                let add_1 = &arg2 + 1;
+                [add, add_1]
             },
-            [zeros_like.clone(), cond.clone()],
+            [getitem.clone(), zeros_like.clone()],
         );
-        (getitem_2, getitem_3)
+        let zeros_like_1 = y.zeros_like();
+        let [getitem_3]: [Tensor; 1] = fx::for_loop(
+            y,
+            |arg0, [arg1]: [Tensor; 1]| {
+                let add = &arg1 + &arg0;
+                [add]
+            },
+            [zeros_like_1.clone()],
+        );
+        (getitem_1, getitem_2, getitem_3)
     }
 }

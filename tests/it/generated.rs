@@ -332,7 +332,7 @@ fn counted_loops() {
         let none: Tensor = fx::for_loop(n, |i, total: Tensor| total + i, n.zeros_like());
         (y, seen, none)
     };
-    let gm = fx::trace(function).input("x", "f32[3]").input("n", "i64[]").without_sources().build().unwrap();
+    let gm = fx::trace(function).input("x", "f32[3]").input("y", "i64[]").without_sources().build().unwrap();
     for rounds in [0i64, 1, 5] {
         check(&gm, "counted", counted::Main::new, &values([ramp(&[3]), number(rounds)]));
     }

@@ -16,7 +16,7 @@ use fx_core::{
 use super::layout::Expr;
 use super::names::{Names, comment, variable};
 use super::structure::{Fields, Generator, Member};
-use super::types::{Ty, float, int, string};
+use super::types::{float, int};
 
 /// What a node is in the body.
 #[derive(Clone, Debug, PartialEq)]
@@ -393,14 +393,11 @@ impl Body<'_, '_> {
     fn bind_result(&mut self, id: NodeId, returns: &str, expr: Expr, annotated: bool) -> Result<()> {
         let annotation = |ty: &str| annotated.then(|| ty.to_owned());
         let compact = compact(returns);
-        let is_number = is_number(self.ty(id));
+        // An operator on a tensor gives a tensor, also where the graph has a number, such as that of a round.
+        let is_number = is_number(self.ty(id)) && !(compact == "Tensor" && !annotated);
         let (var, pattern, ty) = if is_number {
             let name = self.name(id)?;
-            // What returns a tensor by its signature returns any value by `call!`, which is used where somebody
-            // needs the value.
-            let is_any = annotated || (compact != "Value" && self.graph.node(id)?.n_users() > 0);
-            let ty = is_any.then(|| "fx::Value".to_owned());
-            (Var::Value(name.clone()), name, ty)
+            (Var::Value(name.clone()), name, annotation("fx::Value"))
         } else if compact == "Tensor" && !(annotated && self.is_structure(id))
             || compact == "Value" && self.is_tensor_result(id)?
         {
