@@ -82,7 +82,8 @@ macro_rules! literals {
     ($($ty:ty, $what:literal, |$v:ident| $read:expr, |$x:ident| $make:expr;)*) => {
         $(impl Tree for $ty {
             fn structure() -> Result<Arg<()>> {
-                open_structure(concat!("the value of ", $what))
+                Err(err!(Structure, "the value of {} is not known before tracing", $what)
+                    .help("fix it, for example with `.constant(\"rate\", 0.5)`, or pass a tensor"))
             }
             fn to_value(&self) -> Value {
                 let $x = self;

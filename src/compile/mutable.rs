@@ -3,7 +3,9 @@
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread::ThreadId;
 
-use crate::trace::Traceable;
+use fx_core::__closure_argument;
+
+use crate::trace::{ARGUMENT_NAMES, Traceable, check_arity};
 use crate::{Arg, Result, Tensor, Tree, Value, err};
 
 /// A closure that changes what it captures: see [`mutable`].
@@ -59,60 +61,29 @@ impl<F> Mutable<F> {
     }
 }
 
-/// Marks closures that change what they capture, and borrow their arguments.
+/// Marks closures that change what they capture, by their arguments.
 #[derive(Debug)]
 pub struct ByMutable<Args>(std::marker::PhantomData<Args>);
 
-const NAMES: [&str; 4] = ["x", "y", "z", "x3"];
-
-fn check_arity(expected: usize, got: usize) -> Result<()> {
-    if expected == got {
-        return Ok(());
-    }
-    Err(err!(Argument, "expected {expected} arguments, got {got}"))
-}
-
-macro_rules! mutable_closures {
-    ($n:literal: $($r:ident)*; $($i:tt)*) => {
-        impl<F: FnMut($(&$r),*) -> R, R: Tree> Traceable<ByMutable<fn($(&$r),*) -> R>> for Mutable<F> {
+macro_rules! mutable_closure {
+    ([$($g:ident)*] $($t:ident)*; $($i:tt)*) => {
+        impl<F, R: Tree, $($g: Tree),*> Traceable<ByMutable<(($(__closure_argument!(marker $t),)*), R)>> for Mutable<F>
+        where
+            F: FnMut($(__closure_argument!(type $t)),*) -> R,
+        {
             fn name(&self) -> String {
                 "main".into()
             }
             fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-                vec![$((NAMES[$i].to_owned(), <$r as Tree>::structure())),*]
+                vec![$((ARGUMENT_NAMES[$i].to_owned(), <$t as Tree>::structure())),*]
             }
             fn run(&self, args: &[Value]) -> Result<Value> {
-                check_arity($n, args.len())?;
-                let args = ($(<$r as Tree>::from_value(&args[$i])?,)*);
-                Ok(self.with(|function| function($(&args.$i),*))?.to_value())
-            }
-        }
-    };
-}
-
-macro_rules! mutable_value_closures {
-    ($n:literal: $($t:ident)*; $($i:tt)*) => {
-        impl<F: FnMut($($t),*) -> R, R: Tree, $($t: Tree),*> Traceable<ByMutable<(($($t,)*), R)>> for Mutable<F> {
-            fn name(&self) -> String {
-                "main".into()
-            }
-            fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-                vec![$((NAMES[$i].to_owned(), <$t as Tree>::structure())),*]
-            }
-            fn run(&self, args: &[Value]) -> Result<Value> {
-                check_arity($n, args.len())?;
+                check_arity(<[usize]>::len(&[$($i),*]), args.len())?;
+                #[allow(unused_variables, reason = "functions without arguments")]
                 let args = ($(<$t as Tree>::from_value(&args[$i])?,)*);
-                Ok(self.with(|function| function($(args.$i),*))?.to_value())
+                Ok(self.with(|function| function($(__closure_argument!(pass $t args.$i)),*))?.to_value())
             }
         }
     };
 }
-
-mutable_closures!(1: Tensor; 0);
-mutable_closures!(2: Tensor Tensor; 0 1);
-mutable_closures!(3: Tensor Tensor Tensor; 0 1 2);
-mutable_closures!(4: Tensor Tensor Tensor Tensor; 0 1 2 3);
-mutable_value_closures!(1: A; 0);
-mutable_value_closures!(2: A B; 0 1);
-mutable_value_closures!(3: A B C; 0 1 2);
-mutable_value_closures!(4: A B C D; 0 1 2 3);
+fx_core::__closures!(mutable_closure);

@@ -9,13 +9,14 @@ use crate::graph_module::GraphModule;
 use crate::module::InputDecl;
 use crate::tensor::Repr;
 use crate::{
-    Arg, Dim, Error, Forward, Graph, Module, Result, SourceLoc, Symbol, Tensor, TensorType, Tree, Type,
-    TypeTree, Value, bail, err,
+    Arg, Dim, Error, Forward, Graph, Module, Result, SourceLoc, Symbol, Tensor, TensorType, Type, TypeTree,
+    Value, bail, err,
 };
 
-/// Something that can be traced: a reference to a module with `forward`, or a closure of up to 8 arguments.
+/// Something that can be traced: a reference to a module with `forward`, or a closure.
 ///
-/// `Marker` tells the implementations apart and is always inferred.
+/// A closure takes up to 8 borrowed tensors, up to 8 values of any [`Tree`] types, or up to 4 arguments of both
+/// kinds, such as `|x: &Tensor, rate: f64|`. `Marker` tells the implementations apart and is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be traced",
     note = "trace a `&model` whose `forward` is in an `#[fx::forward]` block, or a closure such as `|x: &Tensor| x.relu()`"
@@ -83,74 +84,6 @@ impl<F: Traceable<Marker>, Marker> Traceable<OfModule<Marker>> for WithModule<'_
     fn run(&self, args: &[Value]) -> Result<Value> {
         self.function.run(args)
     }
-}
-
-/// The names of a closure's arguments, which the language does not tell.
-const ARGUMENT_NAMES: [&str; 8] = ["x", "y", "z", "x3", "x4", "x5", "x6", "x7"];
-
-macro_rules! ref_closures {
-    ($n:literal: $($r:ident)*; $($i:tt)*) => {
-        impl<F: Fn($(&$r),*) -> R, R: Tree> Traceable<fn($(&$r),*) -> R> for F {
-            fn name(&self) -> String {
-                "main".into()
-            }
-            fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-                vec![$((ARGUMENT_NAMES[$i].to_owned(), <$r as Tree>::structure())),*]
-            }
-            fn run(&self, args: &[Value]) -> Result<Value> {
-                check_arity($n, args.len())?;
-                let result = self($(&<$r as Tree>::from_value(&args[$i])?),*);
-                Ok(result.to_value())
-            }
-        }
-    };
-}
-ref_closures!(0: ;);
-ref_closures!(1: Tensor; 0);
-ref_closures!(2: Tensor Tensor; 0 1);
-ref_closures!(3: Tensor Tensor Tensor; 0 1 2);
-ref_closures!(4: Tensor Tensor Tensor Tensor; 0 1 2 3);
-ref_closures!(5: Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4);
-ref_closures!(6: Tensor Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4 5);
-ref_closures!(7: Tensor Tensor Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4 5 6);
-ref_closures!(8: Tensor Tensor Tensor Tensor Tensor Tensor Tensor Tensor; 0 1 2 3 4 5 6 7);
-
-/// Marks closures that take their arguments by value, of any [`Tree`] types.
-#[derive(Debug)]
-pub struct ByValue<Args>(std::marker::PhantomData<Args>);
-
-macro_rules! value_closures {
-    ($n:literal: $($t:ident)*; $($i:tt)*) => {
-        impl<F: Fn($($t),*) -> R, R: Tree, $($t: Tree),*> Traceable<ByValue<(($($t,)*), R)>> for F {
-            fn name(&self) -> String {
-                "main".into()
-            }
-            fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
-                vec![$((ARGUMENT_NAMES[$i].to_owned(), <$t as Tree>::structure())),*]
-            }
-            fn run(&self, args: &[Value]) -> Result<Value> {
-                check_arity($n, args.len())?;
-                let result = self($(<$t as Tree>::from_value(&args[$i])?),*);
-                Ok(result.to_value())
-            }
-        }
-    };
-}
-value_closures!(1: A; 0);
-value_closures!(2: A B; 0 1);
-value_closures!(3: A B C; 0 1 2);
-value_closures!(4: A B C D; 0 1 2 3);
-value_closures!(5: A B C D E; 0 1 2 3 4);
-value_closures!(6: A B C D E G; 0 1 2 3 4 5);
-value_closures!(7: A B C D E G H; 0 1 2 3 4 5 6);
-value_closures!(8: A B C D E G H I; 0 1 2 3 4 5 6 7);
-
-/// Checks the number of arguments of a call.
-fn check_arity(expected: usize, got: usize) -> Result<()> {
-    if expected != got {
-        bail!(Argument, "expected {expected} arguments, got {got}");
-    }
-    Ok(())
 }
 
 /// The type of an input, given before tracing: `"f32[batch, 3]"`, or a structure of types.

@@ -6,6 +6,7 @@
 //! nesting, other threads and panics leave no trace.
 
 mod builder;
+mod closure;
 mod members;
 mod methods;
 mod modules;
@@ -23,6 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 pub use builder::{
     InputSpec, OfModule, TraceBuilder, Traceable, WithModule, symbolic_trace, trace, with_module,
 };
+#[doc(hidden)]
+pub use closure::{ARGUMENT_NAMES, ByArguments, ByRef, ByValue, check_arity};
 use members::Members;
 pub use modules::{ModuleCall, call_module};
 pub(crate) use modules::{call_child, infer_module, run_module};

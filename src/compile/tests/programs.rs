@@ -155,6 +155,30 @@ fn a_number_is_an_input_from_its_second_value_on() {
 }
 
 #[test]
+fn closures_borrow_some_tensors_and_own_other_arguments() {
+    let f = compile(|x: &Tensor, rate: f64, bias: Option<Tensor>, y: &Tensor| {
+        let z = x * rate + y;
+        if let Some(bias) = bias { z + bias } else { z }
+    });
+    let (x, y) = (filled(&[6]), filled(&[6]));
+    assert_eq!(call(&f, (x.clone(), 0.5, None::<Tensor>, y.clone())), (1, 1));
+    assert_eq!(call(&f, (x.clone(), 0.5, None::<Tensor>, y.clone())), (0, 1));
+    assert_eq!(call(&f, (x.clone(), 0.5, Some(y.clone()), y.clone())), (1, 1));
+
+    let mut rates = Vec::new();
+    let f = compile(mutable(|x: &Tensor, rate: f64| {
+        rates.push(rate);
+        x * rate
+    }));
+    let result = f.call((x.clone(), 2.0)).and_then(|v| Tensor::from_value(&v)).unwrap();
+    assert_eq!(result.to_vec::<f32>().unwrap(), (&x * 2.0).to_vec::<f32>().unwrap());
+    let error = f.call(&[x]).unwrap_err().to_string();
+    assert!(error.contains("expected 2 arguments, got 1"), "{error}");
+    drop(f);
+    assert_eq!(rates, [2.0]);
+}
+
+#[test]
 fn options_lists_and_strings_need_no_guards() {
     let f = compile(|xs: Vec<Tensor>, mask: Option<Tensor>, mode: String| {
         let mut s = xs[0].clone();

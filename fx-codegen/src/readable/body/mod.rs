@@ -394,7 +394,7 @@ impl Body<'_, '_> {
         let annotation = |ty: &str| annotated.then(|| ty.to_owned());
         let compact = compact(returns);
         // An operator on a tensor gives a tensor, also where the graph has a number, such as that of a round.
-        let is_number = is_number(self.ty(id)) && !(compact == "Tensor" && !annotated);
+        let is_number = is_number(self.ty(id)) && (annotated || compact != "Tensor");
         let (var, pattern, ty) = if is_number {
             let name = self.name(id)?;
             (Var::Value(name.clone()), name, annotation("fx::Value"))
