@@ -57,7 +57,8 @@ pub fn open(path: impl AsRef<Path>, weights: Option<&Path>) -> Result<GraphModul
     open_with(path, weights, &Lowering::default())
 }
 
-/// Reads a program as [`open`] does; one of TorchScript is lowered for the arguments that `lowering` gives.
+/// Reads a program as [`open`] does; one of TorchScript is lowered for the arguments that `lowering` gives, and of a
+/// saved module the method is taken that it names.
 /// Fails as that does, or if the program cannot be a graph; the error says which lines keep it from that.
 pub fn open_with(path: impl AsRef<Path>, weights: Option<&Path>, lowering: &Lowering) -> Result<GraphModule> {
     let path = path.as_ref();
@@ -67,7 +68,13 @@ pub fn open_with(path: impl AsRef<Path>, weights: Option<&Path>, lowering: &Lowe
             .help("give weights only for fx text, which has none"));
     }
     match kind {
-        Kind::Saved => return saved::load(path),
+        Kind::Saved => {
+            let module = saved::load(path)?;
+            return match &lowering.method {
+                Some(method) => module.method(method),
+                None => Ok(module),
+            };
+        }
         Kind::Exported => return import::pt2(path),
         Kind::TorchScript => return lowering.module(path),
         Kind::Text => {}
