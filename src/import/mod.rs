@@ -55,6 +55,7 @@ use crate::{
     Arg, Attribute, Buffer, DType, Error, GraphModule, NodeId, Parameter, Registry, Result, Target, Type,
     TypeTree, bail, err,
 };
+pub(crate) use complex::makes_complex;
 
 /// PyTorch's number for the strided layout.
 const STRIDED: u32 = 7;
