@@ -6,7 +6,9 @@ use std::path::Path;
 
 pub use fx_ops::engine::CallMemory;
 
-pub use crate::script::program::{Lowering, ScriptRun, evaluate, lacking_operators, run_torchscript};
+pub use crate::script::program::{
+    Evaluation, Lowering, ScriptRun, evaluate, lacking_operators, profile, run_torchscript,
+};
 
 use crate::analysis::Sizes;
 use crate::check::{self, Engine};

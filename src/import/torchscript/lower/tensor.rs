@@ -175,7 +175,7 @@ impl Lowerer<'_> {
             "is_complex" | "requires_grad" => Value::Bool(false),
             "device" => Value::Device(Arc::new(Device { kind: "cpu".to_owned(), index: None })),
             "layout" => Value::Int(0),
-            "is_contiguous" => Value::Bool(view.is_dense()),
+            "is_contiguous" => Value::Bool(self.builder().is_contiguous(&view)),
             "stride" | "storage_offset" => {
                 if !view.is_dense() {
                     return Err(self.obstacle("the strides of a view are not known"));
@@ -326,7 +326,10 @@ impl Lowerer<'_> {
             ));
         }
         let is_dense = match args.first().filter(|_| self.is_tensor(args.first())) {
-            Some(tensor) => self.view_of(tensor)?.is_dense(),
+            Some(tensor) => {
+                let view = self.view_of(tensor)?;
+                self.builder().is_contiguous(&view)
+            }
             None => true,
         };
         if base == "contiguous" && is_dense {
