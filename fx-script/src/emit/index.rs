@@ -314,6 +314,8 @@ impl Emitter<'_> {
                 .error(step.span, "a slice with a step cannot be assigned")
                 .help("assign its items one by one"));
         }
+        let ty = self.ty(list).clone();
+        let items = self.convert(items, &ty, span, "what a slice is assigned")?;
         let one = self.int(1);
         let start_at = self.bound(start.as_deref(), Some(0))?;
         let stop_at = self.bound(stop.as_deref(), None)?;
