@@ -59,9 +59,9 @@ pub fn open(path: impl AsRef<Path>, weights: Option<&Path>) -> Result<GraphModul
     open_with(path, weights, &Lowering::default())
 }
 
-/// Reads a program as [`open`] does; one of TorchScript is lowered for the arguments that `lowering` gives, and of a
-/// saved module the method is taken that it names.
-/// Fails as that does, or if the program cannot be a graph; the error says which lines keep it from that.
+/// Reads a program as [`open`] does; one of TorchScript is lowered for the arguments that `lowering` gives, and
+/// of a saved module the method is taken that it names. Fails as that does, or if the program cannot be a graph;
+/// the error says which lines keep it from that.
 pub fn open_with(path: impl AsRef<Path>, weights: Option<&Path>, lowering: &Lowering) -> Result<GraphModule> {
     let path = path.as_ref();
     let kind = Kind::of(path)?;

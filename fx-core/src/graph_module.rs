@@ -274,8 +274,8 @@ impl GraphModule {
         self.folded.refresh(&mut self.attributes);
     }
 
-    /// Removes the sub-modules that no node of a method calls and the attributes that none reads or updates; returns
-    /// their paths.
+    /// Removes the sub-modules that no node of a method calls and the attributes that none reads or updates;
+    /// returns their paths.
     pub fn delete_unused(&mut self) -> Vec<String> {
         let mut used: FxHashSet<Arc<str>> = self.graphs().flat_map(methods::used_paths).collect();
         // A folded constant that is in use needs what it is made from.

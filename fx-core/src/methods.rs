@@ -1,7 +1,7 @@
 //! Methods: further graphs of a module, over the same parameters, buffers and sub-modules.
 //!
-//! The graph of a module is its `forward`. [`GraphModule::method`] gives a method as a graph module of its own, which
-//! shares state with the module, so that engines, passes and exporters take it like any other.
+//! The graph of a module is its `forward`. [`GraphModule::method`] gives a method as a graph module of its own,
+//! which shares state with the module, so that engines, passes and exporters take it like any other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,9 +97,9 @@ impl GraphModule {
         outcome
     }
 
-    /// Adds the graph of another module as a method. Attributes and sub-modules that only the other has become those
-    /// of this module; those that both have at a path must be the same, but constants of the other get another path.
-    /// A buffer that is a parameter or constant in one of them is a buffer.
+    /// Adds the graph of another module as a method. Attributes and sub-modules that only the other has become
+    /// those of this module; those that both have at a path must be the same, but constants of the other get
+    /// another path. A buffer that is a parameter or constant in one of them is a buffer.
     ///
     /// Fails if the name is no identifier, or both have another tensor or sub-module at a path, with the path.
     pub fn add_method(&mut self, name: &str, other: GraphModule) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Damaged TorchScript: archives, their members, texts and intermediate representations. None may panic, run for
 //! ever or need much memory.
 //!
-//! [`fx_script::fuzz::mutate`] damages; what still is a program is compiled, called and lowered, with arguments made
-//! up from the types of its parameters.
+//! [`fx_script::fuzz::mutate`] damages; what still is a program is compiled, called and lowered, with arguments
+//! made up from the types of its parameters.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;

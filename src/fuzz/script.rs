@@ -34,8 +34,8 @@ pub fn run(config: &Config, done: &dyn Fn(u64)) -> Result<(Summary, u64)> {
     Ok((summary, n_graphs.get()))
 }
 
-/// Returns whether a program can be a graph: `run`, whose tensors are all known, or `main`, whose tensors are inputs.
-/// Fails if a graph has another outcome than the virtual machine.
+/// Returns whether a program can be a graph: `run`, whose tensors are all known, or `main`, whose tensors are
+/// inputs. Fails if a graph has another outcome than the virtual machine.
 fn agrees_as_graph(case: &Case, expected: &str, registry: &Registry) -> Result<bool> {
     let source = Source::new("program.py", case.text());
     let mut program = Program::from_text(&source)?;

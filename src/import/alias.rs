@@ -102,8 +102,8 @@ impl View {
         })
     }
 
-    /// Returns the sizes and strides of the tensor in a storage of these sizes, whose elements lie one after the other;
-    /// `None` if they are not known.
+    /// Returns the sizes and strides of the tensor in a storage of these sizes, whose elements lie one after the
+    /// other; `None` if they are not known.
     fn layout(&self, storage: &[usize]) -> Option<(Sizes, Strides)> {
         let mut sizes = Sizes::from_slice(storage);
         let mut strides = row_major(&sizes);
@@ -173,8 +173,8 @@ impl View {
 }
 
 impl Builder<'_> {
-    /// Returns whether the elements of a tensor lie one after the other, if those of its storage do. Axes of size 1
-    /// may have any stride, where sizes are known.
+    /// Returns whether the elements of a tensor lie one after the other, if those of its storage do. Axes of
+    /// size 1 may have any stride, where sizes are known.
     pub(super) fn is_contiguous(&self, view: &View) -> bool {
         if view.is_dense() {
             return true;

@@ -58,9 +58,9 @@ const REAL: &[&str] = &[
     "fft_hfft",
 ];
 
-/// Returns whether an operator gives complex numbers, where no archive says it. `takes` says whether an argument is
-/// complex or names a complex dtype, `has_real_dtype` whether it names another dtype, and `return_complex` is the
-/// argument of this name.
+/// Returns whether an operator gives complex numbers, where no archive says it. `takes` says whether an argument
+/// is complex or names a complex dtype, `has_real_dtype` whether it names another dtype, and `return_complex` is
+/// the argument of this name.
 pub(crate) fn makes_complex(base: &str, takes: bool, has_real_dtype: bool, return_complex: bool) -> bool {
     match base {
         "complex" | "polar" | "view_as_complex" => true,

@@ -122,8 +122,8 @@ impl<'a, M: Module> ModuleTrace<'a, M> {
 
 impl TracedModule {
     /// Makes one graph module of the methods: `forward`, or the first, is its graph, the others are its
-    /// [methods](crate::GraphModule::methods). Parameters, buffers and sub-modules are shared. Fails if two methods
-    /// have different sub-modules at a path, or no method was traced.
+    /// [methods](crate::GraphModule::methods). Parameters, buffers and sub-modules are shared. Fails if two
+    /// methods have different sub-modules at a path, or no method was traced.
     pub fn into_module(mut self) -> Result<GraphModule> {
         let first = self.methods.iter().position(|(name, _)| name == "forward").unwrap_or(0);
         if self.methods.is_empty() {

@@ -217,8 +217,8 @@ pub struct Evaluation {
     pub profile: Profile,
 }
 
-/// Returns the value of an expression on the top module of a program, such as `self.forward(x, 16000)`, with the text
-/// that it printed. The tensors of `io` are known by their names. Fails if the expression has an error, or
+/// Returns the value of an expression on the top module of a program, such as `self.forward(x, 16000)`, with the
+/// text that it printed. The tensors of `io` are known by their names. Fails if the expression has an error, or
 /// the program fails.
 pub fn evaluate(program: Program, expression: &str, io: Option<&Weights>) -> Result<Evaluation> {
     evaluate_in(program, expression, io, |session| session)

@@ -234,8 +234,8 @@ impl Emitter<'_> {
         Ok(Indexed::Gather { result, view, indices })
     }
 
-    /// Emits the values of the items of an index, but of slices, and for each item the number of axes that it takes:
-    /// `None` if it is one, or a new axis. Behind an ellipsis, these numbers place the items.
+    /// Emits the values of the items of an index, but of slices, and for each item the number of axes that it
+    /// takes: `None` if it is one, or a new axis. Behind an ellipsis, these numbers place the items.
     #[allow(clippy::type_complexity, reason = "the two columns of one table")]
     fn index_values(
         &mut self,
@@ -304,7 +304,8 @@ impl Emitter<'_> {
         self.builder.add(Instruction::List, values, Type::list(Type::optional(Type::Tensor)))
     }
 
-    /// Emits `list[start:stop] = items`: the list takes the items before the slice, the new ones, and those after it.
+    /// Emits `list[start:stop] = items`: the list takes the items before the slice, the new ones, and those
+    /// after it.
     fn set_slice(&mut self, list: ValueId, index: &Expr, items: ValueId, span: Span) -> Result<()> {
         let ExprKind::Slice(start, stop, step) = &index.kind else {
             return Err(self.error(span, "expected a slice"));

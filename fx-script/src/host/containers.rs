@@ -27,8 +27,8 @@ fn place(index: i64, n: usize) -> Result<usize> {
     usize::try_from(at).ok().filter(|&at| at < n).ok_or_else(out_of_range)
 }
 
-/// Returns the places that a slice of `n` items takes, in its order; the arguments, start, end and step, follow the
-/// sliced value. Fails if the step is zero.
+/// Returns the places that a slice of `n` items takes, in its order; the arguments, start, end and step, follow
+/// the sliced value. Fails if the step is zero.
 pub(super) fn slice_places(
     args: &[&Value],
     n: usize,

@@ -56,7 +56,8 @@ impl Session {
         self
     }
 
-    /// Returns what the lines have cost in all calls since [`profiled`](Session::profiled), the longest time first.
+    /// Returns what the lines have cost in all calls since [`profiled`](Session::profiled), the longest time
+    /// first.
     pub fn profile(&self) -> Profile {
         let lines = self.profile.iter().flatten();
         let lines =

@@ -44,7 +44,8 @@ impl Profile {
     }
 }
 
-/// A row for each line: its time in milliseconds, calls of functions included, the instructions that ran, the place.
+/// A row for each line: its time in milliseconds, calls of functions included, the instructions that ran, the
+/// place.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>12} {:>12}  line", "ms", "instructions")?;

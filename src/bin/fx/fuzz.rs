@@ -33,8 +33,8 @@ pub(crate) struct Fuzz {
     /// The interpreter of Python that runs the TorchScript programs, too; for `torch` it must have PyTorch
     #[arg(long, value_name = "PROGRAM", requires = "script")]
     python: Option<String>,
-    /// Damaged TorchScript: random texts, and the archives `NAME.pt` of this folder. None may panic, or take longer
-    /// than five seconds
+    /// Damaged TorchScript: random texts, and the archives `NAME.pt` of this folder. None may panic, or take
+    /// longer than five seconds
     #[arg(long, value_name = "DIR", conflicts_with_all = ["passes", "rules", "engines", "script"])]
     damaged: Option<PathBuf>,
     /// The folder for programs that fail

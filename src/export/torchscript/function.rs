@@ -11,7 +11,8 @@ use crate::{
     err, ops,
 };
 
-/// What the methods `forward` of modules return, by the address of the module, which is its own while all are borrowed.
+/// What the methods `forward` of modules return, by the address of the module, which is its own while all are
+/// borrowed.
 #[derive(Default)]
 pub(super) struct Signatures(HashMap<*const GraphModule, Ty>);
 

@@ -93,8 +93,8 @@ impl TorchScript {
         self
     }
 
-    /// Keeps the hierarchy of modules where it can: a module whose nodes stand together becomes a graph module of its
-    /// own, which one node calls. The report says which modules stay in line, and why.
+    /// Keeps the hierarchy of modules where it can: a module whose nodes stand together becomes a graph module
+    /// of its own, which one node calls. The report says which modules stay in line, and why.
     pub fn hierarchy(mut self, keep: bool) -> TorchScript {
         self.hierarchy = keep;
         self
@@ -133,9 +133,9 @@ impl TorchScript {
 
     /// Reads the program and lowers the methods.
     ///
-    /// Fails if the archive cannot be read, its code has errors, there is no such method, two methods have one name,
-    /// or the inputs do not fit the parameters. A program that is right but cannot be a graph is no failure: the
-    /// report of [`Lowered`] says what keeps it from that.
+    /// Fails if the archive cannot be read, its code has errors, there is no such method, two methods have one
+    /// name, or the inputs do not fit the parameters. A program that is right but cannot be a graph is no
+    /// failure: the report of [`Lowered`] says what keeps it from that.
     pub fn load(self) -> Result<Lowered> {
         let mut requests = self.requests;
         for (at, request) in requests.iter_mut().enumerate() {

@@ -63,8 +63,8 @@ fn share<'m>(modules: impl Iterator<Item = &'m mut GraphModule>) -> Result<()> {
     Ok(())
 }
 
-/// Restores the hierarchy of modules. A sub-module that several methods call is one if they call it alike; a method
-/// for which it would be another stays in line.
+/// Restores the hierarchy of modules. A sub-module that several methods call is one if they call it alike; a
+/// method for which it would be another stays in line.
 fn restore(lowered: &mut [Lowered]) -> Result<()> {
     let updated: BTreeSet<Arc<str>> = lowered
         .iter()
