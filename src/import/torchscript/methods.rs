@@ -8,7 +8,7 @@ use fx_script::load::Program;
 use super::builder::Lowered;
 use super::lower::{Request, lower};
 use crate::import::hierarchy;
-use crate::{Attribute, GraphModule, Registry, Result};
+use crate::{Attribute, Graph, GraphModule, Registry, Result};
 
 /// Lowers methods: the first is the graph of the module, the others are its methods. Fails as
 /// [`TorchScript::load`](super::TorchScript::load) does.
@@ -119,10 +119,27 @@ fn is_same(a: &dyn crate::Module, b: &dyn crate::Module) -> bool {
     let graphs = (a.as_any().downcast_ref::<GraphModule>(), b.as_any().downcast_ref::<GraphModule>());
     let (Some(a), Some(b)) = graphs else { return false };
     let tensors = |gm: &GraphModule| gm.attributes().map(|(path, _)| path.to_owned()).collect::<Vec<_>>();
-    a.graph().to_string() == b.graph().to_string()
+    anonymous(a.graph()) == anonymous(b.graph())
         && tensors(a) == tensors(b)
         && a.children().len() == b.children().len()
         && a.children()
             .zip(b.children())
             .all(|((path, a), (other, b))| path == other && is_same(a.as_module(), b.as_module()))
+}
+
+/// Returns a graph as text in which nodes have numbers instead of names.
+fn anonymous(graph: &Graph) -> String {
+    let mut graph = graph.clone();
+    let mut n = 0;
+    graph.rename_all(&mut |_| {
+        n += 1;
+        Some(format!("n{n}").into())
+    });
+    // The first line has the names of the arguments.
+    let mut text: String = graph.to_string().lines().skip(1).map(|line| format!("{line}\n")).collect();
+    for id in graph.placeholders() {
+        let ty = graph.node(id).ok().and_then(|node| node.ty());
+        text += &ty.map_or("any".to_owned(), ToString::to_string);
+    }
+    text
 }
