@@ -36,8 +36,8 @@ pub fn dtype_of(code: i64) -> Result<(DType, bool)> {
         None => {
             let name =
                 usize::try_from(code).ok().and_then(|code| MISSING.iter().find(|(own, _)| *own == code));
-            let name = name.map_or(String::new(), |(_, name)| format!(" {name}, "));
-            Err(err!(DType, "fx does not have the dtype{name} with PyTorch's number {code}")
+            let name = name.map_or(String::new(), |(_, name)| format!(" {name}"));
+            Err(err!(DType, "fx does not have the dtype{name} (PyTorch's number {code})")
                 .help("use another dtype; integers have 8, 32 or 64 bits"))
         }
     }
