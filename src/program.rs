@@ -6,7 +6,9 @@ use std::path::Path;
 
 pub use fx_ops::engine::CallMemory;
 
-pub use crate::script::program::{Lowering, ScriptRun, evaluate, lacking_operators, run_torchscript};
+pub use crate::script::program::{
+    Evaluation, Lowering, ScriptRun, evaluate, lacking_operators, profile, run_torchscript,
+};
 
 use crate::analysis::Sizes;
 use crate::check::{self, Engine};
@@ -57,8 +59,9 @@ pub fn open(path: impl AsRef<Path>, weights: Option<&Path>) -> Result<GraphModul
     open_with(path, weights, &Lowering::default())
 }
 
-/// Reads a program as [`open`] does; one of TorchScript is lowered for the arguments that `lowering` gives.
-/// Fails as that does, or if the program cannot be a graph; the error says which lines keep it from that.
+/// Reads a program as [`open`] does; one of TorchScript is lowered for the arguments that `lowering` gives, and
+/// of a saved module the method is taken that it names. Fails as that does, or if the program cannot be a graph;
+/// the error says which lines keep it from that.
 pub fn open_with(path: impl AsRef<Path>, weights: Option<&Path>, lowering: &Lowering) -> Result<GraphModule> {
     let path = path.as_ref();
     let kind = Kind::of(path)?;
@@ -67,7 +70,13 @@ pub fn open_with(path: impl AsRef<Path>, weights: Option<&Path>, lowering: &Lowe
             .help("give weights only for fx text, which has none"));
     }
     match kind {
-        Kind::Saved => return saved::load(path),
+        Kind::Saved => {
+            let module = saved::load(path)?;
+            return match &lowering.method {
+                Some(method) => module.method(method),
+                None => Ok(module),
+            };
+        }
         Kind::Exported => return import::pt2(path),
         Kind::TorchScript => return lowering.module(path),
         Kind::Text => {}

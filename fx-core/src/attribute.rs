@@ -61,6 +61,15 @@ impl Attribute {
         }
     }
 
+    /// Returns the attribute with the same cell of state.
+    pub(crate) fn share(&self) -> Attribute {
+        match self {
+            Attribute::Buffer(buffer) => Attribute::Buffer(buffer.share()),
+            Attribute::State(state) => Attribute::State(state.share()),
+            other => other.clone(),
+        }
+    }
+
     /// Stores the new value of a buffer or of state. Fails if it is none, or a buffer is given no tensor.
     pub(crate) fn store(&self, path: &str, value: Value) -> Result<()> {
         match (self, value) {

@@ -10,10 +10,9 @@ use crate::attribute::{Attribute, Attributes, Children, Parts};
 use crate::folded::{Folded, Recipe};
 use crate::infer;
 use crate::interp::Schedule;
+use crate::methods;
 use crate::module::{Visitor, VisitorMut, ties};
-use crate::{
-    Arg, Forward, Graph, Module, NodeId, OpCode, Result, Target, Tensor, TypeTree, Value, bail, err,
-};
+use crate::{Forward, Graph, Module, NodeId, OpCode, Result, Tensor, TypeTree, Value, bail, err};
 
 /// A graph with its attributes and sub-modules. It is a module itself, so it can be traced and be a child of
 /// another.
@@ -22,6 +21,8 @@ use crate::{
 pub struct GraphModule {
     name: String,
     graph: Graph,
+    /// The graphs of the methods beside `forward`, which is `graph`.
+    methods: BTreeMap<Arc<str>, Graph>,
     attributes: Attributes,
     children: Children,
     /// How folded constants were made.
@@ -36,6 +37,7 @@ impl Clone for GraphModule {
         ties::keeping_ties(|| GraphModule {
             name: self.name.clone(),
             graph: self.graph.clone(),
+            methods: self.methods.clone(),
             attributes: self.attributes.clone(),
             children: self
                 .children
@@ -54,6 +56,7 @@ impl GraphModule {
         GraphModule {
             name: name.to_owned(),
             graph,
+            methods: BTreeMap::new(),
             attributes: BTreeMap::new(),
             children: BTreeMap::new(),
             folded: Folded::default(),
@@ -92,6 +95,19 @@ impl GraphModule {
         *self.graph_mut() = graph;
     }
 
+    pub(crate) fn method_table(&self) -> &BTreeMap<Arc<str>, Graph> {
+        &self.methods
+    }
+
+    pub(crate) fn method_table_mut(&mut self) -> &mut BTreeMap<Arc<str>, Graph> {
+        &mut self.methods
+    }
+
+    /// Returns the graphs of all methods, `forward` first.
+    pub(crate) fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        std::iter::once(&self.graph).chain(self.methods.values())
+    }
+
     /// Splits into the graph and the tables of what its paths refer to.
     pub(crate) fn split(&mut self) -> (&mut Graph, &mut Attributes, &mut Children) {
         self.schedule = OnceLock::new();
@@ -105,15 +121,11 @@ impl GraphModule {
 
     /// Returns a copy that shares sub-modules and buffers with this one, to return to if an edit fails.
     pub(crate) fn snapshot(&self) -> GraphModule {
-        let share = |attribute: &Attribute| match attribute {
-            Attribute::Buffer(buffer) => Attribute::Buffer(buffer.share()),
-            Attribute::State(state) => Attribute::State(state.share()),
-            other => other.clone(),
-        };
         GraphModule {
             name: self.name.clone(),
             graph: self.graph.clone(),
-            attributes: self.attributes.iter().map(|(path, value)| (path.clone(), share(value))).collect(),
+            methods: self.methods.clone(),
+            attributes: self.attributes.iter().map(|(path, value)| (path.clone(), value.share())).collect(),
             children: self.children.clone(),
             folded: self.folded.clone(),
             schedule: OnceLock::new(),
@@ -192,8 +204,10 @@ impl GraphModule {
     }
 
     fn reader_of(&self, opcode: OpCode, path: &str) -> Option<&str> {
-        let reads = |id: NodeId| self.graph.node(id).ok().map(|node| node.name());
-        self.graph.find_nodes(opcode, Some(path)).first().copied().and_then(reads)
+        self.graphs().find_map(|graph| {
+            let reads = |id: NodeId| graph.node(id).ok().map(|node| node.name());
+            graph.find_nodes(opcode, Some(path)).first().copied().and_then(reads)
+        })
     }
 
     #[doc(hidden)]
@@ -260,18 +274,10 @@ impl GraphModule {
         self.folded.refresh(&mut self.attributes);
     }
 
-    /// Removes the sub-modules that no node calls and the attributes that no node reads or updates; returns
-    /// their paths.
+    /// Removes the sub-modules that no node of a method calls and the attributes that none reads or updates;
+    /// returns their paths.
     pub fn delete_unused(&mut self) -> Vec<String> {
-        let mut used: FxHashSet<Arc<str>> = FxHashSet::default();
-        for (_, node) in self.graph.nodes() {
-            used.extend(node.target().path().cloned());
-            if let (Target::CallFunction(op), Some(Arg::Str(path))) = (node.target(), node.args().first())
-                && op.effects.state
-            {
-                used.insert(path.clone());
-            }
-        }
+        let mut used: FxHashSet<Arc<str>> = self.graphs().flat_map(methods::used_paths).collect();
         // A folded constant that is in use needs what it is made from.
         for (path, recipe) in self.folded.iter() {
             if used.contains(path) {
@@ -384,7 +390,7 @@ impl Module for GraphModule {
 
     fn is_pure(&self) -> bool {
         let child_is_pure = |path: &str| self.child(path).is_ok_and(|child| child.as_module().is_pure());
-        self.graph.nodes().all(|(_, node)| {
+        self.graphs().flat_map(Graph::nodes).all(|(_, node)| {
             matches!(node.opcode(), OpCode::Placeholder | OpCode::Output)
                 || !crate::graph::is_impure(node, &child_is_pure)
         })

@@ -24,6 +24,7 @@ pub mod interp;
 pub mod lazy;
 pub mod lint;
 mod members;
+mod methods;
 pub mod module;
 pub mod names;
 pub mod native;

@@ -110,10 +110,18 @@ impl Graph {
 }
 
 impl GraphModule {
-    /// Returns every violation in the graph, with all paths looked up; see [`lint`](mod@crate::lint).
+    /// Returns every violation in the graph and in those of its methods, with all paths looked up; see
+    /// [`lint`](mod@crate::lint).
     pub fn lint(&self) -> Vec<Violation> {
         let mut linter = Linter::default();
         linter.graph(self.graph(), Some(self), "");
+        for (name, graph) in self.methods() {
+            let before = linter.found.len();
+            linter.graph(graph, Some(self), "");
+            for violation in &mut linter.found[before..] {
+                violation.node = format!("{name}: {}", violation.node);
+            }
+        }
         linter.found
     }
 }

@@ -8,6 +8,7 @@
 //! same seed gives the same programs and findings on every machine and any number of threads.
 
 mod build;
+pub mod mutations;
 mod outcome;
 mod regions;
 pub mod script;

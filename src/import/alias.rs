@@ -7,6 +7,9 @@
 
 use std::rc::Rc;
 
+use fx_core::array::{is_row_major, reshaped, row_major};
+use fx_core::{Sizes, Strides};
+
 use super::build::{Attempt, Builder};
 use crate::{Arg, DType, NodeId, TensorType, bail, err};
 
@@ -99,6 +102,63 @@ impl View {
         })
     }
 
+    /// Returns the sizes and strides of the tensor in a storage of these sizes, whose elements lie one after the
+    /// other; `None` if they are not known.
+    fn layout(&self, storage: &[usize]) -> Option<(Sizes, Strides)> {
+        let mut sizes = Sizes::from_slice(storage);
+        let mut strides = row_major(&sizes);
+        let int = |arg: &Arg| match arg {
+            Arg::Int(n) => Some(*n),
+            Arg::Dim(dim) => dim.known(),
+            _ => None,
+        };
+        let axis = |dim: i64, rank: usize| {
+            let at = usize::try_from(if dim < 0 { dim + rank as i64 } else { dim }).ok();
+            at.filter(|&at| at < rank)
+        };
+        for step in self.path() {
+            match &step.kind {
+                StepKind::Reshape(args) => {
+                    let mut new = args.iter().map(int).collect::<Option<Vec<i64>>>()?;
+                    let known: i64 = new.iter().filter(|&&n| n >= 0).product();
+                    let numel = i64::try_from(sizes.iter().product::<usize>()).ok()?;
+                    for n in new.iter_mut().filter(|n| **n < 0) {
+                        *n = numel.checked_div(known)?;
+                    }
+                    let new: Sizes = new.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
+                    strides = reshaped(&sizes, &strides, &new)?;
+                    sizes = new;
+                }
+                StepKind::Permute(axes) => {
+                    let pick = |&at: &usize| Some((*sizes.get(at)?, *strides.get(at)?));
+                    let both = axes.iter().map(pick).collect::<Option<Vec<_>>>()?;
+                    (sizes, strides) = both.into_iter().unzip();
+                }
+                StepKind::Select { dim, .. } => {
+                    let at = axis(*dim, sizes.len())?;
+                    sizes.remove(at);
+                    strides.remove(at);
+                }
+                StepKind::Slice { dim, start, end, step } => {
+                    let at = axis(*dim, sizes.len())?;
+                    let n = sizes[at] as i64;
+                    let place = |arg: &Arg, default: i64| match arg {
+                        Arg::None => Some(default),
+                        arg => int(arg).map(|i| if i < 0 { i.saturating_add(n) } else { i }.clamp(0, n)),
+                    };
+                    let (start, end, step) = (place(start, 0)?, place(end, n)?, int(step)?.max(1));
+                    sizes[at] = usize::try_from((end - start).max(0)).ok()?.div_ceil(step as usize);
+                    strides[at] = strides[at].checked_mul(step as isize)?;
+                }
+                StepKind::Diagonal { .. }
+                | StepKind::Bits(_)
+                | StepKind::Expand(_)
+                | StepKind::Strided { .. } => return None,
+            }
+        }
+        Some((sizes, strides))
+    }
+
     /// Returns the steps, innermost storage first.
     fn path(&self) -> Vec<Rc<Step>> {
         let mut path = Vec::new();
@@ -113,6 +173,21 @@ impl View {
 }
 
 impl Builder<'_> {
+    /// Returns whether the elements of a tensor lie one after the other, if those of its storage do. Axes of
+    /// size 1 may have any stride, where sizes are known.
+    pub(super) fn is_contiguous(&self, view: &View) -> bool {
+        if view.is_dense() {
+            return true;
+        }
+        let whole = self.tensor_type(self.storages[view.storage].value).ok();
+        let sizes = whole.and_then(|ty| {
+            let size = |dim: &crate::Dim| usize::try_from(dim.known()?).ok();
+            ty.shape.iter().map(size).collect::<Option<Vec<usize>>>()
+        });
+        let layout = sizes.and_then(|sizes| view.layout(&sizes));
+        layout.is_some_and(|(sizes, strides)| is_row_major(&sizes, &strides))
+    }
+
     /// Makes a tensor that shares nothing.
     pub(super) fn fresh(&mut self, node: NodeId, origin: Origin) -> View {
         self.storages.push(Storage { value: node, version: 0, origin, is_viewed: false });

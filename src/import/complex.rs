@@ -33,6 +33,44 @@ pub(super) fn part_dtype(code: u32) -> Option<DType> {
     }
 }
 
+/// Operators that give real numbers, also of complex ones.
+const REAL: &[&str] = &[
+    "view_as_real",
+    "real",
+    "imag",
+    "abs",
+    "absolute",
+    "angle",
+    "norm",
+    "linalg_vector_norm",
+    "linalg_norm",
+    "eq",
+    "ne",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "allclose",
+    "equal",
+    "is_nonzero",
+    "fft_irfft",
+    "fft_irfft2",
+    "fft_irfftn",
+    "fft_hfft",
+];
+
+/// Returns whether an operator gives complex numbers, where no archive says it. `takes` says whether an argument
+/// is complex or names a complex dtype, `has_real_dtype` whether it names another dtype, and `return_complex` is
+/// the argument of this name.
+pub(crate) fn makes_complex(base: &str, takes: bool, has_real_dtype: bool, return_complex: bool) -> bool {
+    match base {
+        "complex" | "polar" | "view_as_complex" => true,
+        "stft" | "istft" => return_complex,
+        base if REAL.contains(&base) => false,
+        base if fft::knows(base) => true,
+        _ => takes && !has_real_dtype,
+    }
+}
+
 /// Operators that are known for complex numbers only; for what cannot be imported, they are not missing.
 pub(super) fn knows(base: &str) -> bool {
     const KNOWN: &[&str] = &[
@@ -213,7 +251,26 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<
 
 /// Returns whether an output is complex.
 fn gives(builder: &Builder<'_>, node: &Node) -> bool {
-    node.outputs.iter().any(|output| takes(builder, output))
+    if !node.outputs.is_empty() {
+        return node.outputs.iter().any(|output| takes(builder, output));
+    }
+    let base = node.target.strip_prefix("torch.ops.aten.").and_then(|name| name.split('.').next());
+    let dtype = dtype_argument(node);
+    let is_taken =
+        node.inputs.iter().any(|input| takes(builder, &input.arg)) || dtype.is_some_and(is_complex_code);
+    let is_real = dtype.is_some_and(|code| !is_complex_code(code));
+    let is_true = |name: &str| {
+        node.inputs.iter().any(|input| input.name == name && matches!(input.arg, Argument::AsBool(true)))
+    };
+    makes_complex(base.unwrap_or_default(), is_taken, is_real, is_true("return_complex"))
+}
+
+/// Returns PyTorch's number of the dtype that a call names.
+fn dtype_argument(node: &Node) -> Option<u32> {
+    node.inputs.iter().find_map(|input| match input.arg {
+        Argument::AsScalarType(code) if input.name == "dtype" => Some(code),
+        _ => None,
+    })
 }
 
 /// Returns whether an argument has complex numbers in it.
@@ -631,11 +688,15 @@ fn converted<'a>(builder: &mut Builder<'a>, call: &Call<'a>, first: bool) -> Att
         Some(Argument::AsTensor(tensor)) => builder.declared(&tensor.name)?,
         _ => None,
     };
-    let declared = declared.ok_or_else(|| err!(Load, "the type of {} is missing", call.base))?;
-    let to = Arg::DType(declared.dtype);
+    let dtype = match (declared, dtype_argument(call.node)) {
+        (Some(declared), _) => declared.dtype,
+        (None, Some(code)) => part_dtype(code).map_or_else(|| super::dtype(code), Ok)?,
+        (None, None) => builder.tensor_type(node(&call.first()?)?)?.dtype,
+    };
+    let to = Arg::DType(dtype);
     match (first, gives(builder, call.node)) {
         (true, true) => {
-            let same = builder.tensor_type(node(&call.first()?)?)?.dtype == declared.dtype;
+            let same = builder.tensor_type(node(&call.first()?)?)?.dtype == dtype;
             if same && call.base != "_to_copy" && !call.is_true("copy") {
                 return value(builder, &Call { base: "alias", args: call.args.clone(), ..*call });
             }

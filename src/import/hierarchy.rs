@@ -6,15 +6,32 @@
 //! stay outside and are passed. A module for which this is not possible is left inline, and its children are
 //! restored where they stand.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::graph::NodeMap;
 use crate::{Arg, GraphModule, NodeId, OpCode, Result, Target, Type, TypeTree, ops};
 
-/// Moves the nodes of each module into a graph module of its own.
-pub(super) fn restore(module: &mut GraphModule) -> Result<()> {
-    restore_below(module, "", 0)
+/// Moves the nodes of each module into a graph module of its own. `kept` are paths of buffers that stay where they
+/// are, beside those that the graph updates.
+pub(super) fn restore(module: &mut GraphModule, kept: &BTreeSet<Arc<str>>) -> Result<()> {
+    restore_below(module, kept, "", 0)
+}
+
+/// Returns a sentence for each module whose calls a graph has in line, with the reason.
+pub(super) fn left_inline(module: &GraphModule) -> Vec<String> {
+    let mut calls: BTreeMap<Arc<str>, BTreeSet<u32>> = BTreeMap::new();
+    for (_, node) in module.graph().nodes().filter(|(_, node)| !matches!(node.target(), Target::GetAttr(_))) {
+        for frame in node.meta().stack.iter().flat_map(|stack| stack.iter()) {
+            calls.entry(frame.path.clone()).or_default().insert(frame.call);
+        }
+    }
+    calls.retain(|path, _| !module.children().any(|(child, _)| *child == **path));
+    let why = |calls: &BTreeSet<u32>| match calls.len() {
+        1 => "its nodes stand between those of others, or give nothing that has a type".to_owned(),
+        n => format!("it is called {n} times"),
+    };
+    calls.iter().map(|(path, calls)| format!("the module {path:?} is in line: {}", why(calls))).collect()
 }
 
 /// The nodes of one call of a module.
@@ -25,16 +42,21 @@ struct ModuleSpan {
 }
 
 /// Restores the modules at one level of the stacks; `prefix` is the path of `module`.
-fn restore_below(module: &mut GraphModule, prefix: &str, level: usize) -> Result<()> {
+fn restore_below(
+    module: &mut GraphModule,
+    kept: &BTreeSet<Arc<str>>,
+    prefix: &str,
+    level: usize,
+) -> Result<()> {
     if level >= crate::MAX_DEPTH {
         return Ok(());
     }
     let (spans, left) = spans(module, level);
     for span in spans {
-        let child = carve(module, &span, prefix)?;
+        let child = carve(module, kept, &span, prefix)?;
         match child {
             Some(mut child) => {
-                restore_below(&mut child, &span.path, level + 1)?;
+                restore_below(&mut child, &BTreeSet::new(), &span.path, level + 1)?;
                 let path = below(&span.path, prefix);
                 module.add_submodule(path, child)?;
             }
@@ -43,7 +65,7 @@ fn restore_below(module: &mut GraphModule, prefix: &str, level: usize) -> Result
     }
     // Modules inside one that stays inline, such as those of a module that is called twice.
     if left && level + 1 < crate::MAX_DEPTH {
-        restore_below(module, prefix, level + 1)?;
+        restore_below(module, kept, prefix, level + 1)?;
     }
     Ok(())
 }
@@ -101,7 +123,12 @@ fn spans(module: &GraphModule, level: usize) -> (Vec<ModuleSpan>, bool) {
 }
 
 /// Moves a span into a graph module and calls it; `None` if it gives nothing to the outside.
-fn carve(module: &mut GraphModule, span: &ModuleSpan, prefix: &str) -> Result<Option<GraphModule>> {
+fn carve(
+    module: &mut GraphModule,
+    kept: &BTreeSet<Arc<str>>,
+    span: &ModuleSpan,
+    prefix: &str,
+) -> Result<Option<GraphModule>> {
     let path = below(&span.path, prefix).to_owned();
     if path.is_empty() || path == prefix {
         return Ok(None);
@@ -128,7 +155,10 @@ fn carve(module: &mut GraphModule, span: &ModuleSpan, prefix: &str) -> Result<Op
             let all_inside = graph.users(input)?.iter().all(|user| inside.contains(user));
             match node.target() {
                 Target::GetAttr(attr)
-                    if all_inside && !updated.contains(attr) && attr.starts_with(&format!("{path}.")) =>
+                    if all_inside
+                        && !updated.contains(attr)
+                        && !kept.contains(attr)
+                        && attr.starts_with(&format!("{path}.")) =>
                 {
                     own.push((input, attr.clone()));
                 }

@@ -36,7 +36,7 @@ mod torchscript;
 mod unrolled_rnn;
 mod views;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,6 +55,7 @@ use crate::{
     Arg, Attribute, Buffer, DType, Error, GraphModule, NodeId, Parameter, Registry, Result, Target, Type,
     TypeTree, bail, err,
 };
+pub(crate) use complex::makes_complex;
 
 /// PyTorch's number for the strided layout.
 const STRIDED: u32 = 7;
@@ -202,7 +203,7 @@ impl Pt2 {
                 .help("the archive is damaged, or fx reads it wrongly; please report it"));
         }
         if self.hierarchy {
-            hierarchy::restore(&mut gm)?;
+            hierarchy::restore(&mut gm, &BTreeSet::new())?;
         }
         Ok(gm)
     }

@@ -17,7 +17,10 @@ pub(crate) enum Given {
     Int(i64),
     Float(f64),
     Str(String),
+    Complex(f64, f64),
     DType(DType),
+    /// The dtype of complex numbers with these parts.
+    ComplexDType(DType),
     Tensor(usize),
     Ints(Vec<i64>),
     Floats(Vec<f64>),
@@ -50,6 +53,15 @@ pub(super) fn code(wanted: DType) -> u32 {
     (1..=13).find(|&code| dtype(code).is_ok_and(|dtype| dtype == wanted)).expect("every dtype has a number")
 }
 
+/// The number in archives of the dtype of complex numbers.
+fn complex_code(part: DType) -> u32 {
+    match part {
+        DType::F16 => 9,
+        DType::F64 => 11,
+        _ => 10,
+    }
+}
+
 fn name(input: usize) -> Named {
     Named { name: format!("t{input}") }
 }
@@ -61,6 +73,8 @@ fn argument(given: Given) -> Argument {
         Given::Int(x) => Argument::AsInt(x),
         Given::Float(x) => Argument::AsFloat(Float(x)),
         Given::Str(text) => Argument::AsString(text),
+        Given::Complex(re, im) => Argument::AsComplex(schema::Complex { real: Float(re), imag: Float(im) }),
+        Given::ComplexDType(part) => Argument::AsScalarType(complex_code(part)),
         Given::DType(dtype) => Argument::AsScalarType(code(dtype)),
         Given::Tensor(input) => Argument::AsTensor(name(input)),
         Given::Ints(items) => Argument::AsInts(items),
@@ -80,19 +94,29 @@ fn argument(given: Given) -> Argument {
     }
 }
 
-/// Returns the graph of a call of `aten::add.Tensor` with inputs of these dtypes and sizes. Fails if there is
+/// An input of a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    /// The dtype of the elements, or of the parts of complex ones.
+    pub(crate) dtype: DType,
+    /// The sizes that the program sees.
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) is_complex: bool,
+}
+
+/// Returns the graph of a call of `aten::add.Tensor` with these inputs. Fails if there is
 /// no such operator or the arguments do not fit.
 pub(crate) fn single(
     target: &str,
     args: Vec<(String, Given)>,
-    inputs: &[(DType, Vec<usize>)],
+    inputs: &[Input],
     registry: &Registry,
 ) -> Result<Single> {
     let mut tensor_values = Table::default();
-    for (i, (dtype, sizes)) in inputs.iter().enumerate() {
-        let sizes = sizes.iter().map(|&size| SymInt::AsInt(size as i64)).collect();
+    for (i, input) in inputs.iter().enumerate() {
+        let sizes = input.sizes.iter().map(|&size| SymInt::AsInt(size as i64)).collect();
         let meta = TensorMeta {
-            dtype: code(*dtype),
+            dtype: if input.is_complex { complex_code(input.dtype) } else { code(input.dtype) },
             sizes,
             strides: Vec::new(),
             storage_offset: None,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{JitTrace, Kind, Level, Traced};
 use crate::trace::{Traceable, with_module};
-use crate::{Error, Module, Result, SourceLoc, Tree, bail, err};
+use crate::{Error, GraphModule, Module, Result, SourceLoc, Tree, bail, err};
 
 /// A trace of several methods to be; see [`trace_module`].
 #[must_use = "call `build` to trace"]
@@ -121,6 +121,21 @@ impl<'a, M: Module> ModuleTrace<'a, M> {
 }
 
 impl TracedModule {
+    /// Makes one graph module of the methods: `forward`, or the first, is its graph, the others are its
+    /// [methods](crate::GraphModule::methods). Parameters, buffers and sub-modules are shared. Fails if two
+    /// methods have different sub-modules at a path, or no method was traced.
+    pub fn into_module(mut self) -> Result<GraphModule> {
+        let first = self.methods.iter().position(|(name, _)| name == "forward").unwrap_or(0);
+        if self.methods.is_empty() {
+            bail!(Argument, "no method was traced");
+        }
+        let mut module = GraphModule::from(self.methods.remove(first).1);
+        for (name, traced) in self.methods {
+            module.add_method(&name, traced.into())?;
+        }
+        Ok(module)
+    }
+
     /// Returns a method. Fails if there is none of this name.
     pub fn method(&self, name: &str) -> Result<&Traced> {
         let found = self.methods.iter().find(|(other, _)| other == name);

@@ -32,6 +32,9 @@ pub(super) struct ModuleEntry {
     /// The state that is no tensor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) states: Vec<StateEntry>,
+    /// The names of the methods beside `forward`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) methods: Vec<String>,
     /// The sub-modules: their paths and numbers.
     pub(super) children: Vec<(String, usize)>,
 }
@@ -98,6 +101,7 @@ impl ModuleEntry {
             name: name.to_owned(),
             attributes: Vec::new(),
             states: Vec::new(),
+            methods: Vec::new(),
             children: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `module.json` | the version of the format, and the modules: names, attributes and children (`manifest`) |
 //! | `graphs/N.fx` | the graph of module `N` as text with metadata |
+//! | `graphs/N/METHOD.fx` | the graph of a further method of module `N` |
 //! | `tensors.safetensors` | the elements of all tensors, one entry a storage (`tensors`) |
 //! | `extra/NAME` | a file of the user |
 //!
@@ -93,6 +94,7 @@ impl<'a> Save<'a> {
         let graphs = writer.graphs.into_iter().enumerate();
         let mut members = vec![("module.json".to_owned(), Cow::from(manifest.into_bytes()))];
         members.extend(graphs.map(|(n, text)| (graph_member(n), Cow::from(text.into_bytes()))));
+        members.extend(writer.methods.into_iter().map(|(name, text)| (name, Cow::from(text.into_bytes()))));
         members.push((tensors::MEMBER.to_owned(), Cow::from(tensors)));
         members
             .extend(self.extra.into_iter().map(|(name, bytes)| (format!("extra/{name}"), Cow::from(bytes))));
@@ -104,11 +106,17 @@ fn graph_member(module: usize) -> String {
     format!("graphs/{module}.fx")
 }
 
+fn method_member(module: usize, method: &str) -> String {
+    format!("graphs/{module}/{method}.fx")
+}
+
 /// Collects the modules of a hierarchy, each once.
 #[derive(Default)]
 struct Writer {
     modules: Vec<ModuleEntry>,
     graphs: Vec<String>,
+    /// The names of members and the texts of methods beside `forward`.
+    methods: Vec<(String, String)>,
     /// The numbers of the modules by their address, which is theirs while the hierarchy is borrowed.
     numbers: HashMap<*const GraphModule, usize>,
     tensors: tensors::Writer,
@@ -127,6 +135,10 @@ impl Writer {
         self.numbers.insert(std::ptr::from_ref(gm), number);
         self.graphs.push(gm.graph().to_text());
         self.modules.push(ModuleEntry::new(gm.name()));
+        for (name, graph) in gm.methods() {
+            self.modules[number].methods.push(name.to_owned());
+            self.methods.push((method_member(number, name), graph.to_text()));
+        }
         for (name, attribute) in gm.attributes() {
             if let Attribute::State(state) = attribute {
                 let entry = self.state(name, state).map_err(|error| error.in_module(path))?;
@@ -288,10 +300,14 @@ impl Reader<'_> {
         let member = graph_member(number);
         let origin = self.zip.origin();
         let located = |error: Error| error.in_file(origin, Some(&member));
-        let text = text(self.zip, &member)?;
-        let graph = Graph::parse_file(&text, &format!("{origin}, {member}"), &self.registry)?;
+        let read = |member: &str| {
+            Graph::parse_file(&text(self.zip, member)?, &format!("{origin}, {member}"), &self.registry)
+        };
         let entry = &self.manifest.modules[number];
-        let mut gm = GraphModule::new(&entry.name, graph);
+        let mut gm = GraphModule::new(&entry.name, read(&member)?);
+        for method in &entry.methods {
+            gm.set_method(method, read(&method_member(number, method))?).map_err(located)?;
+        }
         for attribute in &entry.attributes {
             let tensor = self.tensors[attribute.tensor].clone();
             let value = match attribute.kind {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fx_script::emit::Unit;
 use fx_script::load::{Program, Session};
 use fx_script::value::Value as Item;
+use fx_script::vm::Profile;
 
 use crate::check::{self, Engine};
 use crate::import::{LoweringReport, TorchScript};
@@ -204,10 +205,36 @@ pub fn lacking_operators(path: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Returns the value of an expression on the top module of a program, such as `self.forward(x, 16000)`, and the
+/// What the evaluation of an expression gave.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Evaluation {
+    /// The value.
+    pub value: Item,
+    /// The text that the program printed.
+    pub printed: String,
+    /// What its lines cost.
+    pub profile: Profile,
+}
+
+/// Returns the value of an expression on the top module of a program, such as `self.forward(x, 16000)`, with the
 /// text that it printed. The tensors of `io` are known by their names. Fails if the expression has an error, or
 /// the program fails.
-pub fn evaluate(program: Program, expression: &str, io: Option<&Weights>) -> Result<(Item, String)> {
+pub fn evaluate(program: Program, expression: &str, io: Option<&Weights>) -> Result<Evaluation> {
+    evaluate_in(program, expression, io, |session| session)
+}
+
+/// Returns the value of an expression as [`evaluate`] does, and what each line costs. Fails as that does.
+pub fn profile(program: Program, expression: &str, io: Option<&Weights>) -> Result<Evaluation> {
+    evaluate_in(program, expression, io, Session::profiled)
+}
+
+fn evaluate_in(
+    program: Program,
+    expression: &str,
+    io: Option<&Weights>,
+    prepare: fn(Session) -> Session,
+) -> Result<Evaluation> {
     let mut program = program;
     let is_name = |name: &&str| {
         !name.is_empty()
@@ -225,10 +252,10 @@ pub fn evaluate(program: Program, expression: &str, io: Option<&Weights>) -> Res
             args.push(Item::tensor(io.require(name)?.into_array()?)?);
         }
     }
-    let mut session = Session::new(program, &AtenOperators::new(crate::registry()))?;
+    let mut session = prepare(Session::new(program, &AtenOperators::new(crate::registry()))?);
     let result = session.call_function(function, args, Vec::new());
-    let printed = session.take_output();
-    result.map(|value| (value, printed)).map_err(|error| match error.source_loc() {
+    let (printed, profile) = (session.take_output(), session.profile());
+    result.map(|value| Evaluation { value, printed, profile }).map_err(|error| match error.source_loc() {
         Some(_) => error,
         None => err!(Argument, "{expression}: {}", error.message()),
     })

@@ -16,6 +16,7 @@ mod generated;
 mod graph_diff;
 mod host_values;
 mod import;
+mod methods;
 mod models;
 mod native;
 mod opcheck;

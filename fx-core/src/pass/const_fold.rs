@@ -11,7 +11,7 @@ use super::{Context, Pass, PassOption};
 use crate::folded::{Recipe, Sources};
 use crate::graph::NodeMap;
 use crate::node::{NodeId, OpCode, Provenance, Target};
-use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Tree, Value, bail, err, op, ops};
+use crate::{Arg, Attribute, Graph, GraphModule, Result, Tensor, Tree, Value, bail, err, op};
 
 /// Computes what depends on constants only.
 pub const CONST_FOLD: Pass = Pass {
@@ -193,17 +193,9 @@ pub fn fold_values<R: Tree>(
     Ok(nodes)
 }
 
-/// Returns the paths of the buffers that a graph updates.
-pub fn updated_buffers(graph: &Graph) -> BTreeSet<Arc<str>> {
-    let updates = graph.find_nodes(OpCode::CallFunction, Some(ops::set_buffer::OP.name));
-    let path = |id: NodeId| {
-        let node = graph.node(id).ok()?;
-        match ops::set_buffer::OP.bind(node.args(), node.kwargs()).ok()?.first() {
-            Some(Arg::Str(path)) => Some(path.clone()),
-            _ => None,
-        }
-    };
-    updates.into_iter().filter_map(path).collect()
+/// Returns the paths of the buffers that a method of a module updates.
+pub fn updated_buffers(gm: &GraphModule) -> BTreeSet<Arc<str>> {
+    gm.graphs().flat_map(crate::methods::updated_paths).collect()
 }
 
 /// Returns a path for a new attribute that is named after a node.
@@ -220,7 +212,7 @@ pub(super) fn free_path(gm: &GraphModule, prefix: &str, name: &str) -> String {
 /// are constants.
 fn evaluate(gm: &GraphModule, max_bytes: usize, freeze: bool) -> Result<FxHashMap<NodeId, Known>> {
     let (graph, parts) = (gm.graph(), gm.parts());
-    let updated = updated_buffers(graph);
+    let updated = updated_buffers(gm);
     let mut known: FxHashMap<NodeId, Known> = FxHashMap::default();
     for (id, node) in graph.nodes() {
         let is_fixed = matches!(node.opcode(), OpCode::Placeholder | OpCode::Output);

@@ -395,6 +395,7 @@ impl Compiled {
 /// pass does.
 pub fn prepare(gm: &mut GraphModule) -> Result<()> {
     gm.freeze();
+    gm.clear_methods();
     Passes::parse(pass::ENGINE, &pass::all())?.in_place().run(gm)?;
     let uncalled: Vec<String> = gm.children().map(|(path, _)| path.to_owned()).collect();
     for path in uncalled {

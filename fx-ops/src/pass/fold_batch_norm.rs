@@ -64,7 +64,7 @@ const AT_ONCE: usize = 1 << 15;
 fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     let freeze = cx.flag("freeze")?;
     inline_pairs(gm, cx)?;
-    let updated = updated_buffers(gm.graph());
+    let updated = updated_buffers(gm);
     for id in gm.graph().ids() {
         let Some(pair) = Pair::at(gm, id, &updated)? else { continue };
         if !cx.allow(|| format!("fold %{}", gm.graph().node(id).map_or("?", |node| node.name()))) {

@@ -8,6 +8,9 @@ use crate::ir::{Instruction, ValueId};
 use crate::source::Span;
 use crate::types::{ClassKind, Type};
 
+/// The number that stands for the dtype `bool` in programs.
+const BOOL: i64 = 11;
+
 /// What the index of a tensor gives.
 pub(super) enum Indexed {
     /// A view of the tensor.
@@ -162,79 +165,173 @@ impl Emitter<'_> {
             _ => vec![index],
         };
         let span = index.span;
+        let ellipsis = items.iter().position(|item| matches!(item.inner().kind, ExprKind::Ellipsis));
+        let (values, widths) = self.index_values(&items, ellipsis)?;
         let mut view = tensor;
-        let mut gathered: Vec<(i64, ValueId)> = Vec::new();
-        let mut axis = 0i64;
-        let mut after_ellipsis = false;
+        // What is left for `index`: an entry for each axis before the ellipsis, and after it.
+        let mut entries: [Vec<Option<ValueId>>; 2] = [Vec::new(), Vec::new()];
         for (place, item) in items.iter().enumerate() {
-            // After an ellipsis, axes count from behind.
-            let at = if after_ellipsis { place as i64 - items.len() as i64 } else { axis };
-            match &item.inner().kind {
-                ExprKind::Ellipsis if after_ellipsis => {
+            let is_behind = ellipsis.is_some_and(|ellipsis| place > ellipsis);
+            let own = &mut entries[usize::from(is_behind)];
+            if matches!(item.inner().kind, ExprKind::Ellipsis) {
+                if ellipsis != Some(place) {
                     return Err(self.error(item.span, "an index has two ellipses"));
                 }
-                ExprKind::Ellipsis => after_ellipsis = true,
-                ExprKind::None => {
-                    let at = self.int(at);
-                    view = self.operator("aten::unsqueeze", &[view, at], span)?;
-                    axis += 1;
-                }
-                ExprKind::Slice(start, stop, step) => {
-                    let at = self.int(at);
+                continue;
+            }
+            let front = own.len() as i64;
+            if let (Some(value), Some(_)) = (values[place], widths[place]) {
+                let is_list = matches!(self.ty(value), Type::List(_));
+                let tensor =
+                    if is_list { self.operator("aten::tensor", &[value], item.span)? } else { value };
+                own.push(Some(tensor));
+                continue;
+            }
+            // After an ellipsis, axes count from behind.
+            let at = if is_behind { self.axis_from_behind(&widths[place..], span)? } else { self.int(front) };
+            match (&item.inner().kind, values[place]) {
+                (ExprKind::Slice(start, stop, step), _) => {
                     let start = self.bound(start.as_deref(), None)?;
                     let stop = self.bound(stop.as_deref(), None)?;
                     let step = self.bound(step.as_deref(), Some(1))?;
                     view = self.operator("aten::slice", &[view, at, start, stop, step], span)?;
-                    axis += 1;
+                    entries[usize::from(is_behind)].push(None);
+                }
+                (_, Some(value)) if *self.ty(value) == Type::Int => {
+                    view = self.operator("aten::select", &[view, at, value], span)?;
                 }
                 _ => {
-                    let value = self.value(item)?;
-                    match self.ty(value).clone() {
-                        Type::Int => {
-                            let at = self.int(at);
-                            view = self.operator("aten::select", &[view, at, value], span)?;
-                        }
-                        Type::None => {
-                            let at = self.int(at);
-                            view = self.operator("aten::unsqueeze", &[view, at], span)?;
-                            axis += 1;
-                        }
-                        Type::Tensor | Type::List(_) if after_ellipsis => {
-                            return Err(self
-                                .error(item.span, "a tensor as index after an ellipsis is not supported")
-                                .help("write the axes before it as `:`"));
-                        }
-                        Type::Tensor | Type::Optional(_) => {
-                            gathered.push((axis, value));
-                            axis += 1;
-                        }
-                        Type::List(_) => {
-                            gathered.push((axis, self.operator("aten::tensor", &[value], item.span)?));
-                            axis += 1;
-                        }
-                        other => {
-                            let message =
-                                format!("an index expected int, slice, None or a tensor, got {other}");
-                            return Err(self.type_error(item.span, &message, value));
-                        }
-                    }
+                    view = self.operator("aten::unsqueeze", &[view, at], span)?;
+                    entries[usize::from(is_behind)].push(None);
                 }
             }
         }
-        if gathered.is_empty() {
+        let [front, mut behind] = entries;
+        if front.iter().chain(&behind).all(Option::is_none) {
             return Ok(Indexed::View(view));
         }
-        let last = gathered.iter().map(|(axis, _)| *axis).max().unwrap_or(0);
-        let mut values = Vec::new();
-        for axis in 0..=last {
-            values.push(match gathered.iter().find(|(at, _)| *at == axis) {
-                Some((_, value)) => *value,
-                None => self.none(),
-            });
+        if behind.iter().all(Option::is_none) {
+            behind.clear();
         }
-        let indices = self.builder.add(Instruction::List, values, Type::list(Type::optional(Type::Tensor)));
+        let mut indices = self.index_entries(&front, behind.is_empty());
+        if !behind.is_empty() {
+            // As many axes in between as the tensor has more than both sides index.
+            let mut between = self.operator("aten::dim", &[view], span)?;
+            for entry in front.iter().chain(&behind) {
+                let width = match entry {
+                    Some(tensor) => self.index_width(*tensor, span)?,
+                    None => self.int(1),
+                };
+                between = self.operator("aten::sub", &[between, width], span)?;
+            }
+            let none = self.index_entries(&[None], false);
+            let skipped = self.operator("aten::mul", &[none, between], span)?;
+            let behind = self.index_entries(&behind, true);
+            indices = self.operator("aten::add", &[indices, skipped], span)?;
+            indices = self.operator("aten::add", &[indices, behind], span)?;
+        }
         let result = self.operator("aten::index", &[view, indices], span)?;
         Ok(Indexed::Gather { result, view, indices })
+    }
+
+    /// Emits the values of the items of an index, but of slices, and for each item the number of axes that it
+    /// takes: `None` if it is one, or a new axis. Behind an ellipsis, these numbers place the items.
+    #[allow(clippy::type_complexity, reason = "the two columns of one table")]
+    fn index_values(
+        &mut self,
+        items: &[&Expr],
+        ellipsis: Option<usize>,
+    ) -> Result<(Vec<Option<ValueId>>, Vec<Option<ValueId>>)> {
+        let (mut values, mut widths) = (Vec::new(), Vec::new());
+        for (place, item) in items.iter().enumerate() {
+            let is_literal =
+                matches!(item.inner().kind, ExprKind::Ellipsis | ExprKind::None | ExprKind::Slice(..));
+            if is_literal {
+                values.push(None);
+                widths.push(None);
+                continue;
+            }
+            let value = self.value(item)?;
+            let is_behind = ellipsis.is_some_and(|ellipsis| place > ellipsis);
+            let width = match self.ty(value).clone() {
+                Type::Int | Type::None => None,
+                Type::Tensor if is_behind => Some(self.index_width(value, item.span)?),
+                Type::Tensor | Type::Optional(_) | Type::List(_) => Some(self.int(1)),
+                other => {
+                    let message = format!("an index expected int, slice, None or a tensor, got {other}");
+                    return Err(self.type_error(item.span, &message, value));
+                }
+            };
+            values.push(if *self.ty(value) == Type::None { None } else { Some(value) });
+            widths.push(width);
+        }
+        Ok((values, widths))
+    }
+
+    /// Emits the number of axes that a tensor indexes: a mask indexes as many as it has.
+    fn index_width(&mut self, tensor: ValueId, span: Span) -> Result<ValueId> {
+        let one = self.int(1);
+        if *self.ty(tensor) != Type::Tensor {
+            return Ok(one);
+        }
+        let (dtype, mask) = (self.operator("prim::dtype", &[tensor], span)?, self.int(BOOL));
+        let is_mask = self.operator("aten::eq", &[dtype, mask], span)?;
+        let is_mask = self.operator("aten::Int", &[is_mask], span)?;
+        let rank = self.operator("aten::dim", &[tensor], span)?;
+        let more = self.operator("aten::sub", &[rank, one], span)?;
+        let more = self.operator("aten::mul", &[is_mask, more], span)?;
+        self.operator("aten::add", &[more, one], span)
+    }
+
+    /// Emits the axis, counted from behind, of the first of the items of an index that are the last.
+    fn axis_from_behind(&mut self, widths: &[Option<ValueId>], span: Span) -> Result<ValueId> {
+        let plain = widths.iter().filter(|width| width.is_none()).count() as i64;
+        let mut axis = self.int(-plain);
+        for width in widths.iter().flatten() {
+            axis = self.operator("aten::sub", &[axis, *width], span)?;
+        }
+        Ok(axis)
+    }
+
+    /// Emits a list of indices of `aten::index`; of one that ends with the last axis, those that index nothing are
+    /// left out at the end.
+    fn index_entries(&mut self, entries: &[Option<ValueId>], is_last: bool) -> ValueId {
+        let n = match is_last {
+            true => entries.iter().rposition(Option::is_some).map_or(0, |last| last + 1),
+            false => entries.len(),
+        };
+        let values = entries[..n].iter().map(|entry| entry.unwrap_or_else(|| self.none())).collect();
+        self.builder.add(Instruction::List, values, Type::list(Type::optional(Type::Tensor)))
+    }
+
+    /// Emits `list[start:stop] = items`: the list takes the items before the slice, the new ones, and those
+    /// after it.
+    fn set_slice(&mut self, list: ValueId, index: &Expr, items: ValueId, span: Span) -> Result<()> {
+        let ExprKind::Slice(start, stop, step) = &index.kind else {
+            return Err(self.error(span, "expected a slice"));
+        };
+        if let Some(step) = step {
+            return Err(self
+                .error(step.span, "a slice with a step cannot be assigned")
+                .help("assign its items one by one"));
+        }
+        let ty = self.ty(list).clone();
+        let items = self.convert(items, &ty, span, "what a slice is assigned")?;
+        let one = self.int(1);
+        let start_at = self.bound(start.as_deref(), Some(0))?;
+        let stop_at = self.bound(stop.as_deref(), None)?;
+        let none = self.none();
+        let before = self.operator("aten::slice", &[list, none, start_at, one], span)?;
+        let replaced = self.operator("aten::slice", &[list, start_at, stop_at, one], span)?;
+        let n_before = self.operator("aten::len", &[before], span)?;
+        let n_replaced = self.operator("aten::len", &[replaced], span)?;
+        let rest = self.operator("aten::add", &[n_before, n_replaced], span)?;
+        let after = self.operator("aten::slice", &[list, rest, none, one], span)?;
+        let whole = self.operator("aten::add", &[before, items], span)?;
+        let whole = self.operator("aten::add", &[whole, after], span)?;
+        self.operator_results("aten::clear", &[list], &[], span)?;
+        self.operator_results("aten::extend", &[list, whole], &[], span)?;
+        Ok(())
     }
 
     /// Emits `container[index] = value`.
@@ -269,9 +366,9 @@ impl Emitter<'_> {
                 };
                 Ok(())
             }
-            Type::List(_) if matches!(index.kind, ExprKind::Slice(..)) => Err(self
-                .error(span, "a slice of a list cannot be assigned")
-                .help("assign its items one by one")),
+            Type::List(_) if matches!(index.kind, ExprKind::Slice(..)) => {
+                self.set_slice(container, index, value, span)
+            }
             Type::List(_) | Type::Dict(..) => {
                 let index = self.value(index)?;
                 self.operator_results("aten::_set_item", &[container, index, value], &[], span)?;

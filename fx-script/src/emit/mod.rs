@@ -24,6 +24,7 @@ mod listing;
 mod names;
 mod operator;
 mod refine;
+mod sort;
 mod statement;
 mod unit;
 mod upgrades;

@@ -69,6 +69,9 @@ impl Emitter<'_> {
         named: &[(Arc<str>, ValueId)],
         span: Span,
     ) -> Result<Meaning> {
+        if let Some(sorted) = self.sort_of_objects(name, positional, named, span)? {
+            return Ok(sorted);
+        }
         match self.unit.version.and_then(|version| upgrade(name, version)) {
             Some(upgrade) => self.upgraded(upgrade, name, positional, named, span),
             None => self.current_operator(name, positional, named, span),

@@ -182,6 +182,21 @@ impl Emitter<'_> {
                 let class = ty.and_then(|ty| self.unit.classes.of(&ty).cloned());
                 Ok(class.and_then(|class| class.attribute(name).map(|attribute| attribute.declared.clone())))
             }
+            ExprKind::Subscript(container, index) => {
+                let ty = container.as_name().and_then(|name| match self.variables.get(name) {
+                    Some(Meaning::Value(value)) => Some(self.ty(*value).clone()),
+                    _ => None,
+                });
+                Ok(match (ty, &index.kind) {
+                    (Some(list @ Type::List(_)), ExprKind::Slice(..)) => Some(list),
+                    (Some(Type::List(item) | Type::Dict(_, item)), _)
+                        if matches!(*item, Type::List(_) | Type::Dict(..)) =>
+                    {
+                        Some((*item).clone())
+                    }
+                    _ => None,
+                })
+            }
             _ => Ok(None),
         }
     }

@@ -26,6 +26,9 @@ use crate::{parse, print};
 /// The module of random programs.
 const MODULE: &str = "__torch__";
 
+/// The function that returns arguments for `main`, in programs whose `main` takes no objects.
+pub const ARGUMENTS: &str = "arguments";
+
 /// A random program.
 #[derive(Debug, Clone)]
 pub struct Case {

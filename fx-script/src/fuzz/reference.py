@@ -8,6 +8,7 @@ if DIALECT == "torch":
     import torch
 
     torch.set_num_threads(1)
+    torch._C._set_graph_executor_optimize(False)
     PRELUDE += "import torch\nfrom torch import Tensor\n"
 
 
@@ -68,11 +69,21 @@ def in_torch(program, folder, n):
         run = torch.jit.script(module.run)
     except Exception as error:
         return "refused " + str(error).strip().replace("\n", " | ")[:600]
+    # PyTorch drops statements whose results nothing uses, and their errors; Python does not.
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            module.run()
+    except (AssertionError, RuntimeError, IndexError, KeyError, ValueError, ZeroDivisionError) as error:
+        dropped = raised(error)
+    except Exception:
+        dropped = None
+    else:
+        dropped = None
     try:
         result = run()
     except Exception as error:
-        return raised(error)
-    return f"{text(result)} printed "
+        return dropped or raised(error)
+    return dropped or f"{text(result)} printed "
 
 
 with tempfile.TemporaryDirectory() as folder:

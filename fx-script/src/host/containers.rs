@@ -27,25 +27,37 @@ fn place(index: i64, n: usize) -> Result<usize> {
     usize::try_from(at).ok().filter(|&at| at < n).ok_or_else(out_of_range)
 }
 
-/// Start, end and step of a slice of `n` items; the arguments follow the sliced value. Fails if the step is not
-/// at least 1.
-pub(super) fn bounds(args: &[&Value], n: usize) -> Result<(usize, usize, usize)> {
-    let clamp = |at: usize, default: usize| -> Result<usize> {
+/// Returns the places that a slice of `n` items takes, in its order; the arguments, start, end and step, follow
+/// the sliced value. Fails if the step is zero.
+pub(super) fn slice_places(
+    args: &[&Value],
+    n: usize,
+) -> Result<impl ExactSizeIterator<Item = usize> + use<>> {
+    let n = n as i64;
+    let step = args.get(3).map_or(Ok(1), |step| step.to_int())?;
+    if step == 0 {
+        return Err(err!(Index, "a slice has a step that is not zero"));
+    }
+    // A step backwards begins at the last item, and ends before the first.
+    let (least, most) = if step > 0 { (0, n) } else { (-1, n - 1) };
+    let bound = |at: usize, default: i64| -> Result<i64> {
         match args.get(at) {
             None | Some(Value::None) => Ok(default),
             Some(value) => {
                 let index = value.to_int()?;
-                let index =
-                    if index < 0 { index.saturating_add(n as i64).max(0) } else { index.min(n as i64) };
-                Ok(index as usize)
+                let index = if index < 0 { index.saturating_add(n) } else { index };
+                Ok(index.clamp(least, most))
             }
         }
     };
-    let step = args.get(3).map_or(Ok(1), |step| step.to_int())?;
-    let Some(step) = usize::try_from(step).ok().filter(|&step| step > 0) else {
-        return Err(err!(Index, "expected a step of a slice of at least 1, got {step}"));
+    let (start, end) = match step > 0 {
+        true => (bound(1, 0)?, bound(2, n)?),
+        false => (bound(1, n - 1)?, bound(2, -1)?),
     };
-    Ok((clamp(1, 0)?, clamp(2, n)?, step))
+    let distance = if step > 0 { end - start } else { start - end };
+    let width = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+    let count = usize::try_from(distance).unwrap_or(0).div_ceil(width);
+    Ok((0..count).map(move |i| (start + i as i64 * step) as usize))
 }
 
 fn none(_: ()) -> Result<Value> {
@@ -223,8 +235,8 @@ pub(super) static TABLE: &[Row] = &[
     ("aten::clear", "t", |_, a| { let old = list(a)?.edit(std::mem::take); drop(old); Ok(Value::None) }),
     ("aten::reverse", "t", |_, a| { list(a)?.edit(|items| items.reverse()); Ok(Value::None) }),
     ("aten::copy", "t", |_, a| Ok(Value::list(list(a)?.read(Clone::clone)))), ("aten::list", "t", |_, a| Ok(Value::list(arg(a, 0)?.to_items()?))),
-    ("aten::slice", "t", |_, a| { let (start, end, step) = bounds(a, list(a)?.read(Vec::len))?;
-        Ok(Value::list(list(a)?.read(|items| items.iter().take(end).skip(start).step_by(step).cloned().collect()))) }),
+    ("aten::slice", "t", |_, a| { let places = slice_places(a, list(a)?.read(Vec::len))?;
+        Ok(Value::list(list(a)?.read(|items| places.map(|at| items[at].clone()).collect()))) }),
     ("aten::sort", "int float bool str any Tensor", |_, a| { let mut items = list(a)?.read(Clone::clone); sort(&mut items, flag(a, 1)?)?;
         let old = list(a)?.edit(|old| std::mem::replace(old, items)); drop(old); Ok(Value::None) }),
     ("aten::sorted", "int float bool str any Tensor", |_, a| { let mut items = arg(a, 0)?.to_items()?; sort(&mut items, false)?; Ok(Value::list(items)) }),

@@ -28,6 +28,34 @@ fn unwrap(args: &[&Value]) -> Result<Value> {
     }
 }
 
+/// A number that equal values share. Fails for values that cannot be keys.
+fn hash(value: &Value) -> Result<i64> {
+    Ok(match value {
+        Value::Bool(x) => i64::from(*x),
+        Value::Int(x) => *x,
+        Value::Float(x) if x.fract() == 0.0 && x.abs() < 9.0e18 => *x as i64,
+        Value::Float(x) => x.to_bits() as i64,
+        // FNV-1a, which has no seed.
+        Value::Str(text) => text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        }) as i64,
+        Value::Enum(member) => hash(&member.value)?,
+        Value::Tuple(tuple) => tuple.items.iter().try_fold(0i64, |total, item| {
+            Ok::<_, fx_core::Error>(total.wrapping_mul(1_000_003).wrapping_add(hash(item)?))
+        })?,
+        other => bail!(Argument, "{} has no hash", other.type_name()),
+    })
+}
+
+/// A number that is another for each object that is there at the same time.
+fn id(value: &Value) -> Result<i64> {
+    Ok(match value {
+        Value::None => 0,
+        Value::Object(object) => Arc::as_ptr(object) as i64,
+        other => bail!(Argument, "expected an object, got {}", other.type_name()),
+    })
+}
+
 fn device<'a>(args: &[&'a Value]) -> Result<&'a Device> {
     match arg(args, 0)? {
         Value::Device(device) => Ok(device),
@@ -38,6 +66,7 @@ fn device<'a>(args: &[&'a Value]) -> Result<&'a Device> {
 #[rustfmt::skip]
 pub(super) static TABLE: &[Row] = &[
     ("prim::RaiseException", "-", |_, a| raise(a)), ("prim::Print", "-", print),
+    ("aten::hash", "generic", |_, a| hash(arg(a, 0)?).map(Value::Int)), ("prim::id", "-", |_, a| id(arg(a, 0)?).map(Value::Int)),
     ("aten::warn", "-", |_, _| Ok(Value::None)),
     ("aten::_assert_scalar", "-", |_, a| match arg(a, 0)?.to_float()? { 0.0 => raise(&[arg(a, 1)?]), _ => Ok(Value::None) }),
     ("aten::wait", "-", |_, a| match arg(a, 0)? {

@@ -33,8 +33,69 @@ const DTYPES: &[(i64, DType, bool)] = &[
 pub fn dtype_of(code: i64) -> Result<(DType, bool)> {
     match DTYPES.iter().find(|(number, _, _)| *number == code) {
         Some(&(_, dtype, is_complex)) => Ok((dtype, is_complex)),
-        None => Err(err!(DType, "the dtype with PyTorch's number {code} is not supported")),
+        None => {
+            let name =
+                usize::try_from(code).ok().and_then(|code| MISSING.iter().find(|(own, _)| *own == code));
+            let name = name.map_or(String::new(), |(_, name)| format!(" {name}"));
+            Err(err!(DType, "fx does not have the dtype{name} (PyTorch's number {code})")
+                .help("use another dtype; integers have 8, 32 or 64 bits"))
+        }
     }
+}
+
+/// The names of dtypes that programs name and fx does not have.
+const MISSING: &[(usize, &str)] = &[
+    (2, "int16"),
+    (12, "qint8"),
+    (13, "quint8"),
+    (14, "qint32"),
+    (23, "float8_e5m2"),
+    (24, "float8_e4m3fn"),
+    (27, "uint16"),
+    (28, "uint32"),
+    (29, "uint64"),
+];
+
+/// The kind of a dtype by its number, lowest first: bool, integers, floats, complex numbers; and its place there.
+fn rank(code: i64) -> Result<(u8, u8)> {
+    Ok(match code {
+        11 => (0, 0),
+        0 => (1, 0),
+        1..=4 => (1, code as u8),
+        5 => (2, 0),
+        15 => (2, 1),
+        6 | 7 => (2, code as u8),
+        8..=10 => (3, code as u8),
+        _ => return dtype_of(code).and_then(|_| Err(err!(DType, "the dtype {code} has no order"))),
+    })
+}
+
+/// The number of the dtype that both dtypes fit in.
+fn promoted(a: i64, b: i64) -> Result<i64> {
+    let ((kind, place), (other, second)) = (rank(a)?, rank(b)?);
+    let (low, high) = if (kind, place) <= (other, second) { (a, b) } else { (b, a) };
+    let ((low_kind, _), (high_kind, _)) = (rank(low)?, rank(high)?);
+    Ok(match (low, high) {
+        // No integer of 8 bits holds both.
+        (0, 1) => 2,
+        // Neither float of 16 bits holds the other.
+        (5, 15) => 6,
+        (7, 8 | 9) => 10,
+        (6 | 15, 8) => 9,
+        _ if low_kind <= high_kind => high,
+        _ => low,
+    })
+}
+
+/// Whether values of a dtype may be written to one of another.
+fn can_cast(from: i64, to: i64) -> Result<bool> {
+    let ((from, _), (to, _)) = (rank(from)?, rank(to)?);
+    Ok(match (from, to) {
+        (3, to) => to == 3,
+        (2, to) => to >= 2,
+        (1, to) => to >= 1,
+        _ => true,
+    })
 }
 
 /// Returns the number by which programs name a dtype.
@@ -317,6 +378,8 @@ pub(super) static TABLE: &[Row] = &[
     ("aten::copy_", "- Tensor int float", |_, a| write(a)), ("aten::fill_", "Scalar Tensor", |_, a| write(a)),
     ("aten::zero_", "-", |_, a| write(&[arg(a, 0)?, &Value::Int(0)])),
     ("aten::set_", "source_Tensor", |_, a| { let source = arg(a, 1)?.to_tensor()?; if !Arc::ptr_eq(tensor(a)?, source) { tensor(a)?.become_alias(source); } Ok(a[0].clone()) }),
+    ("aten::promote_types", "-", |_, a| promoted(arg(a, 0)?.to_int()?, arg(a, 1)?.to_int()?).map(Value::Int)),
+    ("aten::can_cast", "-", |_, a| can_cast(arg(a, 0)?.to_int()?, arg(a, 1)?.to_int()?).map(Value::Bool)),
     ("aten::result_type", "Tensor Scalar Scalar_Tensor Scalar_Scalar", |_, a| result_type(a)),
     ("aten::unbind", "int", |_, a| unbind(a)),
     ("aten::split", "Tensor", |_, a| { let x = tensor(a)?; even_parts(x, axis(arg(a, 2)?, x.shape().len())?, arg(a, 1)?.to_int()?) }),

@@ -77,6 +77,43 @@ fn text_counts_characters() {
 }
 
 #[test]
+fn dtypes_are_promoted_as_in_pytorch() {
+    let promoted = |a, b| [I(a), I(b)];
+    check(&[
+        ("aten::promote_types", &promoted(0, 1), "2"),
+        ("aten::promote_types", &promoted(3, 5), "5"),
+        ("aten::promote_types", &promoted(15, 5), "6"),
+        ("aten::promote_types", &promoted(9, 7), "10"),
+        ("aten::promote_types", &promoted(11, 0), "0"),
+        ("aten::can_cast", &promoted(6, 3), "False"),
+        ("aten::can_cast", &promoted(11, 3), "True"),
+        ("aten::can_cast", &promoted(9, 6), "False"),
+    ]);
+}
+
+#[test]
+fn slices_go_backwards() {
+    let places = |start, stop, step| [Value::ints(0..6), start, stop, I(step)];
+    check(&[
+        ("aten::slice.t", &places(Value::None, Value::None, -1), "[5, 4, 3, 2, 1, 0]"),
+        ("aten::slice.t", &places(I(4), I(0), -2), "[4, 2]"),
+        ("aten::slice.t", &places(I(-9), I(9), 4), "[0, 4]"),
+        ("aten::slice.t", &places(I(1), I(4), -1), "[]"),
+        ("aten::slice.t", &places(Value::None, Value::None, i64::MIN), "[5]"),
+        ("aten::slice.t", &places(Value::None, Value::None, 0), "a slice has a step that is not zero"),
+    ]);
+}
+
+#[test]
+fn equal_values_have_one_hash() {
+    let hash = |value: Value| run("aten::hash.generic", &[value]).unwrap().to_int().unwrap();
+    assert_eq!(hash(I(3)), hash(F(3.0)));
+    assert_eq!(hash("ab".into()), hash(Value::str("ab")));
+    assert_ne!(hash("ab".into()), hash("ba".into()));
+    assert!(run("aten::hash.generic", &[Value::ints([1])]).unwrap_err().message().contains("no hash"));
+}
+
+#[test]
 fn huge_values_are_refused() {
     let call = crate::value::transaction::begin(1 << 20);
     let list = run("aten::mul.left_t", &[Value::ints([0]), I(1_000_000_000_000)]).unwrap_err();

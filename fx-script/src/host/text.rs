@@ -2,7 +2,7 @@
 
 use fx_core::{Result, bail, err};
 
-use super::containers::bounds;
+use super::containers::slice_places;
 use super::{Row, arg};
 use crate::value::{Value, transaction};
 
@@ -293,11 +293,14 @@ fn character(args: &[&Value]) -> Result<Value> {
 fn slice(args: &[&Value]) -> Result<Value> {
     let whole = text(args, 0)?;
     let n = whole.chars().count();
-    let (start, end, step) = bounds(args, n)?;
-    if step == 1 {
-        return made(characters(whole, start, end.max(start)));
+    let mut places = slice_places(args, n)?;
+    if matches!(args.get(3), None | Some(Value::Int(1))) {
+        let n = places.len();
+        let start = places.next().unwrap_or(0);
+        return made(characters(whole, start, start + n));
     }
-    made(whole.chars().take(end).skip(start).step_by(step).collect::<String>())
+    let characters: Vec<char> = whole.chars().collect();
+    made(places.map(|at| characters[at]).collect::<String>())
 }
 
 fn radix(args: &[&Value], prefix: &str, f: fn(u64) -> String) -> Result<Value> {

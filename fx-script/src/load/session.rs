@@ -1,13 +1,14 @@
 //! A program that can be called: its code as bytecode, with the objects that it works on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fx_core::{Result, bail, err};
+use fx_core::{Result, SourceLoc, bail, err};
 
 use super::Program;
 use crate::emit::Unit;
 use crate::value::Value;
-use crate::vm::{Environment, Executable, Limits, Machine, Operators};
+use crate::vm::{Environment, Executable, Limits, LineProfile, Machine, Operators, Profile};
 
 /// A program with its state. Calls change the state as the program says; a call that fails changes nothing.
 pub struct Session {
@@ -16,6 +17,8 @@ pub struct Session {
     executable: Executable,
     limits: Limits,
     output: String,
+    /// What the lines have cost so far, if that is measured: instructions, and seconds.
+    profile: Option<BTreeMap<SourceLoc, (u64, f64)>>,
 }
 
 impl Session {
@@ -32,7 +35,7 @@ impl Session {
         let unit = Unit::of(&program)?;
         let code = unit.emit_all()?;
         let executable = Executable::new(&code, &program.environment(), operators)?;
-        let mut session = Session { program, unit, executable, limits, output: String::new() };
+        let mut session = Session { program, unit, executable, limits, output: String::new(), profile: None };
         for (object, state) in std::mem::take(&mut session.program.pending) {
             let name = format!("{}.__setstate__", object.class.name);
             session.run(&name, vec![Value::Object(object), state])?;
@@ -44,6 +47,22 @@ impl Session {
     pub fn limits(mut self, limits: Limits) -> Session {
         self.limits = limits;
         self
+    }
+
+    /// Measures from now on what each line of the source costs, which [`profile`](Session::profile) returns. Calls
+    /// take longer meanwhile.
+    pub fn profiled(mut self) -> Session {
+        self.profile = Some(BTreeMap::new());
+        self
+    }
+
+    /// Returns what the lines have cost in all calls since [`profiled`](Session::profiled), the longest time
+    /// first.
+    pub fn profile(&self) -> Profile {
+        let lines = self.profile.iter().flatten();
+        let lines =
+            lines.map(|(source, &(count, seconds))| LineProfile { source: source.clone(), count, seconds });
+        Profile::new(lines.collect())
     }
 
     /// Returns the program.
@@ -127,8 +146,17 @@ impl Session {
 
     fn run(&mut self, name: &str, args: Vec<Value>) -> Result<Value> {
         let mut machine = Machine::new(&self.executable, self.limits);
+        if self.profile.is_some() {
+            machine = machine.profiled();
+        }
         let result = machine.call(name, args);
         self.output += &machine.take_output();
+        if let Some(total) = &mut self.profile {
+            for line in machine.profile() {
+                let entry = total.entry(line.source).or_default();
+                *entry = (entry.0 + line.count, entry.1 + line.seconds);
+            }
+        }
         result
     }
 }

@@ -8,6 +8,7 @@ mod code;
 mod compile;
 mod listing;
 mod liveness;
+mod profile;
 mod run;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use crate::log::{self, Stage};
 use crate::value::{Class, EnumMember, NamedTuple, Value, shown, transaction};
 
 use code::Code;
+pub use profile::{LineProfile, Profile};
 pub use run::is_instance;
 
 /// The operators on tensors.
@@ -117,17 +119,6 @@ impl Executable {
         }
         missing
     }
-}
-
-/// What the lines of a program cost in a call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LineProfile {
-    /// The place.
-    pub source: SourceLoc,
-    /// How many instructions ran.
-    pub count: u64,
-    /// The time that they took, calls of functions included.
-    pub seconds: f64,
 }
 
 /// Runs calls.

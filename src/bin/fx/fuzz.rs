@@ -33,6 +33,10 @@ pub(crate) struct Fuzz {
     /// The interpreter of Python that runs the TorchScript programs, too; for `torch` it must have PyTorch
     #[arg(long, value_name = "PROGRAM", requires = "script")]
     python: Option<String>,
+    /// Damaged TorchScript: random texts, and the archives `NAME.pt` of this folder. None may panic, or take
+    /// longer than five seconds
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["passes", "rules", "engines", "script"])]
+    damaged: Option<PathBuf>,
     /// The folder for programs that fail
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -55,6 +59,9 @@ impl Fuzz {
     pub(crate) fn run(self) -> fx::Result<bool> {
         if let Some(dialect) = self.script {
             return self.run_scripts(dialect);
+        }
+        if let Some(folder) = &self.damaged {
+            return self.run_damaged(folder);
         }
         let passes = match (&self.passes, self.rules) {
             (Some(text), _) if text == "default" => vec![fx::pass::DEFAULT.to_owned()],
@@ -102,6 +109,53 @@ impl Fuzz {
         } else {
             print(&summary.to_string());
             paths.iter().for_each(|path| print(&format!("written to {}", path.display())));
+        }
+        Ok(summary.failures.is_empty())
+    }
+
+    fn run_damaged(&self, folder: &std::path::Path) -> fx::Result<bool> {
+        use fx::fuzz::mutations;
+        let io = |error: std::io::Error| fx::err!(Io, "cannot read {}: {error}", folder.display());
+        let mut archives = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(io)? {
+            let path = entry.map_err(io)?.path();
+            if path.extension().is_some_and(|extension| extension == "pt") {
+                archives.push(path);
+            }
+        }
+        archives.sort_unstable();
+        let config = mutations::Config {
+            seed: self.seed,
+            count: self.count as u64,
+            archives,
+            slow: Some(std::time::Duration::from_secs(5)),
+        };
+        std::panic::set_hook(Box::new(|_| {}));
+        let bar = std::sync::Mutex::new(Bar::new());
+        let show = |done: u64| {
+            if let (true, Ok(mut bar)) = (done.is_multiple_of(16), bar.try_lock()) {
+                bar.show(done as usize, self.count, "programs");
+            }
+        };
+        let summary = mutations::run(&config, &show)?;
+        drop(bar);
+        if self.json {
+            let failures: Vec<Json> = summary
+                .failures
+                .iter()
+                .map(
+                    |failure| json!({"seed": failure.seed, "what": failure.what, "problem": failure.problem}),
+                )
+                .collect();
+            print(&format!(
+                "{:#}",
+                json!({
+                    "programs": summary.mutations, "ran": summary.ran, "graphs": summary.graphs,
+                    "failures": failures,
+                })
+            ));
+        } else {
+            print(&summary.to_string());
         }
         Ok(summary.failures.is_empty())
     }

@@ -13,6 +13,9 @@ pub(crate) struct Print {
     /// In whose wording
     #[arg(long, value_enum, default_value_t = Style::Fx)]
     style: Style,
+    /// The whole module: attributes with types, sub-modules, and the graphs of all methods
+    #[arg(long, conflicts_with = "style")]
+    module: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -26,6 +29,10 @@ enum Style {
 impl Print {
     pub(crate) fn run(self) -> fx::Result<bool> {
         let gm = self.program.open()?;
+        if self.module {
+            print(&gm.dump());
+            return Ok(true);
+        }
         print(&match self.style {
             Style::Fx => gm.graph().to_text(),
             Style::Torch => gm.graph().to_torch_string(),

@@ -9,6 +9,7 @@ use fx::weights::Weights;
 use crate::json;
 use crate::output::{note_missing_compiler, print, print_as_is, print_json};
 use crate::program::{Program, is_torchscript};
+use crate::script::print_evaluation;
 
 /// Run a program on the inputs of a file, and compare with the outputs that the file expects, if it does
 ///
@@ -24,6 +25,9 @@ pub(crate) struct Run {
     /// of --io are known by their names
     #[arg(long, value_name = "CODE", conflicts_with_all = ["engine", "save", "json"])]
     call: Option<String>,
+    /// Print after the value what each line of the program costs
+    #[arg(long, requires = "call")]
+    profile: bool,
     /// Of TorchScript: run nothing, but list all operators that fx lacks, with the lines that call them
     #[arg(long, conflicts_with_all = ["call", "io"])]
     dry: bool,
@@ -54,9 +58,8 @@ impl Run {
         let io = self.io.as_ref().map(Weights::open).transpose()?;
         if let Some(code) = &self.call {
             let program = fx::import::torchscript(file)?;
-            let (value, printed) = program::evaluate(program, code, io.as_ref())?;
-            print_as_is(&printed);
-            print(&fx::torchscript::value::shown(&value)?);
+            let evaluate = if self.profile { program::profile } else { program::evaluate };
+            print_evaluation(&evaluate(program, code, io.as_ref())?)?;
             return Ok(true);
         }
         let Some(io) = io else { return Err(fx::err!(Argument, "expected --io FILE")) };

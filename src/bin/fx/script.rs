@@ -24,6 +24,9 @@ pub(crate) struct Script {
     /// A safetensors file, whose tensors the expression knows by their names
     #[arg(long, value_name = "FILE", requires = "run")]
     io: Option<PathBuf>,
+    /// Print after the value what each line costs
+    #[arg(long, requires = "run")]
+    profile: bool,
 }
 
 impl Script {
@@ -38,9 +41,18 @@ impl Script {
             .map_err(|error| fx::err!(Io, "cannot read {path}: {error}"))?;
         let program = Program::from_file(&parse::file(&Source::new(path.to_string(), text))?)?;
         let io = self.io.as_ref().map(Weights::open).transpose()?;
-        let (value, printed) = program::evaluate(program, code, io.as_ref())?;
-        print_as_is(&printed);
-        print(&fx::torchscript::value::shown(&value)?);
+        let evaluate = if self.profile { program::profile } else { program::evaluate };
+        print_evaluation(&evaluate(program, code, io.as_ref())?)?;
         Ok(true)
     }
+}
+
+/// Prints what an expression printed, its value, and what each line cost if that was measured.
+pub(crate) fn print_evaluation(evaluation: &program::Evaluation) -> fx::Result<()> {
+    print_as_is(&evaluation.printed);
+    print(&fx::torchscript::value::shown(&evaluation.value)?);
+    if !evaluation.profile.lines.is_empty() {
+        print(&evaluation.profile.to_string());
+    }
+    Ok(())
 }

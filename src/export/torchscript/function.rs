@@ -11,7 +11,8 @@ use crate::{
     err, ops,
 };
 
-/// What the methods of modules return, by the address of the module, which is its own while all are borrowed.
+/// What the methods `forward` of modules return, by the address of the module, which is its own while all are
+/// borrowed.
 #[derive(Default)]
 pub(super) struct Signatures(HashMap<*const GraphModule, Ty>);
 
@@ -24,7 +25,7 @@ impl Signatures {
 /// Where the user wrote a node, and the node as text.
 pub(super) type Place = (SourceLoc, String);
 
-/// A method `forward`.
+/// A method.
 pub(super) struct Method {
     /// Its code, indented as a member of a class.
     pub(super) text: String,
@@ -36,9 +37,14 @@ pub(super) struct Method {
     pub(super) version: u32,
 }
 
-/// Writes the graph of a module as a method of `class`.
-pub(super) fn method(gm: &GraphModule, class: &str, signatures: &Signatures) -> Result<Method> {
-    let graph = gm.graph();
+/// Writes a graph of a module as a method of `class`.
+pub(super) fn method(
+    gm: &GraphModule,
+    method: &str,
+    graph: &Graph,
+    class: &str,
+    signatures: &Signatures,
+) -> Result<Method> {
     let mut writer = Writer {
         scope: Scope::default(),
         graph,
@@ -65,7 +71,7 @@ pub(super) fn method(gm: &GraphModule, class: &str, signatures: &Signatures) -> 
         writer.line(&format!("{} = {value}", names::path(&path)));
     }
     writer.line(&format!("return {}", output.text));
-    let head = format!("  def forward({params}) -> {}:\n", output.ty);
+    let head = format!("  def {method}({params}) -> {}:\n", output.ty);
     let n_lines = head.matches('\n').count();
     let places = writer.places.into_iter().map(|(line, place)| (line + n_lines, place)).collect();
     Ok(Method { text: head + &writer.lines, places, output: output.ty, version: writer.version })

@@ -39,7 +39,7 @@ pub(super) fn program(gm: &GraphModule) -> Result<Program> {
     Ok(Program { root, code: writer.code, debug: writer.debug, version: writer.version })
 }
 
-/// A module object: its attributes and children by name, and the graph of its method `forward`.
+/// A module object: its attributes and children by name, and the graphs of its methods.
 #[derive(Default)]
 struct Tree<'a> {
     graph: Option<&'a GraphModule>,
@@ -143,13 +143,23 @@ impl Writer {
             format!("  __parameters__ = [{parameters}]\n  __buffers__ = [{buffers}]\n{declarations}");
         let mut places = Vec::new();
         if let Some(gm) = tree.graph {
-            let method = method(gm, OWN_NAME, &self.signatures)?;
-            // The head of the class is a line more.
-            let before = text.matches('\n').count() + 1;
-            places = method.places.into_iter().map(|(line, place)| (line + before, place)).collect();
-            text += &method.text;
-            self.version = self.version.max(method.version);
-            self.signatures.insert(gm, method.output);
+            for (name, graph) in std::iter::once(("forward", gm.graph())).chain(gm.methods()) {
+                if !names::is_plain(name) {
+                    bail!(Argument, "the method {name:?} has a name that TorchScript does not take");
+                }
+                if tree.attributes.contains_key(name) || tree.children.contains_key(name) {
+                    bail!(Graph, "{name:?} is both a method and an attribute or module");
+                }
+                let method = method(gm, name, graph, OWN_NAME, &self.signatures)?;
+                // The head of the class is a line more.
+                let before = text.matches('\n').count() + 1;
+                places.extend(method.places.into_iter().map(|(line, place)| (line + before, place)));
+                text += &method.text;
+                self.version = self.version.max(method.version);
+                if name == "forward" {
+                    self.signatures.insert(gm, method.output);
+                }
+            }
         }
         let class = match self.classes.get(&text) {
             Some(class) => class.clone(),

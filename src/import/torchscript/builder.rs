@@ -8,7 +8,7 @@ use fx_script::load::{Program, Session};
 use fx_script::value::Value;
 
 use super::lower::{self, Request};
-use super::{torchscript, torchscript_from_bytes};
+use super::{methods, torchscript, torchscript_from_bytes};
 use crate::script::AtenOperators;
 use crate::{GraphModule, Registry, Result, SourceLoc, err};
 
@@ -18,6 +18,8 @@ use crate::{GraphModule, Registry, Result, SourceLoc, err};
 /// [`input`](TorchScript::input), or with the arguments of a call ([`args`](TorchScript::args)). Tests of dtypes,
 /// ranks and sizes, of `None` and of `training`, are then decided, functions and methods are inlined, lists,
 /// dictionaries and objects are taken apart, and writes to tensors become values.
+///
+/// [`and_method`](TorchScript::and_method) lowers further methods into the same graph module.
 ///
 /// ```no_run
 /// let lowered = fx::import::TorchScript::new("resnet.pt").input("x", "f32[n, 3, h, w]").load()?;
@@ -29,7 +31,10 @@ use crate::{GraphModule, Registry, Result, SourceLoc, err};
 pub struct TorchScript {
     source: Source,
     registry: Option<Registry>,
-    request: Request,
+    /// What is lowered: the first is the graph of the module, the others are its methods.
+    requests: Vec<Request>,
+    unroll: Option<usize>,
+    hierarchy: bool,
 }
 
 enum Source {
@@ -63,43 +68,89 @@ impl TorchScript {
     /// Lowers this method of the top module, instead of `forward`; `encoder.0.forward` is one of the module at
     /// `encoder.0`.
     pub fn method(mut self, name: impl Into<String>) -> TorchScript {
-        self.request.method = name.into();
+        self.request().method = name.into();
         self
+    }
+
+    /// Lowers a further method, which the graph module has as [`method`](GraphModule::method) of this name. What
+    /// follows, such as [`input`](TorchScript::input), is said of its arguments. The methods share parameters,
+    /// buffers and sub-modules.
+    ///
+    /// ```no_run
+    /// let gm = fx::import::TorchScript::new("autoencoder.pt")
+    ///     .input("x", "f32[n, 784]")
+    ///     .and_method("encode")
+    ///     .input("x", "f32[n, 784]")
+    ///     .and_method("decode")
+    ///     .input("z", "f32[n, 32]")
+    ///     .load()?
+    ///     .into_module()?;
+    /// let z = gm.method("encode")?.call(&[fx::zeros([3, 784])])?;
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    pub fn and_method(mut self, name: impl Into<String>) -> TorchScript {
+        self.requests.push(Request { method: name.into(), ..Request::default() });
+        self
+    }
+
+    /// Keeps the hierarchy of modules where it can: a module whose nodes stand together becomes a graph module
+    /// of its own, which one node calls. The report says which modules stay in line, and why.
+    pub fn hierarchy(mut self, keep: bool) -> TorchScript {
+        self.hierarchy = keep;
+        self
+    }
+
+    fn request(&mut self) -> &mut Request {
+        self.requests.last_mut().expect("there is one from the start")
     }
 
     /// Says dtype and sizes of an argument, with a name for each size that calls choose:
     /// `.input("x", "f32[n, 3, h, w]")`.
     pub fn input(mut self, name: &str, spec: impl Into<InputSpec>) -> TorchScript {
-        self.request.inputs.push((name.to_owned(), lower::Given::Spec(spec.into())));
+        self.request().inputs.push((name.to_owned(), lower::Given::Spec(spec.into())));
         self
     }
 
     /// Fixes an argument to a value, such as a number, a flag, text or `None`. The graph checks on each call that
     /// the argument equals it.
     pub fn constant(mut self, name: &str, value: impl Into<Value>) -> TorchScript {
-        self.request.inputs.push((name.to_owned(), lower::Given::Value(value.into())));
+        self.request().inputs.push((name.to_owned(), lower::Given::Value(value.into())));
         self
     }
 
     /// Types the arguments by those of a call: tensors have the dtypes and sizes of these, everything else is
     /// fixed to its value.
     pub fn args(mut self, args: &[Value]) -> TorchScript {
-        self.request.args = args.to_vec();
+        self.request().args = args.to_vec();
         self
     }
 
     /// Writes loops with at most this many rounds out; 4096 if it is not said.
     pub fn unroll(mut self, rounds: usize) -> TorchScript {
-        self.request.unroll = rounds;
+        self.unroll = Some(rounds);
         self
     }
 
-    /// Reads the program and lowers the method.
+    /// Reads the program and lowers the methods.
     ///
-    /// Fails if the archive cannot be read, its code has errors, there is no such method, or the inputs do not
-    /// fit its parameters. A program that is right but cannot be a graph is no failure: the report of
-    /// [`Lowered`] says what keeps it from that.
+    /// Fails if the archive cannot be read, its code has errors, there is no such method, two methods have one
+    /// name, or the inputs do not fit the parameters. A program that is right but cannot be a graph is no
+    /// failure: the report of [`Lowered`] says what keeps it from that.
     pub fn load(self) -> Result<Lowered> {
+        let mut requests = self.requests;
+        for (at, request) in requests.iter_mut().enumerate() {
+            request.unroll = self.unroll.unwrap_or(request.unroll);
+            if at > 0 && request.method.contains('.') {
+                let whole = &request.method;
+                return Err(err!(Argument, "{whole:?} is a method of a sub-module, and no further method")
+                    .help("lower it alone, with `TorchScript::method`"));
+            }
+        }
+        for (at, request) in requests.iter().enumerate() {
+            if requests[..at].iter().any(|earlier| earlier.method == request.method) {
+                return Err(err!(Argument, "the method {:?} is given twice", request.method));
+            }
+        }
         let program = match self.source {
             Source::File(path) => torchscript(path)?,
             Source::Bytes(bytes) => torchscript_from_bytes(bytes)?,
@@ -107,18 +158,19 @@ impl TorchScript {
         };
         let registry = self.registry.unwrap_or_else(crate::registry);
         if program.pending.is_empty() {
-            return lower::lower(&program, &self.request, &registry);
+            return methods::lower_all(&program, &requests, &registry, self.hierarchy);
         }
         // Objects that restore themselves do so when the program is compiled.
         let operators = AtenOperators::new(registry.clone());
         let session = Session::new(program, &operators)?;
-        lower::lower(session.program(), &self.request, &registry)
+        methods::lower_all(session.program(), &requests, &registry, self.hierarchy)
     }
 }
 
 impl From<Source> for TorchScript {
     fn from(source: Source) -> TorchScript {
-        TorchScript { source, registry: None, request: Request::default() }
+        let requests = vec![Request::default()];
+        TorchScript { source, registry: None, requests, unroll: None, hierarchy: false }
     }
 }
 
@@ -127,25 +179,49 @@ impl From<Source> for TorchScript {
 pub struct Lowered {
     pub(super) module: Option<GraphModule>,
     pub(super) report: LoweringReport,
+    /// The reports of further methods.
+    pub(super) further: Vec<LoweringReport>,
 }
 
 impl Lowered {
-    /// Returns the graph module. Fails with the report if the method is not lowered.
+    /// Returns the graph module. Fails with the report if a method is not lowered.
     pub fn module(&self) -> Result<&GraphModule> {
+        self.check()?;
         self.module.as_ref().ok_or_else(|| self.report.to_error())
     }
 
-    /// Returns the graph module. Fails with the report if the method is not lowered.
+    /// Returns the graph module. Fails with the report if a method is not lowered.
     pub fn into_module(self) -> Result<GraphModule> {
+        self.check()?;
         match self.module {
             Some(module) => Ok(module),
             None => Err(self.report.to_error()),
         }
     }
 
-    /// Returns what was found on the way.
+    /// Returns the graph module without the methods that are not lowered; `None` if the first method is not.
+    pub fn into_partial(self) -> Option<GraphModule> {
+        self.module
+    }
+
+    /// Returns what was found on the way, of the first method.
     pub fn report(&self) -> &LoweringReport {
         &self.report
+    }
+
+    /// Returns what was found on the way, for each method in the order in which they were given.
+    pub fn reports(&self) -> impl Iterator<Item = &LoweringReport> {
+        std::iter::once(&self.report).chain(&self.further)
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut errors: Vec<_> =
+            self.reports().filter(|report| !report.is_complete()).map(LoweringReport::to_error).collect();
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(crate::Error::many(errors)),
+        }
     }
 }
 
@@ -161,6 +237,8 @@ pub struct LoweringReport {
     /// The arguments to whose tensors the program writes. The graph returns the pair of the result and of what
     /// these are after the call, in this order.
     pub written_inputs: Vec<String>,
+    /// The modules that are no graph modules of their own, and why, if the hierarchy was to be kept.
+    pub inline: Vec<String>,
 }
 
 /// A line that keeps a method from being a graph.
@@ -219,6 +297,9 @@ impl fmt::Display for LoweringReport {
         }
         if !self.written_inputs.is_empty() {
             write!(f, "\n  written arguments: {}", self.written_inputs.join(", "))?;
+        }
+        for note in &self.inline {
+            write!(f, "\n  {note}")?;
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! TorchScript programs: `fx_script` reads what the members of an archive hold, [`ZipFile`] gives the members.
-//! [`TorchScript`] turns a program into a graph module (`lower`).
+//! [`TorchScript`] turns a program into a graph module (`lower`), `methods` does so with
+//! several methods and keeps the hierarchy of modules.
 
 mod builder;
 mod lower;
+mod methods;
 
 use std::borrow::Cow;
 use std::path::Path;

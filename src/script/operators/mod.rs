@@ -11,11 +11,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fx_script::host;
 use fx_script::schema::{self, Default, Schema};
+use fx_script::types::Type;
 use fx_script::value::{TensorCell, TensorRef, Value as Item, transaction};
 use fx_script::vm::{Operator, Operators};
 
 use self::pointwise::PointwiseCall;
-use crate::import::single::{Given, Single, ViewOf, single};
+use crate::import::makes_complex;
+use crate::import::single::{Given, Input, Single, ViewOf, single};
 use crate::{Arg, Array, DType, NodeId, Op, Registry, Result, Target, Tensor, TypeTree, Value, bail, err};
 
 /// How many plans a place keeps; the oldest goes first.
@@ -71,8 +73,10 @@ enum Part {
     Bool(bool),
     Int(i64),
     Float(u64),
+    Complex(u64, u64),
     Str(String),
     Tensor(DType, Vec<usize>),
+    ComplexTensor(DType, Vec<usize>),
     List(Vec<Part>),
     /// A value that says nothing about results, such as a device.
     Silent,
@@ -87,9 +91,9 @@ impl Part {
             Item::Float(x) => Part::Float(x.to_bits()),
             Item::Str(text) => Part::Str((***text).to_owned()),
             Item::Device(_) => Part::Silent,
+            Item::Complex(parts) => Part::Complex(parts.0.to_bits(), parts.1.to_bits()),
             Item::Tensor(tensor) if tensor.is_complex() => {
-                return Err(err!(DType, "the operator does not take complex tensors in programs that run")
-                    .help("compute with `torch.view_as_real`"));
+                Part::ComplexTensor(tensor.dtype(), tensor.shape().to_vec())
             }
             Item::Tensor(tensor) => Part::Tensor(tensor.dtype(), tensor.shape().to_vec()),
             Item::List(_) | Item::Tuple(_) => {
@@ -107,6 +111,12 @@ impl Part {
             (Part::Int(a), Item::Int(b)) => a == b,
             (Part::Float(a), Item::Float(b)) => *a == b.to_bits(),
             (Part::Str(a), Item::Str(b)) => **a == ***b,
+            (Part::Complex(re, im), Item::Complex(parts)) => {
+                (*re, *im) == (parts.0.to_bits(), parts.1.to_bits())
+            }
+            (Part::ComplexTensor(dtype, sizes), Item::Tensor(tensor)) => {
+                tensor.is_complex() && tensor.dtype() == *dtype && *tensor.shape() == **sizes
+            }
             (Part::Tensor(dtype, sizes), Item::Tensor(tensor)) => {
                 tensor.read(|geometry| geometry.is_real(*dtype, sizes))
             }
@@ -131,6 +141,8 @@ struct Plan {
     origins: Vec<Option<ViewOf>>,
     /// The bytes of the values that the rows make.
     bytes: u128,
+    /// Whether the tensors of the result are complex.
+    is_complex: bool,
     /// The call, if it is no more than a pointwise row.
     pointwise: Option<PointwiseCall>,
 }
@@ -184,7 +196,12 @@ impl Place {
             inputs[*input].write(array(&fill(new, &values)?)?)?;
         }
         let result = fill(&plan.result, &values)?;
-        self.result(&result, &inputs, &mut plan.origins.iter())
+        let made = self.result(&result, &inputs, &mut plan.origins.iter(), plan.is_complex)?;
+        // As many results as the call has are a list.
+        match (&made, self.schema.returns.as_deref()) {
+            (Item::Tuple(tuple), Some([Type::List(_)])) => Ok(Item::list(tuple.items.to_vec())),
+            _ => Ok(made),
+        }
     }
 
     fn result<'p>(
@@ -192,6 +209,7 @@ impl Place {
         value: &Value,
         inputs: &[&TensorRef],
         origins: &mut impl Iterator<Item = &'p Option<ViewOf>>,
+        is_complex: bool,
     ) -> Result<Item> {
         Ok(match value {
             Arg::None => Item::None,
@@ -201,7 +219,9 @@ impl Place {
             Arg::Leaf(tensor) => {
                 let array = tensor.array()?;
                 Item::Tensor(match origins.next().copied().flatten() {
-                    Some(ViewOf::Whole(input)) => Arc::clone(inputs[input]),
+                    Some(ViewOf::Whole(input)) if inputs[input].is_complex() == is_complex => {
+                        Arc::clone(inputs[input])
+                    }
                     // `unsqueeze_` and its like change how the tensor itself is seen.
                     Some(ViewOf::Part(input))
                         if self.schema.parameters.first().is_some_and(|p| p.is_written) =>
@@ -209,13 +229,16 @@ impl Place {
                         inputs[input].become_view(array.clone())?;
                         Arc::clone(inputs[input])
                     }
-                    Some(ViewOf::Part(input)) => inputs[input].view_of(array.clone(), false)?,
+                    Some(ViewOf::Part(input) | ViewOf::Whole(input)) => {
+                        inputs[input].view_of(array.clone(), is_complex)?
+                    }
+                    None if is_complex => TensorCell::complex_of(array.clone())?,
                     None => TensorCell::of(array.clone())?,
                 })
             }
             Arg::List(items) | Arg::Tuple(items) => {
                 let made: Result<Vec<Item>> =
-                    items.iter().map(|item| self.result(item, inputs, origins)).collect();
+                    items.iter().map(|item| self.result(item, inputs, origins, is_complex)).collect();
                 match value {
                     Arg::List(_) => Item::list(made?),
                     _ => Item::tuple(made?),
@@ -260,14 +283,11 @@ fn fill(arg: &Arg<usize>, values: &[Value]) -> Result<Value> {
     }
 }
 
-/// The dtype and the sizes of a tensor.
-type Shaped = (DType, Vec<usize>);
-
 /// An argument by its name.
 type Named = (String, Given);
 
 /// Reads the arguments of a call, and notes dtypes and sizes of its tensors.
-fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<Named>, Vec<Shaped>)> {
+fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<Named>, Vec<Input>)> {
     let mut inputs = Vec::new();
     let mut named = Vec::with_capacity(args.len());
     if args.len() != schema.parameters.len() {
@@ -281,7 +301,8 @@ fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<Named>, Vec<Shaped>)> {
     }
     for (param, arg) in schema.parameters.iter().zip(args) {
         let mut input = |tensor: &TensorRef| {
-            inputs.push((tensor.dtype(), tensor.shape().to_vec()));
+            let (dtype, sizes) = (tensor.dtype(), tensor.shape().to_vec());
+            inputs.push(Input { dtype, sizes, is_complex: tensor.is_complex() });
             inputs.len() - 1
         };
         let is_memory =
@@ -289,7 +310,11 @@ fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<Named>, Vec<Shaped>)> {
         let given = match arg {
             _ if is_memory => Given::None,
             Item::None => Given::None,
-            Item::Int(code) if param.name.ends_with("dtype") => Given::DType(host::dtype_of(*code)?.0),
+            Item::Int(code) if param.name.ends_with("dtype") => match host::dtype_of(*code)? {
+                (dtype, false) => Given::DType(dtype),
+                (part, true) => Given::ComplexDType(part),
+            },
+            Item::Complex(parts) => Given::Complex(parts.0, parts.1),
             Item::Bool(x) => Given::Bool(*x),
             Item::Int(x) => Given::Int(*x),
             Item::Float(x) => Given::Float(*x),
@@ -342,6 +367,20 @@ fn list(items: &[Item], input: &mut impl FnMut(&TensorRef) -> usize) -> Result<G
     })
 }
 
+/// Whether the tensors of the result of a call are complex.
+fn gives_complex(schema: &Schema, named: &[Named], inputs: &[Input]) -> bool {
+    let base = schema.full_name.split_once("::").map_or(&*schema.full_name, |(_, name)| name);
+    let base = base.split('.').next().unwrap_or(base);
+    let base = base.strip_suffix('_').filter(|base| !base.ends_with('_')).unwrap_or(base);
+    let has = |wanted: &dyn Fn(&Given) -> bool| named.iter().any(|(_, given)| wanted(given));
+    let takes = inputs.iter().any(|input| input.is_complex)
+        || has(&|given| matches!(given, Given::Complex(..) | Given::ComplexDType(_)));
+    let is_real = has(&|given| matches!(given, Given::DType(_)));
+    let return_complex =
+        named.iter().any(|(name, given)| name == "return_complex" && *given == Given::Bool(true));
+    makes_complex(base, takes, is_real, return_complex)
+}
+
 impl Plan {
     /// Whether the plan is for arguments of these kinds, dtypes and sizes.
     fn fits(&self, args: &[&Item]) -> bool {
@@ -351,6 +390,7 @@ impl Plan {
     fn new(schema: &Schema, args: &[&Item], registry: &Registry) -> Result<Plan> {
         let key = args.iter().map(|arg| Part::of(arg)).collect::<Result<Vec<_>>>()?;
         let (named, inputs) = given(schema, args)?;
+        let is_complex = gives_complex(schema, &named, &inputs);
         let Single { graph, origins, written } = single(&schema.full_name, named, &inputs, registry)?;
         let mut numbers: HashMap<NodeId, usize> = HashMap::new();
         let mut plan = Plan {
@@ -361,6 +401,7 @@ impl Plan {
             written: Vec::new(),
             origins,
             bytes: 0,
+            is_complex,
             pointwise: None,
         };
         for (id, node) in graph.nodes() {
@@ -392,6 +433,7 @@ impl Plan {
             && plan.result == Arg::Leaf(plan.n_inputs)
             && plan.written.is_empty()
             && plan.origins == [None]
+            && !is_complex
         {
             plan.pointwise = PointwiseCall::of(step, &positions);
         }

@@ -294,9 +294,9 @@ def f(x):
         "f",
         vec![x],
         expect![[r#"
-        ([0, 1, 3, 4, 5, 6, 7, 11, 15],  1
-        -2
-        [ CPULongType{2} ], False, [False, False, False, False, False, True, True])"#]],
+            ([0, 1, 3, 4, 5, 6, 7, 11, 15],  1
+            -2
+            [ CPULongType{2} ], True, [False, False, False, False, False, True, True])"#]],
     );
     check(
         "def f(n: int):\n  return n.float()\n",
@@ -309,4 +309,92 @@ def f(x):
            at <script>:2:10
           help: the value is int since <script>:1:7"#]],
     );
+}
+
+#[test]
+fn tensors_index_after_an_ellipsis() {
+    let text = "
+def f(x: Tensor, i: Tensor, m: Tensor) -> List[Tensor]:
+    y = x.clone()
+    y[..., i] = 0.0
+    z = x.clone()
+    z[..., 0, i] += 10.0
+    return [x[..., i], x[..., i, 1], x[0, ..., i], x[..., None, i], x[..., m], x[i, ..., 1:], y, z]
+
+def plain(x: Tensor, i: Tensor, m: Tensor) -> List[Tensor]:
+    y = x.clone()
+    y[:, :, i] = 0.0
+    z = x.clone()
+    z[:, 0, i] += 10.0
+    return [x[:, :, i], x[:, i, 1], x[0, :, i], x[:, :, None, i], x[:, m], x[i, :, 1:], y, z]
+";
+    let tensor = |array: crate::Array| Item::tensor(array).unwrap();
+    let x = crate::Array::from_vec((0..24).map(|n| n as f32).collect(), &[2, 3, 4]).unwrap();
+    let mask: Vec<bool> = (0..12).map(|n| n % 5 == 0).collect();
+    let args = || {
+        vec![
+            tensor(x.clone()),
+            tensor(crate::Array::from([0i64, 1])),
+            tensor(crate::Array::from_vec(mask.clone(), &[3, 4]).unwrap()),
+        ]
+    };
+    let got = shown(text, "f", args());
+    assert_eq!(got, shown(text, "plain", args()));
+    assert!(got.starts_with('['), "{got}");
+}
+
+#[test]
+fn slices_of_lists_are_assigned_as_in_python() {
+    let text = "
+def f(xs: List[int]) -> List[List[int]]:
+    a, b, c, d, e = xs[:], xs[:], xs[:], xs[:], xs[:]
+    alias = a
+    a[1:3] = [7, 8, 9]
+    b[1:1] = [5, 5]
+    c[-2:] = []
+    d[4:2] = [6]
+    e[:] = e[::-1]
+    return [alias, b, c, d, e, xs[-1:0:-2], xs[::3]]
+";
+    let expected = "[[1, 7, 8, 9, 4, 5], [1, 5, 5, 2, 3, 4, 5], [1, 2, 3], [1, 2, 3, 4, 6, 5], [5, 4, 3, 2, 1], \
+        [5, 3], [1, 4]]";
+    assert_eq!(shown(text, "f", vec![Item::ints([1, 2, 3, 4, 5])]), expected);
+    let error = shown("def f(xs: List[int]) -> None:\n    xs[::2] = [1]\n", "f", vec![Item::ints([1])]);
+    assert!(error.contains("a slice with a step cannot be assigned") && error.contains(":2:"), "{error}");
+}
+
+#[test]
+fn objects_are_sorted_by_their_method() {
+    let text = "
+class P:
+    def __init__(self, rank: int, name: str):
+        self.rank = rank
+        self.name = name
+    def __lt__(self, other: 'P') -> bool:
+        return self.rank < other.rank
+
+def f(ranks: List[int], reverse: bool) -> Tuple[List[str], List[str]]:
+    ps = [P(rank, str(i)) for i, rank in enumerate(ranks)]
+    up = sorted(ps)
+    ps.sort(reverse)
+    return [p.name for p in ps], [p.name for p in up]
+";
+    let args = |reverse: bool| vec![Item::ints([3, 1, 2, 1, 3]), Item::Bool(reverse)];
+    check(text, "f", args(false), expect!["([1, 3, 2, 0, 4], [1, 3, 2, 0, 4])"]);
+    check(text, "f", args(true), expect!["([0, 4, 2, 1, 3], [1, 3, 2, 0, 4])"]);
+}
+
+#[test]
+fn a_session_tells_what_each_line_costs() {
+    let text = "def f(n: int) -> int:\n    total = 0\n    for i in range(n):\n        total += i * i\n    return total\n";
+    let program = Program::from_text(&Source::new("f.py", text)).unwrap();
+    let operators = AtenOperators::new(crate::registry());
+    let mut session = Session::new(program, &operators).unwrap().profiled();
+    for n in [3, 4] {
+        session.call_function("f", vec![Item::Int(n)], Vec::new()).unwrap();
+    }
+    let profile = session.profile();
+    let line = profile.lines.iter().find(|line| line.source.line == 4).expect("the line ran");
+    assert!(line.count >= 14, "a product and a sum ran in seven rounds: {profile}");
+    assert!(profile.to_string().contains("f.py:4"), "{profile}");
 }

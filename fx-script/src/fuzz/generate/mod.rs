@@ -169,6 +169,7 @@ impl Generator {
         self.is_helper = false;
         let budget = 10 + self.rng.below(30);
         lines.push(self.function("main", budget));
+        lines.extend(self.arguments());
         lines.push(self.run());
         lines
     }
@@ -316,6 +317,24 @@ impl Generator {
         let head = format!("def {name}({}) -> {}:", texts.join(", "), self.returns.text());
         let function = Function { name: name.into(), parameters, defaults, returns: self.returns.clone() };
         (function, Line::with(head, body))
+    }
+
+    /// Makes the function `arguments`, which returns a tuple of arguments for `main`; `None` if one is an object.
+    fn arguments(&mut self) -> Option<Line> {
+        let main = self.functions.last().expect("`main` is a function").clone();
+        if main.parameters.iter().any(|(_, ty)| *ty == Type::Object) {
+            return None;
+        }
+        let mut body = Vec::new();
+        for (name, ty) in &main.parameters {
+            body.push(Line::new(format!("{name}: {} = {}", ty.text(), self.literal(ty))));
+        }
+        let list = |text: &dyn Fn(&(String, Type)) -> String| {
+            main.parameters.iter().map(text).collect::<Vec<_>>().join(", ")
+        };
+        body.push(Line::new(format!("return ({},)", list(&|(name, _)| name.clone()))));
+        let returns = list(&|(_, ty)| ty.text());
+        Some(Line::with(format!("def {}() -> Tuple[{returns}]:", super::ARGUMENTS), body))
     }
 
     /// Makes the function that calls `main` and returns its result with its arguments.

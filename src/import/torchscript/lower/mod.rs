@@ -191,7 +191,7 @@ pub(super) fn lower(program: &Program, request: &Request, registry: &Registry) -
         Some(module) => format!("{report}\n{}", module.graph()),
         None => report.to_string(),
     })?;
-    Ok(Lowered { module, report })
+    Ok(Lowered { module, report, further: Vec::new() })
 }
 
 /// A method while it is lowered.

@@ -12,6 +12,7 @@ use super::{Lowerer, Meaning, Step, Stop};
 use crate::import::alias::{Origin, View};
 use crate::import::aten;
 use crate::import::build::{Attempt, Builder, Entry, Out};
+use crate::import::makes_complex;
 use crate::import::schema::{
     self, Argument, Float, Named, NamedArgument, OptionalTensor, SymBoolArgument, SymFloatArgument,
     SymIntArgument, Table,
@@ -174,7 +175,7 @@ impl Lowerer<'_> {
             "is_complex" | "requires_grad" => Value::Bool(false),
             "device" => Value::Device(Arc::new(Device { kind: "cpu".to_owned(), index: None })),
             "layout" => Value::Int(0),
-            "is_contiguous" => Value::Bool(view.is_dense()),
+            "is_contiguous" => Value::Bool(self.builder().is_contiguous(&view)),
             "stride" | "storage_offset" => {
                 if !view.is_dense() {
                     return Err(self.obstacle("the strides of a view are not known"));
@@ -313,8 +314,22 @@ impl Lowerer<'_> {
         if schema.parameters.len() != args.len() {
             return Err(self.obstacle(format!("{name} takes a number that is not known")));
         }
+        let is_true = |name: &str| {
+            let at = schema.parameters.iter().position(|parameter| &*parameter.name == name);
+            matches!(at.and_then(|at| args.get(at)), Some(Value::Bool(true)))
+        };
+        if makes_complex(base, args.iter().any(is_complex), false, is_true("return_complex")) {
+            return Err(self.obstacle_with(
+                format!("{name} gives complex numbers"),
+                None,
+                Some("the virtual machine has complex tensors; graphs have pairs of reals"),
+            ));
+        }
         let is_dense = match args.first().filter(|_| self.is_tensor(args.first())) {
-            Some(tensor) => self.view_of(tensor)?.is_dense(),
+            Some(tensor) => {
+                let view = self.view_of(tensor)?;
+                self.builder().is_contiguous(&view)
+            }
             None => true,
         };
         if base == "contiguous" && is_dense {
@@ -767,4 +782,13 @@ fn raw(builder: &mut Builder<'_>, out: Out, n_results: usize, is_list: bool) -> 
             }
         }
     })
+}
+
+/// Whether a known value is complex.
+fn is_complex(value: &Value) -> bool {
+    match value {
+        Value::Complex(_) => true,
+        Value::Tensor(tensor) => tensor.is_complex(),
+        _ => false,
+    }
 }
