@@ -39,16 +39,22 @@ fn operators_become_functions_and_numbers_stay_on_their_side() {
 #[test]
 fn closures_mix_borrowed_tensors_with_values() {
     let f = |x: &Tensor, rate: f64, y: &Tensor| x * rate + y;
-    check(&symbolic_trace(f), expect![[r#"
+    check(
+        &symbolic_trace(f),
+        expect![[r#"
         argument "y": the value of a float is not known before tracing  at HERE
-          help: fix it, for example with `.constant("rate", 0.5)`, or pass a tensor"#]]);
-    check(&trace(f).constant("y", 0.5).build(), expect![[r#"
+          help: fix it, for example with `.constant("rate", 0.5)`, or pass a tensor"#]],
+    );
+    check(
+        &trace(f).constant("y", 0.5).build(),
+        expect![[r#"
         graph main(%x, y = 0.5, %z) {
           %mul = mul(%x, 0.5)
           %add = add(%mul, %z)
           return %add
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
