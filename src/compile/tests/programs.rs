@@ -170,7 +170,7 @@ fn closures_borrow_some_tensors_and_own_other_arguments() {
         rates.push(rate);
         x * rate
     }));
-    let result = f.call((x.clone(), 2.0)).and_then(|v| Tensor::from_value(&v)).unwrap();
+    let result: Tensor = f.run((x.clone(), 2.0)).unwrap();
     assert_eq!(result.to_vec::<f32>().unwrap(), (&x * 2.0).to_vec::<f32>().unwrap());
     let error = f.call(&[x]).unwrap_err().to_string();
     assert!(error.contains("expected 2 arguments, got 1"), "{error}");
