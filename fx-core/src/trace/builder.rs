@@ -15,7 +15,7 @@ use crate::{
 
 /// Something that can be traced: a reference to a module with `forward`, or a closure.
 ///
-/// A closure takes up to 8 borrowed tensors, up to 8 values of any [`Tree`] types, or up to 4 arguments of both
+/// A closure takes up to 8 borrowed tensors, up to 8 values of any [`Tree`](crate::Tree) types, or up to 4 arguments of both
 /// kinds, such as `|x: &Tensor, rate: f64|`. `Marker` tells the implementations apart and is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be traced",
