@@ -15,8 +15,9 @@ use crate::{
 
 /// Something that can be traced: a reference to a module with `forward`, or a closure.
 ///
-/// A closure takes up to 8 borrowed tensors, up to 8 values of any [`Tree`](crate::Tree) types, or up to 4 arguments of both
-/// kinds, such as `|x: &Tensor, rate: f64|`. `Marker` tells the implementations apart and is always inferred.
+/// A closure takes up to 8 borrowed tensors, up to 8 values of any [`Tree`](crate::Tree) types, or up to 4
+/// arguments of both kinds, such as `|x: &Tensor, rate: f64|`. `Marker` tells the implementations apart and is
+/// always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be traced",
     note = "trace a `&model` whose `forward` is in an `#[fx::forward]` block, or a closure such as `|x: &Tensor| x.relu()`"
