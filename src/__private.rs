@@ -2,6 +2,8 @@
 
 pub use fx_core::__private::*;
 
+pub use crate::compile::{Compiled, call_compiled, compiled};
+
 /// The runtime of `#[fx::script]`, with the operations on lists.
 pub mod script {
     pub use fx_core::__private::script::*;

@@ -71,7 +71,7 @@ pub use fx_codegen::{Code, GraphCode, Native, readable};
 pub use fx_core::ops::*;
 pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
-pub use fx_macros::{Module, Tree, forward, script, wrap};
+pub use fx_macros::{Module, Tree, compile, forward, script, wrap};
 pub use fx_ops::ops::functions::*;
 pub use fx_ops::{nn, registry, rules, weights, with_threads};
 pub use fx_script as torchscript;

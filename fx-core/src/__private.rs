@@ -7,7 +7,7 @@ pub use crate::module::load::{FromWeights, Skipped, WeightSource, join};
 pub use crate::module::{Field, InputDecl, Visitor, VisitorMut, display_tree};
 pub use crate::op::{Default, wrong_arity};
 pub use crate::pointwise::fused_affine::{Body, FusedAffine};
-pub use crate::trace::{ModuleCall, call_module, call_wrapped, infer_by_tracing};
+pub use crate::trace::{ModuleCall, call_module, call_wrapped, infer_by_tracing, result_as};
 pub use crate::tree::{self, open_structure};
 pub use crate::{
     Arg, Class, Effects, Error, ErrorKind, Forward, Kind, Module, Op, OpDef, Param, Result, SourceLoc,

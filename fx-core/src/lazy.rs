@@ -9,13 +9,15 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::tensor::Repr;
-use crate::{Arg, Array, Buffer, Error, Op, Result, SourceLoc, Tensor, TensorType, Value, err};
+use crate::{Arg, Array, Buffer, Dim, Error, Op, Result, SourceLoc, Tensor, TensorType, Value, err};
 
 /// A tensor of known type whose value is computed when Rust code asks for it.
 pub struct Lazy {
     run: u64,
     index: u32,
     ty: Arc<TensorType>,
+    /// The type that Rust code sees, if its sizes are observed; each read of the value is then told.
+    watched: Option<Arc<TensorType>>,
     follower: Option<Arc<dyn Follower>>,
     value: OnceLock<Result<Arc<Array>>>,
 }
@@ -23,14 +25,20 @@ pub struct Lazy {
 impl Lazy {
     /// Makes a tensor that `follower` computes. Its run and index tell it from all others.
     pub fn pending(follower: Arc<dyn Follower>, run: u64, index: u32, ty: Arc<TensorType>) -> Lazy {
-        Lazy { run, index, ty, follower: Some(follower), value: OnceLock::new() }
+        Lazy { run, index, ty, watched: None, follower: Some(follower), value: OnceLock::new() }
+    }
+
+    /// Lets the follower watch the tensor: Rust code sees this type, and the follower learns of each read of the
+    /// value.
+    pub fn watched(self, ty: TensorType, follower: Arc<dyn Follower>) -> Lazy {
+        Lazy { watched: Some(Arc::new(ty)), follower: Some(follower), ..self }
     }
 
     /// Makes a tensor that has its value. Its run and index tell it from all others, also from those of the
     /// same memory.
     pub fn ready(run: u64, index: u32, value: Arc<Array>) -> Lazy {
         let ty = Arc::new(TensorType::new(value.dtype(), value.shape()));
-        Lazy { run, index, ty, follower: None, value: OnceLock::from(Ok(value)) }
+        Lazy { run, index, ty, watched: None, follower: None, value: OnceLock::from(Ok(value)) }
     }
 
     /// Returns the run of a segment that makes this tensor.
@@ -46,6 +54,11 @@ impl Lazy {
     /// Returns the dtype and shape.
     pub fn ty(&self) -> &Arc<TensorType> {
         &self.ty
+    }
+
+    /// Returns the dtype and shape for Rust code; the sizes of a watched tensor are observed.
+    pub fn seen_type(&self) -> &Arc<TensorType> {
+        self.watched.as_ref().unwrap_or(&self.ty)
     }
 
     /// Returns the value, if it is there already. Fails with the error of the operation that should make it.
@@ -64,7 +77,12 @@ impl Lazy {
         if self.value.get().is_none()
             && let Some(follower) = &self.follower
         {
-            follower.compute(self, what, at);
+            follower.compute(self, what, at.clone());
+        }
+        if self.watched.is_some()
+            && let Some(follower) = &self.follower
+        {
+            follower.read(self, what, at);
         }
         match self.value.get() {
             Some(value) => value.as_ref().map_err(Error::clone),
@@ -106,7 +124,13 @@ pub trait Follower: Send + Sync {
     /// Computes the value of a tensor, on any thread, and enters it.
     fn compute(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>);
 
-    /// Returns what a buffer holds from now on, if the call has set it.
+    /// Learns that Rust code reads the value of a watched tensor, on any thread.
+    fn read(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>);
+
+    /// Returns the value of a size of watched tensors for code that cannot keep its expression.
+    fn size(&self, size: &Dim) -> Option<i64>;
+
+    /// Returns what takes the place of a buffer's value, such as what the call has set.
     fn read_buffer(&self, buffer: &Buffer) -> Option<Tensor>;
 
     /// Sets a buffer when the call has succeeded. Fails if the type is another one.
@@ -121,6 +145,8 @@ pub trait Follower: Send + Sync {
     /// Computes at once what is pending, at the user's wish.
     fn cut(&self, at: SourceLoc);
 }
+
+pub use crate::dim::observed::{Observer, Relation, SizeUse, with_observer};
 
 thread_local! {
     static FOLLOWER: RefCell<Option<Arc<dyn Follower>>> = const { RefCell::new(None) };

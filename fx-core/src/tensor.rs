@@ -129,7 +129,7 @@ impl Tensor {
             Repr::Failed(error) => Err(error.clone()),
             Repr::Items(items) => Err(items.error().clone()),
             Repr::Proxy(proxy) => proxy.observed_type().map_err(|error| error.at(source)),
-            Repr::Lazy(lazy) => Ok(TensorType::clone(lazy.ty())),
+            Repr::Lazy(lazy) => Ok(TensorType::clone(lazy.seen_type())),
         }
     }
 

@@ -6,6 +6,7 @@
 //! `#[module(crate = fx_core)]`, `#[fx::wrap(crate = fx_core)]`. A mistake is reported at the token of the
 //! user's that makes it, with what to do.
 
+mod compile;
 mod forward;
 mod module;
 mod options;
@@ -127,6 +128,41 @@ pub fn forward(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn script(options: TokenStream, item: TokenStream) -> TokenStream {
     script::expand(options.into(), item.into()).into()
+}
+
+/// Compiles the tensor work of a function, as [`fx::compile`] does for a closure: the Rust code runs on every
+/// call, the operations between its reads of values run as programs.
+///
+/// ```ignore
+/// #[fx::compile]
+/// fn settle(x: &Tensor, rate: f64) -> fx::Result<Tensor> {
+///     let mut x = x.clone();
+///     while x.abs().max().item::<f32>()? > 1.0 {
+///         x = x * rate;
+///     }
+///     Ok(x)
+/// }
+///
+/// let y = settle(&x, 0.5)?;
+/// println!("{}", settle::compiled().explain());
+/// ```
+///
+/// The function keeps its signature, and the names of its arguments are those in messages. Arguments and result
+/// are as in [`macro@forward`]. `settle::compiled()` is the compiled function: it explains, counts and resets.
+/// Within another compiled function, or a trace, the function is part of that.
+///
+/// Options:
+/// - `pure`: the function has no effects, and depends on its arguments only, so its Rust code need not run for a
+///   call that is like an earlier one. What evidently breaks this promise is refused: a print, a clock, a file,
+///   a static that changes. `verify = 100` checks each hundredth call of a kind.
+/// - `whole`: a read of a value is an error, so the function is one graph.
+/// - `backend = "name"`: who runs the graphs.
+/// - `crate = path`: where fx is, if it is not `::fx`.
+///
+/// [`fx::compile`]: ../fx/fn.compile.html
+#[proc_macro_attribute]
+pub fn compile(options: TokenStream, item: TokenStream) -> TokenStream {
+    compile::expand(options.into(), item.into()).into()
 }
 
 /// Makes a function one node: a trace records a call of it and does not look inside.

@@ -9,6 +9,7 @@ use super::build::Constants;
 use super::dynamic::{expected, generalise, is_relative};
 use super::event::{Bound, Event, Identity, Known};
 use super::miss::{Missed, missed};
+use super::replay::Replay;
 use super::report::{Code, Counters, Explanation, Journal, Place, SegmentReport};
 use super::segment::{Expected, Prepared, Segment, Size, Slot};
 use super::session::match_log;
@@ -23,6 +24,8 @@ pub(super) struct Options {
     pub(super) dynamic: Dynamic,
     pub(super) most_segments: usize,
     pub(super) limit: Limit,
+    /// Of so many calls that a path serves, one is followed; `None` if all are.
+    pub(super) pure: Option<u64>,
 }
 
 /// The segments of a compiled function, and what all its calls share.
@@ -38,6 +41,7 @@ pub(super) struct Cache {
     /// Held while a segment is made, so that calls at the same time make it once.
     entering: Mutex<Thrash>,
     journal: Mutex<Journal>,
+    pub(super) replay: Option<Replay>,
 }
 
 /// The calls that compiled lately. A function that compiles in most calls runs operation by operation for a
@@ -94,6 +98,8 @@ pub(super) struct New<'a> {
     pub(super) miss: Option<Missed>,
     pub(super) place: Place,
     pub(super) call: u64,
+    /// Whether the miss is told elsewhere.
+    pub(super) is_quiet: bool,
     pub(super) name: &'a dyn Fn(Identity) -> Option<Arc<str>>,
 }
 
@@ -105,9 +111,10 @@ impl Cache {
         Cache {
             name,
             place,
-            options,
             constants,
             segments: RwLock::default(),
+            replay: options.pure.map(Replay::new),
+            options,
             first: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
             entering: Mutex::default(),
@@ -143,6 +150,9 @@ impl Cache {
     pub(super) fn clear(&self) {
         let _entering = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
         *self.segments.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        if let Some(replay) = &self.replay {
+            replay.clear();
+        }
         *self.journal() = Journal::default();
     }
 
@@ -224,6 +234,9 @@ impl Cache {
                         .min_by_key(|(_, segment)| segment.used.load(Ordering::Relaxed));
                     if let Some((at, _)) = oldest {
                         segments.remove(at);
+                        if let Some(replay) = &self.replay {
+                            replay.forget(&|id| segments.iter().any(|segment| segment.id == id));
+                        }
                     }
                 }
                 Limit::Eager => return Entered::Once(segment, bound),
@@ -253,7 +266,9 @@ impl Cache {
                 new.miss.as_ref().and_then(|miss| miss.at.clone()),
             );
         }
-        journal.miss(missed(new.call, new.miss, outcome));
+        if !new.is_quiet {
+            journal.miss(missed(new.call, new.miss, outcome));
+        }
         drop(journal);
         segments.push(segment.clone());
         *self.segments.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(segments);
@@ -312,12 +327,14 @@ impl Cache {
             segments: segments.iter().map(|segment| report(segment)).collect(),
             misses: journal.misses.iter().cloned().collect(),
             breaks: journal.breaks.clone(),
+            is_pure: self.replay.is_some(),
+            paths: self.replay.as_ref().map_or_else(Vec::new, Replay::report),
             counters: journal.counters,
         }
     }
 }
 
-fn name_of(id: u64) -> String {
+pub(super) fn name_of(id: u64) -> String {
     format!("s{}", id.saturating_sub(1))
 }
 
@@ -368,7 +385,7 @@ fn report(segment: &Segment) -> SegmentReport {
         end: segment.end.to_string(),
         code: segment.end.end.code(),
         runs: segment.runs.load(Ordering::Relaxed),
-        run_time: std::time::Duration::from_nanos(segment.nanoseconds.load(Ordering::Relaxed)),
+        run_time: segment.run_time(),
         graph_time: prepared.as_ref().map_or(Default::default(), |prepared| prepared.times.graph),
         backend_time: prepared.as_ref().map_or(Default::default(), |prepared| prepared.times.backend),
         program: prepared

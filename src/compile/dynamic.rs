@@ -52,8 +52,9 @@ pub(super) fn is_relative(segment: &Segment, log: &[Event], outside: &[Expected]
 }
 
 fn is_relative_argument(general: &Arg<Wire>, log: &Arg<Wire>) -> bool {
+    let is_number = |arg: &Arg<Wire>| number(arg).is_some() || matches!(arg, Arg::Leaf(Wire::Literal(_)));
     match (general, log) {
-        (Arg::Leaf(Wire::Literal(_)), other) => number(other).is_some(),
+        (Arg::Leaf(Wire::Literal(_)), other) | (other, Arg::Leaf(Wire::Literal(_))) => is_number(other),
         (Arg::Int(_), Arg::Int(_)) | (Arg::Float(_), Arg::Float(_)) => true,
         (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| is_relative_argument(a, b))

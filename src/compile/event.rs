@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::segment::{Expected, Segment, Size, Slot};
+use super::segment::{Segment, Slot};
 use crate::lazy::Call;
 use crate::{Arg, Array, DType, Op, Result, Scalar, SourceLoc, TensorType, Type, TypeTree};
 
@@ -239,41 +239,12 @@ impl<L> Comparison<'_, L> {
                     let is_same = known.identity == identity || Arc::ptr_eq(&known.array, array);
                     return if is_same { Ok(()) } else { Err(Difference::Argument) };
                 }
-                self.guard(input, array)?;
+                self.segment.guard(input, array, &mut self.bound.symbols)?;
                 self.bound.outside.push(Known { identity, array: array.clone() });
                 Ok(())
             }
             _ => Err(Difference::Argument),
         }
-    }
-
-    /// Checks a tensor from outside at its first use, and binds the symbols of its sizes.
-    fn guard(&mut self, input: u32, array: &Arc<Array>) -> Result<(), Difference> {
-        let (dtype, sizes) = match &self.segment.outside[input as usize] {
-            Expected::Constant(constant) if Arc::ptr_eq(constant, array) => return Ok(()),
-            Expected::Constant(_) => return Err(Difference::Constant { input }),
-            Expected::Input { dtype, sizes, .. } => (*dtype, sizes),
-        };
-        if array.dtype() != dtype {
-            return Err(Difference::DType { input, expected: dtype, got: array.dtype() });
-        }
-        let shape = array.shape();
-        if shape.len() != sizes.len() {
-            return Err(Difference::Rank { input, expected: sizes.len(), got: shape.len() });
-        }
-        for (axis, (size, &got)) in sizes.iter().zip(shape).enumerate() {
-            let got = got as i64;
-            match *size {
-                Size::Is(expected) if expected == got => {}
-                Size::Is(expected) => return Err(Difference::Size { input, axis, expected, got }),
-                Size::Symbol(symbol) => match self.bound.symbols.get(symbol as usize) {
-                    None => self.bound.symbols.push(got),
-                    Some(&expected) if expected == got => {}
-                    Some(&expected) => return Err(Difference::Relation { input, axis, expected, got }),
-                },
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,12 +1,11 @@
 //! The run of a segment: its program, or its operations one by one where there is none or it fails.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::build::replay;
 use super::cache::Cache;
 use super::event::Event;
-use super::segment::{Segment, Slot};
+use super::segment::{Prepared, Segment, Slot};
 use super::session::State;
 use crate::rng::{Generator, with_generator};
 use crate::{Arg, Error, Scalar, Tensor, Value, err};
@@ -21,47 +20,60 @@ impl State {
         }
     }
 
-    /// Runs a segment whose operands are bound.
-    pub(super) fn execute(&mut self, segment: &Arc<Segment>) {
+    /// Runs a segment whose operands are bound, as the run with this number.
+    pub(super) fn execute(&mut self, segment: &Arc<Segment>, run: u64) {
         let wanted: Vec<u32> = (0..self.locals.len() as u32)
             .filter(|local| self.locals[*local as usize].lazy.strong_count() > 0)
             .collect();
         if wanted.is_empty() && !segment.is_random() {
+            if let Some(recorder) = &mut self.recorder {
+                recorder.skipped();
+            }
             return;
         }
         let cache = self.cache.clone();
         let generator = self.random.take();
-        match &generator {
+        let done = match &generator {
             Some(generator) => {
                 with_generator(generator, || self.run_program(segment, &cache, &wanted, Some(generator)))
             }
             None => self.run_program(segment, &cache, &wanted, None),
+        };
+        if let Some(recorder) = &mut self.recorder {
+            recorder.ran(segment, &self.bound, run, done);
         }
     }
 
+    /// Runs the program of a segment, or its operations. Returns the program and its results, if it ran well.
     fn run_program(
         &mut self,
         segment: &Arc<Segment>,
         cache: &Cache,
         wanted: &[u32],
         generator: Option<&Generator>,
-    ) {
+    ) -> Option<(Arc<Prepared>, Value)> {
         let (prepared, is_new) = segment.prepare(wanted, &**cache.backend(), cache.constants());
         if is_new {
             self.is_hit = false;
             cache.note_compiled(segment, &prepared, self.sources.first());
         }
+        if let Some(recorder) = &mut self.recorder
+            && let Some(value) = recorder.ahead(segment, &self.bound, &prepared)
+            && self.enter(&prepared.outputs, &value)
+        {
+            return Some((prepared, value));
+        }
         let saved = generator.cloned();
-        let started = Instant::now();
+        let started = segment.begin_run();
         let result = match &prepared.program {
             Ok(program) => segment.inputs(&self.bound).and_then(|inputs| program.call(&inputs)),
             Err(error) => Err(error.clone()),
         };
         let is_right = result.as_ref().is_ok_and(|value| self.enter(&prepared.outputs, value));
-        segment.note_run(started.elapsed());
+        segment.end_run(started);
         cache.journal().counters.runs += 1;
         if is_right {
-            return;
+            return result.ok().map(|value| (prepared, value));
         }
         if let (Some(generator), Some(saved)) = (generator, &saved) {
             generator.restore(saved);
@@ -74,6 +86,7 @@ impl State {
             });
             cache.note_failed(segment, &error);
         }
+        None
     }
 
     /// Enters the results of a program. Returns `false`, and enters nothing, if they have other types.

@@ -7,9 +7,19 @@ use crate::lazy::Call;
 use crate::{Scalar, SourceLoc};
 
 /// A difference, and where it was found.
+#[derive(Clone)]
 pub(super) struct Missed {
     pub(super) reason: String,
     pub(super) at: Option<SourceLoc>,
+}
+
+/// Writes a number as Rust does.
+pub(super) fn number_text(scalar: Scalar) -> String {
+    match scalar {
+        Scalar::Bool(x) => x.to_string(),
+        Scalar::Int(x) => x.to_string(),
+        Scalar::Float(x) => format!("{x:?}"),
+    }
 }
 
 /// Makes the report of a miss.
@@ -25,11 +35,6 @@ impl Segment {
         let got = call.map_or("the end", |call| call.op.name);
         let name = |input: u32| self.input_name(input);
         let mut place = call.map(|call| call.source.clone());
-        let number = |scalar: Scalar| match scalar {
-            Scalar::Bool(x) => x.to_string(),
-            Scalar::Int(x) => x.to_string(),
-            Scalar::Float(x) => format!("{x:?}"),
-        };
         let mut used_at = |input: u32| {
             if let Some(event) = self.first_use(input) {
                 place = Some(event.source.clone());
@@ -41,7 +46,7 @@ impl Segment {
             }
             Difference::Argument => format!("operation {at}: another argument of {got}"),
             Difference::Literal { expected, got } => {
-                format!("number of operation {at}: {}, got {}", number(expected), number(got))
+                format!("number of operation {at}: {}, got {}", number_text(expected), number_text(got))
             }
             Difference::DType { input, expected, got } => {
                 used_at(input);

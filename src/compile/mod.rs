@@ -8,7 +8,7 @@
 //! what runs was compared first.
 //!
 //! Reading order: `event` (what is compared), `segment`, `session` (one call), `execute` (a run), `cache` (all
-//! calls), `dynamic` (sizes and numbers that vary), `build` (the graph), [`backend`].
+//! calls), `dynamic` (sizes and numbers that vary), `build` (the graph), `replay` (pure functions), [`backend`].
 
 pub mod backend;
 mod build;
@@ -18,9 +18,11 @@ mod event;
 mod execute;
 mod miss;
 mod mutable;
+mod replay;
 mod report;
 mod segment;
 mod session;
+mod site;
 mod stance;
 #[cfg(test)]
 mod tests;
@@ -31,13 +33,17 @@ use std::sync::{Arc, OnceLock};
 
 pub use backend::{Backend, Executable, IntoBackend};
 pub use mutable::{ByMutable, Mutable, mutable};
-pub use report::{Break, Code, Counters, Explanation, Miss, SegmentReport};
+pub use report::{Break, Code, Counters, Explanation, Miss, PathReport, SegmentReport};
+pub use site::{BySite, Compiled, Site};
+#[doc(hidden)]
+pub use site::{call_compiled, compiled};
 pub use stance::{Stance, cut, is_compiling, with_stance, without_compile};
 
 use crate::trace::{Traceable, is_tracing};
 use crate::{Arg, Engine, Error, GraphModule, Result, SourceLoc, Tensor, Tree, Value};
 use build::Constants;
 use cache::{Cache, Options};
+use replay::Outcome;
 use session::Session;
 
 /// Compiles a module or closure. Nothing happens before the first call; all that the Rust code does besides
@@ -61,15 +67,20 @@ use session::Session;
 /// ```
 #[track_caller]
 pub fn compile<T: Traceable<M>, M>(function: T) -> Function<T, M> {
+    compile_at(function, SourceLoc::caller())
+}
+
+fn compile_at<T: Traceable<M>, M>(function: T, place: SourceLoc) -> Function<T, M> {
     Function {
         function,
-        place: SourceLoc::caller(),
+        place,
         options: Ok(Options {
             backend: Arc::new(Engine::Fused),
             is_whole: false,
             dynamic: Dynamic::Auto,
             most_segments: 64,
             limit: Limit::Evict,
+            pure: None,
         }),
         shared: OnceLock::new(),
         calls: AtomicU64::new(0),
@@ -138,6 +149,59 @@ impl<T: Traceable<M>, M> Function<T, M> {
             options.is_whole = true;
             Ok(())
         })
+    }
+
+    /// Promises that the Rust code of the function has no effects, and depends on nothing but its arguments and
+    /// the module. A call that is like an earlier one then runs without the Rust code.
+    ///
+    /// Calls are alike if their arguments have the same structure, dtypes, numbers of axes, numbers and texts,
+    /// if all comparisons of sizes have the same answers, and if the bools and integers that are read have the
+    /// same values. A function that reads floats is followed, as one without the promise; compare them in a
+    /// graph and read the bool. The second call and each thousandth check the promise: see
+    /// [`verify`](Self::verify). A function that broke it is followed from then on, and
+    /// [`explain`](Self::explain) names both lines (C07). A closure of [`mutable`] cannot be pure.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// use fx::prelude::*;
+    ///
+    /// let runs = AtomicU32::new(0);
+    /// let f = fx::compile(|x: &Tensor| -> fx::Result<Tensor> {
+    ///     runs.fetch_add(1, Ordering::Relaxed);
+    ///     Ok(if x.sum((), false).gt(0.0).to_bool()? { x * 2.0 } else { x - 1.0 })
+    /// })
+    /// .pure();
+    /// for _ in 0..10 {
+    ///     assert_eq!(f.call(&[Tensor::new([1.0f32, 2.0])])?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// }
+    /// assert_eq!(runs.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    pub fn pure(self) -> Self {
+        let (place, is_mutable) = (self.place.clone(), self.function.is_mutable());
+        self.with(|options| {
+            if is_mutable {
+                return Err(Error::new(
+                    crate::ErrorKind::Argument,
+                    "a closure that changes what it captures cannot be pure",
+                )
+                .help("leave out `.pure()`, or pass what changes as an argument and return it")
+                .at(place));
+            }
+            options.pure.get_or_insert(1000);
+            Ok(())
+        })
+    }
+
+    /// Lets one of so many calls check the promise of a [`pure`](Self::pure) function, instead of each
+    /// thousandth; 0 checks the second call of a kind only.
+    pub fn verify(self, every: u64) -> Self {
+        self.with(|options| {
+            options.pure = Some(every);
+            Ok(())
+        })
+        .pure()
     }
 
     /// Says whether sizes and numbers may become symbols and inputs.
@@ -237,9 +301,24 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let Some(permission) = stance::permission(call) else {
             return self.function.run(args)?.into_result();
         };
-        shared.cache.journal().counters.calls += 1;
-        let session = Session::new(shared.cache.clone(), call, permission);
-        let args = session.wrap(args, &shared.argument_names)?;
+        let cache = &shared.cache;
+        let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
+        let mut recorded = None;
+        if let Some(replay) = replay {
+            match replay.run(args, &shared.argument_names) {
+                Outcome::Hit(value, runs) => {
+                    let mut journal = cache.journal();
+                    journal.counters.calls += 1;
+                    journal.counters.hits += 1;
+                    journal.counters.runs += runs;
+                    return Ok(value);
+                }
+                Outcome::Follow(done, missed) => recorded = Some((done, missed)),
+            }
+        }
+        cache.journal().counters.calls += 1;
+        let session = Session::new(cache.clone(), call, permission);
+        let args = session.wrap(args, &shared.argument_names, recorded)?;
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
         session.finish(result, &source)
     }
@@ -268,6 +347,8 @@ impl<T: Traceable<M>, M> Function<T, M> {
                 segments: Vec::new(),
                 misses: Vec::new(),
                 breaks: Vec::new(),
+                is_pure: false,
+                paths: Vec::new(),
                 counters: Counters::default(),
             },
         }

@@ -77,6 +77,9 @@ macro_rules! mutable_closure {
             fn arguments(&self) -> Vec<(String, Result<Arg<()>>)> {
                 vec![$((ARGUMENT_NAMES[$i].to_owned(), <$t as Tree>::structure())),*]
             }
+            fn is_mutable(&self) -> bool {
+                true
+            }
             fn run(&self, args: &[Value]) -> Result<Value> {
                 check_arity(<[usize]>::len(&[$($i),*]), args.len())?;
                 #[allow(unused_variables, reason = "functions without arguments")]

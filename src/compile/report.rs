@@ -18,6 +18,8 @@ pub enum Code {
     C02,
     /// A size varies and cannot be a symbol.
     C03,
+    /// A pure function takes another path than the one that is recorded for such a call.
+    C07,
     /// The compiled code of the function reached its limit.
     C08,
     /// The function compiles more than it saves.
@@ -51,6 +53,7 @@ impl Code {
             Code::C01 => "a value is read here, so the graph ends",
             Code::C02 => "a number varies",
             Code::C03 => "a size varies and cannot be a symbol",
+            Code::C07 => "a pure function did otherwise than recorded, so its Rust code runs on every call",
             Code::C08 => "the compiled code reached its limit",
             Code::C09 => "the function compiles more than it saves",
             Code::C10 => "a value is read in a function that must be one graph",
@@ -74,6 +77,7 @@ impl Code {
             }
             Code::C02 => "pass the number as a tensor",
             Code::C03 => "give the tensors sizes that agree, or leave the size as it is",
+            Code::C07 => "leave out `.pure()`, or pass what changes as an argument",
             Code::C08 => "raise the limit, or see which field of the misses varies",
             Code::C09 => "see which field of the misses varies",
             Code::C10 => "use `where_`, `fx::cond` or `fx::while_loop`, or leave out `.whole()`",
@@ -279,7 +283,7 @@ pub struct SegmentReport {
     pub code: Option<Code>,
     /// How often it ran.
     pub runs: u64,
-    /// The time of all runs.
+    /// The time of a run, in the mean of those that were timed: the first ones, and some of the others.
     pub run_time: Duration,
     /// The time to make the graph.
     pub graph_time: Duration,
@@ -312,8 +316,33 @@ pub struct Explanation {
     pub misses: Vec<Miss>,
     /// The places at which graphs end or code runs otherwise, each once.
     pub breaks: Vec<Break>,
+    /// Whether the function promises to be pure.
+    pub is_pure: bool,
+    /// The paths of a pure function, on which its Rust code does not run.
+    pub paths: Vec<PathReport>,
     /// The counts.
     pub counters: Counters,
+}
+
+/// A path of a pure function.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathReport {
+    /// The structure of the arguments, such as `f32[_, _], 0.5`.
+    pub arguments: String,
+    /// What else must hold, such as `x0 > 8`.
+    pub guards: Vec<String>,
+    /// What runs, such as `s0, s2, return`.
+    pub steps: String,
+}
+
+impl fmt::Display for PathReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({})", self.arguments)?;
+        if !self.guards.is_empty() {
+            write!(f, " if {}", self.guards.join(", "))?;
+        }
+        write!(f, ": {}", self.steps)
+    }
 }
 
 impl Explanation {
@@ -341,15 +370,12 @@ impl fmt::Display for Explanation {
         }
         let (segments, calls) = (count(self.segments.len() as u64, "segment"), count(calls, "call"));
         let (hits, compiled) = (count(hits, "hit"), count(compiled, "compilation"));
-        writeln!(f, ": follow, backend {}, {segments}; {calls}: {hits}, {compiled}", self.backend)?;
+        let mode = if self.is_pure { "pure" } else { "follow" };
+        writeln!(f, ": {mode}, backend {}, {segments}; {calls}: {hits}, {compiled}", self.backend)?;
         for segment in &self.segments {
             let runs = match segment.runs {
                 0 => "not run yet".to_owned(),
-                n => format!(
-                    "{}, {} each",
-                    count(n, "run"),
-                    micros(segment.run_time / u32::try_from(n).unwrap_or(u32::MAX))
-                ),
+                n => format!("{}, {} each", count(n, "run"), micros(segment.run_time)),
             };
             writeln!(
                 f,
@@ -373,6 +399,12 @@ impl fmt::Display for Explanation {
                     micros(segment.backend_time)
                 )?;
             }
+        }
+        if !self.paths.is_empty() {
+            writeln!(f, "  paths:")?;
+        }
+        for path in &self.paths {
+            writeln!(f, "    {path}")?;
         }
         if !self.misses.is_empty() {
             writeln!(f, "  misses:")?;

@@ -8,10 +8,11 @@ use smallvec::SmallVec;
 
 use super::backend::{Backend, Executable};
 use super::build::{self, Constants};
-use super::event::{Bound, Event, Known, Operand, View, Wire, number};
+use super::event::{self, Bound, Difference, Event, Known, Operand, Outcome, Types, View, Wire, number};
 use super::report::Place;
 use crate::{
-    Arg, Array, Category, DType, Dim, Error, GraphModule, Result, Scalar, Symbol, Tensor, Value, err,
+    Arg, Array, Category, DType, Dim, Error, GraphModule, Result, Scalar, Symbol, Tensor, TensorType, Value,
+    err,
 };
 
 /// A size of a tensor from outside.
@@ -65,7 +66,11 @@ pub(super) struct Segment {
     /// The call that used it last.
     pub(super) used: AtomicU64,
     pub(super) runs: AtomicU64,
-    pub(super) nanoseconds: AtomicU64,
+    nanoseconds: AtomicU64,
+    /// So many runs took that time.
+    timed: AtomicU64,
+    /// The values of the symbols that the rules of all operations accept.
+    accepted: RwLock<Vec<SmallVec<[i64; 4]>>>,
     program: RwLock<Option<Arc<Prepared>>>,
     preparing: Mutex<()>,
 }
@@ -88,6 +93,12 @@ pub(super) struct Times {
 }
 
 impl Segment {
+    /// So many values of symbols are remembered.
+    const MOST_ACCEPTED: usize = 64;
+    /// So many of the first runs are timed, and one of so many afterwards.
+    const ALL_TIMED: u64 = 16;
+    const TIMED: u64 = 64;
+
     pub(super) fn new(
         id: u64,
         (events, outside): (Vec<Event>, Vec<Expected>),
@@ -107,6 +118,8 @@ impl Segment {
             used: AtomicU64::new(0),
             runs: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
+            timed: AtomicU64::new(0),
+            accepted: RwLock::default(),
             program: RwLock::new(None),
             preparing: Mutex::new(()),
         }
@@ -169,7 +182,7 @@ impl Segment {
         &self,
         n: usize,
         bound: &Bound,
-        results: &dyn Fn(usize) -> super::event::Types,
+        results: &dyn Fn(usize) -> Types,
     ) -> Result<Vec<Event>> {
         let mut log = Vec::with_capacity(n);
         for (at, event) in self.events[..n].iter().enumerate() {
@@ -277,10 +290,134 @@ impl Segment {
         self.events.iter().any(|event| event.op.effects.random)
     }
 
-    pub(super) fn note_run(&self, time: Duration) {
-        self.runs.fetch_add(1, Ordering::Relaxed);
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    /// Checks a tensor from outside at its first use, and binds the symbols of its sizes.
+    pub(super) fn guard(
+        &self,
+        input: u32,
+        array: &Arc<Array>,
+        symbols: &mut SmallVec<[i64; 4]>,
+    ) -> Result<(), Difference> {
+        let (dtype, sizes) = match &self.outside[input as usize] {
+            Expected::Constant(constant) if Arc::ptr_eq(constant, array) => return Ok(()),
+            Expected::Constant(_) => return Err(Difference::Constant { input }),
+            Expected::Input { dtype, sizes, .. } => (*dtype, sizes),
+        };
+        if array.dtype() != dtype {
+            return Err(Difference::DType { input, expected: dtype, got: array.dtype() });
+        }
+        let shape = array.shape();
+        if shape.len() != sizes.len() {
+            return Err(Difference::Rank { input, expected: sizes.len(), got: shape.len() });
+        }
+        for (axis, (size, &got)) in sizes.iter().zip(shape).enumerate() {
+            let got = got as i64;
+            match *size {
+                Size::Is(expected) if expected == got => {}
+                Size::Is(expected) => return Err(Difference::Size { input, axis, expected, got }),
+                Size::Symbol(symbol) => match symbols.get(symbol as usize) {
+                    None => symbols.push(got),
+                    Some(&expected) if expected == got => {}
+                    Some(&expected) => return Err(Difference::Relation { input, axis, expected, got }),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the rules of all operations accept the values of the symbols. Each new one is tried once.
+    pub(super) fn accepts(&self, bound: &Bound) -> bool {
+        if self.symbols.is_empty() {
+            return true;
+        }
+        let known = |accepted: &[SmallVec<[i64; 4]>]| accepted.contains(&bound.symbols);
+        if known(&self.accepted.read().unwrap_or_else(PoisonError::into_inner)) {
+            return true;
+        }
+        let accepts = self.try_rules(bound).is_some();
+        if accepts {
+            let mut accepted = self.accepted.write().unwrap_or_else(PoisonError::into_inner);
+            if accepted.len() >= Segment::MOST_ACCEPTED {
+                accepted.remove(0);
+            }
+            accepted.push(bound.symbols.clone());
+        }
+        accepts
+    }
+
+    /// Infers the types of all results. `None` if a rule refuses, or gives another type than the event has.
+    fn try_rules(&self, bound: &Bound) -> Option<()> {
+        let ty = |known: &Known| TensorType::new(known.array.dtype(), known.array.shape());
+        let outside: Vec<TensorType> = bound.outside.iter().map(ty).collect();
+        let mut locals: Vec<Arc<TensorType>> = Vec::new();
+        for (at, event) in
+            self.log(self.events.len(), bound, &|at| self.events[at].result.clone()).ok()?.iter().enumerate()
+        {
+            let mut type_of = |wire: &Wire| match wire {
+                Wire::Local(local) => Ok(TensorType::clone(&locals[*local as usize]).into()),
+                Wire::Outside(input) => Ok(outside[*input as usize].clone().into()),
+                Wire::Literal(_) => Err(err!(Trace, "a log has no numbers that vary")),
+            };
+            let outcome = event::infer(event.op, &event.args, &event.kwargs, &mut type_of);
+            let Outcome::Tensors(types) = outcome else { return None };
+            if !self.has_types(bound, &self.events[at], &types) {
+                return None;
+            }
+            locals.extend(types.leaves().into_iter().cloned());
+        }
+        Some(())
+    }
+
+    /// Returns whether the types of an event are these, for the symbols that are bound.
+    pub(super) fn has_types(&self, bound: &Bound, event: &Event, types: &Types) -> bool {
+        let (symbolic, known) = (event.result.leaves(), types.leaves());
+        symbolic.len() == known.len()
+            && symbolic.into_iter().zip(known).all(|(symbolic, known)| {
+                let mut sizes = symbolic.shape.iter().zip(known.shape.iter());
+                symbolic.dtype == known.dtype
+                    && symbolic.rank() == known.rank()
+                    && sizes.all(|(a, b)| self.value_of(a, &bound.symbols) == b.known())
+            })
+    }
+
+    /// Returns whether another segment has the same operations and inputs, but for sizes and numbers.
+    pub(super) fn has_events_of(&self, other: &Segment) -> bool {
+        super::dynamic::is_relative(self, &other.events, &other.outside)
+    }
+
+    /// Returns the line of the operation with a number, counted among all numbers.
+    pub(super) fn event_of_number(&self, number: usize) -> Option<&crate::SourceLoc> {
+        let mut seen = 0;
+        let event = self.events.iter().find(|event| {
+            for arg in event.arguments() {
+                arg.walk(&mut |arg| {
+                    let varies = matches!(arg, Arg::Leaf(Wire::Literal(_)));
+                    seen += usize::from(varies || event::number(arg).is_some());
+                });
+            }
+            seen > number
+        });
+        event.map(|event| &event.source)
+    }
+
+    /// Begins a run. Some runs are timed: a clock takes longer than a small program.
+    pub(super) fn begin_run(&self) -> Option<Instant> {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        (run < Segment::ALL_TIMED || run.is_multiple_of(Segment::TIMED)).then(Instant::now)
+    }
+
+    /// Ends a run.
+    pub(super) fn end_run(&self, started: Option<Instant>) {
+        if let Some(started) = started {
+            let nanoseconds = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+            self.timed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the time of a run, in the mean of those that were timed.
+    pub(super) fn run_time(&self) -> Duration {
+        let (total, runs) = (self.nanoseconds.load(Ordering::Relaxed), self.timed.load(Ordering::Relaxed));
+        Duration::from_nanos(total.checked_div(runs).unwrap_or(0))
     }
 }
 

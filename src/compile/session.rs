@@ -16,6 +16,7 @@ use super::event::{
     self, Bound, Comparison, Difference, Event, Identity, Operand, Outcome, Types, View, Wire,
 };
 use super::miss::Missed;
+use super::replay::{Done, Recorder};
 use super::report::{Code, End, Place};
 use super::segment::{Segment, Wired};
 use super::stance::Permission;
@@ -30,6 +31,8 @@ pub(super) struct Session {
     run: AtomicU64,
     /// The run whose tensors are the arguments of the call.
     arguments: u64,
+    /// The run whose tensors are the values of buffers.
+    buffers: u64,
     owner: ThreadId,
     /// The thread that runs a program.
     computing: Mutex<Option<ThreadId>>,
@@ -56,6 +59,8 @@ pub(super) struct State {
     refused: Option<Error>,
     /// Whether the function has returned.
     is_over: bool,
+    /// Notes what the call does, for a pure function.
+    pub(super) recorder: Option<Recorder>,
 }
 
 /// A result of the present run.
@@ -95,11 +100,13 @@ impl Session {
             is_hit: true,
             refused: None,
             is_over: false,
+            recorder: None,
         };
         Arc::new_cyclic(|this| Session {
             this: this.clone(),
             run: AtomicU64::new(next_run()),
             arguments: next_run(),
+            buffers: next_run(),
             owner: std::thread::current().id(),
             computing: Mutex::new(None),
             state: Mutex::new(state),
@@ -114,8 +121,21 @@ impl Session {
         self.run.load(Ordering::Acquire)
     }
 
-    /// Makes lazy tensors of the arguments, each with an identity of its own. Fails with the error of a tensor.
-    pub(super) fn wrap(&self, args: &[Value], names: &[Arc<str>]) -> Result<Vec<Value>> {
+    fn follower(&self) -> Arc<dyn Follower> {
+        self.this.upgrade().expect("a session in force lives")
+    }
+
+    /// Makes lazy tensors of the arguments, each with an identity of its own. `recorded` is what a pure function
+    /// has computed already, and why it left its path. Fails with the error of a tensor.
+    pub(super) fn wrap(
+        &self,
+        args: &[Value],
+        names: &[Arc<str>],
+        recorded: Option<(Vec<Done>, Option<Missed>)>,
+    ) -> Result<Vec<Value>> {
+        let mut recorder = recorded
+            .and_then(|(done, missed)| Recorder::new(args, (self.arguments, self.buffers), done, missed));
+        let follower = recorder.as_ref().map(|_| self.follower());
         let mut leaf_names: Vec<Arc<str>> = Vec::new();
         let mut values = Vec::with_capacity(args.len());
         for (at, arg) in args.iter().enumerate() {
@@ -131,11 +151,18 @@ impl Session {
                 };
                 number += 1;
                 let index = leaf_names.len() as u32;
+                let mut lazy = Lazy::ready(self.arguments, index, array.clone());
+                if let (Some(recorder), Some(follower)) = (&mut recorder, &follower) {
+                    lazy = recorder.argument(lazy, &name, follower.clone());
+                }
                 leaf_names.push(name);
-                Ok(Arg::Leaf(Tensor::from_lazy(Arc::new(Lazy::ready(self.arguments, index, array.clone())))))
+                Ok(Arg::Leaf(Tensor::from_lazy(Arc::new(lazy))))
             })?);
         }
-        self.lock().argument_names = leaf_names.into();
+        let mut state = self.lock();
+        state.argument_names = leaf_names.into();
+        state.recorder = recorder;
+        drop(state);
         Ok(values)
     }
 
@@ -154,7 +181,8 @@ impl Session {
         }
         let refused = state.refused.take();
         let updates = std::mem::take(&mut state.updates);
-        let (is_hit, cache) = (state.is_hit, state.cache.clone());
+        let (is_hit, cache, call) = (state.is_hit, state.cache.clone(), state.call);
+        let mut recorder = state.recorder.take();
         drop(state);
         if is_hit {
             cache.journal().counters.hits += 1;
@@ -162,7 +190,12 @@ impl Session {
         if let Some(error) = refused {
             return Err(error);
         }
-        let value = result?.try_rewrite(&mut |arg: &Value| match arg {
+        let mut result = result?;
+        if let Some(recorder) = &mut recorder {
+            recorder.finish(&result, &updates);
+            result = recorder.without_sizes(&result);
+        }
+        let value = result.try_rewrite(&mut |arg: &Value| match arg {
             Arg::Failed(error) => Err(error.clone()),
             Arg::Leaf(tensor) => tensor.clone().settled().ok().map(|tensor| Some(Arg::Leaf(tensor))),
             _ => Ok(None),
@@ -172,6 +205,9 @@ impl Session {
         let updates = updates.into_iter().map(|(buffer, value)| Ok((buffer, value.settled().ok()?)));
         for (buffer, value) in updates.collect::<Result<Vec<_>>>()? {
             buffer.replace(value);
+        }
+        if let (Some(recorder), Some(replay)) = (recorder, &cache.replay) {
+            replay.learn(recorder, call, &cache);
         }
         Ok(value)
     }
@@ -295,7 +331,7 @@ impl Session {
             },
         });
         match types {
-            Ok(types) => Ok(self.results(state, types.as_ref().unwrap_or(&event.result), call.source)),
+            Ok(types) => Ok(self.results(state, types.as_ref().unwrap_or(&event.result), call)),
             Err(difference) => {
                 state.bound.return_to(mark);
                 Err(difference)
@@ -304,13 +340,20 @@ impl Session {
     }
 
     /// Makes lazy tensors of the types.
-    fn results(&self, state: &mut State, types: &Types, source: &SourceLoc) -> Value {
-        let run = self.run();
-        state.sources.push(source.clone());
+    fn results(&self, state: &mut State, types: &Types, call: &Call<'_>) -> Value {
+        let (run, first) = (self.run(), state.locals.len());
+        state.sources.push(call.source.clone());
         let mut make = |ty: &Arc<TensorType>| {
             let index = state.locals.len() as u32;
-            let follower: Arc<dyn Follower> = self.this.upgrade().expect("a session in force lives");
-            let lazy = Arc::new(Lazy::pending(follower, run, index, ty.clone()));
+            let mut lazy = Lazy::pending(self.follower(), run, index, ty.clone());
+            if let Some(recorder) = &mut state.recorder {
+                let seen = recorder.seen_type(call, index as usize - first, ty);
+                lazy = lazy.watched(seen, self.follower());
+            }
+            let lazy = Arc::new(lazy);
+            if let Some(recorder) = &mut state.recorder {
+                recorder.made(&lazy, call.source);
+            }
             state.locals.push(Local { ty: ty.clone(), lazy: Arc::downgrade(&lazy) });
             Tensor::from_lazy(lazy)
         };
@@ -347,7 +390,7 @@ impl Session {
         let Mode::Recording { log, .. } = &mut state.mode else { return Step::Eager };
         log.push(event);
         let is_full = log.len() >= Cache::MOST_EVENTS;
-        let value = self.results(state, &types, call.source);
+        let value = self.results(state, &types, call);
         if is_full {
             self.end_segment(state, Place { end: End::Cut, at: Some(call.source.clone()) });
         }
@@ -385,7 +428,12 @@ impl Session {
         };
         match &found {
             Found::Kept(_) | Found::Nothing => {}
-            Found::Once(segment) => _ = state.run_events(segment),
+            Found::Once(segment) => {
+                state.run_events(segment);
+                if let Some(recorder) = &mut state.recorder {
+                    recorder.stop(Code::C09, "operations run one by one", place.at.clone());
+                }
+            }
             Found::Refused(error) => {
                 state.fail(error);
                 state.refused.get_or_insert_with(|| error.clone());
@@ -409,7 +457,7 @@ impl Session {
                 None => state.cache.set_first(segment.id),
             }
             segment.used.store(state.call, Ordering::Relaxed);
-            state.execute(&segment);
+            state.execute(&segment, self.run());
             state.last = Some(segment);
         }
     }
@@ -436,7 +484,13 @@ impl Session {
         };
         let outside = std::mem::take(&mut state.bound.outside);
         let (call, place) = (state.call, place);
-        let new = New { log, outside: &outside, miss, place, call, name: &name };
+        let is_quiet = state.recorder.is_some();
+        if let Some(recorder) = &mut state.recorder
+            && recorder.difference.is_none()
+        {
+            recorder.difference.clone_from(&miss);
+        }
+        let new = New { log, outside: &outside, miss, place, call, is_quiet, name: &name };
         let entered = match state.permission {
             Permission::Compile => state.cache.enter(new),
             Permission::RunOnce => Cache::once(new),
@@ -502,7 +556,7 @@ pub(super) fn match_log(segment: &Segment, log: &[Event], outside: &[event::Know
             match seen.find(&bound.symbols) {
                 Some(types) if types != logged.result => return None,
                 Some(_) => {}
-                None if agree(segment, &bound, event, &logged.result) => {
+                None if segment.has_types(&bound, event, &logged.result) => {
                     seen.enter(&bound.symbols, &logged.result);
                 }
                 None => return None,
@@ -510,21 +564,6 @@ pub(super) fn match_log(segment: &Segment, log: &[Event], outside: &[event::Know
         }
     }
     Some(bound)
-}
-
-/// Returns whether the types of an event are these, for the symbols that are bound.
-fn agree(segment: &Segment, bound: &Bound, event: &Event, types: &Types) -> bool {
-    let (symbolic, known) = (event.result.leaves(), types.leaves());
-    symbolic.len() == known.len()
-        && symbolic.into_iter().zip(known).all(|(symbolic, known)| {
-            symbolic.dtype == known.dtype
-                && symbolic.rank() == known.rank()
-                && symbolic
-                    .shape
-                    .iter()
-                    .zip(known.shape.iter())
-                    .all(|(a, b)| segment.value_of(a, &bound.symbols) == b.known())
-        })
 }
 
 impl State {
@@ -542,7 +581,7 @@ impl State {
 
     /// Returns the types of an operation's results.
     fn infer(call: &Call<'_>) -> Outcome {
-        let mut type_of = |tensor: &Tensor| tensor.ty().map(crate::TypeTree::from);
+        let mut type_of = |tensor: &Tensor| known_type(tensor).map(crate::TypeTree::from);
         match event::infer(call.op, call.args, call.kwargs, &mut type_of) {
             Outcome::Tensors(types) if event::are_known(&types) => Outcome::Tensors(types),
             _ => Outcome::Eager,
@@ -552,7 +591,7 @@ impl State {
     /// Asks the rule of an operation for the types of its results, which must be those of the event.
     fn infer_as(&self, segment: &Segment, event: &Event, call: &Call<'_>) -> Result<Types, Difference> {
         match State::infer(call) {
-            Outcome::Tensors(types) if agree(segment, &self.bound, event, &types) => Ok(types),
+            Outcome::Tensors(types) if segment.has_types(&self.bound, event, &types) => Ok(types),
             _ => Err(Difference::Rule),
         }
     }
@@ -569,7 +608,20 @@ impl Follower for Session {
             }
             state.random = Some(generator);
         }
-        match self.step(&mut state, &call) {
+        let step = match &mut state.recorder {
+            None => self.step(&mut state, &call),
+            Some(recorder) => {
+                recorder.begin(&call);
+                let (args, kwargs) = recorder.known_sizes_of(&call);
+                let known = Call { args: &args, kwargs: &kwargs, ..call };
+                let step = self.step(&mut state, &known);
+                if let (Step::Done(Ok(_)), Some(recorder)) = (&step, &mut state.recorder) {
+                    recorder.applied(&call);
+                }
+                step
+            }
+        };
+        match step {
             Step::Done(result) => result,
             Step::Eager if state.cache.options.is_whole => {
                 drop(state);
@@ -580,10 +632,7 @@ impl Follower for Session {
                 let end = End::Operation(code, call.op.name);
                 self.end_segment(&mut state, Place { end, at: Some(call.source.clone()) });
                 state.random = None;
-                drop(state);
-                without_following(|| {
-                    crate::trace::apply_at(call.op, call.method, call.args, call.kwargs, call.source.clone())
-                })
+                self.run_alone(state, &call)
             }
         }
     }
@@ -609,14 +658,36 @@ impl Follower for Session {
         self.end_segment(&mut state, Place { end, at });
     }
 
+    fn read(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>) {
+        let mut state = self.lock();
+        if state.is_over || what == "operand" {
+            return;
+        }
+        if let Some(recorder) = &mut state.recorder {
+            if std::thread::current().id() == self.owner {
+                recorder.read(lazy, what, at);
+            } else {
+                recorder.stop(Code::C11, what, at);
+            }
+        }
+    }
+
+    fn size(&self, size: &crate::Dim) -> Option<i64> {
+        self.lock().recorder.as_ref()?.size(size, None)
+    }
+
     fn read_buffer(&self, buffer: &Buffer) -> Option<Tensor> {
-        let state = self.lock();
+        let mut state = self.lock();
         let set = state.updates.iter().find(|(other, _)| other.address() == buffer.address());
-        set.map(|(_, value)| value.clone())
+        if let Some((_, value)) = set {
+            return Some(value.clone());
+        }
+        let follower = self.follower();
+        state.recorder.as_mut()?.buffer(buffer, follower)
     }
 
     fn write_buffer(&self, buffer: &Buffer, value: &Tensor) -> Result<()> {
-        let (new, old) = (value.ty()?, buffer.load().ty()?);
+        let (new, old) = (known_type(value)?, buffer.load().ty()?);
         if new != old {
             return Err(err!(Shape, "a buffer of {old} cannot hold {new}"));
         }
@@ -627,7 +698,11 @@ impl Follower for Session {
     }
 
     fn forget_buffer(&self, buffer: &Buffer) {
-        self.lock().updates.retain(|(other, _)| other.address() != buffer.address());
+        let mut state = self.lock();
+        state.updates.retain(|(other, _)| other.address() != buffer.address());
+        if let Some(recorder) = &mut state.recorder {
+            recorder.stop(Code::C15, "a buffer is stored to", None);
+        }
     }
 
     fn cut(&self, at: SourceLoc) {
@@ -640,10 +715,48 @@ impl Follower for Session {
         if state.random.is_some() {
             self.end_segment(&mut state, Place { end: End::Random, at: None });
         }
+        if let Some(recorder) = &mut state.recorder {
+            recorder.stop(Code::C16, "generator", None);
+        }
     }
 }
 
 impl Session {
+    /// Runs an operation by itself, after the operations before it.
+    fn run_alone(&self, mut state: MutexGuard<'_, State>, call: &Call<'_>) -> Result<Value> {
+        let Some(recorder) = &mut state.recorder else {
+            drop(state);
+            return without_following(|| {
+                crate::trace::apply_at(call.op, call.method, call.args, call.kwargs, call.source.clone())
+            });
+        };
+        let (args, kwargs) = recorder.known_sizes_of(call);
+        // A kernel's use of a tensor is no read by Rust code.
+        let settle = |arg: &Value| {
+            arg.map(&mut |tensor: &Tensor| {
+                tensor
+                    .shared_array()
+                    .map_or_else(|| tensor.clone(), |array| Tensor::from_shared(array.clone()))
+            })
+        };
+        let args: Vec<Value> = args.iter().map(settle).collect();
+        let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, arg)| (*key, settle(arg))).collect();
+        let ahead = recorder.ahead_of(call.op, &args, &kwargs);
+        drop(state);
+        let value = match ahead {
+            Some(value) => value,
+            None => without_following(|| {
+                crate::trace::apply_at(call.op, call.method, &args, &kwargs, call.source.clone())
+            })?,
+        };
+        let follower = self.follower();
+        let mut state = self.lock();
+        Ok(match &mut state.recorder {
+            Some(recorder) => recorder.ran_alone(call, value, next_run(), &follower),
+            None => value,
+        })
+    }
+
     /// Runs an operation that cannot be in a graph, in a function that must be one. Fails with the error that
     /// it has, or as a read does.
     fn refuse_operation(&self, call: &Call<'_>) -> Result<Value> {
@@ -657,6 +770,14 @@ impl Session {
         }
         self.lock().refused.get_or_insert_with(|| refused.clone());
         Err(refused)
+    }
+}
+
+/// Returns the type of a tensor with the sizes of this call, which Rust code may see as symbols.
+fn known_type(tensor: &Tensor) -> Result<TensorType> {
+    match tensor.as_lazy() {
+        Some(lazy) => Ok(TensorType::clone(lazy.ty())),
+        None => tensor.ty(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod cli;
+mod compile_attribute;
 mod compiled;
 mod conformance;
 mod costs;

@@ -287,7 +287,8 @@ impl Dim {
     /// Returns whether two sizes are equal for all values of their symbols.
     #[track_caller]
     pub fn same(&self, other: &Dim) -> Truth {
-        match observed::decide(self, other, &|| self.shown("==", other), compare::same, SourceLoc::caller()) {
+        let (text, at) = (|| self.shown("==", other), SourceLoc::caller());
+        match observed::decide(self, other, &text, observed::Comparison::Same, at) {
             Truth::Unknown => observed::same(self, other),
             truth => truth,
         }
@@ -296,7 +297,8 @@ impl Dim {
     /// Returns whether this size is less than the other for all values of their symbols.
     #[track_caller]
     pub fn less(&self, other: &Dim) -> Truth {
-        match observed::decide(self, other, &|| self.shown("<", other), compare::less, SourceLoc::caller()) {
+        let (text, at) = (|| self.shown("<", other), SourceLoc::caller());
+        match observed::decide(self, other, &text, observed::Comparison::Less, at) {
             Truth::Unknown => observed::less(self, other),
             truth => truth,
         }

@@ -12,7 +12,7 @@ use super::{Dim, Repr, Symbol, Truth, compare};
 use crate::SourceLoc;
 
 /// Who knows the values of symbols, and learns what they decide.
-pub(crate) trait Observer: Send + Sync {
+pub trait Observer: Send + Sync {
     /// Returns the value of a symbol.
     fn value(&self, symbol: &Symbol) -> Option<i64>;
 
@@ -21,11 +21,14 @@ pub(crate) trait Observer: Send + Sync {
 
     /// Learns that Rust code used the value of a size.
     fn used(&self, size: &Dim, value: i64, how: SizeUse, at: SourceLoc);
+
+    /// Learns that the values decided a comparison of Rust code.
+    fn decided(&self, _relation: Relation, _at: SourceLoc) {}
 }
 
 /// How Rust code used the value of a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SizeUse {
+pub enum SizeUse {
     /// As a number.
     Number,
     /// In a comparison, as text.
@@ -34,7 +37,7 @@ pub(crate) enum SizeUse {
 
 /// A relation between sizes that the values decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Relation {
+pub enum Relation {
     /// Two sizes are equal.
     Equal(Dim, Dim),
     /// Two sizes are not equal.
@@ -59,7 +62,7 @@ thread_local! {
 
 /// Runs `f` while `observer` answers the questions of shape rules on this thread; also a panic restores the
 /// one before.
-pub(crate) fn with_observer<T>(observer: Arc<dyn Observer>, f: impl FnOnce() -> T) -> T {
+pub fn with_observer<T>(observer: Arc<dyn Observer>, f: impl FnOnce() -> T) -> T {
     struct Restore(Option<Arc<dyn Observer>>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -109,7 +112,8 @@ pub(super) fn less(left: &Dim, right: &Dim) -> Truth {
 
 impl Dim {
     /// Makes a size whose value is at hand.
-    pub(crate) fn observed(size: Dim, value: i64, observer: &Arc<dyn Observer>) -> Dim {
+    #[doc(hidden)]
+    pub fn observed(size: Dim, value: i64, observer: &Arc<dyn Observer>) -> Dim {
         match size.0 {
             Repr::Expr(_) => {
                 Dim(Repr::Observed(Arc::new(Observed { size, value, observer: observer.clone() })))
@@ -119,7 +123,8 @@ impl Dim {
     }
 
     /// Returns the size without the value at hand.
-    pub(crate) fn plain(&self) -> &Dim {
+    #[doc(hidden)]
+    pub fn plain(&self) -> &Dim {
         match &self.0 {
             Repr::Observed(observed) => &observed.size,
             _ => self,
@@ -172,16 +177,43 @@ pub(super) fn lift(function: impl Fn(&Dim, &Dim) -> Dim, left: &Dim, right: &Dim
     }
 }
 
-/// Decides a comparison of Rust code, which reads as `text`. `proven` is the answer for all values of the symbols;
+/// A comparison of two sizes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Same,
+    Less,
+}
+
+impl Comparison {
+    /// Returns the answer for all values of the symbols.
+    fn prove(self, left: &Dim, right: &Dim) -> Truth {
+        match self {
+            Comparison::Same => compare::same(left, right),
+            Comparison::Less => compare::less(left, right),
+        }
+    }
+
+    fn relation(self, left: &Dim, right: &Dim, holds: bool) -> Relation {
+        let (left, right) = (left.plain().clone(), right.plain().clone());
+        match (self, holds) {
+            (Comparison::Same, true) => Relation::Equal(left, right),
+            (Comparison::Same, false) => Relation::Differ(left, right),
+            (Comparison::Less, true) => Relation::Less(left, right),
+            (Comparison::Less, false) => Relation::NotLess(left, right),
+        }
+    }
+}
+
+/// Decides a comparison of Rust code, which reads as `text`. A proof for all values of the symbols answers it;
 /// the values at hand decide otherwise, and the observer learns so.
 pub(super) fn decide(
     left: &Dim,
     right: &Dim,
     text: &dyn Fn() -> String,
-    proven: impl Fn(&Dim, &Dim) -> Truth,
+    comparison: Comparison,
     at: SourceLoc,
 ) -> Truth {
-    let truth = proven(left.plain(), right.plain());
+    let truth = comparison.prove(left.plain(), right.plain());
     let ((Repr::Observed(observed), _) | (_, Repr::Observed(observed))) = (&left.0, &right.0) else {
         return truth;
     };
@@ -196,11 +228,13 @@ pub(super) fn decide(
             observed.observer.used(&side.size, side.value, how, at.clone());
         }
     }
-    proven(&Dim::new(a), &Dim::new(b))
+    let answer = comparison.prove(&Dim::new(a), &Dim::new(b));
+    observed.observer.decided(comparison.relation(left, right, answer.is_yes()), at);
+    answer
 }
 
 /// Decides equality of Rust code, where at least one side is observed.
 pub(super) fn equal(left: &Dim, right: &Dim, at: SourceLoc) -> bool {
     left.plain() == right.plain()
-        || decide(left, right, &|| left.shown("==", right), compare::same, at).is_yes()
+        || decide(left, right, &|| left.shown("==", right), Comparison::Same, at).is_yes()
 }

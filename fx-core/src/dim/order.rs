@@ -5,13 +5,13 @@
 
 use std::cmp::Ordering;
 
-use super::{Dim, Truth, compare, observed};
+use super::{Dim, Truth, observed};
 use crate::SourceLoc;
 
 /// Decides `left < right`; `shown` is the comparison as the user wrote it.
 fn is_less(left: &Dim, right: &Dim, shown: (&Dim, &str, &Dim), at: SourceLoc) -> Option<bool> {
     let text = || shown.0.shown(shown.1, shown.2);
-    match observed::decide(left, right, &text, compare::less, at.clone()) {
+    match observed::decide(left, right, &text, observed::Comparison::Less, at.clone()) {
         Truth::Yes => Some(true),
         Truth::No => Some(false),
         Truth::Unknown => {

@@ -31,6 +31,10 @@ pub trait Traceable<Marker> {
     fn root(&self) -> Option<&dyn Module> {
         None
     }
+    /// Returns whether calls change what the function has captured.
+    fn is_mutable(&self) -> bool {
+        false
+    }
     /// Runs the function.
     fn run(&self, args: &[Value]) -> Result<Value>;
 }

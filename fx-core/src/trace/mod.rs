@@ -344,7 +344,8 @@ pub fn apply_with<R: Tree>(op: Op, method: bool, args: impl AsRef<[Value]>, kwar
 
 /// Converts the result of an operation; one symbol for several tensors is taken apart by recorded `getitem`s.
 #[track_caller]
-pub(crate) fn result_as<R: Tree>(result: Result<Value>) -> R {
+#[doc(hidden)]
+pub fn result_as<R: Tree>(result: Result<Value>) -> R {
     let value = match result {
         Ok(value) => value,
         Err(error) => return R::failed(&error),

@@ -239,6 +239,9 @@ pub(super) fn unique_input(state: &State, hint: &str) -> String {
 
 /// Turns a size into an argument: one that depends on recorded sizes or on data becomes arithmetic on nodes.
 fn lower_dim(tracer: &Arc<Tracer>, dim: &Dim) -> Result<Arg> {
+    if let Some(value) = crate::lazy::follower().and_then(|follower| follower.size(dim)) {
+        return Ok(Arg::Int(value));
+    }
     let symbols = dim.symbols();
     let mut sizes: Vec<(Symbol, NodeId)> = Vec::new();
     for symbol in symbols.iter().filter(|symbol| symbol.owner() == 0) {

@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod programs;
+mod pure;
 
 use crate::{Result, Tensor, Value};
 

@@ -1,0 +1,378 @@
+//! Replay: a function that promises to be pure runs without its Rust code where a call is like a recorded one.
+//!
+//! A followed call is noted as *steps*: segments that run, operations that run by themselves, the result. Between
+//! them stand *guards*, which say what the Rust code could see: the structure of the arguments, relations of
+//! sizes, values that it read. Paths with the same beginning share their steps, so they are a tree. A call for
+//! which all guards of a path hold takes its steps; one that leaves every path goes on in the Rust code, with
+//! what it has computed so far.
+//!
+//! Reading order: `guard`, `path` (the tree, and a call that walks through it), `record` (a followed call).
+
+mod guard;
+mod path;
+mod record;
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::cache::Cache;
+use super::miss::Missed;
+use super::report::{Code, Miss, PathReport};
+use crate::{SourceLoc, Value};
+use guard::{Signature, hash_of};
+pub(super) use path::Done;
+use path::{Edge, Edges, Node, Step, Walk};
+pub(super) use record::Recorder;
+
+/// The paths of a pure function.
+pub(super) struct Replay {
+    /// Of so many calls that a path serves, one is followed, to check the promise.
+    pub(super) every: u64,
+    roots: RwLock<Arc<Roots>>,
+    learning: Mutex<()>,
+    /// Why the function is followed always.
+    broken: OnceLock<String>,
+}
+
+/// The paths by the structure of the arguments.
+#[derive(Clone, Default)]
+struct Roots {
+    list: Vec<Arc<Root>>,
+    by_hash: FxHashMap<u64, SmallVec<[u32; 1]>>,
+}
+
+/// The paths of calls whose arguments have one structure.
+struct Root {
+    signature: Signature,
+    edges: Edges,
+    /// Calls since the first.
+    calls: Arc<AtomicU64>,
+}
+
+impl Roots {
+    const INDEXED: usize = 4;
+
+    fn new(list: Vec<Arc<Root>>) -> Roots {
+        let mut by_hash: FxHashMap<u64, SmallVec<[u32; 1]>> = FxHashMap::default();
+        if list.len() >= Roots::INDEXED {
+            for (at, root) in list.iter().enumerate() {
+                by_hash.entry(root.signature.hash).or_default().push(at as u32);
+            }
+        }
+        Roots { list, by_hash }
+    }
+
+    fn find(&self, args: &[Value]) -> Option<&Arc<Root>> {
+        if self.list.len() < Roots::INDEXED {
+            return self.list.iter().rev().find(|root| root.signature.fits(args));
+        }
+        let found = self.by_hash.get(&hash_of(args))?;
+        found.iter().map(|at| &self.list[*at as usize]).find(|root| root.signature.fits(args))
+    }
+}
+
+/// What a pure function does with a call.
+pub(super) enum Outcome {
+    /// The path has returned.
+    Hit(Value, u64),
+    /// The Rust code runs, after what the call has computed.
+    Follow(Vec<Done>, Option<Missed>),
+}
+
+impl Replay {
+    /// So many paths a function and a step may have; then the oldest goes.
+    const MOST: usize = 64;
+
+    pub(super) fn new(every: u64) -> Replay {
+        Replay { every, roots: RwLock::default(), learning: Mutex::new(()), broken: OnceLock::new() }
+    }
+
+    fn roots(&self) -> Arc<Roots> {
+        self.roots.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns whether the function kept its promise so far.
+    pub(super) fn is_pure(&self) -> bool {
+        self.broken.get().is_none()
+    }
+
+    /// Lets go of all paths.
+    pub(super) fn clear(&self) {
+        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+    }
+
+    /// Takes a path, as far as one fits the call.
+    pub(super) fn run(&self, args: &[Value], names: &[Arc<str>]) -> Outcome {
+        let follow = |done, missed| Outcome::Follow(done, missed);
+        let roots = self.roots();
+        let Some(root) = roots.find(args) else {
+            let missed = roots
+                .list
+                .last()
+                .map(|root| Missed { reason: root.signature.difference(args, names), at: None });
+            return follow(Vec::new(), missed);
+        };
+        let call = root.calls.fetch_add(1, Ordering::Relaxed);
+        if call.is_multiple_of(self.every) {
+            return follow(Vec::new(), None);
+        }
+        let Some(mut walk) = Walk::new(args) else { return follow(Vec::new(), None) };
+        let mut edges = &root.edges;
+        loop {
+            let Some(at) = edges.find(&walk) else {
+                let missed = edges.reason(&walk).map(|(reason, at)| Missed { reason, at });
+                return follow(walk.done, missed);
+            };
+            let node = &edges.list()[at].node;
+            if !node.returns {
+                return follow(walk.done, None);
+            }
+            match walk.take(&node.step) {
+                Ok(None) => edges = &node.edges,
+                Ok(Some(value)) => return Outcome::Hit(value, walk.done.len() as u64),
+                Err(left) => {
+                    let missed = Missed { reason: left.reason, at: left.at };
+                    return follow(walk.done, Some(missed));
+                }
+            }
+        }
+    }
+
+    /// Enters what a followed call did. A call that does otherwise than its path breaks the promise.
+    pub(super) fn learn(&self, recorder: Recorder, call: u64, cache: &Cache) {
+        let Recorder { signature, steps, walk, miss, difference: other, .. } = recorder;
+        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots();
+        let known = roots.list.iter().position(|root| {
+            root.signature.hash == signature.hash
+                && root.signature.args.len() == signature.args.len()
+                && root.signature.args.iter().zip(&signature.args).all(|(a, b)| a == b)
+        });
+        let empty = Edges::default();
+        let before = known.map_or(&empty, |at| &roots.list[at].edges);
+        let mut news = News::default();
+        let edges = match grown(before, &walk, &steps, &mut news) {
+            Ok(edges) => edges,
+            Err(broken) => {
+                cache.journal().note(Code::C07, &broken.what, broken.at);
+                let _ = self.broken.set(broken.what);
+                self.clear();
+                return;
+            }
+        };
+        for (_, step) in &steps {
+            if let Step::Stop { code, what, at } = step {
+                cache.journal().note(*code, what, at.clone());
+            }
+        }
+        if let Some((_, Step::Stop { code: Code::C07, what, .. })) = steps.last() {
+            let _ = self.broken.set(what.to_string());
+            self.clear();
+            return;
+        }
+        if news.is_new {
+            let (reason, at) = match miss.or(news.reason).or(other) {
+                Some(miss) => (miss.reason, miss.at),
+                None => ("first call".to_owned(), None),
+            };
+            let outcome = format!("recorded {}", route(&steps));
+            cache.journal().miss(Miss { call, reason, at, outcome });
+        }
+        let calls = known.map_or_else(Arc::default, |at| roots.list[at].calls.clone());
+        let mut list = roots.list.clone();
+        let root = Arc::new(Root { signature, edges, calls });
+        match known {
+            Some(at) => list[at] = root,
+            None => {
+                if list.len() >= Replay::MOST {
+                    list.remove(0);
+                }
+                list.push(root);
+            }
+        }
+        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Roots::new(list));
+    }
+
+    /// Drops the paths with a segment that is there no more.
+    pub(super) fn forget(&self, is_there: &dyn Fn(u64) -> bool) {
+        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots();
+        let list = roots.list.iter().map(|root| {
+            Arc::new(Root {
+                signature: root.signature.clone(),
+                edges: kept(&root.edges, is_there),
+                calls: root.calls.clone(),
+            })
+        });
+        let list = list.filter(|root| !root.edges.list().is_empty()).collect();
+        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Roots::new(list));
+    }
+
+    /// Reports all paths.
+    pub(super) fn report(&self) -> Vec<PathReport> {
+        let mut paths = Vec::new();
+        for root in &self.roots().list {
+            let arguments = root.signature.to_string();
+            for edge in root.edges.list() {
+                report(edge, &arguments, &mut Vec::new(), &mut String::new(), &mut paths);
+            }
+        }
+        paths
+    }
+}
+
+fn report(
+    edge: &Edge,
+    arguments: &str,
+    guards: &mut Vec<String>,
+    steps: &mut String,
+    paths: &mut Vec<PathReport>,
+) {
+    let (n_guards, n_steps) = (guards.len(), steps.len());
+    guards.extend(edge.guards.iter().map(ToString::to_string));
+    let separator = if steps.is_empty() { "" } else { ", " };
+    let _ = write!(steps, "{separator}{}", name_of(&edge.node.step));
+    if edge.node.edges.list().is_empty() {
+        paths.push(PathReport {
+            arguments: arguments.to_owned(),
+            guards: guards.clone(),
+            steps: steps.clone(),
+        });
+    }
+    for edge in edge.node.edges.list() {
+        report(edge, arguments, guards, steps, paths);
+    }
+    guards.truncate(n_guards);
+    steps.truncate(n_steps);
+}
+
+fn name_of(step: &Step) -> String {
+    match step {
+        Step::Run { segment, .. } => super::cache::name_of(segment.id),
+        Step::Apply { op, .. } => op.name.to_owned(),
+        Step::Return { .. } => "return".to_owned(),
+        Step::Stop { code, what, .. } => format!("Rust code ({code} {what})"),
+    }
+}
+
+/// Writes the steps by name.
+fn route(steps: &[(Vec<guard::Guard>, Step)]) -> String {
+    steps.iter().map(|(_, step)| name_of(step)).collect::<Vec<_>>().join(", ")
+}
+
+/// What is new in a call, and why it took no known path.
+#[derive(Default)]
+struct News {
+    is_new: bool,
+    reason: Option<Missed>,
+}
+
+/// A promise that was broken.
+struct Broken {
+    what: String,
+    at: Option<SourceLoc>,
+}
+
+/// Returns the edges with the steps of a call among them. Fails if the call does otherwise than its path.
+fn grown(
+    edges: &Edges,
+    walk: &Walk,
+    steps: &[(Vec<guard::Guard>, Step)],
+    news: &mut News,
+) -> Result<Edges, Broken> {
+    let Some(((guards, step), rest)) = steps.split_first() else { return Ok(edges.clone()) };
+    let mut list = edges.list().to_vec();
+    match edges.find(walk) {
+        Some(at) => {
+            let known = &list[at];
+            let may_change = |step: &Step| matches!(step, Step::Stop { code, .. } if *code != Code::C07);
+            let mut guards_now = known.guards.clone();
+            let node = if may_change(&known.node.step) || may_change(step) {
+                guards_now = guards.clone();
+                Node::new(step.clone(), grown(&Edges::default(), walk, rest, news)?)
+            } else if let Some(broken) = difference(&known.node.step, step, walk) {
+                return Err(broken);
+            } else {
+                news.is_new |= known.node.step.segment() != step.segment();
+                Node::new(step.clone(), grown(&known.node.edges, walk, rest, news)?)
+            };
+            list[at] = Edge { guards: guards_now, node: Arc::new(node) };
+        }
+        None => {
+            if !news.is_new {
+                news.reason = edges.reason(walk).map(|(reason, at)| Missed { reason, at });
+            }
+            news.is_new = true;
+            let node = Node::new(step.clone(), grown(&Edges::default(), walk, rest, news)?);
+            if list.len() >= Replay::MOST {
+                list.remove(0);
+            }
+            list.push(Edge { guards: guards.clone(), node: Arc::new(node) });
+        }
+    }
+    Ok(Edges::new(list))
+}
+
+/// Returns how a call differs from the step that is recorded for it.
+fn difference(known: &Step, now: &Step, walk: &Walk) -> Option<Broken> {
+    let place = |at: Option<&SourceLoc>| at.map_or_else(String::new, |at| format!(" at {at}"));
+    let broken = |recorded: (String, Option<&SourceLoc>), got: (String, Option<&SourceLoc>)| {
+        let what = format!("recorded {}{}, got {}{}", recorded.0, place(recorded.1), got.0, place(got.1));
+        Some(Broken { what, at: got.1.or(recorded.1).cloned() })
+    };
+    if let (Step::Run { segment, numbers, .. }, Step::Run { segment: other, numbers: others, .. }) =
+        (known, now)
+    {
+        let pairs = segment.events.iter().zip(&other.events);
+        if let Some((a, b)) = { pairs }.find(|(a, b)| a.op != b.op) {
+            return broken((a.op.name.to_owned(), Some(&a.source)), (b.op.name.to_owned(), Some(&b.source)));
+        }
+        let longer = segment.events.len().max(other.events.len());
+        let shorter = segment.events.len().min(other.events.len());
+        if longer > shorter {
+            let name = |segment: &super::segment::Segment| match segment.events.get(shorter) {
+                Some(event) => (event.op.name.to_owned(), Some(event.source.clone())),
+                None => ("the end".to_owned(), None),
+            };
+            let ((a, a_at), (b, b_at)) = (name(segment), name(other));
+            return broken((a, a_at.as_ref()), (b, b_at.as_ref()));
+        }
+        let values = numbers.iter().zip(others).map(|(a, b)| (walk.number(a), walk.number(b)));
+        if let Some((at, (a, b))) = values.enumerate().find(|(_, (a, b))| a != b) {
+            let event = other.event_of_number(at);
+            let shown =
+                |number: Option<crate::Scalar>| number.map_or("nothing".to_owned(), super::miss::number_text);
+            return broken(
+                (format!("the number {}", shown(a)), segment.event_of_number(at)),
+                (shown(b), event),
+            );
+        }
+    }
+    if known.is_same(now) {
+        return None;
+    }
+    let what = if known.describe() == now.describe() {
+        (format!("{} of other tensors", known.describe()), now.describe())
+    } else {
+        (known.describe(), now.describe())
+    };
+    broken((what.0, known.at()), (what.1, now.at()))
+}
+
+/// Returns the edges without the paths that lead through a segment that is there no more.
+fn kept(edges: &Edges, is_there: &dyn Fn(u64) -> bool) -> Edges {
+    let list = edges.list().iter().filter_map(|edge| {
+        if matches!(&edge.node.step, Step::Run { segment, .. } if !is_there(segment.id)) {
+            return None;
+        }
+        let had_edges = !edge.node.edges.list().is_empty();
+        let node = Node::new(edge.node.step.clone(), kept(&edge.node.edges, is_there));
+        let is_dead = had_edges && node.edges.list().is_empty();
+        (!is_dead).then(|| Edge { guards: edge.guards.clone(), node: Arc::new(node) })
+    });
+    Edges::new(list.collect())
+}

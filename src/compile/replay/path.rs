@@ -1,0 +1,469 @@
+//! [`Node`]: the steps of recorded calls as a tree, and [`Walk`]: a call that takes a path through it.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+
+use super::super::event::{Bound, Known};
+use super::super::report::Code;
+use super::super::segment::{Prepared, Segment, Slot};
+use super::guard::{Guard, Key, Term};
+use crate::rng::default_generator;
+use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
+
+/// Where a tensor comes from on a path.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// A tensor among the arguments, counted in order.
+    Argument(u32),
+    /// A result of a step; in a segment, by the number of the result.
+    Result { step: u32, at: u32 },
+    /// What a buffer holds.
+    Buffer(Buffer),
+    /// A tensor that is the same in each call: a parameter, or one that Rust code makes or has captured.
+    Constant(Arc<Array>),
+}
+
+impl Source {
+    /// Returns whether both are the same, constants by their bits.
+    pub(super) fn is_same(&self, other: &Source) -> bool {
+        match (self, other) {
+            (Source::Argument(a), Source::Argument(b)) => a == b,
+            (Source::Result { step: a, at: i }, Source::Result { step: b, at: j }) => a == b && i == j,
+            (Source::Buffer(a), Source::Buffer(b)) => a.address() == b.address(),
+            (Source::Constant(a), Source::Constant(b)) => Arc::ptr_eq(a, b) || a.bits_eq(b),
+            _ => false,
+        }
+    }
+}
+
+/// A leaf of an argument or result on a path.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    Tensor(Source),
+    Size(Term),
+}
+
+impl Item {
+    fn is_same(&self, other: &Item) -> bool {
+        match (self, other) {
+            (Item::Tensor(a), Item::Tensor(b)) => a.is_same(b),
+            (Item::Size(a), Item::Size(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// Where a number in an operation comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Number {
+    Is(Scalar),
+    Size(Term),
+}
+
+/// What a path does next.
+#[derive(Clone)]
+pub(super) enum Step {
+    /// Runs a segment, with all numbers in its operations.
+    Run { segment: Arc<Segment>, inputs: Vec<Source>, numbers: Vec<Number> },
+    /// Applies an operation that has to run by itself. The sizes of its results, by result and axis, are symbols.
+    Apply {
+        op: Op,
+        method: bool,
+        args: Vec<Arg<Item>>,
+        kwargs: Vec<(Arc<str>, Arg<Item>)>,
+        source: SourceLoc,
+    },
+    /// Returns a result, and stores to buffers.
+    Return { result: Arg<Item>, updates: Vec<(Buffer, Source)> },
+    /// Here the Rust code has to run.
+    Stop { code: Code, what: Arc<str>, at: Option<SourceLoc> },
+}
+
+fn same_items(a: &[Arg<Item>], b: &[Arg<Item>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.eq_by(b, &Item::is_same))
+}
+
+impl Step {
+    /// Returns whether a later call takes the same step. Segments may differ by sizes and numbers that vary.
+    pub(super) fn is_same(&self, other: &Step) -> bool {
+        match (self, other) {
+            (Step::Run { segment, inputs, .. }, Step::Run { segment: other, inputs: other_inputs, .. }) => {
+                (segment.id == other.id || segment.has_events_of(other))
+                    && inputs.len() == other_inputs.len()
+                    && inputs.iter().zip(other_inputs).all(|(a, b)| a.is_same(b))
+            }
+            (
+                Step::Apply { op, method, args, kwargs, .. },
+                Step::Apply { op: other_op, method: other_method, args: other_args, kwargs: named, .. },
+            ) => {
+                op == other_op
+                    && method == other_method
+                    && same_items(args, other_args)
+                    && kwargs.len() == named.len()
+                    && kwargs
+                        .iter()
+                        .zip(named)
+                        .all(|((key, a), (other, b))| key == other && a.eq_by(b, &Item::is_same))
+            }
+            (
+                Step::Return { result, updates },
+                Step::Return { result: other_result, updates: other_updates },
+            ) => {
+                result.eq_by(other_result, &Item::is_same)
+                    && updates.len() == other_updates.len()
+                    && updates
+                        .iter()
+                        .zip(other_updates)
+                        .all(|((buffer, a), (other, b))| buffer.address() == other.address() && a.is_same(b))
+            }
+            (Step::Stop { code, what, at }, Step::Stop { code: other, what: other_what, at: other_at }) => {
+                code == other && what == other_what && at == other_at
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the number of the segment that the step runs.
+    pub(super) fn segment(&self) -> Option<u64> {
+        match self {
+            Step::Run { segment, .. } => Some(segment.id),
+            _ => None,
+        }
+    }
+
+    /// Says in words what the step is.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Step::Run { segment, .. } => {
+                let names: Vec<&str> = segment.events.iter().take(4).map(|event| event.op.name).collect();
+                let more = if segment.events.len() > names.len() { ", .." } else { "" };
+                format!("{}{more}", names.join(", "))
+            }
+            Step::Apply { op, .. } => op.name.to_owned(),
+            Step::Return { .. } => "return".to_owned(),
+            Step::Stop { what, .. } => what.to_string(),
+        }
+    }
+
+    /// Returns the line of the user's program.
+    pub(super) fn at(&self) -> Option<&SourceLoc> {
+        match self {
+            Step::Run { segment, .. } => segment.events.first().map(|event| &event.source),
+            Step::Apply { source, .. } => Some(source),
+            Step::Return { .. } => None,
+            Step::Stop { at, .. } => at.as_ref(),
+        }
+    }
+}
+
+/// A step of one or more recorded calls, and what came after it.
+#[derive(Clone)]
+pub(super) struct Node {
+    pub(super) step: Step,
+    pub(super) edges: Edges,
+    /// Whether some path from here returns without the Rust code.
+    pub(super) returns: bool,
+}
+
+impl Node {
+    pub(super) fn new(step: Step, edges: Edges) -> Node {
+        let returns = matches!(step, Step::Return { .. }) || edges.list.iter().any(|edge| edge.node.returns);
+        Node { step, edges, returns }
+    }
+}
+
+/// A way on, for calls for which all guards hold.
+#[derive(Clone)]
+pub(super) struct Edge {
+    pub(super) guards: Vec<Guard>,
+    pub(super) node: Arc<Node>,
+}
+
+/// The ways on from a step.
+#[derive(Default)]
+pub(super) struct Edges {
+    list: Vec<Edge>,
+    /// From [`Edges::INDEXED`] ways on: those that compare the same things with values, by these values.
+    index: Vec<Group>,
+    /// The way that was taken last.
+    last: AtomicUsize,
+}
+
+/// Edges whose guards compare the same things with values.
+#[derive(Debug)]
+struct Group {
+    /// The edge and guards that say what is compared.
+    like: usize,
+    guards: Vec<usize>,
+    by_value: FxHashMap<u64, SmallVec<[usize; 1]>>,
+}
+
+impl Clone for Edges {
+    fn clone(&self) -> Edges {
+        Edges::new(self.list.clone())
+    }
+}
+
+impl Edges {
+    const INDEXED: usize = 4;
+
+    pub(super) fn new(list: Vec<Edge>) -> Edges {
+        let mut index: Vec<Group> = Vec::new();
+        if list.len() >= Edges::INDEXED {
+            for (at, edge) in list.iter().enumerate() {
+                let guards: Vec<usize> =
+                    (0..edge.guards.len()).filter(|guard| edge.guards[*guard].key().is_some()).collect();
+                let is_like = |group: &&mut Group| {
+                    let other = &list[group.like].guards;
+                    group.guards.len() == guards.len()
+                        && group.guards.iter().zip(&guards).all(|(a, b)| {
+                            match (other[*a].key(), edge.guards[*b].key()) {
+                                (Some(a), Some(b)) => a.is_same(&b),
+                                _ => false,
+                            }
+                        })
+                };
+                let mut hasher = FxHasher::default();
+                guards.iter().for_each(|guard| edge.guards[*guard].hash_expected(&mut hasher));
+                let hash = hasher.finish();
+                match index.iter_mut().find(is_like) {
+                    Some(group) => group.by_value.entry(hash).or_default().push(at),
+                    None => {
+                        let by_value = FxHashMap::from_iter([(hash, SmallVec::from_slice(&[at]))]);
+                        index.push(Group { like: at, guards, by_value });
+                    }
+                }
+            }
+        }
+        Edges { list, index, last: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn list(&self) -> &[Edge] {
+        &self.list
+    }
+
+    /// Returns the way on of a call, the one that was taken last first.
+    pub(super) fn find(&self, walk: &Walk) -> Option<usize> {
+        let holds = |at: &usize| self.list[*at].guards.iter().all(|guard| guard.holds(walk));
+        let last = self.last.load(Ordering::Relaxed);
+        if last < self.list.len() && holds(&last) {
+            return Some(last);
+        }
+        let found = if self.index.is_empty() {
+            (0..self.list.len()).rev().find(holds)
+        } else {
+            self.index.iter().find_map(|group| {
+                let mut hasher = FxHasher::default();
+                let like = &self.list[group.like].guards;
+                for guard in &group.guards {
+                    if let Some(key) = like[*guard].key() {
+                        Key::hash_value(&key, walk, &mut hasher);
+                    }
+                }
+                group.by_value.get(&hasher.finish())?.iter().rev().copied().find(holds)
+            })
+        };
+        if let Some(found) = found {
+            self.last.store(found, Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// Says in words why a call takes no way on.
+    pub(super) fn reason(&self, walk: &Walk) -> Option<(String, Option<SourceLoc>)> {
+        let last = self.last.load(Ordering::Relaxed).min(self.list.len().checked_sub(1)?);
+        let failed = self.list[last].guards.iter().find(|guard| !guard.holds(walk))?;
+        Some((failed.reason(walk), failed.at().cloned()))
+    }
+}
+
+/// What a step of a call computed. A call that goes on with the Rust code does not compute it again.
+pub(in super::super) enum Done {
+    Run {
+        segment: u64,
+        inputs: Vec<Arc<Array>>,
+        numbers: SmallVec<[(u32, Scalar); 4]>,
+        prepared: Arc<Prepared>,
+        value: Value,
+    },
+    Apply {
+        op: Op,
+        inputs: Vec<Arc<Array>>,
+        value: Value,
+    },
+}
+
+/// A call that takes a path.
+#[derive(Default)]
+pub(super) struct Walk {
+    pub(super) arguments: SmallVec<[Arc<Array>; 4]>,
+    /// The values of the symbols.
+    pub(super) symbols: SmallVec<[i64; 16]>,
+    pub(super) done: Vec<Done>,
+}
+
+/// Why a call leaves its path.
+pub(super) struct Left {
+    pub(super) reason: String,
+    pub(super) at: Option<SourceLoc>,
+}
+
+impl Walk {
+    /// Begins with the tensors among the arguments, whose sizes are the first symbols. `None` if one has no value.
+    pub(super) fn new(args: &[Value]) -> Option<Walk> {
+        let mut walk = Walk::default();
+        let mut is_complete = true;
+        for arg in args {
+            arg.for_each_leaf(&mut |tensor: &Tensor| match tensor.shared_array() {
+                Some(array) => {
+                    walk.symbols.extend(array.shape().iter().map(|size| *size as i64));
+                    walk.arguments.push(array.clone());
+                }
+                None => is_complete = false,
+            });
+        }
+        is_complete.then_some(walk)
+    }
+
+    /// Returns a tensor.
+    pub(super) fn array(&self, source: &Source) -> Option<Arc<Array>> {
+        match source {
+            Source::Argument(at) => self.arguments.get(*at as usize).cloned(),
+            Source::Buffer(buffer) => super::guard::value_of(buffer),
+            Source::Constant(array) => Some(array.clone()),
+            Source::Result { step, at } => match self.done.get(*step as usize)? {
+                Done::Run { prepared, value, .. } => {
+                    let at = prepared.outputs.iter().position(|local| local == at)?;
+                    match value {
+                        Arg::Tuple(items) => items.get(at)?.leaf()?.shared_array().cloned(),
+                        value => value.leaves().get(at)?.shared_array().cloned(),
+                    }
+                }
+                Done::Apply { value, .. } => value.leaves().get(*at as usize)?.shared_array().cloned(),
+            },
+        }
+    }
+
+    pub(super) fn number(&self, number: &Number) -> Option<Scalar> {
+        match number {
+            Number::Is(scalar) => Some(*scalar),
+            Number::Size(term) => term.value(&self.symbols).map(Scalar::Int),
+        }
+    }
+
+    /// Makes the value of an argument or result.
+    fn value(&self, arg: &Arg<Item>) -> Option<Value> {
+        if let Arg::Leaf(Item::Tensor(source)) = arg {
+            return Some(Arg::Leaf(Tensor::from_shared(self.array(source)?)));
+        }
+        let mut is_complete = true;
+        let value = arg.try_flat_map(&mut |item| {
+            let value = match item {
+                Item::Tensor(source) => self.array(source).map(|array| Arg::Leaf(Tensor::from_shared(array))),
+                Item::Size(term) => term.value(&self.symbols).map(Arg::Int),
+            };
+            is_complete &= value.is_some();
+            Ok(value.unwrap_or(Arg::None))
+        });
+        value.ok().filter(|_| is_complete)
+    }
+
+    /// Takes a step. Fails if it cannot be taken: then nothing has happened.
+    pub(super) fn take(&mut self, step: &Step) -> Result<Option<Value>, Left> {
+        let left = |reason: &str| Left { reason: reason.to_owned(), at: step.at().cloned() };
+        match step {
+            Step::Run { segment, inputs, numbers } => {
+                self.run(segment, inputs, numbers).map_err(|reason| left(&reason))?;
+                Ok(None)
+            }
+            Step::Apply { op, method, args, kwargs, source } => {
+                let gone = || left("a tensor of the path is not there");
+                let values: Option<Vec<Value>> = args.iter().map(|arg| self.value(arg)).collect();
+                let named: Option<Vec<(&str, Value)>> =
+                    kwargs.iter().map(|(key, arg)| Some((&**key, self.value(arg)?))).collect();
+                let (values, named) = (values.ok_or_else(gone)?, named.ok_or_else(gone)?);
+                let inputs = arrays(&values, named.iter().map(|(_, value)| value));
+                let value = crate::trace::apply_at(*op, *method, &values, &named, source.clone())
+                    .map_err(|error| left(error.message()))?;
+                for tensor in value.leaves() {
+                    if let Some(array) = tensor.shared_array() {
+                        self.symbols.extend(array.shape().iter().map(|size| *size as i64));
+                    }
+                }
+                self.done.push(Done::Apply { op: *op, inputs, value });
+                Ok(None)
+            }
+            Step::Return { result, updates } => {
+                let gone = || left("a result of the path is not there");
+                let value = self.value(result).ok_or_else(gone)?;
+                let updates = updates.iter().map(|(buffer, source)| Some((buffer, self.array(source)?)));
+                for (buffer, array) in updates.collect::<Option<Vec<_>>>().ok_or_else(gone)? {
+                    buffer.replace(Tensor::from_shared(array));
+                }
+                Ok(Some(value))
+            }
+            Step::Stop { .. } => Err(left("the Rust code has to run")),
+        }
+    }
+
+    fn run(&mut self, segment: &Arc<Segment>, inputs: &[Source], numbers: &[Number]) -> Result<(), String> {
+        let mut bound = Bound::default();
+        for (at, source) in inputs.iter().enumerate() {
+            let array = self.array(source).ok_or("a tensor of the path is not there")?;
+            if let Err(difference) = segment.guard(at as u32, &array, &mut bound.symbols) {
+                return Err(segment.describe(0, difference, None).reason);
+            }
+            bound.outside.push(Known { identity: (0, at), array });
+        }
+        for (literal, slot) in &segment.slots {
+            let number = numbers.get(*literal as usize).and_then(|number| self.number(number));
+            let number = number.ok_or("a number of an operation is not known")?;
+            match slot {
+                Slot::Size(size) => {
+                    if segment.value_of(size, &bound.symbols).map(Scalar::Int) != Some(number) {
+                        return Err("a number of an operation follows from other sizes".to_owned());
+                    }
+                }
+                Slot::Number { .. } => bound.numbers.push((*literal, number)),
+            }
+        }
+        if !segment.accepts(&bound) {
+            return Err("an operation refuses these sizes for symbols".to_owned());
+        }
+        let prepared = segment.prepared().ok_or("the segment is not compiled")?;
+        let Ok(program) = &prepared.program else { return Err("the segment runs by operations".to_owned()) };
+        let arguments = segment.inputs(&bound).map_err(|error| error.message().to_owned())?;
+        let generator = segment.is_random().then(default_generator);
+        let saved = generator.clone();
+        let started = segment.begin_run();
+        let value = program.call(&arguments);
+        segment.end_run(started);
+        match value {
+            Ok(value) => {
+                let inputs = bound.outside.into_iter().map(|known| known.array).collect();
+                let numbers = bound.numbers;
+                self.done.push(Done::Run { segment: segment.id, inputs, numbers, prepared, value });
+                Ok(())
+            }
+            Err(error) => {
+                if let (Some(generator), Some(saved)) = (generator, &saved) {
+                    generator.restore(saved);
+                }
+                Err(error.message().to_owned())
+            }
+        }
+    }
+}
+
+/// Returns the tensors among arguments.
+pub(super) fn arrays<'v>(args: &'v [Value], named: impl Iterator<Item = &'v Value>) -> Vec<Arc<Array>> {
+    let mut arrays = Vec::new();
+    for arg in args.iter().chain(named) {
+        arg.for_each_leaf(&mut |tensor: &Tensor| arrays.extend(tensor.shared_array().cloned()));
+    }
+    arrays
+}
