@@ -291,7 +291,6 @@ impl<T: Traceable<M>, M> Function<T, M> {
     /// Calls the function with one value per argument. Fails as [`call`](Self::call) does.
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
-        let source = SourceLoc::caller();
         // Within another compiled function, or a trace, the host code is part of that.
         if is_compiling() || is_tracing() {
             return self.function.run(args)?.into_result();
@@ -320,7 +319,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let session = Session::new(cache.clone(), call, permission);
         let args = session.wrap(args, &shared.argument_names, recorded)?;
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
-        session.finish(result, &source)
+        session.finish(result)
     }
 
     /// Returns what the function consists of, and what it did. [`Display`](std::fmt::Display) and

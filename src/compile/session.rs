@@ -168,7 +168,7 @@ impl Session {
 
     /// Ends the call: runs what is pending as far as somebody has a tensor of it, and stores buffers if the
     /// call succeeded. Fails with the first error in the result.
-    pub(super) fn finish(&self, result: Result<Value>, source: &SourceLoc) -> Result<Value> {
+    pub(super) fn finish(&self, result: Result<Value>) -> Result<Value> {
         let mut state = self.lock();
         state.is_over = true;
         if result.as_ref().map_or(true, |value| value.failure().is_some()) {
@@ -200,8 +200,7 @@ impl Session {
             Arg::Leaf(tensor) => tensor.clone().settled().ok().map(|tensor| Some(Arg::Leaf(tensor))),
             _ => Ok(None),
         });
-        let value = value
-            .map_err(|error| if error.source_loc().is_some() { error } else { error.at(source.clone()) })?;
+        let value = value?;
         let updates = updates.into_iter().map(|(buffer, value)| Ok((buffer, value.settled().ok()?)));
         for (buffer, value) in updates.collect::<Result<Vec<_>>>()? {
             buffer.replace(value);
@@ -614,7 +613,9 @@ impl Follower for Session {
                 recorder.begin(&call);
                 let (args, kwargs) = recorder.known_sizes_of(&call);
                 let known = Call { args: &args, kwargs: &kwargs, ..call };
-                let step = self.step(&mut state, &known);
+                // The sizes of this call may be known where those of a like call are not.
+                let step =
+                    if recorder.is_of_data() { Step::Eager } else { self.step(&mut state, &known) };
                 if let (Step::Done(Ok(_)), Some(recorder)) = (&step, &mut state.recorder) {
                     recorder.applied(&call);
                 }

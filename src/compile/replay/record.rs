@@ -296,6 +296,12 @@ impl Recorder {
         };
     }
 
+    /// Returns whether the sizes of the results depend on data, for the operation that is being applied.
+    pub(in super::super) fn is_of_data(&self) -> bool {
+        let is_open = |ty: &Arc<TensorType>| ty.shape.iter().any(|size| self.sizes.value_of(size).is_none());
+        self.types.as_ref().is_some_and(|types| types.leaves().into_iter().any(is_open))
+    }
+
     /// Notes an operation that became an event.
     pub(in super::super) fn applied(&mut self, call: &Call<'_>) {
         let state = self.sizes.lock();

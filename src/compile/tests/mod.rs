@@ -3,6 +3,7 @@
 mod behaviour;
 mod programs;
 mod pure;
+mod random;
 
 use crate::{Result, Tensor, Value};
 
