@@ -1,7 +1,8 @@
-//! What the language and the kernels of fx share: errors and scalar mathematics. It depends on nothing.
+//! What the language and the kernels of fx share: errors, the log and scalar mathematics. It depends on nothing.
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod logging;
 #[allow(
     clippy::approx_constant,
     reason = "coefficients of polynomials lie near the constants that they approximate"

@@ -54,7 +54,9 @@ pub use attribute::Attribute;
 pub use dim::{Dim, Symbol, Truth};
 pub use dtype::{Category, DType, Element, Scalar};
 #[doc(inline)]
-pub use fx_base::{Error, ErrorKind, Result, SourceLoc, bail, err, error, math, math_source, special};
+pub use fx_base::{
+    Error, ErrorKind, Result, SourceLoc, bail, err, error, logging, math, math_source, special,
+};
 pub use graph::{Graph, Input};
 pub use graph_module::GraphModule;
 pub use interp::{Interpreter, NodeRef, interpret};

@@ -15,7 +15,6 @@ pub mod host;
 pub mod ir;
 mod lex;
 pub mod load;
-pub mod log;
 pub mod parse;
 pub mod pickle;
 pub mod print;

@@ -2,17 +2,19 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::backend::Backend;
 use super::build::Constants;
 use super::dynamic::{expected, generalise, is_relative};
 use super::event::{Bound, Event, Identity, Known};
+use super::journal::{Journal, add};
 use super::miss::{Missed, missed};
 use super::replay::Replay;
-use super::report::{Code, Counters, Explanation, Journal, Place, SegmentReport};
+use super::report::{Code, Counters, Explanation, Place, SegmentReport};
 use super::segment::{Expected, Prepared, Segment, Size, Slot};
 use super::session::match_log;
+use super::tell::{self, Told};
 use super::{Dynamic, Limit};
 use crate::{Error, SourceLoc};
 
@@ -40,7 +42,7 @@ pub(super) struct Cache {
     next_id: AtomicU64,
     /// Held while a segment is made, so that calls at the same time make it once.
     entering: Mutex<Thrash>,
-    journal: Mutex<Journal>,
+    pub(super) journal: Journal,
     pub(super) replay: Option<Replay>,
 }
 
@@ -109,6 +111,7 @@ impl Cache {
 
     pub(super) fn new(name: String, place: SourceLoc, options: Options, constants: Constants) -> Cache {
         Cache {
+            journal: Journal::new(&name, &place),
             name,
             place,
             constants,
@@ -118,7 +121,6 @@ impl Cache {
             first: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
             entering: Mutex::default(),
-            journal: Mutex::default(),
         }
     }
 
@@ -132,10 +134,6 @@ impl Cache {
 
     pub(super) fn set_first(&self, id: u64) {
         self.first.store(id, Ordering::Relaxed);
-    }
-
-    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn backend(&self) -> &Arc<dyn Backend> {
@@ -153,7 +151,7 @@ impl Cache {
         if let Some(replay) = &self.replay {
             replay.clear();
         }
-        *self.journal() = Journal::default();
+        self.journal.clear();
     }
 
     fn is_constant(&self, known: &Known) -> bool {
@@ -181,9 +179,8 @@ impl Cache {
             Segment::new(id, parts, Default::default(), vec![observation.clone()], new.place.clone())
         };
         if !thrash.allow(new.call) {
-            let mut journal = self.journal();
             let reason = new.miss.as_ref().map_or("first call", |miss| &*miss.reason);
-            journal.note(Code::C09, reason, new.miss.as_ref().and_then(|miss| miss.at.clone()));
+            self.journal.note(Code::C09, reason, new.miss.as_ref().and_then(|miss| miss.at.clone()));
             return Entered::Once(Arc::new(make_static(0)), bound());
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -225,7 +222,7 @@ impl Cache {
         segments.retain(|other| replaced.as_ref().is_none_or(|replaced| replaced.id != other.id));
         if segments.len() >= self.options.most_segments {
             let reason = new.miss.as_ref().map_or("first call", |miss| &*miss.reason);
-            self.journal().note(Code::C08, reason, new.miss.as_ref().and_then(|miss| miss.at.clone()));
+            self.journal.note(Code::C08, reason, new.miss.as_ref().and_then(|miss| miss.at.clone()));
             match self.options.limit {
                 Limit::Evict => {
                     let oldest = segments
@@ -255,21 +252,19 @@ impl Cache {
             }
         }
         let relations = segment.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Number { .. })).count();
-        let mut journal = self.journal();
         for (reason, at) in refusals {
-            journal.note(Code::C03, &reason, Some(at));
+            self.journal.note(Code::C03, &reason, Some(at));
         }
         if relations > 0 && replaced.is_some() {
-            journal.note(
+            self.journal.note(
                 Code::C02,
                 "a number is an input now",
                 new.miss.as_ref().and_then(|miss| miss.at.clone()),
             );
         }
         if !new.is_quiet {
-            journal.miss(missed(new.call, new.miss, outcome));
+            self.journal.miss(missed(new.call, new.miss, outcome));
         }
-        drop(journal);
         segments.push(segment.clone());
         *self.segments.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(segments);
         Entered::Kept(segment, bound)
@@ -296,40 +291,41 @@ impl Cache {
 
     /// Counts a compilation.
     pub(super) fn note_compiled(&self, segment: &Segment, prepared: &Prepared, at: Option<&SourceLoc>) {
-        let mut journal = self.journal();
-        journal.counters.compiled += 1;
+        add(&self.journal.counts().compiled, 1);
         if segment.runs.load(Ordering::Relaxed) > 0 {
-            journal.note(Code::C17, &name_of(segment.id), at.cloned());
+            self.journal.note(Code::C17, &name_of(segment.id), at.cloned());
         }
         if let Err(error) = &prepared.program {
-            journal.note(Code::C13, error.message(), at.cloned());
+            self.journal.note(Code::C13, error.message(), at.cloned());
+        }
+        if tell::is_told() {
+            self.journal.tell(Told::Compiled(&report(segment)));
         }
     }
 
     /// Notes that a program failed where the operations do not, and lets operations run one by one from now on.
     pub(super) fn note_failed(&self, segment: &Segment, error: &Error) {
         let code = if error.message().starts_with("C18") { Code::C18 } else { Code::C13 };
-        self.journal().note(code, error.message(), error.source_loc().cloned());
+        self.journal.note(code, error.message(), error.source_loc().cloned());
         segment.demote(error);
     }
 
     pub(super) fn counters(&self) -> Counters {
-        self.journal().counters
+        self.journal.counters()
     }
 
     pub(super) fn explain(&self) -> Explanation {
         let segments = self.segments();
-        let journal = self.journal();
         Explanation {
             name: self.name.clone(),
             at: Some(self.place.clone()),
             backend: self.options.backend.name().to_owned(),
             segments: segments.iter().map(|segment| report(segment)).collect(),
-            misses: journal.misses.iter().cloned().collect(),
-            breaks: journal.breaks.clone(),
+            misses: self.journal.misses(),
+            breaks: self.journal.breaks(),
             is_pure: self.replay.is_some(),
             paths: self.replay.as_ref().map_or_else(Vec::new, Replay::report),
-            counters: journal.counters,
+            counters: self.journal.counters(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::build::replay;
 use super::cache::Cache;
 use super::event::Event;
+use super::journal::add;
 use super::segment::{Prepared, Segment, Slot};
 use super::session::State;
 use crate::rng::{Generator, with_generator};
@@ -71,7 +72,7 @@ impl State {
         };
         let is_right = result.as_ref().is_ok_and(|value| self.enter(&prepared.outputs, value));
         segment.end_run(started);
-        cache.journal().counters.runs += 1;
+        add(&cache.journal.counts().runs, 1);
         if is_right {
             return result.ok().map(|value| (prepared, value));
         }

@@ -16,6 +16,7 @@ mod cache;
 mod dynamic;
 mod event;
 mod execute;
+mod journal;
 mod miss;
 mod mutable;
 mod replay;
@@ -24,6 +25,7 @@ mod segment;
 mod session;
 mod site;
 mod stance;
+mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -38,11 +40,13 @@ pub use site::{BySite, Compiled, Site};
 #[doc(hidden)]
 pub use site::{call_compiled, compiled};
 pub use stance::{Stance, cut, is_compiling, with_stance, without_compile};
+pub use tell::report_page;
 
 use crate::trace::{Traceable, is_tracing};
 use crate::{Arg, Engine, Error, GraphModule, Result, SourceLoc, Tensor, Tree, Value};
 use build::Constants;
 use cache::{Cache, Options};
+use journal::add;
 use replay::Outcome;
 use session::Session;
 
@@ -246,6 +250,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
             return Ok(shared);
         }
         let options = self.options.clone()?;
+        tell::check()?;
         Ok(self.shared.get_or_init(|| {
             let name = match self.function.name() {
                 name if name == "main" => name_of::<T>().to_owned(),
@@ -301,21 +306,21 @@ impl<T: Traceable<M>, M> Function<T, M> {
             return self.function.run(args)?.into_result();
         };
         let cache = &shared.cache;
+        let counts = cache.journal.counts();
         let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
         let mut recorded = None;
         if let Some(replay) = replay {
             match replay.run(args, &shared.argument_names) {
                 Outcome::Hit(value, runs) => {
-                    let mut journal = cache.journal();
-                    journal.counters.calls += 1;
-                    journal.counters.hits += 1;
-                    journal.counters.runs += runs;
+                    add(&counts.calls, 1);
+                    add(&counts.hits, 1);
+                    add(&counts.runs, runs);
                     return Ok(value);
                 }
                 Outcome::Follow(done, missed) => recorded = Some((done, missed)),
             }
         }
-        cache.journal().counters.calls += 1;
+        add(&counts.calls, 1);
         let session = Session::new(cache.clone(), call, permission);
         let args = session.wrap(args, &shared.argument_names, recorded)?;
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));

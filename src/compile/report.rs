@@ -1,6 +1,5 @@
 //! What a compiled function tells of itself: breaks, misses, counts and the [`Explanation`].
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +125,7 @@ pub(super) enum End {
 }
 
 /// Where and why a segment ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) end: End,
     pub(super) at: Option<SourceLoc>,
@@ -140,6 +139,18 @@ impl End {
             End::Operation(code, _) => Some(*code),
             End::Random => Some(Code::C16),
             End::Thread => Some(Code::C11),
+        }
+    }
+}
+
+impl End {
+    /// Returns what ends the graph, such as the function that reads.
+    pub(super) fn what(&self) -> &'static str {
+        match self {
+            End::Read(what) | End::Operation(_, what) => what,
+            End::Random => "generator",
+            End::Thread => "another thread",
+            End::Return | End::Cut => "",
         }
     }
 }
@@ -231,39 +242,6 @@ pub struct Counters {
     pub runs: u64,
     /// Reads of values that ended a graph.
     pub reads: u64,
-}
-
-/// What happened so far, the last misses only.
-#[derive(Default)]
-pub(super) struct Journal {
-    pub(super) misses: VecDeque<Miss>,
-    pub(super) breaks: Vec<Break>,
-    pub(super) counters: Counters,
-}
-
-impl Journal {
-    const MOST_MISSES: usize = 256;
-    const MOST_BREAKS: usize = 256;
-
-    pub(super) fn miss(&mut self, miss: Miss) {
-        self.counters.misses += 1;
-        if self.misses.len() == Journal::MOST_MISSES {
-            self.misses.pop_front();
-        }
-        self.misses.push_back(miss);
-    }
-
-    /// Counts a break; each place is listed once.
-    pub(super) fn note(&mut self, code: Code, what: &str, at: Option<SourceLoc>) {
-        let is_same = |other: &Break| other.code == code && other.what == what && other.at == at;
-        match self.breaks.iter().position(is_same) {
-            Some(known) => self.breaks[known].count += 1,
-            None if self.breaks.len() < Journal::MOST_BREAKS => {
-                self.breaks.push(Break { code, what: what.to_owned(), at, count: 1 });
-            }
-            None => {}
-        }
-    }
 }
 
 /// A graph of a compiled function.

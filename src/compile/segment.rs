@@ -1,7 +1,7 @@
 //! [`Segment`]: a straight piece of graph that was recorded and is compiled as one program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::backend::{Backend, Executable};
 use super::build::{self, Constants};
 use super::event::{self, Bound, Difference, Event, Known, Operand, Outcome, Types, View, Wire, number};
+use super::journal::{Journal, add};
 use super::report::Place;
 use crate::{
     Arg, Array, Category, DType, Dim, Error, GraphModule, Result, Scalar, Symbol, Tensor, TensorType, Value,
@@ -61,6 +62,8 @@ pub(super) struct Segment {
     pub(super) observations: Vec<Observation>,
     /// Where it ended when it was recorded.
     pub(super) end: Place,
+    /// The place where it ended first as a break, with the count of these.
+    break_count: OnceLock<(Place, Arc<AtomicU64>)>,
     /// The segment that came after it last.
     pub(super) next: AtomicU64,
     /// The call that used it last.
@@ -114,6 +117,7 @@ impl Segment {
             slots,
             observations,
             end,
+            break_count: OnceLock::new(),
             next: AtomicU64::new(0),
             used: AtomicU64::new(0),
             runs: AtomicU64::new(0),
@@ -397,6 +401,18 @@ impl Segment {
             seen > number
         });
         event.map(|event| &event.source)
+    }
+
+    /// Notes that the segment ended here. The usual place is counted without a lock.
+    pub(super) fn note_end(&self, place: &Place, journal: &Journal) {
+        let Some(code) = place.end.code() else { return };
+        match self.break_count.get() {
+            Some((usual, count)) if usual == place => add(count, 1),
+            _ => {
+                let count = journal.note(code, place.end.what(), place.at.clone());
+                let _ = self.break_count.set((place.clone(), count));
+            }
+        }
     }
 
     /// Begins a run. Some runs are timed: a clock takes longer than a small program.

@@ -15,6 +15,7 @@ use super::cache::{Cache, Entered, New};
 use super::event::{
     self, Bound, Comparison, Difference, Event, Identity, Operand, Outcome, Types, View, Wire,
 };
+use super::journal::add;
 use super::miss::Missed;
 use super::replay::{Done, Recorder};
 use super::report::{Code, End, Place};
@@ -185,7 +186,7 @@ impl Session {
         let mut recorder = state.recorder.take();
         drop(state);
         if is_hit {
-            cache.journal().counters.hits += 1;
+            add(&cache.journal.counts().hits, 1);
         }
         if let Some(error) = refused {
             return Err(error);
@@ -439,18 +440,12 @@ impl Session {
             }
         }
         if let Found::Kept(segment) = found {
-            if let Some(code) = place.end.code() {
-                let what = match &place.end {
-                    End::Read(what) | End::Operation(_, what) => what,
-                    End::Random => "generator",
-                    End::Thread => "another thread",
-                    End::Return | End::Cut => "",
-                };
-                let at = place.at.clone().or_else(|| state.sources.last().cloned());
-                let mut journal = state.cache.journal();
-                journal.counters.reads += u64::from(matches!(place.end, End::Read(_)));
-                journal.note(code, what, at);
+            if matches!(place.end, End::Read(_)) {
+                add(&state.cache.journal.counts().reads, 1);
             }
+            let place =
+                Place { at: place.at.clone().or_else(|| state.sources.last().cloned()), ..place.clone() };
+            segment.note_end(&place, &state.cache.journal);
             match &state.last {
                 Some(last) => last.next.store(segment.id, Ordering::Relaxed),
                 None => state.cache.set_first(segment.id),
@@ -614,8 +609,7 @@ impl Follower for Session {
                 let (args, kwargs) = recorder.known_sizes_of(&call);
                 let known = Call { args: &args, kwargs: &kwargs, ..call };
                 // The sizes of this call may be known where those of a like call are not.
-                let step =
-                    if recorder.is_of_data() { Step::Eager } else { self.step(&mut state, &known) };
+                let step = if recorder.is_of_data() { Step::Eager } else { self.step(&mut state, &known) };
                 if let (Step::Done(Ok(_)), Some(recorder)) = (&step, &mut state.recorder) {
                     recorder.applied(&call);
                 }

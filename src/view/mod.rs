@@ -113,7 +113,7 @@ impl<'a> Page<'a> {
 
 /// Writes JSON so that it can stand in a `script` element: what could end the element only occurs inside of
 /// strings.
-fn in_script(json: &str) -> String {
+pub(crate) fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 

@@ -97,3 +97,76 @@ fn compiled_functions_call_themselves_and_are_traced_through() {
     let gm = fx::symbolic_trace(|x: &Tensor| fact(3, x)).unwrap();
     assert_eq!(gm.call(&[x]).unwrap().to_vec::<f32>().unwrap(), [6.0, 12.0]);
 }
+
+/// Runs a test of this file by itself, with a variable of the environment.
+fn run_with(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([&format!("compile_attribute::{test}"), "--exact", "--nocapture", "--test-threads=1"])
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    (output.status.success(), text)
+}
+
+const REPORT: &str = "names_of_arguments_and_of_the_function_are_in_the_report";
+const REPLAY: &str = "borrowed_optional_and_structured_arguments_replay";
+
+#[test]
+fn a_log_has_a_line_for_each_miss_and_none_for_hits() {
+    let (ok, text) = run_with(REPORT, &[("FX_LOG", "misses")]);
+    assert!(ok, "{text}");
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("[misses] settle: #")).collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[0].ends_with("[misses] settle: #1 first call -> recorded s0"), "{text}");
+    assert!(!text.contains("[graphs]"), "{text}");
+
+    let (ok, text) = run_with(REPLAY, &[("FX_LOG", "graphs,guards,kernels,times")]);
+    assert!(ok, "{text}");
+    assert!(text.contains("[guards] update: ("), "{text}");
+    assert!(text.contains("[graphs] update: s0") && text.contains("graph main("), "{text}");
+    assert!(text.contains("[times] update: s0 graph ") && text.contains("[kernels] update: s0"), "{text}");
+
+    let (ok, text) = run_with(REPORT, &[("FX_LOG", "mises")]);
+    assert!(!ok && text.contains("there is no stage \"mises\"") && text.contains("misses, guards"), "{text}");
+}
+
+#[test]
+fn a_trace_folder_has_lines_and_a_page() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile_trace");
+    let folder_text = folder.to_str().unwrap();
+    for test in [REPORT, REPLAY] {
+        let (ok, text) = run_with(test, &[("FX_TRACE", folder_text)]);
+        assert!(ok, "{text}");
+    }
+    let lines = std::fs::read_to_string(folder.join("trace.jsonl")).unwrap();
+    let page = std::fs::read_to_string(folder.join("index.html")).unwrap();
+    let events: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let count = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+    assert_eq!((count("path"), count("miss"), count("compiled")), (2, 2, 2), "{lines}");
+    assert!(events.iter().all(|event| event["function"] == "update" && event["version"] == 1));
+    assert_eq!(page.matches("class=\"event\">{").count(), events.len());
+    // A report of the lines is the same page.
+    assert_eq!(fx::compile::report_page(&lines).unwrap(), page);
+    // The page takes nothing from elsewhere.
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains(" src="), "{page}");
+
+    let (ok, text) = run_with(REPORT, &[("FX_TRACE", "/dev/null/folder")]);
+    assert!(!ok && text.contains("FX_TRACE=/dev/null/folder"), "{text}");
+}
+
+#[test]
+fn names_of_programs_stay_text_in_a_page() {
+    let line = r#"{"version":1,"function":"</script><script>alert(1)</script>","compiled_at":"a.rs:1:1","event":"miss"}"#;
+    let page = fx::compile::report_page(line).unwrap();
+    assert!(!page.contains("<script>alert"), "{page}");
+    for (text, why) in [
+        ("{", "line 1 is no event of a compiled function: EOF"),
+        ("\n{\"event\":\"miss\"}", "line 2 is no event of a compiled function: it has no event, function"),
+        (&line.replace(":1,", ":9,"), "version 1 is known, got Some(9)"),
+    ] {
+        let error = fx::compile::report_page(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use fx_core::logging::{self, Stage};
 use fx_core::{Error, ErrorKind, Result};
 
 use super::decorators::{with_constructor, without_unused};
@@ -15,7 +16,6 @@ use crate::archive::DebugRecords;
 use crate::ast::{self, ClassDef, Expr, ExprKind, File, Item, Member, StmtKind};
 use crate::ir;
 use crate::load::Program;
-use crate::log::{self, Stage};
 use crate::source::Source;
 use crate::types::{Attribute, Class, ClassKind, ClassTable, EnumMember, Type, annotation};
 use crate::value::Value;
@@ -373,8 +373,8 @@ impl Unit {
         if !errors.is_empty() {
             return Err(Error::many(errors));
         }
-        log::dump(Stage::Types, "the program", |level| listing(self, &program, level > 1))?;
-        log::dump(Stage::Ir, "the program", |_| program.to_string())?;
+        logging::dump(Stage::Types, "the program", |level| listing(self, &program, level > 1))?;
+        logging::dump(Stage::Ir, "the program", |_| program.to_string())?;
         Ok(program)
     }
 }

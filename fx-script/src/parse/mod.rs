@@ -11,11 +11,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use fx_core::logging::{self, Stage};
 use fx_core::{Error, ErrorKind, Result};
 
 use crate::ast::{Expr, ExprKind, File, MAX_NESTING};
 use crate::lex::{self, Token, Tokens};
-use crate::log::{self, Stage};
 use crate::print;
 use crate::source::{Source, Span};
 
@@ -24,10 +24,10 @@ use crate::source::{Source, Span};
 /// Fails if the text is no TorchScript; the error has file, line, column and a caret.
 pub fn file(source: &Arc<Source>) -> Result<File> {
     let tokens = lex::tokens(source)?;
-    log::dump(Stage::Lex, source.name(), |level| lex::listing(source, &tokens, level > 1))?;
+    logging::dump(Stage::Lex, source.name(), |level| lex::listing(source, &tokens, level > 1))?;
     let items = Parser::new(source, tokens).items()?;
     let file = File { source: source.clone(), items };
-    log::dump(Stage::Parse, source.name(), |level| match level {
+    logging::dump(Stage::Parse, source.name(), |level| match level {
         1 => print::file(&file),
         _ => format!("{:#?}", file.items),
     })?;

@@ -14,11 +14,11 @@ mod run;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use fx_core::logging::{self, Stage};
 use fx_core::{Result, SourceLoc, err};
 
 use crate::host::Output;
 use crate::ir::Program;
-use crate::log::{self, Stage};
 use crate::value::{Class, EnumMember, NamedTuple, Value, shown, transaction};
 
 use code::Code;
@@ -103,7 +103,7 @@ impl Executable {
         let mut functions = Vec::with_capacity(by_name.len());
         for function in program.functions() {
             let code = compile::compile(function, &by_name, environment, operators)?;
-            log::dump(Stage::Bytecode, &code.name, |_| code.to_string())?;
+            logging::dump(Stage::Bytecode, &code.name, |_| code.to_string())?;
             functions.push(code);
         }
         Ok(Executable { functions, by_name })
@@ -172,7 +172,7 @@ impl<'a> Machine<'a> {
             err!(Unresolved, "there is no function {name:?}").help(format!("some are {}", names.join(", ")))
         })?;
         (self.steps_left, self.fuel, self.depth) = (self.limits.steps, 0, 0);
-        self.log = log::level(Stage::Vm)?;
+        self.log = logging::level(Stage::Vm)?;
         let transaction = transaction::begin(self.limits.memory);
         let value = self.function(*at, args)?;
         transaction.commit();
@@ -188,7 +188,7 @@ impl<'a> Machine<'a> {
     fn show_call(&self, code: &Code, args: &[Value]) {
         if self.log > 1 || (self.log == 1 && self.depth == 0) {
             let args: Vec<String> = args.iter().map(brief).collect();
-            log::write(Stage::Vm, &format!("{}({})", code.name, args.join(", ")), "");
+            logging::write(Stage::Vm, &format!("{}({})", code.name, args.join(", ")), "");
         }
     }
 
@@ -199,7 +199,7 @@ impl<'a> Machine<'a> {
                 Ok(value) => format!("returns {}", brief(value)),
                 Err(error) => format!("fails: {error}"),
             };
-            log::write(Stage::Vm, &code.name, &text);
+            logging::write(Stage::Vm, &code.name, &text);
         }
     }
 }

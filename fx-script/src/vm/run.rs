@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use fx_core::logging::{self, Stage};
 use fx_core::{Error, Result, bail, err};
 use smallvec::SmallVec;
 
 use super::code::{Action, Arithmetic, Code, Instruction as Ins, Known, Register, Site, Test};
 use super::{Machine, brief};
-use crate::log::{self, Stage};
 use crate::types::{ClassTable, Type, is_subtype};
 use crate::value::{Class, Future, Object, Tuple, Value, transaction};
 
@@ -208,7 +208,7 @@ impl Machine<'_> {
                 code.written(at).iter().map(|&to| format!("r{to} = {}", brief(&frame[to as usize])));
             let place = code.sources[at].as_ref().map_or(String::new(), |source| format!("  at {source}"));
             let what = format!("{} {at}: {}{place}", code.name, code.shown(at));
-            log::write(Stage::Vm, &what, &results.collect::<Vec<_>>().join("\n"));
+            logging::write(Stage::Vm, &what, &results.collect::<Vec<_>>().join("\n"));
         }
     }
 

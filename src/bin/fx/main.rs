@@ -20,6 +20,7 @@ mod output;
 mod pass;
 mod print;
 mod program;
+mod report;
 mod run;
 mod script;
 mod summary;
@@ -54,6 +55,7 @@ enum Command {
     Export(export::Export),
     Bench(bench::Bench),
     Script(script::Script),
+    Report(report::Report),
     Summary(summary::Summary),
     Diff(diff::Diff),
     Bisect(bisect::Bisect),
@@ -80,6 +82,7 @@ impl Command {
             Command::Export(command) => command.run(),
             Command::Bench(command) => command.run(),
             Command::Script(command) => command.run(),
+            Command::Report(command) => command.run(),
             Command::Summary(command) => command.run(),
             Command::Diff(command) => command.run(),
             Command::Bisect(command) => command.run(),
@@ -91,7 +94,7 @@ impl Command {
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    match fx::torchscript::log::check().and_then(|()| command.run()) {
+    match fx::logging::check().and_then(|()| command.run()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

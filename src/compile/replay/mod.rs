@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 use super::cache::Cache;
 use super::miss::Missed;
 use super::report::{Code, Miss, PathReport};
+use super::tell::{self, Told};
 use crate::{SourceLoc, Value};
 use guard::{Signature, hash_of};
 pub(super) use path::Done;
@@ -158,7 +159,7 @@ impl Replay {
         let edges = match grown(before, &walk, &steps, &mut news) {
             Ok(edges) => edges,
             Err(broken) => {
-                cache.journal().note(Code::C07, &broken.what, broken.at);
+                cache.journal.note(Code::C07, &broken.what, broken.at);
                 let _ = self.broken.set(broken.what);
                 self.clear();
                 return;
@@ -166,7 +167,7 @@ impl Replay {
         };
         for (_, step) in &steps {
             if let Step::Stop { code, what, at } = step {
-                cache.journal().note(*code, what, at.clone());
+                cache.journal.note(*code, what, at.clone());
             }
         }
         if let Some((_, Step::Stop { code: Code::C07, what, .. })) = steps.last() {
@@ -180,7 +181,15 @@ impl Replay {
                 None => ("first call".to_owned(), None),
             };
             let outcome = format!("recorded {}", route(&steps));
-            cache.journal().miss(Miss { call, reason, at, outcome });
+            cache.journal.miss(Miss { call, reason, at, outcome });
+            if tell::is_told() {
+                let guards = steps.iter().flat_map(|(guards, _)| guards).map(ToString::to_string);
+                cache.journal.tell(Told::Path(&PathReport {
+                    arguments: signature.to_string(),
+                    guards: guards.collect(),
+                    steps: route(&steps),
+                }));
+            }
         }
         let calls = known.map_or_else(Arc::default, |at| roots.list[at].calls.clone());
         let mut list = roots.list.clone();

@@ -105,7 +105,11 @@ fn statement(draw: &mut Draw, depth: usize) -> Statement {
         14 => Statement::While(a),
         15..=18 => {
             let (then, other) = (1 + draw.below(3), draw.below(3));
-            Statement::If(condition(draw), statements(draw, then, depth - 1), statements(draw, other, depth - 1))
+            Statement::If(
+                condition(draw),
+                statements(draw, then, depth - 1),
+                statements(draw, other, depth - 1),
+            )
         }
         _ => {
             let (rounds, n) = (1 + draw.below(3), 1 + draw.below(3));
@@ -129,9 +133,7 @@ impl State<'_> {
 
     fn holds(&self, condition: &Condition) -> Result<bool> {
         Ok(match *condition {
-            Condition::Float(var, n) => {
-                self.var(var).to(DType::F64).sum((), false).item::<f64>()? > n as f64
-            }
+            Condition::Float(var, n) => self.var(var).to(DType::F64).sum((), false).item::<f64>()? > n as f64,
             Condition::Bool(var, n) => self.var(var).sum((), false).gt(n).to_bool()?,
             Condition::Size(var, axis, n) => {
                 let var = self.var(var);
@@ -193,7 +195,7 @@ impl State<'_> {
             Statement::While(a) => {
                 let mut x = self.var(*a).to(DType::F64);
                 while x.abs().sum((), false).gt(6.0).to_bool()? {
-                    x = x * 0.5;
+                    x *= 0.5;
                 }
                 x
             }
@@ -217,7 +219,11 @@ impl State<'_> {
                 return Ok(());
             }
             Statement::Fail(condition) => {
-                return if self.holds(condition)? { Err(err!(Argument, "a failure of the user")) } else { Ok(()) };
+                return if self.holds(condition)? {
+                    Err(err!(Argument, "a failure of the user"))
+                } else {
+                    Ok(())
+                };
             }
             Statement::Cut => {
                 crate::cut();
@@ -310,9 +316,8 @@ fn random_functions_are_what_they_are_without_compilation() {
     for seed in 0..functions() {
         let program = Program::new(seed);
         let log = Mutex::new(Vec::new());
-        let make = || {
-            compile(|x: &Tensor, y: &Tensor, n: i64, rate: f64| program.call((x, y), n, rate, &log))
-        };
+        let make =
+            || compile(|x: &Tensor, y: &Tensor, n: i64, rate: f64| program.call((x, y), n, rate, &log));
         check(&make(), &program, &log, (seed, "fused", false));
         check(&make().pure(), &program, &log, (seed, "pure", true));
         check(&make().engine(Engine::Eager).verify(2), &program, &log, (seed, "checked", true));

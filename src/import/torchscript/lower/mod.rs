@@ -23,10 +23,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fx_core::InputSpec;
+use fx_core::logging::{self, Stage};
 use fx_script::emit::Unit;
 use fx_script::ir::{self, Constant, Function, Instruction, Operation, Region, ValueId};
 use fx_script::load::Program;
-use fx_script::log::{self, Stage};
 use fx_script::types::Type;
 use fx_script::value::{Device, Future, Object, Symbol, TensorRef, Tuple, Value, transaction};
 use fx_script::vm::{self, Environment};
@@ -187,7 +187,7 @@ pub(super) fn lower(program: &Program, request: &Request, registry: &Registry) -
         Err(Stop::Raised(message)) => return Err(err!(Check, "{message}")),
         Err(Stop::Error(error)) => return Err(error),
     };
-    log::dump(Stage::Lower, &request.method, |_| match &module {
+    logging::dump(Stage::Lower, &request.method, |_| match &module {
         Some(module) => format!("{report}\n{}", module.graph()),
         None => report.to_string(),
     })?;

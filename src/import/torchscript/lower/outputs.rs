@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fx_script::log::{self, Stage};
+use fx_core::logging::{self, Stage};
 use fx_script::value::{Key, Object, Value};
 
 use super::scope::{CellRef, reachable, same, unchanged};
@@ -45,7 +45,7 @@ impl Lowerer<'_> {
         self.builder().describe(crate::NodeMeta::default(), "");
         let result = self.output(&result, 0)?;
         let method = self.report.method.clone();
-        log::dump(Stage::Alias, &method, |_| self.storages())?;
+        logging::dump(Stage::Alias, &method, |_| self.storages())?;
         let mut updates = self.changed_attributes()?;
         let mut written: Vec<Arg> = Vec::new();
         for storage in 0..self.builder().storages.len() {

@@ -1,4 +1,4 @@
-//! `FX_LOG`: what each stage made of a program, on standard error.
+//! `FX_LOG`: what each stage made of a program, and what compiled functions do, on standard error.
 //!
 //! The variable names stages, separated by commas: `FX_LOG=parse,ir`. Each `>` after a name asks for one level
 //! more: `vm>>`. [`Filter`] is what it says, [`dump`] writes an artefact that it asks for. Nothing else reads the
@@ -6,12 +6,12 @@
 
 use std::sync::OnceLock;
 
-use fx_core::{Result, err};
+use crate::{Result, err};
 
 /// The environment variable.
 const VARIABLE: &str = "FX_LOG";
 
-/// A stage that a program goes through.
+/// A stage that a program goes through, or a kind of event of a compiled function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Tokens, a line of them for each line of the text; `lex>` a line for each token.
@@ -30,11 +30,23 @@ pub enum Stage {
     Bytecode,
     /// Calls with arguments and results; `vm>` calls within calls, too; `vm>>` each instruction with its result.
     Vm,
+    /// Graphs that a compiled function makes ready.
+    Graphs,
+    /// Places at which the graphs of a compiled function end, or its code runs otherwise, each once.
+    Breaks,
+    /// Calls that no compiled code fitted, with what was expected and what came.
+    Misses,
+    /// The paths of pure functions, with what must hold for a call.
+    Guards,
+    /// What the backend made of a graph.
+    Kernels,
+    /// How long compilations took.
+    Times,
 }
 
 impl Stage {
     /// All stages in order, by name.
-    pub const ALL: [(&'static str, Stage); 8] = [
+    pub const ALL: [(&'static str, Stage); 14] = [
         ("lex", Stage::Lex),
         ("parse", Stage::Parse),
         ("types", Stage::Types),
@@ -43,6 +55,12 @@ impl Stage {
         ("lower", Stage::Lower),
         ("bytecode", Stage::Bytecode),
         ("vm", Stage::Vm),
+        ("graphs", Stage::Graphs),
+        ("breaks", Stage::Breaks),
+        ("misses", Stage::Misses),
+        ("guards", Stage::Guards),
+        ("kernels", Stage::Kernels),
+        ("times", Stage::Times),
     ];
 }
 
@@ -105,7 +123,7 @@ pub fn dump(stage: Stage, of: &str, artefact: impl FnOnce(u8) -> String) -> Resu
 }
 
 /// Writes an artefact of a stage that is shown: a head, and its lines indented.
-pub(crate) fn write(stage: Stage, of: &str, artefact: &str) {
+pub fn write(stage: Stage, of: &str, artefact: &str) {
     let (name, _) = Stage::ALL[stage as usize];
     let mut out = format!("[{name}] {of}\n");
     for line in artefact.lines() {
@@ -124,7 +142,7 @@ mod tests {
     fn arrows_raise_levels() {
         let filter = Filter::parse("parse, vm>>,lex>,lex,").unwrap();
         let levels = Stage::ALL.map(|(_, stage)| filter.level(stage));
-        assert_eq!(levels, [2, 1, 0, 0, 0, 0, 0, 3]);
+        assert_eq!(levels, [2, 1, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]
@@ -134,8 +152,11 @@ mod tests {
 
     #[test]
     fn unknown_stage_lists_the_known_ones() {
-        expect_test::expect![[r#"
-            FX_LOG=parse,bytecod>: there is no stage "bytecod"
-              help: the stages are lex, parse, types, ir, alias, lower, bytecode, vm; each > after a name shows more"#]].assert_eq(&Filter::parse("parse,bytecod>").unwrap_err().to_string());
+        assert_eq!(
+            Filter::parse("parse,bytecod>").unwrap_err().to_string(),
+            "FX_LOG=parse,bytecod>: there is no stage \"bytecod\"\n  help: the stages are lex, parse, \
+             types, ir, alias, lower, bytecode, vm, graphs, breaks, misses, guards, kernels, times; each > after a \
+             name shows more"
+        );
     }
 }
