@@ -36,7 +36,8 @@ impl Executable for Program {
     }
 
     fn describe(&self) -> String {
-        self.engine().to_string()
+        let kernels = self.fused().map(|compiled| compiled.describe()).unwrap_or_default();
+        format!("{}\n{kernels}", self.engine()).trim_end().to_owned()
     }
 }
 

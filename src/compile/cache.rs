@@ -298,6 +298,10 @@ impl Cache {
         if let Err(error) = &prepared.program {
             self.journal.note(Code::C13, error.message(), at.cloned());
         }
+    }
+
+    /// Tells of a segment that was made ready and has run.
+    pub(super) fn tell_compiled(&self, segment: &Segment) {
         if tell::is_told() {
             self.journal.tell(Told::Compiled(&report(segment)));
         }

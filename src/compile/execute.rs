@@ -73,6 +73,9 @@ impl State {
         let is_right = result.as_ref().is_ok_and(|value| self.enter(&prepared.outputs, value));
         segment.end_run(started);
         add(&cache.journal.counts().runs, 1);
+        if is_new {
+            cache.tell_compiled(segment);
+        }
         if is_right {
             return result.ok().map(|value| (prepared, value));
         }

@@ -185,6 +185,20 @@ fn a_browser_takes_hostile_text_for_text() {
 }
 
 #[test]
+fn a_report_of_compiled_functions_shows_text_of_programs_as_text() {
+    let Some(browser) = browser() else { return };
+    let evil = "</script><script>document.documentElement.dataset.owned=1</script>";
+    let event = serde_json::json!({
+        "version": 1, "function": evil, "compiled_at": evil, "event": "miss", "call": 1,
+        "reason": evil, "at": evil, "outcome": "recorded s0",
+    });
+    let page = fx::compile::report_page(&event.to_string()).unwrap();
+    let dom = Dom::new(&browser, "report", &page, "");
+    assert_eq!(attribute(dom.tags("<html").next().unwrap(), "data-owned"), None);
+    assert!(dom.0.contains("1 function, 1 event") && dom.0.contains("recorded s0"));
+}
+
+#[test]
 fn thousands_of_nodes_stay_usable() {
     let Some(browser) = browser() else { return };
     let mut text = String::from("graph main(%n0: f32[8], %n1: f32[8]) -> f32[8] {\n");
