@@ -16,7 +16,8 @@ use super::segment::{Expected, Prepared, Segment, Size, Slot};
 use super::session::match_log;
 use super::tell::{self, Told};
 use super::{Dynamic, Limit};
-use crate::{Error, SourceLoc};
+use crate::trace::InputSpecs;
+use crate::{Error, SourceLoc, Symbol};
 
 /// How a compiled function behaves.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ pub(super) struct Options {
     pub(super) limit: Limit,
     /// Of so many calls that a path serves, one is followed; `None` if all are.
     pub(super) pure: Option<u64>,
+    /// The types of arguments, which say what varies.
+    pub(super) specs: Option<InputSpecs>,
 }
 
 /// The segments of a compiled function, and what all its calls share.
@@ -103,6 +106,8 @@ pub(super) struct New<'a> {
     /// Whether the miss is told elsewhere.
     pub(super) is_quiet: bool,
     pub(super) name: &'a dyn Fn(Identity) -> Option<Arc<str>>,
+    /// The symbol that the user gave to a size, if some have one.
+    pub(super) mark: Option<&'a dyn Fn(Identity, usize) -> Option<Symbol>>,
 }
 
 impl Cache {
@@ -184,12 +189,15 @@ impl Cache {
             return Entered::Once(Arc::new(make_static(0)), bound());
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mark = |input: usize, axis: usize| {
+            new.mark.and_then(|mark| mark(new.outside.get(input)?.identity, axis))
+        };
         let mut refusals = Vec::new();
         let mut replaced = None;
         let mut made = None;
         if self.options.dynamic != Dynamic::Never {
             for relative in known.iter().rev().filter(|other| is_relative(other, &new.log, &outside)) {
-                match generalise(&relative.observations, &new.log, &outside, &observation) {
+                match generalise(&relative.observations, &new.log, &outside, &observation, &mark) {
                     Ok(general) => {
                         let parts = (general.events, general.outside);
                         let rest = (general.symbols, general.slots);
@@ -200,6 +208,25 @@ impl Cache {
                         }
                     }
                     Err((reason, at)) => refusals.push((reason, new.log[at].source.clone())),
+                }
+            }
+        }
+        if made.is_none() && new.mark.is_some() {
+            match generalise(&[], &new.log, &outside, &observation, &mark) {
+                Ok(general) => {
+                    let parts = (general.events, general.outside);
+                    let rest = (general.symbols, general.slots);
+                    let segment = Segment::new(id, parts, rest, general.observations, new.place.clone());
+                    made = match_log(&segment, &new.log, new.outside).map(|bound| (segment, bound));
+                }
+                // The first call does not tell which numbers of operations are sizes.
+                Err(_) if refusals.is_empty() => {}
+                Err((reason, at)) => {
+                    let text = format!("C03: a size that an input spec names cannot vary: {reason}");
+                    let error = Error::new(crate::ErrorKind::Shape, text)
+                        .help("write the number into the spec, or leave the spec out")
+                        .at(new.log[at].source.clone());
+                    return Entered::Refused(error);
                 }
             }
         }
@@ -340,7 +367,7 @@ pub(super) fn name_of(id: u64) -> String {
 
 /// Writes the symbols and inputs of numbers.
 fn described(segment: &Segment) -> String {
-    let symbols: Vec<&str> = segment.symbols.iter().map(crate::Symbol::name).collect();
+    let symbols: Vec<&str> = segment.symbols.iter().map(Symbol::name).collect();
     let numbers = segment.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Number { .. })).count();
     let mut parts = Vec::new();
     if !symbols.is_empty() {

@@ -70,13 +70,14 @@ fn is_relative_argument(general: &Arg<Wire>, log: &Arg<Wire>) -> bool {
     }
 }
 
-/// Makes a segment for the sizes and numbers of earlier calls and of this one. Fails with the reason why some
-/// of them cannot vary, and the event that needs them.
+/// Makes a segment for the sizes and numbers of earlier calls and of this one, and for sizes to which the user
+/// gave a symbol. Fails with the reason why some of them cannot vary, and the event that needs them.
 pub(super) fn generalise(
     earlier: &[Observation],
     log: &[Event],
     outside: &[Expected],
     call: &Observation,
+    mark: &dyn Fn(usize, usize) -> Option<Symbol>,
 ) -> Result<General, (String, usize)> {
     let mut observations = earlier.to_vec();
     observations.push(call.clone());
@@ -93,7 +94,7 @@ pub(super) fn generalise(
         inputs: Vec::new(),
         next_literal: 0,
     };
-    let outside = general.inputs(outside);
+    let outside = general.inputs(outside, mark);
     for (at, event) in log.iter().enumerate() {
         general.event(event).map_err(|reason| (reason, at))?;
     }
@@ -117,7 +118,11 @@ struct Generaliser<'a> {
 
 impl Generaliser<'_> {
     /// Makes a symbol of each size that varied. Symbols are numbered by first use.
-    fn inputs(&mut self, outside: &[Expected]) -> Vec<Expected> {
+    fn inputs(
+        &mut self,
+        outside: &[Expected],
+        mark: &dyn Fn(usize, usize) -> Option<Symbol>,
+    ) -> Vec<Expected> {
         let mut general = Vec::with_capacity(outside.len());
         for (input, expected) in outside.iter().enumerate() {
             let Expected::Input { name, dtype, sizes } = expected else {
@@ -131,15 +136,20 @@ impl Generaliser<'_> {
             let mut dims = Shape::default();
             for axis in 0..sizes.len() {
                 let values: Vec<i64> = self.observations.iter().map(|seen| seen.sizes[input][axis]).collect();
+                let marked = mark(input, axis);
                 let is_static = values.iter().all(|value| *value == values[0]);
-                if is_static {
+                if is_static && marked.is_none() {
                     new_sizes.push(Size::Is(values[0]));
                     dims.dims_mut().push(Dim::new(values[0]));
                     continue;
                 }
-                let known = self.values.iter().position(|other| *other == values);
+                let known = match &marked {
+                    Some(symbol) => self.symbols.iter().position(|other| other == symbol),
+                    None => self.values.iter().position(|other| *other == values),
+                };
                 let symbol = known.unwrap_or_else(|| {
-                    self.symbols.push(Symbol::with_range(self.symbol_name(name, axis), 0, None));
+                    let name = || Symbol::with_range(self.symbol_name(name, axis), 0, None);
+                    self.symbols.push(marked.unwrap_or_else(name));
                     self.values.push(values);
                     self.symbols.len() - 1
                 });

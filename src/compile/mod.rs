@@ -42,8 +42,8 @@ pub use site::{call_compiled, compiled};
 pub use stance::{Stance, cut, is_compiling, with_stance, without_compile};
 pub use tell::report_page;
 
-use crate::trace::{Traceable, is_tracing};
-use crate::{Arg, Engine, Error, GraphModule, Result, SourceLoc, Tensor, Tree, Value};
+use crate::trace::{InputSpecs, Traceable, is_tracing};
+use crate::{Arg, Engine, Error, GraphModule, InputSpec, Result, SourceLoc, Tensor, Tree, TypeTree, Value};
 use build::Constants;
 use cache::{Cache, Options};
 use journal::add;
@@ -85,6 +85,7 @@ fn compile_at<T: Traceable<M>, M>(function: T, place: SourceLoc) -> Function<T, 
             most_segments: 64,
             limit: Limit::Evict,
             pure: None,
+            specs: None,
         }),
         shared: OnceLock::new(),
         calls: AtomicU64::new(0),
@@ -128,6 +129,8 @@ pub struct Function<T, M> {
 struct Shared {
     cache: Arc<Cache>,
     argument_names: Vec<Arc<str>>,
+    /// The types that arguments must have, if some were given.
+    types: Option<Vec<TypeTree>>,
 }
 
 impl<T: Traceable<M>, M> Function<T, M> {
@@ -208,6 +211,39 @@ impl<T: Traceable<M>, M> Function<T, M> {
         .pure()
     }
 
+    /// Says dtype and shape of an argument: `.input("x", "f32[batch, 10]")`. Axes with a symbol vary from the first
+    /// graph on, and a symbol has one size in a call. An argument that is otherwise is an error of the call.
+    ///
+    /// An operation that needs the number of such a size is an error, too (C03). A size that Rust code passes to an
+    /// operation, such as `x.dim(0)`, is told from other numbers by the second call.
+    ///
+    /// ```
+    /// use fx::prelude::*;
+    ///
+    /// let f = fx::compile(|x: &Tensor| x.softmax(-1)).input("x", "f32[batch, 10]").dim("batch", 1, Some(64));
+    /// for n in [4, 1, 64] {
+    ///     f.call(&[fx::zeros([n, 10])])?;
+    /// }
+    /// assert_eq!(f.counters().compiled, 1);
+    /// let error = f.call(&[fx::zeros([65, 10])]).unwrap_err();
+    /// assert!(error.message().ends_with("batch is 65, outside of its range 1..=64"), "{error}");
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    pub fn input(self, name: &str, spec: impl Into<InputSpec>) -> Self {
+        self.with(|options| {
+            options.specs.get_or_insert_default().input(name, spec.into());
+            Ok(())
+        })
+    }
+
+    /// Says in which inclusive range a symbol of [`input`](Self::input) lies.
+    pub fn dim(self, name: &str, min: i64, max: Option<i64>) -> Self {
+        self.with(|options| {
+            options.specs.get_or_insert_default().dim(name, min, max);
+            Ok(())
+        })
+    }
+
     /// Says whether sizes and numbers may become symbols and inputs.
     pub fn dynamic(self, dynamic: Dynamic) -> Self {
         self.with(|options| {
@@ -251,15 +287,18 @@ impl<T: Traceable<M>, M> Function<T, M> {
         }
         let options = self.options.clone()?;
         tell::check()?;
+        let arguments = self.function.arguments();
+        let types = options.specs.as_ref().map(|specs| specs.types(arguments.clone()));
+        let types = types.transpose().map_err(|error| error.at(self.place.clone()))?;
         Ok(self.shared.get_or_init(|| {
             let name = match self.function.name() {
                 name if name == "main" => name_of::<T>().to_owned(),
                 name => name,
             };
             let constants = Constants::of(self.function.root());
-            let names = self.function.arguments().into_iter().map(|(name, _)| Arc::from(name));
+            let names = arguments.into_iter().map(|(name, _)| Arc::from(name));
             let cache = Arc::new(Cache::new(name, self.place.clone(), options, constants));
-            Shared { cache, argument_names: names.collect() }
+            Shared { cache, argument_names: names.collect(), types }
         }))
     }
 
@@ -305,6 +344,11 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let Some(permission) = stance::permission(call) else {
             return self.function.run(args)?.into_result();
         };
+        if let Some(types) = &shared.types
+            && let Err(error) = InputSpecs::check(types, &shared.argument_names, args)
+        {
+            return Err(error.at(SourceLoc::caller()));
+        }
         let cache = &shared.cache;
         let counts = cache.journal.counts();
         let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
@@ -322,7 +366,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
         }
         add(&counts.calls, 1);
         let session = Session::new(cache.clone(), call, permission);
-        let args = session.wrap(args, &shared.argument_names, recorded)?;
+        let args = session.wrap(args, shared, recorded)?;
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
         session.finish(result)
     }

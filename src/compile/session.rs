@@ -11,6 +11,7 @@ use std::thread::ThreadId;
 
 use smallvec::SmallVec;
 
+use super::Shared;
 use super::cache::{Cache, Entered, New};
 use super::event::{
     self, Bound, Comparison, Difference, Event, Identity, Operand, Outcome, Types, View, Wire,
@@ -23,7 +24,7 @@ use super::segment::{Segment, Wired};
 use super::stance::Permission;
 use crate::lazy::{Call, Follower, Lazy, without_following};
 use crate::rng::{Generator, default_generator};
-use crate::{Arg, Buffer, Error, Result, SourceLoc, Tensor, TensorType, Value, err};
+use crate::{Arg, Buffer, Error, Result, SourceLoc, Symbol, Tensor, TensorType, Value, err};
 
 /// One call of a compiled function.
 pub(super) struct Session {
@@ -55,6 +56,8 @@ pub(super) struct State {
     /// The generator of the random operations that have not run.
     pub(super) random: Option<Generator>,
     argument_names: Arc<[Arc<str>]>,
+    /// The types that tensors among the arguments must have.
+    marks: Vec<Option<TensorType>>,
     pub(super) is_hit: bool,
     /// The error of the first read of a function that must be whole.
     refused: Option<Error>,
@@ -98,6 +101,7 @@ impl Session {
             updates: Vec::new(),
             random: None,
             argument_names: Arc::from([]),
+            marks: Vec::new(),
             is_hit: true,
             refused: None,
             is_over: false,
@@ -131,16 +135,19 @@ impl Session {
     pub(super) fn wrap(
         &self,
         args: &[Value],
-        names: &[Arc<str>],
+        shared: &Shared,
         recorded: Option<(Vec<Done>, Option<Missed>)>,
     ) -> Result<Vec<Value>> {
         let mut recorder = recorded
             .and_then(|(done, missed)| Recorder::new(args, (self.arguments, self.buffers), done, missed));
         let follower = recorder.as_ref().map(|_| self.follower());
+        let names = &shared.argument_names;
         let mut leaf_names: Vec<Arc<str>> = Vec::new();
+        let mut marks: Vec<Option<TensorType>> = Vec::new();
         let mut values = Vec::with_capacity(args.len());
         for (at, arg) in args.iter().enumerate() {
             let (name, n_leaves) = (names.get(at), arg.leaves().len());
+            let types = shared.types.as_ref().and_then(|types| types.get(at)).map(Arg::leaves);
             let mut number = 0;
             values.push(arg.try_flat_map(&mut |tensor: &Tensor| {
                 let settled = tensor.clone().settled();
@@ -150,6 +157,7 @@ impl Session {
                     Some(name) => Arc::from(format!("{name}_{number}")),
                     None => Arc::from("input"),
                 };
+                let mark = types.as_ref().and_then(|types| types.get(number)?.tensor().cloned());
                 number += 1;
                 let index = leaf_names.len() as u32;
                 let mut lazy = Lazy::ready(self.arguments, index, array.clone());
@@ -157,11 +165,13 @@ impl Session {
                     lazy = recorder.argument(lazy, &name, follower.clone());
                 }
                 leaf_names.push(name);
+                marks.push(mark);
                 Ok(Arg::Leaf(Tensor::from_lazy(Arc::new(lazy))))
             })?);
         }
         let mut state = self.lock();
         state.argument_names = leaf_names.into();
+        state.marks = marks;
         state.recorder = recorder;
         drop(state);
         Ok(values)
@@ -484,12 +494,23 @@ impl Session {
         {
             recorder.difference.clone_from(&miss);
         }
-        let new = New { log, outside: &outside, miss, place, call, is_quiet, name: &name };
+        let marks = std::mem::take(&mut state.marks);
+        let mark = |identity: Identity, axis: usize| match identity {
+            (run, index) if run == arguments => {
+                marks.get(index)?.as_ref()?.shape.get(axis)?.as_symbol().cloned()
+            }
+            _ => None,
+        };
+        let has_marks = marks.iter().any(Option::is_some);
+        let mark: Option<&dyn Fn(Identity, usize) -> Option<Symbol>> =
+            if has_marks { Some(&mark) } else { None };
+        let new = New { log, outside: &outside, miss, place, call, is_quiet, name: &name, mark };
         let entered = match state.permission {
             Permission::Compile => state.cache.enter(new),
             Permission::RunOnce => Cache::once(new),
             Permission::Fail => Entered::Refused(state.cache.no_code(&new)),
         };
+        state.marks = marks;
         match entered {
             Entered::Kept(segment, bound) => {
                 state.bound = bound;

@@ -182,14 +182,19 @@ pub fn symbolic_trace<Marker>(function: impl Traceable<Marker>) -> Result<GraphM
 
 /// Prepares a trace: give input specs, constants and a leaf policy, then [`build`](TraceBuilder::build).
 pub fn trace<T: Traceable<Marker>, Marker>(function: T) -> TraceBuilder<T, Marker> {
-    let settings = Settings {
-        specs: Vec::new(),
-        constants: Vec::new(),
-        dims: Vec::new(),
-        is_leaf: None,
-        record_sources: true,
-    };
-    TraceBuilder { function, settings, marker: std::marker::PhantomData }
+    TraceBuilder { function, settings: Settings::default(), marker: std::marker::PhantomData }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            specs: Vec::new(),
+            constants: Vec::new(),
+            dims: Vec::new(),
+            is_leaf: None,
+            record_sources: true,
+        }
+    }
 }
 
 /// A trace to be; see [`trace`].
@@ -201,6 +206,7 @@ pub struct TraceBuilder<T, Marker> {
 }
 
 /// How to trace, whatever the function is.
+#[derive(Clone)]
 struct Settings {
     specs: Vec<(String, InputSpec)>,
     constants: Vec<(String, Value)>,
@@ -283,6 +289,57 @@ impl<T: Traceable<Marker>, Marker> TraceBuilder<T, Marker> {
             &|values| function.run(values),
             SourceLoc::caller(),
         )
+    }
+}
+
+/// Input specs with the ranges of their symbols, for a function that is not traced with them.
+#[doc(hidden)]
+#[derive(Clone, Default)]
+pub struct InputSpecs(Settings);
+
+impl InputSpecs {
+    /// Says dtype and shape of an argument.
+    pub fn input(&mut self, name: &str, spec: InputSpec) {
+        self.0.specs.push((name.to_owned(), spec));
+    }
+
+    /// Says in which inclusive range a symbol lies.
+    pub fn dim(&mut self, name: &str, min: i64, max: Option<i64>) {
+        self.0.dims.push((name.to_owned(), min, max));
+    }
+
+    /// Returns the types of the arguments in order; [`Type::Any`] for those without a spec. Fails as
+    /// [`TraceBuilder::build`] does.
+    pub fn types(&self, arguments: Vec<(String, Result<Arg<()>>)>) -> Result<Vec<TypeTree>> {
+        self.0.check_names(&arguments)?;
+        let each = arguments.into_iter().map(|(name, structure)| {
+            if self.0.specs.iter().any(|(other, _)| *other == name) {
+                self.0.argument_type(&name, structure)
+            } else {
+                Ok(Arg::Leaf(Type::Any))
+            }
+        });
+        each.collect()
+    }
+
+    /// Checks arguments of a call against their types. Fails with the name of the first that does not fit.
+    pub fn check(types: &[TypeTree], names: &[Arc<str>], args: &[Value]) -> Result<()> {
+        let mut bindings = Bindings::default();
+        for (at, (ty, arg)) in types.iter().zip(args).enumerate() {
+            if matches!(ty, Arg::Leaf(Type::Any)) {
+                continue;
+            }
+            let structure = |arg: &Value| arg.map(&mut |_| ());
+            let name = names.get(at).map_or("?", |name| &**name);
+            if ty.map(&mut |_| ()) != structure(arg) {
+                let shown = structure(arg).map(&mut |()| "tensor").to_string();
+                return Err(err!(Structure, "argument {name:?} is {shown}, its spec {ty}"));
+            }
+            bindings.bind(ty, arg).map_err(|error| {
+                Error::new(error.kind(), format!("argument {name:?}: {}", error.message()))
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -445,7 +502,7 @@ impl Settings {
         let mut seen: Vec<&str> = Vec::new();
         for name in given {
             if !names.contains(&&**name) {
-                return Err(err!(Argument, "the traced function has no argument {name:?}")
+                return Err(err!(Argument, "the function has no argument {name:?}")
                     .help(format!("its arguments are {}", names.join(", "))));
             }
             if seen.contains(&&**name) {

@@ -21,6 +21,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+#[doc(hidden)]
+pub use builder::InputSpecs;
 pub use builder::{
     InputSpec, OfModule, TraceBuilder, Traceable, WithModule, symbolic_trace, trace, with_module,
 };

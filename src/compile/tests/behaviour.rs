@@ -536,3 +536,65 @@ fn explanations_are_text_and_json() {
     assert_eq!(json["segments"].as_array().unwrap().len(), 3);
     assert_eq!(json["segments"][0]["code"], "C01");
 }
+
+#[test]
+fn input_specs_make_sizes_vary_from_the_first_graph_on() {
+    let f = compile(|x: &Tensor, y: &Tensor| (x + y).relu())
+        .input("x", "f32[batch, 3]")
+        .input("y", "f32[batch, 3]")
+        .dim("batch", 1, Some(64));
+    for n in [3, 1, 64, 7] {
+        assert_eq!(f.call(&[filled(&[n, 3]), filled(&[n, 3])]).unwrap().numel().unwrap(), n as i64 * 3);
+    }
+    assert_eq!(f.counters().compiled, 1);
+    assert_eq!(f.explain().segments[0].inputs, ["x: f32[batch, 3]", "y: f32[batch, 3]"]);
+    let refused = |args: &[Tensor], why: &str| {
+        let error = f.call(args).unwrap_err();
+        assert!(error.message().contains(why), "{error}");
+        assert!(error.source_loc().is_some_and(|at| at.file().ends_with("behaviour.rs")), "{error}");
+    };
+    refused(&[filled(&[65, 3]), filled(&[65, 3])], "batch is 65, outside of its range 1..=64");
+    refused(&[filled(&[2, 3]), filled(&[3, 3])], "argument \"y\"");
+    refused(&[filled(&[2, 4]), filled(&[2, 4])], "argument \"x\": expected f32[batch, 3]");
+    refused(&[vector(&[1.0]), vector(&[1.0])], "argument \"x\"");
+    assert_eq!(f.counters().compiled, 1);
+
+    let g = compile(|x: &Tensor| x.reshape((x.dim(0), -1)).sum(1, false)).input("x", "f32[n, 2, 2]");
+    for n in [3, 4, 1, 9, 2] {
+        assert_eq!(g.call(&[filled(&[n, 2, 2])]).unwrap().numel().unwrap(), n as i64);
+    }
+    assert!(g.counters().compiled <= 2, "{}", g.explain());
+}
+
+#[test]
+fn input_specs_that_cannot_hold_are_errors() {
+    // The second operand has four rows, so the size can be nothing else.
+    let y = filled(&[4, 2]);
+    let f = compile(|x: &Tensor| x + &y).input("x", "f32[n, 2]");
+    assert!(f.call(&[filled(&[4, 2])]).is_ok());
+    let error = f.call(&[filled(&[1, 2])]).unwrap_err();
+    assert!(error.message().starts_with("C03") && error.to_string().contains("behaviour.rs"), "{error}");
+
+    let unknown = compile(|x: &Tensor| x + 1.0).input("z", "f32[n]");
+    let error = unknown.call(&[filled(&[1])]).unwrap_err().to_string();
+    assert!(error.contains("no argument \"z\"") && error.contains("its arguments are x"), "{error}");
+    let bad = compile(|x: &Tensor| x + 1.0).input("x", "f32[n").call(&[filled(&[1])]).unwrap_err();
+    assert!(bad.message().contains("missing ]"), "{bad}");
+    let unused = compile(|x: &Tensor| x + 1.0).input("x", "f32[n]").dim("m", 0, None);
+    assert!(unused.call(&[filled(&[1])]).unwrap_err().message().contains("no input spec uses"));
+}
+
+#[test]
+fn input_specs_of_lists_and_of_pure_functions() {
+    let f = compile(|xs: Vec<Tensor>| &xs[0] * &xs[1] + 1.0)
+        .input("x", crate::InputSpec::list(["f32[n]", "f32[n]"]))
+        .verify(0);
+    for n in [2, 5, 1, 0, 3] {
+        let xs = vec![filled(&[n]), filled(&[n])];
+        let y: Tensor = f.run((xs,)).unwrap();
+        assert_eq!(y.numel().unwrap(), n as i64);
+    }
+    assert_eq!(f.counters().compiled, 1, "{}", f.explain());
+    let error = f.run::<_, Tensor>((vec![filled(&[2])],)).unwrap_err();
+    assert!(error.message().contains("argument \"x\" is [tensor], its spec"), "{error}");
+}
