@@ -38,7 +38,7 @@ pub(super) struct Cache {
     pub(super) name: String,
     pub(super) place: SourceLoc,
     pub(super) options: Options,
-    constants: Constants,
+    constants: RwLock<Arc<Constants>>,
     segments: RwLock<Arc<Vec<Arc<Segment>>>>,
     /// The segment with which calls begin.
     first: AtomicU64,
@@ -119,7 +119,7 @@ impl Cache {
             journal: Journal::new(&name, &place),
             name,
             place,
-            constants,
+            constants: RwLock::new(Arc::new(constants)),
             segments: RwLock::default(),
             replay: options.pure.map(Replay::new),
             options,
@@ -145,8 +145,16 @@ impl Cache {
         &self.options.backend
     }
 
-    pub(super) fn constants(&self) -> &Constants {
-        &self.constants
+    pub(super) fn constants(&self) -> Arc<Constants> {
+        self.constants.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the constants of a module that may have changed. Code that has others stays, and does not fit a call.
+    pub(super) fn renew(&self, constants: Constants) {
+        *self.constants.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(constants);
+        if let Some(replay) = &self.replay {
+            replay.clear();
+        }
     }
 
     /// Lets go of all compiled code.
@@ -159,14 +167,11 @@ impl Cache {
         self.journal.clear();
     }
 
-    fn is_constant(&self, known: &Known) -> bool {
-        known.identity.0 == 0 && self.constants.has(&known.array)
-    }
-
     /// Makes the segment of a log, for all sizes and numbers that varied so far.
     pub(super) fn enter(&self, new: New<'_>) -> Entered {
         let mut thrash = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_constant = |known: &Known| self.is_constant(known);
+        let constants = self.constants();
+        let is_constant = |known: &Known| known.identity.0 == 0 && constants.has(&known.array);
         let bound = || Bound { outside: new.outside.to_vec(), ..Bound::default() };
         let known = self.segments();
         // Another thread may have made it meanwhile.

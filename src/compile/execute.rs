@@ -53,7 +53,7 @@ impl State {
         wanted: &[u32],
         generator: Option<&Generator>,
     ) -> Option<(Arc<Prepared>, Value)> {
-        let (prepared, is_new) = segment.prepare(wanted, &**cache.backend(), cache.constants());
+        let (prepared, is_new) = segment.prepare(wanted, &**cache.backend(), &cache.constants());
         if is_new {
             self.is_hit = false;
             cache.note_compiled(segment, &prepared, self.sources.first());

@@ -19,6 +19,7 @@ mod execute;
 mod journal;
 mod miss;
 mod mutable;
+mod owned;
 mod replay;
 mod report;
 mod segment;
@@ -30,11 +31,12 @@ mod tell;
 mod tests;
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub use backend::{Backend, Executable, IntoBackend};
 pub use mutable::{ByMutable, Mutable, mutable};
+pub use owned::{ByOwned, Owned, owned};
 pub use report::{Break, Code, Counters, Explanation, Miss, PathReport, SegmentReport};
 pub use site::{BySite, Compiled, Site};
 #[doc(hidden)]
@@ -89,6 +91,7 @@ fn compile_at<T: Traceable<M>, M>(function: T, place: SourceLoc) -> Function<T, 
         }),
         shared: OnceLock::new(),
         calls: AtomicU64::new(0),
+        is_changed: AtomicBool::new(false),
         marker: PhantomData,
     }
 }
@@ -122,6 +125,8 @@ pub struct Function<T, M> {
     options: Result<Options>,
     shared: OnceLock<Shared>,
     calls: AtomicU64,
+    /// Whether the module may have changed since its constants were collected.
+    is_changed: AtomicBool,
     marker: PhantomData<fn() -> M>,
 }
 
@@ -211,11 +216,11 @@ impl<T: Traceable<M>, M> Function<T, M> {
         .pure()
     }
 
-    /// Says dtype and shape of an argument: `.input("x", "f32[batch, 10]")`. Axes with a symbol vary from the first
-    /// graph on, and a symbol has one size in a call. An argument that is otherwise is an error of the call.
+    /// Says dtype and shape of an argument: `.input("x", "f32[batch, 10]")`. Axes with a symbol vary from the
+    /// first graph on, and a symbol has one size in a call. An argument that is otherwise is an error of the call.
     ///
-    /// An operation that needs the number of such a size is an error, too (C03). A size that Rust code passes to an
-    /// operation, such as `x.dim(0)`, is told from other numbers by the second call.
+    /// An operation that needs the number of such a size is an error, too (C03). A size that Rust code passes to
+    /// an operation, such as `x.dim(0)`, is told from other numbers by the second call.
     ///
     /// ```
     /// use fx::prelude::*;
@@ -350,6 +355,10 @@ impl<T: Traceable<M>, M> Function<T, M> {
             return Err(error.at(SourceLoc::caller()));
         }
         let cache = &shared.cache;
+        if self.is_changed.load(Ordering::Relaxed) {
+            cache.renew(Constants::of(self.function.root()));
+            self.is_changed.store(false, Ordering::Relaxed);
+        }
         let counts = cache.journal.counts();
         let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
         let mut recorded = None;

@@ -598,3 +598,50 @@ fn input_specs_of_lists_and_of_pure_functions() {
     let error = f.run::<_, Tensor>((vec![filled(&[2])],)).unwrap_err();
     assert!(error.message().contains("argument \"x\" is [tensor], its spec"), "{error}");
 }
+
+#[derive(Module)]
+struct Switched {
+    linear: crate::nn::Linear,
+    norm: crate::nn::BatchNorm1d,
+}
+
+#[forward]
+impl Switched {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.norm.call(&self.linear.call(x))
+    }
+}
+
+#[test]
+fn a_module_of_the_function_can_be_changed_between_calls() {
+    for is_pure in [false, true] {
+        let mut model =
+            Switched { linear: crate::nn::Linear::new(3, 2), norm: crate::nn::BatchNorm1d::new(2) };
+        model.eval();
+        let f = compile(crate::compile::owned(model.clone()));
+        let mut f = if is_pure { f.verify(0) } else { f };
+        let check = |f: &crate::compile::Function<_, _>, model: &Switched| {
+            for n in 1..4 {
+                let x = filled(&[4, 3]) * n;
+                let got = f.call(std::slice::from_ref(&x)).unwrap();
+                got.all_close(&model.forward(&x), 1e-5, 1e-5).unwrap();
+            }
+        };
+        check(&f, &model);
+        // The buffers of a clone are its own.
+        f.module_mut().train();
+        model.train();
+        check(&f, &model);
+        let before = f.counters().compiled;
+        f.module_mut().eval();
+        model.eval();
+        check(&f, &model);
+        // The code for inference is still there.
+        assert_eq!(f.counters().compiled, before);
+        let weight = filled(&[2, 3]) + 1.0;
+        f.module_mut().linear.weight = crate::Parameter::new(weight.clone());
+        model.linear.weight = crate::Parameter::new(weight);
+        check(&f, &model);
+        assert!(f.into_module().norm.call(&filled(&[4, 2])).numel().is_ok());
+    }
+}
