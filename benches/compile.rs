@@ -61,7 +61,7 @@ fn operations(c: &mut Criterion) {
 fn calls(c: &mut Criterion) {
     let mut group = c.benchmark_group("call");
     let straight = |x: &Tensor, y: &Tensor, z: &Tensor| (x * y + z).relu();
-    let args: Vec<Tensor> = (0..3).map(|i| fx::full([8], i)).collect();
+    let args: Vec<Tensor> = (0..3).map(|i| fx::full([8], i).to(fx::DType::F32)).collect();
     let specs = |name: &str| (name.to_owned(), "f32[8]".to_owned());
     let gm = ["x", "y", "z"].map(specs).iter().fold(fx::trace(straight), |t, (n, s)| t.input(n, s.as_str()));
     let program = gm.build().unwrap().into_program(Engine::Fused).unwrap();

@@ -172,7 +172,7 @@ impl Cache {
         let mut thrash = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
         let constants = self.constants();
         let is_constant = |known: &Known| known.identity.0 == 0 && constants.has(&known.array);
-        let bound = || Bound { outside: new.outside.to_vec(), ..Bound::default() };
+        let bound = || Bound::new(new.outside.to_vec());
         let known = self.segments();
         // Another thread may have made it meanwhile.
         let same_length = known.iter().filter(|segment| segment.events.len() == new.log.len());
@@ -305,7 +305,7 @@ impl Cache {
     /// Returns a segment that is not kept.
     pub(super) fn once(new: New<'_>) -> Entered {
         let outside = expected(new.outside, &|_| false, &|_, _| Arc::from("input"));
-        let bound = Bound { outside: new.outside.to_vec(), ..Bound::default() };
+        let bound = Bound::new(new.outside.to_vec());
         let segment = Segment::new(0, (new.log, outside), Default::default(), Vec::new(), new.place);
         Entered::Once(Arc::new(segment), bound)
     }

@@ -92,21 +92,56 @@ pub(super) trait View<L> {
 #[derive(Default)]
 pub(super) struct Bound {
     pub(super) outside: Vec<Known>,
-    /// The values of the symbols of the segment, in the order of their first use.
+    /// The values of the symbols of the segment; [`Bound::OPEN`] is none yet.
     pub(super) symbols: SmallVec<[i64; 4]>,
+    /// The symbols in the order in which they were bound: by a size of an operand, or by a number before that.
+    order: SmallVec<[u32; 4]>,
     /// The numbers that vary.
     pub(super) numbers: SmallVec<[(u32, Scalar); 4]>,
 }
 
 impl Bound {
-    pub(super) fn mark(&self) -> [usize; 3] {
-        [self.outside.len(), self.symbols.len(), self.numbers.len()]
+    /// The value of a symbol that is not bound yet.
+    const OPEN: i64 = i64::MIN;
+
+    pub(super) fn new(outside: Vec<Known>) -> Bound {
+        Bound { outside, ..Bound::default() }
     }
 
-    pub(super) fn return_to(&mut self, [outside, symbols, numbers]: [usize; 3]) {
+    pub(super) fn mark(&self) -> [usize; 3] {
+        [self.outside.len(), self.order.len(), self.numbers.len()]
+    }
+
+    pub(super) fn return_to(&mut self, [outside, order, numbers]: [usize; 3]) {
         self.outside.truncate(outside);
-        self.symbols.truncate(symbols);
+        for symbol in self.order.drain(order..) {
+            self.symbols[symbol as usize] = Bound::OPEN;
+        }
+        let n = self.symbols.iter().rposition(|value| *value != Bound::OPEN).map_or(0, |last| last + 1);
+        self.symbols.truncate(n);
         self.numbers.truncate(numbers);
+    }
+
+    /// Binds a symbol. Fails with its value if that is another one.
+    pub(super) fn bind(&mut self, symbol: u32, value: i64) -> std::result::Result<(), i64> {
+        let at = symbol as usize;
+        if at >= self.symbols.len() {
+            self.symbols.resize(at + 1, Bound::OPEN);
+        }
+        match self.symbols[at] {
+            Bound::OPEN => {
+                self.symbols[at] = value;
+                self.order.push(symbol);
+                Ok(())
+            }
+            known if known == value => Ok(()),
+            known => Err(known),
+        }
+    }
+
+    /// Returns the value of a symbol.
+    pub(super) fn symbol(&self, symbol: usize) -> Option<i64> {
+        self.symbols.get(symbol).copied().filter(|value| *value != Bound::OPEN)
     }
 
     pub(super) fn number(&self, literal: u32) -> Option<Scalar> {
@@ -179,12 +214,14 @@ impl<L> Comparison<'_, L> {
             let Some(Slot::Size(size)) = self.segment.slot(literal) else {
                 return Err(Difference::Argument);
             };
-            match self.segment.value_of(size, &self.bound.symbols) {
+            match self.segment.value_of(size, self.bound) {
                 Some(expected) if expected == got => {}
-                expected => {
-                    let expected = Scalar::Int(expected.unwrap_or(-1));
+                Some(expected) => {
+                    let expected = Scalar::Int(expected);
                     return Err(Difference::Literal { expected, got: Scalar::Int(got) });
                 }
+                // The number stands before the operand with this size, which is checked then.
+                None => self.segment.solve(size, got, self.bound).ok_or(Difference::Argument)?,
             }
         }
         Ok(())
@@ -239,7 +276,7 @@ impl<L> Comparison<'_, L> {
                     let is_same = known.identity == identity || Arc::ptr_eq(&known.array, array);
                     return if is_same { Ok(()) } else { Err(Difference::Argument) };
                 }
-                self.segment.guard(input, array, &mut self.bound.symbols)?;
+                self.segment.guard(input, array, self.bound)?;
                 self.bound.outside.push(Known { identity, array: array.clone() });
                 Ok(())
             }

@@ -123,7 +123,7 @@ impl State {
             self.bound.outside.iter().map(|known| Tensor::from_shared(known.array.clone())).collect();
         let number = |literal: u32| {
             let number = match segment.slot(literal)? {
-                Slot::Size(size) => Scalar::Int(segment.value_of(size, &self.bound.symbols)?),
+                Slot::Size(size) => Scalar::Int(segment.value_of(size, &self.bound)?),
                 Slot::Number { .. } => self.bound.number(literal)?,
             };
             Some(match number {

@@ -134,13 +134,18 @@ impl Segment {
         self.slots.iter().find(|(other, _)| *other == literal).map(|(_, slot)| slot)
     }
 
-    /// Returns the value of a size for values of the symbols; `None` if one of them is not bound yet.
-    pub(super) fn value_of(&self, size: &Dim, values: &[i64]) -> Option<i64> {
-        let lookup = |symbol: &Symbol| {
-            let at = self.symbols.iter().position(|other| other == symbol)?;
-            values.get(at).copied()
-        };
+    /// Returns the value of a size; `None` if one of its symbols is not bound yet.
+    pub(super) fn value_of(&self, size: &Dim, bound: &Bound) -> Option<i64> {
+        let lookup = |symbol: &Symbol| bound.symbol(self.symbols.iter().position(|other| other == symbol)?);
         size.eval(&lookup).ok()
+    }
+
+    /// Binds the only open symbol of a size that has this value. `None` if that tells no symbol.
+    pub(super) fn solve(&self, size: &Dim, value: i64, bound: &mut Bound) -> Option<()> {
+        let number = |symbol: &Symbol| self.symbols.iter().position(|other| other == symbol);
+        let rest = size.substitute(&|symbol| Some(Dim::new(bound.symbol(number(symbol)?)?)));
+        let (symbol, value) = rest.solve(value).filter(|(_, value)| *value >= 0)?;
+        bound.bind(number(&symbol)? as u32, value).ok()
     }
 
     /// Returns the name of a tensor from outside, for messages.
@@ -193,7 +198,7 @@ impl Segment {
             let mut event = event.rewrite(&mut |arg| match arg {
                 Arg::Leaf(Wire::Literal(literal)) => {
                     let number = match self.slot(*literal) {
-                        Some(Slot::Size(size)) => self.value_of(size, &bound.symbols).map(Scalar::Int),
+                        Some(Slot::Size(size)) => self.value_of(size, bound).map(Scalar::Int),
                         _ => bound.number(*literal),
                     };
                     match number {
@@ -295,12 +300,7 @@ impl Segment {
     }
 
     /// Checks a tensor from outside at its first use, and binds the symbols of its sizes.
-    pub(super) fn guard(
-        &self,
-        input: u32,
-        array: &Arc<Array>,
-        symbols: &mut SmallVec<[i64; 4]>,
-    ) -> Result<(), Difference> {
+    pub(super) fn guard(&self, input: u32, array: &Arc<Array>, bound: &mut Bound) -> Result<(), Difference> {
         let (dtype, sizes) = match &self.outside[input as usize] {
             Expected::Constant(constant) if Arc::ptr_eq(constant, array) => return Ok(()),
             Expected::Constant(_) => return Err(Difference::Constant { input }),
@@ -318,11 +318,12 @@ impl Segment {
             match *size {
                 Size::Is(expected) if expected == got => {}
                 Size::Is(expected) => return Err(Difference::Size { input, axis, expected, got }),
-                Size::Symbol(symbol) => match symbols.get(symbol as usize) {
-                    None => symbols.push(got),
-                    Some(&expected) if expected == got => {}
-                    Some(&expected) => return Err(Difference::Relation { input, axis, expected, got }),
-                },
+                Size::Symbol(symbol) => bound.bind(symbol, got).map_err(|expected| Difference::Relation {
+                    input,
+                    axis,
+                    expected,
+                    got,
+                })?,
             }
         }
         Ok(())
@@ -379,7 +380,7 @@ impl Segment {
                 let mut sizes = symbolic.shape.iter().zip(known.shape.iter());
                 symbolic.dtype == known.dtype
                     && symbolic.rank() == known.rank()
-                    && sizes.all(|(a, b)| self.value_of(a, &bound.symbols) == b.known())
+                    && sizes.all(|(a, b)| self.value_of(a, bound) == b.known())
             })
     }
 

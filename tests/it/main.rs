@@ -4,6 +4,7 @@ mod allocations;
 mod cli;
 mod compile_attribute;
 mod compiled;
+mod compiled_models;
 mod conformance;
 mod costs;
 mod dependencies;

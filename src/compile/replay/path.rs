@@ -14,6 +14,29 @@ use super::guard::{Guard, Key, Term};
 use crate::rng::default_generator;
 use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
 
+/// A buffer. A clone of a [`Buffer`] is another one; a clone of this is the same one.
+#[derive(Debug)]
+pub(super) struct Cell(Buffer);
+
+impl Cell {
+    pub(super) fn new(buffer: &Buffer) -> Cell {
+        Cell(buffer.share())
+    }
+}
+
+impl Clone for Cell {
+    fn clone(&self) -> Cell {
+        Cell::new(&self.0)
+    }
+}
+
+impl std::ops::Deref for Cell {
+    type Target = Buffer;
+    fn deref(&self) -> &Buffer {
+        &self.0
+    }
+}
+
 /// Where a tensor comes from on a path.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
@@ -22,7 +45,7 @@ pub(super) enum Source {
     /// A result of a step; in a segment, by the number of the result.
     Result { step: u32, at: u32 },
     /// What a buffer holds.
-    Buffer(Buffer),
+    Buffer(Cell),
     /// A tensor that is the same in each call: a parameter, or one that Rust code makes or has captured.
     Constant(Arc<Array>),
 }
@@ -78,7 +101,7 @@ pub(super) enum Step {
         source: SourceLoc,
     },
     /// Returns a result, and stores to buffers.
-    Return { result: Arg<Item>, updates: Vec<(Buffer, Source)> },
+    Return { result: Arg<Item>, updates: Vec<(Cell, Source)> },
     /// Here the Rust code has to run.
     Stop { code: Code, what: Arc<str>, at: Option<SourceLoc> },
 }
@@ -414,7 +437,7 @@ impl Walk {
         let mut bound = Bound::default();
         for (at, source) in inputs.iter().enumerate() {
             let array = self.array(source).ok_or("a tensor of the path is not there")?;
-            if let Err(difference) = segment.guard(at as u32, &array, &mut bound.symbols) {
+            if let Err(difference) = segment.guard(at as u32, &array, &mut bound) {
                 return Err(segment.describe(0, difference, None).reason);
             }
             bound.outside.push(Known { identity: (0, at), array });
@@ -424,7 +447,7 @@ impl Walk {
             let number = number.ok_or("a number of an operation is not known")?;
             match slot {
                 Slot::Size(size) => {
-                    if segment.value_of(size, &bound.symbols).map(Scalar::Int) != Some(number) {
+                    if segment.value_of(size, &bound).map(Scalar::Int) != Some(number) {
                         return Err("a number of an operation follows from other sizes".to_owned());
                     }
                 }

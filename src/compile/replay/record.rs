@@ -10,7 +10,7 @@ use super::super::miss::Missed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Signature, Term, may_choose};
-use super::path::{Done, Item, Number, Source, Step, Walk, arrays};
+use super::path::{Cell, Done, Item, Number, Source, Step, Walk, arrays};
 use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
 use crate::{Arg, Array, Buffer, Dim, Op, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
 
@@ -369,7 +369,7 @@ impl Recorder {
             return Source::Argument(at as u32);
         }
         if run == self.buffers.0 {
-            return Source::Buffer(self.buffers.1[at].share());
+            return Source::Buffer(Cell::new(&self.buffers.1[at]));
         }
         match self.runs.iter().find(|(other, _)| *other == run) {
             Some((_, step)) => Source::Result { step: *step, at: at as u32 },
@@ -549,7 +549,7 @@ impl Recorder {
             return;
         }
         let item = self.item(result);
-        let updates = updates.iter().map(|(buffer, value)| Some((buffer.share(), self.source_of(value)?)));
+        let updates = updates.iter().map(|(buffer, value)| Some((Cell::new(buffer), self.source_of(value)?)));
         match (item, updates.collect::<Option<Vec<_>>>()) {
             (Some(result), Some(updates)) => {
                 let guards = self.take_guards();

@@ -300,6 +300,8 @@ fn buffers_are_read_and_stored_on_each_call() {
         got.all_close(&expected, 1e-5, 1e-5).unwrap();
         assert_eq!(model.steps.get().item::<i64>().unwrap(), n + 1);
     }
+    let told = f.explain();
+    assert!(told.breaks.iter().all(|found| found.code != Code::C07), "{told}");
 }
 
 #[test]
