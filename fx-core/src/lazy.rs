@@ -15,7 +15,8 @@ use crate::{Arg, Array, Buffer, Dim, Error, Op, Result, SourceLoc, Tensor, Tenso
 pub struct Lazy {
     run: u64,
     index: u32,
-    ty: Arc<TensorType>,
+    /// Of a tensor that was made with its value, when somebody asks.
+    ty: OnceLock<Arc<TensorType>>,
     /// The type that Rust code sees, if its sizes are observed; each read of the value is then told.
     watched: Option<Arc<TensorType>>,
     follower: Option<Arc<dyn Follower>>,
@@ -25,6 +26,7 @@ pub struct Lazy {
 impl Lazy {
     /// Makes a tensor that `follower` computes. Its run and index tell it from all others.
     pub fn pending(follower: Arc<dyn Follower>, run: u64, index: u32, ty: Arc<TensorType>) -> Lazy {
+        let ty = OnceLock::from(ty);
         Lazy { run, index, ty, watched: None, follower: Some(follower), value: OnceLock::new() }
     }
 
@@ -37,8 +39,8 @@ impl Lazy {
     /// Makes a tensor that has its value. Its run and index tell it from all others, also from those of the
     /// same memory.
     pub fn ready(run: u64, index: u32, value: Arc<Array>) -> Lazy {
-        let ty = Arc::new(TensorType::new(value.dtype(), value.shape()));
-        Lazy { run, index, ty, watched: None, follower: None, value: OnceLock::from(Ok(value)) }
+        let value = OnceLock::from(Ok(value));
+        Lazy { run, index, ty: OnceLock::new(), watched: None, follower: None, value }
     }
 
     /// Returns the run of a segment that makes this tensor.
@@ -53,12 +55,15 @@ impl Lazy {
 
     /// Returns the dtype and shape.
     pub fn ty(&self) -> &Arc<TensorType> {
-        &self.ty
+        self.ty.get_or_init(|| match self.value.get() {
+            Some(Ok(value)) => Arc::new(TensorType::new(value.dtype(), value.shape())),
+            _ => unreachable!("a tensor without a value is made with its type"),
+        })
     }
 
     /// Returns the dtype and shape for Rust code; the sizes of a watched tensor are observed.
     pub fn seen_type(&self) -> &Arc<TensorType> {
-        self.watched.as_ref().unwrap_or(&self.ty)
+        self.watched.as_ref().unwrap_or_else(|| self.ty())
     }
 
     /// Returns the value, if it is there already. Fails with the error of the operation that should make it.
@@ -97,7 +102,7 @@ impl Lazy {
 
 impl fmt::Debug for Lazy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.ty, f)
+        fmt::Display::fmt(self.ty(), f)
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use arc_swap::{ArcSwap, Guard};
+
 use super::backend::Backend;
 use super::build::Constants;
 use super::dynamic::{expected, generalise, is_relative};
@@ -39,7 +41,7 @@ pub(super) struct Cache {
     pub(super) place: SourceLoc,
     pub(super) options: Options,
     constants: RwLock<Arc<Constants>>,
-    segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    segments: ArcSwap<Vec<Arc<Segment>>>,
     /// The segment with which calls begin.
     first: AtomicU64,
     next_id: AtomicU64,
@@ -120,7 +122,7 @@ impl Cache {
             name,
             place,
             constants: RwLock::new(Arc::new(constants)),
-            segments: RwLock::default(),
+            segments: ArcSwap::default(),
             replay: options.pure.map(Replay::new),
             options,
             first: AtomicU64::new(0),
@@ -129,8 +131,8 @@ impl Cache {
         }
     }
 
-    pub(super) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
-        self.segments.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn segments(&self) -> Guard<Arc<Vec<Arc<Segment>>>> {
+        self.segments.load()
     }
 
     pub(super) fn first(&self) -> u64 {
@@ -160,7 +162,7 @@ impl Cache {
     /// Lets go of all compiled code.
     pub(super) fn clear(&self) {
         let _entering = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
-        *self.segments.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        self.segments.store(Arc::default());
         if let Some(replay) = &self.replay {
             replay.clear();
         }
@@ -172,7 +174,7 @@ impl Cache {
         let mut thrash = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
         let constants = self.constants();
         let is_constant = |known: &Known| known.identity.0 == 0 && constants.has(&known.array);
-        let bound = || Bound::new(new.outside.to_vec());
+        let bound = || Bound::new(new.outside);
         let known = self.segments();
         // Another thread may have made it meanwhile.
         let same_length = known.iter().filter(|segment| segment.events.len() == new.log.len());
@@ -298,14 +300,14 @@ impl Cache {
             self.journal.miss(missed(new.call, new.miss, outcome));
         }
         segments.push(segment.clone());
-        *self.segments.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(segments);
+        self.segments.store(Arc::new(segments));
         Entered::Kept(segment, bound)
     }
 
     /// Returns a segment that is not kept.
     pub(super) fn once(new: New<'_>) -> Entered {
         let outside = expected(new.outside, &|_| false, &|_, _| Arc::from("input"));
-        let bound = Bound::new(new.outside.to_vec());
+        let bound = Bound::new(new.outside);
         let segment = Segment::new(0, (new.log, outside), Default::default(), Vec::new(), new.place);
         Entered::Once(Arc::new(segment), bound)
     }

@@ -91,7 +91,7 @@ pub(super) trait View<L> {
 /// What a call bound so far, each by number.
 #[derive(Default)]
 pub(super) struct Bound {
-    pub(super) outside: Vec<Known>,
+    pub(super) outside: SmallVec<[Known; 4]>,
     /// The values of the symbols of the segment; [`Bound::OPEN`] is none yet.
     pub(super) symbols: SmallVec<[i64; 4]>,
     /// The symbols in the order in which they were bound: by a size of an operand, or by a number before that.
@@ -104,8 +104,8 @@ impl Bound {
     /// The value of a symbol that is not bound yet.
     const OPEN: i64 = i64::MIN;
 
-    pub(super) fn new(outside: Vec<Known>) -> Bound {
-        Bound { outside, ..Bound::default() }
+    pub(super) fn new(outside: &[Known]) -> Bound {
+        Bound { outside: outside.iter().cloned().collect(), ..Bound::default() }
     }
 
     pub(super) fn mark(&self) -> [usize; 3] {

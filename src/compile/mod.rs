@@ -44,6 +44,8 @@ pub use site::{call_compiled, compiled};
 pub use stance::{Stance, cut, is_compiling, with_stance, without_compile};
 pub use tell::report_page;
 
+use smallvec::SmallVec;
+
 use crate::trace::{InputSpecs, Traceable, is_tracing};
 use crate::{Arg, Engine, Error, GraphModule, InputSpec, Result, SourceLoc, Tensor, Tree, TypeTree, Value};
 use build::Constants;
@@ -133,7 +135,7 @@ pub struct Function<T, M> {
 /// What the first call makes.
 struct Shared {
     cache: Arc<Cache>,
-    argument_names: Vec<Arc<str>>,
+    argument_names: Arc<[Arc<str>]>,
     /// The types that arguments must have, if some were given.
     types: Option<Vec<TypeTree>>,
 }
@@ -311,7 +313,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
     /// without compilation, or if the result is not one tensor.
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
-        let args: Vec<Value> = args.iter().map(Value::from).collect();
+        let args: SmallVec<[Value; 4]> = args.iter().map(Value::from).collect();
         self.call_values(&args)?.try_into()
     }
 

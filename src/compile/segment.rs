@@ -1,10 +1,12 @@
 //! [`Segment`]: a straight piece of graph that was recorded and is compiled as one program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::backend::{Backend, Executable};
 use super::build::{self, Constants};
@@ -55,6 +57,7 @@ pub(super) struct Observation {
 /// A segment: what calls are compared with, and the program.
 pub(super) struct Segment {
     pub(super) id: u64,
+    is_random: bool,
     pub(super) events: Vec<Event>,
     pub(super) outside: Vec<Expected>,
     pub(super) symbols: Vec<Symbol>,
@@ -73,8 +76,8 @@ pub(super) struct Segment {
     /// So many runs took that time.
     timed: AtomicU64,
     /// The values of the symbols that the rules of all operations accept.
-    accepted: RwLock<Vec<SmallVec<[i64; 4]>>>,
-    program: RwLock<Option<Arc<Prepared>>>,
+    accepted: ArcSwap<Vec<SmallVec<[i64; 4]>>>,
+    program: ArcSwapOption<Prepared>,
     preparing: Mutex<()>,
 }
 
@@ -111,6 +114,7 @@ impl Segment {
     ) -> Segment {
         Segment {
             id,
+            is_random: events.iter().any(|event| event.op.effects.random),
             events,
             outside,
             symbols,
@@ -123,8 +127,8 @@ impl Segment {
             runs: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
             timed: AtomicU64::new(0),
-            accepted: RwLock::default(),
-            program: RwLock::new(None),
+            accepted: ArcSwap::default(),
+            program: ArcSwapOption::empty(),
             preparing: Mutex::new(()),
         }
     }
@@ -226,7 +230,7 @@ impl Segment {
         constants: &Constants,
     ) -> (Arc<Prepared>, bool) {
         let has_all = |prepared: &Prepared| wanted.iter().all(|local| prepared.outputs.contains(local));
-        let current = || self.program.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let current = || self.program.load_full();
         if let Some(prepared) = current().filter(|prepared| has_all(prepared)) {
             return (prepared, false);
         }
@@ -256,33 +260,49 @@ impl Segment {
             },
         };
         let prepared = Arc::new(prepared);
-        *self.program.write().unwrap_or_else(PoisonError::into_inner) = Some(prepared.clone());
+        self.program.store(Some(prepared.clone()));
         (prepared, true)
     }
 
     /// Returns the program, if there is one.
     pub(super) fn prepared(&self) -> Option<Arc<Prepared>> {
-        self.program.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.program.load_full()
     }
 
     /// Lets every call run operation by operation from now on.
     pub(super) fn demote(&self, error: &Error) {
-        let mut program = self.program.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(prepared) = program.as_ref() {
+        let _preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = self.program.load_full() {
             let (outputs, module) = (prepared.outputs.clone(), prepared.module.clone());
             let times = prepared.times;
-            *program = Some(Arc::new(Prepared { outputs, module, program: Err(error.clone()), times }));
+            self.program.store(Some(Arc::new(Prepared {
+                outputs,
+                module,
+                program: Err(error.clone()),
+                times,
+            })));
         }
     }
 
     /// Returns the arguments of the program in a call.
-    pub(super) fn inputs(&self, bound: &Bound) -> Result<Vec<Value>> {
-        let mut inputs = Vec::with_capacity(self.outside.len() + self.slots.len());
+    pub(super) fn inputs(&self, bound: &Bound) -> Result<SmallVec<[Value; 4]>> {
+        let mut inputs = SmallVec::new();
         for (expected, known) in self.outside.iter().zip(&bound.outside) {
             if let Expected::Input { .. } = expected {
                 inputs.push(Arg::Leaf(Tensor::from_shared(known.array.clone())));
             }
         }
+        self.add_numbers(bound, &mut inputs)?;
+        Ok(inputs)
+    }
+
+    /// Returns whether a tensor from outside is an argument of the program.
+    pub(super) fn is_input(&self, at: usize) -> bool {
+        matches!(self.outside[at], Expected::Input { .. })
+    }
+
+    /// Adds the numbers that vary to the arguments of the program.
+    pub(super) fn add_numbers(&self, bound: &Bound, inputs: &mut SmallVec<[Value; 4]>) -> Result<()> {
         for (literal, slot) in &self.slots {
             if let Slot::Number { dtype, .. } = slot {
                 let number = bound
@@ -291,12 +311,12 @@ impl Segment {
                 inputs.push(Arg::Leaf(Tensor::from(Array::full(*dtype, &[], number)?)));
             }
         }
-        Ok(inputs)
+        Ok(())
     }
 
     /// Returns whether an event draws random numbers.
     pub(super) fn is_random(&self) -> bool {
-        self.events.iter().any(|event| event.op.effects.random)
+        self.is_random
     }
 
     /// Checks a tensor from outside at its first use, and binds the symbols of its sizes.
@@ -329,22 +349,22 @@ impl Segment {
         Ok(())
     }
 
+    /// Returns whether the values of the symbols are known to be accepted.
+    pub(super) fn has_accepted(&self, bound: &Bound) -> bool {
+        self.symbols.is_empty() || self.accepted.load().contains(&bound.symbols)
+    }
+
     /// Returns whether the rules of all operations accept the values of the symbols. Each new one is tried once.
     pub(super) fn accepts(&self, bound: &Bound) -> bool {
-        if self.symbols.is_empty() {
-            return true;
-        }
-        let known = |accepted: &[SmallVec<[i64; 4]>]| accepted.contains(&bound.symbols);
-        if known(&self.accepted.read().unwrap_or_else(PoisonError::into_inner)) {
+        if self.has_accepted(bound) {
             return true;
         }
         let accepts = self.try_rules(bound).is_some();
         if accepts {
-            let mut accepted = self.accepted.write().unwrap_or_else(PoisonError::into_inner);
-            if accepted.len() >= Segment::MOST_ACCEPTED {
-                accepted.remove(0);
-            }
-            accepted.push(bound.symbols.clone());
+            self.accepted.rcu(|accepted| {
+                let first = usize::from(accepted.len() >= Segment::MOST_ACCEPTED);
+                accepted[first..].iter().chain([&bound.symbols]).cloned().collect::<Vec<_>>()
+            });
         }
         accepts
     }

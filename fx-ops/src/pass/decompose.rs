@@ -16,13 +16,13 @@ use crate::ops::pixel_shuffle::{
 };
 use crate::ops::pointwise::{abs, clamp_min, sqrt};
 use crate::ops::products::{axes_of, bilinear, bilinear_form, tensor_product, tensordot};
-use crate::ops::reduce::{linalg_vector_norm, sum};
+use crate::ops::reduce::{amax, amin, linalg_vector_norm, max, min, sum};
 
 /// Writes composed operations as their parts.
 pub const DECOMPOSE: Pass = Pass {
     name: "decompose",
-    doc: "Replaces `einsum`, `tensordot`, `inner`, `bilinear`, `glu`, shuffles of pixels and channels, `cosine_similarity`, `normalize` \
-          and vector norms of order 1 and 2 by the products, views and pointwise operations that they are composed of, which fuse with \
+    doc: "Replaces `einsum`, `tensordot`, `inner`, `bilinear`, `glu`, shuffles of pixels and channels, `cosine_similarity`, `normalize`, \
+          `max` and `min` of all elements, and vector norms of order 1 and 2 by the products, views and pointwise operations that they are composed of, which fuse with \
           what is around them.",
     after: &["inline", "normalize", "shape_prop"],
     exact: false,
@@ -51,6 +51,8 @@ static DECOMPOSITIONS: &[(Op, Decomposition)] = &[
         [x, y, weight, bias] => bilinear_form(leaf(x)?, leaf(y)?, leaf(weight)?, bias.leaf()),
         _ => Err(unexpected()),
     }),
+    (max::OP, |args| of_all(args, amax::OP)),
+    (min::OP, |args| of_all(args, amin::OP)),
     (glu::OP, |args| with_size(args, gated)),
     (pixel_shuffle::OP, |args| with_size(args, shuffled_pixels)),
     (pixel_unshuffle::OP, |args| with_size(args, gathered_pixels)),
@@ -124,6 +126,14 @@ fn leaf(arg: &Arg<Known>) -> Result<&Known> {
 
 fn number(arg: &Arg<Known>) -> Result<f64> {
     arg.scalar().map(fx_core::Scalar::to_f64).ok_or_else(unexpected)
+}
+
+/// Composes the greatest or least element of all from that along axes, which has a kernel.
+fn of_all(args: &[Arg<Known>], along: Op) -> Result<Known> {
+    match args {
+        [x] => leaf(x)?.apply(along, &[Arg::None, Arg::Bool(false)]),
+        _ => Err(unexpected()),
+    }
 }
 
 fn with_size(args: &[Arg<Known>], compose: fn(&Known, Dim) -> Result<Known>) -> Result<Known> {

@@ -14,8 +14,9 @@ mod record;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use arc_swap::{ArcSwap, Guard};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -25,7 +26,7 @@ use super::report::{Code, Miss, PathReport};
 use super::tell::{self, Told};
 use crate::{SourceLoc, Value};
 use guard::{Signature, hash_of};
-pub(super) use path::Done;
+pub(super) use path::Steps;
 use path::{Edge, Edges, Node, Step, Walk};
 pub(super) use record::Recorder;
 
@@ -33,7 +34,7 @@ pub(super) use record::Recorder;
 pub(super) struct Replay {
     /// Of so many calls that a path serves, one is followed, to check the promise.
     pub(super) every: u64,
-    roots: RwLock<Arc<Roots>>,
+    roots: ArcSwap<Roots>,
     learning: Mutex<()>,
     /// Why the function is followed always.
     broken: OnceLock<String>,
@@ -81,7 +82,7 @@ pub(super) enum Outcome {
     /// The path has returned.
     Hit(Value, u64),
     /// The Rust code runs, after what the call has computed.
-    Follow(Vec<Done>, Option<Missed>),
+    Follow(Steps, Option<Missed>),
 }
 
 impl Replay {
@@ -89,11 +90,11 @@ impl Replay {
     const MOST: usize = 64;
 
     pub(super) fn new(every: u64) -> Replay {
-        Replay { every, roots: RwLock::default(), learning: Mutex::new(()), broken: OnceLock::new() }
+        Replay { every, roots: ArcSwap::default(), learning: Mutex::new(()), broken: OnceLock::new() }
     }
 
-    fn roots(&self) -> Arc<Roots> {
-        self.roots.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn roots(&self) -> Guard<Arc<Roots>> {
+        self.roots.load()
     }
 
     /// Returns whether the function kept its promise so far.
@@ -103,7 +104,7 @@ impl Replay {
 
     /// Lets go of all paths.
     pub(super) fn clear(&self) {
-        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        self.roots.store(Arc::default());
     }
 
     /// Takes a path, as far as one fits the call.
@@ -115,31 +116,33 @@ impl Replay {
                 .list
                 .last()
                 .map(|root| Missed { reason: root.signature.difference(args, names), at: None });
-            return follow(Vec::new(), missed);
+            return follow(Steps::new(), missed);
         };
         let call = root.calls.fetch_add(1, Ordering::Relaxed);
         if call.is_multiple_of(self.every) {
-            return follow(Vec::new(), None);
+            return follow(Steps::new(), None);
         }
-        let Some(mut walk) = Walk::new(args) else { return follow(Vec::new(), None) };
+        let Some(mut walk) = Walk::new(args) else { return follow(Steps::new(), None) };
         let mut edges = &root.edges;
+        let mut taken: SmallVec<[&Step; 4]> = SmallVec::new();
         loop {
             let Some(at) = edges.find(&walk) else {
                 let missed = edges.reason(&walk).map(|(reason, at)| Missed { reason, at });
-                return follow(walk.done, missed);
+                return follow(walk.leave(&taken), missed);
             };
             let node = &edges.list()[at].node;
             if !node.returns {
-                return follow(walk.done, None);
+                return follow(walk.leave(&taken), None);
             }
             match walk.take(&node.step) {
                 Ok(None) => edges = &node.edges,
                 Ok(Some(value)) => return Outcome::Hit(value, walk.done.len() as u64),
                 Err(left) => {
                     let missed = Missed { reason: left.reason, at: left.at };
-                    return follow(walk.done, Some(missed));
+                    return follow(walk.leave(&taken), Some(missed));
                 }
             }
+            taken.push(&node.step);
         }
     }
 
@@ -203,7 +206,7 @@ impl Replay {
                 list.push(root);
             }
         }
-        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Roots::new(list));
+        self.roots.store(Arc::new(Roots::new(list)));
     }
 
     /// Drops the paths with a segment that is there no more.
@@ -218,7 +221,7 @@ impl Replay {
             })
         });
         let list = list.filter(|root| !root.edges.list().is_empty()).collect();
-        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Roots::new(list));
+        self.roots.store(Arc::new(Roots::new(list)));
     }
 
     /// Reports all paths.

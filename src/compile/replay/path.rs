@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::super::event::{Bound, Known};
+use super::super::event::{Bound, Difference, Known};
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment, Slot};
 use super::guard::{Guard, Key, Term};
@@ -320,13 +320,16 @@ pub(in super::super) enum Done {
     },
 }
 
+/// What the steps of a call computed.
+pub(in super::super) type Steps = SmallVec<[Done; 2]>;
+
 /// A call that takes a path.
 #[derive(Default)]
 pub(super) struct Walk {
     pub(super) arguments: SmallVec<[Arc<Array>; 4]>,
     /// The values of the symbols.
     pub(super) symbols: SmallVec<[i64; 16]>,
-    pub(super) done: Vec<Done>,
+    pub(super) done: Steps,
 }
 
 /// Why a call leaves its path.
@@ -354,21 +357,41 @@ impl Walk {
 
     /// Returns a tensor.
     pub(super) fn array(&self, source: &Source) -> Option<Arc<Array>> {
+        self.with(source, Arc::clone)
+    }
+
+    /// Looks at a tensor. `None` if it is not there.
+    fn with<R>(&self, source: &Source, look: impl FnOnce(&Arc<Array>) -> R) -> Option<R> {
         match source {
-            Source::Argument(at) => self.arguments.get(*at as usize).cloned(),
-            Source::Buffer(buffer) => super::guard::value_of(buffer),
-            Source::Constant(array) => Some(array.clone()),
+            Source::Argument(at) => self.arguments.get(*at as usize).map(look),
+            Source::Buffer(buffer) => super::guard::value_of(buffer).as_ref().map(look),
+            Source::Constant(array) => Some(look(array)),
             Source::Result { step, at } => match self.done.get(*step as usize)? {
                 Done::Run { prepared, value, .. } => {
                     let at = prepared.outputs.iter().position(|local| local == at)?;
                     match value {
-                        Arg::Tuple(items) => items.get(at)?.leaf()?.shared_array().cloned(),
-                        value => value.leaves().get(at)?.shared_array().cloned(),
+                        Arg::Tuple(items) => items.get(at)?.leaf()?.shared_array().map(look),
+                        value => value.leaves().get(at)?.shared_array().map(look),
                     }
                 }
-                Done::Apply { value, .. } => value.leaves().get(*at as usize)?.shared_array().cloned(),
+                Done::Apply { value, .. } => value.leaves().get(*at as usize)?.shared_array().map(look),
             },
         }
+    }
+
+    /// Ends a walk that leaves its path after these steps: notes on which tensors their results depend.
+    pub(super) fn leave(mut self, taken: &[&Step]) -> Steps {
+        let mut done = std::mem::take(&mut self.done);
+        for (at, step) in taken.iter().enumerate() {
+            let Step::Run { inputs: sources, .. } = step else { continue };
+            std::mem::swap(&mut self.done, &mut done);
+            let arrays: Vec<Arc<Array>> = sources.iter().filter_map(|source| self.array(source)).collect();
+            std::mem::swap(&mut self.done, &mut done);
+            if let Some(Done::Run { inputs, .. }) = done.get_mut(at) {
+                *inputs = arrays;
+            }
+        }
+        done
     }
 
     pub(super) fn number(&self, number: &Number) -> Option<Scalar> {
@@ -435,12 +458,18 @@ impl Walk {
 
     fn run(&mut self, segment: &Arc<Segment>, inputs: &[Source], numbers: &[Number]) -> Result<(), String> {
         let mut bound = Bound::default();
+        let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
         for (at, source) in inputs.iter().enumerate() {
-            let array = self.array(source).ok_or("a tensor of the path is not there")?;
-            if let Err(difference) = segment.guard(at as u32, &array, &mut bound) {
-                return Err(segment.describe(0, difference, None).reason);
-            }
-            bound.outside.push(Known { identity: (0, at), array });
+            let guarded = self.with(source, |array| {
+                segment.guard(at as u32, array, &mut bound)?;
+                if segment.is_input(at) {
+                    arguments.push(Arg::Leaf(Tensor::from_shared(array.clone())));
+                }
+                Ok(())
+            });
+            guarded
+                .ok_or("a tensor of the path is not there")?
+                .map_err(|difference: Difference| segment.describe(0, difference, None).reason)?;
         }
         for (literal, slot) in &segment.slots {
             let number = numbers.get(*literal as usize).and_then(|number| self.number(number));
@@ -454,12 +483,18 @@ impl Walk {
                 Slot::Number { .. } => bound.numbers.push((*literal, number)),
             }
         }
-        if !segment.accepts(&bound) {
-            return Err("an operation refuses these sizes for symbols".to_owned());
+        if !segment.has_accepted(&bound) {
+            for (at, source) in inputs.iter().enumerate() {
+                let array = self.array(source).ok_or("a tensor of the path is not there")?;
+                bound.outside.push(Known { identity: (0, at), array });
+            }
+            if !segment.accepts(&bound) {
+                return Err("an operation refuses these sizes for symbols".to_owned());
+            }
         }
         let prepared = segment.prepared().ok_or("the segment is not compiled")?;
         let Ok(program) = &prepared.program else { return Err("the segment runs by operations".to_owned()) };
-        let arguments = segment.inputs(&bound).map_err(|error| error.message().to_owned())?;
+        segment.add_numbers(&bound, &mut arguments).map_err(|error| error.message().to_owned())?;
         let generator = segment.is_random().then(default_generator);
         let saved = generator.clone();
         let started = segment.begin_run();
@@ -467,8 +502,7 @@ impl Walk {
         segment.end_run(started);
         match value {
             Ok(value) => {
-                let inputs = bound.outside.into_iter().map(|known| known.array).collect();
-                let numbers = bound.numbers;
+                let (inputs, numbers) = (Vec::new(), bound.numbers);
                 self.done.push(Done::Run { segment: segment.id, inputs, numbers, prepared, value });
                 Ok(())
             }

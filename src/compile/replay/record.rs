@@ -10,7 +10,7 @@ use super::super::miss::Missed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Signature, Term, may_choose};
-use super::path::{Cell, Done, Item, Number, Source, Step, Walk, arrays};
+use super::path::{Cell, Done, Item, Number, Source, Step, Steps, Walk, arrays};
 use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
 use crate::{Arg, Array, Buffer, Dim, Op, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
 
@@ -167,7 +167,7 @@ impl Recorder {
     pub(in super::super) fn new(
         args: &[Value],
         (arguments, buffers): (u64, u64),
-        ahead: Vec<Done>,
+        ahead: Steps,
         miss: Option<Missed>,
     ) -> Option<Recorder> {
         let mut walk = Walk::new(args)?;
@@ -175,7 +175,7 @@ impl Recorder {
         Some(Recorder {
             sizes: Arc::default(),
             signature: Signature::of(args),
-            ahead: ahead.into(),
+            ahead: ahead.into_iter().collect(),
             miss,
             difference: None,
             arguments,
@@ -446,12 +446,11 @@ impl Recorder {
         let guards = self.take_guards();
         let inputs =
             bound.outside.iter().map(|known| self.source(known.identity, &known.array)).collect::<Vec<_>>();
-        let arrays = bound.outside.iter().map(|known| known.array.clone()).collect();
         self.runs.push((run, self.walk.done.len() as u32));
         let numbers_bound = bound.numbers.clone();
         self.walk.done.push(Done::Run {
             segment: segment.id,
-            inputs: arrays,
+            inputs: Vec::new(),
             numbers: numbers_bound,
             prepared,
             value,

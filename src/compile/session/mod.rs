@@ -18,7 +18,7 @@ use super::cache::Cache;
 use super::event::{self, Bound, Comparison, Difference, Event, Operand, Outcome, Types, View, Wire};
 use super::journal::add;
 use super::miss::Missed;
-use super::replay::{Done, Recorder};
+use super::replay::{Recorder, Steps};
 use super::report::{Code, End, Place};
 use super::segment::{Segment, Wired};
 use super::stance::Permission;
@@ -136,41 +136,55 @@ impl Session {
         &self,
         args: &[Value],
         shared: &Shared,
-        recorded: Option<(Vec<Done>, Option<Missed>)>,
+        recorded: Option<(Steps, Option<Missed>)>,
     ) -> Result<Vec<Value>> {
         let mut recorder = recorded
             .and_then(|(done, missed)| Recorder::new(args, (self.arguments, self.buffers), done, missed));
         let follower = recorder.as_ref().map(|_| self.follower());
+        let mut wrap = |tensor: &Tensor, index: usize, name: &Arc<str>| {
+            let settled = tensor.clone().settled();
+            let Some(array) = settled.shared_array() else { return settled };
+            let mut lazy = Lazy::ready(self.arguments, index as u32, array.clone());
+            if let (Some(recorder), Some(follower)) = (&mut recorder, &follower) {
+                lazy = recorder.argument(lazy, name, follower.clone());
+            }
+            Tensor::from_lazy(Arc::new(lazy))
+        };
         let names = &shared.argument_names;
-        let mut leaf_names: Vec<Arc<str>> = Vec::new();
         let mut marks: Vec<Option<TensorType>> = Vec::new();
         let mut values = Vec::with_capacity(args.len());
-        for (at, arg) in args.iter().enumerate() {
-            let (name, n_leaves) = (names.get(at), arg.leaves().len());
-            let types = shared.types.as_ref().and_then(|types| types.get(at)).map(Arg::leaves);
-            let mut number = 0;
-            values.push(arg.try_flat_map(&mut |tensor: &Tensor| {
-                let settled = tensor.clone().settled();
-                let Some(array) = settled.shared_array() else { return Ok(Arg::Leaf(settled)) };
-                let name = match name {
-                    Some(name) if n_leaves == 1 => name.clone(),
-                    Some(name) => Arc::from(format!("{name}_{number}")),
-                    None => Arc::from("input"),
-                };
-                let mark = types.as_ref().and_then(|types| types.get(number)?.tensor().cloned());
-                number += 1;
-                let index = leaf_names.len() as u32;
-                let mut lazy = Lazy::ready(self.arguments, index, array.clone());
-                if let (Some(recorder), Some(follower)) = (&mut recorder, &follower) {
-                    lazy = recorder.argument(lazy, &name, follower.clone());
-                }
-                leaf_names.push(name);
-                marks.push(mark);
-                Ok(Arg::Leaf(Tensor::from_lazy(Arc::new(lazy))))
-            })?);
-        }
+        let is_plain = args.len() == names.len() && args.iter().all(|arg| arg.leaf().is_some());
+        let leaf_names = if is_plain {
+            for (at, (arg, name)) in args.iter().zip(names.iter()).enumerate() {
+                values.extend(arg.leaf().map(|tensor| Arg::Leaf(wrap(tensor, at, name))));
+            }
+            if let Some(types) = &shared.types {
+                marks.extend(types.iter().map(|ty| ty.tensor().cloned()));
+            }
+            names.clone()
+        } else {
+            let mut leaf_names: Vec<Arc<str>> = Vec::new();
+            for (at, arg) in args.iter().enumerate() {
+                let (name, n_leaves) = (names.get(at), arg.leaves().len());
+                let types = shared.types.as_ref().and_then(|types| types.get(at)).map(Arg::leaves);
+                let mut number = 0;
+                values.push(arg.try_flat_map(&mut |tensor: &Tensor| {
+                    let name = match name {
+                        Some(name) if n_leaves == 1 => name.clone(),
+                        Some(name) => Arc::from(format!("{name}_{number}")),
+                        None => Arc::from("input"),
+                    };
+                    marks.push(types.as_ref().and_then(|types| types.get(number)?.tensor().cloned()));
+                    number += 1;
+                    let wrapped = wrap(tensor, leaf_names.len(), &name);
+                    leaf_names.push(name);
+                    Ok(Arg::Leaf(wrapped))
+                })?);
+            }
+            leaf_names.into()
+        };
         let mut state = self.lock();
-        state.argument_names = leaf_names.into();
+        state.argument_names = leaf_names;
         state.marks = marks;
         state.recorder = recorder;
         drop(state);
