@@ -217,5 +217,27 @@ fn threads(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, operations, calls, branches, modules, first_calls, threads);
+/// The executor of a graph of unknown types, which finds a static or a dynamic plan, beside the plan alone.
+fn executors(c: &mut Criterion) {
+    let mut group = c.benchmark_group("executor");
+    let gm = fx::symbolic_trace(|x: &Tensor, y: &Tensor, z: &Tensor| (x * y + z).relu()).unwrap();
+    let args: Vec<Tensor> = (0..3).map(|i| fx::full([8], i).to(fx::DType::F32)).collect();
+    let types: Vec<_> = args.iter().map(|arg| arg.ty().unwrap().into()).collect();
+    let program = gm.specialize(&types).unwrap().into_program(Engine::Fused).unwrap();
+    let plans = |sizes: &[i64]| {
+        let executor = fx::Executor::new(gm.clone());
+        for n in sizes {
+            let args: Vec<Tensor> = (0..3).map(|_| fx::ones([*n])).collect();
+            executor.call(&args).unwrap();
+        }
+        executor
+    };
+    let (first, dynamic) = (plans(&[8]), plans(&[6, 7, 8]));
+    group.bench_function("program", |b| b.iter(|| program.call(black_box(&args)).unwrap()));
+    group.bench_function("static", |b| b.iter(|| first.call(black_box(&args)).unwrap()));
+    group.bench_function("dynamic", |b| b.iter(|| dynamic.call(black_box(&args)).unwrap()));
+    group.finish();
+}
+
+criterion_group!(benches, executors, operations, calls, branches, modules, first_calls, threads);
 criterion_main!(benches);

@@ -372,7 +372,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
                     add(&counts.runs, runs);
                     return Ok(value);
                 }
-                Outcome::Follow(done, missed) => recorded = Some((done, missed)),
+                Outcome::Follow(left) => recorded = Some(*left),
             }
         }
         add(&counts.calls, 1);

@@ -363,6 +363,36 @@ impl Compiled {
         text
     }
 
+    /// Returns the operations of the plans that no kernel runs: the node and the operation, each once.
+    pub fn evaluated(&self) -> Vec<(String, String)> {
+        let mut found: Vec<(String, String)> = Vec::new();
+        for entry in self.plans.all() {
+            let Ok(ready) = &entry.ready else {
+                let all =
+                    self.gm.graph().nodes().filter_map(|(_, node)| Some((node.name(), node.op()?.name)));
+                found.extend(all.map(|(node, op)| (node.to_owned(), op.to_owned())));
+                continue;
+            };
+            for step in &ready.plan.steps {
+                let call = match &step.task {
+                    step::Task::Evaluate { call, .. } => call,
+                    _ => continue,
+                };
+                let what = match call {
+                    step::Call::Op(op) => op.name,
+                    step::Call::Module(path) => path,
+                    // Its sub-graphs are programs.
+                    step::Call::Control(..) => continue,
+                };
+                let name = ready.gm.graph().node(step.node).map_or("?", fx_core::Node::name);
+                found.push((name.to_owned(), what.to_owned()));
+            }
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
     /// Runs the program a number of times and returns the nanoseconds of each step, by its node and what it
     /// does. Fails if there is no plan for the arguments, or an operation fails.
     pub fn profile(&self, args: &[Value], times: usize) -> Result<Vec<(String, String, f64)>> {

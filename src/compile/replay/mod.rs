@@ -24,8 +24,8 @@ use super::cache::Cache;
 use super::miss::Missed;
 use super::report::{Code, Miss, PathReport};
 use super::tell::{self, Told};
+use crate::signature::{Signature, hash_of};
 use crate::{SourceLoc, Value};
-use guard::{Signature, hash_of};
 pub(super) use path::Steps;
 use path::{Edge, Edges, Node, Step, Walk};
 pub(super) use record::Recorder;
@@ -82,7 +82,7 @@ pub(super) enum Outcome {
     /// The path has returned.
     Hit(Value, u64),
     /// The Rust code runs, after what the call has computed.
-    Follow(Steps, Option<Missed>),
+    Follow(Box<(Steps, Option<Missed>)>),
 }
 
 impl Replay {
@@ -109,7 +109,7 @@ impl Replay {
 
     /// Takes a path, as far as one fits the call.
     pub(super) fn run(&self, args: &[Value], names: &[Arc<str>]) -> Outcome {
-        let follow = |done, missed| Outcome::Follow(done, missed);
+        let follow = |done, missed| Outcome::Follow(Box::new((done, missed)));
         let roots = self.roots();
         let Some(root) = roots.find(args) else {
             let missed = roots

@@ -9,9 +9,10 @@ use super::super::event::{self, Bound, Identity, Outcome, Types};
 use super::super::miss::Missed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
-use super::guard::{Guard, Signature, Term, may_choose};
+use super::guard::{Guard, Term, may_choose};
 use super::path::{Cell, Done, Item, Number, Source, Step, Steps, Walk, arrays};
 use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
+use crate::signature::Signature;
 use crate::{Arg, Array, Buffer, Dim, Op, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
 
 /// Knows the sizes of a call's tensors, and notes on which relations it decides.

@@ -1,0 +1,135 @@
+//! [`Signature`]: the structure of arguments, by which compiled code is found.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+
+use crate::{Arg, Array, DType, Tensor, Value};
+
+/// What an argument that is a tensor must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Leaf {
+    pub(crate) dtype: DType,
+    pub(crate) rank: u8,
+}
+
+impl Leaf {
+    pub(crate) fn of(array: &Array) -> Leaf {
+        Leaf { dtype: array.dtype(), rank: array.rank() as u8 }
+    }
+
+    fn fits(&self, tensor: &Tensor) -> bool {
+        tensor.shared_array().is_some_and(|array| *self == Leaf::of(array))
+    }
+}
+
+/// The structure of the arguments: tuples, lists and maps with their lengths and keys, numbers and texts, and the
+/// dtype and rank of each tensor.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature {
+    pub(crate) args: Vec<Arg<Leaf>>,
+    pub(crate) hash: u64,
+}
+
+impl Signature {
+    pub(crate) fn of(args: &[Value]) -> Signature {
+        let none = Leaf { dtype: DType::Bool, rank: u8::MAX };
+        let leaf = |tensor: &Tensor| tensor.shared_array().map_or(none, |array| Leaf::of(array));
+        let types = args.iter().map(|arg| arg.map(&mut { leaf }));
+        Signature { args: types.collect(), hash: hash_of(args) }
+    }
+
+    pub(crate) fn fits(&self, args: &[Value]) -> bool {
+        self.args.len() == args.len()
+            && self.args.iter().zip(args).all(|(expected, arg)| expected.eq_by(arg, &Leaf::fits))
+    }
+
+    /// Says in words where arguments differ first.
+    pub(crate) fn difference(&self, args: &[Value], names: &[Arc<str>]) -> String {
+        for (at, (expected, arg)) in self.args.iter().zip(args).enumerate() {
+            if !expected.eq_by(arg, &Leaf::fits) {
+                let name = names.get(at).map_or("?", |name| &**name);
+                return describe(&format!("argument {name}"), expected, arg);
+            }
+        }
+        format!("{} arguments, got {}", self.args.len(), args.len())
+    }
+}
+
+fn describe(place: &str, expected: &Arg<Leaf>, arg: &Value) -> String {
+    match (expected, arg) {
+        (Arg::Leaf(leaf), Arg::Leaf(tensor)) => match tensor.shared_array() {
+            Some(array) if array.dtype() != leaf.dtype => {
+                format!("{place}: dtype {}, got {}", leaf.dtype, array.dtype())
+            }
+            Some(array) => format!("{place}: {} axes, got {}", leaf.rank, array.rank()),
+            None => format!("{place}: a tensor without a value"),
+        },
+        (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => {
+            if a.len() != b.len() {
+                return format!("{place}: {} items, got {}", a.len(), b.len());
+            }
+            let mut items = a.iter().zip(b.iter()).enumerate();
+            match items.find(|(_, (a, b))| !a.eq_by(b, &Leaf::fits)) {
+                Some((i, (a, b))) => describe(&format!("{place}[{i}]"), a, b),
+                None => format!("{place}: other items"),
+            }
+        }
+        (Arg::Dict(a), Arg::Dict(b)) => {
+            let keys = |keys: Vec<&str>| keys.join(", ");
+            let (expected, got): (Vec<&str>, Vec<&str>) =
+                (a.iter().map(|(key, _)| &**key).collect(), b.iter().map(|(key, _)| &**key).collect());
+            if expected != got {
+                return format!("{place}: keys {}, got {}", keys(expected), keys(got));
+            }
+            match a.iter().zip(b.iter()).find(|((_, a), (_, b))| !a.eq_by(b, &Leaf::fits)) {
+                Some(((key, a), (_, b))) => describe(&format!("{place}[{key:?}]"), a, b),
+                None => format!("{place}: other items"),
+            }
+        }
+        _ => format!("{place}: {}, got {}", shown(expected), shown(arg)),
+    }
+}
+
+fn shown<L>(arg: &Arg<L>) -> String {
+    match arg {
+        Arg::Bool(x) => x.to_string(),
+        Arg::Int(x) => x.to_string(),
+        Arg::Float(x) => format!("{x:?}"),
+        Arg::Str(x) => format!("{x:?}"),
+        Arg::DType(x) => x.to_string(),
+        other => other.kind_name().to_owned(),
+    }
+}
+
+impl std::fmt::Display for Signature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, arg) in self.args.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ", " };
+            f.write_str(separator)?;
+            arg.write(
+                f,
+                &mut |leaf, out| {
+                    write!(out, "{}[{}]", leaf.dtype, vec!["_"; usize::from(leaf.rank)].join(", "))
+                },
+                &mut |_, out| out.write_str("a graph"),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Hashes arguments so that those with one signature hash alike.
+pub(crate) fn hash_of(args: &[Value]) -> u64 {
+    let mut hasher = FxHasher::default();
+    for arg in args {
+        arg.hash_by(&mut hasher, &mut |tensor, hasher| {
+            if let Some(array) = tensor.shared_array() {
+                hasher.write_u8(array.dtype() as u8);
+                hasher.write_u8(array.rank() as u8);
+            }
+        });
+    }
+    hasher.finish()
+}
