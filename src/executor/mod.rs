@@ -128,7 +128,8 @@ impl Executor {
         self
     }
 
-    /// Bounds the plans of all structures together; it is 64 otherwise. The plan that was not used for longest goes.
+    /// Bounds the plans of all structures together; it is 64 otherwise. The plan that was not used for longest
+    /// goes.
     pub fn limit(mut self, most_plans: usize) -> Self {
         self.options.most_plans = most_plans.max(1);
         self
