@@ -214,6 +214,7 @@ fn the_state_is_text() -> Result<()> {
             static (x: f32[1]): 0 hits, made in 0.0 us, because: first call
             static (x: f32[2]): 0 hits, made in 0.0 us, because: input x: size of axis 0 is 2, planned for 1
             dynamic (x: f32[x0]): 0 hits, made in 0.0 us, because: input x: size of axis 0 is 3, planned for 2
-    "#]].assert_eq(&state.to_string());
+    "#]]
+    .assert_eq(&state.to_string());
     Ok(())
 }
