@@ -28,6 +28,8 @@ pub struct Generator {
 struct State {
     seed: AtomicU64,
     offset: AtomicU64,
+    /// So many generators were made of it.
+    forks: AtomicU64,
     /// The generator whose numbers PyTorch's would be, instead of Philox.
     pytorch: Option<Mutex<Mt19937>>,
 }
@@ -79,7 +81,7 @@ impl Generator {
     /// Makes the generator that continues where [`Generator::state`] was taken.
     pub fn with_state(seed: u64, offset: u64) -> Self {
         let (seed, offset) = (AtomicU64::new(seed), AtomicU64::new(offset));
-        Generator { state: Arc::new(State { seed, offset, pytorch: None }) }
+        Generator { state: Arc::new(State { seed, offset, forks: AtomicU64::new(0), pytorch: None }) }
     }
 
     /// Makes a generator that draws what PyTorch draws on a CPU after `torch.manual_seed(seed)`: `rand`,
@@ -91,7 +93,20 @@ impl Generator {
     pub fn pytorch(seed: u64) -> Self {
         let pytorch = Some(Mutex::new(Mt19937::new(seed)));
         let (seed, offset) = (AtomicU64::new(seed), AtomicU64::new(0));
-        Generator { state: Arc::new(State { seed, offset, pytorch }) }
+        Generator { state: Arc::new(State { seed, offset, forks: AtomicU64::new(0), pytorch }) }
+    }
+
+    /// Makes a generator for work beside this one. Its numbers follow from the seed and from how many were made
+    /// before; this generator draws none.
+    pub fn fork(&self) -> Generator {
+        let fork = self.state.forks.fetch_add(1, Ordering::Relaxed);
+        // SplitMix64, so that near seeds give generators far apart.
+        let mut x = self.state.seed.load(Ordering::Relaxed)
+            ^ fork.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let seed = x ^ (x >> 31);
+        if self.state.pytorch.is_some() { Generator::pytorch(seed) } else { Generator::seeded(seed) }
     }
 
     fn mt19937(&self) -> Option<MutexGuard<'_, Mt19937>> {
@@ -110,6 +125,7 @@ impl Generator {
         crate::lazy::before_random();
         self.state.seed.store(seed, Ordering::Relaxed);
         self.state.offset.store(0, Ordering::Relaxed);
+        self.state.forks.store(0, Ordering::Relaxed);
         if let Some(mut state) = self.mt19937() {
             *state = Mt19937::new(seed);
         }
@@ -286,6 +302,7 @@ impl Generator {
         let (seed, offset) = copy.state();
         self.state.seed.store(seed, Ordering::Relaxed);
         self.state.offset.store(offset, Ordering::Relaxed);
+        self.state.forks.store(copy.state.forks.load(Ordering::Relaxed), Ordering::Relaxed);
         if let (Some(mut state), Some(copy)) = (self.mt19937(), copy.mt19937()) {
             state.clone_from(&copy);
         }
@@ -296,8 +313,9 @@ impl Clone for Generator {
     fn clone(&self) -> Self {
         let (seed, offset) = self.state();
         let (seed, offset) = (AtomicU64::new(seed), AtomicU64::new(offset));
+        let forks = AtomicU64::new(self.state.forks.load(Ordering::Relaxed));
         let pytorch = self.mt19937().map(|state| Mutex::new(state.clone()));
-        Generator { state: Arc::new(State { seed, offset, pytorch }) }
+        Generator { state: Arc::new(State { seed, offset, forks, pytorch }) }
     }
 }
 
