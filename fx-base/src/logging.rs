@@ -5,6 +5,7 @@
 //! variable.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Result, err};
 
@@ -42,11 +43,13 @@ pub enum Stage {
     Kernels,
     /// How long compilations took.
     Times,
+    /// Passes with how much they changed; `passes>` the difference that each made, `passes>>` each change, too.
+    Passes,
 }
 
 impl Stage {
     /// All stages in order, by name.
-    pub const ALL: [(&'static str, Stage); 14] = [
+    pub const ALL: [(&'static str, Stage); 15] = [
         ("lex", Stage::Lex),
         ("parse", Stage::Parse),
         ("types", Stage::Types),
@@ -61,6 +64,7 @@ impl Stage {
         ("guards", Stage::Guards),
         ("kernels", Stage::Kernels),
         ("times", Stage::Times),
+        ("passes", Stage::Passes),
     ];
 }
 
@@ -134,6 +138,54 @@ pub fn write(stage: Stage, of: &str, artefact: &str) {
     eprint!("{out}");
 }
 
+/// The environment variable that stops passes.
+const LIMIT: &str = "FX_OPT_LIMIT";
+
+/// How many changes each pass may make, of those that are named.
+type Limits = Vec<(String, AtomicUsize)>;
+
+/// Reads limits such as `cse=3,fuse=10`. Fails if a part is no name and number.
+fn parse_limits(text: &str) -> Result<Limits> {
+    let mut limits = Limits::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let limit = part.split_once('=').and_then(|(pass, n)| Some((pass.trim(), n.trim().parse().ok()?)));
+        let Some((pass, n)) = limit.filter(|(pass, _)| !pass.is_empty()) else {
+            return Err(err!(Argument, "{LIMIT}={text}: {part:?} is no pass with a number")
+                .help("write cse=3 to let the pass cse make 3 changes in the whole program"));
+        };
+        limits.push((pass.to_owned(), AtomicUsize::new(n)));
+    }
+    Ok(limits)
+}
+
+fn limits() -> Result<&'static Limits> {
+    static LIMITS: OnceLock<Result<Limits>> = OnceLock::new();
+    let limits = LIMITS.get_or_init(|| match std::env::var_os(LIMIT) {
+        Some(text) => parse_limits(&text.to_string_lossy()),
+        None => Ok(Limits::new()),
+    });
+    limits.as_ref().map_err(Clone::clone)
+}
+
+/// Returns the passes that `FX_OPT_LIMIT` names. Fails if it cannot be read.
+pub fn limited_passes() -> Result<Vec<&'static str>> {
+    Ok(limits()?.iter().map(|(pass, _)| &**pass).collect())
+}
+
+/// Returns how many changes `FX_OPT_LIMIT` lets a pass make; `None` if it does not name it. Fails if it cannot be
+/// read.
+pub fn changes_left(pass: &str) -> Result<Option<usize>> {
+    Ok(limits()?.iter().find(|(name, _)| name == pass).map(|(_, left)| left.load(Ordering::Relaxed)))
+}
+
+/// Notes changes of a pass that `FX_OPT_LIMIT` counts.
+pub fn note_changes(pass: &str, n: usize) {
+    let Ok(limits) = limits() else { return };
+    if let Some((_, left)) = limits.iter().find(|(name, _)| name == pass) {
+        let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(n)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +194,7 @@ mod tests {
     fn arrows_raise_levels() {
         let filter = Filter::parse("parse, vm>>,lex>,lex,").unwrap();
         let levels = Stage::ALL.map(|(_, stage)| filter.level(stage));
-        assert_eq!(levels, [2, 1, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(levels, [2, 1, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]
@@ -151,12 +203,24 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_passes_with_numbers() {
+        let limits = parse_limits(" cse=3, fuse = 10,,").unwrap();
+        let each: Vec<(&str, usize)> =
+            limits.iter().map(|(pass, n)| (&**pass, n.load(Ordering::Relaxed))).collect();
+        assert_eq!(each, [("cse", 3), ("fuse", 10)]);
+        for text in ["cse", "cse=", "=3", "cse=-1", "cse=x"] {
+            let error = parse_limits(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("FX_OPT_LIMIT={text}: {text:?} is no pass")), "{error}");
+        }
+    }
+
+    #[test]
     fn unknown_stage_lists_the_known_ones() {
         assert_eq!(
             Filter::parse("parse,bytecod>").unwrap_err().to_string(),
             "FX_LOG=parse,bytecod>: there is no stage \"bytecod\"\n  help: the stages are lex, parse, \
-             types, ir, alias, lower, bytecode, vm, graphs, breaks, misses, guards, kernels, times; each > after a \
-             name shows more"
+             types, ir, alias, lower, bytecode, vm, graphs, breaks, misses, guards, kernels, times, passes; each > \
+             after a name shows more"
         );
     }
 }

@@ -4,8 +4,8 @@
 //! the places in texts, [`types`] the type language, [`schema`] the operators with their overloads. [`emit`]
 //! turns trees into [`ir`], a program with types and regions; [`vm`] runs it on the values of [`value`], and
 //! [`host`] has the operators on numbers, text and containers. [`archive`] reads the members of an archive, whose
-//! data [`pickle`] reads and writes; [`load`] makes a program of both. [`fuzz`] makes random programs, and [`log`]
-//! shows what each stage makes of a program.
+//! data [`pickle`] reads and writes; [`load`] makes a program of both. [`fuzz`] makes random programs, and
+//! [`logging`](fx_core::logging) shows what each stage makes of a program.
 
 pub mod archive;
 pub mod ast;

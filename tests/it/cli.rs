@@ -486,3 +486,37 @@ fn torchscript_runs_as_a_graph_or_in_the_virtual_machine() {
     assert!(reason.contains("expected Tensor, got int"), "{reason}");
     assert!(refused(&["run", CHAIN, "--call", "1"]).contains("is no program of TorchScript"));
 }
+
+#[test]
+fn passes_log_what_they_change_and_stop_at_a_limit() {
+    let dir = folder("limit");
+    let file = dir.join("twice.fx");
+    let text = "graph main(%x: f32[2]) {\n  %a = add(%x, 1.0)\n  %b = add(%x, 1.0)\n  %c = add(%x, 1.0)\n  \
+                %y = mul(%a, %b)\n  %z = mul(%y, %c)\n  return %z\n}\n";
+    std::fs::write(&file, text).unwrap();
+    let run = |variables: &[(&str, &str)]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_fx"))
+            .args(["pass", "cse", file.to_str().unwrap()])
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (_, printed, log) = run(&[("FX_LOG", "passes")]);
+    assert_eq!(printed.matches("add(").count(), 1, "{printed}");
+    assert!(log.starts_with("[passes] cse: 2 changes, 5 nodes of 7, "), "{log}");
+    let (_, _, log) = run(&[("FX_LOG", "passes>>")]);
+    assert!(log.contains("%b") && log.contains("\n  -") && log.contains("\n  +"), "{log}");
+
+    let (_, printed, log) = run(&[("FX_OPT_LIMIT", "cse=1")]);
+    assert_eq!(printed.matches("add(").count(), 2, "{printed}");
+    assert!(log.starts_with("[limit] cse: FX_OPT_LIMIT allows no more; the last change was: "), "{log}");
+    let (_, printed, _) = run(&[("FX_OPT_LIMIT", "cse=0,fuse=1")]);
+    assert_eq!(printed.matches("add(").count(), 3, "{printed}");
+    for (value, why) in [("cse", "\"cse\" is no pass with a number"), ("csse=1", "there is no pass \"csse\"")] {
+        let (code, _, error) = run(&[("FX_OPT_LIMIT", value)]);
+        assert_eq!(code, Some(2));
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -8,6 +8,7 @@ use super::diff::text_diff;
 use super::pipeline::option_value;
 use super::verify::{Before, Checks};
 use super::{Context, Pass};
+use crate::logging::{self, Stage};
 use crate::node::Literal;
 use crate::rewrite::Rewrites;
 use crate::{Error, Graph, GraphModule, Result, bail, err};
@@ -295,9 +296,23 @@ impl Passes {
             Err(_) => Before::new(gm, &Checks { runs: None, ..self.checks })?,
         };
         let verify_time = start.elapsed();
+        let level = logging::level(Stage::Passes)?;
+        let left = logging::changes_left(&entry.name)?;
+        let rewrites = left.map_or_else(Rewrites::default, Rewrites::limited);
+        let rewrites = if level > 2 { rewrites.keep_all() } else { rewrites };
         let start = Instant::now();
-        let (context, result) = entry.run(gm, Rewrites::default());
+        let (context, result) = entry.run(gm, rewrites);
         let time = start.elapsed();
+        if let Some(left) = left {
+            logging::note_changes(&entry.name, context.rewrites.count());
+            if left > 0 && context.rewrites.is_exhausted() {
+                let last = context.rewrites.last().unwrap_or("a change");
+                eprintln!("[limit] {}: FX_OPT_LIMIT allows no more; the last change was: {last}", entry.name);
+            }
+        }
+        if level > 0 {
+            log(&entry.name, gm, &known.graph, &context, (level, time));
+        }
         if let Err(error) = result {
             if let Some(copy) = copy {
                 *gm = copy;
@@ -337,6 +352,25 @@ impl Passes {
             module: self.modules.then(|| gm.snapshot()),
         })
     }
+}
+
+/// Writes what a pass did to standard error.
+fn log(name: &str, gm: &GraphModule, before: &Graph, context: &Context, (level, time): (u8, Duration)) {
+    let changes = context.rewrites.count();
+    let plural = if changes == 1 { "" } else { "s" };
+    let what = format!(
+        "{name}: {changes} change{plural}, {} nodes of {}, {time:.1?}  in {}",
+        gm.graph().len(),
+        before.len(),
+        gm.name()
+    );
+    let mut lines: Vec<String> = context.notes.iter().map(|note| format!("note: {note}")).collect();
+    lines.extend(context.rewrites.all().iter().cloned());
+    if level > 1 && changes > 0 {
+        lines.push(text_diff(&before.to_string(), &gm.graph().to_string()));
+    }
+    let text = if level > 1 { lines.join("\n") } else { String::new() };
+    logging::write(Stage::Passes, &what, &text);
 }
 
 impl Entry {

@@ -135,6 +135,8 @@ pub struct Rewrites {
     done: usize,
     last: Option<String>,
     keep: bool,
+    /// What every change said of itself, if somebody wants to know.
+    all: Option<Vec<String>>,
 }
 
 impl Rewrites {
@@ -143,14 +145,29 @@ impl Rewrites {
         Rewrites { limit: Some(limit), keep: true, ..Rewrites::default() }
     }
 
+    /// Keeps what every change says of itself.
+    pub(crate) fn keep_all(mut self) -> Self {
+        self.all = Some(Vec::new());
+        self
+    }
+
+    /// Returns what the changes said of themselves.
+    pub(crate) fn all(&self) -> &[String] {
+        self.all.as_deref().unwrap_or_default()
+    }
+
     /// Asks whether one more change may be made, and counts it; `describe` says which.
     pub fn allow(&mut self, describe: impl FnOnce() -> String) -> bool {
         if self.limit.is_some_and(|limit| self.done >= limit) {
             return false;
         }
         self.done += 1;
-        if self.keep {
-            self.last = Some(describe());
+        if self.keep || self.all.is_some() {
+            let said = describe();
+            if let Some(all) = &mut self.all {
+                all.push(said.clone());
+            }
+            self.last = Some(said);
         }
         true
     }
@@ -173,6 +190,9 @@ impl Rewrites {
     /// Takes back the last count, for a change that turned out to be impossible.
     pub(crate) fn take_back(&mut self) {
         self.done = self.done.saturating_sub(1);
+        if let Some(all) = &mut self.all {
+            all.pop();
+        }
     }
 }
 

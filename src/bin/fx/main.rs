@@ -92,9 +92,23 @@ impl Command {
     }
 }
 
+/// Fails if a variable of the environment names what there is not.
+fn check_environment() -> fx::Result<()> {
+    fx::logging::check()?;
+    let known = fx::pass::all();
+    for name in fx::logging::limited_passes()? {
+        if !known.iter().any(|pass| pass.name == name) {
+            let names: Vec<&str> = known.iter().map(|pass| pass.name).collect();
+            return Err(fx::err!(Argument, "FX_OPT_LIMIT: there is no pass {name:?}")
+                .help(format!("the passes are {}", names.join(", "))));
+        }
+    }
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    match fx::logging::check().and_then(|()| command.run()) {
+    match check_environment().and_then(|()| command.run()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
