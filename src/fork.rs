@@ -11,10 +11,10 @@ use crate::trace::is_tracing;
 /// Runs a function on the thread pool, beside what follows. [`wait`](Future::wait) returns its result.
 ///
 /// The result has the same bits for any number of threads: the function draws random numbers from a generator of
-/// its own ([`Generator::fork`](crate::Generator::fork)). A future that is waited for before a thread is free runs where it is
-/// waited for, so forks within forks end with one thread, too. In a function that is traced or compiled, the
-/// function runs at once, and its operations are recorded with the others; engines run what is independent at the
-/// same time.
+/// its own ([`Generator::fork`](crate::Generator::fork)). A future that is waited for before a thread is free runs
+/// where it is waited for, so forks within forks end with one thread, too. In a function that is traced or
+/// compiled, the function runs at once, and its operations are recorded with the others; engines run what is
+/// independent at the same time.
 ///
 /// ```
 /// use fx::prelude::*;

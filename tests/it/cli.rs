@@ -514,7 +514,8 @@ fn passes_log_what_they_change_and_stop_at_a_limit() {
     assert!(log.starts_with("[limit] cse: FX_OPT_LIMIT allows no more; the last change was: "), "{log}");
     let (_, printed, _) = run(&[("FX_OPT_LIMIT", "cse=0,fuse=1")]);
     assert_eq!(printed.matches("add(").count(), 3, "{printed}");
-    for (value, why) in [("cse", "\"cse\" is no pass with a number"), ("csse=1", "there is no pass \"csse\"")] {
+    for (value, why) in [("cse", "\"cse\" is no pass with a number"), ("csse=1", "there is no pass \"csse\"")]
+    {
         let (code, _, error) = run(&[("FX_OPT_LIMIT", value)]);
         assert_eq!(code, Some(2));
         assert!(error.contains(why), "{error}");
