@@ -61,21 +61,6 @@ pub fn threads(n: usize) -> Result<()> {
     pool.map_err(|error| err!(Argument, "cannot use {n} threads: {error}"))
 }
 
-/// Returns a table of the steps of the fused engine: nanoseconds a call, share, node and kernel. Fails if the
-/// program has no plan for these arguments, or fails.
-pub fn profile(gm: &GraphModule, args: &[Value], times: usize) -> Result<String> {
-    let program = gm.compile(Engine::Fused)?;
-    let Some(compiled) = program.fused() else { bail!(Graph, "the program has no plan") };
-    compiled.profile(args, times.div_ceil(4))?;
-    let mut steps = compiled.profile(args, times)?;
-    let total: f64 = steps.iter().map(|(.., ns)| ns).sum();
-    steps.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let line = |(name, what, ns): &(String, String, f64)| {
-        format!("{:>10} {:5.1} %  %{name}: {what}\n", time(*ns), 100.0 * ns / total)
-    };
-    Ok(format!("{:>10} in all\n", time(total)) + &steps.iter().map(line).collect::<String>())
-}
-
 /// How long a program takes to be made ready for the native engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Compiling {

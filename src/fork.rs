@@ -175,15 +175,15 @@ mod tests {
             crate::with_generator(&generator, || {
                 let each = (0..5).map(|_| {
                     fork(|| {
-                        let inner = fork(|| crate::rand(&[3]).to_vec::<f32>().unwrap());
-                        let mut own = crate::rand(&[2]).to_vec::<f32>().unwrap();
+                        let inner = fork(|| crate::rand([3]).to_vec::<f32>().unwrap());
+                        let mut own = crate::rand([2]).to_vec::<f32>().unwrap();
                         own.extend(inner.wait());
                         own
                     })
                 });
                 let each: Vec<Future<Vec<f32>>> = each.collect();
                 let mut all: Vec<f32> = each.into_iter().flat_map(Future::wait).collect();
-                all.extend(crate::rand(&[1]).to_vec::<f32>().unwrap());
+                all.extend(crate::rand([1]).to_vec::<f32>().unwrap());
                 all.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
             })
         });
@@ -232,10 +232,10 @@ mod tests {
         let x = Tensor::new([1.0f32, 2.0]);
         let expected = both(&x);
         let gm = crate::symbolic_trace(both).unwrap();
-        gm.call(&[x.clone()]).unwrap().all_close(&expected, 1e-6, 1e-6).unwrap();
+        gm.call(std::slice::from_ref(&x)).unwrap().all_close(&expected, 1e-6, 1e-6).unwrap();
         let f = crate::compile(both);
         for _ in 0..3 {
-            f.call(&[x.clone()]).unwrap().all_close(&expected, 1e-6, 1e-6).unwrap();
+            f.call(std::slice::from_ref(&x)).unwrap().all_close(&expected, 1e-6, 1e-6).unwrap();
         }
         assert_eq!((f.counters().compiled, f.explain().breaks.len()), (1, 0));
     }

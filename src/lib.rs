@@ -58,6 +58,7 @@ pub mod pass {
     pub use fx_ops::pass::*;
 }
 pub mod prelude;
+mod profile;
 pub mod program;
 pub mod reference;
 pub mod reproduce;
@@ -82,6 +83,7 @@ pub use fx_ops::{nn, registry, rules, weights, with_threads};
 pub use fx_script as torchscript;
 pub use graph_diff::graph_diff;
 pub use jit_trace::{JitTrace, jit_trace};
+pub use profile::{Profile, ProfiledStep, profile};
 pub use saved::{load, save};
 pub use script::{script, script_file};
 pub use standalone::{CrateOptions, ToCrate};

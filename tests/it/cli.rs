@@ -367,6 +367,13 @@ fn programs_are_measured_and_fusion_is_explained() {
     let shown = ok(&["bench", file, "--samples", "1"]);
     assert!(shown.starts_with("eager ") && shown.contains("\nfused "), "{shown}");
     assert!(ok(&["bench", file, "--samples", "1", "--profile"]).contains("%d: evaluate sum"));
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profile.json");
+    let trace = trace.to_str().unwrap();
+    assert!(
+        ok(&["bench", file, "--profile", "--chrome-trace", trace, "--engine", "eager"]).contains("%d: sum")
+    );
+    let events: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
+    assert!(events["traceEvents"].as_array().unwrap().iter().any(|event| event["name"] == "d"));
     assert!(refused(&["bench"]).contains("no program is given"));
     let unknown = fx(&["bench", file, "--engine", "none"]);
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no engine \"none\""));

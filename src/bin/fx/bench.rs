@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fx::weights::Weights;
-use fx::{GraphModule, Value, check};
+use fx::{Compile, GraphModule, Value, check};
 
-use crate::output::print;
+use crate::output::{print, write};
 use crate::program::{Source, no_program};
 
 /// Measure a program on engines, side by side
@@ -28,9 +28,12 @@ pub(crate) struct Bench {
     /// The samples of each engine, of 8 ms
     #[arg(long, value_name = "N", default_value_t = 25)]
     samples: usize,
-    /// Say what each step of the fused engine takes
+    /// Say what each step takes, each line of the source and each module; of the fused engine, or of --engine
     #[arg(long)]
     profile: bool,
+    /// Write the steps as a trace for chrome://tracing or Perfetto
+    #[arg(long, value_name = "FILE")]
+    chrome_trace: Option<PathBuf>,
     /// Say how long the native engine takes to make it ready: compiled, and loaded from the cache
     #[arg(long)]
     compile: bool,
@@ -66,8 +69,15 @@ impl Bench {
             print(&format!("{}\n", fx::bench::compiling(gm, args)?));
             return Ok(());
         }
-        if self.profile {
-            print(&fx::bench::profile(gm, args, self.samples)?);
+        if self.profile || self.chrome_trace.is_some() {
+            let engine = self.engine.first().copied().unwrap_or(fx::Engine::Fused);
+            let profile = fx::profile(&gm.compile(engine)?, args, self.samples)?;
+            if let Some(path) = &self.chrome_trace {
+                write(path, &profile.to_chrome_trace())?;
+            }
+            if self.profile {
+                print(&profile.to_string());
+            }
             return Ok(());
         }
         let available = fx::Engine::available();
