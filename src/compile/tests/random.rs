@@ -321,5 +321,9 @@ fn random_functions_are_what_they_are_without_compilation() {
         check(&make(), &program, &log, (seed, "fused", false));
         check(&make().pure(), &program, &log, (seed, "pure", true));
         check(&make().engine(Engine::Eager).verify(2), &program, &log, (seed, "checked", true));
+        // Each graph is a call of rustc, so a few functions of a long run only.
+        if seed % 100 == 99 && crate::Native::shared().check().is_ok() {
+            check(&make().engine(Engine::Native), &program, &log, (seed, "native", false));
+        }
     }
 }
