@@ -29,6 +29,20 @@ impl Constants {
         Constants { parameters: walk.parameters }
     }
 
+    /// Returns the path of a parameter.
+    pub(super) fn path(&self, array: &Arc<Array>) -> Option<&str> {
+        let is_same = |(_, parameter): &&(String, Parameter)| {
+            parameter.tensor().shared_array().is_some_and(|other| Arc::ptr_eq(other, array))
+        };
+        self.parameters.iter().find(is_same).map(|(path, _)| &**path)
+    }
+
+    /// Returns the value of the parameter at a path.
+    pub(super) fn array(&self, path: &str) -> Option<Arc<Array>> {
+        let (_, parameter) = self.parameters.iter().find(|(other, _)| other == path)?;
+        parameter.tensor().shared_array().cloned()
+    }
+
     /// Returns whether this is the memory of a parameter.
     pub(super) fn has(&self, array: &Arc<Array>) -> bool {
         let is_same = |(_, parameter): &(String, Parameter)| {

@@ -1,6 +1,7 @@
 //! [`Cache`]: the segments of a compiled function, and what all its calls share.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -19,7 +20,7 @@ use super::session::match_log;
 use super::tell::{self, Told};
 use super::{Dynamic, Limit};
 use crate::trace::InputSpecs;
-use crate::{Error, SourceLoc, Symbol};
+use crate::{Error, Result, SourceLoc, Symbol};
 
 /// How a compiled function behaves.
 #[derive(Clone)]
@@ -157,6 +158,21 @@ impl Cache {
         if let Some(replay) = &self.replay {
             replay.clear();
         }
+    }
+
+    /// Writes the segments to a file.
+    pub(super) fn save(&self, path: &Path) -> Result<()> {
+        super::store::save(path, &self.name, &self.segments(), &self.constants())
+    }
+
+    /// Takes the segments of a file, behind those that are here.
+    pub(super) fn load(&self, path: &Path) -> Result<()> {
+        let _entering = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = super::store::load(path, &self.constants(), self.next_id.load(Ordering::Relaxed))?;
+        self.next_id.fetch_add(loaded.len() as u64, Ordering::Relaxed);
+        let all = self.segments().iter().cloned().chain(loaded).take(self.options.most_segments).collect();
+        self.segments.store(Arc::new(all));
+        Ok(())
     }
 
     /// Lets go of all compiled code.
@@ -325,7 +341,8 @@ impl Cache {
 
     /// Counts a compilation.
     pub(super) fn note_compiled(&self, segment: &Segment, prepared: &Prepared, at: Option<&SourceLoc>) {
-        add(&self.journal.counts().compiled, 1);
+        let counts = self.journal.counts();
+        add(if segment.is_loaded() { &counts.loaded } else { &counts.compiled }, 1);
         if segment.runs.load(Ordering::Relaxed) > 0 {
             self.journal.note(Code::C17, &name_of(segment.id), at.cloned());
         }

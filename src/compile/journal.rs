@@ -22,6 +22,7 @@ pub(super) struct Counts {
     pub(super) hits: AtomicU64,
     misses: AtomicU64,
     pub(super) compiled: AtomicU64,
+    pub(super) loaded: AtomicU64,
     pub(super) runs: AtomicU64,
     pub(super) reads: AtomicU64,
 }
@@ -63,12 +64,13 @@ impl Journal {
     /// Returns the counts.
     pub(super) fn counters(&self) -> Counters {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { calls, hits, misses, compiled, runs, reads } = &self.counts;
+        let Counts { calls, hits, misses, compiled, loaded, runs, reads } = &self.counts;
         Counters {
             calls: of(calls),
             hits: of(hits),
             misses: of(misses),
             compiled: of(compiled),
+            loaded: of(loaded),
             runs: of(runs),
             reads: of(reads),
         }
@@ -125,8 +127,8 @@ impl Journal {
 
     /// Forgets everything.
     pub(super) fn clear(&self) {
-        let Counts { calls, hits, misses, compiled, runs, reads } = &self.counts;
-        [calls, hits, misses, compiled, runs, reads]
+        let Counts { calls, hits, misses, compiled, loaded, runs, reads } = &self.counts;
+        [calls, hits, misses, compiled, loaded, runs, reads]
             .iter()
             .for_each(|count| count.store(0, Ordering::Relaxed));
         *self.entries() = Entries::default();

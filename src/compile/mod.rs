@@ -26,11 +26,13 @@ mod segment;
 mod session;
 mod site;
 mod stance;
+mod store;
 mod tell;
 #[cfg(test)]
 mod tests;
 
 use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -421,6 +423,40 @@ impl<T: Traceable<M>, M> Function<T, M> {
     /// Returns the graphs that have run, oldest first.
     pub fn graphs(&self) -> Vec<Arc<GraphModule>> {
         self.explain().segments.into_iter().filter_map(|segment| segment.module).collect()
+    }
+
+    /// Writes what was recorded to a file, for [`load`](Self::load) of a later process. Weights are not written, and
+    /// neither are graphs with regions or operations of the user. Fails if the file cannot be written.
+    ///
+    /// ```
+    /// use fx::prelude::*;
+    ///
+    /// let make = || fx::compile(|x: &Tensor, rate: f64| (x * rate).softmax(-1));
+    /// let f = make();
+    /// for (n, rate) in [(2, 0.5), (3, 0.25)] {
+    ///     f.run::<_, Tensor>((fx::ones([n, 4]), rate))?;
+    /// }
+    /// # let path = std::env::temp_dir().join(format!("softmax-{}.fxc", std::process::id()));
+    /// f.save(&path)?;
+    ///
+    /// // In the next process:
+    /// let g = make().load(&path)?;
+    /// g.run::<_, Tensor>((fx::ones([7, 4]), 0.125))?;
+    /// assert_eq!(g.counters().misses, 0);
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.shared()?.cache.save(path.as_ref())
+    }
+
+    /// Takes what an earlier process recorded. A graph of the file serves a call only if all its operations are
+    /// those of the call, so a file of another function, or of older code, costs time and changes no result. A file
+    /// of another version of fx is ignored. Options come before it. Fails if the file cannot be read, or is
+    /// damaged.
+    pub fn load(self, path: impl AsRef<Path>) -> Result<Self> {
+        self.shared()?.cache.load(path.as_ref())?;
+        Ok(self)
     }
 
     /// Lets go of all compiled code and all counts; the next call compiles anew.

@@ -122,6 +122,8 @@ pub(super) enum End {
     Random,
     /// Another thread reads.
     Thread,
+    /// As a file says.
+    Loaded(std::sync::Arc<str>),
 }
 
 /// Where and why a segment ended.
@@ -134,7 +136,7 @@ pub(super) struct Place {
 impl End {
     pub(super) fn code(&self) -> Option<Code> {
         match self {
-            End::Return | End::Cut => None,
+            End::Return | End::Cut | End::Loaded(_) => None,
             End::Read(_) => Some(Code::C01),
             End::Operation(code, _) => Some(*code),
             End::Random => Some(Code::C16),
@@ -150,7 +152,7 @@ impl End {
             End::Read(what) | End::Operation(_, what) => what,
             End::Random => "generator",
             End::Thread => "another thread",
-            End::Return | End::Cut => "",
+            End::Return | End::Cut | End::Loaded(_) => "",
         }
     }
 }
@@ -164,6 +166,7 @@ impl fmt::Display for Place {
             End::Operation(code, op) => write!(f, "operation {code} `{op}`")?,
             End::Random => f.write_str("generator C16")?,
             End::Thread => f.write_str("thread C11")?,
+            End::Loaded(text) => f.write_str(text)?,
         }
         match &self.at {
             Some(at) => write!(f, " at {at}"),
@@ -238,6 +241,8 @@ pub struct Counters {
     pub misses: u64,
     /// Graphs that a backend made ready.
     pub compiled: u64,
+    /// Graphs of a file that a backend made ready.
+    pub loaded: u64,
     /// Graphs that ran.
     pub runs: u64,
     /// Reads of values that ended a graph.

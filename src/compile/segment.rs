@@ -12,7 +12,7 @@ use super::backend::{Backend, Executable};
 use super::build::{self, Constants};
 use super::event::{self, Bound, Difference, Event, Known, Operand, Outcome, Types, View, Wire, number};
 use super::journal::{Journal, add};
-use super::report::Place;
+use super::report::{End, Place};
 use crate::{
     Arg, Array, Category, DType, Dim, Error, GraphModule, Result, Scalar, Symbol, Tensor, TensorType, Value,
     err,
@@ -312,6 +312,11 @@ impl Segment {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether it comes from a file.
+    pub(super) fn is_loaded(&self) -> bool {
+        matches!(self.end.end, End::Loaded(_))
     }
 
     /// Returns whether an event draws random numbers.

@@ -4,6 +4,7 @@ mod behaviour;
 mod programs;
 mod pure;
 mod random;
+mod stored;
 mod told;
 
 use crate::{Result, Tensor, Value};
