@@ -425,8 +425,8 @@ impl<T: Traceable<M>, M> Function<T, M> {
         self.explain().segments.into_iter().filter_map(|segment| segment.module).collect()
     }
 
-    /// Writes what was recorded to a file, for [`load`](Self::load) of a later process. Weights are not written, and
-    /// neither are graphs with regions or operations of the user. Fails if the file cannot be written.
+    /// Writes what was recorded to a file, for [`load`](Self::load) of a later process. Weights are not written,
+    /// and neither are graphs with regions or operations of the user. Fails if the file cannot be written.
     ///
     /// ```
     /// use fx::prelude::*;
@@ -451,8 +451,8 @@ impl<T: Traceable<M>, M> Function<T, M> {
     }
 
     /// Takes what an earlier process recorded. A graph of the file serves a call only if all its operations are
-    /// those of the call, so a file of another function, or of older code, costs time and changes no result. A file
-    /// of another version of fx is ignored. Options come before it. Fails if the file cannot be read, or is
+    /// those of the call, so a file of another function, or of older code, costs time and changes no result. A
+    /// file of another version of fx is ignored. Options come before it. Fails if the file cannot be read, or is
     /// damaged.
     pub fn load(self, path: impl AsRef<Path>) -> Result<Self> {
         self.shared()?.cache.load(path.as_ref())?;

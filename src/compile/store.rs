@@ -1,8 +1,8 @@
 //! Graphs of a compiled function as a file, so that a later process need not record them again.
 //!
-//! The file is read as data that may be old, foreign or damaged. A graph is taken only if its operations exist, its
-//! parameters are those of the module, and the rules of its operations give the types that it says. In a call it
-//! is compared operation by operation as any other, so it can cost time, never change a result.
+//! The file is read as data that may be old, foreign or damaged. A graph is taken only if its operations exist,
+//! its parameters are those of the module, and the rules of its operations give the types that it says. In a call
+//! it is compared operation by operation as any other, so it can cost time, never change a result.
 
 use std::path::Path;
 use std::sync::Arc;
