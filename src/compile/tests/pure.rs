@@ -414,3 +414,55 @@ fn graph_modules_and_captured_tensors_replay() {
     let unused: Value = Arg::None;
     assert!(f.call_values(&[unused]).is_err());
 }
+
+#[test]
+fn threads_replay_and_record_at_once() {
+    for round in 0..40 {
+        let f = compile(|x: &Tensor, n: i64| -> Result<Tensor> {
+            let y = x * n;
+            Ok(if y.sum((), false).gt(0.0).to_bool()? { y + 1.0 } else { y - 1.0 })
+        })
+        .verify(3);
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let f = &f;
+                scope.spawn(move || {
+                    for call in 0..6u32 {
+                        let size = 1 + ((thread + call + round) % 3) as usize;
+                        let n = i64::from((thread * 7 + call) % 4) - 1;
+                        let y = filled(&[size]) * n;
+                        let positive = elements(&y.sum((), false))[0] > 0.0;
+                        let expected = if positive { y + 1.0 } else { y - 1.0 };
+                        let got: Tensor = f.run((filled(&[size]), n)).unwrap();
+                        got.all_close(&expected, 1e-6, 1e-6).unwrap();
+                    }
+                });
+            }
+        });
+        let told = f.explain();
+        assert_eq!(told.counters.calls, 48);
+        assert!(told.breaks.iter().all(|found| found.code != Code::C07), "{told}");
+    }
+}
+
+#[test]
+fn forks_of_a_pure_function_are_replayed() {
+    let runs = std::sync::Arc::new(AtomicUsize::new(0));
+    let held = runs.clone();
+    let f = compile(move |x: &Tensor| {
+        let (a, b, held) = (x.clone(), x.clone(), held.clone());
+        let left = crate::fork(move || {
+            held.fetch_add(1, Relaxed);
+            a.exp()
+        });
+        let right = crate::fork(move || b * 2.0);
+        left.wait() + right.wait()
+    })
+    .verify(0);
+    for n in 0..5 {
+        let x = vector(&[n as f32, 0.5]);
+        let got = f.call(std::slice::from_ref(&x)).unwrap();
+        got.all_close(&(x.exp() + &x * 2.0), 1e-6, 1e-6).unwrap();
+    }
+    assert_eq!(runs.load(Relaxed), 2, "{}", f.explain());
+}
