@@ -107,7 +107,7 @@ pub fn forward(options: TokenStream, item: TokenStream) -> TokenStream {
 /// #[fx::script]
 /// fn settle(x: &Tensor) -> Tensor {
 ///     let mut x = x.clone();
-///     while x.norm().gt(1.0) {
+///     while x.abs().max().gt(1.0) {
 ///         x = x * 0.5;
 ///     }
 ///     x
