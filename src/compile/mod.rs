@@ -384,6 +384,23 @@ impl<T: Traceable<M>, M> Function<T, M> {
         session.finish(result)
     }
 
+    /// Calls the function for what it compiles; the result is dropped. What its Rust code does besides tensors
+    /// happens. Fails as [`call_values`](Self::call_values) does.
+    ///
+    /// ```
+    /// use fx::prelude::*;
+    ///
+    /// let f = fx::compile(|x: &Tensor| x.softmax(-1)).input("x", "f32[n, 10]");
+    /// f.warm_up(&[fx::Value::from(&fx::zeros([2, 10]))])?;
+    /// f.call(&[fx::zeros([7, 10])])?;
+    /// assert_eq!(f.counters().compiled, 1);
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn warm_up(&self, args: &[Value]) -> Result<()> {
+        self.call_values(args).map(drop)
+    }
+
     /// Returns what the function consists of, and what it did. [`Display`](std::fmt::Display) and
     /// [`to_json`](Explanation::to_json) write it.
     ///

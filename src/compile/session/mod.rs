@@ -256,12 +256,15 @@ impl Session {
 
     /// Applies an operation as an event, or says that it has to run by itself.
     fn step(&self, state: &mut State, call: &Call<'_>) -> Step {
-        let (mode, at_end) = match &state.mode {
+        let (segment, at) = match std::mem::replace(&mut state.mode, Mode::Start) {
             Mode::Start => return self.begin(state, call),
-            Mode::Recording { .. } => return self.record(state, call),
-            Mode::Following { segment, at } => ((segment.clone(), *at), *at == segment.events.len()),
+            Mode::Recording { log, miss } => {
+                state.mode = Mode::Recording { log, miss };
+                return self.record(state, call);
+            }
+            Mode::Following { segment, at } => (segment, at),
         };
-        let (segment, at) = mode;
+        let at_end = at == segment.events.len();
         let difference = if at_end {
             Difference::Longer
         } else {
@@ -273,6 +276,7 @@ impl Session {
                 Err(difference) => difference,
             }
         };
+        state.mode = Mode::Following { segment: segment.clone(), at };
         let log = match state.log(&segment, at) {
             Ok(log) => log,
             Err(error) => return Step::Done(Err(error)),
