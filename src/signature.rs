@@ -133,3 +133,9 @@ pub(crate) fn hash_of(args: &[Value]) -> u64 {
     }
     hasher.finish()
 }
+
+/// Names the symbol of a size: `x0` for axis 0 of `x`, and `xs_1_0` for that of `xs_1`.
+pub(crate) fn size_name(input: &str, axis: usize) -> String {
+    let separator = if input.ends_with(|c: char| c.is_ascii_digit()) { "_" } else { "" };
+    format!("{input}{separator}{axis}")
+}

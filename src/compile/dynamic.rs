@@ -12,6 +12,7 @@ use super::event::{self, Event, Known, Outcome, SeenSizes, Types, Wire, number};
 use super::segment::{Expected, Observation, Segment, Size, Slot};
 use crate::op::kind::OperandType;
 use crate::pointwise::result_dtype_of_types;
+use crate::signature::size_name;
 use crate::{Arg, Class, DType, Dim, Kind, Scalar, Shape, Symbol, TensorType, Type, TypeTree};
 
 /// The most calls whose sizes and numbers a segment keeps.
@@ -163,7 +164,7 @@ impl Generaliser<'_> {
     }
 
     fn symbol_name(&self, input: &str, axis: usize) -> String {
-        let wanted = format!("{input}{axis}");
+        let wanted = size_name(input, axis);
         let is_free = |name: &String| self.symbols.iter().all(|symbol| symbol.name() != name);
         let mut names = std::iter::once(wanted.clone()).chain((1..).map(|i| format!("{wanted}_{i}")));
         names.find(is_free).expect("some number is free")

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::Options;
 use super::state::{PlanKind, PlanState, StructureState};
-use crate::signature::{Signature, hash_of};
+use crate::signature::{Signature, hash_of, size_name};
 use crate::{
     Compile, Dim, Error, ErrorKind, GraphModule, Program, Result, Symbol, Tensor, TensorType, Type, TypeTree,
     Value,
@@ -346,8 +346,8 @@ fn types_of(
             let shape = (0..array.rank()).map(|axis| match sizes.next() {
                 Some(Size::Symbol(at)) => {
                     let named = || match part {
-                        0 => Symbol::new(format!("{name}{axis}")),
-                        part => Symbol::new(format!("{name}_{part}_{axis}")),
+                        0 => Symbol::new(size_name(name, axis)),
+                        part => Symbol::new(size_name(&format!("{name}_{part}"), axis)),
                     };
                     Dim::symbol(symbols[*at as usize].get_or_insert_with(named).clone())
                 }

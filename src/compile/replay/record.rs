@@ -12,7 +12,7 @@ use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Term, may_choose};
 use super::path::{Cell, Done, Item, Number, Source, Step, Steps, Walk, arrays};
 use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
-use crate::signature::Signature;
+use crate::signature::{Signature, size_name};
 use crate::{Arg, Array, Buffer, Dim, Op, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
 
 /// Knows the sizes of a call's tensors, and notes on which relations it decides.
@@ -63,7 +63,7 @@ impl Sizes {
     fn open(self: &Arc<Self>, name: &str, array: &Array) -> TensorType {
         let mut state = self.lock();
         let sizes = array.shape().iter().enumerate().map(|(axis, size)| {
-            let mut symbol = Symbol::new(format!("{name}{axis}"));
+            let mut symbol = Symbol::new(size_name(name, axis));
             while state.symbols.contains(&symbol) {
                 symbol = Symbol::new(format!("{}_", symbol.name()));
             }
