@@ -1,18 +1,19 @@
 //! `#[fx::compile]`: a function whose tensor work runs compiled.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Expr, ExprMethodCall, ExprPath, FnArg, Ident, ItemFn, ItemStatic, LitInt, LitStr, Macro, Path, Result,
-    StaticMutability, parse_quote,
+    Expr, ExprMethodCall, ExprPath, Ident, ItemFn, ItemStatic, LitInt, LitStr, Macro, Path, Result,
+    StaticMutability,
 };
 
+use crate::function::{Function, expand_or_keep};
 use crate::options::{Options, cfg_attributes, collect, crate_path, private};
-use crate::signature;
+use crate::signature::Argument;
 
 /// What stands in the parentheses of `#[fx::compile(..)]`.
 #[derive(Default)]
@@ -24,54 +25,26 @@ struct Compile {
     crate_path: Option<Path>,
 }
 
-/// Expands `#[fx::compile]`; if that fails, the function stays as it was, so that its callers still compile.
+/// Expands `#[fx::compile]`.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
-    try_expand(options, item.clone()).unwrap_or_else(|error| {
-        let error = error.into_compile_error();
-        quote!(#item #error)
-    })
+    expand_or_keep(item, |item| try_expand(options, item))
 }
 
 fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let options = Compile::read(options)?;
     let fx = private(options.crate_path.as_ref());
-    let function: ItemFn = syn::parse2(item).map_err(|error| {
-        syn::Error::new(error.span(), format!("#[fx::compile] goes on a function with a body: {error}"))
-    })?;
-    if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
-        let message = "expected a free function, because its compiled code belongs to no value; compile the \
-                       module with `fx::compile(&module)`, or move the function out of the `impl`";
-        return Err(syn::Error::new_spanned(receiver, message));
-    }
+    let on_method = "expected a free function, because its compiled code belongs to no value; compile the module \
+                     with `fx::compile(&module)`, or move the function out of the `impl`";
+    let function = Function::read(item, "#[fx::compile]", "a compiled function", on_method)?;
     if options.is_pure {
-        check_pure(&function)?;
+        check_pure(&function.item)?;
     }
-    let (arguments, result) = signature::read(&function.sig, "a compiled function")?;
-    let ident = &function.sig.ident;
-    let name = ident.unraw().to_string();
-    let names = arguments.iter().map(signature::Argument::name);
-    let vis = &function.vis;
-    let cfg = cfg_attributes(&function.attrs);
-    let inner = inner(&function);
-    let inner_ident = &inner.sig.ident;
-    let values = Ident::new("__values", Span::mixed_site());
-    let (restore, variables) = signature::restore(&arguments, &values, &name, &fx);
-    let passed = arguments.iter().zip(&variables).map(|(argument, variable)| argument.pass(variable));
-
-    let mut outer = function.clone();
-    outer.attrs.retain(|attr| !attr.path().is_ident("expect") && !attr.path().is_ident("track_caller"));
-    outer.attrs.push(parse_quote!(#[track_caller]));
-    for input in &mut outer.sig.inputs {
-        if let FnArg::Typed(input) = input
-            && let syn::Pat::Ident(pattern) = &mut *input.pat
-        {
-            pattern.mutability = None;
-        }
-    }
-    let sent = arguments.iter().map(|argument| argument.to_value(&fx));
-    outer.block = parse_quote!({
-        #fx::call_compiled::<#result>(#ident::compiled(), #fx::std::vec![#(#sent),*])
-    });
+    let (ident, vis, result) = (&function.item.sig.ident, &function.item.vis, &function.result);
+    let (name, values) = (function.name(), function.values(&fx));
+    let names = function.arguments.iter().map(Argument::name);
+    let cfg = cfg_attributes(&function.item.attrs);
+    let inner = function.inner("__compiled", "__run", &name, &fx);
+    let outer = function.outer(&quote!(#fx::call_compiled::<#result>(#ident::compiled(), #values)));
     let options = options.calls();
 
     Ok(quote! {
@@ -84,15 +57,11 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
 
         #(#cfg)*
         #[doc(hidden)]
-        #[allow(dead_code, reason = "nobody need ask for what was compiled")]
+        #[allow(dead_code, reason = "a program need not ask what was compiled")]
         impl #ident {
             /// Returns the compiled function, which tells what was compiled and why.
             #vis fn compiled() -> &'static #fx::Compiled {
                 #inner
-                fn __run(#values: &[#fx::Value]) -> #fx::Result<#fx::Value> {
-                    #restore
-                    #fx::result::<#result>(&#inner_ident(#(#passed),*))
-                }
                 static __COMPILED: #fx::std::sync::LazyLock<#fx::Compiled> =
                     #fx::std::sync::LazyLock::new(|| {
                         let place =
@@ -146,17 +115,6 @@ impl Compile {
         }
         calls
     }
-}
-
-/// Makes the function that has the user's body, with the names of its variables and its lint attributes.
-fn inner(function: &ItemFn) -> ItemFn {
-    let mut inner = function.clone();
-    inner.vis = syn::Visibility::Inherited;
-    inner.sig.ident = format_ident!("__compiled_{}", function.sig.ident.unraw());
-    inner.attrs.retain(|attr| {
-        ["allow", "warn", "deny", "forbid", "expect"].iter().any(|lint| attr.path().is_ident(lint))
-    });
-    inner
 }
 
 /// Refuses what a pure function evidently must not do: its Rust code runs for the first calls only. Reports all

@@ -8,6 +8,7 @@
 
 mod compile;
 mod forward;
+mod function;
 mod module;
 mod options;
 mod script;

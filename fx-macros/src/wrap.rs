@@ -1,15 +1,13 @@
 //! `#[fx::wrap]`: a function of the user's as an operation of its own.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::Parser;
-use syn::{
-    Attribute, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Path, Result, Token, parse_quote,
-};
+use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, Path, Result, Token};
 
+use crate::function::{Function, expand_or_keep};
 use crate::options::{Options, cfg_attributes, crate_path, private};
-use crate::signature;
 
 /// What stands in the parentheses of `#[fx::wrap(..)]`.
 #[derive(Default)]
@@ -19,59 +17,31 @@ struct Wrap {
     crate_path: Option<Path>,
 }
 
-/// Expands `#[fx::wrap]`; if that fails, the function stays as it was, so that its callers still compile.
+/// Expands `#[fx::wrap]`.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
-    try_expand(options, item.clone()).unwrap_or_else(|error| {
-        let error = error.into_compile_error();
-        quote!(#item #error)
-    })
+    expand_or_keep(item, |item| try_expand(options, item))
 }
 
 fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let options = Wrap::read(options)?;
     let fx = private(options.crate_path.as_ref());
-    let function: ItemFn = syn::parse2(item).map_err(|error| {
-        syn::Error::new(error.span(), format!("#[fx::wrap] goes on a function with a body: {error}"))
-    })?;
-    if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
-        let message = "expected a free function, because a graph calls it by name; move it out of the `impl`, \
-                       or make the type a module with #[fx::forward]";
-        return Err(syn::Error::new_spanned(receiver, message));
-    }
-    let (arguments, result) = signature::read(&function.sig, "a wrapped function")?;
-    let ident = &function.sig.ident;
-    let name = options.name.unwrap_or_else(|| ident.unraw().to_string());
+    let on_method = "expected a free function, because a graph calls it by name; move it out of the `impl`, \
+                     or make the type a module with #[fx::forward]";
+    let function = Function::read(item, "#[fx::wrap]", "a wrapped function", on_method)?;
+    let (ident, vis, result) = (&function.item.sig.ident, &function.item.vis, &function.result);
+    let name = options.name.unwrap_or_else(|| function.name());
     let effects = options.effects.unwrap_or_else(|| Ident::new("PURE", Span::call_site()));
-    let doc = documentation(&function.attrs, &fx);
-    let parameters = arguments.iter().map(|argument| {
+    let doc = documentation(&function.item.attrs, &fx);
+    let parameters = function.arguments.iter().map(|argument| {
         let (name, kind) = (argument.name(), Ident::new(argument.kind(), Span::call_site()));
         let none = quote!(#fx::std::option::Option::None);
         quote!(#fx::Param { name: #name, kind: #fx::Kind::#kind, default: #none, keyword_only: false })
     });
-
     let function_name = ident.to_string();
-    let vis = &function.vis;
-    let cfg = cfg_attributes(&function.attrs);
-    let inner = inner(&function);
-    let inner_ident = &inner.sig.ident;
-    let values = Ident::new("__values", Span::mixed_site());
-    let (restore, variables) = signature::restore(&arguments, &values, &name, &fx);
-    let passed = arguments.iter().zip(&variables).map(|(argument, variable)| argument.pass(variable));
-
-    let mut outer = function.clone();
-    outer.attrs.retain(|attr| !attr.path().is_ident("expect") && !attr.path().is_ident("track_caller"));
-    outer.attrs.push(parse_quote!(#[track_caller]));
-    for input in &mut outer.sig.inputs {
-        if let FnArg::Typed(input) = input
-            && let syn::Pat::Ident(pattern) = &mut *input.pat
-        {
-            pattern.mutability = None;
-        }
-    }
-    let arguments = arguments.iter().map(|argument| argument.to_value(&fx));
-    outer.block = parse_quote!({
-        #fx::call_wrapped::<#result>(#ident::OP, #fx::std::vec![#(#arguments),*])
-    });
+    let cfg = cfg_attributes(&function.item.attrs);
+    let inner = function.inner("__wrapped", "__eval", &name, &fx);
+    let values = function.values(&fx);
+    let outer = function.outer(&quote!(#fx::call_wrapped::<#result>(#ident::OP, #values)));
 
     Ok(quote! {
         #outer
@@ -88,10 +58,6 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
             /// The row of the operation.
             #vis const OP: #fx::Op = {
                 #inner
-                fn __eval(#values: &[#fx::Value]) -> #fx::Result<#fx::Value> {
-                    #restore
-                    #fx::result::<#result>(&#inner_ident(#(#passed),*))
-                }
                 fn __infer(types: &[#fx::TypeTree]) -> #fx::Result<#fx::TypeTree> {
                     #fx::infer_by_tracing(types, __eval)
                 }
@@ -150,17 +116,6 @@ impl Wrap {
         .parse2(options)?;
         Ok(wrap)
     }
-}
-
-/// Makes the function that has the user's body. Its lint attributes are kept.
-fn inner(function: &ItemFn) -> ItemFn {
-    let mut inner = function.clone();
-    inner.vis = syn::Visibility::Inherited;
-    inner.sig.ident = format_ident!("__wrapped_{}", function.sig.ident.unraw());
-    inner.attrs.retain(|attr| {
-        ["allow", "warn", "deny", "forbid", "expect"].iter().any(|lint| attr.path().is_ident(lint))
-    });
-    inner
 }
 
 /// Makes an expression for the text of the doc comments, with the space after `///` removed.
