@@ -9,7 +9,8 @@ use fx_codegen::Native;
 use fx_core::native::{Assemble, LoopBody, Routine};
 use fx_ops::engine::Compiled;
 
-use crate::{Arg, Error, GraphModule, Result, Tensor, Tree, Value, err};
+use crate::signature::arguments;
+use crate::{Error, GraphModule, Result, Tensor, Tree, Value, err};
 
 /// A way to run a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,11 +204,8 @@ impl Program {
     /// another structure.
     #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
-        let value = args.to_value();
-        match &value {
-            Arg::Tuple(items) => R::from_value(&self.call_values(items)?),
-            _ => R::from_value(&self.call_values(&[value])?),
-        }
+        let args = arguments(args);
+        R::from_value(&self.call_values(args.items().unwrap_or_default())?)
     }
 
     /// Calls the program with one value per argument. Fails if the arguments do not fit, or an operation

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{GraphModule, Node, NodeId, Program, Result, SourceLoc, Value};
 
-/// The time of a program, as the median of several runs of each step: see [`profile`].
+/// The time of a program, as the mean of several runs of each step: see [`profile`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Profile {
     /// The name of the engine.
@@ -101,13 +101,14 @@ fn place(node: &Node) -> (Option<SourceLoc>, Vec<String>) {
 
 /// Times the nodes of a graph that runs operation by operation.
 fn eager(gm: &GraphModule, args: &[Value], runs: usize) -> Result<Vec<(String, String, f64)>> {
-    let mut all: Vec<(String, Vec<f64>)> = Vec::new();
+    let mut all: Vec<(String, f64)> = Vec::new();
     for _ in 0..runs {
         let run = gm.eval().profiled().run(args)?;
         for (at, (name, time)) in run.profile.into_iter().enumerate() {
+            let time = time.as_nanos() as f64 / runs as f64;
             match all.get_mut(at) {
-                Some((_, times)) => times.push(time.as_nanos() as f64),
-                None => all.push((name, vec![time.as_nanos() as f64])),
+                Some((_, mean)) => *mean += time,
+                None => all.push((name, time)),
             }
         }
     }
@@ -120,11 +121,9 @@ fn eager(gm: &GraphModule, args: &[Value], runs: usize) -> Result<Vec<(String, S
             },
         )
     };
-    let each = all.into_iter().map(|(name, mut times)| {
-        times.sort_by(f64::total_cmp);
-        let median = times.get(times.len() / 2).copied().unwrap_or(0.0);
+    let each = all.into_iter().map(|(name, mean)| {
         let what = gm.graph().find(&name).map_or_else(String::new, what);
-        (name, what, median)
+        (name, what, mean)
     });
     Ok(each.collect())
 }

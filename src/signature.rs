@@ -1,11 +1,13 @@
-//! [`Signature`]: the structure of arguments, by which compiled code is found.
+//! [`Signature`]: the structure of arguments, by which compiled code is found, and [`BySignature`], which finds it.
 
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 
-use crate::{Arg, Array, DType, Tensor, Value};
+use crate::{Arg, Array, DType, Tensor, Tree, Value};
 
 /// What an argument that is a tensor must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +123,7 @@ impl std::fmt::Display for Signature {
 }
 
 /// Hashes arguments so that those with one signature hash alike.
-pub(crate) fn hash_of(args: &[Value]) -> u64 {
+fn hash_of(args: &[Value]) -> u64 {
     let mut hasher = FxHasher::default();
     for arg in args {
         arg.hash_by(&mut hasher, &mut |tensor, hasher| {
@@ -132,6 +134,74 @@ pub(crate) fn hash_of(args: &[Value]) -> u64 {
         });
     }
     hasher.finish()
+}
+
+/// From so many entries on, an index finds them.
+pub(crate) const INDEXED: usize = 4;
+
+/// Entries for arguments of one structure each.
+pub(crate) struct BySignature<T> {
+    list: Vec<Arc<T>>,
+    by_hash: FxHashMap<u64, SmallVec<[u32; 1]>>,
+    /// The entry that was found last.
+    last: AtomicUsize,
+}
+
+/// What is found by a signature.
+pub(crate) trait Signed {
+    fn signature(&self) -> &Signature;
+}
+
+impl<T> Default for BySignature<T> {
+    fn default() -> Self {
+        BySignature { list: Vec::new(), by_hash: FxHashMap::default(), last: AtomicUsize::new(0) }
+    }
+}
+
+impl<T: Signed> BySignature<T> {
+    /// Makes the table; the last entry counts as the one that was found last.
+    pub(crate) fn new(list: Vec<Arc<T>>) -> BySignature<T> {
+        let mut by_hash: FxHashMap<u64, SmallVec<[u32; 1]>> = FxHashMap::default();
+        if list.len() >= INDEXED {
+            for (at, entry) in list.iter().enumerate() {
+                by_hash.entry(entry.signature().hash).or_default().push(at as u32);
+            }
+        }
+        let last = AtomicUsize::new(list.len().saturating_sub(1));
+        BySignature { list, by_hash, last }
+    }
+
+    pub(crate) fn list(&self) -> &[Arc<T>] {
+        &self.list
+    }
+
+    /// Returns the entry for these arguments, the one that was found last first.
+    pub(crate) fn find(&self, args: &[Value]) -> Option<&Arc<T>> {
+        if let Some(last) = self.last().filter(|entry| entry.signature().fits(args)) {
+            return Some(last);
+        }
+        let fits = |at: &usize| self.list[*at].signature().fits(args);
+        let found = if self.list.len() < INDEXED {
+            (0..self.list.len()).find(fits)
+        } else {
+            self.by_hash.get(&hash_of(args))?.iter().map(|at| *at as usize).find(fits)
+        }?;
+        self.last.store(found, Ordering::Relaxed);
+        Some(&self.list[found])
+    }
+
+    /// Returns the entry that was found last.
+    pub(crate) fn last(&self) -> Option<&Arc<T>> {
+        self.list.get(self.last.load(Ordering::Relaxed))
+    }
+}
+
+/// Returns the arguments of a call as a tuple: what is no tuple is the only one.
+pub(crate) fn arguments(args: impl Tree) -> Value {
+    match args.to_value() {
+        tuple @ Arg::Tuple(_) => tuple,
+        value => Arg::tuple([value]),
+    }
 }
 
 /// Names the symbol of a size: `x0` for axis 0 of `x`, and `xs_1_0` for that of `xs_1`.

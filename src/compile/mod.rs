@@ -48,8 +48,9 @@ pub use tell::report_page;
 
 use smallvec::SmallVec;
 
+use crate::signature::arguments;
 use crate::trace::{InputSpecs, Traceable, is_tracing};
-use crate::{Arg, Engine, Error, GraphModule, InputSpec, Result, SourceLoc, Tensor, Tree, TypeTree, Value};
+use crate::{Engine, Error, GraphModule, InputSpec, Result, SourceLoc, Tensor, Tree, TypeTree, Value};
 use build::Constants;
 use cache::{Cache, Options};
 use journal::add;
@@ -334,11 +335,8 @@ impl<T: Traceable<M>, M> Function<T, M> {
     /// ```
     #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
-        let value = match args.to_value() {
-            Arg::Tuple(items) => self.call_values(&items)?,
-            value => self.call_values(&[value])?,
-        };
-        R::from_value(&value)
+        let args = arguments(args);
+        R::from_value(&self.call_values(args.items().unwrap_or_default())?)
     }
 
     /// Calls the function with one value per argument. Fails as [`call`](Self::call) does.

@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 
 pub use state::{ExecutorState, PlanKind, PlanState, StructureState};
 
-use crate::{Arg, Engine, Error, ErrorKind, GraphModule, Result, SourceLoc, Tensor, Tree, Value};
+use crate::signature::arguments;
+use crate::{Engine, Error, ErrorKind, GraphModule, Result, SourceLoc, Tensor, Tree, Value};
 use plans::{Structure, Structures, sizes_of};
 
 /// How many plans of each kind a structure of arguments has before the next kind is tried.
@@ -152,11 +153,8 @@ impl Executor {
     /// [`call_values`](Self::call_values) does, or if the result has another structure.
     #[track_caller]
     pub fn run<A: Tree, R: Tree>(&self, args: A) -> Result<R> {
-        let value = match args.to_value() {
-            Arg::Tuple(items) => self.call_values(&items)?,
-            value => self.call_values(&[value])?,
-        };
-        R::from_value(&value)
+        let args = arguments(args);
+        R::from_value(&self.call_values(args.items().unwrap_or_default())?)
     }
 
     /// Calls the module with one value per argument. Fails if the arguments do not fit the module, or an operation

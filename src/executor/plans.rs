@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::Options;
 use super::state::{PlanKind, PlanState, StructureState};
-use crate::signature::{Signature, hash_of, size_name};
+use crate::signature::{BySignature, INDEXED, Signature, Signed, size_name};
 use crate::{
     Compile, Dim, Error, ErrorKind, GraphModule, Program, Result, Symbol, Tensor, TensorType, Type, TypeTree,
     Value,
@@ -17,9 +17,6 @@ use crate::{
 
 /// The sizes of all tensors among the arguments, in order.
 pub(super) type Sizes = SmallVec<[i64; 16]>;
-
-/// From so many entries on, an index finds them.
-const INDEXED: usize = 4;
 
 /// Returns the sizes of the arguments; `None` if a tensor has no value.
 pub(super) fn sizes_of(inputs: &[Value]) -> Option<Sizes> {
@@ -36,36 +33,11 @@ pub(super) fn sizes_of(inputs: &[Value]) -> Option<Sizes> {
 
 /// All plans, by the structure of the arguments.
 #[derive(Default)]
-pub(super) struct Structures {
-    list: Vec<Arc<Structure>>,
-    by_hash: FxHashMap<u64, SmallVec<[u32; 1]>>,
-    last: AtomicUsize,
-}
+pub(super) struct Structures(BySignature<Structure>);
 
 impl Structures {
-    fn new(list: Vec<Arc<Structure>>) -> Structures {
-        let mut by_hash: FxHashMap<u64, SmallVec<[u32; 1]>> = FxHashMap::default();
-        if list.len() >= INDEXED {
-            for (at, structure) in list.iter().enumerate() {
-                by_hash.entry(structure.signature.hash).or_default().push(at as u32);
-            }
-        }
-        Structures { list, by_hash, last: AtomicUsize::new(0) }
-    }
-
     pub(super) fn find(&self, inputs: &[Value]) -> Option<&Arc<Structure>> {
-        let last = self.list.get(self.last.load(Ordering::Relaxed));
-        if let Some(last) = last.filter(|structure| structure.signature.fits(inputs)) {
-            return Some(last);
-        }
-        let fits = |at: &usize| self.list[*at].signature.fits(inputs);
-        let found = if self.list.len() < INDEXED {
-            (0..self.list.len()).find(fits)
-        } else {
-            self.by_hash.get(&hash_of(inputs))?.iter().map(|at| *at as usize).find(fits)
-        }?;
-        self.last.store(found, Ordering::Relaxed);
-        Some(&self.list[found])
+        self.0.find(inputs)
     }
 
     /// Says why there is no plan for these arguments.
@@ -73,7 +45,7 @@ impl Structures {
         if let Some(structure) = self.find(inputs) {
             return structure.reason(inputs, sizes, names);
         }
-        match self.list.get(self.last.load(Ordering::Relaxed)) {
+        match self.0.last() {
             Some(last) => {
                 let names: Vec<Arc<str>> = names.iter().map(|name| Arc::from(&**name)).collect();
                 last.signature.difference(inputs, &names)
@@ -84,7 +56,7 @@ impl Structures {
 
     /// Returns the structures with a new or changed one, and how many plans had to go.
     pub(super) fn with(&self, structure: Structure, most_plans: usize) -> (Structures, u64) {
-        let mut list = self.list.clone();
+        let mut list = self.0.list().to_vec();
         let structure = Arc::new(structure);
         match list.iter().position(|other| Arc::ptr_eq(&other.identity, &structure.identity)) {
             Some(at) => list[at] = structure,
@@ -107,11 +79,11 @@ impl Structures {
             }
             evicted += 1;
         }
-        (Structures::new(list), evicted)
+        (Structures(BySignature::new(list)), evicted)
     }
 
     pub(super) fn state(&self) -> Vec<StructureState> {
-        let each = self.list.iter().map(|structure| StructureState {
+        let each = self.0.list().iter().map(|structure| StructureState {
             arguments: structure.signature.to_string(),
             plans: structure.plans.iter().map(|plan| plan.state()).collect(),
         });
@@ -134,6 +106,12 @@ pub(super) struct Structure {
     seen: Vec<Sizes>,
     /// So many plans were made.
     pub(super) made: usize,
+}
+
+impl Signed for Structure {
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
 }
 
 impl Structure {

@@ -17,14 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::cache::Cache;
 use super::miss::Missed;
 use super::report::{Code, Miss, PathReport};
 use super::tell::{self, Told};
-use crate::signature::{Signature, hash_of};
+use crate::signature::{BySignature, Signature, Signed};
 use crate::{SourceLoc, Value};
 pub(super) use path::Steps;
 use path::{Edge, Edges, Node, Step, Walk};
@@ -40,13 +39,6 @@ pub(super) struct Replay {
     broken: OnceLock<String>,
 }
 
-/// The paths by the structure of the arguments.
-#[derive(Clone, Default)]
-struct Roots {
-    list: Vec<Arc<Root>>,
-    by_hash: FxHashMap<u64, SmallVec<[u32; 1]>>,
-}
-
 /// The paths of calls whose arguments have one structure.
 struct Root {
     signature: Signature,
@@ -55,31 +47,18 @@ struct Root {
     calls: Arc<AtomicU64>,
 }
 
-impl Roots {
-    const INDEXED: usize = 4;
-
-    fn new(list: Vec<Arc<Root>>) -> Roots {
-        let mut by_hash: FxHashMap<u64, SmallVec<[u32; 1]>> = FxHashMap::default();
-        if list.len() >= Roots::INDEXED {
-            for (at, root) in list.iter().enumerate() {
-                by_hash.entry(root.signature.hash).or_default().push(at as u32);
-            }
-        }
-        Roots { list, by_hash }
-    }
-
-    fn find(&self, args: &[Value]) -> Option<&Arc<Root>> {
-        if self.list.len() < Roots::INDEXED {
-            return self.list.iter().rev().find(|root| root.signature.fits(args));
-        }
-        let found = self.by_hash.get(&hash_of(args))?;
-        found.iter().map(|at| &self.list[*at as usize]).find(|root| root.signature.fits(args))
+impl Signed for Root {
+    fn signature(&self) -> &Signature {
+        &self.signature
     }
 }
 
+/// The paths by the structure of the arguments.
+type Roots = BySignature<Root>;
+
 /// What a pure function does with a call.
 pub(super) enum Outcome {
-    /// The path has returned.
+    /// The path has returned, after so many graphs ran.
     Hit(Value, u64),
     /// The Rust code runs, after what the call has computed.
     Follow(Box<(Steps, Option<Missed>)>),
@@ -112,10 +91,8 @@ impl Replay {
         let follow = |done, missed| Outcome::Follow(Box::new((done, missed)));
         let roots = self.roots();
         let Some(root) = roots.find(args) else {
-            let missed = roots
-                .list
-                .last()
-                .map(|root| Missed { reason: root.signature.difference(args, names), at: None });
+            let missed =
+                roots.last().map(|root| Missed { reason: root.signature.difference(args, names), at: None });
             return follow(Steps::new(), missed);
         };
         let call = root.calls.fetch_add(1, Ordering::Relaxed);
@@ -136,7 +113,7 @@ impl Replay {
             }
             match walk.take(&node.step) {
                 Ok(None) => edges = &node.edges,
-                Ok(Some(value)) => return Outcome::Hit(value, walk.done.len() as u64),
+                Ok(Some(value)) => return Outcome::Hit(value, walk.runs()),
                 Err(left) => {
                     let missed = Missed { reason: left.reason, at: left.at };
                     return follow(walk.leave(&taken), Some(missed));
@@ -151,13 +128,13 @@ impl Replay {
         let Recorder { signature, steps, walk, miss, difference: other, .. } = recorder;
         let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         let roots = self.roots();
-        let known = roots.list.iter().position(|root| {
+        let known = roots.list().iter().position(|root| {
             root.signature.hash == signature.hash
                 && root.signature.args.len() == signature.args.len()
                 && root.signature.args.iter().zip(&signature.args).all(|(a, b)| a == b)
         });
         let empty = Edges::default();
-        let before = known.map_or(&empty, |at| &roots.list[at].edges);
+        let before = known.map_or(&empty, |at| &roots.list()[at].edges);
         let mut news = News::default();
         let edges = match grown(before, &walk, &steps, &mut news) {
             Ok(edges) => edges,
@@ -194,8 +171,8 @@ impl Replay {
                 }));
             }
         }
-        let calls = known.map_or_else(Arc::default, |at| roots.list[at].calls.clone());
-        let mut list = roots.list.clone();
+        let calls = known.map_or_else(Arc::default, |at| roots.list()[at].calls.clone());
+        let mut list = roots.list().to_vec();
         let root = Arc::new(Root { signature, edges, calls });
         match known {
             Some(at) => list[at] = root,
@@ -213,7 +190,7 @@ impl Replay {
     pub(super) fn forget(&self, is_there: &dyn Fn(u64) -> bool) {
         let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         let roots = self.roots();
-        let list = roots.list.iter().map(|root| {
+        let list = roots.list().iter().map(|root| {
             Arc::new(Root {
                 signature: root.signature.clone(),
                 edges: kept(&root.edges, is_there),
@@ -227,7 +204,7 @@ impl Replay {
     /// Reports all paths.
     pub(super) fn report(&self) -> Vec<PathReport> {
         let mut paths = Vec::new();
-        for root in &self.roots().list {
+        for root in self.roots().list() {
             let arguments = root.signature.to_string();
             for edge in root.edges.list() {
                 report(edge, &arguments, &mut Vec::new(), &mut String::new(), &mut paths);

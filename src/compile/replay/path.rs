@@ -379,6 +379,11 @@ impl Walk {
         }
     }
 
+    /// Returns how many segments ran.
+    pub(super) fn runs(&self) -> u64 {
+        self.done.iter().filter(|done| matches!(done, Done::Run { .. })).count() as u64
+    }
+
     /// Ends a walk that leaves its path after these steps: notes on which tensors their results depend.
     pub(super) fn leave(mut self, taken: &[&Step]) -> Steps {
         let mut done = std::mem::take(&mut self.done);
