@@ -12,6 +12,7 @@ use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Term, may_choose};
 use super::path::{Cell, Done, Item, Number, Source, Step, Steps, Walk, arrays};
 use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
+use crate::rng::{Generator, default_generator};
 use crate::signature::{Signature, size_name};
 use crate::{Arg, Array, Buffer, Dim, Op, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
 
@@ -141,6 +142,8 @@ impl Observer for Sizes {
 /// What a followed call does, as the steps of a path.
 pub(in super::super) struct Recorder {
     sizes: Arc<Sizes>,
+    /// The generator in force at the call, from which a path draws.
+    generator: Generator,
     pub(super) signature: Signature,
     /// What the call computed before it left its path.
     ahead: VecDeque<Done>,
@@ -174,6 +177,7 @@ impl Recorder {
         let mut walk = Walk::new(args)?;
         walk.symbols.clear();
         Some(Recorder {
+            generator: default_generator(),
             sizes: Arc::default(),
             signature: Signature::of(args),
             ahead: ahead.into_iter().collect(),
@@ -225,6 +229,13 @@ impl Recorder {
             let guards = self.take_guards();
             self.steps.push((guards, Step::Stop { code, what: what.into(), at }));
             self.is_stopped = true;
+        }
+    }
+
+    /// Notes that random operations draw from a generator, which must be that of the call.
+    pub(in super::super) fn draws_from(&mut self, generator: &Generator, at: &SourceLoc) {
+        if !self.generator.is_same(generator) {
+            self.stop(Code::C16, "another generator", Some(at.clone()));
         }
     }
 

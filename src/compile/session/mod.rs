@@ -510,6 +510,9 @@ impl Follower for Session {
             if state.random.as_ref().is_some_and(|other| !other.is_same(&generator)) {
                 self.end_segment(&mut state, Place { end: End::Random, at: Some(call.source.clone()) });
             }
+            if let Some(recorder) = &mut state.recorder {
+                recorder.draws_from(&generator, call.source);
+            }
             state.random = Some(generator);
         }
         let step = match &mut state.recorder {
