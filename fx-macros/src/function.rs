@@ -27,8 +27,8 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Reads the function under an attribute such as `#[fx::wrap]`; `what` names it in messages, and `on_method` is
-    /// the message for a method.
+    /// Reads the function under an attribute such as `#[fx::wrap]`; `what` names it in messages, and `on_method`
+    /// is the message for a method.
     pub(crate) fn read(item: TokenStream, attribute: &str, what: &str, on_method: &str) -> Result<Self> {
         let item: ItemFn = syn::parse2(item).map_err(|error| {
             syn::Error::new(error.span(), format!("{attribute} goes on a function with a body: {error}"))
