@@ -1,4 +1,4 @@
-//! [`Signature`]: the structure of arguments, by which compiled code is found, and [`BySignature`], which finds it.
+//! [`Signature`]: the structure of arguments, and [`BySignature`], which finds compiled code by it.
 
 use std::hash::Hasher;
 use std::sync::Arc;
