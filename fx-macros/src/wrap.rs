@@ -70,8 +70,8 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
                     class: #fx::Class::Composite,
                     effects: #fx::Effects::#effects,
                     method: false,
-                    infer: __infer,
-                    eval: __eval,
+                    infer: &__infer,
+                    eval: &__eval,
                     ..#fx::OpDef::BASE
                 };
                 #fx::Op::new(&__DEF)

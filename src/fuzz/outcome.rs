@@ -355,8 +355,8 @@ pub(super) const PERTURB: Op = {
             param("unit", Kind::Float),
             param("free", Kind::Ints),
         ],
-        infer: |types: &[TypeTree]| Ok(types.first().cloned().unwrap_or(Arg::None)),
-        eval: perturb,
+        infer: &|types: &[TypeTree]| Ok(types.first().cloned().unwrap_or(Arg::None)),
+        eval: &perturb,
         ..OpDef::BASE
     };
     Op::new(&DEF)

@@ -120,7 +120,7 @@ macro_rules! __op_row {
                     $(flops: $flops,)?
                     $(eval_in_place: ::core::option::Option::Some($in_place),)?
                     method: $method,
-                    infer: |args| {
+                    infer: &|args| {
                         let [$($p,)* $($q,)*] = args else { return $crate::op::wrong_arity(&DEF, args.len()) };
                         let ty = $infer(
                             $(<$crate::op::kind::$k as $crate::op::ParamKind>::ty($p)?,)*
@@ -128,7 +128,7 @@ macro_rules! __op_row {
                         )?;
                         Ok($crate::op::kind::IntoType::into_type(ty))
                     },
-                    eval: |args| {
+                    eval: &|args| {
                         let [$($p,)* $($q,)*] = args else { return $crate::op::wrong_arity(&DEF, args.len()) };
                         let value = $kernel(
                             $(<$crate::op::kind::$k as $crate::op::ParamKind>::value($p)?,)*
@@ -288,8 +288,8 @@ macro_rules! pointwise {
                         class: $crate::Class::Pointwise(&BODY),
                         $(commutative: $commutative,)?
                         method: true,
-                        infer: |args| BODY.infer(args),
-                        eval: |args| BODY.eval(args),
+                        infer: &|args| BODY.infer(args),
+                        eval: &|args| BODY.eval(args),
                         ..$crate::OpDef::BASE
                     };
                     $crate::Op::new(&DEF)

@@ -162,9 +162,9 @@ pub struct OpDef {
     /// Whether `x.name(..)` exists, so that it may be called as a method.
     pub method: bool,
     /// The type of the result from the types of all arguments in schema order.
-    pub infer: fn(&[TypeTree]) -> Result<TypeTree>,
+    pub infer: &'static (dyn Fn(&[TypeTree]) -> Result<TypeTree> + Send + Sync),
     /// The result from all arguments in schema order; every tensor is concrete.
-    pub eval: fn(&[Value]) -> Result<Value>,
+    pub eval: &'static (dyn Fn(&[Value]) -> Result<Value> + Send + Sync),
     /// As `eval`, for arguments that the caller no longer needs: a list that nobody else has is changed in place.
     pub eval_in_place: Option<EvalInPlace>,
 }
@@ -185,8 +185,8 @@ impl OpDef {
         flops: Flops::ByClass,
         commutative: false,
         method: false,
-        infer: |_| Err(unknown_type()),
-        eval: |_| Err(err!(Unresolved, "this operation has no kernel")),
+        infer: &|_| Err(unknown_type()),
+        eval: &|_| Err(err!(Unresolved, "this operation has no kernel")),
         eval_in_place: None,
     };
 

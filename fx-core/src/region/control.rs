@@ -38,8 +38,8 @@ impl cond {
             ],
             class: Class::Control,
             effects: Effects::PURE,
-            infer: infer_cond,
-            eval: eval_cond,
+            infer: &infer_cond,
+            eval: &eval_cond,
             ..OpDef::BASE
         };
         Op::new(&DEF)
@@ -64,8 +64,8 @@ impl while_loop {
             ],
             class: Class::Control,
             effects: Effects::PURE,
-            infer: infer_while,
-            eval: eval_while,
+            infer: &infer_while,
+            eval: &eval_while,
             ..OpDef::BASE
         };
         Op::new(&DEF)

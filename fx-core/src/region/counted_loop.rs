@@ -33,8 +33,8 @@ impl for_loop {
             ],
             class: Class::Control,
             effects: Effects::PURE,
-            infer,
-            eval: |args| with_runner(|run| count(args, run)),
+            infer: &infer,
+            eval: &|args| with_runner(|run| count(args, run)),
             ..OpDef::BASE
         };
         Op::new(&DEF)

@@ -17,8 +17,8 @@ impl fused {
             params: &[param("body", Kind::Graph), param("operands", Kind::Any)],
             class: Class::Control,
             effects: Effects::PURE,
-            infer,
-            eval,
+            infer: &infer,
+            eval: &eval,
             ..OpDef::BASE
         };
         Op::new(&DEF)

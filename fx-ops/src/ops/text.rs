@@ -132,8 +132,8 @@ macro_rules! texts {
                         path: concat!(module_path!(), "::", stringify!($name)),
                         returns: "Value",
                         params: &[$(parameter(stringify!($x))),+],
-                        infer: |args| infer(args, &[$(Is::$is),+], $gives, EVAL),
-                        eval: EVAL,
+                        infer: &|args| infer(args, &[$(Is::$is),+], $gives, EVAL),
+                        eval: &EVAL,
                         ..OpDef::BASE
                     };
                     Op::new(&DEF)

@@ -252,8 +252,8 @@ macro_rules! numbers {
                         path: concat!(module_path!(), "::", stringify!($name)),
                         returns: "Value",
                         params: &[$(parameter(stringify!($x), Kind::Number)),+],
-                        infer: |args| RULE.infer(args),
-                        eval: |args| RULE.eval(args),
+                        infer: &|args| RULE.infer(args),
+                        eval: &|args| RULE.eval(args),
                         ..OpDef::BASE
                     };
                     Op::new(&DEF)
@@ -423,8 +423,8 @@ macro_rules! conversions {
                         path: concat!(module_path!(), "::", stringify!($name)),
                         returns: "Value",
                         params: &[parameter("x", Kind::Operand)],
-                        infer: |args| infer_conversion(&DEF, args, Category::$to, $eval),
-                        eval: |args| match args {
+                        infer: &|args| infer_conversion(&DEF, args, Category::$to, $eval),
+                        eval: &|args| match args {
                             [Arg::Leaf(tensor)] => $eval(tensor.array()?.item()?).map(Arg::from),
                             [x] => $eval(number(x)?).map(Arg::from),
                             _ => fx_core::op::wrong_arity(&DEF, args.len()),
