@@ -51,6 +51,7 @@ pub mod fuzz;
 pub mod graph_diff;
 pub mod import;
 pub mod jit_trace;
+pub mod library;
 pub mod opcheck;
 /// Passes, and the driver that runs and verifies them.
 pub mod pass {
@@ -79,10 +80,11 @@ pub use fx_core::rng::{Generator, manual_seed, with_generator};
 pub use fx_core::*;
 pub use fx_macros::{Module, Tree, compile, forward, script, wrap};
 pub use fx_ops::ops::functions::*;
-pub use fx_ops::{nn, registry, rules, weights, with_threads};
+pub use fx_ops::{nn, rules, weights, with_threads};
 pub use fx_script as torchscript;
 pub use graph_diff::graph_diff;
 pub use jit_trace::{JitTrace, jit_trace};
+pub use library::{Library, library, registry};
 pub use profile::{Profile, ProfiledStep, profile};
 pub use saved::{load, save};
 pub use script::{script, script_file};

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Arg, Error, Result, Tensor, Value, bail, err};
+use crate::{Arg, DType, Error, Result, Tensor, Value, bail, err};
 
 /// A structure of tensors and plain values.
 #[diagnostic::on_unimplemented(
@@ -108,6 +108,25 @@ literals! {
     f64, "a float", |v| match v { Arg::Float(x) => Some(*x), Arg::Int(x) => Some(*x as f64), _ => None }, |x| Arg::Float(*x);
     f32, "a float", |v| match v { Arg::Float(x) => Some(*x as f32), Arg::Int(x) => Some(*x as f32), _ => None }, |x| Arg::from(*x);
     String, "a string", |v| match v { Arg::Str(x) => Some(x.to_string()), _ => None }, |x| Arg::str(x.as_str());
+}
+
+impl Tree for DType {
+    fn structure() -> Result<Arg<()>> {
+        Err(err!(Structure, "the value of a dtype is not known before tracing")
+            .help("fix it, for example with `.constant(\"dtype\", DType::F32)`"))
+    }
+    fn to_value(&self) -> Value {
+        Arg::DType(*self)
+    }
+    fn from_value(value: &Value) -> Result<Self> {
+        match value {
+            Arg::DType(x) => Ok(*x),
+            _ => wrong("a dtype", value),
+        }
+    }
+    fn failed(_: &Error) -> Self {
+        DType::F32
+    }
 }
 
 impl Tree for () {

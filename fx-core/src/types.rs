@@ -56,6 +56,12 @@ impl<D: Into<Dim>> FromIterator<D> for Shape {
     }
 }
 
+impl<D: Into<Dim>, const N: usize> From<[D; N]> for Shape {
+    fn from(sizes: [D; N]) -> Self {
+        sizes.into_iter().collect()
+    }
+}
+
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Self {
         dims.iter().copied().collect()

@@ -334,7 +334,8 @@ pub(crate) fn missing_row(registry: &Registry, space: &str, base: &str, overload
     let has = |row: &str| registry.get(row).is_some();
     if !matches!(space, "aten" | "prims") {
         let is_known = OTHERS.iter().any(|(name, _)| name.split_once("::") == Some((space, base)));
-        return (!is_known && !has(base) && !has(&long_name(space, base))).then(|| long_name(space, base));
+        let [overload, long] = own_names(space, base, overload);
+        return (!is_known && !has(base) && !has(&overload) && !has(&long)).then_some(long);
     }
     let overload = if out::is_out(overload) { out::without(base, overload) } else { overload };
     let functional = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
@@ -352,20 +353,22 @@ fn entry(base: &str, overload: &str) -> Option<&'static How> {
     exact.or_else(|| TABLE.iter().find(|(name, _)| *name == base)).map(|(_, how)| how)
 }
 
-/// Calls a row of the user: `mylib_norm` or `norm` for `torch.ops.mylib.norm`.
+/// Calls a row of the user for `torch.ops.mylib.norm.out`: `mylib_norm_out`, `mylib_norm` or `norm`.
 fn users_own<'a>(builder: &mut Builder<'a>, space: &str, call: &Call<'a>) -> Attempt<Out> {
     if let Some((_, emit)) = OTHERS.iter().find(|(name, _)| name.split_once("::") == Some((space, call.base)))
     {
         return emit(builder, call);
     }
-    let long = format!("{space}_{}", call.base);
-    let row = if builder.registry.get(&long).is_some() { long } else { call.base.to_owned() };
-    match generic(builder, &row, call, &[]) {
-        Err(Failure::Missing(_)) => Err(Failure::Missing(long_name(space, call.base))),
+    let names = own_names(space, call.base, call.overload);
+    let known = names.iter().find(|name| builder.registry.get(name).is_some());
+    match generic(builder, known.map_or(call.base, |name| name), call, &[]) {
+        Err(Failure::Missing(_)) => Err(Failure::Missing(names.into_iter().last().unwrap_or_default())),
         other => other,
     }
 }
 
-fn long_name(space: &str, base: &str) -> String {
-    format!("{space}_{base}")
+/// The names that the row of an operator outside of `aten` may have, the most telling one first.
+fn own_names(space: &str, base: &str, overload: &str) -> [String; 2] {
+    let long = format!("{space}_{base}");
+    [if overload.is_empty() { long.clone() } else { format!("{long}_{overload}") }, long]
 }

@@ -143,7 +143,10 @@ impl Emitter<'_> {
     ) -> fx_core::Error {
         if reasons.is_empty() {
             let message = format!("there is no operator '{name}'");
-            return self.source.error(ErrorKind::Unresolved, span, &message);
+            return self
+                .source
+                .error(ErrorKind::Unresolved, span, &message)
+                .help(crate::schema::advice(name));
         }
         let given = types.iter().map(ToString::to_string);
         let given: Vec<String> = given.chain(named.iter().map(|(name, ty)| format!("{name}={ty}"))).collect();

@@ -8,34 +8,11 @@ use crate::types::Type;
 /// How results are marked that may be an argument, a view of one, or an item of one.
 const ALIASES: &[&str] = &["(a)", "(a!)", "(b)", "(b!)", "(a|", "(a ->", "(*)"];
 
-/// Returns the schema of a line, or nothing if the line is none.
-pub(super) fn schema(line: &str) -> Option<Schema> {
-    let open = line.find('(')?;
-    let full_name: Arc<str> = line[..open].into();
-    let namespace = full_name.find("::")? + 2;
-    let end = full_name[namespace..].find('.').map_or(full_name.len(), |at| namespace + at);
-    let name: Arc<str> = full_name[..end].into();
-    let mut reader = Reader { rest: &line[open + 1..] };
-    let mut parameters = Vec::new();
-    let mut is_variadic = false;
-    let mut keyword_only = false;
-    while !reader.take(")") {
-        if reader.take("...") {
-            is_variadic = true;
-        } else if reader.take("*") {
-            keyword_only = true;
-        } else {
-            parameters.push(reader.parameter(keyword_only)?);
-        }
-        reader.take(", ");
-    }
-    if !reader.take(" -> ") {
-        return None;
-    }
-    let shares_memory = ALIASES.iter().any(|alias| reader.rest.contains(alias));
-    let mut result_names = Vec::new();
-    let returns = reader.returns(&mut result_names)?;
-    Some(Schema { name, full_name, parameters, is_variadic, returns, result_names, shares_memory })
+/// Returns the schema of a line. Fails with the position of what cannot be read.
+pub(super) fn schema(line: &str) -> Result<Schema, usize> {
+    let mut reader = Reader { rest: line };
+    let schema = reader.schema(line);
+    schema.ok_or(line.len() - reader.rest.len())
 }
 
 struct Reader<'a> {
@@ -68,6 +45,42 @@ impl<'a> Reader<'a> {
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
         word
+    }
+
+    fn schema(&mut self, line: &'a str) -> Option<Schema> {
+        self.rest = &line[line.find(|c: char| !(c.is_ascii_alphanumeric() || "_.:".contains(c)))?..];
+        let full_name: Arc<str> = line[..line.len() - self.rest.len()].into();
+        let namespace = full_name.find("::")? + 2;
+        let end = full_name[namespace..].find('.').map_or(full_name.len(), |at| namespace + at);
+        let name: Arc<str> = full_name[..end].into();
+        let mut parameters = Vec::new();
+        let mut is_variadic = false;
+        let mut keyword_only = false;
+        if !self.take("(") {
+            return None;
+        }
+        while !self.take(")") {
+            if self.take("...") {
+                is_variadic = true;
+            } else if self.take("*") {
+                keyword_only = true;
+            } else {
+                parameters.push(self.parameter(keyword_only)?);
+            }
+            if !self.take(", ") && !self.rest.starts_with(')') {
+                return None;
+            }
+        }
+        if !self.take(" -> ") {
+            return None;
+        }
+        let shares_memory = ALIASES.iter().any(|alias| self.rest.contains(alias));
+        let mut result_names = Vec::new();
+        let returns = self.returns(&mut result_names)?;
+        if !self.rest.is_empty() {
+            return None;
+        }
+        Some(Schema { name, full_name, parameters, is_variadic, returns, result_names, shares_memory })
     }
 
     fn parameter(&mut self, keyword_only: bool) -> Option<Parameter> {
@@ -111,7 +124,16 @@ impl<'a> Reader<'a> {
     }
 
     fn base(&mut self) -> Option<Type> {
+        let before = self.rest;
         let word = self.word();
+        let base = self.named(word);
+        if base.is_none() {
+            self.rest = before;
+        }
+        base
+    }
+
+    fn named(&mut self, word: &'a str) -> Option<Type> {
         Some(match word {
             "Tensor" => Type::Tensor,
             "int" | "SymInt" | "ScalarType" | "Layout" | "MemoryFormat" | "QScheme" => Type::Int,
@@ -154,7 +176,11 @@ impl<'a> Reader<'a> {
             return Some(None);
         }
         if !self.take("(") {
-            return Some(Some(vec![self.typed()?.declared]));
+            let result = self.typed()?.declared;
+            if self.take(" ") {
+                names.push(self.word().into());
+            }
+            return Some(Some(vec![result]));
         }
         let mut types = Vec::new();
         while !self.take(")") {

@@ -362,6 +362,10 @@ impl<'a> Writer<'a> {
         }
         self.version = self.version.max(rows::version(op.name));
         let call = Call { op, args, node };
+        if let Some(schema) = crate::library::schema_of(op) {
+            let name = schema.name.replace("::", ".");
+            return self.plain(&call, &format!("ops.{name}"), Given::NoDefaults).map(Some);
+        }
         let operands = self.numbers(&call)?;
         if let Some(operands) = operands {
             return rows::number(&call, &operands).map(Some);

@@ -38,9 +38,8 @@ impl AtenOperators {
 
 impl Operators for AtenOperators {
     fn prepare(&self, name: &str) -> Result<Box<dyn Operator>> {
-        let schema = schema::get(name).ok_or_else(|| {
-            err!(Unresolved, "there is no operator {name}").help("PyTorch does not have it either")
-        })?;
+        let schema = schema::get(name)
+            .ok_or_else(|| err!(Unresolved, "there is no operator {name}").help(schema::advice(name)))?;
         let (space, rest) = schema.full_name.split_once("::").unwrap_or(("aten", &schema.full_name));
         let (base, overload) = rest.split_once('.').unwrap_or((rest, ""));
         if let Some(row) = crate::import::missing_row(&self.registry, space, base, overload) {
