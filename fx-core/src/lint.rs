@@ -357,7 +357,7 @@ impl Linter {
                 first = Some(n);
                 (vec![body], vec![carried, captured])
             }
-            [body, operands] if op == ops::fused::OP => (vec![body], vec![operands]),
+            [body, operands] if op == ops::fused::OP || op == ops::fork::OP => (vec![body], vec![operands]),
             _ => return true,
         };
         // The number of the round has the type of the number of rounds.

@@ -19,10 +19,10 @@ use crate::{
 
 /// Begins the definition of an operator, by its schema and its kernel. [`register`](Library::register) ends it.
 ///
-/// The schema is written as for `torch.library`: `namespace::name(parameters) -> results`. The kernel is a function
-/// of these parameters: a closure or `fn` that takes `&Tensor`, `f64`, `i64`, `bool`, `String`, [`DType`],
-/// `Option`s and `Vec`s of them, and returns a tensor, a tuple or list of tensors, or a `Result` of one. What it
-/// captures lives as long as the program.
+/// The schema is written as for `torch.library`: `namespace::name(parameters) -> results`. The kernel is a
+/// function of these parameters: a closure or `fn` that takes `&Tensor`, `f64`, `i64`, `bool`, `String`,
+/// [`DType`], `Option`s and `Vec`s of them, and returns a tensor, a tuple or list of tensors, or a `Result` of
+/// one. What it captures lives as long as the program.
 ///
 /// The operator then has the same standing as a built-in one. A trace records one node, whose row is called
 /// `mylib_scale`. TorchScript programs and archives, and `.pt2` programs, find it as
@@ -101,7 +101,7 @@ impl<K: Traceable<M> + Send + Sync + 'static, M: 'static> Library<K, M> {
         self
     }
 
-    /// Gives the path of a Rust function that does the same, such as `my_crate::ops::scale`. Generated code calls it.
+    /// Gives the path of a Rust function that does the same, such as `my_crate::scale`. Generated code calls it.
     pub fn path(mut self, path: &str) -> Self {
         self.path = path.to_owned();
         self

@@ -27,6 +27,10 @@ pub(super) fn with_graphs(op: Op) -> Result<Vec<Sample>> {
             graph("graph body(%x, %y) {\n  %z = add(%x, %y)\n  %w = relu(%z)\n  return (%z, %w)\n}\n")?;
         return Ok(vec![Sample::new([body, Arg::list([tensor("f32[4, 3]")?, tensor("f32[3]")?])])]);
     }
+    if op == crate::ops::fork::OP {
+        let body = graph("graph body(%x, %y) {\n  %z = add(%x, %y)\n  return %z\n}\n")?;
+        return Ok(vec![Sample::new([body, Arg::list([tensor("f32[4, 3]")?, tensor("f32[3]")?])])]);
+    }
     if op == crate::ops::while_loop::OP {
         let test = graph("graph test(%i, %step) {\n  %t = eq(%i, 0)\n  return %t\n}\n")?;
         let body = graph("graph body(%i, %step) {\n  %y = add(%i, %step)\n  return [%y]\n}\n")?;

@@ -26,6 +26,9 @@ mod control;
 #[path = "../generated/counted.rs"]
 mod counted;
 #[rustfmt::skip]
+#[path = "../generated/forks.rs"]
+mod forks;
+#[rustfmt::skip]
 #[path = "../generated/hostile.rs"]
 mod hostile;
 #[rustfmt::skip]
@@ -319,6 +322,25 @@ fn control_flow() {
     };
     let gm = fx::trace(function).input("x", "f32[3]").input("y", "i64[]").without_sources().build().unwrap();
     check(&gm, "control", control::Main::new, &values([ramp(&[3]), number(3i64)]));
+}
+
+#[test]
+fn forks_are_closures() {
+    let function = |x: &Tensor, y: &Tensor| {
+        let both = fx::fork_with(
+            |(x, y): (Tensor, Tensor)| {
+                let inner = fx::fork_with(|x: Tensor| x.exp(), x.clone());
+                (x * &y + 1, inner.wait())
+            },
+            (x.clone(), y.relu()),
+        );
+        let one = fx::fork(|| fx::ones([3]));
+        let z = x.sin();
+        let (a, b) = both.wait();
+        a * z + b + one.wait()
+    };
+    let gm = fx::trace(function).input("x", "f32[3]").input("y", "f32[3]").without_sources().build().unwrap();
+    check(&gm, "forks", forks::Main::new, &values([ramp(&[3]), ramp(&[3])]));
 }
 
 #[test]

@@ -13,15 +13,16 @@ pub use index::{IntoBound, IntoIndex, getitem, index_array, index_places, index_
 pub use sizes::{item, size};
 
 pub use crate::fresh::renewed;
-use crate::region::{CONTROL, FUSED};
+use crate::region::{CONTROL, FUSED, TASKS};
 pub use crate::region::{
-    cond, evaluate_control, for_loop, fused, join_types, operand_lists, sub_graph_inputs, while_loop,
+    cond, evaluate_control, for_loop, fork, fused, join_types, operand_lists, sub_graph_inputs, wait,
+    while_loop,
 };
 use crate::{Op, Result, err};
 
 /// The tables of fx-core; see [`Registry::core`](crate::Registry::core).
 pub static TABLES: &[&[Op]] =
-    &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, CONTROL, FUSED];
+    &[ARITHMETIC, COMPARISON, index::INDEX, sizes::SIZE, effects::EFFECTS, CONTROL, FUSED, TASKS];
 
 /// Returns a possibly negative axis as a position. Fails if it is out of range.
 pub fn axis(axis: i64, rank: usize) -> Result<usize> {

@@ -159,7 +159,7 @@ fn lift_out(graph: &mut Graph, max_bytes: usize, cx: &mut Context) -> Result<boo
             op if op == ops::cond::OP => (1..3, 3),
             op if op == ops::while_loop::OP => (0..2, 3),
             op if op == ops::for_loop::OP => (1..2, 3),
-            op if op == ops::fused::OP => (0..1, 1),
+            op if op == ops::fused::OP || op == ops::fork::OP => (0..1, 1),
             _ => continue,
         };
         let node = graph.node(id)?;

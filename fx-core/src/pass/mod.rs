@@ -14,6 +14,7 @@ mod driver;
 mod functionalize;
 mod hoist_loops;
 mod inline;
+mod inline_forks;
 mod lift_constants;
 mod normalize;
 mod outline;
@@ -40,6 +41,7 @@ pub use functionalize::{FUNCTIONALIZE, State, functionalize};
 pub use hoist_loops::HOIST_LOOPS;
 pub use inline::{INLINE, INLINE_LEAVES, inline_module};
 pub(crate) use inline::{inline_call, trace_call};
+pub use inline_forks::INLINE_FORKS;
 pub use lift_constants::{LIFT_CONSTANTS, constants_as_inputs, inputs_as_constants};
 pub use normalize::NORMALIZE;
 pub use outline::{OUTLINE, enclose, outline};
@@ -72,6 +74,7 @@ pub static PASSES: &[Pass] = &[
     HOIST_LOOPS,
     SINK,
     UNROLL_LOOPS,
+    INLINE_FORKS,
     CANONICALIZE,
     FUNCTIONALIZE,
 ];

@@ -87,24 +87,30 @@ fn unroll(
             _ => crate::bail!(Structure, "the body of for_loop returns a list of {} values", carried.len()),
         };
     }
-    // Whoever takes one carried value gets it; others get the list.
+    if replace_call(graph, id, Arg::list(current))? { Ok(true) } else { leave(graph, &copies) }
+}
+
+/// Puts the result in the place of a call, and erases the call; a node that takes an item of the call becomes the
+/// item. Returns whether it was possible: a reader may not accept the type of the result.
+pub(super) fn replace_call(graph: &mut Graph, id: NodeId, result: Arg) -> Result<bool> {
     let mut replaced: Vec<(NodeId, Arg)> = Vec::new();
     for user in graph.users(id)?.to_vec() {
         let node = graph.node(user)?;
-        if let (Some(op), [Arg::Leaf(_), Arg::Int(item)]) = (node.op(), node.args())
+        if let (Some(op), [Arg::Leaf(_), Arg::Int(item)], Some(items)) =
+            (node.op(), node.args(), result.items())
             && op == ops::getitem::OP
-            && let Some(value) = usize::try_from(*item).ok().and_then(|item| current.get(item)).cloned()
+            && let Some(value) = usize::try_from(*item).ok().and_then(|item| items.get(item)).cloned()
         {
             replaced.push((user, value));
         }
     }
-    replaced.push((id, Arg::list(current)));
+    replaced.push((id, result));
     for (node, value) in &replaced {
         for reader in
             graph.users(*node)?.iter().filter(|reader| !replaced.iter().any(|(node, _)| node == *reader))
         {
             if !crate::infer::accepts(graph, *reader, *node, value)? {
-                return leave(graph, &copies);
+                return Ok(false);
             }
         }
     }

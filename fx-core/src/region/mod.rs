@@ -7,6 +7,7 @@ mod control;
 mod counted_loop;
 mod fusion;
 mod join;
+mod task;
 
 pub(crate) use control::{CONTROL, refill, unpacked};
 pub use control::{cond, evaluate_control, operand_lists, sub_graph_inputs, while_loop};
@@ -15,3 +16,5 @@ pub(crate) use fusion::FUSED;
 pub use fusion::fused;
 pub(crate) use join::Fixpoint;
 pub use join::{CarriedTypes, join_types};
+pub(crate) use task::{TASKS, draws};
+pub use task::{fork, wait};

@@ -91,7 +91,7 @@ pub const DEFAULT: &str = pipeline!("", "", "", "", "");
 /// operations and reductions written as operations that have kernels. Folded constants do not follow their
 /// sources, which are removed.
 pub(crate) const ENGINE: &str = pipeline!(
-    "inline_leaves, ",
+    "inline_leaves, inline, inline_forks, ",
     "decompose, ",
     "(freeze=true)",
     "(freeze=true, rest=true)",

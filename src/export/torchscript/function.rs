@@ -350,7 +350,11 @@ impl<'a> Writer<'a> {
         if op == ops::while_loop::OP {
             return self.repeat(&args, node).map(Some);
         }
-        if let ("fused", [Arg::Graph(_), operands]) = (op.name, &args[..]) {
+        if op == ops::wait::OP {
+            return self.scope.value(&args[0]).map(Some);
+        }
+        // Independent work runs side by side in any case.
+        if let ("fused" | "fork", [Arg::Graph(_), operands]) = (op.name, &args[..]) {
             let operands = self.operands(operands)?;
             let graph = subgraph(node, 0)?;
             return self.inline(graph, &operands).map(Some);

@@ -18,11 +18,16 @@ enum Part {
     Body,
     /// The body of a loop that takes the number of the round first.
     Round,
+    /// The body of a fork.
+    Task,
 }
 
 impl Body<'_, '_> {
     /// Writes operations of control flow, whose sub-graphs become closures.
     pub(super) fn control(&mut self, id: NodeId, op: Op, bound: &[Arg]) -> Result<()> {
+        if op == ops::wait::OP {
+            return self.wait(id, &bound[0]);
+        }
         let items = |arg: &Arg| arg.items().map(<[Arg]>::to_vec).unwrap_or_default();
         let none = Vec::new();
         let (regions, carried, captured) = match bound {
@@ -35,6 +40,9 @@ impl Body<'_, '_> {
             [_, Arg::Graph(body), carried, captured] if op == ops::for_loop::OP => {
                 (vec![(body, Part::Round)], items(carried), items(captured))
             }
+            [Arg::Graph(body), operands] if op == ops::fork::OP => {
+                (vec![(body, Part::Task)], items(operands), none)
+            }
             _ => {
                 return Err(err!(Unresolved, "code for {} is not written yet", op.name)
                     .help("run the graph module, or write code for the operation by an option"));
@@ -45,7 +53,7 @@ impl Body<'_, '_> {
                 .help("run the graph module, or write code for the operation by an option"));
         }
         let mut args = Vec::new();
-        if op != ops::while_loop::OP {
+        if op != ops::while_loop::OP && op != ops::fork::OP {
             args.push(match &bound[0] {
                 Arg::Leaf(p) if op == ops::cond::OP => Expr::Text(self.reference(*p)?),
                 Arg::Bool(p) => Expr::text(p.to_string()),
@@ -67,12 +75,38 @@ impl Body<'_, '_> {
             .map(|id| self.owned(*id).map(Expr::Text))
             .collect::<Result<_>>()?;
         args.push(if operands.is_empty() { Expr::text("()") } else { Expr::Array(operands) });
+        if op == ops::fork::OP {
+            let name = self.name(id)?;
+            self.push(name.clone(), None, Expr::Call("fx::fork_with".into(), args), id);
+            self.vars.insert(id, Var::Future(name));
+            return Ok(());
+        }
         let result = match regions.last() {
             Some((region, part)) => part.result(region),
             None => bail!(Graph, "{} has no sub-graph", op.name),
         };
-        let expr = Expr::Call(format!("fx::{}", op.name), args);
-        let (n, open, close) = match &result {
+        self.bind_parts(id, &result, Expr::Call(format!("fx::{}", op.name), args))
+    }
+
+    /// Writes the wait for a fork, which gives its result once.
+    fn wait(&mut self, id: NodeId, future: &Arg) -> Result<()> {
+        let Some(fork) = future.leaf() else { bail!(Unresolved, "code for a wait is written for a fork") };
+        let node = self.graph.node(*fork)?;
+        let name = match self.vars.get(fork) {
+            Some(Var::Future(name)) if node.n_users() == 1 => name.clone(),
+            _ => return self.receiver(*fork).map(drop),
+        };
+        let result = match node.subgraphs().first() {
+            Some(body) => Part::Task.result(body),
+            None => bail!(Graph, "a fork has no sub-graph"),
+        };
+        let expr = Expr::Text(format!("{name}.wait()"));
+        self.bind_parts(id, &result, expr)
+    }
+
+    /// Stores the result of control flow in variables.
+    fn bind_parts(&mut self, id: NodeId, result: &Ty, expr: Expr) -> Result<()> {
+        let (n, open, close) = match result {
             Ty::Tensor => return self.bind_result(id, "Tensor", expr, true),
             Ty::Tuple(items) if result.is_flat() => {
                 (items.len(), '(', if items.len() == 1 { ",)" } else { ")" })
@@ -164,7 +198,9 @@ impl Part {
     /// Returns the type of what the sub-graph gives.
     fn result(self, region: &Graph) -> Ty {
         match (region.output(), self) {
-            (Arg::List(items), Part::Body | Part::Round) => Ty::Array(Box::new(Ty::Tensor), items.len()),
+            (Arg::List(items), Part::Body | Part::Round | Part::Task) => {
+                Ty::Array(Box::new(Ty::Tensor), items.len())
+            }
             (output, _) => Ty::of(output, &|id| number_in(region, id), &mut || String::new()),
         }
     }

@@ -35,6 +35,8 @@ pub(super) enum Var {
     Value(String),
     /// A list of tensors.
     Tensors(String),
+    /// The future of a fork, which only `wait` takes.
+    Future(String),
     /// A struct of tensors, with its fields.
     Struct(String, Vec<String>),
     /// The parts of a tuple, those that are used.
@@ -267,6 +269,7 @@ impl Body<'_, '_> {
                 format!("&{name}")
             }
             Var::Parts(_) => format!("&{}", self.owned(id)?),
+            Var::Future(_) => return self.receiver(id),
         })
     }
 
@@ -279,7 +282,7 @@ impl Body<'_, '_> {
     }
 
     /// Returns a variable before a dot.
-    fn receiver(&self, id: NodeId) -> Result<String> {
+    pub(super) fn receiver(&self, id: NodeId) -> Result<String> {
         Ok(match self.var(id)? {
             Var::Owned(name)
             | Var::Borrowed(name)
@@ -291,6 +294,14 @@ impl Body<'_, '_> {
             | Var::Struct(name, _) => name.clone(),
             Var::Parts(_) => {
                 bail!(Structure, "%{} is a tuple, which has no methods", self.graph.node(id)?.name())
+            }
+            Var::Future(_) => {
+                let name = self.graph.node(id)?.name();
+                return Err(err!(
+                    Unresolved,
+                    "code for the fork %{name} is written if only one `wait` takes it"
+                )
+                .help("run the pass `inline_forks` before"));
             }
         })
     }
