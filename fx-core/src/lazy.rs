@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::tensor::Repr;
@@ -21,13 +22,15 @@ pub struct Lazy {
     watched: Option<Arc<TensorType>>,
     follower: Option<Arc<dyn Follower>>,
     value: OnceLock<Result<Arc<Array>>>,
+    was_read: AtomicBool,
 }
 
 impl Lazy {
     /// Makes a tensor that `follower` computes. Its run and index tell it from all others.
     pub fn pending(follower: Arc<dyn Follower>, run: u64, index: u32, ty: Arc<TensorType>) -> Lazy {
         let ty = OnceLock::from(ty);
-        Lazy { run, index, ty, watched: None, follower: Some(follower), value: OnceLock::new() }
+        let (value, was_read) = (OnceLock::new(), AtomicBool::new(false));
+        Lazy { run, index, ty, watched: None, follower: Some(follower), value, was_read }
     }
 
     /// Lets the follower watch the tensor: Rust code sees this type, and the follower learns of each read of the
@@ -40,7 +43,8 @@ impl Lazy {
     /// same memory.
     pub fn ready(run: u64, index: u32, value: Arc<Array>) -> Lazy {
         let value = OnceLock::from(Ok(value));
-        Lazy { run, index, ty: OnceLock::new(), watched: None, follower: None, value }
+        let (ty, was_read) = (OnceLock::new(), AtomicBool::new(false));
+        Lazy { run, index, ty, watched: None, follower: None, value, was_read }
     }
 
     /// Returns the run of a segment that makes this tensor.
@@ -76,9 +80,15 @@ impl Lazy {
         let _ = self.value.set(value);
     }
 
+    /// Returns whether somebody asked for the value.
+    pub fn was_read(&self) -> bool {
+        self.was_read.load(Ordering::Relaxed)
+    }
+
     /// Returns the value, which is computed first if it is not there. Fails with the error of the operation
     /// that should make it.
     pub fn force(&self, what: &'static str, at: Option<SourceLoc>) -> Result<&Arc<Array>> {
+        self.was_read.store(true, Ordering::Relaxed);
         if self.value.get().is_none()
             && let Some(follower) = &self.follower
         {

@@ -15,7 +15,7 @@ use super::journal::{Journal, add};
 use super::miss::{Missed, missed};
 use super::replay::Replay;
 use super::report::{Code, Counters, Explanation, Place, SegmentReport};
-use super::segment::{Expected, Prepared, Segment, Size, Slot};
+use super::segment::{Expected, Made, Prepared, Segment, Size, Slot};
 use super::session::match_log;
 use super::tell::{self, Told};
 use super::{Dynamic, Limit};
@@ -32,6 +32,8 @@ pub(super) struct Options {
     pub(super) limit: Limit,
     /// Of so many calls that a path serves, one is followed; `None` if all are.
     pub(super) pure: Option<u64>,
+    /// Whether results that nobody uses are computed nevertheless.
+    pub(super) is_steady: bool,
     /// The types of arguments, which say what varies.
     pub(super) specs: Option<InputSpecs>,
 }
@@ -340,10 +342,21 @@ impl Cache {
     }
 
     /// Counts a compilation.
-    pub(super) fn note_compiled(&self, segment: &Segment, prepared: &Prepared, at: Option<&SourceLoc>) {
+    pub(super) fn note_compiled(
+        &self,
+        segment: &Segment,
+        prepared: &Prepared,
+        made: Made,
+        at: Option<&SourceLoc>,
+    ) {
         let counts = self.journal.counts();
-        add(if segment.is_loaded() { &counts.loaded } else { &counts.compiled }, 1);
-        if segment.runs.load(Ordering::Relaxed) > 0 {
+        let count = match made {
+            Made::Narrower => &counts.narrowed,
+            _ if segment.is_loaded() => &counts.loaded,
+            _ => &counts.compiled,
+        };
+        add(count, 1);
+        if made == Made::Wider {
             self.journal.note(Code::C17, &name_of(segment.id), at.cloned());
         }
         if let Err(error) = &prepared.program {

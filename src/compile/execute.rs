@@ -4,28 +4,36 @@ use std::sync::Arc;
 
 use super::build::replay;
 use super::cache::Cache;
-use super::event::Event;
+use super::event::{Bound, Event};
 use super::journal::add;
-use super::segment::{Prepared, Segment, Slot};
-use super::session::State;
+use super::narrow::Observed;
+use super::segment::{Made, Prepared, Segment, Slot};
+use super::session::{Local, State};
 use crate::rng::{Generator, with_generator};
-use crate::{Arg, Error, Scalar, Tensor, Value, err};
+use crate::{Arg, Error, Scalar, SourceLoc, Tensor, Value, err};
 
 impl State {
     /// Enters an error as the value of every tensor of the present run.
     pub(super) fn fail(&self, error: &Error) {
-        for local in &self.locals {
-            if let Some(lazy) = local.lazy.upgrade() {
-                lazy.set(Err(error.clone()));
-            }
-        }
+        fail(&self.locals, error);
     }
 
     /// Runs a segment whose operands are bound, as the run with this number.
     pub(super) fn execute(&mut self, segment: &Arc<Segment>, run: u64) {
-        let wanted: Vec<u32> = (0..self.locals.len() as u32)
+        let mut wanted: Vec<u32> = (0..self.locals.len() as u32)
             .filter(|local| self.locals[*local as usize].lazy.strong_count() > 0)
             .collect();
+        let may_narrow = self.may_narrow && !segment.is_random();
+        if may_narrow && let Some(dropped) = &*segment.narrowing.dropped() {
+            let n = wanted.len();
+            wanted.retain(|local| dropped.binary_search(local).is_err());
+            self.leaves_out = wanted.len() < n;
+        }
+        if may_narrow && segment.narrowing.begin() {
+            let result = |local: &u32| Some((*local, self.locals[*local as usize].lazy.upgrade()?));
+            let results = wanted.iter().filter_map(result).collect();
+            self.observed.push(Observed { segment: segment.clone(), results });
+        }
         if wanted.is_empty() && !segment.is_random() {
             if let Some(recorder) = &mut self.recorder {
                 recorder.skipped();
@@ -53,10 +61,11 @@ impl State {
         wanted: &[u32],
         generator: Option<&Generator>,
     ) -> Option<(Arc<Prepared>, Value)> {
-        let (prepared, is_new) = segment.prepare(wanted, &**cache.backend(), &cache.constants());
+        let (prepared, made) = segment.prepare(wanted, &**cache.backend(), &cache.constants());
+        let is_new = made != Made::Before;
         if is_new {
             self.is_hit = false;
-            cache.note_compiled(segment, &prepared, self.sources.first());
+            cache.note_compiled(segment, &prepared, made, self.sources.first());
         }
         if let Some(recorder) = &mut self.recorder
             && let Some(value) = recorder.ahead(segment, &self.bound, &prepared)
@@ -117,50 +126,62 @@ impl State {
         true
     }
 
-    /// Runs the events of a segment one by one, as eager code does. Returns whether none failed.
+    /// Runs the events of a segment one by one. Returns whether none failed.
     pub(super) fn run_events(&self, segment: &Segment) -> bool {
-        let outside: Vec<Tensor> =
-            self.bound.outside.iter().map(|known| Tensor::from_shared(known.array.clone())).collect();
-        let number = |literal: u32| {
-            let number = match segment.slot(literal)? {
-                Slot::Size(size) => Scalar::Int(segment.value_of(size, &self.bound)?),
-                Slot::Number { .. } => self.bound.number(literal)?,
-            };
-            Some(match number {
-                Scalar::Bool(x) => Arg::Bool(x),
-                Scalar::Int(x) => Arg::Int(x),
-                Scalar::Float(x) => Arg::Float(x),
-            })
+        run_events(segment, &self.bound, &self.locals, &self.sources)
+    }
+}
+
+/// Runs the events of a segment one by one, as eager code does, and enters their results. Returns whether none
+/// failed.
+pub(super) fn run_events(segment: &Segment, bound: &Bound, locals: &[Local], sources: &[SourceLoc]) -> bool {
+    let outside: Vec<Tensor> =
+        bound.outside.iter().map(|known| Tensor::from_shared(known.array.clone())).collect();
+    let number = |literal: u32| {
+        let number = match segment.slot(literal)? {
+            Slot::Size(size) => Scalar::Int(segment.value_of(size, bound)?),
+            Slot::Number { .. } => bound.number(literal)?,
         };
-        let events: Vec<Event> = segment
-            .events
-            .iter()
-            .zip(&self.sources)
-            .map(|(event, source)| Event { source: source.clone(), ..event.clone() })
-            .collect();
-        let mut is_clean = true;
-        let values = replay(&events, &outside, &number, &mut |_, result| {
-            Ok(result.unwrap_or_else(|error| {
-                is_clean = false;
-                Arg::Leaf(Tensor::failed(error))
-            }))
-        });
-        let values = match values {
-            Ok(values) => values,
-            Err(error) => {
-                self.fail(&error);
-                return false;
-            }
-        };
-        for (local, value) in self.locals.iter().zip(values) {
-            let Some(lazy) = local.lazy.upgrade() else { continue };
-            lazy.set(match value.shared_array() {
-                Some(array) => Ok(array.clone()),
-                None => {
-                    Err(value.error().cloned().unwrap_or_else(|| err!(Trace, "an operation gave no value")))
-                }
-            });
+        Some(match number {
+            Scalar::Bool(x) => Arg::Bool(x),
+            Scalar::Int(x) => Arg::Int(x),
+            Scalar::Float(x) => Arg::Float(x),
+        })
+    };
+    let events: Vec<Event> = segment
+        .events
+        .iter()
+        .zip(sources)
+        .map(|(event, source)| Event { source: source.clone(), ..event.clone() })
+        .collect();
+    let mut is_clean = true;
+    let values = replay(&events, &outside, &number, &mut |_, result| {
+        Ok(result.unwrap_or_else(|error| {
+            is_clean = false;
+            Arg::Leaf(Tensor::failed(error))
+        }))
+    });
+    let values = match values {
+        Ok(values) => values,
+        Err(error) => {
+            fail(locals, &error);
+            return false;
         }
-        is_clean
+    };
+    for (local, value) in locals.iter().zip(values) {
+        let Some(lazy) = local.lazy.upgrade() else { continue };
+        lazy.set(match value.shared_array() {
+            Some(array) => Ok(array.clone()),
+            None => Err(value.error().cloned().unwrap_or_else(|| err!(Trace, "an operation gave no value"))),
+        });
+    }
+    is_clean
+}
+
+fn fail(locals: &[Local], error: &Error) {
+    for local in locals {
+        if let Some(lazy) = local.lazy.upgrade() {
+            lazy.set(Err(error.clone()));
+        }
     }
 }

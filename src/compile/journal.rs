@@ -23,6 +23,7 @@ pub(super) struct Counts {
     misses: AtomicU64,
     pub(super) compiled: AtomicU64,
     pub(super) loaded: AtomicU64,
+    pub(super) narrowed: AtomicU64,
     pub(super) runs: AtomicU64,
     pub(super) reads: AtomicU64,
 }
@@ -64,13 +65,14 @@ impl Journal {
     /// Returns the counts.
     pub(super) fn counters(&self) -> Counters {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { calls, hits, misses, compiled, loaded, runs, reads } = &self.counts;
+        let Counts { calls, hits, misses, compiled, loaded, narrowed, runs, reads } = &self.counts;
         Counters {
             calls: of(calls),
             hits: of(hits),
             misses: of(misses),
             compiled: of(compiled),
             loaded: of(loaded),
+            narrowed: of(narrowed),
             runs: of(runs),
             reads: of(reads),
         }
@@ -127,8 +129,8 @@ impl Journal {
 
     /// Forgets everything.
     pub(super) fn clear(&self) {
-        let Counts { calls, hits, misses, compiled, loaded, runs, reads } = &self.counts;
-        [calls, hits, misses, compiled, loaded, runs, reads]
+        let Counts { calls, hits, misses, compiled, loaded, narrowed, runs, reads } = &self.counts;
+        [calls, hits, misses, compiled, loaded, narrowed, runs, reads]
             .iter()
             .for_each(|count| count.store(0, Ordering::Relaxed));
         *self.entries() = Entries::default();

@@ -7,8 +7,9 @@
 //! compiled. So whatever else the Rust code does, it does on every call, and no compiled code can be stale:
 //! what runs was compared first.
 //!
-//! Reading order: `event` (what is compared), `segment`, `session` (one call), `execute` (a run), `cache` (all
-//! calls), `dynamic` (sizes and numbers that vary), `build` (the graph), `replay` (pure functions), [`backend`].
+//! Reading order: `event` (what is compared), `segment`, `session` (one call), `execute` (a run), `narrow` (results
+//! that nobody uses), `cache` (all calls), `dynamic` (sizes and numbers that vary), `build` (the graph), `replay`
+//! (pure functions), [`backend`].
 
 pub mod backend;
 mod build;
@@ -19,6 +20,7 @@ mod execute;
 mod journal;
 mod miss;
 mod mutable;
+mod narrow;
 mod owned;
 mod replay;
 mod report;
@@ -92,6 +94,7 @@ fn compile_at<T: Traceable<M>, M>(function: T, place: SourceLoc) -> Function<T, 
             most_segments: 64,
             limit: Limit::Evict,
             pure: None,
+            is_steady: false,
             specs: None,
         }),
         shared: OnceLock::new(),
@@ -258,6 +261,16 @@ impl<T: Traceable<M>, M> Function<T, M> {
     pub fn dynamic(self, dynamic: Dynamic) -> Self {
         self.with(|options| {
             options.dynamic = dynamic;
+            Ok(())
+        })
+    }
+
+    /// Computes, on every call, each result that a variable holds where a graph ends. Otherwise, results that eight
+    /// runs of the graph did not use are left out from then on, which makes other kernels; a result that is wanted
+    /// after all is then computed by its operations, once (C17).
+    pub fn steady(self) -> Self {
+        self.with(|options| {
+            options.is_steady = true;
             Ok(())
         })
     }

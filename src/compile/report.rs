@@ -243,6 +243,8 @@ pub struct Counters {
     pub compiled: u64,
     /// Graphs of a file that a backend made ready.
     pub loaded: u64,
+    /// How many graphs were compiled again without results that nobody uses.
+    pub narrowed: u64,
     /// Graphs that ran.
     pub runs: u64,
     /// Reads of values that ended a graph.

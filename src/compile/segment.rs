@@ -12,6 +12,7 @@ use super::backend::{Backend, Executable};
 use super::build::{self, Constants};
 use super::event::{self, Bound, Difference, Event, Known, Operand, Outcome, Types, View, Wire, number};
 use super::journal::{Journal, add};
+use super::narrow::Narrowing;
 use super::report::{End, Place};
 use crate::{
     Arg, Array, Category, DType, Dim, Error, GraphModule, Result, Scalar, Symbol, Tensor, TensorType, Value,
@@ -78,6 +79,7 @@ pub(super) struct Segment {
     /// The values of the symbols that the rules of all operations accept.
     accepted: ArcSwap<Vec<SmallVec<[i64; 4]>>>,
     program: ArcSwapOption<Prepared>,
+    pub(super) narrowing: Narrowing,
     preparing: Mutex<()>,
 }
 
@@ -89,6 +91,19 @@ pub(super) struct Prepared {
     /// The program, or why the backend made none.
     pub(super) program: Result<Box<dyn Executable>>,
     pub(super) times: Times,
+}
+
+/// Which program of a segment was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// None: there was one.
+    Before,
+    /// The first one.
+    First,
+    /// One that returns more than the one before.
+    Wider,
+    /// One without results that nobody uses.
+    Narrower,
 }
 
 /// How long the steps of a compilation took.
@@ -129,6 +144,7 @@ impl Segment {
             timed: AtomicU64::new(0),
             accepted: ArcSwap::default(),
             program: ArcSwapOption::empty(),
+            narrowing: Narrowing::default(),
             preparing: Mutex::new(()),
         }
     }
@@ -221,25 +237,37 @@ impl Segment {
         Ok(log)
     }
 
-    /// Returns the program that returns at least these results; makes one if there is none. The second value
-    /// says whether it was made now.
+    /// Returns the program that returns at least these results; makes one if there is none, or if the one that there
+    /// is computes results that are left out. The second value says which was made now.
     pub(super) fn prepare(
         &self,
         wanted: &[u32],
         backend: &dyn Backend,
         constants: &Constants,
-    ) -> (Arc<Prepared>, bool) {
+    ) -> (Arc<Prepared>, Made) {
+        let dropped = self.narrowing.dropped();
+        let is_dropped =
+            |local: &u32| dropped.as_ref().is_some_and(|dropped| dropped.binary_search(local).is_ok());
         let has_all = |prepared: &Prepared| wanted.iter().all(|local| prepared.outputs.contains(local));
+        let fits = |prepared: &Prepared| {
+            has_all(prepared) && (dropped.is_none() || !prepared.outputs.iter().any(is_dropped))
+        };
         let current = || self.program.load_full();
-        if let Some(prepared) = current().filter(|prepared| has_all(prepared)) {
-            return (prepared, false);
+        if let Some(prepared) = current().filter(|prepared| fits(prepared)) {
+            return (prepared, Made::Before);
         }
         let _preparing: MutexGuard<'_, ()> = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = current();
-        if let Some(prepared) = before.as_ref().filter(|prepared| has_all(prepared)) {
-            return (prepared.clone(), false);
+        if let Some(prepared) = before.as_ref().filter(|prepared| fits(prepared)) {
+            return (prepared.clone(), Made::Before);
         }
+        let made = match &before {
+            None => Made::First,
+            Some(prepared) if has_all(prepared) => Made::Narrower,
+            Some(_) => Made::Wider,
+        };
         let mut outputs = before.map_or_else(Vec::new, |prepared| prepared.outputs.clone());
+        outputs.retain(|local| !is_dropped(local));
         outputs.extend(wanted.iter().filter(|local| !outputs.contains(local)).copied().collect::<Vec<_>>());
         outputs.sort_unstable();
         let started = Instant::now();
@@ -261,7 +289,7 @@ impl Segment {
         };
         let prepared = Arc::new(prepared);
         self.program.store(Some(prepared.clone()));
-        (prepared, true)
+        (prepared, made)
     }
 
     /// Returns the program, if there is one.

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::super::cache::{Cache, Entered, New};
-use super::super::event::{Bound, Difference, Event, Identity};
+use super::super::event::{Difference, Event, Identity};
 use super::super::journal::add;
 use super::super::miss::Missed;
+use super::super::narrow::LeftOut;
 use super::super::report::{Code, End, Place};
 use super::super::segment::Segment;
 use super::super::stance::Permission;
@@ -22,9 +23,15 @@ impl Session {
         // The generator, the backend and what they call would wait for the lock of this call.
         without_following(|| self.end_events(state, place));
         set_computing(None);
+        let bound = std::mem::take(&mut state.bound);
+        if std::mem::take(&mut state.leaves_out)
+            && let Some(segment) = state.last.clone()
+        {
+            let (locals, sources) = (std::mem::take(&mut state.locals), std::mem::take(&mut state.sources));
+            state.left_out.push(LeftOut { run: self.run(), segment, bound, locals, sources });
+        }
         state.locals.clear();
         state.sources.clear();
-        state.bound = Bound::default();
         state.random = None;
         self.run.store(next_run(), Ordering::Release);
     }

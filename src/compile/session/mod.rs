@@ -14,10 +14,11 @@ use std::thread::ThreadId;
 use smallvec::SmallVec;
 
 use super::Shared;
-use super::cache::Cache;
+use super::cache::{Cache, name_of};
 use super::event::{self, Bound, Comparison, Difference, Event, Operand, Outcome, Types, View, Wire};
 use super::journal::add;
 use super::miss::Missed;
+use super::narrow::{LeftOut, Observed};
 use super::replay::{Recorder, Steps};
 use super::report::{Code, End, Place};
 use super::segment::{Segment, Wired};
@@ -65,6 +66,12 @@ pub(super) struct State {
     is_over: bool,
     /// Notes what the call does, for a pure function.
     pub(super) recorder: Option<Recorder>,
+    /// Whether programs may leave results out.
+    pub(super) may_narrow: bool,
+    /// Whether the program of the present run left out a result that somebody has.
+    pub(super) leaves_out: bool,
+    pub(super) observed: Vec<Observed>,
+    left_out: Vec<LeftOut>,
 }
 
 /// A result of the present run.
@@ -89,6 +96,7 @@ fn next_run() -> u64 {
 
 impl Session {
     pub(super) fn new(cache: Arc<Cache>, call: u64, permission: Permission) -> Arc<Session> {
+        let may_narrow = !cache.options.is_steady && cache.replay.is_none();
         let state = State {
             cache,
             call,
@@ -106,6 +114,10 @@ impl Session {
             refused: None,
             is_over: false,
             recorder: None,
+            may_narrow,
+            leaves_out: false,
+            observed: Vec::new(),
+            left_out: Vec::new(),
         };
         Arc::new_cyclic(|this| Session {
             this: this.clone(),
@@ -204,7 +216,14 @@ impl Session {
         if is_wanted {
             self.end_segment(&mut state, Place { end: End::Return, at: None });
         }
+        // Whatever nobody has any more is gone; the rest is held outside of the function, or returned.
+        for left_out in std::mem::take(&mut state.left_out) {
+            if left_out.is_wanted() {
+                self.compute_left_out(&state, left_out, None, |_| true);
+            }
+        }
         let refused = state.refused.take();
+        let mut observed = ObservedRuns(std::mem::take(&mut state.observed));
         let updates = std::mem::take(&mut state.updates);
         let (is_hit, cache, call) = (state.is_hit, state.cache.clone(), state.call);
         let mut recorder = state.recorder.take();
@@ -230,6 +249,8 @@ impl Session {
         for (buffer, value) in updates.collect::<Result<Vec<_>>>()? {
             buffer.replace(value);
         }
+        drop(result);
+        observed.note();
         if let (Some(recorder), Some(replay)) = (recorder, &cache.replay) {
             replay.learn(recorder, call, &cache);
         }
@@ -426,6 +447,21 @@ impl Session {
     }
 }
 
+/// The runs of a call that are observed. What is not noted is forgotten.
+struct ObservedRuns(Vec<Observed>);
+
+impl ObservedRuns {
+    fn note(&mut self) {
+        self.0.drain(..).for_each(Observed::note);
+    }
+}
+
+impl Drop for ObservedRuns {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(Observed::forget);
+    }
+}
+
 /// The tensors of a run of a segment. Each other tensor has a value.
 struct InRun(u64);
 
@@ -554,6 +590,10 @@ impl Follower for Session {
         }
         let mut state = self.lock();
         if lazy.run() != self.run() {
+            if let Some(found) = state.left_out.iter().position(|left_out| left_out.run == lazy.run()) {
+                let left_out = state.left_out.swap_remove(found);
+                self.compute_left_out(&state, left_out, at, |local| local == lazy.index());
+            }
             return;
         }
         if state.cache.options.is_whole && !state.is_over {
@@ -630,6 +670,21 @@ impl Follower for Session {
 }
 
 impl Session {
+    /// Computes results that a program left out.
+    fn compute_left_out(
+        &self,
+        state: &State,
+        left_out: LeftOut,
+        at: Option<SourceLoc>,
+        is_needed: impl Fn(u32) -> bool,
+    ) {
+        let set_computing = |thread| *self.computing.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+        state.cache.journal.note(Code::C17, &name_of(left_out.segment.id), at);
+        set_computing(Some(std::thread::current().id()));
+        without_following(|| left_out.compute(is_needed));
+        set_computing(None);
+    }
+
     /// Runs an operation by itself, after the operations before it.
     fn run_alone(&self, mut state: MutexGuard<'_, State>, call: &Call<'_>) -> Result<Value> {
         let Some(recorder) = &mut state.recorder else {

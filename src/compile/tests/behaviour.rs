@@ -480,7 +480,7 @@ fn graph_modules_can_be_compiled() {
     }
     assert_eq!(
         g.counters(),
-        Counters { calls: 3, hits: 1, misses: 2, compiled: 2, loaded: 0, runs: 3, reads: 0 }
+        Counters { calls: 3, hits: 1, misses: 2, compiled: 2, loaded: 0, narrowed: 0, runs: 3, reads: 0 }
     );
 }
 

@@ -1,0 +1,128 @@
+//! Narrowing: results that variables hold where a segment ends, but that nobody uses, are no longer computed.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
+
+use super::event::Bound;
+use super::execute::run_events;
+use super::segment::Segment;
+use super::session::Local;
+use crate::SourceLoc;
+use crate::lazy::Lazy;
+
+/// Which results of a segment are used.
+#[derive(Default)]
+pub(super) struct Narrowing {
+    /// So many runs are being observed, or were.
+    begun: AtomicU32,
+    seen: Mutex<Seen>,
+    is_settled: AtomicBool,
+    /// The results that no program computes, in order.
+    dropped: ArcSwapOption<Vec<u32>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    runs: u32,
+    /// The results that were held and never used.
+    unused: Vec<u32>,
+    used: Vec<u32>,
+}
+
+/// A run that is observed. Its results stay until the call ends.
+pub(super) struct Observed {
+    pub(super) segment: Arc<Segment>,
+    pub(super) results: Vec<(u32, Arc<Lazy>)>,
+}
+
+impl Observed {
+    /// Notes what the call used, after it ended well.
+    pub(super) fn note(self) {
+        let is_used = |lazy: &Arc<Lazy>| lazy.was_read() || Arc::strong_count(lazy) > 1;
+        let results = self.results.iter().map(|(local, lazy)| (*local, is_used(lazy)));
+        self.segment.narrowing.note(results);
+    }
+
+    /// Forgets the run of a call that failed.
+    pub(super) fn forget(self) {
+        self.segment.narrowing.begun.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Narrowing {
+    /// So many runs tell which results are used.
+    const RUNS: u32 = 8;
+
+    /// Returns whether the run that is about to be is to be observed.
+    pub(super) fn begin(&self) -> bool {
+        !self.is_settled.load(Ordering::Relaxed)
+            && self
+                .begun
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < Self::RUNS).then_some(n + 1))
+                .is_ok()
+    }
+
+    fn note(&self, results: impl Iterator<Item = (u32, bool)>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for (local, is_used) in results {
+            let list = if is_used { &mut seen.used } else { &mut seen.unused };
+            if !list.contains(&local) {
+                list.push(local);
+            }
+        }
+        seen.runs += 1;
+        if seen.runs == Self::RUNS {
+            let Seen { unused, used, .. } = std::mem::take(&mut *seen);
+            let mut dropped: Vec<u32> = unused.into_iter().filter(|local| !used.contains(local)).collect();
+            dropped.sort_unstable();
+            if !dropped.is_empty() {
+                self.dropped.store(Some(Arc::new(dropped)));
+            }
+            self.is_settled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the results that no program computes.
+    pub(super) fn dropped(&self) -> Guard<Option<Arc<Vec<u32>>>> {
+        self.dropped.load()
+    }
+
+    /// Lets programs compute a result that is wanted after all.
+    fn keep(&self, local: u32) {
+        self.dropped.rcu(|dropped| {
+            let rest: Vec<u32> =
+                dropped.iter().flat_map(|all| all.iter().copied()).filter(|x| *x != local).collect();
+            (!rest.is_empty()).then(|| Arc::new(rest))
+        });
+    }
+}
+
+/// What computes the results of a run that its program left out.
+pub(super) struct LeftOut {
+    pub(super) run: u64,
+    pub(super) segment: Arc<Segment>,
+    pub(super) bound: Bound,
+    pub(super) locals: Vec<Local>,
+    pub(super) sources: Vec<SourceLoc>,
+}
+
+impl LeftOut {
+    /// Returns whether somebody has a result without its value.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.locals.iter().any(|local| local.lazy.upgrade().is_some_and(|lazy| lazy.known().is_none()))
+    }
+
+    /// Computes every result that somebody has, operation by operation. Programs compute those from now on that
+    /// `is_needed` names.
+    pub(super) fn compute(self, is_needed: impl Fn(u32) -> bool) {
+        for (at, local) in self.locals.iter().enumerate() {
+            let is_missing = local.lazy.upgrade().is_some_and(|lazy| lazy.known().is_none());
+            if is_missing && is_needed(at as u32) {
+                self.segment.narrowing.keep(at as u32);
+            }
+        }
+        run_events(&self.segment, &self.bound, &self.locals, &self.sources);
+    }
+}
