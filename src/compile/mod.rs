@@ -7,9 +7,9 @@
 //! compiled. So whatever else the Rust code does, it does on every call, and no compiled code can be stale:
 //! what runs was compared first.
 //!
-//! Reading order: `event` (what is compared), `segment`, `session` (one call), `execute` (a run), `narrow` (results
-//! that nobody uses), `cache` (all calls), `dynamic` (sizes and numbers that vary), `build` (the graph), `replay`
-//! (pure functions), [`backend`].
+//! Reading order: `event` (what is compared), `segment`, `session` (one call), `execute` (a run), `narrow`
+//! (results that nobody uses), `cache` (all calls), `dynamic` (sizes and numbers that vary), `build` (the graph),
+//! `replay` (pure functions), [`backend`].
 
 pub mod backend;
 mod build;
@@ -265,9 +265,9 @@ impl<T: Traceable<M>, M> Function<T, M> {
         })
     }
 
-    /// Computes, on every call, each result that a variable holds where a graph ends. Otherwise, results that eight
-    /// runs of the graph did not use are left out from then on, which makes other kernels; a result that is wanted
-    /// after all is then computed by its operations, once (C17).
+    /// Computes, on every call, each result that a variable holds where a graph ends. Otherwise, results that
+    /// eight runs of the graph did not use are left out from then on, which makes other kernels; a result that is
+    /// wanted after all is then computed by its operations, once (C17).
     pub fn steady(self) -> Self {
         self.with(|options| {
             options.is_steady = true;

@@ -237,8 +237,8 @@ impl Segment {
         Ok(log)
     }
 
-    /// Returns the program that returns at least these results; makes one if there is none, or if the one that there
-    /// is computes results that are left out. The second value says which was made now.
+    /// Returns the program that returns at least these results; makes one if there is none, or if the present one
+    /// computes results that are left out. The second value says which was made now.
     pub(super) fn prepare(
         &self,
         wanted: &[u32],
