@@ -1,8 +1,10 @@
 //! [`Backend`]: who makes segments ready to run; the built-in ones, and the registry of names.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use crate::splitting::minimize::Minimizer;
 use crate::{Arg, Compile, Engine, Error, GraphModule, Program, Result, Tensor, Value, err};
 
 /// Makes the graphs of a compiled function ready to run.
@@ -227,20 +229,34 @@ pub fn failing(when: FailWhen, error: Error) -> impl Backend {
 /// Returns a backend that runs each graph by two others and compares every output, as `|a - b| <= atol + rtol *
 /// |b|` with `b` of the reference. Where they differ, the results are those of the reference, and
 /// [`explain`](super::Function::explain) has the break C18 with the operation that differs first.
+///
+/// The smallest part of the graph that differs is written to the folder of [`Differential::reproduce`], or to that
+/// of the variable `FX_TRACE`, as a program with its inputs that `fx run` runs.
 pub fn differential(
     backend: impl Backend + 'static,
     reference: impl Backend + 'static,
     rtol: f64,
     atol: f64,
-) -> impl Backend {
-    Differential { backend: Arc::new(backend), reference: Arc::new(reference), rtol, atol }
+) -> Differential {
+    let folder = super::tell::folder().map(Path::to_owned);
+    Differential { backend: Arc::new(backend), reference: Arc::new(reference), rtol, atol, folder }
 }
 
-struct Differential {
+/// A backend that compares two others: see [`differential`].
+pub struct Differential {
     backend: Arc<dyn Backend>,
     reference: Arc<dyn Backend>,
     rtol: f64,
     atol: f64,
+    folder: Option<PathBuf>,
+}
+
+impl Differential {
+    /// Writes the smallest part of a graph that differs to a folder, which is made if it is not there.
+    pub fn reproduce(mut self, folder: impl Into<PathBuf>) -> Differential {
+        self.folder = Some(folder.into());
+        self
+    }
 }
 
 impl Backend for Differential {
@@ -252,10 +268,10 @@ impl Backend for Differential {
         Ok(Box::new(Compared {
             program: self.backend.prepare(module.clone())?,
             reference: self.reference.prepare(module.clone())?,
-            backend: self.backend.clone(),
-            names: [self.backend.name().to_owned(), self.reference.name().to_owned()],
+            backends: [self.backend.clone(), self.reference.clone()],
             module,
             tolerance: (self.rtol, self.atol),
+            folder: self.folder.clone(),
         }))
     }
 }
@@ -263,10 +279,10 @@ impl Backend for Differential {
 struct Compared {
     program: Box<dyn Executable>,
     reference: Box<dyn Executable>,
-    backend: Arc<dyn Backend>,
-    names: [String; 2],
+    backends: [Arc<dyn Backend>; 2],
     module: GraphModule,
     tolerance: (f64, f64),
+    folder: Option<PathBuf>,
 }
 
 impl Executable for Compared {
@@ -286,9 +302,24 @@ impl Executable for Compared {
             return Ok(expected);
         };
         let node = self.first_wrong(args, &generator, &before);
-        let [name, reference] = &self.names;
-        let at = node.map_or(String::new(), |node| format!(" at {node}"));
-        let text = format!("C18: the backends {name} and {reference} differ{at}: {difference}");
+        let [name, reference] = [self.backends[0].name(), self.backends[1].name()];
+        let at = node.as_ref().map_or(String::new(), |(name, place)| format!(" at %{name}{place}"));
+        let written = match &self.folder {
+            None => String::new(),
+            Some(folder) => {
+                match self.reproduce(args, folder, node.map_or("graph".to_owned(), |(name, _)| name)) {
+                    Ok(Some(path)) => {
+                        let path = path.display();
+                        format!(
+                            "; `fx run {path}.fx --io {path}.io.safetensors` runs the smallest part that differs"
+                        )
+                    }
+                    Ok(None) => "; no part of the graph differs on its own".to_owned(),
+                    Err(error) => format!("; the part that differs cannot be written: {}", error.message()),
+                }
+            }
+        };
+        let text = format!("C18: the backends {name} and {reference} differ{at}: {difference}{written}");
         Err(Error::new(crate::ErrorKind::Check, text)
             .help("the results are those of eager code; report the operation to the author of the backend"))
     }
@@ -299,13 +330,32 @@ impl Executable for Compared {
 }
 
 impl Compared {
-    /// Returns the first node that the backend alone computes otherwise than its kernel does.
+    /// Writes the smallest part of the graph on which the backends differ, and returns the path without its ending.
+    /// `None` if no part differs on its own. Fails if a file cannot be written.
+    fn reproduce(&self, args: &[Value], folder: &Path, node: String) -> Result<Option<PathBuf>> {
+        let run = |backend: &Arc<dyn Backend>, module: &GraphModule, args: &[Value]| {
+            backend.prepare(module.clone())?.call(args)
+        };
+        let [backend, reference] = &self.backends;
+        let by_reference = |module: &GraphModule, args: &[Value]| run(reference, module, args);
+        let minimizer =
+            Minimizer::default().tolerance(self.tolerance.0, self.tolerance.1).reference(&by_reference);
+        let found = minimizer.run(&self.module, args, &|module, args| run(backend, module, args))?;
+        let Some(culprit) = found else { return Ok(None) };
+        let io = |error: std::io::Error| err!(Io, "{}: {error}", folder.display());
+        std::fs::create_dir_all(folder).map_err(io)?;
+        let path = folder.join(format!("{}_{node}", backend.name()));
+        crate::reproduce::write(&culprit, &path)?;
+        Ok(Some(path))
+    }
+
+    /// Returns the name and place of the first node that the backend alone computes otherwise than its kernel does.
     fn first_wrong(
         &self,
         args: &[Value],
         generator: &crate::Generator,
         before: &crate::Generator,
-    ) -> Option<String> {
+    ) -> Option<(String, String)> {
         let graph = self.module.graph();
         let nodes: Vec<(crate::NodeId, String)> = graph
             .nodes()
@@ -321,7 +371,7 @@ impl Compared {
             }
             let expected = prefix.evaluate(args).ok()?;
             generator.restore(before);
-            let got = self.backend.prepare(prefix).and_then(|program| program.call(args));
+            let got = self.backends[0].prepare(prefix).and_then(|program| program.call(args));
             let is_wrong = match &got {
                 Ok(got) => compare(got, &expected, self.tolerance).is_some(),
                 Err(_) => true,
@@ -329,7 +379,7 @@ impl Compared {
             if is_wrong {
                 let node = graph.node(id).ok()?;
                 let place = node.meta().source.as_ref().map_or(String::new(), |at| format!(" ({at})"));
-                return Some(format!("%{name}{place}"));
+                return Some((name, place));
             }
         }
         None

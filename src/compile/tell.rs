@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use fx_core::logging::{self, Stage};
@@ -146,6 +146,11 @@ fn files() -> Result<Option<&'static Files>> {
         })
     });
     files.as_ref().map(Option::as_ref).map_err(Clone::clone)
+}
+
+/// Returns the folder of `FX_TRACE`, if it names one.
+pub(super) fn folder() -> Option<&'static Path> {
+    files().ok().flatten().map(|files| &*files.folder)
 }
 
 /// Fails if `FX_LOG` or `FX_TRACE` says what cannot be done.

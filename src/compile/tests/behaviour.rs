@@ -242,16 +242,21 @@ fn a_differential_backend_names_the_wrong_operation() {
             Engine::Eager.prepare(module)
         }
     }
-    let f = compile(|x: &Tensor| (x * 2.0).exp() + 1.0).backend(backend::differential(
-        Wrong,
-        backend::eager(),
-        1e-4,
-        1e-5,
-    ));
+    let folder = std::env::temp_dir().join(format!("fx-differential-{}", std::process::id()));
+    let f = compile(|x: &Tensor| (x * 2.0).exp() + 1.0)
+        .backend(backend::differential(Wrong, backend::eager(), 1e-4, 1e-5).reproduce(&folder));
     assert_eq!(f.call(&[vector(&[0.0])]).unwrap().to_vec::<f32>().unwrap(), [2.0]);
     let told = f.explain();
     assert_eq!(told.breaks[0].code, Code::C18);
     assert!(told.breaks[0].what.contains("%exp"), "{}", told.breaks[0]);
+    let path = folder.join("wrong_exp.fx");
+    assert!(told.breaks[0].what.contains(&format!("fx run {}", path.display())), "{}", told.breaks[0]);
+    let graph = crate::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let names: Vec<&str> =
+        graph.nodes().filter(|(_, node)| node.op().is_some()).map(|(_, node)| node.name()).collect();
+    assert_eq!(names, ["exp"]);
+    assert!(folder.join("wrong_exp.io.safetensors").exists());
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
