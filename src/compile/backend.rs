@@ -30,6 +30,11 @@ pub trait Executable: Send + Sync {
     fn describe(&self) -> String {
         String::new()
     }
+
+    /// Returns about how many bytes it holds besides parameters, for [limits](super::Function::limit_bytes).
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Executable for Program {
@@ -40,6 +45,10 @@ impl Executable for Program {
     fn describe(&self) -> String {
         let kernels = self.fused().map(|compiled| compiled.describe()).unwrap_or_default();
         format!("{}\n{kernels}", self.engine()).trim_end().to_owned()
+    }
+
+    fn bytes(&self) -> usize {
+        self.fused().map_or(0, fx_ops::engine::Compiled::bytes)
     }
 }
 
@@ -330,8 +339,8 @@ impl Executable for Compared {
 }
 
 impl Compared {
-    /// Writes the smallest part of the graph on which the backends differ, and returns the path without its ending.
-    /// `None` if no part differs on its own. Fails if a file cannot be written.
+    /// Writes the smallest part of the graph on which the backends differ, and returns the path without its
+    /// ending. `None` if no part differs on its own. Fails if a file cannot be written.
     fn reproduce(&self, args: &[Value], folder: &Path, node: String) -> Result<Option<PathBuf>> {
         let run = |backend: &Arc<dyn Backend>, module: &GraphModule, args: &[Value]| {
             backend.prepare(module.clone())?.call(args)
@@ -349,7 +358,7 @@ impl Compared {
         Ok(Some(path))
     }
 
-    /// Returns the name and place of the first node that the backend alone computes otherwise than its kernel does.
+    /// Returns the name and place of the first node that the backend computes otherwise than its kernel does.
     fn first_wrong(
         &self,
         args: &[Value],

@@ -29,6 +29,7 @@ pub(super) struct Options {
     pub(super) is_whole: bool,
     pub(super) dynamic: Dynamic,
     pub(super) most_segments: usize,
+    pub(super) most_bytes: usize,
     pub(super) limit: Limit,
     /// Of so many calls that a path serves, one is followed; `None` if all are.
     pub(super) pure: Option<u64>,
@@ -272,28 +273,21 @@ impl Cache {
         let segment = Arc::new(segment);
         let mut segments: Vec<Arc<Segment>> = known.iter().cloned().collect();
         segments.retain(|other| replaced.as_ref().is_none_or(|replaced| replaced.id != other.id));
-        if segments.len() >= self.options.most_segments {
+        let bytes: usize = segments.iter().map(|segment| segment.bytes()).sum();
+        if segments.len() >= self.options.most_segments || bytes >= self.options.most_bytes {
             let reason = new.miss.as_ref().map_or("first call", |miss| &*miss.reason);
             self.journal.note(Code::C08, reason, new.miss.as_ref().and_then(|miss| miss.at.clone()));
             match self.options.limit {
-                Limit::Evict => {
-                    let oldest = segments
-                        .iter()
-                        .enumerate()
-                        .min_by_key(|(_, segment)| segment.used.load(Ordering::Relaxed));
-                    if let Some((at, _)) = oldest {
-                        segments.remove(at);
-                        if let Some(replay) = &self.replay {
-                            replay.forget(&|id| segments.iter().any(|segment| segment.id == id));
-                        }
-                    }
-                }
+                Limit::Evict => self.evict(&mut segments, self.options.most_segments - 1, None),
                 Limit::Eager => return Entered::Once(segment, bound),
                 Limit::Error => {
+                    let what = match segments.len() >= self.options.most_segments {
+                        true => format!("has {} graphs", segments.len()),
+                        false => format!("has graphs of {bytes} bytes"),
+                    };
                     let text = format!(
-                        "C08: {} has {} graphs, which is its limit, and none of them fits this call: {reason}",
-                        self.name,
-                        segments.len()
+                        "C08: {} {what}, which is its limit, and none of them fits this call: {reason}",
+                        self.name
                     );
                     return Entered::Refused(
                         Error::new(crate::ErrorKind::Trace, text)
@@ -320,6 +314,47 @@ impl Cache {
         segments.push(segment.clone());
         self.segments.store(Arc::new(segments));
         Entered::Kept(segment, bound)
+    }
+
+    /// Drops the segments that were not used for longest, until there are at most so many, within the limit of
+    /// bytes.
+    fn evict(&self, segments: &mut Vec<Arc<Segment>>, most: usize, kept: Option<u64>) {
+        let is_full = |segments: &[Arc<Segment>]| {
+            segments.len() > most
+                || segments.iter().map(|segment| segment.bytes()).sum::<usize>() >= self.options.most_bytes
+        };
+        while is_full(segments) {
+            let used = |segment: &Arc<Segment>| segment.used.load(Ordering::Relaxed);
+            let others = segments.iter().enumerate().filter(|(_, segment)| Some(segment.id) != kept);
+            let Some((at, _)) = others.min_by_key(|(_, segment)| used(segment)) else { break };
+            segments.remove(at);
+        }
+        if let Some(replay) = &self.replay {
+            replay.forget(&|id| segments.iter().any(|segment| segment.id == id));
+        }
+    }
+
+    /// Keeps the limit of bytes after a segment was compiled and has run.
+    pub(super) fn keep_limit(&self, segment: &Segment) {
+        if self.options.most_bytes == usize::MAX
+            || self.options.limit != Limit::Evict
+            || self.bytes() < self.options.most_bytes
+        {
+            return;
+        }
+        let _entering = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut segments: Vec<Arc<Segment>> = self.segments().iter().cloned().collect();
+        let n = segments.len();
+        self.evict(&mut segments, n, Some(segment.id));
+        if segments.len() < n {
+            self.journal.note(Code::C08, "bytes of compiled code", segment.end.at.clone());
+            self.segments.store(Arc::new(segments));
+        }
+    }
+
+    /// Returns about how many bytes the segments hold.
+    pub(super) fn bytes(&self) -> usize {
+        self.segments().iter().map(|segment| segment.bytes()).sum()
     }
 
     /// Returns a segment that is not kept.

@@ -84,6 +84,7 @@ impl State {
         add(&cache.journal.counts().runs, 1);
         if is_new {
             cache.tell_compiled(segment);
+            cache.keep_limit(segment);
         }
         if is_right {
             return result.ok().map(|value| (prepared, value));

@@ -92,6 +92,7 @@ fn compile_at<T: Traceable<M>, M>(function: T, place: SourceLoc) -> Function<T, 
             is_whole: false,
             dynamic: Dynamic::Auto,
             most_segments: 64,
+            most_bytes: usize::MAX,
             limit: Limit::Evict,
             pure: None,
             is_steady: false,
@@ -284,6 +285,30 @@ impl<T: Traceable<M>, M> Function<T, M> {
         })
     }
 
+    /// Says how many bytes the graphs may hold besides parameters: packed weights, and memory that waits for the
+    /// next call. What happens then [`limit`](Self::limit) says. By default, there is no such limit.
+    ///
+    /// ```
+    /// use fx::compile::Limit;
+    /// use fx::prelude::*;
+    ///
+    /// let f = fx::compile(|x: &Tensor| (x * 2.0).softmax(-1).sum((), false))
+    ///     .dynamic(fx::compile::Dynamic::Never)
+    ///     .limit(100, Limit::Evict)
+    ///     .limit_bytes(1 << 20);
+    /// for n in 1..30 {
+    ///     f.call(&[fx::ones([n, 5000])])?;
+    /// }
+    /// assert!(f.bytes() < 1 << 20);
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    pub fn limit_bytes(self, most: usize) -> Self {
+        self.with(|options| {
+            options.most_bytes = most;
+            Ok(())
+        })
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Options) -> Result<()>) -> Self {
         if self.shared.get().is_some() {
             self.options = Err(Error::new(
@@ -441,6 +466,11 @@ impl<T: Traceable<M>, M> Function<T, M> {
                 counters: Counters::default(),
             },
         }
+    }
+
+    /// Returns about how many bytes the graphs hold besides parameters.
+    pub fn bytes(&self) -> usize {
+        self.shared.get().map_or(0, |shared| shared.cache.bytes())
     }
 
     /// Returns the counts.

@@ -292,6 +292,13 @@ impl Segment {
         (prepared, made)
     }
 
+    /// Returns about how many bytes it holds besides parameters.
+    pub(super) fn bytes(&self) -> usize {
+        let program = self.program.load();
+        let program = program.as_ref().and_then(|prepared| prepared.program.as_ref().ok());
+        program.map_or(0, |program| program.bytes()) + self.events.len() * size_of::<Event>()
+    }
+
     /// Returns the program, if there is one.
     pub(super) fn prepared(&self) -> Option<Arc<Prepared>> {
         self.program.load_full()

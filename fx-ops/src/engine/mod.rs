@@ -321,6 +321,12 @@ impl Compiled {
         })
     }
 
+    /// Returns about how many bytes it holds besides parameters: packed weights, and the memory that waits for the
+    /// next call.
+    pub fn bytes(&self) -> usize {
+        self.packed_weights.bytes() + self.plans.spare_bytes()
+    }
+
     /// Returns the memory of a call for each of the plans.
     pub fn memory(&self) -> Vec<CallMemory> {
         let plans = self.plans.all();

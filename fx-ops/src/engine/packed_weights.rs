@@ -46,7 +46,11 @@ impl Job {
 
 /// What plans have.
 #[derive(Default)]
-pub(crate) struct PackedWeights(Mutex<FxHashMap<Key, Known>>);
+pub(crate) struct PackedWeights {
+    packs: Mutex<FxHashMap<Key, Known>>,
+    /// The bytes of what was packed when the constants were let go.
+    closed: usize,
+}
 
 /// Which part of a constant is packed, as what and in which way.
 #[derive(PartialEq, Eq, Hash)]
@@ -62,7 +66,7 @@ struct Key {
 struct Known {
     made: Weak<dyn Any + Send + Sync>,
     /// What it is made of, so that nothing else comes to lie at its address.
-    _of: Tensor,
+    of: Tensor,
 }
 
 impl PackedWeights {
@@ -84,13 +88,13 @@ impl PackedWeights {
             packing,
             made: TypeId::of::<P>(),
         };
-        let mut packs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
         let known = packs.get(&key).and_then(|known| known.made.upgrade()?.downcast().ok());
         let made = known.unwrap_or_else(|| {
             packs.retain(|_, known| known.made.strong_count() > 0);
             let made = Arc::new(OnceLock::<P>::new());
             let weak: Weak<OnceLock<P>> = Arc::downgrade(&made);
-            packs.insert(key, Known { made: weak, _of: constant.clone() });
+            packs.insert(key, Known { made: weak, of: constant.clone() });
             made
         });
         // Another thread may have been promised the same, and not have made it yet.
@@ -110,6 +114,18 @@ impl PackedWeights {
 
     /// Lets go of the constants: no other plan will be made.
     pub(crate) fn close(&mut self) {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        self.closed += self.bytes();
+        self.packs.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Returns about how many bytes are packed: as many as the parts of the constants have.
+    pub(crate) fn bytes(&self) -> usize {
+        let packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive = packs.iter().filter(|(_, known)| known.made.strong_count() > 0);
+        let size = |(key, known): (&Key, &Known)| {
+            let item = known.of.array().map_or(0, |array| array.dtype().size());
+            key.shape.iter().product::<usize>() * item
+        };
+        alive.map(size).sum::<usize>() + self.closed
     }
 }

@@ -184,6 +184,12 @@ impl PlanCache {
         entries.iter().map(|(_, entry)| entry.clone()).collect()
     }
 
+    /// Returns the bytes of the memory that is not lent.
+    pub(super) fn spare_bytes(&self) -> usize {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.list.iter().map(|(_, workspace)| workspace.bytes()).sum()
+    }
+
     /// Lends the memory of a call.
     pub(super) fn lend(&self, entry: &Entry, ready: &Ready) -> Result<Workspace> {
         let block = {

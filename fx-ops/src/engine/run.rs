@@ -34,6 +34,15 @@ pub(crate) struct Workspace {
     pub(crate) kept: Vec<Option<Tensor>>,
 }
 
+impl Workspace {
+    /// Returns its bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let array = |tensor: &Tensor| tensor.array().map_or(0, |array| array.numel() * array.dtype().size());
+        let kept: usize = self.kept.iter().flatten().map(array).sum();
+        self.block.capacity() * size_of::<Line>() + kept
+    }
+}
+
 // SAFETY: the addresses are those of the block and of tensors that the workspace has.
 unsafe impl Send for Workspace {}
 

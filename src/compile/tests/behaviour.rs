@@ -404,6 +404,36 @@ fn control_flow_of_tensors_works_inside() {
 }
 
 #[test]
+fn evictions_keep_the_bytes_below_the_limit() {
+    let most = 1 << 18;
+    let f = compile(|x: &Tensor| (x * 2.0).softmax(-1).matmul(crate::ones([1000, 4])))
+        .dynamic(Dynamic::Never)
+        .limit(100, Limit::Evict)
+        .limit_bytes(most);
+    for n in 1..20 {
+        let y = f.call(&[filled(&[n, 1000])]).unwrap();
+        assert_eq!(y.dim(0).known(), Some(n as i64));
+        // A graph alone may hold more than the limit.
+        assert!(
+            f.bytes() < most || f.graphs().len() == 1,
+            "{} bytes in {} graphs",
+            f.bytes(),
+            f.graphs().len()
+        );
+    }
+    assert!(f.bytes() > 0 && f.explain().breaks.iter().any(|found| found.code == Code::C08));
+    f.reset();
+    assert_eq!(f.bytes(), 0);
+    let g = compile(|x: &Tensor| (x * 2.0).softmax(-1).matmul(crate::ones([1000, 4])))
+        .dynamic(Dynamic::Never)
+        .limit(100, Limit::Error)
+        .limit_bytes(1);
+    g.call(&[filled(&[1, 1000])]).unwrap();
+    let error = g.call(&[filled(&[2, 1000])]).unwrap_err();
+    assert!(error.message().contains("C08") && error.message().contains("has graphs of"), "{error}");
+}
+
+#[test]
 fn limits_evict_or_fail_or_run_by_operations() {
     let call = |limit| {
         let f = compile(|x: Tensor, n: i64| {
