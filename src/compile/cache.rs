@@ -1,7 +1,7 @@
 //! [`Cache`]: the segments of a compiled function, and what all its calls share.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -30,6 +30,8 @@ pub(super) struct Options {
     pub(super) dynamic: Dynamic,
     pub(super) most_segments: usize,
     pub(super) most_bytes: usize,
+    /// The folder that keeps what is recorded.
+    pub(super) folder: Option<PathBuf>,
     pub(super) limit: Limit,
     /// Of so many calls that a path serves, one is followed; `None` if all are.
     pub(super) pure: Option<u64>,
@@ -49,6 +51,8 @@ pub(super) struct Cache {
     /// The segment with which calls begin.
     first: AtomicU64,
     next_id: AtomicU64,
+    /// How many segments were made when they were written to the folder last. Held while they are.
+    kept: Mutex<u64>,
     /// Held while a segment is made, so that calls at the same time make it once.
     entering: Mutex<Thrash>,
     pub(super) journal: Journal,
@@ -131,6 +135,7 @@ impl Cache {
             options,
             first: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
+            kept: Mutex::new(1),
             entering: Mutex::default(),
         }
     }
@@ -176,6 +181,35 @@ impl Cache {
         let all = self.segments().iter().cloned().chain(loaded).take(self.options.most_segments).collect();
         self.segments.store(Arc::new(all));
         Ok(())
+    }
+
+    /// Returns the file of the folder, if there is one.
+    fn file(&self) -> Option<PathBuf> {
+        let folder = self.options.folder.as_ref()?;
+        let place = super::store::checksum(&self.place.to_string());
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+        let name: String = self.name.chars().filter(is_plain).take(64).collect();
+        Some(folder.join(format!("{name}-{place}.fxc")))
+    }
+
+    /// Takes the segments of the folder. A file that cannot be read costs time only, and is replaced later.
+    pub(super) fn load_kept(&self) {
+        if let Some(file) = self.file()
+            && self.load(&file).is_ok()
+        {
+            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = self.next_id.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Writes the segments to the folder, if there are new ones. What cannot be written is recorded anew by the
+    /// next process.
+    pub(super) fn keep(&self) {
+        let Some(file) = self.file() else { return };
+        let Ok(mut kept) = self.kept.try_lock() else { return };
+        let made = self.next_id.load(Ordering::Relaxed);
+        if *kept < made && self.save(&file).is_ok() {
+            *kept = made;
+        }
     }
 
     /// Lets go of all compiled code.

@@ -93,6 +93,7 @@ fn compile_at<T: Traceable<M>, M>(function: T, place: SourceLoc) -> Function<T, 
             dynamic: Dynamic::Auto,
             most_segments: 64,
             most_bytes: usize::MAX,
+            folder: None,
             limit: Limit::Evict,
             pure: None,
             is_steady: false,
@@ -276,6 +277,37 @@ impl<T: Traceable<M>, M> Function<T, M> {
         })
     }
 
+    /// Keeps what is recorded in `$FX_CACHE_DIR/compile`, or in that folder of the user's cache, so that a later
+    /// process need not record it. The file is known by name and place of the function. It is read and written
+    /// as by [`load`](Self::load) and [`save`](Self::save); one that is damaged is replaced.
+    pub fn cached(self) -> Self {
+        self.with(|options| {
+            options.folder = Some(fx_codegen::native::cache_dir()?.join("compile"));
+            Ok(())
+        })
+    }
+
+    /// As [`cached`](Self::cached), in this folder. The first call fails if it cannot be made.
+    ///
+    /// ```
+    /// use fx::prelude::*;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("fx-cached-{}", std::process::id()));
+    /// for process in 0..2 {
+    ///     let f = fx::compile(|x: &Tensor| x.softmax(-1)).cached_in(&folder);
+    ///     f.call(&[fx::ones([2, 3])])?;
+    ///     assert_eq!(f.counters().misses, 1 - process);
+    /// }
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), fx::Error>(())
+    /// ```
+    pub fn cached_in(self, folder: impl AsRef<Path>) -> Self {
+        self.with(|options| {
+            options.folder = Some(folder.as_ref().to_owned());
+            Ok(())
+        })
+    }
+
     /// Says how many graphs the function may have, and what happens then. By default, 64, and the graph that
     /// was not used for longest is dropped.
     pub fn limit(self, most_graphs: usize, limit: Limit) -> Self {
@@ -335,6 +367,12 @@ impl<T: Traceable<M>, M> Function<T, M> {
         }
         let options = self.options.clone()?;
         tell::check()?;
+        if let Some(folder) = &options.folder {
+            let io = |error: std::io::Error| {
+                crate::err!(Io, "cannot make the folder {}: {error}", folder.display())
+            };
+            std::fs::create_dir_all(folder).map_err(io).map_err(|error| error.at(self.place.clone()))?;
+        }
         let arguments = self.function.arguments();
         let types = options.specs.as_ref().map(|specs| specs.types(arguments.clone()));
         let types = types.transpose().map_err(|error| error.at(self.place.clone()))?;
@@ -346,6 +384,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
             let constants = Constants::of(self.function.root());
             let names = arguments.into_iter().map(|(name, _)| Arc::from(name));
             let cache = Arc::new(Cache::new(name, self.place.clone(), options, constants));
+            cache.load_kept();
             Shared { cache, argument_names: names.collect(), types }
         }))
     }
@@ -417,7 +456,9 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let session = Session::new(cache.clone(), call, permission);
         let args = session.wrap(args, shared, recorded)?;
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
-        session.finish(result)
+        let result = session.finish(result);
+        cache.keep();
+        result
     }
 
     /// Calls the function for what it compiles; the result is dropped. What its Rust code does besides tensors

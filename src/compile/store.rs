@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value as Json, json};
 use smallvec::SmallVec;
@@ -28,7 +29,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// How deep arguments may be nested.
 const MOST_DEPTH: usize = 32;
 
-fn checksum(text: &str) -> String {
+pub(super) fn checksum(text: &str) -> String {
     // FNV-1a, against accidents.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in text.bytes() {
@@ -44,8 +45,16 @@ pub(super) fn save(path: &Path, name: &str, segments: &[Arc<Segment>], constants
     let head = json!({
         "fx": FORMAT, "version": env!("CARGO_PKG_VERSION"), "function": name, "checksum": checksum(&body),
     });
-    std::fs::write(path, format!("{head}\n{body}\n"))
-        .map_err(|error| err!(Io, "cannot write {}: {error}", path.display()))
+    // Another process sees the file before or the whole of this one.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
+    std::fs::write(&temporary, format!("{head}\n{body}\n"))
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .map_err(|error| {
+            let _ = std::fs::remove_file(&temporary);
+            err!(Io, "cannot write {}: {error}", path.display())
+        })
 }
 
 /// Reads segments, numbered from `first_id`; an empty list if the file is of another version of fx. Fails if it

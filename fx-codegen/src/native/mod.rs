@@ -70,6 +70,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the folder for compiled code: `$FX_CACHE_DIR`, `$XDG_CACHE_HOME/fx` or `~/.cache/fx`. Fails if the
+/// environment names none.
+pub fn cache_dir() -> Result<PathBuf> {
+    Cache::usual()
+}
+
 impl Native {
     /// Reads the environment: the compiler is `$RUSTC`, else `rustc` of `$PATH`, else the one in
     /// `~/.cargo/bin`; libraries are kept in `$FX_CACHE_DIR`, else `$XDG_CACHE_HOME/fx`, else `~/.cache/fx`.

@@ -166,6 +166,36 @@ fn damaged_files_are_errors_or_cost_time() {
     assert!(loaded > 50, "{loaded}");
 }
 
+#[test]
+fn a_folder_keeps_what_processes_record() {
+    let folder = std::env::temp_dir().join(format!("fx-folder-{}", std::process::id()));
+    let make = || compile(settle).cached_in(&folder);
+    let files = || -> Vec<PathBuf> {
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let call = |f: &Function<_, _>, x: Tensor| f.run::<_, Tensor>((x, 0.5)).unwrap();
+    let f = make();
+    let expected = call(&f, filled(&[5]) * 8.0);
+    let size = std::fs::metadata(&files()[0]).unwrap().len();
+    call(&f, filled(&[6]) * 8.0);
+    assert!(std::fs::metadata(&files()[0]).unwrap().len() > size);
+    let g = make();
+    call(&g, filled(&[5]) * 8.0).all_close(&expected, 1e-6, 1e-6).unwrap();
+    assert_eq!((g.counters().misses, g.counters().compiled), (0, 0), "{}", g.explain());
+    // A damaged file costs time only, and is replaced.
+    std::fs::write(&files()[0], "no").unwrap();
+    let h = make();
+    call(&h, filled(&[5]) * 8.0).all_close(&expected, 1e-6, 1e-6).unwrap();
+    assert!(h.counters().misses > 0);
+    assert!(std::fs::metadata(&files()[0]).unwrap().len() > 100);
+    assert_eq!(files().len(), 1, "{:?}", files());
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "a file").unwrap();
+    let error = make().run::<_, Tensor>((filled(&[5]), 0.5)).unwrap_err().to_string();
+    std::fs::remove_file(&folder).unwrap();
+    assert!(error.contains("cannot make the folder") && error.contains("stored.rs"), "{error}");
+}
+
 /// Shows that the test would see a difference.
 #[test]
 fn the_sealed_body_is_a_file() {
