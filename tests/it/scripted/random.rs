@@ -2,8 +2,13 @@
 
 use std::fmt::Write;
 
-/// How many functions a run compiles.
+/// How many functions a program has.
 const N_FUNCTIONS: usize = 40;
+
+/// How many functions the test makes; `FX_SCRIPTED=10000` asks for more.
+fn functions() -> usize {
+    std::env::var("FX_SCRIPTED").map_or(N_FUNCTIONS, |text| text.parse().expect("FX_SCRIPTED is a number"))
+}
 
 /// A script and the same function in plain Rust differ in the pieces between these marks: a condition on a
 /// tensor, the rows of the argument, and its positions.
@@ -43,13 +48,24 @@ fn main() {
             let gm = fx::trace(move |x: &Tensor| script(x, flag)).input("x", "f32[n]").build();
             let gm = gm.unwrap_or_else(|error| panic!("script_{i}, {flag}: {error}"));
             assert!(gm.lint().is_empty(), "script_{i}, {flag}: {:?}", gm.lint());
+            let engine = gm.compile([fx::Engine::Fused, fx::Engine::Eager][i % 2]).unwrap();
+            let passes = fx::pass::all();
+            let pass = &passes[(i + usize::from(flag) * 7) % passes.len()];
+            let mut passed = gm.clone();
+            if pass.exact && !pass.retypes && !pass.resigns && pass.name != "outline" {
+                pass.apply(&mut passed).unwrap_or_else(|error| panic!("script_{i}, {}: {error}", pass.name));
+            }
             for (n, shift) in [(1, 0), (1, 5), (2, 3), (5, 1), (5, 7)] {
                 let element = |j| ((j * 7 + shift * 13 + i * 3) % 11) as f32 * 0.6 - 3.0;
                 let x = Tensor::from_vec((0..n).map(element).collect(), &[n]);
                 let expected = plain(&x, flag);
                 check(&format!("script_{i}, {flag}, {n}, {shift}, eagerly"), script(&x, flag), &expected);
-                let found = gm.run((x,)).unwrap();
+                let found = gm.run((x.clone(),)).unwrap();
                 check(&format!("script_{i}, {flag}, {n}, {shift}, as a graph"), found, &expected);
+                let found = engine.run((x.clone(),)).unwrap();
+                check(&format!("script_{i}, {flag}, {n}, {shift}, on {:?}", engine.engine()), found, &expected);
+                let found = passed.run((x,)).unwrap();
+                check(&format!("script_{i}, {flag}, {n}, {shift}, after {}", pass.name), found, &expected);
             }
         }
     }
@@ -239,14 +255,17 @@ let (mut a, mut b, mut y) = (Tensor::new(0.5f32), x.mean((), false), x * 0.5);
 
 #[test]
 fn scripts_compute_what_plain_rust_does() {
-    let seed = std::env::var("FX_SCRIPT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed: u64 = std::env::var("FX_SCRIPT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let folder = std::env::temp_dir().join(format!("fx-scripted-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (source, binary) = (folder.join("random.rs"), folder.join("random"));
-    std::fs::write(&source, program(seed, N_FUNCTIONS)).unwrap();
-    let compiled = crate::rustc::rustc().arg(&source).arg("-o").arg(&binary).output().unwrap();
-    assert!(compiled.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&compiled.stderr));
-    let ran = std::process::Command::new(&binary).output().unwrap();
-    assert!(ran.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&ran.stderr));
+    for first in (0..functions()).step_by(N_FUNCTIONS) {
+        let seed = seed + first as u64;
+        std::fs::write(&source, program(seed, N_FUNCTIONS)).unwrap();
+        let compiled = crate::rustc::rustc().arg(&source).arg("-o").arg(&binary).output().unwrap();
+        assert!(compiled.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&compiled.stderr));
+        let ran = std::process::Command::new(&binary).output().unwrap();
+        assert!(ran.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }
