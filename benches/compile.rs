@@ -239,5 +239,43 @@ fn executors(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, executors, operations, calls, branches, modules, first_calls, threads);
+/// A loop on a tensor whose rounds are in the graph, or on the virtual machine; and a graph of 1,000 operations.
+fn scripts(c: &mut Criterion) {
+    #[fx::script]
+    fn settle(x: &Tensor) -> Tensor {
+        let mut x = x.clone();
+        while x.abs().max().gt(1.0) {
+            x = x * 0.5;
+        }
+        x + 1.0
+    }
+    let text =
+        "def settle(x):\n    while bool(x.abs().max() > 1.0):\n        x = x * 0.5\n    return x + 1.0\n";
+    let mut group = c.benchmark_group("loop of 20 rounds, one program");
+    let x = fx::full([64], 1 << 20).to(fx::DType::F32);
+    let args = std::slice::from_ref(&x);
+    let program =
+        fx::trace(settle).input("x", "f32[n]").build().unwrap().into_program(Engine::Fused).unwrap();
+    let mut machine = fx::script(text).unwrap();
+    group.bench_function("graph on Fused", |b| b.iter(|| program.call(black_box(args)).unwrap()));
+    group.bench_function("virtual machine", |b| {
+        b.iter(|| machine.call("settle", (black_box(&x).clone(),)).unwrap());
+    });
+    group.finish();
+
+    let mut group = c.benchmark_group("graph of 1000 operations");
+    let x = Tensor::new([1.0f32, 2.0, 3.0, 4.0]);
+    let args = std::slice::from_ref(&x);
+    let gm = fx::trace(chain).input("x", "f32[4]").build().unwrap();
+    let eager = gm.compile(Engine::Eager).unwrap();
+    let program = gm.into_program(Engine::Fused).unwrap();
+    group.bench_function("call on Fused", |b| b.iter(|| program.call(black_box(args)).unwrap()));
+    group.bench_function("call on Eager", |b| b.iter(|| eager.call(black_box(args)).unwrap()));
+    group.sample_size(10).bench_function("jit_trace with its checks", |b| {
+        b.iter(|| fx::jit_trace(chain, (black_box(&x).clone(),)).unwrap());
+    });
+    group.finish();
+}
+
+criterion_group!(benches, scripts, executors, operations, calls, branches, modules, first_calls, threads);
 criterion_main!(benches);

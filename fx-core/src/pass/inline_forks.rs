@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::unroll_loops::replace_call;
 use super::{Context, Pass, each_graph};
+use crate::attribute::Parts;
 use crate::graph::NodeMap;
 use crate::node::{NodeId, OpCode, Provenance};
 use crate::region::draws;
@@ -22,12 +23,12 @@ fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
     if has_random_fork(gm.graph()) {
         return Ok(());
     }
-    each_graph(gm, &mut |graph, _| {
+    each_graph(gm, &mut |graph, parts| {
         let mut changed = false;
         for id in graph.ids() {
             let Some(op) = graph.node(id).ok().and_then(|node| node.op()) else { continue };
             if op == ops::fork::OP {
-                changed |= inline(graph, id, cx)?;
+                changed |= inline(graph, parts, id, cx)?;
             } else if op == ops::wait::OP {
                 let node = graph.node(id)?;
                 let future = op.bind(node.args(), node.kwargs())?.remove(0);
@@ -53,7 +54,7 @@ fn has_random_fork(graph: &Graph) -> bool {
     })
 }
 
-fn inline(graph: &mut Graph, id: NodeId, cx: &mut Context) -> Result<bool> {
+fn inline(graph: &mut Graph, parts: Parts<'_>, id: NodeId, cx: &mut Context) -> Result<bool> {
     let node = graph.node(id)?;
     let name = node.shared_name().clone();
     let bound = ops::fork::OP.bind(node.args(), node.kwargs())?;
@@ -72,7 +73,11 @@ fn inline(graph: &mut Graph, id: NodeId, cx: &mut Context) -> Result<bool> {
         }
         if let Some(Arg::Leaf(new)) = map.get(&inner) {
             let provenance = Provenance { pass: "inline_forks".into(), from: vec![Arc::clone(&name)] };
-            graph.meta_mut(*new)?.add_provenance(provenance);
+            // A call that fails fails when the program runs.
+            let ty = crate::infer::infer_node(graph, parts, *new).ok().flatten();
+            let meta = graph.meta_mut(*new)?;
+            meta.ty = ty.map(Arc::new);
+            meta.add_provenance(provenance);
         }
     }
     // The result of a `wait` is that of the body, too.
