@@ -1,5 +1,6 @@
 //! `#[fx::script]`: control flow of Rust that becomes regions of a graph.
 
+mod decoding;
 mod examples;
 mod exits;
 mod host;
