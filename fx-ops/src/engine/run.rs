@@ -321,9 +321,9 @@ impl Ready {
             Call::Op(op) => (op.eval)(&args)?,
             Call::Control(op, programs) => evaluate_control(*op, &args, &|graph, args| match programs
                 .iter()
-                .find(|(other, _)| Arc::ptr_eq(other, graph))
+                .find(|program| Arc::ptr_eq(&program.graph, graph))
             {
-                Some((_, program)) => program.evaluate(&args),
+                Some(program) => program.run(args),
                 None => bail!(Graph, "a sub-graph was not planned"),
             })?,
             Call::Module(path) => self.gm.child(path)?.forward_values(&args)?,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fx_core::array::Sizes;
-use fx_core::{Arg, DType, Graph, NodeId, Op};
+use fx_core::{Arg, DType, Graph, NodeId, Op, Result, Value};
 
 use super::Compiled;
 use super::kernel::Kernel;
@@ -54,8 +54,26 @@ pub(crate) enum Task {
     SetBuffer { path: Arc<str>, value: Arg<Source> },
 }
 
+/// A sub-graph as a program of its own.
+pub(crate) struct SubProgram {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) program: Compiled,
+    /// Which operands are constants of the program, in order.
+    pub(crate) constants: Vec<usize>,
+}
+
+impl SubProgram {
+    /// Runs it on the operands of the sub-graph.
+    pub(crate) fn run(&self, mut operands: Vec<Value>) -> Result<Value> {
+        for at in self.constants.iter().rev() {
+            operands.remove(*at);
+        }
+        self.program.evaluate(&operands)
+    }
+}
+
 /// Sub-graphs, and the programs that they became.
-pub(crate) type SubPrograms = Arc<Vec<(Arc<Graph>, Compiled)>>;
+pub(crate) type SubPrograms = Arc<Vec<SubProgram>>;
 
 #[derive(Clone)]
 pub(crate) enum Call {

@@ -34,7 +34,7 @@ use super::packed_weights::{Job, PackedWeights};
 use super::plan_cache::Key;
 use super::pool::{PoolKernel, pool_of};
 use super::record::{Holes, Instance, Made, Record, Shape, Size};
-use super::step::{Call, Home, Info, Source, Step, SubPrograms, Task, sources};
+use super::step::{Call, Home, Info, Source, Step, SubProgram, SubPrograms, Task, sources};
 use super::tape::Tape;
 use crate::ops::attention::scaled_dot_product_attention;
 
@@ -167,7 +167,9 @@ impl Plan {
                     let (call, Some(args)) = (call.clone(), args()) else { return Ok(None) };
                     if let Call::Control(_, programs) = &call {
                         let is_planned = |arg: &Arg<Source>| match arg {
-                            Arg::Graph(graph) => programs.iter().any(|(other, _)| Arc::ptr_eq(other, graph)),
+                            Arg::Graph(graph) => {
+                                programs.iter().any(|program| Arc::ptr_eq(&program.graph, graph))
+                            }
                             _ => true,
                         };
                         if !args.iter().all(is_planned) {
@@ -478,12 +480,43 @@ impl Lowering<'_> {
         {
             return Ok(None);
         }
+        let known = self.captured_constants(op, bound, types.len());
+        let constants: Vec<usize> = known.iter().map(|(at, _)| *at).collect();
+        let mut left = types.clone();
+        constants.iter().rev().for_each(|at| drop(left.remove(*at)));
         let mut programs = Vec::new();
         for graph in graphs {
-            let gm = GraphModule::new(graph.name(), Graph::clone(graph)).specialize(&types)?;
-            programs.push((graph.clone(), Compiled::of_region(gm, &types, self.assembler.clone())?));
+            let mut gm = GraphModule::new(graph.name(), Graph::clone(graph)).specialize(&types)?;
+            // Programs pack the weights that are their constants.
+            let names: Vec<Arc<str>> =
+                gm.graph().inputs().iter().map(|input| Arc::from(&*input.name)).collect();
+            let values =
+                known.iter().filter_map(|(at, tensor)| Some((names.get(*at)?.to_string(), tensor.clone())));
+            fx_core::pass::inputs_as_constants(&mut gm, &values.collect::<Vec<_>>())?;
+            let program = Compiled::of_region(gm, &left, self.assembler.clone())?;
+            programs.push(SubProgram { graph: graph.clone(), program, constants: constants.clone() });
         }
         Ok(Some(Arc::new(programs)))
+    }
+
+    /// Returns the operands of the sub-graphs of an operation, of `n`, that do not change from round to round and
+    /// are parameters or constants.
+    fn captured_constants(&self, op: Op, bound: &[Arg], n: usize) -> Vec<(usize, Tensor)> {
+        let lists = ops::operand_lists(op, bound).unwrap_or_default();
+        let Some(captured) = lists.last().and_then(Arg::items) else { return Vec::new() };
+        let first = n - captured.len().min(n);
+        let constant = |arg: &Arg| {
+            let Arg::Leaf(id) = arg else { return None };
+            let Target::GetAttr(path) = self.gm.graph().node(*id).ok()?.target() else { return None };
+            match self.gm.attribute(path).ok()? {
+                attribute @ (Attribute::Parameter(_) | Attribute::Constant(_)) => {
+                    Some(attribute.tensor()).filter(|tensor| tensor.array().is_ok())
+                }
+                _ => None,
+            }
+        };
+        let each = captured.iter().enumerate();
+        each.filter_map(|(at, arg)| Some((first + at, constant(arg)?))).collect()
     }
 
     /// Returns the type of an argument, if it is known: that of tensors with their symbols.
