@@ -12,7 +12,7 @@ use fx::prelude::*;
 use fx::trace::with_module;
 use fx::weights::Weights;
 use fx::{bail, err};
-use models::glassllm::{Cache, GlassLlm, LAYERS, no_past};
+use models::glassllm::{Cache, GlassLlm, LAYERS, greedy, no_past};
 
 /// How far scores may be from the reference.
 const TOLERANCE: f64 = 1e-4;
@@ -78,21 +78,6 @@ fn main() -> Result<()> {
     });
     println!("\na loop around the graph: {around:.0} µs a token; the loop in the graph: {inside:.0} µs");
     Ok(())
-}
-
-/// Continues a prompt by `n` tokens, each the most likely one: the loop is part of the graph.
-#[fx::script]
-fn greedy(model: &GlassLlm, prompt: &Tensor, n: &Tensor) -> Tensor {
-    let (scores, mut past): (Tensor, Vec<Cache>) = model.forward(&prompt.unsqueeze(0), &no_past());
-    let mut token = scores.select(1, -1).argmax(-1, true);
-    let mut written = token.clone();
-    for _ in 1..n {
-        let (scores, present) = model.forward(&token, &past);
-        token = scores.select(1, -1).argmax(-1, true);
-        past = present;
-        written = fx::cat([&written, &token], 1);
-    }
-    written.flatten(0, 1)
 }
 
 /// Writes `n` tokens after a prompt, each the most likely one.

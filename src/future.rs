@@ -385,6 +385,7 @@ mod tests {
         gm.to_torchscript(&path)?;
         let again = crate::import::TorchScript::new(&path).input("x", "f32[n]").load()?.into_module()?;
         assert_eq!(again.call(from_ref(&x))?.to_vec::<f32>()?, expected.to_vec::<f32>()?);
+        std::fs::remove_file(&path).unwrap();
         gm.to_package(&crate::CrateOptions::new())?;
         crate::pass::Passes::parse("inline_forks, dead_code", &crate::pass::all())?.run(&mut gm)?;
         expect_test::expect![[r#"

@@ -51,6 +51,21 @@ impl GlassLlm {
     }
 }
 
+/// Continues a prompt by `n` tokens, each the most likely one: the loop is part of the graph.
+#[fx::script]
+pub fn greedy(model: &GlassLlm, prompt: &Tensor, n: &Tensor) -> Tensor {
+    let (scores, mut past): (Tensor, Vec<Cache>) = model.forward(&prompt.unsqueeze(0), &no_past());
+    let mut token = scores.select(1, -1).argmax(-1, true);
+    let mut written = token.clone();
+    for _ in 1..n {
+        let (scores, present) = model.forward(&token, &past);
+        token = scores.select(1, -1).argmax(-1, true);
+        past = present;
+        written = fx::cat([&written, &token], 1);
+    }
+    written.flatten(0, 1)
+}
+
 /// What depends on the positions of the tokens only.
 #[derive(Tree)]
 pub struct Positions {

@@ -51,8 +51,12 @@ pub(super) struct Cache {
     /// The segment with which calls begin.
     first: AtomicU64,
     next_id: AtomicU64,
-    /// How many segments were made when they were written to the folder last. Held while they are.
-    kept: Mutex<u64>,
+    /// The file of the folder that keeps what is recorded.
+    file: Option<PathBuf>,
+    /// How many segments were made when they were written to the file last.
+    kept: AtomicU64,
+    /// Held while the file is written.
+    keeping: Mutex<()>,
     /// Held while a segment is made, so that calls at the same time make it once.
     entering: Mutex<Thrash>,
     pub(super) journal: Journal,
@@ -125,6 +129,11 @@ impl Cache {
     pub(super) const MOST_EVENTS: usize = 20_000;
 
     pub(super) fn new(name: String, place: SourceLoc, options: Options, constants: Constants) -> Cache {
+        let file = options.folder.as_ref().map(|folder| {
+            let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+            let plain: String = name.chars().filter(is_plain).take(64).collect();
+            folder.join(format!("{plain}-{}.fxc", super::store::checksum(&place.to_string())))
+        });
         Cache {
             journal: Journal::new(&name, &place),
             name,
@@ -135,7 +144,9 @@ impl Cache {
             options,
             first: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
-            kept: Mutex::new(1),
+            file,
+            kept: AtomicU64::new(1),
+            keeping: Mutex::default(),
             entering: Mutex::default(),
         }
     }
@@ -183,32 +194,26 @@ impl Cache {
         Ok(())
     }
 
-    /// Returns the file of the folder, if there is one.
-    fn file(&self) -> Option<PathBuf> {
-        let folder = self.options.folder.as_ref()?;
-        let place = super::store::checksum(&self.place.to_string());
-        let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-        let name: String = self.name.chars().filter(is_plain).take(64).collect();
-        Some(folder.join(format!("{name}-{place}.fxc")))
-    }
-
     /// Takes the segments of the folder. A file that cannot be read costs time only, and is replaced later.
     pub(super) fn load_kept(&self) {
-        if let Some(file) = self.file()
-            && self.load(&file).is_ok()
+        if let Some(file) = &self.file
+            && self.load(file).is_ok()
         {
-            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = self.next_id.load(Ordering::Relaxed);
+            self.kept.store(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     /// Writes the segments to the folder, if there are new ones. What cannot be written is recorded anew by the
     /// next process.
     pub(super) fn keep(&self) {
-        let Some(file) = self.file() else { return };
-        let Ok(mut kept) = self.kept.try_lock() else { return };
+        let Some(file) = &self.file else { return };
         let made = self.next_id.load(Ordering::Relaxed);
-        if *kept < made && self.save(&file).is_ok() {
-            *kept = made;
+        if self.kept.load(Ordering::Relaxed) == made {
+            return;
+        }
+        let Ok(_keeping) = self.keeping.try_lock() else { return };
+        if self.save(file).is_ok() {
+            self.kept.store(made, Ordering::Relaxed);
         }
     }
 

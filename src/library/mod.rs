@@ -14,7 +14,7 @@ use crate::op::{Default, unknown_type};
 use crate::trace::{Traceable, apply, infer_by_tracing, result_as, without_tracing};
 use crate::{
     Arg, Class, DType, Dim, Effects, ErrorKind, Kind, Op, OpDef, Param, Registry, Result, SourceLoc,
-    TensorType, Tree, TypeTree, Value, bail, err,
+    TensorType, Tree, Type, TypeTree, Value, bail, err,
 };
 
 /// Begins the definition of an operator, by its schema and its kernel. [`register`](Library::register) ends it.
@@ -137,22 +137,12 @@ impl<K: Traceable<M> + Send + Sync + 'static, M: 'static> Library<K, M> {
         let params = schema.parameters.iter().map(param).collect::<Result<Vec<Param>>>()?;
         let returns = returned(schema.returns.as_deref().unwrap_or_default())?;
         let schema = schema::define(schema)?;
-        let def = Box::new(OpDef {
-            name: Box::leak(row.into_boxed_str()),
-            doc: Box::leak(self.doc.into_boxed_str()),
-            path: Box::leak(self.path.into_boxed_str()),
-            returns: Box::leak(returns.into_boxed_str()),
-            params: Box::leak(params.into_boxed_slice()),
-            class: if self.rule.is_some() { Class::Kernel } else { Class::Composite },
-            effects: self.effects,
-            ..OpDef::BASE
-        });
-        // The row is leaked last, since kernel and rule capture what it has.
+        let class = if self.rule.is_some() { Class::Kernel } else { Class::Composite };
         let kernel: &'static K = Box::leak(Box::new(self.kernel));
         let eval = move |args: &[Value]| {
             let run = || kernel.run(args)?.into_result();
             let value = without_tracing(|| without_following(run))?;
-            conforms(schema, "kernel", &value, &|_| true)?;
+            conforms(schema, "kernel", &value, &|ty, _| *ty == ScriptType::Tensor)?;
             Ok(value)
         };
         let rule = self.rule;
@@ -163,12 +153,21 @@ impl<K: Traceable<M> + Send + Sync + 'static, M: 'static> Library<K, M> {
                     infer_by_tracing(types, |args| kernel.run(args)?.into_result()).map_err(unless_wrong)?
                 }
             };
-            conforms(schema, "shape rule", &ty, &|leaf| {
-                matches!(leaf, crate::Type::Tensor(_) | crate::Type::Any)
-            })?;
+            conforms(schema, "shape rule", &ty, &may_be)?;
             Ok(ty)
         };
-        let def = OpDef { eval: Box::leak(Box::new(eval)), infer: Box::leak(Box::new(infer)), ..*def };
+        let def = OpDef {
+            name: Box::leak(row.into_boxed_str()),
+            doc: Box::leak(self.doc.into_boxed_str()),
+            path: Box::leak(self.path.into_boxed_str()),
+            returns: Box::leak(returns.into_boxed_str()),
+            params: Box::leak(params.into_boxed_slice()),
+            class,
+            effects: self.effects,
+            infer: Box::leak(Box::new(infer)),
+            eval: Box::leak(Box::new(eval)),
+            ..OpDef::BASE
+        };
         let op = Op::new(Box::leak(Box::new(def)));
         rows.push(Row { op, schema });
         Ok(Operator(op))
@@ -379,20 +378,36 @@ fn returned(returns: &[ScriptType]) -> Result<String> {
     }
 }
 
-/// Fails if the result of a kernel or rule is not what the schema says. `is_tensor` tells tensors among leaves.
-fn conforms<L>(schema: &Schema, what: &str, result: &Arg<L>, is_tensor: &dyn Fn(&L) -> bool) -> Result<()> {
+/// Returns whether a leaf of a type is what the schema says, as far as it is known.
+fn may_be(ty: &ScriptType, leaf: &Type) -> bool {
+    matches!(
+        (ty, leaf),
+        (_, Type::Any)
+            | (ScriptType::Tensor, Type::Tensor(_))
+            | (ScriptType::List(_), Type::List(_))
+            | (ScriptType::Int, Type::Int)
+            | (ScriptType::Float, Type::Float)
+            | (ScriptType::Bool, Type::Bool)
+    )
+}
+
+/// Fails if the result of a kernel or rule is not what the schema says. `fits` compares a leaf.
+fn conforms<L>(
+    schema: &Schema,
+    what: &str,
+    result: &Arg<L>,
+    fits: &dyn Fn(&ScriptType, &L) -> bool,
+) -> Result<()> {
     let is = |ty: &ScriptType, result: &Arg<L>| match (ty, result) {
-        (ScriptType::Tensor, Arg::Leaf(leaf)) => is_tensor(leaf),
-        // A number that is not known yet is a leaf, too.
-        (_, Arg::Leaf(_)) => true,
+        (ty, Arg::Leaf(leaf)) => fits(ty, leaf),
         (ScriptType::List(_), Arg::List(items) | Arg::Tuple(items)) => {
-            items.iter().all(|item| matches!(item, Arg::Leaf(leaf) if is_tensor(leaf)))
+            items.iter().all(|item| matches!(item, Arg::Leaf(leaf) if fits(&ScriptType::Tensor, leaf)))
         }
         (ScriptType::Int, Arg::Int(_) | Arg::Dim(_)) | (ScriptType::Float, Arg::Float(_)) => true,
         (ScriptType::Bool, Arg::Bool(_)) => true,
         _ => false,
     };
-    let fits = match (schema.returns.as_deref().unwrap_or_default(), result) {
+    let is_right = match (schema.returns.as_deref().unwrap_or_default(), result) {
         ([ty], result) => is(ty, result),
         ([], Arg::None) => true,
         (types, Arg::Tuple(items)) => {
@@ -400,7 +415,7 @@ fn conforms<L>(schema: &Schema, what: &str, result: &Arg<L>, is_tensor: &dyn Fn(
         }
         _ => false,
     };
-    if fits {
+    if is_right {
         return Ok(());
     }
     let returns: Vec<String> = schema.returns.iter().flatten().map(ToString::to_string).collect();

@@ -185,6 +185,7 @@ fn text_and_archives_keep_operators_of_libraries() -> Result<()> {
     gm.to_torchscript(&path)?;
     let again = crate::import::TorchScript::new(&path).input("x", "f32[n]").load()?.into_module()?;
     again.call(from_ref(&x))?.all_close(&expected, 0.0, 0.0)?;
+    ["fx", "pt"].iter().for_each(|ending| std::fs::remove_file(scratch.with_extension(ending)).unwrap());
     Ok(())
 }
 
@@ -263,6 +264,9 @@ fn a_kernel_that_breaks_its_schema_is_an_error_of_the_call() {
     let (x, _): (Tensor, Tensor) = operator.call((&crate::ones([2]),));
     let message = x.error().unwrap().message().to_owned();
     assert_eq!(message, "the kernel of lab::liar returns a tensor, its schema says (Tensor, Tensor)");
+    let operator = library("lab::count(Tensor x) -> int", |x: &Tensor| x.clone()).register().unwrap();
+    let message = operator.call::<Tensor>((&crate::ones([2]),)).error().unwrap().message().to_owned();
+    assert_eq!(message, "the kernel of lab::count returns a tensor, its schema says (int)");
     let y: Tensor = REPEAT.call((&crate::ones([2]), -1));
     assert_eq!(y.error().unwrap().message(), "k is -1, which is negative");
     let y: Tensor = REPEAT.call((&crate::ones([2]), 1, 2));

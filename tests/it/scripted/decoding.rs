@@ -6,22 +6,7 @@ use fx::trace::with_module;
 use fx::{Engine, GraphModule, Value};
 
 use crate::models::zoo;
-use crate::models::zoo::glassllm::{Cache, GlassLlm, no_past};
-
-/// Continues a prompt by `n` tokens, each the most likely one.
-#[fx::script]
-fn greedy(model: &GlassLlm, prompt: &Tensor, n: &Tensor) -> Tensor {
-    let (scores, mut past): (Tensor, Vec<Cache>) = model.forward(&prompt.unsqueeze(0), &no_past());
-    let mut token = scores.select(1, -1).argmax(-1, true);
-    let mut written = token.clone();
-    for _ in 1..n {
-        let (scores, present) = model.forward(&token, &past);
-        token = scores.select(1, -1).argmax(-1, true);
-        past = present;
-        written = fx::cat([&written, &token], 1);
-    }
-    written.flatten(0, 1)
-}
+use crate::models::zoo::glassllm::{GlassLlm, greedy};
 
 fn on_engines(gm: &GraphModule, args: &[Value], check: impl Fn(&str, Value)) {
     check("interpreted", gm.call_values(args).unwrap());
