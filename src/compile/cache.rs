@@ -212,9 +212,9 @@ impl Cache {
             return;
         }
         let Ok(_keeping) = self.keeping.try_lock() else { return };
-        if self.save(file).is_ok() {
-            self.kept.store(made, Ordering::Relaxed);
-        }
+        // A folder that cannot be written is tried again with the next new graph, not on each call.
+        let _ = self.save(file);
+        self.kept.store(made, Ordering::Relaxed);
     }
 
     /// Lets go of all compiled code.

@@ -480,7 +480,9 @@ impl Lowering<'_> {
         {
             return Ok(None);
         }
-        let known = self.captured_constants(op, bound, types.len());
+        // Each operand is an input of its own, but in a sub-graph that takes structures.
+        let is_flat = graphs.iter().all(|graph| graph.inputs().len() == types.len());
+        let known = if is_flat { self.captured_constants(op, bound, types.len()) } else { Vec::new() };
         let constants: Vec<usize> = known.iter().map(|(at, _)| *at).collect();
         let mut left = types.clone();
         constants.iter().rev().for_each(|at| drop(left.remove(*at)));
@@ -488,11 +490,10 @@ impl Lowering<'_> {
         for graph in graphs {
             let mut gm = GraphModule::new(graph.name(), Graph::clone(graph)).specialize(&types)?;
             // Programs pack the weights that are their constants.
-            let names: Vec<Arc<str>> =
-                gm.graph().inputs().iter().map(|input| Arc::from(&*input.name)).collect();
-            let values =
-                known.iter().filter_map(|(at, tensor)| Some((names.get(*at)?.to_string(), tensor.clone())));
-            fx_core::pass::inputs_as_constants(&mut gm, &values.collect::<Vec<_>>())?;
+            let inputs = gm.graph().inputs();
+            let values: Vec<(String, Tensor)> =
+                known.iter().map(|(at, tensor)| (inputs[*at].name.to_string(), tensor.clone())).collect();
+            fx_core::pass::inputs_as_constants(&mut gm, &values)?;
             let program = Compiled::of_region(gm, &left, self.assembler.clone())?;
             programs.push(SubProgram { graph: graph.clone(), program, constants: constants.clone() });
         }
