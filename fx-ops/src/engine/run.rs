@@ -300,9 +300,9 @@ impl Ready {
                 let Arg::Leaf(tensor) = whole(operand.value)? else {
                     bail!(Graph, "a view is of a tensor");
                 };
-                let array = tensor.array()?;
-                let at = array.offset() + operand.offset;
-                Ok(Arg::Leaf(Tensor::new(array.as_strided(&operand.shape, &operand.strides, at)?)))
+                // Operands lie in the elements of a value, wherever these begin in their storage.
+                let part = tensor.array()?.as_strided(&operand.shape, &operand.strides, operand.offset)?;
+                Ok(Arg::Leaf(Tensor::new(part)))
             }
         })
     }

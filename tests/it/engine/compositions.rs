@@ -108,3 +108,24 @@ fn sizes_that_may_be_one_repeat_as_they_do_in_the_operation() {
         assert!(program.call_values(&values(&[numbers(&[2, 3], 1), numbers(&[4, 3], 2)])).is_err());
     }
 }
+
+#[test]
+fn views_of_results_that_share_storage_begin_where_these_do() {
+    let gm = program(
+        "graph main<u0: ..>(%x: f32[40], %i: i64[]) {
+            %at: <u0> = item(%i)
+            %part = narrow(%x, 0, %at, 12)
+            %rows = reshape(%part, [3, 4])
+            %turned = transpose(%rows, 0, 1)
+            %twice = sort(%turned)
+            %lines = slice(%rows, 0, 1, 3)
+            %sums = cumsum(%lines, 1)
+            %one = select(%rows, 1, 2)
+            return (%twice, %sums, %one)
+        }",
+    );
+    for at in [0, 1, 17, 28] {
+        let at = fx::Tensor::from(fx::Array::scalar(at as i64));
+        agree(&gm, &values(&[numbers(&[40], 1), at]), false);
+    }
+}

@@ -524,7 +524,7 @@ impl Lowering<'_> {
             if window.is_contiguous() && window.numel() == array.numel() {
                 return Ok(array);
             }
-            array.as_strided(&window.shape, &window.strides, array.offset() + window.offset)?.contiguous()
+            array.as_strided(&window.shape, &window.strides, window.offset)?.contiguous()
         };
         let numel = move |instance: &Instance| instance.values[out as usize].numel;
         if layout == Layout::ChannelsLast {
