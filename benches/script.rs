@@ -1,11 +1,18 @@
-//! The virtual machine of TorchScript: what a round of a loop costs beside an operation in it.
+//! TorchScript: what a round of a loop costs beside an operation in it, and how long an archive takes to load, to
+//! call for the first time, and to call.
 //!
-//! `cargo bench --bench script`; throughput is in rounds.
+//! `cargo bench --bench script`; the throughput of loops is in rounds. `FX_ARCHIVES`, paths with colons between them,
+//! names further archives to load. `script_pytorch.py` measures the same with PyTorch, and writes a ResNet to load.
 #![allow(missing_docs)]
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use std::path::{Path, PathBuf};
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use fx::import::TorchScript;
 use fx::script::AtenOperators;
+use fx::{Compile, Engine};
 use fx_script::ir;
+use fx_script::load::Session;
 use fx_script::value::Value;
 use fx_script::vm::{Environment, Executable, Limits, Machine};
 
@@ -71,5 +78,58 @@ fn script(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, script);
+/// The voice activity detector silero_vad, as its authors ship it. It keeps its state between calls.
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/shipped/silero_vad.pt")
+}
+
+/// A call of the detector on a window of 32 ms.
+fn detect(session: &mut Session) -> Value {
+    let window = fx::Array::zeros(fx::DType::F32, &[1, 512]).expect("a window fits into memory");
+    let window = Value::tensor(window).expect("a window is a tensor");
+    session.call("forward", vec![window, Value::Int(16_000)], vec![]).expect("the program runs")
+}
+
+fn archives(c: &mut Criterion) {
+    let mut group = c.benchmark_group("archive");
+    let more = std::env::var_os("FX_ARCHIVES").unwrap_or_default();
+    let more = std::env::split_paths(&more).filter(|path| !path.as_os_str().is_empty());
+    for path in std::iter::once(shipped()).chain(more) {
+        let name = path.file_stem().expect("an archive has a name").to_string_lossy().into_owned();
+        group.bench_function(format!("load/{name}"), |b| {
+            b.iter(|| fx::import::torchscript(&path).expect("the archive is a program"));
+        });
+    }
+    let session = || {
+        let program = fx::import::torchscript(shipped()).expect("the archive is a program");
+        Session::new(program, &AtenOperators::new(fx::registry())).expect("fx has its operators")
+    };
+    group.bench_function("first_call", |b| {
+        b.iter_batched_ref(session, detect, BatchSize::PerIteration);
+    });
+    let mut warm = session();
+    for _ in 0..100 {
+        detect(&mut warm);
+    }
+    group.bench_function("later_call", |b| b.iter(|| detect(&mut warm)));
+
+    // The first call has made the state, whose sizes the graph then has.
+    let lowered = TorchScript::from_program(warm.into_program())
+        .input("x", "f32[1, 512]")
+        .constant("sr", 16_000)
+        .load()
+        .and_then(|lowered| lowered.into_module())
+        .expect("the method is a graph");
+    for engine in [Engine::Eager, Engine::Fused] {
+        let compiled = lowered.compile(engine).expect("the engine takes the graph");
+        let window = fx::zeros([1, 512]);
+        group.bench_function(format!("lowered_call/{engine:?}"), |b| {
+            let args = [fx::Value::from(&window), fx::Arg::Int(16_000)];
+            b.iter(|| compiled.call_values(&args).expect("the graph runs"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, script, archives);
 criterion_main!(benches);

@@ -4,6 +4,8 @@ use expect_test::expect;
 use fx_script::value::Value;
 
 use super::*;
+use crate::Arg;
+use crate::prelude::*;
 
 /// Runs the cases of the repository, or of a folder that `FX_TORCHSCRIPT_CASES` names.
 #[test]
@@ -21,6 +23,44 @@ fn shipped_archives_give_the_results_of_pytorch() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/shipped");
     let report = check_folder(folder, &[Engine::Eager], &mut |_, _, _| {}).unwrap();
     assert!(report.passed() == 1 && report.failed() == 0, "{report}");
+}
+
+/// The detector makes its state in its first call: before, its sizes are unknown; after, the method is a graph.
+#[test]
+fn a_method_becomes_a_graph_once_a_call_has_made_its_state() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/shipped/silero_vad.pt");
+    let operators = AtenOperators::new(crate::registry());
+    let window = |i: u64| {
+        let generator = crate::Generator::seeded(i);
+        crate::with_generator(&generator, || crate::randn([1, 512])) * 0.1
+    };
+    for engine in [Engine::Eager, Engine::Fused] {
+        for rate in [16_000, 8_000] {
+            let size = if rate == 16_000 { 512 } else { 256 };
+            let part = |i: u64| window(i).narrow(1, 0, size);
+            let called = || {
+                let mut session =
+                    Session::new(crate::import::torchscript(&path).unwrap(), &operators).unwrap();
+                let args = vec![Value::of(&part(0)).unwrap(), Value::Int(rate)];
+                session.call("forward", args, vec![]).unwrap();
+                session
+            };
+            let mut session = called();
+            let lowered = crate::import::TorchScript::from_program(called().into_program())
+                .input("x", &*format!("f32[1, {size}]"))
+                .constant("sr", rate)
+                .load()
+                .unwrap();
+            let compiled = lowered.into_module().unwrap().compile(engine).unwrap();
+            for i in 1..10 {
+                let args = vec![Value::of(&part(i)).unwrap(), Value::Int(rate)];
+                let wanted: Tensor = session.call("forward", args, vec![]).unwrap().to().unwrap();
+                let got = compiled.call_values(&[Arg::Leaf(part(i)), Arg::Int(rate)]).unwrap();
+                let Arg::Leaf(got) = got else { panic!("{got:?}") };
+                got.all_close(&wanted, 1e-5, 1e-6).unwrap();
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! [`AtenOperators`]: PyTorch's operators on tensors, by the table that also imports `.pt2` programs.
 //!
 //! The importer writes a call of an operator as a graph. The rows of that graph are kept as a [`Plan`] at the
-//! place of the call, for arguments of the same kinds, dtypes and sizes. A call then runs the eager kernels of
-//! the rows; a single pointwise row takes a shorter way ([`pointwise`]).
+//! place of the call, for arguments of the same kinds, dtypes and sizes. Places that call the same operator on such
+//! arguments share one plan. A call then runs the eager kernels of the rows; a single pointwise row takes a shorter
+//! way ([`pointwise`]).
 
 mod pointwise;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use fx_script::host;
 use fx_script::schema::{self, Default, Schema};
@@ -26,13 +27,47 @@ const MAX_PLANS: usize = 32;
 /// The operators on tensors, by the rows of a registry.
 #[derive(Clone)]
 pub struct AtenOperators {
-    registry: Arc<Registry>,
+    shared: Arc<Shared>,
+}
+
+/// What the places of a program share.
+struct Shared {
+    registry: Registry,
+    made: Mutex<Made>,
+}
+
+/// The plans that places have, by the name of the operator and what they were made for.
+#[derive(Default)]
+struct Made {
+    plans: HashMap<(&'static str, Vec<Part>), Weak<Plan>>,
+    /// How many entries there may be before those without a plan are removed.
+    limit: usize,
+}
+
+impl Shared {
+    /// Returns the plan of a call, which another place may have made.
+    fn plan(&self, schema: &'static Schema, args: &[&Item]) -> Result<Arc<Plan>> {
+        let key = args.iter().map(|arg| Part::of(arg)).collect::<Result<Vec<_>>>()?;
+        let key = (&*schema.full_name, key);
+        let made = |made: &Made| made.plans.get(&key).and_then(Weak::upgrade);
+        if let Some(plan) = made(&self.made.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(Plan::new(schema, key.1.clone(), args, &self.registry)?);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.plans.len() >= made.limit {
+            made.plans.retain(|_, plan| plan.strong_count() > 0);
+            made.limit = 2 * made.plans.len() + MAX_PLANS;
+        }
+        made.plans.insert(key, Arc::downgrade(&plan));
+        Ok(plan)
+    }
 }
 
 impl AtenOperators {
     /// Makes the operators. Rows of `registry` with PyTorch's names are found under them.
     pub fn new(registry: Registry) -> AtenOperators {
-        AtenOperators { registry: Arc::new(registry) }
+        AtenOperators { shared: Arc::new(Shared { registry, made: Mutex::default() }) }
     }
 }
 
@@ -42,13 +77,13 @@ impl Operators for AtenOperators {
             .ok_or_else(|| err!(Unresolved, "there is no operator {name}").help(schema::advice(name)))?;
         let (space, rest) = schema.full_name.split_once("::").unwrap_or(("aten", &schema.full_name));
         let (base, overload) = rest.split_once('.').unwrap_or((rest, ""));
-        if let Some(row) = crate::import::missing_row(&self.registry, space, base, overload) {
+        if let Some(row) = crate::import::missing_row(&self.shared.registry, space, base, overload) {
             return Err(err!(Unresolved, "fx has no operator {name}")
                 .help(format!("register an operation {row:?} that does what it does")));
         }
         Ok(Box::new(Place {
             schema,
-            registry: Arc::clone(&self.registry),
+            shared: Arc::clone(&self.shared),
             first: OnceLock::new(),
             plans: Mutex::new(Vec::new()),
         }))
@@ -58,15 +93,15 @@ impl Operators for AtenOperators {
 /// A place of the code that calls an operator.
 struct Place {
     schema: &'static Schema,
-    registry: Arc<Registry>,
+    shared: Arc<Shared>,
     /// The plan of the first call, which is found without a lock.
-    first: OnceLock<Plan>,
+    first: OnceLock<Arc<Plan>>,
     /// The plans of other calls.
     plans: Mutex<Vec<Arc<Plan>>>,
 }
 
 /// What a plan was made for: an argument without its elements.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Part {
     None,
     Bool(bool),
@@ -158,7 +193,7 @@ impl Place {
         if let Some(plan) = plans.iter().rev().find(|plan| plan.fits(args)) {
             return Ok(Arc::clone(plan));
         }
-        let plan = Arc::new(Plan::new(self.schema, args, &self.registry)?);
+        let plan = self.shared.plan(self.schema, args)?;
         if plans.len() == MAX_PLANS {
             plans.remove(0);
         }
@@ -259,8 +294,7 @@ impl Operator for Place {
             Some(plan) if plan.fits(args) => self.run(plan, args),
             Some(_) => self.run(&*self.plan(args)?, args),
             None => {
-                let plan = Plan::new(self.schema, args, &self.registry)?;
-                let _ = self.first.set(plan);
+                let _ = self.first.set(self.shared.plan(self.schema, args)?);
                 self.call(args)
             }
         }
@@ -386,8 +420,7 @@ impl Plan {
         self.key.len() == args.len() && self.key.iter().zip(args).all(|(part, arg)| part.is(arg))
     }
 
-    fn new(schema: &Schema, args: &[&Item], registry: &Registry) -> Result<Plan> {
-        let key = args.iter().map(|arg| Part::of(arg)).collect::<Result<Vec<_>>>()?;
+    fn new(schema: &Schema, key: Vec<Part>, args: &[&Item], registry: &Registry) -> Result<Plan> {
         let (named, inputs) = given(schema, args)?;
         let is_complex = gives_complex(schema, &named, &inputs);
         let Single { graph, origins, written } = single(&schema.full_name, named, &inputs, registry)?;

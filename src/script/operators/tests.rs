@@ -61,3 +61,25 @@ fn huge_tensor_is_refused() {
     let error = run(text, vec![Item::Int(1_000_000_000_000)]).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Limit);
 }
+
+#[test]
+fn places_share_plans_for_the_same_dtypes_and_sizes() {
+    let text = r#"func "main"(%x.0: Tensor, %y.1: Tensor) -> Tensor {
+  %2: int = constant 1()
+  %3: Tensor = aten::add.Tensor(%x.0, %x.0, %2)
+  %4: Tensor = aten::add.Tensor(%3, %3, %2)
+  %5: Tensor = aten::add.Tensor(%4, %y.1, %2)
+  return %5
+}
+"#;
+    let operators = AtenOperators::new(crate::registry());
+    let executable = Executable::new(&ir::parse(text).unwrap(), &Environment::default(), &operators).unwrap();
+    let plans =
+        || operators.shared.made.lock().unwrap().plans.values().filter(|x| x.strong_count() > 0).count();
+    let (x, y) = (tensor(&[1.0, 2.0], &[2]), tensor(&[1.0], &[1]));
+    let mut machine = Machine::new(&executable, Limits::default());
+    assert_eq!(elements(&machine.call("main", vec![x, y]).unwrap()), [5.0, 9.0]);
+    assert_eq!(plans(), 2);
+    drop(executable);
+    assert_eq!(plans(), 0);
+}
