@@ -1,8 +1,8 @@
-//! TorchScript: what a round of a loop costs beside an operation in it, and how long an archive takes to load, to
-//! call for the first time, and to call.
+//! TorchScript: rounds of loops with one operation each; archives that are loaded, called for the first time, and
+//! called again.
 //!
-//! `cargo bench --bench script`; the throughput of loops is in rounds. `FX_ARCHIVES`, paths with colons between them,
-//! names further archives to load. `script_pytorch.py` measures the same with PyTorch, and writes a ResNet to load.
+//! `cargo bench --bench script`; the throughput of loops is in rounds. `FX_ARCHIVES` names further archives to
+//! load, with colons between the paths. `script_pytorch.py` measures the same in PyTorch, and writes a ResNet.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};

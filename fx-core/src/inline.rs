@@ -8,8 +8,8 @@ use crate::fresh::symbols;
 use crate::graph::NodeMap;
 use crate::module::collect_buffers;
 use crate::{
-    Arg, ErrorKind, Graph, GraphModule, Module, Node, NodeId, OpCode, Result, Symbol, Target, Type, bail,
-    err, ops,
+    Arg, ErrorKind, Graph, GraphModule, Module, ModuleFrame, Node, NodeId, OpCode, Result, SourceLoc, Symbol,
+    Target, Type, bail, err, ops,
 };
 
 impl GraphModule {
@@ -29,6 +29,7 @@ impl GraphModule {
                 .help("trace it first: `symbolic_trace(&module)`"));
         };
         let args = node.args().to_vec();
+        let stack = (node.meta().stack.clone(), node.meta().source.clone());
         if let Some(other) = self.shares_updated_state(id, &path)? {
             let (name, other) = (node.name(), self.graph().node(other)?.name());
             return Err(err!(
@@ -82,6 +83,7 @@ impl GraphModule {
             }
             new => new?,
         };
+        self.nest_stacks(&path, child.name(), stack, &new)?;
         let (graph, attributes, children) = self.split();
         let (_, inner_attributes, inner_children) = child.split();
         for (inner_path, attribute) in std::mem::take(inner_attributes) {
@@ -95,6 +97,35 @@ impl GraphModule {
         }
         self.settle_sizes(&new)?;
         Ok(new)
+    }
+
+    /// Puts the frames of a call before those of the nodes that it became. `stack` and `source` are those of the
+    /// node that made the call.
+    fn nest_stacks(
+        &mut self,
+        path: &Arc<str>,
+        type_name: &str,
+        (stack, source): (Option<Arc<[ModuleFrame]>>, Option<SourceLoc>),
+        new: &[NodeId],
+    ) -> Result<()> {
+        let mut outer = stack.as_deref().unwrap_or_default().to_vec();
+        if outer.last().is_none_or(|frame| frame.path != *path) {
+            let frames =
+                self.graph().nodes().flat_map(|(_, node)| node.meta().stack.iter().flat_map(|s| s.iter()));
+            let earlier = frames.filter(|frame| frame.path == *path).map(|frame| frame.call + 1).max();
+            let (path, type_name) = (path.clone(), Arc::from(type_name));
+            outer.push(ModuleFrame { path, type_name, call: earlier.unwrap_or(0), source });
+        }
+        for id in new {
+            let meta = self.graph_mut().meta_mut(*id)?;
+            let inner = meta.stack.as_deref().unwrap_or_default().iter();
+            let below = |frame: &ModuleFrame| ModuleFrame {
+                path: Arc::from(format!("{path}.{}", frame.path)),
+                ..frame.clone()
+            };
+            meta.stack = Some(outer.iter().cloned().chain(inner.map(below)).collect());
+        }
+        Ok(())
     }
 
     /// Returns another node that shares a buffer with the body of the sub-module, if one of both updates it.

@@ -47,6 +47,7 @@ pub mod trace;
 pub mod transform;
 pub mod tree;
 pub mod types;
+mod unflatten;
 
 pub use arg::{Arg, Entries, Items, MAX_DEPTH, Slice};
 pub use array::{Array, Sizes, Storage, Stored, Strides};
@@ -73,3 +74,4 @@ pub use trace::{InputSpec, symbolic_trace, trace};
 pub use transform::Rebuild;
 pub use tree::Tree;
 pub use types::{Shape, TensorType, Type, TypeTree};
+pub use unflatten::LeftInline;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The name of the method that is the graph of a module.
-const FORWARD: &str = "forward";
+pub(crate) const FORWARD: &str = "forward";
 
 impl GraphModule {
     /// Returns the methods beside `forward`, by name.

@@ -20,7 +20,6 @@ mod complex;
 mod compose;
 mod control;
 mod fft;
-mod hierarchy;
 mod linalg;
 mod loops;
 mod metadata;
@@ -36,7 +35,7 @@ mod torchscript;
 mod unrolled_rnn;
 mod views;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -124,8 +123,7 @@ impl Pt2 {
         self
     }
 
-    /// Restores the hierarchy of modules: the nodes of a module become a graph module, which one node calls.
-    /// They stay in place if they do not stand together, or if two calls of the module differ.
+    /// Restores the hierarchy of modules, as [`GraphModule::unflatten`] does.
     pub fn hierarchy(mut self, restore: bool) -> Self {
         self.hierarchy = restore;
         self
@@ -203,7 +201,7 @@ impl Pt2 {
                 .help("the archive is damaged, or fx reads it wrongly; please report it"));
         }
         if self.hierarchy {
-            hierarchy::restore(&mut gm, &BTreeSet::new())?;
+            gm.unflatten()?;
         }
         Ok(gm)
     }

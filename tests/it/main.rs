@@ -33,6 +33,7 @@ mod standalone;
 mod tidy;
 mod torchscript;
 mod ui;
+mod unflatten;
 mod view;
 
 /// Says on standard error that a test did not run, and how it would; the harness does not capture this.

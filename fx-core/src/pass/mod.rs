@@ -24,6 +24,7 @@ mod shape_prop;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod unflatten;
 mod unroll_loops;
 mod verify;
 
@@ -48,6 +49,7 @@ pub use outline::{OUTLINE, enclose, outline};
 pub use sample::sample_inputs;
 pub use shape_prop::{SHAPE_PROP, SIMPLIFY_SIZES};
 pub use sink::{HOIST, SINK};
+pub use unflatten::UNFLATTEN;
 pub use unroll_loops::UNROLL_LOOPS;
 pub use verify::compare_runs;
 
@@ -77,6 +79,7 @@ pub static PASSES: &[Pass] = &[
     INLINE_FORKS,
     CANONICALIZE,
     FUNCTIONALIZE,
+    UNFLATTEN,
 ];
 
 /// The row of a pass.

@@ -1,9 +1,9 @@
 //! [`AtenOperators`]: PyTorch's operators on tensors, by the table that also imports `.pt2` programs.
 //!
 //! The importer writes a call of an operator as a graph. The rows of that graph are kept as a [`Plan`] at the
-//! place of the call, for arguments of the same kinds, dtypes and sizes. Places that call the same operator on such
-//! arguments share one plan. A call then runs the eager kernels of the rows; a single pointwise row takes a shorter
-//! way ([`pointwise`]).
+//! place of the call, for arguments of the same kinds, dtypes and sizes. Places that call the same operator on
+//! such arguments share one plan. A call then runs the eager kernels of the rows; a single pointwise row takes a
+//! shorter way ([`pointwise`]).
 
 mod pointwise;
 
