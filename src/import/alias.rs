@@ -176,16 +176,30 @@ impl Builder<'_> {
     /// Returns whether the elements of a tensor lie one after the other, if those of its storage do. Axes of
     /// size 1 may have any stride, where sizes are known.
     pub(super) fn is_contiguous(&self, view: &View) -> bool {
-        if view.is_dense() {
-            return true;
-        }
-        let whole = self.tensor_type(self.storages[view.storage].value).ok();
-        let sizes = whole.and_then(|ty| {
-            let size = |dim: &crate::Dim| usize::try_from(dim.known()?).ok();
-            ty.shape.iter().map(size).collect::<Option<Vec<usize>>>()
-        });
-        let layout = sizes.and_then(|sizes| view.layout(&sizes));
-        layout.is_some_and(|(sizes, strides)| is_row_major(&sizes, &strides))
+        view.is_dense() || self.layout(view).is_some_and(|(sizes, strides)| is_row_major(&sizes, &strides))
+    }
+
+    /// Returns whether a view with other sizes shares the elements of a tensor, as PyTorch decides by its strides.
+    /// Without known sizes it does if the sizes are the same, or the elements lie one after the other.
+    pub(super) fn is_viewable(&self, view: &View, new: &[crate::Dim]) -> bool {
+        let numbers =
+            |sizes: &[usize]| sizes.iter().map(|&size| i64::try_from(size).ok()).collect::<Option<Vec<_>>>();
+        let known = || {
+            let (sizes, strides) = self.layout(view)?;
+            let strides =
+                strides.iter().map(|&stride| i64::try_from(stride).ok()).collect::<Option<Vec<_>>>()?;
+            let new = new.iter().map(crate::Dim::known).collect::<Option<Vec<i64>>>()?;
+            Some(is_viewable(&numbers(&sizes)?, &strides, &new))
+        };
+        let same = || self.tensor_type(view.node).is_ok_and(|ty| ty.shape[..] == *new);
+        known().unwrap_or_else(|| view.is_dense() || same())
+    }
+
+    /// Returns sizes and strides of a view, if the sizes are known.
+    fn layout(&self, view: &View) -> Option<(Sizes, Strides)> {
+        let whole = self.tensor_type(self.storages[view.storage].value).ok()?;
+        let size = |dim: &crate::Dim| usize::try_from(dim.known()?).ok();
+        view.layout(&whole.shape.iter().map(size).collect::<Option<Vec<usize>>>()?)
     }
 
     /// Makes a tensor that shares nothing.

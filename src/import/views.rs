@@ -141,7 +141,8 @@ fn reshaped<'a>(builder: &mut Builder<'a>, call: &Call<'a>, always: bool) -> Att
             (node, builder.tensor_type(node)?)
         }
         "ravel" => {
-            let node = builder.call("reshape", [call.first()?, Arg::ints([-1])])?;
+            let dense = builder.call("contiguous", [call.first()?])?;
+            let node = builder.call("reshape", [Arg::Leaf(dense), Arg::ints([-1])])?;
             (node, builder.tensor_type(node)?)
         }
         row => emit(builder, call, row)?,

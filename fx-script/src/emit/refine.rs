@@ -31,6 +31,10 @@ impl Emitter<'_> {
             if self.original(current) != self.original(*value) || self.ty(current) == ty {
                 continue;
             }
+            // What is known already may say more, or that the branch never runs.
+            if !self.is_subtype(ty, self.ty(current)) {
+                continue;
+            }
             let refined = self.cast(current, ty.clone());
             self.refined.insert(refined, current);
             self.builder.name(refined, name);

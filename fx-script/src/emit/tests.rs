@@ -128,6 +128,7 @@ fn optionals_are_refined() {
     );
     for text in [
         "def f(x: Optional[int]) -> int:\n  c = x is not None\n  if c:\n    return x\n  return 0\n",
+        "def f(x: Optional[str]) -> bool:\n  c = x is None\n  if x is not None:\n    return c and x > x\n  return c\n",
         "def f(x: Optional[int]) -> int:\n  while x is None:\n    x = 3\n  assert x is not None\n  return x\n",
         "def f(xs: List[Optional[int]]) -> int:\n  k = 0\n  for x in xs:\n    if x is None: continue\n    k += x\n  return k\n",
         "def f(x: Optional[int], y: Optional[int]) -> int:\n  if x is not None and y is not None and x > y: return x + y\n  return 0\n",

@@ -140,6 +140,8 @@ pub struct Summary {
     pub raised: u64,
     /// How many the reference did not take, which are not compared with it.
     pub refused: u64,
+    /// Programs that need more memory or steps than they may take.
+    pub limited: u64,
     /// The failures, shrunk; of failures with the same words the first.
     pub failures: Vec<Failure>,
 }
@@ -157,7 +159,8 @@ pub struct Failure {
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "{} programs, {} raise, {} are refused", self.programs, self.raised, self.refused)?;
+        let Summary { programs, raised, refused, limited, .. } = self;
+        writeln!(f, "{programs} programs, {raised} raise, {refused} are refused, {limited} reach a limit")?;
         for failure in &self.failures {
             writeln!(f, "FAILED seed {}: {}\n{}", failure.seed, failure.problem, failure.text)?;
         }
@@ -186,6 +189,10 @@ pub fn run(config: &Config, operators: &dyn Operators, law: Law<'_>, done: &dyn 
                 summary.refused += 1;
                 None
             }
+            Verdict::Limited => {
+                summary.limited += 1;
+                None
+            }
             Verdict::Broken(problem) => Some(problem),
         };
         if let Some(first) = first
@@ -209,8 +216,12 @@ pub fn run(config: &Config, operators: &dyn Operators, law: Law<'_>, done: &dyn 
 
 /// What a program is found to be.
 enum Verdict {
-    Kept { raised: bool },
+    Kept {
+        raised: bool,
+    },
     Refused,
+    /// It needs more memory or steps than it may take.
+    Limited,
     Broken(String),
 }
 
@@ -237,6 +248,7 @@ fn problem(
             Verdict::Broken(format!("panicked: {text}"))
         }
         (Ok(_), _) if refused => Verdict::Refused,
+        (Ok(Err(error)), _) if error.kind() == fx_core::ErrorKind::Limit => Verdict::Limited,
         (Ok(Err(error)), _) => Verdict::Broken(error.to_string()),
         (Ok(Ok(got)), Some(expected)) if got != expected => {
             Verdict::Broken(format!("expected {expected}, got {got}"))

@@ -194,7 +194,7 @@ impl Fuzz {
             print(&format!(
                 "{:#}",
                 json!({
-                    "programs": summary.programs, "raised": summary.raised, "refused": summary.refused,
+                    "programs": summary.programs, "raised": summary.raised, "refused": summary.refused, "limited": summary.limited,
                     "graphs": n_graphs, "failures": failures,
                 })
             ));

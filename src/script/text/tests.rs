@@ -398,3 +398,47 @@ fn a_session_tells_what_each_line_costs() {
     assert!(line.count >= 14, "a product and a sum ran in seven rounds: {profile}");
     assert!(profile.to_string().contains("f.py:4"), "{profile}");
 }
+
+/// PyTorch gives these results: an operator that gives other sizes shares memory where strides allow it, `ravel`
+/// where the elements lie one after the other.
+#[test]
+fn views_with_other_sizes_share_memory_as_in_pytorch() {
+    let text = "
+def f(x: Tensor, y: Tensor) -> Tuple[Tensor, Tensor]:
+    x = x.clone()
+    y = y.clone()
+    torch.ravel(x[:, 1])[:] = -1
+    x[:, 0].reshape(-1)[0] = -2
+    x[:, 2].flatten()[1] = -3
+    x.t().reshape(-1)[:] = -4
+    x.t().flatten()[:] = -5
+    x.t().ravel()[:] = -6
+    x.t().contiguous()[:] = -7
+    x.ravel()[4] = -8
+    x[:, :2].reshape([2, 2])[1, 1] = -9
+    y[:, :, 0].reshape([4])[0] = 50
+    y[:, :, :2].reshape([2, 4])[0, 0] = 60
+    y.transpose(0, 1).reshape([4, 3])[0, 0] = 70
+    y.transpose(0, 1).reshape([2, 2, 3])[1, 0] = -10
+    return x, y
+";
+    let numbers = |shape: &[usize]| {
+        let data = (0..shape.iter().product::<usize>()).map(|i| i as f32).collect();
+        crate::Tensor::from_vec(data, shape)
+    };
+    let tensors = [numbers(&[2, 3]), numbers(&[2, 2, 3])];
+    let mut script = script(text).unwrap();
+    let args = tensors.iter().map(|x| Item::of(x).unwrap()).collect();
+    let run: (crate::Tensor, crate::Tensor) =
+        script.call_values("f", args, Vec::new()).unwrap().to().unwrap();
+    let lowered =
+        script.lower("f").unwrap().input("x", "f32[2, 3]").input("y", "f32[2, 2, 3]").load().unwrap();
+    let gm = lowered.into_module().unwrap();
+    let graph: (crate::Tensor, crate::Tensor) =
+        crate::Tree::from_value(&gm.call_values(&tensors.map(crate::Arg::Leaf)).unwrap()).unwrap();
+    for (x, y) in [run, graph] {
+        assert_eq!(x.to_vec::<f32>().unwrap(), [-2.0, 1.0, 2.0, 3.0, -9.0, -3.0]);
+        let y = y.to_vec::<f32>().unwrap();
+        assert_eq!(y, [50.0, 1.0, 2.0, -10.0, -10.0, -10.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
+    }
+}

@@ -8,6 +8,7 @@ use fx_script::vm::Operators;
 
 use super::{Lowerer, Meaning, Step, Stop};
 use crate::ErrorKind;
+use crate::import::alias::View;
 use crate::script::AtenOperators;
 
 /// The most text that a known value may be.
@@ -272,6 +273,19 @@ impl Lowerer<'_> {
                 }
             }
             _ => None,
+        }
+    }
+
+    /// Returns whether an operator that gives the elements of a tensor in other sizes has copied them.
+    pub(super) fn copies(&mut self, base: &str, of: &View, result: &View) -> bool {
+        match base {
+            "contiguous" | "ravel" => !self.builder().is_contiguous(of),
+            "reshape" | "flatten" | "reshape_as" => {
+                let builder = self.builder();
+                let sizes = builder.tensor_type(result.node).map(|ty| ty.shape.to_vec());
+                sizes.is_ok_and(|sizes| !builder.is_viewable(of, &sizes))
+            }
+            _ => false,
         }
     }
 }

@@ -325,18 +325,14 @@ impl Lowerer<'_> {
                 Some("the virtual machine has complex tensors; graphs have pairs of reals"),
             ));
         }
-        let is_dense = match args.first().filter(|_| self.is_tensor(args.first())) {
-            Some(tensor) => {
-                let view = self.view_of(tensor)?;
-                self.builder().is_contiguous(&view)
-            }
-            None => true,
+        let first = match args.first().filter(|_| self.is_tensor(args.first())) {
+            Some(tensor) => Some(self.view_of(tensor)?),
+            None => None,
         };
+        let is_dense = first.as_ref().is_none_or(|view| self.builder().is_contiguous(view));
         if base == "contiguous" && is_dense {
             return Ok(args[0].clone());
         }
-        let copies =
-            !is_dense && matches!(base, "contiguous" | "reshape" | "flatten" | "ravel" | "reshape_as");
         let mut arguments = Arguments::default();
         for (parameter, arg) in schema.parameters.iter().zip(args) {
             self.argument(schema, parameter, arg, &mut arguments)?;
@@ -356,7 +352,9 @@ impl Lowerer<'_> {
                 }
                 Ok(target)
             }
-            (None, Raw::Tensor(view)) if copies && !view.is_whole() => {
+            (None, Raw::Tensor(view))
+                if !view.is_whole() && first.is_some_and(|first| self.copies(base, &first, &view)) =>
+            {
                 let node = self.builder().current(&view);
                 let node = self.attempt(node, name)?;
                 Ok(self.fresh(node))
