@@ -438,7 +438,7 @@ fn body(
             inner.set_path(copy, below(child, path))?;
         }
         if let Some((target, value)) = store(graph, *id)? {
-            let value = value.try_flat_map(&mut |id| Ok(map.get(&id).cloned().unwrap_or(Arg::None)))?;
+            let value = value.try_flat_map(&mut |id| Ok(map.get(id).cloned().unwrap_or(Arg::None)))?;
             let args = [Arg::str(below(&target, path)), value];
             inner.set_all_args(copy, args.into(), Default::default())?;
         }
