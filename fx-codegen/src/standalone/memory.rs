@@ -1,8 +1,8 @@
 //! Memory: which buffers share a place, by when they are used.
 
-use fx_core::{DType, Dim};
+use fx_core::{DType, Dim, Symbol};
 
-use super::step::{Buffer, Length, Loop, Piece, Step};
+use super::step::{Buffer, Length, Loop, Piece, Source, Step};
 use super::value::{Home, Value, View, count, row_major};
 
 /// A place that buffers of one dtype share, one after the other.
@@ -26,8 +26,15 @@ fn uses(step: &Step) -> Vec<usize> {
         Home::Buffer(id) => Some(id),
         Home::Input(_) | Home::Weight(_) => None,
     };
+    let element = |source: &Source| match source {
+        Source::Size(_) => None,
+        Source::Element(view) => of(view),
+    };
     match step {
-        Step::Comment(_) => Vec::new(),
+        Step::Comment(_) | Step::Require(_) => Vec::new(),
+        Step::Grow(id) => vec![*id],
+        Step::Bind(values) => values.iter().filter_map(|(_, source)| element(source)).collect(),
+        Step::For { rounds, .. } => element(rounds).into_iter().collect(),
         Step::Call(call) => {
             let pieces = call.args.iter().flatten();
             let ids = pieces.filter_map(|piece| match piece {
@@ -61,6 +68,15 @@ impl Lives {
         uses(step).into_iter().for_each(|id| self.note(id));
     }
 
+    /// Notes that what comes from before `start` is read in the next round of a loop that ends now, too.
+    fn repeat(&mut self, start: usize) {
+        for id in 0..self.first.len() {
+            if self.first[id] < start && self.last[id] >= start {
+                self.last[id] = self.now;
+            }
+        }
+    }
+
     fn walk(&mut self, steps: &[Step]) {
         for step in steps {
             self.now += 1;
@@ -72,12 +88,16 @@ impl Lives {
                     self.note_all(step);
                     self.walk(body);
                     self.now += 1;
-                    // What comes from before is read in the next round, too.
-                    for id in 0..self.first.len() {
-                        if self.first[id] < start && self.last[id] >= start {
-                            self.last[id] = self.now;
-                        }
-                    }
+                    self.repeat(start);
+                }
+                Step::For { body, .. } => {
+                    self.note_all(step);
+                    // What tells the number of rounds is read once.
+                    self.now += 1;
+                    let start = self.now;
+                    self.walk(body);
+                    self.now += 1;
+                    self.repeat(start);
                 }
                 Step::Branch { then, otherwise, .. } => {
                     self.note_all(step);
@@ -135,6 +155,12 @@ impl Planner<'_> {
                     self.advance();
                     let test = Step::While { before: Vec::new(), body: Vec::new(), test: test.clone() };
                     self.place_all(&test);
+                    self.steps(body);
+                    self.advance();
+                }
+                Step::For { rounds, body, .. } => {
+                    self.place_all(&Step::Bind(vec![(Symbol::new("rounds"), rounds.clone())]));
+                    self.advance();
                     self.steps(body);
                     self.advance();
                 }

@@ -9,9 +9,10 @@ use fx_core::{DType, Dim, Result, Symbol};
 use super::lower::is_half;
 use super::memory::Memory;
 use super::package::is_kernel;
-use super::step::{Call, Failure, Length, Loop, Piece, Ref, Step, Work};
+use super::step::{Buffer, Call, Failure, Length, Loop, Piece, Ref, Source, Step, Work};
 use super::table;
 use super::value::{Home, View, collapse, count};
+use crate::readable::names;
 
 /// The most statements of a function.
 const LONGEST: usize = 40;
@@ -21,6 +22,7 @@ const WIDEST: usize = 110;
 /// Writes steps.
 pub(super) struct Renderer<'a> {
     pub(super) memory: &'a Memory,
+    pub(super) buffers: &'a [Buffer],
     /// The names of inputs, weights and symbols.
     pub(super) inputs: &'a [String],
     pub(super) weights: &'a [String],
@@ -34,28 +36,73 @@ pub(super) struct Renderer<'a> {
     n_parts: usize,
 }
 
+/// What statements read: the parameters of a function of them.
+#[derive(Clone, Copy, Default)]
+struct Needs {
+    sizes: bool,
+    /// Whether they change sizes.
+    binds: bool,
+    weights: bool,
+    inputs: bool,
+    scratch: bool,
+}
+
 /// A list of statements.
 #[derive(Default)]
 struct Block {
     lines: Vec<String>,
     fails: bool,
+    /// What the functions that they call read.
+    needs: Needs,
 }
 
 impl Block {
     fn push(&mut self, depth: usize, line: &str) {
         self.lines.push(format!("{}{line}", "    ".repeat(depth)));
     }
+
+    /// Adds the statements of another list.
+    fn absorb(&mut self, inner: Block) {
+        self.lines.extend(inner.lines);
+        self.called(inner.fails, inner.needs);
+    }
+
+    fn called(&mut self, fails: bool, needs: Needs) {
+        self.fails |= fails;
+        self.needs = self.needs.and(needs);
+    }
+}
+
+impl Needs {
+    fn and(self, other: Needs) -> Needs {
+        Needs {
+            sizes: self.sizes || other.sizes,
+            binds: self.binds || other.binds,
+            weights: self.weights || other.weights,
+            inputs: self.inputs || other.inputs,
+            scratch: self.scratch || other.scratch,
+        }
+    }
+
+    /// Returns what a text reads itself.
+    fn of(text: &str) -> Needs {
+        let [sizes, weights, inputs, scratch] =
+            ["d.", "w.", "inputs.", "s."].map(|mark| mentions(text, mark));
+        Needs { sizes, binds: false, weights, inputs, scratch }
+    }
 }
 
 impl<'a> Renderer<'a> {
     pub(super) fn new(
         memory: &'a Memory,
+        buffers: &'a [Buffer],
         inputs: &'a [String],
         weights: &'a [String],
         symbols: &'a [(Symbol, String)],
     ) -> Self {
         Renderer {
             memory,
+            buffers,
             inputs,
             weights,
             symbols,
@@ -72,8 +119,8 @@ impl<'a> Renderer<'a> {
         let block = match n_statements(steps) {
             0..=LONGEST => {
                 let lines = self.block_lines(steps, 1)?;
-                let (call, _) = self.part(lines);
-                Block { lines: vec![format!("        {call}")], fails: false }
+                let (call, ..) = self.part(lines);
+                Block { lines: vec![format!("        {call}")], ..Block::default() }
             }
             _ => self.block(steps, 2)?,
         };
@@ -111,37 +158,35 @@ impl<'a> Renderer<'a> {
             let (part, next) = rest.split_at(end.max(1));
             rest = next;
             let lines = self.block_lines(part, 1)?;
-            let (call, fails) = self.part(lines);
-            block.fails |= fails;
+            let (call, fails, needs) = self.part(lines);
+            block.called(fails, needs);
             block.push(depth, &call);
         }
         Ok(block)
     }
 
-    /// Makes a function of statements; returns its call, and whether it can fail.
-    fn part(&mut self, block: Block) -> (String, bool) {
+    /// Makes a function of statements; returns its call, whether it can fail, and what it reads.
+    fn part(&mut self, block: Block) -> (String, bool, Needs) {
         let name = format!("part_{}", self.n_parts);
         self.n_parts += 1;
         let body = block.lines.join("\n");
-        let mut params = Vec::new();
-        let mut args = Vec::new();
-        for (mark, name, arg, ty) in [
-            ("d.", "d", "d", "&Sizes"),
-            ("w.", "w", "w", "&Weights"),
-            ("inputs.", "inputs", "&inputs", "&Inputs<'_>"),
-            ("s.", "s", "s", "&mut Scratch"),
-        ] {
-            if mentions(&body, mark) {
-                params.push(format!("{name}: {ty}"));
-                args.push(arg);
-            }
-        }
-        let (params, args) = (params.join(", "), args.join(", ").replace("&inputs", "inputs"));
+        let needs = block.needs.and(Needs::of(&body));
+        let sizes = if needs.binds { "&mut Sizes" } else { "&Sizes" };
+        let all = [
+            (needs.sizes || needs.binds, "d", sizes),
+            (needs.weights, "w", "&Weights"),
+            (needs.inputs, "inputs", "&Inputs<'_>"),
+            (needs.scratch, "s", "&mut Scratch"),
+        ];
+        let used = || all.iter().filter(|(is_used, ..)| *is_used);
+        let params: Vec<String> = used().map(|(_, name, ty)| format!("{name}: {ty}")).collect();
+        let args: Vec<&str> = used().map(|(_, name, _)| *name).collect();
+        let (params, args) = (params.join(", "), args.join(", "));
         let fails = block.fails;
         let (result, end, ask) =
             if fails { (" -> Result<(), Error>", "\n    Ok(())", "?") } else { ("", "", "") };
         self.functions.push(format!("fn {name}({params}){result} {{\n{body}{end}\n}}\n"));
-        (format!("{name}({args}){ask};"), fails)
+        (format!("{name}({args}){ask};"), fails, needs)
     }
 
     fn block_lines(&mut self, steps: &[Step], depth: usize) -> Result<Block> {
@@ -163,32 +208,83 @@ impl<'a> Renderer<'a> {
                 Step::Branch { test, then, otherwise } => {
                     let at = self.element(test)?;
                     block.push(depth, &format!("if {at} {{"));
-                    let inner = self.block(then, depth + 1)?;
-                    block.fails |= inner.fails;
-                    block.lines.extend(inner.lines);
+                    block.absorb(self.block(then, depth + 1)?);
                     block.push(depth, "} else {");
-                    let inner = self.block(otherwise, depth + 1)?;
-                    block.fails |= inner.fails;
-                    block.lines.extend(inner.lines);
+                    block.absorb(self.block(otherwise, depth + 1)?);
                     block.push(depth, "}");
                 }
                 Step::While { before, test, body } => {
                     block.push(depth, "loop {");
-                    let inner = self.block(before, depth + 1)?;
-                    block.fails |= inner.fails;
-                    block.lines.extend(inner.lines);
+                    block.absorb(self.block(before, depth + 1)?);
                     let at = self.element(test)?;
                     block.push(depth + 1, &format!("if !{at} {{"));
                     block.push(depth + 2, "break;");
                     block.push(depth + 1, "}");
-                    let inner = self.block(body, depth + 1)?;
-                    block.fails |= inner.fails;
-                    block.lines.extend(inner.lines);
+                    block.absorb(self.block(body, depth + 1)?);
+                    block.push(depth, "}");
+                }
+                Step::For { index, rounds, body } => {
+                    block.push(depth, &format!("for i in 0..{} {{", self.integer(rounds)?));
+                    self.bind(&[(index.clone(), "i".to_owned())], depth + 1, &mut block)?;
+                    block.absorb(self.block(body, depth + 1)?);
+                    block.push(depth, "}");
+                }
+                Step::Bind(values) => {
+                    let values = values.iter().map(|(symbol, source)| {
+                        let value = self.integer(source)?;
+                        let is_known = matches!(source, Source::Size(size) if size.known().is_some());
+                        Ok((symbol.clone(), if is_known { value } else { format!("bounded({value})?") }))
+                    });
+                    let values = values.collect::<Result<Vec<_>>>()?;
+                    block.fails |= values.iter().any(|(_, value)| value.ends_with('?'));
+                    self.bind(&values, depth, &mut block)?;
+                }
+                Step::Grow(id) => {
+                    block.fails = true;
+                    let place = self.place(*id);
+                    let buffer = &self.buffers[*id];
+                    let (len, zero) = (length(&buffer.len, self.symbols)?, zero(buffer.dtype));
+                    self.modules.extend(called_modules(&len).map(str::to_owned));
+                    block.push(depth, &format!("grow(&mut s.{place}, {len}, {zero})?;"));
+                }
+                Step::Require(size) => {
+                    block.fails = true;
+                    let why = format!("{} is negative", names::comment(&size.to_string()));
+                    block.push(depth, &format!("if {} < 0 {{", self.signed(size)?));
+                    block.push(depth + 1, &format!("return Err(Error::Sizes({why:?}));"));
                     block.push(depth, "}");
                 }
             }
         }
         Ok(block)
+    }
+
+    /// Writes an assignment of sizes.
+    fn bind(&self, values: &[(Symbol, String)], depth: usize, block: &mut Block) -> Result<()> {
+        block.needs.binds = true;
+        let names = values.iter().map(|(symbol, _)| self.signed(&Dim::symbol(symbol.clone())));
+        let names = names.collect::<Result<Vec<_>>>()?;
+        let line = match (&names[..], values) {
+            ([name], [(_, value)]) => format!("{name} = {value};"),
+            _ => {
+                let values: Vec<&str> = values.iter().map(|(_, value)| &**value).collect();
+                format!("({}) = ({});", names.join(", "), values.join(", "))
+            }
+        };
+        block.push(depth, &line);
+        Ok(())
+    }
+
+    /// Writes an integer as an `i64`.
+    fn integer(&self, source: &Source) -> Result<String> {
+        match source {
+            Source::Size(size) => self.signed(size),
+            Source::Element(view) => self.element(view),
+        }
+    }
+
+    fn signed(&self, size: &Dim) -> Result<String> {
+        signed(size, self.symbols)
     }
 
     fn call(&mut self, call: &Call, depth: usize, block: &mut Block) -> Result<()> {
@@ -483,6 +579,17 @@ pub(super) fn signed(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> 
             DimStep::Max(a, b) => format!("i64::max({a}, {b})"),
         })
     })
+}
+
+/// Writes the element that memory is filled with.
+pub(super) fn zero(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "false",
+        DType::F16 => "f16::ZERO",
+        DType::BF16 => "bf16::ZERO",
+        dtype if dtype.is_float() => "0.0",
+        _ => "0",
+    }
 }
 
 /// Writes the number of elements of a buffer.

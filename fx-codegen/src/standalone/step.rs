@@ -1,7 +1,7 @@
 //! The steps of a generated program: loops over elements, calls of kernels, and branches.
 
 use fx_core::pointwise::PointwiseDef;
-use fx_core::{DType, Dim, Scalar};
+use fx_core::{DType, Dim, Scalar, Symbol};
 
 use super::value::View;
 
@@ -117,6 +117,14 @@ pub(super) struct Loop {
     pub(super) in_place: Vec<(usize, usize)>,
 }
 
+/// What an integer is.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Size(Dim),
+    /// The first element of a value of integers.
+    Element(View),
+}
+
 /// A step of a program.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -135,4 +143,16 @@ pub(super) enum Step {
         test: View,
         body: Vec<Step>,
     },
+    /// Runs `rounds` times; `index` is the number of the round.
+    For {
+        index: Symbol,
+        rounds: Source,
+        body: Vec<Step>,
+    },
+    /// Gives sizes that data decide their values, all at once.
+    Bind(Vec<(Symbol, Source)>),
+    /// Makes memory for a buffer whose length such sizes tell.
+    Grow(usize),
+    /// Fails if a size is negative.
+    Require(Dim),
 }

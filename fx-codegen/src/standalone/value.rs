@@ -11,13 +11,15 @@ pub(super) enum Home {
 }
 
 /// A tensor: a part of some memory, with the distances of its elements.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct View {
     pub(super) home: Home,
     pub(super) dtype: DType,
     pub(super) shape: Vec<Dim>,
     pub(super) strides: Vec<Dim>,
     pub(super) offset: Dim,
+    /// Whether it is a number of the host, kept as a tensor of rank 0: its dtype takes no part in promotion.
+    pub(super) is_number: bool,
 }
 
 /// A value of the graph.
@@ -47,7 +49,14 @@ pub(super) fn row_major(shape: &[Dim]) -> Vec<Dim> {
 impl View {
     /// Makes a window on all of some memory.
     pub(super) fn whole(home: Home, dtype: DType, shape: &[Dim]) -> View {
-        View { home, dtype, shape: shape.to_vec(), strides: row_major(shape), offset: Dim::new(0) }
+        View {
+            home,
+            dtype,
+            shape: shape.to_vec(),
+            strides: row_major(shape),
+            offset: Dim::new(0),
+            is_number: false,
+        }
     }
 
     pub(super) fn rank(&self) -> usize {

@@ -1,4 +1,5 @@
-//! Symbolic sizes of a graph that is copied into another: what each symbol is called there.
+//! Symbolic sizes of a graph that is copied into another, or taken for operands of some types: what each symbol is
+//! called there.
 //!
 //! A symbol of a placeholder becomes the size that the value given for the placeholder has; where that is not
 //! known, the copied nodes lose the types that mention it. A symbol that a node made up, since its size
@@ -10,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Graph, NodeMap};
 use crate::fresh::{self, for_each_dim};
+use crate::node::OpCode;
 use crate::{Arg, Dim, Result, Symbol, TypeTree, err};
 
 /// What the symbols of a copied graph become.
@@ -22,42 +24,61 @@ pub(super) struct Sizes {
 impl Sizes {
     /// Compares the types of the placeholders of `from` with those of what `map` gives for them in `to`.
     pub(super) fn of_copy(from: &Graph, to: &Graph, map: &NodeMap) -> Result<Self> {
-        let mut sizes = Sizes::default();
-        let mut of_inputs = FxHashSet::default();
-        for leaf in from.inputs().iter().flat_map(|input| input.tree.leaves()) {
-            let Some(ty) = from.node(*leaf)?.ty() else { continue };
-            let symbols = fresh::symbols(ty);
-            of_inputs.extend(symbols.iter().cloned());
-            let given = match map.get(leaf) {
+        let given = from.placeholders().into_iter().map(|leaf| {
+            Ok(match map.get(&leaf) {
                 Some(Arg::Leaf(node)) => to.node(*node)?.ty().cloned(),
                 Some(Arg::Int(n)) => Some(Arg::Int(*n)),
                 Some(Arg::Dim(dim)) => Some(Arg::Dim(dim.clone())),
                 _ => None,
-            };
+            })
+        });
+        let given = given.collect::<Result<Vec<_>>>()?;
+        let types: Vec<&TypeTree> = to.nodes().filter_map(|(_, node)| node.ty()).collect();
+        Sizes::of(from, &given, &types)
+    }
+
+    /// Compares the types of the placeholders of `from` with those that are `given` for them. No size that data
+    /// decides is called as one in `types`.
+    fn of(from: &Graph, given: &[Option<TypeTree>], types: &[&TypeTree]) -> Result<Self> {
+        let mut sizes = Sizes::default();
+        let mut of_inputs = FxHashSet::default();
+        for (leaf, given) in from.placeholders().into_iter().zip(given) {
+            let Some(ty) = from.node(leaf)?.ty() else { continue };
+            let symbols = fresh::symbols(ty);
+            of_inputs.extend(symbols.iter().cloned());
             let (mut theirs, mut ours) = (Vec::new(), Vec::new());
             for_each_dim(ty, &mut |dim| theirs.push(dim.clone()));
-            match &given {
+            match given {
                 Some(Arg::Int(n)) => ours.push(Dim::new(*n)),
                 Some(given) => for_each_dim(given, &mut |dim| ours.push(dim.clone())),
                 None => {}
             }
             if theirs.len() == ours.len() {
-                for (symbol, size) in theirs.iter().zip(ours) {
-                    if let Some(symbol) = symbol.as_symbol() {
-                        sizes.known.entry(symbol.clone()).or_insert(size);
+                for (their, our) in theirs.iter().zip(ours) {
+                    if let Some((symbol, size)) = told(their, &our) {
+                        sizes.known.entry(symbol).or_insert(size);
+                    } else if *their == our {
+                        for symbol in our.symbols() {
+                            sizes.known.entry(symbol.clone()).or_insert(Dim::symbol(symbol));
+                        }
                     }
                 }
             }
             sizes.unknown.extend(symbols);
         }
         sizes.unknown.retain(|symbol| !sizes.known.contains_key(symbol));
-        sizes.name_data_sizes(from, to, &of_inputs)?;
+        sizes.name_data_sizes(from, types, &of_inputs)?;
         sizes.known.retain(|symbol, size| size.as_symbol() != Some(symbol));
         Ok(sizes)
     }
 
-    /// Gives the symbols that nodes of `from` made up names that `to` does not use.
-    fn name_data_sizes(&mut self, from: &Graph, to: &Graph, of_inputs: &FxHashSet<Symbol>) -> Result<()> {
+    /// Gives the symbols that nodes of `from` made up names that `types` do not use.
+    fn name_data_sizes(
+        &mut self,
+        from: &Graph,
+        types: &[&TypeTree],
+        of_inputs: &FxHashSet<Symbol>,
+    ) -> Result<()> {
         let mut made_up = Vec::new();
         for (_, node) in from.nodes() {
             let Some(ty) = node.ty() else { continue };
@@ -84,7 +105,7 @@ impl Sizes {
             return Ok(());
         }
         let mut taken = FxHashSet::default();
-        for ty in to.nodes().filter_map(|(_, node)| node.ty()) {
+        for ty in types {
             for symbol in fresh::symbols(ty) {
                 taken.insert(symbol.name().to_owned());
             }
@@ -92,8 +113,7 @@ impl Sizes {
         let mut names = fresh::Names::default();
         for symbol in made_up {
             if taken.contains(symbol.name()) {
-                let types = from.nodes().filter_map(|(_, node)| node.ty());
-                let name = Symbol::new(names.next(to, types));
+                let name = Symbol::new(names.next(from, types.iter().copied()));
                 let (min, max) = (symbol.min(), symbol.max());
                 self.known.insert(symbol, Dim::symbol(name.ranged(min, max)));
             }
@@ -149,5 +169,39 @@ impl Sizes {
             graph.meta_mut(id)?.ty = ty;
         }
         Ok(graph)
+    }
+}
+
+/// Returns the symbol that an expression has alone, and what it is where the expression is `size`.
+fn told(expression: &Dim, size: &Dim) -> Option<(Symbol, Dim)> {
+    let (symbol, factor, constant) = expression.linear()?;
+    let (factor, constant) = (Dim::new(factor), Dim::new(constant));
+    let value = (size - &constant).floor_div(&factor);
+    (&value * factor + constant == *size).then(|| (symbol.clone(), value))
+}
+
+impl Graph {
+    /// Returns this closed graph for operands of these types: the symbols of its placeholders are the sizes that
+    /// the operands have, also in arguments and sub-graphs, and its nodes have the types that follow. A size that
+    /// data decides has a name of its own, none of `taken`.
+    ///
+    /// Fails if the types do not fit the placeholders, or the nodes.
+    pub fn for_operands(&self, types: &[TypeTree], taken: &[Symbol]) -> Result<Graph> {
+        let taken: Vec<TypeTree> = taken.iter().map(|symbol| Arg::dim(Dim::symbol(symbol.clone()))).collect();
+        let taken: Vec<&TypeTree> = taken.iter().collect();
+        let given: Vec<Option<TypeTree>> = types.iter().cloned().map(Some).collect();
+        let renamed = |graph: &Graph| -> Result<Graph> {
+            let sizes = Sizes::of(graph, &given, &taken)?;
+            if sizes.is_identity() { Ok(graph.clone()) } else { sizes.graph(graph) }
+        };
+        let mut graph = renamed(self)?;
+        let has_types =
+            graph.placeholders().into_iter().zip(types).all(|(id, ty)| graph.get(id).ty() == Some(ty))
+                && graph.nodes().all(|(_, node)| node.ty().is_some() || node.opcode() == OpCode::Output);
+        if has_types {
+            return Ok(graph);
+        }
+        crate::infer::propagate(&mut graph, crate::attribute::Parts::default(), types)?;
+        renamed(&graph)
     }
 }

@@ -177,7 +177,8 @@ impl Join {
         let joined = match widened {
             // The symbol stands for this size already; another size of another axis needs a symbol of its own.
             Some(symbol) if is_first => {
-                if b.bounds().0 >= symbol.min() {
+                // No size is negative, whatever its expression may be.
+                if b.bounds().0.max(0) >= symbol.min() {
                     a.clone()
                 } else {
                     self.changed = true;

@@ -4,6 +4,7 @@
 //! builds and runs a crate for every program of the folder, `NAME.pt2` with `NAME.io.safetensors`, and for
 //! the models of the examples.
 
+mod loops;
 mod rows;
 
 use std::path::{Path, PathBuf};

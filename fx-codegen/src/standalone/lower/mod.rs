@@ -1,26 +1,22 @@
 //! From graph to steps: each node becomes a window on what is there, a call of a kernel, or a part of a loop.
 
 mod moves;
+mod pointwise;
+mod sizes;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use fx_core::op::kind::{OperandType, OperandValue};
-use fx_core::pointwise::{Check, Numbers, PointwiseDef, result_dtype_of_types};
 use fx_core::{
-    Arg, Category, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Scalar, Symbol, Target,
-    Tensor, TensorType, Type, TypeTree, bail, err, ops,
+    Arg, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Symbol, Target, Tensor,
+    TensorType, Type, TypeTree, bail, err, ops,
 };
 
 use super::Options;
-use super::step::{Buffer, Call, Failure, Length, Loop, LoopOp, Piece, Pieces, Ref, Step, Work};
+use super::step::{Buffer, Call, Failure, Length, Piece, Pieces, Step};
 use super::table;
 use super::value::{Home, Value, View, collapse, count};
-use crate::native::stands_alone;
 use crate::readable::names;
-
-/// The longest loop.
-const LONGEST: usize = 32;
 
 /// A tensor that the program keeps.
 #[derive(Clone, Debug)]
@@ -40,6 +36,8 @@ pub(super) struct Lowered {
     pub(super) steps: Vec<Step>,
     /// What must not be negative for sizes to fit together.
     pub(super) requires: Vec<Dim>,
+    /// The sizes that data decide.
+    pub(super) locals: Vec<Symbol>,
     /// The result; its tensors are whole buffers.
     pub(super) output: Value,
 }
@@ -55,6 +53,10 @@ pub(super) struct Lowering<'a> {
     requires: Vec<Dim>,
     /// The sizes of the inputs.
     symbols: Vec<Symbol>,
+    /// The sizes that data decide.
+    locals: Vec<Symbol>,
+    /// The sizes of all graphs so far.
+    taken: HashSet<Symbol>,
     /// What cannot be written.
     problems: Vec<String>,
 }
@@ -70,6 +72,8 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         steps: Vec::new(),
         requires: Vec::new(),
         symbols: Vec::new(),
+        locals: Vec::new(),
+        taken: HashSet::new(),
         problems: Vec::new(),
     };
     let graph = gm.graph();
@@ -101,8 +105,8 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         )
         .help("give the operation a code of your own by `CrateOptions::operation`, or replace it before"));
     }
-    let Lowering { weights, buffers, steps, requires, .. } = lowering;
-    Ok(Lowered { inputs, weights, buffers, steps, requires, output })
+    let Lowering { weights, buffers, steps, requires, locals, .. } = lowering;
+    Ok(Lowered { inputs, weights, buffers, steps, requires, locals, output })
 }
 
 /// Returns whether a dtype is kept in 16 bits, and computed in `f32`.
@@ -116,18 +120,13 @@ pub(super) fn is_built_in(op: Op) -> bool {
     is_control || matches!(op.path.split("::").next(), Some("fx_core" | "fx_ops"))
 }
 
-/// A group of nodes that become one loop.
-struct Group {
-    members: Vec<usize>,
-    shape: Vec<Dim>,
-}
-
 impl<'a> Lowering<'a> {
     /// Makes steps of a graph for these arguments and returns its result.
     pub(super) fn graph(&mut self, graph: &Graph, args: Vec<Value>) -> Result<Value> {
+        self.take_names(graph);
         let ids = graph.ids();
         let at: HashMap<NodeId, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
-        let (group_of, groups) = groups(graph, &ids, &at)?;
+        let (group_of, groups) = pointwise::groups(graph, &ids, &at)?;
         let mut values: Vec<Option<Value>> = vec![None; ids.len()];
         for (id, arg) in graph.placeholders().iter().zip(args) {
             values[at[id]] = Some(arg);
@@ -189,15 +188,14 @@ impl<'a> Lowering<'a> {
 
     /// Makes a buffer of a length.
     pub(super) fn room(&mut self, dtype: DType, len: Length) -> usize {
-        self.buffers.push(Buffer { dtype, len });
-        self.buffers.len() - 1
+        let id = self.add_buffer(dtype, len);
+        self.grow(id);
+        id
     }
 
-    /// Notes that the program is for sizes for which this is not negative.
-    pub(super) fn require(&mut self, dim: Dim) {
-        if dim.bounds().0 < 0 && !self.requires.contains(&dim) {
-            self.requires.push(dim);
-        }
+    fn add_buffer(&mut self, dtype: DType, len: Length) -> usize {
+        self.buffers.push(Buffer { dtype, len });
+        self.buffers.len() - 1
     }
 
     /// Adds a call of a kernel.
@@ -325,6 +323,7 @@ impl<'a> Lowering<'a> {
         if let Some(ty) = node.ty()
             && ty.leaves().is_empty()
             && op.effects.is_pure()
+            && self.has_sizes(ty)
         {
             return ty.try_flat_map(&mut |_| Ok(Arg::None));
         }
@@ -339,14 +338,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn operation(&mut self, op: Op, args: &[Value], ty: &TypeTree) -> Result<Value> {
+        let finds_sizes = is_built_in(op) && table::BINDS.contains(&op.name);
+        if !finds_sizes && !self.has_sizes(ty) {
+            return Err(Self::unknown_sizes(ty));
+        }
         for ty in ty.leaves().into_iter().filter_map(Type::tensor) {
             ty.shape.iter().for_each(|size| self.require(size.clone()));
-        }
-        if !ty.leaves().into_iter().filter_map(Type::tensor).all(|ty| self.has_sizes(ty)) {
-            bail!(
-                Unresolved,
-                "its result {ty} has as many elements as the data says, and sizes must follow from those of inputs"
-            );
         }
         if let Some(custom) = self.options.custom(op) {
             return self.custom(&custom, args, ty);
@@ -381,11 +378,6 @@ impl<'a> Lowering<'a> {
             return self.evaluated(op, args);
         }
         Err(err!(Unresolved, "the operation has no stand-alone code"))
-    }
-
-    /// Returns whether the sizes of a value follow from those of the inputs.
-    fn has_sizes(&self, ty: &TensorType) -> bool {
-        ty.shape.iter().flat_map(Dim::symbols).all(|symbol| self.symbols.contains(&symbol))
     }
 
     /// Writes an operation by its row of the table. Rows that compute do so in `f32` where the graph has
@@ -467,108 +459,6 @@ impl<'a> Lowering<'a> {
     pub(super) fn push(&mut self, step: Step) {
         self.steps.push(step);
     }
-
-    /// Makes a loop of a group.
-    fn group(
-        &mut self,
-        graph: &Graph,
-        ids: &[NodeId],
-        at: &HashMap<NodeId, usize>,
-        group: &Group,
-        values: &mut [Option<Value>],
-    ) -> Result<()> {
-        let mut made = Loop {
-            shape: group.shape.clone(),
-            reads: Vec::new(),
-            sizes: Vec::new(),
-            ops: Vec::new(),
-            writes: Vec::new(),
-            in_place: Vec::new(),
-        };
-        let mut step_of: BTreeMap<usize, usize> = BTreeMap::new();
-        for &member in &group.members {
-            self.steps.push(Step::Comment(comment(graph, ids[member])?));
-            let op = match loop_op(graph, ids[member], at, values, &step_of, &mut made) {
-                Ok(op) => op,
-                Err(error) => {
-                    self.problem(graph, ids[member], &error)?;
-                    let dtype = graph
-                        .node(ids[member])?
-                        .ty()
-                        .and_then(TypeTree::tensor)
-                        .map_or(DType::F32, |ty| ty.dtype);
-                    let operands = vec![(Ref::Number(Scalar::Int(0)), dtype)];
-                    LoopOp {
-                        work: Work::Convert,
-                        operands,
-                        exact: Vec::new(),
-                        params: Vec::new(),
-                        from: dtype,
-                        dtype,
-                    }
-                }
-            };
-            if let Err(error) = self.checked(&op, &made.reads) {
-                self.problem(graph, ids[member], &error)?;
-            }
-            made.ops.push(op);
-            step_of.insert(member, made.ops.len() - 1);
-        }
-        for (&member, &step) in &step_of {
-            let is_outside = |user: &NodeId| at.get(user).is_none_or(|user| !step_of.contains_key(user));
-            if graph.users(ids[member])?.iter().any(is_outside) {
-                let view = self.buffer(made.ops[step].dtype, &group.shape);
-                if let Home::Buffer(id) = view.home {
-                    made.writes.push((id, step));
-                }
-                values[member] = Some(Arg::Leaf(view));
-            }
-        }
-        self.steps.push(Step::Loop(made));
-        Ok(())
-    }
-
-    /// Adds the check that a row makes of its second operand, if it makes one.
-    fn checked(&mut self, op: &LoopOp, reads: &[View]) -> Result<()> {
-        let Work::Map(PointwiseDef { check: Some(check), .. }) = op.work else { return Ok(()) };
-        if !op.from.is_int() {
-            return Ok(());
-        }
-        match op.operands.get(1) {
-            Some((Ref::Number(x), _)) => refused(*check, *x).map_or(Ok(()), Err),
-            Some((Ref::Read(i), _)) => {
-                let mut view = reads[*i].clone();
-                for (size, stride) in view.shape.iter_mut().zip(&view.strides) {
-                    if *stride == Dim::new(0) && *size != Dim::new(0) {
-                        *size = Dim::new(1);
-                    }
-                }
-                let view = self.converted(&view, op.from)?;
-                for (x, condition) in [(0, "x == 0"), (-1, "x < 0")] {
-                    if let Some(error) = refused(*check, Scalar::Int(x))
-                        && (x == 0 || op.from != DType::U8)
-                    {
-                        self.refuse(&view, condition, error.message());
-                    }
-                }
-                Ok(())
-            }
-            _ => bail!(Graph, "the operand that a check reads is no value"),
-        }
-    }
-}
-
-/// Asks a check of integers whether it refuses a number as the second operand.
-fn refused(check: Check, x: Scalar) -> Option<Error> {
-    check(&[OperandValue::Scalar(Scalar::Int(1)), OperandValue::Scalar(x)]).err()
-}
-
-/// Returns whether a node checks its operands before it computes them, so that they must be there.
-fn is_checked(graph: &Graph, id: NodeId) -> Result<bool> {
-    let node = graph.node(id)?;
-    let is_integral = node.ty().and_then(TypeTree::tensor).is_some_and(|ty| ty.dtype.is_int());
-    let def = node.op().map(|op| op.class);
-    Ok(is_integral && matches!(def, Some(Class::Pointwise(PointwiseDef { check: Some(_), .. }))))
 }
 
 /// Returns a comment for a node: its name, operation, type and source line.
@@ -594,205 +484,4 @@ fn resolve(arg: &Arg, at: &HashMap<NodeId, usize>, values: &[Option<Value>]) -> 
         let value = at.get(id).and_then(|at| values[*at].clone());
         value.ok_or_else(|| err!(Graph, "a value is used before it is computed"))
     })
-}
-
-/// Returns whether a node can be a part of a loop, and the shape of the loop.
-fn loop_shape(graph: &Graph, id: NodeId) -> Result<Option<Vec<Dim>>> {
-    let node = graph.node(id)?;
-    let (Some(op), Some(Arg::Leaf(Type::Tensor(ty)))) = (node.op(), node.ty()) else { return Ok(None) };
-    let is_map = matches!(op.class, Class::Pointwise(_)) && op.effects.is_pure();
-    let is_known = is_built_in(op) && table::LOOPS.contains(&op.name);
-    Ok((is_map || is_known).then(|| ty.shape.to_vec()))
-}
-
-/// Puts nodes into groups. A node joins the group of an operand if it has its shape, and if whatever else
-/// uses a value of that group comes after the node: so the group can be computed where its last member is.
-fn groups(
-    graph: &Graph,
-    ids: &[NodeId],
-    at: &HashMap<NodeId, usize>,
-) -> Result<(Vec<Option<usize>>, Vec<Group>)> {
-    let mut group_of: Vec<Option<usize>> = vec![None; ids.len()];
-    let mut groups: Vec<Group> = Vec::new();
-    for (i, id) in ids.iter().enumerate() {
-        let Some(shape) = loop_shape(graph, *id)? else { continue };
-        let operands: BTreeSet<usize> = match is_checked(graph, *id)? {
-            true => BTreeSet::new(),
-            false => graph.node(*id)?.inputs().filter_map(|input| group_of[at[&input]]).collect(),
-        };
-        let mut joined = None;
-        for &group in operands.iter().rev() {
-            let candidate = &groups[group];
-            if candidate.shape != shape || candidate.members.len() >= LONGEST {
-                continue;
-            }
-            let mut fits = true;
-            for &member in &candidate.members {
-                let early = |user: &NodeId| at[user] < i && group_of[at[user]] != Some(group);
-                fits &= !graph.users(ids[member])?.iter().any(early);
-            }
-            if fits {
-                joined = Some(group);
-                break;
-            }
-        }
-        let group = joined.unwrap_or_else(|| {
-            groups.push(Group { members: Vec::new(), shape });
-            groups.len() - 1
-        });
-        groups[group].members.push(i);
-        group_of[i] = Some(group);
-    }
-    Ok((group_of, groups))
-}
-
-/// Returns the dtype of a number.
-fn number_dtype(x: Scalar) -> DType {
-    match x.category() {
-        Category::Bool => DType::Bool,
-        Category::Int => DType::I64,
-        Category::Float => DType::F64,
-    }
-}
-
-/// Returns whether a row takes a number, or a tensor of one element, at this place as exact as `f32` where it
-/// computes halves.
-fn is_wide(def: &PointwiseDef, place: usize) -> bool {
-    match def.numbers {
-        Numbers::Wide => place + 1 == def.operands.len(),
-        Numbers::WideAnywhere => true,
-        Numbers::Converted | Numbers::Exponent | Numbers::Limits(_) => false,
-    }
-}
-
-fn loop_op(
-    graph: &Graph,
-    id: NodeId,
-    at: &HashMap<NodeId, usize>,
-    values: &[Option<Value>],
-    step_of: &BTreeMap<usize, usize>,
-    made: &mut Loop,
-) -> Result<LoopOp> {
-    let node = graph.node(id)?;
-    let (Some(op), Some(Arg::Leaf(Type::Tensor(ty)))) = (node.op(), node.ty()) else {
-        bail!(Graph, "a loop has an operation on tensors");
-    };
-    let kwargs: Vec<(Arc<str>, Arg)> = node.kwargs().to_vec();
-    let bound = op.bind(node.args(), &kwargs)?;
-    let mut types: Vec<Option<TensorType>> = Vec::new();
-    let mut operand = |arg: &Arg| -> Result<(Ref, DType)> {
-        let id = match arg {
-            Arg::Leaf(id) => *id,
-            arg => {
-                types.push(None);
-                if let Arg::Dim(dim) = arg {
-                    made.sizes.push(dim.clone());
-                    return Ok((Ref::Size(made.sizes.len() - 1), DType::I64));
-                }
-                let x = arg
-                    .scalar()
-                    .ok_or_else(|| err!(Unresolved, "an operand is {}, not a number", arg.kind_name()))?;
-                return Ok((Ref::Number(x), number_dtype(x)));
-            }
-        };
-        let position = at[&id];
-        if let Some(&step) = step_of.get(&position) {
-            let ty = graph.node(id)?.ty().and_then(TypeTree::tensor);
-            types.push(ty.cloned());
-            return Ok((Ref::Op(step), made.ops[step].dtype));
-        }
-        let value =
-            values[position].as_ref().ok_or_else(|| err!(Graph, "a value is used before it is computed"))?;
-        let view = match value {
-            Arg::Leaf(view) => view,
-            value => {
-                let x =
-                    value.scalar().ok_or_else(|| err!(Unresolved, "an operand is {}", value.kind_name()))?;
-                types.push(None);
-                return Ok((Ref::Number(x), number_dtype(x)));
-            }
-        };
-        types.push(Some(view.ty()));
-        let wide = View { shape: made.shape.clone(), strides: view.broadcast(&made.shape), ..view.clone() };
-        let same = |other: &View| {
-            other.home == wide.home && other.strides == wide.strides && other.offset == wide.offset
-        };
-        let read = made.reads.iter().position(same).unwrap_or_else(|| {
-            made.reads.push(wide.clone());
-            made.reads.len() - 1
-        });
-        Ok((Ref::Read(read), view.dtype))
-    };
-    let Class::Pointwise(def) = op.class else {
-        let (work, args): (Work, Vec<&Arg>) = match (op.name, &bound[..]) {
-            ("to" | "type_as", [x, _]) => (Work::Convert, vec![x]),
-            ("where", [mask, yes, no]) => (Work::Select, vec![mask, yes, no]),
-            ("masked_fill", [no, mask, yes]) => (Work::Select, vec![mask, yes, no]),
-            _ => bail!(Unresolved, "the operation has no stand-alone code"),
-        };
-        let operands = args.into_iter().map(operand).collect::<Result<Vec<_>>>()?;
-        return Ok(LoopOp {
-            work,
-            operands,
-            exact: Vec::new(),
-            params: Vec::new(),
-            from: ty.dtype,
-            dtype: ty.dtype,
-        });
-    };
-    let n = def.operands.len();
-    let given: Vec<Option<(Ref, DType)>> = bound[..n]
-        .iter()
-        .enumerate()
-        .map(|(i, arg)| match arg {
-            Arg::None if def.absent.get(i).is_some_and(Option::is_some) => Ok(None),
-            arg => operand(arg).map(Some),
-        })
-        .collect::<Result<_>>()?;
-    let kinds: Vec<OperandType<'_>> = given
-        .iter()
-        .flatten()
-        .zip(&types)
-        .map(|((reference, _), ty)| match (reference, ty) {
-            (Ref::Number(x), _) => OperandType::Scalar(x.category()),
-            (Ref::Size(_), _) => OperandType::Scalar(Category::Int),
-            (_, Some(ty)) => OperandType::Tensor(ty),
-            (_, None) => OperandType::Scalar(Category::Float),
-        })
-        .collect();
-    let dtype = def.compute_dtype(result_dtype_of_types(&kinds))?;
-    let (def, given) = match given.split_last() {
-        Some((Some((Ref::Number(last), _)), others)) => match def.instead(Some(*last), dtype) {
-            Some(def) => (def, others.to_vec()),
-            None => (def, given),
-        },
-        _ => (def, given),
-    };
-    let source = def.source(dtype).ok_or_else(|| err!(DType, "it has no body for {dtype}"))?;
-    if !stands_alone(def, source) {
-        bail!(Unresolved, "its body names what is outside of it");
-    }
-    let has_one = |i: usize| match types.get(given[..i].iter().flatten().count()) {
-        Some(Some(ty)) => ty.shape.iter().all(|size| *size == Dim::new(1)),
-        _ => true,
-    };
-    let exact = (0..given.len()).filter(|&i| is_wide(def, i) && has_one(i)).collect();
-    let operands = given
-        .into_iter()
-        .enumerate()
-        .map(|(i, given)| match (given, def.absent_value(i, dtype)) {
-            (Some((Ref::Number(x), _)), _) | (None, Some(x)) => {
-                let x = def.number(i, x, dtype)?;
-                Ok((Ref::Number(x), number_dtype(x)))
-            }
-            (Some(given), _) => Ok(given),
-            (None, None) => bail!(Argument, "the operand {} is missing", def.operands[i]),
-        })
-        .collect::<Result<_>>()?;
-    let param = |(i, arg): (usize, &Arg)| {
-        let x = arg.scalar().ok_or_else(|| err!(Unresolved, "a parameter is not a number"))?;
-        def.parameter(i, x, dtype)
-    };
-    let params = bound[n..].iter().enumerate().map(param).collect::<Result<_>>()?;
-    Ok(LoopOp { work: Work::Map(def), operands, exact, params, from: dtype, dtype: ty.dtype })
 }

@@ -10,6 +10,7 @@ use fx_core::{Arg, Dim, GraphModule, Result, Symbol, Tensor, bail, err};
 
 use super::lower::{self, Lowered, is_half};
 use super::memory::{self, Memory};
+use super::step::Length;
 use super::value::{Value, View};
 use super::{Options, Package, safetensors};
 use crate::readable::names::{self, Names};
@@ -154,9 +155,18 @@ impl<'a> Writer<'a> {
                 symbols.push((symbol, name));
             }
         }
-        if options.baked && !symbols.is_empty() {
-            return Err(err!(Unresolved, "the size {} is not known", symbols[0].0.name()).help(
+        if let (true, Some((symbol, _))) = (options.baked, symbols.first()) {
+            return Err(err!(Unresolved, "the size {} is not known", symbol.name()).help(
                 "a baked crate needs inputs of known sizes: give recorded inputs, or specialise the program",
+            ));
+        }
+        for symbol in &lowered.locals {
+            symbols.push((symbol.clone(), taken.claim(names::variable(symbol.name()))));
+        }
+        let mut lens = memory.places.iter().flat_map(|place| &place.lens);
+        if options.baked && lens.any(|len| memory::known(len).is_none()) {
+            return Err(err!(Unresolved, "the data decides how much memory it needs").help(
+                "a baked crate needs sizes that are known: keep the sizes of what a loop carries and a branch gives",
             ));
         }
         let mut list = Vec::new();
@@ -189,6 +199,15 @@ impl<'a> Writer<'a> {
 
     fn is_symbolic(&self) -> bool {
         !self.symbols.is_empty()
+    }
+
+    /// Returns whether data decide a length.
+    fn is_local(&self, len: &Length) -> bool {
+        let sizes = match len {
+            Length::Of(size) => std::slice::from_ref(size),
+            Length::Work(_, sizes) => sizes,
+        };
+        sizes.iter().flat_map(Dim::symbols).any(|symbol| self.lowered.locals.contains(&symbol))
     }
 
     fn package(self) -> Result<Package> {

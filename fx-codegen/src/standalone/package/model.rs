@@ -7,7 +7,8 @@ use fx_core::{Arg, DType, Result, TensorType, bail, err};
 
 use super::{ALLOW, Output, Writer, size_range};
 use crate::readable::names;
-use crate::standalone::render::{Renderer, called_modules, length, place_name, signed, size};
+use crate::standalone::render::{Renderer, called_modules, length, place_name, signed, size, zero};
+use crate::standalone::step::Length;
 use crate::standalone::value::{Home, View, count};
 use crate::standalone::{lower, memory, safetensors};
 
@@ -31,7 +32,8 @@ impl Writer<'_> {
 
     /// Writes `src/model.rs`; returns it and the modules of kernels that it uses.
     pub(super) fn model(&self) -> Result<(String, BTreeSet<String>)> {
-        let renderer = Renderer::new(self.memory, &self.inputs, &self.weights, &self.symbols);
+        let renderer =
+            Renderer::new(self.memory, &self.lowered.buffers, &self.inputs, &self.weights, &self.symbols);
         let mut program = renderer.program(&self.lowered.steps)?;
         for place in &self.memory.places {
             for len in &place.lens {
@@ -142,10 +144,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the length of a place whose buffers are of known lengths.
+    /// Writes the length of a place from what is known before the program runs.
     fn place_length(&self, place: usize) -> Result<String> {
-        let lens = &self.memory.places[place].lens;
-        let known: Option<Vec<usize>> = lens.iter().map(memory::known).collect();
+        let lens = self.memory.places[place].lens.iter().filter(|len| !self.is_local(len));
+        let lens: Vec<&Length> = lens.collect();
+        let known: Option<Vec<usize>> = lens.iter().map(|len| memory::known(len)).collect();
         if let Some(known) = known {
             return Ok(known.into_iter().max().unwrap_or(0).to_string());
         }
@@ -171,11 +174,21 @@ impl Writer<'_> {
         if self.options.baked {
             self.statics(text)?;
         } else if self.is_symbolic() {
+            // What grows from round to round is given more than it needs now.
+            let reserve = if self.lowered.locals.is_empty() { "try_reserve_exact" } else { "try_reserve" };
+            let _ = write!(
+                text,
+                "\n/// Makes room for so many elements.\nfn grow<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) -> Result<(), Error> {{\n    \
+                 if buffer.len() < len {{\n        \
+                 buffer.{reserve}(len - buffer.len()).map_err(|_| Error::Sizes(\"there is not enough memory\"))?;\n        \
+                 buffer.resize(len, value);\n    }}\n    Ok(())\n}}\n"
+            );
+        }
+        if !self.lowered.locals.is_empty() {
             text.push_str(
-                "\n/// Makes room for so many elements.\nfn grow<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) -> Result<(), Error> {\n    \
-                 if buffer.len() < len {\n        \
-                 buffer.try_reserve_exact(len - buffer.len()).map_err(|_| Error::Sizes(\"there is not enough memory\"))?;\n        \
-                 buffer.resize(len, value);\n    }\n    Ok(())\n}\n",
+                "\n/// Checks a size that data decide: two of them are multiplied without overflow.\nfn bounded(size: i64) -> Result<i64, Error> {\n    \
+                 match i32::try_from(size) {\n        Ok(_) => Ok(size),\n        \
+                 Err(_) => Err(Error::Sizes(\"a size that the data decides is too large\")),\n    }\n}\n",
             );
         }
         Ok(())
@@ -320,6 +333,9 @@ impl Writer<'_> {
         if self.is_symbolic() && !self.options.baked {
             text.push_str("        let s = &mut self.scratch;\n");
             for (i, place) in self.memory.places.iter().enumerate() {
+                if place.lens.iter().all(|len| self.is_local(len)) {
+                    continue;
+                }
                 let _ = writeln!(
                     text,
                     "        grow(&mut s.{}, {}, {})?;",
@@ -384,8 +400,13 @@ impl Writer<'_> {
             }
         }
         if self.is_symbolic() {
-            text.push_str("        let d = &Sizes {\n");
+            let mutable = if self.lowered.locals.is_empty() { "" } else { "mut " };
+            let _ = writeln!(text, "        let d = &{mutable}Sizes {{");
             for (symbol, field) in &self.symbols {
+                if self.lowered.locals.contains(symbol) {
+                    let _ = writeln!(text, "            {field}: 0,");
+                    continue;
+                }
                 let found = inputs().find_map(|(name, (_, ty))| {
                     let axis = ty.shape.iter().position(|dim| dim.as_symbol() == Some(symbol))?;
                     Some(format!("{name}.shape[{axis}] as i64"))
@@ -417,15 +438,5 @@ impl Writer<'_> {
             );
         }
         Ok(())
-    }
-}
-
-fn zero(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "false",
-        DType::F16 => "f16::ZERO",
-        DType::BF16 => "bf16::ZERO",
-        dtype if dtype.is_float() => "0.0",
-        _ => "0",
     }
 }

@@ -73,6 +73,7 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
     "cond",
     "dropout",
     "embedding",
+    "for_loop",
     "full",
     "full_like",
     "gather",
@@ -99,6 +100,9 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
     "zeros",
     "zeros_like",
 ];
+
+/// Rows whose results have sizes that data decide, which they find out.
+pub(super) const BINDS: &[&str] = &["cond", "for_loop", "item", "num_int", "while_loop"];
 
 /// Returns how an operation of this name is written.
 pub(super) fn find(name: &str) -> Option<Emit> {

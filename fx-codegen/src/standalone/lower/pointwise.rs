@@ -1,0 +1,357 @@
+//! Loops: pointwise nodes of one shape that are computed together.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use fx_core::op::kind::{OperandType, OperandValue};
+use fx_core::pointwise::{Check, Numbers, PointwiseDef, result_dtype_of_types};
+use fx_core::{
+    Arg, Category, Class, DType, Dim, Error, Graph, NodeId, Result, Scalar, TensorType, Type, TypeTree, bail,
+    err,
+};
+
+use super::{Lowering, comment, is_built_in};
+use crate::native::stands_alone;
+use crate::standalone::step::{Loop, LoopOp, Ref, Step, Work};
+use crate::standalone::table;
+use crate::standalone::value::{Home, Value, View};
+
+/// The longest loop.
+const LONGEST: usize = 32;
+
+/// A group of nodes that become one loop.
+pub(super) struct Group {
+    pub(super) members: Vec<usize>,
+    shape: Vec<Dim>,
+}
+
+impl Lowering<'_> {
+    /// Makes a loop of a group.
+    pub(super) fn group(
+        &mut self,
+        graph: &Graph,
+        ids: &[NodeId],
+        at: &HashMap<NodeId, usize>,
+        group: &Group,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        let mut made = Loop {
+            shape: group.shape.clone(),
+            reads: Vec::new(),
+            sizes: Vec::new(),
+            ops: Vec::new(),
+            writes: Vec::new(),
+            in_place: Vec::new(),
+        };
+        let mut step_of: BTreeMap<usize, usize> = BTreeMap::new();
+        for &member in &group.members {
+            self.steps.push(Step::Comment(comment(graph, ids[member])?));
+            let op = match loop_op(graph, ids[member], at, values, &step_of, &mut made) {
+                Ok(op) => op,
+                Err(error) => {
+                    self.problem(graph, ids[member], &error)?;
+                    let dtype = graph
+                        .node(ids[member])?
+                        .ty()
+                        .and_then(TypeTree::tensor)
+                        .map_or(DType::F32, |ty| ty.dtype);
+                    let operands = vec![(Ref::Number(Scalar::Int(0)), dtype)];
+                    LoopOp {
+                        work: Work::Convert,
+                        operands,
+                        exact: Vec::new(),
+                        params: Vec::new(),
+                        from: dtype,
+                        dtype,
+                    }
+                }
+            };
+            if let Err(error) = self.checked(&op, &made.reads) {
+                self.problem(graph, ids[member], &error)?;
+            }
+            made.ops.push(op);
+            step_of.insert(member, made.ops.len() - 1);
+        }
+        for (&member, &step) in &step_of {
+            let is_outside = |user: &NodeId| at.get(user).is_none_or(|user| !step_of.contains_key(user));
+            if graph.users(ids[member])?.iter().any(is_outside) {
+                let mut view = self.buffer(made.ops[step].dtype, &group.shape);
+                view.is_number = graph.node(ids[member])?.ty().is_some_and(|ty| ty.tensor().is_none());
+                if let Home::Buffer(id) = view.home {
+                    made.writes.push((id, step));
+                }
+                values[member] = Some(Arg::Leaf(view));
+            }
+        }
+        self.steps.push(Step::Loop(made));
+        Ok(())
+    }
+
+    /// Adds the check that a row makes of its second operand, if it makes one.
+    fn checked(&mut self, op: &LoopOp, reads: &[View]) -> Result<()> {
+        let Work::Map(PointwiseDef { check: Some(check), .. }) = op.work else { return Ok(()) };
+        if !op.from.is_int() {
+            return Ok(());
+        }
+        match op.operands.get(1) {
+            Some((Ref::Number(x), _)) => refused(*check, *x).map_or(Ok(()), Err),
+            Some((Ref::Read(i), _)) => {
+                let mut view = reads[*i].clone();
+                for (size, stride) in view.shape.iter_mut().zip(&view.strides) {
+                    if *stride == Dim::new(0) && *size != Dim::new(0) {
+                        *size = Dim::new(1);
+                    }
+                }
+                let view = self.converted(&view, op.from)?;
+                for (x, condition) in [(0, "x == 0"), (-1, "x < 0")] {
+                    if let Some(error) = refused(*check, Scalar::Int(x))
+                        && (x == 0 || op.from != DType::U8)
+                    {
+                        self.refuse(&view, condition, error.message());
+                    }
+                }
+                Ok(())
+            }
+            _ => bail!(Graph, "the operand that a check reads is no value"),
+        }
+    }
+}
+
+/// Asks a check of integers whether it refuses a number as the second operand.
+fn refused(check: Check, x: Scalar) -> Option<Error> {
+    check(&[OperandValue::Scalar(Scalar::Int(1)), OperandValue::Scalar(x)]).err()
+}
+
+/// Returns whether a node checks its operands before it computes them, so that they must be there.
+fn is_checked(graph: &Graph, id: NodeId) -> Result<bool> {
+    let node = graph.node(id)?;
+    let is_integral = node.ty().and_then(TypeTree::tensor).is_some_and(|ty| ty.dtype.is_int());
+    let def = node.op().map(|op| op.class);
+    Ok(is_integral && matches!(def, Some(Class::Pointwise(PointwiseDef { check: Some(_), .. }))))
+}
+
+/// Returns whether a node can be a part of a loop, and the shape of the loop.
+fn loop_shape(graph: &Graph, id: NodeId) -> Result<Option<Vec<Dim>>> {
+    let node = graph.node(id)?;
+    let (Some(op), Some(Arg::Leaf(ty))) = (node.op(), node.ty()) else { return Ok(None) };
+    let is_map = matches!(op.class, Class::Pointwise(_)) && op.effects.is_pure();
+    Ok(match ty {
+        Type::Tensor(ty) if is_map || is_built_in(op) && table::LOOPS.contains(&op.name) => {
+            Some(ty.shape.to_vec())
+        }
+        // Numbers are computed as tensors of rank 0.
+        Type::Bool | Type::Int | Type::Float if is_map => Some(Vec::new()),
+        _ => None,
+    })
+}
+
+/// Puts nodes into groups. A node joins the group of an operand if it has its shape, and if whatever else
+/// uses a value of that group comes after the node: so the group can be computed where its last member is.
+pub(super) fn groups(
+    graph: &Graph,
+    ids: &[NodeId],
+    at: &HashMap<NodeId, usize>,
+) -> Result<(Vec<Option<usize>>, Vec<Group>)> {
+    let mut group_of: Vec<Option<usize>> = vec![None; ids.len()];
+    let mut groups: Vec<Group> = Vec::new();
+    for (i, id) in ids.iter().enumerate() {
+        let Some(shape) = loop_shape(graph, *id)? else { continue };
+        let operands: BTreeSet<usize> = match is_checked(graph, *id)? {
+            true => BTreeSet::new(),
+            false => graph.node(*id)?.inputs().filter_map(|input| group_of[at[&input]]).collect(),
+        };
+        let mut joined = None;
+        for &group in operands.iter().rev() {
+            let candidate = &groups[group];
+            if candidate.shape != shape || candidate.members.len() >= LONGEST {
+                continue;
+            }
+            let mut fits = true;
+            for &member in &candidate.members {
+                let early = |user: &NodeId| at[user] < i && group_of[at[user]] != Some(group);
+                fits &= !graph.users(ids[member])?.iter().any(early);
+            }
+            if fits {
+                joined = Some(group);
+                break;
+            }
+        }
+        let group = joined.unwrap_or_else(|| {
+            groups.push(Group { members: Vec::new(), shape });
+            groups.len() - 1
+        });
+        groups[group].members.push(i);
+        group_of[i] = Some(group);
+    }
+    Ok((group_of, groups))
+}
+
+/// Returns the dtype of a number.
+fn number_dtype(x: Scalar) -> DType {
+    match x.category() {
+        Category::Bool => DType::Bool,
+        Category::Int => DType::I64,
+        Category::Float => DType::F64,
+    }
+}
+
+/// Returns whether a row takes a number, or a tensor of one element, at this place as exact as `f32` where it
+/// computes halves.
+fn is_wide(def: &PointwiseDef, place: usize) -> bool {
+    match def.numbers {
+        Numbers::Wide => place + 1 == def.operands.len(),
+        Numbers::WideAnywhere => true,
+        Numbers::Converted | Numbers::Exponent | Numbers::Limits(_) => false,
+    }
+}
+
+/// What an operand is.
+enum Is {
+    Tensor(TensorType),
+    Number(Category),
+}
+
+/// Returns a number that is known, or a size, as an operand.
+fn number_of<L>(arg: &Arg<L>, sizes: &mut Vec<Dim>) -> Result<(Ref, DType)> {
+    if let Arg::Dim(size) = arg {
+        sizes.push(size.clone());
+        return Ok((Ref::Size(sizes.len() - 1), DType::I64));
+    }
+    match arg.scalar() {
+        Some(x) => Ok((Ref::Number(x), number_dtype(x))),
+        None => bail!(Unresolved, "an operand is {}, not a number", arg.kind_name()),
+    }
+}
+
+fn loop_op(
+    graph: &Graph,
+    id: NodeId,
+    at: &HashMap<NodeId, usize>,
+    values: &[Option<Value>],
+    step_of: &BTreeMap<usize, usize>,
+    made: &mut Loop,
+) -> Result<LoopOp> {
+    let node = graph.node(id)?;
+    let (Some(op), Some(Arg::Leaf(ty))) = (node.op(), node.ty()) else {
+        bail!(Graph, "a loop has an operation on tensors or numbers");
+    };
+    let kwargs: Vec<(Arc<str>, Arg)> = node.kwargs().to_vec();
+    let bound = op.bind(node.args(), &kwargs)?;
+    let mut types: Vec<Is> = Vec::new();
+    let mut operand = |arg: &Arg| -> Result<(Ref, DType)> {
+        let id = match arg {
+            Arg::Leaf(id) => *id,
+            arg => {
+                let (reference, dtype) = number_of(arg, &mut made.sizes)?;
+                types.push(Is::Number(dtype.category()));
+                return Ok((reference, dtype));
+            }
+        };
+        let position = at[&id];
+        if let Some(&step) = step_of.get(&position) {
+            let dtype = made.ops[step].dtype;
+            types.push(match graph.node(id)?.ty().and_then(TypeTree::tensor) {
+                Some(ty) => Is::Tensor(ty.clone()),
+                None => Is::Number(dtype.category()),
+            });
+            return Ok((Ref::Op(step), dtype));
+        }
+        let value =
+            values[position].as_ref().ok_or_else(|| err!(Graph, "a value is used before it is computed"))?;
+        let view = match value {
+            Arg::Leaf(view) => view,
+            value => {
+                let (reference, dtype) = number_of(value, &mut made.sizes)?;
+                types.push(Is::Number(dtype.category()));
+                return Ok((reference, dtype));
+            }
+        };
+        types.push(match view.is_number {
+            true => Is::Number(view.dtype.category()),
+            false => Is::Tensor(view.ty()),
+        });
+        let wide = View { shape: made.shape.clone(), strides: view.broadcast(&made.shape), ..view.clone() };
+        let same = |other: &View| {
+            other.home == wide.home && other.strides == wide.strides && other.offset == wide.offset
+        };
+        let read = made.reads.iter().position(same).unwrap_or_else(|| {
+            made.reads.push(wide.clone());
+            made.reads.len() - 1
+        });
+        Ok((Ref::Read(read), view.dtype))
+    };
+    let Class::Pointwise(def) = op.class else {
+        let (work, args): (Work, Vec<&Arg>) = match (op.name, &bound[..]) {
+            ("to" | "type_as", [x, _]) => (Work::Convert, vec![x]),
+            ("where", [mask, yes, no]) => (Work::Select, vec![mask, yes, no]),
+            ("masked_fill", [no, mask, yes]) => (Work::Select, vec![mask, yes, no]),
+            _ => bail!(Unresolved, "the operation has no stand-alone code"),
+        };
+        let operands = args.into_iter().map(operand).collect::<Result<Vec<_>>>()?;
+        let ty = ty.tensor().ok_or_else(|| err!(Graph, "{} gives a tensor", op.name))?;
+        return Ok(LoopOp {
+            work,
+            operands,
+            exact: Vec::new(),
+            params: Vec::new(),
+            from: ty.dtype,
+            dtype: ty.dtype,
+        });
+    };
+    let n = def.operands.len();
+    let given: Vec<Option<(Ref, DType)>> = bound[..n]
+        .iter()
+        .enumerate()
+        .map(|(i, arg)| match arg {
+            Arg::None if def.absent.get(i).is_some_and(Option::is_some) => Ok(None),
+            arg => operand(arg).map(Some),
+        })
+        .collect::<Result<_>>()?;
+    let kinds: Vec<OperandType<'_>> = types
+        .iter()
+        .map(|is| match is {
+            Is::Tensor(ty) => OperandType::Tensor(ty),
+            Is::Number(category) => OperandType::Scalar(*category),
+        })
+        .collect();
+    let dtype = def.compute_dtype(result_dtype_of_types(&kinds))?;
+    let (def, given) = match given.split_last() {
+        Some((Some((Ref::Number(last), _)), others)) => match def.instead(Some(*last), dtype) {
+            Some(def) => (def, others.to_vec()),
+            None => (def, given),
+        },
+        _ => (def, given),
+    };
+    let source = def.source(dtype).ok_or_else(|| err!(DType, "it has no body for {dtype}"))?;
+    if !stands_alone(def, source) {
+        bail!(Unresolved, "its body names what is outside of it");
+    }
+    let has_one = |i: usize| match types.get(given[..i].iter().flatten().count()) {
+        Some(Is::Tensor(ty)) => ty.shape.iter().all(|size| *size == Dim::new(1)),
+        _ => true,
+    };
+    let exact = (0..given.len()).filter(|&i| is_wide(def, i) && has_one(i)).collect();
+    let operands = given
+        .into_iter()
+        .enumerate()
+        .map(|(i, given)| match (given, def.absent_value(i, dtype)) {
+            (Some((Ref::Number(x), _)), _) | (None, Some(x)) => {
+                let x = def.number(i, x, dtype)?;
+                Ok((Ref::Number(x), number_dtype(x)))
+            }
+            (Some(given), _) => Ok(given),
+            (None, None) => bail!(Argument, "the operand {} is missing", def.operands[i]),
+        })
+        .collect::<Result<_>>()?;
+    let param = |(i, arg): (usize, &Arg)| {
+        let x = arg.scalar().ok_or_else(|| err!(Unresolved, "a parameter is not a number"))?;
+        def.parameter(i, x, dtype)
+    };
+    let params = bound[n..].iter().enumerate().map(param).collect::<Result<_>>()?;
+    let gives = match ty {
+        Type::Tensor(ty) => ty.dtype,
+        Type::Bool => DType::Bool,
+        _ => dtype,
+    };
+    Ok(LoopOp { work: Work::Map(def), operands, exact, params, from: dtype, dtype: gives })
+}

@@ -1,0 +1,152 @@
+//! Crates of programs whose loops are in the graph: sizes that grow from round to round, numbers that data decide,
+//! branches that give other sizes.
+
+use fx::prelude::*;
+use fx::trace::with_module;
+use fx::{CrateOptions, Value};
+
+use super::{cargo, folder, reproduces};
+use crate::models::zoo;
+use crate::models::zoo::glassllm::{GlassLlm, greedy};
+
+/// Writes `x`, its powers and a last row, as many as `n` says.
+#[fx::script]
+fn powers(x: &Tensor, n: &Tensor) -> Tensor {
+    let mut all = x.unsqueeze(0);
+    for i in 0..n {
+        let last = all.select(0, -1);
+        let next = if i.remainder(2).eq(0) { &last * x } else { &last + i };
+        all = fx::cat([&all, &next.unsqueeze(0)], 0);
+    }
+    fx::cat([&all, &all.sum(0, true)], 0)
+}
+
+/// Doubles `x` in length until its sum is large, and swaps two values of the same size on the way.
+#[fx::script]
+fn doubled(x: &Tensor, limit: &Tensor) -> (Tensor, Tensor, Tensor) {
+    let (mut a, mut b) = (x.clone(), x * 2.0);
+    let mut rounds = fx::zeros([1]);
+    while a.sum((), false).lt(limit) {
+        let longer = fx::cat([&a, &b], 0);
+        b = fx::cat([&b, &a], 0) + 1.0;
+        a = longer;
+        rounds = rounds + 1.0;
+    }
+    (a, b, rounds)
+}
+
+/// A triangle of differences: a loop whose size shrinks, in a loop whose size grows.
+#[fx::script]
+fn nested(x: &Tensor, n: &Tensor) -> Tensor {
+    let mut out = x.clone();
+    for i in 0..n {
+        let mut part = x + &i;
+        for _ in 0..&i {
+            part = part.narrow(0, 1, part.dim(0) - 1) - part.narrow(0, 0, part.dim(0) - 1);
+        }
+        out = fx::cat([&out, &part.cumsum(0)], 0);
+    }
+    out
+}
+
+/// Three recurrences that take each other's places; the sizes stay.
+#[fx::script]
+fn rotating(x: &Tensor, n: &Tensor) -> Tensor {
+    let (mut a, mut b, mut c) = (x.clone(), x + 1.0, x * 3.0);
+    for _ in 0..n {
+        let old = a.clone();
+        a = b;
+        b = c;
+        c = old + &a;
+    }
+    fx::stack([&a, &b, &c], 0)
+}
+
+/// One of two branches gives more than it takes.
+#[fx::script]
+fn chosen(x: &Tensor) -> Tensor {
+    let y = if x.sum((), false).gt(0.0) { fx::cat([x, x], 0) } else { x.narrow(0, 1, x.dim(0) - 1) };
+    y.cumsum(0) - y.mean((), false)
+}
+
+fn sets(all: &[(Tensor, Option<i64>)]) -> CrateOptions {
+    all.iter().fold(CrateOptions::new(), |options, (x, n)| {
+        let n = n.map(|n| Value::from(&Tensor::new(n)));
+        options.record(&[Some(Value::from(x)), n].into_iter().flatten().collect::<Vec<_>>())
+    })
+}
+
+fn line(n: usize) -> Tensor {
+    Tensor::from_vec((0..n).map(|i| ((i * 5 + 2) % 7) as f32 * 0.25 - 0.5).collect(), &[n])
+}
+
+#[test]
+fn sizes_that_grow_in_a_loop() {
+    let gm = fx::trace(powers).input("x", "f32[m]").input("y", "i64[]").build().unwrap();
+    let options = sets(&[(line(3), Some(0)), (line(3), Some(4)), (line(5), Some(1)), (line(1), Some(9))]);
+    let dir = reproduces(&gm, "powers", options);
+    let text = std::fs::read_to_string(dir.join("src/model.rs")).unwrap();
+    assert!(text.contains("for i in 0..") && text.contains("grow(&mut s."), "{text}");
+
+    let gm = fx::trace(doubled).input("x", "f32[m]").input("y", "f32[]").build().unwrap();
+    let set = |n: usize, limit: f32| [Value::from(&line(n)), Value::from(&Tensor::new(limit))];
+    let options = CrateOptions::new().record(&set(3, -9.0)).record(&set(5, 40.0)).record(&set(8, 500.0));
+    reproduces(&gm, "doubled", options);
+}
+
+#[test]
+fn loops_within_loops_and_within_branches() {
+    let gm = fx::trace(nested).input("x", "f32[m]").input("y", "i64[]").build().unwrap();
+    assert!(!gm.to_string().contains("any"), "{gm}");
+    let dir = reproduces(&gm, "nested", sets(&[(line(4), Some(0)), (line(4), Some(4)), (line(7), Some(5))]));
+    // What is too small for another round says so.
+    let test = r#"
+        use nested::{Model, Tensor};
+
+        #[test]
+        fn nothing_is_left() {
+            let mut model = Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/model.safetensors")).unwrap();
+            let error = model.forward(Tensor::new([1], &[1.0]), Tensor::new([], &[3])).unwrap_err();
+            assert!(error.to_string().contains("is negative"), "{error}");
+            let result = model.forward(Tensor::new([1], &[1.0]), Tensor::new([], &[2])).unwrap();
+            assert_eq!(result.data, [1.0, 1.0]);
+        }
+    "#;
+    std::fs::write(dir.join("tests/small.rs"), test).unwrap();
+    cargo(&dir, &["test", "--test", "small"]);
+
+    let gm = fx::trace(rotating).input("x", "f32[m]").input("y", "i64[]").build().unwrap();
+    reproduces(&gm, "rotating", sets(&[(line(4), Some(0)), (line(4), Some(1)), (line(1), Some(8))]));
+    let gm = fx::trace(chosen).input("x", "f32[m]").build().unwrap();
+    reproduces(&gm, "chosen", sets(&[(line(4), None), (line(7), None), (line(1), None)]));
+}
+
+#[test]
+fn a_loop_without_std() {
+    let gm = fx::trace(rotating).input("x", "f32[5]").input("y", "i64[]").build().unwrap();
+    let dir = reproduces(&gm, "rotating_baked", sets(&[(line(5), Some(3)), (line(5), Some(0))]).baked());
+    assert!(std::fs::read_to_string(dir.join("src/lib.rs")).unwrap().contains("#![no_std]"));
+    let gm = fx::trace(powers).input("x", "f32[5]").input("y", "i64[]").build().unwrap();
+    let error = gm.to_package(&sets(&[(line(5), Some(3))]).baked()).unwrap_err().to_string();
+    assert!(error.contains("the data decides how much memory it needs"), "{error}");
+    assert!(!folder("none").join("src").exists());
+}
+
+#[test]
+fn greedy_decoding_as_a_crate() {
+    let open = |file: &str| Weights::open(zoo::data("glassllm").join(file)).unwrap();
+    let model = GlassLlm::load(&open("model.safetensors")).unwrap();
+    let io = open("io.safetensors");
+    let gm = fx::trace(with_module(&model, |prompt: &Tensor, n: &Tensor| greedy(&model, prompt, n)))
+        .input("x", "i64[length]")
+        .input("y", "i64[]")
+        .build()
+        .unwrap();
+    let options = (0..2).fold(CrateOptions::new(), |options, i| {
+        let prompt = io.require(&format!("prompt.{i}")).unwrap();
+        let reference = io.require(&format!("greedy.{i}")).unwrap();
+        let n = reference.shape().unwrap()[0].known().unwrap().min(20);
+        options.recorded(&[Value::from(&prompt), Value::from(&Tensor::new(n))], &[reference.narrow(0, 0, n)])
+    });
+    reproduces(&gm, "greedy", options);
+}
