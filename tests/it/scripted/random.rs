@@ -1,9 +1,13 @@
 //! Random functions: the script, eagerly and as a graph, computes what the same text does in plain Rust.
 
 use std::fmt::Write;
+use std::process::Command;
 
 /// How many functions a program has.
 const N_FUNCTIONS: usize = 40;
+
+/// How many functions of a program become crates.
+const N_CRATES: usize = 4;
 
 /// How many functions the test makes; `FX_SCRIPTED=10000` asks for more.
 fn functions() -> usize {
@@ -42,7 +46,56 @@ fn check(what: &str, found: (Tensor, Tensor), expected: &(Tensor, Tensor)) {
     }
 }
 
+/// Writes the graphs of the first functions as crates to a folder, and a program that compares what they return
+/// with what the functions do.
+fn write_crates(dir: &std::path::Path, n: usize) {
+    use std::fmt::Write;
+    let (mut program, mut calls) = (String::new(), String::new());
+    for (i, (script, plain)) in FUNCTIONS.iter().enumerate().take(n) {
+        let flag = i % 2 == 0;
+        let gm = fx::trace(move |x: &Tensor| script(x, flag)).input("x", "f32[n]").build().unwrap();
+        let folder = dir.join(format!("crate_{i}"));
+        let package = match gm.to_package(&fx::CrateOptions::new()) {
+            Ok(package) => package,
+            Err(error) => {
+                println!("script_{i}, {flag}: {error}");
+                continue;
+            }
+        };
+        package.write(&folder).unwrap();
+        std::fs::write(folder.join("single.rs"), package.single_file()).unwrap();
+        writeln!(program, "mod crate_{i} {{ include!({:?}); }}", folder.join("single.rs")).unwrap();
+        let file = folder.join("model.safetensors");
+        writeln!(calls, "    let mut model = crate_{i}::Model::load({file:?}).unwrap();").unwrap();
+        for (n, shift) in [(5, 1), (1, 0), (2, 3)] {
+            let element = |j| ((j * 7 + shift * 13 + i * 3) % 11) as f32 * 0.6 - 3.0;
+            let x: Vec<f32> = (0..n).map(element).collect();
+            let (a, y) = plain(&Tensor::from_vec(x.clone(), &[n]), flag);
+            let [a, y] = [a, y].map(|y| y.to_vec::<f32>().unwrap());
+            writeln!(calls, "    let out = model.forward(crate_{i}::Tensor::new([{n}], &{x:?})).unwrap();").unwrap();
+            writeln!(calls, "    check({i}, {n}, out.output_0.data, &{a:?});").unwrap();
+            writeln!(calls, "    check({i}, {n}, out.output_1.data, &{y:?});").unwrap();
+        }
+    }
+    write!(
+        program,
+        "const NaN: f32 = f32::NAN;\nconst inf: f32 = f32::INFINITY;\n
+fn check(i: usize, n: usize, found: &[f32], expected: &[f32]) {{
+    let near = |(x, y): (&f32, &f32)| x == y || (x - y).abs() <= 1e-4 + 1e-4 * y.abs() || x.is_nan() && y.is_nan();
+    assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), \"crate {{i}}, {{n}}: {{found:?}}, expected {{expected:?}}\");
+}}
+fn main() {{
+{calls}}}
+"
+    )
+    .unwrap();
+    std::fs::write(dir.join("crates.rs"), program).unwrap();
+}
+
 fn main() {
+    if let [_, dir, n] = &std::env::args().collect::<Vec<_>>()[..] {
+        return write_crates(dir.as_ref(), n.parse().unwrap());
+    }
     for (i, (script, plain)) in FUNCTIONS.iter().enumerate() {
         for flag in [false, true] {
             let gm = fx::trace(move |x: &Tensor| script(x, flag)).input("x", "f32[n]").build();
@@ -264,7 +317,23 @@ fn scripts_compute_what_plain_rust_does() {
         std::fs::write(&source, program(seed, N_FUNCTIONS)).unwrap();
         let compiled = crate::rustc::rustc().arg(&source).arg("-o").arg(&binary).output().unwrap();
         assert!(compiled.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&compiled.stderr));
-        let ran = std::process::Command::new(&binary).output().unwrap();
+        let ran = Command::new(&binary).output().unwrap();
+        assert!(ran.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&ran.stderr));
+
+        // The same functions as crates.
+        let crates = folder.join("crates");
+        let written = Command::new(&binary).arg(&crates).arg(N_CRATES.to_string()).output().unwrap();
+        assert!(written.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&written.stderr));
+        assert!(written.stdout.is_empty(), "seed {seed}: {}", String::from_utf8_lossy(&written.stdout));
+        let compiled = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+            .args(["--edition=2024", "--cap-lints=allow"])
+            .arg(crates.join("crates.rs"))
+            .arg("-o")
+            .arg(&binary)
+            .output()
+            .unwrap();
+        assert!(compiled.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&compiled.stderr));
+        let ran = Command::new(&binary).output().unwrap();
         assert!(ran.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&ran.stderr));
     }
     std::fs::remove_dir_all(&folder).unwrap();

@@ -89,6 +89,8 @@ pub(super) fn from_front(arg: &Value, size: &Dim) -> Result<Dim> {
         Arg::Int(x) if *x < 0 => Ok(size + *x),
         Arg::Int(x) => Ok(Dim::new(*x)),
         Arg::Dim(dim) if dim.bounds().0 >= 0 => Ok(dim.clone()),
+        // A negative position counts from behind.
+        Arg::Dim(dim) => Ok(dim + size * (-dim).min(&Dim::new(1)).max(&Dim::new(0))),
         other => bail!(Unresolved, "a position is {other}", other = other.kind_name()),
     }
 }
