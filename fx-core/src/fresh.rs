@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::{Arg, Dim, Graph, Symbol, TensorType, Type, TypeTree};
+use crate::{Arg, Dim, Graph, Node, Symbol, TensorType, Type, TypeTree};
 
 /// Calls `f` on every size in a type.
 pub(crate) fn for_each_dim<'a>(ty: &'a TypeTree, f: &mut dyn FnMut(&'a Dim)) {
@@ -138,6 +138,47 @@ pub(crate) fn settle(
         let min = if from.min() == i64::MIN { to.min() } else { from.min() };
         Some(Dim::symbol(to.ranged(min, from.max().or(to.max()))))
     })
+}
+
+/// The sizes that arguments of nodes name. What finds out a size out of data is needed as long as one of them does,
+/// also if nobody uses its value.
+#[derive(Default)]
+pub(crate) struct NamedSizes(FxHashSet<Symbol>);
+
+impl NamedSizes {
+    /// Notes the sizes that the arguments of a node name.
+    pub(crate) fn note(&mut self, node: &Node) {
+        for arg in node.all_args() {
+            arg.walk(&mut |arg| {
+                if let Arg::Dim(dim) = arg {
+                    self.0.extend(dim.symbols());
+                }
+            });
+        }
+    }
+
+    /// Returns whether a node finds out a size that was noted.
+    pub(crate) fn has_of(&self, graph: &Graph, node: &Node) -> bool {
+        let Some(ty) = node.ty().filter(|_| !self.0.is_empty()) else { return false };
+        let found = symbols(ty);
+        found.iter().any(|symbol| self.0.contains(symbol)) && {
+            let mut args: Vec<TypeTree> =
+                node.inputs().filter_map(|input| graph.node(input).ok()?.ty().cloned()).collect();
+            args.extend(node.all_args().filter_map(dims));
+            new_symbols(ty, &args).iter().any(|symbol| self.0.contains(symbol))
+        }
+    }
+}
+
+/// Returns the sizes within an argument as a type.
+fn dims(arg: &Arg) -> Option<TypeTree> {
+    let mut found = Vec::new();
+    arg.walk(&mut |arg| {
+        if let Arg::Dim(dim) = arg {
+            found.push(Arg::Dim(dim.clone()));
+        }
+    });
+    (!found.is_empty()).then(|| Arg::list(found))
 }
 
 /// Hands out names that are free.

@@ -318,6 +318,19 @@ impl TryFrom<Value> for Tensor {
     }
 }
 
+/// A size out of data, as of `num_int`: the integer, or what stands for it while tracing.
+impl TryFrom<Value> for crate::Dim {
+    type Error = Error;
+    fn try_from(value: Value) -> Result<Self> {
+        match value {
+            Arg::Int(size) => Ok(crate::Dim::new(size)),
+            Arg::Dim(size) => Ok(size),
+            Arg::Failed(error) => Err(error),
+            other => bail!(Structure, "expected an integer or a size, got {}", other.kind_name()),
+        }
+    }
+}
+
 impl AsRef<Tensor> for Tensor {
     fn as_ref(&self) -> &Tensor {
         self

@@ -2,6 +2,8 @@
 //!
 //! Each row of [`COMPOSITIONS`] writes a call of an operation as calls of operations that have code.
 
+use std::sync::Arc;
+
 use fx_codegen::standalone::Options;
 
 use crate::trace::apply;
@@ -220,8 +222,23 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     COMPOSITIONS.iter().map(|(op, _)| op.name)
 }
 
-/// Writes calls as those that they are composed of; what `options` have code for stays.
+/// Writes calls as those that they are composed of, also in sub-graphs; what `options` have code for stays.
 pub(super) fn compose(gm: &mut GraphModule, options: &Options) -> Result<()> {
+    for id in gm.graph().ids() {
+        let node = gm.graph().node(id)?;
+        if node.args().iter().any(|arg| matches!(arg, Arg::Graph(_))) {
+            let args = node.args().iter().map(|arg| match arg {
+                Arg::Graph(graph) => {
+                    let mut inner = GraphModule::new(graph.name(), (**graph).clone());
+                    compose(&mut inner, options)?;
+                    Ok(Arg::Graph(Arc::new(inner.into_graph())))
+                }
+                arg => Ok(arg.clone()),
+            });
+            let args = args.collect::<Result<Vec<Arg<NodeId>>>>()?;
+            gm.graph_mut().set_args(id, args)?;
+        }
+    }
     for _ in 0..DEEPEST {
         let mut is_done = true;
         for id in gm.graph().ids() {

@@ -40,7 +40,7 @@ fn uses(step: &Step) -> Vec<usize> {
             let ids = pieces.filter_map(|piece| match piece {
                 Piece::Read(view) | Piece::WriteView(view) => of(view),
                 Piece::Write(id) => Some(*id),
-                Piece::Text(_) | Piece::Size(_) => None,
+                Piece::Text(_) | Piece::Size(_) | Piece::Integer(_) => None,
             });
             ids.collect()
         }

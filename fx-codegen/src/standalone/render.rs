@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use fx_core::dim::Step as DimStep;
-use fx_core::{DType, Dim, Result, Symbol};
+use fx_core::{DType, Dim, Result, Symbol, err};
 
 use super::lower::is_half;
 use super::memory::Memory;
@@ -262,7 +262,8 @@ impl<'a> Renderer<'a> {
     /// Writes an assignment of sizes.
     fn bind(&self, values: &[(Symbol, String)], depth: usize, block: &mut Block) -> Result<()> {
         block.needs.binds = true;
-        let names = values.iter().map(|(symbol, _)| self.signed(&Dim::symbol(symbol.clone())));
+        // A symbol of one possible value is a number in expressions.
+        let names = values.iter().map(|(symbol, _)| symbol_name(symbol, self.symbols));
         let names = names.collect::<Result<Vec<_>>>()?;
         let line = match (&names[..], values) {
             ([name], [(_, value)]) => format!("{name} = {value};"),
@@ -305,6 +306,7 @@ impl<'a> Renderer<'a> {
                         text.push_str(part);
                     }
                     Piece::Size(dim) => text.push_str(&self.size(dim)?),
+                    Piece::Integer(dim) => text.push_str(&self.signed(dim)?),
                     Piece::Read(view) => text.push_str(&self.slice(view, false)?),
                     Piece::WriteView(view) => text.push_str(&self.slice(view, true)?),
                     Piece::Write(id) => {
@@ -318,6 +320,7 @@ impl<'a> Renderer<'a> {
             None => ";",
             Some(Failure::Index) => ".map_err(Error::Index)?;",
             Some(Failure::Operand) => ".map_err(Error::Operand)?;",
+            Some(Failure::Check) => ".map_err(Error::Check)?;",
         };
         push_call(block, depth, &function, &args, end);
         Ok(())
@@ -550,17 +553,27 @@ pub(super) fn size(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
         return Ok(n.to_string());
     }
     let text = signed(dim, symbols)?;
-    Ok(if dim.as_symbol().is_some() { format!("{text} as usize") } else { format!("({text}) as usize") })
+    let is_one = dim.as_symbol().is_some() || is_enclosed(&text);
+    Ok(if is_one { format!("{text} as usize") } else { format!("({text}) as usize") })
+}
+
+/// Returns whether a text is in parentheses as a whole.
+fn is_enclosed(text: &str) -> bool {
+    let mut depth = 0;
+    text.starts_with('(')
+        && text.char_indices().all(|(at, c)| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            depth > 0 || at + 1 == text.len()
+        })
+}
+
+fn symbol_name(symbol: &Symbol, symbols: &[(Symbol, String)]) -> Result<String> {
+    let found = symbols.iter().find(|(known, _)| known == symbol).map(|(_, name)| format!("d.{name}"));
+    found.ok_or_else(|| err!(Unresolved, "the size {} is known only when the program runs", symbol.name()))
 }
 
 /// Writes a size as an `i64`.
 pub(super) fn signed(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
-    let name = |symbol: &Symbol| {
-        let found = symbols.iter().find(|(known, _)| known == symbol).map(|(_, name)| format!("d.{name}"));
-        found.ok_or_else(|| {
-            fx_core::err!(Unresolved, "the size {} is known only when the program runs", symbol.name())
-        })
-    };
     dim.fold(&mut |step: DimStep<'_, String>| {
         Ok(match step {
             DimStep::Const(n) => {
@@ -570,7 +583,7 @@ pub(super) fn signed(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> 
                     n.to_string()
                 }
             }
-            DimStep::Symbol(symbol) => name(symbol)?,
+            DimStep::Symbol(symbol) => symbol_name(symbol, symbols)?,
             DimStep::Add(a, b) => format!("({a} + {b})"),
             DimStep::Mul(a, b) => format!("{a} * {b}"),
             DimStep::FloorDiv(a, b) => format!("i64::div_euclid({a}, {b})"),

@@ -39,6 +39,8 @@ impl PartialEq for Room {
 pub(super) enum Piece {
     Text(String),
     Size(Dim),
+    /// A size as an `i64`, which may be negative.
+    Integer(Dim),
     /// The elements of a value, from its first.
     Read(View),
     /// A buffer that is written.
@@ -67,6 +69,8 @@ pub(super) enum Failure {
     Index,
     /// An element for which an operation is not defined.
     Operand,
+    /// What the program itself checks.
+    Check,
 }
 
 /// What a step of a loop reads.

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::{Graph, Undo};
+use crate::fresh::NamedSizes;
 use crate::names::Namespace;
 use crate::node::{Kwargs, Node, NodeId, NodeMeta, OpCode, Target};
 use crate::{Arg, Op, Result, bail, err};
@@ -341,14 +342,19 @@ impl Graph {
 
     /// Removes the nodes without users and without effects, and returns how many.
     ///
-    /// Placeholders stay, they are the signature. Effects are declared by ops; a module call counts as one unless
+    /// Placeholders stay, they are the signature, and what finds out a size that an argument names. Effects are declared by ops; a module call counts as one unless
     /// `module_is_pure` says otherwise.
     pub fn eliminate_dead_code(&mut self, module_is_pure: impl Fn(&str) -> bool) -> usize {
         let mut removed = 0;
+        let mut named = NamedSizes::default();
         for id in self.ids().into_iter().rev() {
             let node = self.get(id);
-            if node.n_users() == 0 && !is_impure(node, &module_is_pure) && self.erase(id).is_ok() {
+            let is_needed =
+                node.n_users() > 0 || is_impure(node, &module_is_pure) || named.has_of(self, node);
+            if !is_needed && self.erase(id).is_ok() {
                 removed += 1;
+            } else {
+                named.note(self.get(id));
             }
         }
         removed

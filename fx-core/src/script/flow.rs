@@ -352,7 +352,10 @@ impl Flow {
             }
             return Ok(false);
         }
-        self.fork_on_exits(last, place);
+        if !last.exits.is_empty() {
+            last.variables = values(variables)?;
+            self.fork_on_exits(last, place);
+        }
         Ok(true)
     }
 

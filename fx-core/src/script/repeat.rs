@@ -637,17 +637,13 @@ impl Repeat {
     pub fn finish(&mut self, flow: &mut Flow, variables: &mut [Variable<'_>]) -> bool {
         self.attempt(flow, |this, flow| {
             flow.unwind_to(this.id);
+            // The recorded loop lies within the forks of the rounds before it, which end here.
+            if let Some(after) = this.after.take() {
+                flow.end_with(after);
+            }
             let arrives = [Exit::Break(this.id), Exit::Continue(this.id)];
             flow.arrive(this.id, &arrives, variables, &this.place)?;
             flow.pop_loop();
-            match this.after.take() {
-                Some(after) if after.leaves => flow.end_with(after),
-                Some(mut after) => {
-                    after.variables = values(variables)?;
-                    flow.fork_on_exits(after, &this.place);
-                }
-                None => {}
-            }
             Ok(!flow.is_leaving())
         })
     }

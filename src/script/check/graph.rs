@@ -12,7 +12,7 @@ use super::case::Callee;
 use crate::import::{LoweringReport, TorchScript};
 use crate::module::collect_buffers;
 use crate::script::{CallKey, call_key};
-use crate::{Array, Compile, Engine, Result, Tensor, bail, err};
+use crate::{Array, Compile, Engine, GraphModule, Result, Tensor, bail, err};
 
 /// Why a case was not run as graphs.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +38,8 @@ pub(super) struct Graphs<'a> {
     /// The buffers after the last call, by path: graphs of one program share them.
     state: HashMap<String, Tensor>,
     unlowered: &'a Unlowered,
+    /// Sees each graph that is made, and the arguments of the call that it is for.
+    made: &'a dyn Fn(&GraphModule, &[crate::Value]),
 }
 
 struct Graph {
@@ -54,8 +56,9 @@ impl<'a> Graphs<'a> {
         load: &'a dyn Fn() -> Result<Program>,
         engine: Engine,
         unlowered: &'a Unlowered,
+        made: &'a dyn Fn(&GraphModule, &[crate::Value]),
     ) -> Graphs<'a> {
-        Graphs { load, engine, graphs: Vec::new(), state: HashMap::new(), unlowered }
+        Graphs { load, engine, graphs: Vec::new(), state: HashMap::new(), unlowered, made }
     }
 
     /// Returns the number of the graph for a call.
@@ -74,6 +77,7 @@ impl<'a> Graphs<'a> {
             return Err(self.unlowered.because(obstacle.to_string()));
         }
         let gm = lowered.into_module()?;
+        (self.made)(&gm, &args.iter().map(Value::to_arg).collect::<Result<Vec<_>>>()?);
         let program = gm.into_program(self.engine)?;
         let method = method.to_owned();
         self.graphs.push(Graph { method, key, program, report, parameters });

@@ -179,6 +179,37 @@ fn returns_of_results() {
     }
 }
 
+/// The first round of the inner loop runs natively, since `a` is a number; what leaves it is decided by data, so the
+/// rest of its rounds are recorded within a branch.
+#[fx::script]
+fn recorded_midway(x: &Tensor) -> (Tensor, Tensor) {
+    let (mut a, b) = (Tensor::new(0.5f32), x.mean((), false));
+    let mut rounds = Tensor::new(0i64);
+    'outer: while rounds.lt(3) {
+        rounds = &rounds + 1;
+        while a.gt(-1.5) {
+            if b.gt(0.5) {
+                if b.lt(1.5) {
+                    break;
+                }
+                break 'outer;
+            }
+            a = &a - (&b + 1.0) * 0.5;
+        }
+        a = &a + 2.0;
+    }
+    (a, rounds)
+}
+
+#[test]
+fn a_loop_that_is_recorded_midway_leaves_the_loop_around_it() {
+    let gm = graph(fx::trace(recorded_midway).input("x", "f32[n]"));
+    for x in [-0.9f32, 0.0, 0.4, 0.6, 1.2, 1.6] {
+        let x = Tensor::new([x, x]);
+        agrees(&gm, &[x.clone().into()], &recorded_midway(&x));
+    }
+}
+
 #[fx::script]
 fn widening(x: &Tensor) -> Tensor {
     let mut y = x.clone();

@@ -122,6 +122,42 @@ fn loops_within_loops_and_within_branches() {
 }
 
 #[test]
+fn sizes_that_data_decide() {
+    let gm = fx::trace(|x: &Tensor, n: &Tensor| -> Result<_> {
+        let large = x.gt(0.0);
+        fx::check(large.any((), false), "nothing is above 0");
+        let found = x.i(&large);
+        let rows = large.unsqueeze(0).expand([2, -1]).nonzero();
+        let n: Dim = fx::num_int(n).try_into()?;
+        let more = fx::arange(0, n.clone() + 1, 1) * 2;
+        Ok((found.cumsum(0), rows, fx::zeros([n, Dim::new(2)]), more, fx::masked_select(x * 2.0, x.lt(0.0))))
+    });
+    let gm = gm.input("x", "f32[m]").input("y", "i64[]").build().unwrap();
+    let dir =
+        reproduces(&gm, "decided", sets(&[(line(7), Some(3)), (line(23), Some(0)), (line(4), Some(9))]));
+    let test = r#"
+        use decided::{Model, Tensor};
+
+        #[test]
+        fn what_the_data_must_not_say() {
+            let mut model = Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/model.safetensors")).unwrap();
+            let mut call = |x: &[f32], n: i64| {
+                let result = model.forward(Tensor::new([x.len()], x), Tensor::new([], &[n]));
+                result.map(|outputs| outputs.output_3.data.len()).map_err(|error| error.to_string())
+            };
+            assert_eq!(call(&[1.0, -2.0], 2), Ok(3));
+            assert_eq!(call(&[-2.0], 2), Err("a check of the program failed: nothing is above 0".to_owned()));
+            let why = "these sizes do not fit the program: ";
+            assert_eq!(call(&[2.0], -5), Err(format!("{why}u0 is negative")));
+            assert_eq!(call(&[2.0], i64::MAX), Err(format!("{why}a size that the data decides is too large")));
+            assert_eq!(call(&[], 1), Err("a check of the program failed: nothing is above 0".to_owned()));
+        }
+    "#;
+    std::fs::write(dir.join("tests/wrong.rs"), test).unwrap();
+    cargo(&dir, &["test", "--test", "wrong"]);
+}
+
+#[test]
 fn a_loop_without_std() {
     let gm = fx::trace(rotating).input("x", "f32[5]").input("y", "i64[]").build().unwrap();
     let dir = reproduces(&gm, "rotating_baked", sets(&[(line(5), Some(3)), (line(5), Some(0))]).baked());

@@ -130,3 +130,24 @@ pub fn put_where<T: Copy>(
     }
     Ok(())
 }
+
+/// Counts the elements that are true.
+pub fn count(mask: &[bool], out: &mut [i64]) {
+    out[0] = mask.iter().filter(|mask| **mask).count() as i64;
+}
+
+/// Writes the positions of the elements that are true.
+pub fn find(mask: &[bool], out: &mut [i64]) {
+    let found = mask.iter().enumerate().filter(|(_, mask)| **mask);
+    for (out, (at, _)) in out.iter_mut().zip(found) {
+        *out = at as i64;
+    }
+}
+
+/// Writes the positions along one axis, of `n` elements that lie `step` apart, of positions among all elements.
+pub fn coordinate(at: &[i64], step: usize, n: usize, out: &mut [i64]) {
+    let (step, n) = (step.max(1) as i64, n.max(1) as i64);
+    for (out, &at) in out.iter_mut().zip(at) {
+        *out = at / step % n;
+    }
+}

@@ -210,10 +210,16 @@ impl<'a> Lowering<'a> {
 
     /// Adds a check that an element of a value is none for which `refused`, a condition on `x`, holds.
     pub(super) fn refuse(&mut self, view: &View, refused: &str, why: &str) {
+        self.refuse_as(view, refused, why, Failure::Operand);
+    }
+
+    pub(super) fn refuse_as(&mut self, view: &View, refused: &str, why: &str, failure: Failure) {
         let view = self.contiguous(view);
         let text = |text: String| vec![Piece::Text(text)];
-        let args = vec![vec![Piece::Read(view)], text(format!("|x| {refused}")), text(format!("{why:?}"))];
-        let (function, fails) = ("check::each".to_owned(), Some(Failure::Operand));
+        // The message is the user's: it stays a literal.
+        let why = format!("\"{}\"", why.escape_default());
+        let args = vec![vec![Piece::Read(view)], text(format!("|x| {refused}")), text(why)];
+        let (function, fails) = ("check::each".to_owned(), Some(failure));
         self.steps.push(Step::Call(Call { function, args, fails }));
     }
 
@@ -259,8 +265,7 @@ impl<'a> Lowering<'a> {
             Arg::Float(x) => Arg::Leaf(self.constant("result", Tensor::new(*x))?),
             Arg::Dim(size) => {
                 let view = self.buffer(DType::I64, &[]);
-                let text = |text: &str| Piece::Text(text.to_owned());
-                let number = vec![text("("), Piece::Size(size.clone()), text(") as i64")];
+                let number = vec![Piece::Integer(size.clone())];
                 self.call("copy::fill", vec![number, vec![Piece::WriteView(view.clone())]]);
                 Arg::Leaf(view)
             }

@@ -187,7 +187,7 @@ pub(super) fn groups(
 }
 
 /// Returns the dtype of a number.
-fn number_dtype(x: Scalar) -> DType {
+pub(super) fn number_dtype(x: Scalar) -> DType {
     match x.category() {
         Category::Bool => DType::Bool,
         Category::Int => DType::I64,

@@ -4,7 +4,9 @@
 use fx_core::{Arg, DType, Dim, Error, Graph, Result, Symbol, TensorType, Type, TypeTree, bail, err};
 
 use super::Lowering;
+use super::pointwise::number_dtype;
 use crate::standalone::step::{Length, Piece, Source, Step};
+use crate::standalone::table;
 use crate::standalone::value::{Home, Value, View, count};
 
 impl Lowering<'_> {
@@ -51,7 +53,7 @@ impl Lowering<'_> {
     }
 
     /// Returns whether data decide a size.
-    pub(super) fn is_local(&self, size: &Dim) -> bool {
+    pub(in crate::standalone) fn is_local(&self, size: &Dim) -> bool {
         size.symbols().iter().any(|symbol| self.locals.contains(symbol))
     }
 
@@ -110,6 +112,48 @@ impl Lowering<'_> {
         })
     }
 
+    /// Returns a number as a tensor of rank 0.
+    pub(in crate::standalone) fn number(&mut self, value: &Value) -> Result<View> {
+        let (dtype, piece) = match (value, value.scalar()) {
+            (Arg::Leaf(view), _) => return Ok(View { is_number: false, ..view.clone() }),
+            (Arg::Dim(size), _) => (DType::I64, Piece::Integer(size.clone())),
+            (_, Some(x)) => {
+                let dtype = number_dtype(x);
+                (dtype, Piece::Text(table::number(x, dtype)))
+            }
+            (other, None) => bail!(Unresolved, "expected a number, got {}", other.kind_name()),
+        };
+        let view = self.buffer(dtype, &[]);
+        self.call("copy::fill", vec![vec![piece], vec![Piece::WriteView(view.clone())]]);
+        Ok(view)
+    }
+
+    /// Gives the sizes of a result, which a node has made up, the values that they have in `value`; returns it
+    /// with these sizes.
+    pub(in crate::standalone) fn adopted(&mut self, value: &Value, ty: &TypeTree) -> Result<Value> {
+        let new = self.declare(ty);
+        let mut types = ty.leaves().into_iter().filter_map(Type::tensor);
+        let mut sizes: Vec<(Symbol, Source)> = Vec::new();
+        let value = value.try_flat_map(&mut |view: &View| {
+            let Some(ty) = types.next().filter(|ty| ty.rank() == view.rank()) else {
+                bail!(Structure, "a result has another type than is known of it");
+            };
+            for (size, got) in ty.shape.iter().zip(&view.shape) {
+                if let Some(symbol) = size.as_symbol().filter(|symbol| new.contains(symbol))
+                    && !sizes.iter().any(|(known, _)| known == symbol)
+                {
+                    sizes.push((symbol.clone(), Source::Size(got.clone())));
+                }
+            }
+            Ok(Arg::Leaf(View { shape: ty.shape.to_vec(), ..view.clone() }))
+        })?;
+        if sizes.len() < new.len() {
+            return Err(Self::unknown_sizes(ty));
+        }
+        self.bind(sizes);
+        Ok(value)
+    }
+
     /// Returns a closed graph for these operands.
     pub(in crate::standalone) fn region(&mut self, graph: &Graph, operands: &[Value]) -> Result<Graph> {
         let types: Vec<TypeTree> = operands.iter().map(type_of).collect::<Result<_>>()?;
@@ -123,11 +167,6 @@ impl Lowering<'_> {
             Unresolved,
             "its result {ty} has as many elements as the data says, and sizes must follow from those of inputs"
         )
-    }
-
-    /// Sets all elements of a value.
-    pub(in crate::standalone) fn fill(&mut self, to: &View, number: String) {
-        self.call("copy::fill", vec![vec![Piece::Text(number)], vec![Piece::WriteView(to.clone())]]);
     }
 }
 

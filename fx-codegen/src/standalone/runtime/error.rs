@@ -45,6 +45,8 @@ pub enum Error {
     Index(i64),
     /// An operation is not defined for an element, such as an integer that is divided by zero, and why.
     Operand(&'static str),
+    /// What the program checks does not hold, and its message.
+    Check(&'static str),
     // begin std
     /// A file cannot be read.
     Io {
@@ -95,6 +97,7 @@ impl fmt::Display for Error {
             Error::Sizes(why) => write!(f, "these sizes do not fit the program: {why}"),
             Error::Index(index) => write!(f, "there is nothing at position {index}"),
             Error::Operand(why) => write!(f, "an operation is not defined for its operand: {why}"),
+            Error::Check(message) => write!(f, "a check of the program failed: {message}"),
         }
     }
 }

@@ -146,7 +146,15 @@ fn full(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let value = match args.op.name {
         "zeros" | "zeros_like" => Scalar::Int(0),
         "ones" | "ones_like" => Scalar::Int(1),
-        _ => args.get("fill_value")?.scalar().ok_or_else(|| err!(Unresolved, "the value is not known"))?,
+        _ => match args.get("fill_value")? {
+            value if value.scalar().is_none() => {
+                let number = l.number(value)?;
+                let number = l.converted(&number, dtype)?;
+                let wide = View { strides: vec![Dim::new(0); shape.len()], shape: shape.clone(), ..number };
+                return Ok(Arg::Leaf(l.contiguous(&wide)));
+            }
+            value => value.scalar().unwrap_or(Scalar::Int(0)),
+        },
     };
     let (view, out) = l.out(dtype, &shape);
     l.call("copy::fill", vec![text(number(value, dtype)), out]);
@@ -159,7 +167,9 @@ fn arange(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let start = if matches!(end, Arg::None | Arg::Tuple(_)) { &Arg::Int(0) } else { start };
     let piece = |arg: &Value| -> Result<Pieces> {
         match arg {
-            Arg::Dim(dim) => Ok([text("("), size(dim), text(format!(") as {dtype}"))].concat()),
+            Arg::Dim(dim) => {
+                Ok([text("("), vec![Piece::Integer(dim.clone())], text(format!(") as {dtype}"))].concat())
+            }
             arg => {
                 let x = arg.scalar().ok_or_else(|| err!(Unresolved, "a bound is not known"))?;
                 Ok(text(number(x, dtype)))

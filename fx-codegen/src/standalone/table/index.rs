@@ -1,6 +1,6 @@
 //! Reads and writes at positions that are data.
 
-use fx_core::{Arg, DType, Dim, Result, Scalar, bail, err};
+use fx_core::{Arg, DType, Dim, Result, Scalar, TypeTree, bail, err};
 
 use super::data::{around, positions};
 use super::{Args, Emit, number, read, size, text};
@@ -50,7 +50,7 @@ fn combined(reduce: &str, dtype: DType) -> Result<String> {
 }
 
 /// Returns the shape to which shapes are broadcast.
-fn broadcast(shapes: &[&[Dim]]) -> Vec<Dim> {
+pub(super) fn broadcast(shapes: &[&[Dim]]) -> Vec<Dim> {
     let one = Dim::new(1);
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     (0..rank)
@@ -114,6 +114,15 @@ fn is_mask(view: &View) -> bool {
 fn places(l: &mut Lowering<'_>, x: &View, entries: &[(usize, &View)], signed: bool) -> Result<Places> {
     let shapes: Vec<&[Dim]> = entries.iter().map(|(_, view)| &view.shape[..]).collect();
     let shape = broadcast(&shapes);
+    for view in entries.iter().map(|(_, view)| view) {
+        // What data decide is compared when the program runs.
+        for (size, wide) in view.shape.iter().rev().zip(shape.iter().rev()) {
+            if size != wide && *size != Dim::new(1) && (l.is_local(size) || l.is_local(wide)) {
+                l.require(size - wide);
+                l.require(wide - size);
+            }
+        }
+    }
     let at = l.buffer(DType::I64, &shape);
     for (i, (axis, view)) in entries.iter().enumerate() {
         let index = positions(l, &widened(view, &shape))?;
@@ -127,8 +136,7 @@ fn places(l: &mut Lowering<'_>, x: &View, entries: &[(usize, &View)], signed: bo
 }
 
 fn index(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let (dtype, shape) = args.result()?;
-    at_places(l, args.view("x")?, &entries(args)?, dtype, shape)
+    at_places(l, args.view("x")?, &entries(args)?, args.ty)
 }
 
 /// Reads by an index that may have tensors beside integers, slices and new axes: these first.
@@ -173,9 +181,8 @@ fn subscript(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             other => bail!(Unresolved, "it is indexed by {}", other.kind_name()),
         }
     }
-    let (dtype, shape) = args.result()?;
     let entries: Vec<(usize, &View)> = entries.iter().map(|(axis, view)| (*axis, view)).collect();
-    at_places(l, &view, &entries, dtype, shape)
+    at_places(l, &view, &entries, args.ty)
 }
 
 /// Returns a value at a position of an axis.
@@ -224,27 +231,34 @@ fn part_of(l: &mut Lowering<'_>, x: &mut View, axis: usize, [start, stop, step]:
 
 /// Reads the elements at index tensors. What they name lies where the first of them is, or first if there is
 /// an axis between them.
-fn at_places(
-    l: &mut Lowering<'_>,
-    x: &View,
-    entries: &[(usize, &View)],
-    dtype: DType,
-    shape: Vec<Dim>,
-) -> Result<Value> {
+fn at_places(l: &mut Lowering<'_>, x: &View, entries: &[(usize, &View)], ty: &TypeTree) -> Result<Value> {
     if entries.is_empty() {
         return Ok(Arg::Leaf(x.clone()));
     }
-    if entries.iter().any(|(_, view)| is_mask(view)) {
-        bail!(
-            Unresolved,
-            "a mask reads as many elements as it is true at, and sizes must be known; use `where` or a product with the mask in its place"
-        );
+    // A mask names what its coordinates do.
+    let mut named: Vec<(usize, View)> = Vec::new();
+    for (axis, view) in entries {
+        match is_mask(view) {
+            true if view.rank() == 0 => bail!(Unresolved, "it is indexed by one bool"),
+            true => {
+                let all = super::mask::coordinates(l, view)?;
+                named.extend(all.into_iter().enumerate().map(|(i, along)| (axis + i, along)));
+            }
+            false => named.push((*axis, (*view).clone())),
+        }
     }
+    let named: Vec<(usize, &View)> = named.iter().map(|(axis, view)| (*axis, view)).collect();
+    let view = taken(l, x, &named)?;
+    l.adopted(&Arg::Leaf(view), ty)
+}
+
+/// Reads the elements at integers along axes.
+fn taken(l: &mut Lowering<'_>, x: &View, entries: &[(usize, &View)]) -> Result<View> {
     let places = places(l, x, entries, true)?;
     let from = l.contiguous(&x.permute(&places.order()));
     let (named, inner) = (count(&from.shape[..entries.len()]), count(&from.shape[entries.len()..]));
     let made: Vec<Dim> = places.at.shape.iter().chain(&from.shape[entries.len()..]).cloned().collect();
-    let (view, out) = l.out(dtype, &made);
+    let (view, out) = l.out(x.dtype, &made);
     l.call_checked(
         "lookup::select",
         vec![read(&from), size(&named), size(&inner), read(&places.at), text("false"), out],
@@ -256,7 +270,7 @@ fn at_places(
     if is_run {
         order = (n..n + first).chain(0..n).chain(n + first..made.len()).collect();
     }
-    Ok(Arg::Leaf(View { shape, ..view.permute(&order) }))
+    Ok(view.permute(&order))
 }
 
 /// Makes a copy of `x` with axes in another order, in memory and as they were.

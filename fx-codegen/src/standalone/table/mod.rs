@@ -2,6 +2,7 @@
 
 mod data;
 mod index;
+mod mask;
 mod network;
 mod order;
 mod regions;
@@ -59,6 +60,7 @@ pub(super) const MOVES: &[&str] = &[
 const TABLES: &[&[(&str, Emit)]] = &[
     data::TABLE,
     index::TABLE,
+    mask::TABLE,
     network::TABLE,
     order::TABLE,
     regions::TABLE,
@@ -82,6 +84,7 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
     "index_fill",
     "index_select",
     "masked_scatter",
+    "masked_select",
     "msort",
     "one_hot",
     "ones",
@@ -102,7 +105,18 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
 ];
 
 /// Rows whose results have sizes that data decide, which they find out.
-pub(super) const BINDS: &[&str] = &["cond", "for_loop", "item", "num_int", "while_loop"];
+pub(super) const BINDS: &[&str] = &[
+    "argwhere",
+    "cond",
+    "for_loop",
+    "getitem",
+    "index",
+    "item",
+    "masked_select",
+    "nonzero",
+    "num_int",
+    "while_loop",
+];
 
 /// Returns how an operation of this name is written.
 pub(super) fn find(name: &str) -> Option<Emit> {

@@ -1,17 +1,18 @@
 //! Control flow: sub-graphs as branches and loops. What a loop carries, and what one of two branches gives, has a
 //! place; where its sizes differ from round to round or between branches, they are sizes of the program.
 
-use fx_core::{Arg, DType, Dim, Graph, Result, Scalar, Symbol, Type, TypeTree, bail};
+use fx_core::{Arg, DType, Dim, Graph, Result, Symbol, Type, TypeTree, bail};
 
-use super::{Args, Emit, number};
+use super::{Args, Emit};
 use crate::standalone::lower::Lowering;
-use crate::standalone::step::{Piece, Source, Step};
+use crate::standalone::step::{Failure, Source, Step};
 use crate::standalone::value::{Home, Value, View};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
     ("cond", cond),
     ("while_loop", while_loop),
     ("for_loop", for_loop),
+    ("check", check),
     ("item", read),
     ("num_int", read),
     ("num_float", read),
@@ -116,14 +117,10 @@ impl Places {
             let to = View { is_number: false, ..to.clone() };
             let from = match from {
                 Arg::Leaf(view) => l.converted(&View { is_number: false, ..view.clone() }, to.dtype)?,
-                other => match other.scalar() {
-                    Some(x) => {
-                        let view = l.buffer(to.dtype, &[]);
-                        l.fill(&view, number(x, to.dtype));
-                        view
-                    }
-                    None => bail!(Unresolved, "a region returns {}", other.kind_name()),
-                },
+                other => {
+                    let number = l.number(other)?;
+                    l.converted(&number, to.dtype)?
+                }
             };
             if !is_round {
                 moves.push((from, to));
@@ -159,11 +156,9 @@ impl Places {
 /// Returns the bool that decides.
 fn test(l: &mut Lowering<'_>, value: &Value) -> Result<View> {
     match value {
-        Arg::Leaf(view) => l.converted(view, DType::Bool),
-        Arg::Bool(x) => {
-            let view = l.buffer(DType::Bool, &[]);
-            l.fill(&view, number(Scalar::Bool(*x), DType::Bool));
-            Ok(view)
+        Arg::Leaf(_) | Arg::Bool(_) => {
+            let number = l.number(value)?;
+            l.converted(&number, DType::Bool)
         }
         other => bail!(Unresolved, "the condition is {}", other.kind_name()),
     }
@@ -238,6 +233,14 @@ fn for_loop(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     Ok(state.value)
 }
 
+/// Fails with the message of the program if a condition does not hold.
+fn check(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let condition = args.get("condition")?;
+    let holds = test(l, condition)?;
+    l.refuse_as(&holds, "!x", args.text("message")?, Failure::Check);
+    Ok(condition.clone())
+}
+
 /// Reads the one element of a tensor as a number.
 fn read(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let x = args.get("x")?;
@@ -251,21 +254,15 @@ fn read(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             }
             Ok(Arg::Dim(size.clone()))
         }
-        (Arg::Leaf(ty), Arg::Leaf(view)) => {
-            let one = View { shape: Vec::new(), strides: Vec::new(), ..view.clone() };
+        (Arg::Leaf(ty), x) => {
+            let number = l.number(x)?;
+            let one = View { shape: Vec::new(), strides: Vec::new(), ..number };
             let dtype = match ty {
                 Type::Bool => DType::Bool,
                 Type::Float => DType::F64,
                 ty => bail!(Unresolved, "it gives {ty}"),
             };
             let view = l.converted(&one, dtype)?;
-            Ok(Arg::Leaf(View { is_number: true, ..view }))
-        }
-        (Arg::Leaf(Type::Float), Arg::Dim(size)) => {
-            let view = l.buffer(DType::F64, &[]);
-            let text = |text: &str| Piece::Text(text.to_owned());
-            let number = vec![text("("), Piece::Size(size.clone()), text(") as i64 as f64")];
-            l.call("copy::fill", vec![number, vec![Piece::WriteView(view.clone())]]);
             Ok(Arg::Leaf(View { is_number: true, ..view }))
         }
         (ty, other) => bail!(Unresolved, "it makes {ty} of {}", other.kind_name()),
