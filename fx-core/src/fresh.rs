@@ -140,8 +140,8 @@ pub(crate) fn settle(
     })
 }
 
-/// The sizes that arguments of nodes name. What finds out a size out of data is needed as long as one of them does,
-/// also if nobody uses its value.
+/// The sizes that arguments of nodes name. What finds out a size out of data is needed as long as one of them
+/// does, also if nobody uses its value.
 #[derive(Default)]
 pub(crate) struct NamedSizes(FxHashSet<Symbol>);
 

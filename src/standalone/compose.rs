@@ -90,6 +90,18 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         let x = c.in_dtype()?;
         norm(x, c.number("ord")?, c.get("dim")?, c.get("keepdim")?)
     }),
+    (crate::norm::OP, |c| match c.get("p")? {
+        Arg::None => vector_norm(c, Arg::Float(2.0)),
+        Arg::Str(text) if *text == *"fro" => vector_norm(c, Arg::Float(2.0)),
+        Arg::Str(_) => Err(stays()),
+        p => vector_norm(c, p),
+    }),
+    (crate::linalg_norm::OP, |c| match (c.get("ord")?, c.get("dim")?) {
+        (Arg::None, _) => vector_norm(c, Arg::Float(2.0)),
+        // Of two axes it is that of matrices.
+        (ord, Arg::Int(_)) if ord.scalar().is_some() => vector_norm(c, ord),
+        _ => Err(stays()),
+    }),
     (crate::dist::OP, |c| {
         let gap = run(crate::sub::OP, [c.get("x")?, c.get("other")?])?;
         norm(gap, c.number("p")?, Arg::None, Arg::Bool(false))
@@ -487,6 +499,12 @@ fn is_close(c: &Call<'_>) -> Result<Value> {
     }
     let both = [run(crate::isnan::OP, [x])?, run(crate::isnan::OP, [other])?];
     run(crate::logical_or::OP, [close, run(crate::logical_and::OP, both)?])
+}
+
+/// Calls the norm of vectors with the arguments of another norm.
+fn vector_norm(c: &Call<'_>, p: Value) -> Result<Value> {
+    let args = [c.get("x")?, p, c.get("dim")?, c.get("keepdim")?];
+    with(crate::linalg_vector_norm::OP, args, [("dtype", c.get("dtype")?)])
 }
 
 /// Composes the norm of order `p` along axes.

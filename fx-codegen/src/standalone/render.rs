@@ -233,7 +233,12 @@ impl<'a> Renderer<'a> {
                     let values = values.iter().map(|(symbol, source)| {
                         let value = self.integer(source)?;
                         let is_known = matches!(source, Source::Size(size) if size.known().is_some());
-                        Ok((symbol.clone(), if is_known { value } else { format!("bounded({value})?") }))
+                        let value = match (is_known, is_enclosed(&value)) {
+                            (true, _) => value,
+                            (_, true) => format!("bounded{value}?"),
+                            (_, false) => format!("bounded({value})?"),
+                        };
+                        Ok((symbol.clone(), value))
                     });
                     let values = values.collect::<Result<Vec<_>>>()?;
                     block.fails |= values.iter().any(|(_, value)| value.ends_with('?'));
@@ -576,16 +581,21 @@ fn symbol_name(symbol: &Symbol, symbols: &[(Symbol, String)]) -> Result<String> 
 pub(super) fn signed(dim: &Dim, symbols: &[(Symbol, String)]) -> Result<String> {
     dim.fold(&mut |step: DimStep<'_, String>| {
         Ok(match step {
-            DimStep::Const(n) => {
-                if n < 0 {
-                    format!("({n})")
-                } else {
-                    n.to_string()
+            DimStep::Const(i64::MIN) => "i64::MIN".to_owned(),
+            DimStep::Const(n) => n.to_string(),
+            DimStep::Symbol(symbol) => symbol_name(symbol, symbols)?,
+            DimStep::Add(a, b) => {
+                let a = if is_enclosed(&a) { &a[1..a.len() - 1] } else { &a };
+                match b.strip_prefix('-') {
+                    Some(b) => format!("({a} - {b})"),
+                    None => format!("({a} + {b})"),
                 }
             }
-            DimStep::Symbol(symbol) => symbol_name(symbol, symbols)?,
-            DimStep::Add(a, b) => format!("({a} + {b})"),
-            DimStep::Mul(a, b) => format!("{a} * {b}"),
+            DimStep::Mul(a, b) => match b.strip_prefix('-') {
+                Some("1") => format!("-{a}"),
+                Some(b) => format!("-{a} * {b}"),
+                None => format!("{a} * {b}"),
+            },
             DimStep::FloorDiv(a, b) => format!("i64::div_euclid({a}, {b})"),
             DimStep::Mod(a, b) => format!("i64::rem_euclid({a}, {b})"),
             DimStep::Min(a, b) => format!("i64::min({a}, {b})"),

@@ -342,8 +342,8 @@ impl Graph {
 
     /// Removes the nodes without users and without effects, and returns how many.
     ///
-    /// Placeholders stay, they are the signature, and what finds out a size that an argument names. Effects are declared by ops; a module call counts as one unless
-    /// `module_is_pure` says otherwise.
+    /// Placeholders stay, they are the signature, and so does what finds out a size that an argument names.
+    /// Effects are declared by ops; a module call counts as one unless `module_is_pure` says otherwise.
     pub fn eliminate_dead_code(&mut self, module_is_pure: impl Fn(&str) -> bool) -> usize {
         let mut removed = 0;
         let mut named = NamedSizes::default();

@@ -109,6 +109,18 @@ impl Generator {
         if self.state.pytorch.is_some() { Generator::pytorch(seed) } else { Generator::seeded(seed) }
     }
 
+    /// Returns how many generators [`fork`](Self::fork) has made.
+    #[doc(hidden)]
+    pub fn forks(&self) -> u64 {
+        self.state.forks.load(Ordering::Relaxed)
+    }
+
+    /// Counts generators that were made in a call which is taken for this one.
+    #[doc(hidden)]
+    pub fn skip_forks(&self, n: u64) {
+        self.state.forks.fetch_add(n, Ordering::Relaxed);
+    }
+
     fn mt19937(&self) -> Option<MutexGuard<'_, Mt19937>> {
         crate::lazy::before_random();
         Some(self.state.pytorch.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))

@@ -364,7 +364,9 @@ impl Flow {
     pub(super) fn may_leave(&mut self, id: u32) -> bool {
         let leaves = |exit| exit != Exit::Continue(id);
         let top = self.top();
-        let is_open = |outcome: &Outcome| outcome.exits.iter().any(|(_, flag)| flag.is_some());
+        // What the side that goes on does for sure, the round does where the other side has not left it.
+        let is_open =
+            |outcome: &Outcome| !top.forks.is_empty() || outcome.exits.iter().any(|(_, flag)| flag.is_some());
         top.forks.iter().any(|fork| fork.left.outcome.may(leaves))
             || top.pending.as_ref().is_some_and(|outcome| is_open(outcome) && outcome.may(leaves))
     }

@@ -100,8 +100,8 @@ pub(super) enum Step {
         kwargs: Vec<(Arc<str>, Arg<Item>)>,
         source: SourceLoc,
     },
-    /// Returns a result, and stores to buffers.
-    Return { result: Arg<Item>, updates: Vec<(Cell, Source)> },
+    /// Returns a result, stores to buffers, and counts the generators that forks of the call made.
+    Return { result: Arg<Item>, updates: Vec<(Cell, Source)>, forks: u64 },
     /// Here the Rust code has to run.
     Stop { code: Code, what: Arc<str>, at: Option<SourceLoc> },
 }
@@ -133,8 +133,8 @@ impl Step {
                         .all(|((key, a), (other, b))| key == other && a.eq_by(b, &Item::is_same))
             }
             (
-                Step::Return { result, updates },
-                Step::Return { result: other_result, updates: other_updates },
+                Step::Return { result, updates, .. },
+                Step::Return { result: other_result, updates: other_updates, .. },
             ) => {
                 result.eq_by(other_result, &Item::is_same)
                     && updates.len() == other_updates.len()
@@ -448,12 +448,15 @@ impl Walk {
                 self.done.push(Done::Apply { op: *op, inputs, value });
                 Ok(None)
             }
-            Step::Return { result, updates } => {
+            Step::Return { result, updates, forks } => {
                 let gone = || left("a result of the path is not there");
                 let value = self.value(result).ok_or_else(gone)?;
                 let updates = updates.iter().map(|(buffer, source)| Some((buffer, self.array(source)?)));
                 for (buffer, array) in updates.collect::<Option<Vec<_>>>().ok_or_else(gone)? {
                     buffer.replace(Tensor::from_shared(array));
+                }
+                if *forks > 0 {
+                    default_generator().skip_forks(*forks);
                 }
                 Ok(Some(value))
             }

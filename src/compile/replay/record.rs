@@ -144,6 +144,8 @@ pub(in super::super) struct Recorder {
     sizes: Arc<Sizes>,
     /// The generator in force at the call, from which a path draws.
     generator: Generator,
+    /// How many generators it had made before.
+    n_forks: u64,
     pub(super) signature: Signature,
     /// What the call computed before it left its path.
     ahead: VecDeque<Done>,
@@ -177,6 +179,7 @@ impl Recorder {
         let mut walk = Walk::new(args)?;
         walk.symbols.clear();
         Some(Recorder {
+            n_forks: default_generator().forks(),
             generator: default_generator(),
             sizes: Arc::default(),
             signature: Signature::of(args),
@@ -564,7 +567,8 @@ impl Recorder {
         match (item, updates.collect::<Option<Vec<_>>>()) {
             (Some(result), Some(updates)) => {
                 let guards = self.take_guards();
-                self.steps.push((guards, Step::Return { result, updates }));
+                let forks = self.generator.forks().saturating_sub(self.n_forks);
+                self.steps.push((guards, Step::Return { result, updates, forks }));
             }
             _ => self.stop(Code::C03, "a size of another call", None),
         }

@@ -467,6 +467,24 @@ fn forks_of_a_pure_function_are_replayed() {
 }
 
 #[test]
+fn a_replayed_call_leaves_the_generator_as_its_rust_code_does() {
+    let forked = |x: &Tensor| {
+        let (a, b) = (x.clone(), x.clone());
+        crate::fork(move || a.exp()).wait() + crate::fork(move || b * 2.0).wait()
+    };
+    let run = |f: &dyn Fn(&Tensor) -> Tensor| {
+        let draw = || crate::fork(|| crate::rand([2]).to_vec::<f32>().unwrap()).wait();
+        let generator = crate::Generator::seeded(7);
+        crate::rng::with_generator(&generator, || {
+            (0..5).map(|_| (elements(&f(&vector(&[1.0, 2.0]))), draw())).collect::<Vec<_>>()
+        })
+    };
+    let f = compile(forked).verify(0);
+    assert_eq!(run(&|x| f.call(std::slice::from_ref(x)).unwrap()), run(&forked));
+    assert!(f.explain().counters.calls == 5 && f.explain().breaks.is_empty(), "{}", f.explain());
+}
+
+#[test]
 fn random_operations_of_another_generator_let_the_rust_code_run() {
     let other = crate::Generator::seeded(9);
     let draw = |x: &Tensor| x + crate::rng::with_generator(&other, || crate::rand([3]));

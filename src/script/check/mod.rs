@@ -13,7 +13,7 @@ use self::case::Case;
 pub(crate) use self::graph::declared;
 use self::graph::{Graphs, Unlowered};
 use super::{AtenOperators, Script};
-use crate::{Engine, Registry, Result, bail, err};
+use crate::{Engine, GraphModule, Registry, Result, bail, err};
 
 /// The outcome for a folder.
 #[derive(Debug, Default)]
@@ -203,6 +203,16 @@ pub fn check_case(json: impl AsRef<Path>, engines: &[Engine], registry: &Registr
     checked
 }
 
+/// Makes the calls of a case as graphs, and shows each graph with the arguments of its call. Fails if the case
+/// cannot be read, is no graph, or gives other results than PyTorch.
+#[doc(hidden)]
+pub fn graphs(json: impl AsRef<Path>, made: &dyn Fn(&GraphModule, &[crate::Value])) -> Result<()> {
+    let case = Case::open(json.as_ref())?;
+    let read = || crate::import::torchscript(case.archive());
+    let unlowered = Unlowered::default();
+    case.check(&read()?, &|| Ok(Graphs::new(&read, Engine::Eager, &unlowered, made)))
+}
+
 fn refused(outcome: Result<Session>) -> Result<()> {
     match outcome {
         Err(_) => Ok(()),
@@ -210,7 +220,5 @@ fn refused(outcome: Result<Session>) -> Result<()> {
     }
 }
 
-#[cfg(test)]
-mod crates;
 #[cfg(test)]
 mod tests;

@@ -40,7 +40,7 @@ fn greedy_decoding_with_its_loop_in_the_graph() {
 
 /// Keeps the `k` likeliest sequences of tokens by a table of transitions, `[v, v]`, for `n` steps.
 #[fx::script]
-fn beam(table: &Tensor, first: &Tensor, n: &Tensor) -> (Tensor, Tensor) {
+pub(crate) fn beam(table: &Tensor, first: &Tensor, n: &Tensor) -> (Tensor, Tensor) {
     let k = first.dim(0);
     let v = table.dim(1);
     let (mut sequences, mut scores) = (first.unsqueeze(1), fx::zeros([1]) * first);

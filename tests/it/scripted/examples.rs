@@ -161,7 +161,7 @@ def f(x: Tensor, h0: Tensor) -> Tensor:
 }
 
 #[fx::script]
-fn states(x: &Tensor, h0: &Tensor) -> Tensor {
+pub(crate) fn states(x: &Tensor, h0: &Tensor) -> Tensor {
     let (mut h, mut out) = (h0.clone(), vec![]);
     for row in x {
         h = (row + &h).tanh();
@@ -194,7 +194,7 @@ def f(x: Tensor, h0: Tensor) -> Tensor:
 }
 
 #[fx::script]
-fn fixed_point(x: &Tensor) -> Tensor {
+pub(crate) fn fixed_point(x: &Tensor) -> Tensor {
     let mut z = x.clone();
     for _ in 0..50 {
         let new = (&z * 0.3 + x).tanh();

@@ -179,7 +179,7 @@ fn returns_of_results() {
     }
 }
 
-/// The first round of the inner loop runs natively, since `a` is a number; what leaves it is decided by data, so the
+/// The first round of the inner loop runs natively, since `a` is a number; data decide what leaves it, so the
 /// rest of its rounds are recorded within a branch.
 #[fx::script]
 fn recorded_midway(x: &Tensor) -> (Tensor, Tensor) {
@@ -199,6 +199,50 @@ fn recorded_midway(x: &Tensor) -> (Tensor, Tensor) {
         a = &a + 2.0;
     }
     (a, rounds)
+}
+
+/// Data decide whether a round ends early; where it does not, it returns or breaks for sure.
+#[fx::script]
+fn goes_on_or_leaves(x: &Tensor, limit: &Tensor) -> (Tensor, Tensor) {
+    let (mut a, mut rounds) = (x.sum((), false), Tensor::new(0i64));
+    loop {
+        rounds = &rounds + 1;
+        if a.lt(limit) {
+            a = &a + 1.0;
+            continue;
+        }
+        a = (&a * 0.1).tanh();
+        if limit.gt(5.0) {
+            return (a.neg(), rounds);
+        }
+        break;
+    }
+    (a, rounds)
+}
+
+#[fx::script]
+fn goes_on_or_returns(x: &Tensor) -> Tensor {
+    let mut a = Tensor::new(0.5f32);
+    loop {
+        if x.sum((), false).lt(-9.0) {
+            a = &a + 1.0;
+            continue;
+        }
+        a = (&a + 1.5).tanh();
+        return a.clone();
+    }
+}
+
+#[test]
+fn a_round_that_goes_on_or_leaves() {
+    let gm = graph(fx::trace(goes_on_or_leaves).input("x", "f32[n]").input("y", "f32[]"));
+    for (x, limit) in [(0.0f32, 3.0f32), (4.0, 3.0), (1.0, 8.0), (9.0, 8.0)] {
+        let (x, limit) = (Tensor::new([x]), Tensor::new(limit));
+        agrees(&gm, &[x.clone().into(), limit.clone().into()], &goes_on_or_leaves(&x, &limit));
+    }
+    let gm = graph(fx::trace(goes_on_or_returns).input("x", "f32[n]"));
+    let x = Tensor::new([1.0f32, -2.0]);
+    agrees(&gm, &[x.clone().into()], &goes_on_or_returns(&x));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `#[fx::script]`: control flow of Rust that becomes regions of a graph.
 
-mod decoding;
-mod examples;
+pub(crate) mod decoding;
+pub(crate) mod examples;
 mod exits;
 mod host;
 mod lists;

@@ -4,13 +4,16 @@
 //! builds and runs a crate for every program of the folder, `NAME.pt2` with `NAME.io.safetensors`, and for
 //! the models of the examples.
 
+mod archives;
 mod loops;
+mod random;
 mod rows;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fx::prelude::*;
+use fx::standalone::Package;
 use fx::{CrateOptions, Graph, GraphModule, InputSpec, Value};
 use proc_macro2::{TokenStream, TokenTree};
 
@@ -44,6 +47,60 @@ fn cargo(dir: &Path, args: &[&str]) -> String {
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}:\n{out}\n{errors}", dir.display());
     out.into_owned()
+}
+
+/// Crates that are compiled as modules of one program, which runs the test of each.
+struct Crates {
+    folder: PathBuf,
+    program: String,
+    n: usize,
+}
+
+impl Crates {
+    fn new(folder: &Path) -> Crates {
+        Crates { folder: folder.to_owned(), program: String::new(), n: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Adds a crate, whose name is that of its module.
+    fn add(&mut self, package: &Package) {
+        let name = package.name().replace('-', "_");
+        let folder = self.folder.join(&name);
+        package.write(&folder).unwrap();
+        let single = folder.join("single.rs");
+        std::fs::write(&single, package.single_file()).unwrap();
+        let test = std::fs::read_to_string(folder.join("tests/recorded.rs")).unwrap();
+        let test = test
+            .replace(
+                "concat!(env!(\"CARGO_MANIFEST_DIR\")",
+                &format!("concat!({:?}", folder.display().to_string()),
+            )
+            .replace(&format!("use {name}::"), "use super::")
+            .replace(&format!("{name}::"), "super::")
+            .replacen("//!", "//", 1);
+        self.program +=
+            &format!("mod {name} {{\n    include!({single:?});\n    mod test {{\n{test}    }}\n}}\n");
+        self.n += 1;
+    }
+
+    /// Compiles the program and runs the tests.
+    fn run(self) {
+        let (source, binary) = (self.folder.join("crates.rs"), self.folder.join("crates"));
+        std::fs::write(&source, self.program).unwrap();
+        let compiled = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+            .args(["--edition=2024", "--test", "--cap-lints=allow"])
+            .arg(source)
+            .arg("-o")
+            .arg(&binary)
+            .output()
+            .unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        let ran = Command::new(&binary).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    }
 }
 
 /// Writes a crate, and builds and runs its test.
@@ -448,8 +505,8 @@ fn models() -> Vec<(&'static str, GraphModule, Vec<Value>)> {
 
 /// The programs of `tests/data/zoo` with operations that stand-alone crates do not have, or values of types
 /// that they do not have.
-const REFUSED: [&str; 7] =
-    ["complex_numbers", "composed", "composed_decomposed", "data_dep", "factors", "regions", "special"];
+const REFUSED: [&str; 6] =
+    ["complex_numbers", "composed", "composed_decomposed", "factors", "regions", "special"];
 
 #[test]
 #[allow(clippy::print_stdout, reason = "whoever asks for the long run reads it")]

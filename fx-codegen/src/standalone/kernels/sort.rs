@@ -48,8 +48,8 @@ pub fn top<T: Copy + PartialOrd>(
         return;
     }
     for ((x, out), index) in x.chunks_exact(n).zip(out.chunks_exact_mut(k)).zip(index.chunks_exact_mut(k)) {
-        number(order);
         let order = &mut order[..n];
+        number(order);
         let before = |a: &i64, b: &i64| {
             let (a, b) = (x[*a as usize], x[*b as usize]);
             // NaN is the greatest.

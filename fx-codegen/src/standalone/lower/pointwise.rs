@@ -66,7 +66,7 @@ impl Lowering<'_> {
                     }
                 }
             };
-            if let Err(error) = self.checked(&op, &made.reads) {
+            if let Err(error) = self.checked(&op, &made.reads, &made.sizes) {
                 self.problem(graph, ids[member], &error)?;
             }
             made.ops.push(op);
@@ -88,13 +88,13 @@ impl Lowering<'_> {
     }
 
     /// Adds the check that a row makes of its second operand, if it makes one.
-    fn checked(&mut self, op: &LoopOp, reads: &[View]) -> Result<()> {
+    fn checked(&mut self, op: &LoopOp, reads: &[View], sizes: &[Dim]) -> Result<()> {
         let Work::Map(PointwiseDef { check: Some(check), .. }) = op.work else { return Ok(()) };
         if !op.from.is_int() {
             return Ok(());
         }
-        match op.operands.get(1) {
-            Some((Ref::Number(x), _)) => refused(*check, *x).map_or(Ok(()), Err),
+        let view = match op.operands.get(1) {
+            Some((Ref::Number(x), _)) => return refused(*check, *x).map_or(Ok(()), Err),
             Some((Ref::Read(i), _)) => {
                 let mut view = reads[*i].clone();
                 for (size, stride) in view.shape.iter_mut().zip(&view.strides) {
@@ -102,18 +102,21 @@ impl Lowering<'_> {
                         *size = Dim::new(1);
                     }
                 }
-                let view = self.converted(&view, op.from)?;
-                for (x, condition) in [(0, "x == 0"), (-1, "x < 0")] {
-                    if let Some(error) = refused(*check, Scalar::Int(x))
-                        && (x == 0 || op.from != DType::U8)
-                    {
-                        self.refuse(&view, condition, error.message());
-                    }
-                }
-                Ok(())
+                view
             }
+            Some((Ref::Size(i), _)) if sizes[*i].bounds().0 > 0 => return Ok(()),
+            Some((Ref::Size(i), _)) => self.number(&Arg::dim(sizes[*i].clone()))?,
             _ => bail!(Graph, "the operand that a check reads is no value"),
+        };
+        let view = self.converted(&view, op.from)?;
+        for (x, condition) in [(0, "x == 0"), (-1, "x < 0")] {
+            if let Some(error) = refused(*check, Scalar::Int(x))
+                && (x == 0 || op.from != DType::U8)
+            {
+                self.refuse(&view, condition, error.message());
+            }
         }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fx_core::{DType, Result};
+use fx_core::{DType, Dim, Result, Symbol};
 
 use super::{MARK, Writer, size_range};
 use crate::readable::names;
@@ -165,9 +165,15 @@ impl Writer<'_> {
             let _ =
                 writeln!(text, "| `{}` | `{}` |", output.name, names::comment(&output.view.ty().to_string()));
         }
+        let returned: Vec<Symbol> =
+            self.outputs.iter().flat_map(|output| &output.view.shape).flat_map(Dim::symbols).collect();
         for (symbol, name) in &self.symbols {
-            let (least, most) = size_range(symbol);
-            let _ = writeln!(text, "\n`{name}` is from {least} to {most}.");
+            if !self.lowered.locals.contains(symbol) {
+                let (least, most) = size_range(symbol);
+                let _ = writeln!(text, "\n`{name}` is from {least} to {most}.");
+            } else if returned.contains(symbol) {
+                let _ = writeln!(text, "\n`{name}` depends on the data.");
+            }
         }
         let make = if self.options.baked { "Model::new()" } else { "Model::load(\"model.safetensors\")?" };
         let args: Vec<String> =

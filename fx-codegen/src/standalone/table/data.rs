@@ -2,6 +2,7 @@
 
 use fx_core::{Arg, DType, Dim, Result, Scalar, Tensor, bail, err};
 
+use super::view::from_front;
 use super::{Args, Emit, buffer_of, number, read, size, text};
 use crate::standalone::lower::{Lowering, known};
 use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step, Work};
@@ -264,19 +265,26 @@ fn part_scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (rank, out) = (shape.len(), l.buffer(dtype, &shape));
     l.copy(x, &out);
     let mut to = out.clone();
-    let inside = |index: i64, n: &Dim| if index < 0 { n + index } else { Dim::new(index) };
     match args.op.name {
         "slice_scatter" => {
             let axis = args.axis("dim", rank)?;
-            let start =
-                if args.is_none("start")? { Dim::new(0) } else { inside(args.int("start")?, &shape[axis]) };
+            let (start, step) = (from_front(args.get("start")?, &shape[axis])?, args.int("step")?);
+            // What is known to be beyond the end is nothing.
+            let last = &shape[axis] - 1 - &start - (&from.shape[axis] - 1) * step;
+            if !last.is_known() {
+                l.require(start.clone());
+                l.require(last);
+            }
             to.offset = &to.offset + start * &to.strides[axis];
-            to.strides[axis] = &to.strides[axis] * args.int("step")?;
+            to.strides[axis] = &to.strides[axis] * step;
             to.shape[axis] = from.shape[axis].clone();
         }
         "select_scatter" => {
             let axis = args.axis("dim", rank)?;
-            to.offset = &to.offset + inside(args.int("index")?, &shape[axis]) * &to.strides[axis];
+            let index = from_front(args.get("index")?, &shape[axis])?;
+            l.require(index.clone());
+            l.require(&shape[axis] - 1 - &index);
+            to.offset = &to.offset + index * &to.strides[axis];
             to.shape.remove(axis);
             to.strides.remove(axis);
         }

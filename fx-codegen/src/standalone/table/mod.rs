@@ -173,6 +173,14 @@ impl Args<'_> {
         }
     }
 
+    /// Returns an integer that may be a size.
+    pub(super) fn size(&self, name: &str) -> Result<Dim> {
+        match self.get(name)? {
+            Arg::Dim(size) => Ok(size.clone()),
+            _ => self.int(name).map(Dim::new),
+        }
+    }
+
     pub(super) fn float(&self, name: &str) -> Result<f64> {
         self.get(name)?
             .scalar()

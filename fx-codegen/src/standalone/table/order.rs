@@ -67,7 +67,8 @@ fn top(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let rank = x.rank();
     let (x, axis) = line(l, args, x)?;
     let (x, back) = last(l, &x, axis);
-    let (n, k) = (x.shape[x.rank() - 1].clone(), Dim::new(args.int("k")?));
+    let (n, k) = (x.shape[x.rank() - 1].clone(), args.size("k")?);
+    l.require(k.clone());
     l.require(&n - &k);
     let mut shape = x.shape.clone();
     shape[x.rank() - 1] = k.clone();
