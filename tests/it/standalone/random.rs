@@ -16,7 +16,8 @@ fn random_programs_are_their_crates() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let (n, first) =
         (number("FX_CRATE_PROGRAMS").unwrap_or(N_PROGRAMS), number("FX_CRATE_SEED").unwrap_or(0));
-    let mut crates = Crates::new(&folder("random"));
+    let dir = folder("random");
+    let mut crates = Crates::new(&dir);
     let (mut n_written, mut refused) = (0, 0);
     for seed in first..first + n {
         let Case { gm, inputs, is_wild, problem } = Case::new(seed);
@@ -39,7 +40,7 @@ fn random_programs_are_their_crates() {
         }
         n_written = n_written.max(crates.len());
         if crates.len() == AT_ONCE {
-            std::mem::replace(&mut crates, Crates::new(&folder("random"))).run();
+            std::mem::replace(&mut crates, Crates::new(&dir)).run();
         }
     }
     assert!(n_written > 0, "{refused} of {n} programs cannot be written");
