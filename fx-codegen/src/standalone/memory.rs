@@ -38,7 +38,7 @@ fn uses(step: &Step) -> Vec<usize> {
         Step::Call(call) => {
             let pieces = call.args.iter().flatten();
             let ids = pieces.filter_map(|piece| match piece {
-                Piece::Read(view) | Piece::WriteView(view) => of(view),
+                Piece::Read(view) | Piece::Element(view) | Piece::WriteView(view) => of(view),
                 Piece::Write(id) => Some(*id),
                 Piece::Text(_) | Piece::Size(_) | Piece::Integer(_) => None,
             });

@@ -313,6 +313,7 @@ impl<'a> Renderer<'a> {
                     Piece::Size(dim) => text.push_str(&self.size(dim)?),
                     Piece::Integer(dim) => text.push_str(&self.signed(dim)?),
                     Piece::Read(view) => text.push_str(&self.slice(view, false)?),
+                    Piece::Element(view) => text.push_str(&self.element(view)?),
                     Piece::WriteView(view) => text.push_str(&self.slice(view, true)?),
                     Piece::Write(id) => {
                         let _ = write!(text, "&mut s.{}[..]", self.place(*id));

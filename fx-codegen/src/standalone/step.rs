@@ -43,6 +43,8 @@ pub(super) enum Piece {
     Integer(Dim),
     /// The elements of a value, from its first.
     Read(View),
+    /// The first element of a value.
+    Element(View),
     /// A buffer that is written.
     Write(usize),
     /// A part of a buffer that is written, from its first element.

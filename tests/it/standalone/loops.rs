@@ -170,6 +170,39 @@ fn a_loop_without_std() {
     assert!(!folder("none").join("src").exists());
 }
 
+/// Numbers of Python: floats, integers and bools that a loop carries, and that data decide.
+#[test]
+fn numbers_of_a_script() {
+    let text = "
+def f(x: Tensor):
+    total = 0.0
+    rounds = 0
+    has_grown = False
+    while total < 10.0 and rounds != 7:
+        step = float(x.sum()) * 0.5
+        if step > 2.0 and not has_grown:
+            total = total + step / 3.0
+            has_grown = True
+        else:
+            total = max(total, step) + 1.25
+        rounds = rounds + 1
+    y = x * total
+    if has_grown:
+        y = torch.cat([y, x[0:1] - rounds])
+    return y, rounds, total * 2.0
+";
+    let graph = |text: &str| {
+        let lowered = fx::script(text).unwrap().lower("f").unwrap().input("x", "f32[n]").load().unwrap();
+        lowered.into_module().unwrap()
+    };
+    let gm = graph(text);
+    assert!(gm.to_string().contains("while_loop"), "{gm}");
+    let x = |x: f32, n: usize| (Tensor::from_vec(vec![x; n], &[n]), None);
+    reproduces(&gm, "numbers", sets(&[x(1.5, 4), x(0.25, 2), x(-3.0, 3), x(30.0, 1)]));
+    let gm = graph(&text.replace("torch.cat([y, x[0:1] - rounds])", "y * math.sqrt(total)"));
+    reproduces(&gm, "numbers_baked", sets(&[x(1.5, 4), x(-3.0, 4)]).baked());
+}
+
 /// Beam search, a recurrent network that collects its states, and an iteration to a fixed point.
 #[test]
 fn algorithms_as_crates() {

@@ -265,14 +265,15 @@ impl<'a> Writer<'a> {
         let mut tensors = Vec::new();
         for (set, (inputs, outputs)) in self.options.recorded.iter().enumerate() {
             if inputs.len() != self.inputs.len() || outputs.len() != self.outputs.len() {
-                bail!(
+                return Err(err!(
                     Argument,
                     "the record {set} has {} inputs and {} outputs, the program {} and {}",
                     inputs.len(),
                     outputs.len(),
                     self.inputs.len(),
                     self.outputs.len()
-                );
+                )
+                .help("give a record all tensors and numbers that the program returns, or none: then its own results are recorded"));
             }
             for (kind, list) in [("in", inputs), ("out", outputs)] {
                 tensors.extend(

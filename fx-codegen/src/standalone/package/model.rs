@@ -61,9 +61,9 @@ impl Writer<'_> {
         }
         if program.has_loops {
             let _ = writeln!(text, "use super::kernels::simd::simd;\nuse super::math;");
-            if self.options.baked {
-                let _ = writeln!(text, "use super::kernels::float::Float as _;");
-            }
+        }
+        if self.options.baked {
+            let _ = writeln!(text, "use super::kernels::float::Float as _;");
         }
         if !self.options.baked {
             let _ = writeln!(text, "use super::safetensors::File;");

@@ -4,6 +4,7 @@ mod data;
 mod index;
 mod mask;
 mod network;
+mod numbers;
 mod order;
 mod regions;
 mod resample;
@@ -62,6 +63,7 @@ const TABLES: &[&[(&str, Emit)]] = &[
     index::TABLE,
     mask::TABLE,
     network::TABLE,
+    numbers::TABLE,
     order::TABLE,
     regions::TABLE,
     resample::TABLE,

@@ -1,0 +1,136 @@
+//! Numbers of the host, where sizes do not express them: floats and bools, which are computed in `f64` and kept as
+//! tensors of rank 0.
+
+use fx_core::{Arg, Category, DType, Result, Scalar, Type, bail};
+
+use super::{Args, Emit, number, text};
+use crate::standalone::lower::Lowering;
+use crate::standalone::step::{Piece, Pieces};
+use crate::standalone::value::{Value, View};
+
+pub(super) const TABLE: &[(&str, Emit)] = &[
+    ("num_add", |l, args| infix(l, args, "+")),
+    ("num_sub", |l, args| infix(l, args, "-")),
+    ("num_mul", |l, args| infix(l, args, "*")),
+    ("num_truediv", divide),
+    ("num_neg", |l, args| function(l, args, |x| [text("-"), x].concat())),
+    ("num_abs", |l, args| function(l, args, |x| [x, text(".abs()")].concat())),
+    ("num_sqrt", |l, args| function(l, args, |x| [x, text(".sqrt()")].concat())),
+    ("num_exp", |l, args| function(l, args, |x| [x, text(".exp()")].concat())),
+    ("num_log", |l, args| function(l, args, |x| [x, text(".ln()")].concat())),
+    ("num_min", |l, args| extremum(l, args, "<")),
+    ("num_max", |l, args| extremum(l, args, ">")),
+    ("num_lt", |l, args| comparison(l, args, "<")),
+    ("num_le", |l, args| comparison(l, args, "<=")),
+    ("num_gt", |l, args| comparison(l, args, ">")),
+    ("num_ge", |l, args| comparison(l, args, ">=")),
+    ("num_eq", |l, args| comparison(l, args, "==")),
+    ("num_ne", |l, args| comparison(l, args, "!=")),
+    ("num_and", |l, args| logical(l, args, "&&")),
+    ("num_or", |l, args| logical(l, args, "||")),
+    ("num_not", not),
+];
+
+/// Returns the category of a number.
+fn category(value: &Value) -> Result<Category> {
+    match (value, value.scalar()) {
+        (Arg::Leaf(view), _) => Ok(view.dtype.category()),
+        (Arg::Dim(_), _) => Ok(Category::Int),
+        (_, Some(x)) => Ok(x.category()),
+        (other, None) => bail!(Unresolved, "an operand is {}, not a number", other.kind_name()),
+    }
+}
+
+/// Writes a number as one of a category.
+fn as_category(value: &Value, to: Category) -> Result<Pieces> {
+    let (from, piece) = match (value, value.scalar()) {
+        (Arg::Leaf(view), _) => (view.dtype, Piece::Element(view.clone())),
+        (Arg::Dim(size), _) => (DType::I64, Piece::Integer(size.clone())),
+        (_, Some(x)) => {
+            let dtype = match to {
+                Category::Bool => DType::Bool,
+                Category::Int => DType::I64,
+                Category::Float => DType::F64,
+            };
+            return Ok(text(number(x, dtype)));
+        }
+        (other, None) => bail!(Unresolved, "an operand is {}, not a number", other.kind_name()),
+    };
+    let (before, after) = match (from.category(), to) {
+        (Category::Bool, Category::Bool) | (Category::Int, Category::Int) => ("(", ")"),
+        (Category::Float, Category::Bool) => ("(", " != 0.0)"),
+        (Category::Int, Category::Bool) => ("(", " != 0)"),
+        (Category::Bool, Category::Float) => ("(", " as u8 as f64)"),
+        (_, Category::Float) => ("(", " as f64)"),
+        (_, Category::Int) => ("(", " as i64)"),
+    };
+    Ok([text(before), vec![piece], text(after)].concat())
+}
+
+/// Computes a number.
+fn computed(l: &mut Lowering<'_>, dtype: DType, value: Pieces) -> Value {
+    let view = l.buffer(dtype, &[]);
+    l.call("copy::fill", vec![value, vec![Piece::WriteView(view.clone())]]);
+    Arg::Leaf(View { is_number: true, ..view })
+}
+
+/// Refuses what is no float; integers are sizes.
+fn expect_float(args: &Args<'_>) -> Result<()> {
+    match args.ty {
+        Arg::Leaf(Type::Float) => Ok(()),
+        ty => bail!(Unresolved, "it gives {ty}, which no size expresses"),
+    }
+}
+
+fn floats(args: &Args<'_>) -> Result<Vec<Pieces>> {
+    expect_float(args)?;
+    args.args.iter().map(|arg| as_category(arg, Category::Float)).collect()
+}
+
+fn infix(l: &mut Lowering<'_>, args: &Args<'_>, sign: &str) -> Result<Value> {
+    let [x, y] = &floats(args)?[..] else { bail!(Argument, "it takes two numbers") };
+    Ok(computed(l, DType::F64, [x.clone(), text(format!(" {sign} ")), y.clone()].concat()))
+}
+
+fn divide(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let y = args.get("y")?;
+    if y.scalar().is_none_or(|y| y.to_f64() == 0.0) {
+        let divisor = l.number(y)?;
+        let divisor = l.converted(&divisor, DType::F64)?;
+        l.refuse(&divisor, "x == 0.0", "division by zero");
+    }
+    infix(l, args, "/")
+}
+
+fn function(l: &mut Lowering<'_>, args: &Args<'_>, f: fn(Pieces) -> Pieces) -> Result<Value> {
+    let [x] = &floats(args)?[..] else { bail!(Argument, "it takes one number") };
+    Ok(computed(l, DType::F64, f(x.clone())))
+}
+
+fn extremum(l: &mut Lowering<'_>, args: &Args<'_>, sign: &str) -> Result<Value> {
+    let [x, y] = &floats(args)?[..] else { bail!(Argument, "it takes two numbers") };
+    let test = [text("if "), y.clone(), text(format!(" {sign} ")), x.clone()].concat();
+    let choice = [text(" { "), y.clone(), text(" } else { "), x.clone(), text(" }")].concat();
+    Ok(computed(l, DType::F64, [test, choice].concat()))
+}
+
+fn comparison(l: &mut Lowering<'_>, args: &Args<'_>, sign: &str) -> Result<Value> {
+    let (x, y) = (args.get("x")?, args.get("y")?);
+    // Integers of a crate have 32 bits, which a float holds.
+    let common = category(x)?.max(category(y)?).max(Category::Int);
+    let value = [as_category(x, common)?, text(format!(" {sign} ")), as_category(y, common)?].concat();
+    Ok(computed(l, DType::Bool, value))
+}
+
+fn logical(l: &mut Lowering<'_>, args: &Args<'_>, sign: &str) -> Result<Value> {
+    let operand = |name| as_category(args.get(name)?, Category::Bool);
+    Ok(computed(l, DType::Bool, [operand("x")?, text(format!(" {sign} ")), operand("y")?].concat()))
+}
+
+fn not(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let x = args.get("x")?;
+    if let Some(x) = x.scalar() {
+        return Ok(Arg::Bool(!Scalar::to_bool(x)));
+    }
+    Ok(computed(l, DType::Bool, [text("!"), as_category(x, Category::Bool)?].concat()))
+}
