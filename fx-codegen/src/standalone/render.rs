@@ -531,9 +531,11 @@ pub(super) struct Program {
 
 /// Returns whether a text reads a field of the variable that `mark` begins with.
 fn mentions(text: &str, mark: &str) -> bool {
-    let before = |at: usize| text[..at].chars().next_back();
-    text.match_indices(mark)
-        .any(|(at, _)| !before(at).is_some_and(|c| c.is_ascii_alphanumeric() || "_.:".contains(c)))
+    text.match_indices(mark).any(|(at, _)| {
+        let before = &text[..at];
+        // Behind a dot it is a field, behind two the end of a range.
+        before.ends_with("..") || !before.ends_with(|c: char| c.is_ascii_alphanumeric() || "_.:".contains(c))
+    })
 }
 
 /// Returns the name of a place.
