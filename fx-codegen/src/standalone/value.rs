@@ -18,8 +18,17 @@ pub(super) struct View {
     pub(super) shape: Vec<Dim>,
     pub(super) strides: Vec<Dim>,
     pub(super) offset: Dim,
-    /// Whether it is a number of the host, kept as a tensor of rank 0: its dtype takes no part in promotion.
-    pub(super) is_number: bool,
+    pub(super) stands_for: StandsFor,
+}
+
+/// What a tensor of a program is in the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StandsFor {
+    Tensor,
+    /// A number of the host, kept as a tensor of rank 0: its dtype takes no part in promotion.
+    Number,
+    /// A list of tensors of one type, as many as the first axis has.
+    List,
 }
 
 /// A value of the graph.
@@ -55,8 +64,18 @@ impl View {
             shape: shape.to_vec(),
             strides: row_major(shape),
             offset: Dim::new(0),
-            is_number: false,
+            stands_for: StandsFor::Tensor,
         }
+    }
+
+    /// Returns the same memory as something else.
+    pub(super) fn standing_for(self, stands_for: StandsFor) -> View {
+        View { stands_for, ..self }
+    }
+
+    /// Returns whether it is a list of tensors.
+    pub(super) fn is_list(&self) -> bool {
+        self.stands_for == StandsFor::List
     }
 
     pub(super) fn rank(&self) -> usize {

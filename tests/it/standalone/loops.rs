@@ -3,7 +3,7 @@
 
 use fx::prelude::*;
 use fx::trace::with_module;
-use fx::{CrateOptions, Value};
+use fx::{CrateOptions, GraphModule, Value};
 
 use super::{cargo, folder, reproduces};
 use crate::models::zoo;
@@ -201,6 +201,40 @@ def f(x: Tensor):
     reproduces(&gm, "numbers", sets(&[x(1.5, 4), x(0.25, 2), x(-3.0, 3), x(30.0, 1)]));
     let gm = graph(&text.replace("torch.cat([y, x[0:1] - rounds])", "y * math.sqrt(total)"));
     reproduces(&gm, "numbers_baked", sets(&[x(1.5, 4), x(-3.0, 4)]).baked());
+}
+
+/// A list to which each round of a loop pushes.
+#[test]
+fn a_list_that_grows_in_a_loop() {
+    let text = "graph main(%x: f32[m], %n: i64[]) {
+        %r = for_loop(%n, @body, [[], %x], [])
+        %rows = getitem(%r, 0)
+        %h = getitem(%r, 1)
+        %stacked = stack(%rows, 1)
+        %joined = cat(%rows, 0)
+        %last = list_get(%rows, -1)
+        return {\"stacked\": %stacked, \"joined\": %joined, \"last\": %last, \"h\": %h}
+      }
+      graph body(%i: int, %rows: list(f32[m]), %x: f32[m]) {
+        %y = mul(%x, 1.5)
+        %z = add(%y, %i)
+        %more = list_push(%rows, %z)
+        return [%more, %y]
+      }";
+    let mut gm = GraphModule::new("list", fx::parse(text).unwrap());
+    fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+    let dir = reproduces(&gm, "list", sets(&[(line(3), Some(1)), (line(3), Some(4)), (line(1), Some(7))]));
+    let test = r#"
+        use list::{Model, Tensor};
+
+        #[test]
+        fn nothing_to_stack() {
+            let mut model = Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/model.safetensors")).unwrap();
+            assert!(model.forward(Tensor::new([1], &[1.0]), Tensor::new([], &[0])).is_err());
+        }
+    "#;
+    std::fs::write(dir.join("tests/none.rs"), test).unwrap();
+    cargo(&dir, &["test", "--test", "none"]);
 }
 
 /// Beam search, a recurrent network that collects its states, and an iteration to a fixed point.

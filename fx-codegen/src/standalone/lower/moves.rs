@@ -160,7 +160,7 @@ fn looked_up(op: Op, args: &[Value], view: &View) -> Result<Option<Value>> {
                 shape: array.shape().iter().map(|&n| Dim::from(n)).collect(),
                 strides: array.strides().iter().map(|&n| Dim::from(n as usize)).collect(),
                 offset: &view.offset + &Dim::from(array.offset()),
-                is_number: false,
+                stands_for: view.stands_for,
             }))
         })
         .map(Some)

@@ -14,7 +14,7 @@ use super::{Lowering, comment, is_built_in};
 use crate::native::stands_alone;
 use crate::standalone::step::{Loop, LoopOp, Ref, Step, Work};
 use crate::standalone::table;
-use crate::standalone::value::{Home, Value, View};
+use crate::standalone::value::{Home, StandsFor, Value, View};
 
 /// The longest loop.
 const LONGEST: usize = 32;
@@ -76,7 +76,9 @@ impl Lowering<'_> {
             let is_outside = |user: &NodeId| at.get(user).is_none_or(|user| !step_of.contains_key(user));
             if graph.users(ids[member])?.iter().any(is_outside) {
                 let mut view = self.buffer(made.ops[step].dtype, &group.shape);
-                view.is_number = graph.node(ids[member])?.ty().is_some_and(|ty| ty.tensor().is_none());
+                if graph.node(ids[member])?.ty().is_some_and(|ty| ty.tensor().is_none()) {
+                    view.stands_for = StandsFor::Number;
+                }
                 if let Home::Buffer(id) = view.home {
                     made.writes.push((id, step));
                 }
@@ -269,9 +271,10 @@ fn loop_op(
                 return Ok((reference, dtype));
             }
         };
-        types.push(match view.is_number {
-            true => Is::Number(view.dtype.category()),
-            false => Is::Tensor(view.ty()),
+        types.push(match view.stands_for {
+            StandsFor::Number => Is::Number(view.dtype.category()),
+            StandsFor::Tensor => Is::Tensor(view.ty()),
+            StandsFor::List => bail!(Unresolved, "an operand is a list"),
         });
         let wide = View { shape: made.shape.clone(), strides: view.broadcast(&made.shape), ..view.clone() };
         let same = |other: &View| {

@@ -7,7 +7,7 @@ use super::Lowering;
 use super::pointwise::number_dtype;
 use crate::standalone::step::{Length, Piece, Source, Step};
 use crate::standalone::table;
-use crate::standalone::value::{Home, Value, View, count};
+use crate::standalone::value::{Home, StandsFor, Value, View, count};
 
 impl Lowering<'_> {
     /// Notes the sizes that the nodes of a graph have, so that no other size is called the same.
@@ -115,7 +115,7 @@ impl Lowering<'_> {
     /// Returns a number as a tensor of rank 0.
     pub(in crate::standalone) fn number(&mut self, value: &Value) -> Result<View> {
         let (dtype, piece) = match (value, value.scalar()) {
-            (Arg::Leaf(view), _) => return Ok(View { is_number: false, ..view.clone() }),
+            (Arg::Leaf(view), _) => return Ok(view.clone().standing_for(StandsFor::Tensor)),
             (Arg::Dim(size), _) => (DType::I64, Piece::Integer(size.clone())),
             (_, Some(x)) => {
                 let dtype = number_dtype(x);
@@ -182,13 +182,15 @@ fn each_size(ty: &TypeTree, f: &mut dyn FnMut(&Dim)) {
 /// Returns the type of a value.
 fn type_of(value: &Value) -> Result<TypeTree> {
     value.try_flat_map(&mut |view: &View| {
-        Ok(Arg::Leaf(match view.is_number {
-            false => {
-                Type::Tensor(TensorType { dtype: view.dtype, shape: view.shape.iter().cloned().collect() })
-            }
-            true if view.dtype == DType::Bool => Type::Bool,
-            true if view.dtype.is_float() => Type::Float,
-            true => Type::Int,
+        let tensor = |shape: &[Dim]| {
+            Type::Tensor(TensorType { dtype: view.dtype, shape: shape.iter().cloned().collect() })
+        };
+        Ok(Arg::Leaf(match view.stands_for {
+            StandsFor::Tensor => tensor(&view.shape),
+            StandsFor::List => Type::List(Box::new(Arg::Leaf(tensor(&view.shape[1..])))),
+            StandsFor::Number if view.dtype == DType::Bool => Type::Bool,
+            StandsFor::Number if view.dtype.is_float() => Type::Float,
+            StandsFor::Number => Type::Int,
         }))
     })
 }

@@ -40,6 +40,9 @@ pub(super) fn around(view: &View, axis: usize) -> (Dim, Dim, Dim) {
 }
 
 fn cat(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    if let Some(list) = args.get("tensors")?.leaf() {
+        return super::lists::joined(l, args, list);
+    }
     let (dtype, shape) = args.result()?;
     let axis = args.axis("dim", shape.len())?;
     let out = l.buffer(dtype, &shape);
@@ -57,6 +60,9 @@ fn cat(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 }
 
 fn stack(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    if let Some(list) = args.get("tensors")?.leaf() {
+        return super::lists::stacked(l, args, list);
+    }
     let (dtype, shape) = args.result()?;
     let axis = args.axis("dim", shape.len())?;
     let out = l.buffer(dtype, &shape);

@@ -2,6 +2,7 @@
 
 mod data;
 mod index;
+mod lists;
 mod mask;
 mod network;
 mod numbers;
@@ -61,6 +62,7 @@ pub(super) const MOVES: &[&str] = &[
 const TABLES: &[&[(&str, Emit)]] = &[
     data::TABLE,
     index::TABLE,
+    lists::TABLE,
     mask::TABLE,
     network::TABLE,
     numbers::TABLE,
@@ -85,6 +87,9 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
     "index_copy",
     "index_fill",
     "index_select",
+    "list_get",
+    "list_len",
+    "list_push",
     "masked_scatter",
     "masked_select",
     "msort",
@@ -109,6 +114,7 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
 /// Rows whose results have sizes that data decide, which they find out.
 pub(super) const BINDS: &[&str] = &[
     "argwhere",
+    "cat",
     "cond",
     "for_loop",
     "getitem",
@@ -117,6 +123,7 @@ pub(super) const BINDS: &[&str] = &[
     "masked_select",
     "nonzero",
     "num_int",
+    "stack",
     "while_loop",
 ];
 

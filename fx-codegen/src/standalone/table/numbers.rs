@@ -6,7 +6,7 @@ use fx_core::{Arg, Category, DType, Result, Scalar, Type, bail};
 use super::{Args, Emit, number, text};
 use crate::standalone::lower::Lowering;
 use crate::standalone::step::{Piece, Pieces};
-use crate::standalone::value::{Value, View};
+use crate::standalone::value::{StandsFor, Value};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
     ("num_add", |l, args| infix(l, args, "+")),
@@ -71,7 +71,7 @@ fn as_category(value: &Value, to: Category) -> Result<Pieces> {
 fn computed(l: &mut Lowering<'_>, dtype: DType, value: Pieces) -> Value {
     let view = l.buffer(dtype, &[]);
     l.call("copy::fill", vec![value, vec![Piece::WriteView(view.clone())]]);
-    Arg::Leaf(View { is_number: true, ..view })
+    Arg::Leaf(view.standing_for(StandsFor::Number))
 }
 
 /// Refuses what is no float; integers are sizes.

@@ -1,12 +1,12 @@
 //! Control flow: sub-graphs as branches and loops. What a loop carries, and what one of two branches gives, has a
 //! place; where its sizes differ from round to round or between branches, they are sizes of the program.
 
-use fx_core::{Arg, DType, Dim, Graph, Result, Symbol, Type, TypeTree, bail};
+use fx_core::{Arg, DType, Dim, Graph, Result, Symbol, TensorType, Type, TypeTree, bail};
 
 use super::{Args, Emit};
 use crate::standalone::lower::Lowering;
 use crate::standalone::step::{Failure, Source, Step};
-use crate::standalone::value::{Home, Value, View};
+use crate::standalone::value::{Home, StandsFor, Value, View};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
     ("cond", cond),
@@ -27,19 +27,46 @@ fn region(l: &mut Lowering<'_>, args: &Args<'_>, name: &str, operands: &[Value])
     }
 }
 
-/// Returns the leaves of a value, which become the arguments of a region.
-fn leaves(value: &Value, out: &mut Vec<Value>) {
-    match value {
-        Arg::Tuple(items) | Arg::List(items) => items.iter().for_each(|item| leaves(item, out)),
-        Arg::Dict(entries) => entries.iter().for_each(|(_, item)| leaves(item, out)),
-        other => out.push(other.clone()),
+/// Returns the operands of a list, which become the arguments of a region.
+fn operands(args: &Args<'_>, name: &str) -> Result<Vec<Value>> {
+    match args.get(name)?.items() {
+        Some(items) => Ok(items.to_vec()),
+        None => bail!(Unresolved, "{name} is no list"),
     }
 }
 
-fn operands(args: &Args<'_>, name: &str) -> Result<Vec<Value>> {
-    let mut out = Vec::new();
-    leaves(args.get(name)?, &mut out);
-    Ok(out)
+/// Pairs the leaves of what a region returns with the places for them. A list of known items takes the place of
+/// one of any length.
+fn pair(
+    l: &mut Lowering<'_>,
+    from: &Value,
+    to: &Value,
+    all_from: &mut Vec<Value>,
+    all_to: &mut Vec<Value>,
+) -> Result<()> {
+    match (from, to) {
+        (_, Arg::Leaf(place)) if place.is_list() => {
+            all_from.push(Arg::Leaf(l.list(from, place)?));
+            all_to.push(to.clone());
+        }
+        (Arg::Tuple(a) | Arg::List(a), Arg::Tuple(b) | Arg::List(b)) if a.len() == b.len() => {
+            a.iter().zip(b.iter()).try_for_each(|(a, b)| pair(l, a, b, all_from, all_to))?;
+        }
+        (Arg::Dict(a), Arg::Dict(b)) if a.len() == b.len() => {
+            for (key, b) in b.iter() {
+                let Some(a) = a.get(key) else { bail!(Structure, "a region returns no {key:?}") };
+                pair(l, a, b, all_from, all_to)?;
+            }
+        }
+        (_, Arg::Tuple(_) | Arg::List(_) | Arg::Dict(_)) => {
+            bail!(Structure, "a region returns values of another structure than expected")
+        }
+        _ => {
+            all_from.push(from.clone());
+            all_to.push(to.clone());
+        }
+    }
+    Ok(())
 }
 
 /// The places of values that differ from round to round, or between branches.
@@ -54,7 +81,7 @@ impl Places {
     fn new(l: &mut Lowering<'_>, ty: &TypeTree) -> Result<Places> {
         let mut symbols = l.declare(ty);
         let value = ty.try_flat_map(&mut |ty| {
-            let number = |view: View| Ok(Arg::Leaf(View { is_number: true, ..view }));
+            let number = |view: View| Ok(Arg::Leaf(view.standing_for(StandsFor::Number)));
             match ty {
                 Type::Tensor(ty) => Ok(Arg::Leaf(l.place(ty.dtype, &ty.shape))),
                 Type::Float => number(l.place(DType::F64, &[])),
@@ -63,16 +90,24 @@ impl Places {
                     symbols.push(l.local("n", i64::MIN, None));
                     Ok(Arg::dim(Dim::symbol(symbols[symbols.len() - 1].clone())))
                 }
+                Type::List(item) if l.has_sizes(item) => {
+                    let Some(TensorType { dtype, shape }) = item.tensor() else {
+                        bail!(Unresolved, "a list of {item} has no place in memory");
+                    };
+                    let n = l.local("items", 0, None);
+                    let shape = [&[Dim::symbol(n.clone())], &shape[..]].concat();
+                    symbols.push(n);
+                    Ok(Arg::Leaf(l.place(*dtype, &shape).standing_for(StandsFor::List)))
+                }
                 ty => bail!(Unresolved, "{ty} has no place in memory that a loop or a branch could change"),
             }
         })?;
         Ok(Places { value, symbols })
     }
 
-    fn leaves(&self) -> Vec<Value> {
-        let mut out = Vec::new();
-        leaves(&self.value, &mut out);
-        out
+    /// Returns what a loop carries, as arguments of its regions.
+    fn carried(&self) -> Vec<Value> {
+        self.value.items().map_or_else(|| vec![self.value.clone()], <[Value]>::to_vec)
     }
 
     fn is_home(&self, home: Home) -> bool {
@@ -82,11 +117,8 @@ impl Places {
     /// Puts values in the places. In a round, the values may be those of the places, with their sizes; outside
     /// of one, nothing is there yet.
     fn give(&self, l: &mut Lowering<'_>, value: &Value, is_round: bool) -> Result<()> {
-        let (mut from, to) = (Vec::new(), self.leaves());
-        leaves(value, &mut from);
-        if from.len() != to.len() {
-            bail!(Structure, "a region returns {} values, expected {}", from.len(), to.len());
-        }
+        let (mut from, mut to) = (Vec::new(), Vec::new());
+        pair(l, value, &self.value, &mut from, &mut to)?;
         let mut sizes: Vec<(Symbol, Source)> = Vec::new();
         for (from, to) in from.iter().zip(&to) {
             let mut size = |l: &mut Lowering<'_>, from: &Value, to: &Dim| -> Result<()> {
@@ -114,9 +146,9 @@ impl Places {
         let mut moves: Vec<(View, View)> = Vec::new();
         for (from, to) in from.iter().zip(&to) {
             let Arg::Leaf(to) = to else { continue };
-            let to = View { is_number: false, ..to.clone() };
+            let to = to.clone().standing_for(StandsFor::Tensor);
             let from = match from {
-                Arg::Leaf(view) => l.converted(&View { is_number: false, ..view.clone() }, to.dtype)?,
+                Arg::Leaf(view) => l.converted(&view.clone().standing_for(StandsFor::Tensor), to.dtype)?,
                 other => {
                     let number = l.number(other)?;
                     l.converted(&number, to.dtype)?
@@ -195,7 +227,7 @@ fn cond(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 fn while_loop(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let state = Places::new(l, args.ty)?;
     state.give(l, args.get("carried")?, false)?;
-    let mut all = state.leaves();
+    let mut all = state.carried();
     all.extend(operands(args, "captured")?);
     let graph = region(l, args, "test", &all)?;
     let (before, decides) = l.steps_of(|l| {
@@ -222,7 +254,7 @@ fn for_loop(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     };
     let index = l.local("round", 0, last);
     let mut all = vec![Arg::dim(Dim::symbol(index.clone()))];
-    all.extend(state.leaves());
+    all.extend(state.carried());
     all.extend(operands(args, "captured")?);
     let graph = region(l, args, "body", &all)?;
     let (body, ()) = l.steps_of(|l| {
@@ -263,7 +295,7 @@ fn read(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
                 ty => bail!(Unresolved, "it gives {ty}"),
             };
             let view = l.converted(&one, dtype)?;
-            Ok(Arg::Leaf(View { is_number: true, ..view }))
+            Ok(Arg::Leaf(view.standing_for(StandsFor::Number)))
         }
         (ty, other) => bail!(Unresolved, "it makes {ty} of {}", other.kind_name()),
     }
