@@ -159,6 +159,34 @@ fn sizes_that_data_decide() {
     cargo(&dir, &["test", "--test", "wrong"]);
 }
 
+/// The end of a detector: boxes with a score, those that overlap no better one, and what the image has there.
+#[test]
+fn boxes_that_are_kept() {
+    let gm = fx::trace(|boxes: &Tensor, scores: &Tensor, image: &Tensor| -> Result<_> {
+        let likely = scores.gt(0.3);
+        let (boxes, scores) = (boxes.i(&likely), scores.i(&likely));
+        let kept = fx::nms(&boxes, &scores, 0.3);
+        let (boxes, scores) = (boxes.index_select(0, &kept), scores.index_select(0, &kept));
+        let regions = fx::cat([&boxes.narrow(1, 0, 1) * 0.0, boxes.clone()], 1);
+        let pooled = fx::roi_align(image, &regions, 0.5, 3, 2, -1, true);
+        Ok((boxes, scores, pooled.mean([2, 3], false), kept))
+    });
+    let gm = gm.input("x", "f32[n, 4]").input("y", "f32[n]").input("z", "f32[1, 3, h, w]").build().unwrap();
+    let set = |n: usize, h: usize| {
+        let numbers =
+            |n: usize, k: usize| (0..n).map(|i| ((i * k + 3) % 17) as f32 * 0.5).collect::<Vec<_>>();
+        let corners = Tensor::from_vec(numbers(2 * n, 7), &[n, 2]);
+        let boxes = fx::cat([&corners, &(&corners + Tensor::from_vec(numbers(2 * n, 5), &[n, 2]) + 1.0)], 1);
+        let scores = Tensor::from_vec(numbers(n, 11), &[n]) * 0.12;
+        let image = Tensor::from_vec(numbers(3 * h * 9, 13), &[1, 3, h, 9]);
+        [Value::from(&boxes), Value::from(&scores), Value::from(&image)]
+    };
+    let options = [(1, 8), (6, 8), (40, 5), (0, 3)]
+        .iter()
+        .fold(CrateOptions::new(), |options, &(n, h)| options.record(&set(n, h)));
+    reproduces(&gm, "detector", options);
+}
+
 #[test]
 fn a_loop_without_std() {
     let gm = fx::trace(rotating).input("x", "f32[5]").input("y", "i64[]").build().unwrap();

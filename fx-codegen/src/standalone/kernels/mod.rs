@@ -13,6 +13,7 @@ pub mod bits;
 pub mod check;
 pub mod conv;
 pub mod copy;
+pub mod detect;
 #[cfg(test)]
 mod float;
 pub mod gemm;

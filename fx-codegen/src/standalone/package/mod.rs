@@ -25,6 +25,7 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("check", include_str!("../kernels/check.rs"), &[]),
     ("conv", include_str!("../kernels/conv.rs"), &["gemm", "window"]),
     ("copy", include_str!("../kernels/copy.rs"), &["walk"]),
+    ("detect", include_str!("../kernels/detect.rs"), &[]),
     ("float", include_str!("../kernels/float.rs"), &[]),
     ("gemm", include_str!("../kernels/gemm.rs"), &["simd", "sum", "threads"]),
     ("grid", include_str!("../kernels/grid.rs"), &[]),

@@ -1,6 +1,7 @@
 //! The table of operations: how each becomes calls of kernels. Arguments are read by the names of the schema.
 
 mod data;
+mod detect;
 mod index;
 mod lists;
 mod mask;
@@ -61,6 +62,7 @@ pub(super) const MOVES: &[&str] = &[
 /// The rows, by family.
 const TABLES: &[&[(&str, Emit)]] = &[
     data::TABLE,
+    detect::TABLE,
     index::TABLE,
     lists::TABLE,
     mask::TABLE,
@@ -121,6 +123,7 @@ pub(super) const BINDS: &[&str] = &[
     "index",
     "item",
     "masked_select",
+    "nms",
     "nonzero",
     "num_int",
     "stack",
