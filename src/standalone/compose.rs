@@ -42,6 +42,39 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         let src = run(crate::to::OP, [c.get("src")?, Arg::DType(c.tensor("x")?.dtype()?)])?;
         run(crate::expand_as::OP, [src, c.get("x")?])
     }),
+    (crate::_to_copy::OP, |c| match c.get("dtype")? {
+        Arg::None => run(crate::clone::OP, [c.get("x")?]),
+        dtype => run(crate::to::OP, [c.get("x")?, dtype]),
+    }),
+    (crate::linalg_cross::OP, |c| cross(c, c.get("dim")?)),
+    (crate::cross::OP, |c| match c.get("dim")? {
+        Arg::None => {
+            let three = |size: &Dim| size.known() == Some(3);
+            let at = c.tensor("x")?.ty()?.shape.iter().position(three).ok_or_else(stays)?;
+            cross(c, Arg::Int(at as i64))
+        }
+        dim => cross(c, dim),
+    }),
+    (crate::smooth_l1_loss::OP, |c| {
+        let beta = c.number("beta")?;
+        let gap = run(crate::abs::OP, [run(crate::sub::OP, [c.get("x")?, c.get("target")?])?])?;
+        if beta == 0.0 {
+            return reduced(c, gap);
+        }
+        let square =
+            run(crate::mul::OP, [run(crate::mul::OP, [gap.clone(), Arg::Float(0.5)])?, gap.clone()])?;
+        let near = run(crate::div::OP, [square, Arg::Float(beta)])?;
+        let far = run(crate::sub::OP, [gap.clone(), Arg::Float(0.5 * beta)])?;
+        reduced(c, run(crate::where_::OP, [run(crate::lt::OP, [gap, Arg::Float(beta)])?, near, far])?)
+    }),
+    (crate::huber_loss::OP, |c| {
+        let (Arg::None, delta) = (c.get("weight")?, c.number("delta")?) else { return Err(stays()) };
+        let gap = run(crate::abs::OP, [run(crate::sub::OP, [c.get("x")?, c.get("target")?])?])?;
+        let near = run(crate::mul::OP, [run(crate::mul::OP, [gap.clone(), Arg::Float(0.5)])?, gap.clone()])?;
+        let far = run(crate::sub::OP, [gap.clone(), Arg::Float(0.5 * delta)])?;
+        let far = run(crate::mul::OP, [far, Arg::Float(delta)])?;
+        reduced(c, run(crate::where_::OP, [run(crate::le::OP, [gap, Arg::Float(delta)])?, near, far])?)
+    }),
     (crate::lift_fresh_copy::OP, |c| run(crate::clone::OP, [c.get("x")?])),
     (crate::softmin::OP, |c| {
         let x = run(crate::neg::OP, [c.in_dtype()?])?;
@@ -499,6 +532,15 @@ fn is_close(c: &Call<'_>) -> Result<Value> {
     }
     let both = [run(crate::isnan::OP, [x])?, run(crate::isnan::OP, [other])?];
     run(crate::logical_or::OP, [close, run(crate::logical_and::OP, both)?])
+}
+
+/// Composes the cross product along an axis of size 3.
+fn cross(c: &Call<'_>, axis: Value) -> Result<Value> {
+    let taken = |name: &str, at: [i64; 3]| {
+        run(crate::index_select::OP, [c.get(name)?, axis.clone(), Arg::Leaf(Tensor::new(at))])
+    };
+    let product = |a: [i64; 3], b: [i64; 3]| run(crate::mul::OP, [taken("x", a)?, taken("other", b)?]);
+    run(crate::sub::OP, [product([1, 2, 0], [2, 0, 1])?, product([2, 0, 1], [1, 2, 0])?])
 }
 
 /// Calls the norm of vectors with the arguments of another norm.
