@@ -12,6 +12,7 @@ const N_PROGRAMS: u64 = 30;
 const AT_ONCE: usize = 30;
 
 #[test]
+#[allow(clippy::print_stdout, reason = "whoever asks for the long run reads it")]
 fn random_programs_are_their_crates() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let (n, first) =

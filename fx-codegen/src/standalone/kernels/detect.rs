@@ -112,7 +112,8 @@ fn grid<T: Real>(region: &[T], sizes: &Regions) -> Result<Grid<T>, &'static str>
             if n < 0.0 { 0.0 } else { n }
         }
     });
-    if !(samples[0] * samples[1] <= MOST) {
+    let all = samples[0] * samples[1];
+    if all > MOST || all.is_nan() {
         return Err("a region needs too many samples");
     }
     Ok(([y1, x1], bin, samples.map(|n| n as usize)))
