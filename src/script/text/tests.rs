@@ -442,3 +442,26 @@ def f(x: Tensor, y: Tensor) -> Tuple[Tensor, Tensor]:
         assert_eq!(y, [50.0, 1.0, 2.0, -10.0, -10.0, -10.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
     }
 }
+
+/// Behind the loop the program always raises, so nothing but the branch gives the result.
+#[test]
+fn a_structure_that_only_one_branch_makes_is_the_result() {
+    let text = "
+def f(x: Tensor):
+    if bool((x > 3).any()):
+        for i in [1.5]:
+            return ([[2, -1]], torch.cat([x, x]), {'a': x * i, 'b': x.sum()}, [x[0], x[1] + 1])
+    raise ValueError('nothing is above 3')
+";
+    let mut script = script(text).unwrap();
+    let gm = script.lower("f").unwrap().input("x", "f32[2]").load().unwrap().into_module().unwrap();
+    let x = crate::Tensor::new([1.0f32, 4.0]);
+    let expected = script.call_values("f", vec![Item::of(&x).unwrap()], Vec::new()).unwrap();
+    let found = gm.call_values(&[crate::Arg::Leaf(x)]).unwrap();
+    let expected = crate::check::tensors(&expected.to_arg().unwrap());
+    let found = crate::check::tensors(&found);
+    assert_eq!((found.len(), expected.len()), (7, 7), "{found:?}");
+    assert!(found.iter().zip(&expected).all(|(a, b)| a.bits_eq(b)), "{found:?}");
+    let error = gm.call_values(&[crate::Arg::Leaf(crate::Tensor::new([1.0f32, 2.0]))]).unwrap_err();
+    assert!(error.message().contains("nothing is above 3"), "{error}");
+}

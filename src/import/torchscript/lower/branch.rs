@@ -147,7 +147,7 @@ impl<'s> Lowerer<'s> {
         for ((a, b), id) in first.results.iter().zip(&second.results).zip(&operation.results) {
             let name = function.values[id.index()].name.as_deref();
             let what = name.map_or_else(|| "a value".to_owned(), |name| format!("%{name}"));
-            results.push(self.joined(a, b, &what, &mut slots)?);
+            results.push(self.joined(a, b, &what, before, &mut slots)?);
         }
         let mut cells: Vec<(CellRef, Vec<Joined>)> = Vec::new();
         for (at, cell) in before.cells.iter().enumerate() {
@@ -164,7 +164,7 @@ impl<'s> Lowerer<'s> {
             }
             let mut content = Vec::with_capacity(a.len());
             for (i, (a, b)) in a.iter().zip(b).enumerate() {
-                content.push(self.joined(a, b, &cell.place(i), &mut slots)?);
+                content.push(self.joined(a, b, &cell.place(i), before, &mut slots)?);
             }
             cells.push((cell.clone(), content));
         }
@@ -201,7 +201,14 @@ impl<'s> Lowerer<'s> {
     }
 
     /// Returns what a value is after two branches, and notes what they have to give for it.
-    fn joined(&self, a: &Value, b: &Value, what: &str, slots: &mut Vec<Slot>) -> Step<Joined> {
+    fn joined(
+        &self,
+        a: &Value,
+        b: &Value,
+        what: &str,
+        before: &Snapshot,
+        slots: &mut Vec<Slot>,
+    ) -> Step<Joined> {
         if same(a, b) {
             return Ok(Joined::Same(a.clone()));
         }
@@ -214,7 +221,7 @@ impl<'s> Lowerer<'s> {
         }
         let items = |a: &[Value], b: &[Value], slots: &mut Vec<Slot>| -> Step<Vec<Joined>> {
             let pairs = a.iter().zip(b).enumerate();
-            pairs.map(|(i, (a, b))| self.joined(a, b, &format!("{what}[{i}]"), slots)).collect()
+            pairs.map(|(i, (a, b))| self.joined(a, b, &format!("{what}[{i}]"), before, slots)).collect()
         };
         let lengths = |a: usize, b: usize| {
             self.obstacle_with(
@@ -246,7 +253,34 @@ impl<'s> Lowerer<'s> {
             (Value::Symbol(symbol), other) | (other, Value::Symbol(symbol))
                 if matches!(self.meaning(symbol), Meaning::Uninitialized) =>
             {
-                Ok(Joined::Same(other.clone()))
+                // A container that the branch makes holds what it gives, item by item.
+                let is_first = self.is_uninitialized(b);
+                let mut item = |(i, item): (usize, &Value)| match item {
+                    Value::Int(_) | Value::Float(_) | Value::Bool(_) => Ok(Joined::Same(item.clone())),
+                    item => {
+                        let (a, b) = if is_first { (item, b) } else { (a, item) };
+                        self.joined(a, b, &format!("{what}[{i}]"), before, slots)
+                    }
+                };
+                match other {
+                    Value::Tuple(tuple) => {
+                        let items = tuple.items.iter().enumerate().map(item).collect::<Step<_>>()?;
+                        Ok(Joined::Tuple(items, Arc::clone(tuple)))
+                    }
+                    Value::List(list) if !before.has(&CellRef::List(Arc::clone(list))) => {
+                        let items = list.read(Clone::clone);
+                        Ok(Joined::List(items.iter().enumerate().map(item).collect::<Step<_>>()?))
+                    }
+                    Value::Dict(dict) if !before.has(&CellRef::Dict(Arc::clone(dict))) => {
+                        let content = CellRef::Dict(Arc::clone(dict)).content();
+                        let entries = content.iter().enumerate().map(|(i, value)| match i % 2 {
+                            0 => Ok(Joined::Same(value.clone())),
+                            _ => item((i, value)),
+                        });
+                        Ok(Joined::Dict(entries.collect::<Step<_>>()?))
+                    }
+                    other => Ok(Joined::Same(other.clone())),
+                }
             }
             (Value::None, other) | (other, Value::None) => Err(self.obstacle_with(
                 format!("{what} is None or {}, as a condition says", other.type_name()),

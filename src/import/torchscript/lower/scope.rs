@@ -149,6 +149,13 @@ pub(super) struct Snapshot {
     depth: (usize, usize),
 }
 
+impl Snapshot {
+    /// Returns whether something was reachable.
+    pub(super) fn has(&self, cell: &CellRef) -> bool {
+        self.cells.iter().any(|other| other.address() == cell.address())
+    }
+}
+
 impl Lowerer<'_> {
     /// Begins a closed sub-graph.
     pub(super) fn enter(&mut self, name: &str) {
