@@ -534,8 +534,11 @@ fn is_close(c: &Call<'_>) -> Result<Value> {
     run(crate::logical_or::OP, [close, run(crate::logical_and::OP, both)?])
 }
 
-/// Composes the cross product along an axis of size 3.
+/// Composes the cross product along an axis of size 3 of operands that are not repeated.
 fn cross(c: &Call<'_>, axis: Value) -> Result<Value> {
+    if c.tensor("x")?.ty()?.shape != c.tensor("other")?.ty()?.shape {
+        return Err(stays());
+    }
     let taken = |name: &str, at: [i64; 3]| {
         run(crate::index_select::OP, [c.get(name)?, axis.clone(), Arg::Leaf(Tensor::new(at))])
     };

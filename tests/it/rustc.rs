@@ -19,6 +19,18 @@ pub(crate) fn rustc() -> Command {
     command
 }
 
+/// Compiles a program that needs nothing but `std` beside its source, and runs it.
+pub(crate) fn run_alone(source: &Path, args: &[&str]) {
+    let binary = source.with_extension("");
+    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    compiler.args(["--edition=2024", "--cap-lints=allow"]).args(args).arg(source).arg("-o").arg(&binary);
+    for command in [&mut compiler, &mut Command::new(&binary)] {
+        let output = command.output().expect("a program runs");
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(output.status.success(), "{}: {}", source.display(), text.concat());
+    }
+}
+
 /// The features of the root package with which these tests were compiled.
 const FEATURES: [(&str, bool); 4] = [
     ("cli", cfg!(feature = "cli")),

@@ -1,6 +1,6 @@
 //! Memory: which buffers share a place, by when they are used.
 
-use fx_core::{DType, Dim, Symbol};
+use fx_core::{DType, Dim};
 
 use super::step::{Buffer, Length, Loop, Piece, Source, Step};
 use super::value::{Home, Value, View, count, row_major};
@@ -158,8 +158,9 @@ impl Planner<'_> {
                     self.steps(body);
                     self.advance();
                 }
-                Step::For { rounds, body, .. } => {
-                    self.place_all(&Step::Bind(vec![(Symbol::new("rounds"), rounds.clone())]));
+                Step::For { index, rounds, body } => {
+                    let (index, rounds) = (index.clone(), rounds.clone());
+                    self.place_all(&Step::For { index, rounds, body: Vec::new() });
                     self.advance();
                     self.steps(body);
                     self.advance();

@@ -21,6 +21,17 @@ pub(super) enum Length {
     Work(Room, Vec<Dim>),
 }
 
+impl Length {
+    /// Returns whether it follows from one of these sizes.
+    pub(super) fn follows_from(&self, symbols: &[Symbol]) -> bool {
+        let sizes = match self {
+            Length::Of(size) => std::slice::from_ref(size),
+            Length::Work(_, sizes) => sizes,
+        };
+        sizes.iter().flat_map(Dim::symbols).any(|symbol| symbols.contains(&symbol))
+    }
+}
+
 /// A function that says how much room a kernel needs: its path among the kernels, and what it gives for sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
@@ -107,6 +118,14 @@ pub(super) struct LoopOp {
     pub(super) from: DType,
     /// The dtype of the result.
     pub(super) dtype: DType,
+}
+
+impl LoopOp {
+    /// Returns the conversion of an operand to a dtype.
+    pub(super) fn convert(operand: (Ref, DType), dtype: DType) -> LoopOp {
+        let (exact, params) = (Vec::new(), Vec::new());
+        LoopOp { work: Work::Convert, operands: vec![operand], exact, params, from: dtype, dtype }
+    }
 }
 
 /// A loop over the elements of a shape.

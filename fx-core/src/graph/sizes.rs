@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Graph, NodeMap};
 use crate::fresh::{self, for_each_dim};
 use crate::node::OpCode;
-use crate::{Arg, Dim, Result, Symbol, TypeTree, err};
+use crate::{Arg, Dim, Result, Symbol, TypeTree, bail, err};
 
 /// What the symbols of a copied graph become.
 #[derive(Default)]
@@ -185,8 +185,12 @@ impl Graph {
     /// the operands have, also in arguments and sub-graphs, and its nodes have the types that follow. A size that
     /// data decides has a name of its own, none of `taken`.
     ///
-    /// Fails if the types do not fit the placeholders, or the nodes.
+    /// Fails if there are more or fewer types than placeholders, or they do not fit the nodes.
     pub fn for_operands(&self, types: &[TypeTree], taken: &[Symbol]) -> Result<Graph> {
+        let n = self.placeholders().len();
+        if n != types.len() {
+            bail!(Argument, "the graph {:?} takes {n} operands, got {}", self.name(), types.len());
+        }
         let taken: Vec<TypeTree> = taken.iter().map(|symbol| Arg::dim(Dim::symbol(symbol.clone()))).collect();
         let taken: Vec<&TypeTree> = taken.iter().collect();
         let given: Vec<Option<TypeTree>> = types.iter().cloned().map(Some).collect();

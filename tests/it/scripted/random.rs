@@ -325,16 +325,7 @@ fn scripts_compute_what_plain_rust_does() {
         let written = Command::new(&binary).arg(&crates).arg(N_CRATES.to_string()).output().unwrap();
         assert!(written.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&written.stderr));
         assert!(written.stdout.is_empty(), "seed {seed}: {}", String::from_utf8_lossy(&written.stdout));
-        let compiled = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-            .args(["--edition=2024", "--cap-lints=allow"])
-            .arg(crates.join("crates.rs"))
-            .arg("-o")
-            .arg(&binary)
-            .output()
-            .unwrap();
-        assert!(compiled.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&compiled.stderr));
-        let ran = Command::new(&binary).output().unwrap();
-        assert!(ran.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&ran.stderr));
+        crate::rustc::run_alone(&crates.join("crates.rs"), &[]);
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

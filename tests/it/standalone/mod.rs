@@ -88,18 +88,9 @@ impl Crates {
 
     /// Compiles the program and runs the tests.
     fn run(self) {
-        let (source, binary) = (self.folder.join("crates.rs"), self.folder.join("crates"));
+        let source = self.folder.join("crates.rs");
         std::fs::write(&source, self.program).unwrap();
-        let compiled = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-            .args(["--edition=2024", "--test", "--cap-lints=allow"])
-            .arg(source)
-            .arg("-o")
-            .arg(&binary)
-            .output()
-            .unwrap();
-        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-        let ran = Command::new(&binary).output().unwrap();
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+        crate::rustc::run_alone(&source, &["--test"]);
     }
 }
 

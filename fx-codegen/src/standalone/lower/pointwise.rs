@@ -55,15 +55,7 @@ impl Lowering<'_> {
                         .ty()
                         .and_then(TypeTree::tensor)
                         .map_or(DType::F32, |ty| ty.dtype);
-                    let operands = vec![(Ref::Number(Scalar::Int(0)), dtype)];
-                    LoopOp {
-                        work: Work::Convert,
-                        operands,
-                        exact: Vec::new(),
-                        params: Vec::new(),
-                        from: dtype,
-                        dtype,
-                    }
+                    LoopOp::convert((Ref::Number(Scalar::Int(0)), dtype), dtype)
                 }
             };
             if let Err(error) = self.checked(&op, &made.reads, &made.sizes) {

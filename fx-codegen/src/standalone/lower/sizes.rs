@@ -72,11 +72,7 @@ impl Lowering<'_> {
 
     /// Makes memory for a buffer, if data decide how much.
     pub(in crate::standalone) fn grow(&mut self, id: usize) {
-        let is_local = match &self.buffers[id].len {
-            Length::Of(size) => self.is_local(size),
-            Length::Work(_, sizes) => sizes.iter().any(|size| self.is_local(size)),
-        };
-        if is_local {
+        if self.buffers[id].len.follows_from(&self.locals) {
             self.push(Step::Grow(id));
         }
     }

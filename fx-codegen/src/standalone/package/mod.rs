@@ -204,11 +204,7 @@ impl<'a> Writer<'a> {
 
     /// Returns whether data decide a length.
     fn is_local(&self, len: &Length) -> bool {
-        let sizes = match len {
-            Length::Of(size) => std::slice::from_ref(size),
-            Length::Work(_, sizes) => sizes,
-        };
-        sizes.iter().flat_map(Dim::symbols).any(|symbol| self.lowered.locals.contains(&symbol))
+        len.follows_from(&self.lowered.locals)
     }
 
     fn package(self) -> Result<Package> {

@@ -4,7 +4,7 @@ use fx_core::{Arg, DType, Dim, Result, Scalar, bail};
 
 use super::{Args, Emit, buffer_of, front, read, real, size, text};
 use crate::standalone::lower::Lowering;
-use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step, Work};
+use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step};
 use crate::standalone::value::{Value, View, count};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
@@ -207,15 +207,7 @@ impl Lowering<'_> {
         if view.dtype == dtype {
             return Ok(view.clone());
         }
-        let operands = vec![(Ref::Read(0), view.dtype)];
-        let op = LoopOp {
-            work: Work::Convert,
-            operands,
-            exact: Vec::new(),
-            params: Vec::new(),
-            from: dtype,
-            dtype,
-        };
+        let op = LoopOp::convert((Ref::Read(0), view.dtype), dtype);
         self.one_loop(&view.shape, &[view], op)
     }
 
