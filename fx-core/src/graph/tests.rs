@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use expect_test::expect;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ErrorKind, MAX_DEPTH, ops};
+use crate::{DType, Dim, ErrorKind, MAX_DEPTH, Symbol, TensorType, TypeTree, ops};
 
 /// One edit; numbers choose among what there is.
 #[derive(Debug, Clone)]
@@ -566,4 +567,33 @@ fn sub_graphs_that_double_at_every_level_are_refused_in_time() {
         }
         inner = Arc::new(graph);
     }
+}
+
+#[test]
+fn a_graph_for_operands_has_their_sizes_and_names_of_its_own() {
+    let text = "graph body(%i: int, %x: f32[s + 1], %n: i64[]) -> f32[s + 1] {
+      %size: <u0> = item(%n)
+      %y: f32[s + 1] = mul(%x, <s + u0>)
+      %z: f32[s + 1] = add(%y, %i)
+      return %z
+    }";
+    let graph = Graph::parse(text, &crate::Registry::core()).unwrap();
+    let symbol = |name: &str| Dim::symbol(Symbol::new(name).ranged(0, None));
+    let tensor =
+        |dtype, shape: Vec<Dim>| TypeTree::from(TensorType { dtype, shape: shape.into_iter().collect() });
+    let types =
+        [Arg::dim(symbol("round")), tensor(DType::F32, vec![symbol("m")]), tensor(DType::I64, vec![])];
+    let taken = ["m", "round", "u0", "u1"].map(Symbol::new);
+    let made = graph.for_operands(&types, &taken).unwrap();
+    expect![[r#"
+        graph body(%i: <round>, %x: f32[m], %n: i64[]) -> f32[m] {
+          %size: <u2> = item(%n)
+          %y: f32[m] = mul(%x, <m + u2 - 1>)
+          %z: f32[m] = add(%y, %i)
+          return %z
+        }
+    "#]]
+    .assert_eq(&made.to_string());
+    let error = graph.for_operands(&types[..2], &taken).unwrap_err();
+    assert!(error.message().contains("takes 3 operands, got 2"), "{error}");
 }
