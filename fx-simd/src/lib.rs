@@ -24,6 +24,7 @@ mod convert;
 mod huge_pages;
 mod memory;
 pub mod parallel;
+mod per_thread;
 mod transpose;
 
 use std::marker::PhantomData;
@@ -34,6 +35,7 @@ pub use memory::{
     At, FillWith, Filled, UninitSlice, collect, collect_with, copy, extend, opaque, prefetch_line,
     prefetch_line_later,
 };
+pub use per_thread::PerThread;
 pub use transpose::transpose;
 
 /// A piece of work whose `run` is `#[inline(always)]`, as is everything hot that it calls.

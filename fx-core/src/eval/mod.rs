@@ -189,6 +189,16 @@ impl GraphModule {
         names.iter().fold(self.eval(), |eval, name| eval.record(name)).only_recorded().run(args)
     }
 
+    /// Returns whether each argument is one tensor, and these are all of them, none failed.
+    #[doc(hidden)]
+    pub fn takes(&self, args: &[Tensor]) -> bool {
+        let inputs = self.graph().inputs();
+        let is_plain = |(input, arg): (&crate::Input, &Tensor)| {
+            matches!(input.tree, Arg::Leaf(_)) && arg.error().is_none()
+        };
+        args.len() == inputs.len() && inputs.iter().zip(args).all(is_plain)
+    }
+
     /// Matches arguments with the signature and returns the values of the placeholders.
     #[doc(hidden)]
     pub fn flatten_inputs<'a>(&self, args: &'a [Value]) -> Result<Cow<'a, [Value]>> {

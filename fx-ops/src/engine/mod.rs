@@ -47,7 +47,7 @@ use smallvec::SmallVec;
 
 use self::packed_weights::PackedWeights;
 use self::plan::Plan;
-use self::plan_cache::{Entry, Key, PlanCache};
+use self::plan_cache::{Entry, Inputs, Key, PlanCache};
 use self::run::Ready;
 use self::tape::Tape;
 use crate::pass;
@@ -183,7 +183,7 @@ impl Compiled {
     /// Makes the plan for the sizes of these arguments, if there is none yet. Fails if the arguments do not
     /// fit the program.
     pub fn prepare(&self, args: &[Value]) -> Result<()> {
-        self.find(&self.gm.flatten_inputs(args)?).map(|_| ())
+        self.find(Inputs::Values(&self.gm.flatten_inputs(args)?)).map(|_| ())
     }
 
     /// Returns the graph as it was grouped.
@@ -195,8 +195,12 @@ impl Compiled {
     /// if the result is not one tensor.
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
-        let args: SmallVec<[Value; 4]> = args.iter().map(Value::from).collect();
-        self.call_values(&args)?.try_into()
+        let source = SourceLoc::caller();
+        let result = match self.gm.takes(args) {
+            true => self.run(Inputs::Tensors(args), || self.gm.evaluate(&values(args))),
+            false => self.evaluate(&values(args)),
+        };
+        result.map_err(|error| at(error, source))?.try_into()
     }
 
     /// Calls the program with one value per argument. Fails if the arguments do not fit the program, or an
@@ -204,30 +208,40 @@ impl Compiled {
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
         let source = SourceLoc::caller();
-        self.evaluate(args).map_err(|error| match error.source_loc() {
-            Some(_) => error,
-            None => error.at(source),
-        })
+        self.evaluate(args).map_err(|error| at(error, source))
     }
 
     /// Calls the program as [`call_values`](Self::call_values) does, for a caller whose line says nothing to
     /// the user. Fails as that does; an error of an argument has no source line.
     pub fn evaluate(&self, args: &[Value]) -> Result<Value> {
         let inputs = self.gm.flatten_inputs(args)?;
-        let entry = self.find(&inputs)?;
-        let Ok(ready) = &entry.ready else { return self.gm.evaluate(args) };
-        let mut workspace = self.plans.lend(&entry, ready)?;
-        let result = ready.run(&self.gm, &inputs, &mut workspace);
-        self.plans.give_back(&entry, workspace);
+        self.run(Inputs::Values(&inputs), || self.gm.evaluate(args))
+    }
+
+    /// Runs the plan for inputs of these sizes; without a plan, `evaluate` computes the result.
+    fn run(&self, inputs: Inputs<'_>, evaluate: impl FnOnce() -> Result<Value>) -> Result<Value> {
+        let entries = self.plans.entries();
+        let new;
+        let entry = match self.plans.find(&entries, inputs) {
+            Some(entry) => entry,
+            None => {
+                new = self.plan(self.plans.key(inputs))?;
+                &new
+            }
+        };
+        let Ok(ready) = &entry.ready else { return evaluate() };
+        let mut lent = self.plans.lend(entry, ready)?;
+        let result = ready.run(&self.gm, inputs, &mut lent.workspace);
+        self.plans.give_back(entry, lent);
         result
     }
 
     /// Returns the plan for inputs of these sizes.
-    fn find(&self, inputs: &[Value]) -> Result<Arc<Entry>> {
-        if let Some(entry) = self.plans.find(inputs) {
-            return Ok(entry);
+    fn find(&self, inputs: Inputs<'_>) -> Result<Arc<Entry>> {
+        match self.plans.find(&self.plans.entries(), inputs) {
+            Some(entry) => Ok(entry.clone()),
+            None => self.plan(self.plans.key(inputs)),
         }
-        self.plan(self.plans.key(inputs))
     }
 
     /// Makes a plan and keeps it: a plan for other sizes with the numbers of these, if there is one that can be.
@@ -403,12 +417,13 @@ impl Compiled {
     /// does. Fails if there is no plan for the arguments, or an operation fails.
     pub fn profile(&self, args: &[Value], times: usize) -> Result<Vec<(String, String, f64)>> {
         let inputs = self.gm.flatten_inputs(args)?;
-        let entry = self.find(&inputs)?;
+        let inputs = Inputs::Values(&inputs);
+        let entry = self.find(inputs)?;
         let ready = entry.ready.as_ref().map_err(fx_core::Error::clone)?;
         let mut workspace = ready.workspace(Vec::new())?;
         let mut spent = vec![0u128; ready.plan.steps.len()];
         for _ in 0..times.max(1) {
-            ready.run_with(&self.gm, &inputs, &mut workspace, &mut |i, duration| {
+            ready.run_with(&self.gm, inputs, &mut workspace, &mut |i, duration| {
                 spent[i] += duration.as_nanos()
             })?;
         }
@@ -422,6 +437,19 @@ impl Compiled {
                 (name.to_owned(), step.task.describe(), spent as f64 / times.max(1) as f64)
             })
             .collect())
+    }
+}
+
+/// Returns tensors as values.
+fn values(tensors: &[Tensor]) -> SmallVec<[Value; 4]> {
+    tensors.iter().map(Value::from).collect()
+}
+
+/// Gives an error a source line, if it has none.
+fn at(error: fx_core::Error, source: SourceLoc) -> fx_core::Error {
+    match error.source_loc() {
+        Some(_) => error,
+        None => error.at(source),
     }
 }
 

@@ -1,14 +1,17 @@
 //! [`PlanCache`]: the plans of a program, one for each set of input sizes, and the memory of their calls.
 //!
-//! A call finds its plan by a hash of the sizes. When there are too many, one goes that was not used lately;
-//! the memory of calls is shared by all, so that many sizes take no more of it than one.
+//! A call finds its plan by a hash of the sizes, without a lock. When there are too many, one goes that was not
+//! used lately; the memory of calls is shared by all, so that many sizes take no more of it than one. Each thread
+//! keeps the memory of its last call at hand.
 
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use arc_swap::{ArcSwap, Guard};
 use fx_core::array::Sizes;
-use fx_core::{Arg, DType, Result, Type, TypeTree, Value};
+use fx_core::{Arg, DType, Result, Tensor, Type, TypeTree, Value};
+use fx_simd::PerThread;
 use rustc_hash::FxHasher;
 
 use super::run::{Ready, Workspace};
@@ -45,11 +48,68 @@ pub(super) struct Entry {
 pub(super) struct PlanCache {
     /// Which inputs are integers that are no sizes, so that a plan serves all of them; empty for none.
     changing: Vec<bool>,
-    /// With the hashes of their sizes, the oldest first.
-    entries: RwLock<Vec<(u64, Arc<Entry>)>>,
+    entries: ArcSwap<Entries>,
+    /// Held while the entries change.
+    keeping: Mutex<()>,
     /// Those that can be bound to other sizes, the one that was made or used last at the end.
     variants: RwLock<Vec<Arc<Entry>>>,
+    /// The workspace of the last call of each thread, with the number of its plan.
+    at_hand: PerThread<Mutex<Option<(u64, Workspace)>>>,
     spare: Mutex<Spare>,
+}
+
+/// Plans with the hashes of their sizes, the oldest first.
+type Entries = Vec<(u64, Arc<Entry>)>;
+
+/// The memory of a call that lasts.
+pub(super) struct Lent {
+    pub(super) workspace: Workspace,
+    /// Whether it is one of [`Spare::lent`].
+    is_counted: bool,
+}
+
+/// The inputs of a call.
+#[derive(Clone, Copy)]
+pub(crate) enum Inputs<'a> {
+    /// Tensors, all with their values.
+    Tensors(&'a [Tensor]),
+    /// Values of any kind.
+    Values(&'a [Value]),
+}
+
+impl<'a> Inputs<'a> {
+    pub(super) fn len(self) -> usize {
+        match self {
+            Inputs::Tensors(tensors) => tensors.len(),
+            Inputs::Values(values) => values.len(),
+        }
+    }
+
+    /// Returns an input that is a tensor.
+    pub(super) fn tensor(self, i: usize) -> Option<&'a Tensor> {
+        match self {
+            Inputs::Tensors(tensors) => tensors.get(i),
+            Inputs::Values(values) => values.get(i)?.leaf(),
+        }
+    }
+
+    /// Returns an input that is an integer.
+    fn int(self, i: usize) -> Option<i64> {
+        match self {
+            Inputs::Values(values) => match values.get(i) {
+                Some(Arg::Int(n)) => Some(*n),
+                _ => None,
+            },
+            Inputs::Tensors(_) => None,
+        }
+    }
+
+    pub(super) fn value(self, i: usize) -> Option<Value> {
+        match self {
+            Inputs::Tensors(tensors) => tensors.get(i).map(Value::from),
+            Inputs::Values(values) => values.get(i).cloned(),
+        }
+    }
 }
 
 /// Workspaces that no call has.
@@ -68,9 +128,9 @@ impl PlanCache {
     }
 
     /// Returns the sizes of inputs.
-    pub(super) fn key(&self, inputs: &[Value]) -> Vec<Key> {
-        let key = |(i, input)| if self.is_changing(i) { Key::Other } else { Key::of(input) };
-        inputs.iter().enumerate().map(key).collect()
+    pub(super) fn key(&self, inputs: Inputs<'_>) -> Vec<Key> {
+        let key = |i| if self.is_changing(i) { Key::Other } else { Key::of(inputs, i) };
+        (0..inputs.len()).map(key).collect()
     }
 
     /// Returns the sizes of an input of this type, if all values of the type have the same ones.
@@ -89,36 +149,40 @@ impl PlanCache {
         self.changing.get(input).is_some_and(|changing| *changing)
     }
 
+    /// Returns all plans, among which [`find`](Self::find) finds one.
+    pub(super) fn entries(&self) -> Guard<Arc<Entries>> {
+        self.entries.load()
+    }
+
     /// Returns the plan for inputs of these sizes, if there is one.
-    pub(super) fn find(&self, inputs: &[Value]) -> Option<Arc<Entry>> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn find<'e>(&self, entries: &'e Entries, inputs: Inputs<'_>) -> Option<&'e Arc<Entry>> {
         let fits = |entry: &Entry| {
-            let mut pairs = entry.key.iter().zip(inputs).enumerate();
-            pairs.all(|(i, (key, input))| self.is_changing(i) || key.fits(input))
+            let mut keys = entry.key.iter().enumerate();
+            keys.all(|(i, key)| self.is_changing(i) || key.fits(inputs, i))
         };
         if let [(_, entry)] = &entries[..] {
-            return fits(entry).then(|| entry.clone());
+            return fits(entry).then_some(entry);
         }
         let hash = self.hash_of(inputs);
         let (_, entry) = entries.iter().find(|(other, entry)| *other == hash && fits(entry))?;
         if !entry.is_used.load(Ordering::Relaxed) {
             entry.is_used.store(true, Ordering::Relaxed);
         }
-        Some(entry.clone())
+        Some(entry)
     }
 
     /// Returns the number of the sizes of inputs.
-    fn hash_of(&self, inputs: &[Value]) -> u64 {
+    fn hash_of(&self, inputs: Inputs<'_>) -> u64 {
         let mut hasher = FxHasher::default();
-        for (i, input) in inputs.iter().enumerate() {
-            match input {
-                Arg::Leaf(tensor) => {
-                    if let Ok(array) = tensor.array() {
-                        Key::note(&mut hasher, array.dtype(), array.shape());
-                    }
+        for i in 0..inputs.len() {
+            if let Some(tensor) = inputs.tensor(i) {
+                if let Ok(array) = tensor.array() {
+                    Key::note(&mut hasher, array.dtype(), array.shape());
                 }
-                Arg::Int(n) if !self.is_changing(i) => hasher.write_i64(*n),
-                _ => {}
+            } else if let Some(n) = inputs.int(i)
+                && !self.is_changing(i)
+            {
+                hasher.write_i64(n);
             }
         }
         hasher.finish()
@@ -147,7 +211,8 @@ impl PlanCache {
     pub(super) fn keep(&self, key: Vec<Key>, ready: Result<Ready>) -> Arc<Entry> {
         let hash = Key::hash(&key);
         let entry = self.offer(key, ready);
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let _keeping = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = Entries::clone(&self.entries.load());
         let mut gone = None;
         if entries.len() >= PLANS {
             let was_idle = |(_, entry): &(u64, Arc<Entry>)| !entry.is_used.swap(false, Ordering::Relaxed);
@@ -155,10 +220,15 @@ impl PlanCache {
             gone = Some(entries.remove(idle));
         }
         entries.push((hash, entry.clone()));
-        drop(entries);
+        self.entries.store(Arc::new(entries));
         if let Some((_, gone)) = gone {
-            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-            spare.list.retain(|(number, _)| *number != gone.number);
+            for at_hand in self.at_hand.all() {
+                let mut at_hand = lock(at_hand);
+                if at_hand.as_ref().is_some_and(|(number, _)| *number == gone.number) {
+                    *at_hand = None;
+                }
+            }
+            lock(&self.spare).list.retain(|(number, _)| *number != gone.number);
         }
         entry
     }
@@ -180,45 +250,61 @@ impl PlanCache {
 
     /// Returns all plans.
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().map(|(_, entry)| entry.clone()).collect()
+        self.entries.load().iter().map(|(_, entry)| entry.clone()).collect()
     }
 
     /// Returns the bytes of the memory that is not lent.
     pub(super) fn spare_bytes(&self) -> usize {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.list.iter().map(|(_, workspace)| workspace.bytes()).sum()
+        let mut bytes = 0;
+        for at_hand in self.at_hand.all() {
+            bytes += lock(at_hand).as_ref().map_or(0, |(_, workspace)| workspace.bytes());
+        }
+        bytes + lock(&self.spare).list.iter().map(|(_, workspace)| workspace.bytes()).sum::<usize>()
     }
 
     /// Lends the memory of a call.
-    pub(super) fn lend(&self, entry: &Entry, ready: &Ready) -> Result<Workspace> {
+    pub(super) fn lend(&self, entry: &Entry, ready: &Ready) -> Result<Lent> {
+        let other = match lock(self.at_hand.own()).take() {
+            Some((number, workspace)) if number == entry.number => {
+                return Ok(Lent { workspace, is_counted: false });
+            }
+            other => other,
+        };
         let block = {
-            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut spare = lock(&self.spare);
+            spare.list.extend(other);
             spare.lent += 1;
             spare.most_lent = spare.most_lent.max(spare.lent);
             if let Some(at) = spare.list.iter().rposition(|(number, _)| *number == entry.number) {
-                return Ok(spare.list.remove(at).1);
+                return Ok(Lent { workspace: spare.list.remove(at).1, is_counted: true });
             }
             match spare.list.len() + spare.lent > spare.limit() {
                 true => spare.list.remove(0).1.block,
                 false => Vec::new(),
             }
         };
-        ready.workspace(block).inspect_err(|_| {
-            self.spare.lock().unwrap_or_else(PoisonError::into_inner).lent -= 1;
-        })
+        let workspace = ready.workspace(block).inspect_err(|_| lock(&self.spare).lent -= 1)?;
+        Ok(Lent { workspace, is_counted: true })
     }
 
     /// Takes the memory of a call back.
-    pub(super) fn give_back(&self, entry: &Entry, workspace: Workspace) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.lent -= 1;
-        spare.list.push((entry.number, workspace));
+    pub(super) fn give_back(&self, entry: &Entry, lent: Lent) {
+        let other = lock(self.at_hand.own()).replace((entry.number, lent.workspace));
+        if other.is_none() && !lent.is_counted {
+            return;
+        }
+        let mut spare = lock(&self.spare);
+        spare.lent -= usize::from(lent.is_counted);
+        spare.list.extend(other);
         let too_many = spare.list.len() > spare.limit();
         let gone = too_many.then(|| spare.list.remove(0));
         drop(spare);
         drop(gone);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Spare {
@@ -229,25 +315,22 @@ impl Spare {
 }
 
 impl Key {
-    pub(super) fn of(input: &Value) -> Key {
-        match input {
-            Arg::Leaf(tensor) => match tensor.array() {
-                Ok(array) => Key::Tensor(array.dtype(), array.shape().into()),
-                Err(_) => Key::Other,
-            },
-            Arg::Int(n) => Key::Int(*n),
+    /// Returns the sizes of an input.
+    fn of(inputs: Inputs<'_>, i: usize) -> Key {
+        match (inputs.tensor(i).map(Tensor::array), inputs.int(i)) {
+            (Some(Ok(array)), _) => Key::Tensor(array.dtype(), array.shape().into()),
+            (_, Some(n)) => Key::Int(n),
             _ => Key::Other,
         }
     }
 
-    fn fits(&self, input: &Value) -> bool {
-        match (self, input) {
-            (Key::Tensor(dtype, shape), Arg::Leaf(tensor)) => {
+    fn fits(&self, inputs: Inputs<'_>, i: usize) -> bool {
+        match (self, inputs.tensor(i)) {
+            (Key::Tensor(dtype, shape), Some(tensor)) => {
                 tensor.array().is_ok_and(|array| array.dtype() == *dtype && array.shape() == &shape[..])
             }
-            (Key::Int(a), Arg::Int(b)) => a == b,
-            (Key::Other, Arg::Leaf(_) | Arg::Int(_)) => false,
-            (Key::Other, _) => true,
+            (Key::Int(a), None) => inputs.int(i) == Some(*a),
+            (Key::Other, None) => inputs.int(i).is_none(),
             _ => false,
         }
     }

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::operand::{Bases, ValueId};
 use super::plan::Plan;
+use super::plan_cache::Inputs;
 use super::step::{Call, Home, Source, Step, Task};
 
 /// A plan with what calls need of it.
@@ -90,22 +91,22 @@ impl Ready {
     pub(crate) fn run(
         &self,
         owner: &GraphModule,
-        inputs: &[Value],
+        inputs: Inputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<Value> {
         let result = self.steps(inputs, workspace, None);
-        self.finish(owner, result, workspace)
+        self.finish(owner, result, inputs, workspace)
     }
 
     pub(crate) fn run_with(
         &self,
         owner: &GraphModule,
-        inputs: &[Value],
+        inputs: Inputs<'_>,
         workspace: &mut Workspace,
         spent: &mut dyn FnMut(usize, std::time::Duration),
     ) -> Result<Value> {
         let result = self.steps(inputs, workspace, Some(spent));
-        self.finish(owner, result, workspace)
+        self.finish(owner, result, inputs, workspace)
     }
 
     /// Collects the output, stores updates of buffers, and lets go of what the call had.
@@ -113,10 +114,11 @@ impl Ready {
         &self,
         owner: &GraphModule,
         result: Result<Vec<(Arc<str>, Value)>>,
+        inputs: Inputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<Value> {
         let result = result.and_then(|updates| {
-            let output = self.resolve(&self.plan.output, workspace)?;
+            let output = self.resolve(&self.plan.output, inputs, workspace)?;
             for (path, value) in updates {
                 owner.store(&path, value)?;
             }
@@ -142,25 +144,24 @@ impl Ready {
 
     fn steps(
         &self,
-        inputs: &[Value],
+        inputs: Inputs<'_>,
         workspace: &mut Workspace,
         mut spent: Option<&mut dyn FnMut(usize, std::time::Duration)>,
     ) -> Result<Vec<(Arc<str>, Value)>> {
         let mut updates = Vec::new();
         for &value in &self.plan.given {
             match &self.plan.values[value as usize].home {
-                Home::Input(i) => match &inputs[*i] {
-                    Arg::Leaf(tensor) => {
+                // What is no slot's is read from the inputs, which outlive the call.
+                Home::Input(i) => {
+                    if let Some(tensor) = inputs.tensor(*i) {
                         let array = tensor.array()?;
                         if array.is_contiguous() {
                             workspace.bases[value as usize] = address(array);
-                            workspace.slots[value as usize] = Some(inputs[*i].clone());
                         } else {
                             self.enter(value, tensor.clone(), workspace)?;
                         }
                     }
-                    _ => workspace.slots[value as usize] = Some(inputs[*i].clone()),
-                },
+                }
                 Home::Buffer(path) => match self.gm.attribute(path)? {
                     buffer @ Attribute::Buffer(_) => self.enter(value, buffer.tensor(), workspace)?,
                     Attribute::State(state) => workspace.slots[value as usize] = Some(state.load()),
@@ -191,10 +192,10 @@ impl Ready {
                     unsafe { kernel.run(bases) };
                 }
                 Task::Evaluate { call, args, value, is_tensor } => self
-                    .evaluate(call, args, *value, *is_tensor, workspace)
+                    .evaluate((call, args), (*value, *is_tensor), inputs, workspace)
                     .map_err(|error| self.locate(error, step.node))?,
                 Task::SetBuffer { path, value } => {
-                    updates.push((path.clone(), self.resolve(value, workspace)?));
+                    updates.push((path.clone(), self.resolve(value, inputs, workspace)?));
                 }
             }
             for &value in &step.frees {
@@ -277,7 +278,7 @@ impl Ready {
     }
 
     /// Returns an argument with the tensors in their places.
-    fn resolve(&self, arg: &Arg<Source>, workspace: &Workspace) -> Result<Value> {
+    fn resolve(&self, arg: &Arg<Source>, inputs: Inputs<'_>, workspace: &Workspace) -> Result<Value> {
         let whole = |value: ValueId| -> Result<Value> {
             match &self.plan.values[value as usize].home {
                 Home::Constant(i) => match &self.plan.constants[*i].tensor {
@@ -288,9 +289,13 @@ impl Ready {
                     Some(tensor) => Ok(Arg::Leaf(tensor.clone())),
                     None => bail!(Graph, "a value was not computed"),
                 },
-                _ => match &workspace.slots[value as usize] {
-                    Some(value) => Ok(value.clone()),
-                    None => bail!(Graph, "a value was not computed"),
+                home => match (&workspace.slots[value as usize], home) {
+                    (Some(value), _) => Ok(value.clone()),
+                    (None, Home::Input(i)) => match inputs.value(*i) {
+                        Some(value) => Ok(value),
+                        None => bail!(Graph, "an input is not there"),
+                    },
+                    (None, _) => bail!(Graph, "a value was not computed"),
                 },
             }
         };
@@ -309,14 +314,13 @@ impl Ready {
 
     fn evaluate(
         &self,
-        call: &Call,
-        args: &[Arg<Source>],
-        value: ValueId,
-        is_tensor: bool,
+        (call, args): (&Call, &[Arg<Source>]),
+        (value, is_tensor): (ValueId, bool),
+        inputs: Inputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<()> {
         let args: SmallVec<[Value; 8]> =
-            args.iter().map(|arg| self.resolve(arg, workspace)).collect::<Result<_>>()?;
+            args.iter().map(|arg| self.resolve(arg, inputs, workspace)).collect::<Result<_>>()?;
         let result = match call {
             Call::Op(op) => (op.eval)(&args)?,
             Call::Control(op, programs) => evaluate_control(*op, &args, &|graph, args| match programs
