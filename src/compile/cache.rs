@@ -522,7 +522,7 @@ fn report(segment: &Segment) -> SegmentReport {
         outputs,
         end: segment.end.to_string(),
         code: segment.end.end.code(),
-        runs: segment.runs.load(Ordering::Relaxed),
+        runs: segment.runs(),
         run_time: segment.run_time(),
         graph_time: prepared.as_ref().map_or(Default::default(), |prepared| prepared.times.graph),
         backend_time: prepared.as_ref().map_or(Default::default(), |prepared| prepared.times.backend),
@@ -535,6 +535,6 @@ fn report(segment: &Segment) -> SegmentReport {
             .and_then(|prepared| prepared.program.as_ref().err())
             .map(|error| error.message().to_owned()),
         graph: prepared.as_ref().map_or_else(String::new, |prepared| prepared.module.graph().to_string()),
-        module: prepared.map(|prepared| prepared.module.clone()),
+        module: prepared.as_ref().map(|prepared| prepared.module.clone()),
     }
 }

@@ -81,7 +81,7 @@ impl State {
         };
         let is_right = result.as_ref().is_ok_and(|value| self.enter(&prepared.outputs, value));
         segment.end_run(started);
-        add(&cache.journal.counts().runs, 1);
+        add(&cache.journal.counts().of_calls().runs, 1);
         if is_new {
             cache.tell_compiled(segment);
             cache.keep_limit(segment);

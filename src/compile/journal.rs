@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fx_simd::PerThread;
+
 use super::report::{Break, Code, Counters, Miss};
 use super::tell::{self, Teller, Told};
 use crate::SourceLoc;
@@ -18,14 +20,36 @@ pub(super) struct Journal {
 /// Counts, as [`Counters`] says.
 #[derive(Default)]
 pub(super) struct Counts {
-    pub(super) calls: AtomicU64,
-    pub(super) hits: AtomicU64,
+    of_calls: PerThread<CallCounts>,
     misses: AtomicU64,
     pub(super) compiled: AtomicU64,
     pub(super) loaded: AtomicU64,
     pub(super) narrowed: AtomicU64,
+}
+
+/// What each call counts.
+#[derive(Default)]
+pub(super) struct CallCounts {
+    /// Calls that were followed.
+    pub(super) followed: AtomicU64,
+    /// Calls that were followed and ran compiled code only.
+    pub(super) hits: AtomicU64,
+    /// Calls that a path served.
+    pub(super) replayed: AtomicU64,
     pub(super) runs: AtomicU64,
     pub(super) reads: AtomicU64,
+}
+
+impl Counts {
+    /// Returns the counts of this thread's calls.
+    pub(super) fn of_calls(&self) -> &CallCounts {
+        self.of_calls.own()
+    }
+}
+
+/// Returns the sum of a count of all threads.
+pub(super) fn sum<T>(all: &PerThread<T>, count: impl Fn(&T) -> &AtomicU64) -> u64 {
+    all.all().map(|one| count(one).load(Ordering::Relaxed)).sum()
 }
 
 #[derive(Default)]
@@ -65,16 +89,17 @@ impl Journal {
     /// Returns the counts.
     pub(super) fn counters(&self) -> Counters {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { calls, hits, misses, compiled, loaded, narrowed, runs, reads } = &self.counts;
+        let Counts { of_calls, misses, compiled, loaded, narrowed } = &self.counts;
+        let replayed = sum(of_calls, |counts| &counts.replayed);
         Counters {
-            calls: of(calls),
-            hits: of(hits),
+            calls: sum(of_calls, |counts| &counts.followed) + replayed,
+            hits: sum(of_calls, |counts| &counts.hits) + replayed,
             misses: of(misses),
             compiled: of(compiled),
             loaded: of(loaded),
             narrowed: of(narrowed),
-            runs: of(runs),
-            reads: of(reads),
+            runs: sum(of_calls, |counts| &counts.runs),
+            reads: sum(of_calls, |counts| &counts.reads),
         }
     }
 
@@ -129,9 +154,13 @@ impl Journal {
 
     /// Forgets everything.
     pub(super) fn clear(&self) {
-        let Counts { calls, hits, misses, compiled, loaded, narrowed, runs, reads } = &self.counts;
-        [calls, hits, misses, compiled, loaded, narrowed, runs, reads]
-            .iter()
+        let Counts { of_calls, misses, compiled, loaded, narrowed } = &self.counts;
+        let of_calls = of_calls.all().flat_map(|counts| {
+            let CallCounts { followed, hits, replayed, runs, reads } = counts;
+            [followed, hits, replayed, runs, reads]
+        });
+        of_calls
+            .chain([misses, compiled, loaded, narrowed])
             .for_each(|count| count.store(0, Ordering::Relaxed));
         *self.entries() = Entries::default();
     }

@@ -48,6 +48,7 @@ pub use site::{call_compiled, compiled};
 pub use stance::{Stance, cut, is_compiling, with_stance, without_compile};
 pub use tell::report_page;
 
+use fx_simd::PerThread;
 use smallvec::SmallVec;
 
 use crate::signature::arguments;
@@ -55,7 +56,7 @@ use crate::trace::{InputSpecs, Traceable, is_tracing};
 use crate::{Engine, Error, GraphModule, InputSpec, Result, SourceLoc, Tensor, Tree, TypeTree, Value};
 use build::Constants;
 use cache::{Cache, Options};
-use journal::add;
+use journal::{add, sum};
 use replay::Outcome;
 use session::Session;
 
@@ -100,7 +101,7 @@ fn compile_at<T: Traceable<M>, M>(function: T, place: SourceLoc) -> Function<T, 
             specs: None,
         }),
         shared: OnceLock::new(),
-        calls: AtomicU64::new(0),
+        calls: PerThread::default(),
         is_changed: AtomicBool::new(false),
         marker: PhantomData,
     }
@@ -134,7 +135,8 @@ pub struct Function<T, M> {
     place: SourceLoc,
     options: Result<Options>,
     shared: OnceLock<Shared>,
-    calls: AtomicU64,
+    /// How many calls each thread began.
+    calls: PerThread<AtomicU64>,
     /// Whether the module may have changed since its constants were collected.
     is_changed: AtomicBool,
     marker: PhantomData<fn() -> M>,
@@ -424,7 +426,8 @@ impl<T: Traceable<M>, M> Function<T, M> {
             return self.function.run(args)?.into_result();
         }
         let shared = self.shared()?;
-        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        add(self.calls.own(), 1);
+        let call = || sum(&self.calls, |calls| calls);
         let Some(permission) = stance::permission(call) else {
             return self.function.run(args)?.into_result();
         };
@@ -438,22 +441,21 @@ impl<T: Traceable<M>, M> Function<T, M> {
             cache.renew(Constants::of(self.function.root()));
             self.is_changed.store(false, Ordering::Relaxed);
         }
-        let counts = cache.journal.counts();
+        let counts = cache.journal.counts().of_calls();
         let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
         let mut recorded = None;
         if let Some(replay) = replay {
             match replay.run(args, &shared.argument_names) {
                 Outcome::Hit(value, runs) => {
-                    add(&counts.calls, 1);
-                    add(&counts.hits, 1);
+                    add(&counts.replayed, 1);
                     add(&counts.runs, runs);
                     return Ok(value);
                 }
                 Outcome::Follow(left) => recorded = Some(*left),
             }
         }
-        add(&counts.calls, 1);
-        let session = Session::new(cache.clone(), call, permission);
+        add(&counts.followed, 1);
+        let session = Session::new(cache.clone(), call(), permission);
         let args = session.wrap(args, shared, recorded)?;
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
         let result = session.finish(result);

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use fx_simd::PerThread;
 use smallvec::SmallVec;
-
-use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::backend::{Backend, Executable};
 use super::build::{self, Constants};
 use super::event::{self, Bound, Difference, Event, Known, Operand, Outcome, Types, View, Wire, number};
-use super::journal::{Journal, add};
+use super::journal::{Journal, add, sum};
 use super::narrow::Narrowing;
 use super::report::{End, Place};
 use crate::{
@@ -72,7 +72,7 @@ pub(super) struct Segment {
     pub(super) next: AtomicU64,
     /// The call that used it last.
     pub(super) used: AtomicU64,
-    pub(super) runs: AtomicU64,
+    runs: PerThread<AtomicU64>,
     nanoseconds: AtomicU64,
     /// So many runs took that time.
     timed: AtomicU64,
@@ -116,7 +116,7 @@ pub(super) struct Times {
 impl Segment {
     /// So many values of symbols are remembered.
     const MOST_ACCEPTED: usize = 64;
-    /// So many of the first runs are timed, and one of so many afterwards.
+    /// So many of the first runs of a thread are timed, and one of so many afterwards.
     const ALL_TIMED: u64 = 16;
     const TIMED: u64 = 64;
 
@@ -139,7 +139,7 @@ impl Segment {
             break_count: OnceLock::new(),
             next: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            runs: AtomicU64::new(0),
+            runs: PerThread::default(),
             nanoseconds: AtomicU64::new(0),
             timed: AtomicU64::new(0),
             accepted: ArcSwap::default(),
@@ -300,8 +300,8 @@ impl Segment {
     }
 
     /// Returns the program, if there is one.
-    pub(super) fn prepared(&self) -> Option<Arc<Prepared>> {
-        self.program.load_full()
+    pub(super) fn prepared(&self) -> Guard<Option<Arc<Prepared>>> {
+        self.program.load()
     }
 
     /// Lets every call run operation by operation from now on.
@@ -334,6 +334,11 @@ impl Segment {
     /// Returns whether a tensor from outside is an argument of the program.
     pub(super) fn is_input(&self, at: usize) -> bool {
         matches!(self.outside[at], Expected::Input { .. })
+    }
+
+    /// Returns how many numbers vary.
+    pub(super) fn n_numbers(&self) -> usize {
+        self.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Number { .. })).count()
     }
 
     /// Adds the numbers that vary to the arguments of the program.
@@ -478,8 +483,13 @@ impl Segment {
 
     /// Begins a run. Some runs are timed: a clock takes longer than a small program.
     pub(super) fn begin_run(&self) -> Option<Instant> {
-        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        let run = self.runs.own().fetch_add(1, Ordering::Relaxed);
         (run < Segment::ALL_TIMED || run.is_multiple_of(Segment::TIMED)).then(Instant::now)
+    }
+
+    /// Returns how many runs there were.
+    pub(super) fn runs(&self) -> u64 {
+        sum(&self.runs, |runs| runs)
     }
 
     /// Ends a run.

@@ -56,14 +56,14 @@ pub fn with_stance<R>(stance: Stance, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Returns what the call with this number may do. `None` if it runs as an ordinary function.
-pub(super) fn permission(call: u64) -> Option<Permission> {
+/// Returns what a call may do, whose number `call` tells. `None` if it runs as an ordinary function.
+pub(super) fn permission(call: impl FnOnce() -> u64) -> Option<Permission> {
     match STANCE.get() {
         Stance::Default => Some(Permission::Compile),
         Stance::ForceEager => None,
         Stance::EagerOnMiss => Some(Permission::RunOnce),
         Stance::FailOnMiss => Some(Permission::Fail),
-        Stance::EagerThenCompile(n) => (call > n).then_some(Permission::Compile),
+        Stance::EagerThenCompile(n) => (call() > n).then_some(Permission::Compile),
     }
 }
 

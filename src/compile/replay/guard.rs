@@ -89,7 +89,7 @@ impl Guard {
         Some(Guard::Sizes { left, sign, right, text: text.into(), at })
     }
 
-    pub(super) fn holds(&self, walk: &Walk) -> bool {
+    pub(super) fn holds(&self, walk: &Walk<'_>) -> bool {
         match self {
             Guard::Sizes { left, sign, right, .. } => {
                 let (Some(a), Some(b)) = (left.value(&walk.symbols), right.value(&walk.symbols)) else {
@@ -102,7 +102,7 @@ impl Guard {
                     Sign::NotLess => a >= b,
                 }
             }
-            Guard::Read { of, value, .. } => walk.array(of).is_some_and(|array| array.bits_eq(value)),
+            Guard::Read { of, value, .. } => walk.with(of, |array| array.bits_eq(value)).unwrap_or(false),
         }
     }
 
@@ -114,7 +114,7 @@ impl Guard {
     }
 
     /// Says in words why the guard does not hold.
-    pub(super) fn reason(&self, walk: &Walk) -> String {
+    pub(super) fn reason(&self, walk: &Walk<'_>) -> String {
         match self {
             Guard::Sizes { left, text, right, .. } => {
                 let value = |term: &Term| {
@@ -183,7 +183,7 @@ impl Key<'_> {
     }
 
     /// Hashes the value in a call as [`Guard::hash_expected`] hashes the expected one.
-    pub(super) fn hash_value(&self, walk: &Walk, hasher: &mut FxHasher) {
+    pub(super) fn hash_value(&self, walk: &Walk<'_>, hasher: &mut FxHasher) {
         match self {
             Key::Size(at) => hasher.write_i64(walk.symbols.get(*at as usize).copied().unwrap_or(-1)),
             Key::Read(of) => {

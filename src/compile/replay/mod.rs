@@ -13,10 +13,11 @@ mod path;
 mod record;
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use fx_simd::PerThread;
 use smallvec::SmallVec;
 
 use super::cache::Cache;
@@ -43,8 +44,26 @@ pub(super) struct Replay {
 struct Root {
     signature: Signature,
     edges: Edges,
-    /// Calls since the first.
-    calls: Arc<AtomicU64>,
+    calls: Arc<Calls>,
+}
+
+/// The calls with one structure of the arguments.
+#[derive(Default)]
+struct Calls {
+    /// Whether the promise was checked after the first call.
+    is_checked: AtomicBool,
+    /// How many calls of each thread a path could serve.
+    count: PerThread<AtomicU64>,
+}
+
+impl Calls {
+    /// Counts a call. Returns whether it is to be followed, as one of so many calls of a thread is.
+    fn is_check(&self, every: u64) -> bool {
+        if !self.is_checked.load(Ordering::Relaxed) && !self.is_checked.swap(true, Ordering::Relaxed) {
+            return true;
+        }
+        (self.count.own().fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every)
+    }
 }
 
 impl Signed for Root {
@@ -95,8 +114,7 @@ impl Replay {
                 roots.last().map(|root| Missed { reason: root.signature.difference(args, names), at: None });
             return follow(Steps::new(), missed);
         };
-        let call = root.calls.fetch_add(1, Ordering::Relaxed);
-        if call.is_multiple_of(self.every) {
+        if root.calls.is_check(self.every) {
             return follow(Steps::new(), None);
         }
         let Some(mut walk) = Walk::new(args) else { return follow(Steps::new(), None) };
@@ -115,6 +133,7 @@ impl Replay {
                 Ok(None) => edges = &node.edges,
                 Ok(Some(value)) => return Outcome::Hit(value, walk.runs()),
                 Err(left) => {
+                    let left = *left;
                     let missed = Missed { reason: left.reason, at: left.at };
                     return follow(walk.leave(&taken), Some(missed));
                 }
@@ -125,7 +144,8 @@ impl Replay {
 
     /// Enters what a followed call did. A call that does otherwise than its path breaks the promise.
     pub(super) fn learn(&self, recorder: Recorder, call: u64, cache: &Cache) {
-        let Recorder { signature, steps, walk, miss, difference: other, .. } = recorder;
+        let Recorder { signature, args, symbols, done, steps, miss, difference: other, .. } = recorder;
+        let Some(walk) = Walk::resumed(&args, symbols, done) else { return };
         let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         let roots = self.roots();
         let known = roots.list().iter().position(|root| {
@@ -269,7 +289,7 @@ struct Broken {
 /// Returns the edges with the steps of a call among them. Fails if the call does otherwise than its path.
 fn grown(
     edges: &Edges,
-    walk: &Walk,
+    walk: &Walk<'_>,
     steps: &[(Vec<guard::Guard>, Step)],
     news: &mut News,
 ) -> Result<Edges, Broken> {
@@ -307,7 +327,7 @@ fn grown(
 }
 
 /// Returns how a call differs from the step that is recorded for it.
-fn difference(known: &Step, now: &Step, walk: &Walk) -> Option<Broken> {
+fn difference(known: &Step, now: &Step, walk: &Walk<'_>) -> Option<Broken> {
     let place = |at: Option<&SourceLoc>| at.map_or_else(String::new, |at| format!(" at {at}"));
     let broken = |recorded: (String, Option<&SourceLoc>), got: (String, Option<&SourceLoc>)| {
         let what = format!("recorded {}{}, got {}{}", recorded.0, place(recorded.1), got.0, place(got.1));

@@ -4,13 +4,14 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arc_swap::Guard;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::super::event::{Bound, Difference, Known};
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment, Slot};
-use super::guard::{Guard, Key, Term};
+use super::guard::{self, Key, Term};
 use crate::rng::default_generator;
 use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
 
@@ -202,7 +203,7 @@ impl Node {
 /// A way on, for calls for which all guards hold.
 #[derive(Clone)]
 pub(super) struct Edge {
-    pub(super) guards: Vec<Guard>,
+    pub(super) guards: Vec<guard::Guard>,
     pub(super) node: Arc<Node>,
 }
 
@@ -270,7 +271,7 @@ impl Edges {
     }
 
     /// Returns the way on of a call, the one that was taken last first.
-    pub(super) fn find(&self, walk: &Walk) -> Option<usize> {
+    pub(super) fn find(&self, walk: &Walk<'_>) -> Option<usize> {
         let holds = |at: &usize| self.list[*at].guards.iter().all(|guard| guard.holds(walk));
         let last = self.last.load(Ordering::Relaxed);
         if last < self.list.len() && holds(&last) {
@@ -297,7 +298,7 @@ impl Edges {
     }
 
     /// Says in words why a call takes no way on.
-    pub(super) fn reason(&self, walk: &Walk) -> Option<(String, Option<SourceLoc>)> {
+    pub(super) fn reason(&self, walk: &Walk<'_>) -> Option<(String, Option<SourceLoc>)> {
         let last = self.last.load(Ordering::Relaxed).min(self.list.len().checked_sub(1)?);
         let failed = self.list[last].guards.iter().find(|guard| !guard.holds(walk))?;
         Some((failed.reason(walk), failed.at().cloned()))
@@ -309,8 +310,8 @@ pub(in super::super) enum Done {
     Run {
         segment: u64,
         inputs: Vec<Arc<Array>>,
-        numbers: SmallVec<[(u32, Scalar); 4]>,
-        prepared: Arc<Prepared>,
+        numbers: Vec<(u32, Scalar)>,
+        prepared: Guard<Option<Arc<Prepared>>>,
         value: Value,
     },
     Apply {
@@ -324,13 +325,17 @@ pub(in super::super) enum Done {
 pub(in super::super) type Steps = SmallVec<[Done; 2]>;
 
 /// A call that takes a path.
-#[derive(Default)]
-pub(super) struct Walk {
-    pub(super) arguments: SmallVec<[Arc<Array>; 4]>,
+pub(super) struct Walk<'a> {
+    args: &'a [Value],
+    /// The tensors among the arguments.
+    tensors: SmallVec<[&'a Arc<Array>; 4]>,
     /// The values of the symbols.
-    pub(super) symbols: SmallVec<[i64; 16]>,
-    pub(super) done: Steps,
+    pub(super) symbols: Symbols,
+    done: Steps,
 }
+
+/// The sizes of a call: those of the arguments in order, then those of results that no rule tells.
+pub(super) type Symbols = SmallVec<[i64; 16]>;
 
 /// Why a call leaves its path.
 pub(super) struct Left {
@@ -338,21 +343,30 @@ pub(super) struct Left {
     pub(super) at: Option<SourceLoc>,
 }
 
-impl Walk {
+impl<'a> Walk<'a> {
     /// Begins with the tensors among the arguments, whose sizes are the first symbols. `None` if one has no value.
-    pub(super) fn new(args: &[Value]) -> Option<Walk> {
-        let mut walk = Walk::default();
-        let mut is_complete = true;
-        for arg in args {
-            arg.for_each_leaf(&mut |tensor: &Tensor| match tensor.shared_array() {
-                Some(array) => {
-                    walk.symbols.extend(array.shape().iter().map(|size| *size as i64));
-                    walk.arguments.push(array.clone());
-                }
-                None => is_complete = false,
-            });
+    pub(super) fn new(args: &'a [Value]) -> Option<Walk<'a>> {
+        let mut walk = Walk::resumed(args, Symbols::new(), Steps::new())?;
+        for array in &walk.tensors {
+            walk.symbols.extend(array.shape().iter().map(|size| *size as i64));
         }
-        is_complete.then_some(walk)
+        Some(walk)
+    }
+
+    /// Goes on with a call of these sizes that computed so much. `None` if an argument has no value.
+    pub(super) fn resumed(args: &'a [Value], symbols: Symbols, done: Steps) -> Option<Walk<'a>> {
+        let mut tensors = SmallVec::new();
+        for arg in args {
+            match arg {
+                Arg::Leaf(tensor) => tensors.push(tensor.shared_array()?),
+                arg => {
+                    for tensor in arg.leaves() {
+                        tensors.push(tensor.shared_array()?);
+                    }
+                }
+            }
+        }
+        Some(Walk { args, tensors, symbols, done })
     }
 
     /// Returns a tensor.
@@ -361,14 +375,14 @@ impl Walk {
     }
 
     /// Looks at a tensor. `None` if it is not there.
-    fn with<R>(&self, source: &Source, look: impl FnOnce(&Arc<Array>) -> R) -> Option<R> {
+    pub(super) fn with<R>(&self, source: &Source, look: impl FnOnce(&Arc<Array>) -> R) -> Option<R> {
         match source {
-            Source::Argument(at) => self.arguments.get(*at as usize).map(look),
+            Source::Argument(at) => self.tensors.get(*at as usize).map(|array| look(array)),
             Source::Buffer(buffer) => super::guard::value_of(buffer).as_ref().map(look),
             Source::Constant(array) => Some(look(array)),
             Source::Result { step, at } => match self.done.get(*step as usize)? {
                 Done::Run { prepared, value, .. } => {
-                    let at = prepared.outputs.iter().position(|local| local == at)?;
+                    let at = prepared.as_ref()?.outputs.iter().position(|local| local == at)?;
                     match value {
                         Arg::Tuple(items) => items.get(at)?.leaf()?.shared_array().map(look),
                         value => value.leaves().get(at)?.shared_array().map(look),
@@ -424,8 +438,8 @@ impl Walk {
     }
 
     /// Takes a step. Fails if it cannot be taken: then nothing has happened.
-    pub(super) fn take(&mut self, step: &Step) -> Result<Option<Value>, Left> {
-        let left = |reason: &str| Left { reason: reason.to_owned(), at: step.at().cloned() };
+    pub(super) fn take(&mut self, step: &Step) -> Result<Option<Value>, Box<Left>> {
+        let left = |reason: &str| Box::new(Left { reason: reason.to_owned(), at: step.at().cloned() });
         match step {
             Step::Run { segment, inputs, numbers } => {
                 self.run(segment, inputs, numbers).map_err(|reason| left(&reason))?;
@@ -464,18 +478,23 @@ impl Walk {
         }
     }
 
+    /// Returns whether the program of a segment takes the arguments of the call as they are.
+    fn is_direct(&self, segment: &Segment, inputs: &[Source]) -> bool {
+        let n = self.args.len() as u32;
+        let mut next = 0;
+        for (_, source) in inputs.iter().enumerate().filter(|(at, _)| segment.is_input(*at)) {
+            match source {
+                Source::Argument(argument) if *argument == next => next += 1,
+                _ => return false,
+            }
+        }
+        next == n && segment.n_numbers() == 0 && self.args.iter().all(|arg| arg.leaf().is_some())
+    }
+
     fn run(&mut self, segment: &Arc<Segment>, inputs: &[Source], numbers: &[Number]) -> Result<(), String> {
         let mut bound = Bound::default();
-        let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
         for (at, source) in inputs.iter().enumerate() {
-            let guarded = self.with(source, |array| {
-                segment.guard(at as u32, array, &mut bound)?;
-                if segment.is_input(at) {
-                    arguments.push(Arg::Leaf(Tensor::from_shared(array.clone())));
-                }
-                Ok(())
-            });
-            guarded
+            self.with(source, |array| segment.guard(at as u32, array, &mut bound))
                 .ok_or("a tensor of the path is not there")?
                 .map_err(|difference: Difference| segment.describe(0, difference, None).reason)?;
         }
@@ -500,17 +519,33 @@ impl Walk {
                 return Err("an operation refuses these sizes for symbols".to_owned());
             }
         }
-        let prepared = segment.prepared().ok_or("the segment is not compiled")?;
-        let Ok(program) = &prepared.program else { return Err("the segment runs by operations".to_owned()) };
-        segment.add_numbers(&bound, &mut arguments).map_err(|error| error.message().to_owned())?;
+        let prepared = segment.prepared();
+        let program = match &*prepared {
+            Some(prepared) => prepared.program.as_ref().map_err(|_| "the segment runs by operations")?,
+            None => return Err("the segment is not compiled".to_owned()),
+        };
+        let mut made: SmallVec<[Value; 4]> = SmallVec::new();
+        let arguments = match self.is_direct(segment, inputs) {
+            true => self.args,
+            false => {
+                for (at, source) in inputs.iter().enumerate() {
+                    if segment.is_input(at) {
+                        let array = self.array(source).ok_or("a tensor of the path is not there")?;
+                        made.push(Arg::Leaf(Tensor::from_shared(array)));
+                    }
+                }
+                segment.add_numbers(&bound, &mut made).map_err(|error| error.message().to_owned())?;
+                &made
+            }
+        };
         let generator = segment.is_random().then(default_generator);
         let saved = generator.clone();
         let started = segment.begin_run();
-        let value = program.call(&arguments);
+        let value = program.call(arguments);
         segment.end_run(started);
         match value {
             Ok(value) => {
-                let (inputs, numbers) = (Vec::new(), bound.numbers);
+                let (inputs, numbers) = (Vec::new(), bound.numbers.into_vec());
                 self.done.push(Done::Run { segment: segment.id, inputs, numbers, prepared, value });
                 Ok(())
             }

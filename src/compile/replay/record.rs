@@ -10,7 +10,7 @@ use super::super::miss::Missed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Term, may_choose};
-use super::path::{Cell, Done, Item, Number, Source, Step, Steps, Walk, arrays};
+use super::path::{Cell, Done, Item, Number, Source, Step, Steps, Symbols, arrays};
 use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
 use crate::rng::{Generator, default_generator};
 use crate::signature::{Signature, size_name};
@@ -158,7 +158,11 @@ pub(in super::super) struct Recorder {
     /// The runs of the steps.
     runs: Vec<(u64, u32)>,
     pub(super) steps: Vec<(Vec<Guard>, Step)>,
-    pub(super) walk: Walk,
+    /// The arguments.
+    pub(super) args: Vec<Value>,
+    /// The sizes at the last step.
+    pub(super) symbols: Symbols,
+    pub(super) done: Steps,
     /// The numbers in the operations since the last step.
     numbers: Vec<Number>,
     /// The types of the results of the operation that is being applied, with expressions.
@@ -176,8 +180,9 @@ impl Recorder {
         ahead: Steps,
         miss: Option<Missed>,
     ) -> Option<Recorder> {
-        let mut walk = Walk::new(args)?;
-        walk.symbols.clear();
+        if args.iter().any(|arg| arg.leaves().iter().any(|tensor| tensor.shared_array().is_none())) {
+            return None;
+        }
         Some(Recorder {
             n_forks: default_generator().forks(),
             generator: default_generator(),
@@ -190,7 +195,9 @@ impl Recorder {
             buffers: (buffers, Vec::new()),
             runs: Vec::new(),
             steps: Vec::new(),
-            walk,
+            args: args.to_vec(),
+            symbols: Symbols::new(),
+            done: Steps::new(),
             numbers: Vec::new(),
             types: None,
             tensors: Vec::new(),
@@ -374,7 +381,7 @@ impl Recorder {
 
     fn take_guards(&mut self) -> Vec<Guard> {
         let mut state = self.sizes.lock();
-        self.walk.symbols = state.values.iter().copied().collect();
+        self.symbols = state.values.iter().copied().collect();
         std::mem::take(&mut state.pending)
     }
 
@@ -424,8 +431,8 @@ impl Recorder {
         let done = self.ahead.pop_front()?;
         if let Done::Run { segment: id, inputs, numbers, prepared: other, value } = done
             && id == segment.id
-            && Arc::ptr_eq(prepared, &other)
-            && numbers == bound.numbers
+            && other.as_ref().is_some_and(|other| Arc::ptr_eq(prepared, other))
+            && numbers[..] == bound.numbers[..]
             && inputs.len() == bound.outside.len()
             && inputs.iter().zip(&bound.outside).all(|(a, b)| Arc::ptr_eq(a, &b.array))
         {
@@ -461,13 +468,12 @@ impl Recorder {
         let guards = self.take_guards();
         let inputs =
             bound.outside.iter().map(|known| self.source(known.identity, &known.array)).collect::<Vec<_>>();
-        self.runs.push((run, self.walk.done.len() as u32));
-        let numbers_bound = bound.numbers.clone();
-        self.walk.done.push(Done::Run {
+        self.runs.push((run, self.done.len() as u32));
+        self.done.push(Done::Run {
             segment: segment.id,
             inputs: Vec::new(),
-            numbers: numbers_bound,
-            prepared,
+            numbers: bound.numbers.to_vec(),
+            prepared: arc_swap::Guard::from_inner(Some(prepared)),
             value,
         });
         self.steps.push((guards, Step::Run { segment: segment.clone(), inputs, numbers }));
@@ -517,8 +523,8 @@ impl Recorder {
         };
         let guards = self.take_guards();
         let inputs = arrays(call.args, call.kwargs.iter().map(|(_, value)| value));
-        self.runs.push((run, self.walk.done.len() as u32));
-        self.walk.done.push(Done::Apply { op: call.op, inputs, value: value.clone() });
+        self.runs.push((run, self.done.len() as u32));
+        self.done.push(Done::Apply { op: call.op, inputs, value: value.clone() });
         let (op, method, source) = (call.op, call.method, call.source.clone());
         self.steps.push((guards, Step::Apply { op, method, args, kwargs, source }));
         let is_like = |step: &&(Vec<Guard>, Step)| matches!(step.1, Step::Apply { op, .. } if op == call.op);

@@ -66,7 +66,7 @@ impl Session {
         }
         if let Found::Kept(segment) = found {
             if matches!(place.end, End::Read(_)) {
-                add(&state.cache.journal.counts().reads, 1);
+                add(&state.cache.journal.counts().of_calls().reads, 1);
             }
             let place =
                 Place { at: place.at.clone().or_else(|| state.sources.last().cloned()), ..place.clone() };

@@ -229,7 +229,7 @@ impl Session {
         let mut recorder = state.recorder.take();
         drop(state);
         if is_hit {
-            add(&cache.journal.counts().hits, 1);
+            add(&cache.journal.counts().of_calls().hits, 1);
         }
         if let Some(error) = refused {
             return Err(error);
