@@ -9,6 +9,7 @@ use fx_codegen::Native;
 use fx_core::native::{Assemble, LoopBody, Routine};
 use fx_ops::engine::Compiled;
 
+use crate::eval::Inputs;
 use crate::signature::arguments;
 use crate::{Error, GraphModule, Result, Tensor, Tree, Value, err};
 
@@ -224,6 +225,19 @@ impl Program {
         match &self.kind {
             Kind::Eager(gm) => gm.evaluate(args),
             Kind::Fused(compiled) => compiled.evaluate(args),
+        }
+    }
+
+    /// Calls the program as [`evaluate`](Program::evaluate) does, and gives each item of the tuple or list that it
+    /// returns to `results`; what is neither is the only item. Fails as that does.
+    pub fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
+        match &self.kind {
+            Kind::Eager(gm) => {
+                let value = gm.evaluate(&args.values())?;
+                value.items().unwrap_or(std::slice::from_ref(&value)).iter().cloned().for_each(results);
+                Ok(())
+            }
+            Kind::Fused(compiled) => compiled.call_with(args, results),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
+use crate::eval::Inputs;
 use crate::{Arg, Array, DType, Tensor, Tree, Value};
 
 /// What an argument that is a tensor must be.
@@ -42,9 +43,18 @@ impl Signature {
         Signature { args: types.collect(), hash: hash_of(args) }
     }
 
-    pub(crate) fn fits(&self, args: &[Value]) -> bool {
+    pub(crate) fn fits(&self, args: Inputs<'_>) -> bool {
         self.args.len() == args.len()
-            && self.args.iter().zip(args).all(|(expected, arg)| expected.eq_by(arg, &Leaf::fits))
+            && match args {
+                Inputs::Tensors(tensors) => self
+                    .args
+                    .iter()
+                    .zip(tensors)
+                    .all(|(expected, tensor)| matches!(expected, Arg::Leaf(leaf) if leaf.fits(tensor))),
+                Inputs::Values(values) => {
+                    self.args.iter().zip(values).all(|(expected, arg)| expected.eq_by(arg, &Leaf::fits))
+                }
+            }
     }
 
     /// Says in words where arguments differ first.
@@ -176,7 +186,7 @@ impl<T: Signed> BySignature<T> {
     }
 
     /// Returns the entry for these arguments, the one that was found last first.
-    pub(crate) fn find(&self, args: &[Value]) -> Option<&Arc<T>> {
+    pub(crate) fn find(&self, args: Inputs<'_>) -> Option<&Arc<T>> {
         if let Some(last) = self.last().filter(|entry| entry.signature().fits(args)) {
             return Some(last);
         }
@@ -184,7 +194,7 @@ impl<T: Signed> BySignature<T> {
         let found = if self.list.len() < INDEXED {
             (0..self.list.len()).find(fits)
         } else {
-            self.by_hash.get(&hash_of(args))?.iter().map(|at| *at as usize).find(fits)
+            self.by_hash.get(&hash_of(&args.values()))?.iter().map(|at| *at as usize).find(fits)
         }?;
         self.last.store(found, Ordering::Relaxed);
         Some(&self.list[found])

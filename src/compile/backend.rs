@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use crate::eval::Inputs;
 use crate::splitting::minimize::Minimizer;
 use crate::{Arg, Compile, Engine, Error, GraphModule, Program, Result, Tensor, Value, err};
 
@@ -26,6 +27,14 @@ pub trait Executable: Send + Sync {
     /// operation does; the function then repeats the graph operation by operation, to find the line.
     fn call(&self, args: &[Value]) -> Result<Value>;
 
+    /// Runs it as [`call`](Self::call) does, and gives each item of the tuple to `results`. Compiled functions call
+    /// this; a backend whose programs need no tuple saves making one. Fails as that does.
+    fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
+        let value = self.call(&args.values())?;
+        value.items().unwrap_or(std::slice::from_ref(&value)).iter().cloned().for_each(results);
+        Ok(())
+    }
+
     /// Returns what there is to say about it, such as its kernels.
     fn describe(&self) -> String {
         String::new()
@@ -40,6 +49,10 @@ pub trait Executable: Send + Sync {
 impl Executable for Program {
     fn call(&self, args: &[Value]) -> Result<Value> {
         self.evaluate(args)
+    }
+
+    fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
+        Program::call_with(self, args, results)
     }
 
     fn describe(&self) -> String {

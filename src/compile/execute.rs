@@ -7,8 +7,10 @@ use super::cache::Cache;
 use super::event::{Bound, Event};
 use super::journal::add;
 use super::narrow::Observed;
+use super::replay::Results;
 use super::segment::{Made, Prepared, Segment, Slot};
 use super::session::{Local, State};
+use crate::eval::Inputs;
 use crate::rng::{Generator, with_generator};
 use crate::{Arg, Error, Scalar, SourceLoc, Tensor, Value, err};
 
@@ -60,7 +62,7 @@ impl State {
         cache: &Cache,
         wanted: &[u32],
         generator: Option<&Generator>,
-    ) -> Option<(Arc<Prepared>, Value)> {
+    ) -> Option<(Arc<Prepared>, Results)> {
         let (prepared, made) = segment.prepare(wanted, &**cache.backend(), &cache.constants());
         let is_new = made != Made::Before;
         if is_new {
@@ -68,18 +70,21 @@ impl State {
             cache.note_compiled(segment, &prepared, made, self.sources.first());
         }
         if let Some(recorder) = &mut self.recorder
-            && let Some(value) = recorder.ahead(segment, &self.bound, &prepared)
-            && self.enter(&prepared.outputs, &value)
+            && let Some(results) = recorder.ahead(segment, &self.bound, &prepared)
+            && self.enter(&prepared.outputs, &results)
         {
-            return Some((prepared, value));
+            return Some((prepared, results));
         }
         let saved = generator.cloned();
         let started = segment.begin_run();
-        let result = match &prepared.program {
-            Ok(program) => segment.inputs(&self.bound).and_then(|inputs| program.call(&inputs)),
+        let mut results = Results::new();
+        let ran = match &prepared.program {
+            Ok(program) => segment.inputs(&self.bound).and_then(|inputs| {
+                program.call_with(Inputs::Values(&inputs), &mut |value| results.push(value))
+            }),
             Err(error) => Err(error.clone()),
         };
-        let is_right = result.as_ref().is_ok_and(|value| self.enter(&prepared.outputs, value));
+        let is_right = ran.is_ok() && self.enter(&prepared.outputs, &results);
         segment.end_run(started);
         add(&cache.journal.counts().of_calls().runs, 1);
         if is_new {
@@ -87,7 +92,7 @@ impl State {
             cache.keep_limit(segment);
         }
         if is_right {
-            return result.ok().map(|value| (prepared, value));
+            return Some((prepared, results));
         }
         if let (Some(generator), Some(saved)) = (generator, &saved) {
             generator.restore(saved);
@@ -95,7 +100,7 @@ impl State {
         let is_clean = self.run_events(segment);
         // An error of the program that the operations do not have is one of the backend.
         if is_clean && prepared.program.is_ok() {
-            let error = result.err().unwrap_or_else(|| {
+            let error = ran.err().unwrap_or_else(|| {
                 err!(Check, "the backend {} returned results of other types", cache.backend().name())
             });
             cache.note_failed(segment, &error);
@@ -104,24 +109,22 @@ impl State {
     }
 
     /// Enters the results of a program. Returns `false`, and enters nothing, if they have other types.
-    fn enter(&self, outputs: &[u32], value: &Value) -> bool {
-        let leaves = value.leaves();
-        let fits = |(local, tensor): (&u32, &&Tensor)| {
+    fn enter(&self, outputs: &[u32], results: &[Value]) -> bool {
+        let array = |value: &'_ Value| value.leaf().and_then(Tensor::shared_array).cloned();
+        let fits = |(local, value): (&u32, &Value)| {
             let ty = &self.locals[*local as usize].ty;
-            tensor.shared_array().is_some_and(|array| {
+            value.leaf().and_then(Tensor::shared_array).is_some_and(|array| {
                 array.dtype() == ty.dtype
                     && array.rank() == ty.rank()
                     && ty.shape.iter().zip(array.shape()).all(|(dim, n)| dim.known() == Some(*n as i64))
             })
         };
-        if leaves.len() != outputs.len() || !outputs.iter().zip(&leaves).all(fits) {
+        if results.len() != outputs.len() || !outputs.iter().zip(results).all(fits) {
             return false;
         }
-        for (local, tensor) in outputs.iter().zip(leaves) {
-            if let (Some(lazy), Some(array)) =
-                (self.locals[*local as usize].lazy.upgrade(), tensor.shared_array())
-            {
-                lazy.set(Ok(array.clone()));
+        for (local, value) in outputs.iter().zip(results) {
+            if let (Some(lazy), Some(array)) = (self.locals[*local as usize].lazy.upgrade(), array(value)) {
+                lazy.set(Ok(array));
             }
         }
         true

@@ -49,8 +49,8 @@ pub use stance::{Stance, cut, is_compiling, with_stance, without_compile};
 pub use tell::report_page;
 
 use fx_simd::PerThread;
-use smallvec::SmallVec;
 
+use crate::eval::Inputs;
 use crate::signature::arguments;
 use crate::trace::{InputSpecs, Traceable, is_tracing};
 use crate::{Engine, Error, GraphModule, InputSpec, Result, SourceLoc, Tensor, Tree, TypeTree, Value};
@@ -395,8 +395,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
     /// without compilation, or if the result is not one tensor.
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
-        let args: SmallVec<[Value; 4]> = args.iter().map(Value::from).collect();
-        self.call_values(&args)?.try_into()
+        self.call_inputs(Inputs::Tensors(args))?.try_into()
     }
 
     /// Calls the function with a tuple of arguments, and restores the structure of the result. Fails as
@@ -421,18 +420,23 @@ impl<T: Traceable<M>, M> Function<T, M> {
     /// Calls the function with one value per argument. Fails as [`call`](Self::call) does.
     #[track_caller]
     pub fn call_values(&self, args: &[Value]) -> Result<Value> {
+        self.call_inputs(Inputs::Values(args))
+    }
+
+    #[track_caller]
+    fn call_inputs(&self, args: Inputs<'_>) -> Result<Value> {
         // Within another compiled function, or a trace, the host code is part of that.
         if is_compiling() || is_tracing() {
-            return self.function.run(args)?.into_result();
+            return self.function.run(&args.values())?.into_result();
         }
         let shared = self.shared()?;
         add(self.calls.own(), 1);
         let call = || sum(&self.calls, |calls| calls);
         let Some(permission) = stance::permission(call) else {
-            return self.function.run(args)?.into_result();
+            return self.function.run(&args.values())?.into_result();
         };
         if let Some(types) = &shared.types
-            && let Err(error) = InputSpecs::check(types, &shared.argument_names, args)
+            && let Err(error) = InputSpecs::check(types, &shared.argument_names, &args.values())
         {
             return Err(error.at(SourceLoc::caller()));
         }
@@ -456,7 +460,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
         }
         add(&counts.followed, 1);
         let session = Session::new(cache.clone(), call(), permission);
-        let args = session.wrap(args, shared, recorded)?;
+        let args = session.wrap(&args.values(), shared, recorded)?;
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
         let result = session.finish(result);
         cache.keep();

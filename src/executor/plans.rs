@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::Options;
 use super::state::{PlanKind, PlanState, StructureState};
+use crate::eval::Inputs;
 use crate::signature::{BySignature, INDEXED, Signature, Signed, size_name};
 use crate::{
     Compile, Dim, Error, ErrorKind, GraphModule, Program, Result, Symbol, Tensor, TensorType, Type, TypeTree,
@@ -37,7 +38,7 @@ pub(super) struct Structures(BySignature<Structure>);
 
 impl Structures {
     pub(super) fn find(&self, inputs: &[Value]) -> Option<&Arc<Structure>> {
-        self.0.find(inputs)
+        self.0.find(Inputs::Values(inputs))
     }
 
     /// Says why there is no plan for these arguments.

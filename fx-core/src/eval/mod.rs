@@ -2,6 +2,7 @@
 
 mod bindings;
 pub(crate) mod evaluator;
+mod inputs;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 pub(crate) use bindings::Bindings;
 use evaluator::{Evaluator, HookFn};
 pub(crate) use evaluator::{run_closed, run_prepared, run_with};
+pub use inputs::Inputs;
 use rustc_hash::FxHashMap;
 
 use crate::graph_module::GraphModule;

@@ -37,6 +37,7 @@ mod tape;
 
 use std::sync::Arc;
 
+use fx_core::eval::Inputs;
 use fx_core::native::Assemble;
 use fx_core::pass::remove_unread;
 use fx_core::{
@@ -47,8 +48,8 @@ use smallvec::SmallVec;
 
 use self::packed_weights::PackedWeights;
 use self::plan::Plan;
-use self::plan_cache::{Entry, Inputs, Key, PlanCache};
-use self::run::Ready;
+use self::plan_cache::{Entry, Key, PlanCache};
+use self::run::{Ready, Workspace};
 use self::tape::Tape;
 use crate::pass;
 
@@ -197,7 +198,11 @@ impl Compiled {
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
         let source = SourceLoc::caller();
         let result = match self.gm.takes(args) {
-            true => self.run(Inputs::Tensors(args), || self.gm.evaluate(&values(args))),
+            true => {
+                let inputs = Inputs::Tensors(args);
+                let run = |ready: &Ready, workspace: &mut Workspace| ready.run(&self.gm, inputs, workspace);
+                self.run(inputs, run, || self.gm.evaluate(&values(args)))
+            }
             false => self.evaluate(&values(args)),
         };
         result.map_err(|error| at(error, source))?.try_into()
@@ -215,11 +220,45 @@ impl Compiled {
     /// the user. Fails as that does; an error of an argument has no source line.
     pub fn evaluate(&self, args: &[Value]) -> Result<Value> {
         let inputs = self.gm.flatten_inputs(args)?;
-        self.run(Inputs::Values(&inputs), || self.gm.evaluate(args))
+        let run = |ready: &Ready, workspace: &mut Workspace| {
+            ready.run(&self.gm, Inputs::Values(&inputs), workspace)
+        };
+        self.run(Inputs::Values(&inputs), run, || self.gm.evaluate(args))
+    }
+
+    /// Calls the program as [`evaluate`](Self::evaluate) does, and gives each item of the tuple or list that it
+    /// returns to `results`; what is neither is the only item. Fails as that does.
+    pub fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
+        let (values, flat);
+        let inputs = match args {
+            Inputs::Tensors(tensors) if self.gm.takes(tensors) => args,
+            _ => {
+                values = args.values();
+                flat = self.gm.flatten_inputs(&values)?;
+                Inputs::Values(&flat)
+            }
+        };
+        let mut has_plan = true;
+        let run =
+            |ready: &Ready, workspace: &mut Workspace| ready.run_items(&self.gm, inputs, workspace, results);
+        self.run(inputs, run, || {
+            has_plan = false;
+            Ok(())
+        })?;
+        if !has_plan {
+            let value = self.gm.evaluate(&args.values())?;
+            value.items().unwrap_or(std::slice::from_ref(&value)).iter().cloned().for_each(results);
+        }
+        Ok(())
     }
 
     /// Runs the plan for inputs of these sizes; without a plan, `evaluate` computes the result.
-    fn run(&self, inputs: Inputs<'_>, evaluate: impl FnOnce() -> Result<Value>) -> Result<Value> {
+    fn run<R>(
+        &self,
+        inputs: Inputs<'_>,
+        run: impl FnOnce(&Ready, &mut Workspace) -> Result<R>,
+        evaluate: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
         let entries = self.plans.entries();
         let new;
         let entry = match self.plans.find(&entries, inputs) {
@@ -231,7 +270,7 @@ impl Compiled {
         };
         let Ok(ready) = &entry.ready else { return evaluate() };
         let mut lent = self.plans.lend(entry, ready)?;
-        let result = ready.run(&self.gm, inputs, &mut lent.workspace);
+        let result = run(ready, &mut lent.workspace);
         self.plans.give_back(entry, lent);
         result
     }

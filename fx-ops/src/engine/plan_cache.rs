@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use arc_swap::{ArcSwap, Guard};
 use fx_core::array::Sizes;
-use fx_core::{Arg, DType, Result, Tensor, Type, TypeTree, Value};
+use fx_core::eval::Inputs;
+use fx_core::{Arg, DType, Result, Tensor, Type, TypeTree};
 use fx_simd::PerThread;
 use rustc_hash::FxHasher;
 
@@ -54,69 +55,28 @@ pub(super) struct PlanCache {
     /// Those that can be bound to other sizes, the one that was made or used last at the end.
     variants: RwLock<Vec<Arc<Entry>>>,
     /// The workspace of the last call of each thread, with the number of its plan.
-    at_hand: PerThread<Mutex<Option<(u64, Workspace)>>>,
+    at_hand: PerThread<Mutex<Option<Numbered>>>,
     spare: Mutex<Spare>,
 }
 
 /// Plans with the hashes of their sizes, the oldest first.
 type Entries = Vec<(u64, Arc<Entry>)>;
 
+/// A workspace with the number of its plan.
+type Numbered = (u64, Box<Workspace>);
+
 /// The memory of a call that lasts.
 pub(super) struct Lent {
-    pub(super) workspace: Workspace,
+    pub(super) workspace: Box<Workspace>,
     /// Whether it is one of [`Spare::lent`].
     is_counted: bool,
-}
-
-/// The inputs of a call.
-#[derive(Clone, Copy)]
-pub(crate) enum Inputs<'a> {
-    /// Tensors, all with their values.
-    Tensors(&'a [Tensor]),
-    /// Values of any kind.
-    Values(&'a [Value]),
-}
-
-impl<'a> Inputs<'a> {
-    pub(super) fn len(self) -> usize {
-        match self {
-            Inputs::Tensors(tensors) => tensors.len(),
-            Inputs::Values(values) => values.len(),
-        }
-    }
-
-    /// Returns an input that is a tensor.
-    pub(super) fn tensor(self, i: usize) -> Option<&'a Tensor> {
-        match self {
-            Inputs::Tensors(tensors) => tensors.get(i),
-            Inputs::Values(values) => values.get(i)?.leaf(),
-        }
-    }
-
-    /// Returns an input that is an integer.
-    fn int(self, i: usize) -> Option<i64> {
-        match self {
-            Inputs::Values(values) => match values.get(i) {
-                Some(Arg::Int(n)) => Some(*n),
-                _ => None,
-            },
-            Inputs::Tensors(_) => None,
-        }
-    }
-
-    pub(super) fn value(self, i: usize) -> Option<Value> {
-        match self {
-            Inputs::Tensors(tensors) => tensors.get(i).map(Value::from),
-            Inputs::Values(values) => values.get(i).cloned(),
-        }
-    }
 }
 
 /// Workspaces that no call has.
 #[derive(Default)]
 struct Spare {
     /// With the numbers of their plans, the one that was used last at the end.
-    list: Vec<(u64, Workspace)>,
+    list: Vec<Numbered>,
     lent: usize,
     most_lent: usize,
 }
@@ -284,7 +244,7 @@ impl PlanCache {
             }
         };
         let workspace = ready.workspace(block).inspect_err(|_| lock(&self.spare).lent -= 1)?;
-        Ok(Lent { workspace, is_counted: true })
+        Ok(Lent { workspace: Box::new(workspace), is_counted: true })
     }
 
     /// Takes the memory of a call back.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fx_core::array::dispatch_dtype;
+use fx_core::eval::Inputs;
 use fx_core::native::{LoopBody, Routine};
 use fx_core::ops::evaluate_control;
 use fx_core::{
@@ -13,7 +14,6 @@ use smallvec::SmallVec;
 
 use super::operand::{Bases, ValueId};
 use super::plan::Plan;
-use super::plan_cache::Inputs;
 use super::step::{Call, Home, Source, Step, Task};
 
 /// A plan with what calls need of it.
@@ -95,7 +95,26 @@ impl Ready {
         workspace: &mut Workspace,
     ) -> Result<Value> {
         let result = self.steps(inputs, workspace, None);
-        self.finish(owner, result, inputs, workspace)
+        self.finish(owner, result, inputs, workspace, |output, inputs, workspace| {
+            self.resolve(output, inputs, workspace)
+        })
+    }
+
+    /// Runs, and gives each item of the output to `results`.
+    pub(crate) fn run_items(
+        &self,
+        owner: &GraphModule,
+        inputs: Inputs<'_>,
+        workspace: &mut Workspace,
+        results: &mut dyn FnMut(Value),
+    ) -> Result<()> {
+        let result = self.steps(inputs, workspace, None);
+        self.finish(owner, result, inputs, workspace, |output, inputs, workspace| {
+            for item in output.items().unwrap_or(std::slice::from_ref(output)) {
+                results(self.resolve(item, inputs, workspace)?);
+            }
+            Ok(())
+        })
     }
 
     pub(crate) fn run_with(
@@ -106,19 +125,22 @@ impl Ready {
         spent: &mut dyn FnMut(usize, std::time::Duration),
     ) -> Result<Value> {
         let result = self.steps(inputs, workspace, Some(spent));
-        self.finish(owner, result, inputs, workspace)
+        self.finish(owner, result, inputs, workspace, |output, inputs, workspace| {
+            self.resolve(output, inputs, workspace)
+        })
     }
 
     /// Collects the output, stores updates of buffers, and lets go of what the call had.
-    fn finish(
+    fn finish<R>(
         &self,
         owner: &GraphModule,
         result: Result<Vec<(Arc<str>, Value)>>,
         inputs: Inputs<'_>,
         workspace: &mut Workspace,
-    ) -> Result<Value> {
+        output: impl FnOnce(&Arg<Source>, Inputs<'_>, &Workspace) -> Result<R>,
+    ) -> Result<R> {
         let result = result.and_then(|updates| {
-            let output = self.resolve(&self.plan.output, inputs, workspace)?;
+            let output = output(&self.plan.output, inputs, workspace)?;
             for (path, value) in updates {
                 owner.store(&path, value)?;
             }
@@ -299,7 +321,7 @@ impl Ready {
                 },
             }
         };
-        arg.try_flat_map(&mut |source| match source {
+        let one = |source: &Source| match source {
             Source::Whole(value) => whole(*value),
             Source::View(operand) => {
                 let Arg::Leaf(tensor) = whole(operand.value)? else {
@@ -309,7 +331,11 @@ impl Ready {
                 let part = tensor.array()?.as_strided(&operand.shape, &operand.strides, operand.offset)?;
                 Ok(Arg::Leaf(Tensor::new(part)))
             }
-        })
+        };
+        match arg {
+            Arg::Leaf(source) => one(source),
+            arg => arg.try_flat_map(&mut { one }),
+        }
     }
 
     fn evaluate(

@@ -24,10 +24,11 @@ use super::cache::Cache;
 use super::miss::Missed;
 use super::report::{Code, Miss, PathReport};
 use super::tell::{self, Told};
+use crate::eval::Inputs;
 use crate::signature::{BySignature, Signature, Signed};
 use crate::{SourceLoc, Value};
-pub(super) use path::Steps;
 use path::{Edge, Edges, Node, Step, Walk};
+pub(super) use path::{Results, Steps};
 pub(super) use record::Recorder;
 
 /// The paths of a pure function.
@@ -106,12 +107,13 @@ impl Replay {
     }
 
     /// Takes a path, as far as one fits the call.
-    pub(super) fn run(&self, args: &[Value], names: &[Arc<str>]) -> Outcome {
+    pub(super) fn run(&self, args: Inputs<'_>, names: &[Arc<str>]) -> Outcome {
         let follow = |done, missed| Outcome::Follow(Box::new((done, missed)));
         let roots = self.roots();
         let Some(root) = roots.find(args) else {
-            let missed =
-                roots.last().map(|root| Missed { reason: root.signature.difference(args, names), at: None });
+            let missed = roots
+                .last()
+                .map(|root| Missed { reason: root.signature.difference(&args.values(), names), at: None });
             return follow(Steps::new(), missed);
         };
         if root.calls.is_check(self.every) {
@@ -145,7 +147,7 @@ impl Replay {
     /// Enters what a followed call did. A call that does otherwise than its path breaks the promise.
     pub(super) fn learn(&self, recorder: Recorder, call: u64, cache: &Cache) {
         let Recorder { signature, args, symbols, done, steps, miss, difference: other, .. } = recorder;
-        let Some(walk) = Walk::resumed(&args, symbols, done) else { return };
+        let Some(walk) = Walk::resumed(Inputs::Values(&args), symbols, done) else { return };
         let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         let roots = self.roots();
         let known = roots.list().iter().position(|root| {

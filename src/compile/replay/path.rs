@@ -12,6 +12,7 @@ use super::super::event::{Bound, Difference, Known};
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment, Slot};
 use super::guard::{self, Key, Term};
+use crate::eval::Inputs;
 use crate::rng::default_generator;
 use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
 
@@ -305,6 +306,9 @@ impl Edges {
     }
 }
 
+/// What a program returned, in order.
+pub(in super::super) type Results = SmallVec<[Value; 1]>;
+
 /// What a step of a call computed. A call that goes on with the Rust code does not compute it again.
 pub(in super::super) enum Done {
     Run {
@@ -312,7 +316,7 @@ pub(in super::super) enum Done {
         inputs: Vec<Arc<Array>>,
         numbers: Vec<(u32, Scalar)>,
         prepared: Guard<Option<Arc<Prepared>>>,
-        value: Value,
+        results: Results,
     },
     Apply {
         op: Op,
@@ -322,11 +326,11 @@ pub(in super::super) enum Done {
 }
 
 /// What the steps of a call computed.
-pub(in super::super) type Steps = SmallVec<[Done; 2]>;
+pub(in super::super) type Steps = SmallVec<[Done; 1]>;
 
 /// A call that takes a path.
 pub(super) struct Walk<'a> {
-    args: &'a [Value],
+    args: Inputs<'a>,
     /// The tensors among the arguments.
     tensors: SmallVec<[&'a Arc<Array>; 4]>,
     /// The values of the symbols.
@@ -335,7 +339,7 @@ pub(super) struct Walk<'a> {
 }
 
 /// The sizes of a call: those of the arguments in order, then those of results that no rule tells.
-pub(super) type Symbols = SmallVec<[i64; 16]>;
+pub(super) type Symbols = SmallVec<[i64; 8]>;
 
 /// Why a call leaves its path.
 pub(super) struct Left {
@@ -345,7 +349,8 @@ pub(super) struct Left {
 
 impl<'a> Walk<'a> {
     /// Begins with the tensors among the arguments, whose sizes are the first symbols. `None` if one has no value.
-    pub(super) fn new(args: &'a [Value]) -> Option<Walk<'a>> {
+    #[inline(always)]
+    pub(super) fn new(args: Inputs<'a>) -> Option<Walk<'a>> {
         let mut walk = Walk::resumed(args, Symbols::new(), Steps::new())?;
         for array in &walk.tensors {
             walk.symbols.extend(array.shape().iter().map(|size| *size as i64));
@@ -354,15 +359,18 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on with a call of these sizes that computed so much. `None` if an argument has no value.
-    pub(super) fn resumed(args: &'a [Value], symbols: Symbols, done: Steps) -> Option<Walk<'a>> {
+    #[inline(always)]
+    pub(super) fn resumed(args: Inputs<'a>, symbols: Symbols, done: Steps) -> Option<Walk<'a>> {
         let mut tensors = SmallVec::new();
-        for arg in args {
-            match arg {
-                Arg::Leaf(tensor) => tensors.push(tensor.shared_array()?),
-                arg => {
-                    for tensor in arg.leaves() {
-                        tensors.push(tensor.shared_array()?);
-                    }
+        match args {
+            Inputs::Tensors(all) => {
+                for tensor in all {
+                    tensors.push(tensor.shared_array()?);
+                }
+            }
+            Inputs::Values(values) => {
+                for tensor in values.iter().flat_map(Arg::leaves) {
+                    tensors.push(tensor.shared_array()?);
                 }
             }
         }
@@ -381,12 +389,9 @@ impl<'a> Walk<'a> {
             Source::Buffer(buffer) => super::guard::value_of(buffer).as_ref().map(look),
             Source::Constant(array) => Some(look(array)),
             Source::Result { step, at } => match self.done.get(*step as usize)? {
-                Done::Run { prepared, value, .. } => {
+                Done::Run { prepared, results, .. } => {
                     let at = prepared.as_ref()?.outputs.iter().position(|local| local == at)?;
-                    match value {
-                        Arg::Tuple(items) => items.get(at)?.leaf()?.shared_array().map(look),
-                        value => value.leaves().get(at)?.shared_array().map(look),
-                    }
+                    results.get(at)?.leaf()?.shared_array().map(look)
                 }
                 Done::Apply { value, .. } => value.leaves().get(*at as usize)?.shared_array().map(look),
             },
@@ -488,7 +493,12 @@ impl<'a> Walk<'a> {
                 _ => return false,
             }
         }
-        next == n && segment.n_numbers() == 0 && self.args.iter().all(|arg| arg.leaf().is_some())
+        next == n
+            && segment.n_numbers() == 0
+            && match self.args {
+                Inputs::Tensors(_) => true,
+                Inputs::Values(values) => values.iter().all(|arg| arg.leaf().is_some()),
+            }
     }
 
     fn run(&mut self, segment: &Arc<Segment>, inputs: &[Source], numbers: &[Number]) -> Result<(), String> {
@@ -535,18 +545,19 @@ impl<'a> Walk<'a> {
                     }
                 }
                 segment.add_numbers(&bound, &mut made).map_err(|error| error.message().to_owned())?;
-                &made
+                Inputs::Values(&made)
             }
         };
         let generator = segment.is_random().then(default_generator);
         let saved = generator.clone();
         let started = segment.begin_run();
-        let value = program.call(arguments);
+        let mut results = Results::new();
+        let ran = program.call_with(arguments, &mut |value| results.push(value));
         segment.end_run(started);
-        match value {
-            Ok(value) => {
+        match ran {
+            Ok(()) => {
                 let (inputs, numbers) = (Vec::new(), bound.numbers.into_vec());
-                self.done.push(Done::Run { segment: segment.id, inputs, numbers, prepared, value });
+                self.done.push(Done::Run { segment: segment.id, inputs, numbers, prepared, results });
                 Ok(())
             }
             Err(error) => {

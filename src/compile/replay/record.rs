@@ -10,7 +10,7 @@ use super::super::miss::Missed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Term, may_choose};
-use super::path::{Cell, Done, Item, Number, Source, Step, Steps, Symbols, arrays};
+use super::path::{Cell, Done, Item, Number, Results, Source, Step, Steps, Symbols, arrays};
 use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
 use crate::rng::{Generator, default_generator};
 use crate::signature::{Signature, size_name};
@@ -427,16 +427,16 @@ impl Recorder {
         segment: &Segment,
         bound: &Bound,
         prepared: &Arc<Prepared>,
-    ) -> Option<Value> {
+    ) -> Option<Results> {
         let done = self.ahead.pop_front()?;
-        if let Done::Run { segment: id, inputs, numbers, prepared: other, value } = done
+        if let Done::Run { segment: id, inputs, numbers, prepared: other, results } = done
             && id == segment.id
             && other.as_ref().is_some_and(|other| Arc::ptr_eq(prepared, other))
             && numbers[..] == bound.numbers[..]
             && inputs.len() == bound.outside.len()
             && inputs.iter().zip(&bound.outside).all(|(a, b)| Arc::ptr_eq(a, &b.array))
         {
-            return Some(value);
+            return Some(results);
         }
         self.ahead.clear();
         None
@@ -448,10 +448,10 @@ impl Recorder {
         segment: &Arc<Segment>,
         bound: &Bound,
         run: u64,
-        done: Option<(Arc<Prepared>, Value)>,
+        done: Option<(Arc<Prepared>, Results)>,
     ) {
         let numbers = std::mem::take(&mut self.numbers);
-        let Some((prepared, value)) = done else {
+        let Some((prepared, results)) = done else {
             return self.stop(Code::C13, "operations run one by one", segment.end.at.clone());
         };
         if self.is_stopped {
@@ -474,7 +474,7 @@ impl Recorder {
             inputs: Vec::new(),
             numbers: bound.numbers.to_vec(),
             prepared: arc_swap::Guard::from_inner(Some(prepared)),
-            value,
+            results,
         });
         self.steps.push((guards, Step::Run { segment: segment.clone(), inputs, numbers }));
     }
