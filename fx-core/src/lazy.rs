@@ -16,8 +16,12 @@ use crate::{Arg, Array, Buffer, Dim, Error, Op, Result, SourceLoc, Tensor, Tenso
 pub struct Lazy {
     run: u64,
     index: u32,
-    /// Of a tensor that was made with its value, when somebody asks.
-    ty: OnceLock<Arc<TensorType>>,
+    /// The value of a tensor that was made with it.
+    ready: Option<Arc<Array>>,
+    /// The type of a tensor that was made without its value.
+    ty: Option<Arc<TensorType>>,
+    /// The type of a tensor that was made with its value, when somebody asks.
+    found_type: OnceLock<Arc<TensorType>>,
     /// The type that Rust code sees, if its sizes are observed; each read of the value is then told.
     watched: Option<Arc<TensorType>>,
     follower: Option<Arc<dyn Follower>>,
@@ -28,9 +32,7 @@ pub struct Lazy {
 impl Lazy {
     /// Makes a tensor that `follower` computes. Its run and index tell it from all others.
     pub fn pending(follower: Arc<dyn Follower>, run: u64, index: u32, ty: Arc<TensorType>) -> Lazy {
-        let ty = OnceLock::from(ty);
-        let (value, was_read) = (OnceLock::new(), AtomicBool::new(false));
-        Lazy { run, index, ty, watched: None, follower: Some(follower), value, was_read }
+        Lazy { ty: Some(ty), follower: Some(follower), ..Lazy::new(run, index) }
     }
 
     /// Lets the follower watch the tensor: Rust code sees this type, and the follower learns of each read of the
@@ -42,9 +44,21 @@ impl Lazy {
     /// Makes a tensor that has its value. Its run and index tell it from all others, also from those of the
     /// same memory.
     pub fn ready(run: u64, index: u32, value: Arc<Array>) -> Lazy {
-        let value = OnceLock::from(Ok(value));
-        let (ty, was_read) = (OnceLock::new(), AtomicBool::new(false));
-        Lazy { run, index, ty, watched: None, follower: None, value, was_read }
+        Lazy { ready: Some(value), ..Lazy::new(run, index) }
+    }
+
+    fn new(run: u64, index: u32) -> Lazy {
+        Lazy {
+            run,
+            index,
+            ready: None,
+            ty: None,
+            found_type: OnceLock::new(),
+            watched: None,
+            follower: None,
+            value: OnceLock::new(),
+            was_read: AtomicBool::new(false),
+        }
     }
 
     /// Returns the run of a segment that makes this tensor.
@@ -59,9 +73,11 @@ impl Lazy {
 
     /// Returns the dtype and shape.
     pub fn ty(&self) -> &Arc<TensorType> {
-        self.ty.get_or_init(|| match self.value.get() {
-            Some(Ok(value)) => Arc::new(TensorType::new(value.dtype(), value.shape())),
-            _ => unreachable!("a tensor without a value is made with its type"),
+        self.ty.as_ref().unwrap_or_else(|| {
+            self.found_type.get_or_init(|| match &self.ready {
+                Some(value) => Arc::new(TensorType::new(value.dtype(), value.shape())),
+                None => unreachable!("a tensor without a value is made with its type"),
+            })
         })
     }
 
@@ -72,7 +88,10 @@ impl Lazy {
 
     /// Returns the value, if it is there already. Fails with the error of the operation that should make it.
     pub fn known(&self) -> Option<Result<&Arc<Array>>> {
-        self.value.get().map(|value| value.as_ref().map_err(Error::clone))
+        match &self.ready {
+            Some(value) => Some(Ok(value)),
+            None => self.value.get().map(|value| value.as_ref().map_err(Error::clone)),
+        }
     }
 
     /// Enters the value; a second value is ignored.
@@ -89,7 +108,7 @@ impl Lazy {
     /// that should make it.
     pub fn force(&self, what: &'static str, at: Option<SourceLoc>) -> Result<&Arc<Array>> {
         self.was_read.store(true, Ordering::Relaxed);
-        if self.value.get().is_none()
+        if self.known().is_none()
             && let Some(follower) = &self.follower
         {
             follower.compute(self, what, at.clone());
@@ -99,8 +118,8 @@ impl Lazy {
         {
             follower.read(self, what, at);
         }
-        match self.value.get() {
-            Some(value) => value.as_ref().map_err(Error::clone),
+        match self.known() {
+            Some(value) => value,
             None => Err(err!(
                 Trace,
                 "this tensor has no value: the call that should compute it has not ended well"
@@ -219,7 +238,7 @@ pub(crate) fn apply(
     kwargs: &[(&str, Value)],
     source: &SourceLoc,
 ) -> Option<Result<Value>> {
-    let follower = follower()?;
+    let follower = Taken::new()?;
     let mut failure: Option<Error> = None;
     let mut has_symbol = false;
     let mut see = |arg: &Value| match arg {
@@ -236,6 +255,32 @@ pub(crate) fn apply(
         _ if has_symbol => None,
         Some(error) => Some(Err(error)),
         None => Some(follower.apply(Call { op, method, args, kwargs, source })),
+    }
+}
+
+/// The follower of this thread, out of its place: it is put back at the end, also after a panic. What it calls
+/// meanwhile is not followed, so nobody looks for it.
+struct Taken(Option<Arc<dyn Follower>>);
+
+impl Taken {
+    fn new() -> Option<Taken> {
+        is_following().then(|| Taken(FOLLOWER.take())).filter(|taken| taken.0.is_some())
+    }
+}
+
+impl std::ops::Deref for Taken {
+    type Target = dyn Follower;
+    fn deref(&self) -> &(dyn Follower + 'static) {
+        match &self.0 {
+            Some(follower) => &**follower,
+            None => unreachable!("it is taken out when it is dropped only"),
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        FOLLOWER.set(self.0.take());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -11,7 +11,7 @@ use super::backend::Backend;
 use super::build::Constants;
 use super::dynamic::{expected, generalise, is_relative};
 use super::event::{Bound, Event, Identity, Known};
-use super::journal::{Journal, add};
+use super::journal::{Journal, add, keep};
 use super::miss::{Missed, missed};
 use super::replay::Replay;
 use super::report::{Code, Counters, Explanation, Place, SegmentReport};
@@ -46,7 +46,8 @@ pub(super) struct Cache {
     pub(super) name: String,
     pub(super) place: SourceLoc,
     pub(super) options: Options,
-    constants: RwLock<Arc<Constants>>,
+    constants: ArcSwap<Constants>,
+    pub(super) argument_names: Arc<[Arc<str>]>,
     segments: ArcSwap<Vec<Arc<Segment>>>,
     /// The segment with which calls begin.
     first: AtomicU64,
@@ -128,7 +129,13 @@ impl Cache {
     /// A segment ends after this many events, so that the time to compile it is bounded.
     pub(super) const MOST_EVENTS: usize = 20_000;
 
-    pub(super) fn new(name: String, place: SourceLoc, options: Options, constants: Constants) -> Cache {
+    pub(super) fn new(
+        name: String,
+        place: SourceLoc,
+        options: Options,
+        constants: Constants,
+        argument_names: Arc<[Arc<str>]>,
+    ) -> Cache {
         let file = options.folder.as_ref().map(|folder| {
             let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
             let plain: String = name.chars().filter(is_plain).take(64).collect();
@@ -138,7 +145,8 @@ impl Cache {
             journal: Journal::new(&name, &place),
             name,
             place,
-            constants: RwLock::new(Arc::new(constants)),
+            constants: ArcSwap::from_pointee(constants),
+            argument_names,
             segments: ArcSwap::default(),
             replay: options.pure.map(Replay::new),
             options,
@@ -160,20 +168,20 @@ impl Cache {
     }
 
     pub(super) fn set_first(&self, id: u64) {
-        self.first.store(id, Ordering::Relaxed);
+        keep(&self.first, id);
     }
 
     pub(super) fn backend(&self) -> &Arc<dyn Backend> {
         &self.options.backend
     }
 
-    pub(super) fn constants(&self) -> Arc<Constants> {
-        self.constants.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn constants(&self) -> Guard<Arc<Constants>> {
+        self.constants.load()
     }
 
     /// Takes the constants of a module that may have changed. Code that has others stays, and does not fit a call.
     pub(super) fn renew(&self, constants: Constants) {
-        *self.constants.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(constants);
+        self.constants.store(Arc::new(constants));
         if let Some(replay) = &self.replay {
             replay.clear();
         }
@@ -363,7 +371,7 @@ impl Cache {
                 || segments.iter().map(|segment| segment.bytes()).sum::<usize>() >= self.options.most_bytes
         };
         while is_full(segments) {
-            let used = |segment: &Arc<Segment>| segment.used.load(Ordering::Relaxed);
+            let used = |segment: &Arc<Segment>| segment.used();
             let others = segments.iter().enumerate().filter(|(_, segment)| Some(segment.id) != kept);
             let Some((at, _)) = others.min_by_key(|(_, segment)| used(segment)) else { break };
             segments.remove(at);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::build::replay;
-use super::cache::Cache;
 use super::event::{Bound, Event};
 use super::journal::add;
 use super::narrow::Observed;
@@ -22,7 +23,7 @@ impl State {
 
     /// Runs a segment whose operands are bound, as the run with this number.
     pub(super) fn execute(&mut self, segment: &Arc<Segment>, run: u64) {
-        let mut wanted: Vec<u32> = (0..self.locals.len() as u32)
+        let mut wanted: SmallVec<[u32; 8]> = (0..self.locals.len() as u32)
             .filter(|local| self.locals[*local as usize].lazy.strong_count() > 0)
             .collect();
         let may_narrow = self.may_narrow && !segment.is_random();
@@ -42,13 +43,12 @@ impl State {
             }
             return;
         }
-        let cache = self.cache.clone();
         let generator = self.random.take();
         let done = match &generator {
             Some(generator) => {
-                with_generator(generator, || self.run_program(segment, &cache, &wanted, Some(generator)))
+                with_generator(generator, || self.run_program(segment, &wanted, Some(generator)))
             }
-            None => self.run_program(segment, &cache, &wanted, None),
+            None => self.run_program(segment, &wanted, None),
         };
         if let Some(recorder) = &mut self.recorder {
             recorder.ran(segment, &self.bound, run, done);
@@ -59,15 +59,14 @@ impl State {
     fn run_program(
         &mut self,
         segment: &Arc<Segment>,
-        cache: &Cache,
         wanted: &[u32],
         generator: Option<&Generator>,
     ) -> Option<(Arc<Prepared>, Results)> {
-        let (prepared, made) = segment.prepare(wanted, &**cache.backend(), &cache.constants());
+        let (prepared, made) = segment.prepare(wanted, &**self.cache.backend(), &self.cache.constants());
         let is_new = made != Made::Before;
         if is_new {
             self.is_hit = false;
-            cache.note_compiled(segment, &prepared, made, self.sources.first());
+            self.cache.note_compiled(segment, &prepared, made, self.sources.first());
         }
         if let Some(recorder) = &mut self.recorder
             && let Some(results) = recorder.ahead(segment, &self.bound, &prepared)
@@ -86,10 +85,10 @@ impl State {
         };
         let is_right = ran.is_ok() && self.enter(&prepared.outputs, &results);
         segment.end_run(started);
-        add(&cache.journal.counts().of_calls().runs, 1);
+        add(&self.cache.journal.counts().of_calls().runs, 1);
         if is_new {
-            cache.tell_compiled(segment);
-            cache.keep_limit(segment);
+            self.cache.tell_compiled(segment);
+            self.cache.keep_limit(segment);
         }
         if is_right {
             return Some((prepared, results));
@@ -101,9 +100,9 @@ impl State {
         // An error of the program that the operations do not have is one of the backend.
         if is_clean && prepared.program.is_ok() {
             let error = ran.err().unwrap_or_else(|| {
-                err!(Check, "the backend {} returned results of other types", cache.backend().name())
+                err!(Check, "the backend {} returned results of other types", self.cache.backend().name())
             });
-            cache.note_failed(segment, &error);
+            self.cache.note_failed(segment, &error);
         }
         None
     }
@@ -112,7 +111,8 @@ impl State {
     fn enter(&self, outputs: &[u32], results: &[Value]) -> bool {
         let array = |value: &'_ Value| value.leaf().and_then(Tensor::shared_array).cloned();
         let fits = |(local, value): (&u32, &Value)| {
-            let ty = &self.locals[*local as usize].ty;
+            let Some(lazy) = self.locals[*local as usize].lazy.upgrade() else { return true };
+            let ty = lazy.ty();
             value.leaf().and_then(Tensor::shared_array).is_some_and(|array| {
                 array.dtype() == ty.dtype
                     && array.rank() == ty.rank()

@@ -70,6 +70,13 @@ pub(super) fn add(count: &AtomicU64, n: u64) {
     count.fetch_add(n, Ordering::Relaxed);
 }
 
+/// Sets a number that is mostly the same: then no other thread has to fetch it again.
+pub(super) fn keep(number: &AtomicU64, now: u64) {
+    if number.load(Ordering::Relaxed) != now {
+        number.store(now, Ordering::Relaxed);
+    }
+}
+
 impl Journal {
     const MOST_MISSES: usize = 256;
     const MOST_BREAKS: usize = 256;

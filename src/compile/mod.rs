@@ -145,7 +145,6 @@ pub struct Function<T, M> {
 /// What the first call makes.
 struct Shared {
     cache: Arc<Cache>,
-    argument_names: Arc<[Arc<str>]>,
     /// The types that arguments must have, if some were given.
     types: Option<Vec<TypeTree>>,
 }
@@ -384,10 +383,10 @@ impl<T: Traceable<M>, M> Function<T, M> {
                 name => name,
             };
             let constants = Constants::of(self.function.root());
-            let names = arguments.into_iter().map(|(name, _)| Arc::from(name));
-            let cache = Arc::new(Cache::new(name, self.place.clone(), options, constants));
+            let names = arguments.into_iter().map(|(name, _)| Arc::from(name)).collect();
+            let cache = Arc::new(Cache::new(name, self.place.clone(), options, constants, names));
             cache.load_kept();
-            Shared { cache, argument_names: names.collect(), types }
+            Shared { cache, types }
         }))
     }
 
@@ -436,7 +435,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
             return self.function.run(&args.values())?.into_result();
         };
         if let Some(types) = &shared.types
-            && let Err(error) = InputSpecs::check(types, &shared.argument_names, &args.values())
+            && let Err(error) = InputSpecs::check(types, &shared.cache.argument_names, &args.values())
         {
             return Err(error.at(SourceLoc::caller()));
         }
@@ -449,7 +448,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
         let mut recorded = None;
         if let Some(replay) = replay {
-            match replay.run(args, &shared.argument_names) {
+            match replay.run(args, &shared.cache.argument_names) {
                 Outcome::Hit(value, runs) => {
                     add(&counts.replayed, 1);
                     add(&counts.runs, runs);

@@ -70,9 +70,7 @@ pub(super) struct Segment {
     break_count: OnceLock<(Place, Arc<AtomicU64>)>,
     /// The segment that came after it last.
     pub(super) next: AtomicU64,
-    /// The call that used it last.
-    pub(super) used: AtomicU64,
-    runs: PerThread<AtomicU64>,
+    uses: PerThread<Uses>,
     nanoseconds: AtomicU64,
     /// So many runs took that time.
     timed: AtomicU64,
@@ -81,6 +79,14 @@ pub(super) struct Segment {
     program: ArcSwapOption<Prepared>,
     pub(super) narrowing: Narrowing,
     preparing: Mutex<()>,
+}
+
+/// How each thread uses a segment.
+#[derive(Default)]
+struct Uses {
+    /// The number of the call that used it last.
+    last: AtomicU64,
+    runs: AtomicU64,
 }
 
 /// A segment that a backend made ready.
@@ -138,8 +144,7 @@ impl Segment {
             end,
             break_count: OnceLock::new(),
             next: AtomicU64::new(0),
-            used: AtomicU64::new(0),
-            runs: PerThread::default(),
+            uses: PerThread::default(),
             nanoseconds: AtomicU64::new(0),
             timed: AtomicU64::new(0),
             accepted: ArcSwap::default(),
@@ -483,13 +488,23 @@ impl Segment {
 
     /// Begins a run. Some runs are timed: a clock takes longer than a small program.
     pub(super) fn begin_run(&self) -> Option<Instant> {
-        let run = self.runs.own().fetch_add(1, Ordering::Relaxed);
+        let run = self.uses.own().runs.fetch_add(1, Ordering::Relaxed);
         (run < Segment::ALL_TIMED || run.is_multiple_of(Segment::TIMED)).then(Instant::now)
+    }
+
+    /// Notes the number of a call that uses it.
+    pub(super) fn note_used(&self, call: u64) {
+        self.uses.own().last.store(call, Ordering::Relaxed);
+    }
+
+    /// Returns the number of the call that used it last.
+    pub(super) fn used(&self) -> u64 {
+        self.uses.all().map(|uses| uses.last.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
 
     /// Returns how many runs there were.
     pub(super) fn runs(&self) -> u64 {
-        sum(&self.runs, |runs| runs)
+        sum(&self.uses, |uses| &uses.runs)
     }
 
     /// Ends a run.

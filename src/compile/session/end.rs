@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::super::cache::{Cache, Entered, New};
 use super::super::event::{Difference, Event, Identity};
-use super::super::journal::add;
+use super::super::journal::{add, keep};
 use super::super::miss::Missed;
 use super::super::narrow::LeftOut;
 use super::super::report::{Code, End, Place};
@@ -72,10 +72,10 @@ impl Session {
                 Place { at: place.at.clone().or_else(|| state.sources.last().cloned()), ..place.clone() };
             segment.note_end(&place, &state.cache.journal);
             match &state.last {
-                Some(last) => last.next.store(segment.id, Ordering::Relaxed),
+                Some(last) => keep(&last.next, segment.id),
                 None => state.cache.set_first(segment.id),
             }
-            segment.used.store(state.call, Ordering::Relaxed);
+            segment.note_used(state.call);
             state.execute(&segment, self.run());
             state.last = Some(segment);
         }
@@ -95,10 +95,14 @@ impl Session {
         }
         state.is_hit = false;
         let place = Place { at: place.at.clone().or_else(|| state.sources.last().cloned()), ..place.clone() };
-        let names = state.argument_names.clone();
+        let names = state.argument_names.take();
         let arguments = self.arguments;
-        let name = move |identity: Identity| match identity {
-            (run, index) if run == arguments => names.get(index).cloned(),
+        let cache = state.cache.clone();
+        let argument_names = &cache.argument_names[..];
+        let name = |identity: Identity| match identity {
+            (run, index) if run == arguments => {
+                names.as_deref().unwrap_or(argument_names).get(index).cloned()
+            }
             _ => None,
         };
         let outside = std::mem::take(&mut state.bound.outside);
@@ -126,6 +130,7 @@ impl Session {
             Permission::Fail => Entered::Refused(state.cache.no_code(&new)),
         };
         state.marks = marks;
+        state.argument_names = names;
         match entered {
             Entered::Kept(segment, bound) => {
                 state.bound = bound;

@@ -7,6 +7,7 @@
 
 mod end;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
@@ -56,7 +57,8 @@ pub(super) struct State {
     updates: Vec<(Buffer, Tensor)>,
     /// The generator of the random operations that have not run.
     pub(super) random: Option<Generator>,
-    argument_names: Arc<[Arc<str>]>,
+    /// The names of the tensors among the arguments, unless each argument is a tensor.
+    argument_names: Option<Vec<Arc<str>>>,
     /// The types that tensors among the arguments must have.
     marks: Vec<Option<TensorType>>,
     pub(super) is_hit: bool,
@@ -76,7 +78,8 @@ pub(super) struct State {
 
 /// A result of the present run.
 pub(super) struct Local {
-    pub(super) ty: Arc<TensorType>,
+    /// The type, if it is another one than that of the event that is followed.
+    ty: Option<Arc<TensorType>>,
     pub(super) lazy: Weak<Lazy>,
 }
 
@@ -89,9 +92,19 @@ enum Mode {
     Recording { log: Vec<Event>, miss: Option<Missed> },
 }
 
+/// Returns a number that no other run has. Threads take them in blocks.
 fn next_run() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    const BLOCK: u64 = 1024;
+    static NEXT: AtomicU64 = AtomicU64::new(BLOCK);
+    thread_local! {
+        static OWN: Cell<u64> = const { Cell::new(0) };
+    }
+    let own = match OWN.get() {
+        own if own.is_multiple_of(BLOCK) => NEXT.fetch_add(BLOCK, Ordering::Relaxed),
+        own => own,
+    };
+    OWN.set(own + 1);
+    own
 }
 
 impl Session {
@@ -108,7 +121,7 @@ impl Session {
             last: None,
             updates: Vec::new(),
             random: None,
-            argument_names: Arc::from([]),
+            argument_names: None,
             marks: Vec::new(),
             is_hit: true,
             refused: None,
@@ -162,7 +175,7 @@ impl Session {
             }
             Tensor::from_lazy(Arc::new(lazy))
         };
-        let names = &shared.argument_names;
+        let names = &shared.cache.argument_names;
         let mut marks: Vec<Option<TensorType>> = Vec::new();
         let mut values = Vec::with_capacity(args.len());
         let is_plain = args.len() == names.len() && args.iter().all(|arg| arg.leaf().is_some());
@@ -173,7 +186,7 @@ impl Session {
             if let Some(types) = &shared.types {
                 marks.extend(types.iter().map(|ty| ty.tensor().cloned()));
             }
-            names.clone()
+            None
         } else {
             let mut leaf_names: Vec<Arc<str>> = Vec::new();
             for (at, arg) in args.iter().enumerate() {
@@ -193,7 +206,7 @@ impl Session {
                     Ok(Arg::Leaf(wrapped))
                 })?);
             }
-            leaf_names.into()
+            Some(leaf_names)
         };
         let mut state = self.lock();
         state.argument_names = leaf_names;
@@ -341,6 +354,8 @@ impl Session {
             match self.advance(state, segment, 0, call) {
                 Ok(value) => {
                     state.mode = Mode::Following { segment: segment.clone(), at: 1 };
+                    state.sources.reserve(segment.events.len() - 1);
+                    state.locals.reserve(segment.events.len() - 1);
                     return Step::Done(Ok(value));
                 }
                 Err(difference) => _ = nearest.get_or_insert_with(|| (segment.clone(), difference)),
@@ -380,7 +395,8 @@ impl Session {
             },
         });
         match types {
-            Ok(types) => Ok(self.results(state, types.as_ref().unwrap_or(&event.result), call)),
+            Ok(None) => Ok(self.results(state, &event.result, true, call)),
+            Ok(Some(types)) => Ok(self.results(state, &types, false, call)),
             Err(difference) => {
                 state.bound.return_to(mark);
                 Err(difference)
@@ -388,8 +404,8 @@ impl Session {
         }
     }
 
-    /// Makes lazy tensors of the types.
-    fn results(&self, state: &mut State, types: &Types, call: &Call<'_>) -> Value {
+    /// Makes lazy tensors of the types, which may be those of the event that is followed.
+    fn results(&self, state: &mut State, types: &Types, are_of_event: bool, call: &Call<'_>) -> Value {
         let (run, first) = (self.run(), state.locals.len());
         state.sources.push(call.source.clone());
         let mut make = |ty: &Arc<TensorType>| {
@@ -403,7 +419,8 @@ impl Session {
             if let Some(recorder) = &mut state.recorder {
                 recorder.made(&lazy, call.source);
             }
-            state.locals.push(Local { ty: ty.clone(), lazy: Arc::downgrade(&lazy) });
+            let ty = (!are_of_event).then(|| ty.clone());
+            state.locals.push(Local { ty, lazy: Arc::downgrade(&lazy) });
             Tensor::from_lazy(lazy)
         };
         match types {
@@ -439,7 +456,7 @@ impl Session {
         let Mode::Recording { log, .. } = &mut state.mode else { return Step::Eager };
         log.push(event);
         let is_full = log.len() >= Cache::MOST_EVENTS;
-        let value = self.results(state, &types, call);
+        let value = self.results(state, &types, false, call);
         if is_full {
             self.end_segment(state, Place { end: End::Cut, at: Some(call.source.clone()) });
         }
@@ -512,9 +529,9 @@ impl State {
         segment.log(n, &self.bound, &|at| {
             let event = &segment.events[at];
             let mut local = event.first_local as usize;
-            event.result.map(&mut |_| {
+            event.result.map(&mut |ty| {
                 local += 1;
-                self.locals[local - 1].ty.clone()
+                self.locals[local - 1].ty.as_ref().unwrap_or(ty).clone()
             })
         })
     }
