@@ -32,7 +32,7 @@ impl State {
             wanted.retain(|local| dropped.binary_search(local).is_err());
             self.leaves_out = wanted.len() < n;
         }
-        if may_narrow && segment.narrowing.begin() {
+        if may_narrow && segment.narrowing.begin(&self.cache) {
             let result = |local: &u32| Some((*local, self.locals[*local as usize].lazy.upgrade()?));
             let results = wanted.iter().filter_map(result).collect();
             self.observed.push(Observed { segment: segment.clone(), results });

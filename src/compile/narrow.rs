@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwapOption, Guard};
 
+use super::cache::Cache;
 use super::event::Bound;
 use super::execute::run_events;
-use super::segment::Segment;
+use super::segment::{Made, Segment};
 use super::session::Local;
 use crate::SourceLoc;
 use crate::lazy::Lazy;
@@ -38,11 +39,19 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// Notes what the call used, after it ended well.
-    pub(super) fn note(self) {
+    /// Notes what the call used, after it ended well. A path does not follow the Rust code again before long, so
+    /// that its program is made at once.
+    pub(super) fn note(self, cache: &Cache) {
         let is_used = |lazy: &Arc<Lazy>| lazy.was_read() || Arc::strong_count(lazy) > 1;
         let results = self.results.iter().map(|(local, lazy)| (*local, is_used(lazy)));
-        self.segment.narrowing.note(results);
+        let narrows = self.segment.narrowing.note(results, cache);
+        if narrows && cache.replay.is_some() {
+            let (prepared, made) = self.segment.prepare(&[], &**cache.backend(), &cache.constants());
+            if made != Made::Before {
+                cache.note_compiled(&self.segment, &prepared, made, None);
+                cache.tell_compiled(&self.segment);
+            }
+        }
     }
 
     /// Forgets the run of a call that failed.
@@ -52,19 +61,23 @@ impl Observed {
 }
 
 impl Narrowing {
-    /// So many runs tell which results are used.
-    const RUNS: u32 = 8;
+    /// Returns how many runs tell which results are used: all that are followed at first, of a pure function.
+    fn runs(cache: &Cache) -> u32 {
+        if cache.replay.is_some() { 2 } else { 8 }
+    }
 
     /// Returns whether the run that is about to be is to be observed.
-    pub(super) fn begin(&self) -> bool {
+    pub(super) fn begin(&self, cache: &Cache) -> bool {
+        let most = Self::runs(cache);
         !self.is_settled.load(Ordering::Relaxed)
             && self
                 .begun
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < Self::RUNS).then_some(n + 1))
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1))
                 .is_ok()
     }
 
-    fn note(&self, results: impl Iterator<Item = (u32, bool)>) {
+    /// Notes which results a run used. Returns whether some are dropped from now on.
+    fn note(&self, results: impl Iterator<Item = (u32, bool)>, cache: &Cache) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for (local, is_used) in results {
             let list = if is_used { &mut seen.used } else { &mut seen.unused };
@@ -73,15 +86,18 @@ impl Narrowing {
             }
         }
         seen.runs += 1;
-        if seen.runs == Self::RUNS {
+        let mut narrows = false;
+        if seen.runs == Self::runs(cache) {
             let Seen { unused, used, .. } = std::mem::take(&mut *seen);
             let mut dropped: Vec<u32> = unused.into_iter().filter(|local| !used.contains(local)).collect();
             dropped.sort_unstable();
-            if !dropped.is_empty() {
+            narrows = !dropped.is_empty();
+            if narrows {
                 self.dropped.store(Some(Arc::new(dropped)));
             }
             self.is_settled.store(true, Ordering::Relaxed);
         }
+        narrows
     }
 
     /// Returns the results that no program computes.

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::super::event::{self, Bound, Identity, Outcome, Types};
 use super::super::miss::Missed;
+use super::super::narrow::Observed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Term, may_choose};
@@ -544,7 +545,12 @@ impl Recorder {
     }
 
     /// Ends the call, which has succeeded.
-    pub(in super::super) fn finish(&mut self, result: &Value, updates: &[(Buffer, Tensor)]) {
+    pub(in super::super) fn finish(
+        &mut self,
+        result: &Value,
+        updates: &[(Buffer, Tensor)],
+        observed: &[Observed],
+    ) {
         let kept = self.tensors.iter().find(|(tensor, _)| {
             let mut expected = 0;
             let mut count = |tensor: &Tensor, of: &Weak<Lazy>| {
@@ -554,6 +560,9 @@ impl Recorder {
             };
             result.for_each_leaf(&mut |leaf: &Tensor| count(leaf, tensor));
             updates.iter().for_each(|(_, value)| count(value, tensor));
+            let is_it = |lazy: &Arc<Lazy>| std::ptr::eq(Arc::as_ptr(lazy), tensor.as_ptr());
+            let results = observed.iter().flat_map(|observed| &observed.results);
+            expected += results.filter(|(_, lazy)| is_it(lazy)).count();
             tensor.strong_count() > expected
         });
         if let Some((_, at)) = kept.map(|(tensor, at)| (tensor.clone(), at.clone())) {

@@ -109,7 +109,7 @@ fn next_run() -> u64 {
 
 impl Session {
     pub(super) fn new(cache: Arc<Cache>, call: u64, permission: Permission) -> Arc<Session> {
-        let may_narrow = !cache.options.is_steady && cache.replay.is_none();
+        let may_narrow = !cache.options.is_steady;
         let state = State {
             cache,
             call,
@@ -249,7 +249,7 @@ impl Session {
         }
         let mut result = result?;
         if let Some(recorder) = &mut recorder {
-            recorder.finish(&result, &updates);
+            recorder.finish(&result, &updates, &observed.0);
             result = recorder.without_sizes(&result);
         }
         let value = result.try_rewrite(&mut |arg: &Value| match arg {
@@ -263,7 +263,7 @@ impl Session {
             buffer.replace(value);
         }
         drop(result);
-        observed.note();
+        observed.note(&cache);
         if let (Some(recorder), Some(replay)) = (recorder, &cache.replay) {
             replay.learn(recorder, call, &cache);
         }
@@ -468,8 +468,8 @@ impl Session {
 struct ObservedRuns(Vec<Observed>);
 
 impl ObservedRuns {
-    fn note(&mut self) {
-        self.0.drain(..).for_each(Observed::note);
+    fn note(&mut self, cache: &Cache) {
+        self.0.drain(..).for_each(|observed| observed.note(cache));
     }
 }
 

@@ -133,3 +133,43 @@ fn an_error_in_operations_that_were_left_out_has_its_line() {
     let error = f.run::<_, Tensor>((x, bad, true)).unwrap_err().to_string();
     assert!(error.contains("narrow.rs") && error.contains("out of range"), "{error}");
 }
+
+#[test]
+fn a_path_computes_what_it_uses() {
+    let f = compile(|x: &Tensor| step(x, false)).verify(0);
+    let x = filled(&[5]);
+    let expected = step(&x, false);
+    for _ in 0..5 {
+        same(&f.call(std::slice::from_ref(&x)).map(Arg::Leaf), &expected.clone().map(Arg::Leaf));
+    }
+    assert_eq!(f.explain().segments[0].outputs, ["sum: f32[]"], "{}", f.explain());
+    assert_eq!((f.counters().narrowed, f.explain().is_pure), (1, true), "{}", f.explain());
+}
+
+#[test]
+fn a_path_that_needs_what_others_do_not_goes_on_in_the_rust_code_once() {
+    let runs = AtomicU32::new(0);
+    let f = compile(|x: &Tensor| -> Result<Tensor> {
+        runs.fetch_add(1, Ordering::Relaxed);
+        let a = x * 2.0;
+        let b = a.exp() + 1.0;
+        let is_large = b.sum((), false).gt(100.0).to_bool()?;
+        Ok(if is_large { b.relu() - a } else { x * 3.0 })
+    })
+    .verify(0);
+    let (small, large) = (filled(&[4]), &filled(&[4]) + 5.0);
+    let expected = |x: &Tensor| {
+        let a = x * 2.0;
+        let b = a.exp() + 1.0;
+        if b.sum((), false).gt(100.0).to_bool().unwrap() { b.relu() - a } else { x * 3.0 }
+    };
+    for x in [&small, &small, &small, &large, &large, &large, &large, &small, &large] {
+        same(&f.call(std::slice::from_ref(x)).map(Arg::Leaf), &Ok(Arg::Leaf(expected(x))));
+    }
+    assert!(f.explain().is_pure, "{}", f.explain());
+    let before = runs.load(Ordering::Relaxed);
+    for x in [&large, &small, &large] {
+        same(&f.call(std::slice::from_ref(x)).map(Arg::Leaf), &Ok(Arg::Leaf(expected(x))));
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), before, "{}", f.explain());
+}
