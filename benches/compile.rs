@@ -157,16 +157,78 @@ impl Deep {
 /// Modules: weights are constants, so the program is that of the traced module.
 fn modules(c: &mut Criterion) {
     let mlp = Mlp { a: nn::Linear::new(784, 256), b: nn::Linear::new(256, 10) };
-    module(c, "mlp 784-256-10", &mlp, &fx::ones([1, 784]));
+    module(c, "mlp 784-256-10", &mlp, &[fx::ones([1, 784])]);
     let deep = Deep { layers: (0..88).map(|_| nn::Linear::new(256, 256)).collect() };
-    module(c, "175 modules", &deep, &fx::ones([16, 256]));
+    module(c, "175 modules", &deep, &[fx::ones([16, 256])]);
 }
 
-fn module<M: Forward + 'static>(c: &mut Criterion, name: &str, model: &M, x: &Tensor) {
+#[derive(Module)]
+struct Block {
+    norm_1: nn::LayerNorm,
+    qkv: nn::Linear,
+    projection: nn::Linear,
+    norm_2: nn::LayerNorm,
+    up: nn::Linear,
+    down: nn::Linear,
+}
+
+#[forward]
+impl Block {
+    /// One token after those whose keys and values are given.
+    fn forward(&self, x: &Tensor, keys: &Tensor, values: &Tensor) -> Tensor {
+        let heads = |t: &Tensor| t.reshape((HEADS as i64, 1, -1));
+        let qkv = self.qkv.call(&self.norm_1.call(x)).chunk(3, -1);
+        let keys = fx::cat(&[keys.clone(), heads(&qkv[1])], 1);
+        let values = fx::cat(&[values.clone(), heads(&qkv[2])], 1);
+        let attended = heads(&qkv[0]).scaled_dot_product_attention(&keys, &values, (), 0.0, false);
+        let x = x + self.projection.call(&attended.reshape((1, -1)));
+        let hidden = self.up.call(&self.norm_2.call(&x)).gelu();
+        x + self.down.call(&hidden)
+    }
+}
+
+#[derive(Module)]
+struct Decoder {
+    blocks: Vec<Block>,
+    norm: nn::LayerNorm,
+    head: nn::Linear,
+}
+
+#[forward]
+impl Decoder {
+    fn forward(&self, x: &Tensor, keys: &Tensor, values: &Tensor) -> Tensor {
+        let mut x = x.clone();
+        for (layer, block) in self.blocks.iter().enumerate() {
+            x = block.call(&x, &keys.select(0, layer as i64), &values.select(0, layer as i64));
+        }
+        self.head.call(&self.norm.call(&x))
+    }
+}
+
+const HEADS: usize = 12;
+
+/// A step of a decoder of the size of GPT-2, after 64 tokens.
+fn decoder(c: &mut Criterion) {
+    const WIDTH: usize = 768;
+    let block = |_| Block {
+        norm_1: nn::LayerNorm::new(WIDTH),
+        qkv: nn::Linear::new(WIDTH, 3 * WIDTH),
+        projection: nn::Linear::new(WIDTH, WIDTH),
+        norm_2: nn::LayerNorm::new(WIDTH),
+        up: nn::Linear::new(WIDTH, 4 * WIDTH),
+        down: nn::Linear::new(4 * WIDTH, WIDTH),
+    };
+    let norm = nn::LayerNorm::new(WIDTH);
+    let model = Decoder { blocks: (0..12).map(block).collect(), norm, head: nn::Linear::new(WIDTH, 50257) };
+    let cache = fx::ones([12, HEADS as i64, 64, (WIDTH / HEADS) as i64]);
+    module(c, "step of GPT-2", &model, &[fx::ones([1, WIDTH as i64]), cache.clone(), cache]);
+}
+
+fn module<M: Forward + 'static>(c: &mut Criterion, name: &str, model: &M, args: &[Tensor]) {
     let mut group = c.benchmark_group(name);
-    let args = std::slice::from_ref(x);
-    let program =
-        fx::trace(model).input("x", x.ty().unwrap()).build().unwrap().into_program(Engine::Fused).unwrap();
+    let names = ["x", "keys", "values"];
+    let traced = names.iter().zip(args).fold(fx::trace(model), |t, (n, x)| t.input(n, x.ty().unwrap()));
+    let program = traced.build().unwrap().into_program(Engine::Fused).unwrap();
     let (follow, pure) = (fx::compile(model), fx::compile(model).verify(0));
     (0..3).for_each(|_| _ = (follow.call(args).unwrap(), pure.call(args).unwrap(), program.call(args)));
     group.bench_function("program", |b| b.iter(|| program.call(black_box(args)).unwrap()));
@@ -277,5 +339,16 @@ fn scripts(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, scripts, executors, operations, calls, branches, modules, first_calls, threads);
+criterion_group!(
+    benches,
+    scripts,
+    executors,
+    operations,
+    calls,
+    branches,
+    modules,
+    decoder,
+    first_calls,
+    threads
+);
 criterion_main!(benches);
