@@ -127,7 +127,10 @@ pub(super) struct LeftOut {
 impl LeftOut {
     /// Returns whether somebody has a result without its value.
     pub(super) fn is_wanted(&self) -> bool {
-        self.locals.iter().any(|local| local.lazy.upgrade().is_some_and(|lazy| lazy.known().is_none()))
+        let is_wanted = |local: &Local| {
+            local.lazy.strong_count() > 0 && local.lazy.upgrade().is_some_and(|lazy| lazy.known().is_none())
+        };
+        self.locals.iter().any(is_wanted)
     }
 
     /// Computes every result that somebody has, operation by operation. Programs compute those from now on that

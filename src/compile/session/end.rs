@@ -27,7 +27,12 @@ impl Session {
         if std::mem::take(&mut state.leaves_out)
             && let Some(segment) = state.last.clone()
         {
-            let (locals, sources) = (std::mem::take(&mut state.locals), std::mem::take(&mut state.sources));
+            // The lists of a run whose results are gone are used again.
+            let gone = state.left_out.iter().position(|left_out| !left_out.is_wanted());
+            let gone = gone.map(|at| state.left_out.swap_remove(at));
+            let (locals, sources) = gone.map_or_else(Default::default, |gone| (gone.locals, gone.sources));
+            let locals = std::mem::replace(&mut state.locals, locals);
+            let sources = std::mem::replace(&mut state.sources, sources);
             state.left_out.push(LeftOut { run: self.run(), segment, bound, locals, sources });
         }
         state.locals.clear();
