@@ -26,6 +26,8 @@ impl State {
         let mut wanted: SmallVec<[u32; 8]> = (0..self.locals.len() as u32)
             .filter(|local| self.locals[*local as usize].lazy.strong_count() > 0)
             .collect();
+        // What somebody has is a step of a path, also if the program leaves all of it out.
+        let is_step = !wanted.is_empty() && self.recorder.is_some();
         let may_narrow = self.may_narrow && !segment.is_random();
         if may_narrow && let Some(dropped) = &*segment.narrowing.dropped() {
             let n = wanted.len();
@@ -37,7 +39,7 @@ impl State {
             let results = wanted.iter().filter_map(result).collect();
             self.observed.push(Observed { segment: segment.clone(), results });
         }
-        if wanted.is_empty() && !segment.is_random() {
+        if wanted.is_empty() && !is_step && !segment.is_random() {
             if let Some(recorder) = &mut self.recorder {
                 recorder.skipped();
             }

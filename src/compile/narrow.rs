@@ -91,7 +91,8 @@ impl Narrowing {
             let Seen { unused, used, .. } = std::mem::take(&mut *seen);
             let mut dropped: Vec<u32> = unused.into_iter().filter(|local| !used.contains(local)).collect();
             dropped.sort_unstable();
-            narrows = !dropped.is_empty();
+            // A step of a path has a program.
+            narrows = !dropped.is_empty() && (cache.replay.is_none() || !used.is_empty());
             if narrows {
                 self.dropped.store(Some(Arc::new(dropped)));
             }
