@@ -27,8 +27,8 @@ pub trait Executable: Send + Sync {
     /// operation does; the function then repeats the graph operation by operation, to find the line.
     fn call(&self, args: &[Value]) -> Result<Value>;
 
-    /// Runs it as [`call`](Self::call) does, and gives each item of the tuple to `results`. Compiled functions call
-    /// this; a backend whose programs need no tuple saves making one. Fails as that does.
+    /// Runs it as [`call`](Self::call) does, and gives each item of the tuple to `results`. Compiled functions
+    /// call this; a backend whose programs need no tuple saves making one. Fails as that does.
     fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
         let value = self.call(&args.values())?;
         value.items().unwrap_or(std::slice::from_ref(&value)).iter().cloned().for_each(results);
