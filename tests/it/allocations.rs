@@ -249,3 +249,16 @@ fn a_steady_call_allocates_nothing() {
         }
     }
 }
+
+#[test]
+fn a_pure_hit_allocates_nothing() {
+    if !counts("a_pure_hit_allocates_nothing") {
+        return;
+    }
+    let f = fx::compile(|x: &Tensor, y: &Tensor, z: &Tensor| (x * y + z).relu()).verify(0);
+    let args: Vec<Tensor> = (0..3).map(|seed| numbers(&[8], seed)).collect();
+    (0..4).for_each(|_| drop(f.call(&args).unwrap()));
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..100).for_each(|_| drop(f.call(&args).unwrap()));
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
