@@ -315,6 +315,7 @@ impl Session {
             Ok(log) => log,
             Err(error) => return Step::Done(Err(error)),
         };
+        state.keep_types(&log);
         let snapshot = state.cache.segments();
         let longer = snapshot.iter().filter(|other| other.id != segment.id && other.events.len() > at);
         for other in longer {
@@ -534,6 +535,18 @@ impl State {
                 self.locals[local - 1].ty.as_ref().unwrap_or(ty).clone()
             })
         })
+    }
+
+    /// Keeps the types of the results of a log, for a call that goes on in another segment.
+    fn keep_types(&mut self, log: &[Event]) {
+        let mut locals = self.locals.iter_mut();
+        for event in log {
+            event.result.for_each_leaf(&mut |ty| {
+                if let Some(local) = locals.next() {
+                    local.ty = Some(ty.clone());
+                }
+            });
+        }
     }
 
     /// Returns the types of an operation's results.

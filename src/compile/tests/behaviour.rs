@@ -683,3 +683,23 @@ fn a_module_of_the_function_can_be_changed_between_calls() {
         assert!(f.into_module().norm.call(&filled(&[4, 2])).numel().is_ok());
     }
 }
+
+#[test]
+fn a_call_that_changes_to_a_graph_of_other_sizes_and_leaves_it_has_its_own_sizes() {
+    let run = |x: &Tensor, mode: i64| {
+        let h = x * 2.0 + 1.0;
+        assert!(h.ty().unwrap().shape.known().is_some(), "{h:?}");
+        match mode {
+            0 => h.relu(),
+            1 => h.tanh().exp(),
+            _ => h.tanh().sigmoid(),
+        }
+    };
+    let f = compile(run);
+    // The graph of mode 1 is for all sizes, that of mode 0 for 4; mode 2 begins as the one, then as the other.
+    for (n, mode) in [(4, 1), (5, 1), (4, 0), (4, 0), (4, 2), (4, 2), (6, 2), (4, 1)] {
+        let x = filled(&[n]);
+        let got: Tensor = f.run((x.clone(), mode)).unwrap();
+        got.all_close(&run(&x, mode), 1e-6, 1e-6).unwrap();
+    }
+}
