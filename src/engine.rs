@@ -233,8 +233,7 @@ impl Program {
     pub fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
         match &self.kind {
             Kind::Eager(gm) => {
-                let value = gm.evaluate(&args.values())?;
-                value.items().unwrap_or(std::slice::from_ref(&value)).iter().cloned().for_each(results);
+                gm.evaluate(&args.values())?.as_items().iter().cloned().for_each(results);
                 Ok(())
             }
             Kind::Fused(compiled) => compiled.call_with(args, results),

@@ -272,6 +272,11 @@ impl<L> Arg<L> {
         }
     }
 
+    /// Returns the items of a tuple or list; what is neither is the only item.
+    pub fn as_items(&self) -> &[Arg<L>] {
+        self.items().unwrap_or(std::slice::from_ref(self))
+    }
+
     /// Returns the number, if this is a bool, integer or float.
     pub fn scalar(&self) -> Option<Scalar> {
         match self {

@@ -30,8 +30,7 @@ pub trait Executable: Send + Sync {
     /// Runs it as [`call`](Self::call) does, and gives each item of the tuple to `results`. Compiled functions
     /// call this; a backend whose programs need no tuple saves making one. Fails as that does.
     fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
-        let value = self.call(&args.values())?;
-        value.items().unwrap_or(std::slice::from_ref(&value)).iter().cloned().for_each(results);
+        self.call(&args.values())?.as_items().iter().cloned().for_each(results);
         Ok(())
     }
 

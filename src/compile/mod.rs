@@ -217,7 +217,7 @@ impl<T: Traceable<M>, M> Function<T, M> {
         })
     }
 
-    /// Lets one of so many calls check the promise of a [`pure`](Self::pure) function, instead of each
+    /// Lets one of so many calls of a thread check the promise of a [`pure`](Self::pure) function, instead of each
     /// thousandth; 0 checks the second call of a kind only.
     pub fn verify(self, every: u64) -> Self {
         self.with(|options| {

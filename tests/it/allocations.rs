@@ -227,7 +227,7 @@ fn a_steady_call_allocates_nothing() {
                 let args: Vec<Value> = inputs.iter().map(Value::from).collect();
                 let call = || drop(compiled.call_values(&args).unwrap());
                 let outputs = compiled.call_values(&args).unwrap().leaves().len();
-                const CALLS: usize = 100;
+                const CALLS: usize = 20;
                 // A tuple is a list on the heap that its clones share.
                 let lists = if outputs > 1 { 2 * CALLS } else { 0 };
                 // To wake a thread that sleeps, as on a busy machine it may before each call, rayon takes a

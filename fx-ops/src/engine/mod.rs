@@ -44,7 +44,6 @@ use fx_core::{
     Arg, Attribute, ErrorKind, GraphModule, NodeId, Parameter, Passes, Result, SourceLoc, Symbol, Tensor,
     TensorType, Type, TypeTree, Value, bail, err,
 };
-use smallvec::SmallVec;
 
 use self::packed_weights::PackedWeights;
 use self::plan::Plan;
@@ -197,15 +196,7 @@ impl Compiled {
     #[track_caller]
     pub fn call(&self, args: &[Tensor]) -> Result<Tensor> {
         let source = SourceLoc::caller();
-        let result = match self.gm.takes(args) {
-            true => {
-                let inputs = Inputs::Tensors(args);
-                let run = |ready: &Ready, workspace: &mut Workspace| ready.run(&self.gm, inputs, workspace);
-                self.run(inputs, run, || self.gm.evaluate(&values(args)))
-            }
-            false => self.evaluate(&values(args)),
-        };
-        result.map_err(|error| at(error, source))?.try_into()
+        self.evaluate_inputs(Inputs::Tensors(args)).map_err(|error| at(error, source))?.try_into()
     }
 
     /// Calls the program with one value per argument. Fails if the arguments do not fit the program, or an
@@ -219,16 +210,34 @@ impl Compiled {
     /// Calls the program as [`call_values`](Self::call_values) does, for a caller whose line says nothing to
     /// the user. Fails as that does; an error of an argument has no source line.
     pub fn evaluate(&self, args: &[Value]) -> Result<Value> {
-        let inputs = self.gm.flatten_inputs(args)?;
-        let run = |ready: &Ready, workspace: &mut Workspace| {
-            ready.run(&self.gm, Inputs::Values(&inputs), workspace)
-        };
-        self.run(Inputs::Values(&inputs), run, || self.gm.evaluate(args))
+        self.evaluate_inputs(Inputs::Values(args))
+    }
+
+    fn evaluate_inputs(&self, args: Inputs<'_>) -> Result<Value> {
+        match self.run(args, |ready, inputs, workspace| ready.run(&self.gm, inputs, workspace))? {
+            Some(value) => Ok(value),
+            None => self.gm.evaluate(&args.values()),
+        }
     }
 
     /// Calls the program as [`evaluate`](Self::evaluate) does, and gives each item of the tuple or list that it
     /// returns to `results`; what is neither is the only item. Fails as that does.
     pub fn call_with(&self, args: Inputs<'_>, results: &mut dyn FnMut(Value)) -> Result<()> {
+        let ran =
+            self.run(args, |ready, inputs, workspace| ready.run_items(&self.gm, inputs, workspace, results))?;
+        if ran.is_none() {
+            self.gm.evaluate(&args.values())?.as_items().iter().cloned().for_each(results);
+        }
+        Ok(())
+    }
+
+    /// Lets `run` run the plan for arguments of these sizes; `None` if there is no plan. Fails if the arguments do
+    /// not fit the program, or `run` fails.
+    fn run<R>(
+        &self,
+        args: Inputs<'_>,
+        run: impl FnOnce(&Ready, Inputs<'_>, &mut Workspace) -> Result<R>,
+    ) -> Result<Option<R>> {
         let (values, flat);
         let inputs = match args {
             Inputs::Tensors(tensors) if self.gm.takes(tensors) => args,
@@ -238,27 +247,6 @@ impl Compiled {
                 Inputs::Values(&flat)
             }
         };
-        let mut has_plan = true;
-        let run =
-            |ready: &Ready, workspace: &mut Workspace| ready.run_items(&self.gm, inputs, workspace, results);
-        self.run(inputs, run, || {
-            has_plan = false;
-            Ok(())
-        })?;
-        if !has_plan {
-            let value = self.gm.evaluate(&args.values())?;
-            value.items().unwrap_or(std::slice::from_ref(&value)).iter().cloned().for_each(results);
-        }
-        Ok(())
-    }
-
-    /// Runs the plan for inputs of these sizes; without a plan, `evaluate` computes the result.
-    fn run<R>(
-        &self,
-        inputs: Inputs<'_>,
-        run: impl FnOnce(&Ready, &mut Workspace) -> Result<R>,
-        evaluate: impl FnOnce() -> Result<R>,
-    ) -> Result<R> {
         let entries = self.plans.entries();
         let new;
         let entry = match self.plans.find(&entries, inputs) {
@@ -268,11 +256,11 @@ impl Compiled {
                 &new
             }
         };
-        let Ok(ready) = &entry.ready else { return evaluate() };
+        let Ok(ready) = &entry.ready else { return Ok(None) };
         let mut lent = self.plans.lend(entry, ready)?;
-        let result = run(ready, &mut lent.workspace);
+        let result = run(ready, inputs, &mut lent.workspace);
         self.plans.give_back(entry, lent);
-        result
+        result.map(Some)
     }
 
     /// Returns the plan for inputs of these sizes.
@@ -477,11 +465,6 @@ impl Compiled {
             })
             .collect())
     }
-}
-
-/// Returns tensors as values.
-fn values(tensors: &[Tensor]) -> SmallVec<[Value; 4]> {
-    tensors.iter().map(Value::from).collect()
 }
 
 /// Gives an error a source line, if it has none.

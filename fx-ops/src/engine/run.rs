@@ -110,7 +110,7 @@ impl Ready {
     ) -> Result<()> {
         let result = self.steps(inputs, workspace, None);
         self.finish(owner, result, inputs, workspace, |output, inputs, workspace| {
-            for item in output.items().unwrap_or(std::slice::from_ref(output)) {
+            for item in output.as_items() {
                 results(self.resolve(item, inputs, workspace)?);
             }
             Ok(())
