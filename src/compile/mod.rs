@@ -463,7 +463,15 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
         let result = session.finish(result);
         cache.keep();
-        result
+        let names = &cache.argument_names;
+        match result {
+            // Of a wrong number of arguments, the function knows no line.
+            Err(error) if error.source_loc().is_none() && args.len() != names.len() => {
+                let help = format!("its arguments are ({})", names.join(", "));
+                Err(error.at(SourceLoc::caller()).help(help))
+            }
+            result => result,
+        }
     }
 
     /// Calls the function for what it compiles; the result is dropped. What its Rust code does besides tensors

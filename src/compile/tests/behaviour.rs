@@ -703,3 +703,13 @@ fn a_call_that_changes_to_a_graph_of_other_sizes_and_leaves_it_has_its_own_sizes
         got.all_close(&run(&x, mode), 1e-6, 1e-6).unwrap();
     }
 }
+
+#[test]
+fn a_wrong_number_of_arguments_is_an_error_at_the_call() {
+    let sum = |x: &Tensor, y: &Tensor| x + y;
+    for error in [compile(sum).call(&[filled(&[2])]), compile(sum).pure().call(&[filled(&[2])])] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("expected 2 arguments, got 1  at src/compile/tests/behaviour.rs:"), "{error}");
+        assert!(error.contains("its arguments are (x, y)"), "{error}");
+    }
+}
