@@ -17,7 +17,8 @@ use crate::graph_module::GraphModule;
 use crate::interp::{Outcome, Run, interpret_with};
 use crate::module::InputDecl;
 use crate::{
-    Arg, Error, Forward, Module, Node, NodeId, Result, SourceLoc, Tensor, Tree, Type, Value, bail, err,
+    Arg, Error, Forward, Module, Node, NodeId, Result, SourceLoc, Tensor, Tree, Type, TypeTree, Value, bail,
+    err,
 };
 
 /// One evaluation of a graph module, to be configured: hooks, given values, wanted values, a profile.
@@ -263,13 +264,7 @@ fn flatten(graph: &crate::Graph, tree: &Arg, value: &Value, out: &mut Vec<Value>
         }
         (Arg::Leaf(id), other) => {
             let declared = graph.node(*id)?.ty();
-            let takes = match declared {
-                Some(Arg::Leaf(Type::Optional(_))) => true,
-                Some(Arg::Leaf(Type::List(_))) => matches!(other, Arg::List(_)),
-                Some(Arg::Leaf(Type::Str)) => matches!(other, Arg::Str(_)),
-                _ => false,
-            };
-            if !takes {
+            if !declared.is_some_and(|declared| takes(declared, other)) {
                 let expected = declared.map_or("a tensor".to_owned(), ToString::to_string);
                 bail!(Structure, "expected {expected}, got {}", other.kind_name());
             }
@@ -282,6 +277,25 @@ fn flatten(graph: &crate::Graph, tree: &Arg, value: &Value, out: &mut Vec<Value>
             }
             bail!(Structure, "the graph was specialised to {literal}, got {value}")
         }
+    }
+}
+
+/// Returns whether a placeholder of this type takes a value that is more than one tensor or number, by its structure.
+fn takes(declared: &TypeTree, value: &Value) -> bool {
+    match (declared, value) {
+        (Arg::Leaf(Type::Optional(_)), _) => true,
+        (Arg::Leaf(Type::List(_)), value) => matches!(value, Arg::List(_)),
+        (Arg::Leaf(Type::Str), value) => matches!(value, Arg::Str(_)),
+        (Arg::Leaf(_), value) => {
+            matches!(value, Arg::Leaf(_) | Arg::Bool(_) | Arg::Int(_) | Arg::Float(_) | Arg::Dim(_))
+        }
+        (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| takes(a, b))
+        }
+        (Arg::Dict(a), Arg::Dict(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| takes(a, b)))
+        }
+        (literal, value) => literal.same_literal(value),
     }
 }
 

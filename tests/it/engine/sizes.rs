@@ -332,3 +332,28 @@ fn a_plan_for_other_sizes_is_the_one_that_would_be_made_for_these() {
         assert!(n_bound >= 4, "{n_bound} of the plans were made from others: {text}");
     }
 }
+
+#[test]
+fn an_input_may_be_a_list_of_known_length() {
+    let gm = program(
+        "graph main(%parts: [f32[2], (f32[3], int)], %x: f32[2]) {
+            %first: f32[2] = getitem(%parts, 0)
+            %pair: (f32[3], int) = getitem(%parts, 1)
+            %second: f32[3] = getitem(%pair, 0)
+            %sum: f32[2] = add(%first, %x)
+            %out: f32[5] = cat([%sum, %second], 0)
+            return (%out, %parts)
+        }",
+    );
+    let (x, y) = (numbers(&[2], 1), numbers(&[3], 2));
+    let pair = fx::Arg::tuple([Value::from(&y), fx::Arg::Int(7)]);
+    let parts = fx::Arg::list([Value::from(&x), pair]);
+    agree(&gm, &[parts.clone(), Value::from(&x)], true);
+    for wrong in [fx::Arg::list([Value::from(&x)]), fx::Arg::list([parts, Value::from(&x)])] {
+        for engine in [Engine::Eager, Engine::Fused] {
+            let error =
+                gm.compile(engine).unwrap().call_values(&[wrong.clone(), Value::from(&x)]).unwrap_err();
+            assert!(error.to_string().contains("\"parts\""), "{error}");
+        }
+    }
+}
