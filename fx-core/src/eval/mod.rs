@@ -280,7 +280,8 @@ fn flatten(graph: &crate::Graph, tree: &Arg, value: &Value, out: &mut Vec<Value>
     }
 }
 
-/// Returns whether a placeholder of this type takes a value that is more than one tensor or number, by its structure.
+/// Returns whether a placeholder of this type takes a value, by the structure of that; tensors and numbers are
+/// taken everywhere.
 fn takes(declared: &TypeTree, value: &Value) -> bool {
     match (declared, value) {
         (Arg::Leaf(Type::Optional(_)), _) => true,

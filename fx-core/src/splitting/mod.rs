@@ -17,7 +17,7 @@ mod build;
 pub mod minimize;
 pub mod partition;
 pub mod pipeline;
-mod plan;
+pub(crate) mod plan;
 mod size;
 #[cfg(test)]
 mod tests;
