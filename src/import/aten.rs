@@ -5,14 +5,18 @@
 //! `_` is the one without, whose result is written to the first argument. Complex operands come
 //! first (`complex`), since the archive says of each tensor whether it is.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::build::{Attempt, Builder, Failure, Out, shorten};
 use super::call::{Call, generic, write};
+use super::row_call::spelled;
 use super::schema::{Argument, Node};
 use super::{
     adapt, autocast, backward, complex, compose, control, fft, linalg, normalization, out, random,
     unrolled_rnn, views,
 };
-use crate::{Arg, Registry, err};
+use crate::{Registry, err};
 
 /// What is done with an operator.
 pub(super) enum How {
@@ -22,6 +26,8 @@ pub(super) enum How {
     Renamed(&'static str, &'static [(&'static str, &'static str)]),
     /// An alias of the first argument, or an operator that changes how that is seen.
     Alias(Emit),
+    /// The view of the first argument that the row of this name gives for the same arguments.
+    View(Emit),
     /// The same elements as this operator shows, in memory of their own.
     Copy(&'static str),
     /// Anything else.
@@ -30,7 +36,7 @@ pub(super) enum How {
 
 type Emit = for<'a> fn(&mut Builder<'a>, &Call<'a>) -> Attempt<Out>;
 
-use How::{Alias, Copy, Emit as E, Renamed, Row};
+use How::{Alias, Copy, Emit as E, Renamed, Row, View};
 
 /// The operators whose row is called otherwise, or that are more than a row.
 #[rustfmt::skip]
@@ -43,24 +49,24 @@ static TABLE: &[(&str, How)] = &[
     ("requires_grad_", Alias(views::alias)), ("contiguous", Alias(views::maybe_copy)),
     ("to", Alias(views::maybe_copy)), ("type_as", Alias(views::maybe_copy)),
     ("_autocast_to_reduced_precision", Alias(views::maybe_copy)),
-    ("_autocast_to_full_precision", Alias(views::maybe_copy)), ("reshape", Alias(views::reshape)),
-    ("_reshape", Alias(views::reshape)), ("flatten", Alias(views::reshape)),
+    ("_autocast_to_full_precision", Alias(views::maybe_copy)), ("reshape", View(views::reshape)),
+    ("_reshape", Alias(views::reshape)), ("flatten", View(views::reshape)),
     ("reshape_as", Alias(views::reshape)), ("ravel", Alias(views::reshape)), ("view.dtype", Alias(views::bits)),
-    ("view", Alias(views::view)), ("view_as", Alias(views::view)), ("unflatten", Alias(views::view)),
-    ("unsqueeze", Alias(views::view)), ("squeeze", Alias(views::view)), ("_unsafe_view", Alias(views::view)),
-    ("_reshape_alias", Alias(views::view)), ("atleast_1d", Alias(views::view)),
-    ("atleast_2d", Alias(views::view)), ("atleast_3d", Alias(views::view)),
+    ("view", View(views::view)), ("view_as", Alias(views::view)), ("unflatten", View(views::view)),
+    ("unsqueeze", View(views::view)), ("squeeze", View(views::view)), ("_unsafe_view", Alias(views::view)),
+    ("_reshape_alias", Alias(views::view)), ("atleast_1d", View(views::view)),
+    ("atleast_2d", View(views::view)), ("atleast_3d", View(views::view)),
     ("unsqueeze_", Alias(views::view_in_place)), ("squeeze_", Alias(views::view_in_place)),
-    ("permute", Alias(views::permute)), ("transpose", Alias(views::permute)), ("t", Alias(views::permute)),
+    ("permute", View(views::permute)), ("transpose", View(views::permute)), ("t", View(views::permute)),
     ("numpy_T", Alias(views::permute)), ("mT", Alias(views::permute)), ("mH", Alias(views::permute)),
     ("adjoint", Alias(views::permute)), ("matrix_H", Alias(views::permute)),
     ("swapaxes", Alias(views::permute)), ("swapdims", Alias(views::permute)),
     ("movedim", Alias(views::permute)), ("moveaxis", Alias(views::permute)),
     ("transpose_", Alias(views::permute_in_place)), ("t_", Alias(views::permute_in_place)),
     ("swapaxes_", Alias(views::permute_in_place)), ("swapdims_", Alias(views::permute_in_place)),
-    ("select", Alias(views::select)), ("slice", Alias(views::slice)), ("narrow", Alias(views::narrow)),
-    ("diagonal", Alias(views::diagonal)), ("linalg_diagonal", Alias(views::diagonal)),
-    ("expand", Alias(views::expand)), ("expand_as", Alias(views::expand)),
+    ("select", View(views::select)), ("slice", View(views::slice)), ("narrow", View(views::narrow)),
+    ("diagonal", View(views::diagonal)), ("linalg_diagonal", Alias(views::diagonal)),
+    ("expand", View(views::expand)), ("expand_as", Alias(views::expand)),
     ("broadcast_to", Alias(views::expand)), ("unfold", Alias(views::unfold)),
     ("as_strided", Alias(views::as_strided)), ("split", Alias(views::split)),
     ("split_with_sizes", Alias(views::split)), ("chunk", Alias(views::split)),
@@ -84,7 +90,8 @@ static TABLE: &[(&str, How)] = &[
     ("__lshift__", Row("bitwise_left_shift")), ("__rshift__", Row("bitwise_right_shift")),
     ("__ilshift__", Row("bitwise_left_shift")), ("__irshift__", Row("bitwise_right_shift")),
     ("absolute", Row("abs")), ("negative", Row("neg")), ("subtract", Row("sub")), ("multiply", Row("mul")),
-    ("divide", E(adapt::div)), ("true_divide", Row("div")), ("div", E(adapt::div)),
+    ("divide", E(adapt::div)), ("true_divide", Row("div")), ("div", E(adapt::div)), ("div.Tensor", Row("div")),
+    ("div.Scalar", Row("div")),
     ("greater", Row("gt")), ("greater_equal", Row("ge")), ("less", Row("lt")), ("less_equal", Row("le")),
     ("not_equal", Row("ne")), ("clip", Row("clamp")), ("fix", Row("trunc")),
     ("arccos", Row("acos")), ("arcsin", Row("asin")), ("arctan", Row("atan")), ("arctan2", Row("atan2")),
@@ -252,12 +259,8 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
     }
     let overload = if overload == "default" { "" } else { overload };
     let args = node.inputs.iter().map(|input| {
-        let arg = match (input.name.as_str(), builder.argument(&input.arg)?) {
-            // How PyTorch spells a slice without an end.
-            ("end", Arg::Int(i64::MAX)) => Arg::None,
-            (_, arg) => arg,
-        };
-        Ok((input.name.as_str(), arg))
+        let name = input.name.as_str();
+        Ok((name, spelled(name, builder.argument(&input.arg)?)))
     });
     let mut call = Call { base, overload, node, args: args.collect::<Attempt<Vec<_>>>()? };
     if !matches!(space, "aten" | "prims") {
@@ -292,7 +295,7 @@ pub(super) fn import<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
 /// if it is none.
 pub(super) fn alias<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Option<Out>> {
     match entry(call.base, call.overload) {
-        Some(How::Alias(emit)) => emit(builder, call).map(Some),
+        Some(How::Alias(emit) | How::View(emit)) => emit(builder, call).map(Some),
         Some(How::Copy(base)) => {
             let shown = Call { base, args: call.args.clone(), ..*call };
             Ok(alias(builder, &shown)?.map(views::without_alias))
@@ -307,7 +310,7 @@ pub(super) fn functional<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Atte
         Some(How::Row(row)) => generic(builder, row, call, &[]),
         Some(How::Renamed(row, names)) => generic(builder, row, call, names),
         Some(How::Emit(emit)) => emit(builder, call),
-        Some(How::Alias(_) | How::Copy(_)) | None => generic(builder, call.base, call, &[]),
+        Some(How::Alias(_) | How::View(_) | How::Copy(_)) | None => generic(builder, call.base, call, &[]),
     }
 }
 
@@ -341,16 +344,17 @@ pub(crate) fn missing_row(registry: &Registry, space: &str, base: &str, overload
     let functional = base.strip_suffix('_').filter(|name| !name.ends_with('_')).unwrap_or(base);
     match entry(base, overload).or_else(|| entry(functional, overload)) {
         Some(How::Row(row) | How::Renamed(row, _)) => (!has(row)).then(|| (*row).to_owned()),
-        Some(How::Alias(_) | How::Copy(_) | How::Emit(_)) => None,
+        Some(How::Alias(_) | How::View(_) | How::Copy(_) | How::Emit(_)) => None,
         None => (!has(functional) && !complex::knows(functional)).then(|| functional.to_owned()),
     }
 }
 
 /// Returns what is done with an operator that is not done as its name says.
-fn entry(base: &str, overload: &str) -> Option<&'static How> {
-    let full = format!("{base}.{overload}");
-    let exact = TABLE.iter().find(|(name, _)| *name == full);
-    exact.or_else(|| TABLE.iter().find(|(name, _)| *name == base)).map(|(_, how)| how)
+pub(super) fn entry(base: &str, overload: &str) -> Option<&'static How> {
+    static BY_NAME: LazyLock<HashMap<&str, &How>> =
+        LazyLock::new(|| TABLE.iter().map(|(name, how)| (*name, how)).collect());
+    let exact = BY_NAME.get(&*format!("{base}.{overload}"));
+    exact.or_else(|| BY_NAME.get(base)).copied()
 }
 
 /// Calls a row of the user for `torch.ops.mylib.norm.out`: `mylib_norm_out`, `mylib_norm` or `norm`.

@@ -168,8 +168,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "path",
 ];
 
-/// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place.
-fn arrange(op: &Op, base: &str, args: Vec<(&str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
+/// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place. `None`
+/// for an argument that says nothing about values.
+pub(super) fn places<L>(op: &Op, base: &str, args: &[(&str, Arg<L>)]) -> Result<Vec<Option<usize>>> {
     let params = op.params;
     let mut places: Vec<Option<usize>> =
         args.iter().map(|(name, _)| params.iter().position(|param| param.name == *name)).collect();
@@ -203,21 +204,32 @@ fn arrange(op: &Op, base: &str, args: Vec<(&str, Arg)>) -> Result<Vec<(&'static 
             }
         }
     }
+    Ok(places)
+}
+
+/// Returns an argument of an operator as the row takes it at a place.
+pub(super) fn adapted<L>(op: &Op, base: &str, name: &str, place: usize, arg: Arg<L>) -> Result<Arg<L>> {
+    Ok(match (arg, op.params[place].kind) {
+        // No axes are all axes.
+        (Arg::List(items), Kind::Axes) if items.is_empty() && op.name != "squeeze" => Arg::None,
+        (Arg::Int(code), Kind::Str) if name == "reduction" => Arg::str(match code {
+            0 => "none",
+            1 => "mean",
+            2 => "sum",
+            _ => return Err(err!(Load, "unknown reduction {code} of {base}")),
+        }),
+        (arg, _) => arg,
+    })
+}
+
+/// Arranges the arguments of an operator for a row, in the order of its parameters.
+fn arrange(op: &Op, base: &str, args: Vec<(&str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
+    let places = places(op, base, &args)?;
     let mut out = Vec::new();
     for ((name, arg), place) in args.into_iter().zip(places) {
         let Some(place) = place else { continue };
-        let param = &params[place];
-        let arg = match (arg, param.kind) {
-            // No axes are all axes.
-            (Arg::List(items), Kind::Axes) if items.is_empty() && op.name != "squeeze" => Arg::None,
-            (Arg::Int(code), Kind::Str) if name == "reduction" => Arg::str(match code {
-                0 => "none",
-                1 => "mean",
-                2 => "sum",
-                _ => return Err(err!(Load, "unknown reduction {code} of {base}")),
-            }),
-            (arg, _) => arg,
-        };
+        let param = &op.params[place];
+        let arg = adapted(op, base, name, place, arg)?;
         // An absent argument is the row's default.
         if matches!(arg, Arg::None) && param.default.is_some() {
             continue;

@@ -3,6 +3,7 @@ use fx_script::value::shown;
 use fx_script::vm::{Environment, Executable, Limits, Machine};
 
 use super::*;
+use crate::Array;
 
 fn run(text: &str, args: Vec<Item>) -> Result<Item> {
     let operators = AtenOperators::new(crate::registry());
@@ -65,21 +66,49 @@ fn huge_tensor_is_refused() {
 #[test]
 fn places_share_plans_for_the_same_dtypes_and_sizes() {
     let text = r#"func "main"(%x.0: Tensor, %y.1: Tensor) -> Tensor {
-  %2: int = constant 1()
-  %3: Tensor = aten::add.Tensor(%x.0, %x.0, %2)
-  %4: Tensor = aten::add.Tensor(%3, %3, %2)
-  %5: Tensor = aten::add.Tensor(%4, %y.1, %2)
-  return %5
+  %2: str = constant "none"()
+  %3: Tensor = aten::gelu(%x.0, %2)
+  %4: Tensor = aten::gelu(%3, %2)
+  %5: Tensor = aten::gelu(%y.1, %2)
+  %6: int = constant 1()
+  %7: Tensor = aten::add.Tensor(%4, %5, %6)
+  return %7
 }
 "#;
     let operators = AtenOperators::new(crate::registry());
     let executable = Executable::new(&ir::parse(text).unwrap(), &Environment::default(), &operators).unwrap();
-    let plans =
-        || operators.shared.made.lock().unwrap().plans.values().filter(|x| x.strong_count() > 0).count();
-    let (x, y) = (tensor(&[1.0, 2.0], &[2]), tensor(&[1.0], &[1]));
+    let (x, y) = (tensor(&[0.0, 0.0], &[2]), tensor(&[0.0], &[1]));
     let mut machine = Machine::new(&executable, Limits::default());
-    assert_eq!(elements(&machine.call("main", vec![x, y]).unwrap()), [5.0, 9.0]);
-    assert_eq!(plans(), 2);
+    assert_eq!(elements(&machine.call("main", vec![x, y]).unwrap()), [0.0, 0.0]);
+    assert_eq!(operators.shared.plans.len(), 2);
     drop(executable);
-    assert_eq!(plans(), 0);
+    assert_eq!(operators.shared.plans.len(), 0);
+}
+
+#[test]
+fn row_runs_for_all_sizes_and_numbers_without_a_plan() {
+    let text = r#"func "main"(%x.0: Tensor, %n.1: int) -> Tensor {
+  %2: bool = constant true()
+  %3: int = constant 0()
+  %4: int = constant 1()
+  %5: NoneType = constant None()
+  %6: Tensor = loop(%n.1, %2, %x.0) {(%i.7: int, %acc.8: Tensor)
+    %9: Tensor = aten::select.int(%x.0, %3, %i.7)
+    %10: Tensor = aten::unsqueeze(%9, %3)
+    %11: List[Tensor] = list(%acc.8, %10)
+    %12: Tensor = aten::cat(%11, %3)
+    %13: Tensor = aten::add_.Scalar(%9, %i.7, %i.7)
+    yield %2, %12
+  }
+  return %6
+}
+"#;
+    let operators = AtenOperators::new(crate::registry());
+    let executable = Executable::new(&ir::parse(text).unwrap(), &Environment::default(), &operators).unwrap();
+    let mut machine = Machine::new(&executable, Limits::default());
+    let x = tensor(&[1.0, 2.0, 3.0], &[3]);
+    let made = machine.call("main", vec![x.clone(), Item::Int(3)]).unwrap();
+    assert_eq!(elements(&made), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+    assert_eq!(elements(&x), [1.0, 3.0, 7.0]);
+    assert_eq!(operators.shared.plans.len(), 0);
 }
