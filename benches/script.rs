@@ -29,6 +29,21 @@ const APPEND: &str = r#"func "main"(%n.0: int, %x.1: List[int]) -> List[int] {
 }
 "#;
 
+/// A loop whose rounds take a row of a tensor and add it to a sum.
+const ROWS: &str = r#"func "main"(%n.0: int, %x.1: Tensor) -> Tensor {
+  %2: bool = constant true()
+  %3: int = constant 0()
+  %4: int = constant 1()
+  %5: Tensor = aten::select.int(%x.1, %3, %3)
+  %6: Tensor = loop(%n.0, %2, %5) {(%i.7: int, %acc.8: Tensor)
+    %9: Tensor = aten::select.int(%x.1, %3, %i.7)
+    %10: Tensor = aten::add.Tensor(%acc.8, %9, %4)
+    yield %2, %10
+  }
+  return %6
+}
+"#;
+
 /// A loop whose rounds run one operation on the carried value.
 fn looped(ty: &str, constants: &str, operation: &str) -> String {
     format!(
@@ -56,6 +71,10 @@ fn script(c: &mut Criterion) {
             looped("Tensor", one, "aten::add.Scalar(%acc.6, %3, %3)"),
             Value::tensor(fx::Array::scalar(1.0f32)).expect("one element fits into memory"),
         ),
+        ("tensor_rows", ROWS.to_owned(), {
+            let rows = fx::Array::zeros(fx::DType::F32, &[ROUNDS as usize, 8]);
+            rows.and_then(Value::tensor).expect("the rows fit into memory")
+        }),
     ];
     let mut group = c.benchmark_group("script");
     group.throughput(Throughput::Elements(ROUNDS as u64));

@@ -51,6 +51,14 @@ def tensor_add(n: int, acc: torch.Tensor) -> torch.Tensor:
     return acc
 
 
+@torch.jit.script
+def tensor_rows(n: int, x: torch.Tensor) -> torch.Tensor:
+    acc = x[0]
+    for i in range(n):
+        acc = acc + x[i]
+    return acc
+
+
 class Block(nn.Module):
     def __init__(self, channels, out, stride):
         super().__init__()
@@ -98,6 +106,7 @@ for name, f, args in [
     ("float_mul", float_mul, (1.5,)),
     ("list_append", list_append, ()),
     ("tensor_add", tensor_add, (torch.tensor(1.0),)),
+    ("tensor_rows", tensor_rows, (torch.zeros(ROUNDS, 8),)),
 ]:
     for _ in range(5):
         f(ROUNDS, *args)

@@ -43,9 +43,9 @@ use std::sync::Arc;
 use self::alias::Origin;
 use self::archive::Archive;
 pub(crate) use self::aten::missing_row;
-pub(crate) use self::row_call::RowCall;
 use self::build::{Builder, Entry, Failure, input_name, shorten};
 use self::payload::{Payloads, Place};
+pub(crate) use self::row_call::RowCall;
 use self::schema::{Argument, ExportedProgram, InputSpec, OutputSpec, SymInt, SymIntArgument};
 use self::symbols::Symbols;
 pub use self::torchscript::{

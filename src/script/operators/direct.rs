@@ -193,7 +193,7 @@ impl Direct {
         let forms = self.forms(args)?;
         match self.first.get() {
             Some(layout) if layout.forms == forms => self.run(layout, args),
-            Some(_) => self.run(&*self.other(forms, args), args),
+            Some(_) => self.run(&self.other(forms, args), args),
             None => {
                 let _ = self.first.set(Layout::new(self, forms, args));
                 self.call(args)

@@ -3,11 +3,13 @@
 //! Most operators are one row, whose arguments are those of the call: [`Direct`] runs its eager kernel for operands
 //! of any sizes. Other calls the importer writes as a graph. The rows of that graph are kept as a [`Plan`] at the
 //! place of the call, for arguments of the same kinds, dtypes and sizes; places that call the same operator on
-//! such arguments share one plan. A single pointwise row takes a shorter way ([`pointwise`]).
+//! such arguments share one plan. A single pointwise row takes a shorter way ([`pointwise`]), and so do conversions that
+//! may give their argument itself ([`Same`]).
 
 mod direct;
 mod plan;
 mod pointwise;
+mod same;
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +20,7 @@ use fx_script::vm::{Operator, Operators};
 
 use self::direct::Direct;
 use self::plan::{Plan, Plans, SharedPlans};
+use self::same::Same;
 use crate::import::single::ViewOf;
 use crate::{Arg, Registry, Result, Value, bail, err};
 
@@ -53,6 +56,7 @@ impl Operators for AtenOperators {
         Ok(Box::new(Place {
             schema,
             shared: Arc::clone(&self.shared),
+            same: Same::of(schema),
             direct: Direct::new(schema, &self.shared.registry, space, base, overload),
             first: OnceLock::new(),
             plans: Plans::default(),
@@ -64,6 +68,8 @@ impl Operators for AtenOperators {
 struct Place {
     schema: &'static Schema,
     shared: Arc<Shared>,
+    /// What the operator does if it may give its first argument.
+    same: Option<Same>,
     /// The row that the operator is.
     direct: Option<Direct>,
     /// The plan of the first call that has one, which is found without a lock.
@@ -74,6 +80,11 @@ struct Place {
 
 impl Operator for Place {
     fn call(&self, args: &[&Item]) -> Result<Item> {
+        if let Some(same) = &self.same
+            && let Some(result) = same.call(args)
+        {
+            return result;
+        }
         if let Some(direct) = &self.direct
             && let Some(result) = direct.call(args)
         {
@@ -94,11 +105,11 @@ impl Operator for Place {
 
 /// Returns what rows gave as a value of the program. Each tensor may be a view of an input, as `origins` tells in
 /// their order. Fails if the program has no such values.
-fn result<'p>(
+fn result(
     schema: &Schema,
     value: &Value,
     inputs: &[&TensorRef],
-    origins: &mut dyn Iterator<Item = &'p Option<ViewOf>>,
+    origins: &mut dyn Iterator<Item = &Option<ViewOf>>,
     is_complex: bool,
 ) -> Result<Item> {
     let made = item(schema, value, inputs, origins, is_complex)?;
@@ -109,11 +120,11 @@ fn result<'p>(
     }
 }
 
-fn item<'p>(
+fn item(
     schema: &Schema,
     value: &Value,
     inputs: &[&TensorRef],
-    origins: &mut dyn Iterator<Item = &'p Option<ViewOf>>,
+    origins: &mut dyn Iterator<Item = &Option<ViewOf>>,
     is_complex: bool,
 ) -> Result<Item> {
     Ok(match value {

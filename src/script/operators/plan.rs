@@ -391,4 +391,3 @@ pub(super) fn bytes(ty: &TypeTree) -> u128 {
     });
     total
 }
-
