@@ -168,8 +168,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "path",
 ];
 
-/// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place. `None`
-/// for an argument that says nothing about values.
+/// Finds the parameter of a row for each argument: the one of the same name, else the one at the same place.
+/// An argument that says nothing about values has none.
 pub(super) fn places<L>(op: &Op, base: &str, args: &[(&str, Arg<L>)]) -> Result<Vec<Option<usize>>> {
     let params = op.params;
     let mut places: Vec<Option<usize>> =

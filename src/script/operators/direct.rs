@@ -1,8 +1,8 @@
 //! [`Direct`]: a call of an operator that is one row, with the arguments of the call.
 //!
-//! Which parameter of the row an argument is depends on the forms of the arguments, such as "an integer" or "a list
-//! of tensors", and on nothing else. So a place that calls the operator on tensors of many sizes, or with numbers
-//! that change, has one [`Layout`].
+//! Which parameter of the row an argument is depends on the forms of the arguments, such as "an integer" or "a
+//! list of tensors", and on nothing else. So a place that calls the operator on tensors of many sizes, or with
+//! numbers that change, has one [`Layout`].
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -187,8 +187,8 @@ impl Direct {
         Some(Direct { schema, row, arguments, first: OnceLock::new(), others: Mutex::default() })
     }
 
-    /// Runs the row; `None` if it does not take arguments of these forms. Fails as the row does, or if memory cannot
-    /// hold the result.
+    /// Runs the row; `None` if it does not take arguments of these forms. Fails as the row does, or if memory
+    /// cannot hold the result.
     pub(super) fn call(&self, args: &[&Item]) -> Option<Result<Item>> {
         let forms = self.forms(args)?;
         match self.first.get() {
