@@ -2,9 +2,9 @@
 //!
 //! Most operators are one row, whose arguments are those of the call: [`Direct`] runs its eager kernel for
 //! operands of any sizes. [`Same`] is what may give its argument itself, as conversions do. The importer writes
-//! other calls as graphs. The rows of such a graph are kept as a [`Plan`] at the place of the call, for arguments of the
-//! same kinds, dtypes and sizes; places that call the same operator on such arguments share one plan. A single
-//! pointwise row takes a shorter way ([`pointwise`]).
+//! other calls as graphs. The rows of such a graph are kept as a [`Plan`] at the place of the call, for arguments
+//! of the same kinds, dtypes and sizes; places that call the same operator on such arguments share one plan. A
+//! single pointwise row takes a shorter way ([`pointwise`]).
 
 mod direct;
 mod plan;
