@@ -1,24 +1,64 @@
 //! Python beside fx: a process that runs programs.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use fx_core::{Result, err};
 
 use super::Dialect;
 
+/// The longest time that a program may take by default. PyTorch's compiler does not end on some programs.
+const LIMIT: Duration = Duration::from_secs(20);
+
 /// A process of Python that runs programs, one after the other.
 #[derive(Debug)]
 pub struct Reference {
+    python: String,
+    dialect: Dialect,
+    /// The longest time that a program may take.
+    pub(super) limit: Duration,
+    running: Running,
+}
+
+#[derive(Debug)]
+struct Running {
     process: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    /// The lines that the process writes, until it ends.
+    lines: Receiver<String>,
 }
 
 impl Reference {
     /// Starts an interpreter, such as `python3`. For [`Dialect::Torch`] it must have PyTorch. Fails if it does not
     /// start.
     pub fn start(python: &str, dialect: Dialect) -> Result<Reference> {
+        let running = Running::start(python, dialect)?;
+        Ok(Reference { python: python.to_owned(), dialect, limit: LIMIT, running })
+    }
+
+    /// Runs a program and returns its outcome as text; one that begins with `refused` says why the program is
+    /// none of the dialect, or that it does not end in time. Fails if the process has ended.
+    pub fn run(&mut self, program: &str) -> Result<String> {
+        let wrong = |error: std::io::Error| err!(Io, "the Python process has ended: {error}");
+        write!(self.running.input, "{}\n{program}", program.len()).map_err(wrong)?;
+        self.running.input.flush().map_err(wrong)?;
+        match self.running.lines.recv_timeout(self.limit) {
+            Ok(line) => Ok(line),
+            Err(RecvTimeoutError::Timeout) => {
+                self.running = Running::start(&self.python, self.dialect)?;
+                Ok(format!("refused it does not end within {} ms", self.limit.as_millis()))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(err!(Io, "the Python process has ended in the program\n{program}"))
+            }
+        }
+    }
+}
+
+impl Running {
+    fn start(python: &str, dialect: Dialect) -> Result<Running> {
         let name = match dialect {
             Dialect::Python => "python",
             Dialect::Torch => "torch",
@@ -33,24 +73,20 @@ impl Reference {
             .map_err(wrong)?;
         let input = process.stdin.take().expect("the input is a pipe");
         let output = BufReader::new(process.stdout.take().expect("the output is a pipe"));
-        Ok(Reference { process, input, output })
-    }
-
-    /// Runs a program and returns its outcome as text; one that begins with `refused` says why the program is
-    /// none of the dialect. Fails if the process has ended.
-    pub fn run(&mut self, program: &str) -> Result<String> {
-        let wrong = |error: std::io::Error| err!(Io, "the Python process has ended: {error}");
-        write!(self.input, "{}\n{program}", program.len()).map_err(wrong)?;
-        self.input.flush().map_err(wrong)?;
-        let mut line = String::new();
-        match self.output.read_line(&mut line).map_err(wrong)? {
-            0 => Err(err!(Io, "the Python process has ended in the program\n{program}")),
-            _ => Ok(line.trim_end_matches('\n').to_owned()),
-        }
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines() {
+                let Ok(line) = line else { return };
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Running { process, input, lines })
     }
 }
 
-impl Drop for Reference {
+impl Drop for Running {
     fn drop(&mut self) {
         // A process that has ended already is what we want.
         let _ = self.process.kill();

@@ -22,3 +22,17 @@ fn outcomes_of_seeds_stay() {
     assert_eq!(text, Case::new(7, Dialect::Python).text());
     assert!(text.contains("def run() -> "), "{text}");
 }
+
+#[test]
+fn program_that_takes_too_long_is_refused() {
+    let Ok(mut reference) = Reference::start("python3", Dialect::Python) else {
+        eprintln!("skipped: there is no python3");
+        return;
+    };
+    let endless = "def run() -> int:\n    while True:\n        pass\n";
+    reference.limit = std::time::Duration::from_millis(50);
+    assert_eq!(reference.run(endless).unwrap(), "refused it does not end within 50 ms");
+    // Another process runs the programs after it.
+    reference.limit = std::time::Duration::from_secs(600);
+    assert_eq!(reference.run("def run() -> int:\n    return 7\n").unwrap(), "7 printed ");
+}
