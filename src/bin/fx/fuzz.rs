@@ -30,7 +30,8 @@ pub(crate) struct Fuzz {
     #[arg(long, value_name = "DIALECT", num_args = 0..=1, default_missing_value = "torch")]
     #[arg(conflicts_with_all = ["passes", "rules", "engines"])]
     script: Option<Dialect>,
-    /// The interpreter of Python that runs the TorchScript programs, too; for `torch` it must have PyTorch
+    /// The interpreter of Python that runs the TorchScript programs, too; for `torch` it must have PyTorch. A
+    /// program that takes it longer than 20 seconds counts as refused
     #[arg(long, value_name = "PROGRAM", requires = "script")]
     python: Option<String>,
     /// Damaged TorchScript: random texts, and the archives `NAME.pt` of this folder. None may panic, or take

@@ -11,9 +11,9 @@ use fx_script::schema::{Default, Parameter, Schema};
 use fx_script::value::{TensorRef, Value as Item, transaction};
 use smallvec::SmallVec;
 
-use super::plan::{Part, bytes, is_default};
+use super::Results;
+use super::plan::{Part, bytes, is_default, is_of_memory};
 use super::pointwise::{Operand, PointwiseCall};
-use super::result;
 use crate::import::RowCall;
 use crate::import::single::ViewOf;
 use crate::{Arg, Array, Error, Registry, Result, Tensor, TypeTree, Value, err};
@@ -171,11 +171,7 @@ impl Direct {
             return None;
         }
         let arguments = schema.parameters.iter().map(|parameter| {
-            let is_memory = matches!(
-                &*parameter.name,
-                "layout" | "memory_format" | "device" | "pin_memory" | "generator"
-            );
-            let name = row.name(&parameter.name).filter(|_| !is_memory);
+            let name = row.name(&parameter.name).filter(|_| !is_of_memory(parameter));
             let place = name.and_then(|name| row.op.params.iter().position(|param| param.name == name));
             let keeps_default = place.zip(literal(parameter)).is_some_and(|(place, default)| {
                 let adapted = row.adapted(name.unwrap_or_default(), place, default);
@@ -251,7 +247,7 @@ impl Direct {
         }
         let first = args.first().and_then(|first| first.to_tensor().ok());
         let origins: &[Option<ViewOf>] = if self.row.shares { &[Some(ViewOf::Part(0))] } else { &[] };
-        result(self.schema, &value, first.as_slice(), &mut origins.iter(), false)
+        Results { schema: self.schema, inputs: first.as_slice(), is_complex: false }.value(&value, origins)
     }
 
     /// Returns the bytes of the result, which those of the first call had if the arguments have the same sizes.

@@ -22,7 +22,7 @@ use self::direct::Direct;
 use self::plan::{Plan, Plans, SharedPlans};
 use self::same::Same;
 use crate::import::single::ViewOf;
-use crate::{Arg, Registry, Result, Value, bail, err};
+use crate::{Arg, Array, Registry, Result, Value, bail, err};
 
 /// The operators on tensors, by the rows of a registry.
 #[derive(Clone)]
@@ -103,65 +103,63 @@ impl Operator for Place {
     }
 }
 
-/// Returns what rows gave as a value of the program. Each tensor may be a view of an input, as `origins` tells in
-/// their order. Fails if the program has no such values.
-fn result(
-    schema: &Schema,
-    value: &Value,
-    inputs: &[&TensorRef],
-    origins: &mut dyn Iterator<Item = &Option<ViewOf>>,
+/// What turns the results of rows into values of the program.
+struct Results<'a> {
+    schema: &'a Schema,
+    inputs: &'a [&'a TensorRef],
     is_complex: bool,
-) -> Result<Item> {
-    let made = item(schema, value, inputs, origins, is_complex)?;
-    // As many results as the call has are a list.
-    match (&made, schema.returns.as_deref()) {
-        (Item::Tuple(tuple), Some([Type::List(_)])) => Ok(Item::list(tuple.items.to_vec())),
-        _ => Ok(made),
-    }
 }
 
-fn item(
-    schema: &Schema,
-    value: &Value,
-    inputs: &[&TensorRef],
-    origins: &mut dyn Iterator<Item = &Option<ViewOf>>,
-    is_complex: bool,
-) -> Result<Item> {
-    Ok(match value {
-        Arg::None => Item::None,
-        Arg::Bool(x) => Item::Bool(*x),
-        Arg::Int(x) => Item::Int(*x),
-        Arg::Float(x) => Item::Float(*x),
-        Arg::Leaf(tensor) => {
-            let array = tensor.array()?;
-            Item::Tensor(match origins.next().copied().flatten() {
-                Some(ViewOf::Whole(input)) if inputs[input].is_complex() == is_complex => {
-                    Arc::clone(inputs[input])
-                }
-                // `unsqueeze_` and its like change how the tensor itself is seen.
-                Some(ViewOf::Part(input)) if schema.parameters.first().is_some_and(|p| p.is_written) => {
-                    inputs[input].become_view(array.clone())?;
-                    Arc::clone(inputs[input])
-                }
-                Some(ViewOf::Part(input) | ViewOf::Whole(input)) => {
-                    inputs[input].view_of(array.clone(), is_complex)?
-                }
-                None if is_complex => TensorCell::complex_of(array.clone())?,
-                None => TensorCell::of(array.clone())?,
-            })
+impl Results<'_> {
+    /// Returns what rows gave. Each tensor may be a view of an input, as `origins` tells in their order. Fails if
+    /// the program has no such values.
+    fn value(&self, value: &Value, origins: &[Option<ViewOf>]) -> Result<Item> {
+        let made = self.item(value, &mut origins.iter().copied())?;
+        // As many results as the call has are a list.
+        match (&made, self.schema.returns.as_deref()) {
+            (Item::Tuple(tuple), Some([Type::List(_)])) => Ok(Item::list(tuple.items.to_vec())),
+            _ => Ok(made),
         }
-        Arg::List(items) | Arg::Tuple(items) => {
-            let made: Result<Vec<Item>> =
-                items.iter().map(|value| item(schema, value, inputs, origins, is_complex)).collect();
-            match value {
-                Arg::List(_) => Item::list(made?),
-                _ => Item::tuple(made?),
+    }
+
+    fn item(&self, value: &Value, origins: &mut dyn Iterator<Item = Option<ViewOf>>) -> Result<Item> {
+        Ok(match value {
+            Arg::None => Item::None,
+            Arg::Bool(x) => Item::Bool(*x),
+            Arg::Int(x) => Item::Int(*x),
+            Arg::Float(x) => Item::Float(*x),
+            Arg::Leaf(tensor) => Item::Tensor(self.tensor(tensor.array()?, origins.next().flatten())?),
+            Arg::List(items) => Item::list(self.items(items, origins)?),
+            Arg::Tuple(items) => Item::tuple(self.items(items, origins)?),
+            other => {
+                let (name, kind) = (&self.schema.full_name, other.kind_name());
+                bail!(Argument, "{name} gives {kind}, which programs do not have")
             }
+        })
+    }
+
+    fn items(&self, items: &[Value], origins: &mut dyn Iterator<Item = Option<ViewOf>>) -> Result<Vec<Item>> {
+        items.iter().map(|value| self.item(value, origins)).collect()
+    }
+
+    fn tensor(&self, array: &Array, origin: Option<ViewOf>) -> Result<TensorRef> {
+        let Results { schema, inputs, is_complex } = *self;
+        match origin {
+            Some(ViewOf::Whole(input)) if inputs[input].is_complex() == is_complex => {
+                Ok(Arc::clone(inputs[input]))
+            }
+            // `unsqueeze_` and its like change how the tensor itself is seen.
+            Some(ViewOf::Part(input)) if schema.parameters.first().is_some_and(|p| p.is_written) => {
+                inputs[input].become_view(array.clone())?;
+                Ok(Arc::clone(inputs[input]))
+            }
+            Some(ViewOf::Part(input) | ViewOf::Whole(input)) => {
+                inputs[input].view_of(array.clone(), is_complex)
+            }
+            None if is_complex => TensorCell::complex_of(array.clone()),
+            None => TensorCell::of(array.clone()),
         }
-        other => {
-            bail!(Argument, "{} gives {}, which programs do not have", schema.full_name, other.kind_name())
-        }
-    })
+    }
 }
 
 #[cfg(test)]

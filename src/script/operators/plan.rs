@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use fx_script::host;
-use fx_script::schema::{Default, Schema};
+use fx_script::schema::{Default, Parameter, Schema};
 use fx_script::value::{TensorRef, Value as Item, transaction};
 use rustc_hash::FxHashMap;
 
+use super::Results;
 use super::pointwise::PointwiseCall;
-use super::result;
 use crate::import::makes_complex;
 use crate::import::single::{Given, Input, Single, ViewOf, single};
 use crate::{Arg, Array, DType, NodeId, Op, Registry, Result, Target, Tensor, TypeTree, Value, bail, err};
@@ -195,10 +195,8 @@ fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<Named>, Vec<Input>)> {
             inputs.push(Input { dtype, sizes, is_complex: tensor.is_complex() });
             inputs.len() - 1
         };
-        let is_memory =
-            matches!(&*param.name, "layout" | "memory_format" | "device" | "pin_memory" | "generator");
         let given = match arg {
-            _ if is_memory => Given::None,
+            _ if is_of_memory(param) => Given::None,
             Item::None => Given::None,
             Item::Int(code) if param.name.ends_with("dtype") => match host::dtype_of(*code)? {
                 (dtype, false) => Given::DType(dtype),
@@ -223,6 +221,11 @@ fn given(schema: &Schema, args: &[&Item]) -> Result<(Vec<Named>, Vec<Input>)> {
         *given != Given::None && !default.is_some_and(|(arg, default)| is_default(arg, default))
     });
     Ok((named, inputs))
+}
+
+/// Whether a parameter is about memory or a generator, which says nothing about values.
+pub(super) fn is_of_memory(parameter: &Parameter) -> bool {
+    matches!(&*parameter.name, "layout" | "memory_format" | "device" | "pin_memory" | "generator")
 }
 
 /// Whether an argument is a default that is a number or a text.
@@ -360,7 +363,7 @@ impl Plan {
             inputs[*input].write(array(&fill(new, &values)?)?)?;
         }
         let value = fill(&self.result, &values)?;
-        result(schema, &value, &inputs, &mut self.origins.iter(), self.is_complex)
+        Results { schema, inputs: &inputs, is_complex: self.is_complex }.value(&value, &self.origins)
     }
 }
 

@@ -3,11 +3,11 @@
 use fx_script::value::{TensorCell, Value as Item, transaction};
 use smallvec::SmallVec;
 
-use super::plan::Step;
+use super::plan::{Step, bytes};
 use crate::op::Class;
 use crate::op::kind::OperandValue;
 use crate::pointwise::PointwiseDef;
-use crate::{Arg, Array, Result, Scalar, err};
+use crate::{Arg, Array, Result, Scalar, TensorType, TypeTree, err};
 
 /// A row whose operands are arguments of the call or numbers.
 pub(super) struct PointwiseCall {
@@ -60,7 +60,8 @@ impl PointwiseCall {
                 arrays.push(tensor.array()?);
             }
         }
-        transaction::charge(largest(&arrays))?;
+        // Few calls come near to the limit.
+        transaction::charge(largest(&arrays)).or_else(|_| transaction::charge(self.bytes(args)?))?;
         let mut arrays = arrays.iter();
         let mut operands: SmallVec<[OperandValue<'_>; 4]> = SmallVec::new();
         for operand in &self.operands {
@@ -74,6 +75,18 @@ impl PointwiseCall {
         let params: SmallVec<[Scalar; 4]> =
             self.params.iter().map(|param| param.scalar(args)).collect::<Result<_>>()?;
         self.def.eval_operands(&operands, &params)
+    }
+
+    /// Returns the bytes of the result. Fails as the row does.
+    #[cold]
+    fn bytes(&self, args: &[&Item]) -> Result<u128> {
+        let types = self.operands.iter().chain(&self.params).map(|operand| match operand {
+            Operand::Argument(at) if let Item::Tensor(tensor) = args[*at] => {
+                Ok(TensorType::new(tensor.dtype(), &tensor.shape()[..]).into())
+            }
+            number => number.scalar(args).map(TypeTree::from),
+        });
+        self.def.infer(&types.collect::<Result<Vec<_>>>()?).map(|ty| bytes(&ty))
     }
 
     /// Computes the result as a tensor of its own. Fails as the row does.

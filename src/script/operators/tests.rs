@@ -3,7 +3,6 @@ use fx_script::value::shown;
 use fx_script::vm::{Environment, Executable, Limits, Machine};
 
 use super::*;
-use crate::Array;
 
 fn run(text: &str, args: Vec<Item>) -> Result<Item> {
     let operators = AtenOperators::new(crate::registry());
@@ -77,9 +76,10 @@ fn places_share_plans_for_the_same_dtypes_and_sizes() {
 "#;
     let operators = AtenOperators::new(crate::registry());
     let executable = Executable::new(&ir::parse(text).unwrap(), &Environment::default(), &operators).unwrap();
-    let (x, y) = (tensor(&[0.0, 0.0], &[2]), tensor(&[0.0], &[1]));
+    // So far from 0, the function is that of its argument.
+    let (x, y) = (tensor(&[10.0, 20.0], &[2]), tensor(&[16.0], &[1]));
     let mut machine = Machine::new(&executable, Limits::default());
-    assert_eq!(elements(&machine.call("main", vec![x, y]).unwrap()), [0.0, 0.0]);
+    assert_eq!(elements(&machine.call("main", vec![x, y]).unwrap()), [26.0, 36.0]);
     assert_eq!(operators.shared.plans.len(), 2);
     drop(executable);
     assert_eq!(operators.shared.plans.len(), 0);
@@ -90,17 +90,15 @@ fn row_runs_for_all_sizes_and_numbers_without_a_plan() {
     let text = r#"func "main"(%x.0: Tensor, %n.1: int) -> Tensor {
   %2: bool = constant true()
   %3: int = constant 0()
-  %4: int = constant 1()
-  %5: NoneType = constant None()
-  %6: Tensor = loop(%n.1, %2, %x.0) {(%i.7: int, %acc.8: Tensor)
-    %9: Tensor = aten::select.int(%x.0, %3, %i.7)
-    %10: Tensor = aten::unsqueeze(%9, %3)
-    %11: List[Tensor] = list(%acc.8, %10)
-    %12: Tensor = aten::cat(%11, %3)
-    %13: Tensor = aten::add_.Scalar(%9, %i.7, %i.7)
-    yield %2, %12
+  %4: Tensor = loop(%n.1, %2, %x.0) {(%i.5: int, %acc.6: Tensor)
+    %7: Tensor = aten::select.int(%x.0, %3, %i.5)
+    %8: Tensor = aten::unsqueeze(%7, %3)
+    %9: List[Tensor] = list(%acc.6, %8)
+    %10: Tensor = aten::cat(%9, %3)
+    %11: Tensor = aten::add_.Scalar(%7, %i.5, %i.5)
+    yield %2, %10
   }
-  return %6
+  return %4
 }
 "#;
     let operators = AtenOperators::new(crate::registry());
@@ -111,4 +109,22 @@ fn row_runs_for_all_sizes_and_numbers_without_a_plan() {
     assert_eq!(elements(&made), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
     assert_eq!(elements(&x), [1.0, 3.0, 7.0]);
     assert_eq!(operators.shared.plans.len(), 0);
+}
+
+#[test]
+fn limit_of_memory_counts_the_bytes_of_the_result() {
+    let text = r#"func "main"(%x.0: Tensor) -> Tensor {
+  %1: Tensor = aten::gt.Tensor(%x.0, %x.0)
+  return %1
+}
+"#;
+    let operators = AtenOperators::new(crate::registry());
+    let executable = Executable::new(&ir::parse(text).unwrap(), &Environment::default(), &operators).unwrap();
+    let x = tensor(&[1.0; 10_000], &[10_000]);
+    let call = |memory: u64| {
+        let limits = Limits { memory, ..Limits::default() };
+        Machine::new(&executable, limits).call("main", vec![x.clone()])
+    };
+    assert!(call(12_000).is_ok());
+    assert_eq!(call(9_000).unwrap_err().kind(), crate::ErrorKind::Limit);
 }
