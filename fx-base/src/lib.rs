@@ -9,6 +9,8 @@ pub mod logging;
 )]
 pub mod math;
 pub mod math_source;
+#[allow(clippy::eq_op, clippy::needless_range_loop, reason = "loops that compilers vectorise")]
+pub mod row;
 pub mod special;
 
 pub use error::{Error, ErrorKind, Result, SourceLoc};

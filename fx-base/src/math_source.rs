@@ -1,4 +1,4 @@
-//! The text of [`crate::math`], which code generation pastes into a module of its own.
+//! The texts of [`crate::math`] and [`crate::row`], which code generation pastes into modules of their own.
 
 /// The source of [`math`](crate::math) and, behind it, [`special`](crate::special); it stands alone inside `mod
 /// math { ... }`.
@@ -13,6 +13,9 @@ pub const SOURCE: &str = concat!(
     include_str!("special/bessel.rs"),
     include_str!("special/polynomials.rs"),
 );
+
+/// The source of [`row`](crate::row); it stands alone in a module beside `math`.
+pub const ROW: &str = include_str!("row.rs");
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,7 @@ pub mod pointwise;
 pub mod region;
 pub mod rewrite;
 pub mod rng;
+pub mod rowwise;
 mod script;
 mod specialize;
 pub mod splitting;
@@ -56,7 +57,7 @@ pub use dim::{Dim, Symbol, Truth};
 pub use dtype::{Category, DType, Element, Scalar};
 #[doc(inline)]
 pub use fx_base::{
-    Error, ErrorKind, Result, SourceLoc, bail, err, error, logging, math, math_source, special,
+    Error, ErrorKind, Result, SourceLoc, bail, err, error, logging, math, math_source, row, special,
 };
 pub use graph::{Graph, Input};
 pub use graph_module::GraphModule;

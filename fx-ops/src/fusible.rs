@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use fx_core::op::kind::{IntVec, OperandType};
 use fx_core::pointwise::{PointwiseDef, result_dtype_of_types};
+use fx_core::rowwise::{RowCall, Rowwise, without_leaves};
 use fx_core::{Arg, DType, Dim, Op, Result, TensorType};
+use smallvec::SmallVec;
 
 use crate::kernel::conv::ConvSpec;
 use crate::ops::conv::{conv1d, conv2d, conv3d, convolution, each};
@@ -16,18 +18,8 @@ use crate::ops::reduce::Spread;
 /// An operation on whole rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum RowKind {
-    Softmax,
-    LogSoftmax,
-    /// Weight and bias follow the row, if there are any.
-    LayerNorm {
-        eps: f64,
-        weight: bool,
-        bias: bool,
-    },
-    RmsNorm {
-        eps: f64,
-        weight: bool,
-    },
+    /// What the row of an operation says; other operands follow the rows.
+    Rowwise(RowCall),
     Sum,
     Mean,
     Amax,
@@ -39,7 +31,10 @@ pub(crate) enum RowKind {
 impl RowKind {
     /// Returns whether it gives one element a row.
     pub(crate) fn reduces(self) -> bool {
-        matches!(self, RowKind::Sum | RowKind::Mean | RowKind::Amax | RowKind::Amin | RowKind::Spread(_))
+        match self {
+            RowKind::Rowwise(call) => call.reduces(),
+            RowKind::Sum | RowKind::Mean | RowKind::Amax | RowKind::Amin | RowKind::Spread(_) => true,
+        }
     }
 }
 
@@ -131,46 +126,19 @@ pub(crate) fn row_kind(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind
         return None;
     }
     let rank = x.rank();
-    let same_dtype =
-        |arg: &Arg| matches!(arg, Arg::None) || matches!(arg, Arg::DType(dtype) if *dtype == x.dtype);
-    let is_last = |arg: &Arg| matches!(arg, Arg::Int(axis) if *axis == -1 || *axis == rank as i64 - 1);
-    let float = |arg: &Arg| match arg {
-        Arg::Float(x) => Some(*x),
-        Arg::Int(x) => Some(*x as f64),
-        _ => None,
+    let (kind, axes) = if let Some(rule) = op.rows {
+        let leaves: SmallVec<[Arg<()>; 8]> = bound.iter().map(without_leaves).collect();
+        let Rowwise { call, axes } = rule(&leaves, x)?;
+        (RowKind::Rowwise(call), axes)
+    } else {
+        match Spread::of(op, bound) {
+            Some(spread) if op == crate::ops::reduce::var::OP || op == crate::ops::reduce::std::OP => {
+                (RowKind::Spread(spread), neighbours(&bound[1], rank)?)
+            }
+            _ => reduction(op, bound, x)?,
+        }
     };
-    match (op.name, bound) {
-        ("softmax", [_, dim, dtype])
-            if op == crate::ops::normalization::softmax::OP && is_last(dim) && same_dtype(dtype) =>
-        {
-            Some((RowKind::Softmax, 1))
-        }
-        ("log_softmax", [_, dim, dtype])
-            if op == crate::ops::normalization::log_softmax::OP && is_last(dim) && same_dtype(dtype) =>
-        {
-            Some((RowKind::LogSoftmax, 1))
-        }
-        ("layer_norm", [_, shape, weight, bias, eps]) if op == crate::ops::normalization::layer_norm::OP => {
-            let n = shape.items().map_or(1, <[Arg]>::len);
-            let [weight, bias] = [weight, bias].map(|arg| !matches!(arg, Arg::None));
-            (n > 0).then_some((RowKind::LayerNorm { eps: float(eps)?, weight, bias }, n))
-        }
-        ("rms_norm", [_, shape, weight, eps]) if op == crate::ops::normalization::rms_norm::OP => {
-            let n = shape.items().map_or(1, <[Arg]>::len);
-            let default = x.dtype.epsilon()?;
-            let eps = if matches!(eps, Arg::None) { default } else { float(eps)? };
-            (n > 0).then_some((RowKind::RmsNorm { eps, weight: !matches!(weight, Arg::None) }, n))
-        }
-        _ => {
-            let (kind, axes) = match Spread::of(op, bound) {
-                Some(spread) if op == crate::ops::reduce::var::OP || op == crate::ops::reduce::std::OP => {
-                    (RowKind::Spread(spread), neighbours(&bound[1], rank)?)
-                }
-                _ => reduction(op, bound, x)?,
-            };
-            (axes.end == rank).then_some((kind, axes.len()))
-        }
-    }
+    (axes.end == rank && !axes.is_empty()).then_some((kind, axes.len()))
 }
 
 /// Returns the reduction over axes before the last ones that a call is, and these axes of its operand, which

@@ -36,6 +36,7 @@ pub fn check(gm: &GraphModule, options: &Options) -> Result<()> {
 pub fn operations() -> Vec<&'static str> {
     let mut names = fx_codegen::standalone::operations();
     names.extend(compose::names());
+    names.extend(crate::registry().iter().filter(|op| op.rows.is_some()).map(|op| op.name));
     names.sort_unstable();
     names.dedup();
     names

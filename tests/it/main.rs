@@ -25,6 +25,7 @@ mod opcheck;
 mod ops;
 mod passes;
 mod rows;
+mod rowwise;
 mod rustc;
 mod saved;
 mod scripted;

@@ -343,3 +343,41 @@ fn rounding_and_division_follow_python() {
     assert!(math::maximum(f32::NAN, 1.0).is_nan() && math::maximum(1.0, f32::NAN).is_nan());
     assert_eq!(math::minimum(2.0f32, 1.0), 1.0);
 }
+
+/// The elements of a row that tell orders of additions apart.
+fn elements(n: usize) -> Vec<f32> {
+    (0..n).map(|i| ((i * 7919 + 13) % 1009) as f32 / 64.0 - 7.5).collect()
+}
+
+#[test]
+fn rows_of_any_length_are_joined() {
+    use crate::row;
+    assert!(!super::ROW.contains("crate::"));
+    for n in (0..70).chain([127, 128, 1023, 1024, 1025, 5000]) {
+        let x = elements(n);
+        let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+        let near = |got: f32, want: f64, size: f64| {
+            assert!((f64::from(got) - want).abs() <= 1e-6 * size.max(1.0), "{n}: {got}, exactly {want}");
+        };
+        let size: f64 = wide.iter().map(|x| x.abs()).sum();
+        near(row::sum(&x), wide.iter().sum(), size);
+        near(row::sum_of(&x, |x| x + 1.0), wide.iter().map(|x| x + 1.0).sum(), size + n as f64);
+        let squares: f64 = wide.iter().map(|x| x * x).sum();
+        near(row::sum_squares(&x), squares, squares);
+        near(row::dot(&x, &x), squares, squares * 10.0);
+        assert_eq!(row::sum(&wide), wide.iter().sum(), "sums of quarters are exact");
+        assert_eq!(row::max(&x), x.iter().copied().fold(f32::NEG_INFINITY, f32::max), "{n}");
+        assert_eq!(row::min(&x), x.iter().copied().fold(f32::INFINITY, f32::min), "{n}");
+        assert_eq!(row::max_of(&x, |x| -x), -row::min(&x));
+        assert_eq!(row::min_of(&x, |x| -x), -row::max(&x));
+        for at in [0, n / 2, n.saturating_sub(1)].into_iter().filter(|at| *at < n) {
+            let mut x = x.clone();
+            x[at] = f32::NAN;
+            assert!(row::max(&x).is_nan() && row::min(&x).is_nan() && row::sum(&x).is_nan(), "{n} {at}");
+        }
+    }
+    assert!(row::mean::<f32>(&[]).is_nan());
+    assert_eq!(row::mean(&[1.0, 2.0, 6.0]), 3.0);
+    // Ones beyond the precision of f32 are still counted.
+    assert_eq!(row::sum(&vec![1.0f32; (1 << 24) + 1024]), ((1 << 24) + 1024) as f32);
+}

@@ -9,10 +9,12 @@
 //! comment, or as an escaped literal.
 
 mod kernels;
+mod layout;
 mod lower;
 mod memory;
 mod package;
 mod render;
+mod rowwise;
 mod runtime;
 mod safetensors;
 mod step;
@@ -153,7 +155,8 @@ pub fn check(gm: &GraphModule, options: &Options) -> Result<()> {
     package::check(gm, options)
 }
 
-/// Returns the names of the operations that have stand-alone code besides pointwise operations and views, sorted.
+/// Returns the names of the operations that have stand-alone code besides pointwise operations, row-wise ones and
+/// views, sorted.
 pub fn operations() -> Vec<&'static str> {
     table::names()
 }

@@ -15,8 +15,8 @@
 /// ```
 /// Parameters before `;` are those of the Rust function; the others can be given by name with
 /// [`call!`](crate::call). The kernel and the shape rule take all of them, as
-/// [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`, `#[effects = ..]`, `#[flops = ..]` and
-/// `#[in_place = ..]`, in this order, set the fields of the row; see [`Flops`](crate::op::Flops) and
+/// [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`, `#[effects = ..]`, `#[flops = ..]`, `#[rows = ..]`
+/// and `#[in_place = ..]`, in this order, set the fields of the row; see [`Flops`](crate::op::Flops) and
 /// [`OpDef`](crate::OpDef).
 #[macro_export]
 macro_rules! kernels {
@@ -28,13 +28,14 @@ macro_rules! kernels {
             $(#[class = $class:ident])?
             $(#[effects = $effects:ident])?
             $(#[flops = $flops:expr])?
+            $(#[rows = $rows:path])?
             $(#[in_place = $in_place:path])?
             $name:ident($x:ident: Tensor $(, $p:ident: $k:ident $(= $d:expr)?)* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
         )*
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($in_place)?] [true] $name
+                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($rows)?] [$($in_place)?] [true] $name
                 ($x: Tensor $(, $p: $k $(= $d)?)*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -68,13 +69,14 @@ macro_rules! functions {
             $(#[class = $class:ident])?
             $(#[effects = $effects:ident])?
             $(#[flops = $flops:expr])?
+            $(#[rows = $rows:path])?
             $(#[in_place = $in_place:path])?
             $name:ident($($p:ident: $k:ident $(= $d:expr)?),* $(; $($q:ident: $l:ident = $e:expr),*)?) $(-> $ret:ty)? = $infer:expr, $kernel:expr;
         )*
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($in_place)?] [false] $name
+                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($rows)?] [$($in_place)?] [false] $name
                 ($($p: $k $(= $d)?),*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -87,7 +89,7 @@ macro_rules! functions {
 #[macro_export]
 macro_rules! __op_row {
     (
-        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$($flops:expr)?] [$($in_place:path)?] [$method:literal] $name:ident
+        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$($flops:expr)?] [$($rows:path)?] [$($in_place:path)?] [$method:literal] $name:ident
         ($($p:ident: $k:ident $(= $d:expr)?),*) ($($q:ident: $l:ident = $e:expr),*) [$($ret:ty)?] $infer:expr, $kernel:expr
     ) => {
         #[doc(hidden)]
@@ -118,6 +120,7 @@ macro_rules! __op_row {
                     $(class: $crate::Class::$class,)?
                     $(effects: $crate::Effects::$effects,)?
                     $(flops: $flops,)?
+                    $(rows: ::core::option::Option::Some($rows),)?
                     $(eval_in_place: ::core::option::Option::Some($in_place),)?
                     method: $method,
                     infer: &|args| {

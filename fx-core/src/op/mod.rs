@@ -23,6 +23,7 @@ pub use kind::{Kind, ParamKind};
 pub use registry::Registry;
 
 use crate::pointwise::PointwiseDef;
+use crate::rowwise::RowwiseRule;
 use crate::{Arg, Error, ErrorKind, Result, TypeTree, Value, err};
 
 /// What an operation does besides computing its result. Passes keep such operations, and their order.
@@ -165,6 +166,8 @@ pub struct OpDef {
     pub infer: &'static (dyn Fn(&[TypeTree]) -> Result<TypeTree> + Send + Sync),
     /// The result from all arguments in schema order; every tensor is concrete.
     pub eval: &'static (dyn Fn(&[Value]) -> Result<Value> + Send + Sync),
+    /// Which calls are row-wise, if some are, so that they can be parts of fused kernels and of crates.
+    pub rows: Option<RowwiseRule>,
     /// As `eval`, for arguments that the caller no longer needs: a list that nobody else has is changed in place.
     pub eval_in_place: Option<EvalInPlace>,
 }
@@ -187,6 +190,7 @@ impl OpDef {
         method: false,
         infer: &|_| Err(unknown_type()),
         eval: &|_| Err(err!(Unresolved, "this operation has no kernel")),
+        rows: None,
         eval_in_place: None,
     };
 

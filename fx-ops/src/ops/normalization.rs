@@ -16,7 +16,7 @@ use crate::ops::check::{
     at_least, dense, float_only, in_float, known_axis, opt_dense, opt_slice, opt_type_of, same_shape, slice,
     type_of, wide,
 };
-use crate::ops::flops;
+use crate::ops::{flops, rowwise};
 
 /// The tables of this file.
 pub(super) static TABLES: &[&[Op]] = &[NORMALIZATION];
@@ -27,9 +27,11 @@ kernels! {
 
     /// `exp(x) / sum(exp(x))` along `dim`, of floats; `dtype` converts first.
     #[flops = PerOutput(5)]
+    #[rows = rowwise::softmax]
     softmax(x: Tensor, dim: Int; dtype: OptDType = None) = softmax_type, softmax_kernel;
     /// `log(softmax(x))` along `dim`, of floats; `dtype` converts first.
     #[flops = PerOutput(5)]
+    #[rows = rowwise::log_softmax]
     log_softmax(x: Tensor, dim: Int; dtype: OptDType = None) = softmax_type, log_softmax_kernel;
     /// `softmax(-x)` along `dim`, of floats; `dtype` converts first.
     #[flops = PerOutput(5)]
@@ -38,12 +40,14 @@ kernels! {
     ///
     /// The variance is over the number of elements. Weight and bias are of `normalized_shape`.
     #[flops = PerOutput(7)]
+    #[rows = rowwise::layer_norm]
     layer_norm(x: Tensor, normalized_shape: Shape, weight: OptTensor = None, bias: OptTensor = None, eps: Float = 1e-5)
         = layer_norm_type, layer_norm_kernel;
     /// `x / sqrt(mean(x^2) + eps) * weight` over the last axes, whose sizes are `normalized_shape`.
     ///
     /// Without `eps` it is the machine epsilon of the dtype.
     #[flops = PerOutput(4)]
+    #[rows = rowwise::rms_norm]
     rms_norm(x: Tensor, normalized_shape: Shape, weight: OptTensor = None, eps: OptFloat = None)
         = rms_norm_type, rms_norm_kernel;
     /// Normalises `[n, c, ..]` over each of `num_groups` groups of channels; weight and bias are `[c]`.

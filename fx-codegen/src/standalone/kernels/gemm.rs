@@ -2,8 +2,8 @@
 //! packed into panels.
 
 use super::math::Real;
+use super::row::dot;
 use super::simd::{simd, tiled};
-use super::sum::dot;
 use super::threads::{split, split_outer};
 
 /// The sizes of a block: so many rows, columns, and terms of each sum.

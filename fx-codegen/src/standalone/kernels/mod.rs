@@ -30,11 +30,10 @@ pub mod scan;
 pub mod select;
 mod simd;
 pub mod sort;
-mod sum;
 #[cfg(test)]
 mod tests;
 pub mod threads;
 mod walk;
 mod window;
 
-use fx_core::math;
+use fx_core::{math, row};

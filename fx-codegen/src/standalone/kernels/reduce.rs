@@ -1,9 +1,8 @@
 //! Reductions of the middle axis of `[outer, n, inner]`.
 
 use super::math::{self, Real};
-use super::rows::greatest;
+use super::row::{max, min, sum};
 use super::simd::simd;
-use super::sum::sum;
 
 /// Combines the elements along the axis, one after the other.
 #[inline(always)]
@@ -51,7 +50,7 @@ simd! {
     pub fn maxima<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
         if inner == 1 && n > 0 {
             for (x, out) in x.chunks_exact(n).zip(out.iter_mut()) {
-                *out = greatest(x);
+                *out = max(x);
             }
         } else {
             fold(x, n, inner, T::ZERO - T::INFINITY, |best, x| if x > best || x != x { x } else { best }, out);
@@ -62,7 +61,13 @@ simd! {
 simd! {
     /// Finds the least elements; NaN if there is one.
     pub fn minima<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
-        fold(x, n, inner, T::INFINITY, |best, x| if x < best || x != x { x } else { best }, out);
+        if inner == 1 && n > 0 {
+            for (x, out) in x.chunks_exact(n).zip(out.iter_mut()) {
+                *out = min(x);
+            }
+        } else {
+            fold(x, n, inner, T::INFINITY, |best, x| if x < best || x != x { x } else { best }, out);
+        }
     }
 }
 

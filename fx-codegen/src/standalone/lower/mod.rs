@@ -13,6 +13,7 @@ use fx_core::{
 };
 
 use super::Options;
+use super::rowwise::Functions;
 use super::step::{Buffer, Call, Failure, Length, Piece, Pieces, Step};
 use super::table;
 use super::value::{Home, Value, View, collapse, count};
@@ -38,6 +39,8 @@ pub(super) struct Lowered {
     pub(super) requires: Vec<Dim>,
     /// The sizes that data decide.
     pub(super) locals: Vec<Symbol>,
+    /// The functions of row-wise operations.
+    pub(super) rowwise: Functions,
     /// The result; its tensors are whole buffers.
     pub(super) output: Value,
 }
@@ -57,6 +60,7 @@ pub(super) struct Lowering<'a> {
     locals: Vec<Symbol>,
     /// The sizes of all graphs so far.
     taken: HashSet<Symbol>,
+    pub(super) rowwise: Functions,
     /// What cannot be written.
     problems: Vec<String>,
 }
@@ -74,6 +78,7 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         symbols: Vec::new(),
         locals: Vec::new(),
         taken: HashSet::new(),
+        rowwise: Functions::default(),
         problems: Vec::new(),
     };
     let graph = gm.graph();
@@ -105,8 +110,8 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         )
         .help("give the operation a code of your own by `CrateOptions::operation`, or replace it before"));
     }
-    let Lowering { weights, buffers, steps, requires, locals, .. } = lowering;
-    Ok(Lowered { inputs, weights, buffers, steps, requires, locals, output })
+    let Lowering { weights, buffers, steps, requires, locals, rowwise, .. } = lowering;
+    Ok(Lowered { inputs, weights, buffers, steps, requires, locals, rowwise, output })
 }
 
 /// Returns whether a dtype is kept in 16 bits, and computed in `f32`.
@@ -367,6 +372,9 @@ impl<'a> Lowering<'a> {
         let own = is_built_in(op).then(|| table::find(op.name)).flatten();
         if let Some(emit) = own {
             return self.by_table(emit, op, args, ty);
+        }
+        if let Some(value) = self.rowwise(op, args, ty)? {
+            return Ok(value);
         }
         if !op.effects.is_pure() {
             bail!(Unresolved, "it has effects");

@@ -12,7 +12,7 @@ use super::lower::{self, Lowered, is_half};
 use super::memory::{self, Memory};
 use super::step::Length;
 use super::value::{Value, View};
-use super::{Options, Package, safetensors};
+use super::{Options, Package, rowwise, safetensors};
 use crate::readable::names::{self, Names};
 
 /// How the manifest begins, by which it is known that fx wrote it.
@@ -27,21 +27,23 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("copy", include_str!("../kernels/copy.rs"), &["walk"]),
     ("detect", include_str!("../kernels/detect.rs"), &[]),
     ("float", include_str!("../kernels/float.rs"), &[]),
-    ("gemm", include_str!("../kernels/gemm.rs"), &["simd", "sum", "threads"]),
+    ("gemm", include_str!("../kernels/gemm.rs"), &["row", "simd", "threads"]),
     ("grid", include_str!("../kernels/grid.rs"), &[]),
     ("half", include_str!("../kernels/half.rs"), &[]),
     ("lookup", include_str!("../kernels/lookup.rs"), &[]),
     ("pool", include_str!("../kernels/pool.rs"), &["threads", "window"]),
     ("product", include_str!("../kernels/product.rs"), &["gemm"]),
     ("recurrent", include_str!("../kernels/recurrent.rs"), &["gemm"]),
-    ("reduce", include_str!("../kernels/reduce.rs"), &["rows"]),
+    ("reduce", include_str!("../kernels/reduce.rs"), &["row", "simd"]),
     ("resize", include_str!("../kernels/resize.rs"), &["simd"]),
-    ("rows", include_str!("../kernels/rows.rs"), &["simd", "sum", "threads"]),
+    ("row", fx_core::math_source::ROW, &[]),
+    ("rows", include_str!("../kernels/rows.rs"), &["row", "simd"]),
+    // Written for the operations of a program.
+    (rowwise::MODULE, "", &["row", "simd", "threads"]),
     ("scan", include_str!("../kernels/scan.rs"), &[]),
     ("select", include_str!("../kernels/select.rs"), &[]),
     ("simd", include_str!("../kernels/simd.rs"), &[]),
     ("sort", include_str!("../kernels/sort.rs"), &["select"]),
-    ("sum", include_str!("../kernels/sum.rs"), &[]),
     ("threads", include_str!("../kernels/threads.rs"), &[]),
     ("walk", include_str!("../kernels/walk.rs"), &[]),
     ("window", include_str!("../kernels/window.rs"), &[]),
@@ -221,6 +223,7 @@ impl<'a> Writer<'a> {
         module("error", "src/error.rs", self.error());
         module("kernels", "src/kernels/mod.rs", kernels_module(&used, self.options.baked));
         for (name, text) in kernel_files(&used, self.options.baked) {
+            let text = if name == rowwise::MODULE { self.lowered.rowwise.text() } else { text };
             module(&format!("kernels::{name}"), &format!("src/kernels/{name}.rs"), text);
         }
         module("math", "src/math.rs", self.math());

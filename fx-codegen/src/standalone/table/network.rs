@@ -17,10 +17,6 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("dot", matmul),
     ("addmm", addmm),
     ("baddbmm", addmm),
-    ("softmax", softmax),
-    ("log_softmax", softmax),
-    ("layer_norm", layer_norm),
-    ("rms_norm", layer_norm),
     ("group_norm", group_norm),
     ("batch_norm", batch_norm),
     ("conv1d", conv),
@@ -189,51 +185,8 @@ fn addmm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     l.add(&view, x)
 }
 
-fn softmax(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = args.view("x")?;
-    let (dtype, _) = args.result()?;
-    args.expect_float(x)?;
-    if dtype != x.dtype {
-        bail!(Unresolved, "it converts from {} to {dtype}", x.dtype);
-    }
-    let rank = x.rank();
-    let axis = args.axis("dim", rank)?;
-    if rank == 0 {
-        bail!(Unresolved, "its operand has no axes");
-    }
-    let mut order: Vec<usize> = (0..rank).filter(|other| *other != axis).collect();
-    order.push(axis);
-    let (x, n) = rows(l, &x.permute(&order), 1);
-    let (view, out) = l.out(dtype, &x.shape);
-    l.call(format!("rows::{}", args.op.name), vec![read(&x), size(&n), out]);
-    let mut back = vec![0; rank];
-    order.iter().enumerate().for_each(|(i, axis)| back[*axis] = i);
-    Ok(Arg::Leaf(view.permute(&back)))
-}
-
 fn parameter(l: &mut Lowering<'_>, args: &Args<'_>, name: &str) -> Result<Pieces> {
     Ok(optional(args.opt_view(name)?.map(|view| read(&l.contiguous(view)))))
-}
-
-fn layer_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = args.view("x")?;
-    args.expect_float(x)?;
-    let axes = args.get("normalized_shape")?.items().map_or(1, <[Value]>::len);
-    let (x, n) = rows(l, x, axes);
-    let eps = match args.is_none("eps")? {
-        true if x.dtype == DType::F64 => f64::EPSILON,
-        true => x.dtype.epsilon().unwrap_or_default(),
-        false => args.float("eps")?,
-    };
-    let weight = parameter(l, args, "weight")?;
-    let mut pieces = vec![read(&x), size(&n), weight];
-    if args.has("bias") {
-        pieces.push(parameter(l, args, "bias")?);
-    }
-    let (view, out) = l.out(x.dtype, &x.shape);
-    pieces.extend([real(eps), out]);
-    l.call(format!("rows::{}", args.op.name), pieces);
-    Ok(Arg::Leaf(view))
 }
 
 fn group_norm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {

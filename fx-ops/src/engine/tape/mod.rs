@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use fx_core::array::Cast;
 use fx_core::math::Real;
 use fx_core::pointwise::{Block, PointwiseDef};
-use fx_core::{DType, Element, Result};
+use fx_core::{DType, Element, Result, rowwise};
 use fx_simd::{UninitSlice, parallel};
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -30,7 +30,7 @@ use super::operand::{Bases, Operand, ValueId};
 use super::run::Line;
 use crate::fusible::RowKind;
 use crate::kernel::fold::{Number, Sum};
-use crate::kernel::{call_real, rows};
+use crate::kernel::rows;
 use crate::ops::reduce::fold::join_rows_alone;
 
 /// Where an instruction finds or puts elements.
@@ -629,7 +629,7 @@ unsafe fn select<T: Copy>(inputs: &[*const u8], out: *mut u8, len: usize) {
 }
 
 /// Runs an action on each row; operands after the first are the same for all.
-unsafe fn each_row<T: Real + Number + Element>(
+unsafe fn each_row<T: Real + Number + rowwise::Compute>(
     kind: RowKind,
     inputs: &[*const u8],
     out: *mut u8,
@@ -663,14 +663,9 @@ unsafe fn each_row<T: Real + Number + Element>(
         RowKind::Amax => each(rows::row_greatest, out),
         RowKind::Amin => each(rows::row_least, out),
         RowKind::Spread(spread) => spread.fold_rows(data, out),
-        RowKind::Softmax => call_real::<T, rows::softmax_of_rows, _>((data, out, width)),
-        RowKind::LogSoftmax => call_real::<T, rows::log_softmax_of_rows, _>((data, out, width)),
-        RowKind::LayerNorm { eps, weight, bias } => {
-            let affine = [weight.then(|| operand(1)), bias.then(|| operand(1 + usize::from(weight)))];
-            call_real::<T, rows::layer_norm_of_rows, _>((data, out, width, affine, eps));
-        }
-        RowKind::RmsNorm { eps, weight } => {
-            call_real::<T, rows::rms_norm_of_rows, _>((data, out, width, weight.then(|| operand(1)), eps));
+        RowKind::Rowwise(call) => {
+            let others: SmallVec<[&[T]; 4]> = (1..inputs.len()).map(operand).collect();
+            call.run(data, width, &others, out);
         }
     }
 }

@@ -1,0 +1,206 @@
+//! The row-wise operations among those of this crate: which calls they are, their bodies, and the tuned kernels
+//! that engines run.
+
+use fx_core::math::Real;
+use fx_core::row_kernel;
+use fx_core::rowwise::{RowCall, Rows, Rowwise, RowwiseDef};
+use fx_core::{Arg, TensorType};
+
+use crate::kernel::{call_real, rows};
+
+static SOFTMAX: RowwiseDef = row_kernel! {
+    #[tuned = softmax_rows]
+    softmax(x) -> out {
+        let greatest = row::max(x);
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = math::exp(*x - greatest);
+        }
+        let factor = 1.0 / row::sum(out);
+        for out in out {
+            *out = *out * factor;
+        }
+    }
+};
+
+static LOG_SOFTMAX: RowwiseDef = row_kernel! {
+    #[tuned = log_softmax_rows]
+    log_softmax(x) -> out {
+        let greatest = row::max(x);
+        let log = math::log(row::sum_of(x, |x| math::exp(x - greatest)));
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = (*x - greatest) - log;
+        }
+    }
+};
+
+static LAYER_NORM: RowwiseDef = row_kernel! {
+    #[tuned = layer_norm_rows]
+    layer_norm(x, weight: Option, bias: Option; eps) -> out {
+        let n = x.len() as T;
+        let mean = row::sum(x) / n;
+        let scale = 1.0 / math::sqrt(row::sum_of(x, |x| (x - mean) * (x - mean)) / n + eps);
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = (*x - mean) * scale;
+        }
+        if let Some(weight) = weight {
+            for (out, weight) in out.iter_mut().zip(weight) {
+                *out = *out * *weight;
+            }
+        }
+        if let Some(bias) = bias {
+            for (out, bias) in out.iter_mut().zip(bias) {
+                *out = *out + *bias;
+            }
+        }
+    }
+};
+
+static RMS_NORM: RowwiseDef = row_kernel! {
+    #[tuned = rms_norm_rows]
+    rms_norm(x, weight: Option; eps) -> out {
+        let scale = 1.0 / math::sqrt(row::sum_squares(x) / x.len() as T + eps);
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = *x * scale;
+        }
+        if let Some(weight) = weight {
+            for (out, weight) in out.iter_mut().zip(weight) {
+                *out = *out * *weight;
+            }
+        }
+    }
+};
+
+fn softmax_rows<T: Real>(rows: &Rows<'_, T>, out: &mut [T]) {
+    call_real::<T, rows::softmax_of_rows, _>((rows.x, out, rows.width));
+}
+
+fn log_softmax_rows<T: Real>(rows: &Rows<'_, T>, out: &mut [T]) {
+    call_real::<T, rows::log_softmax_of_rows, _>((rows.x, out, rows.width));
+}
+
+fn layer_norm_rows<T: Real>(rows: &Rows<'_, T>, out: &mut [T]) {
+    let affine = [0, 1].map(|i| rows.others.get(i).copied().flatten());
+    call_real::<T, rows::layer_norm_of_rows, _>((rows.x, out, rows.width, affine, rows.params[0]));
+}
+
+fn rms_norm_rows<T: Real>(rows: &Rows<'_, T>, out: &mut [T]) {
+    let weight = rows.others.first().copied().flatten();
+    call_real::<T, rows::rms_norm_of_rows, _>((rows.x, out, rows.width, weight, rows.params[0]));
+}
+
+/// Returns whether an argument asks for no other dtype than that of `x`.
+fn keeps_dtype(arg: &Arg<()>, x: &TensorType) -> bool {
+    matches!(arg, Arg::None) || matches!(arg, Arg::DType(dtype) if *dtype == x.dtype)
+}
+
+/// Returns a call along one axis of `x`.
+fn along(def: &'static RowwiseDef, dim: &Arg<()>, dtype: &Arg<()>, x: &TensorType) -> Option<Rowwise> {
+    let Arg::Int(dim) = dim else { return None };
+    let axis = fx_core::ops::axis(*dim, x.rank()).ok()?;
+    keeps_dtype(dtype, x).then(|| Rowwise { call: RowCall::new(def, &[]), axes: axis..axis + 1 })
+}
+
+pub(super) fn softmax(args: &[Arg<()>], x: &TensorType) -> Option<Rowwise> {
+    let [_, dim, dtype] = args else { return None };
+    along(&SOFTMAX, dim, dtype, x)
+}
+
+pub(super) fn log_softmax(args: &[Arg<()>], x: &TensorType) -> Option<Rowwise> {
+    let [_, dim, dtype] = args else { return None };
+    along(&LOG_SOFTMAX, dim, dtype, x)
+}
+
+/// Returns a call over the last axes of `x`, as many as a shape has.
+fn over_last(
+    def: &'static RowwiseDef,
+    shape: &Arg<()>,
+    others: &[&Arg<()>],
+    eps: f64,
+    x: &TensorType,
+) -> Option<Rowwise> {
+    let (n, rank) = (shape.items().map_or(1, <[Arg<()>]>::len), x.rank());
+    let mut call = RowCall::new(def, &[eps]);
+    for (present, arg) in call.present[1..].iter_mut().zip(others) {
+        *present = !matches!(arg, Arg::None);
+    }
+    (1..=rank).contains(&n).then(|| Rowwise { call, axes: rank - n..rank })
+}
+
+pub(super) fn layer_norm(args: &[Arg<()>], x: &TensorType) -> Option<Rowwise> {
+    let [_, shape, weight, bias, eps] = args else { return None };
+    over_last(&LAYER_NORM, shape, &[weight, bias], eps.scalar()?.to_f64(), x)
+}
+
+pub(super) fn rms_norm(args: &[Arg<()>], x: &TensorType) -> Option<Rowwise> {
+    let [_, shape, weight, eps] = args else { return None };
+    let eps = if matches!(eps, Arg::None) { x.dtype.epsilon()? } else { eps.scalar()?.to_f64() };
+    over_last(&RMS_NORM, shape, &[weight], eps, x)
+}
+
+#[cfg(test)]
+mod tests {
+    use fx_core::rowwise::Compute;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Compares tuned kernels with bodies as they are written.
+    fn agree<T: Real + Compute>(call: RowCall, x: &[T], width: usize, others: &[&[T]], rtol: f64) {
+        let n = if call.reduces() { x.len() / width } else { x.len() };
+        let (mut tuned, mut portable) = (vec![T::ZERO; n], vec![T::ZERO; n]);
+        call.run(x, width, others, &mut tuned);
+        call.run_portable(x, width, others, &mut portable);
+        for (row, (got, want)) in tuned.chunks(width).zip(portable.chunks(width)).enumerate() {
+            let scale = want.iter().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);
+            for (got, want) in got.iter().zip(want).map(|(got, want)| (got.to_f64(), want.to_f64())) {
+                let is_near =
+                    got == want || got.is_nan() && want.is_nan() || (got - want).abs() <= rtol * scale;
+                assert!(
+                    is_near,
+                    "{} of {:?}: {got}, as written {want}",
+                    call.def.name,
+                    &x[row * width..][..width]
+                );
+            }
+        }
+    }
+
+    fn calls() -> Vec<(RowCall, usize)> {
+        let with = |def: &'static RowwiseDef, params: &[f64], n: usize| {
+            let mut call = RowCall::new(def, params);
+            (0..call.present.len()).for_each(|i| call.present[i] = i <= n);
+            (call, n)
+        };
+        vec![
+            with(&SOFTMAX, &[], 0),
+            with(&LOG_SOFTMAX, &[], 0),
+            with(&LAYER_NORM, &[1e-5], 0),
+            with(&LAYER_NORM, &[1e-5], 1),
+            with(&LAYER_NORM, &[1e-5], 2),
+            with(&RMS_NORM, &[1e-6], 0),
+            with(&RMS_NORM, &[1e-6], 1),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn tuned_kernels_are_their_bodies(
+            n_rows in 1usize..20, width in prop::sample::select(vec![1usize, 2, 7, 16, 63, 64, 131, 600, 1500]),
+            seed in any::<u64>(), special in prop::sample::select(vec![0.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30]),
+        ) {
+            let number = |i: usize| {
+                let bits = (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11;
+                if bits.is_multiple_of(97) { special } else { bits as f64 / (1u64 << 53) as f64 * 6.0 - 3.0 }
+            };
+            let x: Vec<f64> = (0..n_rows * width).map(number).collect();
+            let weights: Vec<f64> = (0..2 * width).map(|i| f64::sin(i as f64)).collect();
+            let [x32, weights32] = [&x, &weights].map(|data| data.iter().map(|&x| x as f32).collect::<Vec<f32>>());
+            for (call, n) in calls() {
+                let others: Vec<&[f64]> = weights.chunks(width).take(n).collect();
+                agree(call, &x, width, &others, 1e-12);
+                let others: Vec<&[f32]> = weights32.chunks(width).take(n).collect();
+                agree(call, &x32, width, &others, 4e-6);
+            }
+        }
+    }
+}
