@@ -29,7 +29,7 @@ fn tree<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
 
 /// Joins `f` of each element with `start`, which changes nothing.
 #[inline(always)]
-fn join_of<T: Copy>(x: &[T], start: T, f: impl Fn(T) -> T, join: impl Fn(T, T) -> T) -> T {
+fn join_of<T: Copy, A: Copy>(x: &[T], start: A, f: impl Fn(T) -> A, join: impl Fn(A, A) -> A) -> A {
     let mut lanes = [start; LANES];
     let (chunks, rest) = x.as_chunks::<LANES>();
     for chunk in chunks {
@@ -51,6 +51,12 @@ pub fn sum_of<T: Real>(x: &[T], f: impl Fn(T) -> T) -> T {
         total += join_of(block, T::ZERO, &f, |a, b| a + b).to_f64();
     }
     T::from_f64(total)
+}
+
+/// Returns the sum of `f` of each element, computed in `f64`.
+#[inline(always)]
+pub fn sum_in_f64<T: Real>(x: &[T], f: impl Fn(T) -> f64) -> f64 {
+    join_of(x, 0.0, f, |a, b| a + b)
 }
 
 /// Returns the sum.

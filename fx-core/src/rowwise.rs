@@ -5,8 +5,6 @@
 //! kernel, a part of fused kernels, and the text of stand-alone crates. An operation with a schema of its own says
 //! by [`OpDef::rows`](crate::OpDef::rows) which of its calls are row-wise: `softmax` along one axis.
 
-use std::ops::Range;
-
 use fx_simd::Work;
 use smallvec::SmallVec;
 
@@ -107,8 +105,21 @@ impl PartialEq for RowCall {
 pub struct Rowwise {
     /// The call.
     pub call: RowCall,
-    /// Neighbouring axes.
-    pub axes: Range<usize>,
+    /// The axes, in order and each once.
+    pub axes: SmallVec<[usize; 4]>,
+}
+
+impl Rowwise {
+    /// Makes a call on rows of these axes.
+    pub fn new(call: RowCall, axes: impl IntoIterator<Item = usize>) -> Rowwise {
+        Rowwise { call, axes: axes.into_iter().collect() }
+    }
+
+    /// Returns of how many axes the rows are, if these are the last ones of `rank`.
+    pub fn last_axes(&self, rank: usize) -> Option<usize> {
+        let first = *self.axes.first()?;
+        (self.axes.len() == rank.checked_sub(first)?).then_some(self.axes.len())
+    }
 }
 
 /// Returns the row-wise call that a call with these arguments in schema order is, if it is one. Tensors are
@@ -189,7 +200,7 @@ impl RowwiseDef {
             *present = matches!(arg, Arg::Leaf(()));
         }
         let rank = x.rank();
-        (rank > 0).then(|| Rowwise { call, axes: rank - 1..rank })
+        (rank > 0).then(|| Rowwise::new(call, [rank - 1]))
     }
 
     /// Returns the type of the result. Fails if the operands are no floats of one dtype, or have not the size of a

@@ -6,36 +6,21 @@ use std::ops::Range;
 
 use fx_core::op::kind::{IntVec, OperandType};
 use fx_core::pointwise::{PointwiseDef, result_dtype_of_types};
-use fx_core::rowwise::{RowCall, Rowwise, without_leaves};
+use fx_core::rowwise::{RowCall, without_leaves};
 use fx_core::{Arg, DType, Dim, Op, Result, TensorType};
 use smallvec::SmallVec;
 
 use crate::kernel::conv::ConvSpec;
 use crate::ops::conv::{conv1d, conv2d, conv3d, convolution, each};
 use crate::ops::linalg::{addmm, bmm, linear, matmul, mm};
-use crate::ops::reduce::Spread;
 
-/// An operation on whole rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum RowKind {
-    /// What the row of an operation says; other operands follow the rows.
-    Rowwise(RowCall),
+/// A reduction of floats that is computed over any neighbouring axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reduction {
     Sum,
     Mean,
     Amax,
     Amin,
-    /// Variance or standard deviation.
-    Spread(Spread),
-}
-
-impl RowKind {
-    /// Returns whether it gives one element a row.
-    pub(crate) fn reduces(self) -> bool {
-        match self {
-            RowKind::Rowwise(call) => call.reduces(),
-            RowKind::Sum | RowKind::Mean | RowKind::Amax | RowKind::Amin | RowKind::Spread(_) => true,
-        }
-    }
 }
 
 /// Returns whether a call can be the anchor of a group: a matrix product or a convolution of floats.
@@ -119,31 +104,20 @@ pub(crate) fn is_convolution(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<
 /// The longest row that is kept in registers.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
 
-/// Returns the operation on rows that a call is, and over how many of the last axes of its first operand,
-/// which is of type `x`.
-pub(crate) fn row_kind(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, usize)> {
-    if !matches!(x.dtype, DType::F32 | DType::F64) || x.rank() == 0 {
+/// Returns the row-wise call that a call is, and over how many of the last axes of its first operand, which is of
+/// type `x`.
+pub(crate) fn row_call(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowCall, usize)> {
+    if !matches!(x.dtype, DType::F32 | DType::F64) {
         return None;
     }
-    let rank = x.rank();
-    let (kind, axes) = if let Some(rule) = op.rows {
-        let leaves: SmallVec<[Arg<()>; 8]> = bound.iter().map(without_leaves).collect();
-        let Rowwise { call, axes } = rule(&leaves, x)?;
-        (RowKind::Rowwise(call), axes)
-    } else {
-        match Spread::of(op, bound) {
-            Some(spread) if op == crate::ops::reduce::var::OP || op == crate::ops::reduce::std::OP => {
-                (RowKind::Spread(spread), neighbours(&bound[1], rank)?)
-            }
-            _ => reduction(op, bound, x)?,
-        }
-    };
-    (axes.end == rank && !axes.is_empty()).then_some((kind, axes.len()))
+    let leaves: SmallVec<[Arg<()>; 8]> = bound.iter().map(without_leaves).collect();
+    let rowwise = (op.rows?)(&leaves, x)?;
+    Some((rowwise.call, rowwise.last_axes(x.rank())?))
 }
 
 /// Returns the reduction over axes before the last ones that a call is, and these axes of its operand, which
 /// is of type `x`.
-pub(crate) fn column_kind(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, Range<usize>)> {
+pub(crate) fn column_reduction(op: Op, bound: &[Arg], x: &TensorType) -> Option<(Reduction, Range<usize>)> {
     reduction(op, bound, x).filter(|(_, axes)| axes.end < x.rank())
 }
 
@@ -153,7 +127,7 @@ const FEWEST_COLUMNS: i64 = 16;
 /// Returns whether a call reduces axes before the last ones, and enough columns for a kernel of a plan, as
 /// far as that is known.
 pub(crate) fn has_columns(op: Op, bound: &[Arg], x: &TensorType) -> bool {
-    column_kind(op, bound, x).is_some_and(|(_, axes)| are_columns(&x.shape[axes.end..]))
+    column_reduction(op, bound, x).is_some_and(|(_, axes)| are_columns(&x.shape[axes.end..]))
 }
 
 /// Returns whether axes of these sizes have enough columns for a kernel of a plan, as far as that is known.
@@ -163,26 +137,26 @@ pub(crate) fn are_columns(sizes: &[Dim]) -> bool {
 }
 
 /// Returns the reduction of floats over neighbouring axes that a call is.
-fn reduction(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowKind, Range<usize>)> {
+pub(crate) fn reduction<L>(op: Op, bound: &[Arg<L>], x: &TensorType) -> Option<(Reduction, Range<usize>)> {
     let [_, dim, _, rest @ ..] = bound else { return None };
     let same_dtype =
-        |arg: &Arg| matches!(arg, Arg::None) || matches!(arg, Arg::DType(dtype) if *dtype == x.dtype);
+        |arg: &Arg<L>| matches!(arg, Arg::None) || matches!(arg, Arg::DType(dtype) if *dtype == x.dtype);
     if !matches!(x.dtype, DType::F32 | DType::F64) || !rest.iter().all(same_dtype) {
         return None;
     }
     let kind = match () {
-        () if op == crate::ops::reduce::sum::OP => RowKind::Sum,
-        () if op == crate::ops::reduce::mean::OP => RowKind::Mean,
-        () if op == crate::ops::reduce::amax::OP => RowKind::Amax,
-        () if op == crate::ops::reduce::amin::OP => RowKind::Amin,
+        () if op == crate::ops::reduce::sum::OP => Reduction::Sum,
+        () if op == crate::ops::reduce::mean::OP => Reduction::Mean,
+        () if op == crate::ops::reduce::amax::OP => Reduction::Amax,
+        () if op == crate::ops::reduce::amin::OP => Reduction::Amin,
         () => return None,
     };
     Some((kind, neighbours(dim, x.rank())?))
 }
 
 /// Returns the axes that an argument names, in order and each once; none means all.
-pub(crate) fn axes_of(dim: &Arg, rank: usize) -> Option<Vec<usize>> {
-    let axis = |arg: &Arg| match arg {
+pub(crate) fn axes_of<L>(dim: &Arg<L>, rank: usize) -> Option<Vec<usize>> {
+    let axis = |arg: &Arg<L>| match arg {
         Arg::Int(axis) => fx_core::ops::axis(*axis, rank).ok(),
         _ => None,
     };
@@ -197,7 +171,7 @@ pub(crate) fn axes_of(dim: &Arg, rank: usize) -> Option<Vec<usize>> {
 }
 
 /// Returns the axes that an argument names, if these are neighbours.
-fn neighbours(dim: &Arg, rank: usize) -> Option<Range<usize>> {
+fn neighbours<L>(dim: &Arg<L>, rank: usize) -> Option<Range<usize>> {
     let axes = axes_of(dim, rank)?;
     let range = *axes.first()?..*axes.last()? + 1;
     (axes.len() == range.len()).then_some(range)

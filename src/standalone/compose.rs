@@ -77,8 +77,8 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
     }),
     (crate::lift_fresh_copy::OP, |c| run(crate::clone::OP, [c.get("x")?])),
     (crate::softmin::OP, |c| {
-        let x = run(crate::neg::OP, [c.in_dtype()?])?;
-        run(crate::softmax::OP, [x, c.get("dim")?])
+        c.converts()?;
+        run(crate::softmin::OP, [c.in_dtype()?, c.get("dim")?])
     }),
     (crate::softmax::OP, |c| {
         c.converts()?;

@@ -131,3 +131,29 @@ fn wrong_operands_are_errors_that_name_them() {
     assert_eq!(error.message(), "expected rows, got f32[], which has no axes");
     assert!(error.source_loc().is_some_and(|at| at.file().ends_with("rowwise.rs")), "{error:?}");
 }
+
+#[test]
+fn operations_of_fx_that_are_row_wise_are_fused() {
+    for (call, steps) in [
+        ("softmin(%a, -1)", 1),
+        ("normalize(%a, 2.0, -1)", 1),
+        ("normalize(%a, 1.5, 1)", 1),
+        ("logsumexp(%a, -1, true)", 1),
+        ("logsumexp(%a, [0, 1], true)", 1),
+        ("std(%a, [1], 0.0, true)", 1),
+        // Along another axis it is an operation of its own.
+        ("normalize(%a, 2.0, 0)", 3),
+    ] {
+        let text = format!(
+            "graph main(%x: f32[17, 33]) {{\n  %a = mul(%x, 3.0)\n  %b = {call}\n  %c = sub(%a, %b)\n  %d = tanh(%c)\n  return %d\n}}"
+        );
+        let gm = fx::GraphModule::new("M", fx::parse(&text).unwrap());
+        let args = [Value::from(&ramp(&[17, 33]))];
+        let expected = check::tensors(&gm.call_values(&args).unwrap()).remove(0);
+        let program = gm.compile(Engine::Fused).unwrap();
+        let got = check::tensors(&program.call_values(&args).unwrap()).remove(0);
+        assert!(got.array().unwrap().bits_eq(expected.array().unwrap()), "{call}");
+        let plan = program.fused().unwrap().describe();
+        assert!(plan.starts_with(&format!("{steps} steps, ")), "{call}: {plan}");
+    }
+}

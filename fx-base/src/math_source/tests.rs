@@ -362,6 +362,8 @@ fn rows_of_any_length_are_joined() {
         let size: f64 = wide.iter().map(|x| x.abs()).sum();
         near(row::sum(&x), wide.iter().sum(), size);
         near(row::sum_of(&x, |x| x + 1.0), wide.iter().map(|x| x + 1.0).sum(), size + n as f64);
+        let cubes: f64 = wide.iter().map(|x| x * x * x).sum();
+        assert_eq!(row::sum_in_f64(&x, |x| f64::from(x).powi(3)), cubes, "cubes of quarters are exact");
         let squares: f64 = wide.iter().map(|x| x * x).sum();
         near(row::sum_squares(&x), squares, squares);
         near(row::dot(&x, &x), squares, squares * 10.0);

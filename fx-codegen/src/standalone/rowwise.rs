@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fx_core::rowwise::{RowCall, Rowwise, RowwiseDef, without_leaves};
-use fx_core::{Arg, DType, Op, Result, Scalar, TypeTree, bail};
+use fx_core::{Arg, DType, Op, Result, Scalar, TensorType, TypeTree, bail};
 
 use super::layout::{lay_out, lay_out_value};
 use super::lower::{Lowering, is_half};
@@ -108,14 +108,18 @@ impl Lowering<'_> {
         let (Some(rule), Some(Arg::Leaf(x)), Some(ty)) = (op.rows, args.first(), ty.tensor()) else {
             return Ok(None);
         };
+        // Rows of integers are taken in the dtype of the result.
+        let from = if x.dtype.is_float() { x.dtype } else { ty.dtype };
         let leaves: Vec<Arg<()>> = args.iter().map(without_leaves).collect();
-        let Some(Rowwise { call, axes }) = rule(&leaves, &x.ty()) else { return Ok(None) };
+        let rowwise = rule(&leaves, &TensorType { dtype: from, ..x.ty() });
+        let Some(Rowwise { call, axes }) = rowwise.filter(|_| from.is_float()) else { return Ok(None) };
         if !row_stands_alone(call.def) {
             bail!(Unresolved, "its body names what is outside of it");
         }
-        let dtype = if is_half(x.dtype) { DType::F32 } else { x.dtype };
+        let dtype = if is_half(from) { DType::F32 } else { from };
         let rank = x.rank();
-        let order: Vec<usize> = (0..axes.start).chain(axes.end..rank).chain(axes.clone()).collect();
+        let outer = (0..rank).filter(|axis| !axes.contains(axis));
+        let order: Vec<usize> = outer.chain(axes.iter().copied()).collect();
         let others: Vec<View> = args[1..]
             .iter()
             .filter_map(Arg::leaf)

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::kernel::Kernel;
 use super::operand::{Bases, ValueId};
 use super::tape::{Chunk, GRAIN, Tape, with_scratch};
-use crate::fusible::RowKind;
+use crate::fusible::Reduction;
 use crate::kernel::fold::{Number, Sum, join_lines};
 use crate::ops::reduce::min_max::{Greatest, Least, Ordered};
 
@@ -59,7 +59,7 @@ impl Columns {
 
 /// A result: what the tape stores, joined.
 pub(crate) struct ReducedStore {
-    pub(crate) kind: RowKind,
+    pub(crate) kind: Reduction,
     pub(crate) dtype: DType,
     /// The number of the store.
     pub(crate) store: usize,
@@ -207,7 +207,7 @@ impl ReducedStore {
     /// Joins some rows, one or more, which begin a step apart.
     unsafe fn join(&self, from: *const u8, rows: (usize, usize), to: *mut u8, width: usize) {
         unsafe fn call<T: Number + Ordered>(
-            kind: RowKind,
+            kind: Reduction,
             from: *const u8,
             (n, step): (usize, usize),
             to: *mut u8,
@@ -240,7 +240,7 @@ impl ReducedStore {
             let n = T::from_f64(n as f64);
             to.iter_mut().for_each(|x| *x = *x / n);
         }
-        if self.kind == RowKind::Mean {
+        if self.kind == Reduction::Mean {
             // SAFETY: the caller's promise.
             unsafe {
                 match self.dtype {
@@ -253,19 +253,19 @@ impl ReducedStore {
     }
 }
 
-fn start<T: Real>(kind: RowKind, to: &mut [T]) {
+fn start<T: Real>(kind: Reduction, to: &mut [T]) {
     to.fill(match kind {
-        RowKind::Amax => -T::INFINITY,
-        RowKind::Amin => T::INFINITY,
+        Reduction::Amax => -T::INFINITY,
+        Reduction::Amin => T::INFINITY,
         _ => T::ZERO,
     });
 }
 
 /// Joins rows, which begin a step apart, to `to`, which is as long as one.
-fn join_rows<T: Number + Ordered>(kind: RowKind, from: &[T], (n, step): (usize, usize), to: &mut [T]) {
+fn join_rows<T: Number + Ordered>(kind: Reduction, from: &[T], (n, step): (usize, usize), to: &mut [T]) {
     match kind {
-        RowKind::Amax => join_lines(Greatest::<T>::default(), from, step, n, to),
-        RowKind::Amin => join_lines(Least::<T>::default(), from, step, n, to),
+        Reduction::Amax => join_lines(Greatest::<T>::default(), from, step, n, to),
+        Reduction::Amin => join_lines(Least::<T>::default(), from, step, n, to),
         _ => join_lines(Sum::<T>::default(), from, step, n, to),
     }
 }

@@ -50,7 +50,7 @@ pub mod products;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
-mod rowwise;
+pub(crate) mod rowwise;
 pub mod scatter;
 pub mod search;
 pub mod signal_windows;

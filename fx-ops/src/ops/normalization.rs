@@ -35,6 +35,7 @@ kernels! {
     log_softmax(x: Tensor, dim: Int; dtype: OptDType = None) = softmax_type, log_softmax_kernel;
     /// `softmax(-x)` along `dim`, of floats; `dtype` converts first.
     #[flops = PerOutput(5)]
+    #[rows = rowwise::softmin]
     softmin(x: Tensor, dim: Int; dtype: OptDType = None) = softmax_type, softmin_kernel;
     /// `(x - mean) / sqrt(variance + eps) * weight + bias` over the last axes, whose sizes are `normalized_shape`.
     ///
@@ -69,6 +70,7 @@ kernels! {
         = instance_norm_type, instance_norm_kernel;
     /// `x / max(|x|_p, eps)`, the norm along `dim`.
     #[flops = PerOutput(4)]
+    #[rows = rowwise::normalize]
     normalize(x: Tensor, p: Float = 2.0, dim: Int = 1; eps: Float = 1e-12) = normalize_type, normalize_kernel;
     /// `x / (k + alpha * mean of squares)^beta`, the mean over `size` neighbouring channels of `[n, c, ..]`.
     #[flops = PerOutput(6)]
@@ -401,15 +403,17 @@ fn normalize_kernel(x: &Array, p: f64, dim: i64, eps: f64) -> Result<Array> {
     along(&x.cast(wide(x.dtype())), axis, x.dtype(), |x, width| {
         in_float!(x.dtype(), T => {
             let mut out = x.to_vec::<T>()?;
-            rows::for_each_row(&mut out, width, |_, row| {
-                let norm = norm(row, p);
-                let eps = T::from_f64(eps);
-                let divisor = if norm < eps { eps } else { norm };
-                row.iter_mut().for_each(|x| *x /= divisor);
-            });
+            rows::for_each_row(&mut out, width, |_, row| normalize_row(row, p, eps));
             Array::from_vec(out, x.shape())
         })
     })
+}
+
+/// Divides a row by its `p`-norm, or by `eps` if that is greater.
+pub(super) fn normalize_row<T: Real>(row: &mut [T], p: f64, eps: f64) {
+    let (norm, eps) = (norm(row, p), T::from_f64(eps));
+    let divisor = if norm < eps { eps } else { norm };
+    row.iter_mut().for_each(|x| *x = *x / divisor);
 }
 
 /// Returns the `p`-norm of a row.

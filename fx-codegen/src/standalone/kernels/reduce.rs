@@ -1,6 +1,6 @@
 //! Reductions of the middle axis of `[outer, n, inner]`.
 
-use super::math::{self, Real};
+use super::math::Real;
 use super::row::{max, min, sum};
 use super::simd::simd;
 
@@ -85,41 +85,6 @@ pub fn positions<T: Copy>(x: &[T], n: usize, inner: usize, better: impl Fn(T, T)
                 }
             }
             *out = best as i64;
-        }
-    }
-}
-
-simd! {
-    /// Computes the variances, of `n - correction` degrees of freedom, or their roots.
-    pub fn variances<T: Real>(x: &[T], n: usize, inner: usize, correction: f64, root: bool, out: &mut [T]) {
-        if n == 0 {
-            return out.fill(T::from_f64(f64::NAN));
-        }
-        for (i, out) in out.iter_mut().enumerate() {
-            let x = &x[i / inner * n * inner + i % inner..];
-            let elements = || x.iter().step_by(inner).take(n).map(|x| x.to_f64());
-            let mean = elements().sum::<f64>() / n as f64;
-            let squares = elements().map(|x| (x - mean) * (x - mean)).sum::<f64>();
-            let free = n as f64 - correction;
-            let variance = squares / if free > 0.0 { free } else { 0.0 };
-            *out = T::from_f64(if root { math::sqrt(variance) } else { variance });
-        }
-    }
-}
-
-simd! {
-    /// Computes `log(sum(exp(x)))`.
-    pub fn log_sums<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
-        if n == 0 {
-            return out.fill(T::ZERO - T::INFINITY);
-        }
-        for (i, out) in out.iter_mut().enumerate() {
-            let x = &x[i / inner * n * inner + i % inner..];
-            let elements = || x.iter().step_by(inner).take(n).copied();
-            let best = elements().fold(T::ZERO - T::INFINITY, |best, x| if x > best || x != x { x } else { best });
-            let shift = if best.to_f64().is_finite() { best } else { T::ZERO };
-            let total = elements().fold(T::ZERO, |sum, x| sum + math::exp(x - shift));
-            *out = math::log(total) + shift;
         }
     }
 }

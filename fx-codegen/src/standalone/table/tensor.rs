@@ -1,8 +1,8 @@
 //! Reductions.
 
-use fx_core::{Arg, DType, Dim, Result, Scalar, bail};
+use fx_core::{Arg, DType, Dim, Result, bail};
 
-use super::{Args, Emit, buffer_of, front, read, real, size, text};
+use super::{Args, Emit, buffer_of, front, read, size, text};
 use crate::standalone::lower::Lowering;
 use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step};
 use crate::standalone::value::{Value, View, count};
@@ -17,9 +17,6 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("min", reduce),
     ("any", reduce),
     ("all", reduce),
-    ("var", reduce),
-    ("std", reduce),
-    ("logsumexp", reduce),
     ("argmax", position),
     ("argmin", position),
     ("max_dim", extremum),
@@ -89,15 +86,6 @@ fn reduce(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         ("all" | "amin" | "min", DType::Bool) => call("fold", fold("true".to_owned(), "|all, x| all && x")),
         ("any", DType::U8) => call("fold", fold("0".to_owned(), "|any, x| u8::from(any != 0 || x)")),
         ("all", DType::U8) => call("fold", fold("1".to_owned(), "|all, x| u8::from(all != 0 && x)")),
-        ("var" | "std", dtype) if dtype.is_float() => {
-            let correction = match args.get("unbiased")? {
-                Arg::None if args.is_none("correction")? => 1.0,
-                Arg::None => args.float("correction")?,
-                unbiased => f64::from(u8::from(unbiased.scalar().is_some_and(Scalar::to_bool))),
-            };
-            call("variances", vec![real(correction), text((name == "std").to_string())]);
-        }
-        ("logsumexp", dtype) if dtype.is_float() => call("log_sums", Vec::new()),
         _ => bail!(DType, "it has no stand-alone code for {dtype}"),
     }
     Ok(Arg::Leaf(view))

@@ -138,7 +138,7 @@ impl Lowering<'_> {
                     .is_some_and(|args| fusible::is_select(args, |arg| self.tensor_type(arg), ty))
                 || is_anchor(op, bound, |arg| self.tensor_type(arg), ty)
                 || bound.first().and_then(|arg| self.tensor_type(arg)).is_some_and(|x| {
-                    fusible::row_kind(op, bound, &x).is_some() || fusible::has_columns(op, bound, &x)
+                    fusible::row_call(op, bound, &x).is_some() || fusible::has_columns(op, bound, &x)
                 }))
     }
 

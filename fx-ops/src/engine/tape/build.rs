@@ -196,7 +196,7 @@ impl Builder {
         instance: &Instance,
     ) -> Result<Option<Found>> {
         let (mut inputs, dtype) = (SmallVec::new(), node.dtype);
-        if let Work::Row(kind) = node.work {
+        if let Work::Row(call) = node.work {
             for (i, input) in node.inputs.iter().enumerate() {
                 let Input::Value(number) = input else { return Ok(None) };
                 let operand = &found[*number as usize];
@@ -215,9 +215,9 @@ impl Builder {
                 let Some(spot) = spot else { return Ok(None) };
                 inputs.push(spot);
             }
-            let per_row = kind.reduces();
+            let per_row = call.reduces();
             let out = self.register(per_row, dtype.size());
-            self.push(Action::Row(kind, dtype), inputs, out, false, [dtype; 2]);
+            self.push(Action::Row(call, dtype), inputs, out, false, [dtype; 2]);
             let what = VirtualOperand::Virtual(out);
             return Ok(Some(Found { what, dtype, shape, per_row, is_reduced: false }));
         }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use fx_core::op::kind::OperandType;
 use fx_core::pointwise::{Compute, PointwiseDef};
+use fx_core::rowwise::RowCall;
 use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, TensorType, TypeTree, bail};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -11,7 +12,7 @@ use smallvec::SmallVec;
 use super::Map;
 use crate::engine::operand::{Layout, OperandId, ValueId};
 use crate::engine::record::{Shape, Size};
-use crate::fusible::{RowKind, column_kind, map_dtype, row_kind, select_of};
+use crate::fusible::{Reduction, column_reduction, map_dtype, row_call, select_of};
 use crate::ops::view::to;
 
 /// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any
@@ -44,9 +45,9 @@ pub(super) struct Node {
 
 pub(super) enum Work {
     /// The first input is in rows, the others are the same for all.
-    Row(RowKind),
+    Row(RowCall),
     /// The input is reduced over axes before the last ones, which is not for the tape.
-    Columns(RowKind),
+    Columns(Reduction),
     /// The input is converted to the dtype of the result.
     Convert,
     /// Computed in a dtype, to which inputs are converted.
@@ -105,7 +106,7 @@ impl Draft {
             }
             let first = bound.first().and_then(Arg::leaf).copied();
             let node = match first.and_then(ty) {
-                Some(x) if let Some((kind, axes)) = column_kind(op, &bound, x) => {
+                Some(x) if let Some((kind, axes)) = column_reduction(op, &bound, x) => {
                     let of = first.and_then(&mut *shape_of);
                     let (Some(of), Some(number)) = (of, bound.first().and_then(number_of)) else {
                         return Ok(None);
@@ -118,7 +119,7 @@ impl Draft {
                     let inputs = SmallVec::from_iter([Input::Value(number)]);
                     Node { work: Work::Columns(kind), inputs, dtype: out.dtype, shape }
                 }
-                Some(x) if let Some((kind, n)) = row_kind(op, &bound, x) => {
+                Some(x) if let Some((call, n)) = row_call(op, &bound, x) => {
                     if n_axes != 0 && n_axes != n {
                         return Ok(None);
                     }
@@ -131,7 +132,7 @@ impl Draft {
                     };
                     let inputs = tensors.enumerate().map(input).collect::<Option<_>>();
                     let Some(inputs) = inputs else { return Ok(None) };
-                    Node { work: Work::Row(kind), inputs, dtype: out.dtype, shape }
+                    Node { work: Work::Row(call), inputs, dtype: out.dtype, shape }
                 }
                 _ => match Node::pointwise(op, &bound, &ty, &number_of, out, shape) {
                     Some(node) => node,
@@ -165,7 +166,7 @@ impl Draft {
     }
 
     /// Returns the results that are reduced so: their places among all, and how.
-    pub(crate) fn reductions(&self) -> impl Iterator<Item = (usize, RowKind, DType)> {
+    pub(crate) fn reductions(&self) -> impl Iterator<Item = (usize, Reduction, DType)> {
         self.returned.iter().enumerate().filter_map(|(i, number)| {
             let node = &self.nodes[(*number as usize).checked_sub(self.outside.len())?];
             match node.work {

@@ -15,9 +15,9 @@ pub(crate) mod native;
 use std::cell::RefCell;
 
 use fx_core::array::Cast;
-use fx_core::math::Real;
 use fx_core::pointwise::{Block, PointwiseDef};
-use fx_core::{DType, Element, Result, rowwise};
+use fx_core::rowwise::{self, RowCall};
+use fx_core::{DType, Element, Result};
 use fx_simd::{UninitSlice, parallel};
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -28,10 +28,6 @@ use self::loops::Loop;
 use super::kernel::Kernel;
 use super::operand::{Bases, Operand, ValueId};
 use super::run::Line;
-use crate::fusible::RowKind;
-use crate::kernel::fold::{Number, Sum};
-use crate::kernel::rows;
-use crate::ops::reduce::fold::join_rows_alone;
 
 /// Where an instruction finds or puts elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +91,7 @@ pub(crate) enum Action {
     /// Takes elements of a size in bytes from the second operand where the first, of bools, is true, else
     /// from the third.
     Select(usize),
-    Row(RowKind, DType),
+    Row(RowCall, DType),
 }
 
 /// One step of a tape.
@@ -574,8 +570,8 @@ impl Action {
                     4 => select::<u32>(inputs, out, len),
                     _ => select::<u64>(inputs, out, len),
                 },
-                Action::Row(kind, DType::F64) => each_row::<f64>(*kind, inputs, out, len, rows),
-                Action::Row(kind, _) => each_row::<f32>(*kind, inputs, out, len, rows),
+                Action::Row(call, DType::F64) => each_row::<f64>(call, inputs, out, len, rows),
+                Action::Row(call, _) => each_row::<f32>(call, inputs, out, len, rows),
             }
         }
     }
@@ -629,44 +625,21 @@ unsafe fn select<T: Copy>(inputs: &[*const u8], out: *mut u8, len: usize) {
 }
 
 /// Runs an action on each row; operands after the first are the same for all.
-unsafe fn each_row<T: Real + Number + rowwise::Compute>(
-    kind: RowKind,
+unsafe fn each_row<T: rowwise::Compute>(
+    call: &RowCall,
     inputs: &[*const u8],
     out: *mut u8,
     len: usize,
     n_rows: usize,
-) where
-    f64: From<T>,
-{
+) {
     let width = len / n_rows;
+    let n_out = if call.reduces() { n_rows } else { len };
     // SAFETY: the caller's promise.
-    let (data, out) = unsafe {
-        let n_out = if kind.reduces() { n_rows } else { len };
-        (
-            std::slice::from_raw_parts(inputs[0].cast::<T>(), len),
-            std::slice::from_raw_parts_mut(out.cast::<T>(), n_out),
-        )
-    };
-    let each = |f: fn(&[T]) -> T, out: &mut [T]| {
-        out.iter_mut().enumerate().for_each(|(i, out)| *out = f(&data[i * width..][..width]));
-    };
-    // SAFETY: as above.
-    let operand = |i: usize| unsafe { std::slice::from_raw_parts(inputs[i].cast::<T>(), width) };
-    match kind {
-        RowKind::Sum | RowKind::Mean => {
-            join_rows_alone(Sum::<T>::default(), data, out);
-            if kind == RowKind::Mean {
-                let n = T::from_f64(width as f64);
-                out.iter_mut().for_each(|x| *x = *x / n);
-            }
-        }
-        RowKind::Amax => each(rows::row_greatest, out),
-        RowKind::Amin => each(rows::row_least, out),
-        RowKind::Spread(spread) => spread.fold_rows(data, out),
-        RowKind::Rowwise(call) => {
-            let others: SmallVec<[&[T]; 4]> = (1..inputs.len()).map(operand).collect();
-            call.run(data, width, &others, out);
-        }
+    unsafe {
+        let elements = |from: *const u8, n: usize| std::slice::from_raw_parts(from.cast::<T>(), n);
+        let others: SmallVec<[&[T]; 4]> = inputs[1..].iter().map(|from| elements(*from, width)).collect();
+        let out = std::slice::from_raw_parts_mut(out.cast::<T>(), n_out);
+        call.run(elements(inputs[0], len), width, &others, out);
     }
 }
 

@@ -87,7 +87,7 @@ impl Tape {
                 (Action::Select(_), _) => (Work::Select, Vec::new()),
                 (Action::Map(_) | Action::Row(..), _) => (Work::Host, Vec::new()),
             };
-            let reduces = matches!(instruction.action, Action::Row(kind, _) if kind.reduces());
+            let reduces = matches!(instruction.action, Action::Row(call, _) if call.reduces());
             let [from, dtype] = instruction.dtypes;
             let per_row = instruction.per_row || reduces;
             let store = match instruction.output {

@@ -13,6 +13,7 @@ use super::{reduced_array, reduced_type};
 use crate::kernel::chunks::{PARALLEL, blank, fill_row_pairs};
 use crate::kernel::fold::{All, Any, Step};
 use crate::ops::infer::{as_slice, axis_or_only, known, mask, reduced, sizes, type_of, typed};
+use crate::ops::rowwise;
 
 kernels! {
     /// Minima and maxima, and where they are.
@@ -20,9 +21,11 @@ kernels! {
 
     /// The greatest element along the axes `dim`, or of all; NaN if there is one. Fails for no elements.
     #[class = Reduce]
+    #[rows = rowwise::amax]
     amax(x: Tensor, dim: Axes = None, keepdim: Bool = false) = extreme_type, |x: &Array, dim, keepdim| extreme(x, dim, keepdim, true);
     /// The least element along the axes `dim`, or of all; NaN if there is one. Fails for no elements.
     #[class = Reduce]
+    #[rows = rowwise::amin]
     amin(x: Tensor, dim: Axes = None, keepdim: Bool = false) = extreme_type, |x: &Array, dim, keepdim| extreme(x, dim, keepdim, false);
     /// The greatest element of all; NaN if there is one. `max_dim` is PyTorch's `max` along an axis.
     #[class = Reduce]

@@ -14,6 +14,7 @@ use crate::kernel::fold::{All, Any, Count, Magnitudes, Numbers, Product, Squares
 use crate::kernel::rows;
 use crate::ops::check::in_float;
 use crate::ops::infer::{as_slice, mask};
+use crate::ops::rowwise;
 
 kernels! {
     /// Sums and products over axes, and what is made of them.
@@ -21,6 +22,7 @@ kernels! {
 
     /// The sum over the axes `dim`, or over all. Integers and bools are summed as i64, halves in f32.
     #[class = Reduce]
+    #[rows = rowwise::sum]
     sum(x: Tensor, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) =
         |x: &TensorType, dim, keepdim, dtype| reduced_type(x, &dim, keepdim, total_dtype(x.dtype, dtype)), sum_array;
     /// The product over the axes `dim`, or over all. Integers and bools are multiplied as i64, halves in f32.
@@ -29,6 +31,7 @@ kernels! {
         |x: &TensorType, dim, keepdim, dtype| reduced_type(x, &dim, keepdim, total_dtype(x.dtype, dtype)), prod_array;
     /// The mean over the axes `dim`, or over all; of floats only, NaN for no elements.
     #[class = Reduce]
+    #[rows = rowwise::mean]
     mean(x: Tensor, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) =
         |x: &TensorType, dim, keepdim, dtype: Option<DType>| {
             reduced_type(x, &dim, keepdim, float(dtype.unwrap_or(x.dtype), "a mean")?)
@@ -41,11 +44,13 @@ kernels! {
     /// The variance over the axes `dim`, or over all: squared deviations divided by `max(n - correction, 0)`.
     #[class = Reduce]
     #[flops = PerInput(3)]
+    #[rows = rowwise::var]
     var(x: Tensor, dim: Axes = None, correction: OptFloat = Some(1.0), keepdim: Bool = false; unbiased: OptNumber = None) =
         spread_type, |x: &Array, dim, correction, keepdim, unbiased| Ok::<_, fx_core::Error>(spread(x, dim, correction, keepdim, unbiased, false)?.0);
     /// The standard deviation: the square root of `var`.
     #[class = Reduce]
     #[flops = PerInput(3)]
+    #[rows = rowwise::std]
     std(x: Tensor, dim: Axes = None, correction: OptFloat = Some(1.0), keepdim: Bool = false; unbiased: OptNumber = None) =
         spread_type, |x: &Array, dim, correction, keepdim, unbiased| Ok::<_, fx_core::Error>(spread(x, dim, correction, keepdim, unbiased, true)?.0);
     /// The variance and the mean over the axes `dim`, or over all.
@@ -67,6 +72,7 @@ kernels! {
     /// `log(sum(exp(x)))` over the axes `dim`, without overflow. Integers and bools are taken as f32.
     #[class = Reduce]
     #[flops = PerInput(3)]
+    #[rows = rowwise::logsumexp]
     logsumexp(x: Tensor, dim: Axes, keepdim: Bool = false) =
         |x: &TensorType, dim, keepdim| reduced_type(x, &dim, keepdim, float_or_f32(x.dtype)), logsumexp_array;
     /// Whether all elements along the axes `dim`, or of all, are not zero; true for no elements. A u8 tensor

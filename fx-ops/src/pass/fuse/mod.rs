@@ -20,7 +20,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::fusible::{
-    LONGEST_ROW, column_kind, has_columns, is_anchor, is_select, map_dtype, row_kind, select_of, spec_of,
+    LONGEST_ROW, column_reduction, has_columns, is_anchor, is_select, map_dtype, row_call, select_of, spec_of,
 };
 
 /// Makes groups of nodes that are computed as one.
@@ -223,16 +223,16 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
         return Ok(Role::Anchor);
     }
     if let Some(x) = bound.first().and_then(|arg| tensor(graph, arg))
-        && let Some((kind, axes)) = row_kind(op, &bound, &x)
+        && let Some((call, axes)) = row_call(op, &bound, &x)
     {
         let row = x.shape[x.rank() - axes..].iter().try_fold(1i64, |n, dim| n.checked_mul(dim.known()?));
         if row.is_some_and(|n| n > LONGEST_ROW as i64) {
             return none("its rows are too long for the cache");
         }
-        return Ok(Role::Rows { domain: x.shape, axes, reduces: kind.reduces() });
+        return Ok(Role::Rows { domain: x.shape, axes, reduces: call.reduces() });
     }
     if let Some(x) = bound.first().and_then(|arg| tensor(graph, arg))
-        && let Some((_, reduced)) = column_kind(op, &bound, &x)
+        && let Some((_, reduced)) = column_reduction(op, &bound, &x)
     {
         return match has_columns(op, &bound, &x) {
             true => Ok(Role::Columns { domain: x.shape, reduced }),
