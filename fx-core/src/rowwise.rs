@@ -74,8 +74,8 @@ pub struct RowwiseDef {
     pub out: Option<&'static str>,
     /// What the engines run.
     pub kernels: Kernels,
-    /// The body as it is written; the same functions as `kernels` unless the row has tuned ones.
-    pub portable: Kernels,
+    /// The body as it is written, if `kernels` are tuned ones: in unit tests of the crate of the row.
+    pub portable: Option<Kernels>,
     /// The text of the body.
     pub body: &'static str,
 }
@@ -162,9 +162,9 @@ impl RowCall {
         self.run_as(&self.def.kernels, x, width, others, out);
     }
 
-    /// As [`run`](Self::run), by the body as it is written.
+    /// As [`run`](Self::run), by the body as it is written; see [`RowwiseDef::portable`].
     pub fn run_portable<T: Compute>(&self, x: &[T], width: usize, others: &[&[T]], out: &mut [T]) {
-        self.run_as(&self.def.portable, x, width, others, out);
+        self.run_as(&self.def.portable.unwrap_or(self.def.kernels), x, width, others, out);
     }
 
     fn run_as<T: Compute>(&self, kernels: &Kernels, x: &[T], width: usize, others: &[&[T]], out: &mut [T]) {
@@ -395,6 +395,7 @@ macro_rules! row_kernel {
         $(#[tuned = $tuned:ident])?
         $name:ident($x:ident $(, $y:ident $(: $option:ident)?)* $(; $($p:ident),*)?) -> $out:ident $body:block
     ) => {{
+        #[allow(dead_code, reason = "a tuned row checks that its body compiles")]
         const PORTABLE: $crate::rowwise::Kernels = $crate::rowwise::Kernels {
             f32: $crate::__row_body!(f32, $x [$([$y $($option)?])*] [$($($p)*)?] $out $body),
             f64: $crate::__row_body!(f64, $x [$([$y $($option)?])*] [$($($p)*)?] $out $body),
@@ -410,7 +411,7 @@ macro_rules! row_kernel {
             params: PARAMS,
             out: $crate::__row_operand!(out $out),
             kernels: $crate::__row_operand!(kernels PORTABLE $($tuned)?),
-            portable: PORTABLE,
+            portable: $crate::__row_operand!(portable PORTABLE $($tuned)?),
             body: stringify!($body),
         }
     }};
@@ -461,6 +462,16 @@ macro_rules! __row_operand {
     (kernels $portable:ident $tuned:ident) => {
         $crate::rowwise::Kernels { f32: $tuned::<f32>, f64: $tuned::<f64> }
     };
+    (portable $portable:ident) => {
+        None
+    };
+    (portable $portable:ident $tuned:ident) => {{
+        #[cfg(test)]
+        const KERNELS: Option<$crate::rowwise::Kernels> = Some($portable);
+        #[cfg(not(test))]
+        const KERNELS: Option<$crate::rowwise::Kernels> = None;
+        KERNELS
+    }};
     (take $others:ident $y:ident) => {
         let $y: &[T] = $others.next().copied().flatten().unwrap_or_default();
     };

@@ -120,6 +120,9 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
     }),
     (crate::linalg_vector_norm::OP, |c| {
         c.converts_or_stays()?;
+        if c.number("ord")? == 2.0 && matches!(c.get("dtype")?, Arg::None) {
+            return Err(stays());
+        }
         let x = c.in_dtype()?;
         norm(x, c.number("ord")?, c.get("dim")?, c.get("keepdim")?)
     }),
@@ -554,6 +557,9 @@ fn vector_norm(c: &Call<'_>, p: Value) -> Result<Value> {
 
 /// Composes the norm of order `p` along axes.
 fn norm(x: Value, p: f64, dim: Value, keepdim: Value) -> Result<Value> {
+    if p == 2.0 {
+        return run(crate::linalg_vector_norm::OP, [x, Arg::Float(p), dim, keepdim]);
+    }
     let size = run(crate::abs::OP, [x])?;
     let total = |x: Value| run(crate::sum::OP, [x, dim.clone(), keepdim.clone()]);
     match p {
@@ -565,7 +571,6 @@ fn norm(x: Value, p: f64, dim: Value, keepdim: Value) -> Result<Value> {
             total(counted)
         }
         1.0 => total(size),
-        2.0 => run(crate::sqrt::OP, [total(run(crate::mul::OP, [size.clone(), size])?)?]),
         p => {
             let powers = run(crate::pow::OP, [size, Arg::Float(p)])?;
             run(crate::pow::OP, [total(powers)?, Arg::Float(1.0 / p)])

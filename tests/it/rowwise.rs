@@ -141,11 +141,16 @@ fn operations_of_fx_that_are_row_wise_are_fused() {
         ("logsumexp(%a, -1, true)", 1),
         ("logsumexp(%a, [0, 1], true)", 1),
         ("std(%a, [1], 0.0, true)", 1),
+        ("linalg_vector_norm(%a, 2.0, [-1], true)", 1),
+        // What is reduced is put back where it was.
+        ("mean(%a, -1)\n  %b = unsqueeze(%r, -1)", 1),
+        ("std(%a, 1)\n  %b = unsqueeze(%r, 1)", 1),
         // Along another axis it is an operation of its own.
         ("normalize(%a, 2.0, 0)", 3),
     ] {
+        let name = if call.contains('\n') { "%r" } else { "%b" };
         let text = format!(
-            "graph main(%x: f32[17, 33]) {{\n  %a = mul(%x, 3.0)\n  %b = {call}\n  %c = sub(%a, %b)\n  %d = tanh(%c)\n  return %d\n}}"
+            "graph main(%x: f32[17, 33]) {{\n  %a = mul(%x, 3.0)\n  {name} = {call}\n  %c = sub(%a, %b)\n  %d = tanh(%c)\n  return %d\n}}"
         );
         let gm = fx::GraphModule::new("M", fx::parse(&text).unwrap());
         let args = [Value::from(&ramp(&[17, 33]))];

@@ -249,7 +249,7 @@ mod tests {
                 params: &["eps"],
                 out: Some("out"),
                 kernels,
-                portable: kernels,
+                portable: None,
                 body,
             })
         };

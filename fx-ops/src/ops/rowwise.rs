@@ -10,7 +10,7 @@ use super::normalization::normalize_row;
 use super::reduce::fold::join_rows_alone;
 use super::reduce::{self, Spread};
 use crate::fusible::{axes_of, reduction};
-use crate::kernel::fold::{Number, Sum};
+use crate::kernel::fold::{Number, Sum, SumOfSquares};
 use crate::kernel::{call_real, rows};
 
 static SOFTMAX: RowwiseDef = row_kernel! {
@@ -156,6 +156,11 @@ static VARIANCE: RowwiseDef = row_kernel! {
     }
 };
 
+static VECTOR_NORM: RowwiseDef = row_kernel! {
+    #[tuned = vector_norm_rows]
+    vector_norm(x) -> T { math::sqrt(row::sum_in_f64(x, |x| x as f64 * x as f64)) as T }
+};
+
 fn softmax_rows<T: Real>(rows: &Rows<'_, T>, out: &mut [T]) {
     call_real::<T, rows::softmax_of_rows, _>((rows.x, out, rows.width));
 }
@@ -220,6 +225,16 @@ where
     f64: From<T>,
 {
     Spread { correction: rows.params[0], root: rows.params[1] != 0.0 }.fold_rows(rows.x, out);
+}
+
+fn vector_norm_rows<T: Compute + Real>(rows: &Rows<'_, T>, out: &mut [T]) {
+    let mut squares = [0.0; 64];
+    for (at, out) in out.chunks_mut(squares.len()).enumerate() {
+        let squares = &mut squares[..out.len()];
+        let x = &rows.x[at * 64 * rows.width..][..out.len() * rows.width];
+        join_rows_alone(SumOfSquares::<T>::default(), x, squares);
+        out.iter_mut().zip(squares).for_each(|(out, squares)| *out = T::from_f64(squares.sqrt()));
+    }
 }
 
 /// Returns whether an argument asks for no other dtype than that of `x`.
@@ -307,6 +322,12 @@ pub(crate) fn logsumexp(args: &[Arg<()>], x: &TensorType) -> Option<Rowwise> {
     Some(Rowwise::new(RowCall::new(&LOG_SUM_EXP, &[]), axes_of(dim, x.rank())?))
 }
 
+pub(crate) fn linalg_vector_norm(args: &[Arg<()>], x: &TensorType) -> Option<Rowwise> {
+    let [_, ord, dim, _, dtype] = args else { return None };
+    let is_euclidean = ord.scalar()?.to_f64() == 2.0 && keeps_dtype(dtype, x);
+    is_euclidean.then(|| Some(Rowwise::new(RowCall::new(&VECTOR_NORM, &[]), axes_of(dim, x.rank())?)))?
+}
+
 fn spread(op: Op, args: &[Arg<()>], x: &TensorType) -> Option<Rowwise> {
     let Spread { correction, root } = Spread::of(op, args)?;
     let call = RowCall::new(&VARIANCE, &[correction, f64::from(u8::from(root))]);
@@ -374,6 +395,7 @@ mod tests {
             with(&AMAX, &[], 0),
             with(&AMIN, &[], 0),
             with(&LOG_SUM_EXP, &[], 0),
+            with(&VECTOR_NORM, &[], 0),
             with(&VARIANCE, &[1.0, 0.0], 0),
             with(&VARIANCE, &[0.0, 1.0], 0),
         ]

@@ -2,6 +2,7 @@
 
 use fx_core::ops::*;
 use fx_core::rewrite::{Match, any_of, capture, exactly, integer, number};
+use fx_core::trace::apply_with;
 use fx_core::{Arg, DType, GraphModule, Result, Tensor, rules, symbolic_trace};
 
 use crate::ops::concat::cat;
@@ -9,6 +10,7 @@ use crate::ops::creation::{new_zeros, zeros};
 use crate::ops::pad::pad;
 use crate::ops::pointwise::*;
 use crate::ops::random::dropout;
+use crate::ops::reduce::{amax, amin, linalg_vector_norm, logsumexp, mean, std, sum, var};
 use crate::ops::view::*;
 
 rules! {
@@ -93,6 +95,17 @@ rules! {
     /// An axis of size one put in and taken out.
     squeeze_unsqueeze: |x: &Tensor| capture(squeeze(capture(unsqueeze(x, 0), "a"), [0]), "b") => |x: &Tensor| x.clone(),
         free "a.dim", free "b.dim";
+    /// An axis put back where it was reduced stays there.
+    keep_reduced: |x: &Tensor| {
+        let reduced = any_of([
+            capture(sum(x, 0, false), "sum"), capture(mean(x, 0, false), "mean"), capture(amax(x, 0, false), "amax"),
+            capture(amin(x, 0, false), "amin"), capture(var(x, 0, 1.0, false), "var"), capture(std(x, 0, 1.0, false), "std"),
+            capture(logsumexp(x, 0, false), "logsumexp"), capture(linalg_vector_norm(x, 2.0, 0, false), "norm"),
+        ]);
+        capture(unsqueeze(reduced, 0), "u")
+    }, build kept,
+        free "u.dim", free "sum.dim", free "mean.dim", free "amax.dim", free "amin.dim", free "var.dim",
+        free "var.correction", free "std.dim", free "std.correction", free "logsumexp.dim", free "norm.dim", free "norm.ord";
     /// An expansion to the size that it has.
     expand_same: |x: &Tensor| any_of([capture(expand(x, [0]), "a"), capture(broadcast_to(x, [0]), "b")]) => |x: &Tensor| x.clone(),
         free "a.size", free "b.size";
@@ -204,6 +217,46 @@ fn reshaped(m: &Match<'_>, a: &str, b: &str) -> Result<Option<GraphModule>> {
 }
 
 /// An expansion to the sizes of the second, where `-1` keeps what the first gave.
+/// The reduction with the axis that is put back where it was; `None` if it is put elsewhere, or the reduction is
+/// used without it, too.
+fn kept(m: &Match<'_>) -> Result<Option<GraphModule>> {
+    let names = ["sum", "mean", "amax", "amin", "var", "std", "logsumexp", "norm"];
+    let found = names.into_iter().find_map(|name| Some((name, m.node(name)?)));
+    let Some((node, op)) =
+        found.filter(|(name, _)| m.has_one_use(name)).and_then(|(_, node)| Some((node, node.op()?)))
+    else {
+        return Ok(None);
+    };
+    let mut args = op.bind(node.args(), node.kwargs())?;
+    let mut dim = None;
+    for (param, arg) in op.params.iter().zip(&mut args) {
+        match (param.name, &*arg) {
+            ("dim", Arg::Int(axis)) => dim = Some(*axis),
+            ("dim", list) => {
+                dim = list.items().and_then(|items| match items {
+                    [Arg::Int(axis)] => Some(*axis),
+                    _ => None,
+                })
+            }
+            ("keepdim", _) => *arg = Arg::Bool(true),
+            _ => {}
+        }
+    }
+    let (Some(dim), Some(put), Some(rank)) = (dim, m.int("u.dim"), m.rank("x")) else { return Ok(None) };
+    let at = |axis: i64| fx_core::ops::axis(axis, rank).ok();
+    if rank == 0 || at(dim) != at(put) {
+        return Ok(None);
+    }
+    symbolic_trace(move |x: &Tensor| -> Result<Tensor> {
+        let args = args.iter().map(|arg| arg.try_flat_map(&mut |_| Ok(Arg::Leaf(x.clone()))));
+        let (args, kwargs) = op.spell(&args.collect::<Result<Vec<_>>>()?);
+        let kwargs: Vec<(&str, Arg<Tensor>)> =
+            kwargs.iter().map(|(name, arg)| (&**name, arg.clone())).collect();
+        Ok(apply_with(op, false, args, &kwargs))
+    })
+    .map(Some)
+}
+
 fn expanded(m: &Match<'_>) -> Result<Option<GraphModule>> {
     let (Some(a), Some(b)) = (m.ints("a.size"), m.ints("b.size")) else { return Ok(None) };
     let Some(added) = b.len().checked_sub(a.len()) else { return Ok(None) };

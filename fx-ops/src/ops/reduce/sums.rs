@@ -67,6 +67,7 @@ kernels! {
     /// Of floats only.
     #[class = Reduce]
     #[flops = PerInput(2)]
+    #[rows = rowwise::linalg_vector_norm]
     linalg_vector_norm(x: Tensor, ord: Float = 2.0, dim: Axes = None, keepdim: Bool = false; dtype: OptDType = None) =
         norm_type, norm_array;
     /// `log(sum(exp(x)))` over the axes `dim`, without overflow. Integers and bools are taken as f32.
