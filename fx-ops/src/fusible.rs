@@ -106,13 +106,19 @@ pub(crate) const LONGEST_ROW: usize = 1 << 16;
 
 /// Returns the row-wise call that a call is, and over how many of the last axes of its first operand, which is of
 /// type `x`.
-pub(crate) fn row_call(op: Op, bound: &[Arg], x: &TensorType) -> Option<(RowCall, usize)> {
+pub(crate) fn row_call<L>(op: Op, bound: &[Arg<L>], x: &TensorType) -> Option<(RowCall, usize)> {
     if !matches!(x.dtype, DType::F32 | DType::F64) {
         return None;
     }
     let leaves: SmallVec<[Arg<()>; 8]> = bound.iter().map(without_leaves).collect();
     let rowwise = (op.rows?)(&leaves, x)?;
     Some((rowwise.call, rowwise.last_axes(x.rank())?))
+}
+
+/// Returns whether rows of so many of the last axes are known to be too long for registers.
+pub(crate) fn are_long(x: &TensorType, axes: usize) -> bool {
+    let row = x.shape[x.rank() - axes..].iter().try_fold(1i64, |n, dim| n.checked_mul(dim.known()?));
+    row.is_some_and(|n| n > LONGEST_ROW as i64)
 }
 
 /// Returns the reduction over axes before the last ones that a call is, and these axes of its operand, which
@@ -221,8 +227,8 @@ pub(crate) fn map_dtype(def: &PointwiseDef, bound: &[Arg], operands: &[OperandTy
 }
 
 /// Returns an argument that is an integer or a list of them.
-pub(crate) fn ints(arg: &Arg) -> Option<IntVec> {
-    let int = |arg: &Arg| match arg {
+pub(crate) fn ints<L>(arg: &Arg<L>) -> Option<IntVec> {
+    let int = |arg: &Arg<L>| match arg {
         Arg::Int(n) => Some(*n),
         _ => None,
     };

@@ -18,24 +18,31 @@ use crate::{Arg, GraphModule, Op, Result, Tensor, Type, TypeTree, Value, bail, p
 ///
 /// Fails when there are operations without stand-alone code: all are named, with their lines in the program.
 pub fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
-    let mut gm = gm.clone();
-    compose::compose(&mut gm, options)?;
-    fx_codegen::standalone::generate(&gm, options)
+    fx_codegen::standalone::generate(&composed(gm, options)?, options)
 }
 
 /// Checks that a graph module can be written as a crate, without writing it.
 ///
 /// Fails as [`generate`].
 pub fn check(gm: &GraphModule, options: &Options) -> Result<()> {
+    fx_codegen::standalone::check(&composed(gm, options)?, options)
+}
+
+/// Returns a graph module with operations that are compositions of others written as these.
+fn composed(gm: &GraphModule, options: &Options) -> Result<GraphModule> {
     let mut gm = gm.clone();
+    if !pass::decomposed().any(|op| options.writes(op)) {
+        pass::DECOMPOSE.apply(&mut gm)?;
+    }
     compose::compose(&mut gm, options)?;
-    fx_codegen::standalone::check(&gm, options)
+    Ok(gm)
 }
 
 /// Returns the names of the operations that have stand-alone code besides pointwise operations and views, sorted.
 pub fn operations() -> Vec<&'static str> {
     let mut names = fx_codegen::standalone::operations();
     names.extend(compose::names());
+    names.extend(pass::decomposed().map(|op| op.name));
     names.extend(crate::registry().iter().filter(|op| op.rows.is_some()).map(|op| op.name));
     names.sort_unstable();
     names.dedup();

@@ -582,7 +582,7 @@ fn scaled<V: Operand>(each: &V, weight: &V, reduction: &str) -> Result<V> {
     over(each.mul(weight)?, reduction)
 }
 
-fn divergence<V: Operand>(x: &V, target: &V, reduction: &str, log_target: bool) -> Result<V> {
+pub(crate) fn divergence<V: Operand>(x: &V, target: &V, reduction: &str, log_target: bool) -> Result<V> {
     let each = if log_target {
         target.apply(exp::OP, &[])?.mul(&target.sub(x)?)?
     } else {
@@ -599,13 +599,18 @@ fn divergence<V: Operand>(x: &V, target: &V, reduction: &str, log_target: bool) 
     }
 }
 
-fn soft_margin<V: Operand>(x: &V, target: &V, reduction: &str) -> Result<V> {
+pub(crate) fn soft_margin<V: Operand>(x: &V, target: &V, reduction: &str) -> Result<V> {
     float_only(x.ty().dtype)?;
     let power = target.apply(fx_core::ops::neg::OP, &[])?.mul(x)?;
     over(power.apply(exp::OP, &[])?.apply(log1p::OP, &[])?, reduction)
 }
 
-fn hinge<V: Operand>(x: &V, target: &V, margin: impl Into<Option<f64>>, reduction: &str) -> Result<V> {
+pub(crate) fn hinge<V: Operand>(
+    x: &V,
+    target: &V,
+    margin: impl Into<Option<f64>>,
+    reduction: &str,
+) -> Result<V> {
     let margin = float(margin.into());
     let gap = x.apply(fx_core::ops::neg::OP, &[])?.add(margin)?.apply(clamp_min::OP, &[Arg::Float(0.0)])?;
     let pick = |label: i64, value: &V| {
@@ -615,7 +620,7 @@ fn hinge<V: Operand>(x: &V, target: &V, margin: impl Into<Option<f64>>, reductio
     over(pick(1, &gap)?.add(&pick(-1, x)?)?, reduction)
 }
 
-fn ranking<V: Operand>(
+pub(crate) fn ranking<V: Operand>(
     x: &V,
     other: &V,
     target: &V,
@@ -626,7 +631,7 @@ fn ranking<V: Operand>(
     over(gap.apply(clamp_min::OP, &[Arg::Float(0.0)])?, reduction)
 }
 
-fn poisson<V: Operand>(
+pub(crate) fn poisson<V: Operand>(
     x: &V,
     target: &V,
     log_input: bool,
@@ -648,7 +653,7 @@ fn poisson<V: Operand>(
     over(each, reduction)
 }
 
-fn gaussian<V: Operand>(
+pub(crate) fn gaussian<V: Operand>(
     x: &V,
     target: &V,
     variance: &V,

@@ -70,7 +70,7 @@ fn reduce<V: Operand>(each: V, reduction: &str) -> Result<V> {
     }
 }
 
-fn cosine_embedding<V: Operand>(
+pub(crate) fn cosine_embedding<V: Operand>(
     x: &V,
     input2: &V,
     target: &V,
@@ -103,7 +103,7 @@ fn cosine_embedding<V: Operand>(
 }
 
 /// A float at run time, or what stands for it while shapes are propagated.
-trait OrOne {
+pub(crate) trait OrOne {
     fn or_one(self) -> f64;
 }
 impl OrOne for f64 {
@@ -118,7 +118,7 @@ impl OrOne for Option<f64> {
 }
 
 #[expect(clippy::too_many_arguments, reason = "PyTorch's schema")]
-fn triplet<V: Operand>(
+pub(crate) fn triplet<V: Operand>(
     x: &V,
     positive: &V,
     negative: &V,

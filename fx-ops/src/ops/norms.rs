@@ -68,14 +68,14 @@ kernels! {
 
 /// The order of a norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
+pub(crate) enum Order {
     Unspecified,
     Number(f64),
     Frobenius,
     Nuclear,
 }
 
-fn order<L>(arg: &Arg<L>, leaf: impl FnOnce(&Arg<L>) -> Result<f64>) -> Result<Order> {
+pub(crate) fn order<L>(arg: &Arg<L>, leaf: impl FnOnce(&Arg<L>) -> Result<f64>) -> Result<Order> {
     match arg {
         Arg::None => Ok(Order::Unspecified),
         Arg::Str(text) if &**text == "fro" => Ok(Order::Frobenius),
@@ -160,7 +160,13 @@ fn vector_or_matrix<V: Operand>(
     }
 }
 
-fn matrix_norm<V: Operand>(x: &V, p: Order, dim: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<V> {
+pub(crate) fn matrix_norm<V: Operand>(
+    x: &V,
+    p: Order,
+    dim: &[i64],
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<V> {
     let rank = x.dims().len();
     let &[first, second] = dim else { bail!(Argument, "expected two axes of matrices, got {dim:?}") };
     let (rows, columns) = (axis(first, rank)?, axis(second, rank)?);
@@ -202,7 +208,12 @@ fn matrix_norm<V: Operand>(x: &V, p: Order, dim: &[i64], keepdim: bool, dtype: O
     }
 }
 
-fn bounded<V: Operand>(x: &V, p: impl Number, dim: impl Into<Dim>, most: impl Number) -> Result<V> {
+pub(crate) fn bounded<V: Operand>(
+    x: &V,
+    p: impl Number,
+    dim: impl Into<Dim>,
+    most: impl Number,
+) -> Result<V> {
     let (p, most) = (p.scalar().to_f64(), most.scalar().to_f64());
     float_only(x.ty().dtype)?;
     let rank = x.dims().len();
@@ -257,7 +268,7 @@ pub(crate) fn cosine<V: Operand>(
     unit(x)?.mul(&unit(other)?)?.apply(sum::OP, &[Arg::Int(dim)])
 }
 
-fn covariance<V: Operand>(
+pub(crate) fn covariance<V: Operand>(
     x: &V,
     correction: impl Into<Dim>,
     fweights: Option<&V>,
@@ -325,7 +336,7 @@ fn covariance<V: Operand>(
     out.apply(crate::ops::view::squeeze::OP, &[])
 }
 
-fn correlation<V: Operand>(x: &V) -> Result<V> {
+pub(crate) fn correlation<V: Operand>(x: &V) -> Result<V> {
     let c = covariance(x, 1, None, None)?;
     if c.dims().is_empty() {
         return c.div(&c);

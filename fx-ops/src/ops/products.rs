@@ -215,7 +215,7 @@ fn cross_axis(x: &TensorType, other: &TensorType, dim: Option<Dim>) -> Result<Di
     bail!(Shape, "expected an axis of size 3, got {shape}")
 }
 
-fn powers<V: Operand>(x: &V, n: Option<Dim>) -> Result<V> {
+pub(crate) fn powers<V: Operand>(x: &V, n: Option<Dim>) -> Result<V> {
     let x = if x.dims().is_empty() { x.insert_axis(0)? } else { x.clone() };
     let x = if x.ty().dtype == DType::Bool { x.to_dtype(DType::I64)? } else { x };
     let dims = x.dims();
@@ -256,17 +256,11 @@ fn power_type(x: &TensorType, n: Dim) -> Result<TensorType> {
     Ok(x.clone())
 }
 
-fn power_array(x: &Array, n: i64) -> Result<Array> {
-    power_type(&x.ty(), n.into())?;
-    let size = x.shape()[x.rank() - 1];
-    if n == 0 {
-        let mut eye = vec![0i64; fx_core::array::checked_numel(&[size, size])?];
-        eye.iter_mut().step_by(size + 1).for_each(|x| *x = 1);
-        return Array::from_vec(eye, &[size, size])?.cast(x.dtype()).broadcast_to(x.shape())?.contiguous();
-    }
+/// Returns a power of square matrices, not the zeroth, by squaring.
+pub(crate) fn power<V: Operand>(x: &V, n: i64) -> Result<V> {
     let mut base = if n < 0 { x.apply(crate::ops::linalg_solve::linalg_inv::OP, &[])? } else { x.clone() };
     let mut left = n.unsigned_abs();
-    let mut out: Option<Array> = None;
+    let mut out: Option<V> = None;
     loop {
         if left & 1 == 1 {
             out = Some(match out {
@@ -280,6 +274,17 @@ fn power_array(x: &Array, n: i64) -> Result<Array> {
             _ => base = base.matmul(&base)?,
         }
     }
+}
+
+fn power_array(x: &Array, n: i64) -> Result<Array> {
+    power_type(&x.ty(), n.into())?;
+    let size = x.shape()[x.rank() - 1];
+    if n == 0 {
+        let mut eye = vec![0i64; fx_core::array::checked_numel(&[size, size])?];
+        eye.iter_mut().step_by(size + 1).for_each(|x| *x = 1);
+        return Array::from_vec(eye, &[size, size])?.cast(x.dtype()).broadcast_to(x.shape())?.contiguous();
+    }
+    power(x, n)
 }
 
 pub(crate) fn bilinear_form<V: Operand>(x: &V, y: &V, weight: &V, bias: Option<&V>) -> Result<V> {

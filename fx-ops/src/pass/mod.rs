@@ -10,7 +10,7 @@ mod simplify;
 mod split_reductions;
 
 pub use convert_dtype::CONVERT_DTYPE;
-pub use decompose::DECOMPOSE;
+pub use decompose::{DECOMPOSE, decomposed};
 pub use fold_batch_norm::FOLD_BATCH_NORM;
 pub use fuse::{Border, FUSE, Fusion, independent_parts};
 use fx_core::pass::{self, Pass};

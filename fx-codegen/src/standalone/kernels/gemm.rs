@@ -328,8 +328,9 @@ pub fn batched<T: Fused, const R: usize>(
     out: &mut [T],
 ) {
     let size = sizes.m * sizes.n;
-    if size == 0 {
-        return;
+    if size == 0 || sizes.k == 0 {
+        // Matrices without elements are at no place.
+        return out.fill(T::ZERO);
     }
     split_outer(size.saturating_mul(sizes.k), size, out, work, |i, out, work| {
         let (mut rest, mut a_at, mut b_at) = (i, 0, 0);

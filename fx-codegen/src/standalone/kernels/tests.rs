@@ -1,5 +1,5 @@
 use super::float::Float;
-use super::gemm::{Matrix, Sizes, Start, gemm, work};
+use super::gemm::{Matrix, Sizes, Start, batched, gemm, work};
 use super::{attention, conv, copy, lookup, pool, reduce, rows, sort, threads};
 
 /// Numbers between -1 and 1 that look like chance.
@@ -107,6 +107,16 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         conv::conv(c, &x, &weight, Some(&bias), &mut room, &mut out);
         near(&out, &expected, 1e-5);
     }
+}
+
+#[test]
+fn products_of_no_terms_are_zeros() {
+    let empty = |row: usize| Matrix { data: &[] as &[f32], row, column: 1 };
+    let mut out = [7.0; 12];
+    let sizes = Sizes { m: 2, n: 1, k: 0 };
+    // The steps of a view may lead beyond what has no elements.
+    batched([6], sizes, empty(2), [2], empty(1), [1], &mut [], &mut out);
+    assert_eq!(out, [0.0; 12]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::fusible::{
-    LONGEST_ROW, column_reduction, has_columns, is_anchor, is_select, map_dtype, row_call, select_of, spec_of,
+    are_long, column_reduction, has_columns, is_anchor, is_select, map_dtype, row_call, select_of, spec_of,
 };
 
 /// Makes groups of nodes that are computed as one.
@@ -225,8 +225,7 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
     if let Some(x) = bound.first().and_then(|arg| tensor(graph, arg))
         && let Some((call, axes)) = row_call(op, &bound, &x)
     {
-        let row = x.shape[x.rank() - axes..].iter().try_fold(1i64, |n, dim| n.checked_mul(dim.known()?));
-        if row.is_some_and(|n| n > LONGEST_ROW as i64) {
+        if are_long(&x, axes) {
             return none("its rows are too long for the cache");
         }
         return Ok(Role::Rows { domain: x.shape, axes, reduces: call.reduces() });

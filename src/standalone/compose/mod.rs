@@ -2,15 +2,21 @@
 //!
 //! Each row of [`COMPOSITIONS`] writes a call of an operation as calls of operations that have code.
 
+mod loss;
+
 use std::sync::Arc;
 
 use fx_codegen::standalone::Options;
+use fx_ops::ops::view::{Shapes, Slicing};
 
 use crate::trace::apply;
 use crate::{Arg, DType, Dim, GraphModule, NodeId, Op, Result, Scalar, Tensor, Value, bail, err};
 
 /// How often compositions are composed of others.
 const DEEPEST: usize = 4;
+
+/// The most channels whose squares a normalisation adds one after the other.
+const MOST_NEIGHBOURS: i64 = 32;
 
 /// The arguments of a call in schema order, with symbols for tensors.
 struct Call<'a> {
@@ -217,6 +223,52 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         };
         run(op, [rows, Arg::Int(1)])
     }),
+    (crate::local_response_norm::OP, |c| {
+        let (x, size) = (c.tensor("x")?, c.number("size")? as i64);
+        let (ty, dtype) = (x.ty()?, x.dtype()?);
+        if !(1..=MOST_NEIGHBOURS).contains(&size) || !matches!(dtype, DType::F32 | DType::F64) {
+            return Err(stays());
+        }
+        let x = Arg::Leaf(x);
+        let behind = (2..ty.rank()).flat_map(|_| [0, 0]);
+        let border = Arg::ints(behind.chain([size / 2, (size - 1) / 2]));
+        let squares = run(crate::pad::OP, [run(crate::mul::OP, [x.clone(), x.clone()])?, border])?;
+        let channels = Arg::dim(ty.shape[1].clone());
+        let part =
+            |i: i64| run(crate::narrow::OP, [squares.clone(), Arg::Int(1), Arg::Int(i), channels.clone()]);
+        let mut total = part(0)?;
+        for i in 1..size {
+            total = run(crate::add::OP, [total, part(i)?])?;
+        }
+        let scaled = run(crate::mul::OP, [total, Arg::Float(c.number("alpha")? / size as f64)])?;
+        let base = run(crate::add::OP, [scaled, Arg::Float(c.number("k")?)])?;
+        run(crate::div::OP, [x, run(crate::pow::OP, [base, Arg::Float(c.number("beta")?)])?])
+    }),
+    (crate::affine_grid::OP, |c| {
+        // The places of an affine map that changes nothing, with a one for what it adds.
+        let theta = c.tensor("theta")?;
+        let (rank, dtype) =
+            (theta.ty()?.shape.get(1).and_then(Dim::known).ok_or_else(stays)?, theta.dtype()?);
+        let size = c.get("size")?;
+        let sizes = size.items().ok_or_else(stays)?;
+        let one = [&[Arg::Int(1)], sizes.get(1..).ok_or_else(stays)?].concat();
+        let eye: Vec<f64> =
+            (0..rank).flat_map(|i| (0..=rank).map(move |j| f64::from(u8::from(i == j)))).collect();
+        let eye = Arg::Leaf(Tensor::from_vec(eye, &[1, rank as usize, rank as usize + 1]));
+        let places = (crate::affine_grid::OP.eval)(&[eye, Arg::list(one), c.get("align_corners")?])?;
+        let places = places.leaf().ok_or_else(stays)?.reshape([-1, rank]);
+        let places = crate::cat([places.clone(), places.narrow(1, 0, 1) * 0.0 + 1.0], 1).to(dtype);
+        let places = Arg::Leaf(Tensor::new(places.array()?.contiguous()?));
+        let moved = run(
+            crate::matmul::OP,
+            [places, run(crate::transpose::OP, [Arg::Leaf(theta), Arg::Int(1), Arg::Int(2)])?],
+        )?;
+        let shape =
+            std::iter::once(sizes[0].clone()).chain(sizes[2..].iter().cloned()).chain([Arg::Int(rank)]);
+        run(crate::reshape::OP, [moved, Arg::list(shape)])
+    }),
+    (crate::trapezoid::OP, trapezoid),
+    (crate::trapz::OP, trapezoid),
     (crate::trace_::OP, |c| run(crate::sum::OP, [run(crate::diagonal::OP, [c.get("x")?])?])),
     (crate::col2im::OP, col2im),
     (crate::kron::OP, kronecker),
@@ -265,9 +317,14 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
     }),
 ];
 
+/// The operations, and what they are composed of, by family.
+fn compositions() -> impl Iterator<Item = &'static (Op, Composition)> {
+    COMPOSITIONS.iter().chain(loss::COMPOSITIONS)
+}
+
 /// Returns the names of the operations that are composed of others.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    COMPOSITIONS.iter().map(|(op, _)| op.name)
+    compositions().map(|(op, _)| op.name)
 }
 
 /// Writes calls as those that they are composed of, also in sub-graphs; what `options` have code for stays.
@@ -291,7 +348,7 @@ pub(super) fn compose(gm: &mut GraphModule, options: &Options) -> Result<()> {
         let mut is_done = true;
         for id in gm.graph().ids() {
             let node = gm.graph().node(id)?;
-            let found = node.op().and_then(|op| COMPOSITIONS.iter().find(|(other, _)| *other == op));
+            let found = node.op().and_then(|op| compositions().find(|(other, _)| *other == op));
             if let Some(&(op, composition)) = found.filter(|(op, _)| !options.writes(*op)) {
                 let bound = op.bind(node.args(), node.kwargs())?;
                 is_done &= replace(gm, id, op, &bound, composition).is_err();
@@ -612,6 +669,42 @@ fn reduced(c: &Call<'_>, each: Value) -> Result<Value> {
         Arg::Str(kind) if *kind == *"mean" => run(crate::mean::OP, [each]),
         _ => Err(stays()),
     }
+}
+
+/// Composes an integral: of equal distances the sum less half of both ends, else the sum of the means of
+/// neighbours times their distances.
+fn trapezoid(c: &Call<'_>) -> Result<Value> {
+    let (y, dim) = (c.tensor("y")?, c.get("dim")?);
+    let ty = y.ty()?;
+    let axis = crate::ops::axis(c.number("dim")? as i64, ty.rank())?;
+    if !ty.dtype.is_float() || ty.shape.get(axis).is_none_or(|size| size.bounds().0 < 1) {
+        return Err(stays());
+    }
+    let y = Arg::Leaf(y);
+    match c.get("x")? {
+        Arg::Leaf(x) if x.ty()?.rank() == ty.rank() => {
+            let part =
+                |x: &Value, from: Value, to: Value| run(crate::slice::OP, [x.clone(), dim.clone(), from, to]);
+            let ends = |x: &Value, op: Op| {
+                run(op, [part(x, Arg::Int(1), Arg::None)?, part(x, Arg::Int(0), Arg::Int(-1))?])
+            };
+            let gaps = ends(&Arg::Leaf(x), crate::sub::OP)?;
+            let weighted = run(crate::mul::OP, [ends(&y, crate::add::OP)?, gaps])?;
+            run(crate::div::OP, [run(crate::sum::OP, [weighted, dim.clone()])?, Arg::Int(2)])
+        }
+        Arg::None => {
+            let end = |at: i64| run(crate::select::OP, [y.clone(), dim.clone(), Arg::Int(at)]);
+            let ends = run(crate::mul::OP, [run(crate::add::OP, [end(0)?, end(-1)?])?, Arg::Float(0.5)])?;
+            let total = run(crate::sub::OP, [run(crate::sum::OP, [y.clone(), dim.clone()])?, ends])?;
+            run(crate::mul::OP, [total, Arg::Float(c.number("dx")?)])
+        }
+        _ => Err(stays()),
+    }
+}
+
+/// Returns the dtype of a tensor.
+fn dtype_of(x: &Value) -> Result<DType> {
+    x.leaf().ok_or_else(stays)?.dtype()
 }
 
 /// Composes a tensor of a number, of the dtype of `x` if no other is asked for.
