@@ -166,10 +166,7 @@ pub struct Ran {
 pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> {
     let mut sets = Vec::new();
     let has = |set: usize, name: &str| io.contains(&format!("{set}.{name}"));
-    let runner = engine.prepare(gm)?.unwrap_or_else(|| {
-        let gm = gm.clone();
-        Box::new(move |args| gm.clone().evaluate(args))
-    });
+    let runner = runner(gm, engine)?;
     while has(sets.len(), "in0") || has(sets.len(), "out0") {
         let set = sets.len();
         let outputs = check::outputs(gm, &runner, io, set)?;
@@ -180,6 +177,31 @@ pub fn run(gm: &GraphModule, io: &Weights, engine: &Engine) -> Result<Vec<Ran>> 
         sets.push(Ran { set, outputs, agrees });
     }
     if sets.is_empty() { Err(no_input_set(io)) } else { Ok(sets) }
+}
+
+/// Runs a program that takes no inputs. Fails if it takes some, which the error names, or the program fails.
+pub fn run_without_inputs(gm: &GraphModule, engine: &Engine) -> Result<Ran> {
+    let graph = gm.graph();
+    let mut inputs = Vec::new();
+    for id in graph.placeholders() {
+        let node = graph.node(id)?;
+        let ty = node.ty().map_or_else(String::new, |ty| format!(": {ty}"));
+        inputs.push(format!("%{}{ty}", node.name()));
+    }
+    if !inputs.is_empty() {
+        return Err(err!(Argument, "the program takes {}, and no inputs are given", inputs.join(", "))
+            .help("give a safetensors file with the tensors 0.in0, 0.in1, … by --io FILE"));
+    }
+    let outputs = check::tensors(&runner(gm, engine)?(&[])?);
+    Ok(Ran { set: 0, outputs, agrees: None })
+}
+
+/// Returns what calls a program by an engine, each call with the original buffers.
+fn runner(gm: &GraphModule, engine: &Engine) -> Result<check::Runner> {
+    Ok(engine.prepare(gm)?.unwrap_or_else(|| {
+        let gm = gm.clone();
+        Box::new(move |args| gm.clone().evaluate(args))
+    }))
 }
 
 pub(crate) fn no_input_set(io: &Weights) -> crate::Error {

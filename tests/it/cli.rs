@@ -174,6 +174,15 @@ fn programs_run_on_inputs_of_a_file() {
     let sets = json(&ok(&["run", CHAIN, "--io", CHAIN_IO, "--json"]));
     assert!(sets.iter().all(|set| set["problem"].is_null() && set["error"].is_number()), "{sets:?}");
 
+    // A program without inputs needs no file of them.
+    let dir = folder("without_inputs");
+    let path = dir.join("net.fx").to_str().unwrap().to_owned();
+    std::fs::write(&path, "graph main() {\n  %a = arange(5)\n  %b = mul(%a, 2)\n  return %b\n}\n").unwrap();
+    assert!(ok(&["run", &path]).contains("[0, 2, 4, 6, 8]"), "{}", ok(&["run", &path]));
+    assert!(ok(&["run", &path, "--engine", "fused"]).contains("[0, 2, 4, 6, 8]"));
+    let reason = refused(&["run", CHAIN]);
+    assert!(reason.contains("the program takes %") && reason.contains("--io FILE"), "{reason}");
+
     // Other inputs than the program takes, and another engine than there is.
     let other = refused(&["run", CHAIN, "--io", "tests/data/zoo/missing.safetensors"]);
     assert!(other.contains("missing.safetensors"), "{other}");

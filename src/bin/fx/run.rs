@@ -18,8 +18,9 @@ use crate::script::print_evaluation;
 pub(crate) struct Run {
     #[command(flatten)]
     program: Program,
-    /// A safetensors file with the tensors 0.in0, 0.in1, …, and perhaps 0.out0, …; 1.in0 begins a second set
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["call", "dry"])]
+    /// A safetensors file with the tensors 0.in0, 0.in1, …, and perhaps 0.out0, …; 1.in0 begins a second set.
+    /// A graph without inputs needs none
+    #[arg(long, value_name = "FILE")]
     io: Option<PathBuf>,
     /// Of TorchScript: print the value of an expression, such as "self.forward(x, 16000)"; the tensors of the file
     /// of --io are known by their names
@@ -62,10 +63,15 @@ impl Run {
             print_evaluation(&evaluate(program, code, io.as_ref())?)?;
             return Ok(true);
         }
-        let Some(io) = io else { return Err(fx::err!(Argument, "expected --io FILE")) };
-        let ran = match is_script {
-            true => run_script(&self.program, &io, &engine)?,
-            false => program::run(&self.program.open()?, &io, &engine)?,
+        let ran = match (is_script, io) {
+            (true, Some(io)) => run_script(&self.program, &io, &engine)?,
+            (false, Some(io)) => program::run(&self.program.open()?, &io, &engine)?,
+            (false, None) => vec![program::run_without_inputs(&self.program.open()?, &engine)?],
+            (true, None) => {
+                return Err(fx::err!(Argument, "no inputs are given for {}", file.display()).help(
+                    "give a safetensors file with the tensors 0.in0, 0.in1, … by --io FILE, or an expression by --call CODE",
+                ));
+            }
         };
         if let Some(path) = self.save {
             let named = |ran: &Ran| {
