@@ -64,7 +64,8 @@ fn write_function(
     for param in def.params {
         write!(text, "{param}: {dtype}, ")?;
     }
-    let [out, n, i] = ["out", "n", "i"].map(|name| unused(def, name));
+    let taken = [def.operands, def.params].concat();
+    let [out, n, i] = ["out", "n", "i"].map(|name| unused(&taken, name));
     writeln!(text, "{out}: &mut [{result}]) {{")?;
     writeln!(text, "    let {n} = {out}.len();")?;
     for operand in def.operands {
@@ -78,10 +79,10 @@ fn write_function(
     text.write_str("    }\n}\n")
 }
 
-/// Returns a name that is no operand or parameter of a row.
-fn unused(def: &PointwiseDef, name: &str) -> String {
+/// Returns a name that is none of those that are taken.
+pub(crate) fn unused(taken: &[&str], name: &str) -> String {
     let mut name = name.to_owned();
-    while def.operands.iter().chain(def.params).any(|taken| **taken == name) {
+    while taken.contains(&&*name) {
         name.push('_');
     }
     name

@@ -353,36 +353,14 @@ macro_rules! rowwise {
                     $crate::Op::new(&DEF)
                 };
             }
-            $(#[doc = $doc])+
-            #[track_caller]
-            pub fn $name(
-                $x: impl $crate::ToArg<$crate::op::kind::Tensor>
-                $(, $y: impl $crate::ToArg<$crate::__row_operand!(type $($option)?)>)*
-                $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
-            ) -> $crate::Tensor {
-                $crate::trace::apply_as($name::OP, false, [$x.to_arg() $(, $y.to_arg())* $($(, $p.to_arg())*)?])
-            }
         )*
-        $(#[$tdoc])*
-        pub trait $trait: ::core::convert::AsRef<$crate::Tensor> {
+        $crate::__tensor_functions! {
+            [$(#[$tdoc])*] $trait $table
             $(
-                $(#[doc = $doc])+
-                #[track_caller]
-                fn $name(
-                    &self
-                    $(, $y: impl $crate::ToArg<$crate::__row_operand!(type $($option)?)>)*
-                    $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
-                ) -> $crate::Tensor {
-                    $crate::trace::apply_as(
-                        $name::OP, true,
-                        [$crate::Arg::Leaf(self.as_ref().clone()) $(, $y.to_arg())* $($(, $p.to_arg())*)?],
-                    )
-                }
+                [$($doc)+] $name ($x: $crate::op::kind::Tensor
+                $(, $y: $crate::__row_operand!(type $($option)?))* $($(, $p: $crate::op::kind::Number)*)?)
             )*
         }
-        impl $trait for $crate::Tensor {}
-        #[doc = concat!("The operations of [`", stringify!($trait), "`].")]
-        pub static $table: &[$crate::Op] = &[$($name::OP),*];
     };
 }
 

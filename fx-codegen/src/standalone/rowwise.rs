@@ -10,6 +10,7 @@ use super::lower::{Lowering, is_half};
 use super::step::Pieces;
 use super::table::{number, optional, read, size, text};
 use super::value::{Value, View, count};
+use crate::kernel::unused;
 use crate::native::row_stands_alone;
 
 /// The module of kernels with these functions.
@@ -51,17 +52,9 @@ impl Functions {
     }
 }
 
-/// Returns a name that the body does not use.
-fn unused(def: &RowwiseDef, name: &str) -> String {
-    let mut name = name.to_owned();
-    while def.operands.iter().chain(def.params).copied().chain(def.out).any(|taken| taken == name) {
-        name.push('_');
-    }
-    name
-}
-
 fn write_function(text: &mut String, def: &RowwiseDef, dtype: DType, name: &str) -> std::fmt::Result {
-    let [n, results, first] = ["n", "results", "first"].map(|name| unused(def, name));
+    let taken: Vec<&str> = def.operands.iter().chain(def.params).copied().chain(def.out).collect();
+    let [n, results, first] = ["n", "results", "first"].map(|name| unused(&taken, name));
     let x = def.operands[0];
     let mut params = format!("{x}: &[{dtype}], {n}: usize");
     let mut others = String::new();
@@ -84,7 +77,7 @@ fn write_function(text: &mut String, def: &RowwiseDef, dtype: DType, name: &str)
             lay_out(def.body, 2)
         ),
         None => {
-            let [i, result] = ["i", "result"].map(|name| unused(def, name));
+            let [i, result] = ["i", "result"].map(|name| unused(&taken, name));
             format!(
                 "for ({i}, {result}) in {results}.iter_mut().enumerate() {{\n            let {x} = &{x}[{i} * {n}..][..{n}];\n            \
                  *{result} = {};\n        }}",
@@ -130,7 +123,7 @@ impl Lowering<'_> {
         let shape = if call.reduces() { &ty.shape[..] } else { &x.shape[..] };
         let (view, out) = self.out(dtype, shape);
         let pieces = self.row_args(&call, &x, size(&n), &others, dtype, out);
-        let function = self.row_function(call.def, dtype);
+        let function = self.rowwise.name(call.def, dtype);
         self.call(format!("{MODULE}::{function}"), pieces);
         let view = match call.reduces() {
             true => view,
@@ -168,9 +161,5 @@ impl Lowering<'_> {
         pieces.extend(params.map(|x| text(number(Scalar::Float(*x), dtype))));
         pieces.push(out);
         pieces
-    }
-
-    fn row_function(&mut self, def: &'static RowwiseDef, dtype: DType) -> String {
-        self.rowwise.name(def, dtype)
     }
 }

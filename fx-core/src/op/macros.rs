@@ -298,14 +298,30 @@ macro_rules! pointwise {
                     $crate::Op::new(&DEF)
                 };
             }
+        )*
+        $crate::__tensor_functions! {
+            [$(#[$tdoc])*] $trait $table
+            $(
+                [$($doc)+] $name ($x: $crate::op::kind::Operand
+                $(, $y: $crate::__operand!(type $($absent)?))* $($(, $p: $crate::op::kind::Number)*)?)
+            )*
+        }
+    };
+}
+
+/// Writes a function and a method for each operation that gives one tensor, and the table of the operations.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __tensor_functions {
+    (
+        [$(#[$tdoc:meta])*] $trait:ident $table:ident
+        $([$($doc:literal)+] $name:ident ($x:ident: $kind:ty $(, $y:ident: $other:ty)*))*
+    ) => {
+        $(
             $(#[doc = $doc])+
             #[track_caller]
-            pub fn $name(
-                $x: impl $crate::ToArg<$crate::op::kind::Operand>
-                $(, $y: impl $crate::ToArg<$crate::__operand!(type $($absent)?)>)*
-                $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
-            ) -> $crate::Tensor {
-                $crate::trace::apply_as($name::OP, false, [$x.to_arg() $(, $y.to_arg())* $($(, $p.to_arg())*)?])
+            pub fn $name($x: impl $crate::ToArg<$kind> $(, $y: impl $crate::ToArg<$other>)*) -> $crate::Tensor {
+                $crate::trace::apply_as($name::OP, false, [$x.to_arg() $(, $y.to_arg())*])
             }
         )*
         $(#[$tdoc])*
@@ -313,14 +329,9 @@ macro_rules! pointwise {
             $(
                 $(#[doc = $doc])+
                 #[track_caller]
-                fn $name(
-                    &self
-                    $(, $y: impl $crate::ToArg<$crate::__operand!(type $($absent)?)>)*
-                    $($(, $p: impl $crate::ToArg<$crate::op::kind::Number>)*)?
-                ) -> $crate::Tensor {
+                fn $name(&self $(, $y: impl $crate::ToArg<$other>)*) -> $crate::Tensor {
                     $crate::trace::apply_as(
-                        $name::OP, true,
-                        [$crate::Arg::Leaf(self.as_ref().clone()) $(, $y.to_arg())* $($(, $p.to_arg())*)?],
+                        $name::OP, true, [$crate::Arg::Leaf(self.as_ref().clone()) $(, $y.to_arg())*],
                     )
                 }
             )*

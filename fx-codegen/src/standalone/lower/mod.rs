@@ -60,6 +60,7 @@ pub(super) struct Lowering<'a> {
     locals: Vec<Symbol>,
     /// The sizes of all graphs so far.
     taken: HashSet<Symbol>,
+    /// The functions of row-wise operations.
     pub(super) rowwise: Functions,
     /// What cannot be written.
     problems: Vec<String>,
