@@ -8,10 +8,10 @@ mod compose;
 use std::path::Path;
 
 pub use fx_codegen::standalone::{Options, Package};
-use fx_ops::engine::prepare;
+use fx_ops::engine::prepare_except;
 
 use crate::weights::Weights;
-use crate::{Arg, GraphModule, Op, Result, Tensor, Type, TypeTree, Value, bail, pass};
+use crate::{Arg, GraphModule, Op, Passes, Result, Tensor, Type, TypeTree, Value, bail, pass};
 
 /// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` sees to
 /// both.
@@ -31,11 +31,14 @@ pub fn check(gm: &GraphModule, options: &Options) -> Result<()> {
 /// Returns a graph module with operations that are compositions of others written as these.
 fn composed(gm: &GraphModule, options: &Options) -> Result<GraphModule> {
     let mut gm = gm.clone();
-    if !pass::decomposed().any(|op| options.writes(op)) {
-        pass::DECOMPOSE.apply(&mut gm)?;
-    }
+    Passes::parse(&pass::decompose_except(&written(options)), &pass::all())?.in_place().run(&mut gm)?;
     compose::compose(&mut gm, options)?;
     Ok(gm)
+}
+
+/// Returns the compositions for which the user has code.
+fn written(options: &Options) -> Vec<Op> {
+    pass::decomposed().filter(|op| options.writes(*op)).collect()
 }
 
 /// Returns the names of the operations that have stand-alone code besides pointwise operations and views, sorted.
@@ -160,7 +163,7 @@ impl ToCrate for GraphModule {
         };
         let first = types(&placeholders(&sets[0].0)?)?;
         let mut gm = if options.fixed { self.specialize(&first)? } else { self.clone() };
-        prepare(&mut gm)?;
+        prepare_except(&mut gm, &written(&options.options))?;
         let mut code = options.options.clone();
         compose::compose(&mut gm, &code)?;
         fx_codegen::standalone::check(&gm, &code)?;

@@ -480,9 +480,14 @@ fn at(error: fx_core::Error, source: SourceLoc) -> fx_core::Error {
 /// Folded constants do not follow the weights any more; weights that are not read are removed. Fails if a
 /// pass does.
 pub fn prepare(gm: &mut GraphModule) -> Result<()> {
+    prepare_except(gm, &[])
+}
+
+/// As [`prepare`]; these operations are not written as what they are composed of. Fails as [`prepare`] does.
+pub fn prepare_except(gm: &mut GraphModule, except: &[fx_core::Op]) -> Result<()> {
     gm.freeze();
     gm.clear_methods();
-    Passes::parse(pass::ENGINE, &pass::all())?.in_place().run(gm)?;
+    Passes::parse(&pass::engine(except), &pass::all())?.in_place().run(gm)?;
     let uncalled: Vec<String> = gm.children().map(|(path, _)| path.to_owned()).collect();
     for path in uncalled {
         // Those that are called stay.

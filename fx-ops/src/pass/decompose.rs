@@ -1,6 +1,7 @@
 //! Writing operations that are compositions of others as these.
 
-use fx_core::pass::{Context, Pass};
+use fx_core::op::Default as Value;
+use fx_core::pass::{Context, Pass, PassOption};
 use fx_core::trace::apply_with;
 use fx_core::{
     Arg, DType, Dim, GraphModule, NodeId, Op, Result, Scalar, Tensor, TensorType, TypeTree, bail, err,
@@ -39,6 +40,11 @@ pub const DECOMPOSE: Pass = Pass {
           of, which fuse with what is around them: `einsum`, `tensordot`, `inner`, `bilinear`, `glu`, shuffles of pixels and channels, \
           `cosine_similarity`, `cov`, `corrcoef`, norms of matrices, powers of matrices, most losses, `max` and `min` of all elements, and \
           `normalize` and vector norms of order 1 and 2 that are not over the last axes.",
+    options: &[PassOption {
+        name: "except",
+        default: Value::Str(""),
+        doc: "operations that stay, separated by blanks",
+    }],
     after: &["inline", "normalize", "shape_prop"],
     exact: false,
     run,
@@ -274,10 +280,12 @@ fn vector_norm(x: &Known, p: f64, dim: &Arg<Known>, keepdim: bool, dtype: DType)
 }
 
 fn run(gm: &mut GraphModule, cx: &mut Context) -> Result<()> {
+    let except = cx.text("except")?.to_owned();
+    let stays = |op: Op| except.split_whitespace().any(|name| name == op.name);
     for id in gm.graph().ids() {
         let node = gm.graph().node(id)?;
         let found = node.op().and_then(|op| DECOMPOSITIONS.iter().find(|(other, _)| *other == op));
-        let Some(&(op, decomposition)) = found else { continue };
+        let Some(&(op, decomposition)) = found.filter(|(op, _)| !stays(*op)) else { continue };
         let bound = op.bind(node.args(), node.kwargs())?;
         let name = node.name().to_owned();
         let is_known = |id: &NodeId| {

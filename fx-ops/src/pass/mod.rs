@@ -87,6 +87,17 @@ macro_rules! pipeline {
 /// The pipeline that makes a program for inference smaller and changes no result beyond rounding.
 pub const DEFAULT: &str = pipeline!("", "", "", "", "");
 
+/// Returns the pipeline [`ENGINE`], in which these operations are not decomposed.
+pub(crate) fn engine(except: &[fx_core::Op]) -> String {
+    ENGINE.replacen("decompose", &decompose_except(except), 1)
+}
+
+/// Returns the pass [`DECOMPOSE`] of all operations but these, as a step of a pipeline.
+pub fn decompose_except(except: &[fx_core::Op]) -> String {
+    let names: Vec<&str> = except.iter().map(|op| op.name).collect();
+    format!("{}(except=\"{}\")", DECOMPOSE.name, names.join(" "))
+}
+
 /// The pipeline before planning: [`DEFAULT`], with calls of leaf modules inlined, and with composed
 /// operations and reductions written as operations that have kernels. Folded constants do not follow their
 /// sources, which are removed.

@@ -327,6 +327,18 @@ fn a_function_of_the_user_takes_the_place_of_an_operation() {
 }
 
 #[test]
+fn an_operation_with_code_of_the_user_is_not_decomposed() {
+    let f = |x: &Tensor, y: &Tensor| fx::kl_div(x, y) + fx::soft_margin_loss(x, y);
+    let gm = fx::trace(f).input("x", "f32[4]").input("y", "f32[4]").build().unwrap();
+    let options = CrateOptions::new().name("own_loss").operation(fx::kl_div::OP, "crate::own::divergence");
+    let package = gm.to_package(&options).unwrap();
+    let (_, model) = package.files().find(|(path, _)| *path == "src/model.rs").unwrap();
+    let model = String::from_utf8_lossy(model);
+    assert!(model.contains("crate::own::divergence("), "{model}");
+    assert!(!model.contains("soft_margin_loss("), "the other one is composed: {model}");
+}
+
+#[test]
 fn all_that_cannot_be_written_is_named() {
     let gm = fx::trace(|x: &Tensor| (fx::linalg_cholesky(x), fx::linalg_det(x.relu())))
         .input("x", "f32[3, 3]")
