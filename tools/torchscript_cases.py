@@ -622,3 +622,36 @@ class Try(nn.Module):
             y = x * k
         return y if n > 1 else -y
 tryit("sc_default", Try, [[("forward", [torch.randn(2, 3)])], [("forward", [torch.randn(2, 3), 5])], [("forward", [torch.randn(2, 3), 1])], [("forward", [torch.randn(3)])]], ["defaults", "with", "ternary"])
+
+class Outs(nn.Module):
+    def forward(self, x: Tensor, y: Tensor, n: int) -> Tuple[List[Tensor], Tensor]:
+        a = torch.empty(x.shape)
+        torch.add(x, y, alpha=2, out=a)
+        torch.mul(a, x, out=a)
+        # Tensors without elements take the shape of the result.
+        b = torch.empty(0)
+        r = torch.matmul(x, y.t(), out=b)
+        r += 1
+        v, i = torch.empty(0), torch.empty(0, dtype=torch.long)
+        torch.max(x, 1, max=v, max_values=i)
+        # Parts of tensors are written, too.
+        c = torch.zeros(x.shape[0] + 1, x.shape[1])
+        torch.exp(x, out=c[1:])
+        torch.sum(x, [0], out=c[0])
+        d = torch.zeros_like(x)
+        for k in range(n):
+            torch.add(d, x * k, out=d)
+        e = torch.zeros(2, dtype=torch.long)
+        torch.arange(2, out=e)
+        return [a, b, v, i, c, d, e, F.normalize(x, dim=-1)], F.normalize(x, p=1.0, dim=0, out=torch.empty(0))
+tryit("sc_out", Outs, [[("forward", [torch.randn(2, 3), torch.randn(2, 3), 3])], [("forward", [torch.randn(4, 1), torch.randn(4, 1), 0])]], ["operators that write to out"])
+
+class OutShares(nn.Module):
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        base = torch.ones(3)
+        part = base[0:2]
+        torch.sum(x, [0], out=part)  # three elements: the part becomes as long as its memory
+        late = base[2:]
+        torch.sum(x, [1], out=late)  # memory grows
+        return base, part, late
+tryit("sc_out_shares", OutShares, [[("forward", [torch.randn(2, 3)])]], ["out takes another size"])

@@ -32,6 +32,8 @@ pub(super) enum Origin {
     Local,
     /// The caller.
     Input,
+    /// The caller, which lets it take other sizes: a tensor of a program that runs operator by operator.
+    Resizable,
     /// A parameter or constant, which no call may change.
     Fixed(String),
     /// The buffer of this name.

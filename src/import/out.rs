@@ -249,15 +249,20 @@ fn values(builder: &mut Builder<'_>, out: Out, n: usize, target: &str) -> Attemp
     })
 }
 
-/// Writes a value to a tensor, as its dtype. A tensor that shares its memory with no other takes the shape of
-/// the value.
+/// Writes a value to a tensor, as its dtype. A tensor takes the shape of the value, unless others that it shares
+/// its memory with are part of the graph.
 fn write(builder: &mut Builder<'_>, view: &View, new: NodeId, target: &str) -> Attempt<Out> {
     let old = builder.current(view)?;
     let (like, ty) = (builder.tensor_type(old)?, builder.tensor_type(new)?);
     let is_kept =
         like.rank() == ty.rank() && like.shape.iter().zip(ty.shape.iter()).all(|(a, b)| !a.same(b).is_no());
     let storage = &builder.storages[view.storage];
-    if !is_kept && (!view.is_whole() || storage.is_viewed || storage.origin != Origin::Local) {
+    let may_resize = match storage.origin {
+        Origin::Local => !storage.is_viewed,
+        Origin::Resizable => true,
+        Origin::Input | Origin::Fixed(_) | Origin::Buffer(_) => false,
+    };
+    if !(is_kept || view.is_whole() && may_resize) {
         return Err(err!(Load, "{target} writes {ty} to a tensor of {like}, which others share")
             .help("give `out` the shape of the result, or export the model without `out=`")
             .into());

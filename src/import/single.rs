@@ -36,7 +36,15 @@ pub(crate) struct Single {
     /// For each tensor of the result, in order: the input that it is or is a view of.
     pub(crate) origins: Vec<Option<ViewOf>>,
     /// The inputs that the call writes, in the order of the second part of the output.
-    pub(crate) written: Vec<usize>,
+    pub(crate) written: Vec<Written>,
+}
+
+/// An input that a call writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) input: usize,
+    /// Whether it takes the sizes of what is written, as `out` does.
+    pub(crate) is_resized: bool,
 }
 
 /// How a result shares memory with an input.
@@ -143,12 +151,14 @@ pub(crate) fn single(
     };
     let symbols = Symbols::new(&Table::default())?;
     let mut builder = Builder::new("operator", registry, &symbols, &source);
+    let mut shapes = Vec::with_capacity(inputs.len());
     for name in source.tensor_values.keys() {
         let node = builder.graph.structured_input(name, &Arg::Leaf(()))?.leaf().copied();
         let node = node.ok_or_else(|| err!(Graph, "an input is one node"))?;
         let ty = builder.declared(name)?.ok_or_else(|| err!(Graph, "an input has a type"))?;
+        shapes.push(ty.shape.clone());
         builder.declare(node, ty.into())?;
-        let view = builder.fresh(node, Origin::Input);
+        let view = builder.fresh(node, Origin::Resizable);
         builder.define(name, Entry::Tensor(view))?;
     }
     // Storages were made in the order of the names.
@@ -168,8 +178,10 @@ pub(crate) fn single(
     let (mut written, mut values) = (Vec::new(), Vec::new());
     for (storage, &input) in order.iter().enumerate() {
         if builder.storages[storage].version > 0 {
-            written.push(input);
-            values.push(Arg::Leaf(builder.storages[storage].value));
+            let value = builder.storages[storage].value;
+            let is_resized = builder.tensor_type(value).is_ok_and(|ty| ty.shape != shapes[storage]);
+            written.push(Written { input, is_resized });
+            values.push(Arg::Leaf(value));
         }
     }
     let mut graph = builder.graph;

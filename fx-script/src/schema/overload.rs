@@ -60,7 +60,7 @@ pub fn resolve(
 ) -> Result<Call, Vec<String>> {
     let mut reasons = Vec::new();
     for round in [Round::Exact, Round::Converting] {
-        for schema in overloads(name) {
+        for schema in overloads(name).filter(|schema| !lacks_out(schema, named)) {
             match fit(schema, positional, named, classes, round) {
                 Ok(call) => return Ok(call),
                 Err(reason) if round == Round::Converting => reasons.push(format!("{schema}: {reason}")),
@@ -69,6 +69,15 @@ pub fn resolve(
         }
     }
     Err(reasons)
+}
+
+/// Returns whether an overload writes to a tensor such as `out`, which a call does not give.
+fn lacks_out(schema: &Schema, named: &[(Arc<str>, Type)]) -> bool {
+    let is_out = |parameter: &Parameter| parameter.is_written && parameter.keyword_only;
+    schema
+        .parameters
+        .iter()
+        .any(|parameter| is_out(parameter) && named.iter().all(|(name, _)| *name != parameter.name))
 }
 
 fn fit(

@@ -199,6 +199,29 @@ impl TensorCell {
         drop(old);
     }
 
+    /// Gives the tensor the shape of an array and writes its elements, cast to the dtype of the tensor: operators
+    /// write to `out` so. The storage grows if it is too short; other views of it stay, and see what is
+    /// written. Fails if memory cannot hold it.
+    pub fn resize_and_write(self: &Arc<Self>, new: &Array) -> Result<()> {
+        let (storage, offset) = self.read(|geometry| (geometry.storage.clone(), geometry.offset));
+        let (shape, needed) = (Sizes::from_slice(new.shape()), offset + new.numel());
+        storage.edit(|Flat(flat)| -> Result<()> {
+            if flat.numel() < needed {
+                dispatch_dtype!(flat.dtype(), T => {
+                    let mut elements = flat.to_vec::<T>()?;
+                    elements.resize(needed, T::default());
+                    *flat = Array::from_vec(elements, &[needed])?;
+                });
+            }
+            Ok(())
+        })?;
+        self.edit(|geometry| {
+            geometry.strides = row_major(&shape);
+            geometry.shape = shape;
+        });
+        self.write(new)
+    }
+
     /// Writes elements through the view, cast to its dtype and broadcast to its shape. Fails if the shape does
     /// not fit, or several places of the view are one element.
     pub fn write(&self, new: &Array) -> Result<()> {

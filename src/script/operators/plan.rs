@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::Results;
 use super::pointwise::PointwiseCall;
 use crate::import::makes_complex;
-use crate::import::single::{Given, Input, Single, ViewOf, single};
+use crate::import::single::{Given, Input, Single, ViewOf, Written, single};
 use crate::{Arg, Array, DType, NodeId, Op, Registry, Result, Target, Tensor, TypeTree, Value, bail, err};
 
 /// How many plans a place keeps; the oldest goes first.
@@ -157,7 +157,7 @@ pub(super) struct Plan {
     n_inputs: usize,
     steps: Vec<Step>,
     result: Arg<usize>,
-    written: Vec<(usize, Arg<usize>)>,
+    written: Vec<(Written, Arg<usize>)>,
     origins: Vec<Option<ViewOf>>,
     /// The bytes of the values that the rows make.
     bytes: u128,
@@ -359,8 +359,12 @@ impl Plan {
             let args = step.args.iter().map(|arg| fill(arg, &values)).collect::<Result<Vec<Value>>>()?;
             values.push((step.op.eval)(&args)?);
         }
-        for (input, new) in &self.written {
-            inputs[*input].write(array(&fill(new, &values)?)?)?;
+        for (Written { input, is_resized }, new) in &self.written {
+            let new = fill(new, &values)?;
+            match is_resized {
+                true => inputs[*input].resize_and_write(array(&new)?)?,
+                false => inputs[*input].write(array(&new)?)?,
+            }
         }
         let value = fill(&self.result, &values)?;
         Results { schema, inputs: &inputs, is_complex: self.is_complex }.value(&value, &self.origins)

@@ -335,7 +335,7 @@ impl<'s> Lowerer<'s> {
         let builder = self.builder.as_ref().expect("the builder is away only while it builds a call");
         match &builder.storages[storage].origin {
             Origin::Buffer(name) | Origin::Fixed(name) => name.clone(),
-            Origin::Input => "an argument".to_owned(),
+            Origin::Input | Origin::Resizable => "an argument".to_owned(),
             Origin::Local => "a tensor".to_owned(),
         }
     }

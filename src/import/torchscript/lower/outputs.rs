@@ -29,7 +29,7 @@ impl Lowerer<'_> {
             let value = builder.graph.node(storage.value).map_or("a removed value", |node| node.name());
             let origin = match &storage.origin {
                 Origin::Local => "local".to_owned(),
-                Origin::Input => "an argument".to_owned(),
+                Origin::Input | Origin::Resizable => "an argument".to_owned(),
                 Origin::Fixed(path) => format!("the constant {path}"),
                 Origin::Buffer(path) => format!("the buffer {path}"),
             };
@@ -64,7 +64,7 @@ impl Lowerer<'_> {
                         written.push(Arg::Leaf(value));
                     }
                 }
-                Origin::Local | Origin::Fixed(_) => {}
+                Origin::Local | Origin::Fixed(_) | Origin::Resizable => {}
             }
         }
         for (path, node) in &updates {
