@@ -3,6 +3,7 @@
 //! Each row of [`COMPOSITIONS`] writes a call of an operation as calls of operations that have code.
 
 mod loss;
+mod signal;
 
 use std::sync::Arc;
 
@@ -319,7 +320,7 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
 
 /// The operations, and what they are composed of, by family.
 fn compositions() -> impl Iterator<Item = &'static (Op, Composition)> {
-    COMPOSITIONS.iter().chain(loss::COMPOSITIONS)
+    COMPOSITIONS.iter().chain(loss::COMPOSITIONS).chain(signal::COMPOSITIONS)
 }
 
 /// Returns the names of the operations that are composed of others.
@@ -414,6 +415,10 @@ impl Call<'_> {
 
     fn number(&self, name: &str) -> Result<f64> {
         self.get(name)?.scalar().map(Scalar::to_f64).ok_or_else(stays)
+    }
+
+    fn is(&self, name: &str) -> Result<bool> {
+        self.get(name)?.scalar().map(Scalar::to_bool).ok_or_else(stays)
     }
 
     /// Refuses a call that does not convert its operand to another dtype.

@@ -13,12 +13,15 @@ pub mod bits;
 pub mod check;
 pub mod conv;
 pub mod copy;
+pub mod count;
 pub mod detect;
+pub mod fft;
 #[cfg(test)]
 mod float;
 pub mod gemm;
 pub mod grid;
 pub mod half;
+pub mod linalg;
 pub mod lookup;
 pub mod pool;
 pub mod product;

@@ -1,5 +1,7 @@
 //! Running results along the middle axis of `[outer, n, inner]`.
 
+use super::math::{self, Real};
+
 /// Combines each element with the result before it, the first one with `start`.
 pub fn scan<T: Copy>(x: &[T], n: usize, inner: usize, start: T, f: impl Fn(T, T) -> T, out: &mut [T]) {
     if n == 0 || inner == 0 {
@@ -9,6 +11,25 @@ pub fn scan<T: Copy>(x: &[T], n: usize, inner: usize, start: T, f: impl Fn(T, T)
         for at in 0..n * inner {
             let before = if at < inner { start } else { out[at - inner] };
             out[at] = f(before, x[at]);
+        }
+    }
+}
+
+/// Computes the logarithms of the running sums of exponentials; sums are kept in `f64`.
+pub fn logcumsumexp<T: Real>(x: &[T], n: usize, inner: usize, out: &mut [T]) {
+    if n == 0 || inner == 0 {
+        return;
+    }
+    for start in (0..x.len()).step_by(n * inner) {
+        for i in start..start + inner {
+            let mut sum = f64::NEG_INFINITY;
+            for at in (i..i + n * inner).step_by(inner) {
+                let x = x[at].to_f64();
+                let (low, high) = if x != x || sum < x { (sum, x) } else { (x, sum) };
+                let is_end = low == high && high - high != 0.0;
+                sum = if is_end || high != high { high } else { high + math::log1p(math::exp(low - high)) };
+                out[at] = T::from_f64(sum);
+            }
         }
     }
 }

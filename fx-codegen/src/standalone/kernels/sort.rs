@@ -245,8 +245,8 @@ pub fn search<T: Copy + PartialOrd>(
     Ok(())
 }
 
-/// Sorts positions by merging ever longer runs.
-fn sort_positions<T: Copy + PartialOrd>(x: &[T], descending: bool, index: &mut [i64], spare: &mut [i64]) {
+/// Finds the order of the elements by merging ever longer runs; equal ones keep theirs. `spare` holds as many.
+pub fn sort_positions<T: Copy + PartialOrd>(x: &[T], descending: bool, index: &mut [i64], spare: &mut [i64]) {
     let n = x.len();
     for (i, index) in index.iter_mut().enumerate() {
         *index = i as i64;

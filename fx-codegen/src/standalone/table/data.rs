@@ -14,6 +14,13 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("pad", pad),
     ("full", full),
     ("zeros", full),
+    // As the kernels do it.
+    ("empty", full),
+    ("empty_like", full),
+    ("empty_strided", full),
+    ("empty_permuted", full),
+    ("new_empty", full),
+    ("new_empty_strided", full),
     ("ones", full),
     ("full_like", full),
     ("zeros_like", full),
@@ -29,6 +36,7 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("one_hot", one_hot),
     ("cumsum", cumulate),
     ("cumprod", cumulate),
+    ("logcumsumexp", log_cumulate),
     ("dropout", dropout),
     ("view_dtype", view_dtype),
     ("frexp", frexp),
@@ -152,6 +160,7 @@ fn full(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (dtype, shape) = args.result()?;
     let value = match args.op.name {
         "zeros" | "zeros_like" => Scalar::Int(0),
+        name if name.contains("empty") => Scalar::Int(0),
         "ones" | "ones_like" => Scalar::Int(1),
         _ => match args.get("fill_value")? {
             value if value.scalar().is_none() => {
@@ -323,10 +332,9 @@ fn one_hot(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     Ok(Arg::Leaf(view))
 }
 
-fn cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
-    let x = args.view("x")?;
-    let (dtype, shape) = args.result()?;
-    let x = l.converted(x, dtype)?;
+/// Returns the operand in a dtype, in order, with the sizes of an axis and of what lies behind it.
+fn along(l: &mut Lowering<'_>, args: &Args<'_>, dtype: DType) -> Result<(View, Dim, Dim)> {
+    let x = l.converted(args.view("x")?, dtype)?;
     let x = l.contiguous(&x);
     let (n, inner) = match x.rank() {
         0 => (Dim::new(1), Dim::new(1)),
@@ -335,6 +343,21 @@ fn cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             (n, inner)
         }
     };
+    Ok((x, n, inner))
+}
+
+fn log_cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let (x, n, inner) = along(l, args, wide)?;
+    let (view, out) = l.out(wide, &shape);
+    l.call("scan::logcumsumexp", vec![read(&x), size(&n), size(&inner), out]);
+    l.converted(&view, dtype).map(Arg::Leaf)
+}
+
+fn cumulate(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
+    let (dtype, shape) = args.result()?;
+    let (x, n, inner) = along(l, args, dtype)?;
     let f = match (args.op.name, dtype.is_float()) {
         ("cumsum", true) => "|sum, x| sum + x",
         ("cumsum", false) => "|sum, x| sum.wrapping_add(x)",

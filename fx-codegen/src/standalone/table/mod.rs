@@ -1,8 +1,11 @@
 //! The table of operations: how each becomes calls of kernels. Arguments are read by the names of the schema.
 
+mod count;
 mod data;
 mod detect;
+mod fft;
 mod index;
+mod linalg;
 mod lists;
 mod mask;
 mod network;
@@ -61,9 +64,12 @@ pub(super) const MOVES: &[&str] = &[
 
 /// The rows, by family.
 const TABLES: &[&[(&str, Emit)]] = &[
+    count::TABLE,
     data::TABLE,
     detect::TABLE,
+    fft::TABLE,
     index::TABLE,
+    linalg::TABLE,
     lists::TABLE,
     mask::TABLE,
     network::TABLE,
@@ -81,6 +87,8 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
     "cond",
     "dropout",
     "embedding",
+    "empty",
+    "empty_like",
     "for_loop",
     "full",
     "full_like",
@@ -107,6 +115,8 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
     "take",
     "take_along_dim",
     "topk",
+    "unique",
+    "unique_consecutive",
     "view_dtype",
     "while_loop",
     "zeros",
@@ -116,6 +126,7 @@ pub(super) const ANY_ELEMENTS: &[&str] = &[
 /// Rows whose results have sizes that data decide, which they find out.
 pub(super) const BINDS: &[&str] = &[
     "argwhere",
+    "bincount",
     "cat",
     "cond",
     "for_loop",
@@ -127,6 +138,8 @@ pub(super) const BINDS: &[&str] = &[
     "nonzero",
     "num_int",
     "stack",
+    "unique",
+    "unique_consecutive",
     "while_loop",
 ];
 

@@ -13,11 +13,34 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("num_sub", |l, args| infix(l, args, "-")),
     ("num_mul", |l, args| infix(l, args, "*")),
     ("num_truediv", divide),
-    ("num_neg", |l, args| function(l, args, |x| [text("-"), x].concat())),
-    ("num_abs", |l, args| function(l, args, |x| [x, text(".abs()")].concat())),
-    ("num_sqrt", |l, args| function(l, args, |x| [x, text(".sqrt()")].concat())),
-    ("num_exp", |l, args| function(l, args, |x| [x, text(".exp()")].concat())),
-    ("num_log", |l, args| function(l, args, |x| [x, text(".ln()")].concat())),
+    ("num_neg", negated),
+    ("num_abs", |l, args| method(l, args, "abs")),
+    ("num_sqrt", |l, args| method(l, args, "sqrt")),
+    ("num_exp", |l, args| method(l, args, "exp")),
+    ("num_log", |l, args| method(l, args, "ln")),
+    ("num_sin", |l, args| method(l, args, "sin")),
+    ("num_cos", |l, args| method(l, args, "cos")),
+    ("num_tan", |l, args| method(l, args, "tan")),
+    ("num_asin", |l, args| method(l, args, "asin")),
+    ("num_acos", |l, args| method(l, args, "acos")),
+    ("num_atan", |l, args| method(l, args, "atan")),
+    ("num_sinh", |l, args| method(l, args, "sinh")),
+    ("num_cosh", |l, args| method(l, args, "cosh")),
+    ("num_tanh", |l, args| method(l, args, "tanh")),
+    ("num_asinh", |l, args| method(l, args, "asinh")),
+    ("num_acosh", |l, args| method(l, args, "acosh")),
+    ("num_atanh", |l, args| method(l, args, "atanh")),
+    ("num_expm1", |l, args| method(l, args, "exp_m1")),
+    ("num_log1p", |l, args| method(l, args, "ln_1p")),
+    ("num_log2", |l, args| method(l, args, "log2")),
+    ("num_log10", |l, args| method(l, args, "log10")),
+    ("num_round", |l, args| method(l, args, "round_ties_even")),
+    ("num_atan2", |l, args| method(l, args, "atan2")),
+    ("num_copysign", |l, args| method(l, args, "copysign")),
+    ("num_fmod", |l, args| infix(l, args, "%")),
+    ("num_isnan", |l, args| test(l, args, "is_nan")),
+    ("num_isinf", |l, args| test(l, args, "is_infinite")),
+    ("num_isfinite", |l, args| test(l, args, "is_finite")),
     ("num_min", |l, args| extremum(l, args, "<")),
     ("num_max", |l, args| extremum(l, args, ">")),
     ("num_lt", |l, args| comparison(l, args, "<")),
@@ -102,9 +125,28 @@ fn divide(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     infix(l, args, "/")
 }
 
-fn function(l: &mut Lowering<'_>, args: &Args<'_>, f: fn(Pieces) -> Pieces) -> Result<Value> {
+fn negated(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let [x] = &floats(args)?[..] else { bail!(Argument, "it takes one number") };
-    Ok(computed(l, DType::F64, f(x.clone())))
+    Ok(computed(l, DType::F64, [text("-"), x.clone()].concat()))
+}
+
+/// Returns the call of a method of the first number with the second one, if there is one.
+fn method_of(args: &Args<'_>, name: &str) -> Result<Pieces> {
+    let numbers = args.args.iter().map(|arg| as_category(arg, Category::Float));
+    match &numbers.collect::<Result<Vec<_>>>()?[..] {
+        [x] => Ok([x.clone(), text(format!(".{name}()"))].concat()),
+        [x, y] => Ok([x.clone(), text(format!(".{name}(")), y.clone(), text(")")].concat()),
+        _ => bail!(Argument, "it takes one number or two"),
+    }
+}
+
+fn method(l: &mut Lowering<'_>, args: &Args<'_>, name: &str) -> Result<Value> {
+    expect_float(args)?;
+    Ok(computed(l, DType::F64, method_of(args, name)?))
+}
+
+fn test(l: &mut Lowering<'_>, args: &Args<'_>, name: &str) -> Result<Value> {
+    Ok(computed(l, DType::Bool, method_of(args, name)?))
 }
 
 fn extremum(l: &mut Lowering<'_>, args: &Args<'_>, sign: &str) -> Result<Value> {
