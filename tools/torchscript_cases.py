@@ -655,3 +655,76 @@ class OutShares(nn.Module):
         torch.sum(x, [1], out=late)  # memory grows
         return base, part, late
 tryit("sc_out_shares", OutShares, [[("forward", [torch.randn(2, 3)])]], ["out takes another size"])
+
+class Parts(nn.Module):
+    """Operators that give lists of tensors, bools, and more results than are used."""
+    def forward(self, x: Tensor, i: Tensor) -> Tuple[List[Tensor], List[int], List[bool]]:
+        parts = torch.tensor_split(x, 3, 1) + torch.tensor_split(x, [1, -1], 0) + torch.unsafe_chunk(x, 2, 1) + torch.unsafe_split(x, 2, 1)
+        parts += torch.split_copy(x, 2, 1) + torch.unbind_copy(x, 0) + torch.hsplit(x, [1, 2]) + torch.vsplit(x, 2)
+        parts += torch.dsplit(x.unsqueeze(0), [2]) + [torch.combinations(x[0]), torch._shape_as_tensor(x), torch.index_copy(x, 1, i, x[:, :2])]
+        parts += [torch.as_strided(x, [2, 2], [1, 2], 1), torch.as_strided(x[1:], [2], [2])]
+        bag, _, _, _ = torch.embedding_bag(x.t(), i, torch.tensor([0, 1]))
+        solution, _, _, _ = torch.linalg.lstsq(x.t(), x.t())
+        sizes: List[int] = []
+        for part in parts:
+            sizes += part.shape
+        d: Dict[str, Tensor] = dict()
+        d["bag"] = bag
+        return parts + [d["bag"], solution], sizes, [torch.equal(x, x), torch.equal(x, x + 1), torch.equal(x, x[:1]), torch.allclose(x, x)]
+tryit("sc_parts", Parts, [[("forward", [torch.randn(2, 5), torch.tensor([1, 0])])]], ["operators with lists of tensors, with bools and with several results"])
+
+class Layers(nn.Module):
+    """What PyTorch runs as one operator if no gradients are wanted, and functions without state."""
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.first = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True, activation="gelu")
+        self.last = nn.TransformerEncoderLayer(8, 4, 16, batch_first=True)
+    def forward(self, x: Tensor, mask: Tensor, padding: Tensor) -> Tuple[Tensor, Optional[Tensor], Tensor, Tensor, Tensor]:
+        y, weights = self.attention(x, x, x, key_padding_mask=padding)
+        z, _ = self.attention(x, x, x, need_weights=False, attn_mask=mask)
+        a = self.last(self.first(x, src_mask=mask), src_key_padding_mask=padding)
+        return y, weights, z, a, F.batch_norm(x, None, None, training=True)
+def make_layers():
+    torch.manual_seed(3)
+    return Layers().eval().requires_grad_(False)
+x = torch.randn(2, 4, 8)
+later, padding = torch.ones(4, 4).triu(1).bool(), torch.tensor([[False, False, False, True], [False, False, False, False]])
+tryit("sc_layers", make_layers, [[("forward", [x, later, padding])], [("forward", [x[:1] + 1, later, padding[:1]])]], ["layers of transformers in evaluation"])
+
+class Same(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv1d(2, 3, 4, padding="same", dilation=2), nn.Conv2d(2, 3, 3, padding="valid")
+    def forward(self, x, y): return self.a(x), self.b(y)
+x = (torch.randn(1, 2, 9), torch.randn(1, 2, 5, 4))
+case("tr_same", torch.jit.trace(Same().eval(), x), [[("forward", list(x))]], ["convolutions with named paddings"], "trace")
+
+import torchvision
+class Boxes(nn.Module):
+    def forward(self, x: Tensor, boxes: Tensor, scores: Tensor) -> Tuple[Tensor, Tensor]:
+        regions = torch.cat([torch.zeros_like(scores)[:, None], boxes], 1)
+        return torchvision.ops.nms(boxes, scores, 0.4), torchvision.ops.roi_align(x, regions, [2, 3], 0.5, 2, True)
+boxes = torch.rand(6, 4) * 4
+boxes[:, 2:] += boxes[:, :2] + 1
+tryit("sc_boxes", Boxes, [[("forward", [torch.randn(1, 2, 8, 8), boxes, torch.rand(6)])]], ["operators of torchvision"])
+
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
+        self.projected = nn.LSTM(8, 6, proj_size=2)
+        self.gru, self.rnn = nn.GRU(2, 3, bidirectional=True), nn.RNN(6, 2, nonlinearity="relu")
+    def forward(self, x: Tensor, lengths: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        packed, (h, c) = self.lstm(packed)
+        packed, _ = self.projected(packed)
+        packed, last = self.gru(packed)
+        y, n = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, padding_value=-1.0, total_length=7)
+        return y, n, h, c, last, packed.data
+def make_packed():
+    torch.manual_seed(4)
+    return Packed().eval()
+x = torch.randn(3, 5, 3)
+tryit("sc_packed", make_packed, [[("forward", [x, torch.tensor([2, 5, 3])])], [("forward", [x[:1], torch.tensor([4])])]], ["packed sequences"])

@@ -14,7 +14,7 @@ use super::row_call::spelled;
 use super::schema::{Argument, Node};
 use super::{
     adapt, autocast, backward, complex, compose, control, fft, linalg, normalization, out, random,
-    unrolled_rnn, views,
+    transformer, unrolled_rnn, views,
 };
 use crate::{Registry, err};
 
@@ -148,7 +148,9 @@ static TABLE: &[(&str, How)] = &[
     ("_fused_rms_norm", E(normalization::fused_rms_norm)), ("instance_norm", E(normalization::instance_norm)),
     ("native_dropout", E(random::native_dropout)), ("dropout", E(random::dropout)), ("feature_dropout", E(random::dropout)),
     ("alpha_dropout", E(random::dropout)), ("feature_alpha_dropout", E(random::dropout)),
-    ("_convolution", Row("convolution")),
+    ("_convolution", Row("convolution")), ("_convolution_mode", E(compose::convolution_mode)),
+    ("_native_multi_head_attention", E(transformer::attention)), ("_transformer_encoder_layer_fwd", E(transformer::encoder_layer)),
+    ("equal", E(compose::equal)), ("_shape_as_tensor", E(compose::shape_as_tensor)),
     ("conv_transpose2d.input", Row("conv_transpose2d")), ("conv_transpose3d.input", Row("conv_transpose3d")),
     ("scaled_dot_product_attention", E(adapt::attention)),
     ("_scaled_dot_product_flash_attention_for_cpu", E(adapt::attention)),
@@ -156,6 +158,9 @@ static TABLE: &[(&str, How)] = &[
     ("_scaled_dot_product_efficient_attention", E(adapt::attention)),
     ("_scaled_dot_product_attention_math_for_mps", E(adapt::attention)),
     ("_scaled_dot_product_attention_math", E(adapt::attention)), ("_scaled_dot_product_fused_attention_overrideable", E(adapt::attention)),
+    ("lstm.data", E(unrolled_rnn::packed)), ("gru.data", E(unrolled_rnn::packed)),
+    ("rnn_tanh.data", E(unrolled_rnn::packed)), ("rnn_relu.data", E(unrolled_rnn::packed)),
+    ("_pack_padded_sequence", E(unrolled_rnn::pack)), ("_pad_packed_sequence", E(unrolled_rnn::pad)),
     ("lstm.input", E(adapt::recurrent)), ("gru.input", E(adapt::recurrent)),
     ("rnn_tanh.input", E(unrolled_rnn::simple)), ("rnn_relu.input", E(unrolled_rnn::simple)),
     ("lstm_cell", E(adapt::cell)), ("gru_cell", E(adapt::cell)), ("_cdist_forward", Renamed("cdist", &[("compute_mode", "")])),

@@ -226,6 +226,13 @@ pub(super) fn adapted<L>(op: &Op, base: &str, name: &str, place: usize, arg: Arg
 fn arrange(op: &Op, base: &str, args: Vec<(&str, Arg)>) -> Result<Vec<(&'static str, Arg)>> {
     let places = places(op, base, &args)?;
     let mut out = Vec::new();
+    // Archives leave out what is absent.
+    for (place, param) in op.params.iter().enumerate() {
+        let may_be_absent = param.default.is_none() && param.kind.accepts(&Arg::<NodeId>::None);
+        if may_be_absent && !places.contains(&Some(place)) {
+            out.push((place, param.name, Arg::None));
+        }
+    }
     for ((name, arg), place) in args.into_iter().zip(places) {
         let Some(place) = place else { continue };
         let param = &op.params[place];

@@ -38,15 +38,68 @@ pub(super) fn cartesian_prod<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> 
     builder.call("stack", [Arg::list(columns), Arg::Int(1)]).map(Out::Node)
 }
 
+/// A convolution whose padding is `"same"` or `"valid"`.
+pub(super) fn convolution_mode<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let rank = builder.tensor_type(node(&call.need("weight")?)?)?.rank();
+    let row = match rank {
+        3 => "conv1d",
+        4 => "conv2d",
+        5 => "conv3d",
+        _ => return Err(err!(Load, "expected a weight of 3 to 5 axes, got {rank}").into()),
+    };
+    generic(builder, row, call, &[])
+}
+
+/// Whether two tensors have the same sizes and elements.
+pub(super) fn equal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, other) = (call.first()?, call.need("other")?);
+    let [a, b] = [&x, &other].map(|arg| node(arg).and_then(|id| Ok(builder.tensor_type(id)?)));
+    let (a, b) = (a?.shape, b?.shape);
+    if a.len() != b.len() || a.iter().zip(b.iter()).any(|(a, b)| a.same(b).is_no()) {
+        return Ok(Out::Value(Arg::Bool(false)));
+    }
+    if a.iter().zip(b.iter()).any(|(a, b)| !a.same(b).is_yes()) {
+        return Err(err!(Load, "whether sizes {a} and {b} are equal is not known").into());
+    }
+    let same = builder.call("eq", [x, other])?;
+    let all = builder.call("all", [leaf(same)])?;
+    Ok(Out::Value(leaf(builder.call("reshape", [leaf(all), Arg::list([])])?)))
+}
+
+/// The sizes of a tensor as a tensor.
+pub(super) fn shape_as_tensor<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let ty = builder.tensor_type(node(&call.first()?)?)?;
+    let i64s = [("dtype", Arg::DType(DType::I64))];
+    if ty.rank() == 0 {
+        return with(builder, "zeros", [Arg::ints([0])], &i64s).map(Out::Node);
+    }
+    let mut sizes = Vec::with_capacity(ty.rank());
+    for size in ty.shape.iter() {
+        let size = size.known().map_or_else(|| Arg::dim(size.clone()), Arg::Int);
+        sizes.push(leaf(with(builder, "full", [Arg::list([]), size], &i64s)?));
+    }
+    builder.call("stack", [Arg::list(sizes), Arg::Int(0)]).map(Out::Node)
+}
+
 /// The combinations of `r` elements of a vector: the places where indices rise.
 pub(super) fn combinations<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let x = call.first()?;
-    let (Arg::Int(r), Some(count)) = (call.or("r", Arg::Int(2)), declared_size(builder, call, 0)?) else {
-        return Err(err!(Load, "expected a known number of elements to combine").into());
-    };
     let ty = builder.tensor_type(node(&x)?)?;
     let Some(size) = ty.shape.first().cloned() else {
         return Err(err!(Load, "expected a vector to combine, got {ty}").into());
+    };
+    let Arg::Int(r) = call.or("r", Arg::Int(2)) else {
+        return Err(err!(Load, "expected a known number of elements to combine").into());
+    };
+    // n (n - 1) .. / r!, or as many with repeated elements.
+    let counted = size.known().filter(|_| (1..=8).contains(&r)).map(|n| {
+        let n = if call.is_true("with_replacement") && n > 0 { n + r - 1 } else { n };
+        (0..r).fold(1i128, |count, i| count * i128::from((n - i).max(0)) / i128::from(i + 1))
+    });
+    let count = match (counted, declared_size(builder, call, 0)?) {
+        (Some(count), _) => Arg::Int(i64::try_from(count).unwrap_or(i64::MAX)),
+        (None, Some(declared)) => declared,
+        (None, None) => return Err(err!(Load, "expected a known number of elements to combine").into()),
     };
     if !(1..=8).contains(&r) {
         return Err(err!(Load, "expected 1 to 8 elements to combine, got {r}").into());

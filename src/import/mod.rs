@@ -33,6 +33,7 @@ mod schema;
 pub(crate) mod single;
 mod symbols;
 mod torchscript;
+mod transformer;
 mod unrolled_rnn;
 mod views;
 

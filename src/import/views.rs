@@ -402,7 +402,6 @@ pub(super) fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
         _ => 0,
     };
     let dim = axis(int(&call.or("dim", Arg::Int(default)))?, ty.rank())?;
-    let names = list_names(call)?;
     if call.base == "tensor_split" && matches!(call.arg("tensor_indices_or_sections"), Arg::Leaf(_)) {
         return Err(err!(Load, "tensor_split at positions out of a tensor is not supported")
             .help("cut with slices: `x[:, :i]` and `x[:, i:]` for `i = index.item()`")
@@ -415,8 +414,14 @@ pub(super) fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
         "chunk" | "unsafe_chunk" => "chunk",
         _ => "",
     };
-    // The sizes of the parts, from the row or from the archive.
+    // The sizes of the parts, from the row, the places of the cuts, or the archive.
     let whole = if row.is_empty() { None } else { Some(emit_list(builder, call, row)?) };
+    let cut = if row.is_empty() { cut_sizes(call, &ty.shape[dim]) } else { None };
+    let names = match (&cut, whole) {
+        (Some(sizes), _) => vec![""; sizes.len()],
+        (None, Some(whole)) => part_names(builder, call, whole)?,
+        (None, None) => list_names(call)?,
+    };
     let mut parts = Vec::new();
     let mut start = Dim::new(0);
     for (i, name) in names.into_iter().enumerate() {
@@ -424,7 +429,7 @@ pub(super) fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
             let ty = builder.graph.node(node).ok()?.ty()?.items()?.get(i)?.tensor()?.clone();
             ty.shape.get(dim).cloned()
         });
-        let size = match inferred {
+        let size = match inferred.or_else(|| cut.as_ref()?.get(i).cloned()) {
             Some(size) => size,
             None => {
                 let ty = builder.declared(name)?.filter(|ty| ty.rank() > dim);
@@ -444,10 +449,40 @@ pub(super) fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
     Ok(Out::Many(parts))
 }
 
+/// Returns the sizes of the parts into which an axis is cut, in so many parts or at places; `None` if they are
+/// not known.
+fn cut_sizes(call: &Call<'_>, size: &Dim) -> Option<Vec<Dim>> {
+    let names = ["sections", "indices", "indices_or_sections"];
+    match names.iter().find_map(|name| call.get(name))? {
+        // The first parts are one longer if they cannot be equal.
+        Arg::Int(n) if (1..=1 << 20).contains(n) => {
+            Some((0..*n).map(|i| (size + (n - 1 - i)).floor_div(&Dim::new(*n))).collect())
+        }
+        places => {
+            let (size, mut start, mut sizes) = (size.known()?, 0, Vec::new());
+            for place in crate::import::call::ints(places)?.into_iter().chain([size]) {
+                let end = (if place < 0 { place + size } else { place }).clamp(0, size);
+                sizes.push(Dim::new((end - start).max(0)));
+                start = end;
+            }
+            Some(sizes)
+        }
+    }
+}
+
 fn emit_list<'a>(builder: &mut Builder<'a>, call: &Call<'a>, row: &str) -> Attempt<NodeId> {
     match generic(builder, row, call, &[])? {
         Out::Node(node) => Ok(node),
         _ => Err(err!(Load, "{row} gives no list").into()),
+    }
+}
+
+/// Returns the names of the items of a list that a row gives; a program that runs operator by operator has none.
+fn part_names<'a>(builder: &Builder<'a>, call: &Call<'a>, whole: NodeId) -> Attempt<Vec<&'a str>> {
+    let n = builder.graph.node(whole)?.ty().and_then(crate::TypeTree::items).map(<[_]>::len);
+    match n {
+        Some(n) if call.node.outputs.is_empty() => Ok(vec![""; n]),
+        _ => list_names(call),
     }
 }
 
@@ -461,8 +496,8 @@ fn list_names<'a>(call: &Call<'a>) -> Attempt<Vec<&'a str>> {
 pub(super) fn unbind<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let of = call.view(builder)?;
     let dim = axis(int(&call.or("dim", Arg::Int(0)))?, rank(builder, call)?)? as i64;
-    let names = list_names(call)?;
     let whole = emit_list(builder, call, "unbind")?;
+    let names = part_names(builder, call, whole)?;
     let mut parts = Vec::new();
     for i in 0..names.len() as i64 {
         let node = builder.call("getitem", [Arg::Leaf(whole), Arg::Int(i)])?;

@@ -265,7 +265,8 @@ pub(super) static TABLE: &[Row] = &[
     ("aten::popitem", KEYS, |_, a| match dict(a)?.edit(crate::value::Entries::pop_last) {
         Some((key, value)) => Ok(Value::tuple([key, value])), None => Err(err!(Index, "popitem(): dictionary is empty")) }),
     ("aten::clear", KEYS, |_, a| { let old = dict(a)?.edit(std::mem::take); drop(old); Ok(Value::None) }),
-    ("aten::update", KEYS, |_, a| update(a)), ("aten::copy", DICTS, |_, a| dict_of(a)), ("aten::dict", DICTS, |_, a| dict_of(a)), ("aten::dict", KEYS, |_, a| dict_of(a)),
+    ("aten::update", KEYS, |_, a| update(a)), ("aten::copy", DICTS, |_, a| dict_of(a)), ("aten::dict", "-", |_, _| Value::dict([])),
+    ("aten::dict", DICTS, |_, a| dict_of(a)), ("aten::dict", KEYS, |_, a| dict_of(a)),
     ("aten::keys", KEYS, |_, a| entries(a, |(key, _)| key.clone())), ("aten::values", KEYS, |_, a| entries(a, |(_, value)| value.clone())),
     ("aten::items", KEYS, |_, a| entries(a, |(key, value)| Value::tuple([key.clone(), value.clone()]))),
 ];

@@ -167,6 +167,14 @@ impl TensorCell {
         self.read(|geometry| Arc::as_ptr(&geometry.storage) as usize)
     }
 
+    /// Makes a tensor of these sizes and strides over the storage, from the element `offset` on. Fails if they
+    /// lead out of it.
+    pub fn strided(&self, shape: &[usize], strides: &[isize], offset: usize) -> Result<TensorRef> {
+        let view = self
+            .read(|geometry| geometry.storage.read(|Flat(flat)| flat.as_strided(shape, strides, offset)))?;
+        self.view_of(view, false)
+    }
+
     /// Makes a tensor of an array that may be a view of this tensor: then it shares the storage, else it has
     /// one of its own. Fails if memory cannot hold it.
     pub fn view_of(&self, view: Array, is_complex: bool) -> Result<TensorRef> {

@@ -90,6 +90,11 @@ impl Operator for Place {
         {
             return result;
         }
+        if &*self.schema.full_name == "aten::as_strided"
+            && let Some(result) = strided(args)
+        {
+            return result;
+        }
         let Shared { registry, plans: shared } = &*self.shared;
         match self.first.get() {
             Some(plan) if plan.fits(args) => plan.run(self.schema, args),
@@ -101,6 +106,26 @@ impl Operator for Place {
             }
         }
     }
+}
+
+/// Returns a view of the storage of a tensor, whose strides plans do not know; `None` for complex elements.
+fn strided(args: &[&Item]) -> Option<Result<Item>> {
+    let (Item::Tensor(tensor), [_, sizes, strides, offset]) = (args.first()?, args) else { return None };
+    if tensor.is_complex() {
+        return None;
+    }
+    let numbers = |list: &Item| list.to_items()?.iter().map(Item::to_int).collect::<Result<Vec<i64>>>();
+    let size = |n: i64| usize::try_from(n).map_err(|_| err!(Argument, "as_strided of the number {n}"));
+    let view = || {
+        let sizes = numbers(sizes)?.into_iter().map(size).collect::<Result<Vec<_>>>()?;
+        let strides = numbers(strides)?.into_iter().map(|n| Ok(size(n)? as isize));
+        let offset = match offset {
+            Item::None => tensor.storage_offset(),
+            offset => size(offset.to_int()?)?,
+        };
+        tensor.strided(&sizes, &strides.collect::<Result<Vec<_>>>()?, offset).map(Item::Tensor)
+    };
+    Some(view())
 }
 
 /// What turns the results of rows into values of the program.
@@ -115,9 +140,16 @@ impl Results<'_> {
     /// the program has no such values.
     fn value(&self, value: &Value, origins: &[Option<ViewOf>]) -> Result<Item> {
         let made = self.item(value, &mut origins.iter().copied())?;
-        // As many results as the call has are a list.
         match (&made, self.schema.returns.as_deref()) {
+            // As many results as the call has are a list.
             (Item::Tuple(tuple), Some([Type::List(_)])) => Ok(Item::list(tuple.items.to_vec())),
+            (Item::Tensor(tensor), Some([Type::Bool])) => tensor.item(),
+            // Rows leave out results that say how others were found, such as those of `embedding_bag`.
+            (Item::Tuple(tuple), Some(returns)) if tuple.items.len() < returns.len() => {
+                let mut items = tuple.items.to_vec();
+                items.resize(returns.len(), Item::None);
+                Ok(Item::tuple(items))
+            }
             _ => Ok(made),
         }
     }

@@ -168,6 +168,7 @@ impl Lowerer<'_> {
             "__contains__" => is_dict,
             "mul" if name.ends_with(".right_") => is_container(args.get(1)),
             "add" => name == "aten::add.t" && is_container(args.first()),
+            "dict" if args.is_empty() => true,
             _ => STRUCTURAL.contains(&base) && is_container(args.first()),
         };
         if !is_structural {
