@@ -260,8 +260,8 @@ fn unpacked(builder: &mut Builder<'_>, data: Arg, batch_sizes: &Arg, columns: Ar
     Ok((leaf(x), leaf(mask)))
 }
 
-/// `_pack_padded_sequence(input, lengths, batch_first)`: the first steps of all sequences, then the second steps of
-/// those that are that long, and so on; and how many sequences have each step. The longest come first.
+/// `_pack_padded_sequence(input, lengths, batch_first)`: the first steps of all sequences, then the second steps
+/// of those that are that long, and so on; and how many sequences have each step. The longest come first.
 pub(super) fn pack<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (mut x, lengths) = (call.first()?, call.need("lengths")?);
     if call.is_true("batch_first") {

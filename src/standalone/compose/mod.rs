@@ -2,7 +2,9 @@
 //!
 //! Each row of [`COMPOSITIONS`] writes a call of an operation as calls of operations that have code.
 
+mod images;
 mod loss;
+mod moves;
 mod signal;
 
 use std::sync::Arc;
@@ -205,25 +207,6 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
         }
         Ok(x)
     }),
-    (crate::embedding_bag::OP, |c| {
-        let (Arg::None, Arg::None) = (c.get("offsets")?, c.get("max_norm")?) else { return Err(stays()) };
-        if c.op.params.iter().any(|param| param.name == "padding_idx")
-            && !matches!(c.get("padding_idx")?, Arg::None)
-        {
-            return Err(stays());
-        }
-        let mut rows = run(crate::embedding::OP, [c.get("x")?, c.get("weight")?])?;
-        if let Arg::Leaf(weights) = c.get("per_sample_weights")? {
-            let weights = run(crate::unsqueeze::OP, [Arg::Leaf(weights), Arg::Int(-1)])?;
-            rows = run(crate::mul::OP, [rows, weights])?;
-        }
-        let op = match c.get("mode")? {
-            Arg::Str(mode) if *mode == *"sum" => crate::sum::OP,
-            Arg::Str(mode) if *mode == *"mean" => crate::mean::OP,
-            _ => crate::amax::OP,
-        };
-        run(op, [rows, Arg::Int(1)])
-    }),
     (crate::local_response_norm::OP, |c| {
         let (x, size) = (c.tensor("x")?, c.number("size")? as i64);
         let (ty, dtype) = (x.ty()?, x.dtype()?);
@@ -320,7 +303,12 @@ static COMPOSITIONS: &[(Op, Composition)] = &[
 
 /// The operations, and what they are composed of, by family.
 fn compositions() -> impl Iterator<Item = &'static (Op, Composition)> {
-    COMPOSITIONS.iter().chain(loss::COMPOSITIONS).chain(signal::COMPOSITIONS)
+    COMPOSITIONS
+        .iter()
+        .chain(loss::COMPOSITIONS)
+        .chain(images::COMPOSITIONS)
+        .chain(moves::COMPOSITIONS)
+        .chain(signal::COMPOSITIONS)
 }
 
 /// Returns the names of the operations that are composed of others.

@@ -8,6 +8,7 @@ mod archives;
 mod loops;
 mod random;
 mod rows;
+mod sizes;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

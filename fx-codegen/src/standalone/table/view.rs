@@ -70,6 +70,27 @@ pub(in crate::standalone) fn view(l: &mut Lowering<'_>, args: &Args<'_>) -> Resu
             })
         }
         "getitem" => index(l, args, x),
+        "unfold" => {
+            let axis = args.axis("dimension", rank)?;
+            let (_, shape) = args.result()?;
+            let mut view = View { shape, ..x.clone() };
+            view.strides.push(x.strides[axis].clone());
+            view.strides[axis] = &x.strides[axis] * args.int("step")?;
+            leaf(view)
+        }
+        "diagonal" => {
+            let (first, second) = (args.axis("dim1", rank)?, args.axis("dim2", rank)?);
+            let (_, shape) = args.result()?;
+            let start = match args.int("offset")? {
+                offset @ 0.. => &x.strides[second] * offset,
+                offset => &x.strides[first] * -offset,
+            };
+            let kept = (0..rank).filter(|axis| *axis != first && *axis != second);
+            let mut strides: Vec<Dim> = kept.map(|axis| x.strides[axis].clone()).collect();
+            strides.push(&x.strides[first] + &x.strides[second]);
+            leaf(View { shape, strides, offset: &x.offset + start, ..x.clone() })
+        }
+        "atleast_1d" | "atleast_2d" | "atleast_3d" => reshape(l, args, x),
         _ => bail!(Unresolved, "it needs sizes that are known"),
     }
 }

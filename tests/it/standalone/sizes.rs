@@ -1,0 +1,65 @@
+//! Rearrangements in crates whose sizes are not known before a call.
+
+use fx::prelude::*;
+use fx::{CrateOptions, GraphModule, Value};
+
+use super::reproduces;
+
+/// The numbers that a tensor of these sizes has in a record.
+fn numbers(shape: &[i64]) -> Value {
+    let n = shape.iter().product::<i64>();
+    let numbers = (0..n).map(|i| i as f32 / 7.0 - 1.0).collect::<Vec<f32>>();
+    Value::from(&Tensor::from_vec(numbers, &shape.iter().map(|&n| n as usize).collect::<Vec<_>>()))
+}
+
+#[test]
+fn rearrangements_of_any_sizes() {
+    const CALLS: &str = r#"
+        roll(%x, [2, -1], [0, 2])
+        flip(%x, [1, 2])
+        rot90(%x, 1, [0, 2])
+        rot90(%x, 2, [0, 2])
+        rot90(%x, 3, [0, 2])
+        repeat(%x, [2, 1, 2, 3])
+        tile(%y, [2])
+        repeat_interleave(%x, 2, 1)
+        repeat_interleave(%x, 3)
+        hstack([%y, %y])
+        vstack([%y, %y])
+        dstack([%y, %y])
+        column_stack([%y, %y])
+        pad(%x, [1, 2, 2, -1], "reflect")
+        pad(%x, [1, 2, 2, -1], "replicate")
+        pad(%x, [1, 2, 2, -1], "circular")
+        tril(%x, 1)
+        triu(%x, -1)
+        diag_embed(%y)
+        diagonal(%x, -1, 2, 0)
+        unfold(%x, 2, 3, 2)
+        interpolate(%image, none, 2)
+        interpolate(%image, none, 3, "bilinear")
+        interpolate(%image, none, 2, "bilinear", true)
+        embedding_bag(%bag, %table, %offsets, mode="sum")
+        embedding_bag(%bag, %table, %offsets, mode="mean")
+        embedding_bag(%bag, %table, %offsets, mode="max")
+    "#;
+    let calls: Vec<&str> = CALLS.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut text = "graph main(%x: f32[c, h, w], %y: f32[n], %bag: i64[b], %table: f32[7, 2], %offsets: i64[m]) {\n  \
+         %image = unsqueeze(%x, 0)\n  %grids = meshgrid([%y, %y])\n  %g0 = getitem(%grids, 0)\n  %g1 = getitem(%grids, 1)\n"
+        .to_owned();
+    for (i, call) in calls.iter().enumerate() {
+        text += &format!("  %r{i} = {call}\n");
+    }
+    let results: Vec<String> = (0..calls.len()).map(|i| format!("%r{i}")).collect();
+    text += &format!("  return [%g0, %g1, {}]\n}}\n", results.join(", "));
+    let gm = GraphModule::new("any_sizes", fx::parse(&text).unwrap());
+    let ints = |list: &[i64]| Value::from(&Tensor::from_vec(list.to_vec(), &[list.len()]));
+    let set = |[c, h, w, n]: [i64; 4], bag: &[i64], offsets: &[i64]| {
+        [numbers(&[c, h, w]), numbers(&[n]), ints(bag), numbers(&[7, 2]), ints(offsets)]
+    };
+    let options = CrateOptions::new()
+        .record(&set([2, 4, 5, 3], &[1, 6, 0, 2], &[0, 2]))
+        .record(&set([5, 3, 3, 1], &[3], &[0, 0, 1]))
+        .record(&set([3, 7, 11, 8], &[5, 5, 4, 1, 0, 2, 6], &[0, 1, 1, 4]));
+    reproduces(&gm, "any_sizes", options);
+}
