@@ -99,7 +99,7 @@ fn arange(from: &Dim, to: &Dim) -> Result<Value> {
     run(crate::arange::OP, [number(from), number(to)])
 }
 
-/// Puts what leaves an axis at one end to the other: by slices, or by positions if the size of the axis is not known.
+/// Puts what leaves an axis at one end to the other: by slices, or by positions if the axis has no known size.
 fn roll(c: &Call<'_>) -> Result<Value> {
     let mut x = unknown(c)?;
     let (shifts, axes) = (dims(c, "shifts")?, ints(c, "dims")?);
