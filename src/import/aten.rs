@@ -150,7 +150,8 @@ static TABLE: &[(&str, How)] = &[
     ("alpha_dropout", E(random::dropout)), ("feature_alpha_dropout", E(random::dropout)),
     ("_convolution", Row("convolution")), ("_convolution_mode", E(compose::convolution_mode)),
     ("_native_multi_head_attention", E(transformer::attention)), ("_transformer_encoder_layer_fwd", E(transformer::encoder_layer)),
-    ("equal", E(compose::equal)), ("_shape_as_tensor", E(compose::shape_as_tensor)),
+    ("_grouped_mm", E(compose::grouped)), ("equal", E(compose::equal)), ("can_cast", E(compose::can_cast)), ("matrix_exp", E(compose::matrix_exp)),
+    ("linalg_matrix_exp", E(compose::matrix_exp)), ("_shape_as_tensor", E(compose::shape_as_tensor)),
     ("conv_transpose2d.input", Row("conv_transpose2d")), ("conv_transpose3d.input", Row("conv_transpose3d")),
     ("scaled_dot_product_attention", E(adapt::attention)),
     ("_scaled_dot_product_flash_attention_for_cpu", E(adapt::attention)),
@@ -196,7 +197,7 @@ static TABLE: &[(&str, How)] = &[
     ("convert_element_type", E(compose::convert)), ("_index_put_impl", Renamed("index_put", &[("unsafe", "")])),
     ("rnn_tanh_cell", E(unrolled_rnn::simple_cell)), ("rnn_relu_cell", E(unrolled_rnn::simple_cell)),
     // Factors of matrices.
-    ("matrix_exp", Row("linalg_matrix_exp")), ("pinverse", E(linalg::by_tolerance)), ("linalg_pinv", E(linalg::by_tolerance)),
+    ("pinverse", E(linalg::by_tolerance)), ("linalg_pinv", E(linalg::by_tolerance)),
     ("linalg_matrix_rank", E(linalg::by_tolerance)), ("linalg_cond", E(linalg::condition)), ("linalg_lstsq", E(linalg::least_squares)),
     ("linalg_svd", E(linalg::svd)), ("_linalg_svd", E(linalg::svd)), ("svd", E(linalg::svd)),
     ("linalg_svdvals", Renamed("linalg_svdvals", &[("driver", "")])), ("_linalg_eigh", E(linalg::eigh)),

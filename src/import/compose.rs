@@ -66,6 +66,61 @@ pub(super) fn equal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
     Ok(Out::Value(leaf(builder.call("reshape", [leaf(all), Arg::list([])])?)))
 }
 
+/// Whether elements of a dtype may be written as those of another one: as PyTorch, floats not as integers, and only
+/// bools as bools.
+pub(super) fn can_cast<'a>(_: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    // One argument is called `from_` where the other is `to`.
+    let dtypes: Vec<DType> = call
+        .args
+        .iter()
+        .filter_map(|(_, arg)| match arg {
+            Arg::DType(dtype) => Some(*dtype),
+            _ => None,
+        })
+        .collect();
+    let [from, to] = dtypes[..] else { return Err(err!(Load, "expected two dtypes").into()) };
+    let loses = from.is_float() && !to.is_float() || from != DType::Bool && to == DType::Bool;
+    Ok(Out::Value(Arg::Bool(!loses)))
+}
+
+/// The exponential of matrices; of halves in f32.
+pub(super) fn matrix_exp<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let x = call.first()?;
+    let dtype = builder.tensor_type(node(&x)?)?.dtype;
+    if !matches!(dtype, DType::F16 | DType::BF16) {
+        return builder.call("linalg_matrix_exp", [x]).map(Out::Node);
+    }
+    let wide = builder.call("to", [x, Arg::DType(DType::F32)])?;
+    let out = builder.call("linalg_matrix_exp", [leaf(wide)])?;
+    builder.call("to", [leaf(out), Arg::DType(dtype)]).map(Out::Node)
+}
+
+/// `_grouped_mm(self, mat2, offs, bias, out_dtype)`: rows in groups, each times a matrix of its own; without offsets
+/// a product of batches.
+pub(super) fn grouped<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
+    let (x, mat2, offs) = (call.first()?, call.need("mat2")?, call.arg("offs"));
+    let rank = |arg: &Arg| -> Attempt<usize> { Ok(builder.tensor_type(node(arg)?)?.rank()) };
+    let (a, b) = (rank(&x)?, rank(&mat2)?);
+    if !matches!(call.arg("bias"), Arg::None) {
+        return Err(err!(Load, "a grouped product with a bias is not supported")
+            .help("add the bias of each row after it")
+            .into());
+    }
+    let out = match (&offs, a, b) {
+        (Arg::None, 3, 3) => builder.call("bmm", [x, mat2])?,
+        (Arg::Leaf(_), 2, 3) => builder.call("grouped_mm", [x, mat2, offs])?,
+        _ => {
+            return Err(err!(Load, "expected rows [n, k], matrices [groups, k, m] and offsets")
+                .help("a grouped product of other ranks is a loop over its groups")
+                .into());
+        }
+    };
+    match call.arg("out_dtype") {
+        dtype @ Arg::DType(_) => builder.call("to", [leaf(out), dtype]).map(Out::Node),
+        _ => Ok(Out::Node(out)),
+    }
+}
+
 /// The sizes of a tensor as a tensor.
 pub(super) fn shape_as_tensor<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let ty = builder.tensor_type(node(&call.first()?)?)?;

@@ -43,6 +43,7 @@ pub(super) fn number<'a>(builder: &mut Builder<'a>, node: &'a Node) -> Attempt<O
         "ge" => "ge",
         "eq" => "eq",
         "ne" => "ne",
+        "sym_ite" => "where",
         "sym_float" => return Ok(Out::Value(args.into_iter().next().unwrap_or(Arg::None))),
         _ => return Err(Failure::Missing(last_part(&node.target).to_owned())),
     };

@@ -189,6 +189,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("bilinear", "f32[5, 3], f32[5, 4], f32[2, 3, 4], f32[2]"),
     ("binary_cross_entropy", "f32[4, 3], f32[4, 3]"),
     ("bincount", "i64[5]<4, f32[5]"),
+    ("grouped_mm", "f32[5, 3], f32[2, 3, 4], i64[2]<1"),
+    ("grouped_mm", "f32[0, 3], f32[2, 3, 4], i32[2]<1"),
     ("bincount", "i64[5]<4, minlength=7"),
     ("bmm", "f32[2, 3, 4], f32[2, 4, 5]"),
     ("broadcast_to", "f32[4, 1], [2, 4, 3]"),

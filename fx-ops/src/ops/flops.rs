@@ -28,6 +28,11 @@ pub(crate) fn summed_products(args: &[TypeTree], _out: &TypeTree) -> Option<Dim>
     Some(numel(args, 1)? * size(tensor(args, 2)?, 1)? * 2)
 }
 
+/// The product of each row of argument 0 and a matrix.
+pub(crate) fn grouped_product(args: &[TypeTree], _out: &TypeTree) -> Option<Dim> {
+    Some(numel(args, 0)? * size(tensor(args, 1)?, 2)? * 2)
+}
+
 /// A contraction of `x` and `other` over the axes that `dims` says.
 pub(crate) fn tensordot(args: &[TypeTree], out: &TypeTree) -> Option<Dim> {
     let x = tensor(args, 0)?;

@@ -196,7 +196,7 @@ fn linear_type(x: &TensorType, weight: &TensorType, bias: Option<&TensorType>) -
     Ok(TensorType::new(x.dtype, rest.iter().chain(out).cloned().collect::<Shape>()))
 }
 
-fn product(a: &Array, b: &Array) -> Result<Array> {
+pub(crate) fn product(a: &Array, b: &Array) -> Result<Array> {
     matmul_type(&type_of(a), &type_of(b))?;
     multiply(a, b, None)
 }

@@ -169,6 +169,6 @@ mod tests {
         let names: BTreeSet<&str> = rows().map(|op| op.name).chain(core.iter().map(|op| op.name)).collect();
         assert_eq!(names.len(), core.iter().count() + rows().count());
         assert_eq!(super::registry().iter().count(), names.len());
-        assert_eq!(names.len(), 597);
+        assert_eq!(names.len(), 598);
     }
 }

@@ -17,7 +17,7 @@ use crate::ops::compose::{Number, Operand, promoted};
 use crate::ops::einsum::contracted;
 use crate::ops::flops;
 use crate::ops::infer::{axis, expect_same, known};
-use crate::ops::linalg::addmm;
+use crate::ops::linalg::{addmm, product};
 use crate::ops::outer;
 use crate::ops::view::{expand, roll};
 
@@ -68,6 +68,11 @@ kernels! {
     /// The product of `n` matrices `x`: the identity for 0, and products of the inverse below 0.
     #[flops = Unknown]
     linalg_matrix_power(x: Tensor, n: Int) = power_type, power_array;
+    /// The rows of `x`, `[n, k]`, in groups, each times a matrix of its own of `mat2`, `[groups, k, m]`.
+    ///
+    /// `offs` says behind which row each group ends; it rises. Rows behind the last group give zeros.
+    #[flops = Rule(flops::grouped_product)]
+    grouped_mm(x: Tensor, mat2: Tensor, offs: Tensor) = grouped_type, grouped_array;
     /// `out[.., o] = sum over i, j of x[.., i] * weight[o, i, j] * input2[.., j]`, plus `bias[o]`.
     #[flops = Rule(flops::bilinear)]
     bilinear(x: Tensor, input2: Tensor, weight: Tensor, bias: OptTensor = None) = bilinear_form, bilinear_form;
@@ -86,6 +91,48 @@ functions! {
     chain_matmul(matrices: Tensors) =
         |tensors: TensorsType<'_>| chained_matrices(&tensors.known()?),
         |tensors: SmallVec<[&Array; 4]>| chained_matrices(&tensors);
+}
+
+fn grouped_type(x: &TensorType, mat2: &TensorType, offs: &TensorType) -> Result<TensorType> {
+    same_dtype("the matrices", x.dtype, mat2.dtype)?;
+    let ([n, k], [groups, k_b, m], [ends]) = (&x.shape[..], &mat2.shape[..], &offs.shape[..]) else {
+        bail!(Shape, "expected [n, k], [groups, k, m] and [groups], got {x}, {mat2} and {offs}");
+    };
+    expect_same(k, k_b, "the rows of the matrices")?;
+    expect_same(groups, ends, "the number of offsets")?;
+    if !offs.dtype.is_int() {
+        bail!(DType, "expected offsets of integers, got {}", offs.dtype);
+    }
+    Ok(TensorType::new(x.dtype, [n, m].into_iter().collect::<fx_core::Shape>()))
+}
+
+fn grouped_array(x: &Array, mat2: &Array, offs: &Array) -> Result<Array> {
+    let ty = grouped_type(&type_of(x), &type_of(mat2), &type_of(offs))?;
+    let n = x.shape()[0] as i64;
+    let mut parts: Vec<Array> = Vec::new();
+    let mut start = 0;
+    for (group, end) in offs.cast(DType::I64).to_vec::<i64>()?.into_iter().enumerate() {
+        if !(start..=n).contains(&end) {
+            bail!(Argument, "expected offsets that rise to at most {n}, got {end} behind {start}");
+        }
+        if end > start {
+            let rows = x.slice_axis(0, start as usize, end as usize, 1)?;
+            parts.push(product(&rows, &mat2.select(0, group)?)?);
+        }
+        start = end;
+    }
+    let m = mat2.shape()[2];
+    if start < n {
+        parts.push(Array::zeros(x.dtype(), &[(n - start) as usize, m])?);
+    }
+    if parts.is_empty() {
+        return Array::zeros(x.dtype(), &sizes(&ty.shape)?);
+    }
+    let parts: Vec<Value> = parts.into_iter().map(|part| Arg::Leaf(part.into())).collect();
+    match (crate::ops::concat::cat::OP.eval)(&[Arg::list(parts), Arg::Int(0)])? {
+        Arg::Leaf(tensor) => Ok(tensor.array()?.clone()),
+        other => bail!(Graph, "a join gave {}", other.kind_name()),
+    }
 }
 
 fn summed_batch<V: Operand>(x: &V, a: &V, b: &V, beta: impl Number, alpha: impl Number) -> Result<V> {

@@ -231,6 +231,10 @@ fn every_rule_agrees_with_its_kernel() {
         ("bucketize", vec![i(2), row()]),
         ("isin", vec![x(), row()]),
         ("unique", vec![x()]),
+        (
+            "grouped_mm",
+            vec![tensor([[0.5f32, 1.5]; 3]), tensor([[[1.0f32, 2.0], [0.5, -1.0]]; 2]), tensor([1i32, 3])],
+        ),
         ("bincount", vec![tensor([3i64, 0])]),
         ("histc", vec![x(), i(4)]),
         ("isclose", vec![x(), row()]),

@@ -147,24 +147,25 @@ fn bags(c: &Call<'_>, offsets: &Tensor) -> Result<Value> {
     if let Arg::Leaf(weights) = c.get("per_sample_weights")? {
         rows = run(crate::mul::OP, [rows, run(crate::unsqueeze::OP, [Arg::Leaf(weights), Arg::Int(-1)])?])?;
     }
-    // The bag of each row: the last one that begins at it or before.
+    // The bag of each row is the last one that begins at it or before. Bag 0 has what is before the first one.
     let numbers = run(crate::arange::OP, [Arg::Int(0), number(&count)])?;
     let bag = with(crate::searchsorted::OP, [starts, numbers], [("right", Arg::Bool(true))])?;
-    let bag = run(crate::sub::OP, [bag, Arg::Int(1)])?;
     let zeros =
         |sizes: Vec<Value>| with(crate::zeros::OP, [Arg::list(sizes)], [("dtype", Arg::DType(dtype))]);
-    let out = zeros(vec![number(&n), number(&width)])?;
+    let all = number(&(&n + 1));
+    let rest = |x: Value| run(crate::slice::OP, [x, Arg::Int(0), Arg::Int(1), Arg::None]);
+    let out = zeros(vec![all.clone(), number(&width)])?;
     let mode = c.get("mode")?;
     if matches!(&mode, Arg::Str(mode) if **mode == *"max") {
         let args = [out, Arg::Int(0), bag, rows, Arg::str("amax")];
-        return with(crate::index_reduce::OP, args, [("include_self", Arg::Bool(false))]);
+        return rest(with(crate::index_reduce::OP, args, [("include_self", Arg::Bool(false))])?);
     }
-    let sums = run(crate::index_add::OP, [out, Arg::Int(0), bag.clone(), rows])?;
+    let sums = rest(run(crate::index_add::OP, [out, Arg::Int(0), bag.clone(), rows])?)?;
     if matches!(&mode, Arg::Str(mode) if **mode == *"sum") {
         return Ok(sums);
     }
     let ones = with(crate::ones_like::OP, [bag.clone()], [("dtype", Arg::DType(dtype))])?;
-    let counts = run(crate::index_add::OP, [zeros(vec![number(&n)])?, Arg::Int(0), bag, ones])?;
+    let counts = rest(run(crate::index_add::OP, [zeros(vec![all])?, Arg::Int(0), bag, ones])?)?;
     let counts = run(crate::clamp_min::OP, [counts, Arg::Int(1)])?;
     run(crate::div::OP, [sums, run(crate::unsqueeze::OP, [counts, Arg::Int(-1)])?])
 }

@@ -292,6 +292,17 @@ def backward_parts(i):
     return Module(init, forward), (normal(2, 4, 6, 5, i=i), normal(2, 4, 3, 3, i=i + 1))
 
 
+def halves(i):
+    """Operators of layers of experts and others in half precision, and a bool out of data as a number."""
+    def forward(net, x, w, ends, q):
+        whole = (q > 0).all().item()
+        return torch._grouped_mm(x, w, offs=ends), torch.can_cast(x.dtype, torch.int32) + q, q + whole
+
+    half = lambda *shape, k: normal(*shape, i=i + k).bfloat16()
+    ends = torch.tensor([[3, 3, 8], [0, 5, 8]][i % 2], dtype=torch.int32)
+    return Module(lambda net: None, forward), (half(8, 16, k=0), half(3, 16, 8, k=1), ends, half(4, 4, k=2))
+
+
 def write(net, name, **options):
     """Exports, and deflates the archive to keep the repository small."""
     export(net, name, HERE, **options)
@@ -305,7 +316,7 @@ def write(net, name, **options):
 
 NETS = [
     loops, recurrent, autocast, odd_names, strided_writes, one_buffer_twice, composed, complex_numbers, regions, factors, special,
-    norms_first, einsums, backward_parts,
+    norms_first, einsums, backward_parts, halves,
 ]
 
 if __name__ == "__main__":

@@ -63,7 +63,6 @@ fn archives_become_crates() {
         sc_enum: the program returns a string, expected tensors
         sc_mixed1: the program returns a string, expected tensors
         sc_parts: allclose: the operation has no stand-alone code
-        sc_parts: embedding_bag: the operation has no stand-alone code
         sc_parts: linalg_pinv: the operation has no stand-alone code
         sc_strs: the program returns a string, expected tensors
         sc_tokens: the program returns a string, expected tensors
