@@ -66,8 +66,8 @@ pub(super) fn equal<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
     Ok(Out::Value(leaf(builder.call("reshape", [leaf(all), Arg::list([])])?)))
 }
 
-/// Whether elements of a dtype may be written as those of another one: as PyTorch, floats not as integers, and only
-/// bools as bools.
+/// Whether elements of a dtype may be written as those of another one: floats not as integers, and only bools as
+/// bools.
 pub(super) fn can_cast<'a>(_: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     // One argument is called `from_` where the other is `to`.
     let dtypes: Vec<DType> = call
@@ -95,8 +95,8 @@ pub(super) fn matrix_exp<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Atte
     builder.call("to", [leaf(out), Arg::DType(dtype)]).map(Out::Node)
 }
 
-/// `_grouped_mm(self, mat2, offs, bias, out_dtype)`: rows in groups, each times a matrix of its own; without offsets
-/// a product of batches.
+/// `_grouped_mm(self, mat2, offs, bias, out_dtype)`: rows in groups, each times a matrix of its own; without
+/// offsets a product of batches.
 pub(super) fn grouped<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
     let (x, mat2, offs) = (call.first()?, call.need("mat2")?, call.arg("offs"));
     let rank = |arg: &Arg| -> Attempt<usize> { Ok(builder.tensor_type(node(arg)?)?.rank()) };
