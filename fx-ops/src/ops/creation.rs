@@ -139,8 +139,17 @@ fn arange_type(
     let zero = Arg::Int(0);
     let [start, end] = from_zero(start, end, &zero);
     let bounds = [RangeArg::of_type(start)?, RangeArg::of_type(end)?, RangeArg::of_type(step)?];
-    if let [RangeArg::Int(start), RangeArg::Int(end), RangeArg::Int(step)] = &bounds {
-        let dtype = dtype.unwrap_or(DType::I64);
+    let are_ints = bounds.iter().all(|bound| matches!(bound, RangeArg::Int(_)));
+    let is_symbolic = |bound: &RangeArg| matches!(bound, RangeArg::Int(x) if x.known().is_none());
+    // Floats without a fraction count as integers do.
+    let whole = |bound: &RangeArg| match bound {
+        RangeArg::Int(x) => Some(x.clone()),
+        RangeArg::Float(x) => (x.fract() == 0.0 && x.abs() < 9e15).then_some(Dim::new(*x as i64)),
+    };
+    let wholes: Option<Vec<Dim>> = bounds.iter().map(whole).collect();
+    if let (Some([start, end, step]), true) = (wholes.as_deref(), are_ints || bounds.iter().any(is_symbolic))
+    {
+        let dtype = dtype.unwrap_or(if are_ints { DType::I64 } else { DType::F32 });
         let step = known(step)?;
         let span = if step < 0 { start - end } else { end - start };
         check_direction(step as f64, span.less(&Dim::new(0)).is_yes())?;

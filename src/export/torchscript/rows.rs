@@ -42,6 +42,7 @@ static TABLE: &[(&str, How)] = &[
     ("as_strided_scatter", W(|w, call| w.format(call, "torch.as_strided_scatter(torch.clone({x}, memory_format=0), {src}, {size}, {stride}, {storage_offset})"))),
     ("scatter", W(scatter)), ("tensordot", W(tensordot)), ("trapezoid", W(trapezoid)), ("trapz", W(trapezoid)),
     ("cumulative_trapezoid", W(trapezoid)),
+    ("grouped_mm", Positional("torch._grouped_mm", &["x", "mat2", "offs"])),
     ("nms", Name("ops.torchvision.nms")), ("polygamma", Positional("torch.polygamma", &["n", "x"])),
     ("roi_align", Positional("ops.torchvision.roi_align", &["input", "rois", "spatial_scale", "pooled_height", "pooled_width", "sampling_ratio", "aligned"])),
     ("roi_pool", Positional("ops.torchvision.roi_pool", &["input", "rois", "spatial_scale", "pooled_height", "pooled_width"])),
