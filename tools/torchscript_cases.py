@@ -659,7 +659,7 @@ tryit("sc_out_shares", OutShares, [[("forward", [torch.randn(2, 3)])]], ["out ta
 class Parts(nn.Module):
     """Operators that give lists of tensors, bools, and more results than are used."""
     def forward(self, x: Tensor, i: Tensor) -> Tuple[List[Tensor], List[int], List[bool]]:
-        parts = torch.tensor_split(x, 3, 1) + torch.tensor_split(x, [1, -1], 0) + torch.unsafe_chunk(x, 2, 1) + torch.unsafe_split(x, 2, 1)
+        parts = torch.tensor_split(x, 3, 1) + torch.tensor_split(x, [1, -1], 0) + torch.tensor_split(x, [3, 1], 1) + torch.tensor_split(x, [-9, 9], 1) + torch.unsafe_chunk(x, 2, 1) + torch.unsafe_split(x, 2, 1)
         parts += torch.split_copy(x, 2, 1) + torch.unbind_copy(x, 0) + torch.hsplit(x, [1, 2]) + torch.vsplit(x, 2)
         parts += torch.dsplit(x.unsqueeze(0), [2]) + [torch.combinations(x[0]), torch._shape_as_tensor(x), torch.index_copy(x, 1, i, x[:, :2])]
         parts += [torch.as_strided(x, [2, 2], [1, 2], 1), torch.as_strided(x[1:], [2], [2])]

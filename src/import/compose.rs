@@ -102,7 +102,7 @@ pub(super) fn grouped<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt
     let rank = |arg: &Arg| -> Attempt<usize> { Ok(builder.tensor_type(node(arg)?)?.rank()) };
     let (a, b) = (rank(&x)?, rank(&mat2)?);
     if !matches!(call.arg("bias"), Arg::None) {
-        return Err(err!(Load, "a grouped product with a bias is not supported")
+        return Err(err!(Load, "_grouped_mm takes no bias, as in PyTorch")
             .help("add the bias of each row after it")
             .into());
     }

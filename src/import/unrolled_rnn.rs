@@ -235,16 +235,9 @@ fn has_projections(builder: &Builder<'_>, call: &Call<'_>, states: &[Arg]) -> At
     let [h, c] = states else { return Ok(false) };
     let params = call.need("params")?.items().map_or(0, <[Arg]>::len);
     let n = if call.is_true("has_biases") { 4 } else { 2 };
-    let size = |state: &Arg| {
-        Ok::<_, crate::Error>(
-            builder
-                .tensor_type(*state.leaf().ok_or_else(|| err!(Load, "expected a tensor"))?)?
-                .shape
-                .last()
-                .cloned(),
-        )
-    };
-    Ok(size(h)? != size(c)? || params % n != 0)
+    let [h, c] = [builder.tensor_type(node(h)?)?, builder.tensor_type(node(c)?)?];
+    // Each layer has one more weight if it projects; the number of weights tells, unless both numbers divide it.
+    Ok(h.shape.last() != c.shape.last() || params % n != 0)
 }
 
 /// Returns the steps of packed sequences as `[steps, batch, ..]`, and where there are such; `columns` are the
@@ -270,6 +263,7 @@ pub(super) fn pack<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     let Some(n) = builder.tensor_type(node(&x)?)?.shape.first().cloned() else {
         return Err(err!(Load, "expected sequences [steps, batch, ..]").into());
     };
+    refuse_lengths(builder, &lengths, &n)?;
     let steps = builder.call("arange", [Arg::dim(n)])?;
     let steps = builder.call("unsqueeze", [leaf(steps), Arg::Int(1)])?;
     let mask = leaf(builder.call("lt", [leaf(steps), lengths])?);
@@ -278,6 +272,29 @@ pub(super) fn pack<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Ou
     let is_used = builder.call("gt", [leaf(counts), Arg::Int(0)])?;
     let counts = builder.call("getitem", [leaf(counts), Arg::tuple([leaf(is_used)])])?;
     Ok(Out::Many(vec![Out::Node(data), Out::Node(counts)]))
+}
+
+/// Adds a check that lengths fall, from at most `n` to at least 1.
+fn refuse_lengths(builder: &mut Builder<'_>, lengths: &Arg, n: &Dim) -> Attempt<()> {
+    let Some(batch) = builder.tensor_type(node(lengths)?)?.shape.first().cloned() else {
+        return Err(err!(Load, "expected a vector of lengths").into());
+    };
+    let part = |builder: &mut Builder<'_>, start: i64| {
+        let size = Arg::dim(&batch - 1);
+        builder.call("narrow", [lengths.clone(), Arg::Int(0), Arg::Int(start), size]).map(leaf)
+    };
+    let (first, rest) = (part(builder, 0)?, part(builder, 1)?);
+    let tests = [
+        builder.call("le", [rest, first])?,
+        builder.call("ge", [lengths.clone(), Arg::Int(1)])?,
+        builder.call("le", [lengths.clone(), Arg::dim(n.clone())])?,
+    ];
+    let message = "the lengths of packed sequences must fall, from at most the number of steps to at least 1";
+    for test in tests {
+        let all = builder.call("all", [leaf(test)])?;
+        builder.call("check", [leaf(all), Arg::str(message)])?;
+    }
+    Ok(())
 }
 
 /// `_pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length)`: the sequences and their

@@ -414,60 +414,73 @@ pub(super) fn split<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
         "chunk" | "unsafe_chunk" => "chunk",
         _ => "",
     };
-    // The sizes of the parts, from the row, the places of the cuts, or the archive.
+    // The bounds of the parts: as the call says, else sizes from the row or from the archive, one after the other.
     let whole = if row.is_empty() { None } else { Some(emit_list(builder, call, row)?) };
-    let cut = if row.is_empty() { cut_sizes(call, &ty.shape[dim]) } else { None };
+    let cut = if row.is_empty() { bounds_of_cuts(call, &ty.shape[dim])? } else { None };
     let names = match (&cut, whole) {
-        (Some(sizes), _) => vec![""; sizes.len()],
+        (Some(bounds), _) => vec![""; bounds.len()],
         (None, Some(whole)) => part_names(builder, call, whole)?,
         (None, None) => list_names(call)?,
     };
     let mut parts = Vec::new();
-    let mut start = Dim::new(0);
+    let mut next = Dim::new(0);
     for (i, name) in names.into_iter().enumerate() {
         let inferred = whole.and_then(|node| {
             let ty = builder.graph.node(node).ok()?.ty()?.items()?.get(i)?.tensor()?.clone();
             ty.shape.get(dim).cloned()
         });
-        let size = match inferred.or_else(|| cut.as_ref()?.get(i).cloned()) {
-            Some(size) => size,
-            None => {
+        let [start, end] = match (cut.as_ref().and_then(|bounds| bounds.get(i)), inferred) {
+            (Some(bounds), _) => bounds.clone(),
+            (None, Some(size)) => [next.clone(), &next + &size],
+            (None, None) => {
                 let ty = builder.declared(name)?.filter(|ty| ty.rank() > dim);
-                ty.ok_or_else(|| err!(Load, "the type of {name:?} is missing"))?.shape[dim].clone()
+                let ty = ty.ok_or_else(|| err!(Load, "the type of {name:?} is missing"))?;
+                [next.clone(), &next + &ty.shape[dim]]
             }
         };
-        let end = &start + &size;
-        let (from, to) = (Arg::dim(start), Arg::dim(end.clone()));
+        next.clone_from(&end);
+        let (from, to) = (Arg::dim(start), Arg::dim(end));
         let node = match whole {
             Some(whole) => builder.call("getitem", [Arg::Leaf(whole), Arg::Int(i as i64)])?,
             None => builder.call("slice", [call.first()?, Arg::Int(dim as i64), from.clone(), to.clone()])?,
         };
         let kind = StepKind::Slice { dim: dim as i64, start: from, end: to, step: Arg::Int(1) };
         parts.push(Out::View(builder.view(&of, kind, node)));
-        start = end;
     }
     Ok(Out::Many(parts))
 }
 
-/// Returns the sizes of the parts into which an axis is cut, in so many parts or at places; `None` if they are
-/// not known.
-fn cut_sizes(call: &Call<'_>, size: &Dim) -> Option<Vec<Dim>> {
+/// Returns where the parts begin and end into which an axis is cut, in so many parts or at places; `None` if that
+/// is not known. Fails if there are no such parts.
+fn bounds_of_cuts(call: &Call<'_>, size: &Dim) -> Attempt<Option<Vec<[Dim; 2]>>> {
     let names = ["sections", "indices", "indices_or_sections"];
-    match names.iter().find_map(|name| call.get(name))? {
-        // The first parts are one longer if they cannot be equal.
-        Arg::Int(n) if (1..=1 << 20).contains(n) => {
-            Some((0..*n).map(|i| (size + (n - 1 - i)).floor_div(&Dim::new(*n))).collect())
+    let Some(cuts) = names.iter().find_map(|name| call.get(name)) else { return Ok(None) };
+    if let Arg::Int(n) = cuts {
+        let n = *n;
+        if !(1..=1 << 20).contains(&n) {
+            return Err(err!(Load, "{} makes at least one part, got {n}", call.base).into());
         }
-        places => {
-            let (size, mut start, mut sizes) = (size.known()?, 0, Vec::new());
-            for place in crate::import::call::ints(places)?.into_iter().chain([size]) {
-                let end = (if place < 0 { place + size } else { place }).clamp(0, size);
-                sizes.push(Dim::new((end - start).max(0)));
-                start = end;
-            }
-            Some(sizes)
+        // Only `tensor_split` makes parts that are not equal: the first ones are one longer.
+        if call.base != "tensor_split" && size.known().is_some_and(|size| size % n != 0) {
+            return Err(err!(Load, "{} cannot cut an axis of {size} into {n} equal parts", call.base).into());
         }
+        let mut start = Dim::new(0);
+        let part = |i: i64| {
+            let end = &start + (size + (n - 1 - i)).floor_div(&Dim::new(n));
+            [std::mem::replace(&mut start, end.clone()), end]
+        };
+        return Ok(Some((0..n).map(part).collect()));
     }
+    let (Some(places), Some(size)) = (crate::import::call::ints(cuts), size.known()) else { return Ok(None) };
+    let mut start = 0;
+    let bounds = places.into_iter().chain([size]).map(|place| {
+        let end = (if place < 0 { place + size } else { place }).clamp(0, size);
+        // A place before the last one ends an empty part, and the next part begins there.
+        let bounds = [start, end.max(start)].map(Dim::new);
+        start = end;
+        bounds
+    });
+    Ok(Some(bounds.collect()))
 }
 
 fn emit_list<'a>(builder: &mut Builder<'a>, call: &Call<'a>, row: &str) -> Attempt<NodeId> {

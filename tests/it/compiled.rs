@@ -102,6 +102,6 @@ fn random_programs_compile_and_agree() {
     }
     assert!(failed.is_empty(), "{failed}");
     let count = end - first;
-    // Loops that collect rows in a list have no readable code: about one program in ten.
-    assert!(refused * 5 < count.max(20), "{refused} of {count} programs are refused");
+    // Loops that collect rows in a list have no readable code.
+    assert!(refused * 10 < count.max(20), "{refused} of {count} programs are refused");
 }

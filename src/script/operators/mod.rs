@@ -55,6 +55,7 @@ impl Operators for AtenOperators {
         }
         Ok(Box::new(Place {
             schema,
+            is_strided: &*schema.full_name == "aten::as_strided",
             shared: Arc::clone(&self.shared),
             same: Same::of(schema),
             direct: Direct::new(schema, &self.shared.registry, space, base, overload),
@@ -67,6 +68,8 @@ impl Operators for AtenOperators {
 /// A place of the code that calls an operator.
 struct Place {
     schema: &'static Schema,
+    /// Whether it is `as_strided`, which counts in the storage: plans know no strides.
+    is_strided: bool,
     shared: Arc<Shared>,
     /// What the operator does if it may give its first argument.
     same: Option<Same>,
@@ -90,7 +93,7 @@ impl Operator for Place {
         {
             return result;
         }
-        if &*self.schema.full_name == "aten::as_strided"
+        if self.is_strided
             && let Some(result) = strided(args)
         {
             return result;

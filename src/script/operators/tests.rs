@@ -128,3 +128,23 @@ fn limit_of_memory_counts_the_bytes_of_the_result() {
     assert!(call(12_000).is_ok());
     assert_eq!(call(9_000).unwrap_err().kind(), crate::ErrorKind::Limit);
 }
+
+#[test]
+fn lengths_of_packed_sequences_must_fall() {
+    let text = r#"func "main"(%x.0: Tensor, %lengths.1: Tensor) -> Tensor {
+  %2: bool = constant true()
+  %3: Tensor, %4: Tensor = aten::_pack_padded_sequence(%x.0, %lengths.1, %2)
+  return %3
+}
+"#;
+    let x = tensor(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
+    let packed = |lengths: [i64; 2]| {
+        let lengths = Item::tensor(Array::from_vec(lengths.to_vec(), &[2]).unwrap()).unwrap();
+        run(text, vec![x.clone(), lengths])
+    };
+    assert_eq!(elements(&packed([3, 1]).unwrap()), [1.0, 4.0, 2.0, 3.0]);
+    for lengths in [[1, 3], [4, 1], [3, 0], [-1, -1]] {
+        let error = packed(lengths).unwrap_err().to_string();
+        assert!(error.contains("the lengths of packed sequences must fall"), "{error}");
+    }
+}

@@ -6,10 +6,6 @@ use crate::{Arg, DType, Dim, Op, Result, Tensor, Value};
 pub(super) static COMPOSITIONS: &[(Op, Composition)] =
     &[(crate::interpolate::OP, interpolate), (crate::embedding_bag::OP, embedding_bag)];
 
-fn number(size: &Dim) -> Value {
-    size.known().map_or_else(|| Arg::Dim(size.clone()), Arg::Int)
-}
-
 /// Returns the new sizes of the spatial axes; scales must be whole.
 fn new_sizes(c: &Call<'_>, old: &[Dim]) -> Result<Vec<Dim>> {
     let each = |arg: &Value| -> Result<Vec<Value>> {
@@ -80,9 +76,10 @@ fn mixed(
     dtype: DType,
     from_end: usize,
 ) -> Result<Value> {
-    let places = with(crate::arange::OP, [Arg::Int(0), number(new)], [("dtype", Arg::DType(dtype))])?;
+    let places =
+        with(crate::arange::OP, [Arg::Int(0), Arg::dim(new.clone())], [("dtype", Arg::DType(dtype))])?;
     let scaled = |x: Value, old: &Dim, new: &Dim| {
-        run(crate::div::OP, [run(crate::mul::OP, [x, number(old)])?, number(new)])
+        run(crate::div::OP, [run(crate::mul::OP, [x, Arg::dim(old.clone())])?, Arg::dim(new.clone())])
     };
     let places = match aligned {
         true => scaled(places, &(old - 1), &(new - 1).max(&Dim::new(1)))?,
@@ -92,7 +89,7 @@ fn mixed(
         }
     };
     let first = run(crate::to::OP, [places.clone(), Arg::DType(DType::I64)])?;
-    let last = number(&(old - 1));
+    let last = Arg::dim(old - 1);
     let second = run(crate::clamp_max::OP, [run(crate::add::OP, [first.clone(), Arg::Int(1)])?, last])?;
     let share = run(crate::sub::OP, [places, first.clone()])?;
     let line = std::iter::once(-1).chain(std::iter::repeat_n(1, from_end - 1));
@@ -137,7 +134,7 @@ fn bags(c: &Call<'_>, offsets: &Tensor) -> Result<Value> {
     let mut starts = Arg::Leaf(offsets.clone());
     if c.is("include_last_offset")? {
         n -= 1;
-        starts = run(crate::narrow::OP, [starts, Arg::Int(0), Arg::Int(0), number(&n)])?;
+        starts = run(crate::narrow::OP, [starts, Arg::Int(0), Arg::Int(0), Arg::dim(n.clone())])?;
     }
     let (Some(count), Some(width)) = (x.ty()?.shape.first().cloned(), weight.ty()?.shape.get(1).cloned())
     else {
@@ -148,13 +145,13 @@ fn bags(c: &Call<'_>, offsets: &Tensor) -> Result<Value> {
         rows = run(crate::mul::OP, [rows, run(crate::unsqueeze::OP, [Arg::Leaf(weights), Arg::Int(-1)])?])?;
     }
     // The bag of each row is the last one that begins at it or before. Bag 0 has what is before the first one.
-    let numbers = run(crate::arange::OP, [Arg::Int(0), number(&count)])?;
+    let numbers = run(crate::arange::OP, [Arg::Int(0), Arg::dim(count.clone())])?;
     let bag = with(crate::searchsorted::OP, [starts, numbers], [("right", Arg::Bool(true))])?;
     let zeros =
         |sizes: Vec<Value>| with(crate::zeros::OP, [Arg::list(sizes)], [("dtype", Arg::DType(dtype))]);
-    let all = number(&(&n + 1));
+    let all = Arg::dim(&n + 1);
     let rest = |x: Value| run(crate::slice::OP, [x, Arg::Int(0), Arg::Int(1), Arg::None]);
-    let out = zeros(vec![all.clone(), number(&width)])?;
+    let out = zeros(vec![all.clone(), Arg::dim(width.clone())])?;
     let mode = c.get("mode")?;
     if matches!(&mode, Arg::Str(mode) if **mode == *"max") {
         let args = [out, Arg::Int(0), bag, rows, Arg::str("amax")];

@@ -435,6 +435,11 @@ impl Call<'_> {
     }
 }
 
+/// Returns the tensor that a value is.
+fn tensor(value: Value) -> Result<Tensor> {
+    value.leaf().cloned().ok_or_else(stays)
+}
+
 /// Applies an operation.
 fn run(op: Op, args: impl IntoIterator<Item = Value>) -> Result<Value> {
     with(op, args, [])

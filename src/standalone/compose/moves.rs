@@ -1,7 +1,7 @@
 //! Rearrangements of elements whose sizes are not known before a call, as views, joins and look-ups of positions.
 //! Those of known sizes stay: a table tells them where each element comes from.
 
-use super::{Call, Composition, run, stays};
+use super::{Call, Composition, run, stays, tensor};
 use crate::{Arg, Dim, Op, Result, Tensor, Value};
 
 pub(super) static COMPOSITIONS: &[(Op, Composition)] = &[
@@ -29,14 +29,6 @@ pub(super) static COMPOSITIONS: &[(Op, Composition)] = &[
     (crate::triu::OP, |c| triangle(c, crate::ge::OP)),
     (crate::diag_embed::OP, diag_embed),
 ];
-
-fn number(size: &Dim) -> Value {
-    size.known().map_or_else(|| Arg::Dim(size.clone()), Arg::Int)
-}
-
-fn tensor(value: Value) -> Result<Tensor> {
-    value.leaf().cloned().ok_or_else(stays)
-}
 
 /// Returns the operand if its sizes are not known.
 fn unknown(c: &Call<'_>) -> Result<Tensor> {
@@ -78,12 +70,12 @@ fn axis_of(axis: i64, x: &Tensor) -> Result<usize> {
 }
 
 fn reshaped(x: Tensor, shape: impl IntoIterator<Item = Dim>) -> Result<Tensor> {
-    let shape = Arg::list(shape.into_iter().map(|size| number(&size)));
+    let shape = Arg::list(shape.into_iter().map(|size| Arg::dim(size.clone())));
     tensor(run(crate::reshape::OP, [Arg::Leaf(x), shape])?)
 }
 
 fn broadcast(x: Tensor, shape: &[Dim]) -> Result<Tensor> {
-    tensor(run(crate::broadcast_to::OP, [Arg::Leaf(x), Arg::list(shape.iter().map(number))])?)
+    tensor(run(crate::broadcast_to::OP, [Arg::Leaf(x), Arg::list(shape.iter().map(Arg::dim))])?)
 }
 
 fn cat(parts: Vec<Tensor>, axis: i64) -> Result<Value> {
@@ -96,7 +88,7 @@ fn selected(x: Tensor, axis: usize, places: Value) -> Result<Tensor> {
 }
 
 fn arange(from: &Dim, to: &Dim) -> Result<Value> {
-    run(crate::arange::OP, [number(from), number(to)])
+    run(crate::arange::OP, [Arg::dim(from.clone()), Arg::dim(to.clone())])
 }
 
 /// Puts what leaves an axis at one end to the other: by slices, or by positions if the axis has no known size.
@@ -110,8 +102,8 @@ fn roll(c: &Call<'_>) -> Result<Value> {
         let axis = axis_of(axis, &x)?;
         let size = x.ty()?.shape[axis].clone();
         let (Some(n), Some(shift)) = (size.known(), shift.known()) else {
-            let places = run(crate::sub::OP, [arange(&Dim::new(0), &size)?, number(&shift)])?;
-            x = selected(x, axis, run(crate::remainder::OP, [places, number(&size)])?)?;
+            let places = run(crate::sub::OP, [arange(&Dim::new(0), &size)?, Arg::dim(shift.clone())])?;
+            x = selected(x, axis, run(crate::remainder::OP, [places, Arg::dim(size.clone())])?)?;
             continue;
         };
         if n == 0 || shift.rem_euclid(n) == 0 {
@@ -134,7 +126,7 @@ fn flipped(mut x: Tensor, axes: &[i64]) -> Result<Tensor> {
     for &axis in axes {
         let axis = axis_of(axis, &x)?;
         let n = x.ty()?.shape[axis].clone();
-        let places = run(crate::rsub::OP, [arange(&Dim::new(0), &n)?, number(&(&n - 1))])?;
+        let places = run(crate::rsub::OP, [arange(&Dim::new(0), &n)?, Arg::dim(&n - 1)])?;
         x = selected(x, axis, places)?;
     }
     Ok(x)
@@ -278,7 +270,7 @@ fn pad(c: &Call<'_>) -> Result<Value> {
         }
         let n = &sizes[axis];
         let places = arange(&Dim::new(-before), &(n + after))?;
-        let last = number(&(n - 1));
+        let last = Arg::dim(n - 1);
         let places = match &*mode {
             "replicate" => run(crate::clamp::OP, [places, Arg::Int(0), last])?,
             "reflect" => {
@@ -290,7 +282,7 @@ fn pad(c: &Call<'_>) -> Result<Value> {
                 let first = (-before).max(0);
                 let size = n - first - (-after).max(0);
                 let inside = run(crate::sub::OP, [places, Arg::Int(first)])?;
-                let inside = run(crate::remainder::OP, [inside, number(&size)])?;
+                let inside = run(crate::remainder::OP, [inside, Arg::dim(size.clone())])?;
                 run(crate::add::OP, [inside, Arg::Int(first)])?
             }
             _ => return Err(stays()),

@@ -1,6 +1,6 @@
 //! Spectra of signals and reductions at positions, which stand-alone code computes by other operations.
 
-use super::{Call, Composition, run, stays, with};
+use super::{Call, Composition, run, stays, tensor, with};
 use crate::{Arg, Dim, Op, Result, Tensor, Value};
 
 pub(super) static COMPOSITIONS: &[(Op, Composition)] = &[
@@ -9,10 +9,6 @@ pub(super) static COMPOSITIONS: &[(Op, Composition)] = &[
     (crate::index_reduce::OP, index_reduce),
     (crate::pdist::OP, pdist),
 ];
-
-fn number(size: &Dim) -> Value {
-    size.known().map_or_else(|| Arg::Dim(size.clone()), Arg::Int)
-}
 
 /// Composes the spectra of windows that a signal is cut into.
 fn stft(c: &Call<'_>) -> Result<Value> {
@@ -72,7 +68,7 @@ fn irfft(c: &Call<'_>) -> Result<Value> {
     };
     let zeros = run(crate::zeros_like::OP, [x.clone()])?;
     let pairs = run(crate::stack::OP, [Arg::list([x, zeros]), Arg::Int(-1)])?;
-    run(crate::_fft_c2r::OP, [pairs, Arg::ints([axis as i64]), Arg::Int(scale), number(&n)])
+    run(crate::_fft_c2r::OP, [pairs, Arg::ints([axis as i64]), Arg::Int(scale), Arg::dim(n.clone())])
 }
 
 /// Composes a reduction of slices at positions: each element is reduced where its slice goes.
@@ -85,7 +81,7 @@ fn index_reduce(c: &Call<'_>) -> Result<Value> {
     let axis = crate::ops::axis(c.number("dim")? as i64, ty.rank())?;
     let line = (0..ty.rank()).map(|other| Arg::Int(if other == axis { -1 } else { 1 }));
     let index = run(crate::reshape::OP, [index, Arg::list(line)])?;
-    let index = run(crate::broadcast_to::OP, [index, Arg::list(ty.shape.iter().map(number))])?;
+    let index = run(crate::broadcast_to::OP, [index, Arg::list(ty.shape.iter().map(Arg::dim))])?;
     let args = [c.get("x")?, c.get("dim")?, index, Arg::Leaf(source), c.get("reduce")?];
     with(crate::scatter_reduce::OP, args, [("include_self", c.get("include_self")?)])
 }
@@ -102,8 +98,4 @@ fn pdist(c: &Call<'_>) -> Result<Value> {
     };
     let gaps = run(crate::sub::OP, [rows(|(i, _)| i)?, rows(|(_, j)| j)?])?;
     run(crate::linalg_vector_norm::OP, [gaps, c.get("p")?, Arg::Int(-1)])
-}
-
-fn tensor(value: Value) -> Result<Tensor> {
-    value.leaf().cloned().ok_or_else(stays)
 }

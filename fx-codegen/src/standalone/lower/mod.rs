@@ -214,6 +214,11 @@ impl<'a> Lowering<'a> {
         self.steps.push(Step::Call(Call { function: function.into(), args, fails: Some(Failure::Index) }));
     }
 
+    /// Adds a call of a kernel that fails if it is not defined for an operand.
+    pub(super) fn call_fallible(&mut self, function: impl Into<String>, args: Vec<Pieces>) {
+        self.steps.push(Step::Call(Call { function: function.into(), args, fails: Some(Failure::Operand) }));
+    }
+
     /// Adds a check that an element of a value is none for which `refused`, a condition on `x`, holds.
     pub(super) fn refuse(&mut self, view: &View, refused: &str, why: &str) {
         self.refuse_as(view, refused, why, Failure::Operand);

@@ -4,7 +4,7 @@ use fx_core::{Arg, DType, Dim, Result, bail};
 
 use super::{Args, Emit, number, read, real, text};
 use crate::standalone::lower::Lowering;
-use crate::standalone::step::{Call, Failure, Piece, Pieces, Source, Step};
+use crate::standalone::step::{Piece, Pieces, Source};
 use crate::standalone::value::{Value, View, count};
 
 pub(super) const TABLE: &[(&str, Emit)] =
@@ -12,11 +12,6 @@ pub(super) const TABLE: &[(&str, Emit)] =
 
 fn written(view: &View) -> Pieces {
     vec![Piece::WriteView(view.clone())]
-}
-
-/// Adds a call of a kernel that refuses some operands.
-fn fallible(l: &mut Lowering<'_>, function: &str, args: Vec<Pieces>) {
-    l.push(Step::Call(Call { function: function.to_owned(), args, fails: Some(Failure::Operand) }));
 }
 
 fn histc(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
@@ -30,7 +25,7 @@ fn histc(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let x = l.converted(args.view("x")?, wide)?;
     let x = l.contiguous(&x);
     let (view, out) = l.out(wide, &shape);
-    fallible(l, "count::histc", vec![read(&x), real(least), real(greatest), out]);
+    l.call_fallible("count::histc", vec![read(&x), real(least), real(greatest), out]);
     l.converted(&view, dtype).map(Arg::Leaf)
 }
 
@@ -41,7 +36,7 @@ fn bincount(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let x = l.contiguous(&x);
     let n = l.buffer(DType::I64, &[]);
     let least = args.int("minlength")?;
-    fallible(l, "count::bins", vec![read(&x), text(format!("{least}_i64")), written(&n)]);
+    l.call_fallible("count::bins", vec![read(&x), text(format!("{least}_i64")), written(&n)]);
     let symbol = l.local("bins", least, None);
     l.bind(vec![(symbol.clone(), Source::Element(n))]);
     let (view, out) = l.out(dtype, &[Dim::symbol(symbol)]);

@@ -4,7 +4,7 @@ use fx_core::{Arg, DType, Dim, Result, bail};
 
 use super::{Args, Emit, fields, read, real, size, text};
 use crate::standalone::lower::Lowering;
-use crate::standalone::step::{Call, Failure, Piece, Source, Step};
+use crate::standalone::step::{Piece, Source};
 use crate::standalone::value::{Value, View};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[("nms", nms), ("roi_align", align)];
@@ -53,8 +53,6 @@ fn align(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     );
     let (images, regions) = (l.contiguous(images), l.contiguous(regions));
     let (view, out) = l.out(dtype, &shape);
-    let args = vec![read(&images), read(&regions), sizes, out];
-    let (function, fails) = ("detect::roi_align".to_owned(), Some(Failure::Operand));
-    l.push(Step::Call(Call { function, args, fails }));
+    l.call_fallible("detect::roi_align", vec![read(&images), read(&regions), sizes, out]);
     Ok(Arg::Leaf(view))
 }

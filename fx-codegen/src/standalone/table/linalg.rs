@@ -4,7 +4,7 @@ use fx_core::{Arg, Dim, Result, bail};
 
 use super::{Args, Emit, optional, read, size};
 use crate::standalone::lower::Lowering;
-use crate::standalone::step::{Call, Failure, Pieces, Step};
+use crate::standalone::step::Pieces;
 use crate::standalone::value::{Value, View};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
@@ -23,11 +23,6 @@ fn matrices(l: &mut Lowering<'_>, x: &View) -> Result<(View, Dim, Pieces)> {
     Ok((x, n, work))
 }
 
-/// Adds a call of a kernel that refuses some matrices.
-fn fallible(l: &mut Lowering<'_>, function: &str, args: Vec<Pieces>) {
-    l.push(Step::Call(Call { function: function.to_owned(), args, fails: Some(Failure::Operand) }));
-}
-
 /// Returns the value with its last two axes exchanged.
 fn turned(x: &View) -> View {
     let mut order: Vec<usize> = (0..x.rank()).collect();
@@ -39,7 +34,7 @@ fn inverse(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (dtype, shape) = args.result()?;
     let (x, n, work) = matrices(l, args.view("x")?)?;
     let (view, out) = l.out(dtype, &shape);
-    fallible(l, "linalg::solve", vec![read(&x), size(&n), optional(None), size(&n), work, out]);
+    l.call_fallible("linalg::solve", vec![read(&x), size(&n), optional(None), size(&n), work, out]);
     Ok(Arg::Leaf(view))
 }
 
@@ -68,7 +63,10 @@ fn solve(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let ((x, n, work), other) = (matrices(l, &wide(&x))?, l.contiguous(&wide(&other)));
     let m = other.shape[other.rank() - 1].clone();
     let (view, out) = l.out(dtype, &other.shape);
-    fallible(l, "linalg::solve", vec![read(&x), size(&n), optional(Some(read(&other))), size(&m), work, out]);
+    l.call_fallible(
+        "linalg::solve",
+        vec![read(&x), size(&n), optional(Some(read(&other))), size(&m), work, out],
+    );
     Ok(Arg::Leaf(match (is_vector, left) {
         (true, _) => View { strides: view.strides[..shape.len()].to_vec(), shape, ..view },
         (false, true) => view,
@@ -94,6 +92,6 @@ fn cholesky(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let x = l.contiguous(args.view("x")?);
     let n = x.shape[x.rank() - 1].clone();
     let (view, out) = l.out(dtype, &shape);
-    fallible(l, "linalg::cholesky", vec![read(&x), size(&n), out]);
+    l.call_fallible("linalg::cholesky", vec![read(&x), size(&n), out]);
     Ok(Arg::Leaf(if args.flag("upper")? { turned(&view) } else { view }))
 }
