@@ -15,7 +15,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::NodeMap;
 use crate::methods::FORWARD;
-use crate::splitting::plan::item_of;
 use crate::{
     Arg, Attribute, Graph, GraphModule, ModuleFrame, NodeId, OpCode, Result, Target, Type, TypeTree, ops,
     pass,
@@ -336,18 +335,6 @@ fn extract(
         let calls = graph.find_nodes(OpCode::CallModule, Some(child));
         if below(child, &path).is_empty() || !calls.iter().all(|call| inside.contains(call)) {
             return Ok(Err(format!("it calls the module {child:?}, which others call too")));
-        }
-    }
-    // A list is an argument if its type says so.
-    for call in &group.calls {
-        for id in call {
-            if let Some(of) = item_of(graph, graph.node(*id)?)
-                && !call.contains(&of)
-                && graph.node(of)?.ty().is_none()
-            {
-                let producer = graph.node(of)?.name();
-                return Ok(Err(format!("it takes an item of %{producer}, whose type is not known")));
-            }
         }
     }
     let results = results(graph, group, &inside)?;

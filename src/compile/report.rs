@@ -324,7 +324,7 @@ impl fmt::Display for PathReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "({})", self.arguments)?;
         if !self.guards.is_empty() {
-            write!(f, " if {}", self.guards.join(", "))?;
+            write!(f, " if {}", listed(&self.guards))?;
         }
         write!(f, ": {}", self.steps)
     }
@@ -405,4 +405,15 @@ impl fmt::Display for Explanation {
         }
         Ok(())
     }
+}
+
+/// Writes the items of a list; of many, the first and the last ones.
+pub(super) fn listed(items: &[String]) -> String {
+    /// Of so many items all are written.
+    const MOST: usize = 64;
+    if items.len() <= MOST {
+        return items.join(", ");
+    }
+    let (first, last) = (&items[..MOST / 2], &items[items.len() - MOST / 2..]);
+    format!("{}, … {} more …, {}", first.join(", "), items.len() - MOST, last.join(", "))
 }

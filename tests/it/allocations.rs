@@ -267,3 +267,36 @@ fn a_pure_hit_allocates_nothing() {
     let counts: Vec<usize> = (0..10).map(|_| count()).collect();
     assert_eq!(counts.iter().min(), Some(&0), "{counts:?} in 100 calls");
 }
+
+/// Each round makes a tensor of 1 MB that it adds to, and one of which only a sum is read.
+#[test]
+fn a_loop_of_a_pure_function_keeps_no_results_of_its_rounds() {
+    if !counts("a_loop_of_a_pure_function_keeps_no_results_of_its_rounds") {
+        return;
+    }
+    const LEN: usize = 1 << 18;
+    let rounds = |x: Tensor, limit: Tensor| -> fx::Result<Tensor> {
+        let mut x = x;
+        loop {
+            let next = &x + 1.0;
+            let step = &next - &x;
+            let is_done = (next.max() + step.mean((), false)).ge(&limit).to_bool()?;
+            x = next;
+            if is_done {
+                return Ok(x);
+            }
+        }
+    };
+    let f = fx::compile(rounds).pure();
+    let x = Tensor::from_vec(vec![0.0f32; LEN], &[LEN]);
+    let before = BYTES.load(Ordering::Relaxed);
+    // The fifth call leaves its path with most of its results let go, the seventh before its first one.
+    for (call, n) in [200.0f32, 200.0, 200.0, 200.0, 250.0, 250.0, 10.0, 10.0].into_iter().enumerate() {
+        MOST.store(BYTES.load(Ordering::Relaxed), Ordering::Relaxed);
+        let y: Tensor = f.run((x.clone(), Tensor::new(n))).unwrap();
+        assert!(y.to_vec::<f32>().unwrap().iter().all(|y| *y == n - 1.0), "{call}");
+        let most = MOST.load(Ordering::Relaxed).saturating_sub(before);
+        assert!(most < 40 << 20, "call {call}: {most} bytes at a time\n{}", f.explain());
+    }
+    assert_eq!(f.explain().paths.len(), 3, "{}", f.explain());
+}

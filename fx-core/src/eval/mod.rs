@@ -263,10 +263,11 @@ fn flatten(graph: &crate::Graph, tree: &Arg, value: &Value, out: &mut Vec<Value>
             })
         }
         (Arg::Leaf(id), other) => {
-            let declared = graph.node(*id)?.ty();
-            if !declared.is_some_and(|declared| takes(declared, other)) {
-                let expected = declared.map_or("a tensor".to_owned(), ToString::to_string);
-                bail!(Structure, "expected {expected}, got {}", other.kind_name());
+            // A placeholder without a type takes values of any structure.
+            if let Some(declared) = graph.node(*id)?.ty()
+                && !takes(declared, other)
+            {
+                bail!(Structure, "expected {declared}, got {}", other.kind_name());
             }
             out.push(other.clone());
             Ok(())

@@ -6,13 +6,13 @@
 //! which all guards of a path hold takes its steps; one that leaves every path goes on in the Rust code, with
 //! what it has computed so far.
 //!
-//! Reading order: `guard`, `path` (the tree, and a call that walks through it), `record` (a followed call).
+//! Reading order: `guard`, `path` (steps, and a call that takes them), `tree`, `record` (a followed call).
 
 mod guard;
 mod path;
 mod record;
+mod tree;
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,14 +22,15 @@ use smallvec::SmallVec;
 
 use super::cache::Cache;
 use super::miss::Missed;
-use super::report::{Code, Miss, PathReport};
+use super::report::{Code, Miss, PathReport, listed};
 use super::tell::{self, Told};
+use crate::Value;
 use crate::eval::Inputs;
 use crate::signature::{BySignature, Signature, Signed};
-use crate::{SourceLoc, Value};
-use path::{Edge, Edges, Node, Step, Walk};
 pub(super) use path::{Results, Steps};
+use path::{Step, Walk};
 pub(super) use record::Recorder;
+use tree::{Edge, Edges, Lifetimes, News, grown, kept};
 
 /// The paths of a pure function.
 pub(super) struct Replay {
@@ -45,6 +46,7 @@ pub(super) struct Replay {
 struct Root {
     signature: Signature,
     edges: Edges,
+    lifetimes: Arc<Lifetimes>,
     calls: Arc<Calls>,
 }
 
@@ -132,7 +134,10 @@ impl Replay {
                 return follow(walk.leave(&taken), None);
             }
             match walk.take(&node.step) {
-                Ok(None) => edges = &node.edges,
+                Ok(None) => {
+                    walk.end(root.lifetimes.ending(taken.len()));
+                    edges = &node.edges;
+                }
                 Ok(Some(value)) => return Outcome::Hit(value, walk.runs()),
                 Err(left) => {
                     let left = *left;
@@ -182,20 +187,25 @@ impl Replay {
                 Some(miss) => (miss.reason, miss.at),
                 None => ("first call".to_owned(), None),
             };
-            let outcome = format!("recorded {}", route(&steps));
+            let names: Vec<String> = steps.iter().map(|(_, step)| name_of(step)).collect();
+            let outcome = format!("recorded {}", listed(&names));
             cache.journal.miss(Miss { call, reason, at, outcome });
             if tell::is_told() {
                 let guards = steps.iter().flat_map(|(guards, _)| guards).map(ToString::to_string);
                 cache.journal.tell(Told::Path(&PathReport {
                     arguments: signature.to_string(),
                     guards: guards.collect(),
-                    steps: route(&steps),
+                    steps: listed(&names),
                 }));
             }
         }
         let calls = known.map_or_else(Arc::default, |at| roots.list()[at].calls.clone());
+        let mut lifetimes = known.map_or_else(Arc::default, |at| roots.list()[at].lifetimes.clone());
+        if news.is_new {
+            lifetimes = Arc::new(lifetimes.with(&steps, walk.done()));
+        }
         let mut list = roots.list().to_vec();
-        let root = Arc::new(Root { signature, edges, calls });
+        let root = Arc::new(Root { signature, edges, lifetimes, calls });
         match known {
             Some(at) => list[at] = root,
             None => {
@@ -216,6 +226,7 @@ impl Replay {
             Arc::new(Root {
                 signature: root.signature.clone(),
                 edges: kept(&root.edges, is_there),
+                lifetimes: root.lifetimes.clone(),
                 calls: root.calls.clone(),
             })
         });
@@ -228,37 +239,25 @@ impl Replay {
         let mut paths = Vec::new();
         for root in self.roots().list() {
             let arguments = root.signature.to_string();
-            for edge in root.edges.list() {
-                report(edge, &arguments, &mut Vec::new(), &mut String::new(), &mut paths);
+            let (mut guards, mut steps): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+            // Edges to look at, with how many guards and steps lead to them.
+            let mut rest: Vec<(&Edge, usize, usize)> = Vec::new();
+            rest.extend(root.edges.list().iter().rev().map(|edge| (edge, 0, 0)));
+            while let Some((edge, n_guards, n_steps)) = rest.pop() {
+                guards.truncate(n_guards);
+                steps.truncate(n_steps);
+                guards.extend(edge.guards.iter().map(ToString::to_string));
+                steps.push(name_of(&edge.node.step));
+                if edge.node.edges.list().is_empty() {
+                    let (arguments, guards) = (arguments.clone(), guards.clone());
+                    paths.push(PathReport { arguments, guards, steps: listed(&steps) });
+                }
+                let below = edge.node.edges.list().iter().rev();
+                rest.extend(below.map(|edge| (edge, guards.len(), steps.len())));
             }
         }
         paths
     }
-}
-
-fn report(
-    edge: &Edge,
-    arguments: &str,
-    guards: &mut Vec<String>,
-    steps: &mut String,
-    paths: &mut Vec<PathReport>,
-) {
-    let (n_guards, n_steps) = (guards.len(), steps.len());
-    guards.extend(edge.guards.iter().map(ToString::to_string));
-    let separator = if steps.is_empty() { "" } else { ", " };
-    let _ = write!(steps, "{separator}{}", name_of(&edge.node.step));
-    if edge.node.edges.list().is_empty() {
-        paths.push(PathReport {
-            arguments: arguments.to_owned(),
-            guards: guards.clone(),
-            steps: steps.clone(),
-        });
-    }
-    for edge in edge.node.edges.list() {
-        report(edge, arguments, guards, steps, paths);
-    }
-    guards.truncate(n_guards);
-    steps.truncate(n_steps);
 }
 
 fn name_of(step: &Step) -> String {
@@ -268,122 +267,4 @@ fn name_of(step: &Step) -> String {
         Step::Return { .. } => "return".to_owned(),
         Step::Stop { code, what, .. } => format!("Rust code ({code} {what})"),
     }
-}
-
-/// Writes the steps by name.
-fn route(steps: &[(Vec<guard::Guard>, Step)]) -> String {
-    steps.iter().map(|(_, step)| name_of(step)).collect::<Vec<_>>().join(", ")
-}
-
-/// What is new in a call, and why it took no known path.
-#[derive(Default)]
-struct News {
-    is_new: bool,
-    reason: Option<Missed>,
-}
-
-/// A promise that was broken.
-struct Broken {
-    what: String,
-    at: Option<SourceLoc>,
-}
-
-/// Returns the edges with the steps of a call among them. Fails if the call does otherwise than its path.
-fn grown(
-    edges: &Edges,
-    walk: &Walk<'_>,
-    steps: &[(Vec<guard::Guard>, Step)],
-    news: &mut News,
-) -> Result<Edges, Broken> {
-    let Some(((guards, step), rest)) = steps.split_first() else { return Ok(edges.clone()) };
-    let mut list = edges.list().to_vec();
-    match edges.find(walk) {
-        Some(at) => {
-            let known = &list[at];
-            let may_change = |step: &Step| matches!(step, Step::Stop { code, .. } if *code != Code::C07);
-            let mut guards_now = known.guards.clone();
-            let node = if may_change(&known.node.step) || may_change(step) {
-                guards_now = guards.clone();
-                Node::new(step.clone(), grown(&Edges::default(), walk, rest, news)?)
-            } else if let Some(broken) = difference(&known.node.step, step, walk) {
-                return Err(broken);
-            } else {
-                news.is_new |= known.node.step.segment() != step.segment();
-                Node::new(step.clone(), grown(&known.node.edges, walk, rest, news)?)
-            };
-            list[at] = Edge { guards: guards_now, node: Arc::new(node) };
-        }
-        None => {
-            if !news.is_new {
-                news.reason = edges.reason(walk).map(|(reason, at)| Missed { reason, at });
-            }
-            news.is_new = true;
-            let node = Node::new(step.clone(), grown(&Edges::default(), walk, rest, news)?);
-            if list.len() >= Replay::MOST {
-                list.remove(0);
-            }
-            list.push(Edge { guards: guards.clone(), node: Arc::new(node) });
-        }
-    }
-    Ok(Edges::new(list))
-}
-
-/// Returns how a call differs from the step that is recorded for it.
-fn difference(known: &Step, now: &Step, walk: &Walk<'_>) -> Option<Broken> {
-    let place = |at: Option<&SourceLoc>| at.map_or_else(String::new, |at| format!(" at {at}"));
-    let broken = |recorded: (String, Option<&SourceLoc>), got: (String, Option<&SourceLoc>)| {
-        let what = format!("recorded {}{}, got {}{}", recorded.0, place(recorded.1), got.0, place(got.1));
-        Some(Broken { what, at: got.1.or(recorded.1).cloned() })
-    };
-    if let (Step::Run { segment, numbers, .. }, Step::Run { segment: other, numbers: others, .. }) =
-        (known, now)
-    {
-        let pairs = segment.events.iter().zip(&other.events);
-        if let Some((a, b)) = { pairs }.find(|(a, b)| a.op != b.op) {
-            return broken((a.op.name.to_owned(), Some(&a.source)), (b.op.name.to_owned(), Some(&b.source)));
-        }
-        let longer = segment.events.len().max(other.events.len());
-        let shorter = segment.events.len().min(other.events.len());
-        if longer > shorter {
-            let name = |segment: &super::segment::Segment| match segment.events.get(shorter) {
-                Some(event) => (event.op.name.to_owned(), Some(event.source.clone())),
-                None => ("the end".to_owned(), None),
-            };
-            let ((a, a_at), (b, b_at)) = (name(segment), name(other));
-            return broken((a, a_at.as_ref()), (b, b_at.as_ref()));
-        }
-        let values = numbers.iter().zip(others).map(|(a, b)| (walk.number(a), walk.number(b)));
-        if let Some((at, (a, b))) = values.enumerate().find(|(_, (a, b))| a != b) {
-            let event = other.event_of_number(at);
-            let shown =
-                |number: Option<crate::Scalar>| number.map_or("nothing".to_owned(), super::miss::number_text);
-            return broken(
-                (format!("the number {}", shown(a)), segment.event_of_number(at)),
-                (shown(b), event),
-            );
-        }
-    }
-    if known.is_same(now) {
-        return None;
-    }
-    let what = if known.describe() == now.describe() {
-        (format!("{} of other tensors", known.describe()), now.describe())
-    } else {
-        (known.describe(), now.describe())
-    };
-    broken((what.0, known.at()), (what.1, now.at()))
-}
-
-/// Returns the edges without the paths that lead through a segment that is there no more.
-fn kept(edges: &Edges, is_there: &dyn Fn(u64) -> bool) -> Edges {
-    let list = edges.list().iter().filter_map(|edge| {
-        if matches!(&edge.node.step, Step::Run { segment, .. } if !is_there(segment.id)) {
-            return None;
-        }
-        let had_edges = !edge.node.edges.list().is_empty();
-        let node = Node::new(edge.node.step.clone(), kept(&edge.node.edges, is_there));
-        let is_dead = had_edges && node.edges.list().is_empty();
-        (!is_dead).then(|| Edge { guards: edge.guards.clone(), node: Arc::new(node) })
-    });
-    Edges::new(list.collect())
 }

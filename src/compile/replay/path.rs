@@ -1,17 +1,15 @@
-//! [`Node`]: the steps of recorded calls as a tree, and [`Walk`]: a call that takes a path through it.
+//! [`Step`]: what a recorded call did next, and [`Walk`]: a call that takes steps.
 
-use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::Guard;
-use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::super::event::{Bound, Difference, Known};
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment, Slot};
-use super::guard::{self, Key, Term};
+use super::guard::{self, Term};
+use super::tree::Place;
 use crate::eval::Inputs;
 use crate::rng::default_generator;
 use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
@@ -160,6 +158,41 @@ impl Step {
         }
     }
 
+    /// Visits the results of other steps that the step takes.
+    pub(super) fn for_each_place(&self, visit: &mut dyn FnMut(Place)) {
+        let mut of_source = |source: &Source| {
+            if let Source::Result { step, at } = source {
+                visit((*step, *at));
+            }
+        };
+        let mut of_item = |item: &Item| {
+            if let Item::Tensor(source) = item {
+                of_source(source);
+            }
+        };
+        match self {
+            Step::Run { inputs, .. } => inputs.iter().for_each(of_source),
+            Step::Apply { args, kwargs, .. } => {
+                let named = kwargs.iter().map(|(_, arg)| arg);
+                args.iter().chain(named).for_each(|arg| arg.for_each_leaf(&mut of_item));
+            }
+            Step::Return { result, updates, .. } => {
+                result.for_each_leaf(&mut of_item);
+                updates.iter().for_each(|(_, source)| of_source(source));
+            }
+            Step::Stop { .. } => {}
+        }
+    }
+
+    /// Returns whether the step does the same again, and nothing else, if a call takes it twice.
+    pub(super) fn may_repeat(&self) -> bool {
+        match self {
+            Step::Run { segment, .. } => !segment.is_random(),
+            Step::Apply { op, .. } => op.effects.is_pure(),
+            Step::Return { .. } | Step::Stop { .. } => true,
+        }
+    }
+
     /// Says in words what the step is.
     pub(super) fn describe(&self) -> String {
         match self {
@@ -185,127 +218,6 @@ impl Step {
     }
 }
 
-/// A step of one or more recorded calls, and what came after it.
-#[derive(Clone)]
-pub(super) struct Node {
-    pub(super) step: Step,
-    pub(super) edges: Edges,
-    /// Whether some path from here returns without the Rust code.
-    pub(super) returns: bool,
-}
-
-impl Node {
-    pub(super) fn new(step: Step, edges: Edges) -> Node {
-        let returns = matches!(step, Step::Return { .. }) || edges.list.iter().any(|edge| edge.node.returns);
-        Node { step, edges, returns }
-    }
-}
-
-/// A way on, for calls for which all guards hold.
-#[derive(Clone)]
-pub(super) struct Edge {
-    pub(super) guards: Vec<guard::Guard>,
-    pub(super) node: Arc<Node>,
-}
-
-/// The ways on from a step.
-#[derive(Default)]
-pub(super) struct Edges {
-    list: Vec<Edge>,
-    /// From [`Edges::INDEXED`] ways on: those that compare the same things with values, by these values.
-    index: Vec<Group>,
-    /// The way that was taken last.
-    last: AtomicUsize,
-}
-
-/// Edges whose guards compare the same things with values.
-#[derive(Debug)]
-struct Group {
-    /// The edge and guards that say what is compared.
-    like: usize,
-    guards: Vec<usize>,
-    by_value: FxHashMap<u64, SmallVec<[usize; 1]>>,
-}
-
-impl Clone for Edges {
-    fn clone(&self) -> Edges {
-        Edges::new(self.list.clone())
-    }
-}
-
-impl Edges {
-    const INDEXED: usize = 4;
-
-    pub(super) fn new(list: Vec<Edge>) -> Edges {
-        let mut index: Vec<Group> = Vec::new();
-        if list.len() >= Edges::INDEXED {
-            for (at, edge) in list.iter().enumerate() {
-                let guards: Vec<usize> =
-                    (0..edge.guards.len()).filter(|guard| edge.guards[*guard].key().is_some()).collect();
-                let is_like = |group: &&mut Group| {
-                    let other = &list[group.like].guards;
-                    group.guards.len() == guards.len()
-                        && group.guards.iter().zip(&guards).all(|(a, b)| {
-                            match (other[*a].key(), edge.guards[*b].key()) {
-                                (Some(a), Some(b)) => a.is_same(&b),
-                                _ => false,
-                            }
-                        })
-                };
-                let mut hasher = FxHasher::default();
-                guards.iter().for_each(|guard| edge.guards[*guard].hash_expected(&mut hasher));
-                let hash = hasher.finish();
-                match index.iter_mut().find(is_like) {
-                    Some(group) => group.by_value.entry(hash).or_default().push(at),
-                    None => {
-                        let by_value = FxHashMap::from_iter([(hash, SmallVec::from_slice(&[at]))]);
-                        index.push(Group { like: at, guards, by_value });
-                    }
-                }
-            }
-        }
-        Edges { list, index, last: AtomicUsize::new(0) }
-    }
-
-    pub(super) fn list(&self) -> &[Edge] {
-        &self.list
-    }
-
-    /// Returns the way on of a call, the one that was taken last first.
-    pub(super) fn find(&self, walk: &Walk<'_>) -> Option<usize> {
-        let holds = |at: &usize| self.list[*at].guards.iter().all(|guard| guard.holds(walk));
-        let last = self.last.load(Ordering::Relaxed);
-        if last < self.list.len() && holds(&last) {
-            return Some(last);
-        }
-        let found = if self.index.is_empty() {
-            (0..self.list.len()).rev().find(holds)
-        } else {
-            self.index.iter().find_map(|group| {
-                let mut hasher = FxHasher::default();
-                let like = &self.list[group.like].guards;
-                for guard in &group.guards {
-                    if let Some(key) = like[*guard].key() {
-                        Key::hash_value(&key, walk, &mut hasher);
-                    }
-                }
-                group.by_value.get(&hasher.finish())?.iter().rev().copied().find(holds)
-            })
-        };
-        if let Some(found) = found {
-            self.last.store(found, Ordering::Relaxed);
-        }
-        found
-    }
-
-    /// Says in words why a call takes no way on.
-    pub(super) fn reason(&self, walk: &Walk<'_>) -> Option<(String, Option<SourceLoc>)> {
-        let last = self.last.load(Ordering::Relaxed).min(self.list.len().checked_sub(1)?);
-        let failed = self.list[last].guards.iter().find(|guard| !guard.holds(walk))?;
-        Some((failed.reason(walk), failed.at().cloned()))
-    }
-}
-
 /// What a program returned, in order.
 pub(in super::super) type Results = SmallVec<[Value; 1]>;
 
@@ -328,6 +240,63 @@ pub(in super::super) enum Done {
 /// What the steps of a call computed.
 pub(in super::super) type Steps = SmallVec<[Done; 1]>;
 
+impl Done {
+    /// Returns the numbers of the results of a segment.
+    pub(super) fn outputs(&self) -> &[u32] {
+        match self {
+            Done::Run { prepared, .. } => prepared.as_ref().map_or(&[], |prepared| &prepared.outputs),
+            Done::Apply { .. } => &[],
+        }
+    }
+
+    /// Returns a result, if it is there.
+    fn result(&self, at: u32) -> Option<&Arc<Array>> {
+        match self {
+            Done::Run { results, .. } => {
+                let at = self.outputs().iter().position(|local| *local == at)?;
+                results.get(at)?.leaf()?.shared_array()
+            }
+            Done::Apply { value, .. } => value.leaves().get(at as usize)?.shared_array(),
+        }
+    }
+
+    /// Lets go of a result. What has one result only becomes nothing.
+    fn release(&mut self, at: u32) {
+        let index = self.outputs().iter().position(|local| *local == at);
+        match self {
+            Done::Run { results, .. } => {
+                if let Some(result) = index.and_then(|index| results.get_mut(index)) {
+                    *result = Arg::None;
+                }
+            }
+            Done::Apply { value, .. } => {
+                if let (0, [_]) = (at, &value.leaves()[..]) {
+                    *value = Arg::None;
+                }
+            }
+        }
+    }
+
+    /// Lets go of the results that choose no path: the Rust code has those that it needs.
+    pub(super) fn release_all(&mut self) {
+        let chooses = |tensor: &Tensor| tensor.shared_array().is_some_and(|array| guard::may_choose(array));
+        match self {
+            Done::Run { results, .. } => {
+                for result in results {
+                    if !result.leaf().is_some_and(chooses) {
+                        *result = Arg::None;
+                    }
+                }
+            }
+            Done::Apply { value, .. } => {
+                if !value.leaves().into_iter().all(chooses) {
+                    *value = Arg::None;
+                }
+            }
+        }
+    }
+}
+
 /// A call that takes a path.
 pub(super) struct Walk<'a> {
     args: Inputs<'a>,
@@ -336,7 +305,14 @@ pub(super) struct Walk<'a> {
     /// The values of the symbols.
     pub(super) symbols: Symbols,
     done: Steps,
+    /// The results that no later step takes, and their bytes.
+    ended: SmallVec<[Place; 4]>,
+    ended_bytes: usize,
 }
+
+/// So many bytes of results a call keeps that no later step takes. If it leaves its path, the Rust code goes on
+/// with what is kept, and computes the rest again.
+const MOST_ENDED: usize = 1 << 24;
 
 /// The sizes of a call: those of the arguments in order, then those of results that no rule tells.
 pub(super) type Symbols = SmallVec<[i64; 8]>;
@@ -374,7 +350,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        Some(Walk { args, tensors, symbols, done })
+        Some(Walk { args, tensors, symbols, done, ended: SmallVec::new(), ended_bytes: 0 })
     }
 
     /// Returns a tensor.
@@ -388,13 +364,36 @@ impl<'a> Walk<'a> {
             Source::Argument(at) => self.tensors.get(*at as usize).map(|array| look(array)),
             Source::Buffer(buffer) => super::guard::value_of(buffer).as_ref().map(look),
             Source::Constant(array) => Some(look(array)),
-            Source::Result { step, at } => match self.done.get(*step as usize)? {
-                Done::Run { prepared, results, .. } => {
-                    let at = prepared.as_ref()?.outputs.iter().position(|local| local == at)?;
-                    results.get(at)?.leaf()?.shared_array().map(look)
-                }
-                Done::Apply { value, .. } => value.leaves().get(*at as usize)?.shared_array().map(look),
-            },
+            Source::Result { step, at } => self.done.get(*step as usize)?.result(*at).map(look),
+        }
+    }
+
+    /// Returns what the steps computed.
+    pub(super) fn done(&self) -> &[Done] {
+        &self.done
+    }
+
+    /// Lets go of results that no later step takes, once they are many. What a guard may read stays.
+    #[inline]
+    pub(super) fn end(&mut self, places: &[Place]) {
+        if !places.is_empty() {
+            self.end_some(places);
+        }
+    }
+
+    fn end_some(&mut self, places: &[Place]) {
+        for place in places {
+            let result = self.done.get(place.0 as usize).and_then(|done| done.result(place.1));
+            if let Some(array) = result.filter(|array| !guard::may_choose(array)) {
+                self.ended_bytes += array.numel() * array.dtype().size();
+                self.ended.push(*place);
+            }
+        }
+        if self.ended_bytes > MOST_ENDED {
+            for (step, at) in self.ended.drain(..) {
+                self.done[step as usize].release(at);
+            }
+            self.ended_bytes = 0;
         }
     }
 
@@ -404,18 +403,33 @@ impl<'a> Walk<'a> {
     }
 
     /// Ends a walk that leaves its path after these steps: notes on which tensors their results depend.
-    pub(super) fn leave(mut self, taken: &[&Step]) -> Steps {
-        let mut done = std::mem::take(&mut self.done);
-        for (at, step) in taken.iter().enumerate() {
-            let Step::Run { inputs: sources, .. } = step else { continue };
-            std::mem::swap(&mut self.done, &mut done);
-            let arrays: Vec<Arc<Array>> = sources.iter().filter_map(|source| self.array(source)).collect();
-            std::mem::swap(&mut self.done, &mut done);
-            if let Some(Done::Run { inputs, .. }) = done.get_mut(at) {
-                *inputs = arrays;
-            }
+    pub(super) fn leave(self, taken: &[&Step]) -> Steps {
+        let inputs: Vec<Vec<Arc<Array>>> = taken.iter().map(|step| self.inputs(step)).collect();
+        let mut done = self.done;
+        for (done, arrays) in done.iter_mut().zip(inputs) {
+            let (Done::Run { inputs, .. } | Done::Apply { inputs, .. }) = done;
+            *inputs = arrays;
         }
         done
+    }
+
+    /// Returns the tensors that a step takes, those that are there.
+    fn inputs(&self, step: &Step) -> Vec<Arc<Array>> {
+        let mut arrays = Vec::new();
+        match step {
+            Step::Run { inputs, .. } => arrays.extend(inputs.iter().filter_map(|source| self.array(source))),
+            Step::Apply { args, kwargs, .. } => {
+                for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
+                    arg.for_each_leaf(&mut |item: &Item| {
+                        if let Item::Tensor(source) = item {
+                            arrays.extend(self.array(source));
+                        }
+                    });
+                }
+            }
+            Step::Return { .. } | Step::Stop { .. } => {}
+        }
+        arrays
     }
 
     pub(super) fn number(&self, number: &Number) -> Option<Scalar> {
@@ -456,7 +470,6 @@ impl<'a> Walk<'a> {
                 let named: Option<Vec<(&str, Value)>> =
                     kwargs.iter().map(|(key, arg)| Some((&**key, self.value(arg)?))).collect();
                 let (values, named) = (values.ok_or_else(gone)?, named.ok_or_else(gone)?);
-                let inputs = arrays(&values, named.iter().map(|(_, value)| value));
                 let value = crate::trace::apply_at(*op, *method, &values, &named, source.clone())
                     .map_err(|error| left(error.message()))?;
                 for tensor in value.leaves() {
@@ -464,7 +477,7 @@ impl<'a> Walk<'a> {
                         self.symbols.extend(array.shape().iter().map(|size| *size as i64));
                     }
                 }
-                self.done.push(Done::Apply { op: *op, inputs, value });
+                self.done.push(Done::Apply { op: *op, inputs: Vec::new(), value });
                 Ok(None)
             }
             Step::Return { result, updates, forks } => {

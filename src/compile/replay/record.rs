@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::event::{self, Bound, Identity, Outcome, Types};
 use super::super::miss::Missed;
@@ -140,6 +140,9 @@ impl Observer for Sizes {
     }
 }
 
+/// The most steps of a path. The Rust code of a longer call always runs.
+const MOST_STEPS: usize = 1 << 14;
+
 /// What a followed call does, as the steps of a path.
 pub(in super::super) struct Recorder {
     sizes: Arc<Sizes>,
@@ -157,7 +160,7 @@ pub(in super::super) struct Recorder {
     arguments: u64,
     buffers: (u64, Vec<Buffer>),
     /// The runs of the steps.
-    runs: Vec<(u64, u32)>,
+    runs: FxHashMap<u64, u32>,
     pub(super) steps: Vec<(Vec<Guard>, Step)>,
     /// The arguments.
     pub(super) args: Vec<Value>,
@@ -194,7 +197,7 @@ impl Recorder {
             difference: None,
             arguments,
             buffers: (buffers, Vec::new()),
-            runs: Vec::new(),
+            runs: FxHashMap::default(),
             steps: Vec::new(),
             args: args.to_vec(),
             symbols: Symbols::new(),
@@ -377,6 +380,10 @@ impl Recorder {
 
     /// Notes a tensor that the call made.
     pub(in super::super) fn made(&mut self, lazy: &Arc<Lazy>, source: &SourceLoc) {
+        if self.tensors.len() == self.tensors.capacity() {
+            self.tensors.retain(|(tensor, _)| tensor.strong_count() > 0);
+            self.tensors.reserve(self.tensors.len() + 1);
+        }
         self.tensors.push((Arc::downgrade(lazy), source.clone()));
     }
 
@@ -394,8 +401,8 @@ impl Recorder {
         if run == self.buffers.0 {
             return Source::Buffer(Cell::new(&self.buffers.1[at]));
         }
-        match self.runs.iter().find(|(other, _)| *other == run) {
-            Some((_, step)) => Source::Result { step: *step, at: at as u32 },
+        match self.runs.get(&run) {
+            Some(step) => Source::Result { step: *step, at: at as u32 },
             None => Source::Constant(array.clone()),
         }
     }
@@ -443,6 +450,14 @@ impl Recorder {
         None
     }
 
+    /// Stops at the most steps of a path. Returns whether the path goes on.
+    fn goes_on(&mut self, at: Option<&SourceLoc>) -> bool {
+        if self.steps.len() >= MOST_STEPS {
+            self.stop(Code::C08, &format!("a path of {MOST_STEPS} steps"), at.cloned());
+        }
+        !self.is_stopped
+    }
+
     /// Notes the run of a segment.
     pub(in super::super) fn ran(
         &mut self,
@@ -455,7 +470,7 @@ impl Recorder {
         let Some((prepared, results)) = done else {
             return self.stop(Code::C13, "operations run one by one", segment.end.at.clone());
         };
-        if self.is_stopped {
+        if !self.goes_on(segment.end.at.as_ref()) {
             return;
         }
         // A size that the segment has as a number must have this value.
@@ -469,14 +484,16 @@ impl Recorder {
         let guards = self.take_guards();
         let inputs =
             bound.outside.iter().map(|known| self.source(known.identity, &known.array)).collect::<Vec<_>>();
-        self.runs.push((run, self.done.len() as u32));
-        self.done.push(Done::Run {
+        self.runs.insert(run, self.done.len() as u32);
+        let mut done = Done::Run {
             segment: segment.id,
             inputs: Vec::new(),
             numbers: bound.numbers.to_vec(),
             prepared: arc_swap::Guard::from_inner(Some(prepared)),
             results,
-        });
+        };
+        done.release_all();
+        self.done.push(done);
         self.steps.push((guards, Step::Run { segment: segment.clone(), inputs, numbers }));
     }
 
@@ -513,7 +530,7 @@ impl Recorder {
         run: u64,
         follower: &Arc<dyn Follower>,
     ) -> Value {
-        if self.is_stopped {
+        if !self.goes_on(Some(call.source)) {
             return value;
         }
         let args: Option<Vec<Arg<Item>>> = call.args.iter().map(|arg| self.item(arg)).collect();
@@ -523,9 +540,10 @@ impl Recorder {
             return value;
         };
         let guards = self.take_guards();
-        let inputs = arrays(call.args, call.kwargs.iter().map(|(_, value)| value));
-        self.runs.push((run, self.done.len() as u32));
-        self.done.push(Done::Apply { op: call.op, inputs, value: value.clone() });
+        self.runs.insert(run, self.done.len() as u32);
+        let mut done = Done::Apply { op: call.op, inputs: Vec::new(), value: value.clone() };
+        done.release_all();
+        self.done.push(done);
         let (op, method, source) = (call.op, call.method, call.source.clone());
         self.steps.push((guards, Step::Apply { op, method, args, kwargs, source }));
         let is_like = |step: &&(Vec<Guard>, Step)| matches!(step.1, Step::Apply { op, .. } if op == call.op);

@@ -505,3 +505,71 @@ fn random_operations_of_another_generator_let_the_rust_code_run() {
         assert!(told.breaks.iter().any(|found| found.code == Code::C16), "{told}");
     }
 }
+
+/// Counts to a limit, and reads each count.
+fn counting(x: Tensor, limit: Tensor) -> Result<Tensor> {
+    let mut x = x;
+    while x.lt(&limit).to_bool()? {
+        x += 1.0;
+    }
+    Ok(x)
+}
+
+#[test]
+fn loops_of_many_rounds_are_paths_of_many_steps() {
+    let f = compile(counting).pure();
+    let call = |n: usize| {
+        let y: Tensor = f.run((Tensor::new(0.0f32), Tensor::new(n as f32))).unwrap();
+        assert_eq!(elements(&y), [n as f32]);
+    };
+    for n in [9000, 9000, 9000, 12_000, 12_000, 0, 100, 100, 9000] {
+        call(n);
+    }
+    let told = f.explain();
+    assert_eq!(
+        (told.paths.len(), told.breaks.iter().any(|found| found.code == Code::C08)),
+        (4, false),
+        "{told}"
+    );
+    assert!(told.to_string().len() < 1 << 20, "{}", told.to_string().len());
+    drop(f);
+}
+
+#[test]
+fn a_call_of_too_many_steps_for_a_path_is_followed() {
+    let rounds = AtomicUsize::new(0);
+    let f = compile(|x: Tensor, limit: Tensor| {
+        rounds.fetch_add(1, Relaxed);
+        counting(x, limit)
+    })
+    .pure();
+    for _ in 0..3 {
+        let y: Tensor = f.run((Tensor::new(0.0f32), Tensor::new(20_000.0f32))).unwrap();
+        assert_eq!(elements(&y), [20_000.0]);
+    }
+    let told = f.explain();
+    assert!(told.breaks.iter().any(|found| found.code == Code::C08), "{told}");
+    assert_eq!(rounds.load(Relaxed), 3, "{told}");
+}
+
+#[test]
+fn a_call_that_leaves_its_path_computes_what_was_let_go_again() {
+    let runs = AtomicUsize::new(0);
+    let f = compile(|x: Tensor, limit: Tensor| -> Result<(Tensor, Tensor)> {
+        runs.fetch_add(1, Relaxed);
+        // Positions by data: an operation that runs by itself.
+        let found = x.gt(0.5).nonzero();
+        let (first, mut x) = (x.clone(), x);
+        while x.max().lt(&limit).to_bool()? {
+            x = &x + &first;
+        }
+        Ok((x, found))
+    })
+    .verify(0);
+    let x = Tensor::from_vec((0..1 << 20).map(|i| (i % 2) as f32).collect::<Vec<_>>(), &[1 << 20]);
+    for (n, followed) in [(9.0f32, 1), (9.0, 2), (9.0, 2), (15.0, 3), (15.0, 3), (4.0, 4), (15.0, 4)] {
+        let (y, found): (Tensor, Tensor) = f.run((x.clone(), Tensor::new(n))).unwrap();
+        assert!(y.bits_eq(&(&x * n)) && found.array().unwrap().shape() == [1 << 19, 1], "{n}");
+        assert_eq!(runs.load(Relaxed), followed, "{}", f.explain());
+    }
+}
