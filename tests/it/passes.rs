@@ -250,3 +250,22 @@ fn names_in_canonical_form_do_not_depend_on_those_before() {
     assert!(once.contains("%mul_2 = mul(%mul, %y)"), "{once}");
     assert_eq!(canonical(&once), once);
 }
+
+/// A window of 16 elements needs as many, and `s + 70` of them at a step of 3 follow from two axes.
+#[test]
+fn generated_inputs_are_as_large_as_the_program_needs() {
+    let text = "graph main(%x: f32[1, 1, n], %y: f32[1, 2, s], %z: f32[1, 2, m]) {
+        %a = avg_pool1d(%x, 16, 1)
+        %joined = cat([%y, %z], 2)
+        %b = avg_pool1d(%joined, 70, 3)
+        return [%a, %b]
+    }";
+    let gm = GraphModule::new("Net", fx::parse(text).unwrap());
+    for seed in 0..20 {
+        let inputs = fx::pass::sample_inputs(&gm, seed).unwrap();
+        let results = fx::check::tensors(&gm.call_values(&inputs).unwrap());
+        assert!(results.iter().all(|result| result.array().unwrap().numel() > 0), "{seed}: {results:?}");
+        let most = inputs.iter().map(|input| input.leaf().unwrap().array().unwrap().numel()).max();
+        assert!(most.unwrap() < 200, "{seed}: {most:?}");
+    }
+}

@@ -1,10 +1,14 @@
 //! Inputs for differential runs, made from the types of a graph's arguments.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::array::Aligned;
+use crate::fresh::for_each_dim;
 use crate::rng::Generator;
-use crate::{Arg, DType, Dim, GraphModule, Result, Stored, Symbol, Tensor, Type, TypeTree, Value, bail, err};
+use crate::{
+    Arg, DType, Dim, Graph, GraphModule, NodeId, Result, Stored, Symbol, Tensor, Type, TypeTree, Value, bail,
+    err,
+};
 
 /// The most elements of a generated input.
 const MOST_ELEMENTS: usize = 1 << 26;
@@ -13,16 +17,23 @@ const MOST_ELEMENTS: usize = 1 << 26;
 /// known.
 ///
 /// Floats are normally distributed, integers are 0 or 1, which is an index of most things. Symbols of sizes
-/// are small numbers in their range; a size that is an expression of symbols follows them.
+/// are small numbers in their range, but large enough that no tensor of the graph is empty, if there are such
+/// numbers; a size that is an expression of symbols follows them.
 pub fn sample_inputs(gm: &GraphModule, seed: u64) -> Result<Vec<Value>> {
     let generator = Generator::seeded(seed);
-    let mut sizes: FxHashMap<Symbol, i64> = FxHashMap::default();
     let graph = gm.graph();
-    let sample = |ty: &TypeTree, name: &str, sizes: &mut FxHashMap<Symbol, i64>| -> Result<Value> {
+    let is_typed = graph.nodes().all(|(_, node)| node.ty().is_some());
+    let typed = (!is_typed).then(|| {
+        let mut typed = gm.clone();
+        // Without all types the sizes are small, and the program says for which node that is wrong.
+        let _ = super::SHAPE_PROP.apply(&mut typed);
+        typed
+    });
+    let sizes = sizes(typed.as_ref().map_or(graph, GraphModule::graph), &generator);
+    let sample = |ty: &TypeTree, name: &str| -> Result<Value> {
         match ty {
             Arg::Leaf(Type::Tensor(ty)) => {
-                let shape =
-                    ty.shape.iter().map(|dim| size(dim, sizes, &generator)).collect::<Result<Vec<_>>>()?;
+                let shape = ty.shape.iter().map(|dim| size(dim, &sizes)).collect::<Result<Vec<_>>>()?;
                 Ok(Arg::Leaf(tensor(ty.dtype, &shape, &generator)?))
             }
             Arg::Leaf(Type::Int) => Ok(Arg::Int(1 + generator.below(3) as i64)),
@@ -32,7 +43,7 @@ pub fn sample_inputs(gm: &GraphModule, seed: u64) -> Result<Vec<Value>> {
             Arg::Leaf(Type::Optional(_)) | Arg::None => Ok(Arg::None),
             Arg::Leaf(Type::List(_)) => Ok(Arg::list([])),
             Arg::Int(x) => Ok(Arg::Int(*x)),
-            Arg::Dim(dim) => Ok(Arg::Int(size(dim, sizes, &generator)? as i64)),
+            Arg::Dim(dim) => Ok(Arg::Int(size(dim, &sizes)? as i64)),
             other => Err(err!(UnknownType, "the type of the input {name} is not known: {other}")
                 .help("trace with input specs")),
         }
@@ -41,22 +52,53 @@ pub fn sample_inputs(gm: &GraphModule, seed: u64) -> Result<Vec<Value>> {
     for input in graph.inputs() {
         values.push(input.tree.try_flat_map(&mut |id| {
             let node = graph.node(*id)?;
-            sample(node.ty().unwrap_or(&Arg::Leaf(Type::Any)), node.name(), &mut sizes)
+            sample(node.ty().unwrap_or(&Arg::Leaf(Type::Any)), node.name())
         })?);
     }
     Ok(values)
 }
 
-fn size(dim: &Dim, sizes: &mut FxHashMap<Symbol, i64>, generator: &Generator) -> Result<usize> {
-    for symbol in dim.symbols() {
-        sizes.entry(symbol.clone()).or_insert_with(|| {
-            let low = symbol.min().max(2);
-            let high = symbol.max().unwrap_or(i64::MAX).min(low.saturating_add(3));
-            if high < low { high } else { low + generator.below((high - low + 1) as u64) as i64 }
-        });
+/// Chooses the sizes of the symbols in the types of the inputs.
+fn sizes(graph: &Graph, generator: &Generator) -> FxHashMap<Symbol, i64> {
+    /// How often sizes grow at the most, by a quarter.
+    const MOST_ROUNDS: usize = 64;
+    let mut small: FxHashMap<Symbol, i64> = FxHashMap::default();
+    let types = |ids: &mut dyn Iterator<Item = NodeId>, visit: &mut dyn FnMut(&Dim)| {
+        ids.filter_map(|id| graph.node(id).ok()?.ty()).for_each(|ty| for_each_dim(ty, visit));
+    };
+    let mut inputs = graph.inputs().iter().flat_map(|input| input.tree.leaves()).copied();
+    types(&mut inputs, &mut |dim| {
+        for symbol in dim.symbols() {
+            small.entry(symbol.clone()).or_insert_with(|| {
+                let low = symbol.min().max(2);
+                let high = symbol.max().unwrap_or(i64::MAX).min(low.saturating_add(3));
+                if high < low { high } else { low + generator.below((high - low + 1) as u64) as i64 }
+            });
+        }
+    });
+    let mut follow: Vec<Dim> = Vec::new();
+    let mut seen: FxHashSet<Dim> = FxHashSet::default();
+    types(&mut graph.ids().into_iter(), &mut |dim| {
+        let is_input = |symbol: &Symbol| small.contains_key(symbol);
+        if !dim.is_known() && dim.symbols().iter().all(is_input) && seen.insert(dim.clone()) {
+            follow.push(dim.clone());
+        }
+    });
+    let mut sizes = small.clone();
+    for _ in 0..MOST_ROUNDS {
+        let is_empty = |dim: &&Dim| dim.eval(&|symbol| sizes.get(symbol).copied()).is_ok_and(|n| n < 1);
+        let Some(empty) = follow.iter().find(is_empty) else { return sizes };
+        for symbol in empty.symbols() {
+            if let Some(size) = sizes.get_mut(&symbol) {
+                *size = (*size + (*size / 4).max(1)).min(symbol.max().unwrap_or(i64::MAX));
+            }
+        }
     }
-    let value = dim.substitute(&|symbol| sizes.get(symbol).map(|n| Dim::new(*n)));
-    match value.known().and_then(|n| usize::try_from(n).ok()) {
+    small
+}
+
+fn size(dim: &Dim, sizes: &FxHashMap<Symbol, i64>) -> Result<usize> {
+    match dim.eval(&|symbol| sizes.get(symbol).copied()).ok().and_then(|n| usize::try_from(n).ok()) {
         Some(n) => Ok(n),
         None => bail!(Shape, "no small size was found for {dim}"),
     }
