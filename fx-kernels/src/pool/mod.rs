@@ -8,8 +8,10 @@ use fx_base::{Result, bail, err};
 use fx_simd::{Work, parallel};
 use smallvec::SmallVec;
 
+mod bordered;
 mod prepared;
 
+use bordered::Bordered;
 pub use prepared::Pooling;
 
 /// The windows of a pooling; one number a spatial dimension.
@@ -385,7 +387,7 @@ fn maxima<T: Real>(
         return Ok(());
     }
     let [height, width] = rows(input);
-    let way = Algorithm::find(axes);
+    let way = Algorithm::find(axes, Some(width));
     let at_once = planes_at_once(axes);
     let plane_of = |i: usize| &x[(i * from).min(x.len())..];
     let Some(indices) = indices else {
@@ -441,8 +443,6 @@ const LONG: usize = 32;
 
 /// How the elements of a window become one.
 trait Pool<T: Real>: Sync {
-    /// Whether elements may be joined in any order.
-    const ANY_ORDER: bool;
     fn start() -> T;
     fn join(a: T, b: T) -> T;
     fn finish(&self, value: T, windows: [Window; 3]) -> T;
@@ -450,14 +450,15 @@ trait Pool<T: Real>: Sync {
 
 struct Greatest;
 impl<T: Real> Pool<T> for Greatest {
-    const ANY_ORDER: bool = true;
     #[inline(always)]
     fn start() -> T {
         -T::INFINITY
     }
     #[inline(always)]
     fn join(a: T, b: T) -> T {
-        if b > a || b.partial_cmp(&b).is_none() { b } else { a }
+        // One instruction, and a choice for NaN.
+        let greater = if b > a { b } else { a };
+        if b.partial_cmp(&b).is_none() { b } else { greater }
     }
     #[inline(always)]
     fn finish(&self, value: T, _: [Window; 3]) -> T {
@@ -468,7 +469,6 @@ impl<T: Real> Pool<T> for Greatest {
 /// The sum, divided by what is said for the elements inside the input and with the border.
 struct Mean<F>(F);
 impl<T: Real, F: Fn(usize, usize) -> f64 + Sync> Pool<T> for Mean<F> {
-    const ANY_ORDER: bool = false;
     #[inline(always)]
     fn start() -> T {
         T::ZERO
@@ -526,12 +526,15 @@ enum Algorithm {
     Whole,
     /// Rows of a window are joined first, then the neighbours in what results.
     Down,
+    /// Rows of a window are joined first, in a line with borders; then windows side by side, element by element.
+    Bordered(Bordered),
     /// Windows side by side are reduced together, element by element.
     Across(Even),
 }
 
 impl Algorithm {
-    fn find(axes: &[Vec<Window>; 3]) -> Algorithm {
+    /// Finds it for windows; `width_in` is that of the input if elements may be joined in any order.
+    fn find(axes: &[Vec<Window>; 3], width_in: Option<usize>) -> Algorithm {
         let [depth, height, width] = axes;
         let is_one = |axis: &[Window]| axis.len() == 1 && axis[0].step == 1;
         if is_one(depth) && is_one(height) && is_one(width) {
@@ -541,9 +544,11 @@ impl Algorithm {
         let taken: usize = width.iter().map(|w| w.len()).sum();
         let is_dense = width.iter().all(|w| w.step == 1) && width.last().is_some_and(|w| taken <= 2 * w.end);
         if is_dense && taken >= 4 * width.len() {
-            Algorithm::Down
-        } else {
-            Algorithm::Across(Even::find(width))
+            return Algorithm::Down;
+        }
+        match width_in.and_then(|n| Bordered::find(width, n)) {
+            Some(bordered) => Algorithm::Bordered(bordered),
+            None => Algorithm::Across(Even::find(width)),
         }
     }
 
@@ -576,13 +581,17 @@ impl<T: Real, P: Pool<T>> Work for ReducePlanes<'_, T, P> {
 
 #[inline(always)]
 fn reduce_planes<T: Real, P: Pool<T>>((way, x, [from, to], size, axes, out, pool): Planes<'_, T, P>) {
-    let mut line: SmallVec<[T; 256]> = SmallVec::from_elem(P::start(), size[1]);
+    let room = match way {
+        Algorithm::Bordered(bordered) => 2 * bordered.line + bordered.results,
+        _ => size[1],
+    };
+    let mut line: SmallVec<[T; 512]> = SmallVec::from_elem(P::start(), room);
     for (i, out) in out.chunks_mut(to).enumerate() {
         reduce_plane(way, &x[(i * from).min(x.len())..], size, axes, out, pool, &mut line);
     }
 }
 
-/// Reduces a plane; `line` has room for a row of it.
+/// Reduces a plane; `line` has room for a row of it, and is not changed outside of the places of its elements.
 #[inline(always)]
 fn reduce_plane<T: Real, P: Pool<T>>(
     way: &Algorithm,
@@ -628,25 +637,32 @@ fn reduce_plane<T: Real, P: Pool<T>>(
                 }
             }
         }
+        Algorithm::Bordered(bordered) => {
+            let (line, rest) = line.split_at_mut(bordered.line);
+            let (halves, results) = rest.split_at_mut(bordered.line);
+            for ((d, h), out) in pairs(axes).zip(out.chunks_exact_mut(axes[2].len())) {
+                let inside = &mut line[bordered.before..][..width];
+                let mut rows = rows_of(d, h);
+                match rows.next() {
+                    Some(row) => inside.copy_from_slice(&x[row * width..][..width]),
+                    None => inside.fill(P::start()),
+                }
+                for row in rows {
+                    inside.iter_mut().zip(&x[row * width..]).for_each(|(a, &b)| *a = P::join(*a, b));
+                }
+                bordered.reduce::<T, P>(line, halves, results);
+                let finish = |(out, (&x, &w)): (&mut T, (&T, &Window))| *out = pool.finish(x, [d, h, w]);
+                out.iter_mut().zip(results.iter().zip(&axes[2])).for_each(finish);
+            }
+        }
         Algorithm::Across(even) => {
             for (at, d, h) in even.rows(axes) {
                 let out = &mut out[at..at + even.count];
                 out.fill(P::start());
-                // Neighbours that lie apart are dear, so that rows are joined before them.
-                if P::ANY_ORDER && even.stride > 1 && d.len() * h.len() > 1 {
-                    line.fill(P::start());
-                    for row in rows_of(d, h) {
-                        line.iter_mut().zip(&x[row * width..]).for_each(|(a, &b)| *a = P::join(*a, b));
-                    }
-                    even.each_offset(line, |x| {
+                for row in rows_of(d, h) {
+                    even.each_offset(&x[row * width..][..width], |x| {
                         each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
                     });
-                } else {
-                    for row in rows_of(d, h) {
-                        even.each_offset(&x[row * width..][..width], |x| {
-                            each_pair(out, x, even.stride, |a, b| *a = P::join(*a, b));
-                        });
-                    }
                 }
                 let window = axes[2][even.first];
                 out.iter_mut().for_each(|x| *x = pool.finish(*x, [d, h, window]));
@@ -677,7 +693,7 @@ fn averages<T: Real>(
         return Ok(());
     }
     let size = rows(input);
-    let way = Algorithm::find(axes);
+    let way = Algorithm::find(axes, None);
     let (at_once, pool) = (planes_at_once(axes), Mean(divisor));
     let block = at_once.clamp(1, 16);
     parallel::chunks(out, to * block, at_once.div_ceil(block), |i, out| {

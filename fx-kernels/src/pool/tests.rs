@@ -145,6 +145,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn maxima_of_long_rows_are_the_definition(
+        (width, kernel, stride, padding, dilation) in (1usize..150, 1usize..9, 1usize..7, 0usize..5, 1usize..4),
+        height in 1usize..5, ceil_mode: bool,
+    ) {
+        let spec = PoolSpec {
+            kernel: vec![height.min(3), kernel], stride: vec![1, stride], padding: vec![0, padding.min(kernel / 2)],
+            dilation: vec![1, dilation], ceil_mode,
+        };
+        let input = [height, width];
+        if let Ok(output) = spec.output_size(&input) {
+            let x = numbers(height * width);
+            let want: Vec<f64> =
+                coordinates(&output).iter().map(|at| largest(&x, &window(&spec, at, &input).0).0).collect();
+            let mut out = vec![0.25; want.len()];
+            max_pool(&spec, &x, &input, &mut out, None).unwrap();
+            prop_assert!(same(&out, &want), "{out:?} {want:?}");
+        }
+    }
+}
+
 #[test]
 fn ceil_mode_counts_as_pytorch() {
     let mut spec = PoolSpec::new(vec![2]);
