@@ -4,7 +4,9 @@
 //! kernels run the common case as a vector loop where it holds for the whole block, and the body elsewhere.
 //! Invariant: both give the same bits, so the body still defines the row.
 
-use fx_simd::{Arithmetic, At, Filled, UninitSlice, Work, call, wide, widest};
+use std::marker::PhantomData;
+
+use fx_simd::{Arithmetic, At, Filled, UninitSlice, Wide, Work, call, call_256, wide, widest};
 
 use crate::DType;
 use crate::math;
@@ -32,14 +34,14 @@ pub const fn div(kernels: Kernels) -> Kernels {
 
 /// Replaces kernels of rows whose body is `math::fmod`.
 pub const fn fmod(kernels: Kernels) -> Kernels {
-    kernels
+    divisions::<TruncRemainder>(kernels)
         .whole(DType::F32)
         .f32(Block::Same(|xs, _, out| out.cleared(|out| call::<fmod_f32, _>((xs[0], xs[1], out)))))
 }
 
 /// Replaces kernels of rows whose body is `math::remainder`.
 pub const fn remainder(kernels: Kernels) -> Kernels {
-    kernels.whole(DType::F32).f32(Block::Same(|xs, _, out| {
+    divisions::<FloorRemainder>(kernels).whole(DType::F32).f32(Block::Same(|xs, _, out| {
         out.cleared(|out| {
             call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
             call::<remainders, _>((xs[1], out));
@@ -49,12 +51,123 @@ pub const fn remainder(kernels: Kernels) -> Kernels {
 
 /// Replaces kernels of rows whose body is `math::floor_divide`.
 pub const fn floor_divide(kernels: Kernels) -> Kernels {
-    kernels.whole(DType::F32).f32(Block::Same(|xs, _, out| {
+    divisions::<FloorQuotient>(kernels).whole(DType::F32).f32(Block::Same(|xs, _, out| {
         out.cleared(|out| {
             call::<fmod_f32, _>((xs[0], xs[1], &mut *out));
             call::<quotients, _>((xs[0], xs[1], out));
         })
     }))
+}
+
+/// Replaces the kernels for integers of rows whose body is a quotient rounded towards zero.
+pub const fn trunc_divide(kernels: Kernels) -> Kernels {
+    divisions::<TruncQuotient>(kernels)
+}
+
+/// Replaces the kernels for `i32` and `i64` of a division. Processors have vectors of quotients for floats only, and
+/// an `f64` has every `i32`, and each quotient of integers below 2^51.
+const fn divisions<D: Division>(kernels: Kernels) -> Kernels {
+    kernels
+        .whole(DType::I32)
+        .whole(DType::I64)
+        .i32(Block::Same(|xs, _, out| {
+            out.cleared(|out| call_256::<divided_i32<D>, _>((PhantomData, xs[0], xs[1], out)))
+        }))
+        .i64(Block::Same(|xs, _, out| {
+            out.cleared(|out| {
+                if !call_256::<divided_i64<D>, _>((PhantomData, xs[0], xs[1], &mut *out)) {
+                    for ((out, &x), &y) in out.iter_mut().zip(xs[0]).zip(xs[1]) {
+                        *out = D::of(x, y);
+                    }
+                }
+            })
+        }))
+}
+
+/// A quotient of integers, or what it leaves.
+trait Division: 'static {
+    /// Whether the quotient is rounded towards zero, not down.
+    const TRUNCATES: bool;
+    /// Whether the result is the remainder.
+    const REMAINS: bool;
+
+    /// Computes it for any integers; the divisor is not zero.
+    fn of(x: i64, y: i64) -> i64 {
+        let (quotient, rest) = (x.wrapping_div(y), x.wrapping_rem(y));
+        let is_above = !Self::TRUNCATES && rest != 0 && (rest < 0) != (y < 0);
+        match Self::REMAINS {
+            true => rest + if is_above { y } else { 0 },
+            false => quotient - i64::from(is_above),
+        }
+    }
+
+    /// Computes it for integers below 2^51, also the quotient, which no rounding takes to another integer: it is
+    /// a fraction of the divisor from the next one.
+    #[inline(always)]
+    fn in_f64(x: f64, y: f64) -> f64 {
+        let quotient = x / y;
+        let near = (quotient + ROUND) - ROUND;
+        let below = near - if near > quotient { 1.0 } else { 0.0 };
+        let is_low = Self::TRUNCATES && quotient < 0.0 && below < quotient;
+        let whole = below + if is_low { 1.0 } else { 0.0 };
+        if Self::REMAINS { x - whole * y } else { whole }
+    }
+}
+
+macro_rules! division {
+    ($($name:ident: $truncates:literal, $remains:literal;)*) => {$(
+        enum $name {}
+        impl Division for $name {
+            const TRUNCATES: bool = $truncates;
+            const REMAINS: bool = $remains;
+        }
+    )*};
+}
+
+division! {
+    FloorQuotient: false, false;
+    FloorRemainder: false, true;
+    TruncQuotient: true, false;
+    TruncRemainder: true, true;
+}
+
+/// What added to a float below 2^51 and taken away again leaves an integer; the sum has the bits of that integer.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
+type Operands<'a, T, D> = (PhantomData<D>, &'a [T], &'a [T], &'a mut [T]);
+
+#[allow(non_camel_case_types, reason = "it stands for a function")]
+struct divided_i32<D>(PhantomData<D>);
+
+impl<'a, D: Division> Wide<Operands<'a, i32, D>> for divided_i32<D> {
+    type Output = ();
+    #[inline(always)]
+    fn run((_, x, y, out): Operands<'a, i32, D>) {
+        for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            // Of the least integer by -1 the low bits are left.
+            *out = (D::in_f64(f64::from(x), f64::from(y)) + ROUND).to_bits() as i32;
+        }
+    }
+}
+
+#[allow(non_camel_case_types, reason = "it stands for a function")]
+struct divided_i64<D>(PhantomData<D>);
+
+impl<'a, D: Division> Wide<Operands<'a, i64, D>> for divided_i64<D> {
+    /// Whether all integers were small enough.
+    type Output = bool;
+    #[inline(always)]
+    fn run((_, x, y, out): Operands<'a, i64, D>) -> bool {
+        const BITS: i64 = ROUND.to_bits() as i64;
+        const FAR: i64 = 1 << 51;
+        let float = |x: i64| f64::from_bits(x.wrapping_add(BITS) as u64) - ROUND;
+        let mut fits = true;
+        for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            fits &= (x > -FAR) & (x < FAR) & (y > -FAR) & (y < FAR);
+            *out = ((D::in_f64(float(x), float(y)) + ROUND).to_bits() as i64).wrapping_sub(BITS);
+        }
+        fits
+    }
 }
 
 wide! {
@@ -99,7 +212,6 @@ const FAR: f64 = 268_435_456.0;
 
 wide! {
     fn fmod_f32[]((x, y, out): (&[f32], &[f32], &mut [f32])) {
-        const ROUND: f64 = 6_755_399_441_055_744.0;
         let mut is_near = true;
         for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
             let (a, b) = (f64::from(x.abs()), f64::from(y.abs()));
@@ -197,5 +309,84 @@ impl<'a> Work for NearCos<'a, '_> {
         }
         let x = &self.0[..self.1.len()];
         self.1.each_of(Each(x))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Array, Op, Tensor, ops};
+
+    /// Integers near those at which something changes.
+    fn integer() -> impl Strategy<Value = i64> {
+        let edges = vec![
+            0,
+            1,
+            7,
+            1 << 31,
+            (1 << 31) - 1,
+            1 << 50,
+            (1 << 51) - 1,
+            1 << 51,
+            1 << 52,
+            1 << 53,
+            i64::MAX - 4,
+        ];
+        prop_oneof![
+            (prop::sample::select(edges), -3i64..4, any::<bool>())
+                .prop_map(|(x, near, negative)| if negative { -x - near } else { x + near }),
+            -1000i64..1000,
+            any::<i64>(),
+            Just(i64::MIN),
+        ]
+    }
+
+    fn results(op: Op, x: Array, y: Array) -> Vec<i64> {
+        let result =
+            crate::trace::apply(op, false, &[Tensor::new(x).into(), Tensor::new(y).into()], &[]).unwrap();
+        result.leaf().unwrap().array().unwrap().iter_scalars().map(crate::Scalar::to_i64).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn integers_are_divided_as_the_definition_says(
+            pairs in prop::collection::vec((integer(), integer().prop_filter("no zero", |y| *y != 0)), 1..80),
+        ) {
+            let (x, y): (Vec<i64>, Vec<i64>) = pairs.into_iter().unzip();
+            let small = |x: &[i64]| x.iter().map(|x| *x as i32).collect::<Vec<i32>>();
+            let (x32, y32) = (small(&x), small(&y).into_iter().map(|y| if y == 0 { -1 } else { y }).collect::<Vec<_>>());
+            for (op, is_remainder) in [(ops::floor_divide::OP, false), (ops::remainder::OP, true)] {
+                let floor = |x: i128, y: i128| {
+                    let quotient = x.div_euclid(y) - i128::from(y < 0 && x.rem_euclid(y) != 0);
+                    if is_remainder { x - quotient * y } else { quotient }
+                };
+                let pairs = || x.iter().zip(&y).map(|(x, y)| (i128::from(*x), i128::from(*y)));
+                let want: Vec<i64> = pairs().map(|(x, y)| floor(x, y) as i64).collect();
+                prop_assert_eq!(results(op, Array::from(x.clone()), Array::from(y.clone())), want);
+                let pairs = || x32.iter().zip(&y32).map(|(x, y)| (i128::from(*x), i128::from(*y)));
+                let want: Vec<i64> = pairs().map(|(x, y)| i64::from(floor(x, y) as i32)).collect();
+                prop_assert_eq!(results(op, Array::from(x32.clone()), Array::from(y32.clone())), want);
+            }
+        }
+    }
+
+    #[test]
+    fn quotients_towards_zero_are_those_of_rust() {
+        fn all<D: Division>(of: fn(i64, i64) -> i64) {
+            let numbers = [1, -1, 2, 3, -7, 49, 1000, -999_999, (1 << 51) - 1, 1 - (1 << 51), (1 << 50) + 1];
+            for x in numbers.into_iter().chain([0]) {
+                for y in numbers {
+                    assert_eq!(D::of(x, y), of(x, y), "{x} {y}");
+                    assert_eq!(D::in_f64(x as f64, y as f64), of(x, y) as f64, "{x} {y}");
+                }
+            }
+        }
+        all::<TruncQuotient>(i64::wrapping_div);
+        all::<TruncRemainder>(i64::wrapping_rem);
+        all::<FloorQuotient>(|x, y| x.div_euclid(y) - i64::from(y < 0 && x.rem_euclid(y) != 0));
+        all::<FloorRemainder>(|x, y| x.rem_euclid(y) + if y < 0 && x.rem_euclid(y) != 0 { y } else { 0 });
+        assert_eq!((TruncQuotient::of(i64::MIN, -1), FloorRemainder::of(i64::MIN, -1)), (i64::MIN, 0));
     }
 }

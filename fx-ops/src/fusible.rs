@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use fx_core::op::kind::{IntVec, OperandType};
-use fx_core::pointwise::{PointwiseDef, result_dtype_of_types};
+use fx_core::pointwise::{Check, PointwiseDef, result_dtype_of_types};
 use fx_core::rowwise::{RowCall, without_leaves};
 use fx_core::{Arg, DType, Dim, Op, Result, TensorType};
 use smallvec::SmallVec;
@@ -223,7 +223,13 @@ pub(crate) fn map_dtype(def: &PointwiseDef, bound: &[Arg], operands: &[OperandTy
     let is_number = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.number(i, x, dtype).is_ok());
     let is_param = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.parameter(i, x, dtype).is_ok());
     let has_numbers = operands.iter().enumerate().all(is_number) && params.iter().enumerate().all(is_param);
-    (has_numbers && !is_half(dtype) && (def.check.is_none() || dtype.is_float())).then_some(dtype)
+    // A number is checked here; elements are checked by the operation alone.
+    let is_allowed = |check: Check| {
+        let last = operands.len().checked_sub(1)?;
+        check.number(def.number(last, operands[last].scalar()?, dtype).ok()?).ok()
+    };
+    let is_checked = def.check.is_none_or(|check| !dtype.is_int() || is_allowed(check).is_some());
+    (has_numbers && !is_half(dtype) && is_checked).then_some(dtype)
 }
 
 /// Returns an argument that is an integer or a list of them.

@@ -1,10 +1,10 @@
 //! Arithmetic, comparison and bit operations: the rows behind Rust's operators.
 
 use crate::op::Default::Int;
-use crate::op::kind::OperandValue;
+use crate::pointwise::Check::NonZero;
 use crate::pointwise::Limit::{Lower, Upper};
 use crate::pointwise::Numbers::{Limits, Wide, WideAnywhere};
-use crate::{Result, err, math, pointwise};
+use crate::{math, pointwise};
 
 pointwise! {
     /// The operations behind `+ - * / %`, negation, and bit operators.
@@ -31,7 +31,7 @@ pointwise! {
     #[blocks = crate::blocks::div]
     div(x, y) -> Float { real: x / y }
     /// `x / y` rounded down. Integer division by zero is an error.
-    #[check = no_zero_divisor]
+    #[check = NonZero]
     #[numbers = Wide]
     #[blocks = crate::blocks::floor_divide]
     floor_divide(x, y) -> Same {
@@ -40,7 +40,7 @@ pointwise! {
         u8: x / y,
     }
     /// The remainder with the sign of `y`, as Python's `%`. Integer division by zero is an error.
-    #[check = no_zero_divisor]
+    #[check = NonZero]
     #[blocks = crate::blocks::remainder]
     remainder(x, y) -> Same {
         real: math::remainder(x, y),
@@ -115,25 +115,4 @@ pointwise! {
     logical_xor(x, y) -> Bool { real: (x != 0.0) != (y != 0.0), int: (x != 0) != (y != 0), bool: x ^ y }
     /// Whether the element is zero.
     logical_not(x) -> Bool { real: x == 0.0, int: x == 0, bool: !x }
-}
-
-/// Refuses a zero among integer divisors.
-fn no_zero_divisor(operands: &[OperandValue<'_>]) -> Result<()> {
-    let is_int = |operand: &OperandValue<'_>| match operand {
-        OperandValue::Array(array) => !array.dtype().is_float(),
-        OperandValue::Scalar(x) => x.category() != crate::Category::Float,
-    };
-    if !operands.iter().all(is_int) {
-        return Ok(());
-    }
-    let has_zero = match operands.get(1) {
-        Some(OperandValue::Array(array)) => array.any_int(|x| x == 0),
-        Some(OperandValue::Scalar(x)) => !x.to_bool(),
-        None => false,
-    };
-    if has_zero {
-        return Err(err!(Argument, "integer division by zero")
-            .help("divide floats, or replace zeros with `where_` first"));
-    }
-    Ok(())
 }

@@ -5,6 +5,7 @@
 //! gathered, converted copy in a small buffer. So broadcasting, strides and casts cost one pass over
 //! cache-sized memory, and the eager kernel, fused groups and generated Rust run the same text.
 
+mod check;
 pub mod fused_affine;
 mod numbers;
 mod operands;
@@ -13,6 +14,7 @@ use fx_simd::{Arithmetic, Filled, HalfArithmetic, UninitSlice};
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
+pub use self::check::Check;
 pub use self::numbers::{Limit, Numbers, held};
 use self::operands::{Operands, Source, gather};
 use crate::array::{BLOCK, Cast, build_slots_with, checked_numel, convert, dispatch_dtype};
@@ -22,9 +24,6 @@ use crate::{
     Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type,
     TypeTree, Value, dtype::default_dtype, err,
 };
-
-/// Refuses operands on which a body is not defined.
-pub type Check = fn(&[OperandValue<'_>]) -> Result<()>;
 
 /// A loop that computes the elements of `O` from those of the operands, of equal length, and the parameters.
 ///
@@ -154,7 +153,7 @@ pub struct PointwiseDef {
     pub kernels: Kernels,
     /// The text of the scalar body for each class of types, later ones replacing earlier ones.
     pub sources: &'static [(&'static str, &'static str)],
-    /// Refuses operands on which the body is not defined, if there are such.
+    /// The integers as the last operand on which the body is defined, if not all are.
     pub check: Option<Check>,
     /// How numbers are taken that the dtype cannot hold.
     pub numbers: Numbers,
@@ -460,8 +459,8 @@ impl PointwiseDef {
             *param = self.parameter(i, *param, dtype)?;
         }
         let (operands, params) = (&operands[..], &params[..]);
-        if let Some(check) = self.check {
-            check(operands)?;
+        if let (Some(check), Some(last), true) = (self.check, operands.last(), dtype.is_int()) {
+            check.operand(last)?;
         }
         let shape = broadcast_shapes(operands.iter().map(|operand| match operand {
             OperandValue::Array(array) => array.shape(),

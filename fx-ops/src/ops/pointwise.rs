@@ -3,11 +3,11 @@
 //! The scalar body of a row is its eager kernel, its fused kernel and its generated Rust.
 
 use fx_core::op::Default::{Float, Int};
-use fx_core::op::kind::OperandValue;
+use fx_core::pointwise::Check::{NonNegative, NonZero};
 use fx_core::pointwise::Limit::{self, Lower, Upper};
 use fx_core::pointwise::Numbers::{Exponent, Limits, Wide};
 use fx_core::pointwise::PointwiseDef;
-use fx_core::{Category, Class, DType, Op, Result, Scalar, err, math, pointwise};
+use fx_core::{Class, DType, Op, Scalar, math, pointwise};
 
 /// The tables of this file.
 pub(super) static TABLES: &[&[Op]] = &[ACTIVATION, ELEMENTARY];
@@ -184,7 +184,7 @@ pointwise! {
     frac(x) -> Same { real: x - math::trunc(x) }
     /// `x` to the power of `exponent`. Integers wrap, and a negative exponent of integers is an error. Where
     /// the exponent is the number 0.5 or -0.5, it is `sqrt` or `rsqrt`, but for f16.
-    #[check = no_negative_exponent]
+    #[check = NonNegative]
     #[numbers = Exponent]
     #[instead = root_of]
     #[blocks = fx_core::blocks::pow]
@@ -229,13 +229,14 @@ pointwise! {
         real: other - alpha * x, int: other.wrapping_sub(alpha.wrapping_mul(x))
     }
     /// C's remainder, with the sign of `x`. Integer division by zero is an error.
-    #[check = no_zero_divisor]
+    #[check = NonZero]
     #[blocks = fx_core::blocks::fmod]
     fmod(x, other) -> Same { real: math::fmod(x, other), int: x.wrapping_rem(other) }
     /// `x / other` rounded towards zero, as PyTorch's `div` with `rounding_mode = "trunc"`. Integers wrap,
     /// and integer division by zero is an error.
-    #[check = no_zero_divisor]
+    #[check = NonZero]
     #[numbers = Wide]
+    #[blocks = fx_core::blocks::trunc_divide]
     trunc_divide(x, other) -> Same { real: math::trunc(x / other), int: x.wrapping_div(other) }
     /// `x` with the sign of `other`.
     copysign(x, other) -> Float { real: math::copysign(x, other) }
@@ -349,36 +350,4 @@ fn root_of(exponent: Scalar, dtype: DType) -> Option<&'static PointwiseDef> {
         Class::Pointwise(def) => Some(def),
         _ => None,
     }
-}
-
-/// Returns whether the result would be integral, and one element of the second operand is as asked.
-fn integral_with(operands: &[OperandValue<'_>], wanted: impl Fn(i64) -> bool + Sync) -> bool {
-    let is_float = |operand: &OperandValue<'_>| match operand {
-        OperandValue::Array(array) => array.dtype().is_float(),
-        OperandValue::Scalar(x) => x.category() == Category::Float,
-    };
-    if operands.iter().any(is_float) {
-        return false;
-    }
-    match operands.get(1) {
-        Some(OperandValue::Array(array)) => array.any_int(wanted),
-        Some(OperandValue::Scalar(x)) => wanted(x.to_i64()),
-        None => false,
-    }
-}
-
-fn no_negative_exponent(operands: &[OperandValue<'_>]) -> Result<()> {
-    if integral_with(operands, |exponent| exponent < 0) {
-        return Err(err!(Argument, "integers to negative integer powers are not integers")
-            .help("convert x to a float first"));
-    }
-    Ok(())
-}
-
-fn no_zero_divisor(operands: &[OperandValue<'_>]) -> Result<()> {
-    if integral_with(operands, |divisor| divisor == 0) {
-        return Err(err!(Argument, "integer division by zero")
-            .help("divide floats, or replace zeros with `where_` first"));
-    }
-    Ok(())
 }

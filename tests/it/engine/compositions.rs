@@ -1,6 +1,7 @@
 //! Operations that are composed of others, as kernels of these.
 
 use fx::prelude::*;
+use fx::{Engine, Value};
 
 use super::{agree, numbers, program, steps, values};
 
@@ -127,5 +128,43 @@ fn views_of_results_that_share_storage_begin_where_these_do() {
     for at in [0, 1, 17, 28] {
         let at = fx::Tensor::from(fx::Array::scalar(at as i64));
         agree(&gm, &values(&[numbers(&[40], 1), at]), false);
+    }
+}
+
+/// Divisions of integers by numbers are parts of a kernel; those by tensors check their elements.
+#[test]
+fn integers_are_divided_by_numbers_in_one_kernel() {
+    for dtype in [DType::I64, DType::I32, DType::I8, DType::U8] {
+        let text = |n: &str, quotient: &str| {
+            format!(
+                "graph main(%x: {dtype}[{n}], %y: {dtype}[{n}]) {{
+                    %a = mul(%x, 3)
+                    %b = add(%a, %y)
+                    %c = {quotient}
+                    %d = remainder(%c, 5)
+                    %e = trunc_divide(%y, 3)
+                    %f = fmod(%y, 4)
+                    %g = pow(%f, 2)
+                    %s = add(%e, %g)
+                    return [%d, %s]
+                }}"
+            )
+        };
+        let gm = program(&text("n", "floor_divide(%b, 7)"));
+        for n in [0, 1, 7, 1000] {
+            let spread = |seed: u64| {
+                let wide = numbers(&[n], seed) * if dtype == DType::I64 { 1e17 } else { 60.0 };
+                Value::from(&wide.to(DType::I64).to(dtype))
+            };
+            agree(&gm, &[spread(1), spread(2)], true);
+        }
+        assert_eq!(steps(&program(&text("9", "floor_divide(%b, 7)"))), (1, 0), "{dtype}");
+        let [ones, zeros] = [fx::ones([9]), fx::zeros([9])].map(|x| Value::from(&x.to(dtype)));
+        for quotient in ["floor_divide(%b, 0)", "floor_divide(%b, %y)"] {
+            let gm = program(&text("9", quotient));
+            let error =
+                gm.compile(Engine::Fused).unwrap().call_values(&[ones.clone(), zeros.clone()]).unwrap_err();
+            assert!(error.message().contains("integer division by zero"), "{error}");
+        }
     }
 }

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use fx_core::op::kind::{OperandType, OperandValue};
+use fx_core::op::kind::OperandType;
 use fx_core::pointwise::{Check, Numbers, PointwiseDef, result_dtype_of_types};
 use fx_core::{
-    Arg, Category, Class, DType, Dim, Error, Graph, NodeId, Result, Scalar, TensorType, Type, TypeTree, bail,
-    err,
+    Arg, Category, Class, DType, Dim, Graph, NodeId, Result, Scalar, TensorType, Type, TypeTree, bail, err,
 };
 
 use super::{Lowering, comment, is_built_in};
@@ -81,14 +80,14 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Adds the check that a row makes of its second operand, if it makes one.
+    /// Adds the check that a row makes of its last operand, if it makes one.
     fn checked(&mut self, op: &LoopOp, reads: &[View], sizes: &[Dim]) -> Result<()> {
         let Work::Map(PointwiseDef { check: Some(check), .. }) = op.work else { return Ok(()) };
         if !op.from.is_int() {
             return Ok(());
         }
-        let view = match op.operands.get(1) {
-            Some((Ref::Number(x), _)) => return refused(*check, *x).map_or(Ok(()), Err),
+        let view = match op.operands.last() {
+            Some((Ref::Number(x), _)) => return check.number(*x),
             Some((Ref::Read(i), _)) => {
                 let mut view = reads[*i].clone();
                 for (size, stride) in view.shape.iter_mut().zip(&view.strides) {
@@ -103,28 +102,25 @@ impl Lowering<'_> {
             _ => bail!(Graph, "the operand that a check reads is no value"),
         };
         let view = self.converted(&view, op.from)?;
-        for (x, condition) in [(0, "x == 0"), (-1, "x < 0")] {
-            if let Some(error) = refused(*check, Scalar::Int(x))
-                && (x == 0 || op.from != DType::U8)
-            {
-                self.refuse(&view, condition, error.message());
-            }
+        match check {
+            Check::NonZero => self.refuse(&view, "x == 0", check.error().message()),
+            Check::NonNegative if op.from == DType::U8 => {}
+            Check::NonNegative => self.refuse(&view, "x < 0", check.error().message()),
         }
         Ok(())
     }
 }
 
-/// Asks a check of integers whether it refuses a number as the second operand.
-fn refused(check: Check, x: Scalar) -> Option<Error> {
-    check(&[OperandValue::Scalar(Scalar::Int(1)), OperandValue::Scalar(x)]).err()
-}
-
-/// Returns whether a node checks its operands before it computes them, so that they must be there.
+/// Returns whether a node checks elements of its operands before it computes them, so that they must be there.
 fn is_checked(graph: &Graph, id: NodeId) -> Result<bool> {
     let node = graph.node(id)?;
     let is_integral = node.ty().and_then(TypeTree::tensor).is_some_and(|ty| ty.dtype.is_int());
-    let def = node.op().map(|op| op.class);
-    Ok(is_integral && matches!(def, Some(Class::Pointwise(PointwiseDef { check: Some(_), .. }))))
+    let Some((op, Class::Pointwise(def))) = node.op().map(|op| (op, op.class)) else { return Ok(false) };
+    if def.check.is_none() || !is_integral {
+        return Ok(false);
+    }
+    let bound = op.bind(node.args(), node.kwargs())?;
+    Ok(bound[..def.operands.len()].last().is_none_or(|last| last.scalar().is_none()))
 }
 
 /// Returns whether a node can be a part of a loop, and the shape of the loop.
