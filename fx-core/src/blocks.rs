@@ -64,8 +64,8 @@ pub const fn trunc_divide(kernels: Kernels) -> Kernels {
     divisions::<TruncQuotient>(kernels)
 }
 
-/// Replaces the kernels for `i32` and `i64` of a division. Processors have vectors of quotients for floats only, and
-/// an `f64` has every `i32`, and each quotient of integers below 2^51.
+/// Replaces the kernels for `i32` and `i64` of a division. Processors have vectors of quotients for floats only,
+/// and an `f64` has every `i32`, and each quotient of integers below 2^51.
 const fn divisions<D: Division>(kernels: Kernels) -> Kernels {
     kernels
         .whole(DType::I32)
