@@ -5,6 +5,8 @@ use std::fmt::Write;
 use fx_core::pointwise::{PointwiseDef, Rule};
 use fx_core::{Class, DType, Op, Result, err};
 
+use crate::native::pasted;
+
 /// The module `math` that generated kernels call; paste it once beside them.
 pub const MATH: &str = fx_core::math_source::SOURCE;
 
@@ -34,7 +36,8 @@ pub fn pointwise(op: Op, dtype: DType) -> Result<String> {
     };
     let body = body(def, dtype).ok_or_else(|| err!(DType, "{} has no kernel for {dtype}", op.name))?;
     let mut text = String::new();
-    write_function(&mut text, op, def, dtype, body).map_err(|_| err!(Io, "cannot write to a string"))?;
+    write_function(&mut text, op, def, dtype, &pasted(body))
+        .map_err(|_| err!(Io, "cannot write to a string"))?;
     Ok(text)
 }
 

@@ -219,7 +219,8 @@ impl Tensor {
                 };
                 match proxy.read(kind, SourceLoc::caller()) {
                     Some(example) => example.array(),
-                    None => Err(proxy.no_value(what)),
+                    // The trace keeps the error, for code may go on without the value.
+                    None => Err(proxy.note(proxy.no_value(what))),
                 }
             }
             Repr::Lazy(lazy) => lazy.force(what, Some(SourceLoc::caller())).map(|array| &**array),

@@ -190,8 +190,8 @@ impl<T: Tree> Tree for Vec<T> {
             None => wrong("a list", value),
         }
     }
-    fn failed(_: &Error) -> Self {
-        Vec::new()
+    fn failed(error: &Error) -> Self {
+        vec![T::failed(error)]
     }
 }
 

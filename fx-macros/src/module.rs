@@ -8,7 +8,8 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Data, DeriveInput, Fields, Generics, Ident, LitStr, Member, Path, Result, Type, parse_quote,
+    Attribute, Data, DeriveInput, Fields, GenericArgument, Generics, Ident, LitStr, Member, Path,
+    PathArguments, Result, Type, WherePredicate, parse_quote,
 };
 
 use crate::options::{Options, at, collect, crate_path, is_named, mentions, path_in_string, private};
@@ -237,8 +238,9 @@ fn check_name(name: &LitStr) -> Result<()> {
     Err(syn::Error::new(name.span(), message))
 }
 
-/// Adds to every type parameter what a module needs of it.
-fn bounded(generics: &Generics, variants: &[Variant], fx: &TokenStream) -> Generics {
+/// Adds to every type parameter what a module needs of it, and that fields whose types have parameters are fields of
+/// modules: a parameter that only marks a module need not be one.
+fn bounded(own: &Ident, generics: &Generics, variants: &[Variant], fx: &TokenStream) -> Generics {
     let mut out = generics.clone();
     for parameter in generics.type_params() {
         let ident = &parameter.ident;
@@ -247,11 +249,60 @@ fn bounded(generics: &Generics, variants: &[Variant], fx: &TokenStream) -> Gener
         clause.predicates.push(parse_quote!(
             #ident: #std::clone::Clone + #std::marker::Send + #std::marker::Sync + 'static
         ));
-        if variants.iter().flat_map(Variant::members).any(|(field, _)| mentions(&field.ty, ident)) {
-            clause.predicates.push(parse_quote!(#ident: #fx::Field));
-        }
+    }
+    let parameters: Vec<&Ident> = generics.type_params().map(|parameter| &parameter.ident).collect();
+    let mut bounds: Vec<WherePredicate> = Vec::new();
+    for (field, _) in variants.iter().flat_map(Variant::members) {
+        field_bounds(&field.ty, own, &parameters, fx, &mut bounds);
+    }
+    if !bounds.is_empty() {
+        out.make_where_clause().predicates.extend(bounds);
     }
     out
+}
+
+/// Finds what must hold so that a type with parameters is a field of a module.
+fn field_bounds(
+    ty: &Type,
+    own: &Ident,
+    parameters: &[&Ident],
+    fx: &TokenStream,
+    out: &mut Vec<WherePredicate>,
+) {
+    /// Types that are fields if what they hold is.
+    const HOLDERS: &[&str] = &["Vec", "Option", "Box", "BTreeMap", "HashMap"];
+    let named: Vec<&&Ident> = parameters.iter().filter(|parameter| mentions(ty, parameter)).collect();
+    if named.is_empty() {
+        return;
+    }
+    let mut add = |bound: WherePredicate| out.push(bound);
+    match ty {
+        Type::Path(path) if path.qself.is_none() && !mentions(ty, own) => {
+            let last = path.path.segments.last();
+            let arguments = match last.map(|segment| (&segment.ident, &segment.arguments)) {
+                Some((ident, PathArguments::AngleBracketed(arguments)))
+                    if HOLDERS.iter().any(|name| ident == name) =>
+                {
+                    arguments
+                }
+                _ if named.iter().any(|parameter| path.path.is_ident(**parameter)) => {
+                    return add(parse_quote!(#ty: #fx::Field));
+                }
+                _ => return add(parse_quote!(#ty: #fx::Field + #fx::std::clone::Clone)),
+            };
+            for argument in &arguments.args {
+                if let GenericArgument::Type(ty) = argument {
+                    field_bounds(ty, own, parameters, fx, out);
+                }
+            }
+        }
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(|ty| field_bounds(ty, own, parameters, fx, out)),
+        Type::Array(array) => field_bounds(&array.elem, own, parameters, fx, out),
+        Type::Paren(paren) => field_bounds(&paren.elem, own, parameters, fx, out),
+        Type::Group(group) => field_bounds(&group.elem, own, parameters, fx, out),
+        // Also a type that holds itself: a bound on it would need itself.
+        _ => named.into_iter().for_each(|parameter| add(parse_quote!(#parameter: #fx::Field))),
+    }
 }
 
 /// Makes `match self` with one arm a variant, that binds the chosen fields.
@@ -279,7 +330,7 @@ fn match_self<'a>(
 fn expand(input: &DeriveInput, container: &Container, variants: &[Variant]) -> TokenStream {
     let fx = private(container.crate_path.as_ref());
     let ident = &input.ident;
-    let generics = bounded(&input.generics, variants, &fx);
+    let generics = bounded(ident, &input.generics, variants, &fx);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let module = module_items(ident, container, variants, &fx);
     let clone = match_self(
@@ -298,11 +349,13 @@ fn expand(input: &DeriveInput, container: &Container, variants: &[Variant]) -> T
     };
     quote! {
         #[automatically_derived]
+        #[allow(private_bounds)]
         impl #impl_generics #fx::Module for #ident #type_generics #where_clause {
             #module
         }
 
         #[automatically_derived]
+        #[allow(private_bounds)]
         impl #impl_generics #fx::std::clone::Clone for #ident #type_generics #where_clause {
             fn clone(&self) -> Self {
                 #clone
@@ -310,6 +363,7 @@ fn expand(input: &DeriveInput, container: &Container, variants: &[Variant]) -> T
         }
 
         #[automatically_derived]
+        #[allow(private_bounds)]
         impl #impl_generics #fx::std::fmt::Display for #ident #type_generics #where_clause {
             fn fmt(&self, f: &mut #fx::std::fmt::Formatter<'_>) -> #fx::std::fmt::Result {
                 #fx::display_tree(self, f)
@@ -410,6 +464,7 @@ fn expand_load(ident: &Ident, generics: &Generics, variant: &Variant, fx: &Token
     let (impl_generics, _, where_clause) = extended.split_for_impl();
     quote! {
         #[automatically_derived]
+        #[allow(private_bounds)]
         impl #impl_generics #fx::FromWeights<#source> for #ident #type_generics #where_clause {
             fn from_weights(#weights: &#source, #path: &str) -> #fx::Result<Self> {
                 #fx::std::result::Result::Ok(Self { #fields })

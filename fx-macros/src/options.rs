@@ -110,7 +110,8 @@ pub(crate) fn mentions(ty: &Type, parameter: &Ident) -> bool {
     struct Search<'a>(&'a Ident, bool);
     impl Visit<'_> for Search<'_> {
         fn visit_type_path(&mut self, ty: &TypePath) {
-            self.1 |= ty.qself.is_none() && ty.path.is_ident(self.0);
+            let is_it = |segment: &syn::PathSegment| segment.ident == *self.0;
+            self.1 |= ty.qself.is_none() && ty.path.segments.len() == 1 && ty.path.segments.iter().any(is_it);
             visit::visit_type_path(self, ty);
         }
     }

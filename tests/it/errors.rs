@@ -103,6 +103,9 @@ fn every_mistake_says_what_where_why_and_what_to_do() {
         "to_vec of a symbol" => error_of(symbolic_trace(|x: &Tensor| -> Result<Tensor> { x.to_vec::<f32>()?; Ok(x.clone()) }));
         "iteration over a symbol" => error_of(symbolic_trace(|x: &Tensor| -> Result<Tensor> { Ok(x.iter()?.fold(Tensor::new(0.0f32), |a, b| a + b)) }));
         "iteration over a symbolic size" => error_of(trace(|x: &Tensor| -> Result<Tensor> { Ok(x.iter()?.fold(Tensor::new(0.0f32), |a, b| a + b)) }).input("x", "f32[n]").build());
+        "parts of an axis of unknown size" => spec(|x| { let rows: Vec<Tensor> = x.unbind(0); rows.iter().fold(fx::zeros([2]), |sum, row| sum + row) }, "f32[n, 2]");
+        "a value that is read, and an error that is ignored" => spec(|x| if x.max().item::<f32>().is_ok_and(|max| max > 0.0) { x.relu() } else { x.abs() }, "f32[n]");
+        "parts of an axis that is not there" => { let parts: Vec<Tensor> = f32s(&[2, 2]).unbind(7); tensor_error(parts[0].exp()) };
         "the shape of a symbol without specs" => error_of(symbolic_trace(|x: &Tensor| -> Result<Tensor> { let n = x.shape()?.len(); Ok(x + n) }));
         "symbols of two traces" => error_of(symbolic_trace(|x: &Tensor| -> Result<Tensor> { symbolic_trace(|y: &Tensor| x + y)?; Ok(x.clone()) }));
         "a symbol after its trace" => {

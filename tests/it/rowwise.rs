@@ -113,7 +113,7 @@ fn it_is_written_into_crates() {
 
     let alone = fx::trace(|x: &Tensor| x.halved()).input("x", "f32[4]").build().unwrap();
     let error = alone.to_package(&CrateOptions::new().name("halved")).unwrap_err();
-    assert!(error.message().contains("its body names what is outside of it"), "{error}");
+    assert!(error.message().contains("its body names `half_of`"), "{error}");
 }
 
 #[test]

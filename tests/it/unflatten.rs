@@ -324,3 +324,64 @@ fn imported_programs_keep_their_results() {
     }
     assert!(programs > 20 && modules > 20, "{programs} programs, {modules} modules");
 }
+
+/// What a block does between its layers; no module.
+trait Activation: Clone + Send + Sync + 'static {
+    fn apply(x: &Tensor) -> Tensor;
+}
+
+#[derive(Clone)]
+struct Relu;
+
+impl Activation for Relu {
+    fn apply(x: &Tensor) -> Tensor {
+        x.relu()
+    }
+}
+
+#[derive(fx::Module)]
+struct Marked<A: Activation> {
+    layer: nn::Linear,
+    #[module(skip)]
+    marker: std::marker::PhantomData<A>,
+}
+
+#[fx::forward]
+impl<A: Activation> Marked<A> {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        A::apply(&self.layer.call(x))
+    }
+}
+
+/// A module with marked blocks, a field of any type, and one of its own kind.
+#[derive(fx::Module)]
+struct Nested<A: Activation, M: fx::Module + Clone> {
+    blocks: Vec<Marked<A>>,
+    pair: (Option<M>, [Marked<A>; 1]),
+    inner: Option<Box<Nested<Relu, M>>>,
+    last: M,
+}
+
+#[fx::forward]
+impl<A: Activation, M: fx::Module + Clone> Nested<A, M> {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let x = self.blocks.iter().fold(x.clone(), |x, block| block.call(&x));
+        let x = self.pair.1[0].call(&x);
+        match &self.inner {
+            Some(inner) => inner.blocks[0].call(&x),
+            None => x,
+        }
+    }
+}
+
+#[test]
+fn a_parameter_that_marks_a_module_need_not_be_one() {
+    let block = || Marked::<Relu> { layer: nn::Linear::new(4, 4), marker: std::marker::PhantomData };
+    let nested =
+        |inner| Nested { blocks: vec![block()], pair: (None, [block()]), inner, last: nn::Linear::new(4, 2) };
+    let net: Nested<Relu, nn::Linear> = nested(Some(Box::new(nested(None))));
+    let gm = fx::trace(&net).input("x", "f32[n, 4]").build().unwrap();
+    assert_eq!(gm.graph().find_nodes(OpCode::CallModule, None).len(), 3);
+    let x = fx::ones([3, 4]);
+    assert!(gm.call(std::slice::from_ref(&x)).unwrap().bits_eq(&net.clone().call(&x)), "{net}");
+}

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use fx_core::pointwise::PointwiseDef;
 use fx_core::rowwise::RowwiseDef;
+use fx_core::{Error, Result, err};
 
 /// Types, whose associated items need no path.
 const TYPES: &[&str] =
@@ -103,15 +104,28 @@ fn is_of_core(before: &[Token<'_>]) -> bool {
     matches!(before[start..], [Token::Path] | [Token::Path, Token::Word("core"), ..])
 }
 
-/// Returns whether a body names nothing but its operands, its own variables, methods, types of numbers, and
-/// functions of `math`.
-pub(crate) fn stands_alone(def: &PointwiseDef, text: &str) -> bool {
-    names_only(def.operands.iter().chain(def.params).copied().collect(), false, text)
+/// Returns a body as it is pasted beside `math` and `row`, which users may name as those of fx.
+pub(crate) fn pasted(text: &str) -> String {
+    text.replace("fx::math::", "math::").replace("fx::row::", "row::")
+}
+
+/// Checks that a body names nothing but its operands, its own variables, methods, types of numbers, and
+/// functions of `math`. Fails with what else it names.
+pub(crate) fn stands_alone(def: &PointwiseDef, text: &str) -> Result<()> {
+    let bound = def.operands.iter().chain(def.params).copied().collect();
+    names_only(bound, false, text).map_err(|other| outside(&other, "`math::…`"))
 }
 
 /// As [`stands_alone`], of the body of a row-wise operation, which may call functions of `row`, too.
-pub(crate) fn row_stands_alone(def: &RowwiseDef) -> bool {
-    names_only(def.operands.iter().chain(def.params).copied().chain(def.out).collect(), true, def.body)
+pub(crate) fn row_stands_alone(def: &RowwiseDef) -> Result<()> {
+    let bound = def.operands.iter().chain(def.params).copied().chain(def.out).collect();
+    names_only(bound, true, def.body).map_err(|other| outside(&other, "`math::…`, `row::…`"))
+}
+
+fn outside(name: &str, modules: &str) -> Error {
+    err!(Unresolved, "its body names `{name}`, which is outside of it").help(format!(
+        "a body that generated code contains names its operands, parameters and variables, methods and types of numbers, and {modules} of fx"
+    ))
 }
 
 /// Returns the words in the patterns of the arms of a `match`: those before `=>`.
@@ -135,10 +149,12 @@ fn arm_patterns<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     words
 }
 
-/// Returns whether a text names nothing but these, its own variables, methods, types of numbers and functions of
-/// `math`, and, in the body of a row, `T` and functions of `row`.
-fn names_only<'a>(mut bound: Vec<&'a str>, is_row: bool, text: &'a str) -> bool {
-    let Some(tokens) = tokens(text) else { return false };
+/// Checks that a text names nothing but these, its own variables, methods, types of numbers and functions of
+/// `math`, and, in the body of a row, `T` and functions of `row`. Fails with the first other name.
+fn names_only(bound: Vec<&str>, is_row: bool, text: &str) -> Result<(), String> {
+    let text = pasted(text);
+    let mut bound = bound;
+    let Some(tokens) = tokens(&text) else { return Err("a text".to_owned()) };
     bound.extend(arm_patterns(&tokens));
     if is_row {
         bound.push("T");
@@ -169,7 +185,7 @@ fn names_only<'a>(mut bound: Vec<&'a str>, is_row: bool, text: &'a str) -> bool 
         };
         let is_macro = next == Some(Token::Other('!')) && tokens.get(i + 2) != Some(&Token::Other('='));
         if is_macro && !KEYWORDS.contains(&word) {
-            return false;
+            return Err(format!("{word}!"));
         }
         match (before, word) {
             // A method; two dots are a range.
@@ -182,7 +198,8 @@ fn names_only<'a>(mut bound: Vec<&'a str>, is_row: bool, text: &'a str) -> bool 
                     Some(Token::Word("math")) if math().contains(word) => {}
                     Some(Token::Word("row")) if is_row && row().contains(word) => {}
                     Some(Token::Word(root)) if TYPES.contains(&root) || is_row && root == "T" => {}
-                    _ => return false,
+                    Some(Token::Word(root)) => return Err(format!("{root}::{word}")),
+                    _ => return Err(format!("::{word}")),
                 }
             }
             (_, "let" | "for") => is_pattern = true,
@@ -192,10 +209,15 @@ fn names_only<'a>(mut bound: Vec<&'a str>, is_row: bool, text: &'a str) -> bool 
             (_, word) if KEYWORDS.contains(&word) || TYPES.contains(&word) => {}
             (_, word) if is_pattern => bound.push(word),
             (_, word) if bound.contains(&word) => {}
-            _ => return false,
+            // What follows in a path says more.
+            _ if next == Some(Token::Path) => match tokens.get(i + 2) {
+                Some(Token::Word(item)) => return Err(format!("{word}::{item}")),
+                _ => return Err(word.to_owned()),
+            },
+            _ => return Err(word.to_owned()),
         }
     }
-    true
+    Ok(())
 }
 
 #[cfg(test)]
@@ -215,8 +237,9 @@ mod tests {
             "8 * (::core::mem::size_of_val(&x) as i64)",
             "math::i0(x) + math::zeta(x, other)",
             "match x > 0.0 { true => x, _ => other }",
+            "fx::math::exp(x) * fx::math::i0(other)",
         ] {
-            assert!(stands_alone(&def, text), "{text}");
+            assert!(stands_alone(&def, text).is_ok(), "{text}");
         }
         for text in [
             "own_function(x)",
@@ -225,6 +248,8 @@ mod tests {
             "math::no_such_function(x)",
             "crate::math::exp(x)",
             "own::core::mem::size_of_val(&x)",
+            "own::fx::math::exp(x)",
+            "fx::exp(x)",
             "std::process::exit(1)",
             "return x",
             "panic!(\"no\")",
@@ -232,7 +257,23 @@ mod tests {
             "{ println!() ; x }",
             "row::sum(x)",
         ] {
-            assert!(!stands_alone(&def, text), "{text}");
+            assert!(stands_alone(&def, text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_body_names_is_told() {
+        let def = PointwiseDef { operands: &["x"], ..PointwiseDef::BASE };
+        for (text, name) in [
+            ("own(x)", "`own`"),
+            ("x * SCALE", "`SCALE`"),
+            ("other::exp(x)", "`other::exp`"),
+            ("std::f32::consts::PI * x", "`std::f32`"),
+            ("math::no_such_function(x)", "`math::no_such_function`"),
+            ("{ println!(); x }", "`println!`"),
+        ] {
+            let error = stands_alone(&def, text).unwrap_err();
+            assert!(error.message().starts_with(&format!("its body names {name}, ")), "{error}");
         }
     }
 
@@ -260,7 +301,7 @@ mod tests {
             "{ match weight { Some(w) => out.copy_from_slice(w), None => out.fill(T::MAX), } }",
             "{ out.iter_mut().zip(x).for_each(|(out, &x)| *out = if x > 0.0 || x < eps { x } else { 0.0 }); }",
         ] {
-            assert!(row(body), "{body}");
+            assert!(row(body).is_ok(), "{body}");
         }
         for body in [
             "{ out.fill(own(x)); }",
@@ -270,7 +311,7 @@ mod tests {
             "{ out.fill(other::row::sum(x)); }",
             "{ assert!(x.len() > 1); }",
         ] {
-            assert!(!row(body), "{body}");
+            assert!(row(body).is_err(), "{body}");
         }
     }
 }

@@ -105,7 +105,7 @@ fn is_half(dtype: DType) -> bool {
 fn has_text(step: &Step) -> bool {
     match step.work {
         Work::Map(def) => {
-            let is_plain = || def.source(step.from).is_some_and(|text| body::stands_alone(def, text));
+            let is_plain = || def.source(step.from).is_some_and(|text| body::stands_alone(def, text).is_ok());
             !is_half(step.from) && !def.is_whole(step.from) && is_plain()
         }
         Work::Convert | Work::Select => !is_half(step.from) && !is_half(step.dtype),
@@ -501,7 +501,7 @@ fn expression(step: &Step, operands: &[String], params: &[String]) -> String {
             let ty = element(step.from);
             let types = format!("{ty}, ").repeat(operands.len() + params.len());
             let values: String = operands.iter().chain(params).map(|value| format!("{value}, ")).collect();
-            let body = def.source(step.from).unwrap_or_default();
+            let body = body::pasted(def.source(step.from).unwrap_or_default());
             format!("{{ let ({names}): ({types}) = ({values}); {body} }}")
         }
         Work::Select => match operands {

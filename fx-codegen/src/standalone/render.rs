@@ -12,6 +12,7 @@ use super::package::is_kernel;
 use super::step::{Buffer, Call, Failure, Length, Loop, Piece, Ref, Source, Step, Work};
 use super::table;
 use super::value::{Home, View, collapse, count};
+use crate::native::pasted;
 use crate::readable::names;
 
 /// The most statements of a function.
@@ -662,7 +663,7 @@ fn expression(op: &super::step::LoopOp, reads: &[String], sizes: &[String]) -> S
             let mut values: Vec<String> = op.operands.iter().enumerate().map(widened).collect();
             values.extend(op.params.iter().map(|x| table::number(*x, within)));
             let types = vec![within.name(); names.len()].join(", ");
-            let source = def.source(op.from).unwrap_or_default();
+            let source = pasted(def.source(op.from).unwrap_or_default());
             let value = match &names[..] {
                 [name] => format!("{{ let {name}: {types} = {}; {source} }}", values[0]),
                 names => {

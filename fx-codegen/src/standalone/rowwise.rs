@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fx_core::rowwise::{RowCall, Rowwise, RowwiseDef, without_leaves};
-use fx_core::{Arg, DType, Op, Result, Scalar, TensorType, TypeTree, bail};
+use fx_core::{Arg, DType, Op, Result, Scalar, TensorType, TypeTree};
 
 use super::layout::{lay_out, lay_out_value};
 use super::lower::{Lowering, is_half};
@@ -11,7 +11,7 @@ use super::step::Pieces;
 use super::table::{number, optional, read, size, text};
 use super::value::{Value, View, count};
 use crate::kernel::unused;
-use crate::native::row_stands_alone;
+use crate::native::{pasted, row_stands_alone};
 
 /// The module of kernels with these functions.
 pub(super) const MODULE: &str = "rowwise";
@@ -74,14 +74,14 @@ fn write_function(text: &mut String, def: &RowwiseDef, dtype: DType, name: &str)
     let rows = match def.out {
         Some(out) => format!(
             "for ({x}, {out}) in {x}.chunks_exact({n}.max(1)).zip({results}.chunks_exact_mut({n}.max(1))) {}",
-            lay_out(def.body, 2)
+            lay_out(&pasted(def.body), 2)
         ),
         None => {
             let [i, result] = ["i", "result"].map(|name| unused(&taken, name));
             format!(
                 "for ({i}, {result}) in {results}.iter_mut().enumerate() {{\n            let {x} = &{x}[{i} * {n}..][..{n}];\n            \
                  *{result} = {};\n        }}",
-                lay_out_value(def.body, 3)
+                lay_out_value(&pasted(def.body), 3)
             )
         }
     };
@@ -106,9 +106,7 @@ impl Lowering<'_> {
         let leaves: Vec<Arg<()>> = args.iter().map(without_leaves).collect();
         let rowwise = rule(&leaves, &TensorType { dtype: from, ..x.ty() });
         let Some(Rowwise { call, axes }) = rowwise.filter(|_| from.is_float()) else { return Ok(None) };
-        if !row_stands_alone(call.def) {
-            bail!(Unresolved, "its body names what is outside of it");
-        }
+        row_stands_alone(call.def)?;
         let dtype = if is_half(from) { DType::F32 } else { from };
         let rank = x.rank();
         let outer = (0..rank).filter(|axis| !axes.contains(axis));

@@ -79,6 +79,11 @@ impl Proxy {
     }
 
     /// The error of a read that needs the value.
+    /// Keeps an error for the end of the trace.
+    pub(crate) fn note(&self, error: Error) -> Error {
+        if self.tracer.is_finished() { error } else { note(error, Some(&self.tracer)) }
+    }
+
     #[track_caller]
     pub(crate) fn no_value(&self, what: &str) -> Error {
         let state = self.tracer.lock();
@@ -356,11 +361,12 @@ pub fn result_as<R: Tree>(result: Result<Value>) -> R {
         Arg::Leaf(Tensor(Repr::Proxy(proxy))) => match record::unpack(&value, proxy, R::structure().ok()) {
             Ok(Some(parts)) => parts,
             Ok(None) => value,
-            Err(error) => return R::failed(&error),
+            // A dynamic value takes the symbol. Not every other structure can carry the error, so the trace keeps it.
+            Err(error) => return R::from_value(&value).unwrap_or_else(|_| R::failed(&proxy.note(error))),
         },
         _ => value,
     };
-    R::from_value(&value).unwrap_or_else(|error| R::failed(&error))
+    R::from_value(&value).unwrap_or_else(|error| R::failed(&note_error(error)))
 }
 
 /// Calls a wrapped function: recorded as one node while tracing, run otherwise.

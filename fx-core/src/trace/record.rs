@@ -498,7 +498,7 @@ pub(super) fn unpack(value: &Value, proxy: &Proxy, structure: Option<Arg<()>>) -
         (_, None) if let Some(structure) = proxy.read_parts(SourceLoc::caller()) => structure,
         (_, None) => {
             return Err(err!(Trace, "how many tensors %{} holds is not known while tracing", proxy.name)
-                .help("trace with input specs, so that shapes are known")
+                .help("give the input a spec that fixes the size, or index the tensor in an `fx::for_loop`")
                 .at(SourceLoc::caller()));
         }
     };

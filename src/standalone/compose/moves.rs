@@ -103,7 +103,9 @@ fn roll(c: &Call<'_>) -> Result<Value> {
         let size = x.ty()?.shape[axis].clone();
         let (Some(n), Some(shift)) = (size.known(), shift.known()) else {
             let places = run(crate::sub::OP, [arange(&Dim::new(0), &size)?, Arg::dim(shift.clone())])?;
-            x = selected(x, axis, run(crate::remainder::OP, [places, Arg::dim(size.clone())])?)?;
+            // An empty axis has no places.
+            let size = size.max(&Dim::new(1));
+            x = selected(x, axis, run(crate::remainder::OP, [places, Arg::dim(size)])?)?;
             continue;
         };
         if n == 0 || shift.rem_euclid(n) == 0 {

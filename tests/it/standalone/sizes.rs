@@ -63,3 +63,33 @@ fn rearrangements_of_any_sizes() {
         .record(&set([3, 7, 11, 8], &[5, 5, 4, 1, 0, 2, 6], &[0, 1, 1, 4]));
     reproduces(&gm, "any_sizes", options);
 }
+
+/// Slices end where the axis does, also before they begin; rolls of nothing are nothing.
+#[test]
+fn slices_reach_past_axes_of_any_size() {
+    let text = "graph main(%x: f32[n, m], %p: i64[k]) {
+        %a = slice(%x, 1, 1, 9223372036854775807)
+        %b = slice(%x, 1, 3, 5)
+        %c = slice(%x, 0, -2)
+        %d = slice(%x, 1, -4, -1)
+        %e = getitem(%x, (slice(1, none, none), slice(2, none, 2)))
+        %f = roll(%x, [1], [1])
+        %g = roll(%x, [-2], [0])
+        %h = slice(%x, 1, 4, 2)
+        %j = getitem(%x, (%p, slice(2, 4, none)))
+        %u = exp(%a)
+        %v = exp(%b)
+        %w = exp(%c)
+        %y = exp(%d)
+        %z = exp(%e)
+        %o = exp(%h)
+        return [%u, %v, %w, %y, %z, %f, %g, %o, %j]
+    }";
+    let gm = GraphModule::new("slices", fx::parse(text).unwrap());
+    let places = |n: i64| Value::from(&Tensor::from_vec((0..n.min(2)).collect(), &[n.min(2) as usize]));
+    let sizes = [[1, 1], [0, 4], [4, 0], [2, 3], [3, 2], [5, 7]];
+    let options = sizes
+        .iter()
+        .fold(CrateOptions::new(), |options, size| options.record(&[numbers(size), places(size[0])]));
+    reproduces(&gm, "slices", options);
+}

@@ -317,9 +317,7 @@ fn loop_op(
         _ => (def, given),
     };
     let source = def.source(dtype).ok_or_else(|| err!(DType, "it has no body for {dtype}"))?;
-    if !stands_alone(def, source) {
-        bail!(Unresolved, "its body names what is outside of it");
-    }
+    stands_alone(def, source)?;
     let has_one = |i: usize| match types.get(given[..i].iter().flatten().count()) {
         Some(Is::Tensor(ty)) => ty.shape.iter().all(|size| *size == Dim::new(1)),
         _ => true,

@@ -175,7 +175,7 @@ fn subscript(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             }
             Arg::Int(_) | Arg::Dim(_) => view = one_of(l, &view, axis, item)?,
             Arg::Slice(slice) => {
-                part_of(l, &mut view, axis, [slice.start(), slice.stop(), slice.step()])?;
+                part_of(&mut view, axis, [slice.start(), slice.stop(), slice.step()])?;
                 axis += 1;
             }
             other => bail!(Unresolved, "it is indexed by {}", other.kind_name()),
@@ -198,7 +198,7 @@ fn one_of(l: &mut Lowering<'_>, x: &View, axis: usize, index: &Value) -> Result<
 }
 
 /// Takes a slice of an axis.
-fn part_of(l: &mut Lowering<'_>, x: &mut View, axis: usize, [start, stop, step]: [&Value; 3]) -> Result<()> {
+fn part_of(x: &mut View, axis: usize, [start, stop, step]: [&Value; 3]) -> Result<()> {
     let size =
         x.shape.get(axis).ok_or_else(|| err!(Index, "there is no axis {axis} of {}", x.rank()))?.clone();
     let step = match step {
@@ -211,18 +211,8 @@ fn part_of(l: &mut Lowering<'_>, x: &mut View, axis: usize, [start, stop, step]:
     }
     let start = super::view::from_front(start, &size)?;
     let stop = if matches!(stop, Arg::None) { size.clone() } else { super::view::from_front(stop, &size)? };
-    let (start, stop) = match (size.known(), start.known(), stop.known()) {
-        (Some(size), Some(start), Some(stop)) => {
-            let start = start.clamp(0, size);
-            (Dim::new(start), Dim::new(stop.clamp(start, size)))
-        }
-        _ => {
-            l.require(start.clone());
-            l.require(&stop - &start);
-            l.require(&size - &stop);
-            (start, stop)
-        }
-    };
+    let start = super::view::clamped(&start, &size);
+    let stop = stop.max(&start).min(&size);
     x.offset += &start * &x.strides[axis];
     x.shape[axis] = (&stop - &start).ceil_div(&Dim::new(step));
     x.strides[axis] = &x.strides[axis] * step;

@@ -40,9 +40,13 @@ pub(in crate::standalone) fn view(l: &mut Lowering<'_>, args: &Args<'_>) -> Resu
             let axis = args.axis("dim", rank)?;
             let (_, shape) = args.result()?;
             let step = if args.has("step") { args.int("step")? } else { 1 };
-            let start = from_front(args.get("start")?, &x.shape[axis])?;
-            l.require(start.clone());
-            l.require(&x.shape[axis] - &start);
+            let mut start = from_front(args.get("start")?, &x.shape[axis])?;
+            if args.op.name == "narrow" {
+                l.require(start.clone());
+                l.require(&x.shape[axis] - &start - &shape[axis]);
+            } else {
+                start = clamped(&start, &x.shape[axis]);
+            }
             let mut view = View { shape, offset: &x.offset + start * &x.strides[axis], ..x.clone() };
             view.strides[axis] = &view.strides[axis] * step;
             leaf(view)
@@ -114,6 +118,11 @@ pub(super) fn from_front(arg: &Value, size: &Dim) -> Result<Dim> {
         Arg::Dim(dim) => Ok(dim + size * (-dim).min(&Dim::new(1)).max(&Dim::new(0))),
         other => bail!(Unresolved, "a position is {other}", other = other.kind_name()),
     }
+}
+
+/// Returns the position at which a slice begins or ends on an axis.
+pub(super) fn clamped(position: &Dim, size: &Dim) -> Dim {
+    position.max(&Dim::new(0)).min(size)
 }
 
 /// Gives the elements another shape. Axes of size 1 come and go without a copy.
@@ -195,9 +204,7 @@ fn index(l: &mut Lowering<'_>, args: &Args<'_>, x: &View) -> Result<Value> {
                     Arg::Int(step) if *step > 0 => *step,
                     _ => bail!(Unresolved, "a step is not a known number"),
                 };
-                let start = from_front(slice.start(), &x.shape[axis])?;
-                l.require(start.clone());
-                l.require(&x.shape[axis] - &start);
+                let start = clamped(&from_front(slice.start(), &x.shape[axis])?, &x.shape[axis]);
                 offset += start * &x.strides[axis];
                 shape.push(
                     wanted.get(shape.len()).cloned().ok_or_else(|| err!(Shape, "its type has fewer axes"))?,
