@@ -238,8 +238,8 @@ fn check_name(name: &LitStr) -> Result<()> {
     Err(syn::Error::new(name.span(), message))
 }
 
-/// Adds to every type parameter what a module needs of it, and that fields whose types have parameters are fields of
-/// modules: a parameter that only marks a module need not be one.
+/// Adds to every type parameter what a module needs of it, and that fields whose types have parameters are fields
+/// of modules: a parameter that only marks a module need not be one.
 fn bounded(own: &Ident, generics: &Generics, variants: &[Variant], fx: &TokenStream) -> Generics {
     let mut out = generics.clone();
     for parameter in generics.type_params() {
@@ -349,13 +349,13 @@ fn expand(input: &DeriveInput, container: &Container, variants: &[Variant]) -> T
     };
     quote! {
         #[automatically_derived]
-        #[allow(private_bounds)]
+        #[allow(private_bounds, reason = "a bound names the type of a field")]
         impl #impl_generics #fx::Module for #ident #type_generics #where_clause {
             #module
         }
 
         #[automatically_derived]
-        #[allow(private_bounds)]
+        #[allow(private_bounds, reason = "a bound names the type of a field")]
         impl #impl_generics #fx::std::clone::Clone for #ident #type_generics #where_clause {
             fn clone(&self) -> Self {
                 #clone
@@ -363,7 +363,7 @@ fn expand(input: &DeriveInput, container: &Container, variants: &[Variant]) -> T
         }
 
         #[automatically_derived]
-        #[allow(private_bounds)]
+        #[allow(private_bounds, reason = "a bound names the type of a field")]
         impl #impl_generics #fx::std::fmt::Display for #ident #type_generics #where_clause {
             fn fmt(&self, f: &mut #fx::std::fmt::Formatter<'_>) -> #fx::std::fmt::Result {
                 #fx::display_tree(self, f)
@@ -464,7 +464,7 @@ fn expand_load(ident: &Ident, generics: &Generics, variant: &Variant, fx: &Token
     let (impl_generics, _, where_clause) = extended.split_for_impl();
     quote! {
         #[automatically_derived]
-        #[allow(private_bounds)]
+        #[allow(private_bounds, reason = "a bound names the type of a field")]
         impl #impl_generics #fx::FromWeights<#source> for #ident #type_generics #where_clause {
             fn from_weights(#weights: &#source, #path: &str) -> #fx::Result<Self> {
                 #fx::std::result::Result::Ok(Self { #fields })

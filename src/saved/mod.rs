@@ -36,7 +36,7 @@ const AGAIN: &str = "`fx::save`";
 ///
 /// Tensors that share memory still do when they are loaded, and the same module gives the same bytes. Folded
 /// constants become plain ones: they no longer follow their sources. Fails if a sub-module is not a graph
-/// module, or the file cannot be written.
+/// module, the program has a lint violation, or the file cannot be written.
 ///
 /// ```no_run
 /// let gm = fx::trace(|x: &fx::Tensor| x * 2).build()?;
@@ -86,6 +86,9 @@ impl<'a> Save<'a> {
                 return Err(err!(Argument, "{name:?} is not the name of an added file")
                     .help("use a plain relative path such as `labels.txt`"));
             }
+        }
+        if let Some(violation) = self.module.lint().into_iter().next() {
+            return Err(violation.into());
         }
         let mut writer = Writer::default();
         writer.module(self.module, "", 0)?;

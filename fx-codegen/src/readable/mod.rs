@@ -192,6 +192,9 @@ impl GraphCode for GraphModule {
     }
 
     fn code_with(&self, options: &Options) -> Result<Code> {
+        if let Some(violation) = self.lint().into_iter().next() {
+            return Err(violation.into());
+        }
         let mut generator = Generator::new(options.clone());
         let signature = generator.graph_module(self, false)?;
         let mut lines: Vec<(String, Vec<Node>)> = Vec::new();

@@ -210,9 +210,11 @@ macro_rules! __call {
 ///     /// The greater of each element and zero; NaN stays NaN.
 ///     relu(x) -> Same { real: if x < 0.0 { 0.0 } else { x }, int: if x < 0 { 0 } else { x } }
 ///     /// `x` where positive, `negative_slope * x` elsewhere.
-///     leaky_relu(x; negative_slope: 0.01) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
+///     leaky_relu(x; negative_slope: Float(0.01)) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
 /// }
 /// ```
+/// The default of a parameter is a [`Default`](crate::op::Default), such as `Float(0.01)` or `Int(1)`.
+///
 /// The result has the promoted dtype (`Same`), the same but a number (`Number`) or at least a float
 /// (`Float`), or is `Bool`. Arms are `real` (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32,
 /// i64), `bool`, `num` (real and int) and `any`; a later arm replaces an earlier one. An operand with `= x`,
@@ -225,7 +227,8 @@ macro_rules! __call {
 /// block kernels by faster ones with the same bits. `#[instead = path]` names a function from the last
 /// operand, if that is a number, to the row of the others that this one is there; see
 /// [`PointwiseDef::instead`](crate::pointwise::PointwiseDef::instead). A body may name only its operands and
-/// parameters, literals, and paths such as `math::exp`. Parameters have the type of the elements.
+/// parameters, literals, and functions of [`math`](crate::math), as `math::exp` or `fx::math::exp`. Parameters
+/// have the type of the elements.
 #[macro_export]
 macro_rules! pointwise {
     (

@@ -8,6 +8,7 @@ use super::diff::text_diff;
 use super::pipeline::option_value;
 use super::verify::{Before, Checks};
 use super::{Context, Pass};
+use crate::lint::Violation;
 use crate::logging::{self, Stage};
 use crate::node::Literal;
 use crate::rewrite::Rewrites;
@@ -317,7 +318,7 @@ impl Passes {
             if let Some(copy) = copy {
                 *gm = copy;
             }
-            return Err(failed(entry, &error));
+            return Err(failed(entry, &error, gm));
         }
         let start = Instant::now();
         if let Err(problem) = known.check(gm, &self.checks, &entry.pass, &old) {
@@ -506,9 +507,24 @@ impl fmt::Display for Culprit {
     }
 }
 
-fn failed(entry: &Entry, error: &Error) -> Error {
-    let text = format!("the pass {} failed: {}", entry.name, error.message());
+/// An error that names no line of a program that is not sound names the node for which it is not.
+fn failed(entry: &Entry, error: &Error, gm: &GraphModule) -> Error {
+    let unsound = match error.source_loc() {
+        Some(_) => None,
+        None => gm.lint().into_iter().next(),
+    };
+    let (text, source) = match unsound {
+        Some(violation) => {
+            let source = violation.source.clone();
+            let violation = Violation { source: None, ..violation };
+            (format!("the pass {} failed, for the program is not sound: {violation}", entry.name), source)
+        }
+        None => (format!("the pass {} failed: {}", entry.name, error.message()), error.source_loc().cloned()),
+    };
     let mut new = Error::new(error.kind(), text);
+    if let Some(source) = source {
+        new = new.at(source);
+    }
     if let Some(context) = error.context() {
         new = new.in_context(|| context.to_owned());
     }

@@ -361,7 +361,7 @@ pub fn result_as<R: Tree>(result: Result<Value>) -> R {
         Arg::Leaf(Tensor(Repr::Proxy(proxy))) => match record::unpack(&value, proxy, R::structure().ok()) {
             Ok(Some(parts)) => parts,
             Ok(None) => value,
-            // A dynamic value takes the symbol. Not every other structure can carry the error, so the trace keeps it.
+            // A dynamic value takes the symbol. Not every other structure can carry the error: the trace keeps it.
             Err(error) => return R::from_value(&value).unwrap_or_else(|_| R::failed(&proxy.note(error))),
         },
         _ => value,
