@@ -90,6 +90,11 @@ impl ZipFile {
         let bytes = Shared(Arc::new(bytes));
         // Members may be archives themselves: their directories are not to be taken for ours.
         let config = Config { archive_offset: ArchiveOffset::Known(0) };
+        // The header of safetensors: its length, and an object of JSON.
+        if bytes.len() > 8 && bytes[8] == b'{' && !bytes.starts_with(b"PK") {
+            return Err(err!(Load, "{origin} is not a zip archive, but looks like safetensors")
+                .help("read its tensors by `Weights::open`, and load them by `load_state_dict`"));
+        }
         let zip = ZipArchive::with_config(config, Cursor::new(bytes.clone())).map_err(|error| {
             err!(Load, "{origin} is not a valid zip archive: {error}")
                 .help(format!("the file may be truncated; write it again with {again}"))

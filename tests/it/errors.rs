@@ -31,6 +31,28 @@ fn spec(f: impl Fn(&Tensor) -> Tensor, spec: &str) -> Error {
     error_of(trace(f).input("x", spec).build())
 }
 
+/// A program whose second node has lost an argument.
+fn unsound() -> GraphModule {
+    let mut gm = trace(|x: &Tensor| x.exp().relu()).input("x", "f32[2, 2]").build().unwrap();
+    let relu = gm.graph().find("relu").unwrap();
+    gm.graph_mut().set_op(relu, fx::matmul::OP).unwrap();
+    gm
+}
+
+/// Reads a file of these bytes. The error names it without its folder.
+fn of_file(name: &str, bytes: &[u8], read: impl Fn(&std::path::Path) -> Result<()>) -> Error {
+    let path = std::env::temp_dir().join(format!("{name}_{}", std::process::id()));
+    std::fs::write(&path, bytes).unwrap();
+    let error = error_of(read(&path));
+    std::fs::remove_file(&path).unwrap();
+    let text = error.message().replace(&path.display().to_string(), name);
+    let named = Error::new(error.kind(), text);
+    match error.advice() {
+        Some(advice) => named.help(advice),
+        None => named,
+    }
+}
+
 fn line(graph: &mut Graph) -> (fx::NodeId, fx::NodeId) {
     let x = graph.placeholder("x").unwrap();
     let y = graph.call_function(fx::neg::OP, [x.into()]).unwrap();
@@ -139,6 +161,13 @@ fn every_mistake_says_what_where_why_and_what_to_do() {
         "an error while running, with the user's line" => error_of(symbolic_trace(|x: &Tensor| (x * 2).matmul(x)).unwrap().call(&[f32s(&[2, 3])]));
         "a failed check" => error_of(symbolic_trace(|x: &Tensor| { let _: Value = fx::check(x.gt(0), "x must be positive"); x + 1 }).unwrap().call(&[Tensor::new([1.0f32, -1.0])]));
         "another value than the constant" => error_of(trace(|x: Tensor, n: i64| x * n).constant("y", 3).build().unwrap().run::<_, Tensor>((f32s(&[1]), 4i64)));
+        // Programs that are not sound.
+        "saving a program that is not sound" => error_of(fx::save(&unsound(), std::env::temp_dir().join("fx_unsound.fx")));
+        "code of a program that is not sound" => error_of(unsound().code().map(|_| ()));
+        "a pass on a program that is not sound" => error_of(fx::Passes::parse("normalize", &fx::pass::all()).unwrap().run(&mut unsound()).map(|_| ()));
+        // Files of another kind.
+        "a module that is safetensors" => of_file("fx_not_a_module", &[&16u64.to_le_bytes()[..], br#"{"__metadata__":{}}"#].concat(), |path| fx::load(path).map(|_| ()));
+        "weights that are a zip archive" => of_file("fx_not_weights", b"PK\x03\x04 and so on", |path| fx::weights::Weights::open(path).map(|_| ()));
         // Text.
         "an operation that does not exist" => error_of(Graph::parse("graph main(%x) {\n  %y = sofmax(%x, -1)\n  return %y\n}\n", &fx::registry()));
         // Control flow.

@@ -48,7 +48,7 @@ pub(super) fn open(path: &Path) -> Result<Weights> {
 pub(super) fn from_bytes(bytes: Bytes, origin: &str) -> Result<Weights> {
     let header = header::parse(&bytes).map_err(|error| {
         err!(Load, "{origin} is not a valid safetensors file: {}", error.message())
-            .help("save it again, or load it again from where it came")
+            .help(error.advice().unwrap_or("save it again, or load it again from where it came"))
     })?;
     let file = Arc::new(bytes);
     let entry = |(name, info)| (name, Entry::Stored { file: file.clone(), info: Arc::new(info) });

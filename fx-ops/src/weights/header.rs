@@ -60,6 +60,10 @@ pub(super) fn parse(file: &[u8]) -> Result<Header> {
     let Some((length, rest)) = file.split_first_chunk::<PREFIX>() else {
         bail!(Load, "expected a header of at least {PREFIX} bytes, got {}", file.len());
     };
+    if length.starts_with(b"PK\x03\x04") {
+        return Err(err!(Load, "expected safetensors, got a zip archive")
+            .help("`fx::load` reads what `fx::save` wrote; `fx::import` reads programs of PyTorch"));
+    }
     let length = u64::from_le_bytes(*length);
     if length > MAX_HEADER {
         bail!(Load, "the header says that it is {length} bytes long, more than the limit of {MAX_HEADER}");

@@ -205,7 +205,9 @@ impl LoadReport {
                 "rename the weights with `rename`, select a part with `pp`, or load what fits with `load_state_dict_lax`"
             }
             _ if !self.mis_shaped.is_empty() => "make the module with the sizes that the weights have",
-            _ if !self.mis_typed.is_empty() => "load with `LoadOptions { convert_dtypes: true, .. }`",
+            _ if !self.mis_typed.is_empty() => {
+                "convert them: `load_state_dict_with(&weights, LoadOptions { convert_dtypes: true, ..Default::default() })`"
+            }
             _ if !self.conflicting.is_empty() => {
                 "give each such name the same value, or load the first with `load_state_dict_lax`"
             }
@@ -228,24 +230,39 @@ impl fmt::Display for LoadReport {
         ];
         let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         write!(f, "the weights do not fit the module: {}", counts.collect::<Vec<_>>().join(", "))?;
-        for name in &self.missing {
-            write!(f, "\n  missing: {name}")?;
-            if let Some((_, similar)) = self.similar.iter().find(|(missing, _)| missing == name) {
-                write!(f, " ({similar})")?;
-            }
-        }
-        for name in &self.unexpected {
-            write!(f, "\n  unexpected: {name}")?;
-        }
+        let missing = self.missing.iter().map(|name| {
+            let similar = self.similar.iter().find(|(missing, _)| missing == name);
+            let similar = similar.map_or_else(String::new, |(_, similar)| format!(" ({similar})"));
+            format!("missing: {name}{similar}")
+        });
+        list(f, missing)?;
+        list(f, self.unexpected.iter().map(|name| format!("unexpected: {name}")))?;
         for (what, misfits) in [("shape", &self.mis_shaped), ("dtype", &self.mis_typed)] {
-            for Misfit { name, expected, got } in misfits {
-                write!(f, "\n  {what}: {name}: expected {expected}, got {got}")?;
-            }
+            let misfit = |Misfit { name, expected, got }: &Misfit| {
+                format!("{what}: {name}: expected {expected}, got {got}")
+            };
+            list(f, misfits.iter().map(misfit))?;
         }
-        for (name, first) in &self.conflicting {
-            write!(f, "\n  conflict: {name} is {first} in the module, and has another value in the weights")?;
-        }
-        Ok(())
+        list(
+            f,
+            self.conflicting.iter().map(|(name, first)| {
+                format!("conflict: {name} is {first} in the module, and has another value in the weights")
+            }),
+        )
+    }
+}
+
+/// Writes a line for each of some problems of one kind; of many, for the first ones.
+fn list(f: &mut fmt::Formatter<'_>, mut lines: impl ExactSizeIterator<Item = String>) -> fmt::Result {
+    /// Of so many lines all are written.
+    const MOST: usize = 16;
+    let most = if lines.len() > MOST { MOST - 1 } else { MOST };
+    for line in lines.by_ref().take(most) {
+        write!(f, "\n  {line}")?;
+    }
+    match lines.len() {
+        0 => Ok(()),
+        more => write!(f, "\n  and {more} more like it"),
     }
 }
 
