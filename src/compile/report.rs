@@ -407,13 +407,69 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Writes the items of a list; of many, the first and the last ones.
+/// Writes the items of a list: what repeats once, with how often it comes, and of many the first and the last ones.
 pub(super) fn listed(items: &[String]) -> String {
     /// Of so many items all are written.
     const MOST: usize = 64;
+    let items = folded(items);
     if items.len() <= MOST {
         return items.join(", ");
     }
     let (first, last) = (&items[..MOST / 2], &items[items.len() - MOST / 2..]);
     format!("{}, … {} more …, {}", first.join(", "), items.len() - MOST, last.join(", "))
+}
+
+/// Writes one or several items that come again and again, as those of a loop do, once: `(s1, s2) ×12`.
+fn folded(items: &[String]) -> Vec<String> {
+    /// The most items of a round.
+    const LONGEST: usize = 8;
+    let mut folded = Vec::new();
+    let mut at = 0;
+    while at < items.len() {
+        let rounds = |n: usize| {
+            let round = &items[at..at + n];
+            1 + items[at + n..].chunks_exact(n).take_while(|chunk| *chunk == round).count()
+        };
+        let most = LONGEST.min((items.len() - at) / 2);
+        // The round that takes up most, the shortest of these.
+        let best = (1..=most).map(|n| (n, rounds(n))).filter(|(_, rounds)| *rounds > 1);
+        match best.max_by_key(|(n, rounds)| (n * rounds, std::cmp::Reverse(*n))) {
+            Some((1, rounds)) => {
+                folded.push(format!("{} ×{rounds}", items[at]));
+                at += rounds;
+            }
+            Some((n, rounds)) => {
+                folded.push(format!("({}) ×{rounds}", items[at..at + n].join(", ")));
+                at += n * rounds;
+            }
+            None => {
+                folded.push(items[at].clone());
+                at += 1;
+            }
+        }
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+
+    #[test]
+    fn what_repeats_in_a_list_is_written_once() {
+        let text = |items: &str| listed(&items.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for (items, want) in [
+            ("a", "a"),
+            ("a b c", "a, b, c"),
+            ("a a a", "a ×3"),
+            ("a b a b a b a c", "(a, b) ×3, a, c"),
+            ("s0 s1 s2 s1 s2 s1 s2 return", "s0, (s1, s2) ×3, return"),
+            ("a a b a a b", "(a, a, b) ×2"),
+            ("a b c d e f g h i a b c d e f g h i", "a, b, c, d, e, f, g, h, i, a, b, c, d, e, f, g, h, i"),
+        ] {
+            assert_eq!(text(items), want);
+        }
+        let many: Vec<String> = (0..100).map(|i| i.to_string()).collect();
+        assert!(listed(&many).contains("31, … 36 more …, 68"), "{}", listed(&many));
+    }
 }

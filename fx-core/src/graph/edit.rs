@@ -93,7 +93,7 @@ impl Graph {
             _ => {}
         }
         super::check_keywords(&kwargs)?;
-        self.check_args(args.iter().chain(kwargs.iter().map(|(_, arg)| arg)), id)?;
+        self.check_args_of(args.iter().chain(kwargs.iter().map(|(_, arg)| arg)), id)?;
         self.unlink_inputs(id);
         let node = self.get_mut(id);
         let args = std::mem::replace(&mut node.args, args);
@@ -153,7 +153,7 @@ impl Graph {
             return Ok(false);
         }
         if new.depth() == 0 {
-            self.check_args(std::iter::once(&new), user)?;
+            self.check_args_of(std::iter::once(&new), user)?;
             self.exchange_input(user, old, &new);
         } else {
             self.rewrite_input(user, old, &new)?;
@@ -215,7 +215,7 @@ impl Graph {
             });
         }
         if let Some(first) = users.first() {
-            self.check_args(std::iter::once(&new), *first)?;
+            self.check_args_of(std::iter::once(&new), *first)?;
         }
         for user in &users {
             self.exchange_input(*user, old, &new);

@@ -538,7 +538,8 @@ impl Graph {
             _ => {}
         }
         self.check_size(1)?;
-        self.check_args(args.iter().chain(kwargs.iter().map(|(_, arg)| arg)), self.cursor)?;
+        self.check_args(args.iter().chain(kwargs.iter().map(|(_, arg)| arg)), self.cursor)
+            .map_err(|(error, _)| error)?;
         check_keywords(&kwargs)?;
         let owned;
         let hint = match (hint, &target) {
@@ -565,36 +566,57 @@ impl Graph {
         Ok(())
     }
 
-    /// Checks that every node among `args` is live and comes before `before`.
-    fn check_args<'a>(&self, args: impl Iterator<Item = &'a Arg>, before: NodeId) -> Result<()> {
+    /// Checks that every node among `args` is live and comes before the node `user`, which is to have them.
+    fn check_args_of<'a>(&self, args: impl Iterator<Item = &'a Arg>, user: NodeId) -> Result<()> {
+        self.check_args(args, user).map_err(|(error, late)| match (late, self.node(user)) {
+            (Some(late), Ok(node)) if late == user => err!(Graph, "%{} would use itself", node.name())
+                .help("a graph has no cycles; a loop is `fx::while_loop`"),
+            (Some(late), Ok(node)) if let Ok(late) = self.node(late) => {
+                err!(Graph, "%{} would use %{}, which comes after it", node.name(), late.name()).help(
+                    "a graph has no cycles; if the other does not need this node, move it before this one",
+                )
+            }
+            _ => error,
+        })
+    }
+
+    /// Checks that every node among `args` is live and comes before `before`. An error has the node that does
+    /// not.
+    fn check_args<'a>(
+        &self,
+        args: impl Iterator<Item = &'a Arg>,
+        before: NodeId,
+    ) -> Result<(), (Error, Option<NodeId>)> {
         let limit = self.order.label(before.index);
         let mut problem = Ok(());
         let mut expanded = self.expanded_len();
         for arg in args {
             if arg.depth() > MAX_DEPTH {
-                return Err(err!(Limit, "sub-graphs nested deeper than {MAX_DEPTH} levels")
-                    .help("inline some of them"));
+                let error = err!(Limit, "sub-graphs nested deeper than {MAX_DEPTH} levels");
+                return Err((error.help("inline some of them"), None));
             }
             arg.walk(&mut |arg| {
                 if problem.is_err() {
                     return;
                 }
                 problem = match arg {
-                    Arg::Leaf(id) => self.node(*id).and_then(|node| {
+                    Arg::Leaf(id) => self.node(*id).map_err(|error| (error, None)).and_then(|node| {
                         if self.order.label(id.index) < limit && node.opcode() != OpCode::Output {
                             return Ok(());
                         }
-                        Err(err!(Graph, "%{} is used before it is defined", node.name())
-                            .help("move the node, or insert the user after it with `inserting_after`"))
+                        let error = err!(Graph, "%{} is used before it is defined", node.name())
+                            .help("move the node, or insert the user after it with `inserting_after`");
+                        Err((error, Some(*id)))
                     }),
-                    Arg::Failed(error) => Err(error.clone()),
+                    Arg::Failed(error) => Err((error.clone(), None)),
                     Arg::Graph(graph) => {
                         expanded = expanded.saturating_add(graph.expanded_len());
                         if expanded <= MAX_EXPANDED {
                             return;
                         }
-                        Err(err!(Limit, "sub-graphs that stand for more than {MAX_EXPANDED} nodes")
-                            .help("a sub-graph that is used twice counts twice; use fewer"))
+                        let error = err!(Limit, "sub-graphs that stand for more than {MAX_EXPANDED} nodes")
+                            .help("a sub-graph that is used twice counts twice; use fewer");
+                        Err((error, None))
                     }
                     _ => Ok(()),
                 };

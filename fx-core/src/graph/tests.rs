@@ -520,8 +520,8 @@ fn errors_name_nodes() {
     let replaced = graph.replace_all_uses(a, users[3]).unwrap_err();
     let all = [cycle, itself, erase, twice, moved, replaced].map(|error| error.message().to_owned());
     expect_test::expect![[r#"
-        %add is used before it is defined
-        %neg is used before it is defined
+        %neg would use %add, which comes after it
+        %neg would use itself
         cannot erase %neg: it is used by %add, %add_1, %add_2, %add_3, %add_4 and 2 more
         keyword argument "alpha" is given twice
         %add cannot be moved: its input %neg would come after it

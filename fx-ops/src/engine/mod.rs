@@ -407,6 +407,9 @@ impl Compiled {
                 text.push_str(&format!("  %{name}: {}{concurrent}\n", step.task.describe()));
             }
         }
+        if text.is_empty() {
+            text.push_str("no plan yet: a program for symbolic sizes gets one at its first call\n");
+        }
         text
     }
 

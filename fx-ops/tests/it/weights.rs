@@ -233,10 +233,10 @@ fn dtypes_are_converted_if_asked() {
     check(
         model.load_state_dict(&weights),
         expect![[r#"
-        the weights do not fit the module: 2 of another dtype
-          dtype: fc.bias: expected f32[2], got f64[2]
-          dtype: steps: expected i64[], got i32[]
-          help: load with `LoadOptions { convert_dtypes: true, .. }`"#]],
+            the weights do not fit the module: 2 of another dtype
+              dtype: fc.bias: expected f32[2], got f64[2]
+              dtype: steps: expected i64[], got i32[]
+              help: convert them: `load_state_dict_with(&weights, LoadOptions { convert_dtypes: true, ..Default::default() })`"#]],
     );
     let options = LoadOptions { convert_dtypes: true, ..LoadOptions::default() };
     let report = model.load_state_dict_with(&weights, options).unwrap();

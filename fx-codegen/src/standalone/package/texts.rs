@@ -191,6 +191,16 @@ impl Writer<'_> {
                  what was recorded.\n"
             }
         });
+        let updated = self.lowered.weights.iter().filter(|weight| weight.update.is_some());
+        let updated: Vec<String> =
+            updated.map(|weight| format!("`{}`", names::comment(&weight.path))).collect();
+        if !updated.is_empty() {
+            let _ = writeln!(
+                text,
+                "\nThe model has state: a call changes {}, which the next call reads. A new `Model` begins with the values that were written with it.",
+                updated.join(", ")
+            );
+        }
         if has_threads {
             text.push_str(
                 "\nLarge operations start threads, which allocates, up to the number of processors; `set_threads(1)` keeps to one. They change no result.\n",
