@@ -407,7 +407,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Writes the items of a list: what repeats once, with how often it comes, and of many the first and the last ones.
+/// Writes the items of a list: what repeats once, with how often it comes, and of many the first and last ones.
 pub(super) fn listed(items: &[String]) -> String {
     /// Of so many items all are written.
     const MOST: usize = 64;

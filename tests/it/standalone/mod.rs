@@ -177,6 +177,8 @@ fn operations_of_users_and_state() {
     let gm = fx::trace(&model).input("x", "f32[3]").build().unwrap();
     let args = [Value::from(&Tensor::new([0.5f32, 1.0, -2.0]))];
     let dir = reproduces(&gm, "users_and_state", CrateOptions::new().record(&args));
+    let readme = std::fs::read_to_string(dir.join("README.md")).unwrap();
+    assert!(readme.contains("a call changes `seen`, which the next call reads"), "{readme}");
     std::fs::write(
         dir.join("tests/state.rs"),
         "use users_and_state::{Model, Tensor};\n#[test]\nfn state_is_kept() {\n    \
