@@ -242,6 +242,7 @@ pub(in super::super) type Steps = SmallVec<[Done; 1]>;
 
 impl Done {
     /// Returns the numbers of the results of a segment.
+    #[inline]
     pub(super) fn outputs(&self) -> &[u32] {
         match self {
             Done::Run { prepared, .. } => prepared.as_ref().map_or(&[], |prepared| &prepared.outputs),
@@ -250,6 +251,7 @@ impl Done {
     }
 
     /// Returns a result, if it is there.
+    #[inline]
     fn result(&self, at: u32) -> Option<&Arc<Array>> {
         match self {
             Done::Run { results, .. } => {
@@ -306,13 +308,16 @@ pub(super) struct Walk<'a> {
     pub(super) symbols: Symbols,
     done: Steps,
     /// The results that no later step takes, and their bytes.
-    ended: SmallVec<[Place; 4]>,
+    ended: Vec<Place>,
     ended_bytes: usize,
 }
 
 /// So many bytes of results a call keeps that no later step takes. If it leaves its path, the Rust code goes on
 /// with what is kept, and computes the rest again.
 const MOST_ENDED: usize = 1 << 24;
+
+/// Results of fewer bytes are kept. A tensor that may choose a path has fewer.
+const LEAST_ENDED: usize = 1 << 12;
 
 /// The sizes of a call: those of the arguments in order, then those of results that no rule tells.
 pub(super) type Symbols = SmallVec<[i64; 8]>;
@@ -350,7 +355,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        Some(Walk { args, tensors, symbols, done, ended: SmallVec::new(), ended_bytes: 0 })
+        Some(Walk { args, tensors, symbols, done, ended: Vec::new(), ended_bytes: 0 })
     }
 
     /// Returns a tensor.
@@ -384,8 +389,10 @@ impl<'a> Walk<'a> {
     fn end_some(&mut self, places: &[Place]) {
         for place in places {
             let result = self.done.get(place.0 as usize).and_then(|done| done.result(place.1));
-            if let Some(array) = result.filter(|array| !guard::may_choose(array)) {
-                self.ended_bytes += array.numel() * array.dtype().size();
+            // Small results stay: so do those that may choose a path.
+            let bytes = result.map_or(0, |array| array.numel() * array.dtype().size());
+            if bytes >= LEAST_ENDED {
+                self.ended_bytes += bytes;
                 self.ended.push(*place);
             }
         }
