@@ -77,7 +77,9 @@ impl Code {
             Code::C02 => "pass the number as a tensor",
             Code::C03 => "give the tensors sizes that agree, or leave the size as it is",
             Code::C07 => "leave out `.pure()`, or pass what changes as an argument",
-            Code::C08 => "raise the limit, or see which field of the misses varies",
+            Code::C08 => {
+                "raise the limit, see which field of the misses varies, or leave out `.pure()` where a loop has many rounds"
+            }
             Code::C09 => "see which field of the misses varies",
             Code::C10 => "use `where_`, `fx::cond` or `fx::while_loop`, or leave out `.whole()`",
             Code::C11 => {

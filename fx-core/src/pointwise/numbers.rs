@@ -155,9 +155,12 @@ impl PointwiseDef {
         }
     }
 
-    /// Returns whether every number fits an integer dtype as it is converted, so that a size that is not
-    /// known yet can be one.
+    /// Returns whether every number fits an integer dtype as it is converted, and none is refused, so that a size
+    /// that is not known yet can be one.
     pub fn takes_any_number(&self, dtype: DType) -> bool {
+        if self.check.is_some() && dtype.is_int() {
+            return false;
+        }
         match self.numbers {
             Numbers::Converted | Numbers::Wide | Numbers::WideAnywhere => true,
             Numbers::Exponent | Numbers::Limits(_) => !dtype.is_int(),

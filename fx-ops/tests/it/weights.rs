@@ -464,3 +464,14 @@ fn a_module_is_not_converted_to_integers_nor_a_graph_at_all() {
               help: convert the module before you trace it"#]],
     );
 }
+
+#[test]
+fn a_long_list_of_misfits_is_cut() {
+    let layers = (0..12).map(|_| fx_ops::nn::Linear::new(2, 2));
+    let mut module = layers.fold(fx_ops::nn::Sequential::new(), fx_ops::nn::Sequential::push);
+    let none: [(&str, Tensor); 0] = [];
+    let error = module.load_state_dict(&Weights::from_map(none).unwrap()).unwrap_err();
+    let lines: Vec<&str> = error.message().lines().collect();
+    assert_eq!((lines.len(), lines[16]), (17, "  and 9 more like it"), "{error}");
+    assert!(lines[0].ends_with("24 missing") && lines[1] == "  missing: 0.weight", "{error}");
+}

@@ -262,7 +262,7 @@ impl Done {
         }
     }
 
-    /// Lets go of a result. What has one result only becomes nothing.
+    /// Lets go of a result. An operation with several results keeps them all.
     fn release(&mut self, at: u32) {
         let index = self.outputs().iter().position(|local| *local == at);
         match self {

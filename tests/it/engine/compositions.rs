@@ -168,3 +168,29 @@ fn integers_are_divided_by_numbers_in_one_kernel() {
         }
     }
 }
+
+/// A plan for one size is not bound to another that is zero as an integer of eight bits.
+#[test]
+fn integers_are_divided_by_sizes_as_the_operation_does() {
+    for (dtype, call) in [DType::I8, DType::U8, DType::I64].into_iter().flat_map(|dtype| {
+        ["floor_divide", "remainder", "trunc_divide", "fmod", "pow"].map(|call| (dtype, call))
+    }) {
+        let gm = program(&format!(
+            "graph main(%x: {dtype}[4], %y: f32[n]) {{
+                %n = size(%y, 0)
+                %z = {call}(%x, %n)
+                return %z
+            }}"
+        ));
+        let compiled = gm.compile(Engine::Fused).unwrap();
+        let x = Value::from(&fx::Tensor::new([1i64, 7, 100, -9]).to(dtype));
+        for n in [5, 6, 255, 300, 512, 0, 1] {
+            let args = [x.clone(), Value::from(&fx::ones([n]))];
+            let text = |result: fx::Result<Value>| match result {
+                Ok(value) => value.to_string(),
+                Err(error) => error.message().to_owned(),
+            };
+            assert_eq!(text(compiled.call_values(&args)), text(gm.call_values(&args)), "{dtype} {call} {n}");
+        }
+    }
+}

@@ -97,7 +97,8 @@ impl Lowering<'_> {
                 }
                 view
             }
-            Some((Ref::Size(i), _)) if sizes[*i].bounds().0 > 0 => return Ok(()),
+            // A narrower integer may wrap a size to zero.
+            Some((Ref::Size(i), _)) if sizes[*i].bounds().0 > 0 && op.from == DType::I64 => return Ok(()),
             Some((Ref::Size(i), _)) => self.number(&Arg::dim(sizes[*i].clone()))?,
             _ => bail!(Graph, "the operand that a check reads is no value"),
         };

@@ -296,6 +296,10 @@ impl Lowering<'_> {
             let draft = self.draft(&body, (&found, &symbolic), &outside, None, &stores, layout)?;
             let Some(mut draft) = draft else { return Ok(None) };
             if !draft.take_sizes(sizes) {
+                // The operation itself checks a size.
+                if draft.is_checked() {
+                    return Ok(None);
+                }
                 self.refuse_symbols(id);
             }
             let Some((axes, reduced)) = draft.reduced().cloned() else {

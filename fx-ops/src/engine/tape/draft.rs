@@ -176,6 +176,12 @@ impl Draft {
         })
     }
 
+    /// Returns whether an instruction is not defined for some integers, which a size might be.
+    pub(crate) fn is_checked(&self) -> bool {
+        let is_checked = |node: &Node| matches!(node.work, Work::Map(def, _, dtype) if def.check.is_some() && dtype.is_int());
+        self.nodes.iter().any(is_checked)
+    }
+
     /// Notes that these operands of the only node are sizes, not the numbers that they are now; returns
     /// whether they can be.
     pub(crate) fn take_sizes(&mut self, sizes: &[(usize, Size)]) -> bool {
