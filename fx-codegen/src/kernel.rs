@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fx_core::pointwise::{PointwiseDef, Rule};
+use fx_core::pointwise::PointwiseDef;
 use fx_core::{Class, DType, Op, Result, err};
 
 use crate::native::pasted;
@@ -59,7 +59,7 @@ fn write_function(
     for line in op.doc.lines() {
         writeln!(text, "///{line}")?;
     }
-    let result = if def.rule == Rule::Bool { DType::Bool } else { dtype };
+    let result = def.result_dtype(dtype);
     write!(text, "pub fn {}(", function_name(op, dtype))?;
     for operand in def.operands {
         write!(text, "{operand}: &[{dtype}], ")?;

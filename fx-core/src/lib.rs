@@ -23,6 +23,7 @@ pub mod interp;
 #[doc(hidden)]
 pub mod lazy;
 pub mod lint;
+pub mod loops;
 mod members;
 mod methods;
 pub mod module;

@@ -1,69 +1,22 @@
 //! What an engine and a code generator say to each other: loops over elements as data ([`LoopBody`]), and how the
 //! functions that are made of them are called ([`Call`]).
 //!
-//! A chunk is a block of elements, or some whole rows. Its steps are pointwise operations, which become loops
-//! of compiled code, and others, for which that code calls the engine back. Invariant: sizes are no part of a
-//! chunk's description, so that one function serves all.
+//! A chunk is a block of elements, or some whole rows. Its [steps](loops::Step) are pointwise operations, which
+//! become loops of compiled code, and others, for which that code calls the engine back. Invariant: sizes are no
+//! part of a chunk's description, so that one function serves all.
 
 use std::ffi::c_void;
 
-use crate::pointwise::PointwiseDef;
-use crate::{DType, Result};
+use crate::{Result, loops};
 
 /// The version of [`Call`] and of how it is used.
 pub const ABI: u32 = 1;
 
-/// Where a step finds an operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operand {
-    /// The result of a step before it.
-    Step(u32),
-    /// An operand of the chunk.
-    Load(u16),
-    /// A number of the chunk, the same for all elements.
-    Number(u16),
-}
-
-/// What a step computes.
-#[derive(Clone, Copy, Debug)]
-pub enum Work {
-    /// A pointwise operation: its scalar body, of operands of one dtype.
-    Map(&'static PointwiseDef),
-    /// The operand in another dtype.
-    Convert,
-    /// The one element that the operand has for each row, for each element of the row.
-    Repeat,
-    /// The operand.
-    Copy,
-    /// The second operand where the first, of bools, is true, else the third.
-    Select,
-    /// What only the engine can compute.
-    Host,
-}
-
-// Operations are rows, which are compared by address.
-impl PartialEq for Work {
-    fn eq(&self, other: &Work) -> bool {
-        match (self, other) {
-            (Work::Map(a), Work::Map(b)) => std::ptr::eq(*a, *b),
-            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
-        }
-    }
-}
-
-/// A step of a chunk.
+/// A step of a chunk; numbers are the bits of elements in the dtype of the operand or parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The computation.
-    pub work: Work,
-    /// Its operands.
-    pub operands: Vec<Operand>,
-    /// The bits of the parameters of its row, in the dtype of its operands.
-    pub params: Vec<u64>,
-    /// The dtype of its operands, but for the mask of a choice.
-    pub from: DType,
-    /// The dtype of its result.
-    pub dtype: DType,
+    /// The computation, of operands in the dtype that it takes; sizes are numbers by now.
+    pub step: loops::Step<u64>,
     /// Whether its result has one element for each row, not one for each element of the chunk.
     pub per_row: bool,
     /// The result of the chunk that it is.
@@ -103,8 +56,6 @@ pub struct Load {
 pub struct LoopBody {
     /// The operands.
     pub loads: Vec<Load>,
-    /// The bits of numbers, in the dtype of the steps that use them.
-    pub numbers: Vec<u64>,
     /// The steps, each after those that it needs.
     pub steps: Vec<Step>,
 }

@@ -4,10 +4,10 @@
 
 use std::ops::Range;
 
-use fx_core::op::kind::{IntVec, OperandType};
-use fx_core::pointwise::{Check, PointwiseDef, result_dtype_of_types};
+use fx_core::op::kind::IntVec;
+use fx_core::pointwise::{Argument, PointwiseCall, PointwiseDef};
 use fx_core::rowwise::{RowCall, without_leaves};
-use fx_core::{Arg, DType, Dim, Op, Result, TensorType};
+use fx_core::{Arg, DType, Dim, NodeId, Op, Result, Scalar, TensorType};
 use smallvec::SmallVec;
 
 use crate::kernel::conv::ConvSpec;
@@ -210,26 +210,39 @@ pub(crate) fn is_select(args: [&Arg; 3], ty: impl Fn(&Arg) -> Option<TensorType>
     !is_half(out.dtype) && args.into_iter().all(is_fine)
 }
 
-/// Returns whether a call with these arguments and these types of operands can be an instruction, with the
-/// dtype in which it is computed.
-pub(crate) fn map_dtype(def: &PointwiseDef, bound: &[Arg], operands: &[OperandType<'_>]) -> Option<DType> {
-    let any_half = operands.iter().any(|x| matches!(x, OperandType::Tensor(ty) if is_half(ty.dtype)));
-    let all_numbers = operands.iter().all(|x| matches!(x, OperandType::Scalar(_)));
-    if any_half || all_numbers {
-        return None;
+/// Resolves a call of a row that can be an instruction. `ty` tells the types of tensors. Fails with the reason if
+/// the call can be none.
+pub(crate) fn map_call<'a>(
+    def: &'static PointwiseDef,
+    bound: &[Arg],
+    ty: impl Fn(NodeId) -> Option<&'a TensorType>,
+) -> Result<PointwiseCall, &'static str> {
+    let n = def.operands.len();
+    let mut arguments: SmallVec<[Argument; 4]> = SmallVec::new();
+    for arg in &bound[..n] {
+        arguments.push(match arg {
+            Arg::None => Argument::Absent,
+            Arg::Dim(_) => return Err("it takes a size that is not known"),
+            Arg::Leaf(id) => Argument::from(ty(*id).ok_or("an operand is not a tensor of known type")?),
+            arg => Argument::Known(arg.scalar().ok_or("an operand is no number")?),
+        });
     }
-    let dtype = def.compute_dtype(result_dtype_of_types(operands)).ok()?;
-    let (operands, params) = bound.split_at_checked(def.operands.len())?;
-    let is_number = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.number(i, x, dtype).is_ok());
-    let is_param = |(i, arg): (usize, &Arg)| arg.scalar().is_none_or(|x| def.parameter(i, x, dtype).is_ok());
-    let has_numbers = operands.iter().enumerate().all(is_number) && params.iter().enumerate().all(is_param);
-    // A number is checked here; elements are checked by the operation alone.
-    let is_allowed = |check: Check| {
-        let last = operands.len().checked_sub(1)?;
-        check.number(def.number(last, operands[last].scalar()?, dtype).ok()?).ok()
-    };
-    let is_checked = def.check.is_none_or(|check| !dtype.is_int() || is_allowed(check).is_some());
-    (has_numbers && !is_half(dtype) && is_checked).then_some(dtype)
+    let params = bound[n..].iter().map(Arg::scalar).collect::<Option<SmallVec<[Scalar; 4]>>>();
+    let params = params.ok_or("a parameter is not a number")?;
+    if !arguments.iter().any(|argument| matches!(argument, Argument::Tensor { .. })) {
+        return Err("all operands are numbers");
+    }
+    let has_halves =
+        |argument: &Argument| matches!(argument, Argument::Tensor { dtype, .. } if is_half(*dtype));
+    if arguments.iter().any(has_halves) {
+        return Err("it is computed in half precision");
+    }
+    match def.resolve(&arguments, &params) {
+        Ok(call) if is_half(call.dtype) => Err("it is computed in half precision"),
+        Ok(call) if call.check().is_some() => Err("it checks its operands"),
+        Ok(call) => Ok(call),
+        Err(_) => Err("it has a number that its dtype cannot hold"),
+    }
 }
 
 /// Returns an argument that is an integer or a list of them.

@@ -8,9 +8,11 @@
 use std::fmt::Write;
 
 use fx_core::DType;
-use fx_core::native::{Access, Given, LoopBody, Operand, Slot, Step, Work};
+use fx_core::loops::{Operand, Step, Work};
+use fx_core::native::{self, Access, Given, LoopBody, Slot};
 
 use super::body;
+use crate::expression::{expression, is_half};
 
 /// A function as text, and what it wants to be given.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ enum Read {
     /// The element of the row.
     Repeated(usize),
     Load(usize),
-    Number(usize),
+    Number(u64),
 }
 
 /// The memory of a value.
@@ -65,9 +67,9 @@ struct Segment {
 /// Writes a loop body; `None` if nothing of it is computed in loops, or if it has a step that it should not have.
 pub(super) fn emit(code: &LoopBody) -> Option<Emitted> {
     let kinds = kinds(code)?;
-    let computes = |step: &Step| matches!(step.work, Work::Map(_) | Work::Convert | Work::Select);
+    let computes = |work: Work| matches!(work, Work::Map(_) | Work::Convert | Work::Select);
     let is_loop = |kind: Kind| matches!(kind, Kind::Full | Kind::PerRow);
-    if !code.steps.iter().zip(&kinds).any(|(step, &kind)| is_loop(kind) && computes(step)) {
+    if !code.steps.iter().zip(&kinds).any(|(step, &kind)| is_loop(kind) && computes(step.step.work)) {
         return None;
     }
     let segments = segments(code, &kinds);
@@ -97,12 +99,8 @@ fn element(dtype: DType) -> &'static str {
     }
 }
 
-fn is_half(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::BF16)
-}
-
 /// Returns whether a step can be a part of a loop.
-fn has_text(step: &Step) -> bool {
+fn has_text(step: &Step<u64>) -> bool {
     match step.work {
         Work::Map(def) => {
             let is_plain = || def.source(step.from).is_some_and(|text| body::stands_alone(def, text).is_ok());
@@ -110,22 +108,25 @@ fn has_text(step: &Step) -> bool {
         }
         Work::Convert | Work::Select => !is_half(step.from) && !is_half(step.dtype),
         Work::Repeat | Work::Copy => true,
-        Work::Host => false,
+        Work::Row(_) | Work::Host => false,
     }
 }
 
-fn read(code: &LoopBody, operand: Operand, by: &Step, by_engine: bool) -> Option<Read> {
+/// Returns how a step reads an operand; `None` if it cannot.
+fn read(code: &LoopBody, operand: Operand<u64>, per_row: bool, by_engine: bool) -> Option<Read> {
     Some(match operand {
         Operand::Load(i) => Read::Load(i as usize),
-        Operand::Number(i) => Read::Number(i as usize),
+        Operand::Number(bits) => Read::Number(bits),
+        // Sizes are numbers when a tape is made.
+        Operand::Size(_) => return None,
         Operand::Step(i) if by_engine => Read::Step(i as usize),
         Operand::Step(i) => {
-            let step = code.steps.get(i as usize)?;
-            match (step.work, step.operands.first()) {
+            let from = code.steps.get(i as usize)?;
+            match (from.step.work, from.step.operands.first()) {
                 // It is read where it lies.
-                (Work::Repeat, Some(Operand::Step(from))) if !by.per_row => Read::Repeated(*from as usize),
+                (Work::Repeat, Some(Operand::Step(from))) if !per_row => Read::Repeated(*from as usize),
                 (Work::Repeat, _) => return None,
-                _ if step.per_row && !by.per_row => Read::Repeated(i as usize),
+                _ if from.per_row && !per_row => Read::Repeated(i as usize),
                 _ => Read::Step(i as usize),
             }
         }
@@ -133,8 +134,8 @@ fn read(code: &LoopBody, operand: Operand, by: &Step, by_engine: bool) -> Option
 }
 
 fn reads(code: &LoopBody, i: usize, kind: Kind) -> impl Iterator<Item = Read> {
-    let step = &code.steps[i];
-    step.operands.iter().filter_map(move |&operand| read(code, operand, step, kind == Kind::Host))
+    let native::Step { step, per_row, .. } = &code.steps[i];
+    step.operands.iter().filter_map(move |&operand| read(code, operand, *per_row, kind == Kind::Host))
 }
 
 /// Says in what kind of segment each step is; `None` if a step needs what it cannot read.
@@ -146,16 +147,16 @@ fn kinds(code: &LoopBody) -> Option<Vec<Kind>> {
             continue;
         }
         kinds[i] = match () {
-            () if !has_text(step) => Kind::Host,
+            () if !has_text(&step.step) => Kind::Host,
             () if step.per_row => Kind::PerRow,
             () => Kind::Full,
         };
-        for &operand in &step.operands {
-            match read(code, operand, step, kinds[i] == Kind::Host)? {
+        for &operand in &step.step.operands {
+            match read(code, operand, step.per_row, kinds[i] == Kind::Host)? {
                 Read::Step(from) | Read::Repeated(from) if from >= i => return None,
                 Read::Step(from) | Read::Repeated(from) => needed[from] = true,
                 Read::Load(at) => _ = code.loads.get(at)?,
-                Read::Number(at) => _ = code.numbers.get(at)?,
+                Read::Number(_) => {}
             }
         }
     }
@@ -202,7 +203,7 @@ fn segments(code: &LoopBody, kinds: &[Kind]) -> Vec<Segment> {
         for (kind, steps) in [(Kind::PerRow, per_row), (Kind::Full, full)] {
             let (mut part, mut weight) = (Vec::new(), 0);
             for i in steps {
-                let own = weight_of(&code.steps[i]);
+                let own = weight_of(&code.steps[i].step);
                 if weight + own > HEAVIEST && !part.is_empty() {
                     segments.push(Segment { kind, steps: std::mem::take(&mut part) });
                     weight = 0;
@@ -220,7 +221,7 @@ fn segments(code: &LoopBody, kinds: &[Kind]) -> Vec<Segment> {
 }
 
 /// Returns about how much code a step is, in additions.
-fn weight_of(step: &Step) -> usize {
+fn weight_of(step: &Step<u64>) -> usize {
     match step.work {
         Work::Map(def) => {
             let text = def.source(step.from).unwrap_or_default();
@@ -253,7 +254,7 @@ impl<'a> Emitter<'a> {
         let mut until: Vec<Option<usize>> = vec![None; code.steps.len()];
         for (number, segment) in segments.iter().enumerate() {
             for &i in &segment.steps {
-                for (read, dtype) in reads(code, i, segment.kind).zip(operand_types(&code.steps[i])) {
+                for (read, dtype) in reads(code, i, segment.kind).zip(operand_types(&code.steps[i].step)) {
                     match read {
                         Read::Load(at) => {
                             dtypes[at].push(dtype);
@@ -278,7 +279,7 @@ impl<'a> Emitter<'a> {
                 && !(0..code.loads.len()).any(is_twin)
                 && writer.is_some_and(|writer| {
                     kinds[writer] == Kind::Full
-                        && dtypes[at].iter().all(|&dtype| dtype == code.steps[writer].dtype)
+                        && dtypes[at].iter().all(|&dtype| dtype == code.steps[writer].step.dtype)
                         && load_until[at].is_some_and(|until| until <= segment_of[writer])
                 })
         };
@@ -305,7 +306,7 @@ impl<'a> Emitter<'a> {
                     (Some(store), _) => Some(Home::Store(store)),
                     (None, None) => None,
                     (None, Some(last)) => {
-                        let slot = Slot { per_row: step.per_row, size: step.dtype.size() };
+                        let slot = Slot { per_row: step.per_row, size: step.step.dtype.size() };
                         let free = (0..slots.len()).find(|&at| slots[at] == slot && busy_until[at] < number);
                         let at = free.unwrap_or_else(|| {
                             slots.push(slot);
@@ -381,7 +382,7 @@ impl<'a> Emitter<'a> {
             segment.steps.iter().copied().filter(|&i| self.homes[i].is_some()).collect();
         let mut lines = String::new();
         for &i in &segment.steps {
-            let step = &code.steps[i];
+            let step = &code.steps[i].step;
             let mut operands = Vec::new();
             let from = operand_types(step);
             for (read, dtype) in reads(code, i, segment.kind).zip(from) {
@@ -390,12 +391,12 @@ impl<'a> Emitter<'a> {
                         operands.push(format!("v{from}"));
                         continue;
                     }
-                    Read::Number(at) => {
-                        if let Some(text) = literal(code.numbers[at], dtype) {
+                    Read::Number(bits) => {
+                        if let Some(text) = literal(bits, dtype) {
                             operands.push(text);
                             continue;
                         }
-                        self.number(code.numbers[at], dtype)
+                        self.number(bits, dtype)
                     }
                     Read::Load(at) => {
                         let writer = outputs.iter().position(|&out| {
@@ -443,7 +444,7 @@ impl<'a> Emitter<'a> {
                         return text;
                     }
                     parameters.push((element(step.from).to_owned(), self.number(bits, step.from)));
-                    known.push((Read::Number(usize::MAX), step.from));
+                    known.push((Read::Number(bits), step.from));
                     format!("a{}", known.len() - 1)
                 })
                 .collect();
@@ -461,7 +462,7 @@ impl<'a> Emitter<'a> {
             }
         }
         for (at, &i) in outputs.iter().enumerate() {
-            let ty = element(code.steps[i].dtype);
+            let ty = element(code.steps[i].step.dtype);
             let _ = write!(signature, ", o{at}: &mut [{ty}]");
             let _ = match self.homes[i] {
                 Some(Home::Store(store)) => write!(arguments, ", slice_mut(c.store({store}), {row}, {n})"),
@@ -486,40 +487,8 @@ impl<'a> Emitter<'a> {
 }
 
 /// Returns the dtype of each operand.
-fn operand_types(step: &Step) -> impl Iterator<Item = DType> {
-    let is_select = matches!(step.work, Work::Select);
-    (0..step.operands.len()).map(move |i| if is_select && i == 0 { DType::Bool } else { step.from })
-}
-
-/// Writes what a step computes of one element.
-fn expression(step: &Step, operands: &[String], params: &[String]) -> String {
-    let first = operands.first().map_or("", String::as_str);
-    match step.work {
-        Work::Map(def) => {
-            let names: String =
-                def.operands.iter().chain(def.params).map(|name| format!("{name}, ")).collect();
-            let ty = element(step.from);
-            let types = format!("{ty}, ").repeat(operands.len() + params.len());
-            let values: String = operands.iter().chain(params).map(|value| format!("{value}, ")).collect();
-            let body = body::pasted(def.source(step.from).unwrap_or_default());
-            format!("{{ let ({names}): ({types}) = ({values}); {body} }}")
-        }
-        Work::Select => match operands {
-            [mask, yes, no] => {
-                format!("{{ let (yes, no) = ({yes}, {no}); if {mask} {{ yes }} else {{ no }} }}")
-            }
-            _ => String::new(),
-        },
-        Work::Convert => match (step.from, step.dtype) {
-            (from, to) if from == to => first.to_owned(),
-            (DType::F32 | DType::F64, DType::Bool) => format!("{first} != 0.0"),
-            (_, DType::Bool) => format!("{first} != 0"),
-            (DType::Bool, to) if to.is_float() => format!("{first} as u8 as {}", element(to)),
-            (_, to) => format!("{first} as {}", element(to)),
-        },
-        // Of one element for each row, the reader took that of its row.
-        Work::Repeat | Work::Copy | Work::Host => first.to_owned(),
-    }
+fn operand_types(step: &Step<u64>) -> impl Iterator<Item = DType> {
+    (0..step.operands.len()).map(|i| step.operand_dtype(i))
 }
 
 /// Writes a number as text if it changes what is left of a body: others are arguments, for they may depend on
@@ -544,7 +513,7 @@ fn literal(bits: u64, dtype: DType) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use fx_core::native::{Access, Load, LoopBody, Operand, Step};
+    use fx_core::native::{Access, Load, LoopBody};
     use fx_core::{Class, Op};
 
     use super::*;
@@ -559,14 +528,19 @@ mod tests {
         foreign(x) -> Same { real: std::convert::identity(x) }
     }
 
-    fn map(op: Op, operands: &[Operand]) -> Step {
+    type Operand = fx_core::loops::Operand<u64>;
+
+    const TWO: u64 = 0x4000_0000;
+    const THIRD: u64 = 0x3e99_999a;
+
+    fn map(op: Op, operands: &[Operand]) -> native::Step {
         let Class::Pointwise(def) = op.class else { panic!("{} is pointwise", op.name) };
         step(Work::Map(def), operands, false)
     }
 
-    fn step(work: Work, operands: &[Operand], per_row: bool) -> Step {
-        let (from, dtype) = (DType::F32, DType::F32);
-        Step { work, operands: operands.to_vec(), params: Vec::new(), from, dtype, per_row, store: None }
+    fn step(work: Work, operands: &[Operand], per_row: bool) -> native::Step {
+        let step = Step::new(work, operands.iter().copied(), [DType::F32; 2]);
+        native::Step { step, per_row, store: None }
     }
 
     fn load(access: Access) -> Load {
@@ -577,26 +551,25 @@ mod tests {
         emitted.text.matches("#[inline(never)]").count()
     }
 
-    use Operand::{Load as L, Number as N, Step as S};
+    use fx_core::loops::Operand::{Load as L, Number as N, Step as S};
 
     #[test]
     fn a_chain_is_one_loop_without_memory_between_its_steps() {
         let mut steps = vec![
             map(plus::OP, &[L(0), L(1)]),
-            map(plus::OP, &[S(0), N(0)]),
-            map(plus::OP, &[S(1), N(1)]),
+            map(plus::OP, &[S(0), N(TWO)]),
+            map(plus::OP, &[S(1), N(THIRD)]),
             map(plus::OP, &[L(0), L(0)]),
         ];
         steps[2].store = Some(0);
-        let numbers = vec![u64::from(2f32.to_bits()), u64::from(0.3f32.to_bits())];
         let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }, load(Access::Splat)];
-        let emitted = emit(&LoopBody { loads, numbers, steps }).unwrap();
+        let emitted = emit(&LoopBody { loads, steps }).unwrap();
         assert_eq!((loops(&emitted), emitted.slots.len()), (1, 0));
         assert!(!emitted.text.contains("v3"), "nobody needs the last step");
         assert!(emitted.text.contains("(2.0f32)"), "a usual number is a literal");
-        assert_eq!(emitted.numbers, [u64::from(0.3f32.to_bits())], "others are arguments");
+        assert_eq!(emitted.numbers, [THIRD], "others are arguments");
         // The operand is read where the result goes.
-        assert!(emitted.text.contains("(o0[i], a0, )"), "{}", emitted.text);
+        assert!(emitted.text.contains("(o0[i], a0)"), "{}", emitted.text);
         assert_eq!(emitted.loads, [Given::InPlace, Given::InPlace]);
     }
 
@@ -609,7 +582,7 @@ mod tests {
             map(plus::OP, &[S(0), S(2)]),
         ];
         steps[3].store = Some(0);
-        let code = LoopBody { loads: vec![load(Access::Rows)], numbers: vec![0], steps };
+        let code = LoopBody { loads: vec![load(Access::Rows)], steps };
         let emitted = emit(&code).unwrap();
         assert_eq!(loops(&emitted), 2);
         assert_eq!(emitted.slots, [Slot { per_row: false, size: 4 }, Slot { per_row: true, size: 4 }]);
@@ -626,16 +599,16 @@ mod tests {
         ];
         (steps[0].store, steps[2].store) = (Some(0), Some(1));
         let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }];
-        let emitted = emit(&LoopBody { loads, numbers: vec![0], steps }).unwrap();
+        let emitted = emit(&LoopBody { loads, steps }).unwrap();
         assert_eq!(emitted.loads, [Given::Gathered]);
     }
 
     #[test]
     fn an_operand_of_another_dtype_is_not_read_as_the_result_that_overwrites_it() {
         let mut steps = vec![step(Work::Convert, &[L(0)], false)];
-        (steps[0].from, steps[0].store) = (DType::I32, Some(0));
+        (steps[0].step.from, steps[0].store) = (DType::I32, Some(0));
         let loads = vec![Load { overwritten: Some(0), ..load(Access::Dense) }];
-        let emitted = emit(&LoopBody { loads, numbers: Vec::new(), steps }).unwrap();
+        let emitted = emit(&LoopBody { loads, steps }).unwrap();
         assert_eq!(emitted.loads, [Given::Gathered]);
         assert!(
             emitted.text.contains("a0: &[i32]") && emitted.text.contains("a0[i] as f32"),
@@ -648,13 +621,12 @@ mod tests {
     fn a_body_that_does_not_stand_alone_is_left_to_the_engine() {
         let mut steps = vec![map(foreign::OP, &[L(0)]), map(plus::OP, &[S(0), S(0)])];
         steps[1].store = Some(0);
-        let emitted =
-            emit(&LoopBody { loads: vec![load(Access::Splat)], numbers: Vec::new(), steps }).unwrap();
+        let emitted = emit(&LoopBody { loads: vec![load(Access::Splat)], steps }).unwrap();
         assert!(emitted.text.contains("c.host(0") && !emitted.text.contains("identity"), "{}", emitted.text);
         assert_eq!(emitted.loads, [Given::Gathered]);
         let mut steps = vec![map(foreign::OP, &[L(0)])];
         steps[0].store = Some(0);
-        assert!(emit(&LoopBody { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).is_none());
+        assert!(emit(&LoopBody { loads: vec![load(Access::Dense)], steps }).is_none());
     }
 
     #[test]
@@ -664,10 +636,9 @@ mod tests {
             0 => map(plus::OP, &[L(0), L(0)]),
             _ => map(plus::OP, &[S(i as u32 - 1), L(0)]),
         };
-        let mut steps: Vec<Step> = (0..n).map(chain).collect();
+        let mut steps: Vec<native::Step> = (0..n).map(chain).collect();
         steps[n - 1].store = Some(0);
-        let emitted =
-            emit(&LoopBody { loads: vec![load(Access::Dense)], numbers: Vec::new(), steps }).unwrap();
+        let emitted = emit(&LoopBody { loads: vec![load(Access::Dense)], steps }).unwrap();
         assert!((40..100).contains(&loops(&emitted)), "{} loops", loops(&emitted));
         assert!(emitted.slots.len() <= 2, "memory is used again: {:?}", emitted.slots);
     }

@@ -4,15 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use fx_core::dim::Step as DimStep;
+use fx_core::loops::{self, Operand};
 use fx_core::{DType, Dim, Result, Symbol, err};
 
-use super::lower::is_half;
 use super::memory::Memory;
 use super::package::is_kernel;
-use super::step::{Buffer, Call, Failure, Length, Loop, Piece, Ref, Source, Step, Work};
+use super::step::{Buffer, Call, Failure, Length, Loop, Piece, Source, Step};
 use super::table;
 use super::value::{Home, View, collapse, count};
-use crate::native::pasted;
+use crate::expression::{self, convert};
 use crate::readable::names;
 
 /// The most statements of a function.
@@ -499,7 +499,7 @@ impl<'a> Renderer<'a> {
                 "{}let v{step}: {} = {};",
                 indent(depth + 1),
                 op.dtype,
-                expression(op, &reads, &sizes)
+                value(made, op, &reads, &sizes)
             );
         }
         for (i, (_, step)) in made.writes.iter().enumerate() {
@@ -633,60 +633,26 @@ pub(super) fn length(len: &Length, symbols: &[(Symbol, String)]) -> Result<Strin
     }
 }
 
-/// Writes what a step of a loop computes.
-fn expression(op: &super::step::LoopOp, reads: &[String], sizes: &[String]) -> String {
-    let value = |reference: &Ref| match reference {
-        Ref::Read(i) => reads[*i].clone(),
-        Ref::Op(i) => format!("v{i}"),
-        Ref::Size(i) => sizes[*i].clone(),
-        Ref::Number(_) => String::new(),
-    };
-    let operand = |(reference, from): &(Ref, DType), to: DType| match reference {
-        Ref::Number(x) => table::number(*x, to),
-        reference => convert(&value(reference), *from, to),
-    };
-    match op.work {
-        Work::Convert => operand(&op.operands[0], op.dtype),
-        Work::Select => {
-            let test = operand(&op.operands[0], DType::Bool);
-            let [yes, no] = [1, 2].map(|i| operand(&op.operands[i], op.dtype));
-            format!("if {test} {{ {yes} }} else {{ {no} }}")
+/// Writes the value of a step of a loop from the texts of what it reads.
+fn value(made: &Loop, step: &loops::Step, reads: &[String], sizes: &[String]) -> String {
+    let operand = |(i, operand): (usize, &Operand)| {
+        let (wanted, taken) = (step.operand_dtype(i), expression::taken(step, i));
+        let from = made.dtype_of(*operand, wanted);
+        let text = match operand {
+            Operand::Number(x) => return table::number(*x, taken),
+            Operand::Load(i) => reads[*i as usize].clone(),
+            Operand::Step(i) => format!("v{i}"),
+            Operand::Size(i) => sizes[*i as usize].clone(),
+        };
+        match step.is_exact(i) {
+            true => convert(&text, from, taken),
+            false => convert(&convert(&text, from, wanted), wanted, taken),
         }
-        Work::Map(def) => {
-            let within = if is_half(op.from) { DType::F32 } else { op.from };
-            let names: Vec<&str> = def.operands.iter().chain(def.params).copied().collect();
-            let widened = |(i, given): (usize, &(Ref, DType))| match given.0 {
-                Ref::Number(x) => table::number(x, within),
-                _ if op.exact.contains(&i) => operand(given, within),
-                _ => convert(&operand(given, op.from), op.from, within),
-            };
-            let mut values: Vec<String> = op.operands.iter().enumerate().map(widened).collect();
-            values.extend(op.params.iter().map(|x| table::number(*x, within)));
-            let types = vec![within.name(); names.len()].join(", ");
-            let source = pasted(def.source(op.from).unwrap_or_default());
-            let value = match &names[..] {
-                [name] => format!("{{ let {name}: {types} = {}; {source} }}", values[0]),
-                names => {
-                    format!("{{ let ({}): ({types}) = ({}); {source} }}", names.join(", "), values.join(", "))
-                }
-            };
-            if is_half(op.dtype) { format!("{}::from_f32({value})", op.dtype) } else { value }
-        }
-    }
-}
-
-/// Writes a conversion; from and to halves by way of `f32`.
-fn convert(value: &str, from: DType, to: DType) -> String {
-    match (from, to) {
-        (from, to) if from == to => value.to_owned(),
-        (from, DType::F32) if is_half(from) => format!("{value}.to_f32()"),
-        (from, to) if is_half(from) => convert(&format!("{value}.to_f32()"), DType::F32, to),
-        (from, to) if is_half(to) => format!("{to}::from_f32({})", convert(value, from, DType::F32)),
-        (DType::Bool, to) if to.is_float() => format!("({value} as u8 as {to})"),
-        (from, DType::Bool) if from.is_float() => format!("({value} != 0.0)"),
-        (_, DType::Bool) => format!("({value} != 0)"),
-        (_, to) => format!("({value} as {to})"),
-    }
+    };
+    let operands: Vec<String> = step.operands.iter().enumerate().map(operand).collect();
+    let params: Vec<String> =
+        step.params.iter().map(|x| table::number(*x, expression::taken(step, 0))).collect();
+    expression::expression(step, &operands, &params)
 }
 
 /// Finds the modules of kernels that a text names.

@@ -1,7 +1,7 @@
 //! The steps of a generated program: loops over elements, calls of kernels, and branches.
 
-use fx_core::pointwise::PointwiseDef;
-use fx_core::{DType, Dim, Scalar, Symbol};
+use fx_core::loops::{self, Operand};
+use fx_core::{DType, Dim, Symbol};
 
 use super::value::View;
 
@@ -86,48 +86,6 @@ pub(super) enum Failure {
     Check,
 }
 
-/// What a step of a loop reads.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Ref {
-    Read(usize),
-    Op(usize),
-    Number(Scalar),
-    /// A size, by its number in the loop.
-    Size(usize),
-}
-
-/// What a step of a loop computes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
-    Map(&'static PointwiseDef),
-    Convert,
-    /// The second operand where the first is true, else the third.
-    Select,
-}
-
-/// A step of a loop.
-#[derive(Clone, Debug)]
-pub(super) struct LoopOp {
-    pub(super) work: Work,
-    /// The operands, with the dtypes that they have.
-    pub(super) operands: Vec<(Ref, DType)>,
-    /// The places of operands that are taken as exact as `f32` where halves are computed.
-    pub(super) exact: Vec<usize>,
-    pub(super) params: Vec<Scalar>,
-    /// The dtype in which it is computed.
-    pub(super) from: DType,
-    /// The dtype of the result.
-    pub(super) dtype: DType,
-}
-
-impl LoopOp {
-    /// Returns the conversion of an operand to a dtype.
-    pub(super) fn convert(operand: (Ref, DType), dtype: DType) -> LoopOp {
-        let (exact, params) = (Vec::new(), Vec::new());
-        LoopOp { work: Work::Convert, operands: vec![operand], exact, params, from: dtype, dtype }
-    }
-}
-
 /// A loop over the elements of a shape.
 #[derive(Clone, Debug)]
 pub(super) struct Loop {
@@ -135,11 +93,24 @@ pub(super) struct Loop {
     pub(super) reads: Vec<View>,
     /// The sizes that it computes with.
     pub(super) sizes: Vec<Dim>,
-    pub(super) ops: Vec<LoopOp>,
+    /// What is computed of each element; loads are `reads`.
+    pub(super) ops: Vec<loops::Step>,
     /// The buffers that results go to, with the steps that compute them.
     pub(super) writes: Vec<(usize, usize)>,
     /// The write that takes the place of a read.
     pub(super) in_place: Vec<(usize, usize)>,
+}
+
+impl Loop {
+    /// Returns the dtype of an operand; a number has the one that is wanted.
+    pub(super) fn dtype_of(&self, operand: Operand, wanted: DType) -> DType {
+        match operand {
+            Operand::Load(i) => self.reads[i as usize].dtype,
+            Operand::Step(i) => self.ops[i as usize].dtype,
+            Operand::Number(_) => wanted,
+            Operand::Size(_) => DType::I64,
+        }
+    }
 }
 
 /// What an integer is.

@@ -5,6 +5,7 @@
 //! gathered, converted copy in a small buffer. So broadcasting, strides and casts cost one pass over
 //! cache-sized memory, and the eager kernel, fused groups and generated Rust run the same text.
 
+mod call;
 mod check;
 pub mod fused_affine;
 mod numbers;
@@ -14,6 +15,7 @@ use fx_simd::{Arithmetic, Filled, HalfArithmetic, UninitSlice};
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
+pub use self::call::{Argument, CallOperand, PointwiseCall, result_dtype, result_dtype_of_types};
 pub use self::check::Check;
 pub use self::numbers::{Limit, Numbers, held};
 use self::operands::{Operands, Source, gather};
@@ -22,7 +24,7 @@ use crate::op::kind::{OperandType, OperandValue};
 use crate::op::{Default, ParamKind, kind};
 use crate::{
     Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type,
-    TypeTree, Value, dtype::default_dtype, err,
+    TypeTree, Value, err,
 };
 
 /// A loop that computes the elements of `O` from those of the operands, of equal length, and the parameters.
@@ -177,51 +179,6 @@ pub const fn default(x: Default) -> Default {
 /// How many operands or parameters a computation of one element has at most.
 const MOST_AT_ONCE: usize = 4;
 
-/// What takes part in promotion.
-#[derive(Clone, Copy)]
-enum Promoted {
-    Dimensioned(DType),
-    ZeroDim(DType),
-    Number(Category),
-}
-
-/// Returns the dtype of a pointwise operation, by PyTorch's rule: tensors of rank one or more decide; tensors
-/// of rank 0 and then numbers count only if their category is higher.
-fn promote(operands: impl Iterator<Item = Promoted> + Clone) -> DType {
-    let join = |a: Option<DType>, b: DType| Some(a.map_or(b, |a| a.promote(b)));
-    let (mut dimensioned, mut zero_dim, mut number) = (None, None, None);
-    for operand in operands {
-        match operand {
-            Promoted::Dimensioned(dtype) => dimensioned = join(dimensioned, dtype),
-            Promoted::ZeroDim(dtype) => zero_dim = join(zero_dim, dtype),
-            Promoted::Number(category) => number = join(number, default_dtype(category)),
-        }
-    }
-    let higher = |a: Option<DType>, b: Option<DType>| match (a, b) {
-        (Some(a), Some(b)) => Some(if b.category() > a.category() { b } else { a }),
-        (a, b) => a.or(b),
-    };
-    higher(higher(dimensioned, zero_dim), number).unwrap_or(DType::F32)
-}
-
-/// Returns the dtype to which operands are promoted, as `torch.result_type` does.
-pub fn result_dtype(operands: &[OperandValue<'_>]) -> DType {
-    promote(operands.iter().map(|operand| match operand {
-        OperandValue::Array(array) if array.rank() > 0 => Promoted::Dimensioned(array.dtype()),
-        OperandValue::Array(array) => Promoted::ZeroDim(array.dtype()),
-        OperandValue::Scalar(x) => Promoted::Number(x.category()),
-    }))
-}
-
-/// Returns the dtype to which operands of these types are promoted.
-pub fn result_dtype_of_types(operands: &[OperandType<'_>]) -> DType {
-    promote(operands.iter().map(|operand| match operand {
-        OperandType::Tensor(ty) if ty.rank() > 0 => Promoted::Dimensioned(ty.dtype),
-        OperandType::Tensor(ty) => Promoted::ZeroDim(ty.dtype),
-        OperandType::Scalar(category) => Promoted::Number(*category),
-    }))
-}
-
 /// Returns the shape to which shapes broadcast: aligned at the last axis, sizes equal or 1. Fails if they do
 /// not broadcast.
 pub fn broadcast_shapes<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -> Result<Sizes> {
@@ -358,16 +315,6 @@ impl PointwiseDef {
         Some(Scalar::Float(if x.is_finite() { x.clamp(-greatest, greatest) } else { x }))
     }
 
-    fn may_be_absent(&self, position: usize) -> bool {
-        self.absent.get(position).is_some_and(Option::is_some)
-    }
-
-    /// Returns the operands that are given.
-    fn given<'a, L>(&'a self, args: &'a [Arg<L>]) -> impl Iterator<Item = &'a Arg<L>> {
-        let operands = args.iter().take(self.operands.len()).enumerate();
-        operands.filter(|(i, arg)| !(matches!(arg, Arg::None) && self.may_be_absent(*i))).map(|(_, arg)| arg)
-    }
-
     /// Returns the dtype in which operands of the promoted dtype are computed. Fails if the operation is not
     /// defined for it.
     pub fn compute_dtype(&self, promoted: DType) -> Result<DType> {
@@ -383,85 +330,96 @@ impl PointwiseDef {
         Err(err!(DType, "not defined for {dtype}").help(format!("it takes {}", supported.join(", "))))
     }
 
+    /// Reads the arguments for the operands; those that may be left out can be `None`.
+    fn operands<'a, L, T>(
+        &self,
+        args: &'a [Arg<L>],
+        read: impl Fn(&'a Arg<L>) -> Result<T>,
+    ) -> Result<SmallVec<[Option<T>; 4]>> {
+        let mut operands = SmallVec::new();
+        for (i, arg) in args.iter().take(self.operands.len()).enumerate() {
+            let is_absent = matches!(arg, Arg::None) && self.absent.get(i).is_some_and(Option::is_some);
+            operands.push(if is_absent { None } else { Some(read(arg)?) });
+        }
+        Ok(operands)
+    }
+
     /// Returns the type of the result. Fails if the operands do not broadcast, or the operation is not
     /// defined for their dtype.
     pub fn infer(&self, args: &[TypeTree]) -> Result<TypeTree> {
-        let operands: Vec<OperandType<'_>> =
-            self.given(args).map(<kind::Operand as ParamKind>::ty).collect::<Result<_>>()?;
-        let dtype = self.compute_dtype(result_dtype_of_types(&operands))?;
-        if operands.iter().all(|operand| matches!(operand, OperandType::Scalar(_))) {
+        let operands = self.operands(args, <kind::Operand as ParamKind>::ty)?;
+        let given = || operands.iter().flatten();
+        let dtype = self.compute_dtype(call::promote(given().map(Argument::from)))?;
+        if given().all(|operand| matches!(operand, OperandType::Scalar(_))) {
             return Ok(Arg::Leaf(match (self.rule, dtype.category()) {
                 (Rule::Bool, _) | (_, Category::Bool) => Type::Bool,
                 (_, Category::Int) => Type::Int,
                 (_, Category::Float) => Type::Float,
             }));
         }
-        let shapes = operands.iter().map(|operand| match operand {
+        let shapes = given().map(|operand| match operand {
             OperandType::Tensor(ty) => &ty.shape[..],
             OperandType::Scalar(_) => &[],
         });
         let shape = broadcast_dims(shapes)?;
-        Ok(TensorType::new(if self.rule == Rule::Bool { DType::Bool } else { dtype }, shape).into())
+        Ok(TensorType::new(self.result_dtype(dtype), shape).into())
+    }
+
+    /// Returns the dtype of a result that is computed in this one.
+    pub fn result_dtype(&self, computed: DType) -> DType {
+        if self.rule == Rule::Bool { DType::Bool } else { computed }
     }
 
     /// Computes the result. Fails as [`infer`](Self::infer) does.
-    pub fn eval(&self, args: &[Value]) -> Result<Value> {
-        let n = self.operands.len();
-        let given: SmallVec<[OperandValue<'_>; 4]> =
-            self.given(args).map(<kind::Operand as ParamKind>::value).collect::<Result<_>>()?;
-        let params: SmallVec<[Scalar; 4]> =
-            args[n..].iter().map(<kind::Number as ParamKind>::value).collect::<Result<_>>()?;
-        let array = if given.len() == n {
-            self.eval_operands(&given, &params)?
-        } else {
-            let dtype = self.compute_dtype(result_dtype(&given))?;
-            let mut given = given.iter();
-            let operands: Vec<OperandValue<'_>> = args[..n]
-                .iter()
-                .enumerate()
-                .filter_map(|(i, arg)| match (arg, self.absent_value(i, dtype)) {
-                    (Arg::None, Some(x)) => Some(OperandValue::Scalar(x)),
-                    _ => given.next().copied(),
-                })
-                .collect();
-            self.eval_in(dtype, &operands, &params)?
-        };
-        if self.given(args).all(|arg| arg.scalar().is_some()) {
+    pub fn eval(&'static self, args: &[Value]) -> Result<Value> {
+        let operands = self.operands(args, <kind::Operand as ParamKind>::value)?;
+        let mut params = SmallVec::<[Scalar; 4]>::new();
+        for arg in &args[self.operands.len()..] {
+            params.push(<kind::Number as ParamKind>::value(arg)?);
+        }
+        let array = self.eval_operands(&operands, &mut params)?;
+        if operands.iter().flatten().all(|operand| matches!(operand, OperandValue::Scalar(_))) {
             return Ok(array.item()?.into());
         }
         Ok(Arg::Leaf(array.into()))
     }
 
-    /// Computes the result of operands and parameters. Fails as [`infer`](Self::infer) does.
-    pub fn eval_operands(&self, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
-        self.eval_in(self.compute_dtype(result_dtype(operands))?, operands, params)
-    }
-
-    fn eval_in(&self, dtype: DType, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
-        if let Some((OperandValue::Scalar(last), others)) = operands.split_last()
-            && let Some(def) = self.instead(Some(*last), dtype)
-        {
-            return def.eval_in(dtype, others, params);
-        }
-        let mut operands = SmallVec::<[OperandValue<'_>; 4]>::from_slice(operands);
-        for (i, operand) in operands.iter_mut().enumerate() {
-            *operand = OperandValue::Scalar(match operand {
-                OperandValue::Scalar(x) => self.number(i, *x, dtype)?,
-                // Integers that wrap are checked as they are computed.
-                OperandValue::Array(x) if x.rank() == 0 && x.dtype() != dtype && dtype.is_int() => {
-                    numbers::item(x, dtype, false)?
-                }
-                OperandValue::Array(_) => continue,
+    /// Computes the result of operands, of which those may be absent that the row says a number for, and of
+    /// parameters, which are converted. Fails as [`infer`](Self::infer) and [`resolve`](Self::resolve) do.
+    pub fn eval_operands(
+        &'static self,
+        operands: &[Option<OperandValue<'_>>],
+        params: &mut [Scalar],
+    ) -> Result<Array> {
+        let arguments = operands.iter().flatten().map(Argument::from);
+        let dtype = self.compute_dtype(call::promote(arguments))?;
+        let mut values = SmallVec::<[OperandValue<'_>; 4]>::new();
+        for (i, operand) in operands.iter().enumerate() {
+            values.push(match operand {
+                Some(operand) => *operand,
+                None => OperandValue::Scalar(self.number_for(i, dtype)?),
             });
         }
-        let mut params = SmallVec::<[Scalar; 4]>::from_slice(params);
-        for (i, param) in params.iter_mut().enumerate() {
-            *param = self.parameter(i, *param, dtype)?;
+        let def = self.settle(dtype, &mut values, params)?;
+        if dtype.is_int() {
+            for value in &mut values {
+                // Integers that wrap are checked as they are computed.
+                if let OperandValue::Array(x) = value
+                    && x.rank() == 0
+                    && x.dtype() != dtype
+                {
+                    *value = OperandValue::Scalar(numbers::item(x, dtype, false)?);
+                }
+            }
+            if let (Some(check), Some(last)) = (def.check, values.last()) {
+                check.operand(last)?;
+            }
         }
-        let (operands, params) = (&operands[..], &params[..]);
-        if let (Some(check), Some(last), true) = (self.check, operands.last(), dtype.is_int()) {
-            check.operand(last)?;
-        }
+        def.compute(dtype, &values, params)
+    }
+
+    /// Computes operands whose numbers are settled.
+    fn compute(&self, dtype: DType, operands: &[OperandValue<'_>], params: &[Scalar]) -> Result<Array> {
         let shape = broadcast_shapes(operands.iter().map(|operand| match operand {
             OperandValue::Array(array) => array.shape(),
             OperandValue::Scalar(_) => &[],

@@ -63,18 +63,18 @@ impl PointwiseCall {
         // Few calls come near to the limit.
         transaction::charge(largest(&arrays)).or_else(|_| transaction::charge(self.bytes(args)?))?;
         let mut arrays = arrays.iter();
-        let mut operands: SmallVec<[OperandValue<'_>; 4]> = SmallVec::new();
+        let mut operands: SmallVec<[Option<OperandValue<'_>>; 4]> = SmallVec::new();
         for operand in &self.operands {
-            operands.push(match operand {
+            operands.push(Some(match operand {
                 Operand::Argument(at) if matches!(args[*at], Item::Tensor(_)) => {
                     OperandValue::Array(arrays.next().expect("each argument has an array"))
                 }
                 number => OperandValue::Scalar(number.scalar(args)?),
-            });
+            }));
         }
-        let params: SmallVec<[Scalar; 4]> =
+        let mut params: SmallVec<[Scalar; 4]> =
             self.params.iter().map(|param| param.scalar(args)).collect::<Result<_>>()?;
-        self.def.eval_operands(&operands, &params)
+        self.def.eval_operands(&operands, &mut params)
     }
 
     /// Returns the bytes of the result. Fails as the row does.

@@ -1,17 +1,14 @@
 //! Loops: pointwise nodes of one shape that are computed together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
-use fx_core::op::kind::OperandType;
-use fx_core::pointwise::{Check, Numbers, PointwiseDef, result_dtype_of_types};
-use fx_core::{
-    Arg, Category, Class, DType, Dim, Graph, NodeId, Result, Scalar, TensorType, Type, TypeTree, bail, err,
-};
+use fx_core::loops::{self, Operand, Work};
+use fx_core::pointwise::{Argument, Check, PointwiseDef};
+use fx_core::{Arg, Category, Class, DType, Dim, Graph, NodeId, Result, Scalar, Type, TypeTree, bail, err};
 
 use super::{Lowering, comment, is_built_in};
 use crate::native::stands_alone;
-use crate::standalone::step::{Loop, LoopOp, Ref, Step, Work};
+use crate::standalone::step::{Loop, Step};
 use crate::standalone::table;
 use crate::standalone::value::{Home, StandsFor, Value, View};
 
@@ -45,7 +42,7 @@ impl Lowering<'_> {
         let mut step_of: BTreeMap<usize, usize> = BTreeMap::new();
         for &member in &group.members {
             self.steps.push(Step::Comment(comment(graph, ids[member])?));
-            let op = match loop_op(graph, ids[member], at, values, &step_of, &mut made) {
+            let op = match loop_step(graph, ids[member], at, values, &step_of, &mut made) {
                 Ok(op) => op,
                 Err(error) => {
                     self.problem(graph, ids[member], &error)?;
@@ -54,7 +51,7 @@ impl Lowering<'_> {
                         .ty()
                         .and_then(TypeTree::tensor)
                         .map_or(DType::F32, |ty| ty.dtype);
-                    LoopOp::convert((Ref::Number(Scalar::Int(0)), dtype), dtype)
+                    loops::Step::new(Work::Convert, [Operand::Number(Scalar::Int(0))], [dtype; 2])
                 }
             };
             if let Err(error) = self.checked(&op, &made.reads, &made.sizes) {
@@ -80,16 +77,16 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Adds the check that a row makes of its last operand, if it makes one.
-    fn checked(&mut self, op: &LoopOp, reads: &[View], sizes: &[Dim]) -> Result<()> {
+    /// Adds the check that a row makes of its last operand, if it makes one of what is no number yet.
+    fn checked(&mut self, op: &loops::Step, reads: &[View], sizes: &[Dim]) -> Result<()> {
         let Work::Map(PointwiseDef { check: Some(check), .. }) = op.work else { return Ok(()) };
         if !op.from.is_int() {
             return Ok(());
         }
         let view = match op.operands.last() {
-            Some((Ref::Number(x), _)) => return check.number(*x),
-            Some((Ref::Read(i), _)) => {
-                let mut view = reads[*i].clone();
+            Some(Operand::Number(_)) => return Ok(()),
+            Some(Operand::Load(i)) => {
+                let mut view = reads[*i as usize].clone();
                 for (size, stride) in view.shape.iter_mut().zip(&view.strides) {
                     if *stride == Dim::new(0) && *size != Dim::new(0) {
                         *size = Dim::new(1);
@@ -98,8 +95,10 @@ impl Lowering<'_> {
                 view
             }
             // A narrower integer may wrap a size to zero.
-            Some((Ref::Size(i), _)) if sizes[*i].bounds().0 > 0 && op.from == DType::I64 => return Ok(()),
-            Some((Ref::Size(i), _)) => self.number(&Arg::dim(sizes[*i].clone()))?,
+            Some(Operand::Size(i)) if sizes[*i as usize].bounds().0 > 0 && op.from == DType::I64 => {
+                return Ok(());
+            }
+            Some(Operand::Size(i)) => self.number(&Arg::dim(sizes[*i as usize].clone()))?,
             _ => bail!(Graph, "the operand that a check reads is no value"),
         };
         let view = self.converted(&view, op.from)?;
@@ -189,82 +188,56 @@ pub(super) fn number_dtype(x: Scalar) -> DType {
     }
 }
 
-/// Returns whether a row takes a number, or a tensor of one element, at this place as exact as `f32` where it
-/// computes halves.
-fn is_wide(def: &PointwiseDef, place: usize) -> bool {
-    match def.numbers {
-        Numbers::Wide => place + 1 == def.operands.len(),
-        Numbers::WideAnywhere => true,
-        Numbers::Converted | Numbers::Exponent | Numbers::Limits(_) => false,
-    }
-}
-
-/// What an operand is.
-enum Is {
-    Tensor(TensorType),
-    Number(Category),
-}
-
 /// Returns a number that is known, or a size, as an operand.
-fn number_of<L>(arg: &Arg<L>, sizes: &mut Vec<Dim>) -> Result<(Ref, DType)> {
+fn number_of<L>(arg: &Arg<L>, sizes: &mut Vec<Dim>) -> Result<(Operand, Argument)> {
     if let Arg::Dim(size) = arg {
         sizes.push(size.clone());
-        return Ok((Ref::Size(sizes.len() - 1), DType::I64));
+        return Ok((Operand::Size(sizes.len() as u32 - 1), Argument::Number(Category::Int)));
     }
     match arg.scalar() {
-        Some(x) => Ok((Ref::Number(x), number_dtype(x))),
+        Some(x) => Ok((Operand::Number(x), Argument::Known(x))),
         None => bail!(Unresolved, "an operand is {}, not a number", arg.kind_name()),
     }
 }
 
-fn loop_op(
+/// Makes the step of a node. What it reads from memory, and sizes, become those of the loop.
+fn loop_step(
     graph: &Graph,
     id: NodeId,
     at: &HashMap<NodeId, usize>,
     values: &[Option<Value>],
     step_of: &BTreeMap<usize, usize>,
     made: &mut Loop,
-) -> Result<LoopOp> {
+) -> Result<loops::Step> {
     let node = graph.node(id)?;
     let (Some(op), Some(Arg::Leaf(ty))) = (node.op(), node.ty()) else {
         bail!(Graph, "a loop has an operation on tensors or numbers");
     };
-    let kwargs: Vec<(Arc<str>, Arg)> = node.kwargs().to_vec();
-    let bound = op.bind(node.args(), &kwargs)?;
-    let mut types: Vec<Is> = Vec::new();
-    let mut operand = |arg: &Arg| -> Result<(Ref, DType)> {
+    let bound = op.bind(node.args(), node.kwargs())?;
+    let mut operand = |arg: &Arg| -> Result<(Operand, Argument)> {
         let id = match arg {
             Arg::Leaf(id) => *id,
-            arg => {
-                let (reference, dtype) = number_of(arg, &mut made.sizes)?;
-                types.push(Is::Number(dtype.category()));
-                return Ok((reference, dtype));
-            }
+            arg => return number_of(arg, &mut made.sizes),
         };
         let position = at[&id];
         if let Some(&step) = step_of.get(&position) {
-            let dtype = made.ops[step].dtype;
-            types.push(match graph.node(id)?.ty().and_then(TypeTree::tensor) {
-                Some(ty) => Is::Tensor(ty.clone()),
-                None => Is::Number(dtype.category()),
-            });
-            return Ok((Ref::Op(step), dtype));
+            let argument = match graph.node(id)?.ty().and_then(TypeTree::tensor) {
+                Some(ty) => Argument::from(ty),
+                None => Argument::Number(made.ops[step].dtype.category()),
+            };
+            return Ok((Operand::Step(step as u32), argument));
         }
         let value =
             values[position].as_ref().ok_or_else(|| err!(Graph, "a value is used before it is computed"))?;
         let view = match value {
             Arg::Leaf(view) => view,
-            value => {
-                let (reference, dtype) = number_of(value, &mut made.sizes)?;
-                types.push(Is::Number(dtype.category()));
-                return Ok((reference, dtype));
-            }
+            value => return number_of(value, &mut made.sizes),
         };
-        types.push(match view.stands_for {
-            StandsFor::Number => Is::Number(view.dtype.category()),
-            StandsFor::Tensor => Is::Tensor(view.ty()),
+        let argument = match view.stands_for {
+            StandsFor::Number => Argument::Number(view.dtype.category()),
+            StandsFor::Tensor => Argument::from(&view.ty()),
             StandsFor::List => bail!(Unresolved, "an operand is a list"),
-        });
+        };
         let wide = View { shape: made.shape.clone(), strides: view.broadcast(&made.shape), ..view.clone() };
         let same = |other: &View| {
             other.home == wide.home && other.strides == wide.strides && other.offset == wide.offset
@@ -273,7 +246,7 @@ fn loop_op(
             made.reads.push(wide.clone());
             made.reads.len() - 1
         });
-        Ok((Ref::Read(read), view.dtype))
+        Ok((Operand::Load(read as u32), argument))
     };
     let Class::Pointwise(def) = op.class else {
         let (work, args): (Work, Vec<&Arg>) = match (op.name, &bound[..]) {
@@ -282,69 +255,29 @@ fn loop_op(
             ("masked_fill", [no, mask, yes]) => (Work::Select, vec![mask, yes, no]),
             _ => bail!(Unresolved, "the operation has no stand-alone code"),
         };
-        let operands = args.into_iter().map(operand).collect::<Result<Vec<_>>>()?;
-        let ty = ty.tensor().ok_or_else(|| err!(Graph, "{} gives a tensor", op.name))?;
-        return Ok(LoopOp {
-            work,
-            operands,
-            exact: Vec::new(),
-            params: Vec::new(),
-            from: ty.dtype,
-            dtype: ty.dtype,
-        });
+        let operands = args.into_iter().map(|arg| Ok(operand(arg)?.0)).collect::<Result<Vec<_>>>()?;
+        let dtype = ty.tensor().ok_or_else(|| err!(Graph, "{} gives a tensor", op.name))?.dtype;
+        let from = match (work, &operands[..]) {
+            (Work::Convert, [x]) => made.dtype_of(*x, dtype),
+            _ => dtype,
+        };
+        return Ok(loops::Step::new(work, operands, [from, dtype]));
     };
-    let n = def.operands.len();
-    let given: Vec<Option<(Ref, DType)>> = bound[..n]
-        .iter()
-        .enumerate()
-        .map(|(i, arg)| match arg {
-            Arg::None if def.absent.get(i).is_some_and(Option::is_some) => Ok(None),
-            arg => operand(arg).map(Some),
-        })
-        .collect::<Result<_>>()?;
-    let kinds: Vec<OperandType<'_>> = types
-        .iter()
-        .map(|is| match is {
-            Is::Tensor(ty) => OperandType::Tensor(ty),
-            Is::Number(category) => OperandType::Scalar(*category),
-        })
-        .collect();
-    let dtype = def.compute_dtype(result_dtype_of_types(&kinds))?;
-    let (def, given) = match given.split_last() {
-        Some((Some((Ref::Number(last), _)), others)) => match def.instead(Some(*last), dtype) {
-            Some(def) => (def, others.to_vec()),
-            None => (def, given),
-        },
-        _ => (def, given),
-    };
-    let source = def.source(dtype).ok_or_else(|| err!(DType, "it has no body for {dtype}"))?;
-    stands_alone(def, source)?;
-    let has_one = |i: usize| match types.get(given[..i].iter().flatten().count()) {
-        Some(Is::Tensor(ty)) => ty.shape.iter().all(|size| *size == Dim::new(1)),
-        _ => true,
-    };
-    let exact = (0..given.len()).filter(|&i| is_wide(def, i) && has_one(i)).collect();
-    let operands = given
-        .into_iter()
-        .enumerate()
-        .map(|(i, given)| match (given, def.absent_value(i, dtype)) {
-            (Some((Ref::Number(x), _)), _) | (None, Some(x)) => {
-                let x = def.number(i, x, dtype)?;
-                Ok((Ref::Number(x), number_dtype(x)))
-            }
-            (Some(given), _) => Ok(given),
-            (None, None) => bail!(Argument, "the operand {} is missing", def.operands[i]),
-        })
-        .collect::<Result<_>>()?;
-    let param = |(i, arg): (usize, &Arg)| {
-        let x = arg.scalar().ok_or_else(|| err!(Unresolved, "a parameter is not a number"))?;
-        def.parameter(i, x, dtype)
-    };
-    let params = bound[n..].iter().enumerate().map(param).collect::<Result<_>>()?;
-    let gives = match ty {
-        Type::Tensor(ty) => ty.dtype,
-        Type::Bool => DType::Bool,
-        _ => dtype,
-    };
-    Ok(LoopOp { work: Work::Map(def), operands, exact, params, from: dtype, dtype: gives })
+    let (operands, params) = bound.split_at(def.operands.len());
+    let mut given: Vec<Option<Operand>> = Vec::new();
+    let mut arguments: Vec<Argument> = Vec::new();
+    for arg in operands {
+        let (operand, argument) = match arg {
+            Arg::None => (None, Argument::Absent),
+            arg => operand(arg).map(|(operand, argument)| (Some(operand), argument))?,
+        };
+        given.push(operand);
+        arguments.push(argument);
+    }
+    let param = |arg: &Arg| arg.scalar().ok_or_else(|| err!(Unresolved, "a parameter is not a number"));
+    let params = params.iter().map(param).collect::<Result<Vec<Scalar>>>()?;
+    let call = def.resolve(&arguments, &params)?;
+    let source = call.def.source(call.dtype);
+    stands_alone(call.def, source.ok_or_else(|| err!(DType, "it has no body for {}", call.dtype))?)?;
+    loops::Step::of_call(&call, |i| given[i]).ok_or_else(|| err!(Argument, "an operand is missing"))
 }

@@ -1,11 +1,12 @@
 //! Joins, paddings, look-ups, sorting, and tensors that are made of numbers.
 
+use fx_core::loops::{self, Operand, Work};
 use fx_core::{Arg, DType, Dim, Result, Scalar, Tensor, bail, err};
 
 use super::view::from_front;
 use super::{Args, Emit, buffer_of, number, read, size, text};
 use crate::standalone::lower::{Lowering, known};
-use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step, Work};
+use crate::standalone::step::{Loop, Piece, Pieces, Step};
 use crate::standalone::value::{Value, View, count};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
@@ -212,18 +213,8 @@ fn triangle(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let mask = l.constant("mask", Tensor::from_vec(mask, &sizes))?;
     let reads =
         [&mask, x].map(|view| View { shape: shape.clone(), strides: view.broadcast(&shape), ..view.clone() });
-    let op = LoopOp {
-        work: Work::Select,
-        operands: vec![
-            (Ref::Read(0), DType::Bool),
-            (Ref::Read(1), dtype),
-            (Ref::Number(Scalar::Int(0)), DType::I64),
-        ],
-        exact: Vec::new(),
-        params: Vec::new(),
-        from: dtype,
-        dtype,
-    };
+    let operands = [Operand::Load(0), Operand::Load(1), Operand::Number(Scalar::Int(0))];
+    let op = loops::Step::new(Work::Select, operands, [dtype; 2]);
     let view = l.buffer(dtype, &shape);
     let writes = vec![(buffer_of(&view)?, 0)];
     l.push(Step::Loop(Loop {

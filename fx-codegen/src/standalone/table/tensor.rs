@@ -1,10 +1,11 @@
 //! Reductions.
 
+use fx_core::loops::{self, Operand, Work};
 use fx_core::{Arg, DType, Dim, Result, bail};
 
 use super::{Args, Emit, buffer_of, front, read, size, text};
 use crate::standalone::lower::Lowering;
-use crate::standalone::step::{Loop, LoopOp, Piece, Pieces, Ref, Step};
+use crate::standalone::step::{Loop, Piece, Pieces, Step};
 use crate::standalone::value::{Value, View, count};
 
 pub(super) const TABLE: &[(&str, Emit)] = &[
@@ -173,7 +174,7 @@ fn count_nonzero(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 
 impl Lowering<'_> {
     /// Adds a loop of one operation over values that are broadcast to `shape`.
-    fn one_loop(&mut self, shape: &[Dim], reads: &[&View], op: LoopOp) -> Result<View> {
+    fn one_loop(&mut self, shape: &[Dim], reads: &[&View], op: loops::Step) -> Result<View> {
         let wide =
             |view: &&View| View { shape: shape.to_vec(), strides: view.broadcast(shape), ..(*view).clone() };
         let view = self.buffer(op.dtype, shape);
@@ -195,7 +196,7 @@ impl Lowering<'_> {
         if view.dtype == dtype {
             return Ok(view.clone());
         }
-        let op = LoopOp::convert((Ref::Read(0), view.dtype), dtype);
+        let op = loops::Step::new(Work::Convert, [Operand::Load(0)], [view.dtype, dtype]);
         self.one_loop(&view.shape, &[view], op)
     }
 

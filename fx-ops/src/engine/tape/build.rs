@@ -2,12 +2,12 @@
 //! a chunk.
 
 use fx_core::array::Sizes;
-use fx_core::pointwise::Rule;
+use fx_core::loops::{self, Work};
 use fx_core::{DType, Result, Scalar};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::draft::{Draft, Input, Node, Work, bits_of};
+use super::draft::{self, Draft, Node, bits_of};
 use super::loops::{FusedRange, Loop, join};
 use super::{Action, Extent, Instruction, Load, Location, Store, Tape, converter};
 use crate::engine::operand::{Layout, Operand, ValueId};
@@ -102,16 +102,16 @@ impl Draft {
         let shapes = shapes.collect::<Result<SmallVec<[Sizes; 8]>>>()?;
         // The domain is that of the largest result, or of what is reduced.
         let mut domain: Option<&Sizes> = None;
-        let shape_of = |number: u32| match (number as usize).checked_sub(self.outside.len()) {
-            Some(node) => &shapes[node],
-            None => &found[number as usize].shape,
+        let shape_of = |operand: loops::Operand| match operand {
+            loops::Operand::Load(i) => found.get(i as usize).map(|found| &found.shape),
+            loops::Operand::Step(i) => shapes.get(i as usize),
+            _ => None,
         };
         let size = |sizes: &Sizes| (product(sizes), sizes.len());
         for (node, shape) in self.nodes.iter().zip(&shapes) {
-            let rows = match (&node.work, node.inputs.first()) {
-                (Work::Row(_) | Work::Columns(_), Some(Input::Value(x))) => Some(shape_of(*x)),
-                _ => None,
-            };
+            let is_reduced =
+                matches!(node.kernel, draft::Kernel::Columns(_)) || matches!(node.step.work, Work::Row(_));
+            let rows = node.step.operands.first().filter(|_| is_reduced).and_then(|x| shape_of(*x));
             for shape in rows.into_iter().chain([shape]) {
                 if domain.is_none_or(|old| size(shape) > size(old)) {
                     domain = Some(shape);
@@ -119,7 +119,9 @@ impl Draft {
             }
         }
         let Some(domain) = domain.cloned() else { return Ok(None) };
-        if self.anchor.is_some_and(|(anchor, _)| *shape_of(anchor) != domain) || domain.len() < self.n_axes {
+        if self.anchor.is_some_and(|(anchor, _)| shape_of(anchor) != Some(&domain))
+            || domain.len() < self.n_axes
+        {
             return Ok(None);
         }
         let (numel, has_rows) = (product(&domain), self.n_axes > 0);
@@ -152,10 +154,12 @@ impl Draft {
             repeated: SmallVec::new(),
         };
         for (node, shape) in self.nodes.iter().zip(shapes) {
-            let Some(value) = builder.node(node, shape, &found, instance)? else { return Ok(None) };
+            let Some(value) = builder.node(self, node, shape, &found, instance)? else { return Ok(None) };
             found.push(value);
         }
-        let results: SmallVec<[&Found; 2]> = self.returned.iter().map(|at| &found[*at as usize]).collect();
+        let result = |operand: &loops::Operand| found.get(self.index(*operand)?);
+        let results = self.returned.iter().map(result).collect::<Option<SmallVec<[&Found; 2]>>>();
+        let Some(results) = results else { return Ok(None) };
         if self.layout != Layout::RowMajor && results.iter().any(|value| value.shape != builder.domain) {
             return Ok(None);
         }
@@ -190,16 +194,18 @@ impl Builder {
 
     fn node(
         &mut self,
+        draft: &Draft,
         node: &Node,
         shape: Sizes,
         found: &[Found],
         instance: &Instance,
     ) -> Result<Option<Found>> {
-        let (mut inputs, dtype) = (SmallVec::new(), node.dtype);
-        if let Work::Row(call) = node.work {
-            for (i, input) in node.inputs.iter().enumerate() {
-                let Input::Value(number) = input else { return Ok(None) };
-                let operand = &found[*number as usize];
+        let step = &node.step;
+        let (mut inputs, dtype) = (SmallVec::new(), step.dtype);
+        let value = |operand: &loops::Operand| found.get(draft.index(*operand)?);
+        if let Work::Row(call) = step.work {
+            for (i, operand) in step.operands.iter().enumerate() {
+                let Some(operand) = value(operand) else { return Ok(None) };
                 if i == 0 && operand.shape != self.domain {
                     return Ok(None);
                 }
@@ -221,8 +227,8 @@ impl Builder {
             let what = VirtualOperand::Virtual(out);
             return Ok(Some(Found { what, dtype, shape, per_row, is_reduced: false }));
         }
-        if let (Work::Columns(_), [Input::Value(number)]) = (&node.work, &node.inputs[..]) {
-            let operand = &found[*number as usize];
+        if let (draft::Kernel::Columns(_), [operand]) = (&node.kernel, &step.operands[..]) {
+            let Some(operand) = value(operand) else { return Ok(None) };
             let is_whole = operand.shape == self.domain && !operand.is_reduced;
             return Ok(is_whole.then(|| Found { shape, is_reduced: true, ..operand.clone() }));
         }
@@ -231,50 +237,29 @@ impl Builder {
             () if self.is_per_row(&shape) => true,
             () => return Ok(None),
         };
-        if let (Work::Convert, [Input::Value(number)]) = (&node.work, &node.inputs[..]) {
-            let operand = &found[*number as usize];
-            let from = operand.dtype;
-            let action = match from == dtype {
-                true => Action::Copy(dtype.size()),
-                false => Action::Convert(converter(from, dtype)),
-            };
-            let Some(spot) = self.operand(operand, from, per_row, &shape)? else { return Ok(None) };
-            let out = self.register(per_row, dtype.size());
-            self.push(action, SmallVec::from_iter([spot]), out, per_row, [from, dtype]);
-            return Ok(Some(Found {
-                what: VirtualOperand::Virtual(out),
-                dtype,
-                shape,
-                per_row,
-                is_reduced: false,
-            }));
-        }
-        for (i, input) in node.inputs.iter().enumerate() {
-            let wanted = match (&node.work, i) {
-                (Work::Map(_, _, dtype), _) => *dtype,
-                (Work::Select, 0) => DType::Bool,
-                _ => dtype,
-            };
-            let spot = match *input {
-                Input::Number(bits, size) => self.number(bits, size),
-                Input::Size(size, dtype) => {
-                    self.number(bits_of(Scalar::Int(instance.number(size)), dtype), dtype.size())
+        for (i, operand) in step.operands.iter().enumerate() {
+            let wanted = step.operand_dtype(i);
+            let spot = match *operand {
+                loops::Operand::Number(x) => Some(self.number(bits_of(x, wanted), wanted.size())),
+                loops::Operand::Size(i) => {
+                    let size = Scalar::Int(instance.number(draft.sizes[i as usize]));
+                    Some(self.number(bits_of(size, wanted), wanted.size()))
                 }
-                Input::Value(number) => {
-                    match self.operand(&found[number as usize], wanted, per_row, &shape)? {
-                        Some(spot) => spot,
-                        None => return Ok(None),
-                    }
-                }
+                _ => match value(operand) {
+                    Some(operand) => self.operand(operand, wanted, per_row, &shape)?,
+                    None => None,
+                },
             };
+            let Some(spot) = spot else { return Ok(None) };
             inputs.push(spot);
         }
-        let (action, dtypes, def) = match &node.work {
-            Work::Map(def, map, from) => {
-                let result = if def.rule == Rule::Bool { DType::Bool } else { *from };
-                (Action::Map(map.clone()), [*from, result], Some(*def))
-            }
-            _ => (Action::Select(dtype.size()), [dtype; 2], None),
+        let dtypes = [step.from, dtype];
+        let (action, def) = match (&node.kernel, step.work) {
+            (draft::Kernel::Map(map), Work::Map(def)) => (Action::Map(map.clone()), Some(def)),
+            (_, Work::Convert) if step.from == dtype => (Action::Copy(dtype.size()), None),
+            (_, Work::Convert) => (Action::Convert(converter(step.from, dtype)), None),
+            (_, Work::Select) => (Action::Select(dtype.size()), None),
+            _ => return Ok(None),
         };
         let out = self.register(per_row, dtypes[1].size());
         self.push(action, inputs, out, per_row, dtypes);

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use fx_core::op::kind::OperandType;
-use fx_core::pointwise::{Compute, PointwiseDef};
-use fx_core::rowwise::RowCall;
+use fx_core::loops::{Operand, Step, Work};
+use fx_core::pointwise::{Compute, PointwiseCall};
 use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, TensorType, TypeTree, bail};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -12,21 +11,21 @@ use smallvec::SmallVec;
 use super::Map;
 use crate::engine::operand::{Layout, OperandId, ValueId};
 use crate::engine::record::{Shape, Size};
-use crate::fusible::{Reduction, column_reduction, map_dtype, row_call, select_of};
+use crate::fusible::{Reduction, column_reduction, map_call, row_call, select_of};
 use crate::ops::view::to;
 
 /// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any
 /// sizes.
-///
-/// Values are numbered: first those that are there, then what nodes give, in order.
 pub(crate) struct Draft {
-    /// The operands, and what else is there already.
+    /// The operands, and what else is there already: the loads of the steps.
     pub(super) outside: Vec<OperandId>,
     pub(super) nodes: Vec<Node>,
-    pub(super) returned: SmallVec<[u32; 2]>,
+    pub(super) returned: SmallVec<[Operand; 2]>,
     pub(super) stores: SmallVec<[ValueId; 2]>,
-    /// The value of which the tape changes parts, and how many of its last axes in memory make a row.
-    pub(super) anchor: Option<(u32, usize)>,
+    /// The operand of which the tape changes parts, and how many of its last axes in memory make a row.
+    pub(super) anchor: Option<(Operand, usize)>,
+    /// The sizes that steps compute with.
+    pub(super) sizes: SmallVec<[Size; 2]>,
     /// How results lie.
     pub(super) layout: Layout,
     /// How many of the last axes make a row.
@@ -35,34 +34,20 @@ pub(crate) struct Draft {
     pub(super) reduced: Option<(Range<usize>, Shape)>,
 }
 
-/// An operation of a draft.
+/// An operation of a draft: one of the whole domain, or of what has an element for each row.
 pub(super) struct Node {
-    pub(super) work: Work,
-    pub(super) inputs: SmallVec<[Input; 4]>,
-    pub(super) dtype: DType,
+    pub(super) step: Step,
+    pub(super) kernel: Kernel,
     pub(super) shape: Shape,
 }
 
-pub(super) enum Work {
-    /// The first input is in rows, the others are the same for all.
-    Row(RowCall),
-    /// The input is reduced over axes before the last ones, which is not for the tape.
+/// The kernel of a step.
+pub(super) enum Kernel {
+    /// It follows from the step and the sizes.
+    Implied,
+    Map(Map),
+    /// The operand is reduced over axes before the last ones, which is not for the tape.
     Columns(Reduction),
-    /// The input is converted to the dtype of the result.
-    Convert,
-    /// Computed in a dtype, to which inputs are converted.
-    Map(&'static PointwiseDef, Map, DType),
-    Select,
-}
-
-/// What a node takes.
-#[derive(Clone, Copy)]
-pub(super) enum Input {
-    Value(u32),
-    /// Bits, and the bytes of an element.
-    Number(u64, usize),
-    /// A size as a number.
-    Size(Size, DType),
 }
 
 impl Draft {
@@ -83,23 +68,22 @@ impl Draft {
         layout: Layout,
     ) -> Result<Option<Draft>> {
         let ty = |id: NodeId| types.get(&id).and_then(TypeTree::tensor);
-        let mut numbers: FxHashMap<NodeId, u32> = FxHashMap::default();
+        let mut places: FxHashMap<NodeId, Operand> = FxHashMap::default();
         for (i, (id, _)) in outside.iter().enumerate() {
-            numbers.insert(*id, i as u32);
+            places.insert(*id, Operand::Load(i as u32));
         }
         let (mut nodes, mut n_axes) = (Vec::new(), 0);
         let mut reduced: Option<(Range<usize>, Shape)> = None;
         let mut are_reduced: FxHashSet<NodeId> = FxHashSet::default();
         for (id, node) in graph.nodes() {
-            if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) || numbers.contains_key(&id) {
+            if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) || places.contains_key(&id) {
                 continue;
             }
             let (Some(op), Some(out), Some(shape)) = (node.op(), ty(id), shape_of(id)) else {
                 return Ok(None);
             };
             let bound = op.bind(node.args(), node.kwargs())?;
-            let number_of = |arg: &Arg| numbers.get(arg.leaf()?).copied();
-            let is_outside = |number: u32| (number as usize) < outside.len();
+            let place_of = |arg: &Arg| places.get(arg.leaf()?).copied();
             // What is reduced over such axes is complete only after the tape.
             if node.inputs().any(|input| are_reduced.contains(&input)) {
                 return Ok(None);
@@ -108,7 +92,7 @@ impl Draft {
             let node = match first.and_then(ty) {
                 Some(x) if let Some((kind, axes)) = column_reduction(op, &bound, x) => {
                     let of = first.and_then(&mut *shape_of);
-                    let (Some(of), Some(number)) = (of, bound.first().and_then(number_of)) else {
+                    let (Some(of), Some(operand)) = (of, bound.first().and_then(place_of)) else {
                         return Ok(None);
                     };
                     if reduced.as_ref().is_some_and(|(others, _)| *others != axes) {
@@ -116,8 +100,8 @@ impl Draft {
                     }
                     reduced = Some((axes, of));
                     are_reduced.insert(id);
-                    let inputs = SmallVec::from_iter([Input::Value(number)]);
-                    Node { work: Work::Columns(kind), inputs, dtype: out.dtype, shape }
+                    let step = Step::new(Work::Host, [operand], [x.dtype, out.dtype]);
+                    Node { step, kernel: Kernel::Columns(kind), shape }
                 }
                 Some(x) if let Some((call, n)) = row_call(op, &bound, x) => {
                     if n_axes != 0 && n_axes != n {
@@ -125,21 +109,23 @@ impl Draft {
                     }
                     n_axes = n;
                     let tensors = bound.iter().filter(|arg| matches!(arg, Arg::Leaf(_)));
-                    let input = |(i, arg): (usize, &Arg)| {
-                        let number = number_of(arg)?;
-                        let fits = ty(*arg.leaf()?)?.dtype == x.dtype && (i == 0 || is_outside(number));
-                        fits.then_some(Input::Value(number))
+                    let operand = |(i, arg): (usize, &Arg)| {
+                        let place = place_of(arg)?;
+                        let is_outside = matches!(place, Operand::Load(_));
+                        let fits = ty(*arg.leaf()?)?.dtype == x.dtype && (i == 0 || is_outside);
+                        fits.then_some(place)
                     };
-                    let inputs = tensors.enumerate().map(input).collect::<Option<_>>();
-                    let Some(inputs) = inputs else { return Ok(None) };
-                    Node { work: Work::Row(call), inputs, dtype: out.dtype, shape }
+                    let operands = tensors.enumerate().map(operand).collect::<Option<Vec<_>>>();
+                    let Some(operands) = operands else { return Ok(None) };
+                    let step = Step::new(Work::Row(call), operands, [x.dtype, out.dtype]);
+                    Node { step, kernel: Kernel::Implied, shape }
                 }
-                _ => match Node::pointwise(op, &bound, &ty, &number_of, out, shape) {
-                    Some(node) => node,
+                _ => match pointwise(op, &bound, ty, &place_of, out) {
+                    Some((step, kernel)) => Node { step, kernel, shape },
                     None => return Ok(None),
                 },
             };
-            numbers.insert(id, (outside.len() + nodes.len()) as u32);
+            places.insert(id, Operand::Step(nodes.len() as u32));
             nodes.push(node);
         }
         let returned: Vec<Arg> = match graph.output() {
@@ -149,15 +135,25 @@ impl Draft {
         if returned.len() != stores.len() {
             bail!(Graph, "a kernel with {} results was given {} places", returned.len(), stores.len());
         }
-        let returned = returned.iter().map(|arg| numbers.get(arg.leaf()?).copied()).collect::<Option<_>>();
-        let anchor = anchor.map(|(id, axes)| Some((*numbers.get(&id)?, axes)));
+        let returned = returned.iter().map(|arg| places.get(arg.leaf()?).copied()).collect::<Option<_>>();
+        let anchor = anchor.map(|(id, axes)| Some((*places.get(&id)?, axes)));
         let (Some(returned), false) = (returned, matches!(anchor, Some(None))) else { return Ok(None) };
         let outside = outside.iter().map(|(_, operand)| *operand).collect();
         let (stores, anchor) = (stores.iter().copied().collect(), anchor.flatten());
         if reduced.is_some() && (n_axes > 0 || anchor.is_some() || layout != Layout::RowMajor) {
             return Ok(None);
         }
-        Ok(Some(Draft { outside, nodes, returned, stores, anchor, layout, n_axes, reduced }))
+        let sizes = SmallVec::new();
+        Ok(Some(Draft { outside, nodes, returned, stores, anchor, sizes, layout, n_axes, reduced }))
+    }
+
+    /// Returns the index of a value among those that are there first and those of the steps behind them.
+    pub(super) fn index(&self, operand: Operand) -> Option<usize> {
+        match operand {
+            Operand::Load(i) => Some(i as usize),
+            Operand::Step(i) => Some(self.outside.len() + i as usize),
+            Operand::Number(_) | Operand::Size(_) => None,
+        }
     }
 
     /// Returns the axes before the last ones that results are reduced over, with the sizes of what is reduced.
@@ -167,28 +163,30 @@ impl Draft {
 
     /// Returns the results that are reduced so: their places among all, and how.
     pub(crate) fn reductions(&self) -> impl Iterator<Item = (usize, Reduction, DType)> {
-        self.returned.iter().enumerate().filter_map(|(i, number)| {
-            let node = &self.nodes[(*number as usize).checked_sub(self.outside.len())?];
-            match node.work {
-                Work::Columns(kind) => Some((i, kind, node.dtype)),
+        self.returned.iter().enumerate().filter_map(|(i, operand)| match operand {
+            Operand::Step(at) => match &self.nodes[*at as usize] {
+                Node { kernel: Kernel::Columns(kind), step, .. } => Some((i, *kind, step.dtype)),
                 _ => None,
-            }
+            },
+            _ => None,
         })
     }
 
     /// Returns whether an instruction is not defined for some integers, which a size might be.
     pub(crate) fn is_checked(&self) -> bool {
-        let is_checked = |node: &Node| matches!(node.work, Work::Map(def, _, dtype) if def.check.is_some() && dtype.is_int());
-        self.nodes.iter().any(is_checked)
+        let is_checked =
+            |step: &Step| matches!(step.work, Work::Map(def) if def.check.is_some() && step.from.is_int());
+        self.nodes.iter().any(|node| is_checked(&node.step))
     }
 
     /// Notes that these operands of the only node are sizes, not the numbers that they are now; returns
     /// whether they can be.
     pub(crate) fn take_sizes(&mut self, sizes: &[(usize, Size)]) -> bool {
-        let [node] = &mut self.nodes[..] else { return sizes.is_empty() };
-        sizes.iter().all(|(i, size)| match (&node.work, node.inputs.get_mut(*i)) {
-            (Work::Map(def, _, dtype), Some(input)) if def.takes_any_number(*dtype) => {
-                *input = Input::Size(*size, *dtype);
+        let [Node { step, .. }] = &mut self.nodes[..] else { return sizes.is_empty() };
+        sizes.iter().all(|(i, size)| match (step.work, step.operands.get_mut(*i)) {
+            (Work::Map(def), Some(operand)) if def.takes_any_number(step.from) => {
+                *operand = Operand::Size(self.sizes.len() as u32);
+                self.sizes.push(*size);
                 true
             }
             _ => false,
@@ -196,58 +194,30 @@ impl Draft {
     }
 }
 
-impl Node {
-    /// Drafts a pointwise operation or a choice; `None` if it can be no instruction.
-    fn pointwise<'a>(
-        op: fx_core::Op,
-        bound: &[Arg],
-        ty: &dyn Fn(NodeId) -> Option<&'a TensorType>,
-        number_of: &dyn Fn(&Arg) -> Option<u32>,
-        out: &TensorType,
-        shape: Shape,
-    ) -> Option<Node> {
-        let number = |x: Scalar, dtype: DType| Input::Number(bits_of(x, dtype), dtype.size());
-        if let Some(args) = select_of(op, bound) {
-            let input = |(i, arg): (usize, &Arg)| match arg {
-                Arg::Leaf(_) => number_of(arg).map(Input::Value),
-                arg => Some(number(arg.scalar()?, if i == 0 { DType::Bool } else { out.dtype })),
-            };
-            let inputs = args.into_iter().enumerate().map(input).collect::<Option<_>>()?;
-            return Some(Node { work: Work::Select, inputs, dtype: out.dtype, shape });
-        }
-        if let (true, [x, _]) = (op == to::OP, bound) {
-            let inputs = SmallVec::from_iter([Input::Value(number_of(x)?)]);
-            return Some(Node { work: Work::Convert, inputs, dtype: out.dtype, shape });
-        }
-        let Class::Pointwise(def) = op.class else { return None };
-        let (operands, params) = bound.split_at_checked(def.operands.len())?;
-        let mut given: SmallVec<[OperandType<'_>; 4]> = SmallVec::new();
-        for arg in operands {
-            match arg {
-                Arg::None => {}
-                Arg::Leaf(id) => given.push(OperandType::Tensor(ty(*id)?)),
-                arg => given.push(OperandType::Scalar(arg.scalar()?.category())),
-            }
-        }
-        let dtype = map_dtype(def, bound, &given)?;
-        let (def, operands) = match operands.split_last() {
-            Some((last, others)) => match def.instead(last.scalar(), dtype) {
-                Some(def) => (def, others),
-                None => (def, operands),
-            },
-            None => (def, operands),
+/// Makes a step of a pointwise operation or a choice; `None` if it can be none.
+fn pointwise<'a>(
+    op: fx_core::Op,
+    bound: &[Arg],
+    ty: impl Fn(NodeId) -> Option<&'a TensorType>,
+    place_of: &dyn Fn(&Arg) -> Option<Operand>,
+    out: &TensorType,
+) -> Option<(Step, Kernel)> {
+    if let Some(args) = select_of(op, bound) {
+        let operand = |arg: &Arg| match arg {
+            Arg::Leaf(_) => place_of(arg),
+            arg => arg.scalar().map(Operand::Number),
         };
-        let input = |(i, arg): (usize, &Arg)| match arg {
-            Arg::Leaf(_) => number_of(arg).map(Input::Value),
-            Arg::None => Some(number(def.number(i, def.absent_value(i, dtype)?, dtype).ok()?, dtype)),
-            arg => Some(number(def.number(i, arg.scalar()?, dtype).ok()?, dtype)),
-        };
-        let inputs = operands.iter().enumerate().map(input).collect::<Option<_>>()?;
-        let param = |(i, arg): (usize, &Arg)| def.parameter(i, arg.scalar()?, dtype).ok();
-        let params = params.iter().enumerate().map(param).collect::<Option<Vec<Scalar>>>()?;
-        let map = map_of(def, dtype, &params)?;
-        Some(Node { work: Work::Map(def, map, dtype), inputs, dtype: out.dtype, shape })
+        let operands = args.into_iter().map(operand).collect::<Option<Vec<_>>>()?;
+        return Some((Step::new(Work::Select, operands, [out.dtype; 2]), Kernel::Implied));
     }
+    if let (true, [x, _]) = (op == to::OP, bound) {
+        let from = ty(*x.leaf()?)?.dtype;
+        return Some((Step::new(Work::Convert, [place_of(x)?], [from, out.dtype]), Kernel::Implied));
+    }
+    let Class::Pointwise(def) = op.class else { return None };
+    let call = map_call(def, bound, ty).ok()?;
+    let map = map_of(&call)?;
+    Some((Step::of_call(&call, |i| place_of(&bound[i]))?, Kernel::Map(map)))
 }
 
 /// Returns the bits of a number as an element.
@@ -261,16 +231,16 @@ pub(crate) fn bits_of(x: Scalar, dtype: DType) -> u64 {
     })
 }
 
-fn map_of(def: &PointwiseDef, dtype: DType, params: &[Scalar]) -> Option<Map> {
+fn map_of(call: &PointwiseCall) -> Option<Map> {
     macro_rules! map {
         ($variant:ident, $ty:ty) => {
             Map::$variant(
-                <$ty as Compute>::block(&def.kernels)?,
-                params.iter().map(|&x| <$ty as Stored>::from_scalar(x)).collect(),
+                <$ty as Compute>::block(&call.def.kernels)?,
+                call.params.iter().map(|&x| <$ty as Stored>::from_scalar(x)).collect(),
             )
         };
     }
-    Some(match dtype {
+    Some(match call.dtype {
         DType::Bool => map!(Bool, bool),
         DType::U8 => map!(U8, u8),
         DType::I8 => map!(I8, i8),

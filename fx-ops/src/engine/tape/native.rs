@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use fx_core::native::{Access, Call, Function, Given, Load, LoopBody, Operand, Routine, Source, Step, Work};
+use fx_core::loops::{self, Operand, Work};
+use fx_core::native::{Access, Call, Function, Given, Load, LoopBody, Routine, Source, Step};
 use fx_core::{Stored, native};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -31,8 +32,8 @@ struct Host<'a> {
 
 impl Map {
     /// Returns the bits of the parameters.
-    fn params(&self) -> Vec<u64> {
-        fn bits<T: Stored + Copy>(params: &[T]) -> Vec<u64> {
+    fn params(&self) -> SmallVec<[u64; 4]> {
+        fn bits<T: Stored + Copy>(params: &[T]) -> SmallVec<[u64; 4]> {
             params.iter().map(|x| x.bits() & (u64::MAX >> (64 - 8 * size_of::<T>()))).collect()
         }
         match self {
@@ -71,21 +72,23 @@ impl Tape {
             let operand = |spot: &Location| match spot {
                 Location::Register(at) => Operand::Step(writer.get(at).copied().unwrap_or(u32::MAX)),
                 Location::Store(at) => Operand::Step(stored.get(at).copied().unwrap_or(u32::MAX)),
-                Location::Load(at) => Operand::Load(*at),
-                Location::Number(at) => Operand::Number(*at),
+                Location::Load(at) => Operand::Load(u32::from(*at)),
+                Location::Number(at) => {
+                    Operand::Number(self.numbers[*at as usize].first().copied().unwrap_or(0))
+                }
             };
             let operands = instruction.inputs.iter().map(operand).collect();
             let (work, params) = match (&instruction.action, instruction.def) {
                 (Action::Map(map), Some(def)) => (Work::Map(def), map.params()),
                 // Numbers in half precision are none of compiled code.
                 (Action::Convert(_), _) if instruction.dtypes.iter().any(|dtype| is_half(*dtype)) => {
-                    (Work::Host, Vec::new())
+                    (Work::Host, SmallVec::new())
                 }
-                (Action::Convert(_), _) => (Work::Convert, Vec::new()),
-                (Action::Repeat(_), _) => (Work::Repeat, Vec::new()),
-                (Action::Copy(_), _) => (Work::Copy, Vec::new()),
-                (Action::Select(_), _) => (Work::Select, Vec::new()),
-                (Action::Map(_) | Action::Row(..), _) => (Work::Host, Vec::new()),
+                (Action::Convert(_), _) => (Work::Convert, SmallVec::new()),
+                (Action::Repeat(_), _) => (Work::Repeat, SmallVec::new()),
+                (Action::Copy(_), _) => (Work::Copy, SmallVec::new()),
+                (Action::Select(_), _) => (Work::Select, SmallVec::new()),
+                (Action::Map(_) | Action::Row(..), _) => (Work::Host, SmallVec::new()),
             };
             let reduces = matches!(instruction.action, Action::Row(call, _) if call.reduces());
             let [from, dtype] = instruction.dtypes;
@@ -94,7 +97,8 @@ impl Tape {
                 Location::Store(at) => Some(at),
                 _ => None,
             };
-            steps.push(Step { work, operands, params, from, dtype, per_row, store });
+            let step = loops::Step { work, operands, exact: 0, params, from, dtype };
+            steps.push(Step { step, per_row, store });
             match instruction.output {
                 Location::Register(at) => _ = writer.insert(at, i),
                 Location::Store(at) => _ = stored.insert(at, i),
@@ -112,8 +116,7 @@ impl Tape {
             let is_copied = load.overwritten.is_some() && overwritten.is_none();
             Load { access: load.access(self.row), overwritten, is_copied }
         };
-        let numbers = self.numbers.iter().map(|number| number.first().copied().unwrap_or(0)).collect();
-        LoopBody { loads: self.loads.iter().map(load).collect(), numbers, steps }
+        LoopBody { loads: self.loads.iter().map(load).collect(), steps }
     }
 
     /// Runs a compiled function from now on.

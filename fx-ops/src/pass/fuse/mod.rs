@@ -12,15 +12,13 @@ mod horizontal;
 use std::ops::Range;
 
 use fx_core::analysis::Flow;
-use fx_core::op::ParamKind;
-use fx_core::op::kind::{self, OperandType};
 use fx_core::pass::{Context, Pass, enclose};
 use fx_core::{Arg, Class, Graph, GraphModule, NodeId, OpCode, Result, Shape, TensorType, TypeTree};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::fusible::{
-    are_long, column_reduction, has_columns, is_anchor, is_select, map_dtype, row_call, select_of, spec_of,
+    are_long, column_reduction, has_columns, is_anchor, is_select, map_call, row_call, select_of, spec_of,
 };
 
 /// Makes groups of nodes that are computed as one.
@@ -257,31 +255,10 @@ fn role(graph: &Graph, id: NodeId) -> Result<Role> {
             _ => "it has a kernel of its own",
         });
     };
-    let n = def.operands.len();
-    let types: Vec<TypeTree> = bound[..n]
-        .iter()
-        .map(|arg| match arg {
-            Arg::Leaf(_) => Ok(tensor(graph, arg).map_or(Arg::None, TypeTree::from)),
-            arg => arg.try_flat_map(&mut |_| Ok(Arg::None)),
-        })
-        .collect::<Result<_>>()?;
-    let mut operands: SmallVec<[OperandType<'_>; 4]> = SmallVec::new();
-    for (arg, ty) in bound.iter().zip(&types) {
-        match (arg, ty) {
-            (Arg::None, _) => {}
-            (Arg::Dim(_), _) => return none("it takes a size that is not known"),
-            (Arg::Leaf(_), Arg::None) => return none("an operand is not a tensor of known type"),
-            (_, ty) => operands.push(<kind::Operand as ParamKind>::ty(ty)?),
-        }
-    }
-    if !bound[n..].iter().all(|arg| arg.scalar().is_some()) {
-        return none("a parameter is not a number");
-    }
-    match map_dtype(def, &bound, &operands) {
-        Some(_) => Ok(Role::Map),
-        None => none(
-            "it is computed in half precision, checks its operands, or has a number that its dtype cannot hold",
-        ),
+    let ty = |id: NodeId| graph.node(id).ok()?.ty()?.tensor();
+    match map_call(def, &bound, ty) {
+        Ok(_) => Ok(Role::Map),
+        Err(why) => none(why),
     }
 }
 
