@@ -90,6 +90,9 @@ pub use saved::{load, save};
 pub use script::{script, script_file};
 pub use standalone::{CrateOptions, ToCrate};
 
+/// How operations of the user's are added to text.
+const OWN_OPERATIONS: &str = "operations of your own are given to `fx::Graph::parse`";
+
 /// Reads a graph of built-in operations from text, as `Display` writes it. [`Graph::parse`] takes operations
 /// of your own too. Fails with everything that is wrong in the text, each with its line and column.
 ///
@@ -99,5 +102,5 @@ pub use standalone::{CrateOptions, ToCrate};
 /// # Ok::<(), fx::Error>(())
 /// ```
 pub fn parse(text: &str) -> Result<Graph> {
-    Graph::parse(text, &registry())
+    Graph::parse(text, &registry().advising(OWN_OPERATIONS))
 }

@@ -86,7 +86,8 @@ pub fn open_with(path: impl AsRef<Path>, weights: Option<&Path>, lowering: &Lowe
             .help("expected fx text, a saved module, or an archive of torch.export or torch.jit")
     };
     let text = fs::read_to_string(path).map_err(io)?;
-    let graph = Graph::parse_file(&text, &path.display().to_string(), &crate::registry())?;
+    let registry = crate::registry().advising(crate::OWN_OPERATIONS);
+    let graph = Graph::parse_file(&text, &path.display().to_string(), &registry)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut gm = GraphModule::new(&name, graph);
     if let Some(weights) = weights {

@@ -234,7 +234,7 @@ impl Load {
             zip: &zip,
             manifest: &manifest,
             tensors,
-            registry: self.registry.unwrap_or_else(crate::registry),
+            registry: self.registry.unwrap_or_else(crate::registry).advising(ADVICE),
             modules: HashMap::new(),
         };
         let module = reader.root()?;
@@ -253,6 +253,9 @@ pub(crate) fn is_saved(path: &Path) -> Result<bool> {
     let zip = ZipFile::open(path, "`fx::save` or `torch.export.save`")?;
     Ok(zip.contains("module.json") && zip.contains(tensors::MEMBER))
 }
+
+/// How operations of the user's are added to a reader.
+const ADVICE: &str = "operations of your own are given to `fx::saved::Load::registry`";
 
 fn text(zip: &ZipFile, name: &str) -> Result<String> {
     let bytes = zip.read(name)?;

@@ -174,7 +174,7 @@ fn wrong_files_are_refused_with_their_place() {
         |text| text.replace("relu", "no_such_operation"),
         expect![[r#"
             unknown operation "no_such_operation"  at FILE, graphs/1.fx:2:19
-              help: check the spelling"#]],
+              help: check the spelling; operations of your own are given to `fx::saved::Load::registry`"#]],
     );
 }
 

@@ -9,6 +9,8 @@ use crate::{Result, err};
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     ops: BTreeMap<&'static str, Op>,
+    /// How a user adds operations here.
+    advice: Option<&'static str>,
 }
 
 impl Registry {
@@ -43,6 +45,13 @@ impl Registry {
         Ok(self)
     }
 
+    /// Returns the registry with a sentence for the error of an unknown operation: how the user adds operations.
+    #[must_use]
+    pub fn advising(mut self, advice: &'static str) -> Self {
+        self.advice = Some(advice);
+        self
+    }
+
     /// Returns the operation called `name`.
     pub fn get(&self, name: &str) -> Option<Op> {
         self.ops.get(name).copied()
@@ -51,8 +60,13 @@ impl Registry {
     /// Returns the operation called `name`. Fails if there is none; the error names similar ones.
     pub fn find(&self, name: &str) -> Result<Op> {
         self.get(name).ok_or_else(|| {
-            err!(Unresolved, "unknown operation {name:?}")
-                .help(crate::names::suggest(name, self.ops.keys().copied()))
+            let similar = crate::names::suggest(name, self.ops.keys().copied());
+            let help = match self.advice {
+                Some(advice) if similar.ends_with('?') => format!("{similar} {advice}"),
+                Some(advice) => format!("{similar}; {advice}"),
+                None => similar,
+            };
+            err!(Unresolved, "unknown operation {name:?}").help(help)
         })
     }
 
