@@ -339,7 +339,7 @@ macro_rules! rowwise {
                             $($($crate::Param {
                                 name: stringify!($p),
                                 kind: $crate::Kind::Number,
-                                default: Some($crate::pointwise::default($crate::op::Default::Float($d))),
+                                default: Some($crate::op::Written($d).default()),
                                 keyword_only: false,
                             },)*)?
                         ],

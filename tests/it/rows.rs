@@ -14,10 +14,61 @@ fx::pointwise! {
 
     /// `sin(x) / x`, smoothed by `eps`: a user's own operation.
     soft_sinc(x; eps: fx::op::Default::Float(0.25)) -> Float { real: fx_math::sin(x) / (x * x + eps) }
+    /// `(x - shift) * scale + offset`, whose defaults are plain numbers.
+    rescaled(x; shift: 1, scale: -0.5, offset: true) -> Float { real: (x - shift) * scale + offset }
     /// Whether `x` lies within `y` of zero.
     near_zero(x, y) -> Bool { real: fx_math::abs(x) <= y, int: x.wrapping_mul(x) <= y.wrapping_mul(y) }
 }
 use fx::math as fx_math;
+
+fx::rowwise! {
+    /// A table of operations on rows.
+    pub trait OwnRows; pub static OWN_ROWS;
+
+    /// Rows divided by the sum of their elements and `eps`.
+    shares(x; eps: fx::op::Default::Float(0.5), scale: 2) -> out {
+        let sum = row::sum(x) + eps;
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = *x * scale / sum;
+        }
+    }
+}
+
+fx::kernels! {
+    /// A table of other operations.
+    pub trait OwnKernels; pub static OWN_KERNELS;
+
+    /// The same tensor, whatever the numbers are.
+    same(x: Tensor, a: Number = 2, b: Number = -0.5, c: Number = fx::op::Default::Bool(true)) = same_type, same_value;
+}
+
+fn same_type(
+    x: &fx::TensorType,
+    _: fx::Category,
+    _: fx::Category,
+    _: fx::Category,
+) -> fx::Result<fx::TensorType> {
+    Ok(x.clone())
+}
+
+fn same_value(x: &Array, _: Scalar, _: Scalar, _: Scalar) -> fx::Result<Array> {
+    Ok(x.clone())
+}
+
+#[test]
+fn tables_take_plain_literals_as_defaults() {
+    let defaults = [soft_sinc::OP, rescaled::OP, shares::OP, same::OP].map(|op| op.to_string());
+    expect_test::expect![[r#"
+        soft_sinc(x: operand, eps: number = 0.25)
+        rescaled(x: operand, shift: number = 1, scale: number = -0.5, offset: number = true)
+        shares(x: tensor, eps: number = 0.5, scale: number = 2)
+        same(x: tensor, a: number = 2, b: number = -0.5, c: number = true)"#]]
+    .assert_eq(&defaults.join("\n"));
+    let x = Tensor::new([[1.0f32, 3.0]]);
+    let (rescaled, shares): (Tensor, Tensor) = (fx::call!(rescaled(&x)), fx::call!(shares(&x)));
+    assert_eq!(rescaled.array().unwrap().to_vec::<f32>().unwrap(), [1.0, 0.0]);
+    assert_eq!(shares.array().unwrap().to_vec::<f32>().unwrap(), [2.0 / 4.5, 6.0 / 4.5]);
+}
 
 #[fx::wrap]
 /// A user's composite, kept as one node.

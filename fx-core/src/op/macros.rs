@@ -159,6 +159,9 @@ macro_rules! __default {
     ($k:ident) => {
         ::core::option::Option::None
     };
+    (Number $d:expr) => {
+        ::core::option::Option::Some($crate::op::Written($d).default())
+    };
     ($k:ident $d:expr) => {
         ::core::option::Option::Some($crate::op::kind::$k::default($d))
     };
@@ -210,10 +213,10 @@ macro_rules! __call {
 ///     /// The greater of each element and zero; NaN stays NaN.
 ///     relu(x) -> Same { real: if x < 0.0 { 0.0 } else { x }, int: if x < 0 { 0 } else { x } }
 ///     /// `x` where positive, `negative_slope * x` elsewhere.
-///     leaky_relu(x; negative_slope: Float(0.01)) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
+///     leaky_relu(x; negative_slope: 0.01) -> Same { real: if x > 0.0 { x } else { x * negative_slope } }
 /// }
 /// ```
-/// The default of a parameter is a [`Default`](crate::op::Default), such as `Float(0.01)` or `Int(1)`.
+/// The default of a parameter is a number or bool, such as `0.01` or `1`, or a [`Default`](crate::op::Default).
 ///
 /// The result has the promoted dtype (`Same`), the same but a number (`Number`) or at least a float
 /// (`Float`), or is `Bool`. Arms are `real` (f32, f64; f16 and bf16 are computed in f32), `int` (u8, i8, i32,
@@ -287,7 +290,7 @@ macro_rules! pointwise {
                             $($($crate::Param {
                                 name: stringify!($p),
                                 kind: $crate::Kind::Number,
-                                default: Some($crate::pointwise::default($d)),
+                                default: Some($crate::op::Written($d).default()),
                                 keyword_only: false,
                             },)*)?
                         ],

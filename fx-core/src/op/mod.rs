@@ -116,6 +116,39 @@ impl Default {
     }
 }
 
+/// A default as tables write it: a bool, an integer, a float, or a [`Default`].
+#[doc(hidden)]
+pub struct Written<T>(pub T);
+
+impl Written<bool> {
+    /// Returns the default.
+    pub const fn default(self) -> Default {
+        Default::Bool(self.0)
+    }
+}
+
+// One integer type and one float type, so that a literal without a suffix has it.
+impl Written<i64> {
+    /// Returns the default.
+    pub const fn default(self) -> Default {
+        Default::Int(self.0)
+    }
+}
+
+impl Written<f64> {
+    /// Returns the default.
+    pub const fn default(self) -> Default {
+        Default::Float(self.0)
+    }
+}
+
+impl Written<Default> {
+    /// Returns the default.
+    pub const fn default(self) -> Default {
+        self.0
+    }
+}
+
 /// One parameter of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
