@@ -67,9 +67,16 @@ impl CrateOptions {
         CrateOptions::default()
     }
 
-    /// Names the crate.
+    /// Names the crate. A name that cargo does not take, or that code cannot import, is an error when the crate
+    /// is made.
     pub fn name(mut self, name: &str) -> CrateOptions {
         self.options = self.options.name(name);
+        self
+    }
+
+    /// Names the crate after a text, such as the name of a file. What a name cannot have is replaced.
+    pub fn named_after(mut self, text: &str) -> CrateOptions {
+        self.options = self.options.named_after(text);
         self
     }
 

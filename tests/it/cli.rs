@@ -165,6 +165,17 @@ fn programs_are_written_as_rust() {
     assert!(fx::weights::Weights::open(weights).is_ok());
     assert!(refused(&["codegen", "--readable", "no such file"]).contains("no such file"));
     assert_eq!(fx(&["codegen", CHAIN]).status.code(), Some(2));
+    let (krate, model) = (dir.join("crate"), dir.join("my model.fx"));
+    let (krate, model) = (krate.to_str().unwrap(), model.to_str().unwrap());
+    let told = refused(&["codegen", CHAIN, "--name", "my model", "-o", krate]);
+    assert!(
+        told.contains("\"my model\" cannot be the name of a crate") && told.contains("letters"),
+        "{told}"
+    );
+    std::fs::copy(CHAIN, model).unwrap();
+    assert_eq!(ok(&["codegen", model, "-o", krate]), "");
+    let manifest = std::fs::read_to_string(dir.join("crate/Cargo.toml")).unwrap();
+    assert!(manifest.contains("name = \"my-model\""), "{manifest}");
 }
 
 #[test]

@@ -23,6 +23,11 @@ pub(crate) fn is_identifier(text: &str) -> bool {
     first && rest && text != "_" && !text.contains("__") && text.len() <= LONGEST && !KEYWORDS.contains(&text)
 }
 
+/// Returns whether a text is a word that no identifier may be.
+pub(crate) fn is_keyword(text: &str) -> bool {
+    KEYWORDS.contains(&text) || text == "Self"
+}
+
 /// Returns the text as a lower-case identifier.
 pub(crate) fn variable(text: &str) -> String {
     if is_identifier(text) {

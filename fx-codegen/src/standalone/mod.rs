@@ -42,10 +42,17 @@ impl Options {
         Options::default()
     }
 
-    /// Names the crate. What cannot stand in the name of a crate is replaced.
+    /// Names the crate. A name that cargo does not take, or that code cannot import, is an error when the crate
+    /// is written.
     pub fn name(mut self, name: &str) -> Options {
         self.name = Some(name.to_owned());
         self
+    }
+
+    /// Names the crate after a text, such as the name of a file. What a name cannot have is replaced.
+    pub fn named_after(self, text: &str) -> Options {
+        let name = package::name_of(text);
+        self.name(&name)
     }
 
     /// Puts the weights into the code. The crate then needs no standard library and allocates nothing; sizes
@@ -143,7 +150,8 @@ impl Package {
 /// Writes a graph module as a crate. It must not call modules, and its nodes must have types: `to_crate` of
 /// the façade sees to both.
 ///
-/// Fails when there are operations without stand-alone code: all are named, with their lines in the program.
+/// Fails when the options name the crate as no crate can be named, or when there are operations without
+/// stand-alone code: all are named, with their lines in the program.
 pub fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
     package::generate(gm, options)
 }

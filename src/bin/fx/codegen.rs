@@ -23,7 +23,7 @@ pub(crate) struct Codegen {
     /// Write the tensors, which readable code loads, to this safetensors file
     #[arg(long, value_name = "FILE", requires = "readable")]
     save_weights: Option<PathBuf>,
-    /// The name of the crate
+    /// The name of the crate; that of the file if none is given
     #[arg(long, conflicts_with = "readable")]
     name: Option<String>,
     /// A safetensors file with inputs and what is expected, for the test of the crate, as `fx run` takes it
@@ -61,7 +61,10 @@ impl Codegen {
 
     fn package(&self) -> fx::Result<()> {
         let gm = self.program.open_for(self.io.as_deref())?;
-        let mut options = CrateOptions::new().name(self.name.as_deref().unwrap_or(&self.program.stem()));
+        let mut options = match &self.name {
+            Some(name) => CrateOptions::new().name(name),
+            None => CrateOptions::new().named_after(&self.program.stem()),
+        };
         if let Some(io) = &self.io {
             options = options.io(&gm, &Weights::open(io)?)?;
         }

@@ -286,7 +286,7 @@ fn names_and_sizes_that_need_care() {
         let x = (0..b * 2 * n).map(|i| (i * 37 % 11) as f32).collect();
         [Value::from(&Tensor::from_vec(x, &[b, 2, n]))]
     };
-    let options = CrateOptions::new().name("match");
+    let options = CrateOptions::new();
     let recorded = (2..7).fold(options.clone(), |options, n| options.record(&set(n - 1, n)));
     let dir = folder("match");
     gm.to_package(&recorded).unwrap().write(&dir).unwrap();
@@ -312,6 +312,48 @@ fn sizes_without_bound_are_errors() {
         let result = fx::pass::SHAPE_PROP.apply(&mut gm).and_then(|_| gm.to_package(&CrateOptions::new()));
         assert!(result.is_err(), "{body}");
     }
+}
+
+#[test]
+fn a_name_that_no_crate_can_have_is_an_error() {
+    let gm = fx::trace(|x: &Tensor| x * 2).input("x", "f32[2]").build().unwrap();
+    let package = |name: &str| gm.to_package(&CrateOptions::new().name(name));
+    for name in ["twice", "_twice", "Twice-2_b"] {
+        assert_eq!(package(name).unwrap().name(), name);
+    }
+    let refused = |name: &str| {
+        let error = package(name).unwrap_err();
+        format!("{}\n  help: {}\n", error.message(), error.advice().unwrap_or_default())
+    };
+    let long = "x".repeat(65);
+    let names = ["", "my model", "größe", "2fast", "-x", "_-", "match", "Self", "proc-macro", &long];
+    expect_test::expect![[r#"
+        "" cannot be the name of a crate: it is empty
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "x"
+        "my model" cannot be the name of a crate: it has other characters than letters, digits, `-` and `_`
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "my-model"
+        "größe" cannot be the name of a crate: it has other characters than letters, digits, `-` and `_`
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "gr-e"
+        "2fast" cannot be the name of a crate: it does not begin with a letter or `_`
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "model-2fast"
+        "-x" cannot be the name of a crate: it does not begin with a letter or `_`
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "x"
+        "_-" cannot be the name of a crate: it has neither a letter nor a digit
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "x"
+        "match" cannot be the name of a crate: it is a keyword of Rust
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "model-match"
+        "Self" cannot be the name of a crate: it is a keyword of Rust
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "model-self"
+        "proc-macro" cannot be the name of a crate: it is that of a crate of Rust
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "model-proc-macro"
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" cannot be the name of a crate: it is too long
+          help: a name has up to 64 letters, digits, `-` and `_`, begins with a letter or `_`, and is no keyword, such as "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+    "#]].assert_eq(&names.map(refused).concat());
+    let named = |text: &str| gm.to_package(&CrateOptions::new().named_after(text)).unwrap().name().to_owned();
+    assert_eq!(
+        ["my model", "2fast", "match", ""].map(named),
+        ["my-model", "model-2fast", "model-match", "x"]
+    );
 }
 
 #[test]
@@ -452,7 +494,7 @@ fn the_command_line_writes_a_crate() {
     let [program, io] =
         ["chain.pt2", "chain.io.safetensors"].map(|name| zoo.join(name).display().to_string());
     let out = dir.join("crate").display().to_string();
-    assert_eq!(run(&[&program, "-o", &out, "--name", "my chain", "--io", &io]), (Some(0), String::new()));
+    assert_eq!(run(&[&program, "-o", &out, "--name", "my-chain", "--io", &io]), (Some(0), String::new()));
     assert!(std::fs::read_to_string(dir.join("crate/Cargo.toml")).unwrap().contains("name = \"my-chain\""));
     assert!(cargo(&dir.join("crate"), &["test"]).contains("recorded_outputs ... ok"));
     let (code, reason) = run(&["no such file", "-o", &out]);

@@ -61,11 +61,14 @@ pub(super) fn is_kernel(name: &str) -> bool {
 const PLAIN: &str = include_str!("../kernels/plain.rs");
 const ALONE: &str = include_str!("../kernels/alone.rs");
 
+/// The longest name that registries of crates take.
+const LONGEST_NAME: usize = 64;
+
 /// Lints that a text which is not written by hand does not follow.
 const ALLOW: &str = "#![allow(unused, unreachable_pub, clippy::all, clippy::pedantic)]\n";
 
 pub(super) fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
-    let name = package_name(options.name.as_deref().unwrap_or(gm.name()));
+    let name = package_name(gm, options)?;
     let mut lowered = lower::lower(gm, options)?;
     let updates: Vec<Value> =
         lowered.weights.iter().filter_map(|weight| weight.update.clone().map(Arg::Leaf)).collect();
@@ -78,20 +81,52 @@ pub(super) fn generate(gm: &GraphModule, options: &Options) -> Result<Package> {
 
 /// Names all that cannot be written.
 pub(super) fn check(gm: &GraphModule, options: &Options) -> Result<()> {
+    package_name(gm, options)?;
     lower::lower(gm, options).map(|_| ())
 }
 
+/// Crates of Rust that every crate or test knows by their names.
+const KNOWN_CRATES: [&str; 5] = ["alloc", "core", "proc_macro", "std", "test"];
+
 /// Returns a text as the name of a crate.
-fn package_name(text: &str) -> String {
+pub(super) fn name_of(text: &str) -> String {
     let name = names::variable(text).trim_matches('_').replace('_', "-");
     match name.as_str() {
-        "" | "test" | "std" | "core" | "alloc" | "proc-macro" => {
-            format!("model-{name}").trim_end_matches('-').to_owned()
-        }
+        "" => "model".to_owned(),
         // Keywords are given a line behind them, which a crate cannot have.
         name if names::variable(name) != name.replace('-', "_") => format!("model-{name}"),
+        name if KNOWN_CRATES.contains(&&*name.replace('-', "_")) => format!("model-{name}"),
         _ => name,
     }
+}
+
+/// Returns the name of the crate. Fails if the options give it one that no crate can have.
+fn package_name(gm: &GraphModule, options: &Options) -> Result<String> {
+    let Some(name) = &options.name else { return Ok(name_of(gm.name())) };
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let ident = name.replace('-', "_");
+    let fault = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > LONGEST_NAME {
+        "it is too long"
+    } else if !ident.chars().all(|c| is_letter(c) || c.is_ascii_digit()) {
+        "it has other characters than letters, digits, `-` and `_`"
+    } else if !name.starts_with(is_letter) {
+        "it does not begin with a letter or `_`"
+    } else if ident.bytes().all(|b| b == b'_') {
+        "it has neither a letter nor a digit"
+    } else if names::is_keyword(&ident) {
+        "it is a keyword of Rust"
+    } else if KNOWN_CRATES.contains(&&*ident) {
+        "it is that of a crate of Rust"
+    } else {
+        return Ok(name.clone());
+    };
+    Err(err!(Argument, "{name:?} cannot be the name of a crate: {fault}").help(format!(
+        "a name has up to {LONGEST_NAME} letters, digits, `-` and `_`, begins with a letter or `_`, and is no \
+         keyword, such as {:?}",
+        name_of(name)
+    )))
 }
 
 /// Returns the least and the greatest size that a crate takes for a symbol; two of them are multiplied
