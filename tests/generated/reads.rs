@@ -24,15 +24,15 @@ impl Reads {
 #[fx::forward]
 impl Reads {
     /// Runs the graph.
-    pub fn forward(&self, x: &Tensor) -> (Tensor, Tensor, Tensor) {
+    pub fn forward(&self, x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         let old = self.state.get();
         let sum = &old + x;
         let still = self.state.get();
-        let _ = self.state.set(&sum);
+        self.state.set(&sum)?;
         let inside = self.other.get();
-        let _ = self.other.set(x);
+        self.other.set(x)?;
         let y = self.part.call(&inside, &still);
-        (old, still, y)
+        Ok((old, still, y))
     }
 }
 

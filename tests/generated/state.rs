@@ -24,18 +24,18 @@ impl Counter {
 #[fx::forward]
 impl Counter {
     /// Runs the graph.
-    pub fn forward(&self, x: &Tensor) -> Tensor {
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let seen = self.seen.get();
         let sum = x.sum((), false);
         let add = &seen + &sum;
         let minimum = add.minimum(&self.limit);
-        let _ = self.seen.set(&minimum);
+        self.seen.set(&minimum)?;
         let batch_norm = self.norm.call(x);
         let add_1 = &batch_norm + &seen;
         let isfinite = add_1.isfinite();
         let all = isfinite.all((), false);
         let _check = fx::ops::check(&all, "all is finite");
-        add_1
+        Ok(add_1)
     }
 }
 

@@ -43,6 +43,9 @@ mod state;
 #[rustfmt::skip]
 #[path = "../generated/structures.rs"]
 mod structures;
+#[rustfmt::skip]
+#[path = "../generated/updates.rs"]
+mod updates;
 
 /// Says where the rows of this file are for generated code.
 fn options() -> Options {
@@ -394,9 +397,61 @@ fn state_and_effects() {
     let loaded = state::Counter::new(&Members::of_weights(&weights)).unwrap();
     let x = ramp(&[4, 3]);
     let expected = gm.call(std::slice::from_ref(&x)).unwrap();
-    assert!(loaded.forward(&x).bits_eq(&expected));
+    assert!(loaded.forward(&x).unwrap().bits_eq(&expected));
     let error = mlp::Mlp::new(&Members::of_weights(&weights)).map(|_| ()).unwrap_err();
     assert!(error.message().contains("no module \"fc1\""), "{error}");
+}
+
+#[derive(Module)]
+struct Running {
+    total: Buffer,
+}
+
+#[fx::forward]
+impl Running {
+    fn forward(&self, x: &Tensor) -> fx::Result<Tensor> {
+        let total = self.total.get() + x;
+        self.total.set(&total)?;
+        Ok(total)
+    }
+}
+
+#[derive(Module)]
+struct Updates {
+    first: Running,
+    last: Running,
+}
+
+#[fx::forward]
+impl Updates {
+    fn forward(&self, x: &Tensor) -> fx::Result<Tensor> {
+        self.last.call(&(self.first.call(x)? * 2))
+    }
+}
+
+#[test]
+fn an_update_that_fails_is_the_error_of_all_modules_around_it() {
+    let running = || Running { total: Buffer::new(Tensor::new([1f32, 2.0])) };
+    let model = Updates { first: running(), last: running() };
+    let gm = fx::trace(&model).input("x", "f32[2]").leaf(|_, _| false).without_sources().build().unwrap();
+    let made = check(&gm, "updates", updates::Updates::new, &values([ramp(&[2])]));
+    let error = made.forward(&ramp(&[3])).unwrap_err();
+    assert!(error.message().contains("cannot broadcast"), "{error}");
+
+    // The same of a sub-module that is a graph module.
+    let text = "graph main(%x: f32[2]) {\n %y: f32[2] = self.first(%x)\n return {\"y\": %y, \"x\": %x}\n}";
+    let mut outer = GraphModule::new("Outer", fx::parse(text).unwrap());
+    let inner = fx::trace(&model.first).input("x", "f32[2]").without_sources().build().unwrap();
+    outer.add_submodule("first", inner).unwrap();
+    let code = outer.code().unwrap();
+    for line in [
+        "    pub fn forward(&self, x: &Tensor) -> Result<OuterOutput> {",
+        "        let y = self.first.call(x)?;",
+        "        Ok(OuterOutput { y, x: x.clone() })",
+        "        self.total.set(&add)?;",
+    ] {
+        assert!(code.text().lines().any(|found| found == line), "{line} in {code}");
+    }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(super) enum Expr {
     Struct(String, Vec<Expr>),
     /// A text right before an expression.
     Prefixed(String, Box<Expr>),
+    /// `expr?`.
+    Try(Box<Expr>),
     /// A closure with a body of several lines.
     Closure(String, Vec<String>),
 }
@@ -54,6 +56,7 @@ impl Expr {
             Expr::Struct(name, fields) if fields.is_empty() => format!("{name} {{}}"),
             Expr::Struct(name, fields) => format!("{name} {{ {} }}", list(fields)?),
             Expr::Prefixed(prefix, expr) => format!("{prefix}{}", expr.flat()?),
+            Expr::Try(expr) => format!("{}?", expr.flat()?),
             Expr::Closure(..) => return None,
         })
     }
@@ -103,6 +106,13 @@ impl Expr {
                 lines[0].insert_str(0, prefix);
                 lines
             }
+            Expr::Try(expr) => {
+                let mut lines = expr.lines(indent, at, after + 1);
+                if let Some(last) = lines.last_mut() {
+                    last.push('?');
+                }
+                lines
+            }
             Expr::Closure(head, body) => {
                 let mut lines = vec![format!("{head} {{")];
                 lines.extend(body.iter().map(|line| match line.is_empty() {
@@ -123,6 +133,7 @@ impl Expr {
                 let args_fit = flat.is_some_and(|flat| flat.join(", ").len() <= NARROW);
                 receiver.contains('.') && args_fit && !self.is_narrow()
             }
+            Expr::Try(expr) => expr.is_broken_chain(),
             _ => false,
         }
     }
@@ -149,7 +160,7 @@ impl Expr {
         match self {
             Expr::Text(_) | Expr::Binary(..) => true,
             Expr::Closure(..) => false,
-            Expr::Prefixed(_, expr) => expr.is_narrow(),
+            Expr::Prefixed(_, expr) | Expr::Try(expr) => expr.is_narrow(),
             Expr::Struct(_, fields) => {
                 let flat: Option<Vec<String>> = fields.iter().map(Expr::flat).collect();
                 flat.is_some_and(|flat| flat.join(", ").chars().count() <= FIELDS)

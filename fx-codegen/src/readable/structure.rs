@@ -95,6 +95,7 @@ pub(super) fn write(statements: &[Statement], indent: usize) -> Vec<Line> {
                 let ty = ty.as_ref().map_or(String::new(), |ty| format!(": {ty}"));
                 (format!("let {pattern}{ty} = "), expr, ";", nodes)
             }
+            Statement::Do { expr, nodes } => (String::new(), expr, ";", nodes),
             Statement::Tail { expr, nodes } => (String::new(), expr, "", nodes),
         };
         let at = indent + head.chars().count();
@@ -140,6 +141,8 @@ pub(super) struct Signature {
     pub(super) name: String,
     pub(super) params: Vec<Ty>,
     pub(super) result: Ty,
+    /// Whether it returns a `Result`.
+    pub(super) fails: bool,
 }
 
 /// A struct as it was written.
@@ -210,13 +213,15 @@ impl Generator {
         let output = graph.output().clone();
         body.tail(&output, &result)?;
         let (statements, fields) = (std::mem::take(&mut body.statements), std::mem::take(&mut body.fields));
+        let fails = body.fails;
         let doc = format!("`{}`, written by fx from a graph of {} nodes.", comment(gm.name()), graph.len());
-        let name = self.finish(&base, &doc, is_leaf, &params, &result, &fields, &statements, gm)?;
+        let name = self.finish(&base, &doc, is_leaf, &params, (&result, fails), &fields, &statements, gm)?;
         let renamed = |ty: Ty| ty.renamed(&base, &name);
         Ok(Signature {
             params: types.into_iter().map(renamed).collect(),
             result: renamed(result),
             name: name.clone(),
+            fails,
         })
     }
 
@@ -234,7 +239,7 @@ impl Generator {
         doc: &str,
         is_leaf: bool,
         params: &[(String, Ty)],
-        result: &Ty,
+        (result, fails): (&Ty, bool),
         fields: &Fields,
         statements: &[Statement],
         gm: &GraphModule,
@@ -289,7 +294,7 @@ impl Generator {
             push("#[fx::forward]".into());
             push(format!("impl {name} {{"));
             push("    /// Runs the graph.".into());
-            signature(params, result).into_iter().for_each(&mut push);
+            signature(params, result, fails).into_iter().for_each(&mut push);
             lines.extend(body.iter().map(|line| (line.text.clone(), line.nodes.clone())));
             lines.push(("    }".into(), Vec::new()));
             lines.push(("}".into(), Vec::new()));
@@ -374,14 +379,16 @@ fn made(field: &str, member: &Member, path: &str) -> Vec<String> {
     }
 }
 
-/// Writes the head of `forward`.
-fn signature(params: &[(String, Ty)], result: &Ty) -> Vec<String> {
+/// Writes the head of `forward`, which returns a `Result` if it fails.
+fn signature(params: &[(String, Ty)], result: &Ty, fails: bool) -> Vec<String> {
+    let (open, close) = if fails { ("Result<", ">") } else { ("", "") };
     let param = |(name, ty): &(String, Ty)| match ty {
         Ty::Tensor => format!("{name}: &Tensor"),
         ty => format!("{name}: {}", ty.rust()),
     };
     let params: Vec<String> = std::iter::once("&self".to_owned()).chain(params.iter().map(param)).collect();
-    let flat = format!("    pub fn forward({}) -> {} {{", params.join(", "), result.rust());
+    let returned = format!("{open}{}{close}", result.rust());
+    let flat = format!("    pub fn forward({}) -> {returned} {{", params.join(", "));
     if flat.chars().count() <= WIDTH {
         return vec![flat];
     }
@@ -389,11 +396,11 @@ fn signature(params: &[(String, Ty)], result: &Ty) -> Vec<String> {
     lines.extend(params.iter().map(|param| format!("        {param},")));
     match result {
         Ty::Tuple(items) if result.rust().len() > 62 => {
-            lines.push("    ) -> (".into());
+            lines.push(format!("    ) -> {open}("));
             lines.extend(items.iter().map(|item| format!("        {},", item.rust())));
-            lines.push("    ) {".into());
+            lines.push(format!("    ){close} {{"));
         }
-        _ => lines.push(format!("    ) -> {} {{", result.rust())),
+        _ => lines.push(format!("    ) -> {returned} {{")),
     }
     lines
 }
@@ -520,14 +527,25 @@ impl Body<'_, '_> {
         };
         inner.tail(&output, &result)?;
         let (statements, fields) = (std::mem::take(&mut inner.statements), std::mem::take(&mut inner.fields));
+        let fails = inner.fails;
+        self.fails |= fails;
         let base = type_name(&frame.type_name);
         let doc = format!("`{}`, first called as `{}`.", comment(&frame.type_name), comment(&frame.path));
-        let name =
-            self.generator.finish(&base, &doc, false, &params, &result, &fields, &statements, self.gm)?;
+        let name = self.generator.finish(
+            &base,
+            &doc,
+            false,
+            &params,
+            (&result, fails),
+            &fields,
+            &statements,
+            self.gm,
+        )?;
         let field = self.fields.add(&relative, Member::Inner(name));
         let args: Vec<Expr> =
             inputs.iter().map(|id| self.reference(*id).map(Expr::Text)).collect::<Result<_>>()?;
-        let expr = Expr::Method(format!("self.{field}"), "call".into(), args);
+        let call = Expr::Method(format!("self.{field}"), "call".into(), args);
+        let expr = if fails { Expr::Try(Box::new(call)) } else { call };
         self.last_source = None;
         let mut names = Vec::new();
         for id in &outputs {
@@ -586,7 +604,11 @@ impl Body<'_, '_> {
                     _ => self.result(arg, ty, &uses)?,
                 });
             }
-            let expr = Expr::Method(format!("self.{field}"), "call".into(), passed);
+            let mut expr = Expr::Method(format!("self.{field}"), "call".into(), passed);
+            if signature.fails {
+                self.fails = true;
+                expr = Expr::Try(Box::new(expr));
+            }
             return self.bind_call(id, &signature.result, expr, false);
         }
         let structure = child.output().ok();

@@ -48,6 +48,8 @@ pub(super) enum Var {
 pub(super) enum Statement {
     /// `let pattern: ty = expr;`
     Let { pattern: String, ty: Option<String>, expr: Expr, nodes: Vec<NodeId> },
+    /// `expr;`
+    Do { expr: Expr, nodes: Vec<NodeId> },
     /// The result.
     Tail { expr: Expr, nodes: Vec<NodeId> },
     /// A comment.
@@ -67,6 +69,8 @@ pub(super) struct Body<'a, 'g> {
     pub(super) names: Names,
     pub(super) dims: HashMap<String, String>,
     pub(super) statements: Vec<Statement>,
+    /// Whether a statement may fail, so that the function returns a `Result`.
+    pub(super) fails: bool,
     /// Whether variables have the full names of nodes.
     pub(super) exact_names: bool,
     pub(super) last_source: Option<(String, u32)>,
@@ -95,6 +99,7 @@ impl<'a, 'g> Body<'a, 'g> {
             names: Names::default(),
             dims: HashMap::new(),
             statements: Vec::new(),
+            fails: false,
             exact_names: false,
             last_source: None,
             updated,
@@ -548,8 +553,8 @@ impl Body<'_, '_> {
         let field = self.fields.add(&relative, Member::Buffer);
         let expr =
             Expr::Method(format!("self.{field}"), "set".into(), vec![Expr::Text(self.reference(*value)?)]);
-        // That it does not fit is an error while tracing, and when the graph module runs.
-        self.statements.push(Statement::Let { pattern: "_".into(), ty: None, expr, nodes: vec![id] });
+        self.fails = true;
+        self.statements.push(Statement::Do { expr: Expr::Try(Box::new(expr)), nodes: vec![id] });
         Ok(())
     }
 

@@ -16,7 +16,11 @@ impl Body<'_, '_> {
             && let Some(Statement::Let { pattern, expr, nodes, .. }) = self.statements.last()
             && pattern == name
         {
-            let tail = Statement::Tail { expr: expr.clone(), nodes: nodes.clone() };
+            let expr = match expr.clone() {
+                Expr::Try(result) => *result,
+                expr => self.returned(expr),
+            };
+            let tail = Statement::Tail { expr, nodes: nodes.clone() };
             self.statements.pop();
             self.statements.push(tail);
             return Ok(());
@@ -27,8 +31,14 @@ impl Body<'_, '_> {
         let mut uses: HashMap<NodeId, usize> = HashMap::new();
         output.for_each_leaf(&mut |id: &NodeId| *uses.entry(*id).or_default() += 1);
         let expr = self.result(output, ty, &uses)?;
+        let expr = self.returned(expr);
         self.statements.push(Statement::Tail { expr, nodes: Vec::new() });
         Ok(())
+    }
+
+    /// Returns an expression as the result of the function.
+    fn returned(&self, expr: Expr) -> Expr {
+        if self.fails { Expr::Call("Ok".into(), vec![expr]) } else { expr }
     }
 
     pub(in crate::readable) fn result(
