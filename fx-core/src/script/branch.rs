@@ -2,7 +2,7 @@
 
 use super::condition::{Condition, Test};
 use super::flow::{Flow, FrameKind, Outcome, Values, set, values};
-use super::merge::{Side, merge};
+use super::merge::{Merging, Side, merge};
 use super::variable::Variable;
 use crate::trace::OpenRegion;
 use crate::{Result, SourceLoc, Tensor, Tree, Value, err};
@@ -27,10 +27,10 @@ struct Traced {
     otherwise: Option<OpenRegion>,
 }
 
-impl Branch {
+impl Flow {
     /// Begins an `if`.
     #[track_caller]
-    pub fn new(flow: &mut Flow, condition: impl Test) -> Branch {
+    pub fn branch(&mut self, condition: impl Test) -> Branch {
         let place = SourceLoc::caller();
         let state = match condition.test() {
             Condition::Known(holds) => State::Native(holds),
@@ -41,13 +41,15 @@ impl Branch {
                 otherwise: None,
             })),
             Condition::Failed(error) => {
-                flow.fail(error.at(place.clone()));
+                self.fail(error.at(place.clone()));
                 State::Failed
             }
         };
         Branch { state, place }
     }
+}
 
+impl Branch {
     fn attempt<T: Default>(
         &mut self,
         flow: &mut Flow,
@@ -141,7 +143,8 @@ impl Branch {
                 _ => None,
             };
             let pair = pair.as_ref().map(|(a, b)| (a, b));
-            let (merged, value) = merge(&predicate, &first, &second, pair, &|_| true, (&place, flow.lists))?;
+            let merging = Merging { place: &place, lists: flow.lists, pushes: &flow.pushes };
+            let (merged, value) = merge(&predicate, &first, &second, pair, &|_| true, merging)?;
             set(variables, &merged.variables)?;
             if merged.leaves {
                 flow.end_with(merged);

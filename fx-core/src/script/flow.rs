@@ -1,7 +1,9 @@
 //! [`Flow`]: where a scripted function is, among branches and loops that are recorded.
 
+use std::panic::Location;
+
 use super::items::{ListOps, failure, unknown_items};
-use super::merge::{Side, Taken, merge};
+use super::merge::{Merging, Side, Taken, merge};
 use super::variable::Variable;
 use crate::ops::logical_or;
 use crate::trace::{OpenRegion, Scope, apply_as, note_error};
@@ -104,6 +106,26 @@ pub struct Flow {
     pub(super) lists: Option<&'static ListOps>,
     /// Whether a loop has pushed to a list.
     pub(super) has_items: bool,
+    pub(super) pushes: Pushes,
+}
+
+/// Where variables were pushed to last, by number.
+#[derive(Default)]
+pub(super) struct Pushes(Vec<(u32, &'static Location<'static>)>);
+
+impl Pushes {
+    /// Returns the error with the place of the push to this variable, unless it has one.
+    pub(super) fn locate(&self, id: u32, error: Error) -> Error {
+        match self.place(id) {
+            Some(place) => error.at(place),
+            None => error,
+        }
+    }
+
+    /// Returns the place of the push to this variable.
+    pub(super) fn place(&self, id: u32) -> Option<SourceLoc> {
+        self.0.iter().find(|(other, _)| *other == id).map(|(_, place)| (*place).into())
+    }
 }
 
 impl Default for Flow {
@@ -117,6 +139,7 @@ impl Default for Flow {
             failed: None,
             lists: None,
             has_items: false,
+            pushes: Pushes::default(),
         }
     }
 }
@@ -133,12 +156,22 @@ impl Flow {
         if !self.has_items || self.failed.is_some() {
             return self.failed.is_some();
         }
-        let error = value().as_ref().and_then(unknown_items).cloned();
+        let error = value().as_ref().and_then(unknown_items).map(|items| items.read().clone());
         let is_unknown = error.is_some();
         if let Some(error) = error {
             self.fail(error.at(SourceLoc::caller()));
         }
         is_unknown
+    }
+
+    /// Notes that the function pushes to a variable here.
+    #[track_caller]
+    pub fn pushes(&mut self, id: u32) {
+        let (here, all) = (Location::caller(), &mut self.pushes.0);
+        match all.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, place)) => *place = here,
+            None => all.push((id, here)),
+        }
     }
 
     /// Returns whether nothing of the call is recorded within a sub-graph, so that `return` may be one of Rust.
@@ -178,11 +211,12 @@ impl Flow {
     }
 
     /// Returns the result of the function from its value at the end.
+    #[track_caller]
     pub fn finish<R: Tree>(&mut self, result: R) -> R {
         if self.has_items
-            && let Some(error) = unknown_items(&result.to_value())
+            && let Some(items) = unknown_items(&result.to_value())
         {
-            self.fail(error.clone());
+            self.fail(items.error().clone());
         }
         if self.is_native() && self.failed.is_none() {
             return result;
@@ -194,13 +228,15 @@ impl Flow {
     }
 
     /// Returns the result of the function, which has returned within sub-graphs or failed.
+    #[track_caller]
     pub fn leave<R: Tree>(&mut self) -> R {
+        let place = SourceLoc::caller();
         let run = |flow: &mut Flow| -> Result<R> {
             let last = flow.top().pending.take().unwrap_or_default();
             let outcome = flow.close_forks(0, last)?;
             let value = outcome
                 .result(Exit::Return)
-                .ok_or_else(|| err!(Trace, "the function ended without a result").at(SourceLoc::caller()))?;
+                .ok_or_else(|| err!(Trace, "the function ended without a result").at(place))?;
             R::from_value(value)
         };
         let result = match self.failed.take() {
@@ -314,8 +350,9 @@ impl Flow {
                 otherwise,
                 None,
                 &|id| asked.contains(&id),
-                (&fork.place, self.lists),
-            )?
+                Merging { place: &fork.place, lists: self.lists, pushes: &self.pushes },
+            )
+            .map_err(|error| error.at(fork.place.clone()))?
             .0;
         }
         Ok(last)

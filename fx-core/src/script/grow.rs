@@ -22,6 +22,8 @@ pub(super) struct Growing {
     is_single: bool,
     /// What stands for the items of earlier rounds.
     marker: Tensor,
+    /// Where a round pushes.
+    pushed: SourceLoc,
     ops: &'static ListOps,
 }
 
@@ -101,7 +103,7 @@ impl Growing {
         (id, name): (u32, &'static str),
         (row, is_single): (TensorType, bool),
         n: &Value,
-        call: &Call<'_>,
+        (call, pushed): (&Call<'_>, &SourceLoc),
     ) -> Result<Growing> {
         let n = match n {
             Arg::Int(n) => Dim::from((*n).max(0)),
@@ -117,8 +119,8 @@ impl Growing {
         let size = Arg::list([n].iter().chain(row.shape.iter()).map(|dim| Value::from(dim.clone())));
         let dtype = [("dtype", Arg::DType(row.dtype))];
         let rows = apply_at(call.ops.full, false, &[size, Arg::Int(0)], &dtype, call.source.clone())?;
-        let (rows, marker) = (Tensor::try_from(rows)?, Items::within(name, call.source));
-        Ok(Growing { id, name, rows, row, is_single, marker, ops: call.ops })
+        let (rows, marker) = (Tensor::try_from(rows)?, Items::within(name, pushed));
+        Ok(Growing { id, name, rows, row, is_single, marker, pushed: pushed.clone(), ops: call.ops })
     }
 
     /// Returns the list as a round sees it: after the items from before the loop, one stands for those of
@@ -181,6 +183,6 @@ impl Growing {
             apply_at(self.ops.flatten, false, &args, &[], source.clone())?
         };
         let Arg::Leaf(rows) = rows else { bail!(Trace, "the rows of `{}` are no tensor", self.name) };
-        Ok(self.with_last(list, Items::behind(self.name, rows, self.ops, source)))
+        Ok(self.with_last(list, Items::behind(self.name, rows, self.ops, &self.pushed)))
     }
 }

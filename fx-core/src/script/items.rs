@@ -30,6 +30,9 @@ pub struct ListOps {
 /// The items that the rounds of a loop push to a list.
 #[derive(Debug)]
 pub(crate) struct Items {
+    /// What is wrong with reading the items, without a place.
+    read: Error,
+    /// The same, in the place of the last push.
     error: Error,
     /// A tensor with a row for each item; none within the loop.
     rows: Option<(Tensor, &'static ListOps)>,
@@ -41,24 +44,32 @@ impl Items {
         &self.error
     }
 
+    /// Returns the same error without a place, for the operation to add its own.
+    pub(crate) fn read(&self) -> &Error {
+        &self.read
+    }
+
+    fn new(read: Error, rows: Option<(Tensor, &'static ListOps)>, pushed: &SourceLoc) -> Tensor {
+        let error = read.clone().at(pushed.clone());
+        Tensor(Repr::Items(Arc::new(Items { read, error, rows })))
+    }
+
     /// Returns what stands for the items of `name` behind the loop.
-    pub(super) fn behind(name: &str, rows: Tensor, ops: &'static ListOps, place: &SourceLoc) -> Tensor {
-        let error =
+    pub(super) fn behind(name: &str, rows: Tensor, ops: &'static ListOps, pushed: &SourceLoc) -> Tensor {
+        let read =
             err!(Trace, "a loop pushes to `{name}` as often as it runs, which is not known while tracing")
                 .help(format!(
                     "`fx::stack(&{name}, 0)` and `fx::cat(&{name}, 0)` take all items; nothing takes some"
-                ))
-                .at(place.clone());
-        Tensor(Repr::Items(Arc::new(Items { error, rows: Some((rows, ops)) })))
+                ));
+        Items::new(read, Some((rows, ops)), pushed)
     }
 
     /// Returns what stands for the items of earlier rounds within a round.
-    pub(super) fn within(name: &str, place: &SourceLoc) -> Tensor {
-        let error =
+    pub(super) fn within(name: &str, pushed: &SourceLoc) -> Tensor {
+        let read =
             err!(Trace, "a round of a recorded loop reads the items that earlier rounds pushed to `{name}`")
-                .help("keep what the next round needs in a variable of its own")
-                .at(place.clone());
-        Tensor(Repr::Items(Arc::new(Items { error, rows: None })))
+                .help("keep what the next round needs in a variable of its own");
+        Items::new(read, None, pushed)
     }
 }
 
@@ -97,9 +108,9 @@ pub(super) fn failure(value: &Value) -> Option<&Error> {
     error
 }
 
-/// Returns the error of items in a value.
-pub(super) fn unknown_items(value: &Value) -> Option<&Error> {
-    value.leaves().into_iter().find_map(items).map(Items::error)
+/// Returns the items in a value.
+pub(super) fn unknown_items(value: &Value) -> Option<&Items> {
+    value.leaves().into_iter().find_map(items)
 }
 
 /// Calls `stack` or `cat` on a list with items. `None` if the operation is another one, or if it has other

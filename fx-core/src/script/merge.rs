@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::flow::{Exit, Outcome};
+use super::flow::{Exit, Outcome, Pushes};
 use super::items::{ListOps, failure};
 use crate::ops::{cond, logical_not};
 use crate::region::{refill, unpacked};
@@ -84,6 +84,14 @@ fn differ(name: &str, a: &Value, b: &Value) -> crate::Error {
     error.help("give both sides the same structure of tensors; sizes alone may differ")
 }
 
+/// Where two sides are merged, and by what.
+pub(super) struct Merging<'a> {
+    /// The place of the branch.
+    pub(super) place: &'a SourceLoc,
+    pub(super) lists: Option<&'static ListOps>,
+    pub(super) pushes: &'a Pushes,
+}
+
 /// Merges two sides, outside of both of their sub-graphs: what happens after the branch to the variables of the
 /// second side and to `value`. Fails if they differ in more than the values of tensors.
 pub(super) fn merge(
@@ -92,7 +100,7 @@ pub(super) fn merge(
     otherwise: &Side,
     value: Option<(&Value, &Value)>,
     is_asked: &dyn Fn(u32) -> bool,
-    (place, lists): (&SourceLoc, Option<&'static ListOps>),
+    Merging { place, lists, pushes }: Merging<'_>,
 ) -> Result<(Outcome, Option<Value>)> {
     let sides = [then, otherwise];
     let (a, b) = (&then.outcome, &otherwise.outcome);
@@ -100,7 +108,8 @@ pub(super) fn merge(
     let mut variables = Vec::new();
     for (id, name, first) in a.variables.iter().filter(|(id, ..)| is_asked(*id)) {
         if let Some((.., second)) = b.variables.iter().find(|(other, ..)| other == id) {
-            variables.push((*id, *name, outputs.join(sides, &format!("`{name}`"), first, second)?));
+            let joined = outputs.join(sides, &format!("`{name}`"), first, second);
+            variables.push((*id, *name, joined.map_err(|error| pushes.locate(*id, error))?));
         }
     }
     let value = value.map(|(a, b)| outputs.join(sides, "the value of `if`", a, b)).transpose()?;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::condition::{Condition, Test};
-use super::flow::{Exit, Flow, FrameKind, Outcome, Values, set, values};
+use super::flow::{Exit, Flow, FrameKind, Outcome, Pushes, Values, set, values};
 use super::grow::{Growing, Pushed, symbols_of};
 use super::items::{Call, failure, replace_symbols, symbols, unknown_items};
 use super::merge::{Absent, Taken, has_effects, is_same};
@@ -238,15 +238,16 @@ impl Traced {
 
     /// Returns the types of the rows of lists that grow, within a round. Fails if such a list does not become a
     /// tensor.
-    fn rows(&self, outcome: &Outcome, call: &Call<'_>) -> Result<Vec<FoundRow>> {
+    fn rows(&self, outcome: &Outcome, call: &Call<'_>, pushes: &Pushes) -> Result<Vec<FoundRow>> {
         if !self.is_counted()
             && let Some(list) = self.pushed(outcome).next()
         {
             let how =
                 if self.exits.is_empty() { "runs as long as a tensor says" } else { "may be left early" };
-            return Err(err!(Trace, "a recorded loop that {how} pushes to `{}`", list.name).help(
+            let error = err!(Trace, "a recorded loop that {how} pushes to `{}`", list.name).help(
                 "loop over a range without an exit, or write the rows of a tensor with `select_scatter`",
-            ));
+            );
+            return Err(pushes.locate(list.id, error));
         }
         let Some((region, search)) = self.region.as_ref().zip(self.search.as_ref()) else {
             return Ok(Vec::new());
@@ -255,18 +256,44 @@ impl Traced {
         let (given, taken) = (symbols_of(given.iter()), symbols_of(search.carried().iter()));
         let is_of_round =
             |symbol: &Symbol| region.names(symbol) || (taken.contains(symbol) && !given.contains(symbol));
-        let row = |list: Pushed<'_>| Ok(((list.id, list.name), list.row_type(call, &is_of_round)?));
+        let row = |list: Pushed<'_>| {
+            let ty = list.row_type(call, &is_of_round).map_err(|error| pushes.locate(list.id, error))?;
+            Ok(((list.id, list.name), ty))
+        };
         self.pushed(outcome).map(row).collect()
     }
 
     /// Makes lists grow, before the loop.
-    fn grow(&mut self, found: Vec<FoundRow>, call: &Call<'_>) -> Result<()> {
+    fn grow(&mut self, found: Vec<FoundRow>, call: &Call<'_>, pushes: &Pushes) -> Result<()> {
         let count = self.count.clone().unwrap_or(Arg::None);
         for (list, row) in found {
-            self.growing.push(Growing::new(list, row, &count, call)?);
+            let pushed = pushes.place(list.0).unwrap_or_else(|| call.source.clone());
+            let list = Growing::new(list, row, &count, (call, &pushed)).map_err(|error| error.at(pushed))?;
+            self.growing.push(list);
         }
         self.search = None;
         Ok(())
+    }
+}
+
+// These are methods because a call of a path of the macro's would have the place of the attribute.
+impl Flow {
+    /// Begins a `while`.
+    #[track_caller]
+    pub fn repeat_while(&self, id: u32) -> Repeat {
+        Repeat::new(id, Kind::While)
+    }
+
+    /// Begins a `loop`.
+    #[track_caller]
+    pub fn repeat_loop(&self, id: u32) -> Repeat {
+        Repeat::new(id, Kind::Loop)
+    }
+
+    /// Begins a `for`; `ignores_item` says that its pattern is `_`.
+    #[track_caller]
+    pub fn repeat_for(&self, id: u32, ignores_item: bool) -> Repeat {
+        Repeat::new(id, Kind::For { ignores_item })
     }
 }
 
@@ -275,24 +302,6 @@ impl Repeat {
     fn new(id: u32, kind: Kind) -> Repeat {
         let state = State::Native(Native::default());
         Repeat { id, kind, state, after: None, value: None, place: SourceLoc::caller() }
-    }
-
-    /// Begins a `while`.
-    #[track_caller]
-    pub fn new_while(id: u32) -> Repeat {
-        Repeat::new(id, Kind::While)
-    }
-
-    /// Begins a `loop`.
-    #[track_caller]
-    pub fn new_loop(id: u32) -> Repeat {
-        Repeat::new(id, Kind::Loop)
-    }
-
-    /// Begins a `for`; `ignores_item` says that its pattern is `_`.
-    #[track_caller]
-    pub fn new_for(id: u32, ignores_item: bool) -> Repeat {
-        Repeat::new(id, Kind::For { ignores_item })
     }
 
     fn attempt<T: Default>(
@@ -482,13 +491,13 @@ impl Repeat {
                     .help("`#[fx::script]` takes them from the crate `tensor-fx`, not from `fx-core`"));
             };
             let call = Call { ops, source: &self.place };
-            let found = traced.rows(&outcome, &call)?;
+            let found = traced.rows(&outcome, &call, &flow.pushes)?;
             flow.leave_region();
-            traced.grow(found, &call)?;
+            traced.grow(found, &call, &flow.pushes)?;
             flow.has_items = true;
             return set(variables, &traced.before);
         }
-        let outputs = outputs(traced, &outcome, &self.place)?;
+        let outputs = outputs(traced, &outcome, &self.place, &flow.pushes)?;
         flow.leave_region();
         let name = if traced.is_counted() { "for_loop" } else { "while_loop" };
         if !traced.is_untyped
@@ -650,7 +659,7 @@ impl Repeat {
 }
 
 /// Returns what a round gives for each value that it takes.
-fn outputs(traced: &Traced, outcome: &Outcome, place: &SourceLoc) -> Result<Vec<Tensor>> {
+fn outputs(traced: &Traced, outcome: &Outcome, place: &SourceLoc, pushes: &Pushes) -> Result<Vec<Tensor>> {
     let mut outputs: Vec<Tensor> = Vec::new();
     if traced.count.is_some() {
         let index = &traced.arguments[0];
@@ -672,19 +681,20 @@ fn outputs(traced: &Traced, outcome: &Outcome, place: &SourceLoc) -> Result<Vec<
             Some(i) => {
                 let (index, tensor) = (&traced.arguments[0], &traced.arguments[traced.first_list() + i]);
                 let n_before = before.items().map_or(0, <[_]>::len);
-                let (list, row) = traced.growing[i].write((after, n_before), (tensor, index), place)?;
+                let written_row = traced.growing[i].write((after, n_before), (tensor, index), place);
+                let (list, row) = written_row.map_err(|error| pushes.locate(*id, error))?;
                 rows.push((i, row));
                 written = list;
                 &written
             }
         };
         if before.map(&mut |_| ()) != after.map(&mut |_| ()) {
-            return Err(changed(name, before, after));
+            return Err(pushes.locate(*id, changed(name, before, after)));
         }
         for (a, b) in before.leaves().into_iter().zip(after.leaves()) {
-            if let Some(error) = unknown_items(&Arg::Leaf(b.clone())).filter(|_| a.identity() != b.identity())
+            if let Some(items) = unknown_items(&Arg::Leaf(b.clone())).filter(|_| a.identity() != b.identity())
             {
-                return Err(error.clone());
+                return Err(items.error().clone());
             }
         }
         outputs.extend(symbols(after).into_iter().cloned());

@@ -424,7 +424,7 @@ pub fn apply_at<'a>(
             }
             Arg::Leaf(Tensor(Repr::Items(items))) => {
                 has_items = true;
-                failure = failure.or(Some(items.error()));
+                failure = failure.or(Some(items.read()));
             }
             _ => {}
         };
@@ -433,7 +433,8 @@ pub fn apply_at<'a>(
     }
     if let Some(error) = failure {
         if has_items {
-            return join_items(op, args, kwargs, &source).unwrap_or_else(|| Err(note_error(error.clone())));
+            return join_items(op, args, kwargs, &source)
+                .unwrap_or_else(|| Err(note_error(error.clone().at(source.clone()))));
         }
         return Err(note(error.clone(), tracer));
     }

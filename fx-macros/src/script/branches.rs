@@ -67,7 +67,7 @@ impl Rewriter {
         let ty = if has_no_value { quote!(()) } else { quote!(_) };
         let place = branch.if_token.span;
         let c = Ident::new("__condition", Span::mixed_site());
-        let new = quote_spanned!(place=> #fx::script::Branch::new(&mut #flow, #c));
+        let new = quote_spanned!(place=> #flow.branch(#c));
         let option = quote!(#fx::std::option::Option);
         parse_quote!({
             let #c = #condition;

@@ -86,7 +86,7 @@ impl Rewriter {
                     Some((value, place)) => (
                         quote!(let #taken = #value;),
                         quote!(#place = #fx::std::option::Option::Some(#taken);),
-                        quote!((&#fx::script::Probe::of(&#taken)).exit(&mut #flow, #fx::script::Exit::Break(#id), &#taken);),
+                        quote_spanned!(exit.break_token.span=> (&#fx::script::Probe::of(&#taken)).exit(&mut #flow, #fx::script::Exit::Break(#id), &#taken);),
                     ),
                     None => (quote!(), quote!(), quote!(#flow.exit(#fx::script::Exit::Break(#id));)),
                 };

@@ -55,7 +55,7 @@ impl Rewriter {
         self.contexts.pop();
         let (fx, flow, leave, body) = (&self.fx, &self.flow, self.leave(), &repeat.body);
         let [l, c] = ["__loop", "__condition"].map(|name| Ident::new(name, Span::mixed_site()));
-        let new = quote_spanned!(repeat.while_token.span=> #fx::script::Repeat::new_while(#id));
+        let new = quote_spanned!(repeat.while_token.span=> #flow.repeat_while(#id));
         parse_quote!({
             let mut #l = #new;
             #outer: loop {
@@ -88,9 +88,9 @@ impl Rewriter {
         self.visit_block_mut(&mut repeat.body);
         self.scopes.leave(mark);
         self.contexts.pop();
-        let (fx, flow, leave, body) = (&self.fx, &self.flow, self.leave(), &repeat.body);
+        let (flow, leave, body) = (&self.flow, self.leave(), &repeat.body);
         let l = Ident::new("__loop", Span::mixed_site());
-        let new = quote_spanned!(repeat.while_token.span=> #fx::script::Repeat::new_while(#id));
+        let new = quote_spanned!(repeat.while_token.span=> #flow.repeat_while(#id));
         parse_quote!({
             let mut #l = #new;
             #outer: loop {
@@ -125,7 +125,7 @@ impl Rewriter {
         self.contexts.pop();
         let (fx, flow, leave) = (&self.fx, &self.flow, self.leave());
         let [l, x] = ["__loop", "__value"].map(|name| Ident::new(name, Span::mixed_site()));
-        let new = quote_spanned!(place=> #fx::script::Repeat::new_loop(#id));
+        let new = quote_spanned!(place=> #flow.repeat_loop(#id));
         let option = quote!(#fx::std::option::Option);
         let declared = value.as_ref().map(|value| quote!(let mut #value = #option::None;));
         let tail = match &value {
@@ -173,7 +173,7 @@ impl Rewriter {
         let (fx, flow, leave, body, pattern) =
             (&self.fx, &self.flow, self.leave(), &repeat.body, &repeat.pat);
         let [l, r, x] = ["__loop", "__rounds", "__item"].map(|name| Ident::new(name, Span::mixed_site()));
-        let new = quote_spanned!(repeat.for_token.span=> #fx::script::Repeat::new_for(#id, #ignores_item));
+        let new = quote_spanned!(repeat.for_token.span=> #flow.repeat_for(#id, #ignores_item));
         let item = quote_spanned!(repeat.expr.span()=> #l.item(&mut #flow, #variables, &mut #r));
         let option = quote!(#fx::std::option::Option);
         parse_quote!({

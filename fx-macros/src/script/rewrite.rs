@@ -270,6 +270,13 @@ impl Rewriter {
         })
     }
 
+    /// Returns code that notes where a list is pushed to, for variables that loops push to.
+    fn note_push(&self, name: &Ident, at: Span) -> Option<TokenStream> {
+        let id = self.scopes.find(name).filter(|_| self.pushed.contains(name))?.id;
+        let flow = &self.flow;
+        Some(quote_spanned!(at=> #flow.pushes(#id);))
+    }
+
     /// Makes a variable that a block uses up a clone, if the block does not own it.
     fn keep(&self, expr: &mut Expr) {
         let Expr::Path(path) = expr else { return };
@@ -431,11 +438,16 @@ impl VisitMut for Rewriter {
                 }
             }
             Expr::MethodCall(call) => {
-                let check = match &*call.receiver {
-                    Expr::Path(path) if !PUSHES.iter().any(|method| call.method == method) => {
-                        path.path.get_ident().and_then(|name| self.check_items(name))
-                    }
+                let name = match &*call.receiver {
+                    Expr::Path(path) => path.path.get_ident(),
                     _ => None,
+                };
+                let check = match name {
+                    Some(name) if PUSHES.iter().any(|method| call.method == method) => {
+                        self.note_push(name, call.method.span())
+                    }
+                    Some(name) => self.check_items(name),
+                    None => None,
                 };
                 self.visit_place_mut(&mut call.receiver);
                 call.args.iter_mut().for_each(|arg| self.visit_expr_mut(arg));
