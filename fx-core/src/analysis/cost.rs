@@ -242,8 +242,7 @@ fn check_sizes(graph: &Graph, sizes: &Sizes) -> Result<()> {
             return Err(crate::err!(Unresolved, "no size is called {name:?}").help(help));
         };
         if *size < symbol.min().max(0) || symbol.max().is_some_and(|max| *size > max) {
-            let max = symbol.max().map_or(String::new(), |max| max.to_string());
-            bail!(Shape, "{name} is {size}, outside of its range {}..={max}", symbol.min());
+            bail!(Shape, "{name} is {size}, outside of its range {}", symbol.range());
         }
     }
     Ok(())

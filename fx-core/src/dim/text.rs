@@ -209,8 +209,16 @@ impl fmt::Display for Symbol {
 
 impl fmt::Debug for Symbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self} in {}..", self.min())?;
-        self.max().map_or(Ok(()), |max| write!(f, "={max}"))
+        write!(f, "{self} in {}", self.range())
+    }
+}
+
+impl Symbol {
+    /// Returns the range as text, such as `1..=64` or `0..`.
+    pub(crate) fn range(&self) -> String {
+        let min = if self.min() == i64::MIN { String::new() } else { self.min().to_string() };
+        let max = self.max().map_or(String::new(), |max| format!("={max}"));
+        format!("{min}..{max}")
     }
 }
 

@@ -147,8 +147,7 @@ impl Bindings {
         }
         if let Some((symbol, value)) = rest.solve(size_known) {
             if value < symbol.min() || symbol.max().is_some_and(|max| value > max) {
-                let max = symbol.max().map_or(String::new(), |max| max.to_string());
-                bail!(Shape, "{} is {value}, outside of its range {}..={max}", symbol.name(), symbol.min());
+                bail!(Shape, "{} is {value}, outside of its range {}", symbol.name(), symbol.range());
             }
             self.known.insert(Arc::from(symbol.name()), Dim::new(value));
         } else if rest.linear().is_some() {

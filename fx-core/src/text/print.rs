@@ -161,14 +161,7 @@ fn write_symbols(graph: &Graph, full: bool, f: &mut dyn Write) -> fmt::Result {
         }
     }
     for (i, symbol) in found.iter().enumerate() {
-        write!(f, "{}{symbol}: ", if i > 0 { ", " } else { "<" })?;
-        if symbol.min() != i64::MIN {
-            write!(f, "{}", symbol.min())?;
-        }
-        f.write_str("..")?;
-        if let Some(max) = symbol.max() {
-            write!(f, "={max}")?;
-        }
+        write!(f, "{}{symbol}: {}", if i > 0 { ", " } else { "<" }, symbol.range())?;
     }
     f.write_str(if found.is_empty() { "" } else { ">" })
 }
