@@ -3,7 +3,7 @@
 use fx::prelude::*;
 use fx::{CrateOptions, GraphModule, Value};
 
-use super::reproduces;
+use super::{cargo, reproduces};
 
 /// The numbers that a tensor of these sizes has in a record.
 fn numbers(shape: &[i64]) -> Value {
@@ -92,4 +92,30 @@ fn slices_reach_past_axes_of_any_size() {
         .iter()
         .fold(CrateOptions::new(), |options, size| options.record(&[numbers(size), places(size[0])]));
     reproduces(&gm, "slices", options);
+}
+
+#[test]
+fn numbers_out_of_data_are_in_their_ranges() {
+    let text = "graph main<m: 2..=3>(%x: f32[n, 2], %count: i64[], %parts: i64[]) {
+        %n: <d0> = item(%count)
+        %m: <m> = item(%parts)
+        %zeros = zeros([%n, %m])
+        %y = cat([%x, %zeros])
+        return %y
+    }";
+    let mut gm = GraphModule::new("data_ranges", fx::parse(text).unwrap());
+    fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+    let number = |n: i64| Value::from(&Tensor::from_vec(vec![n], &[]));
+    let set = |n: i64| [numbers(&[3, 2]), number(n), number(2)];
+    let dir = reproduces(&gm, "data_ranges", CrateOptions::new().record(&set(4)).record(&set(0)));
+    let test = "use data_ranges::{Model, Tensor};\n#[test]\nfn refuses() {\n    \
+                let mut model = Model::load(\"model.safetensors\").unwrap();\n    \
+                let mut run = |n: i64, m: i64| {\n        \
+                model.forward(Tensor::new([1, 2], &[0.0; 2]), Tensor::new([], &[n]), Tensor::new([], &[m])).map(drop).unwrap_err().to_string()\n    };\n    \
+                let fits = |why: &str| format!(\"these sizes do not fit the program: {why}\");\n    \
+                assert_eq!(run(-2, 2), fits(\"d0 is negative\"));\n    \
+                assert_eq!(run(1, 1), fits(\"m - 2 is negative\"));\n    \
+                assert_eq!(run(1, 4), fits(\"3 - m is negative\"));\n}\n";
+    std::fs::write(dir.join("tests/ranges.rs"), test).unwrap();
+    cargo(&dir, &["test"]);
 }

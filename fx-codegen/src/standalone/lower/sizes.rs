@@ -92,6 +92,17 @@ impl Lowering<'_> {
         }
     }
 
+    /// Checks that a number which data decide is in the range of its symbol, on which sizes rely.
+    pub(in crate::standalone) fn check_range(&mut self, symbol: &Symbol) {
+        let number = Dim::symbol(symbol.ranged(i64::MIN, None));
+        if symbol.min() > i64::MIN {
+            self.push(Step::Require(&number - &Dim::new(symbol.min())));
+        }
+        if let Some(max) = symbol.max() {
+            self.push(Step::Require(&Dim::new(max) - &number));
+        }
+    }
+
     /// Returns where an integer comes from.
     pub(in crate::standalone) fn integer(&mut self, value: &Value) -> Result<Source> {
         Ok(match value {

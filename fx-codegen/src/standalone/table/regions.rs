@@ -281,7 +281,10 @@ fn read(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             let symbols = l.declare(args.ty);
             let source = l.integer(x)?;
             match &symbols[..] {
-                [symbol] if size.as_symbol() == Some(symbol) => l.bind(vec![(symbol.clone(), source)]),
+                [symbol] if size.as_symbol() == Some(symbol) => {
+                    l.bind(vec![(symbol.clone(), source)]);
+                    l.check_range(symbol);
+                }
                 _ => bail!(Unresolved, "its result {size} is no new size"),
             }
             Ok(Arg::Dim(size.clone()))
