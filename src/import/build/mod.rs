@@ -22,7 +22,7 @@ use super::schema::{
 use super::symbols::Symbols;
 use super::{aten, complex, metadata};
 use crate::{
-    Arg, Class, DType, Dim, Error, Graph, NodeId, NodeMeta, Op, Registry, Result, Target, TensorType,
+    Arg, Class, DType, Dim, Error, Graph, NodeId, NodeMeta, Op, Registry, Result, Symbol, Target, TensorType,
     TypeTree, bail, err,
 };
 
@@ -92,6 +92,8 @@ pub(super) struct Builder<'a> {
     bound: HashSet<String>,
     /// Where sizes that depend on data come from: the axis of a node, or a node that is the number.
     data_sizes: HashMap<String, (NodeId, Option<i64>)>,
+    /// The symbols that have another range than before; see [`take_restricted`](Self::take_restricted).
+    restricted: Vec<Symbol>,
     nesting: usize,
     /// Numbers of the host that are computed as tensors of rank 0; they do not widen the dtype of tensors.
     numbers: HashSet<NodeId>,
@@ -121,6 +123,7 @@ impl<'a> Builder<'a> {
             made_up: HashSet::new(),
             bound: HashSet::new(),
             data_sizes: HashMap::new(),
+            restricted: Vec::new(),
             nesting: 0,
             numbers: HashSet::new(),
             autocast: None,
@@ -423,6 +426,7 @@ impl<'a> Builder<'a> {
         *meta = self.meta.clone();
         meta.ty = ty.map(Arc::new);
         self.note_data_sizes(id);
+        self.note_not_negative(op, types.as_deref().unwrap_or_default(), id)?;
         Ok(id)
     }
 

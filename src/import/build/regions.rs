@@ -67,6 +67,7 @@ impl<'a> Builder<'a> {
             made_up: self.made_up,
             bound: self.bound,
             data_sizes: self.data_sizes,
+            restricted: self.restricted,
             nesting: self.nesting,
             numbers: self.numbers,
             autocast: self.autocast,

@@ -132,20 +132,65 @@ impl Builder<'_> {
                 *dim = Dim::symbol(Symbol::with_range(name, symbol.min(), symbol.max()));
             }
         }
-        let replace =
-            |symbol: &Symbol| found.iter().find(|(from, _)| from == symbol).map(|(_, to)| to.clone());
-        let rewritten = ty.try_rewrite(&mut |arg| {
-            Ok(match arg {
-                Arg::Leaf(Type::Tensor(ty)) => Some(Arg::Leaf(Type::Tensor(TensorType {
-                    dtype: ty.dtype,
-                    shape: ty.shape.iter().map(|dim| dim.substitute(&replace)).collect(),
-                }))),
-                Arg::Leaf(other) => Some(Arg::Leaf(other.clone())),
-                Arg::Dim(dim) => Some(Arg::dim(dim.substitute(&replace))),
-                _ => None,
-            })
+        substitute(&ty, &|symbol| found.iter().find(|(from, _)| from == symbol).map(|(_, to)| to.clone()))
+    }
+
+    /// Notes which numbers out of data are not negative, because a result has them as its sizes.
+    ///
+    /// The node that takes such a number out of data has this range in its type from now on, so that each run
+    /// checks it there. That is sound for numbers of this graph: all of its nodes run. A number of a graph around
+    /// it may be negative where this one does not run.
+    pub(super) fn note_not_negative(&mut self, op: Op, args: &[TypeTree], id: NodeId) -> Result<()> {
+        if self.data_sizes.is_empty() {
+            return Ok(());
+        }
+        let node = self.graph.node(id)?;
+        let Some(ty) = node.ty() else { return Ok(()) };
+        let mut found: Vec<Symbol> = Vec::new();
+        ty.walk(&mut |part| {
+            if let Arg::Leaf(Type::Tensor(ty)) = part {
+                found.extend(ty.shape.iter().flat_map(not_negative));
+            }
         });
-        rewritten.unwrap_or(ty)
+        if op.name == "arange" {
+            found.extend(span(args).iter().flat_map(not_negative));
+        }
+        for symbol in found {
+            let Some((number, None)) = self.data_sizes.get(symbol.name()).copied() else { continue };
+            let is_number = |ty: &TypeTree| matches!(ty, Arg::Dim(dim) if dim.as_symbol() == Some(&symbol));
+            if self.graph.node(number)?.ty().is_some_and(is_number) {
+                self.restrict(symbol.ranged(0, symbol.max()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a symbol this range in all types.
+    fn restrict(&mut self, symbol: Symbol) -> Result<()> {
+        let restricted = Dim::symbol(symbol.clone());
+        for id in self.graph.ids() {
+            let node = self.graph.node(id)?;
+            let Some(ty) = node.ty() else { continue };
+            let mut has_symbol = false;
+            ty.walk(&mut |part| match part {
+                Arg::Leaf(Type::Tensor(ty)) => {
+                    has_symbol |= ty.shape.iter().any(|dim| dim.symbols().contains(&symbol));
+                }
+                Arg::Dim(dim) => has_symbol |= dim.symbols().contains(&symbol),
+                _ => {}
+            });
+            if has_symbol {
+                let ty = substitute(ty, &|other| (*other == symbol).then(|| restricted.clone()));
+                self.graph.meta_mut(id)?.ty = Some(Arc::new(ty));
+            }
+        }
+        self.restricted.push(symbol);
+        Ok(())
+    }
+
+    /// Returns the symbols that have other ranges since the last time.
+    pub(in crate::import) fn take_restricted(&mut self) -> Vec<Symbol> {
+        std::mem::take(&mut self.restricted)
     }
 
     /// Sets the type of a placeholder, which gives its symbols values.
@@ -178,4 +223,53 @@ impl Builder<'_> {
         self.graph.meta_mut(node)?.ty = Some(Arc::new(ty));
         Ok(())
     }
+}
+
+/// Returns how far it is from the start of a range to its end, which the steps must lead to.
+fn span(args: &[TypeTree]) -> Option<Dim> {
+    let number = |arg: &TypeTree| match arg {
+        Arg::Int(n) => Some(Dim::new(*n)),
+        Arg::Dim(dim) => Some(dim.clone()),
+        _ => None,
+    };
+    let [start, end, Arg::Int(step), ..] = args else { return None };
+    let (start, end) = match end {
+        Arg::None => (Dim::new(0), number(start)?),
+        end => (number(start)?, number(end)?),
+    };
+    Some(if *step < 0 { start - end } else { end - start })
+}
+
+/// Returns symbols that may be negative by their ranges, and are not because this size is not.
+fn not_negative(size: &Dim) -> Vec<Symbol> {
+    if size.bounds().0 >= 0 {
+        return Vec::new();
+    }
+    let symbols = size.fold(&mut |step: Step<'_, (Option<i64>, Vec<Symbol>)>| {
+        Ok(match step {
+            Step::Const(n) => (Some(n), Vec::new()),
+            Step::Symbol(symbol) => (None, vec![symbol.clone()]),
+            Step::Min((_, a), (_, b)) => (None, [a, b].concat()),
+            Step::Mul((_, symbols), (Some(n), _)) if n > 0 => (None, symbols),
+            _ => (None, Vec::new()),
+        })
+    });
+    let symbols = symbols.map_or_else(|_| Vec::new(), |(_, symbols)| symbols);
+    symbols.into_iter().filter(|symbol| symbol.min() < 0).collect()
+}
+
+/// Replaces symbols in the sizes of a type.
+fn substitute(ty: &TypeTree, replacement: &dyn Fn(&Symbol) -> Option<Dim>) -> TypeTree {
+    let rewritten = ty.try_rewrite(&mut |arg| {
+        Ok(match arg {
+            Arg::Leaf(Type::Tensor(ty)) => Some(Arg::Leaf(Type::Tensor(TensorType {
+                dtype: ty.dtype,
+                shape: ty.shape.iter().map(|dim| dim.substitute(replacement)).collect(),
+            }))),
+            Arg::Leaf(other) => Some(Arg::Leaf(other.clone())),
+            Arg::Dim(dim) => Some(Arg::dim(dim.substitute(replacement))),
+            _ => None,
+        })
+    });
+    rewritten.unwrap_or_else(|_: crate::Error| ty.clone())
 }

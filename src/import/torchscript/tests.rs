@@ -83,3 +83,88 @@ fn tests_of_sizes_are_decided_by_types_with_names() {
     let got = gm.compile(Engine::Fused).unwrap().call_values(&args).unwrap();
     array(got.leaf().unwrap()).all_close(&array(expected.leaf().unwrap()), 1e-5, 1e-5).unwrap();
 }
+
+/// A number that is taken out of data and is the size of a tensor is none below zero, so that bounds of it vanish.
+#[test]
+fn numbers_out_of_data_that_are_sizes_are_not_negative() {
+    let text = "
+def sizes(x: Tensor, count: Tensor) -> Tensor:
+    n = int(count)
+    slots = torch.zeros([n, 3])
+    for i in range(n):
+        slots[i] += x[i]
+    return slots[:n] * 2
+
+def after(x: Tensor, count: Tensor) -> Tensor:
+    n = int(count)
+    rounds = max(n, 0)
+    slots = torch.full([rounds, 3], 1.0)
+    more = x[:1].expand(n, 3)
+    return torch.cat([slots, more], 1)
+
+def steps(x: Tensor, count: Tensor) -> Tensor:
+    n = int(count)
+    return torch.cat([torch.arange(n) + torch.ones([max(0, n)]), torch.arange(1, 2 * n + 1) + torch.ones([2 * n])])
+
+def up(x: Tensor, count: Tensor) -> Tensor:
+    return torch.arange(max(0, int(count))) * 2
+
+def best(x: Tensor, count: Tensor) -> Tensor:
+    n = min(int(count), x.size(0))
+    found, at = x[:, 0].topk(n)
+    return found + torch.ones([max(0, n)])
+
+def branch(x: Tensor, count: Tensor) -> Tensor:
+    n = int(count)
+    if bool(x.sum() > 0):
+        y = torch.zeros([n, 3])
+    else:
+        y = torch.zeros([-n, 3])
+    return torch.cat([y, torch.ones([max(0, n), 3])])
+";
+    let mut script = crate::script(text).unwrap();
+    let x = numbers(&[5, 3], 2);
+    let (mut types, mut refusals) = (String::new(), Vec::new());
+    for name in ["sizes", "after", "steps", "up", "best", "branch"] {
+        let inputs = script.lower(name).unwrap().input("x", "f32[m, 3]").input("count", "i64[]");
+        let gm = module(inputs.load());
+        types += &format!("{name}: {}\n", gm.graph().to_text().lines().next().unwrap());
+        let programs: Vec<_> =
+            Engine::available().into_iter().map(|engine| gm.compile(engine).unwrap()).collect();
+        for count in [3i64, 0, -2] {
+            let count = Tensor::from_vec(vec![count], &[]);
+            let given = [&x, &count].map(|x| Item::tensor(array(x)).unwrap()).to_vec();
+            let expected = script.call_values(name, given, Vec::new());
+            for program in &programs {
+                let got = program.call_values(&[Value::from(&x), Value::from(&count)]);
+                match (&expected, got) {
+                    (Ok(expected), Ok(got)) => {
+                        let expected = expected.to_tensor().unwrap().array().unwrap();
+                        array(got.leaf().unwrap()).all_close(&expected, 1e-6, 1e-6).unwrap();
+                    }
+                    (Err(_), Err(error)) => refusals.push(error.message().to_owned()),
+                    (expected, got) => panic!("{name}: {:?}, {got:?}", expected.is_ok()),
+                }
+            }
+        }
+    }
+    expect_test::expect![[r#"
+        sizes: graph main(%x: f32[m, 3], %count: i64[]) -> f32[d1, 3] {
+        after: graph main(%x: f32[m, 3], %count: i64[]) -> f32[d1, 6] {
+        steps: graph main(%x: f32[m, 3], %count: i64[]) -> f32[3*d1] {
+        up: graph main<d1: ..>(%x: f32[m, 3], %count: i64[]) -> i64[max(0, d1)] {
+        best: graph main(%x: f32[m, 3], %count: i64[]) -> f32[min(d1, m)] {
+        branch: graph main<d1: ..>(%x: f32[m, 3], %count: i64[]) -> f32[joined0 + max(0, d1), 3] {
+    "#]]
+    .assert_eq(&types);
+    // Eager calls find it where the number is taken, engines where it is used.
+    refusals.sort();
+    refusals.dedup();
+    expect_test::expect![[r#"
+        d1 is -2, outside of its range 0..
+        expected an end that steps of 1 lead to
+        expected k from 0 to 5, got -2
+        expected sizes of at least 0, got [-2, 3]
+        expected sizes of at least 0, got [-3, 3]"#]]
+    .assert_eq(&refusals.join("\n"));
+}

@@ -6,7 +6,7 @@ use fx_script::value::Value;
 
 use super::{Lowerer, Meaning, Step, Stop};
 use crate::dim::Truth;
-use crate::{Arg, DType, Dim, NodeId};
+use crate::{Arg, DType, Dim, NodeId, Symbol};
 
 /// A number of the program.
 #[derive(Clone)]
@@ -50,6 +50,25 @@ impl Lowerer<'_> {
             Some(n) => Value::Int(n),
             None => self.symbol(Type::Int, Meaning::Int(dim)),
         })
+    }
+
+    /// Gives the integers of the program the ranges that operators on tensors have told since the last time.
+    pub(super) fn restrict_numbers(&mut self) {
+        let found = self.builder().take_restricted();
+        if found.is_empty() {
+            return;
+        }
+        let restricted = |symbol: &Symbol| {
+            let found = found.iter().rev().find(|other| *other == symbol)?;
+            Some(Dim::symbol(found.clone()))
+        };
+        let known = self.meanings.iter_mut().filter_map(|meaning| match meaning {
+            Meaning::Int(dim) => Some(dim),
+            _ => None,
+        });
+        for dim in known.chain(self.dims.values_mut()) {
+            *dim = dim.substitute(&restricted);
+        }
     }
 
     fn float_value(&mut self, node: NodeId) -> Value {

@@ -465,6 +465,7 @@ impl Lowerer<'_> {
         let n_results = schema.returns.as_ref().map_or(0, Vec::len);
         let result = import(&mut inner, &source, &arguments.entries, n_results, has_parts(schema));
         self.builder = Some(inner.resume(self.registry, self.symbols, self.empty));
+        self.restrict_numbers();
         self.attempt(result, name)
     }
 
