@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use crate::ops::{check, lt};
 use crate::region::refill;
 use crate::tensor::Repr;
 use crate::trace::apply_at;
-use crate::{Arg, Error, Op, Result, Scalar, SourceLoc, Tensor, Value, err};
+use crate::{Arg, DType, Dim, Error, Op, Result, Scalar, SourceLoc, Tensor, Value, bail, err};
 
 /// The operations that make tensors of lists.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Items {
         &self.read
     }
 
-    fn new(read: Error, rows: Option<(Tensor, &'static ListOps)>, pushed: &SourceLoc) -> Tensor {
+    fn tensor(read: Error, rows: Option<(Tensor, &'static ListOps)>, pushed: &SourceLoc) -> Tensor {
         let error = read.clone().at(pushed.clone());
         Tensor(Repr::Items(Arc::new(Items { read, error, rows })))
     }
@@ -61,7 +62,7 @@ impl Items {
                 .help(format!(
                     "`fx::stack(&{name}, 0)` and `fx::cat(&{name}, 0)` take all items; nothing takes some"
                 ));
-        Items::new(read, Some((rows, ops)), pushed)
+        Items::tensor(read, Some((rows, ops)), pushed)
     }
 
     /// Returns what stands for the items of earlier rounds within a round.
@@ -69,7 +70,7 @@ impl Items {
         let read =
             err!(Trace, "a round of a recorded loop reads the items that earlier rounds pushed to `{name}`")
                 .help("keep what the next round needs in a variable of its own");
-        Items::new(read, None, pushed)
+        Items::tensor(read, None, pushed)
     }
 }
 
@@ -131,8 +132,8 @@ pub(crate) fn join_items(
     });
     let call = Call { ops, source };
     match is_known {
-        true if op == ops.stack => Some(call.stack(&list, dim)),
-        true if op == ops.cat => Some(call.cat(&list, dim)),
+        true if op == ops.stack => Some(call.check_any(&list).and_then(|()| call.stack(&list, dim))),
+        true if op == ops.cat => Some(call.check_any(&list).and_then(|()| call.cat(&list, dim))),
         _ => None,
     }
 }
@@ -146,6 +147,28 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     fn apply(&self, op: Op, args: &[Value]) -> Result<Value> {
         apply_at(op, false, args, &[], self.source.clone())
+    }
+
+    /// Records a check that a list of items has any: without one there is nothing to stack, as in an eager call.
+    fn check_any(&self, list: &[&Tensor]) -> Result<()> {
+        const NONE: &str = "expected at least one tensor";
+        let mut n = Dim::from(0);
+        for tensor in list {
+            n += match items(tensor).and_then(|items| items.rows.as_ref()) {
+                Some((rows, _)) => rows.ty()?.shape.iter().next().cloned().unwrap_or(Dim::from(0)),
+                None => Dim::from(1),
+            };
+        }
+        if n.bounds().0 > 0 {
+            return Ok(());
+        }
+        if n.bounds().1 == Some(0) {
+            bail!(Argument, "{NONE}");
+        }
+        let dtype = [("dtype", Arg::DType(DType::I64))];
+        let n = apply_at(self.ops.full, false, &[Arg::list([]), n.into()], &dtype, self.source.clone())?;
+        let any = self.apply(lt::OP, &[Arg::Int(0), n])?;
+        self.apply(check::OP, &[any, Arg::str(NONE)]).map(|_| ())
     }
 
     fn movedim(&self, x: Value, to: &Value) -> Result<Value> {

@@ -3,6 +3,9 @@ graph main(%x: f32[n, 5], %y: f32[5]) -> f32[n, 5] {
   %for_loop: [f32[5], f32[n, 5]] = for_loop(<n>, @body, [%y, %full], [%x])
   %getitem: f32[5] = getitem(%for_loop, 0)
   %getitem_1: f32[n, 5] = getitem(%for_loop, 1)
+  %full_1: i64[] = full([], <n>, dtype=i64)
+  %lt: bool[] = lt(0, %full_1)
+  %check: bool[] = check(%lt, message="expected at least one tensor")
   return %getitem_1
 }
 

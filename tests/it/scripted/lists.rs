@@ -157,3 +157,38 @@ fn what_needs_the_number_of_items_is_refused() {
         help: give the inputs of the trace specs, such as `.input("x", "f32[n, 3]")`"#]]
     .assert_eq(&found.join("\n"));
 }
+
+#[fx::script]
+fn rows_of(x: &Tensor, first: &Tensor, n: &Tensor) -> (Tensor, Tensor) {
+    let (mut rows, mut joined) = (vec![], vec![first.clone()]);
+    for row in x {
+        rows.push(row.clone());
+        joined.push(row);
+    }
+    let rows = if n.gt(0) { fx::cat(&rows, 0) } else { fx::stack(&rows, 0).sum([0], false) };
+    (rows, fx::stack(&joined, 0))
+}
+
+#[test]
+fn no_items_are_an_error_as_in_an_eager_call() {
+    let trace = fx::trace(rows_of).input("x", "f32[n, 5]").input("y", "f32[5]").input("z", "i64[]");
+    let gm = graph(trace);
+    let first = numbers(5);
+    for (rows, sign) in [(2, 1), (2, -1), (0, 1), (0, -1)] {
+        let (x, n) = (numbers(5 * rows).reshape((rows, 5)), Tensor::new(fx::Array::scalar(sign as i64)));
+        let args = [&x, &first, &n].map(fx::Value::from);
+        let eager = rows_of(&x, &first, &n).0;
+        if rows > 0 {
+            agrees(&gm, &args, &rows_of(&x, &first, &n));
+            continue;
+        }
+        assert_eq!(eager.error().unwrap().message(), "expected at least one tensor");
+        for engine in fx::Engine::available() {
+            let error = gm.compile(engine).unwrap().call_values(&args).unwrap_err();
+            assert_eq!(error.message(), "expected at least one tensor", "{engine:?}");
+        }
+    }
+    // What cannot be empty needs no check.
+    let gm = graph(fx::trace(|x: &Tensor| both_sides(x)).input("x", "f32[n, 3]").dim("n", 1, None));
+    assert!(!gm.graph().to_text().contains("check("), "{}", gm.graph());
+}
