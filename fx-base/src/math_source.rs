@@ -1,4 +1,5 @@
-//! The texts of [`crate::math`] and [`crate::row`], which code generation pastes into modules of their own.
+//! The texts of [`math`](crate::math), [`row`](crate::row) and [`resampling`](crate::resampling), which code
+//! generation pastes into modules of their own.
 
 /// The source of [`math`](crate::math) and, behind it, [`special`](crate::special); it stands alone inside `mod
 /// math { ... }`.
@@ -16,6 +17,9 @@ pub const SOURCE: &str = concat!(
 
 /// The source of [`row`](crate::row); it stands alone in a module beside `math`.
 pub const ROW: &str = include_str!("row.rs");
+
+/// The source of [`resampling`](crate::resampling); it stands alone in a module beside `math`.
+pub const RESAMPLING: &str = include_str!("resampling.rs");
 
 #[cfg(test)]
 mod tests;

@@ -58,7 +58,8 @@ pub use dim::{Dim, Symbol, Truth};
 pub use dtype::{Category, DType, Element, Scalar};
 #[doc(inline)]
 pub use fx_base::{
-    Error, ErrorKind, Result, SourceLoc, bail, err, error, logging, math, math_source, row, special,
+    Error, ErrorKind, Result, SourceLoc, bail, err, error, logging, math, math_source, resampling, row,
+    special,
 };
 pub use graph::{Graph, Input};
 pub use graph_module::GraphModule;

@@ -13,25 +13,14 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// Makes the positions and weights of `output` elements; `each` returns those of one.
-    pub fn new(output: usize, mut each: impl FnMut(usize) -> Vec<(usize, f64)>) -> Taps {
+    /// Makes the positions and weights of `output` elements; `each` gives those of one.
+    pub fn new(output: usize, each: impl Fn(usize, &mut dyn FnMut(usize, f64))) -> Taps {
         let (mut starts, mut taps) = (vec![0], Vec::new());
         for at in 0..output {
-            taps.extend(each(at));
+            each(at, &mut |from, weight| taps.push((from, weight)));
             starts.push(taps.len());
         }
         Taps { starts, taps }
-    }
-
-    fn of(&self, at: usize) -> &[(usize, f64)] {
-        &self.taps[self.starts[at]..self.starts[at + 1]]
-    }
-
-    /// Returns whether each element is that of the input at its own place.
-    pub fn is_identity(&self, input: usize) -> bool {
-        self.starts.len() == input + 1
-            && (0..input)
-                .all(|at| self.of(at).iter().all(|&(i, weight)| weight == 0.0 || (i == at && weight == 1.0)))
     }
 }
 

@@ -21,7 +21,7 @@ pub use self::numbers::{Limit, Numbers, held};
 use self::operands::{Operands, Source, gather};
 use crate::array::{BLOCK, Cast, build_slots_with, checked_numel, convert, dispatch_dtype};
 use crate::op::kind::{OperandType, OperandValue};
-use crate::op::{Default, ParamKind, kind};
+use crate::op::{ParamKind, kind};
 use crate::{
     Arg, Array, Category, DType, Dim, Element, Result, Scalar, Shape, Sizes, Stored, TensorType, Truth, Type,
     TypeTree, Value, err,
@@ -168,12 +168,6 @@ impl std::fmt::Debug for PointwiseDef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PointwiseDef({:?} -> {:?})", self.operands, self.rule)
     }
-}
-
-/// Writes the default of a parameter in a row.
-#[doc(hidden)]
-pub const fn default(x: Default) -> Default {
-    x
 }
 
 /// How many operands or parameters a computation of one element has at most.

@@ -11,7 +11,7 @@ use crate::kernel::chunks::{fill_row_pairs, fill_rows};
 use crate::ops::check::{
     at_least, dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide,
 };
-use crate::ops::interpolate::cubic;
+use fx_core::resampling::cubic;
 
 /// The tables of this file.
 pub(super) static TABLES: &[&[Op]] = &[GRID_SAMPLING];

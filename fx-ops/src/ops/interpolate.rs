@@ -6,6 +6,7 @@ use fx_core::op::Default::None as Nothing;
 use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
+use fx_core::resampling::{Mode, Resampling};
 use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
 use crate::kernel::chunks::blank;
@@ -125,16 +126,6 @@ fn request<L: Clone>(
     Ok(Request { size, scale, align_corners: flag(align)?, recompute: flag(recompute)?.unwrap_or(false) })
 }
 
-/// How elements between samples are found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mode {
-    Nearest,
-    NearestExact,
-    Linear,
-    Cubic,
-    Area,
-}
-
 /// What a resizing does: the type of the result, and how each axis is sampled.
 pub(crate) struct Plan {
     ty: TensorType,
@@ -224,8 +215,7 @@ impl Plan {
                 }
                 let grown = |(size, &scale): (&Dim, &f64)| match size.known() {
                     Some(size) => Ok(Dim::new((size as f64 * scale).floor() as i64)),
-                    None if scale.fract() == 0.0 => Ok(size * (scale as i64)),
-                    None => Err(unknown_type()),
+                    None => scaled(size, scale),
                 };
                 let output = input.iter().zip(&scale).map(grown).collect::<Result<_>>()?;
                 (output, (!request.recompute && mode != Mode::Area).then_some(scale))
@@ -243,79 +233,28 @@ impl Plan {
 
     /// Returns the elements of axis `i` of `input` elements that make up each of `output`.
     pub(crate) fn taps(&self, i: usize, input: usize, output: usize) -> Taps {
-        let given = self.scale.as_ref().map(|scale| scale[i]);
-        // The step in the input for one in the output.
-        let step = match given {
-            _ if self.align_corners => {
-                if output > 1 {
-                    (input - 1) as f64 / (output - 1) as f64
-                } else {
-                    0.0
-                }
-            }
-            Some(scale) => 1.0 / scale,
-            None => input as f64 / output as f64,
-        };
-        let centre = |at: usize| {
-            if self.align_corners { at as f64 * step } else { (at as f64 + 0.5) * step - 0.5 }
-        };
-        match self.mode {
-            // Positions of the nearest modes are those of single precision, as PyTorch's are.
-            Mode::Nearest | Mode::NearestExact => {
-                let step = given.map_or(input as f32 / output as f32, |scale| (1.0 / scale) as f32);
-                let half = if self.mode == Mode::NearestExact { 0.5 } else { 0.0 };
-                let is_plain = half == 0.0 && input == output;
-                Taps::new(output, |at| {
-                    let position = if is_plain { at } else { ((at as f32 + half) * step).floor() as usize };
-                    vec![(position.min(input - 1), 1.0)]
-                })
-            }
-            Mode::Area => Taps::new(output, |at| {
-                let (start, end) = (at * input / output, ((at + 1) * input).div_ceil(output));
-                (start..end).map(|i| (i, 1.0 / (end - start) as f64)).collect()
-            }),
-            _ if self.antialias => {
-                let support = if self.mode == Mode::Cubic { 2.0 } else { 1.0 };
-                let width = step.max(1.0);
-                Taps::new(output, |at| {
-                    let centre = (at as f64 + 0.5) * step;
-                    let start = (centre - support * width + 0.5).max(0.0) as usize;
-                    let end = ((centre + support * width + 0.5) as usize).min(input);
-                    let weight = |i: usize| {
-                        let x = (i as f64 - centre + 0.5) / width;
-                        if self.mode == Mode::Cubic { cubic(x, -0.5) } else { (1.0 - x.abs()).max(0.0) }
-                    };
-                    let total: f64 = (start..end).map(weight).sum();
-                    let scale = if total == 0.0 { 0.0 } else { 1.0 / total };
-                    (start..end).map(|i| (i, weight(i) * scale)).collect()
-                })
-            }
-            Mode::Linear => Taps::new(output, |at| {
-                let centre = centre(at).max(0.0);
-                let low = (centre.floor() as usize).min(input - 1);
-                let part = (centre - low as f64).clamp(0.0, 1.0);
-                vec![(low, 1.0 - part), ((low + 1).min(input - 1), part)]
-            }),
-            Mode::Cubic => Taps::new(output, |at| {
-                let centre = centre(at);
-                let low = centre.floor();
-                let clip = |i: f64| i.clamp(0.0, (input - 1) as f64) as usize;
-                (-1..3).map(|k| (clip(low + k as f64), cubic(centre - low - k as f64, -0.75))).collect()
-            }),
-        }
+        let how = self.axis(i);
+        Taps::new(output, |at, tap| how.taps(at, input, output, tap))
+    }
+
+    /// Returns how axis `i` is sampled.
+    pub(crate) fn axis(&self, i: usize) -> Resampling {
+        let scale = self.scale.as_ref().map(|scale| scale[i]);
+        let Plan { mode, align_corners, antialias, .. } = *self;
+        Resampling { mode, align_corners, antialias, scale }
     }
 }
 
-/// The cubic convolution filter with parameter `a`.
-pub(crate) fn cubic(x: f64, a: f64) -> f64 {
-    let x = x.abs();
-    if x <= 1.0 {
-        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
-    } else if x < 2.0 {
-        ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
-    } else {
-        0.0
+/// Returns a size that is not known times a scale, rounded down. Fails unless 1024 times the scale is an integer,
+/// so that the product is exact.
+fn scaled(size: &Dim, scale: f64) -> Result<Dim> {
+    const PARTS: i64 = 1024;
+    let parts = scale * PARTS as f64;
+    if parts.fract() != 0.0 || parts >= (1 << 30) as f64 {
+        return Err(unknown_type());
     }
+    let common = 1 << (parts as i64).trailing_zeros().min(PARTS.trailing_zeros());
+    Ok((size * (parts as i64 / common)).floor_div(&Dim::new(PARTS / common)))
 }
 
 fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<Array> {
@@ -339,7 +278,7 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
     let mut out = dense(x, wide)?;
     in_float!(wide, T => {
         for (i, taps) in taps.into_iter().enumerate().rev() {
-            if !taps.is_identity(out.shape()[i + 2]) {
+            if !plan.axis(i).is_identity(out.shape()[i + 2], shape[i + 2]) {
                 out = along::<T>(&out, i + 2, taps, shape[i + 2])?;
             }
         }

@@ -45,7 +45,13 @@ fn images_are_resized_by_a_kernel_for_each_axis_in_both_orders() {
 
 #[test]
 fn one_plan_resizes_images_of_all_sizes() {
-    for arguments in ["size=[9, 9]", "scale_factor=2.0, mode=\"bilinear\"", "size=[5, 8], mode=\"bicubic\""] {
+    for arguments in [
+        "size=[9, 9]",
+        "scale_factor=2.0, mode=\"bilinear\"",
+        "scale_factor=1.5, mode=\"bilinear\"",
+        "scale_factor=[1.25, 3.0], mode=\"bicubic\"",
+        "size=[5, 8], mode=\"bicubic\"",
+    ] {
         let gm = program(&format!(
             "graph main(%x: f32[n, 3, h, w]) {{\n%a = interpolate(%x, {arguments})\nreturn %a\n}}"
         ));
@@ -59,4 +65,27 @@ fn one_plan_resizes_images_of_all_sizes() {
             got.all_close(&expected, 1e-6, 1e-6).unwrap();
         }
     }
+}
+
+/// Scales that are no integers give sizes that are expressions, where their products are exact.
+#[test]
+fn sizes_of_scaled_images_are_expressions() {
+    let mut types = String::new();
+    for scale in ["0.5", "[1.5, 0.625]", "2", "1000000000000.0", "0.3"] {
+        let text = format!(
+            "graph main(%x: f32[n, 3, h, w]) {{\n%a = interpolate(%x, scale_factor={scale})\nreturn %a\n}}"
+        );
+        let mut gm = program(&text);
+        fx::pass::SHAPE_PROP.apply(&mut gm).unwrap();
+        let line = gm.graph().to_text().lines().nth(1).unwrap().trim().to_owned();
+        types += &format!("{line}\n");
+    }
+    expect_test::expect![[r#"
+        %a: f32[n, 3, h//2, w//2] = interpolate(%x, scale_factor=0.5)
+        %a: f32[n, 3, (3*h)//2, (5*w)//8] = interpolate(%x, scale_factor=[1.5, 0.625])
+        %a: f32[n, 3, 2*h, 2*w] = interpolate(%x, scale_factor=2)
+        %a = interpolate(%x, scale_factor=1000000000000.0)
+        %a = interpolate(%x, scale_factor=0.3)
+    "#]]
+    .assert_eq(&types);
 }

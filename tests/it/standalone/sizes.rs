@@ -39,13 +39,24 @@ fn rearrangements_of_any_sizes() {
         interpolate(%image, none, 2)
         interpolate(%image, none, 3, "bilinear")
         interpolate(%image, none, 2, "bilinear", true)
+        interpolate(%image, none, 0.5, "bilinear")
+        interpolate(%image, none, 0.75, "bilinear", false, antialias=true)
+        interpolate(%image, none, 1.5, "bicubic")
+        interpolate(%image, none, 0.625, "bicubic", recompute_scale_factor=true, antialias=true)
+        interpolate(%image, none, [0.5, 1.25], "area")
+        interpolate(%image, none, 1.25, "nearest-exact")
+        interpolate(%image, [7, 90], none, "bicubic", true)
+        interpolate(%image, [<w>, <2*h>], none, "bilinear")
+        interpolate(%image, [<h>, 5], none, "nearest")
+        upsample_nearest(%numbers, none, 1.75)
+        upsample_bilinear(%image, [<w>, <h>])
         embedding_bag(%bag, %table, %offsets, mode="sum")
         embedding_bag(%bag, %table, %offsets, mode="mean")
         embedding_bag(%bag, %table, %offsets, mode="max")
     "#;
     let calls: Vec<&str> = CALLS.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let mut text = "graph main(%x: f32[c, h, w], %y: f32[n], %bag: i64[b], %table: f32[7, 2], %offsets: i64[m]) {\n  \
-         %image = unsqueeze(%x, 0)\n  %grids = meshgrid([%y, %y])\n  %g0 = getitem(%grids, 0)\n  %g1 = getitem(%grids, 1)\n"
+         %image = unsqueeze(%x, 0)\n  %numbers = to(%image, i32)\n  %grids = meshgrid([%y, %y])\n  %g0 = getitem(%grids, 0)\n  %g1 = getitem(%grids, 1)\n"
         .to_owned();
     for (i, call) in calls.iter().enumerate() {
         text += &format!("  %r{i} = {call}\n");

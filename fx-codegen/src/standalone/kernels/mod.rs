@@ -39,4 +39,4 @@ pub mod threads;
 mod walk;
 mod window;
 
-use fx_core::{math, row};
+use fx_core::{math, resampling, row};

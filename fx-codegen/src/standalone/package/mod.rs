@@ -38,7 +38,8 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("product", include_str!("../kernels/product.rs"), &["gemm"]),
     ("recurrent", include_str!("../kernels/recurrent.rs"), &["gemm"]),
     ("reduce", include_str!("../kernels/reduce.rs"), &["row", "simd"]),
-    ("resize", include_str!("../kernels/resize.rs"), &["simd"]),
+    ("resampling", fx_core::math_source::RESAMPLING, &[]),
+    ("resize", include_str!("../kernels/resize.rs"), &["resampling", "simd"]),
     ("row", fx_core::math_source::ROW, &[]),
     ("rows", include_str!("../kernels/rows.rs"), &["row", "simd"]),
     // Written for the operations of a program.

@@ -32,7 +32,7 @@ impl Lowering<'_> {
         for axis in (2..rank).rev() {
             let (mut sizes, to) = (self.shape_of(&from), shape[axis]);
             if let (Size::Known(old), Size::Known(new)) = (&sizes[axis], &to)
-                && now.taps(axis - 2, *old, *new).is_identity(*old)
+                && now.axis(axis - 2).is_identity(*old, *new)
             {
                 continue;
             }
