@@ -253,8 +253,25 @@ impl Emitter<'_> {
                         .error(span, "'tolist' needs an annotation of its result")
                         .help("write `xs : List[int] = x.tolist()`"));
                 };
+                // The operator takes the depth of the list and the code of its elements, as in PyTorch.
+                let (mut depth, mut element) = (0, returns);
+                while let Type::List(item) = element {
+                    (depth, element) = (depth + 1, item);
+                }
+                let code = match element {
+                    Type::Int => 0,
+                    Type::Float => 1,
+                    Type::Bool => 2,
+                    Type::Complex => 3,
+                    _ => {
+                        let message = format!("'tolist' gives numbers in lists, not {returns}");
+                        return Err(self.error(span, &message).help("write `xs : List[int] = x.tolist()`"));
+                    }
+                };
+                let numbers = [depth, code].map(|n| self.builder.constant(Constant::Int(n), Type::Int));
+                let operands = vec![receiver, numbers[0], numbers[1]];
                 let instruction = Instruction::Call("prim::tolist".into());
-                Ok(Meaning::Value(self.builder.add(instruction, vec![receiver], returns.clone())))
+                Ok(Meaning::Value(self.builder.add(instruction, operands, returns.clone())))
             }
             Type::Tensor if let Some(number) = cast(name) => {
                 let (mut positional, named) = self.arguments(arguments)?;

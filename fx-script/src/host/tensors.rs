@@ -333,6 +333,47 @@ fn truth(value: &Value) -> Result<Value> {
     Ok(Value::Bool(re != 0.0 || im != 0.0))
 }
 
+/// Returns the elements as numbers in lists of the annotated depth. Fails if the annotation is that of another
+/// tensor.
+fn to_list(args: &[&Value]) -> Result<Value> {
+    let (x, depth, element) = (tensor(args)?, arg(args, 1)?.to_int()?, arg(args, 2)?.to_int()?);
+    let shape = x.shape();
+    if shape.len() as i64 != depth {
+        let error =
+            err!(Argument, "tolist() of a tensor of rank {} gives no list of depth {depth}", shape.len());
+        return Err(error.help("annotate the result with a `List[..]` for each axis"));
+    }
+    let fits = match element {
+        0 => x.dtype() == DType::I64,
+        1 => x.dtype().is_float() && !x.is_complex(),
+        2 => x.dtype() == DType::Bool,
+        _ => x.is_complex(),
+    };
+    if !fits {
+        let dtype = if x.is_complex() { "complex" } else { x.dtype().name() };
+        let wanted = ["int", "float", "bool", "complex"][element.clamp(0, 3) as usize];
+        let error = err!(Argument, "tolist() of a tensor of {dtype} gives no lists of {wanted}");
+        return Err(
+            error.help("annotate the result with the type of its elements, or convert the tensor first")
+        );
+    }
+    transaction::charge(shape.iter().product::<usize>() as u128 * size_of::<Value>() as u128)?;
+    let array = x.array()?;
+    let mut items: Vec<Value> = match x.is_complex() {
+        true => {
+            let parts: Vec<f64> = array.iter_scalars().map(Scalar::to_f64).collect();
+            parts.chunks_exact(2).map(|part| Value::complex(part[0], part[1])).collect()
+        }
+        false => array.iter_scalars().map(Value::from).collect(),
+    };
+    for axis in (0..shape.len()).rev() {
+        let outer: usize = shape[..axis].iter().product();
+        let mut rest = items.into_iter();
+        items = (0..outer).map(|_| Value::list(rest.by_ref().take(shape[axis]).collect())).collect();
+    }
+    items.pop().ok_or_else(|| err!(Argument, "tolist() of no elements gives no number"))
+}
+
 /// Returns false: said of tensors of kinds that fx does not have.
 fn is_never(a: &[&Value]) -> Result<Value> {
     tensor(a)?;
@@ -364,7 +405,7 @@ pub(super) static TABLE: &[Row] = &[
     ("prim::layout", "-", |_, _| Ok(Value::Int(0))), ("prim::is_cpu", "-", |_, _| Ok(Value::Bool(true))),
    
    
-    ("aten::item", "-", |_, a| tensor(a)?.item()), ("aten::ScalarImplicit", "-", |_, a| tensor(a)?.item()),
+    ("prim::tolist", "-", |_, a| to_list(a)), ("aten::item", "-", |_, a| tensor(a)?.item()), ("aten::ScalarImplicit", "-", |_, a| tensor(a)?.item()),
     ("aten::Int", "Tensor", |_, a| whole(tensor(a)?.item()?)), ("aten::IntImplicit", "-", |_, a| whole(tensor(a)?.item()?)),
     ("aten::Float", "Tensor", |_, a| Ok(Value::Float(tensor(a)?.item()?.to_float()?))), ("aten::FloatImplicit", "-", |_, a| Ok(Value::Float(tensor(a)?.item()?.to_float()?))),
     ("aten::Bool", "Tensor", |_, a| truth(&tensor(a)?.item()?)),

@@ -168,3 +168,96 @@ def branch(x: Tensor, count: Tensor) -> Tensor:
         expected sizes of at least 0, got [-3, 3]"#]]
     .assert_eq(&refusals.join("\n"));
 }
+
+fn shown(item: &Item) -> String {
+    match item {
+        Item::List(list) => {
+            list.read(|items| format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", ")))
+        }
+        Item::Int(x) => x.to_string(),
+        Item::Bool(x) => x.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// `tolist` gives numbers on the machine, and in graphs where the length is known; the annotation must fit.
+#[test]
+fn elements_of_tensors_are_numbers_in_lists() {
+    let text = "
+def total(x: Tensor) -> int:
+    rows : List[List[int]] = x.tolist()
+    n = 0
+    for row in rows:
+        for item in row:
+            n = n * 2 + item
+    return n
+
+def parts(x: Tensor) -> List[int]:
+    sizes : List[int] = x.sum(1).tolist()
+    found : List[int] = []
+    for part in torch.arange(sizes[0] + sizes[1]).split(sizes):
+        found.append(int(part.sum()))
+    return found
+
+def only(x: Tensor) -> float:
+    found : float = (x.sum() / 2).tolist()
+    return found
+
+def flags(x: Tensor) -> List[bool]:
+    found : List[bool] = (x[0] > 1).tolist()
+    return found
+
+def floats(x: Tensor) -> List[List[float]]:
+    found : List[List[float]] = x.tolist()
+    return found
+
+def flat(x: Tensor) -> List[int]:
+    found : List[int] = x.tolist()
+    return found
+";
+    let mut script = crate::script(text).unwrap();
+    let x = Tensor::from_vec(vec![1i64, 2, 3, 4], &[2, 2]);
+    let none = Tensor::from_vec(Vec::<i64>::new(), &[2, 0]);
+    let mut results = String::new();
+    for name in ["total", "parts", "only", "flags", "floats", "flat"] {
+        for x in [&x, &none] {
+            let item = Item::tensor(array(x)).unwrap();
+            let expected = script.call_values(name, vec![item], Vec::new());
+            let shape = array(x).shape().to_vec();
+            let lowered = script.lower(name).unwrap().input("x", format!("i64{shape:?}")).load();
+            let got = lowered
+                .and_then(Lowered::into_module)
+                .and_then(|gm| gm.compile(Engine::Fused)?.call_values(&[Value::from(x)]));
+            let expected = expected.map_or_else(|error| error.message().to_owned(), |value| shown(&value));
+            let got = got.map_or_else(|error| error.message().to_owned(), |value| value.to_string());
+            results += &format!("{name} {shape:?}: {expected}\n    graph: {got}\n");
+        }
+    }
+    expect_test::expect![[r#"
+        total [2, 2]: 26
+            graph: 26
+        total [2, 0]: 0
+            graph: 0
+        parts [2, 2]: [3, 42]
+            graph: [3, 42]
+        parts [2, 0]: [0, 0]
+            graph: [0, 0]
+        only [2, 2]: Float(5.0)
+            graph: 5.
+        only [2, 0]: Float(0.0)
+            graph: 0.
+        flags [2, 2]: [false, true]
+            graph: [false, true]
+        flags [2, 0]: []
+            graph: []
+        floats [2, 2]: tolist() of a tensor of i64 gives no lists of float
+            graph: tolist() of i64[2, 2] gives no lists of float of depth 2
+        floats [2, 0]: tolist() of a tensor of i64 gives no lists of float
+            graph: tolist() of i64[2, 0] gives no lists of float of depth 2
+        flat [2, 2]: tolist() of a tensor of rank 2 gives no list of depth 1
+            graph: tolist() of i64[2, 2] gives no lists of int of depth 1
+        flat [2, 0]: tolist() of a tensor of rank 2 gives no list of depth 1
+            graph: tolist() of i64[2, 0] gives no lists of int of depth 1
+    "#]]
+    .assert_eq(&results);
+}

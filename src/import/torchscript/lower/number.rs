@@ -162,6 +162,43 @@ impl Lowerer<'_> {
         }
     }
 
+    /// Returns the elements of a tensor as numbers in lists, whose depth and element are annotated.
+    pub(super) fn list_of_numbers(&mut self, tensor: &Value, args: &[Value]) -> Step<Value> {
+        const MOST: i64 = 1024;
+        let [_, Value::Int(depth), Value::Int(element)] = args else {
+            return Err(self.obstacle("the annotation of a list is not known"));
+        };
+        let node = self.node_of(tensor)?;
+        let ty = self.tensor_type(node)?;
+        let (kind, fits) = match element {
+            0 => (Type::Int, ty.dtype == DType::I64),
+            1 => (Type::Float, ty.dtype.is_float()),
+            2 => (Type::Bool, ty.dtype == DType::Bool),
+            _ => (Type::Complex, false),
+        };
+        if ty.rank() as i64 != *depth || !fits {
+            return Err(Stop::Raised(format!("tolist() of {ty} gives no lists of {kind} of depth {depth}")));
+        }
+        match ty.shape.numel().known() {
+            Some(n) if n <= MOST => self.lists_of(node, &kind),
+            Some(n) => Err(self.obstacle(format!("a list of {n} numbers out of data has more than {MOST}"))),
+            None => Err(self.obstacle(format!("the length of a list out of {ty} is not known"))),
+        }
+    }
+
+    fn lists_of(&mut self, node: NodeId, kind: &Type) -> Step<Value> {
+        let ty = self.tensor_type(node)?;
+        let Some(n) = ty.shape.first().and_then(Dim::known) else {
+            return self.number_of_tensor(node, Some(kind));
+        };
+        let mut items = Vec::new();
+        for i in 0..n {
+            let item = self.row("select", [Arg::Leaf(node), Arg::Int(0), Arg::Int(i)])?;
+            items.push(self.lists_of(item, kind)?);
+        }
+        Ok(Value::list(items))
+    }
+
     /// Returns the number that a tensor of one element holds, as its dtype says or as `wanted`.
     pub(super) fn number_of_tensor(&mut self, node: NodeId, wanted: Option<&Type>) -> Step<Value> {
         let ty = self.tensor_type(node)?;

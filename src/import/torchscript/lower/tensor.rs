@@ -114,6 +114,7 @@ impl Lowerer<'_> {
             "Float" | "FloatImplicit" => Some(Type::Float),
             "Bool" | "is_nonzero" => Some(Type::Bool),
             "item" | "ScalarImplicit" => None,
+            "tolist" => return self.list_of_numbers(tensor, args).map(Some),
             _ => return self.fact(name, base, tensor, args),
         };
         let node = self.node_of(tensor)?;
