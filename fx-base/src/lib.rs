@@ -12,6 +12,8 @@ pub mod math_source;
 pub mod resampling;
 #[allow(clippy::eq_op, clippy::needless_range_loop, reason = "loops that compilers vectorise")]
 pub mod row;
+pub mod sampling;
+pub mod select;
 pub mod special;
 
 pub use error::{Error, ErrorKind, Result, SourceLoc};

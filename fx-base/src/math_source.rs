@@ -1,5 +1,6 @@
-//! The texts of [`math`](crate::math), [`row`](crate::row) and [`resampling`](crate::resampling), which code
-//! generation pastes into modules of their own.
+//! The texts of [`math`](crate::math), [`row`](crate::row), [`select`](crate::select),
+//! [`resampling`](crate::resampling) and [`sampling`](crate::sampling), which code generation pastes into modules
+//! of their own.
 
 /// The source of [`math`](crate::math) and, behind it, [`special`](crate::special); it stands alone inside `mod
 /// math { ... }`.
@@ -20,6 +21,12 @@ pub const ROW: &str = include_str!("row.rs");
 
 /// The source of [`resampling`](crate::resampling); it stands alone in a module beside `math`.
 pub const RESAMPLING: &str = include_str!("resampling.rs");
+
+/// The source of [`select`](crate::select); it stands alone.
+pub const SELECT: &str = include_str!("select.rs");
+
+/// The source of [`sampling`](crate::sampling); it stands alone in a module beside `math` and `resampling`.
+pub const SAMPLING: &str = include_str!("sampling.rs");
 
 #[cfg(test)]
 mod tests;

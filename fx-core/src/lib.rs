@@ -33,6 +33,10 @@ pub mod node;
 pub mod op;
 pub mod ops;
 pub mod pass;
+/// Code that generated crates contain as text.
+pub mod portable {
+    pub use fx_base::{resampling, sampling, select};
+}
 pub mod pointwise;
 pub mod region;
 pub mod rewrite;
@@ -58,8 +62,7 @@ pub use dim::{Dim, Symbol, Truth};
 pub use dtype::{Category, DType, Element, Scalar};
 #[doc(inline)]
 pub use fx_base::{
-    Error, ErrorKind, Result, SourceLoc, bail, err, error, logging, math, math_source, resampling, row,
-    special,
+    Error, ErrorKind, Result, SourceLoc, bail, err, error, logging, math, math_source, row, special,
 };
 pub use graph::{Graph, Input};
 pub use graph_module::GraphModule;

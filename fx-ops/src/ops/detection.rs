@@ -5,6 +5,7 @@
 use fx_core::array::checked_numel;
 use fx_core::math::Real;
 use fx_core::op::Flops::{Rule, Unknown};
+use fx_core::portable::sampling::bilinear;
 use fx_core::{Array, DType, Dim, Element, Op, Result, Shape, TensorType, bail, err, kernels};
 
 use crate::kernel::chunks::{fill_row_pairs, fill_rows};
@@ -226,24 +227,7 @@ impl<'x, T: Element + Real> Images<'x, T> {
     /// Returns the places and weights of the bilinear interpolation at a point; outside by more than a pixel
     /// there are none.
     fn taps(&self, y: T, x: T) -> Option<[(usize, T); 4]> {
-        let (h, w) = (T::from_f64(self.height as f64), T::from_f64(self.width as f64));
-        let below = T::ZERO - T::ONE;
-        if !(y >= below && y <= h && x >= below && x <= w) {
-            return None;
-        }
-        let split = |at: T, size: usize| {
-            let at = if at > T::ZERO { at } else { T::ZERO };
-            let low = at.to_f64() as usize;
-            if low + 1 >= size {
-                (size - 1, size - 1, T::ZERO)
-            } else {
-                (low, low + 1, at - T::from_f64(low as f64))
-            }
-        };
-        let ((y0, y1, dy), (x0, x1, dx)) = (split(y, self.height), split(x, self.width));
-        let (ey, ex) = (T::ONE - dy, T::ONE - dx);
-        let at = |y: usize, x: usize| y * self.width + x;
-        Some([(at(y0, x0), ey * ex), (at(y0, x1), ey * dx), (at(y1, x0), dy * ex), (at(y1, x1), dy * dx)])
+        bilinear(y, x, self.height, self.width)
     }
 }
 

@@ -5,13 +5,13 @@ use fx_core::math::Real;
 use fx_core::op::Default::None as Nothing;
 use fx_core::op::Flops::PerOutput;
 use fx_core::op::kind::{DimVec, IntVec};
+use fx_core::portable::sampling::{Axis, Beyond, Mode};
 use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
 use crate::kernel::chunks::{fill_row_pairs, fill_rows};
 use crate::ops::check::{
     at_least, dense, float_only, in_float, same_dtype, same_size, sizes, slice, type_of, wide,
 };
-use fx_core::resampling::cubic;
 
 /// The tables of this file.
 pub(super) static TABLES: &[&[Op]] = &[GRID_SAMPLING];
@@ -74,90 +74,6 @@ fn sample_type(x: &TensorType, grid: &TensorType, mode: &str, padding: &str) -> 
     Ok(TensorType::new(x.dtype, [n, c].into_iter().chain(places).collect::<Shape>()))
 }
 
-/// How pixels beyond the border are seen.
-#[derive(Clone, Copy, PartialEq)]
-enum Beyond {
-    Zeros,
-    Border,
-    Reflection,
-}
-
-/// One spatial axis of the sampled image.
-#[derive(Clone, Copy)]
-struct Axis {
-    size: usize,
-    align: bool,
-    beyond: Beyond,
-}
-
-impl Axis {
-    /// Returns a place in pixels.
-    fn pixel<T: Real>(self, place: T) -> T {
-        let half = T::from_f64(0.5);
-        let size = T::from_f64(self.size as f64);
-        if self.align {
-            (place + T::ONE) * half * (size - T::ONE)
-        } else {
-            ((place + T::ONE) * size - T::ONE) * half
-        }
-    }
-
-    /// Brings pixels beyond the border back, unless zeros are there.
-    fn inside<T: Real>(self, at: T) -> T {
-        let last = T::from_f64(self.size as f64 - 1.0);
-        let clip = |at: T| if at > T::ZERO { if at < last { at } else { last } } else { T::ZERO };
-        match self.beyond {
-            Beyond::Zeros => at,
-            Beyond::Border => clip(at),
-            Beyond::Reflection => {
-                let (low, span) =
-                    if self.align { (T::ZERO, last) } else { (T::from_f64(-0.5), last + T::ONE) };
-                if span == T::ZERO {
-                    return T::ZERO;
-                }
-                let from = Real::abs(at - low);
-                let turns = Real::floor(from / span);
-                let extra = from - turns * span;
-                let is_even = turns % T::from_f64(2.0) == T::ZERO;
-                clip(if is_even { extra + low } else { span - extra + low })
-            }
-        }
-    }
-
-    /// Returns the position of a whole pixel, if there is one.
-    fn position<T: Real>(self, at: T) -> Option<usize> {
-        let last = T::from_f64(self.size as f64 - 1.0);
-        (at >= T::ZERO && at <= last).then(|| at.to_f64() as usize)
-    }
-
-    /// Stores the pixels that make up the one at `at`, with their weights; returns their number.
-    fn taps<T: Real>(self, mode: &str, place: T, out: &mut [(Option<usize>, T); 4]) -> usize {
-        let at = self.pixel(place);
-        match mode {
-            "nearest" => {
-                out[0] = (self.position(Real::round(self.inside(at))), T::ONE);
-                1
-            }
-            "bicubic" => {
-                let low = Real::floor(at);
-                for (k, out) in out.iter_mut().enumerate() {
-                    let pixel = low + T::from_f64(k as f64 - 1.0);
-                    let weight = T::from_f64(cubic((at - pixel).to_f64(), -0.75));
-                    *out = (self.position(self.inside(pixel)), weight);
-                }
-                4
-            }
-            _ => {
-                let at = self.inside(at);
-                let low = Real::floor(at);
-                out[0] = (self.position(low), low + T::ONE - at);
-                out[1] = (self.position(low + T::ONE), at - low);
-                2
-            }
-        }
-    }
-}
-
 fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> Result<Array> {
     let ty = sample_type(&type_of(x), &type_of(grid), mode, padding)?;
     let align = flag(align)?;
@@ -179,10 +95,15 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
     let plane: usize = spatial.iter().product();
     let width = shape[shape.len() - 1];
     let lines: usize = shape[2..shape.len() - 1].iter().product();
+    let mode = match mode {
+        "nearest" => Mode::Nearest,
+        "bicubic" => Mode::Cubic,
+        _ => Mode::Linear,
+    };
     let taps = match mode {
-        "nearest" => 1,
-        "bicubic" => 1 << (2 * rank),
-        _ => 1 << rank,
+        Mode::Nearest => 1,
+        Mode::Cubic => 1 << (2 * rank),
+        Mode::Linear => 1 << rank,
     };
     if channels >= SHARED {
         let places = lines * width;
@@ -219,7 +140,7 @@ fn sample(x: &Array, grid: &Array, mode: &str, padding: &str, align: &Value) -> 
 const SHARED: usize = 2;
 
 /// Stores the pixels that make up the one at a place, with their weights; a pixel beyond the border is -1.
-fn taps_of<T: Real>(place: &[T], axes: [Axis; 3], mode: &str, from: &mut [i64], weights: &mut [T]) {
+fn taps_of<T: Real>(place: &[T], axes: [Axis; 3], mode: Mode, from: &mut [i64], weights: &mut [T]) {
     let [across, down, _] = axes;
     let mut taps = [[(None, T::ZERO); 4]; 3];
     taps[2][0] = (Some(0), T::ONE);
@@ -265,7 +186,7 @@ fn line_of<T: Real + Element>(
     places: &[T],
     rank: usize,
     axes: [Axis; 3],
-    mode: &str,
+    mode: Mode,
     out: &mut [T],
 ) {
     let [across, down, _] = axes;

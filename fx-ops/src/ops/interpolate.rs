@@ -6,7 +6,7 @@ use fx_core::op::Default::None as Nothing;
 use fx_core::op::Flops::{PerOutput, Rule};
 use fx_core::op::kind;
 use fx_core::op::{ParamKind, unknown_type};
-use fx_core::resampling::{Mode, Resampling};
+use fx_core::portable::resampling::{Mode, Resampling};
 use fx_core::{Arg, Array, Dim, Element, Op, Result, Shape, TensorType, TypeTree, Value, bail, err, kernels};
 
 use crate::kernel::chunks::blank;

@@ -1,6 +1,7 @@
 //! Detection: boxes that overlap, and regions of images.
 
 use super::math::Real;
+use super::sampling::bilinear;
 
 /// The lesser of two numbers, the other one of NaN.
 #[inline(always)]
@@ -147,7 +148,7 @@ pub fn roi_align<T: Real>(
             };
             for i in 0..samples[0] {
                 for j in 0..samples[1] {
-                    let Some(taps) = taps(place(0, i), place(1, j), height, width) else { continue };
+                    let Some(taps) = bilinear(place(0, i), place(1, j), height, width) else { continue };
                     for (plane, out) in image.chunks_exact(area).zip(out.chunks_exact_mut(bins)) {
                         let [a, b, c, d] = taps.map(|(at, weight)| weight * plane[at]);
                         out[bin] = out[bin] + (a + b + c + d);
@@ -160,27 +161,4 @@ pub fn roi_align<T: Real>(
         out.iter_mut().for_each(|out| *out = *out / n);
     }
     Ok(())
-}
-
-/// Returns the places and weights of the bilinear interpolation at a point; outside by more than a pixel there
-/// are none.
-#[inline(always)]
-fn taps<T: Real>(y: T, x: T, height: usize, width: usize) -> Option<[(usize, T); 4]> {
-    let (h, w, below) = (T::from_f64(height as f64), T::from_f64(width as f64), T::ZERO - T::ONE);
-    if !(y >= below && y <= h && x >= below && x <= w) {
-        return None;
-    }
-    let split = |at: T, size: usize| {
-        let at = if at > T::ZERO { at } else { T::ZERO };
-        let low = at.to_f64() as usize;
-        if low + 1 >= size {
-            (size - 1, size - 1, T::ZERO)
-        } else {
-            (low, low + 1, at - T::from_f64(low as f64))
-        }
-    };
-    let ((y0, y1, dy), (x0, x1, dx)) = (split(y, height), split(x, width));
-    let (ey, ex) = (T::ONE - dy, T::ONE - dx);
-    let at = |y: usize, x: usize| y * width + x;
-    Some([(at(y0, x0), ey * ex), (at(y0, x1), ey * dx), (at(y1, x0), dy * ex), (at(y1, x1), dy * dx)])
 }

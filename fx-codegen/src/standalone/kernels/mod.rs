@@ -30,7 +30,6 @@ pub mod reduce;
 pub mod resize;
 pub mod rows;
 pub mod scan;
-pub mod select;
 mod simd;
 pub mod sort;
 #[cfg(test)]
@@ -39,4 +38,5 @@ pub mod threads;
 mod walk;
 mod window;
 
-use fx_core::{math, resampling, row};
+use fx_core::portable::{resampling, sampling, select};
+use fx_core::{math, row};

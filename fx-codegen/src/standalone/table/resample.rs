@@ -1,7 +1,7 @@
 //! Images at another size, and sampled at places that are data.
 
 use fx_core::array::Array;
-use fx_core::resampling::{Mode, Resampling};
+use fx_core::portable::resampling::{Mode, Resampling};
 use fx_core::{Arg, Dim, Error, Result, Tensor, err};
 
 use super::data::around;
@@ -157,8 +157,8 @@ fn grid_sample(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             ("input", super::list(&input)),
             ("axes", text(axes.to_string())),
             ("places", size(&count(&shape[2..]))),
-            ("mode", text(format!("grid::Mode::{mode}"))),
-            ("beyond", text(format!("grid::Beyond::{beyond}"))),
+            ("mode", text(format!("sampling::Mode::{mode}"))),
+            ("beyond", text(format!("sampling::Beyond::{beyond}"))),
             ("align", text(align.to_string())),
         ],
     );

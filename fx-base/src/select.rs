@@ -9,7 +9,7 @@
 const SHORT: usize = 16;
 
 /// Sorts as `std::sort`.
-pub(crate) fn sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
+pub fn sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     if items.is_empty() {
         return;
     }
@@ -22,7 +22,7 @@ pub(crate) fn sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
 }
 
 /// Puts the element that sorting would put at `nth` there, those before it before, as `std::nth_element`.
-pub(crate) fn nth_element<T: Copy>(items: &mut [T], nth: usize, less: &impl Fn(&T, &T) -> bool) {
+pub fn nth_element<T: Copy>(items: &mut [T], nth: usize, less: &impl Fn(&T, &T) -> bool) {
     if nth >= items.len() {
         return;
     }
@@ -46,7 +46,7 @@ pub(crate) fn nth_element<T: Copy>(items: &mut [T], nth: usize, less: &impl Fn(&
 }
 
 /// Sorts the `middle` least elements to the front, as `std::partial_sort`.
-pub(crate) fn partial_sort<T: Copy>(items: &mut [T], middle: usize, less: &impl Fn(&T, &T) -> bool) {
+pub fn partial_sort<T: Copy>(items: &mut [T], middle: usize, less: &impl Fn(&T, &T) -> bool) {
     if middle == 0 {
         return;
     }
@@ -57,7 +57,7 @@ pub(crate) fn partial_sort<T: Copy>(items: &mut [T], middle: usize, less: &impl 
 }
 
 /// Puts the element that sorting would put at `nth` there, as PyTorch's quickselect.
-pub(crate) fn quick_select<T: Copy>(items: &mut [T], nth: usize, greater: &impl Fn(&T, &T) -> bool) {
+pub fn quick_select<T: Copy>(items: &mut [T], nth: usize, greater: &impl Fn(&T, &T) -> bool) {
     let Some(mut right) = items.len().checked_sub(1) else { return };
     let mut left = 0;
     while left < right {
