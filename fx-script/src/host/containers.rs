@@ -1,8 +1,10 @@
 //! Lists and dictionaries.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use fx_core::portable::select;
 use fx_core::{Error, Result, bail, err};
 
 use super::numbers::order;
@@ -93,38 +95,40 @@ fn position(args: &[&Value]) -> Result<Option<usize>> {
     Ok(None)
 }
 
-fn sort(items: &mut [Value], reverse: bool) -> Result<()> {
-    let mut failed = None;
-    items.sort_by(|a, b| {
-        let order = match total_order(a, b) {
-            Ok(order) => order,
-            Err(error) => {
-                failed.get_or_insert(error);
-                Ordering::Equal
-            }
-        };
-        if reverse { order.reverse() } else { order }
-    });
-    failed.map_or(Ok(()), Err)
+/// Sorts as `std::sort` of C++ does, also where NaN makes the order inconsistent.
+fn sort(items: &mut Vec<Value>, reverse: bool) -> Result<()> {
+    let wanted = if reverse { Ordering::Greater } else { Ordering::Less };
+    let failed = RefCell::new(None);
+    let less = |a: &usize, b: &usize| match ordering(&items[*a], &items[*b]) {
+        Ok(order) => order == wanted,
+        Err(error) => {
+            failed.borrow_mut().get_or_insert(error);
+            false
+        }
+    };
+    let mut places: Vec<usize> = (0..items.len()).collect();
+    select::sort(&mut places, &less);
+    if let Some(error) = failed.into_inner() {
+        return Err(error);
+    }
+    *items = places.into_iter().map(|place| items[place].clone()).collect();
+    Ok(())
 }
 
-/// Orders numbers, texts, and tuples of them; NaN is last, so that the order is total.
-fn total_order(a: &Value, b: &Value) -> Result<Ordering> {
+/// Orders numbers, texts, and tuples of them; NaN is neither less nor greater than anything.
+fn ordering(a: &Value, b: &Value) -> Result<Ordering> {
     match (a, b) {
         (Value::Tuple(a), Value::Tuple(b)) => {
             for (a, b) in a.items.iter().zip(&b.items) {
-                match total_order(a, b)? {
+                match ordering(a, b)? {
                     Ordering::Equal => {}
                     other => return Ok(other),
                 }
             }
             Ok(a.items.len().cmp(&b.items.len()))
         }
-        (Value::Tensor(a), Value::Tensor(b)) => total_order(&a.item()?, &b.item()?),
-        _ => Ok(order(a, b)?.unwrap_or_else(|| {
-            let is_nan = |x: &Value| matches!(x, Value::Float(x) if x.is_nan());
-            is_nan(a).cmp(&is_nan(b))
-        })),
+        (Value::Tensor(a), Value::Tensor(b)) => ordering(&a.item()?, &b.item()?),
+        _ => Ok(order(a, b)?.unwrap_or(Ordering::Equal)),
     }
 }
 

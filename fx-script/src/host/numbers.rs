@@ -72,6 +72,11 @@ fn modulo_float(a: f64, b: f64) -> f64 {
     if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
 }
 
+/// The remainder of `%`, as PyTorch computes it: of an infinite divisor it is NaN.
+fn remainder_float(a: f64, b: f64) -> f64 {
+    (b + a % b) % b
+}
+
 /// IEEE's remainder, nearest to zero.
 fn ieee_remainder(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() || a.is_infinite() || b == 0.0 {
@@ -222,7 +227,8 @@ fn extreme(args: &[&Value], wanted: Ordering) -> Result<Value> {
             let smaller = lexicographic(&a.to_items()?, &b.to_items()?)?;
             Ok(if smaller == wanted.reverse() { b.clone() } else { a.clone() })
         }
-        (a, b) => pick(a.clone(), b.clone()),
+        // The second, unless the first is better: NaN is as good as anything.
+        (a, b) => pick(b.clone(), a.clone()),
     }
 }
 
@@ -279,7 +285,8 @@ fn frexp(x: f64) -> (f64, i64) {
 
 fn parse_float(text: &str) -> Result<f64> {
     let wrong = || err!(Argument, "could not convert string to float: {text:?}");
-    text.trim().parse().map_err(|_| wrong())
+    // As C's `strtod`: blanks may stand before a number, and nothing behind it.
+    text.trim_start().parse().map_err(|_| wrong())
 }
 
 const N: &str = "int float int_float float_int complex int_complex complex_int float_complex complex_float -";
@@ -300,7 +307,7 @@ pub(super) static TABLE: &[Row] = &[
         Pair::Complex(a, b) => { let (re, im) = divide(a, b); Ok(Value::complex(re, im)) }
     }),
     ("aten::floordiv", PAIRS, |_, a| arithmetic(a, floor_div, |a, b| Ok((a / b).floor()), None)),
-    ("aten::remainder", PAIRS, |_, a| arithmetic(a, modulo, |a, b| Ok(modulo_float(a, b)), None)),
+    ("aten::remainder", PAIRS, |_, a| arithmetic(a, modulo, |a, b| Ok(remainder_float(a, b)), None)),
     ("aten::__round_to_zero_floordiv", "int", |_, a| arithmetic(a,
         |a, b| if b == 0 { Err(divided_by_zero()) } else { Ok(a.wrapping_div(b)) }, |a, b| Ok((a / b).trunc()), None)),
     ("aten::divmod", "int float int_float float_int", |_, a| Ok(match pair(a)? {
@@ -374,7 +381,7 @@ pub(super) static TABLE: &[Row] = &[
     ("aten::Bool", "int float", |_, a| Ok(Value::Bool(arg(a, 0)?.to_float()? != 0.0))),
     ("aten::Int", "bool float Scalar str", |_, a| match arg(a, 0)? {
         Value::Float(x) => truncated(*x).map(Value::Int),
-        Value::Str(text) => text.trim().replace('_', "").parse().map(Value::Int)
+        Value::Str(text) => text.trim_start().parse().map(Value::Int)
             .map_err(|_| err!(Argument, "invalid literal for int() with base 10: '{}'", &***text)),
         other => other.to_int().map(Value::Int) }),
     ("aten::Float", "int bool Scalar str", |_, a| match arg(a, 0)? {

@@ -51,6 +51,35 @@ fn floats_are_those_of_python() {
     ]);
 }
 
+/// What PyTorch 2.15 gives for the same calls.
+#[test]
+fn floats_without_order_and_infinite_divisors_are_those_of_pytorch() {
+    let (nan, inf) = (F(f64::NAN), F(f64::INFINITY));
+    let floats = |list: &[f64]| Value::list(list.iter().map(|&x| F(x)).collect());
+    let x = f64::NAN;
+    check(&[
+        ("prim::max.float", &[nan.clone(), F(1.0)], "1."),
+        ("prim::max.float", &[F(1.0), nan.clone()], "nan"),
+        ("prim::min.float", &[nan.clone(), F(1.0)], "1."),
+        ("prim::min.float_int", &[nan, I(-1)], "-1."),
+        ("prim::max.self_float", &[floats(&[x, 1.0, 2.0])], "nan"),
+        ("prim::max.self_float", &[floats(&[1.0, x, 0.5])], "1."),
+        ("prim::min.self_float", &[floats(&[3.0, x, 1.0, 2.0, x, 0.0])], "0."),
+        ("aten::sorted.float", &[floats(&[x, 1.0, 2.0])], "[nan, 1., 2.]"),
+        ("aten::sorted.float", &[floats(&[3.0, x, 1.0, 2.0, x, 0.0])], "[0., 1., 3., nan, 2., nan]"),
+        ("aten::remainder.float", &[F(1.0), inf.clone()], "nan"),
+        ("aten::remainder.float", &[F(5.3), F(0.7)], "0.40000000000000013"),
+        ("aten::remainder.float", &[F(3.0), F(-3.0)], "0."),
+        ("aten::floordiv.float", &[F(6.0), F(0.1)], "60."),
+        ("aten::floordiv.float", &[F(-1.0), inf], "0."),
+        ("aten::str", &[F(-0.0)], "0."),
+        ("aten::str", &[F(1.5e16)], "15000000000000000."),
+        ("aten::Float.str", &["3.5 ".into()], "could not convert string to float: \"3.5 \""),
+        ("aten::Float.str", &[" 3.5".into()], "3.5"),
+        ("aten::Int.str", &["1_0".into()], "invalid literal for int() with base 10: '1_0'"),
+    ]);
+}
+
 #[test]
 fn formats_take_specs() {
     let s = Value::from("a");

@@ -25,8 +25,9 @@ pub fn float_text(x: f64) -> String {
     if x.is_infinite() {
         return if x > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    if x == x.trunc() && x.abs() < 1e10 {
-        return format!("{}{}.", if x.is_sign_negative() { "-" } else { "" }, x.abs());
+    // What an integer of 64 bits can hold is written as one, zero without its sign.
+    if x == x.trunc() && x.abs() < 9.2e18 {
+        return format!("{}.", x as i64);
     }
     general(x, 17)
 }

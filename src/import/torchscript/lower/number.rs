@@ -346,16 +346,26 @@ impl Lowerer<'_> {
             "mul" => "mul",
             "div" => "div",
             "pow" => "pow",
-            "floordiv" => "floor_divide",
-            "remainder" => "remainder",
-            "fmod" => "fmod",
+            "fmod" | "remainder" => "fmod",
             "atan2" => "atan2",
-            "min" => "minimum",
-            "max" => "maximum",
+            "floordiv" => "div",
+            // The second, unless the first is less or greater: NaN is neither.
+            "min" => "lt",
+            "max" => "gt",
             _ => return Ok(None),
         };
-        let (a, b) = (self.float_node(a)?, self.float_node(b)?);
-        let node = self.row(row, [Arg::Leaf(a), Arg::Leaf(b)])?;
+        let [a, b] = [self.float_node(a)?, self.float_node(b)?].map(Arg::Leaf);
+        let mut node = self.row(row, [a.clone(), b.clone()])?;
+        match base {
+            "floordiv" => node = self.row("floor", [Arg::Leaf(node)])?,
+            // The machine computes `fmod(b + fmod(a, b), b)`, which is NaN of an infinite divisor.
+            "remainder" => {
+                let sum = self.row("add", [b.clone(), Arg::Leaf(node)])?;
+                node = self.row("fmod", [Arg::Leaf(sum), b])?;
+            }
+            "min" | "max" => node = self.row("where", [Arg::Leaf(node), a, b])?,
+            _ => {}
+        }
         Ok(Some(self.float_value(node)))
     }
 
