@@ -135,9 +135,21 @@ pub(super) fn cross<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<O
     with(builder, "cross", args, &[("dim", call.or("dim", Arg::Int(-1)))]).map(Out::Node)
 }
 
-/// `vander(x, N, increasing)`: the greatest power first, unless increasing.
+/// `vander(x, N, increasing)`: the greatest power first, unless increasing. There may be one power, or none.
 pub(super) fn vander<'a>(builder: &mut Builder<'a>, call: &Call<'a>) -> Attempt<Out> {
-    let powers = with(builder, "linalg_vander", [call.first()?], &[("N", call.arg("N"))])?;
+    let size = builder.tensor_type(node(&call.first()?)?)?.shape.first().and_then(Dim::known);
+    let n = match call.arg("N") {
+        Arg::Int(n) => Some(n),
+        _ => size,
+    };
+    // The row has at least two powers.
+    let powers = match n {
+        Some(n @ 0..=1) => {
+            let two = with(builder, "linalg_vander", [call.first()?], &[("N", Arg::Int(2))])?;
+            builder.call("narrow", [leaf(two), Arg::Int(-1), Arg::Int(0), Arg::Int(n)])?
+        }
+        _ => with(builder, "linalg_vander", [call.first()?], &[("N", call.arg("N"))])?,
+    };
     if call.is_true("increasing") {
         return Ok(Out::Node(powers));
     }
