@@ -92,6 +92,24 @@ impl<N> Step<N> {
 }
 
 impl Step {
+    /// Returns the step with what `f` makes of its numbers and the dtypes in which they are taken.
+    pub fn with_numbers<M: Copy>(&self, f: impl Fn(Scalar, DType) -> M) -> Step<M> {
+        let operand = |(i, operand): (usize, &Operand)| match operand {
+            Operand::Step(at) => Operand::Step(*at),
+            Operand::Load(at) => Operand::Load(*at),
+            Operand::Number(x) => Operand::Number(f(*x, self.operand_dtype(i))),
+            Operand::Size(at) => Operand::Size(*at),
+        };
+        Step {
+            work: self.work,
+            operands: self.operands.iter().enumerate().map(operand).collect(),
+            exact: self.exact,
+            params: self.params.iter().map(|x| f(*x, self.from)).collect(),
+            from: self.from,
+            dtype: self.dtype,
+        }
+    }
+
     /// Makes a step of a call of a row; `argument` finds the arguments. `None` if one cannot be found.
     pub fn of_call(call: &PointwiseCall, argument: impl Fn(usize) -> Option<Operand>) -> Option<Step> {
         let (mut operands, mut exact) = (SmallVec::new(), 0);

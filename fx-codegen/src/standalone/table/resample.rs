@@ -16,7 +16,7 @@ pub(super) const TABLE: &[(&str, Emit)] = &[
     ("grid_sample", grid_sample),
 ];
 
-/// Returns how the axis of a resizing is sampled that is the `i`th of the spatial ones.
+/// Returns how the `i`th spatial axis of a resizing is sampled.
 fn resampling(args: &Args<'_>, i: usize) -> Result<Resampling> {
     let mode = match args.op.name {
         "upsample_nearest" => "nearest",

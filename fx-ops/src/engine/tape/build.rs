@@ -2,7 +2,7 @@
 //! a chunk.
 
 use fx_core::array::Sizes;
-use fx_core::loops::{self, Work};
+use fx_core::loops::Work;
 use fx_core::{DType, Result, Scalar};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -102,9 +102,9 @@ impl Draft {
         let shapes = shapes.collect::<Result<SmallVec<[Sizes; 8]>>>()?;
         // The domain is that of the largest result, or of what is reduced.
         let mut domain: Option<&Sizes> = None;
-        let shape_of = |operand: loops::Operand| match operand {
-            loops::Operand::Load(i) => found.get(i as usize).map(|found| &found.shape),
-            loops::Operand::Step(i) => shapes.get(i as usize),
+        let shape_of = |operand: draft::Operand| match operand {
+            draft::Operand::Load(i) => found.get(i as usize).map(|found| &found.shape),
+            draft::Operand::Step(i) => shapes.get(i as usize),
             _ => None,
         };
         let size = |sizes: &Sizes| (product(sizes), sizes.len());
@@ -157,7 +157,7 @@ impl Draft {
             let Some(value) = builder.node(self, node, shape, &found, instance)? else { return Ok(None) };
             found.push(value);
         }
-        let result = |operand: &loops::Operand| found.get(self.index(*operand)?);
+        let result = |operand: &draft::Operand| found.get(self.index(*operand)?);
         let results = self.returned.iter().map(result).collect::<Option<SmallVec<[&Found; 2]>>>();
         let Some(results) = results else { return Ok(None) };
         if self.layout != Layout::RowMajor && results.iter().any(|value| value.shape != builder.domain) {
@@ -202,7 +202,7 @@ impl Builder {
     ) -> Result<Option<Found>> {
         let step = &node.step;
         let (mut inputs, dtype) = (SmallVec::new(), step.dtype);
-        let value = |operand: &loops::Operand| found.get(draft.index(*operand)?);
+        let value = |operand: &draft::Operand| found.get(draft.index(*operand)?);
         if let Work::Row(call) = step.work {
             for (i, operand) in step.operands.iter().enumerate() {
                 let Some(operand) = value(operand) else { return Ok(None) };
@@ -240,8 +240,8 @@ impl Builder {
         for (i, operand) in step.operands.iter().enumerate() {
             let wanted = step.operand_dtype(i);
             let spot = match *operand {
-                loops::Operand::Number(x) => Some(self.number(bits_of(x, wanted), wanted.size())),
-                loops::Operand::Size(i) => {
+                draft::Operand::Number(bits) => Some(self.number(bits, wanted.size())),
+                draft::Operand::Size(i) => {
                     let size = Scalar::Int(instance.number(draft.sizes[i as usize]));
                     Some(self.number(bits_of(size, wanted), wanted.size()))
                 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fx_core::loops::{Operand, Step, Work};
+use fx_core::loops::{self, Work};
 use fx_core::pointwise::{Compute, PointwiseCall};
 use fx_core::{Arg, Class, DType, Graph, NodeId, OpCode, Result, Scalar, Stored, TensorType, TypeTree, bail};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,6 +13,10 @@ use crate::engine::operand::{Layout, OperandId, ValueId};
 use crate::engine::record::{Shape, Size};
 use crate::fusible::{Reduction, column_reduction, map_call, row_call, select_of};
 use crate::ops::view::to;
+
+/// A step whose numbers are bits in the dtypes in which they are taken.
+type Step = loops::Step<u64>;
+pub(super) type Operand = loops::Operand<u64>;
 
 /// A closed graph of pointwise operations and operations on rows, of which a tape is made for operands of any
 /// sizes.
@@ -203,11 +207,13 @@ fn pointwise<'a>(
     out: &TensorType,
 ) -> Option<(Step, Kernel)> {
     if let Some(args) = select_of(op, bound) {
-        let operand = |arg: &Arg| match arg {
+        let operand = |(i, arg): (usize, &Arg)| match arg {
             Arg::Leaf(_) => place_of(arg),
-            arg => arg.scalar().map(Operand::Number),
+            arg => {
+                Some(Operand::Number(bits_of(arg.scalar()?, if i == 0 { DType::Bool } else { out.dtype })))
+            }
         };
-        let operands = args.into_iter().map(operand).collect::<Option<Vec<_>>>()?;
+        let operands = args.into_iter().enumerate().map(operand).collect::<Option<Vec<_>>>()?;
         return Some((Step::new(Work::Select, operands, [out.dtype; 2]), Kernel::Implied));
     }
     if let (true, [x, _]) = (op == to::OP, bound) {
@@ -217,7 +223,12 @@ fn pointwise<'a>(
     let Class::Pointwise(def) = op.class else { return None };
     let call = map_call(def, bound, ty).ok()?;
     let map = map_of(&call)?;
-    Some((Step::of_call(&call, |i| place_of(&bound[i]))?, Kernel::Map(map)))
+    let place = |i: usize| match place_of(&bound[i])? {
+        Operand::Load(at) => Some(loops::Operand::Load(at)),
+        Operand::Step(at) => Some(loops::Operand::Step(at)),
+        Operand::Number(_) | Operand::Size(_) => None,
+    };
+    Some((loops::Step::of_call(&call, place)?.with_numbers(bits_of), Kernel::Map(map)))
 }
 
 /// Returns the bits of a number as an element.
