@@ -89,40 +89,26 @@ impl<N> Step<N> {
     pub fn is_exact(&self, operand: usize) -> bool {
         operand < 8 && self.exact & 1 << operand != 0
     }
-}
 
-impl Step {
-    /// Returns the step with what `f` makes of its numbers and the dtypes in which they are taken.
-    pub fn with_numbers<M: Copy>(&self, f: impl Fn(Scalar, DType) -> M) -> Step<M> {
-        let operand = |(i, operand): (usize, &Operand)| match operand {
-            Operand::Step(at) => Operand::Step(*at),
-            Operand::Load(at) => Operand::Load(*at),
-            Operand::Number(x) => Operand::Number(f(*x, self.operand_dtype(i))),
-            Operand::Size(at) => Operand::Size(*at),
-        };
-        Step {
-            work: self.work,
-            operands: self.operands.iter().enumerate().map(operand).collect(),
-            exact: self.exact,
-            params: self.params.iter().map(|x| f(*x, self.from)).collect(),
-            from: self.from,
-            dtype: self.dtype,
-        }
-    }
-
-    /// Makes a step of a call of a row; `argument` finds the arguments. `None` if one cannot be found.
-    pub fn of_call(call: &PointwiseCall, argument: impl Fn(usize) -> Option<Operand>) -> Option<Step> {
+    /// Makes a step of a call of a row. `argument` finds the arguments, and `number` makes a number of one that is
+    /// taken in a dtype. `None` if an argument cannot be found.
+    pub fn of_call(
+        call: &PointwiseCall,
+        argument: impl Fn(usize) -> Option<Operand<N>>,
+        number: impl Fn(Scalar, DType) -> N,
+    ) -> Option<Step<N>> {
         let (mut operands, mut exact) = (SmallVec::new(), 0);
         for (i, operand) in call.operands.iter().enumerate() {
             operands.push(match operand {
-                CallOperand::Number(x) => Operand::Number(*x),
+                CallOperand::Number(x) => Operand::Number(number(*x, call.dtype)),
                 CallOperand::Argument { index, is_exact } => {
                     exact |= u8::from(*is_exact && i < 8) << (i % 8);
                     argument(*index)?
                 }
             });
         }
-        let (work, params) = (Work::Map(call.def), call.params.clone());
-        Some(Step { work, operands, exact, params, from: call.dtype, dtype: call.result() })
+        let params = call.params.iter().map(|x| number(*x, call.dtype)).collect();
+        let (work, from, dtype) = (Work::Map(call.def), call.dtype, call.result());
+        Some(Step { work, operands, exact, params, from, dtype })
     }
 }

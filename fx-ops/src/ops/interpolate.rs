@@ -262,12 +262,12 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
     let shape = sizes(&plan.ty.shape)?;
     // Asks for the memory first, so that too much of it is an error.
     drop(fx_core::array::try_vec::<f64>(checked_numel(&shape)?)?);
-    let taps: Vec<Taps> =
-        (2..x.rank()).map(|axis| plan.taps(axis - 2, x.shape()[axis], shape[axis])).collect();
+    let taps = |i: usize| plan.taps(i, x.shape()[i + 2], shape[i + 2]);
+    let axes = 0..x.rank() - 2;
     if !x.dtype().is_float() {
         let mut out = x.clone();
-        for (i, taps) in taps.iter().enumerate() {
-            let index = taps.taps.iter().map(|&(at, _)| at as i64).collect();
+        for i in axes {
+            let index = taps(i).taps.iter().map(|&(at, _)| at as i64).collect();
             let index = Array::from_vec::<i64>(index, &[shape[i + 2]])?;
             out =
                 out.apply(crate::ops::view::index_select::OP, &[Arg::Int(i as i64 + 2), Arg::Leaf(index)])?;
@@ -277,9 +277,9 @@ fn resized(x: &Array, request: &Request, mode: &str, antialias: bool) -> Result<
     let wide = wide(x.dtype());
     let mut out = dense(x, wide)?;
     in_float!(wide, T => {
-        for (i, taps) in taps.into_iter().enumerate().rev() {
+        for i in axes.rev() {
             if !plan.axis(i).is_identity(out.shape()[i + 2], shape[i + 2]) {
-                out = along::<T>(&out, i + 2, taps, shape[i + 2])?;
+                out = along::<T>(&out, i + 2, taps(i), shape[i + 2])?;
             }
         }
         Ok(out.cast(x.dtype()))

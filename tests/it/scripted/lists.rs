@@ -67,7 +67,7 @@ fn both_sides_of_an_if_push() {
 }
 
 #[fx::script]
-fn some(x: &Tensor) -> Tensor {
+pub(super) fn some(x: &Tensor) -> Tensor {
     let mut out = vec![];
     for row in x {
         if row.sum((), false).gt(0.0) {
@@ -79,7 +79,7 @@ fn some(x: &Tensor) -> Tensor {
 }
 
 #[fx::script]
-fn counts(x: &Tensor) -> Tensor {
+pub(super) fn counts(x: &Tensor) -> Tensor {
     let mut out = vec![];
     for row in x {
         out.push(row);
@@ -98,7 +98,7 @@ fn reads_the_last(x: &Tensor) -> Tensor {
 }
 
 #[fx::script]
-fn as_long_as(x: &Tensor) -> Tensor {
+pub(super) fn as_long_as(x: &Tensor) -> Tensor {
     let (mut x, mut out) = (x.clone(), vec![]);
     while x.sum((), false).gt(1.0) {
         x = x * 0.5;
@@ -108,7 +108,7 @@ fn as_long_as(x: &Tensor) -> Tensor {
 }
 
 #[fx::script]
-fn returns_the_list(x: &Tensor) -> Vec<Tensor> {
+pub(super) fn returns_the_list(x: &Tensor) -> Vec<Tensor> {
     let mut out = vec![];
     for row in x {
         out.push(row);

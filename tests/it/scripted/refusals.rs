@@ -3,7 +3,7 @@
 use fx::prelude::*;
 use fx::trace::{TraceBuilder, Traceable};
 
-use super::refused;
+use super::{lists, refused};
 
 #[fx::script]
 fn counts(x: &Tensor) -> (Tensor, i64) {
@@ -104,34 +104,12 @@ fn what_a_graph_cannot_say_is_refused() {
 }
 
 #[fx::script]
-fn skips_a_push(x: &Tensor) -> Tensor {
-    let mut out = vec![];
-    for row in x {
-        if row.sum((), false).gt(0.0) {
-            continue;
-        }
-        out.push(row);
-    }
-    fx::stack(&out, 0)
-}
-
-#[fx::script]
 fn pushes_on_one_side(x: &Tensor) -> Tensor {
     let mut out = vec![x.clone()];
     for row in x {
         if row.sum((), false).gt(0.0) {
             out.push(row);
         }
-    }
-    fx::stack(&out, 0)
-}
-
-#[fx::script]
-fn pushes_until(x: &Tensor) -> Tensor {
-    let (mut x, mut out) = (x.clone(), vec![]);
-    while x.sum((), false).gt(1.0) {
-        x = x * 0.5;
-        out.push(x.clone());
     }
     fx::stack(&out, 0)
 }
@@ -156,16 +134,6 @@ fn pushes_longer_rows(x: &Tensor) -> Tensor {
 }
 
 #[fx::script]
-fn counts_what_it_pushed(x: &Tensor) -> Tensor {
-    let mut out = vec![];
-    for row in x {
-        out.push(row);
-    }
-    let sum = fx::stack(&out, 0);
-    sum * out.len() as f32
-}
-
-#[fx::script]
 fn adds_what_it_pushed(x: &Tensor) -> Tensor {
     let mut out = vec![];
     for row in x {
@@ -175,36 +143,31 @@ fn adds_what_it_pushed(x: &Tensor) -> Tensor {
     last.unwrap_or(x.clone())
 }
 
-#[fx::script]
-fn returns_what_it_pushed(x: &Tensor) -> Vec<Tensor> {
-    let mut out = vec![];
-    for row in x {
-        out.push(row);
-    }
-    out
-}
-
 /// Returns what a trace says against a scripted function, with the line that it names.
 fn refused_line<T: Traceable<M>, M>(trace: TraceBuilder<T, M>) -> String {
     let error = trace.build().expect_err("the trace is refused");
     let Some(place) = error.source_loc() else { return format!("NOWHERE {error}") };
-    assert!(place.file().ends_with("refusals.rs"), "{error}");
-    let line = include_str!("refusals.rs").lines().nth(place.line as usize - 1).unwrap();
+    let text = match place.file() {
+        file if file.ends_with("refusals.rs") => include_str!("refusals.rs"),
+        file if file.ends_with("lists.rs") => include_str!("lists.rs"),
+        file => panic!("{file}: {error}"),
+    };
+    let line = text.lines().nth(place.line as usize - 1).unwrap();
     format!("{}\n  {}", line.trim(), error.message())
 }
 
 #[test]
 fn errors_name_the_line_of_the_statement() {
     let found = [
-        refused_line(fx::trace(skips_a_push).input("x", "f32[n, 3]")),
+        refused_line(fx::trace(lists::some).input("x", "f32[n, 3]")),
         refused_line(fx::trace(pushes_on_one_side).input("x", "f32[3, 3]")),
-        refused_line(fx::trace(pushes_until).input("x", "f32[n]")),
+        refused_line(fx::trace(lists::as_long_as).input("x", "f32[n]")),
         refused_line(fx::trace(pushes_numbers).input("x", "f32[n]")),
         refused_line(fx::trace(pushes_longer_rows).input("x", "f32[n, n]")),
-        refused_line(fx::trace(skips_a_push)),
-        refused_line(fx::trace(counts_what_it_pushed).input("x", "f32[n, 3]")),
+        refused_line(fx::trace(lists::some)),
+        refused_line(fx::trace(lists::counts).input("x", "f32[n, 3]")),
         refused_line(fx::trace(adds_what_it_pushed).input("x", "f32[n, 3]")),
-        refused_line(fx::trace(returns_what_it_pushed).input("x", "f32[n, 3]")),
+        refused_line(fx::trace(lists::returns_the_list).input("x", "f32[n, 3]")),
         refused_line(fx::trace(counts).input("x", "f32[n]")),
         refused_line(fx::trace(chooses_numbers).input("x", "f32[n]")),
         refused_line(fx::trace(changes_opaque).input("x", "f32[n]")),
@@ -227,7 +190,7 @@ fn errors_name_the_line_of_the_statement() {
           a recorded loop pushes f32[n + u0] to `out`, before f32[2*n]
         out.push(row);
           `out` is [] if the condition holds, otherwise [%getitem]
-        sum * out.len() as f32
+        fx::stack(&out, 0) * out.len() as f32
           a loop pushes to `out` as often as it runs, which is not known while tracing
         let last = out.pop();
           a loop pushes to `out` as often as it runs, which is not known while tracing

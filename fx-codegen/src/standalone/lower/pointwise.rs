@@ -279,5 +279,5 @@ fn loop_step(
     let call = def.resolve(&arguments, &params)?;
     let source = call.def.source(call.dtype);
     stands_alone(call.def, source.ok_or_else(|| err!(DType, "it has no body for {}", call.dtype))?)?;
-    loops::Step::of_call(&call, |i| given[i]).ok_or_else(|| err!(Argument, "an operand is missing"))
+    loops::Step::of_call(&call, |i| given[i], |x, _| x).ok_or_else(|| err!(Argument, "an operand is missing"))
 }

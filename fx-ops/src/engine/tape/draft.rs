@@ -223,12 +223,7 @@ fn pointwise<'a>(
     let Class::Pointwise(def) = op.class else { return None };
     let call = map_call(def, bound, ty).ok()?;
     let map = map_of(&call)?;
-    let place = |i: usize| match place_of(&bound[i])? {
-        Operand::Load(at) => Some(loops::Operand::Load(at)),
-        Operand::Step(at) => Some(loops::Operand::Step(at)),
-        Operand::Number(_) | Operand::Size(_) => None,
-    };
-    Some((loops::Step::of_call(&call, place)?.with_numbers(bits_of), Kernel::Map(map)))
+    Some((Step::of_call(&call, |i| place_of(&bound[i]), bits_of)?, Kernel::Map(map)))
 }
 
 /// Returns the bits of a number as an element.
