@@ -1,13 +1,16 @@
 //! Timing of programs: [`measure`] for anyone, and [`serve`], the worker of a benchmark beside other engines.
 
+use std::env::consts::EXE_EXTENSION;
 use std::fmt;
 use std::io::{BufRead, Write};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::weights::Weights;
 use crate::{
-    Arg, Compile, Engine, GraphModule, Native, Program, Result, Tensor, Value, bail, check, err, program,
+    Arg, Compile, CrateOptions, Engine, GraphModule, Native, Program, Result, Tensor, ToCrate, Value, bail,
+    check, err, program,
 };
 use fx_codegen::native::Made;
 
@@ -52,6 +55,73 @@ fn time(ns: f64) -> String {
         ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
         ns => format!("{:.2} s", ns / 1e9),
     }
+}
+
+/// The time of a program as a crate.
+#[derive(Clone, Copy, Debug)]
+pub struct CrateTiming {
+    /// How long it took cargo to build it for release.
+    pub build: Duration,
+    /// The median of the calls, in nanoseconds.
+    pub median: f64,
+    /// The shortest call, in nanoseconds.
+    pub least: f64,
+}
+
+impl fmt::Display for CrateTiming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (median, least) = (time(self.median), time(self.least));
+        write!(f, "{:8} {median:>10} a call, least {least}, built in {:.1?}", "crate", self.build)
+    }
+}
+
+/// Writes a program as a crate for these arguments, builds it with cargo, and measures calls of it for as long as
+/// [`measure`] does, on as many threads as this process uses.
+///
+/// Fails if there is an operation without stand-alone code or no cargo, or if a call fails.
+pub fn measure_crate(gm: &GraphModule, args: &[Value], samples: usize) -> Result<CrateTiming> {
+    let dir = std::env::temp_dir().join(format!("fx-bench-crate-{}", std::process::id()));
+    let timing = CrateTiming::measure(gm, args, samples, &dir);
+    let _ = std::fs::remove_dir_all(&dir);
+    timing
+}
+
+impl CrateTiming {
+    fn measure(gm: &GraphModule, args: &[Value], samples: usize, dir: &Path) -> Result<CrateTiming> {
+        gm.to_package(&CrateOptions::new().name("model").record(args))?.write(dir)?;
+        let started = Instant::now();
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--release", "--offline", "--quiet"]).current_dir(dir);
+        run(cargo.env("CARGO_TARGET_DIR", dir.join("target")))?;
+        let build = started.elapsed();
+        let call = |rounds: usize| -> Result<(f64, f64)> {
+            let mut model = Command::new(dir.join("target/release/model").with_extension(EXE_EXTENSION));
+            let (rounds, threads) = (rounds.saturating_add(1), rayon::current_num_threads());
+            model.current_dir(dir).env("ROUNDS", rounds.to_string()).env("THREADS", threads.to_string());
+            let text = run(&mut model)?;
+            let measured = text.lines().find_map(|line| {
+                let (median, least) = line.strip_prefix("0: median ")?.split_once(" us, least ")?;
+                Some((median.parse().ok()?, least.strip_suffix(" us")?.parse().ok()?))
+            });
+            measured.ok_or_else(|| err!(Parse, "the crate did not say how long it takes"))
+        };
+        // A first run tells how many calls fill the samples.
+        let (median, _) = call(3)?;
+        let calls = samples.max(1) as f64 * SAMPLE.as_secs_f64() * 1e6 / median.max(1e-3);
+        let (median, least) = call((calls as usize).clamp(samples.clamp(1, 1 << 20), 1 << 20))?;
+        Ok(CrateTiming { build, median: median * 1e3, least: least * 1e3 })
+    }
+}
+
+/// Runs a program to its end, and returns what it writes.
+fn run(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| err!(Io, "cannot run {name}: {error}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!(Io, "{name} failed, {}:\n{}", output.status, text.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Sets the number of threads of all programs of this process; only the first call counts. Fails if it is not

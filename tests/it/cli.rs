@@ -386,6 +386,9 @@ fn programs_are_measured_and_fusion_is_explained() {
     assert!(shown.contains("steps, ") && shown.contains("  %d: evaluate sum"), "{shown}");
     let shown = ok(&["bench", file, "--samples", "1"]);
     assert!(shown.starts_with("eager ") && shown.contains("\nfused "), "{shown}");
+    let as_crate = ok(&["bench", file, "--samples", "1", "--engine", "eager", "--crate"]);
+    let line = as_crate.lines().last().unwrap();
+    assert!(line.starts_with("crate ") && line.contains("a call, least "), "{as_crate}");
     assert!(ok(&["bench", file, "--samples", "1", "--profile"]).contains("%d: evaluate sum"));
     let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profile.json");
     let trace = trace.to_str().unwrap();

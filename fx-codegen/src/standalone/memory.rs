@@ -3,7 +3,7 @@
 use fx_core::{DType, Dim};
 
 use super::step::{Buffer, Length, Loop, Piece, Source, Step};
-use super::value::{Home, Value, View, count, row_major};
+use super::value::{Home, Value, count, row_major};
 
 /// A place that buffers of one dtype share, one after the other.
 #[derive(Clone, Debug)]
@@ -22,32 +22,62 @@ pub(super) struct Memory {
 
 /// Returns the buffers that a step uses itself.
 fn uses(step: &Step) -> Vec<usize> {
-    let of = |view: &View| match view.home {
+    let buffer = |home| match home {
         Home::Buffer(id) => Some(id),
         Home::Input(_) | Home::Weight(_) => None,
     };
+    homes(step).into_iter().filter_map(buffer).collect()
+}
+
+/// Returns the memory that a step uses itself.
+fn homes(step: &Step) -> Vec<Home> {
     let element = |source: &Source| match source {
         Source::Size(_) => None,
-        Source::Element(view) => of(view),
+        Source::Element(view) => Some(view.home),
     };
     match step {
         Step::Comment(_) | Step::Require(_) => Vec::new(),
-        Step::Grow(id) => vec![*id],
+        Step::Grow(id) => vec![Home::Buffer(*id)],
         Step::Bind(values) => values.iter().filter_map(|(_, source)| element(source)).collect(),
         Step::For { rounds, .. } => element(rounds).into_iter().collect(),
         Step::Call(call) => {
             let pieces = call.args.iter().flatten();
-            let ids = pieces.filter_map(|piece| match piece {
-                Piece::Read(view) | Piece::Element(view) | Piece::WriteView(view) => of(view),
-                Piece::Write(id) => Some(*id),
+            let homes = pieces.filter_map(|piece| match piece {
+                Piece::Read(view) | Piece::Element(view) | Piece::WriteView(view) => Some(view.home),
+                Piece::Write(id) => Some(Home::Buffer(*id)),
+                Piece::Weight(i) => Some(Home::Weight(*i)),
                 Piece::Text(_) | Piece::Size(_) | Piece::Integer(_) => None,
             });
-            ids.collect()
+            homes.collect()
         }
         Step::Loop(made) => {
-            made.reads.iter().filter_map(of).chain(made.writes.iter().map(|(id, _)| *id)).collect()
+            let writes = made.writes.iter().map(|(id, _)| Home::Buffer(*id));
+            made.reads.iter().map(|view| view.home).chain(writes).collect()
         }
-        Step::Branch { test, .. } | Step::While { test, .. } => of(test).into_iter().collect(),
+        Step::Branch { test, .. } | Step::While { test, .. } => vec![test.home],
+    }
+}
+
+/// Notes the weights that steps read.
+pub(super) fn note_weights(steps: &[Step], is_read: &mut [bool]) {
+    for step in steps {
+        for home in homes(step) {
+            if let Home::Weight(i) = home {
+                is_read[i] = true;
+            }
+        }
+        match step {
+            Step::While { before, body, .. } => {
+                note_weights(before, is_read);
+                note_weights(body, is_read);
+            }
+            Step::For { body, .. } => note_weights(body, is_read),
+            Step::Branch { then, otherwise, .. } => {
+                note_weights(then, is_read);
+                note_weights(otherwise, is_read);
+            }
+            _ => {}
+        }
     }
 }
 

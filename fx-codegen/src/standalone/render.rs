@@ -316,6 +316,9 @@ impl<'a> Renderer<'a> {
                     Piece::Read(view) => text.push_str(&self.slice(view, false)?),
                     Piece::Element(view) => text.push_str(&self.element(view)?),
                     Piece::WriteView(view) => text.push_str(&self.slice(view, true)?),
+                    Piece::Weight(i) => {
+                        let _ = write!(text, "&{}", self.home(Home::Weight(*i)));
+                    }
                     Piece::Write(id) => {
                         let _ = write!(text, "&mut s.{}[..]", self.place(*id));
                     }

@@ -56,6 +56,8 @@ pub(super) enum Piece {
     Read(View),
     /// The first element of a value.
     Element(View),
+    /// All that is kept of a weight.
+    Weight(usize),
     /// A buffer that is written.
     Write(usize),
     /// A part of a buffer that is written, from its first element.

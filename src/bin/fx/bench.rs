@@ -37,6 +37,9 @@ pub(crate) struct Bench {
     /// Say how long the native engine takes to make it ready: compiled, and loaded from the cache
     #[arg(long)]
     compile: bool,
+    /// Measure the program as a crate, too, which cargo builds
+    #[arg(long = "crate")]
+    as_crate: bool,
     /// Answer the lines of a driver that measures several engines side by side
     #[arg(long)]
     worker: bool,
@@ -84,6 +87,9 @@ impl Bench {
         let engines = if self.engine.is_empty() { &available } else { &self.engine };
         for timing in fx::bench::measure(gm, args, engines, self.samples)? {
             print(&format!("{timing}\n"));
+        }
+        if self.as_crate {
+            print(&format!("{}\n", fx::bench::measure_crate(gm, args, self.samples)?));
         }
         Ok(())
     }

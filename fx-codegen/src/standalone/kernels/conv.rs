@@ -1,10 +1,18 @@
 //! Convolutions over up to three axes.
+//!
+//! The input is enclosed in its padding first, and parted by the strides ([`Enclosed`]). So a convolution is a product
+//! of its weights with rows that lie in this copy, each where a position of the windows begins; windows that would
+//! cross the border are computed, too, and not kept.
 
-use super::gemm::{Fused, Matrix, Operand, Sizes, Start, gemm, packed};
+use core::ops::Range;
+
+use super::gemm::{
+    Columns, Fused, InOrder, Matrix, Right, Rows, SUMS, Sizes, Start, WIDEST, gemm, place, tiles,
+};
 use super::simd::simd;
 use super::threads::{split, split_outer};
 pub use super::window::Window;
-use super::window::product;
+use super::window::{Enclosed, inside, phases, product};
 
 /// The geometry of a convolution of `[batch, channels, ..]`.
 #[derive(Clone, Copy)]
@@ -19,68 +27,180 @@ pub struct Conv {
     pub window: Window,
 }
 
-/// The windows of one group of channels as a matrix: a row for each element of a window, a column for each window.
-struct Windows<'a, T> {
-    window: Window,
-    x: &'a [T],
+/// The rows of a convolution in the copy of its input: those of the positions of a window, for each channel.
+#[derive(Clone, Copy)]
+struct Taps<'a> {
+    /// Where the elements at each position begin.
+    places: &'a [i64],
+    /// The position of the next row.
+    tap: usize,
+    /// Where the channel of the next row begins, and how many elements one has.
+    from: usize,
+    channel: usize,
 }
 
-impl<T: Fused> Operand<T> for Windows<'_, T> {
+impl Rows for Taps<'_> {
     #[inline(always)]
-    fn pack(&self, row: usize, from: usize, out: &mut [T]) {
-        let Window { input, kernel, output, stride, padding, .. } = self.window;
-        let (width, shift) = (output[2], self.window.shift(row));
-        let channel = &self.x[row / product(kernel) * product(input)..];
-        let mut at = from;
-        let mut rest = out;
-        while !rest.is_empty() {
-            let (z, y, x) = (at / width / output[1], at / width % output[1], at % width);
-            let (part, next) = rest.split_at_mut((width - x).min(rest.len()));
-            at += part.len();
-            rest = next;
-            let z = (z * stride[0] + shift[0]).wrapping_sub(padding[0]);
-            let y = (y * stride[1] + shift[1]).wrapping_sub(padding[1]);
-            if z >= input[0] || y >= input[1] {
-                part.fill(T::ZERO);
-                continue;
-            }
-            let line = &channel[(z * input[1] + y) * input[2]..][..input[2]];
-            let first = (x * stride[2] + shift[2]).wrapping_sub(padding[2]);
-            if stride[2] == 1 && first < line.len() && first + part.len() <= line.len() {
-                part.copy_from_slice(&line[first..first + part.len()]);
-                continue;
-            }
-            for (i, out) in part.iter_mut().enumerate() {
-                *out = line.get(first.wrapping_add(i * stride[2])).copied().unwrap_or(T::ZERO);
-            }
+    fn next(&mut self) -> usize {
+        let at = self.from + self.places[self.tap] as usize;
+        self.tap += 1;
+        if self.tap == self.places.len() {
+            (self.tap, self.from) = (0, self.from + self.channel);
+        }
+        at
+    }
+}
+
+/// The copy of an input as a right operand.
+#[derive(Clone, Copy)]
+struct Windows<'a, T> {
+    data: &'a [T],
+    places: &'a [i64],
+    channel: usize,
+}
+
+impl<'a, T: Fused> Right<T> for Windows<'a, T> {
+    type Rows = Taps<'a>;
+
+    #[inline(always)]
+    fn part<'s>(
+        &'s self,
+        _sizes: Sizes,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        _room: &'s mut [T],
+    ) -> (&'s [T], Taps<'a>) {
+        let (first, tap) = (rows.start / self.places.len(), rows.start % self.places.len());
+        let taps = Taps { places: self.places, tap, from: 0, channel: self.channel };
+        (&self.data[first * self.channel + columns.start..], taps)
+    }
+
+    fn columns(self, _k: usize, from: usize) -> Self {
+        Windows { data: &self.data[from..], ..self }
+    }
+}
+
+/// Leaves out the windows that cross the border.
+#[derive(Clone, Copy)]
+struct Kept(Enclosed);
+
+impl Columns for Kept {
+    #[inline(always)]
+    fn run(self, column: usize, most: usize) -> (Option<usize>, usize) {
+        let ([_, height, row], [_, lines, line]) = (self.0.window.output, self.0.sizes);
+        let (at, x) = (column / line, column % line);
+        let (z, y) = (at / lines, at % lines);
+        match y < height && x < row {
+            true => (Some((z * height + y) * row + x), (row - x).min(most)),
+            false => (None, (line - x).min(most)),
         }
     }
 }
 
-/// Convolves; `work` holds what [`super::gemm::work`] says for `[outputs, inputs * kernel] * [inputs *
-/// kernel, output]`.
-pub fn conv<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, work: &mut [T], out: &mut [T]) {
+/// Returns how many elements [`conv`] needs for a copy of so many channels.
+pub const fn work(
+    inputs: usize,
+    output: [usize; 3],
+    kernel: [usize; 3],
+    stride: [usize; 3],
+    dilation: [usize; 3],
+) -> usize {
+    let (az, z) = phases(output[0], kernel[0], stride[0], dilation[0]);
+    let (ay, y) = phases(output[1], kernel[1], stride[1], dilation[1]);
+    let (ax, x) = phases(output[2], kernel[2], stride[2], dilation[2]);
+    (inputs * (az * ay * ax) + 1) * (z * y * x) + WIDEST + SUMS
+}
+
+/// Convolves with windows of one element, none of which is left out; `work` holds what [`super::gemm::work`] says
+/// for `[outputs, inputs] * [inputs, output]`.
+pub fn pointwise<T: Fused>(
+    conv: Conv,
+    x: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    work: &mut [T],
+    out: &mut [T],
+) {
     let Conv { groups, inputs, outputs, window } = conv;
-    let Window { input, kernel, output, stride, padding, .. } = window;
-    let sizes = Sizes { m: outputs, n: product(output), k: inputs * product(kernel) };
-    if inputs == 1 && outputs == 1 {
-        return depthwise(conv, x, weight, bias, out);
-    }
-    let is_plain = product(kernel) == 1 && stride == [1; 3] && padding == [0; 3];
-    let (x_size, out_size) = (inputs * product(input), outputs * sizes.n);
-    if sizes.m * sizes.n == 0 {
+    let sizes = Sizes { m: outputs, n: product(window.output), k: inputs };
+    let (x_size, out_size) = (inputs * sizes.n, outputs * sizes.n);
+    if out_size == 0 {
         return;
     }
-    split_outer(out_size.saturating_mul(sizes.k), out_size, out, work, |i, out, work| {
+    split_outer(out_size.saturating_mul(inputs), out_size, out, work, |i, out, work| {
         let group = i % groups;
-        let x = &x[i * x_size..][..x_size];
-        let weight = Matrix { data: &weight[group * outputs * sizes.k..], row: sizes.k, column: 1 };
+        let weight = Matrix { data: &weight[group * outputs * inputs..], row: inputs, column: 1 };
         let start = bias.map_or(Start::Zero, |bias| Start::Rows(&bias[group * outputs..]));
-        if is_plain {
-            gemm(sizes, weight, Matrix { data: x, row: sizes.n, column: 1 }, start, work, out);
-        } else {
-            packed(sizes, weight, &Windows { window, x }, start, work, out);
+        let x = Matrix { data: &x[i * x_size..][..x_size], row: sizes.n, column: 1 };
+        gemm(sizes, weight, x, start, work, out);
+    });
+}
+
+/// Convolves; `work` holds what [`work`] says, and `places` has room for each position of a window.
+pub fn conv<T: Fused>(
+    conv: Conv,
+    x: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    work: &mut [T],
+    places: &mut [i64],
+    out: &mut [T],
+) {
+    let Conv { groups, inputs, outputs, window } = conv;
+    let (x_size, n, taps) = (product(window.input), product(window.output), product(window.kernel));
+    let out_size = outputs * n;
+    if out_size == 0 {
+        return;
+    }
+    let enclosed = Enclosed::new(window);
+    let places = enclosed.places(places);
+    let channel = enclosed.len();
+    let wide = Sizes { m: outputs, n: enclosed.windows(), k: inputs * taps };
+    split_outer(out_size.saturating_mul(wide.k), out_size, out, work, |i, out, work| {
+        let group = i % groups;
+        let (sums, work) = work.split_at_mut(SUMS);
+        for (c, copy) in work.chunks_exact_mut(channel).take(inputs).enumerate() {
+            enclosed.fill(T::ZERO, &x[(i * inputs + c) * x_size..][..x_size], copy);
         }
+        let weight = Matrix { data: &weight[group * outputs * wide.k..], row: wide.k, column: 1 };
+        let start = bias.map_or(Start::Zero, |bias| Start::Rows(&bias[group * outputs..]));
+        let x = Windows { data: &*work, places, channel };
+        place(wide, weight, x, Kept(enclosed), n, start, sums, out);
+    });
+}
+
+/// Convolves each channel with a kernel of its own, as [`conv`] does.
+pub fn depthwise<T: Fused>(
+    conv: Conv,
+    x: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    work: &mut [T],
+    places: &mut [i64],
+    out: &mut [T],
+) {
+    let Conv { groups, window, .. } = conv;
+    let (x_size, n, taps) = (product(window.input), product(window.output), product(window.kernel));
+    if n == 0 {
+        return;
+    }
+    let enclosed = Enclosed::new(window);
+    let places = enclosed.places(places);
+    let sizes = Sizes { m: 1, n: enclosed.windows(), k: taps };
+    split_outer(n.saturating_mul(taps), n, out, work, |i, out, work| {
+        let (sums, work) = work.split_at_mut(SUMS);
+        let (wide, work) = work.split_at_mut(product(enclosed.sizes));
+        enclosed.fill(T::ZERO, &x[i * x_size..][..x_size], &mut work[..enclosed.len()]);
+        let channel = i % groups;
+        let weight = Matrix { data: &weight[channel * taps..], row: taps, column: 1 };
+        let start = bias.map_or(Start::Zero, |bias| Start::Rows(&bias[channel..]));
+        let x = Windows { data: &*work, places, channel: enclosed.len() };
+        if enclosed.is_exact() {
+            return tiles(sizes, weight, x, InOrder, n, start, sums, out);
+        }
+        // All windows first, then those that are kept.
+        tiles(sizes, weight, x, InOrder, sizes.n, start, sums, &mut wide[..sizes.n]);
+        enclosed.keep(wide, out);
     });
 }
 
@@ -89,64 +209,6 @@ pub fn biases<T: Fused>(channels: usize, n: usize, bias: Option<&[T]>, out: &mut
     if n > 0 {
         for (i, out) in out.chunks_exact_mut(n).enumerate() {
             out.fill(bias.map_or(T::ZERO, |bias| bias[i % channels]));
-        }
-    }
-}
-
-/// Returns the first window in which an element of the kernel lies inside of the input, and the first after
-/// it in which it does not.
-#[inline(always)]
-fn inside(input: usize, output: usize, stride: usize, padding: usize, shift: usize) -> (usize, usize) {
-    let from = padding.saturating_sub(shift).div_ceil(stride);
-    let to = (input + padding).saturating_sub(shift).div_ceil(stride).min(output);
-    (from.min(to), to)
-}
-
-/// Convolves each channel with a kernel of its own.
-pub fn depthwise<T: Fused>(conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T]) {
-    let (size, taps) = (product(conv.window.output), product(conv.window.kernel));
-    if size > 0 {
-        split(size.saturating_mul(taps), size, out, &mut [(); 0], |first, out, _| {
-            depthwise_from(first, conv, x, weight, bias, out);
-        });
-    }
-}
-
-simd! {
-    /// Convolves the channels of all images from one on.
-    fn depthwise_from<T: Fused>(
-        first: usize, conv: Conv, x: &[T], weight: &[T], bias: Option<&[T]>, out: &mut [T],
-    ) {
-        let Conv { groups, window, .. } = conv;
-        let Window { input, kernel, output, stride, padding, .. } = window;
-        let (x_size, out_size, taps) = (product(input), product(output), product(kernel));
-        for (i, out) in (first..).zip(out.chunks_exact_mut(out_size)) {
-            let channel = i % groups;
-            let x = &x[i * x_size..][..x_size];
-            let weight = &weight[channel * taps..][..taps];
-            out.fill(bias.map_or(T::ZERO, |bias| bias[channel]));
-            for (tap, &weight) in weight.iter().enumerate() {
-                let shift = window.shift(tap);
-                let bounds = |axis: usize| inside(input[axis], output[axis], stride[axis], padding[axis], shift[axis]);
-                let ((z0, z1), (y0, y1), (x0, x1)) = (bounds(0), bounds(1), bounds(2));
-                for (z, y) in (z0..z1).flat_map(|z| (y0..y1).map(move |y| (z, y))) {
-                    let line = (z * stride[0] + shift[0] - padding[0]) * input[1] + y * stride[1] + shift[1] - padding[1];
-                    let out = &mut out[(z * output[1] + y) * output[2]..][x0..x1];
-                    if out.is_empty() {
-                        continue;
-                    }
-                    let from = &x[line * input[2] + x0 * stride[2] + shift[2] - padding[2]..];
-                    if stride[2] == 1 {
-                        for (out, &x) in out.iter_mut().zip(from) {
-                            *out = *out + weight * x;
-                        }
-                    } else {
-                        for (out, &x) in out.iter_mut().zip(from.iter().step_by(stride[2])) {
-                            *out = *out + weight * x;
-                        }
-                    }
-                }
-            }
         }
     }
 }

@@ -1,25 +1,28 @@
-//! Matrix products: `out[m, n] = a[m, k] * b[k, n]`, in blocks that fit into the caches, whose operands are
-//! packed into panels.
+//! Matrix products: `out[m, n] = a[m, k] * b[k, n]`, tile by tile. A tile of the result stays in registers while
+//! the rows of `b` go by.
+
+use core::ops::Range;
 
 use super::math::Real;
 use super::row::dot;
-use super::simd::{simd, tiled};
+use super::simd::{Tiled, heights, simd, width};
 use super::threads::{split, split_outer};
+pub use super::tile::Rows;
+use super::tile::{First, Place, Tile};
 
-/// The sizes of a block: so many rows, columns, and terms of each sum.
-const ROWS: usize = 120;
-const COLUMNS: usize = 512;
-const TERMS: usize = 256;
+/// The most terms of a sum that a tile adds before it is stored.
+const TERMS: usize = 512;
+/// The rows of `a` that are brought into order at a time.
+const ROWS: usize = 96;
 /// The widest tile that any machine uses.
-const WIDEST: usize = 32;
-const TALLEST: usize = 12;
+pub const WIDEST: usize = 32;
+/// The elements of the largest tile.
+pub const SUMS: usize = 12 * WIDEST;
 
-/// Returns how many elements [`gemm`] needs to pack its operands.
-pub const fn work(m: usize, n: usize, k: usize) -> usize {
+/// Returns how many elements [`gemm`] needs to bring parts of its operands into order.
+pub const fn work(m: usize, _n: usize, k: usize) -> usize {
     let terms = if k < TERMS { k } else { TERMS };
-    let rows = (if m < ROWS { m } else { ROWS }).next_multiple_of(TALLEST) + TALLEST;
-    let columns = (if n < COLUMNS { n } else { COLUMNS }).next_multiple_of(WIDEST);
-    terms * (rows + columns)
+    SUMS + terms * (WIDEST + if m < ROWS { m } else { ROWS })
 }
 
 /// What a product is added to.
@@ -44,12 +47,6 @@ impl<'a, T> Start<'a, T> {
     }
 }
 
-/// The right operand, which knows how to pack a part of itself.
-pub trait Operand<T> {
-    /// Writes the columns `from..from + n` of row `row`.
-    fn pack(&self, row: usize, from: usize, out: &mut [T]);
-}
-
 /// A matrix with a distance between its rows and one between its columns.
 #[derive(Clone, Copy)]
 pub struct Matrix<'a, T> {
@@ -68,19 +65,10 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-impl<T: Real> Operand<T> for Matrix<'_, T> {
-    #[inline(always)]
-    fn pack(&self, row: usize, from: usize, out: &mut [T]) {
-        let data = &self.data[row * self.row + from * self.column..];
-        if self.column == 1 {
-            out.copy_from_slice(&data[..out.len()]);
-        } else {
-            for (j, out) in out.iter_mut().enumerate() {
-                *out = data[j * self.column];
-            }
-        }
-    }
-}
+/// A right operand that was brought into order when it was loaded: columns that a tile has side by side
+/// follow each other row by row.
+#[derive(Clone, Copy)]
+pub struct Packed<'a, T>(pub &'a [T]);
 
 /// Sizes of a product.
 #[derive(Clone, Copy)]
@@ -93,206 +81,302 @@ pub struct Sizes {
     pub k: usize,
 }
 
-/// Multiplies and adds.
-#[inline(always)]
-fn fused<T: Fused, const FMA: bool>(a: T, b: T, c: T) -> T {
-    if FMA { a.fused(b, c) } else { a * b + c }
+/// Elements of products.
+pub trait Fused: Real + Tiled + Send + Sync {}
+
+impl<T: Real + Tiled + Send + Sync> Fused for T {}
+
+/// Rows that lie equally far apart.
+#[derive(Clone, Copy)]
+pub struct Even {
+    next: usize,
+    step: usize,
 }
 
-/// A number with an instruction that multiplies and adds, on machines that have it.
-pub trait Fused: Real + Send + Sync {
-    /// Returns `self * b + c`, rounded once.
-    fn fused(self, b: Self, c: Self) -> Self;
+impl Even {
+    fn by(step: usize) -> Even {
+        Even { next: 0, step }
+    }
 }
 
-impl Fused for f32 {
+impl Rows for Even {
     #[inline(always)]
-    fn fused(self, b: f32, c: f32) -> f32 {
-        self.mul_add(b, c)
+    fn next(&mut self) -> usize {
+        let at = self.next;
+        self.next += self.step;
+        at
     }
 }
 
-impl Fused for f64 {
-    #[inline(always)]
-    fn fused(self, b: f64, c: f64) -> f64 {
-        self.mul_add(b, c)
-    }
-}
+/// A right operand.
+pub trait Right<T>: Copy + Sync {
+    /// How the rows of a part lie.
+    type Rows: Rows;
 
-/// Multiplies a panel of `a` with one of `b`.
-#[inline(always)]
-fn tile<T: Fused, const MR: usize, const NR: usize, const FMA: bool>(a: &[T], b: &[T]) -> [[T; NR]; MR] {
-    let mut sums = [[T::ZERO; NR]; MR];
-    let (a, b) = (a.as_chunks::<MR>().0, b.as_chunks::<NR>().0);
-    for (a, b) in a.iter().zip(b) {
-        for i in 0..MR {
-            for j in 0..NR {
-                sums[i][j] = fused::<T, FMA>(a[i], b[j], sums[i][j]);
-            }
-        }
-    }
-    sums
-}
-
-/// Adds a tile to the result, or stores it if it is the first part of the sums.
-#[inline(always)]
-fn store<T: Real, const MR: usize, const NR: usize>(
-    sums: &[[T; NR]; MR],
-    start: Option<Start<'_, T>>,
-    (i0, j0): (usize, usize),
-    (height, width): (usize, usize),
-    out: &mut [T],
-    out_row: usize,
-) {
-    for (i, sums) in sums[..height].iter().enumerate() {
-        let out = &mut out[(i0 + i) * out_row + j0..][..width];
-        match start {
-            None => out.iter_mut().zip(sums).for_each(|(out, &x)| *out = *out + x),
-            Some(Start::Zero) => out.copy_from_slice(&sums[..width]),
-            Some(Start::Rows(start)) => {
-                out.iter_mut().zip(sums).for_each(|(out, &x)| *out = x + start[i0 + i])
-            }
-            Some(Start::Columns(start)) => {
-                let start = &start[j0..][..width];
-                out.iter_mut().zip(sums).zip(start).for_each(|((out, &x), &start)| *out = x + start);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
-fn blocks<T: Fused, B: Operand<T>, const MR: usize, const NR: usize, const FMA: bool>(
-    Sizes { m, n, k }: Sizes,
-    a: Matrix<'_, T>,
-    b: &B,
-    start: Start<'_, T>,
-    work: &mut [T],
-    out: &mut [T],
-) {
-    let (a_panels, b_panels) =
-        work.split_at_mut(k.min(TERMS) * (m.min(ROWS).next_multiple_of(TALLEST) + TALLEST));
-    for j0 in (0..n).step_by(COLUMNS) {
-        let columns = COLUMNS.min(n - j0);
-        for p0 in (0..k).step_by(TERMS) {
-            let terms = TERMS.min(k - p0);
-            for (j, panel) in (0..columns).step_by(NR).zip(b_panels.chunks_exact_mut(terms * NR)) {
-                let width = NR.min(columns - j);
-                for (p, row) in panel.chunks_exact_mut(NR).enumerate() {
-                    b.pack(p0 + p, j0 + j, &mut row[..width]);
-                    row[width..].fill(T::ZERO);
-                }
-            }
-            let start = (p0 == 0).then_some(start);
-            for i0 in (0..m).step_by(ROWS) {
-                let rows = ROWS.min(m - i0);
-                for (i, panel) in (0..rows).step_by(MR).zip(a_panels.chunks_exact_mut(terms * MR)) {
-                    let height = MR.min(rows - i);
-                    for (p, column) in panel.chunks_exact_mut(MR).enumerate() {
-                        let from = &a.data[(i0 + i) * a.row + (p0 + p) * a.column..];
-                        for (r, x) in column[..height].iter_mut().enumerate() {
-                            *x = from[r * a.row];
-                        }
-                        column[height..].fill(T::ZERO);
-                    }
-                }
-                for (j, b_panel) in (0..columns).step_by(NR).zip(b_panels.chunks_exact(terms * NR)) {
-                    for (i, a_panel) in (0..rows).step_by(MR).zip(a_panels.chunks_exact(terms * MR)) {
-                        let sums = tile::<T, MR, NR, FMA>(a_panel, b_panel);
-                        let size = (MR.min(rows - i), NR.min(columns - j));
-                        store(&sums, start, (i0 + i, j0 + j), size, out, n);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Computes the product for few rows, where each element of `b` is used so few times that packing it would
-/// take longest.
-#[inline(always)]
-fn few_rows<T: Real>(
-    Sizes { m, n, k }: Sizes,
-    a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
-    start: Start<'_, T>,
-    out: &mut [T],
-) {
-    for (i, row) in out.chunks_exact_mut(n).enumerate() {
-        match start {
-            Start::Zero => row.fill(T::ZERO),
-            Start::Columns(start) => row.copy_from_slice(&start[..n]),
-            Start::Rows(start) => row.fill(start[i]),
-        }
-    }
-    if k == 0 {
-        return;
-    }
-    if b.row == 1 && a.column == 1 {
-        for j in 0..n {
-            let column = &b.data[j * b.column..][..k];
-            for i in 0..m {
-                let out = &mut out[i * n + j];
-                *out = *out + dot(&a.data[i * a.row..][..k], column);
-            }
-        }
-    } else {
-        for p in 0..k {
-            let b = &b.data[p * b.row..][..n];
-            for i in 0..m {
-                let factor = a.data[i * a.row + p * a.column];
-                for (out, &b) in out[i * n..][..n].iter_mut().zip(b) {
-                    *out = *out + factor * b;
-                }
-            }
-        }
-    }
-}
-
-tiled! {
-    /// Computes `start + a * b`. `work` holds what [`work`] says.
-    fn panels<T: Fused, B: Operand<T>>(
+    /// Returns these rows and columns, with as many elements side by side as a tile has; `room` is for a copy.
+    fn part<'s>(
+        &'s self,
         sizes: Sizes,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        room: &'s mut [T],
+    ) -> (&'s [T], Self::Rows);
+
+    /// Returns the operand from a column on, which is a multiple of the width of tiles if it was packed.
+    fn columns(self, k: usize, from: usize) -> Self;
+
+    /// Computes the product if another way than tiles is better.
+    fn without_tiles(self, _sizes: Sizes, _a: Matrix<'_, T>, _start: Start<'_, T>, _out: &mut [T]) -> bool {
+        false
+    }
+}
+
+/// The most rows for which a right operand is read where it lies.
+const FEW: usize = 96;
+
+impl<T: Fused> Right<T> for Matrix<'_, T> {
+    type Rows = Even;
+
+    #[inline(always)]
+    fn part<'s>(
+        &'s self,
+        Sizes { m, .. }: Sizes,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        room: &'s mut [T],
+    ) -> (&'s [T], Even) {
+        let data = &self.data[rows.start * self.row + columns.start * self.column..];
+        let (wide, width) = (width::<T>(), columns.len());
+        // What is read behind the columns of a tile is not kept.
+        let is_there = self.column == 1 && data.len() >= (rows.len() - 1) * self.row + wide;
+        if is_there && m <= FEW {
+            return (data, Even::by(self.row));
+        }
+        for (p, row) in room.chunks_exact_mut(wide).take(rows.len()).enumerate() {
+            let (row, rest) = row.split_at_mut(width);
+            let data = &data[p * self.row..];
+            match self.column {
+                1 => row.copy_from_slice(&data[..width]),
+                step => row.iter_mut().enumerate().for_each(|(j, out)| *out = data[j * step]),
+            }
+            rest.fill(T::ZERO);
+        }
+        (room, Even::by(wide))
+    }
+
+    fn columns(self, _k: usize, from: usize) -> Self {
+        self.from(0, from)
+    }
+
+    fn without_tiles(
+        self,
+        Sizes { m, n, k }: Sizes,
         a: Matrix<'_, T>,
-        b: &B,
         start: Start<'_, T>,
-        work: &mut [T],
         out: &mut [T],
-    ) = blocks
+    ) -> bool {
+        // Each element of a matrix is used once or twice, where it lies.
+        let is_dot = k > 0 && a.column == 1 && self.row == 1 && (m <= 2 || n <= 2);
+        if is_dot {
+            dots(Sizes { m, n, k }, a, self, start, out);
+        }
+        is_dot
+    }
+}
+
+impl<T: Fused> Right<T> for Packed<'_, T> {
+    type Rows = Even;
+
+    #[inline(always)]
+    fn part<'s>(
+        &'s self,
+        Sizes { k, .. }: Sizes,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        _room: &'s mut [T],
+    ) -> (&'s [T], Even) {
+        let wide = width::<T>();
+        (&self.0[columns.start * k + rows.start * wide..], Even::by(wide))
+    }
+
+    fn columns(self, k: usize, from: usize) -> Self {
+        Packed(&self.0[from * k..])
+    }
+}
+
+/// Where the columns of a tile go in the rows of the result.
+pub trait Columns: Copy + Sync {
+    /// Returns where a column goes, if it is kept, and how many of the next `most` do or do not follow it.
+    fn run(self, column: usize, most: usize) -> (Option<usize>, usize);
+}
+
+/// Columns that go where they are counted.
+#[derive(Clone, Copy)]
+pub struct InOrder;
+
+impl Columns for InOrder {
+    #[inline(always)]
+    fn run(self, column: usize, most: usize) -> (Option<usize>, usize) {
+        (Some(column), most)
+    }
+}
+
+/// Adds the sums of a tile to the result, or to `start` if they are the first part.
+#[inline(always)]
+fn store<T: Fused, C: Columns>(
+    sums: &[T],
+    wide: usize,
+    (i, j): (usize, usize),
+    width: usize,
+    columns: C,
+    start: Option<Start<'_, T>>,
+    (out, out_row): (&mut [T], usize),
+) {
+    let mut first = 0;
+    while first < width {
+        let (to, len) = columns.run(j + first, width - first);
+        let range = first..first + len;
+        first += len;
+        let Some(to) = to else { continue };
+        for (r, sums) in (i..).zip(sums.chunks_exact(wide)) {
+            let sums = &sums[range.clone()];
+            let out = &mut out[r * out_row + to..][..len];
+            match start {
+                None => out.iter_mut().zip(sums).for_each(|(out, &x)| *out = *out + x),
+                Some(Start::Zero) => out.copy_from_slice(sums),
+                Some(Start::Rows(start)) => {
+                    let start = start[r];
+                    out.iter_mut().zip(sums).for_each(|(out, &x)| *out = x + start);
+                }
+                Some(Start::Columns(start)) => {
+                    let start = &start[to..][..len];
+                    out.iter_mut().zip(sums).zip(start).for_each(|((out, &x), &start)| *out = x + start);
+                }
+            }
+        }
+    }
 }
 
 simd! {
-    /// Computes `start + a * b` for few rows.
-    fn skinny<T: Fused>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_, T>, start: Start<'_, T>, out: &mut [T]) {
-        few_rows(sizes, a, b, start, out);
+    /// Computes `start + a * b` tile by tile, as [`place`] does, on this thread. `work` holds what [`work`] says.
+    pub fn tiles<T: Fused, B: Right<T>, C: Columns>(
+        sizes: Sizes,
+        a: Matrix<'_, T>,
+        b: B,
+        columns: C,
+        out_row: usize,
+        start: Start<'_, T>,
+        work: &mut [T],
+        out: &mut [T],
+    ) {
+        // The rows here are perhaps those of one thread; what is decided by `sizes.m` is the same for all.
+        let (Sizes { n, k, .. }, m) = (sizes, out.len().div_ceil(out_row));
+        if k == 0 {
+            for (i, row) in out.chunks_mut(out_row).enumerate() {
+                match start {
+                    Start::Zero => row[..n].fill(T::ZERO),
+                    Start::Columns(start) => row[..n].copy_from_slice(&start[..n]),
+                    Start::Rows(start) => row[..n].fill(start[i]),
+                }
+            }
+        }
+        let (wide, heights) = (width::<T>(), heights());
+        let (sums, work) = work.split_at_mut(SUMS);
+        let (room, ordered) = work.split_at_mut(work.len().min(k.min(TERMS) * wide));
+        let step = if a.column == 1 { m.max(1) } else { ROWS };
+        for p in (0..k).step_by(TERMS) {
+            let terms = TERMS.min(k - p);
+            let start = (p == 0).then_some(start);
+            for i0 in (0..m).step_by(step) {
+                let n_rows = step.min(m - i0);
+                let mut a = a.from(i0, p);
+                if a.column != 1 {
+                    for (r, row) in ordered.chunks_exact_mut(terms).take(n_rows).enumerate() {
+                        let from = &a.data[r * a.row..];
+                        row.iter_mut().enumerate().for_each(|(p, out)| *out = from[p * a.column]);
+                    }
+                    a = Matrix { data: &*ordered, row: terms, column: 1 };
+                }
+                let out = &mut out[i0 * out_row..];
+                let start = start.map(|start| start.from(i0, 0));
+                for j in (0..n).step_by(wide) {
+                    let width = wide.min(n - j);
+                    let (b, rows) = b.part(sizes, p..p + terms, j..j + width, room);
+                    let is_half = 2 * width <= wide;
+                    let wide = if is_half { wide / 2 } else { wide };
+                    // The tallest tile that fits, again and again.
+                    let mut i = 0;
+                    for &tall in heights {
+                        while n_rows - i >= tall {
+                            let a = Matrix { data: &a.data[i * a.row..], ..a };
+                            let (height, step, is_alone) = (tall, a.row, sizes.m == 1);
+                            let tile = Tile { height, is_alone, is_half, a: a.data, step, terms, b, rows };
+                            match columns.run(j, wide) {
+                                (Some(to), len) if len == wide && width == wide => {
+                                    let first = match start {
+                                        None => First::Sums,
+                                        Some(Start::Zero) => First::Zero,
+                                        Some(Start::Columns(start)) => First::Columns(&start[j..]),
+                                        Some(Start::Rows(start)) => First::Rows(&start[i..]),
+                                    };
+                                    let data = &mut out[i * out_row + to..];
+                                    T::multiply(tile, first, Place { data, step: out_row });
+                                }
+                                _ => {
+                                    let sums = &mut sums[..tall * wide];
+                                    T::multiply(tile, First::Zero, Place { data: &mut *sums, step: wide });
+                                    store(sums, wide, (i, j), width, columns, start, (&mut *out, out_row));
+                                }
+                            }
+                            i += tall;
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
-/// Computes `start + a * b`, whose right operand may be any, with parts of the rows on each thread. `work`
-/// holds what [`work`] says.
-pub fn packed<T: Fused, B: Operand<T> + Sync>(
+simd! {
+    /// Computes `start + a * b`, where terms follow each other in both, element by element.
+    fn dots<T: Fused>(sizes: Sizes, a: Matrix<'_, T>, b: Matrix<'_, T>, start: Start<'_, T>, out: &mut [T]) {
+        let Sizes { n, k, .. } = sizes;
+        for (i, row) in out.chunks_exact_mut(n).enumerate() {
+            for (j, out) in row.iter_mut().enumerate() {
+                let x = dot(&a.data[i * a.row..][..k], &b.data[j * b.column..][..k]);
+                *out = match start {
+                    Start::Zero => x,
+                    Start::Columns(start) => x + start[j],
+                    Start::Rows(start) => x + start[i],
+                };
+            }
+        }
+    }
+}
+
+/// Computes `start + a * b`, with parts of the rows on each thread; the columns go to the places that `columns`
+/// says, in rows of `out_row` elements. `work` holds what [`work`] says.
+#[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
+pub fn place<T: Fused, B: Right<T>, C: Columns>(
     sizes: Sizes,
     a: Matrix<'_, T>,
-    b: &B,
+    b: B,
+    columns: C,
+    out_row: usize,
     start: Start<'_, T>,
     work: &mut [T],
     out: &mut [T],
 ) {
-    let Sizes { n, k, .. } = sizes;
-    split(n.saturating_mul(k), n, out, work, |row, out, work| {
-        let sizes = Sizes { m: out.len() / n, ..sizes };
-        panels(sizes, a.from(row, 0), b, start.from(row, 0), work, out);
+    split(sizes.n.saturating_mul(sizes.k), out_row, out, work, |row, out, work| {
+        tiles(sizes, a.from(row, 0), b, columns, out_row, start.from(row, 0), work, out);
     });
 }
 
-/// The most rows that are not packed.
-const FEW: usize = 4;
-
-/// Computes `start + a * b` of matrices. `work` holds what [`work`] says.
-pub fn gemm<T: Fused>(
+/// Computes `start + a * b`. `work` holds what [`work`] says.
+pub fn gemm<T: Fused, B: Right<T>>(
     sizes: Sizes,
     a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
+    b: B,
     start: Start<'_, T>,
     work: &mut [T],
     out: &mut [T],
@@ -301,16 +385,17 @@ pub fn gemm<T: Fused>(
     if m == 0 || n == 0 {
         return;
     }
-    let is_dense = (b.row == 1 && a.column == 1) || b.column == 1;
-    if k > 0 && m == 1 && is_dense {
-        split(k, 1, out, &mut [(); 0], |column, out, _| {
-            let sizes = Sizes { n: out.len(), ..sizes };
-            skinny(sizes, a, b.from(0, column), start.from(0, column), out);
+    if m == 1 && k > 0 {
+        split(k * width::<T>(), width::<T>(), out, work, |panel, out, work| {
+            let from = panel * width::<T>();
+            let (b, sizes) = (b.columns(k, from), Sizes { m: 1, n: out.len(), k });
+            let start = start.from(0, from);
+            if !b.without_tiles(sizes, a, start, out) {
+                tiles(sizes, a, b, InOrder, out.len(), start, work, out);
+            }
         });
-    } else if k == 0 || (m <= FEW && is_dense) {
-        skinny(sizes, a, b, start, out);
-    } else {
-        packed(sizes, a, &b, start, work, out);
+    } else if !b.without_tiles(sizes, a, start, out) {
+        place(sizes, a, b, InOrder, n, start, work, out);
     }
 }
 

@@ -23,6 +23,7 @@ pub mod grid;
 pub mod half;
 pub mod linalg;
 pub mod lookup;
+pub mod pack;
 pub mod pool;
 pub mod product;
 pub mod recurrent;
@@ -35,6 +36,7 @@ pub mod sort;
 #[cfg(test)]
 mod tests;
 pub mod threads;
+mod tile;
 mod walk;
 mod window;
 

@@ -1,5 +1,7 @@
 //! [`simd!`]: functions as they are, for machines whose features are known when they are compiled.
 
+use super::tile::{First, Place, Rows, Tile, portable};
+
 /// Writes a function.
 macro_rules! simd {
     (
@@ -13,18 +15,48 @@ macro_rules! simd {
 }
 pub(crate) use simd;
 
-/// Writes a function that calls `$body` with tiles for the machine: so many rows and columns, and whether it
-/// can multiply and add at once.
-macro_rules! tiled {
-    (
-        $(#[$meta:meta])*
-        $vis:vis fn $name:ident <$($t:ident: $bound:path),+> ($($arg:ident: $ty:ty),* $(,)?) = $body:ident
-    ) => {
-        $(#[$meta])*
-        #[allow(clippy::too_many_arguments, reason = "the sizes of a kernel are its arguments")]
-        $vis fn $name<$($t: $bound),+>($($arg: $ty),*) {
-            $body::<$($t,)+ 4, 8, { cfg!(target_arch = "aarch64") }>($($arg),*);
-        }
-    };
+/// Returns how many elements the row of a tile has.
+pub const fn width<T>() -> usize {
+    32 / size_of::<T>()
 }
-pub(crate) use tiled;
+
+/// Returns how many rows tiles have, the tallest first.
+pub const fn heights() -> &'static [usize] {
+    &[4, 2, 1]
+}
+
+/// Elements of tiles.
+pub trait Tiled: Copy {
+    /// Returns `self * b + c`.
+    fn multiply_add(self, b: Self, c: Self) -> Self;
+
+    /// Multiplies and writes the tile.
+    fn multiply<R: Rows>(tile: Tile<'_, Self, R>, first: First<'_, Self>, out: Place<'_, Self>);
+}
+
+macro_rules! tiled {
+    ($($t:ty, $width:literal;)*) => {$(
+        impl Tiled for $t {
+            #[inline(always)]
+            fn multiply_add(self, b: $t, c: $t) -> $t {
+                self * b + c
+            }
+
+            fn multiply<R: Rows>(tile: Tile<'_, $t, R>, first: First<'_, $t>, out: Place<'_, $t>) {
+                match (tile.height, tile.is_half) {
+                    (4, false) => portable::<$t, R, 4, $width>(tile, first, out),
+                    (2, false) => portable::<$t, R, 2, $width>(tile, first, out),
+                    (_, false) => portable::<$t, R, 1, $width>(tile, first, out),
+                    (4, true) => portable::<$t, R, 4, { $width / 2 }>(tile, first, out),
+                    (2, true) => portable::<$t, R, 2, { $width / 2 }>(tile, first, out),
+                    (_, true) => portable::<$t, R, 1, { $width / 2 }>(tile, first, out),
+                }
+            }
+        }
+    )*};
+}
+
+tiled! {
+    f32, 8;
+    f64, 4;
+}

@@ -1,9 +1,11 @@
 //! Pooling over up to three axes.
 
 use super::math::Real;
-use super::threads::split;
+use super::row::sum;
+use super::simd::simd;
+use super::threads::split_outer;
 pub use super::window::Window;
-use super::window::product;
+use super::window::{Enclosed, product};
 
 /// Calls `f` for each window of each channel with the channel, the position of the window and its elements'
 /// positions.
@@ -31,38 +33,49 @@ fn windows(
     }
 }
 
-/// Finds the greatest element of each window; NaN if there is one.
-pub fn max<T: Copy + PartialOrd + Send + Sync>(window: Window, least: T, x: &[T], out: &mut [T]) {
-    let (x_size, out_size) = (product(window.input), product(window.output));
-    if out_size > 0 {
-        let operations = out_size.saturating_mul(product(window.kernel));
-        split(operations, out_size, out, &mut [(); 0], |first, out, _| {
-            max_of(window, least, &x[first * x_size..], out);
-        });
+/// Elements of which one is the greatest.
+pub trait Extreme: Copy + PartialOrd + Send + Sync {}
+
+impl<T: Copy + PartialOrd + Send + Sync> Extreme for T {}
+
+/// Joins the elements of each window with `start`, which changes nothing and takes the place of the padding.
+#[inline(always)]
+fn joined<T: Extreme>(
+    window: Window,
+    start: T,
+    x: &[T],
+    (work, places): (&mut [T], &mut [i64]),
+    out: &mut [T],
+    join: impl Fn(&[i64], &[T], &mut [T]) + Sync,
+) {
+    let (x_size, n) = (product(window.input), product(window.output));
+    if n == 0 {
+        return;
     }
+    let enclosed = Enclosed::new(window);
+    let places = enclosed.places(places);
+    split_outer(n.saturating_mul(places.len()), n, out, work, |i, out, work| {
+        let (all, copy) = work.split_at_mut(product(enclosed.sizes));
+        enclosed.fill(start, &x[i * x_size..][..x_size], &mut copy[..enclosed.len()]);
+        let all = &mut all[..enclosed.windows()];
+        all.fill(start);
+        join(places, copy, all);
+        enclosed.keep(all, out);
+    });
 }
 
-fn max_of<T: Copy + PartialOrd>(window: Window, least: T, x: &[T], out: &mut [T]) {
-    let Window { input, kernel, output, stride, padding, .. } = window;
-    let (x_size, out_size) = (product(input), product(output));
-    out.fill(least);
-    for (x, out) in x.chunks_exact(x_size).zip(out.chunks_exact_mut(out_size)) {
-        for tap in 0..product(kernel) {
-            let shift = window.shift(tap);
-            for (line, out) in out.chunks_exact_mut(output[2]).enumerate() {
-                let z = (line / output[1] * stride[0] + shift[0]).wrapping_sub(padding[0]);
-                let y = (line % output[1] * stride[1] + shift[1]).wrapping_sub(padding[1]);
-                if z >= input[0] || y >= input[1] {
-                    continue;
-                }
-                let x = &x[(z * input[1] + y) * input[2]..][..input[2]];
-                for (i, out) in out.iter_mut().enumerate() {
-                    if let Some(&x) = x.get((i * stride[2] + shift[2]).wrapping_sub(padding[2]))
-                        && (x > *out || x != x)
-                    {
-                        *out = x;
-                    }
-                }
+/// Finds the greatest element of each window; NaN if there is one. `work` and `places` are as those of
+/// [`super::conv::conv`] for one channel.
+pub fn max<T: Extreme>(window: Window, least: T, x: &[T], work: &mut [T], places: &mut [i64], out: &mut [T]) {
+    joined(window, least, x, (work, places), out, greatest);
+}
+
+simd! {
+    /// Replaces each element by the greatest of those from each place on.
+    fn greatest<T: Extreme>(places: &[i64], x: &[T], out: &mut [T]) {
+        for &place in places {
+            for (out, &x) in out.iter_mut().zip(&x[place as usize..]) {
+                *out = if x > *out || x != x { x } else { *out };
             }
         }
     }
@@ -89,44 +102,80 @@ pub fn max_positions<T: Copy + PartialOrd>(window: Window, x: &[T], out: &mut [i
 }
 
 /// Computes the mean of each window. It is divided by the number of its elements, with the padding or
-/// without, or by `divisor`.
-pub fn average<T: Real>(window: Window, with_padding: bool, divisor: Option<i64>, x: &[T], out: &mut [T]) {
+/// without, or by `divisor`. `work` and `places` are as those of [`max`].
+pub fn average<T: Real + Extreme>(
+    window: Window,
+    with_padding: bool,
+    divisor: Option<i64>,
+    x: &[T],
+    work: &mut [T],
+    places: &mut [i64],
+    out: &mut [T],
+) {
     let Window { input, kernel, output, stride, padding, .. } = window;
-    let (x_size, out_size) = (product(input), product(output));
-    if out_size == 0 {
+    joined(window, T::ZERO, x, (work, places), out, sums);
+    // How many elements of a window count along an axis.
+    let count = |axis: usize, at: usize| {
+        let (first, pad) = (at * stride[axis], padding[axis]);
+        let end = first + kernel[axis];
+        match with_padding {
+            true => end.min(input[axis] + 2 * pad) - first,
+            false => end.min(input[axis] + pad).saturating_sub(first.max(pad)),
+        }
+    };
+    if output[2] == 0 {
         return;
     }
-    windows(window, out.len() / out_size, |channel, at, positions| {
-        let x = &x[channel * x_size..];
-        let (mut sum, mut count) = (T::ZERO, 0);
-        for position in positions {
-            sum = sum + x[position];
-            count += 1;
+    for (line, out) in out.chunks_exact_mut(output[2]).enumerate() {
+        let outer = count(0, line / output[1] % output[0]) * count(1, line % output[1]);
+        for (at, out) in out.iter_mut().enumerate() {
+            // A window without elements has the mean 0.
+            let n = divisor.unwrap_or((outer * count(2, at)) as i64);
+            *out = *out / T::from_f64(if n == 0 { 1.0 } else { n as f64 });
         }
-        let place = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
-        let padded = (0..3).map(|axis| {
-            let first = place[axis] * stride[axis];
-            (first + kernel[axis]).min(input[axis] + 2 * padding[axis]) - first
-        });
-        let n = if with_padding { padded.product::<usize>() } else { count };
-        let n = divisor.unwrap_or(n as i64);
-        // A window without elements has the mean 0.
-        let n = if n == 0 { 1 } else { n };
-        out[channel * out_size + at] = sum / T::from_f64(n as f64);
-    });
+    }
 }
 
-/// Computes the mean of windows whose sizes follow from those of input and result.
-pub fn adaptive_average<T: Real>(input: [usize; 3], output: [usize; 3], x: &[T], out: &mut [T]) {
-    adaptive(input, output, out.len(), |channel, at, positions| {
-        let x = &x[channel * product(input)..];
-        let (mut sum, mut count) = (T::ZERO, 0);
-        for position in positions {
-            sum = sum + x[position];
-            count += 1;
+simd! {
+    /// Adds the elements from each place on.
+    fn sums<T: Real>(places: &[i64], x: &[T], out: &mut [T]) {
+        for &place in places {
+            for (out, &x) in out.iter_mut().zip(&x[place as usize..]) {
+                *out = *out + x;
+            }
         }
-        out[channel * product(output) + at] = sum / T::from_f64(f64::from(count));
-    });
+    }
+}
+
+simd! {
+    /// Computes the mean of windows whose sizes follow from those of input and result.
+    pub fn adaptive_average<T: Real>(input: [usize; 3], output: [usize; 3], x: &[T], out: &mut [T]) {
+        let out_size = product(output);
+        if out_size == 0 {
+            return;
+        }
+        let range = |axis: usize, at: usize| {
+            let end = ((at + 1) * input[axis]).div_ceil(output[axis]);
+            at * input[axis] / output[axis]..end
+        };
+        for (i, out) in out.iter_mut().enumerate() {
+            let (channel, at) = (i / out_size, i % out_size);
+            let x = &x[channel * product(input)..];
+            let [z, y, columns] = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
+            let (planes, lines, columns) = (range(0, z), range(1, y), range(2, columns));
+            let n = planes.len() * lines.len() * columns.len();
+            let mut total = T::ZERO;
+            if lines.len() * columns.len() == input[1] * input[2] {
+                let plane = input[1] * input[2];
+                total = sum(&x[planes.start * plane..planes.end * plane]);
+            } else {
+                for line in planes.flat_map(|z| lines.clone().map(move |y| z * input[1] + y)) {
+                    total = total + sum(&x[line * input[2]..][columns.clone()]);
+                }
+            }
+            *out = total / T::from_f64(n as f64);
+        }
+    }
 }
 
 /// Finds the greatest element of windows whose sizes follow from those of input and result, or NaN, and where

@@ -1,6 +1,6 @@
 use super::float::Float;
-use super::gemm::{Matrix, Sizes, Start, batched, gemm, work};
-use super::{attention, conv, copy, lookup, pool, reduce, rows, sort, threads};
+use super::gemm::{Matrix, Packed, Sizes, Start, batched, gemm, work};
+use super::{attention, conv, copy, lookup, pack, pool, reduce, rows, sort, threads};
 
 /// Numbers between -1 and 1 that look like chance.
 fn noise(n: usize) -> Vec<f32> {
@@ -41,6 +41,9 @@ fn products_of_all_sizes_and_layouts() {
                 let b = Matrix { data: &b, row: b_row, column: b_column };
                 gemm(Sizes { m, n, k }, a, b, start, &mut room, &mut out);
                 near(&out, &expected, 1e-5);
+                let (packed, mut again) = (pack::packed(n, k, b), vec![f32::NAN; m * n]);
+                gemm(Sizes { m, n, k }, a, Packed(&packed), start, &mut room, &mut again);
+                near(&again, &expected, 1e-5);
             }
         }
     }
@@ -92,6 +95,13 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         (4, 1, 1, [1, 7, 9], [1, 3, 5], [1, 1, 2], [0, 1, 2], [1, 1, 1]),
         (4, 1, 1, [3, 7, 9], [2, 3, 3], [1, 1, 1], [1, 1, 1], [1, 2, 2]),
         (1, 6, 7, [1, 5, 5], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+        (1, 6, 7, [1, 9, 7], [1, 1, 1], [1, 2, 3], [0, 0, 0], [1, 1, 1]),
+        (2, 40, 13, [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+        (3, 1, 1, [1, 40, 37], [1, 5, 5], [1, 2, 2], [0, 2, 2], [1, 1, 1]),
+        (3, 1, 1, [1, 1, 90], [1, 1, 3], [1, 1, 1], [0, 0, 0], [1, 1, 40]),
+        (1, 70, 17, [1, 12, 14], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        (1, 4, 3, [1, 2, 3], [1, 4, 5], [1, 3, 2], [0, 3, 4], [1, 1, 1]),
+        (1, 2, 2, [1, 11, 11], [1, 3, 3], [1, 3, 4], [0, 2, 3], [1, 2, 3]),
         (1, 2, 3, [4, 5, 6], [3, 3, 3], [2, 1, 2], [1, 1, 1], [1, 1, 1]),
     ] {
         let output = sizes(input, kernel, stride, padding, dilation);
@@ -102,10 +112,22 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         let weight = noise(groups * outputs * inputs * taps);
         let bias = noise(groups * outputs);
         let expected = convolved(c, &x, &weight, &bias);
-        let (mut room, mut out) =
-            (vec![0.0; work(outputs, output.iter().product(), inputs * taps)], vec![0.0; expected.len()]);
-        conv::conv(c, &x, &weight, Some(&bias), &mut room, &mut out);
+        let (mut room, mut places) =
+            (vec![f32::NAN; conv::work(inputs, output, kernel, stride, dilation) + 5], vec![0; taps + 3]);
+        let mut out = vec![f32::NAN; expected.len()];
+        conv::conv(c, &x, &weight, Some(&bias), &mut room, &mut places, &mut out);
         near(&out, &expected, 1e-5);
+        if inputs * outputs == 1 {
+            out.fill(f32::NAN);
+            conv::depthwise(c, &x, &weight, Some(&bias), &mut room, &mut places, &mut out);
+            near(&out, &expected, 1e-5);
+        }
+        if taps == 1 && stride == [1; 3] {
+            let mut room = vec![f32::NAN; work(outputs, output.iter().product(), inputs)];
+            out.fill(f32::NAN);
+            conv::pointwise(c, &x, &weight, Some(&bias), &mut room, &mut out);
+            near(&out, &expected, 1e-5);
+        }
     }
 }
 
@@ -159,14 +181,15 @@ fn threads_change_no_bit() {
         let (x, weight) = (noise(batch * channels * size * size), noise(channels * channels * 9));
         let pixels = (size - 2) * (size - 2);
         out.resize(batch * channels * pixels, 0.0);
-        let mut room = vec![0.0; work(channels, pixels, channels * 9)];
-        conv::conv(c, &x, &weight, Some(&weight[..channels]), &mut room, out);
+        let mut room =
+            vec![0.0; conv::work(channels, window.output, window.kernel, window.stride, window.dilation)];
+        conv::conv(c, &x, &weight, Some(&weight[..channels]), &mut room, &mut [0; 9], out);
         let c = conv::Conv { groups: channels, inputs: 1, outputs: 1, window };
         let mut deep = vec![0.0; out.len()];
-        conv::depthwise(c, &x, &weight, None, &mut deep);
+        conv::depthwise(c, &x, &weight, None, &mut room, &mut [0; 9], &mut deep);
         out.extend(deep);
         let mut most = vec![0.0; out.len() / 2];
-        pool::max(window, f32::NEG_INFINITY, &x, &mut most);
+        pool::max(window, f32::NEG_INFINITY, &x, &mut room, &mut [0; 9], &mut most);
         out.extend(most);
         let up = conv::Window { output: [1, size + 2, size + 2], ..window };
         let c = conv::Conv { groups: 1, inputs: channels, outputs: channels, window: up };

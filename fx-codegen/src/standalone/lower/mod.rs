@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fx_core::{
-    Arg, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Symbol, Target, Tensor,
+    Arg, Attribute, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Symbol, Target, Tensor,
     TensorType, Type, TypeTree, bail, err, ops,
 };
 
@@ -27,6 +27,20 @@ pub(super) struct Weight {
     pub(super) tensor: Tensor,
     /// The value that is stored when a call is done.
     pub(super) update: Option<View>,
+    /// What is kept instead of the tensor.
+    pub(super) packed: Option<PackedWeight>,
+}
+
+/// A weight in the order in which products read it.
+#[derive(Clone, Debug)]
+pub(super) struct PackedWeight {
+    /// The weight of which it is made when the model is loaded.
+    pub(super) of: usize,
+    /// The columns and rows of the matrix.
+    pub(super) sizes: [usize; 2],
+    /// The first element, and the distances between rows and between columns.
+    pub(super) offset: usize,
+    pub(super) strides: [usize; 2],
 }
 
 /// A program as steps.
@@ -308,10 +322,33 @@ impl<'a> Lowering<'a> {
     fn weight(&mut self, path: String, tensor: Tensor) -> Result<View> {
         let ty = tensor.ty()?;
         let i = *self.weight_of.entry(path.clone()).or_insert_with(|| {
-            self.weights.push(Weight { path, tensor, update: None });
+            self.weights.push(Weight { path, tensor, update: None, packed: None });
             self.weights.len() - 1
         });
         Ok(View::whole(Home::Weight(i), ty.dtype, &ty.shape))
+    }
+
+    /// Keeps a matrix in the order in which products read it; `None` if it is no weight, or one that may change.
+    pub(super) fn packed(&mut self, matrix: &View) -> Option<usize> {
+        let Home::Weight(of) = matrix.home else { return None };
+        let path = self.weights[of].path.clone();
+        let is_fixed = !matches!(self.gm.attribute(&path), Ok(Attribute::Buffer(_) | Attribute::State(_)));
+        let numbers = [&matrix.shape[..], &matrix.strides, std::slice::from_ref(&matrix.offset)].map(known);
+        let [Ok(shape), Ok(strides), Ok(offset)] = numbers else { return None };
+        let ([k, n], [row, column], [offset]) = (&shape[..], &strides[..], &offset[..]) else { return None };
+        if self.options.baked || !is_fixed || !matches!(matrix.dtype, DType::F32 | DType::F64) || n * k == 0 {
+            return None;
+        }
+        let packed = PackedWeight { of, sizes: [*n, *k], offset: *offset, strides: [*row, *column] };
+        let key = format!("{path} packed {packed:?}");
+        if let Some(&i) = self.weight_of.get(&key) {
+            return Some(i);
+        }
+        let tensor = self.weights[of].tensor.clone();
+        let path = format!("{path}.packed");
+        self.weights.push(Weight { path, tensor, update: None, packed: Some(packed) });
+        self.weight_of.insert(key, self.weights.len() - 1);
+        Some(self.weights.len() - 1)
     }
 
     fn node(
@@ -327,7 +364,7 @@ impl<'a> Lowering<'a> {
             Target::Output => return Ok(Arg::None),
             Target::GetAttr(path) => {
                 let attribute = self.gm.attribute(path)?;
-                if matches!(attribute, fx_core::Attribute::State(_)) {
+                if matches!(attribute, Attribute::State(_)) {
                     bail!(Unresolved, "a crate has no state that is no tensor, such as {path:?}");
                 }
                 return self.weight(path.to_string(), attribute.tensor()).map(Arg::Leaf);

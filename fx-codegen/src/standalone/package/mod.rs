@@ -29,12 +29,13 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("detect", include_str!("../kernels/detect.rs"), &["sampling"]),
     ("fft", include_str!("../kernels/fft.rs"), &[]),
     ("float", include_str!("../kernels/float.rs"), &[]),
-    ("gemm", include_str!("../kernels/gemm.rs"), &["row", "simd", "threads"]),
+    ("gemm", include_str!("../kernels/gemm.rs"), &["row", "simd", "threads", "tile"]),
     ("grid", include_str!("../kernels/grid.rs"), &["sampling"]),
     ("half", include_str!("../kernels/half.rs"), &[]),
     ("linalg", include_str!("../kernels/linalg.rs"), &[]),
     ("lookup", include_str!("../kernels/lookup.rs"), &[]),
-    ("pool", include_str!("../kernels/pool.rs"), &["threads", "window"]),
+    ("pack", include_str!("../kernels/pack.rs"), &["gemm", "simd"]),
+    ("pool", include_str!("../kernels/pool.rs"), &["row", "simd", "threads", "window"]),
     ("product", include_str!("../kernels/product.rs"), &["gemm"]),
     ("recurrent", include_str!("../kernels/recurrent.rs"), &["gemm"]),
     ("reduce", include_str!("../kernels/reduce.rs"), &["row", "simd"]),
@@ -47,9 +48,10 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("sampling", fx_core::math_source::SAMPLING, &["resampling"]),
     ("scan", include_str!("../kernels/scan.rs"), &[]),
     ("select", fx_core::math_source::SELECT, &[]),
-    ("simd", include_str!("../kernels/simd.rs"), &[]),
+    ("simd", include_str!("../kernels/simd.rs"), &["tile"]),
     ("sort", include_str!("../kernels/sort.rs"), &["select"]),
     ("threads", include_str!("../kernels/threads.rs"), &[]),
+    ("tile", include_str!("../kernels/tile.rs"), &[]),
     ("walk", include_str!("../kernels/walk.rs"), &[]),
     ("window", include_str!("../kernels/window.rs"), &[]),
 ];
@@ -151,6 +153,8 @@ struct Writer<'a> {
     name: String,
     inputs: Vec<String>,
     weights: Vec<String>,
+    /// Which weights a call reads or changes.
+    is_kept: Vec<bool>,
     symbols: Vec<(Symbol, String)>,
     outputs: Vec<Output>,
 }
@@ -212,9 +216,11 @@ impl<'a> Writer<'a> {
                 "a baked crate needs sizes that are known: keep the sizes of what a loop carries and a branch gives",
             ));
         }
+        let mut is_kept: Vec<bool> = lowered.weights.iter().map(|weight| weight.update.is_some()).collect();
+        memory::note_weights(&lowered.steps, &mut is_kept);
         let mut list = Vec::new();
         outputs(&lowered.output, "", &mut Names::default(), &mut list)?;
-        Ok(Writer { lowered, memory, options, name, inputs, weights, symbols, outputs: list })
+        Ok(Writer { lowered, memory, options, name, inputs, weights, is_kept, symbols, outputs: list })
     }
 
     /// Returns whether some value is kept in 16 bits.
@@ -277,7 +283,7 @@ impl<'a> Writer<'a> {
         add("README.md", self.readme(has_threads)?);
         add("src/lib.rs", self.library(has_threads));
         if !self.options.baked {
-            add("src/main.rs", self.main());
+            add("src/main.rs", self.main(has_threads));
         }
         if !self.options.recorded.is_empty() {
             add("tests/recorded.rs", self.test()?);
@@ -288,8 +294,9 @@ impl<'a> Writer<'a> {
                 add("tests/reader/safetensors.rs", self.reader(&self.crate_name()));
             }
         }
+        let in_file = self.lowered.weights.iter().filter(|weight| weight.packed.is_none());
         let tensors: Vec<(String, Tensor)> =
-            self.lowered.weights.iter().map(|weight| (weight.path.clone(), weight.tensor.clone())).collect();
+            in_file.map(|weight| (weight.path.clone(), weight.tensor.clone())).collect();
         match self.options.baked {
             true => _ = files.insert("src/weights.bin".to_owned(), self.baked_weights()?.0),
             false => _ = files.insert("model.safetensors".to_owned(), safetensors::file(&tensors)?),
@@ -371,8 +378,6 @@ fn kernel_files(used: &BTreeSet<String>, baked: bool) -> Vec<(&'static str, Stri
     let text = |(name, text, _): &(&'static str, &str, &[&str])| match *name {
         "simd" if baked => (*name, PLAIN.to_owned()),
         "threads" if baked => (*name, ALONE.to_owned()),
-        // What `std` has as methods, `core` lacks.
-        "gemm" if baked => (*name, text.replacen("\n\n", "\n\nuse super::float::Float as _;\n", 1)),
         _ => (*name, (*text).to_owned()),
     };
     KERNELS.iter().filter(|row| needed.contains(row.0)).map(text).collect()

@@ -7,10 +7,11 @@ use fx_core::{Arg, DType, Result, TensorType, bail, err};
 
 use super::{ALLOW, Output, Writer, size_range};
 use crate::readable::names;
+use crate::standalone::lower::{self, PackedWeight};
 use crate::standalone::render::{Renderer, called_modules, length, place_name, signed, size, zero};
 use crate::standalone::step::Length;
 use crate::standalone::value::{Home, View, count};
-use crate::standalone::{lower, memory, safetensors};
+use crate::standalone::{memory, safetensors};
 
 impl Writer<'_> {
     /// Returns the type of a tensor as Rust.
@@ -39,6 +40,9 @@ impl Writer<'_> {
             for len in &place.lens {
                 program.modules.extend(called_modules(&length(len, &self.symbols)?).map(str::to_owned));
             }
+        }
+        if self.lowered.weights.iter().any(|weight| weight.packed.is_some()) {
+            program.modules.insert("pack".to_owned());
         }
         let mut used = program.modules.clone();
         if program.has_loops {
@@ -91,7 +95,10 @@ impl Writer<'_> {
              scratch: Scratch,\n}}\n\n#[derive(Clone, Debug{})]\nstruct Weights {{\n",
             if self.options.baked { "" } else { ", Default" }
         );
-        for (name, weight) in self.weights.iter().zip(&lowered.weights) {
+        for ((name, weight), is_kept) in self.weights.iter().zip(&lowered.weights).zip(&self.is_kept) {
+            if !self.options.baked && !is_kept {
+                continue;
+            }
             let ty = weight.tensor.ty()?;
             let n = count(&ty.shape).known().unwrap_or_default();
             let ty = match (self.options.baked, weight.update.is_some()) {
@@ -205,11 +212,34 @@ impl Writer<'_> {
              // One by one: rustc takes long for a literal of many fields each of which may fail.\n        \
              let mut weights = Weights::default();\n",
         );
-        for (name, weight) in self.weights.iter().zip(&self.lowered.weights) {
+        for (i, weight) in
+            self.lowered.weights.iter().enumerate().filter(|(_, weight)| weight.packed.is_none())
+        {
             let ty = weight.tensor.ty()?;
-            let shape: Vec<usize> = lower::known(&ty.shape)?;
-            let path = weight.path.escape_default();
-            let _ = writeln!(text, "        weights.{name} = file.elements(\"{path}\", &{shape:?})?;");
+            let (shape, path) = (lower::known(&ty.shape)?, weight.path.escape_default());
+            let packed = self.lowered.weights.iter().zip(&self.weights).filter_map(|(weight, name)| {
+                weight.packed.as_ref().filter(|packed| packed.of == i).map(|packed| (packed, name))
+            });
+            let packed: Vec<(&PackedWeight, &String)> = packed.collect();
+            let elements = format!("file.elements(\"{path}\", &{shape:?})?;");
+            let source = match (self.is_kept[i], packed.is_empty()) {
+                (true, _) => format!("weights.{}", self.weights[i]),
+                (false, false) => "data".to_owned(),
+                // A file that lacks it is refused all the same.
+                (false, true) => format!("_ = file.elements::<{}>(\"{path}\", &{shape:?})?;", ty.dtype),
+            };
+            let _ = match &*source {
+                "data" => writeln!(text, "        let data: Vec<{}> = {elements}", ty.dtype),
+                kept if self.is_kept[i] => writeln!(text, "        {kept} = {elements}"),
+                checked => writeln!(text, "        {checked}"),
+            };
+            for (PackedWeight { sizes: [n, k], offset, strides: [row, column], .. }, name) in packed {
+                let part = if *offset == 0 { source.clone() } else { format!("{source}[{offset}..]") };
+                let _ = writeln!(
+                    text,
+                    "        weights.{name} = pack::packed({n}, {k}, gemm::Matrix {{ data: &{part}, row: {row}, column: {column} }});"
+                );
+            }
         }
         text.push_str("        let scratch = Scratch {\n");
         for (i, place) in self.memory.places.iter().enumerate() {

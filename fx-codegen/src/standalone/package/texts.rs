@@ -70,7 +70,7 @@ impl Writer<'_> {
         if self.is_single() { String::new() } else { format!(".{}", self.outputs[i].name) }
     }
 
-    pub(super) fn main(&self) -> String {
+    pub(super) fn main(&self, has_threads: bool) -> String {
         let (read, args) = self.read_inputs("        ");
         let mut show = String::new();
         for (i, output) in self.outputs.iter().enumerate() {
@@ -81,6 +81,12 @@ impl Writer<'_> {
             );
         }
         let (krate, first) = (self.crate_name(), if self.inputs.is_empty() { "out0" } else { "in0" });
+        let threads = match has_threads {
+            true => format!(
+                "    if let Some(n) = number(\"THREADS\") {{\n        {krate}::set_threads(n);\n    }}\n"
+            ),
+            false => String::new(),
+        };
         format!(
             "//! Runs the model on the inputs of a safetensors file, and shows what it returns.\n\nuse std::error::Error;\nuse std::path::PathBuf;\nuse std::time::Instant;\n\n\
              #[allow(unused_imports)]\nuse {krate}::{{Model, Tensor, safetensors::File}};\n\n\
@@ -89,11 +95,14 @@ impl Writer<'_> {
              let weights = args.next().unwrap_or_else(|| folder.join(\"model.safetensors\"));\n    \
              let inputs = args.next().unwrap_or_else(|| folder.join(\"tests/recorded.safetensors\"));\n    \
              let file = File::open(inputs)?;\n    let mut model = Model::load(weights)?;\n    let mut set = 0;\n    \
-             while file.contains(&format!(\"{{set}}.{first}\")) {{\n{read}        let mut best = f64::INFINITY;\n        let rounds = rounds();\n        for _ in 1..rounds {{\n            \
-             let started = Instant::now();\n            model.forward({args})?;\n            best = best.min(started.elapsed().as_secs_f64());\n        }}\n        \
-             let outputs = model.forward({args})?;\n{show}        if rounds > 1 {{\n            println!(\"{{set}}: {{:.1}} us\", best * 1e6);\n        }}\n        \
-             set += 1;\n    }}\n    Ok(())\n}}\n\n/// Returns how often to run each input, to measure.\nfn rounds() -> usize {{\n    \
-             std::env::var(\"ROUNDS\").ok().and_then(|n| n.parse().ok()).unwrap_or(1)\n}}\n"
+             let rounds = number(\"ROUNDS\").unwrap_or(1);\n{threads}    \
+             while file.contains(&format!(\"{{set}}.{first}\")) {{\n{read}        let mut times = Vec::new();\n        for _ in 1..rounds {{\n            \
+             let started = Instant::now();\n            model.forward({args})?;\n            times.push(started.elapsed().as_secs_f64() * 1e6);\n        }}\n        \
+             let outputs = model.forward({args})?;\n{show}        times.sort_by(f64::total_cmp);\n        \
+             if let Some(least) = times.first() {{\n            \
+             println!(\"{{set}}: median {{:.3}} us, least {{least:.3}} us\", times[times.len() / 2]);\n        }}\n        \
+             set += 1;\n    }}\n    Ok(())\n}}\n\n/// Returns a number of the environment: `ROUNDS` says how often to run each input, to measure.\n\
+             fn number(name: &str) -> Option<usize> {{\n    std::env::var(name).ok()?.parse().ok()\n}}\n"
         )
     }
 
@@ -187,8 +196,8 @@ impl Writer<'_> {
             true => "The weights are in the code. The crate has no `std`, allocates nothing, and has no `unsafe`.\n",
             false => {
                 "The weights are in `model.safetensors`; any safetensors file with the same names, types and shapes will do. A call allocates \
-                 nothing once the memory for its sizes is there.\n\n`cargo run --release` runs the recorded inputs, `cargo test` compares the result with \
-                 what was recorded.\n"
+                 nothing once the memory for its sizes is there.\n\n`cargo run --release` runs the recorded inputs, with `ROUNDS=100` it measures calls, too; `cargo test` compares the \
+                 result with what was recorded.\n"
             }
         });
         let updated = self.lowered.weights.iter().filter(|weight| weight.update.is_some());

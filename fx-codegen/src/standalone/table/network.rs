@@ -56,6 +56,14 @@ fn matrix(view: &View) -> Pieces {
     fields("gemm::Matrix", vec![("data", read(view)), ("row", size(row)), ("column", size(column))])
 }
 
+/// Returns the right operand of a product: a weight is brought into order when the model is loaded.
+fn right(l: &mut Lowering<'_>, view: &View) -> Pieces {
+    match l.packed(view) {
+        Some(i) => wrap("gemm::Packed(", vec![Piece::Weight(i)], ")"),
+        None => matrix(view),
+    }
+}
+
 fn sizes(m: &Dim, n: &Dim, k: &Dim) -> Pieces {
     fields("gemm::Sizes", vec![("m", size(m)), ("n", size(n)), ("k", size(k))])
 }
@@ -81,12 +89,10 @@ fn linear(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         Some(bias) => wrap("gemm::Start::Columns(", read(&l.contiguous(bias)), ")"),
         None => text("gemm::Start::Zero"),
     };
+    let weight = right(l, &weight.permute(&[1, 0]));
     let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
     let (view, out) = l.out(dtype, &shape);
-    l.call(
-        "gemm::gemm",
-        vec![sizes(&m, &n, &k), matrix(&a), matrix(&weight.permute(&[1, 0])), start, work, out],
-    );
+    l.call("gemm::gemm", vec![sizes(&m, &n, &k), matrix(&a), weight, start, work, out]);
     Ok(Arg::Leaf(view))
 }
 
@@ -142,7 +148,7 @@ fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces)
     }
     let work = l.work(a.dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
     if batch.is_empty() {
-        let args = vec![sizes(&m, &n, &k), matrix(&a), matrix(&b), text("gemm::Start::Zero"), work, out];
+        let args = vec![sizes(&m, &n, &k), matrix(&a), right(l, &b), text("gemm::Start::Zero"), work, out];
         l.call("gemm::gemm", args);
     } else {
         let args = vec![
@@ -178,7 +184,8 @@ fn addmm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         let n = b.shape[1].clone();
         let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
         let start = wrap("gemm::Start::Columns(", read(x), ")");
-        l.call("gemm::gemm", vec![sizes(&m, &n, &k), matrix(a), matrix(b), start, work, out]);
+        let b = right(l, b);
+        l.call("gemm::gemm", vec![sizes(&m, &n, &k), matrix(a), b, start, work, out]);
         return Ok(Arg::Leaf(view));
     }
     product(l, a, b, &shape, out)?;
@@ -281,14 +288,15 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
     let (of_all, of_one) = (weight.shape[0].floor_div(&Dim::new(groups)), weight.shape[1].clone());
     let (inputs, outputs) = if is_transposed { (of_all, of_one) } else { (of_one, of_all) };
     let output = three(&shape[2..]);
+    let (stride, padding) = (geometry(args, "stride", n, 1)?, padding(args, &kernel, &dilation, n)?);
     let window = fields(
         "conv::Window",
         vec![
             ("input", list(&three(&x.shape[2..]))),
             ("kernel", list(&kernel)),
             ("output", list(&output)),
-            ("stride", list(&geometry(args, "stride", n, 1)?)),
-            ("padding", list(&padding(args, &kernel, &dilation, n)?)),
+            ("stride", list(&stride)),
+            ("padding", list(&padding)),
             ("dilation", list(&dilation)),
         ],
     );
@@ -307,12 +315,17 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
         return Ok(Arg::Leaf(view));
     }
     let one = Dim::new(1);
+    let is = |dims: &[Dim], n: i64| dims.iter().all(|dim| *dim == Dim::new(n));
     let (function, work) = match () {
-        () if is_transposed => ("conv::transposed", None),
-        () if inputs == one && outputs == one => ("conv::depthwise", None),
-        () => {
+        () if is_transposed => ("conv::transposed", Vec::new()),
+        () if is(&kernel, 1) && is(&stride, 1) && is(&padding, 0) => {
             let terms = count(&weight.shape[1..]);
-            ("conv::conv", Some(l.work(dtype, GEMM_WORK, vec![outputs, count(&output), terms])))
+            ("conv::pointwise", vec![l.work(dtype, GEMM_WORK, vec![outputs, count(&output), terms])])
+        }
+        () => {
+            let is_depthwise = inputs == one && outputs == one;
+            let work = enclosed(l, dtype, &inputs, [&output, &kernel, &stride, &dilation]);
+            (if is_depthwise { "conv::depthwise" } else { "conv::conv" }, work)
         }
     };
     let operands = [conv, read(&x), read(&weight), bias];
@@ -320,13 +333,31 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
     Ok(Arg::Leaf(view))
 }
 
+/// Makes room for a copy of an input in which the elements that windows read at one of their positions follow each
+/// other, as `conv::work` of the kernels says, and for where these positions begin.
+fn enclosed(
+    l: &mut Lowering<'_>,
+    dtype: DType,
+    inputs: &Dim,
+    [output, kernel, stride, dilation]: [&[Dim]; 4],
+) -> Vec<Pieces> {
+    let (mut parts, mut len) = (inputs.clone(), Dim::new(1));
+    for axis in 0..3 {
+        let reach = (&kernel[axis] - 1) * &dilation[axis];
+        parts *= (&reach + 1).min(&stride[axis]);
+        len *= &output[axis] + reach.floor_div(&stride[axis]);
+    }
+    let len = (parts + 1) * len + (kernels::gemm::WIDEST + kernels::gemm::SUMS) as i64;
+    vec![l.spare(dtype, len), l.spare(DType::I64, count(kernel))]
+}
+
 /// Returns how many of the last axes an operation such as `max_pool2d` works on.
 fn axes_of(name: &str) -> usize {
     name.chars().find_map(|c| c.to_digit(10)).map_or(2, |n| n as usize)
 }
 
-/// Returns the geometry of pooling and its contiguous operand.
-fn pool(l: &mut Lowering<'_>, args: &Args<'_>, shape: &[Dim]) -> Result<(View, Pieces)> {
+/// Returns the contiguous operand of pooling, its geometry, and its room.
+fn pool(l: &mut Lowering<'_>, args: &Args<'_>, shape: &[Dim]) -> Result<(View, Pieces, Vec<Pieces>)> {
     let n = axes_of(args.op.name);
     let x = l.contiguous(args.view("x")?);
     shape[shape.len() - n..].iter().for_each(|size| l.require(size - 1));
@@ -334,31 +365,35 @@ fn pool(l: &mut Lowering<'_>, args: &Args<'_>, shape: &[Dim]) -> Result<(View, P
     let stride = args.ints("stride")?.filter(|stride| !stride.is_empty()).unwrap_or_else(|| kernel.clone());
     let dilation =
         if args.has("dilation") { geometry(args, "dilation", n, 1)? } else { three_numbers(&[1], n, 1) };
+    let (kernel, stride) = (three_numbers(&kernel, n, 1), three_numbers(&stride, n, 1));
+    let output = three(&shape[shape.len() - n..]);
     let pool = fields(
         "pool::Window",
         vec![
             ("input", list(&three(&x.shape[x.rank() - n..]))),
-            ("kernel", list(&three_numbers(&kernel, n, 1))),
-            ("output", list(&three(&shape[shape.len() - n..]))),
-            ("stride", list(&three_numbers(&stride, n, 1))),
+            ("kernel", list(&kernel)),
+            ("output", list(&output)),
+            ("stride", list(&stride)),
             ("padding", list(&geometry(args, "padding", n, 0)?)),
             ("dilation", list(&dilation)),
         ],
     );
-    Ok((x, pool))
+    let work = enclosed(l, x.dtype, &Dim::new(1), [&output, &kernel, &stride, &dilation]);
+    Ok((x, pool, work))
 }
 
 fn max_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let results = args.results();
     let Some((dtype, shape)) = results.first() else { bail!(Unresolved, "it has no result") };
-    let (x, geometry) = pool(l, args, shape)?;
+    let (x, geometry, work) = pool(l, args, shape)?;
     let least = match dtype {
         dtype if dtype.is_float() => format!("{dtype}::NEG_INFINITY"),
         DType::Bool => "false".to_owned(),
         dtype => format!("{dtype}::MIN"),
     };
     let (view, out) = l.out(*dtype, shape);
-    l.call("pool::max", vec![geometry.clone(), text(least), read(&x), out]);
+    let operands = [geometry.clone(), text(least), read(&x)];
+    l.call("pool::max", operands.into_iter().chain(work).chain([out]).collect());
     if results.len() == 1 {
         return Ok(Arg::Leaf(view));
     }
@@ -370,14 +405,15 @@ fn max_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 fn average_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     let (dtype, shape) = args.result()?;
     args.expect_float(args.view("x")?)?;
-    let (x, pool) = pool(l, args, &shape)?;
+    let (x, pool, work) = pool(l, args, &shape)?;
     let divisor = match args.has("divisor_override") && !args.is_none("divisor_override")? {
         true => optional(Some(text(format!("{}_i64", args.int("divisor_override")?)))),
         false => text("None"),
     };
     let with_padding = text(args.flag("count_include_pad")?.to_string());
     let (view, out) = l.out(dtype, &shape);
-    l.call("pool::average", vec![pool, with_padding, divisor, read(&x), out]);
+    let operands = [pool, with_padding, divisor, read(&x)];
+    l.call("pool::average", operands.into_iter().chain(work).chain([out]).collect());
     Ok(Arg::Leaf(view))
 }
 
@@ -498,7 +534,7 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 
 const LAYER_WORK: Room = Room {
     path: "recurrent::work",
-    of: |sizes| kernels::recurrent::work(sizes[0], sizes[1], sizes[2], sizes[3]),
+    of: |sizes| kernels::recurrent::work(sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]),
 };
 
 /// Returns the part of the first axis at an index.
@@ -539,11 +575,12 @@ fn direction(l: &mut Lowering<'_>, layer: Direction<'_>) {
         ],
     );
     let param = |at: usize| params.get(at).map(read);
+    let [input, state] = [0, 1].map(|at| right(l, &params[at].permute(&[1, 0])));
     let weights = fields(
         "recurrent::Weights",
         vec![
-            ("input", read(&params[0])),
-            ("state", read(&params[1])),
+            ("input", input),
+            ("state", state),
             ("input_bias", optional(param(2))),
             ("state_bias", optional(param(3))),
         ],
@@ -551,7 +588,7 @@ fn direction(l: &mut Lowering<'_>, layer: Direction<'_>) {
     let layout = |view: &View| {
         fields("recurrent::Steps", vec![("step", size(&view.strides[0])), ("row", size(&view.strides[1]))])
     };
-    let work = l.work(x.dtype, LAYER_WORK, vec![batch, inputs, hidden, gates]);
+    let work = l.work(x.dtype, LAYER_WORK, vec![steps, batch, inputs, hidden, gates]);
     let write = |view: &View| vec![Piece::WriteView(view.clone())];
     let c = c.as_ref().map_or_else(|| text("&mut []"), write);
     let args = vec![
