@@ -7,7 +7,7 @@
 use core::ops::Range;
 
 use super::gemm::{
-    Columns, Fused, InOrder, Matrix, Right, Rows, SUMS, Sizes, Start, WIDEST, gemm, place, tiles,
+    Columns, Fused, InOrder, Matrix, Packed, Right, Rows, SUMS, Sizes, Start, WIDEST, gemm, place, tiles,
 };
 use super::simd::simd;
 use super::threads::{split, split_outer};
@@ -133,6 +133,41 @@ pub fn pointwise<T: Fused>(
         let start = bias.map_or(Start::Zero, |bias| Start::Rows(&bias[group * outputs..]));
         let x = Matrix { data: &x[i * x_size..][..x_size], row: sizes.n, column: 1 };
         gemm(sizes, weight, x, start, work, out);
+    });
+}
+
+/// Returns how many elements [`pointwise_few`] needs for so many windows.
+pub const fn few_work(n: usize, outputs: usize, inputs: usize) -> usize {
+    n * outputs + super::gemm::work(n, outputs, inputs)
+}
+
+/// Convolves as [`pointwise`] does, for one group and so few windows that tiles have channels side by side. `work`
+/// holds what [`few_work`] says.
+pub fn pointwise_few<T: Fused>(
+    conv: Conv,
+    x: &[T],
+    weight: Packed<'_, T>,
+    bias: Option<&[T]>,
+    work: &mut [T],
+    out: &mut [T],
+) {
+    let Conv { inputs, outputs, window, .. } = conv;
+    let n = product(window.output);
+    let sizes = Sizes { m: n, n: outputs, k: inputs };
+    if n * outputs == 0 {
+        return;
+    }
+    split_outer((n * outputs).saturating_mul(inputs), n * outputs, out, work, |i, out, work| {
+        let x = &x[i * inputs * n..][..inputs * n];
+        let start = bias.map_or(Start::Zero, Start::Columns);
+        if n == 1 {
+            return gemm(sizes, Matrix { data: x, row: inputs, column: 1 }, weight, start, work, out);
+        }
+        let (by_window, work) = work.split_at_mut(n * outputs);
+        gemm(sizes, Matrix { data: x, row: 1, column: n }, weight, start, work, by_window);
+        for (channel, out) in out.chunks_exact_mut(n).enumerate() {
+            out.iter_mut().enumerate().for_each(|(i, out)| *out = by_window[i * outputs + channel]);
+        }
     });
 }
 

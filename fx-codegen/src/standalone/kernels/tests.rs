@@ -97,6 +97,8 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         (1, 6, 7, [1, 5, 5], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
         (1, 6, 7, [1, 9, 7], [1, 1, 1], [1, 2, 3], [0, 0, 0], [1, 1, 1]),
         (2, 40, 13, [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+        (1, 40, 83, [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+        (1, 9, 37, [1, 2, 2], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
         (3, 1, 1, [1, 40, 37], [1, 5, 5], [1, 2, 2], [0, 2, 2], [1, 1, 1]),
         (3, 1, 1, [1, 1, 90], [1, 1, 3], [1, 1, 1], [0, 0, 0], [1, 1, 40]),
         (1, 70, 17, [1, 12, 14], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
@@ -127,6 +129,14 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
             out.fill(f32::NAN);
             conv::pointwise(c, &x, &weight, Some(&bias), &mut room, &mut out);
             near(&out, &expected, 1e-5);
+            if groups == 1 {
+                let n = output.iter().product();
+                let packed = pack::packed(outputs, inputs, Matrix { data: &weight, row: 1, column: inputs });
+                let mut room = vec![f32::NAN; conv::few_work(n, outputs, inputs)];
+                out.fill(f32::NAN);
+                conv::pointwise_few(c, &x, Packed(&packed), Some(&bias), &mut room, &mut out);
+                near(&out, &expected, 1e-5);
+            }
         }
     }
 }

@@ -259,6 +259,12 @@ fn padding(args: &Args<'_>, kernel: &[Dim], dilation: &[Dim], n: usize) -> Resul
     }
 }
 
+/// The most windows of a convolution with fewer of them than tiles have columns.
+const FEW_WINDOWS: i64 = 16;
+
+const FEW_WORK: Room =
+    Room { path: "conv::few_work", of: |sizes| kernels::conv::few_work(sizes[0], sizes[1], sizes[2]) };
+
 fn convolution(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     convolve(l, args, args.flag("transposed")?)
 }
@@ -316,11 +322,26 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
     }
     let one = Dim::new(1);
     let is = |dims: &[Dim], n: i64| dims.iter().all(|dim| *dim == Dim::new(n));
+    let mut factor = read(&weight);
     let (function, work) = match () {
         () if is_transposed => ("conv::transposed", Vec::new()),
         () if is(&kernel, 1) && is(&stride, 1) && is(&padding, 0) => {
-            let terms = count(&weight.shape[1..]);
-            ("conv::pointwise", vec![l.work(dtype, GEMM_WORK, vec![outputs, count(&output), terms])])
+            let (n, inputs) = (count(&output), inputs.clone());
+            let is_few = groups == 1
+                && n.known().is_some_and(|n| n <= FEW_WINDOWS)
+                && outputs.bounds().0 >= FEW_WINDOWS;
+            let channels = View {
+                shape: vec![inputs.clone(), outputs.clone()],
+                strides: vec![Dim::new(1), inputs.clone()],
+                ..weight.clone()
+            };
+            match is_few.then(|| l.packed(&channels)).flatten() {
+                Some(packed) => {
+                    factor = wrap("gemm::Packed(", vec![Piece::Weight(packed)], ")");
+                    ("conv::pointwise_few", vec![l.work(dtype, FEW_WORK, vec![n, outputs, inputs])])
+                }
+                None => ("conv::pointwise", vec![l.work(dtype, GEMM_WORK, vec![outputs, n, inputs])]),
+            }
         }
         () => {
             let is_depthwise = inputs == one && outputs == one;
@@ -328,7 +349,7 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
             (if is_depthwise { "conv::depthwise" } else { "conv::conv" }, work)
         }
     };
-    let operands = [conv, read(&x), read(&weight), bias];
+    let operands = [conv, read(&x), factor, bias];
     l.call(function, operands.into_iter().chain(work).chain([written]).collect());
     Ok(Arg::Leaf(view))
 }
