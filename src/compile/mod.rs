@@ -34,6 +34,7 @@ mod tell;
 mod tests;
 
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -460,7 +461,11 @@ impl<T: Traceable<M>, M> Function<T, M> {
         add(&counts.followed, 1);
         let session = Session::new(cache.clone(), call(), permission);
         let args = session.wrap(&args.values(), shared, recorded)?;
-        let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
+        let run = || crate::lazy::follow(session.clone(), || self.function.run(&args));
+        let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            session.abandon();
+            resume_unwind(panic)
+        });
         let result = session.finish(result);
         cache.keep();
         let names = &cache.argument_names;

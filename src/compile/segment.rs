@@ -327,9 +327,9 @@ impl Segment {
     /// Returns the arguments of the program in a call.
     pub(super) fn inputs(&self, bound: &Bound) -> Result<SmallVec<[Value; 4]>> {
         let mut inputs = SmallVec::new();
-        for (expected, known) in self.outside.iter().zip(&bound.outside) {
-            if let Expected::Input { .. } = expected {
-                inputs.push(Arg::Leaf(Tensor::from_shared(known.array.clone())));
+        for (input, array) in bound.arrays(self).enumerate() {
+            if self.is_input(input) {
+                inputs.push(Arg::Leaf(Tensor::from_shared(array.clone())));
             }
         }
         self.add_numbers(bound, &mut inputs)?;
@@ -421,8 +421,8 @@ impl Segment {
 
     /// Infers the types of all results. `None` if a rule refuses, or gives another type than the event has.
     fn try_rules(&self, bound: &Bound) -> Option<()> {
-        let ty = |known: &Known| TensorType::new(known.array.dtype(), known.array.shape());
-        let outside: Vec<TensorType> = bound.outside.iter().map(ty).collect();
+        let ty = |array: &Arc<Array>| TensorType::new(array.dtype(), array.shape());
+        let outside: Vec<TensorType> = bound.arrays(self).map(ty).collect();
         let mut locals: Vec<Arc<TensorType>> = Vec::new();
         for (at, event) in
             self.log(self.events.len(), bound, &|at| self.events[at].result.clone()).ok()?.iter().enumerate()
@@ -524,10 +524,15 @@ impl Segment {
 }
 
 /// The tensors from outside of a log.
+#[derive(Clone, Copy)]
 pub(super) struct Wired<'a>(pub(super) &'a [Known]);
 
-impl View<Wire> for Wired<'_> {
-    fn operand<'l>(&'l self, wire: &'l Wire) -> Operand<'l> {
+impl View for Wired<'_> {
+    type Leaf = Wire;
+    fn operand<'l>(self, wire: &'l Wire) -> Operand<'l>
+    where
+        Self: 'l,
+    {
         match wire {
             Wire::Local(local) => Operand::Local(*local),
             Wire::Outside(at) => Operand::Known(self.0[*at as usize].identity, &self.0[*at as usize].array),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 
-use super::super::event::{Bound, Difference, Known};
+use super::super::event::{Bound, Difference, Outside};
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment, Slot};
 use super::guard::{self, Term};
@@ -543,7 +543,7 @@ impl<'a> Walk<'a> {
         if !segment.has_accepted(&bound) {
             for (at, source) in inputs.iter().enumerate() {
                 let array = self.array(source).ok_or("a tensor of the path is not there")?;
-                bound.outside.push(Known { identity: (0, at), array });
+                bound.outside.push(Outside { identity: (0, at), array: Some(array) });
             }
             if !segment.accepts(&bound) {
                 return Err("an operation refuses these sizes for symbols".to_owned());
