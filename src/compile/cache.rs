@@ -231,7 +231,8 @@ impl Cache {
 
     /// Lets go of all compiled code.
     pub(super) fn clear(&self) {
-        let _entering = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thrash = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        *thrash = Thrash::default();
         self.segments.store(Arc::default());
         if let Some(replay) = &self.replay {
             replay.clear();

@@ -262,6 +262,19 @@ impl Done {
         }
     }
 
+    /// Returns a result, which is not there any more.
+    #[inline]
+    fn take(&mut self, at: u32) -> Option<Value> {
+        self.result(at)?;
+        let index = self.outputs().iter().position(|local| *local == at);
+        match (self, index) {
+            (Done::Run { results, .. }, Some(index)) => {
+                results.get_mut(index).map(|result| std::mem::replace(result, Arg::None))
+            }
+            (done, _) => done.result(at).map(|array| Arg::Leaf(Tensor::from_shared(array.clone()))),
+        }
+    }
+
     /// Lets go of a result. An operation with several results keeps them all.
     fn release(&mut self, at: u32) {
         let index = self.outputs().iter().position(|local| *local == at);
@@ -463,6 +476,16 @@ impl<'a> Walk<'a> {
         value.ok().filter(|_| is_complete)
     }
 
+    /// Makes the value of the result, after which no step is taken: what nobody needs any more is not counted.
+    fn returned(&mut self, result: &Arg<Item>) -> Option<Value> {
+        match result {
+            Arg::Leaf(Item::Tensor(Source::Result { step, at })) => {
+                self.done.get_mut(*step as usize)?.take(*at)
+            }
+            result => self.value(result),
+        }
+    }
+
     /// Takes a step. Fails if it cannot be taken: then nothing has happened.
     pub(super) fn take(&mut self, step: &Step) -> Result<Option<Value>, Box<Left>> {
         let left = |reason: &str| Box::new(Left { reason: reason.to_owned(), at: step.at().cloned() });
@@ -489,9 +512,10 @@ impl<'a> Walk<'a> {
             }
             Step::Return { result, updates, forks } => {
                 let gone = || left("a result of the path is not there");
-                let value = self.value(result).ok_or_else(gone)?;
-                let updates = updates.iter().map(|(buffer, source)| Some((buffer, self.array(source)?)));
-                for (buffer, array) in updates.collect::<Option<Vec<_>>>().ok_or_else(gone)? {
+                let values = updates.iter().map(|(_, source)| self.array(source));
+                let values = values.collect::<Option<SmallVec<[_; 2]>>>().ok_or_else(gone)?;
+                let value = self.returned(result).ok_or_else(gone)?;
+                for ((buffer, _), array) in updates.iter().zip(values) {
                     buffer.replace(Tensor::from_shared(array));
                 }
                 if *forks > 0 {
