@@ -16,7 +16,7 @@ use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
 
 /// A buffer. A clone of a [`Buffer`] is another one; a clone of this is the same one.
 #[derive(Debug)]
-pub(super) struct Cell(Buffer);
+pub(in super::super) struct Cell(Buffer);
 
 impl Cell {
     pub(super) fn new(buffer: &Buffer) -> Cell {
@@ -39,7 +39,7 @@ impl std::ops::Deref for Cell {
 
 /// Where a tensor comes from on a path.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(in super::super) enum Source {
     /// A tensor among the arguments, counted in order.
     Argument(u32),
     /// A result of a step; in a segment, by the number of the result.
@@ -225,17 +225,20 @@ pub(in super::super) type Results = SmallVec<[Value; 1]>;
 pub(in super::super) enum Done {
     Run {
         segment: u64,
-        inputs: Vec<Arc<Array>>,
+        inputs: Vec<Input>,
         numbers: Vec<(u32, Scalar)>,
         prepared: Guard<Option<Arc<Prepared>>>,
         results: Results,
     },
     Apply {
         op: Op,
-        inputs: Vec<Arc<Array>>,
+        inputs: Vec<Input>,
         value: Value,
     },
 }
+
+/// What a step took: where it came from, and the tensor if that is still there.
+pub(in super::super) type Input = (Source, Option<Arc<Array>>);
 
 /// What the steps of a call computed.
 pub(in super::super) type Steps = SmallVec<[Done; 1]>;
@@ -424,32 +427,33 @@ impl<'a> Walk<'a> {
 
     /// Ends a walk that leaves its path after these steps: notes on which tensors their results depend.
     pub(super) fn leave(self, taken: &[&Step]) -> Steps {
-        let inputs: Vec<Vec<Arc<Array>>> = taken.iter().map(|step| self.inputs(step)).collect();
+        let inputs: Vec<Vec<Input>> = taken.iter().map(|step| self.inputs(step)).collect();
         let mut done = self.done;
-        for (done, arrays) in done.iter_mut().zip(inputs) {
+        for (done, taken) in done.iter_mut().zip(inputs) {
             let (Done::Run { inputs, .. } | Done::Apply { inputs, .. }) = done;
-            *inputs = arrays;
+            *inputs = taken;
         }
         done
     }
 
-    /// Returns the tensors that a step takes, those that are there.
-    fn inputs(&self, step: &Step) -> Vec<Arc<Array>> {
-        let mut arrays = Vec::new();
+    /// Returns the tensors that a step takes.
+    fn inputs(&self, step: &Step) -> Vec<Input> {
+        let mut taken = Vec::new();
+        let mut take = |source: &Source| taken.push((source.clone(), self.array(source)));
         match step {
-            Step::Run { inputs, .. } => arrays.extend(inputs.iter().filter_map(|source| self.array(source))),
+            Step::Run { inputs, .. } => inputs.iter().for_each(take),
             Step::Apply { args, kwargs, .. } => {
                 for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
                     arg.for_each_leaf(&mut |item: &Item| {
                         if let Item::Tensor(source) = item {
-                            arrays.extend(self.array(source));
+                            take(source);
                         }
                     });
                 }
             }
             Step::Return { .. } | Step::Stop { .. } => {}
         }
-        arrays
+        taken
     }
 
     pub(super) fn number(&self, number: &Number) -> Option<Scalar> {
@@ -612,13 +616,4 @@ impl<'a> Walk<'a> {
             }
         }
     }
-}
-
-/// Returns the tensors among arguments.
-pub(super) fn arrays<'v>(args: &'v [Value], named: impl Iterator<Item = &'v Value>) -> Vec<Arc<Array>> {
-    let mut arrays = Vec::new();
-    for arg in args.iter().chain(named) {
-        arg.for_each_leaf(&mut |tensor: &Tensor| arrays.extend(tensor.shared_array().cloned()));
-    }
-    arrays
 }

@@ -11,11 +11,11 @@ use super::super::narrow::Observed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Term, may_choose};
-use super::path::{Cell, Done, Item, Number, Results, Source, Step, Steps, Symbols, arrays};
+use super::path::{Cell, Done, Input, Item, Number, Results, Source, Step, Steps, Symbols};
 use crate::lazy::{Call, Lazy, Link, Observer, Relation, SizeUse, with_observer};
 use crate::rng::{Generator, default_generator};
 use crate::signature::{Signature, size_name};
-use crate::{Arg, Array, Buffer, Dim, Op, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
+use crate::{Arg, Array, Buffer, Dim, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
 
 /// Knows the sizes of a call's tensors, and notes on which relations it decides.
 #[derive(Default)]
@@ -438,12 +438,30 @@ impl Recorder {
             && other.as_ref().is_some_and(|other| Arc::ptr_eq(prepared, other))
             && numbers[..] == bound.numbers[..]
             && inputs.len() == bound.outside.len()
-            && inputs.iter().zip(bound.arrays(segment)).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.are_same(
+                &inputs,
+                bound.outside.iter().map(|outside| outside.identity).zip(bound.arrays(segment)),
+            )
         {
             return Some(results);
         }
         self.ahead.clear();
         None
+    }
+
+    /// Returns whether a step takes what it took before the call left its path. What the path had let go of is
+    /// another tensor now, of the same value.
+    fn are_same<'a>(
+        &self,
+        inputs: &[Input],
+        mut now: impl Iterator<Item = (Identity, &'a Arc<Array>)>,
+    ) -> bool {
+        inputs.iter().all(|(source, before)| {
+            now.next().is_some_and(|(identity, array)| {
+                before.as_ref().is_some_and(|before| Arc::ptr_eq(before, array))
+                    || self.source(identity, array).is_same(source)
+            })
+        })
     }
 
     /// Stops at the most steps of a path. Returns whether the path goes on.
@@ -499,18 +517,22 @@ impl Recorder {
     }
 
     /// Returns the result of an operation that runs by itself, if the call computed it before it left its path.
-    pub(in super::super) fn ahead_of(
-        &mut self,
-        op: Op,
-        args: &[Value],
-        kwargs: &[(&str, Value)],
-    ) -> Option<Value> {
+    pub(in super::super) fn ahead_of(&mut self, call: &Call<'_>) -> Option<Value> {
         let done = self.ahead.pop_front()?;
         if let Done::Apply { op: other, inputs, value } = done
-            && other == op
+            && other == call.op
         {
-            let now = arrays(args, kwargs.iter().map(|(_, value)| value));
-            if now.len() == inputs.len() && now.iter().zip(&inputs).all(|(a, b)| Arc::ptr_eq(a, b)) {
+            let mut now = Vec::new();
+            for arg in call.args.iter().chain(call.kwargs.iter().map(|(_, arg)| arg)) {
+                arg.for_each_leaf(&mut |tensor: &Tensor| {
+                    let identity =
+                        tensor.as_lazy().map_or((0, 0), |lazy| (lazy.run(), lazy.index() as usize));
+                    now.extend(tensor.shared_array().map(|array| (identity, array.clone())));
+                });
+            }
+            if inputs.len() == now.len()
+                && self.are_same(&inputs, now.iter().map(|(identity, array)| (*identity, array)))
+            {
                 return Some(value);
             }
         }

@@ -739,7 +739,7 @@ impl Session {
         };
         let args: Vec<Value> = args.iter().map(settle).collect();
         let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, arg)| (*key, settle(arg))).collect();
-        let ahead = recorder.ahead_of(call.op, &args, &kwargs);
+        let ahead = recorder.ahead_of(call);
         drop(state);
         let value = match ahead {
             Some(value) => value,
