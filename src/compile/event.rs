@@ -31,7 +31,8 @@ pub(super) type Types = Arg<Arc<TensorType>>;
 pub(super) struct Event {
     pub(super) op: Op,
     pub(super) method: bool,
-    pub(super) args: Vec<Arg<Wire>>,
+    /// In the event itself, so that a call reads the events of a segment one after the other.
+    pub(super) args: SmallVec<[Arg<Wire>; 3]>,
     pub(super) kwargs: Vec<(Arc<str>, Arg<Wire>)>,
     /// The types of the results; in a segment with symbols, their sizes may be expressions.
     pub(super) result: Types,
@@ -365,7 +366,7 @@ impl<'a, V: View> Comparison<'a, V> {
                     return if is_same { Ok(()) } else { Err(Difference::Argument) };
                 }
                 self.segment.guard(input, array, self.bound)?;
-                let array = self.segment.is_input(input as usize).then(|| array.clone());
+                let array = (!self.segment.is_constant(input as usize)).then(|| array.clone());
                 self.bound.outside.push(Outside { identity, array });
                 Ok(())
             }
@@ -461,7 +462,7 @@ impl Event {
         wire: &mut dyn FnMut(&crate::Tensor) -> Result<Wire>,
     ) -> Result<Event> {
         let mut lower = |arg: &crate::Value| arg.try_flat_map(&mut |tensor| Ok(Arg::Leaf(wire(tensor)?)));
-        let args = call.args.iter().map(&mut lower).collect::<Result<Vec<_>>>()?;
+        let args = call.args.iter().map(&mut lower).collect::<Result<_>>()?;
         let named = call.kwargs.iter().map(|(key, arg)| Ok((Arc::from(*key), lower(arg)?)));
         let kwargs = named.collect::<Result<Vec<_>>>()?;
         let (op, method, source) = (call.op, call.method, call.source.clone());
@@ -475,7 +476,7 @@ impl Event {
 
     /// Returns the same event with other arguments for wires and numbers.
     pub(super) fn rewrite(&self, f: &mut Replace<'_>) -> Result<Event> {
-        let args = self.args.iter().map(|arg| arg.try_rewrite(f)).collect::<Result<Vec<_>>>()?;
+        let args = self.args.iter().map(|arg| arg.try_rewrite(f)).collect::<Result<_>>()?;
         let kwargs = self
             .kwargs
             .iter()

@@ -164,9 +164,14 @@ impl Session {
         let mut recorder = recorded
             .and_then(|(done, missed)| Recorder::new(args, (self.arguments, self.buffers), done, missed));
         let mut wrap = |tensor: &Tensor, index: usize, name: &Arc<str>| {
-            let settled = tensor.clone().settled();
-            let Some(array) = settled.shared_array() else { return settled };
-            let mut lazy = Lazy::ready(self.arguments, index as u32, array.clone());
+            let array = match tensor.shared_array() {
+                Some(array) => array.clone(),
+                None => match tensor.clone().settled() {
+                    settled if settled.shared_array().is_none() => return settled,
+                    settled => settled.shared_array().cloned().expect("it is there"),
+                },
+            };
+            let mut lazy = Lazy::ready(self.arguments, index as u32, array);
             if let Some(recorder) = &mut recorder {
                 lazy = recorder.argument(lazy, name, self.link.clone());
             }
