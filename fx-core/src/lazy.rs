@@ -3,18 +3,20 @@
 //! A [`Follower`] is in force on a thread while [`follow`] runs a function. Operations then go to the follower,
 //! which says what they return, and buffers and random generators tell it of their uses. fx-core knows nothing
 //! else of a follower; `fx::compile` is the one that there is.
+//!
+//! A follower may make a tensor of one call that of a later call, once nobody else has it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::tensor::Repr;
-use crate::{Arg, Array, Buffer, Dim, Error, Op, Result, SourceLoc, Tensor, TensorType, Value, err};
+use crate::{Arg, Array, Buffer, Dim, Error, Given, Op, Result, SourceLoc, Tensor, TensorType, Value, err};
 
 /// A tensor of known type whose value is computed when Rust code asks for it.
 pub struct Lazy {
-    run: u64,
+    run: AtomicU64,
     index: u32,
     /// The value of a tensor that was made with it.
     ready: Option<Arc<Array>>,
@@ -24,21 +26,61 @@ pub struct Lazy {
     found_type: OnceLock<Arc<TensorType>>,
     /// The type that Rust code sees, if its sizes are observed; each read of the value is then told.
     watched: Option<Arc<TensorType>>,
-    follower: Option<Arc<dyn Follower>>,
+    link: Option<Arc<Link>>,
     value: OnceLock<Result<Arc<Array>>>,
     was_read: AtomicBool,
 }
 
+/// Where the tensors of a call find its follower while the call lasts.
+#[derive(Default)]
+pub struct Link(Mutex<Option<Weak<dyn Follower>>>);
+
+impl Link {
+    /// Enters the follower of a call, or `None` at its end.
+    pub fn set(&self, follower: Option<Weak<dyn Follower>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = follower;
+    }
+
+    fn follower(&self) -> Option<Arc<dyn Follower>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.upgrade()
+    }
+}
+
 impl Lazy {
-    /// Makes a tensor that `follower` computes. Its run and index tell it from all others.
-    pub fn pending(follower: Arc<dyn Follower>, run: u64, index: u32, ty: Arc<TensorType>) -> Lazy {
-        Lazy { ty: Some(ty), follower: Some(follower), ..Lazy::new(run, index) }
+    /// Makes a tensor that a follower computes. Its run and index tell it from all others.
+    pub fn pending(link: Arc<Link>, run: u64, index: u32, ty: Arc<TensorType>) -> Lazy {
+        Lazy { ty: Some(ty), link: Some(link), ..Lazy::new(run, index) }
     }
 
     /// Lets the follower watch the tensor: Rust code sees this type, and the follower learns of each read of the
     /// value.
-    pub fn watched(self, ty: TensorType, follower: Arc<dyn Follower>) -> Lazy {
-        Lazy { watched: Some(Arc::new(ty)), follower: Some(follower), ..self }
+    pub fn watched(self, ty: TensorType, link: Arc<Link>) -> Lazy {
+        Lazy { watched: Some(Arc::new(ty)), link: Some(link), ..self }
+    }
+
+    /// Makes a tensor that was made as pending the one of another run. Returns `false`, and changes nothing, if
+    /// somebody else has it.
+    #[inline]
+    pub fn renew(self: &mut Arc<Self>, run: u64, ty: &Arc<TensorType>) -> bool {
+        let is_like = self.ty.as_ref().is_some_and(|other| Arc::ptr_eq(other, ty));
+        let is_new = self.watched.is_none() && self.value.get().is_none() && !self.was_read();
+        if !is_like || !is_new {
+            return Lazy::renew_whole(self, run, ty);
+        }
+        if Arc::strong_count(self) != 1 {
+            return false;
+        }
+        // Whatever other threads did with the tensor before they dropped it has happened.
+        fence(Ordering::Acquire);
+        self.run.store(run, Ordering::Relaxed);
+        true
+    }
+
+    fn renew_whole(this: &mut Arc<Self>, run: u64, ty: &Arc<TensorType>) -> bool {
+        let Some(lazy) = Arc::get_mut(this) else { return false };
+        let (index, link) = (lazy.index, lazy.link.take());
+        *lazy = Lazy { ty: Some(ty.clone()), link, ..Lazy::new(run, index) };
+        true
     }
 
     /// Makes a tensor that has its value. Its run and index tell it from all others, also from those of the
@@ -49,24 +91,26 @@ impl Lazy {
 
     fn new(run: u64, index: u32) -> Lazy {
         Lazy {
-            run,
+            run: AtomicU64::new(run),
             index,
             ready: None,
             ty: None,
             found_type: OnceLock::new(),
             watched: None,
-            follower: None,
+            link: None,
             value: OnceLock::new(),
             was_read: AtomicBool::new(false),
         }
     }
 
     /// Returns the run of a segment that makes this tensor.
+    #[inline]
     pub fn run(&self) -> u64 {
-        self.run
+        self.run.load(Ordering::Relaxed)
     }
 
     /// Returns the number of this tensor in its run.
+    #[inline]
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -87,6 +131,7 @@ impl Lazy {
     }
 
     /// Returns the value, if it is there already. Fails with the error of the operation that should make it.
+    #[inline]
     pub fn known(&self) -> Option<Result<&Arc<Array>>> {
         match &self.ready {
             Some(value) => Some(Ok(value)),
@@ -100,6 +145,7 @@ impl Lazy {
     }
 
     /// Returns whether somebody asked for the value.
+    #[inline]
     pub fn was_read(&self) -> bool {
         self.was_read.load(Ordering::Relaxed)
     }
@@ -108,15 +154,16 @@ impl Lazy {
     /// that should make it.
     pub fn force(&self, what: &'static str, at: Option<SourceLoc>) -> Result<&Arc<Array>> {
         self.was_read.store(true, Ordering::Relaxed);
-        if self.known().is_none()
-            && let Some(follower) = &self.follower
+        let is_pending = self.known().is_none();
+        if (is_pending || self.watched.is_some())
+            && let Some(follower) = self.link.as_ref().and_then(|link| link.follower())
         {
-            follower.compute(self, what, at.clone());
-        }
-        if self.watched.is_some()
-            && let Some(follower) = &self.follower
-        {
-            follower.read(self, what, at);
+            if is_pending {
+                follower.compute(self, what, at.clone());
+            }
+            if self.watched.is_some() {
+                follower.read(self, what, at);
+            }
         }
         match self.known() {
             Some(value) => value,
@@ -155,6 +202,10 @@ pub trait Follower: Send + Sync {
     /// Applies an operation. Fails if the arguments do not fit it.
     fn apply(&self, call: Call<'_>) -> Result<Value>;
 
+    /// Applies an operation that gives one tensor, if it is the one that is expected next. Otherwise, nothing has
+    /// happened. The arguments may also be errors or symbols, which are never expected.
+    fn apply_expected(&self, op: Op, method: bool, args: &[Given<'_>], source: &SourceLoc) -> Option<Tensor>;
+
     /// Computes the value of a tensor, on any thread, and enters it.
     fn compute(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>);
 
@@ -188,6 +239,7 @@ thread_local! {
 }
 
 /// Returns whether a function is followed on this thread.
+#[inline]
 pub fn is_following() -> bool {
     IS_FOLLOWING.get()
 }
@@ -258,6 +310,12 @@ pub(crate) fn apply(
     }
 }
 
+/// Gives an operation to the follower of this thread, if it is the one that is expected next.
+#[inline]
+pub(crate) fn apply_expected(op: Op, method: bool, args: &[Given<'_>], source: &SourceLoc) -> Option<Tensor> {
+    FOLLOWER.with_borrow(|follower| follower.as_ref()?.apply_expected(op, method, args, source))
+}
+
 /// The follower of this thread, out of its place: it is put back at the end, also after a panic. What it calls
 /// meanwhile is not followed, so nobody looks for it.
 struct Taken(Option<Arc<dyn Follower>>);
@@ -294,12 +352,14 @@ pub(crate) fn before_random() {
 impl Tensor {
     /// Makes a tensor of a lazy one.
     #[doc(hidden)]
+    #[inline]
     pub fn from_lazy(lazy: Arc<Lazy>) -> Tensor {
         Tensor(Repr::Lazy(lazy))
     }
 
     /// Returns the lazy tensor, if this is one.
     #[doc(hidden)]
+    #[inline]
     pub fn as_lazy(&self) -> Option<&Arc<Lazy>> {
         match &self.0 {
             Repr::Lazy(lazy) => Some(lazy),
@@ -309,12 +369,14 @@ impl Tensor {
 
     /// Makes a tensor of a shared array.
     #[doc(hidden)]
+    #[inline]
     pub fn from_shared(array: Arc<Array>) -> Tensor {
         Tensor(Repr::Value(array))
     }
 
     /// Returns the shared array, if the value is there.
     #[doc(hidden)]
+    #[inline]
     pub fn shared_array(&self) -> Option<&Arc<Array>> {
         match &self.0 {
             Repr::Value(array) => Some(array),

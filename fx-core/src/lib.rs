@@ -71,7 +71,7 @@ pub use lint::{Violation, ViolationKind};
 pub use members::Members;
 pub use module::{Buffer, Forward, Module, Parameter, StateCell};
 pub use node::{Kwargs, Literal, ModuleFrame, Node, NodeId, NodeMeta, OpCode, Provenance, Target};
-pub use op::{Class, Effects, Flops, Kind, Op, OpDef, Param, Registry, ToArg};
+pub use op::{Class, Effects, Flops, Given, Kind, Op, OpDef, Param, Registry, ToArg};
 pub use pass::{Context, Pass, Passes};
 pub use rewrite::{Match, Pattern, Rule, Rules, replace_pattern};
 pub use splitting::split_module;

@@ -24,6 +24,12 @@ pub trait Tree: Sized {
     /// Restores the structure; an error names the expected and the actual structure.
     fn from_value(value: &Value) -> Result<Self>;
 
+    /// Restores the structure, as [`from_value`](Tree::from_value) does, from a value that nobody needs any more.
+    /// Fails as that does.
+    fn from_owned(value: Value) -> Result<Self> {
+        Self::from_value(&value)
+    }
+
     /// Returns a structure of this type that carries `error` wherever it can.
     fn failed(error: &Error) -> Self;
 }
@@ -57,6 +63,13 @@ impl Tree for Tensor {
             _ => wrong("a tensor", value),
         }
     }
+    #[inline]
+    fn from_owned(value: Value) -> Result<Self> {
+        match value {
+            Arg::Leaf(tensor) => Ok(tensor),
+            value => Self::from_value(&value),
+        }
+    }
     fn failed(error: &Error) -> Self {
         Tensor::failed(error.clone())
     }
@@ -72,6 +85,9 @@ impl Tree for Value {
     }
     fn from_value(value: &Value) -> Result<Self> {
         Ok(value.clone())
+    }
+    fn from_owned(value: Value) -> Result<Self> {
+        Ok(value)
     }
     fn failed(error: &Error) -> Self {
         Arg::Failed(error.clone())

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use fx_simd::PerThread;
 
 use super::backend::Backend;
 use super::build::Constants;
@@ -16,7 +17,7 @@ use super::miss::{Missed, missed};
 use super::replay::Replay;
 use super::report::{Code, Counters, Explanation, Place, SegmentReport};
 use super::segment::{Expected, Made, Prepared, Segment, Size, Slot};
-use super::session::match_log;
+use super::session::{Spare, match_log};
 use super::tell::{self, Told};
 use super::{Dynamic, Limit};
 use crate::trace::InputSpecs;
@@ -58,6 +59,8 @@ pub(super) struct Cache {
     kept: AtomicU64,
     /// Held while the file is written.
     keeping: Mutex<()>,
+    /// What calls leave to the next one on their thread.
+    pub(super) spares: PerThread<Mutex<Option<Spare>>>,
     /// Held while a segment is made, so that calls at the same time make it once.
     entering: Mutex<Thrash>,
     pub(super) journal: Journal,
@@ -155,6 +158,7 @@ impl Cache {
             file,
             kept: AtomicU64::new(1),
             keeping: Mutex::default(),
+            spares: PerThread::default(),
             entering: Mutex::default(),
         }
     }
@@ -227,10 +231,14 @@ impl Cache {
 
     /// Lets go of all compiled code.
     pub(super) fn clear(&self) {
-        let _entering = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thrash = self.entering.lock().unwrap_or_else(PoisonError::into_inner);
+        *thrash = Thrash::default();
         self.segments.store(Arc::default());
         if let Some(replay) = &self.replay {
             replay.clear();
+        }
+        for spare in self.spares.all() {
+            *spare.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         self.journal.clear();
     }

@@ -180,7 +180,7 @@ impl Generaliser<'_> {
     fn event(&mut self, event: &Event) -> Result<(), String> {
         let (op, first_literal) = (event.op, self.next_literal);
         let mut varied = Vec::new();
-        let mut args = Vec::with_capacity(event.args.len());
+        let mut args = SmallVec::with_capacity(event.args.len());
         for (at, arg) in event.args.iter().enumerate() {
             let kind = op.params.get(at).map_or(Kind::Any, |param| param.kind);
             args.push(self.argument(arg, kind, event, &mut varied)?);

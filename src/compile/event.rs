@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::segment::{Segment, Slot};
+use super::segment::{Expected, Segment, Slot};
 use crate::lazy::Call;
-use crate::{Arg, Array, DType, Op, Result, Scalar, SourceLoc, TensorType, Type, TypeTree};
+use crate::{Arg, Array, DType, Given, Op, Result, Scalar, SourceLoc, Tensor, TensorType, Type, TypeTree};
 
 /// Where an argument of an event comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +31,8 @@ pub(super) type Types = Arg<Arc<TensorType>>;
 pub(super) struct Event {
     pub(super) op: Op,
     pub(super) method: bool,
-    pub(super) args: Vec<Arg<Wire>>,
+    /// In the event itself, so that a call reads the events of a segment one after the other.
+    pub(super) args: SmallVec<[Arg<Wire>; 3]>,
     pub(super) kwargs: Vec<(Arc<str>, Arg<Wire>)>,
     /// The types of the results; in a segment with symbols, their sizes may be expressions.
     pub(super) result: Types,
@@ -68,11 +69,19 @@ impl SeenSizes {
 /// Tells a tensor from outside from others.
 pub(super) type Identity = (u64, usize);
 
-/// A tensor from outside in a call.
+/// A tensor from outside in a log.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) identity: Identity,
     pub(super) array: Arc<Array>,
+}
+
+/// A tensor from outside in a call that is compared.
+#[derive(Clone)]
+pub(super) struct Outside {
+    pub(super) identity: Identity,
+    /// `None` for a constant, which the segment keeps: to count it would fetch its line of cache.
+    pub(super) array: Option<Arc<Array>>,
 }
 
 /// What an operand is in the call that is compared.
@@ -84,14 +93,17 @@ pub(super) enum Operand<'a> {
 }
 
 /// Says what the operands of a call are.
-pub(super) trait View<L> {
-    fn operand<'l>(&'l self, leaf: &'l L) -> Operand<'l>;
+pub(super) trait View: Copy {
+    type Leaf;
+    fn operand<'l>(self, leaf: &'l Self::Leaf) -> Operand<'l>
+    where
+        Self: 'l;
 }
 
 /// What a call bound so far, each by number.
 #[derive(Default)]
 pub(super) struct Bound {
-    pub(super) outside: SmallVec<[Known; 4]>,
+    pub(super) outside: SmallVec<[Outside; 4]>,
     /// The values of the symbols of the segment; [`Bound::OPEN`] is none yet.
     pub(super) symbols: SmallVec<[i64; 4]>,
     /// The symbols in the order in which they were bound: by a size of an operand, or by a number before that.
@@ -105,7 +117,37 @@ impl Bound {
     const OPEN: i64 = i64::MIN;
 
     pub(super) fn new(outside: &[Known]) -> Bound {
-        Bound { outside: outside.iter().cloned().collect(), ..Bound::default() }
+        let of = |known: &Known| Outside { identity: known.identity, array: Some(known.array.clone()) };
+        Bound { outside: outside.iter().map(of).collect(), ..Bound::default() }
+    }
+
+    /// Returns a tensor from outside of a call that follows a segment.
+    pub(super) fn array<'a>(&'a self, segment: &'a Segment, input: usize) -> &'a Arc<Array> {
+        match (&self.outside[input].array, &segment.outside[input]) {
+            (Some(array), _) | (None, Expected::Constant(array)) => array,
+            (None, Expected::Input { .. }) => unreachable!("only constants are kept by the segment"),
+        }
+    }
+
+    /// Returns all tensors from outside of a call that follows a segment.
+    pub(super) fn arrays<'a>(&'a self, segment: &'a Segment) -> impl Iterator<Item = &'a Arc<Array>> {
+        (0..self.outside.len()).map(|input| self.array(segment, input))
+    }
+
+    /// Leaves a segment: the tensors from outside become those of a log.
+    pub(super) fn leave(&mut self, segment: &Segment) {
+        for input in 0..self.outside.len() {
+            self.outside[input].array = Some(self.array(segment, input).clone());
+        }
+    }
+
+    /// Returns the tensors from outside of a log.
+    pub(super) fn known(&self) -> Vec<Known> {
+        let known = |outside: &Outside| {
+            let array = outside.array.clone().expect("a log has its tensors");
+            Known { identity: outside.identity, array }
+        };
+        self.outside.iter().map(known).collect()
     }
 
     pub(super) fn mark(&self) -> [usize; 3] {
@@ -177,23 +219,57 @@ pub(super) enum Difference {
 }
 
 /// Compares one event with an operation of a call, whose operands `view` tells.
-pub(super) struct Comparison<'a, L> {
-    pub(super) segment: &'a Segment,
-    pub(super) bound: &'a mut Bound,
-    pub(super) view: &'a dyn View<L>,
+pub(super) struct Comparison<'a, V> {
+    segment: &'a Segment,
+    bound: &'a mut Bound,
+    view: V,
     /// Sizes that are to be checked when all operands are bound: the number of the literal, and its value.
-    pub(super) sizes: SmallVec<[(u32, i64); 4]>,
+    sizes: SmallVec<[(u32, i64); 4]>,
 }
 
-impl<L> Comparison<'_, L> {
+impl<V: View<Leaf = Tensor>> Comparison<'_, V> {
+    /// Binds the operands as they were written. Returns the first difference; then the bound of before must be
+    /// restored.
+    #[inline]
+    pub(super) fn run_given(
+        &mut self,
+        event: &Event,
+        op: Op,
+        method: bool,
+        args: &[Given<'_>],
+    ) -> Result<(), Difference> {
+        if event.op != op || event.method != method {
+            return Err(Difference::Operation);
+        }
+        if event.args.len() != args.len() || !event.kwargs.is_empty() {
+            return Err(Difference::Argument);
+        }
+        for (expected, got) in event.args.iter().zip(args) {
+            match (expected, got) {
+                (Arg::Leaf(wire), Given::Tensor(tensor)) => {
+                    self.operand(*wire, { self.view }.operand(tensor))?
+                }
+                (_, Given::Tensor(_)) => return Err(Difference::Argument),
+                (expected, Given::Value(value)) => self.argument(expected, value)?,
+            }
+        }
+        self.check_sizes()
+    }
+}
+
+impl<'a, V: View> Comparison<'a, V> {
+    pub(super) fn new(segment: &'a Segment, bound: &'a mut Bound, view: V) -> Comparison<'a, V> {
+        Comparison { segment, bound, view, sizes: SmallVec::new() }
+    }
+
     /// Binds the operands. Returns the first difference; then the bound of before must be restored.
     pub(super) fn run<K: AsRef<str>>(
         &mut self,
         event: &Event,
         op: Op,
         method: bool,
-        args: &[Arg<L>],
-        kwargs: &[(K, Arg<L>)],
+        args: &[Arg<V::Leaf>],
+        kwargs: &[(K, Arg<V::Leaf>)],
     ) -> Result<(), Difference> {
         if event.op != op || event.method != method {
             return Err(Difference::Operation);
@@ -210,6 +286,15 @@ impl<L> Comparison<'_, L> {
             }
             self.argument(expected, got)?;
         }
+        self.check_sizes()
+    }
+
+    #[inline]
+    fn check_sizes(&mut self) -> Result<(), Difference> {
+        if self.sizes.is_empty() { Ok(()) } else { self.check_some_sizes() }
+    }
+
+    fn check_some_sizes(&mut self) -> Result<(), Difference> {
         for (literal, got) in std::mem::take(&mut self.sizes) {
             let Some(Slot::Size(size)) = self.segment.slot(literal) else {
                 return Err(Difference::Argument);
@@ -227,10 +312,13 @@ impl<L> Comparison<'_, L> {
         Ok(())
     }
 
-    fn argument(&mut self, expected: &Arg<Wire>, got: &Arg<L>) -> Result<(), Difference> {
+    fn argument(&mut self, expected: &Arg<Wire>, got: &Arg<V::Leaf>) -> Result<(), Difference> {
         match (expected, got) {
             (Arg::Leaf(Wire::Literal(literal)), got) => self.literal(*literal, got),
-            (Arg::Leaf(wire), Arg::Leaf(leaf)) => self.operand(*wire, self.view.operand(leaf)),
+            (Arg::Leaf(wire), Arg::Leaf(leaf)) => self.operand(*wire, { self.view }.operand(leaf)),
+            (Arg::Int(a), Arg::Int(b)) if a == b => Ok(()),
+            (Arg::Float(a), Arg::Float(b)) if a.to_bits() == b.to_bits() => Ok(()),
+            (Arg::None, Arg::None) => Ok(()),
             (Arg::Tuple(a), Arg::Tuple(b)) | (Arg::List(a), Arg::List(b)) => {
                 if a.len() != b.len() {
                     return Err(Difference::Argument);
@@ -256,7 +344,7 @@ impl<L> Comparison<'_, L> {
         }
     }
 
-    fn literal(&mut self, literal: u32, got: &Arg<L>) -> Result<(), Difference> {
+    fn literal(&mut self, literal: u32, got: &Arg<V::Leaf>) -> Result<(), Difference> {
         let got = number(got).ok_or(Difference::Argument)?;
         match (self.segment.slot(literal), got) {
             (Some(Slot::Size(_)), Scalar::Int(got)) => self.sizes.push((literal, got)),
@@ -273,11 +361,13 @@ impl<L> Comparison<'_, L> {
             (Wire::Local(a), Operand::Local(b)) if a == b => Ok(()),
             (Wire::Outside(input), Operand::Known(identity, array)) => {
                 if let Some(known) = self.bound.outside.get(input as usize) {
-                    let is_same = known.identity == identity || Arc::ptr_eq(&known.array, array);
+                    let is_same = known.identity == identity
+                        || Arc::ptr_eq(self.bound.array(self.segment, input as usize), array);
                     return if is_same { Ok(()) } else { Err(Difference::Argument) };
                 }
                 self.segment.guard(input, array, self.bound)?;
-                self.bound.outside.push(Known { identity, array: array.clone() });
+                let array = (!self.segment.is_constant(input as usize)).then(|| array.clone());
+                self.bound.outside.push(Outside { identity, array });
                 Ok(())
             }
             _ => Err(Difference::Argument),
@@ -372,7 +462,7 @@ impl Event {
         wire: &mut dyn FnMut(&crate::Tensor) -> Result<Wire>,
     ) -> Result<Event> {
         let mut lower = |arg: &crate::Value| arg.try_flat_map(&mut |tensor| Ok(Arg::Leaf(wire(tensor)?)));
-        let args = call.args.iter().map(&mut lower).collect::<Result<Vec<_>>>()?;
+        let args = call.args.iter().map(&mut lower).collect::<Result<_>>()?;
         let named = call.kwargs.iter().map(|(key, arg)| Ok((Arc::from(*key), lower(arg)?)));
         let kwargs = named.collect::<Result<Vec<_>>>()?;
         let (op, method, source) = (call.op, call.method, call.source.clone());
@@ -386,7 +476,7 @@ impl Event {
 
     /// Returns the same event with other arguments for wires and numbers.
     pub(super) fn rewrite(&self, f: &mut Replace<'_>) -> Result<Event> {
-        let args = self.args.iter().map(|arg| arg.try_rewrite(f)).collect::<Result<Vec<_>>>()?;
+        let args = self.args.iter().map(|arg| arg.try_rewrite(f)).collect::<Result<_>>()?;
         let kwargs = self
             .kwargs
             .iter()

@@ -10,22 +10,20 @@ use super::journal::add;
 use super::narrow::Observed;
 use super::replay::Results;
 use super::segment::{Made, Prepared, Segment, Slot};
-use super::session::{Local, State};
+use super::session::{Locals, State};
 use crate::eval::Inputs;
 use crate::rng::{Generator, with_generator};
-use crate::{Arg, Error, Scalar, SourceLoc, Tensor, Value, err};
+use crate::{Arg, Error, Scalar, Tensor, Value, err};
 
 impl State {
     /// Enters an error as the value of every tensor of the present run.
-    pub(super) fn fail(&self, error: &Error) {
-        fail(&self.locals, error);
+    pub(super) fn fail(&mut self, error: &Error) {
+        fail(&mut self.locals, error);
     }
 
     /// Runs a segment whose operands are bound, as the run with this number.
     pub(super) fn execute(&mut self, segment: &Arc<Segment>, run: u64) {
-        let mut wanted: SmallVec<[u32; 8]> = (0..self.locals.len() as u32)
-            .filter(|local| self.locals[*local as usize].lazy.strong_count() > 0)
-            .collect();
+        let mut wanted: SmallVec<[u32; 8]> = self.locals.held().collect();
         // What somebody has is a step of a path, also if the program leaves all of it out.
         let is_step = !wanted.is_empty() && self.recorder.is_some();
         let may_narrow = self.may_narrow && !segment.is_random();
@@ -35,8 +33,8 @@ impl State {
             self.leaves_out = wanted.len() < n;
         }
         if may_narrow && segment.narrowing.begin(&self.cache) {
-            let result = |local: &u32| Some((*local, self.locals[*local as usize].lazy.upgrade()?));
-            let results = wanted.iter().filter_map(result).collect();
+            let result = |local: &u32| (*local, self.locals.get(*local as usize).clone());
+            let results = wanted.iter().map(result).collect();
             self.observed.push(Observed { segment: segment.clone(), results });
         }
         if wanted.is_empty() && !is_step && !segment.is_random() {
@@ -68,7 +66,7 @@ impl State {
         let is_new = made != Made::Before;
         if is_new {
             self.is_hit = false;
-            self.cache.note_compiled(segment, &prepared, made, self.sources.first());
+            self.cache.note_compiled(segment, &prepared, made, self.locals.sources.first());
         }
         if let Some(recorder) = &mut self.recorder
             && let Some(results) = recorder.ahead(segment, &self.bound, &prepared)
@@ -110,11 +108,13 @@ impl State {
     }
 
     /// Enters the results of a program. Returns `false`, and enters nothing, if they have other types.
-    fn enter(&self, outputs: &[u32], results: &[Value]) -> bool {
+    fn enter(&mut self, outputs: &[u32], results: &[Value]) -> bool {
         let array = |value: &'_ Value| value.leaf().and_then(Tensor::shared_array).cloned();
         let fits = |(local, value): (&u32, &Value)| {
-            let Some(lazy) = self.locals[*local as usize].lazy.upgrade() else { return true };
-            let ty = lazy.ty();
+            if !self.locals.is_held(*local as usize) {
+                return true;
+            }
+            let ty = self.locals.get(*local as usize).ty();
             value.leaf().and_then(Tensor::shared_array).is_some_and(|array| {
                 array.dtype() == ty.dtype
                     && array.rank() == ty.rank()
@@ -125,24 +125,24 @@ impl State {
             return false;
         }
         for (local, value) in outputs.iter().zip(results) {
-            if let (Some(lazy), Some(array)) = (self.locals[*local as usize].lazy.upgrade(), array(value)) {
-                lazy.set(Ok(array));
+            if let Some(array) = array(value) {
+                self.locals.set(*local as usize, Ok(array));
             }
         }
         true
     }
 
     /// Runs the events of a segment one by one. Returns whether none failed.
-    pub(super) fn run_events(&self, segment: &Segment) -> bool {
-        run_events(segment, &self.bound, &self.locals, &self.sources)
+    pub(super) fn run_events(&mut self, segment: &Segment) -> bool {
+        run_events(segment, &self.bound, &mut self.locals)
     }
 }
 
 /// Runs the events of a segment one by one, as eager code does, and enters their results. Returns whether none
 /// failed.
-pub(super) fn run_events(segment: &Segment, bound: &Bound, locals: &[Local], sources: &[SourceLoc]) -> bool {
+pub(super) fn run_events(segment: &Segment, bound: &Bound, locals: &mut Locals) -> bool {
     let outside: Vec<Tensor> =
-        bound.outside.iter().map(|known| Tensor::from_shared(known.array.clone())).collect();
+        bound.arrays(segment).map(|array| Tensor::from_shared(array.clone())).collect();
     let number = |literal: u32| {
         let number = match segment.slot(literal)? {
             Slot::Size(size) => Scalar::Int(segment.value_of(size, bound)?),
@@ -157,7 +157,7 @@ pub(super) fn run_events(segment: &Segment, bound: &Bound, locals: &[Local], sou
     let events: Vec<Event> = segment
         .events
         .iter()
-        .zip(sources)
+        .zip(&locals.sources)
         .map(|(event, source)| Event { source: source.clone(), ..event.clone() })
         .collect();
     let mut is_clean = true;
@@ -174,20 +174,16 @@ pub(super) fn run_events(segment: &Segment, bound: &Bound, locals: &[Local], sou
             return false;
         }
     };
-    for (local, value) in locals.iter().zip(values) {
-        let Some(lazy) = local.lazy.upgrade() else { continue };
-        lazy.set(match value.shared_array() {
-            Some(array) => Ok(array.clone()),
-            None => Err(value.error().cloned().unwrap_or_else(|| err!(Trace, "an operation gave no value"))),
-        });
+    for (local, value) in values.into_iter().enumerate().take(locals.len()) {
+        let no_value = || err!(Trace, "an operation gave no value");
+        let array = value.shared_array().cloned();
+        locals.set(local, array.ok_or_else(|| value.error().cloned().unwrap_or_else(no_value)));
     }
     is_clean
 }
 
-fn fail(locals: &[Local], error: &Error) {
-    for local in locals {
-        if let Some(lazy) = local.lazy.upgrade() {
-            lazy.set(Err(error.clone()));
-        }
+fn fail(locals: &mut Locals, error: &Error) {
+    for local in 0..locals.len() {
+        locals.set(local, Err(error.clone()));
     }
 }

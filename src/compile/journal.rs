@@ -34,8 +34,10 @@ pub(super) struct CallCounts {
     pub(super) followed: AtomicU64,
     /// Calls that were followed and ran compiled code only.
     pub(super) hits: AtomicU64,
-    /// Calls that a path served.
-    pub(super) replayed: AtomicU64,
+    /// Calls that a path could serve.
+    pub(super) served: AtomicU64,
+    /// Those of them that were followed nevertheless, or left the path.
+    pub(super) unserved: AtomicU64,
     pub(super) runs: AtomicU64,
     pub(super) reads: AtomicU64,
 }
@@ -93,11 +95,18 @@ impl Journal {
         &self.counts
     }
 
+    /// Returns how many calls a path served.
+    pub(super) fn replayed(&self) -> u64 {
+        let of_calls = &self.counts.of_calls;
+        let unserved = sum(of_calls, |counts| &counts.unserved);
+        sum(of_calls, |counts| &counts.served).saturating_sub(unserved)
+    }
+
     /// Returns the counts.
     pub(super) fn counters(&self) -> Counters {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Counts { of_calls, misses, compiled, loaded, narrowed } = &self.counts;
-        let replayed = sum(of_calls, |counts| &counts.replayed);
+        let replayed = self.replayed();
         Counters {
             calls: sum(of_calls, |counts| &counts.followed) + replayed,
             hits: sum(of_calls, |counts| &counts.hits) + replayed,
@@ -163,8 +172,8 @@ impl Journal {
     pub(super) fn clear(&self) {
         let Counts { of_calls, misses, compiled, loaded, narrowed } = &self.counts;
         let of_calls = of_calls.all().flat_map(|counts| {
-            let CallCounts { followed, hits, replayed, runs, reads } = counts;
-            [followed, hits, replayed, runs, reads]
+            let CallCounts { followed, hits, served, unserved, runs, reads } = counts;
+            [followed, hits, served, unserved, runs, reads]
         });
         of_calls
             .chain([misses, compiled, loaded, narrowed])

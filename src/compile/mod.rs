@@ -34,6 +34,7 @@ mod tell;
 mod tests;
 
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -135,7 +136,7 @@ pub struct Function<T, M> {
     place: SourceLoc,
     options: Result<Options>,
     shared: OnceLock<Shared>,
-    /// How many calls each thread began.
+    /// How many calls each thread began, but for those that a path served.
     calls: PerThread<AtomicU64>,
     /// Whether the module may have changed since its constants were collected.
     is_changed: AtomicBool,
@@ -429,9 +430,9 @@ impl<T: Traceable<M>, M> Function<T, M> {
             return self.function.run(&args.values())?.into_result();
         }
         let shared = self.shared()?;
-        add(self.calls.own(), 1);
-        let call = || sum(&self.calls, |calls| calls);
-        let Some(permission) = stance::permission(call) else {
+        let calls = || sum(&self.calls, |calls| calls) + shared.cache.journal.replayed();
+        let Some(permission) = stance::permission(|| calls() + 1) else {
+            add(self.calls.own(), 1);
             return self.function.run(&args.values())?.into_result();
         };
         if let Some(types) = &shared.types
@@ -448,19 +449,23 @@ impl<T: Traceable<M>, M> Function<T, M> {
         let replay = cache.replay.as_ref().filter(|replay| replay.is_pure());
         let mut recorded = None;
         if let Some(replay) = replay {
-            match replay.run(args, &shared.cache.argument_names) {
+            match replay.run(args, &shared.cache.argument_names, counts) {
                 Outcome::Hit(value, runs) => {
-                    add(&counts.replayed, 1);
                     add(&counts.runs, runs);
                     return Ok(value);
                 }
                 Outcome::Follow(left) => recorded = Some(*left),
             }
         }
+        add(self.calls.own(), 1);
         add(&counts.followed, 1);
-        let session = Session::new(cache.clone(), call(), permission);
+        let session = Session::new(cache.clone(), calls(), permission);
         let args = session.wrap(&args.values(), shared, recorded)?;
-        let result = crate::lazy::follow(session.clone(), || self.function.run(&args));
+        let run = || crate::lazy::follow(session.clone(), || self.function.run(&args));
+        let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            session.abandon();
+            resume_unwind(panic)
+        });
         let result = session.finish(result);
         cache.keep();
         let names = &cache.argument_names;

@@ -9,8 +9,7 @@ use super::cache::Cache;
 use super::event::Bound;
 use super::execute::run_events;
 use super::segment::{Made, Segment};
-use super::session::Local;
-use crate::SourceLoc;
+use super::session::Locals;
 use crate::lazy::Lazy;
 
 /// Which results of a segment are used.
@@ -121,28 +120,23 @@ pub(super) struct LeftOut {
     pub(super) run: u64,
     pub(super) segment: Arc<Segment>,
     pub(super) bound: Bound,
-    pub(super) locals: Vec<Local>,
-    pub(super) sources: Vec<SourceLoc>,
+    pub(super) locals: Locals,
 }
 
 impl LeftOut {
     /// Returns whether somebody has a result without its value.
     pub(super) fn is_wanted(&self) -> bool {
-        let is_wanted = |local: &Local| {
-            local.lazy.strong_count() > 0 && local.lazy.upgrade().is_some_and(|lazy| lazy.known().is_none())
-        };
-        self.locals.iter().any(is_wanted)
+        self.missing().next().is_some()
+    }
+
+    fn missing(&self) -> impl Iterator<Item = u32> {
+        self.locals.held().filter(|local| self.locals.get(*local as usize).known().is_none())
     }
 
     /// Computes every result that somebody has, operation by operation. Programs compute those from now on that
     /// `is_needed` names.
-    pub(super) fn compute(self, is_needed: impl Fn(u32) -> bool) {
-        for (at, local) in self.locals.iter().enumerate() {
-            let is_missing = local.lazy.upgrade().is_some_and(|lazy| lazy.known().is_none());
-            if is_missing && is_needed(at as u32) {
-                self.segment.narrowing.keep(at as u32);
-            }
-        }
-        run_events(&self.segment, &self.bound, &self.locals, &self.sources);
+    pub(super) fn compute(&mut self, is_needed: impl Fn(u32) -> bool) {
+        self.missing().filter(|local| is_needed(*local)).for_each(|local| self.segment.narrowing.keep(local));
+        run_events(&self.segment, &self.bound, &mut self.locals);
     }
 }

@@ -37,6 +37,15 @@ pub(super) enum Expected {
     Input { name: Arc<str>, dtype: DType, sizes: SmallVec<[Size; 4]> },
 }
 
+impl Expected {
+    fn address(&self) -> usize {
+        match self {
+            Expected::Constant(array) => Arc::as_ptr(array).addr(),
+            Expected::Input { .. } => 0,
+        }
+    }
+}
+
 /// A number that varied.
 #[derive(Clone, Debug)]
 pub(super) enum Slot {
@@ -61,6 +70,8 @@ pub(super) struct Segment {
     is_random: bool,
     pub(super) events: Vec<Event>,
     pub(super) outside: Vec<Expected>,
+    /// The addresses of the constants among these, which live as long as the segment; 0 for others.
+    constants: Vec<usize>,
     pub(super) symbols: Vec<Symbol>,
     pub(super) slots: Vec<(u32, Slot)>,
     pub(super) observations: Vec<Observation>,
@@ -137,6 +148,7 @@ impl Segment {
             id,
             is_random: events.iter().any(|event| event.op.effects.random),
             events,
+            constants: outside.iter().map(Expected::address).collect(),
             outside,
             symbols,
             slots,
@@ -327,9 +339,9 @@ impl Segment {
     /// Returns the arguments of the program in a call.
     pub(super) fn inputs(&self, bound: &Bound) -> Result<SmallVec<[Value; 4]>> {
         let mut inputs = SmallVec::new();
-        for (expected, known) in self.outside.iter().zip(&bound.outside) {
-            if let Expected::Input { .. } = expected {
-                inputs.push(Arg::Leaf(Tensor::from_shared(known.array.clone())));
+        for (input, array) in bound.arrays(self).enumerate() {
+            if self.is_input(input) {
+                inputs.push(Arg::Leaf(Tensor::from_shared(array.clone())));
             }
         }
         self.add_numbers(bound, &mut inputs)?;
@@ -339,6 +351,12 @@ impl Segment {
     /// Returns whether a tensor from outside is an argument of the program.
     pub(super) fn is_input(&self, at: usize) -> bool {
         matches!(self.outside[at], Expected::Input { .. })
+    }
+
+    /// Returns whether a tensor from outside is a constant.
+    #[inline]
+    pub(super) fn is_constant(&self, at: usize) -> bool {
+        self.constants[at] != 0
     }
 
     /// Returns how many numbers vary.
@@ -371,8 +389,10 @@ impl Segment {
 
     /// Checks a tensor from outside at its first use, and binds the symbols of its sizes.
     pub(super) fn guard(&self, input: u32, array: &Arc<Array>, bound: &mut Bound) -> Result<(), Difference> {
+        if self.constants[input as usize] == Arc::as_ptr(array).addr() {
+            return Ok(());
+        }
         let (dtype, sizes) = match &self.outside[input as usize] {
-            Expected::Constant(constant) if Arc::ptr_eq(constant, array) => return Ok(()),
             Expected::Constant(_) => return Err(Difference::Constant { input }),
             Expected::Input { dtype, sizes, .. } => (*dtype, sizes),
         };
@@ -421,8 +441,8 @@ impl Segment {
 
     /// Infers the types of all results. `None` if a rule refuses, or gives another type than the event has.
     fn try_rules(&self, bound: &Bound) -> Option<()> {
-        let ty = |known: &Known| TensorType::new(known.array.dtype(), known.array.shape());
-        let outside: Vec<TensorType> = bound.outside.iter().map(ty).collect();
+        let ty = |array: &Arc<Array>| TensorType::new(array.dtype(), array.shape());
+        let outside: Vec<TensorType> = bound.arrays(self).map(ty).collect();
         let mut locals: Vec<Arc<TensorType>> = Vec::new();
         for (at, event) in
             self.log(self.events.len(), bound, &|at| self.events[at].result.clone()).ok()?.iter().enumerate()
@@ -524,10 +544,15 @@ impl Segment {
 }
 
 /// The tensors from outside of a log.
+#[derive(Clone, Copy)]
 pub(super) struct Wired<'a>(pub(super) &'a [Known]);
 
-impl View<Wire> for Wired<'_> {
-    fn operand<'l>(&'l self, wire: &'l Wire) -> Operand<'l> {
+impl View for Wired<'_> {
+    type Leaf = Wire;
+    fn operand<'l>(self, wire: &'l Wire) -> Operand<'l>
+    where
+        Self: 'l,
+    {
         match wire {
             Wire::Local(local) => Operand::Local(*local),
             Wire::Outside(at) => Operand::Known(self.0[*at as usize].identity, &self.0[*at as usize].array),

@@ -300,7 +300,8 @@ impl Reader {
 
     fn event(&mut self, json: &Json) -> Option<Event> {
         let op = crate::registry().get(json["op"].as_str()?)?;
-        let args = json["args"].as_array()?.iter().map(|arg| arg_of(arg, 0)).collect::<Option<Vec<_>>>()?;
+        let args =
+            json["args"].as_array()?.iter().map(|arg| arg_of(arg, 0)).collect::<Option<SmallVec<_>>>()?;
         let kwargs = json["kwargs"]
             .as_array()?
             .iter()

@@ -1,4 +1,4 @@
-//! [`ToArg`]: the Rust values that a user may write for a parameter of each kind.
+//! [`ToArg`]: the Rust values that a user may write for a parameter of each kind; [`Given`]: what was written.
 
 use std::sync::Arc;
 
@@ -14,6 +14,45 @@ use crate::{Arg, Buffer, DType, Dim, Graph, Parameter, Scalar, Shape, Tensor, Va
 pub trait ToArg<K> {
     /// Converts it.
     fn to_arg(self) -> Value;
+
+    /// Converts it, but for a tensor that lives elsewhere.
+    #[inline]
+    fn given<'a>(self) -> Given<'a>
+    where
+        Self: Sized + 'a,
+    {
+        Given::Value(self.to_arg())
+    }
+}
+
+/// An argument as it was written: to count a tensor takes longer than to compare it.
+#[derive(Clone)]
+pub enum Given<'a> {
+    /// A tensor that lives elsewhere.
+    Tensor(&'a Tensor),
+    /// Anything else.
+    Value(Value),
+}
+
+impl Given<'_> {
+    /// Returns the value.
+    #[inline]
+    pub fn into_value(self) -> Value {
+        match self {
+            Given::Tensor(tensor) => Arg::Leaf(tensor.clone()),
+            Given::Value(value) => value,
+        }
+    }
+}
+
+macro_rules! lent {
+    ($($kind:ident: $($ty:ty => |$x:ident| $make:expr),* $(,)?;)*) => {
+        $($(impl ToArg<kind::$kind> for $ty {
+            fn to_arg(self) -> Value { ToArg::<kind::$kind>::given(self).into_value() }
+            #[inline]
+            fn given<'a>(self) -> Given<'a> where Self: 'a { let $x = self; $make }
+        })*)*
+    };
 }
 
 macro_rules! to_arg {
@@ -30,10 +69,13 @@ macro_rules! tensors {
         to_arg! {
             $kind:
                 Tensor => |x| Arg::Leaf(x),
-                &Tensor => |x| Arg::Leaf(x.clone()),
-                &&Tensor => |x| Arg::Leaf((*x).clone()),
-                &Parameter => |x| Arg::Leaf(x.tensor().clone()),
                 &Buffer => |x| Arg::Leaf(x.get());
+        }
+        lent! {
+            $kind:
+                &Tensor => |x| Given::Tensor(x),
+                &&Tensor => |x| Given::Tensor(x),
+                &Parameter => |x| Given::Tensor(x.tensor());
         }
     )*};
 }
@@ -110,15 +152,10 @@ optional! {
     OptInts: i64 i32;
     Any: Tensor &Tensor i64 f64 bool;
 }
-impl<'a> ToArg<kind::OptTensor> for &'a Option<Tensor> {
-    fn to_arg(self) -> Value {
-        self.as_ref().map_or(Arg::None, |x: &'a Tensor| Arg::Leaf(x.clone()))
-    }
-}
-impl ToArg<kind::OptTensor> for &Option<Parameter> {
-    fn to_arg(self) -> Value {
-        self.as_ref().map_or(Arg::None, |x| Arg::Leaf(x.tensor().clone()))
-    }
+lent! {
+    OptTensor:
+        &Option<Tensor> => |x| x.as_ref().map_or(Given::Value(Arg::None), Given::Tensor),
+        &Option<Parameter> => |x| x.as_ref().map_or(Given::Value(Arg::None), |x| Given::Tensor(x.tensor()));
 }
 
 to_arg! {

@@ -46,7 +46,7 @@ macro_rules! kernels {
                 #[allow(clippy::too_many_arguments, reason = "the parameters are those of the schema")]
                 #[track_caller]
                 fn $name(&self $(, $p: impl $crate::ToArg<$crate::op::kind::$k>)*) -> $crate::__ret!($($ret)?) {
-                    $crate::trace::apply_as($name::OP, true, [$crate::Arg::Leaf(self.as_ref().clone()) $(, $p.to_arg())*])
+                    $crate::trace::apply_given($name::OP, true, [$crate::Given::Tensor(self.as_ref()) $(, $p.given())*])
                 }
             )*
         }
@@ -148,7 +148,7 @@ macro_rules! __op_row {
         #[allow(clippy::too_many_arguments, reason = "the parameters are those of the schema")]
         #[track_caller]
         pub fn $name($($p: impl $crate::ToArg<$crate::op::kind::$k>),*) -> $crate::__ret!($($ret)?) {
-            $crate::trace::apply_as($name::OP, false, [$($p.to_arg()),*])
+            $crate::trace::apply_given($name::OP, false, [$($p.given()),*])
         }
     };
 }
@@ -327,7 +327,7 @@ macro_rules! __tensor_functions {
             $(#[doc = $doc])+
             #[track_caller]
             pub fn $name($x: impl $crate::ToArg<$kind> $(, $y: impl $crate::ToArg<$other>)*) -> $crate::Tensor {
-                $crate::trace::apply_as($name::OP, false, [$x.to_arg() $(, $y.to_arg())*])
+                $crate::trace::apply_given($name::OP, false, [$x.given() $(, $y.given())*])
             }
         )*
         $(#[$tdoc])*
@@ -336,8 +336,8 @@ macro_rules! __tensor_functions {
                 $(#[doc = $doc])+
                 #[track_caller]
                 fn $name(&self $(, $y: impl $crate::ToArg<$other>)*) -> $crate::Tensor {
-                    $crate::trace::apply_as(
-                        $name::OP, true, [$crate::Arg::Leaf(self.as_ref().clone()) $(, $y.to_arg())*],
+                    $crate::trace::apply_given(
+                        $name::OP, true, [$crate::Given::Tensor(self.as_ref()) $(, $y.given())*],
                     )
                 }
             )*

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use convert::ToArg;
+pub use convert::{Given, ToArg};
 pub use flops::{Flops, elements};
 pub use kind::{Kind, ParamKind};
 pub use registry::Registry;

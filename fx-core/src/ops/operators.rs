@@ -2,7 +2,7 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
-use crate::{Dim, Op, Parameter, Tensor, ToArg, op::kind, trace::apply_as};
+use crate::{Arg, Dim, Given, Op, Parameter, Tensor, ToArg, op::kind, trace::apply_given};
 
 macro_rules! binary {
     ($($trait:ident $method:ident $op:ident $assign_trait:ident $assign:ident $extra:tt;)*) => {$(
@@ -10,21 +10,21 @@ macro_rules! binary {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: R) -> Tensor {
-                binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), other.to_arg(), $extra)
+                binary!(@call super::$op::OP, ToArg::<kind::Operand>::given(self), other.given(), $extra)
             }
         }
         impl<R: ToArg<kind::Operand>> $trait<R> for Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: R) -> Tensor {
-                binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), other.to_arg(), $extra)
+                binary!(@call super::$op::OP, ToArg::<kind::Operand>::given(self), other.given(), $extra)
             }
         }
         impl<R: ToArg<kind::Operand>> $trait<R> for &Parameter {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: R) -> Tensor {
-                binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), other.to_arg(), $extra)
+                binary!(@call super::$op::OP, ToArg::<kind::Operand>::given(self), other.given(), $extra)
             }
         }
         /// Binds the variable to the result; the tensor itself is immutable.
@@ -32,7 +32,7 @@ macro_rules! binary {
             #[track_caller]
             fn $assign(&mut self, other: R) {
                 crate::trace::note_assignment(self, crate::SourceLoc::caller());
-                *self = binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(&*self), other.to_arg(), $extra);
+                *self = binary!(@call super::$op::OP, ToArg::<kind::Operand>::given(&*self), other.given(), $extra);
             }
         }
         binary!(@scalars $trait $method $op $extra: f32 f64 i8 i16 i32 i64 u8 u16 u32 usize isize bool Dim);
@@ -42,26 +42,26 @@ macro_rules! binary {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: &Tensor) -> Tensor {
-                binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), ToArg::<kind::Operand>::to_arg(other), $extra)
+                binary!(@call super::$op::OP, ToArg::<kind::Operand>::given(self), ToArg::<kind::Operand>::given(other), $extra)
             }
         }
         impl $trait<&Parameter> for $ty {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: &Parameter) -> Tensor {
-                binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), ToArg::<kind::Operand>::to_arg(other), $extra)
+                binary!(@call super::$op::OP, ToArg::<kind::Operand>::given(self), ToArg::<kind::Operand>::given(other), $extra)
             }
         }
         impl $trait<Tensor> for $ty {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: Tensor) -> Tensor {
-                binary!(@call super::$op::OP, ToArg::<kind::Operand>::to_arg(self), ToArg::<kind::Operand>::to_arg(other), $extra)
+                binary!(@call super::$op::OP, ToArg::<kind::Operand>::given(self), ToArg::<kind::Operand>::given(other), $extra)
             }
         }
     )*};
-    (@call $op:expr, $a:expr, $b:expr, ()) => { apply_as($op, false, [$a, $b]) };
-    (@call $op:expr, $a:expr, $b:expr, (alpha)) => { apply_as($op, false, [$a, $b, crate::Arg::Int(1)]) };
+    (@call $op:expr, $a:expr, $b:expr, ()) => { apply_given($op, false, [$a, $b]) };
+    (@call $op:expr, $a:expr, $b:expr, (alpha)) => { apply_given($op, false, [$a, $b, Given::Value(Arg::Int(1))]) };
 }
 binary! {
     Add add add AddAssign add_assign (alpha);
@@ -97,5 +97,5 @@ unary! {
 
 #[track_caller]
 fn call_unary(op: Op, x: &Tensor) -> Tensor {
-    apply_as(op, false, [x.into()])
+    apply_given(op, false, [Given::Tensor(x)])
 }

@@ -45,8 +45,8 @@ use crate::module::ties::Ties;
 use crate::script::join_items;
 use crate::tensor::Repr;
 use crate::{
-    Arg, Array, Error, Forward, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType, Tree,
-    Type, TypeTree, Value, err,
+    Arg, Array, Error, Forward, Given, Graph, ModuleFrame, NodeId, Op, Result, SourceLoc, Tensor, TensorType,
+    Tree, Type, TypeTree, Value, err,
 };
 
 /// A symbol: a node of a trace under construction, with what is known of its type.
@@ -233,6 +233,7 @@ impl Drop for Scope {
 }
 
 /// Returns whether a function is being traced on this thread.
+#[inline]
 pub fn is_tracing() -> bool {
     IS_ACTIVE.get()
 }
@@ -342,6 +343,20 @@ pub fn apply_as<R: Tree, const N: usize>(op: Op, method: bool, args: [Value; N])
     result_as(apply(op, method, &args, &[]))
 }
 
+/// As [`apply_as`], for arguments as they were written.
+#[doc(hidden)]
+#[track_caller]
+pub fn apply_given<R: Tree, const N: usize>(op: Op, method: bool, args: [Given<'_>; N]) -> R {
+    let source = SourceLoc::caller();
+    if is_following()
+        && !is_tracing()
+        && let Some(tensor) = lazy::apply_expected(op, method, &args, &source)
+    {
+        return result_as(Ok(Arg::Leaf(tensor)));
+    }
+    result_as(apply_at(op, method, &args.map(Given::into_value), &[], source))
+}
+
 /// Applies an operation to positional and keyword arguments; the result is of the asked type.
 #[doc(hidden)]
 #[track_caller]
@@ -352,6 +367,7 @@ pub fn apply_with<R: Tree>(op: Op, method: bool, args: impl AsRef<[Value]>, kwar
 /// Converts the result of an operation; one symbol for several tensors is taken apart by recorded `getitem`s.
 #[track_caller]
 #[doc(hidden)]
+#[inline]
 pub fn result_as<R: Tree>(result: Result<Value>) -> R {
     let value = match result {
         Ok(value) => value,
@@ -366,7 +382,7 @@ pub fn result_as<R: Tree>(result: Result<Value>) -> R {
         },
         _ => value,
     };
-    R::from_value(&value).unwrap_or_else(|error| R::failed(&note_error(error)))
+    R::from_owned(value).unwrap_or_else(|error| R::failed(&note_error(error)))
 }
 
 /// Calls a wrapped function: recorded as one node while tracing, run otherwise.

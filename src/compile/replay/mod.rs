@@ -13,14 +13,14 @@ mod path;
 mod record;
 mod tree;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use fx_simd::PerThread;
 use smallvec::SmallVec;
 
 use super::cache::Cache;
+use super::journal::{CallCounts, add};
 use super::miss::Missed;
 use super::report::{Code, Miss, PathReport, listed};
 use super::tell::{self, Told};
@@ -55,17 +55,13 @@ struct Root {
 struct Calls {
     /// Whether the promise was checked after the first call.
     is_checked: AtomicBool,
-    /// How many calls of each thread a path could serve.
-    count: PerThread<AtomicU64>,
 }
 
 impl Calls {
-    /// Counts a call. Returns whether it is to be followed, as one of so many calls of a thread is.
-    fn is_check(&self, every: u64) -> bool {
-        if !self.is_checked.load(Ordering::Relaxed) && !self.is_checked.swap(true, Ordering::Relaxed) {
-            return true;
-        }
-        (self.count.own().fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every)
+    /// Returns whether a call is to be followed that is the `n`th of its thread which a path could serve.
+    fn is_check(&self, n: u64, every: u64) -> bool {
+        let is_checked = self.is_checked.load(Ordering::Relaxed);
+        (!is_checked && !self.is_checked.swap(true, Ordering::Relaxed)) || n.is_multiple_of(every)
     }
 }
 
@@ -109,16 +105,20 @@ impl Replay {
     }
 
     /// Takes a path, as far as one fits the call.
-    pub(super) fn run(&self, args: Inputs<'_>, names: &[Arc<str>]) -> Outcome {
-        let follow = |done, missed| Outcome::Follow(Box::new((done, missed)));
+    pub(super) fn run(&self, args: Inputs<'_>, names: &[Arc<str>], counts: &CallCounts) -> Outcome {
         let roots = self.roots();
         let Some(root) = roots.find(args) else {
             let missed = roots
                 .last()
                 .map(|root| Missed { reason: root.signature.difference(&args.values(), names), at: None });
-            return follow(Steps::new(), missed);
+            return Outcome::Follow(Box::new((Steps::new(), missed)));
         };
-        if root.calls.is_check(self.every) {
+        let n = counts.served.fetch_add(1, Ordering::Relaxed) + 1;
+        let follow = |done, missed| {
+            add(&counts.unserved, 1);
+            Outcome::Follow(Box::new((done, missed)))
+        };
+        if root.calls.is_check(n, self.every) {
             return follow(Steps::new(), None);
         }
         let Some(mut walk) = Walk::new(args) else { return follow(Steps::new(), None) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 
-use super::super::event::{Bound, Difference, Known};
+use super::super::event::{Bound, Difference, Outside};
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment, Slot};
 use super::guard::{self, Term};
@@ -16,7 +16,7 @@ use crate::{Arg, Array, Buffer, Op, Scalar, SourceLoc, Tensor, Value};
 
 /// A buffer. A clone of a [`Buffer`] is another one; a clone of this is the same one.
 #[derive(Debug)]
-pub(super) struct Cell(Buffer);
+pub(in super::super) struct Cell(Buffer);
 
 impl Cell {
     pub(super) fn new(buffer: &Buffer) -> Cell {
@@ -39,7 +39,7 @@ impl std::ops::Deref for Cell {
 
 /// Where a tensor comes from on a path.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(in super::super) enum Source {
     /// A tensor among the arguments, counted in order.
     Argument(u32),
     /// A result of a step; in a segment, by the number of the result.
@@ -225,17 +225,20 @@ pub(in super::super) type Results = SmallVec<[Value; 1]>;
 pub(in super::super) enum Done {
     Run {
         segment: u64,
-        inputs: Vec<Arc<Array>>,
+        inputs: Vec<Input>,
         numbers: Vec<(u32, Scalar)>,
         prepared: Guard<Option<Arc<Prepared>>>,
         results: Results,
     },
     Apply {
         op: Op,
-        inputs: Vec<Arc<Array>>,
+        inputs: Vec<Input>,
         value: Value,
     },
 }
+
+/// What a step took: where it came from, and the tensor if that is still there.
+pub(in super::super) type Input = (Source, Option<Arc<Array>>);
 
 /// What the steps of a call computed.
 pub(in super::super) type Steps = SmallVec<[Done; 1]>;
@@ -259,6 +262,19 @@ impl Done {
                 results.get(at)?.leaf()?.shared_array()
             }
             Done::Apply { value, .. } => value.leaves().get(at as usize)?.shared_array(),
+        }
+    }
+
+    /// Returns a result, which is not there any more.
+    #[inline]
+    fn take(&mut self, at: u32) -> Option<Value> {
+        self.result(at)?;
+        let index = self.outputs().iter().position(|local| *local == at);
+        match (self, index) {
+            (Done::Run { results, .. }, Some(index)) => {
+                results.get_mut(index).map(|result| std::mem::replace(result, Arg::None))
+            }
+            (done, _) => done.result(at).map(|array| Arg::Leaf(Tensor::from_shared(array.clone()))),
         }
     }
 
@@ -411,32 +427,33 @@ impl<'a> Walk<'a> {
 
     /// Ends a walk that leaves its path after these steps: notes on which tensors their results depend.
     pub(super) fn leave(self, taken: &[&Step]) -> Steps {
-        let inputs: Vec<Vec<Arc<Array>>> = taken.iter().map(|step| self.inputs(step)).collect();
+        let inputs: Vec<Vec<Input>> = taken.iter().map(|step| self.inputs(step)).collect();
         let mut done = self.done;
-        for (done, arrays) in done.iter_mut().zip(inputs) {
+        for (done, taken) in done.iter_mut().zip(inputs) {
             let (Done::Run { inputs, .. } | Done::Apply { inputs, .. }) = done;
-            *inputs = arrays;
+            *inputs = taken;
         }
         done
     }
 
-    /// Returns the tensors that a step takes, those that are there.
-    fn inputs(&self, step: &Step) -> Vec<Arc<Array>> {
-        let mut arrays = Vec::new();
+    /// Returns the tensors that a step takes.
+    fn inputs(&self, step: &Step) -> Vec<Input> {
+        let mut taken = Vec::new();
+        let mut take = |source: &Source| taken.push((source.clone(), self.array(source)));
         match step {
-            Step::Run { inputs, .. } => arrays.extend(inputs.iter().filter_map(|source| self.array(source))),
+            Step::Run { inputs, .. } => inputs.iter().for_each(take),
             Step::Apply { args, kwargs, .. } => {
                 for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
                     arg.for_each_leaf(&mut |item: &Item| {
                         if let Item::Tensor(source) = item {
-                            arrays.extend(self.array(source));
+                            take(source);
                         }
                     });
                 }
             }
             Step::Return { .. } | Step::Stop { .. } => {}
         }
-        arrays
+        taken
     }
 
     pub(super) fn number(&self, number: &Number) -> Option<Scalar> {
@@ -461,6 +478,16 @@ impl<'a> Walk<'a> {
             Ok(value.unwrap_or(Arg::None))
         });
         value.ok().filter(|_| is_complete)
+    }
+
+    /// Makes the value of the result, after which no step is taken: what nobody needs any more is not counted.
+    fn returned(&mut self, result: &Arg<Item>) -> Option<Value> {
+        match result {
+            Arg::Leaf(Item::Tensor(Source::Result { step, at })) => {
+                self.done.get_mut(*step as usize)?.take(*at)
+            }
+            result => self.value(result),
+        }
     }
 
     /// Takes a step. Fails if it cannot be taken: then nothing has happened.
@@ -489,9 +516,10 @@ impl<'a> Walk<'a> {
             }
             Step::Return { result, updates, forks } => {
                 let gone = || left("a result of the path is not there");
-                let value = self.value(result).ok_or_else(gone)?;
-                let updates = updates.iter().map(|(buffer, source)| Some((buffer, self.array(source)?)));
-                for (buffer, array) in updates.collect::<Option<Vec<_>>>().ok_or_else(gone)? {
+                let values = updates.iter().map(|(_, source)| self.array(source));
+                let values = values.collect::<Option<SmallVec<[_; 2]>>>().ok_or_else(gone)?;
+                let value = self.returned(result).ok_or_else(gone)?;
+                for ((buffer, _), array) in updates.iter().zip(values) {
                     buffer.replace(Tensor::from_shared(array));
                 }
                 if *forks > 0 {
@@ -543,7 +571,7 @@ impl<'a> Walk<'a> {
         if !segment.has_accepted(&bound) {
             for (at, source) in inputs.iter().enumerate() {
                 let array = self.array(source).ok_or("a tensor of the path is not there")?;
-                bound.outside.push(Known { identity: (0, at), array });
+                bound.outside.push(Outside { identity: (0, at), array: Some(array) });
             }
             if !segment.accepts(&bound) {
                 return Err("an operation refuses these sizes for symbols".to_owned());
@@ -588,13 +616,4 @@ impl<'a> Walk<'a> {
             }
         }
     }
-}
-
-/// Returns the tensors among arguments.
-pub(super) fn arrays<'v>(args: &'v [Value], named: impl Iterator<Item = &'v Value>) -> Vec<Arc<Array>> {
-    let mut arrays = Vec::new();
-    for arg in args.iter().chain(named) {
-        arg.for_each_leaf(&mut |tensor: &Tensor| arrays.extend(tensor.shared_array().cloned()));
-    }
-    arrays
 }

@@ -11,11 +11,11 @@ use super::super::narrow::Observed;
 use super::super::report::Code;
 use super::super::segment::{Prepared, Segment};
 use super::guard::{Guard, Term, may_choose};
-use super::path::{Cell, Done, Item, Number, Results, Source, Step, Steps, Symbols, arrays};
-use crate::lazy::{Call, Follower, Lazy, Observer, Relation, SizeUse, with_observer};
+use super::path::{Cell, Done, Input, Item, Number, Results, Source, Step, Steps, Symbols};
+use crate::lazy::{Call, Lazy, Link, Observer, Relation, SizeUse, with_observer};
 use crate::rng::{Generator, default_generator};
 use crate::signature::{Signature, size_name};
-use crate::{Arg, Array, Buffer, Dim, Op, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
+use crate::{Arg, Array, Buffer, Dim, Scalar, Shape, SourceLoc, Symbol, Tensor, TensorType, Value};
 
 /// Knows the sizes of a call's tensors, and notes on which relations it decides.
 #[derive(Default)]
@@ -210,22 +210,18 @@ impl Recorder {
     }
 
     /// Makes the lazy tensor of an argument, whose sizes are symbols.
-    pub(in super::super) fn argument(&mut self, lazy: Lazy, name: &str, follower: Arc<dyn Follower>) -> Lazy {
+    pub(in super::super) fn argument(&mut self, lazy: Lazy, name: &str, link: Arc<Link>) -> Lazy {
         match lazy.known() {
             Some(Ok(array)) => {
                 let ty = self.sizes.open(name, array);
-                lazy.watched(ty, follower)
+                lazy.watched(ty, link)
             }
             _ => lazy,
         }
     }
 
     /// Makes the lazy tensor of a buffer's value, whose sizes are those of the buffer always.
-    pub(in super::super) fn buffer(
-        &mut self,
-        buffer: &Buffer,
-        follower: Arc<dyn Follower>,
-    ) -> Option<Tensor> {
+    pub(in super::super) fn buffer(&mut self, buffer: &Buffer, link: Arc<Link>) -> Option<Tensor> {
         let array = buffer.load().shared_array()?.clone();
         let (run, known) = &mut self.buffers;
         let index = known.iter().position(|other| other.address() == buffer.address());
@@ -234,7 +230,7 @@ impl Recorder {
             known.len() - 1
         });
         let ty = TensorType::new(array.dtype(), array.shape());
-        Some(Tensor::from_lazy(Arc::new(Lazy::ready(*run, index as u32, array).watched(ty, follower))))
+        Some(Tensor::from_lazy(Arc::new(Lazy::ready(*run, index as u32, array).watched(ty, link))))
     }
 
     /// Says that the Rust code has to run from here on, for a reason.
@@ -442,12 +438,30 @@ impl Recorder {
             && other.as_ref().is_some_and(|other| Arc::ptr_eq(prepared, other))
             && numbers[..] == bound.numbers[..]
             && inputs.len() == bound.outside.len()
-            && inputs.iter().zip(&bound.outside).all(|(a, b)| Arc::ptr_eq(a, &b.array))
+            && self.are_same(
+                &inputs,
+                bound.outside.iter().map(|outside| outside.identity).zip(bound.arrays(segment)),
+            )
         {
             return Some(results);
         }
         self.ahead.clear();
         None
+    }
+
+    /// Returns whether a step takes what it took before the call left its path. What the path had let go of is
+    /// another tensor now, of the same value.
+    fn are_same<'a>(
+        &self,
+        inputs: &[Input],
+        mut now: impl Iterator<Item = (Identity, &'a Arc<Array>)>,
+    ) -> bool {
+        inputs.iter().all(|(source, before)| {
+            now.next().is_some_and(|(identity, array)| {
+                before.as_ref().is_some_and(|before| Arc::ptr_eq(before, array))
+                    || self.source(identity, array).is_same(source)
+            })
+        })
     }
 
     /// Stops at the most steps of a path. Returns whether the path goes on.
@@ -482,8 +496,8 @@ impl Recorder {
             }
         }
         let guards = self.take_guards();
-        let inputs =
-            bound.outside.iter().map(|known| self.source(known.identity, &known.array)).collect::<Vec<_>>();
+        let outside = bound.outside.iter().zip(bound.arrays(segment));
+        let inputs = outside.map(|(outside, array)| self.source(outside.identity, array)).collect();
         self.runs.insert(run, self.done.len() as u32);
         let mut done = Done::Run {
             segment: segment.id,
@@ -503,18 +517,22 @@ impl Recorder {
     }
 
     /// Returns the result of an operation that runs by itself, if the call computed it before it left its path.
-    pub(in super::super) fn ahead_of(
-        &mut self,
-        op: Op,
-        args: &[Value],
-        kwargs: &[(&str, Value)],
-    ) -> Option<Value> {
+    pub(in super::super) fn ahead_of(&mut self, call: &Call<'_>) -> Option<Value> {
         let done = self.ahead.pop_front()?;
         if let Done::Apply { op: other, inputs, value } = done
-            && other == op
+            && other == call.op
         {
-            let now = arrays(args, kwargs.iter().map(|(_, value)| value));
-            if now.len() == inputs.len() && now.iter().zip(&inputs).all(|(a, b)| Arc::ptr_eq(a, b)) {
+            let mut now = Vec::new();
+            for arg in call.args.iter().chain(call.kwargs.iter().map(|(_, arg)| arg)) {
+                arg.for_each_leaf(&mut |tensor: &Tensor| {
+                    let identity =
+                        tensor.as_lazy().map_or((0, 0), |lazy| (lazy.run(), lazy.index() as usize));
+                    now.extend(tensor.shared_array().map(|array| (identity, array.clone())));
+                });
+            }
+            if inputs.len() == now.len()
+                && self.are_same(&inputs, now.iter().map(|(identity, array)| (*identity, array)))
+            {
                 return Some(value);
             }
         }
@@ -528,7 +546,7 @@ impl Recorder {
         call: &Call<'_>,
         value: Value,
         run: u64,
-        follower: &Arc<dyn Follower>,
+        link: &Arc<Link>,
     ) -> Value {
         if !self.goes_on(Some(call.source)) {
             return value;
@@ -556,7 +574,7 @@ impl Recorder {
             let Some(array) = tensor.shared_array() else { return tensor.clone() };
             let part = if index == 0 { String::new() } else { format!("{index}_") };
             let ty = self.sizes.open(&format!("{}{number}_{part}", call.op.name), array);
-            let lazy = Lazy::ready(run, index, array.clone()).watched(ty, follower.clone());
+            let lazy = Lazy::ready(run, index, array.clone()).watched(ty, link.clone());
             index += 1;
             Tensor::from_lazy(Arc::new(lazy))
         })

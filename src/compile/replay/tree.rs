@@ -7,7 +7,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 
 use super::super::miss::number_text;
@@ -313,8 +313,9 @@ pub(super) struct Lifetimes {
     last: FxHashMap<Place, u32>,
     /// The results that no step after this one takes, by step.
     ending: Vec<SmallVec<[Place; 2]>>,
-    /// Whether some step cannot be taken twice: it draws random numbers, or acts on the world.
-    is_once: bool,
+    /// The steps that cannot be taken twice, since they draw random numbers or act on the world: their results
+    /// stay.
+    once: FxHashSet<u32>,
 }
 
 impl Lifetimes {
@@ -322,7 +323,9 @@ impl Lifetimes {
     pub(super) fn with(&self, steps: &[(Vec<Guard>, Step)], done: &[Done]) -> Lifetimes {
         let mut lifetimes = self.clone();
         for (number, (_, step)) in (0..).zip(steps) {
-            lifetimes.is_once |= !step.may_repeat();
+            if !step.may_repeat() {
+                lifetimes.once.insert(number);
+            }
             step.for_each_place(&mut |place| {
                 let last = lifetimes.last.entry(place).or_insert(number);
                 *last = number.max(*last);
@@ -336,14 +339,15 @@ impl Lifetimes {
             }
         }
         lifetimes.ending.clear();
-        if !lifetimes.is_once {
-            for (place, last) in &lifetimes.last {
-                let last = *last as usize;
-                if lifetimes.ending.len() <= last {
-                    lifetimes.ending.resize_with(last + 1, SmallVec::new);
-                }
-                lifetimes.ending[last].push(*place);
+        for (place, last) in &lifetimes.last {
+            if lifetimes.once.contains(&place.0) {
+                continue;
             }
+            let last = *last as usize;
+            if lifetimes.ending.len() <= last {
+                lifetimes.ending.resize_with(last + 1, SmallVec::new);
+            }
+            lifetimes.ending[last].push(*place);
         }
         lifetimes
     }

@@ -27,16 +27,18 @@ impl Session {
         if std::mem::take(&mut state.leaves_out)
             && let Some(segment) = state.last.clone()
         {
-            // The lists of a run whose results are gone are used again.
-            let gone = state.left_out.iter().position(|left_out| !left_out.is_wanted());
-            let gone = gone.map(|at| state.left_out.swap_remove(at));
-            let (locals, sources) = gone.map_or_else(Default::default, |gone| (gone.locals, gone.sources));
+            // The list of a run whose results are gone is used again.
+            if let Some(gone) = state.left_out.iter().position(|left_out| !left_out.is_wanted()) {
+                let mut gone = state.left_out.swap_remove(gone);
+                gone.locals.end();
+                state.spare.push(gone.locals);
+            }
+            let locals = state.spare.pop().unwrap_or_default();
             let locals = std::mem::replace(&mut state.locals, locals);
-            let sources = std::mem::replace(&mut state.sources, sources);
-            state.left_out.push(LeftOut { run: self.run(), segment, bound, locals, sources });
+            state.left_out.push(LeftOut { run: self.run(), segment, bound, locals });
+        } else {
+            state.locals.end();
         }
-        state.locals.clear();
-        state.sources.clear();
         state.random = None;
         self.run.store(next_run(), Ordering::Release);
     }
@@ -48,6 +50,7 @@ impl Session {
             Mode::Following { segment, at } if at == segment.events.len() => Found::Kept(segment),
             Mode::Following { segment, at } => {
                 let missed = segment.describe(at, Difference::Shorter, None);
+                state.bound.leave(&segment);
                 match state.log(&segment, at) {
                     Ok(log) => self.settle(state, log, Some(missed), &place),
                     Err(error) => Found::Refused(error),
@@ -73,8 +76,10 @@ impl Session {
             if matches!(place.end, End::Read(_)) {
                 add(&state.cache.journal.counts().of_calls().reads, 1);
             }
-            let place =
-                Place { at: place.at.clone().or_else(|| state.sources.last().cloned()), ..place.clone() };
+            let place = Place {
+                at: place.at.clone().or_else(|| state.locals.sources.last().cloned()),
+                ..place.clone()
+            };
             segment.note_end(&place, &state.cache.journal);
             match &state.last {
                 Some(last) => keep(&last.next, segment.id),
@@ -88,18 +93,20 @@ impl Session {
 
     /// Returns the segment of a log: a known one, or a new one.
     fn settle(&self, state: &mut State, log: Vec<Event>, miss: Option<Missed>, place: &Place) -> Found {
+        let outside = std::mem::take(&mut state.bound).known();
         let fits = |other: &Arc<Segment>| {
             if other.events.len() != log.len() {
                 return None;
             }
-            match_log(other, &log, &state.bound.outside).map(|bound| (other.clone(), bound))
+            match_log(other, &log, &outside).map(|bound| (other.clone(), bound))
         };
         if let Some((segment, bound)) = state.cache.segments().iter().find_map(fits) {
             state.bound = bound;
             return Found::Kept(segment);
         }
         state.is_hit = false;
-        let place = Place { at: place.at.clone().or_else(|| state.sources.last().cloned()), ..place.clone() };
+        let place =
+            Place { at: place.at.clone().or_else(|| state.locals.sources.last().cloned()), ..place.clone() };
         let names = state.argument_names.take();
         let arguments = self.arguments;
         let cache = state.cache.clone();
@@ -110,7 +117,6 @@ impl Session {
             }
             _ => None,
         };
-        let outside = std::mem::take(&mut state.bound.outside);
         let (call, place) = (state.call, place);
         let is_quiet = state.recorder.is_some();
         if let Some(recorder) = &mut state.recorder

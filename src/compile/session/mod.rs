@@ -6,13 +6,13 @@
 //! it runs as one program.
 
 mod end;
+mod expected;
+mod locals;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
-
-use smallvec::SmallVec;
 
 use super::Shared;
 use super::cache::{Cache, name_of};
@@ -24,13 +24,16 @@ use super::replay::{Recorder, Steps};
 use super::report::{Code, End, Place};
 use super::segment::{Segment, Wired};
 use super::stance::Permission;
-use crate::lazy::{Call, Follower, Lazy, without_following};
+use crate::lazy::{Call, Follower, Lazy, Link, without_following};
 use crate::rng::{Generator, default_generator};
-use crate::{Arg, Buffer, Error, Result, SourceLoc, Tensor, TensorType, Value, err};
+use crate::{Arg, Buffer, Error, Given, Op, Result, SourceLoc, Tensor, TensorType, Value, err};
+use expected::InRun;
+pub(super) use locals::{Locals, Spare};
 
 /// One call of a compiled function.
 pub(super) struct Session {
-    this: Weak<Session>,
+    /// How tensors find this session.
+    link: Arc<Link>,
     /// The number of the present run of a segment, by which its lazy tensors are known.
     run: AtomicU64,
     /// The run whose tensors are the arguments of the call.
@@ -49,8 +52,9 @@ pub(super) struct State {
     permission: Permission,
     mode: Mode,
     pub(super) bound: Bound,
-    pub(super) locals: Vec<Local>,
-    pub(super) sources: Vec<SourceLoc>,
+    pub(super) locals: Locals,
+    /// The lists that further runs take.
+    spare: Vec<Locals>,
     /// The segment before.
     last: Option<Arc<Segment>>,
     /// The buffers that the call has set, with their new values.
@@ -74,13 +78,6 @@ pub(super) struct State {
     pub(super) leaves_out: bool,
     pub(super) observed: Vec<Observed>,
     left_out: Vec<LeftOut>,
-}
-
-/// A result of the present run.
-pub(super) struct Local {
-    /// The type, if it is another one than that of the event that is followed.
-    ty: Option<Arc<TensorType>>,
-    pub(super) lazy: Weak<Lazy>,
 }
 
 enum Mode {
@@ -110,14 +107,16 @@ fn next_run() -> u64 {
 impl Session {
     pub(super) fn new(cache: Arc<Cache>, call: u64, permission: Permission) -> Arc<Session> {
         let may_narrow = !cache.options.is_steady;
+        let spare = cache.spares.own().lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Spare { link, lists: mut spare } = spare.unwrap_or_default();
         let state = State {
             cache,
             call,
             permission,
             mode: Mode::Start,
             bound: Bound::default(),
-            locals: Vec::new(),
-            sources: Vec::new(),
+            locals: spare.pop().unwrap_or_default(),
+            spare,
             last: None,
             updates: Vec::new(),
             random: None,
@@ -132,15 +131,18 @@ impl Session {
             observed: Vec::new(),
             left_out: Vec::new(),
         };
-        Arc::new_cyclic(|this| Session {
-            this: this.clone(),
+        let session = Arc::new(Session {
+            link,
             run: AtomicU64::new(next_run()),
             arguments: next_run(),
             buffers: next_run(),
             owner: std::thread::current().id(),
             computing: Mutex::new(None),
             state: Mutex::new(state),
-        })
+        });
+        let follower: Arc<dyn Follower> = session.clone();
+        session.link.set(Some(Arc::downgrade(&follower)));
+        session
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -149,10 +151,6 @@ impl Session {
 
     fn run(&self) -> u64 {
         self.run.load(Ordering::Acquire)
-    }
-
-    fn follower(&self) -> Arc<dyn Follower> {
-        self.this.upgrade().expect("a session in force lives")
     }
 
     /// Makes lazy tensors of the arguments, each with an identity of its own. `recorded` is what a pure function
@@ -165,13 +163,17 @@ impl Session {
     ) -> Result<Vec<Value>> {
         let mut recorder = recorded
             .and_then(|(done, missed)| Recorder::new(args, (self.arguments, self.buffers), done, missed));
-        let follower = recorder.as_ref().map(|_| self.follower());
         let mut wrap = |tensor: &Tensor, index: usize, name: &Arc<str>| {
-            let settled = tensor.clone().settled();
-            let Some(array) = settled.shared_array() else { return settled };
-            let mut lazy = Lazy::ready(self.arguments, index as u32, array.clone());
-            if let (Some(recorder), Some(follower)) = (&mut recorder, &follower) {
-                lazy = recorder.argument(lazy, name, follower.clone());
+            let array = match tensor.shared_array() {
+                Some(array) => array.clone(),
+                None => match tensor.clone().settled() {
+                    settled if settled.shared_array().is_none() => return settled,
+                    settled => settled.shared_array().cloned().expect("it is there"),
+                },
+            };
+            let mut lazy = Lazy::ready(self.arguments, index as u32, array);
+            if let Some(recorder) = &mut recorder {
+                lazy = recorder.argument(lazy, name, self.link.clone());
             }
             Tensor::from_lazy(Arc::new(lazy))
         };
@@ -219,22 +221,56 @@ impl Session {
     /// Ends the call: runs what is pending as far as somebody has a tensor of it, and stores buffers if the
     /// call succeeded. Fails with the first error in the result.
     pub(super) fn finish(&self, result: Result<Value>) -> Result<Value> {
+        let result = self.settle_all(result);
+        self.give_back();
+        result
+    }
+
+    /// Ends a call that panics: what somebody has of it is computed.
+    pub(super) fn abandon(&self) {
         let mut state = self.lock();
+        let is_wanted = state.locals.held().next().is_some();
+        self.end_runs(&mut state, is_wanted);
+        state.updates.clear();
+        ObservedRuns(std::mem::take(&mut state.observed));
+        drop(state);
+        self.give_back();
+    }
+
+    /// Leaves the lists of tensors to the next call.
+    fn give_back(&self) {
+        self.link.set(None);
+        let mut state = self.lock();
+        let mut lists = std::mem::take(&mut state.spare);
+        lists.push(std::mem::take(&mut state.locals));
+        let spare = Spare { link: self.link.clone(), lists };
+        *state.cache.spares.own().lock().unwrap_or_else(PoisonError::into_inner) = Some(spare);
+    }
+
+    /// Runs what is pending, if it is wanted, and then what a program left out, if somebody has it.
+    fn end_runs(&self, state: &mut State, is_wanted: bool) {
         state.is_over = true;
+        if is_wanted {
+            self.end_segment(state, Place { end: End::Return, at: None });
+        }
+        state.locals.end();
+        // Whatever nobody has any more is gone; the rest is held outside of the function, or returned.
+        for mut left_out in std::mem::take(&mut state.left_out).into_iter().rev() {
+            if left_out.is_wanted() {
+                self.compute_left_out(state, &mut left_out, None, |_| true);
+            }
+            left_out.locals.end();
+            state.spare.push(left_out.locals);
+        }
+    }
+
+    fn settle_all(&self, result: Result<Value>) -> Result<Value> {
+        let mut state = self.lock();
         if result.as_ref().map_or(true, |value| value.failure().is_some()) {
             state.updates.clear();
         }
-        let is_wanted =
-            state.locals.iter().any(|local| local.lazy.strong_count() > 0) || state.random.is_some();
-        if is_wanted {
-            self.end_segment(&mut state, Place { end: End::Return, at: None });
-        }
-        // Whatever nobody has any more is gone; the rest is held outside of the function, or returned.
-        for left_out in std::mem::take(&mut state.left_out) {
-            if left_out.is_wanted() {
-                self.compute_left_out(&state, left_out, None, |_| true);
-            }
-        }
+        let is_wanted = state.locals.held().next().is_some() || state.random.is_some();
+        self.end_runs(&mut state, is_wanted);
         let refused = state.refused.take();
         let mut observed = ObservedRuns(std::mem::take(&mut state.observed));
         let updates = std::mem::take(&mut state.updates);
@@ -315,12 +351,13 @@ impl Session {
             Ok(log) => log,
             Err(error) => return Step::Done(Err(error)),
         };
-        state.keep_types(&log);
+        state.bound.leave(&segment);
+        let outside = state.bound.known();
         let snapshot = state.cache.segments();
         let longer = snapshot.iter().filter(|other| other.id != segment.id && other.events.len() > at);
         for other in longer {
             if other.events[at].op == call.op
-                && let Some(bound) = match_log(other, &log, &state.bound.outside)
+                && let Some(bound) = match_log(other, &log, &outside)
             {
                 let before = std::mem::replace(&mut state.bound, bound);
                 if let Ok(value) = self.advance(state, other, at, call) {
@@ -355,7 +392,6 @@ impl Session {
             match self.advance(state, segment, 0, call) {
                 Ok(value) => {
                     state.mode = Mode::Following { segment: segment.clone(), at: 1 };
-                    state.sources.reserve(segment.events.len() - 1);
                     state.locals.reserve(segment.events.len() - 1);
                     return Step::Done(Ok(value));
                 }
@@ -381,8 +417,7 @@ impl Session {
     ) -> Result<Value, Difference> {
         let (event, run) = (&segment.events[at], self.run());
         let mark = state.bound.mark();
-        let mut comparison =
-            Comparison { segment, bound: &mut state.bound, view: &InRun(run), sizes: SmallVec::new() };
+        let mut comparison = Comparison::new(segment, &mut state.bound, InRun(run));
         let compared = comparison.run(event, call.op, call.method, call.args, call.kwargs);
         let types = compared.and_then(|()| match &event.seen {
             None => Ok(None),
@@ -396,8 +431,8 @@ impl Session {
             },
         });
         match types {
-            Ok(None) => Ok(self.results(state, &event.result, true, call)),
-            Ok(Some(types)) => Ok(self.results(state, &types, false, call)),
+            Ok(None) => Ok(self.results(state, &event.result, call)),
+            Ok(Some(types)) => Ok(self.results(state, &types, call)),
             Err(difference) => {
                 state.bound.return_to(mark);
                 Err(difference)
@@ -405,23 +440,20 @@ impl Session {
         }
     }
 
-    /// Makes lazy tensors of the types, which may be those of the event that is followed.
-    fn results(&self, state: &mut State, types: &Types, are_of_event: bool, call: &Call<'_>) -> Value {
+    /// Makes lazy tensors of the types.
+    fn results(&self, state: &mut State, types: &Types, call: &Call<'_>) -> Value {
         let (run, first) = (self.run(), state.locals.len());
-        state.sources.push(call.source.clone());
+        state.locals.sources.push(call.source.clone());
         let mut make = |ty: &Arc<TensorType>| {
-            let index = state.locals.len() as u32;
-            let mut lazy = Lazy::pending(self.follower(), run, index, ty.clone());
-            if let Some(recorder) = &mut state.recorder {
-                let seen = recorder.seen_type(call, index as usize - first, ty);
-                lazy = lazy.watched(seen, self.follower());
-            }
-            let lazy = Arc::new(lazy);
-            if let Some(recorder) = &mut state.recorder {
-                recorder.made(&lazy, call.source);
-            }
-            let ty = (!are_of_event).then(|| ty.clone());
-            state.locals.push(Local { ty, lazy: Arc::downgrade(&lazy) });
+            let Some(recorder) = &mut state.recorder else {
+                return state.locals.add(&self.link, run, ty);
+            };
+            let index = state.locals.len();
+            let seen = recorder.seen_type(call, index - first, ty);
+            let lazy = Lazy::pending(self.link.clone(), run, index as u32, ty.clone());
+            let lazy = Arc::new(lazy.watched(seen, self.link.clone()));
+            recorder.made(&lazy, call.source);
+            state.locals.add_once(lazy.clone());
             Tensor::from_lazy(lazy)
         };
         match types {
@@ -444,7 +476,7 @@ impl Session {
                 Operand::Known(identity, array) => {
                     let known = outside.iter().position(|known| known.identity == identity);
                     Wire::Outside(known.unwrap_or_else(|| {
-                        outside.push(event::Known { identity, array: array.clone() });
+                        outside.push(event::Outside { identity, array: Some(array.clone()) });
                         outside.len() - 1
                     }) as u32)
                 }
@@ -457,7 +489,7 @@ impl Session {
         let Mode::Recording { log, .. } = &mut state.mode else { return Step::Eager };
         log.push(event);
         let is_full = log.len() >= Cache::MOST_EVENTS;
-        let value = self.results(state, &types, false, call);
+        let value = self.results(state, &types, call);
         if is_full {
             self.end_segment(state, Place { end: End::Cut, at: Some(call.source.clone()) });
         }
@@ -480,21 +512,6 @@ impl Drop for ObservedRuns {
     }
 }
 
-/// The tensors of a run of a segment. Each other tensor has a value.
-struct InRun(u64);
-
-impl View<Tensor> for InRun {
-    fn operand<'l>(&'l self, tensor: &'l Tensor) -> Operand<'l> {
-        match (tensor.as_lazy(), tensor.shared_array()) {
-            (Some(lazy), _) if lazy.run() == self.0 => Operand::Local(lazy.index()),
-            (Some(lazy), Some(array)) => Operand::Known((lazy.run(), lazy.index() as usize), array),
-            (None, Some(array)) => Operand::Known((0, Arc::as_ptr(array).cast::<()>() as usize), array),
-            // Such a tensor is refused before.
-            (_, None) => Operand::Local(u32::MAX),
-        }
-    }
-}
-
 /// What became of an operation.
 enum Step {
     /// It is an event, or it failed.
@@ -507,8 +524,7 @@ enum Step {
 pub(super) fn match_log(segment: &Segment, log: &[Event], outside: &[event::Known]) -> Option<Bound> {
     let mut bound = Bound::default();
     for (event, logged) in segment.events.iter().zip(log) {
-        let mut comparison =
-            Comparison { segment, bound: &mut bound, view: &Wired(outside), sizes: SmallVec::new() };
+        let mut comparison = Comparison::new(segment, &mut bound, Wired(outside));
         comparison.run(event, logged.op, logged.method, &logged.args, &logged.kwargs).ok()?;
         if let Some(seen) = &event.seen {
             match seen.find(&bound.symbols) {
@@ -530,23 +546,11 @@ impl State {
         segment.log(n, &self.bound, &|at| {
             let event = &segment.events[at];
             let mut local = event.first_local as usize;
-            event.result.map(&mut |ty| {
+            event.result.map(&mut |_| {
                 local += 1;
-                self.locals[local - 1].ty.as_ref().unwrap_or(ty).clone()
+                self.locals.get(local - 1).ty().clone()
             })
         })
-    }
-
-    /// Keeps the types of the results of a log, for a call that goes on in another segment.
-    fn keep_types(&mut self, log: &[Event]) {
-        let mut locals = self.locals.iter_mut();
-        for event in log {
-            event.result.for_each_leaf(&mut |ty| {
-                if let Some(local) = locals.next() {
-                    local.ty = Some(ty.clone());
-                }
-            });
-        }
     }
 
     /// Returns the types of an operation's results.
@@ -611,6 +615,11 @@ impl Follower for Session {
         }
     }
 
+    fn apply_expected(&self, op: Op, method: bool, args: &[Given<'_>], source: &SourceLoc) -> Option<Tensor> {
+        let mut state = self.lock();
+        state.apply_expected((&self.link, self.run()), (op, method, args), source)
+    }
+
     fn compute(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>) {
         let is_foreign = std::thread::current().id() != self.owner;
         // A kernel that reads a tensor which it helps to compute would wait for itself.
@@ -621,8 +630,10 @@ impl Follower for Session {
         let mut state = self.lock();
         if lazy.run() != self.run() {
             if let Some(found) = state.left_out.iter().position(|left_out| left_out.run == lazy.run()) {
-                let left_out = state.left_out.swap_remove(found);
-                self.compute_left_out(&state, left_out, at, |local| local == lazy.index());
+                let mut left_out = state.left_out.swap_remove(found);
+                self.compute_left_out(&state, &mut left_out, at, |local| local == lazy.index());
+                left_out.locals.end();
+                state.spare.push(left_out.locals);
             }
             return;
         }
@@ -660,8 +671,7 @@ impl Follower for Session {
         if let Some((_, value)) = set {
             return Some(value.clone());
         }
-        let follower = self.follower();
-        state.recorder.as_mut()?.buffer(buffer, follower)
+        state.recorder.as_mut()?.buffer(buffer, self.link.clone())
     }
 
     fn write_buffer(&self, buffer: &Buffer, value: &Tensor) -> Result<()> {
@@ -704,7 +714,7 @@ impl Session {
     fn compute_left_out(
         &self,
         state: &State,
-        left_out: LeftOut,
+        left_out: &mut LeftOut,
         at: Option<SourceLoc>,
         is_needed: impl Fn(u32) -> bool,
     ) {
@@ -734,7 +744,7 @@ impl Session {
         };
         let args: Vec<Value> = args.iter().map(settle).collect();
         let kwargs: Vec<(&str, Value)> = kwargs.iter().map(|(key, arg)| (*key, settle(arg))).collect();
-        let ahead = recorder.ahead_of(call.op, &args, &kwargs);
+        let ahead = recorder.ahead_of(call);
         drop(state);
         let value = match ahead {
             Some(value) => value,
@@ -742,10 +752,9 @@ impl Session {
                 crate::trace::apply_at(call.op, call.method, &args, &kwargs, call.source.clone())
             })?,
         };
-        let follower = self.follower();
         let mut state = self.lock();
         Ok(match &mut state.recorder {
-            Some(recorder) => recorder.ran_alone(call, value, next_run(), &follower),
+            Some(recorder) => recorder.ran_alone(call, value, next_run(), &self.link),
             None => value,
         })
     }

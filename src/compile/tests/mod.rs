@@ -5,6 +5,7 @@ mod narrow;
 mod programs;
 mod pure;
 mod random;
+mod reuse;
 mod stored;
 mod told;
 

@@ -573,3 +573,37 @@ fn a_call_that_leaves_its_path_computes_what_was_let_go_again() {
         assert_eq!(runs.load(Relaxed), followed, "{}", f.explain());
     }
 }
+
+#[test]
+fn a_call_that_leaves_its_path_draws_nothing_again() {
+    let settle = |x: &Tensor, limit: &Tensor| -> Result<(Tensor, Tensor)> {
+        let (first, mut x, mut noise) = (x.clone(), x.clone(), Tensor::new([0.0f32, 0.0]));
+        while x.max().lt(limit).to_bool()? {
+            x = &x + &first;
+            // The sum is large, and a result of its own step. It is let go of once the numbers are drawn.
+            if x.min().lt(0.0).to_bool()? {
+                break;
+            }
+            noise += x.max() * crate::rand([2]);
+        }
+        Ok((x, noise))
+    };
+    let runs = AtomicUsize::new(0);
+    let f = compile(|x: Tensor, limit: Tensor| {
+        runs.fetch_add(1, Relaxed);
+        settle(&x, &limit)
+    })
+    .verify(0);
+    let x = Tensor::from_vec((0..1 << 20).map(|i| (i % 2) as f32).collect::<Vec<_>>(), &[1 << 20]);
+    for (seed, (n, followed)) in (0..).zip([(9.0f32, 1), (9.0, 2), (9.0, 2), (15.0, 3), (15.0, 3), (21.0, 4)])
+    {
+        let limit = Tensor::new(n);
+        crate::manual_seed(seed);
+        let (y, noise): (Tensor, Tensor) = f.run((x.clone(), limit.clone())).unwrap();
+        crate::manual_seed(seed);
+        let expected = settle(&x, &limit).unwrap();
+        assert!(y.bits_eq(&expected.0), "{n}");
+        noise.all_close(&expected.1, 1e-5, 1e-6).unwrap();
+        assert_eq!(runs.load(Relaxed), followed, "{}", f.explain());
+    }
+}
