@@ -12,7 +12,7 @@ impl Writer<'_> {
     pub(super) fn manifest(&self) -> String {
         let name = &self.name;
         format!(
-            "{MARK}\n\n[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\nrust-version = \"1.88\"\npublish = false\n\n\
+            "{MARK}\n\n[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\nrust-version = \"1.89\"\npublish = false\n\n\
              # It is a workspace of its own, wherever it lies.\n[workspace]\n\n[profile.dev]\nopt-level = 2\n\n[profile.release]\nopt-level = 3\n"
         )
     }

@@ -320,38 +320,43 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
         l.call("conv::biases", vec![size(&shape[1]), size(&count(&output)), bias, written]);
         return Ok(Arg::Leaf(view));
     }
-    let one = Dim::new(1);
     let is = |dims: &[Dim], n: i64| dims.iter().all(|dim| *dim == Dim::new(n));
-    let mut factor = read(&weight);
-    let (function, work) = match () {
-        () if is_transposed => ("conv::transposed", Vec::new()),
+    let (function, factor, work) = match () {
+        () if is_transposed => ("conv::transposed", read(&weight), Vec::new()),
         () if is(&kernel, 1) && is(&stride, 1) && is(&padding, 0) => {
-            let (n, inputs) = (count(&output), inputs.clone());
-            let is_few = groups == 1
-                && n.known().is_some_and(|n| n <= FEW_WINDOWS)
-                && outputs.bounds().0 >= FEW_WINDOWS;
-            let channels = View {
-                shape: vec![inputs.clone(), outputs.clone()],
-                strides: vec![Dim::new(1), inputs.clone()],
-                ..weight.clone()
-            };
-            match is_few.then(|| l.packed(&channels)).flatten() {
-                Some(packed) => {
-                    factor = wrap("gemm::Packed(", vec![Piece::Weight(packed)], ")");
-                    ("conv::pointwise_few", vec![l.work(dtype, FEW_WORK, vec![n, outputs, inputs])])
-                }
-                None => ("conv::pointwise", vec![l.work(dtype, GEMM_WORK, vec![outputs, n, inputs])]),
-            }
+            let is_one_group = groups == 1;
+            pointwise_conv(l, &weight, is_one_group, [outputs, count(&output), inputs])
         }
         () => {
-            let is_depthwise = inputs == one && outputs == one;
             let work = enclosed(l, dtype, &inputs, [&output, &kernel, &stride, &dilation]);
-            (if is_depthwise { "conv::depthwise" } else { "conv::conv" }, work)
+            let is_depthwise = is(&[inputs, outputs], 1);
+            (if is_depthwise { "conv::depthwise" } else { "conv::conv" }, read(&weight), work)
         }
     };
     let operands = [conv, read(&x), factor, bias];
     l.call(function, operands.into_iter().chain(work).chain([written]).collect());
     Ok(Arg::Leaf(view))
+}
+
+/// Returns the kernel of a convolution with windows of one element, its weight, and its room; `sizes` are those of a
+/// product of the weight with an image.
+fn pointwise_conv(
+    l: &mut Lowering<'_>,
+    weight: &View,
+    is_one_group: bool,
+    sizes: [Dim; 3],
+) -> (&'static str, Pieces, Vec<Pieces>) {
+    let [outputs, n, inputs] = &sizes;
+    let is_few = n.known().is_some_and(|n| n <= FEW_WINDOWS) && outputs.bounds().0 >= FEW_WINDOWS;
+    if is_few && is_one_group {
+        let (shape, strides) = (vec![inputs.clone(), outputs.clone()], vec![Dim::new(1), inputs.clone()]);
+        if let Some(packed) = l.packed(&View { shape, strides, ..weight.clone() }) {
+            let factor = wrap("gemm::Packed(", vec![Piece::Weight(packed)], ")");
+            let work = l.work(weight.dtype, FEW_WORK, vec![n.clone(), outputs.clone(), inputs.clone()]);
+            return ("conv::pointwise_few", factor, vec![work]);
+        }
+    }
+    ("conv::pointwise", read(weight), vec![l.work(weight.dtype, GEMM_WORK, sizes.to_vec())])
 }
 
 /// Makes room for a copy of an input in which the elements that windows read at one of their positions follow each

@@ -32,11 +32,11 @@ const SHORTEST_RUN: usize = 64;
 
 /// What a value of the group is: its elements are those of the domain, or one for each row.
 #[derive(Clone)]
-struct Found {
+struct Found<'a> {
     /// A virtual register, or a load.
     what: VirtualOperand,
     dtype: DType,
-    shape: Sizes,
+    shape: &'a [usize],
     per_row: bool,
     /// Whether it is reduced by somebody else; what the tape gives has the shape of the domain.
     is_reduced: bool,
@@ -54,9 +54,9 @@ struct Register {
     size: usize,
 }
 
-struct Builder {
-    operands: SmallVec<[Operand; 4]>,
-    domain: Sizes,
+struct Builder<'a> {
+    operands: SmallVec<[&'a Operand; 4]>,
+    domain: &'a [usize],
     /// The order in which the axes of the domain are walked.
     layout: Layout,
     numel: usize,
@@ -84,54 +84,54 @@ fn product(sizes: &[usize]) -> usize {
 impl Draft {
     /// Makes the tape for the sizes of a plan; `None` if there is none for these.
     pub(crate) fn build(&self, instance: &Instance) -> Result<Option<Tape>> {
-        let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
-        let mut found: SmallVec<[Found; 8]> = SmallVec::new();
+        let shapes = self.nodes.iter().map(|node| instance.sizes(&node.shape));
+        let shapes = shapes.collect::<Result<SmallVec<[Sizes; 8]>>>()?;
+        let mut operands: SmallVec<[&Operand; 4]> = SmallVec::new();
+        let mut found: SmallVec<[Found<'_>; 8]> = SmallVec::new();
         for (i, id) in self.outside.iter().enumerate() {
             let operand = instance.operand(*id)?;
             let what = VirtualOperand::Outside(i as u32);
             found.push(Found {
                 what,
                 dtype: operand.dtype,
-                shape: operand.shape.clone(),
+                shape: &operand.shape,
                 per_row: false,
                 is_reduced: false,
             });
-            operands.push(operand.clone());
+            operands.push(operand);
         }
-        let shapes = self.nodes.iter().map(|node| instance.sizes(&node.shape));
-        let shapes = shapes.collect::<Result<SmallVec<[Sizes; 8]>>>()?;
         // The domain is that of the largest result, or of what is reduced.
-        let mut domain: Option<&Sizes> = None;
+        let mut domain: Option<&[usize]> = None;
         let shape_of = |operand: draft::Operand| match operand {
-            draft::Operand::Load(i) => found.get(i as usize).map(|found| &found.shape),
-            draft::Operand::Step(i) => shapes.get(i as usize),
+            draft::Operand::Load(i) => found.get(i as usize).map(|found| found.shape),
+            draft::Operand::Step(i) => shapes.get(i as usize).map(|shape| &shape[..]),
             _ => None,
         };
-        let size = |sizes: &Sizes| (product(sizes), sizes.len());
+        let size = |sizes: &[usize]| (product(sizes), sizes.len());
         for (node, shape) in self.nodes.iter().zip(&shapes) {
             let is_reduced =
                 matches!(node.kernel, draft::Kernel::Columns(_)) || matches!(node.step.work, Work::Row(_));
             let rows = node.step.operands.first().filter(|_| is_reduced).and_then(|x| shape_of(*x));
-            for shape in rows.into_iter().chain([shape]) {
+            for shape in rows.into_iter().chain([&shape[..]]) {
                 if domain.is_none_or(|old| size(shape) > size(old)) {
                     domain = Some(shape);
                 }
             }
         }
-        let Some(domain) = domain.cloned() else { return Ok(None) };
-        if self.anchor.is_some_and(|(anchor, _)| shape_of(anchor) != Some(&domain))
+        let Some(domain) = domain else { return Ok(None) };
+        if self.anchor.is_some_and(|(anchor, _)| shape_of(anchor) != Some(domain))
             || domain.len() < self.n_axes
         {
             return Ok(None);
         }
-        let (numel, has_rows) = (product(&domain), self.n_axes > 0);
+        let (numel, has_rows) = (product(domain), self.n_axes > 0);
         let row = product(&domain[domain.len() - self.n_axes..]);
         if has_rows && (row == 0 || row > LONGEST_ROW || self.layout != Layout::RowMajor) {
             return Ok(None);
         }
         let inner = match &self.reduced {
             None => None,
-            Some((axes, shape)) if instance.sizes(shape)? == domain && numel > 0 => {
+            Some((axes, shape)) if instance.sizes(shape)?[..] == *domain && numel > 0 => {
                 Some(product(&domain[axes.end..]))
             }
             Some(_) => return Ok(None),
@@ -153,18 +153,18 @@ impl Draft {
             converted: SmallVec::new(),
             repeated: SmallVec::new(),
         };
-        for (node, shape) in self.nodes.iter().zip(shapes) {
+        for (node, shape) in self.nodes.iter().zip(&shapes) {
             let Some(value) = builder.node(self, node, shape, &found, instance)? else { return Ok(None) };
             found.push(value);
         }
         let result = |operand: &draft::Operand| found.get(self.index(*operand)?);
-        let results = self.returned.iter().map(result).collect::<Option<SmallVec<[&Found; 2]>>>();
+        let results = self.returned.iter().map(result).collect::<Option<SmallVec<[&Found<'_>; 2]>>>();
         let Some(results) = results else { return Ok(None) };
         if self.layout != Layout::RowMajor && results.iter().any(|value| value.shape != builder.domain) {
             return Ok(None);
         }
-        let is_whole = |(value, store): (&&Found, &ValueId)| {
-            product(&value.shape) == instance.values[*store as usize].numel
+        let is_whole = |(value, store): (&&Found<'_>, &ValueId)| {
+            product(value.shape) == instance.values[*store as usize].numel
         };
         if !results.iter().zip(&self.stores).all(is_whole) {
             return Ok(None);
@@ -173,7 +173,7 @@ impl Draft {
     }
 }
 
-impl Builder {
+impl<'a> Builder<'a> {
     fn register(&mut self, per_row: bool, size: usize) -> u32 {
         self.registers.push(Register { per_row, size });
         self.registers.len() as u32 - 1
@@ -196,10 +196,10 @@ impl Builder {
         &mut self,
         draft: &Draft,
         node: &Node,
-        shape: Sizes,
-        found: &[Found],
+        shape: &'a [usize],
+        found: &[Found<'a>],
         instance: &Instance,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<Found<'a>>> {
         let step = &node.step;
         let (mut inputs, dtype) = (SmallVec::new(), step.dtype);
         let value = |operand: &draft::Operand| found.get(draft.index(*operand)?);
@@ -213,8 +213,8 @@ impl Builder {
                     (0, _) => self.full(operand)?,
                     // Weight and bias are the same for all rows.
                     (_, VirtualOperand::Outside(at)) => {
-                        let shape = Sizes::from_slice(&self.domain[self.domain.len() - self.n_axes..]);
-                        Some(self.load(at, Extent::Once, &shape)?)
+                        let shape = &self.domain[self.domain.len() - self.n_axes..];
+                        Some(self.load(at, Extent::Once, shape)?)
                     }
                     _ => None,
                 };
@@ -234,7 +234,7 @@ impl Builder {
         }
         let per_row = match () {
             () if shape == self.domain => false,
-            () if self.is_per_row(&shape) => true,
+            () if self.is_per_row(shape) => true,
             () => return Ok(None),
         };
         for (i, operand) in step.operands.iter().enumerate() {
@@ -246,7 +246,7 @@ impl Builder {
                     Some(self.number(bits_of(size, wanted), wanted.size()))
                 }
                 _ => match value(operand) {
-                    Some(operand) => self.operand(operand, wanted, per_row, &shape)?,
+                    Some(operand) => self.operand(operand, wanted, per_row, shape)?,
                     None => None,
                 },
             };
@@ -284,7 +284,7 @@ impl Builder {
     /// Returns where an operand is, converted to `dtype` and broadcast to the result's shape.
     fn operand(
         &mut self,
-        value: &Found,
+        value: &Found<'_>,
         dtype: DType,
         per_row: bool,
         shape: &[usize],
@@ -327,16 +327,16 @@ impl Builder {
     }
 
     /// Returns where an operand of the whole domain is; one with an element for each row is repeated.
-    fn full(&mut self, value: &Found) -> Result<Option<Location>> {
+    fn full(&mut self, value: &Found<'_>) -> Result<Option<Location>> {
         let register = match value.what {
-            VirtualOperand::Outside(i) => return self.load(i, Extent::Full, &self.domain.clone()).map(Some),
+            VirtualOperand::Outside(i) => return self.load(i, Extent::Full, self.domain).map(Some),
             VirtualOperand::Virtual(register) if !value.per_row => {
                 return Ok(Some(Location::Register(register)));
             }
             VirtualOperand::Virtual(register) => register,
         };
         // Its axes must be those of the domain, with the reduced ones of size one.
-        let shape = &value.shape;
+        let shape = value.shape;
         let kept = self.domain.len() - self.n_axes;
         if shape.len() != self.domain.len() || shape[..kept] != self.domain[..kept] {
             return Ok(None);
@@ -357,7 +357,7 @@ impl Builder {
         if let Some(at) = self.load_keys.iter().position(|other| *other == key) {
             return Ok(Location::Load(at as u16));
         }
-        let operand = &self.operands[i as usize];
+        let operand = self.operands[i as usize];
         let layout = if extent == Extent::Full { self.layout } else { Layout::RowMajor };
         let mut load = Load::new(operand, operand.walk_in(shape, layout)?);
         load.extent = extent;
@@ -370,9 +370,14 @@ impl Builder {
 
     /// Gives out places: results are written where they belong, other registers are shared by values that are
     /// not alive together.
-    fn finish(mut self, results: &[&Found], stores: &[ValueId], part: Option<usize>) -> Result<Option<Tape>> {
+    fn finish(
+        mut self,
+        results: &[&Found<'_>],
+        stores: &[ValueId],
+        part: Option<usize>,
+    ) -> Result<Option<Tape>> {
         let mut places: FxHashMap<u32, Location> = FxHashMap::default();
-        let store = |(result, &value): (&&Found, &ValueId)| {
+        let store = |(result, &value): (&&Found<'_>, &ValueId)| {
             let (size, per_row) = (result.dtype.size(), result.per_row);
             Store { value, size, per_row, buffer: None, same: None }
         };
@@ -400,7 +405,7 @@ impl Builder {
                 VirtualOperand::Outside(_) if result.shape != self.domain && !result.is_reduced => {
                     return Ok(None);
                 }
-                VirtualOperand::Outside(i) => self.load(i, Extent::Full, &self.domain.clone())?,
+                VirtualOperand::Outside(i) => self.load(i, Extent::Full, self.domain)?,
             };
             // A value that is returned twice, or not computed here, is copied.
             self.instructions.push(Instruction {
@@ -425,7 +430,7 @@ impl Builder {
             if let Some(inner) = self.inner {
                 row = inner;
             } else if let Some(axes) = part {
-                row = self.layout.arrange(&self.domain)[self.domain.len() - axes..].iter().product();
+                row = self.layout.arrange(self.domain)[self.domain.len() - axes..].iter().product();
             } else if turns || shortest >= SHORTEST_RUN {
                 row = shortest;
             }
