@@ -336,7 +336,9 @@ impl<'a> Lowering<'a> {
         let numbers = [&matrix.shape[..], &matrix.strides, std::slice::from_ref(&matrix.offset)].map(known);
         let [Ok(shape), Ok(strides), Ok(offset)] = numbers else { return None };
         let ([k, n], [row, column], [offset]) = (&shape[..], &strides[..], &offset[..]) else { return None };
-        if self.options.baked || !is_fixed || !matches!(matrix.dtype, DType::F32 | DType::F64) || n * k == 0 {
+        // Columns are kept in full tiles, of up to 32.
+        let is_narrow = *n < 8 || *k == 0;
+        if self.options.baked || !is_fixed || !matches!(matrix.dtype, DType::F32 | DType::F64) || is_narrow {
             return None;
         }
         let packed = PackedWeight { of, sizes: [*n, *k], offset: *offset, strides: [*row, *column] };
