@@ -1,8 +1,8 @@
 //! Convolutions over up to three axes.
 //!
-//! The input is enclosed in its padding first, and parted by the strides ([`Enclosed`]). So a convolution is a product
-//! of its weights with rows that lie in this copy, each where a position of the windows begins; windows that would
-//! cross the border are computed, too, and not kept.
+//! The input is enclosed in its padding first, and parted by the strides ([`Enclosed`]). So a convolution is a
+//! product of its weights with rows that lie in this copy, each where a position of the windows begins; windows
+//! that would cross the border are computed, too, and not kept.
 
 use core::ops::Range;
 

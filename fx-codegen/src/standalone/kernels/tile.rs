@@ -1,5 +1,5 @@
-//! Tiles of matrix products: a few rows and columns of the result, which stay in registers while the terms of their
-//! sums go by.
+//! Tiles of matrix products: a few rows and columns of the result, which stay in registers while the terms of
+//! their sums go by.
 
 use super::simd::Tiled;
 

@@ -65,8 +65,8 @@ pub const fn phases(output: usize, kernel: usize, stride: usize, dilation: usize
     (if reach < stride { reach + 1 } else { stride }, output + reach / stride)
 }
 
-/// A copy of a channel, enclosed in its padding and parted by the strides: the elements that windows have at one of
-/// their positions follow each other, for all windows.
+/// A copy of a channel, enclosed in its padding and parted by the strides: the elements that windows have at one
+/// of their positions follow each other, for all windows.
 #[derive(Clone, Copy)]
 pub struct Enclosed {
     pub window: Window,

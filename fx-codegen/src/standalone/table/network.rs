@@ -338,8 +338,8 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
     Ok(Arg::Leaf(view))
 }
 
-/// Returns the kernel of a convolution with windows of one element, its weight, and its room; `sizes` are those of a
-/// product of the weight with an image.
+/// Returns the kernel of a convolution with windows of one element, its weight, and its room; `sizes` are those
+/// of a product of the weight with an image.
 fn pointwise_conv(
     l: &mut Lowering<'_>,
     weight: &View,
@@ -359,8 +359,8 @@ fn pointwise_conv(
     ("conv::pointwise", read(weight), vec![l.work(weight.dtype, GEMM_WORK, sizes.to_vec())])
 }
 
-/// Makes room for a copy of an input in which the elements that windows read at one of their positions follow each
-/// other, as `conv::work` of the kernels says, and for where these positions begin.
+/// Makes room for a copy of an input in which the elements that windows read at one of their positions follow
+/// each other, as `conv::work` of the kernels says, and for where these positions begin.
 fn enclosed(
     l: &mut Lowering<'_>,
     dtype: DType,
