@@ -131,10 +131,12 @@ impl Session {
             observed: Vec::new(),
             left_out: Vec::new(),
         };
+        // The numbers of its runs are greater than those of the calls that had the link before.
+        let arguments = next_run();
         let session = Arc::new(Session {
             link,
             run: AtomicU64::new(next_run()),
-            arguments: next_run(),
+            arguments,
             buffers: next_run(),
             owner: std::thread::current().id(),
             computing: Mutex::new(None),
@@ -649,7 +651,9 @@ impl Follower for Session {
 
     fn read(&self, lazy: &Lazy, what: &'static str, at: Option<SourceLoc>) {
         let mut state = self.lock();
-        if state.is_over || what == "operand" {
+        // A tensor of an earlier call has the link, too.
+        let is_earlier = lazy.run() < self.arguments;
+        if state.is_over || is_earlier || what == "operand" {
             return;
         }
         if let Some(recorder) = &mut state.recorder {

@@ -114,3 +114,23 @@ fn values_of_a_call_are_not_kept_for_the_next_one() {
         assert!(kept.is_none_or(|lazy| lazy.known().is_none()));
     }
 }
+
+#[test]
+fn a_thread_that_reads_a_tensor_of_an_earlier_call_stops_no_recording() {
+    let kept: Mutex<Option<Tensor>> = Mutex::default();
+    let f = compile(|x: &Tensor| {
+        let old = kept.lock().unwrap().replace(x.clone());
+        std::thread::scope(|scope| {
+            scope.spawn(move || old.map(|old| old.to_vec::<f32>().unwrap())).join().unwrap()
+        });
+        (x * 2.0).relu() + 1.0
+    })
+    .pure();
+    for x in [vector(&[1.0]), vector(&[1.0]).reshape([1, 1]), vector(&[1.0]).reshape([1, 1, 1])] {
+        for _ in 0..3 {
+            assert_eq!(f.call(std::slice::from_ref(&x)).unwrap().to_vec::<f32>().unwrap(), [3.0]);
+        }
+    }
+    let told = f.explain().to_string();
+    assert!(!told.contains("C11"), "{told}");
+}

@@ -54,8 +54,8 @@ pub enum Mask<'a, T> {
 }
 
 /// Returns how many elements [`attention`] needs: the scores of a head, and what two products need.
-pub const fn work(queries: usize, keys: usize, width: usize, values: usize) -> usize {
-    let (a, b) = (super::gemm::work(queries, keys, width), super::gemm::work(queries, values, keys));
+pub const fn work(queries: usize, keys: usize, width: usize) -> usize {
+    let (a, b) = (super::gemm::work(queries, width), super::gemm::work(queries, keys));
     queries * keys + if a > b { a } else { b }
 }
 

@@ -97,7 +97,7 @@ impl Columns for Kept {
     }
 }
 
-/// Returns how many elements [`conv`] needs for a copy of so many channels.
+/// Returns how many elements [`conv`] needs for a copy of so many channels, and for all windows of one.
 pub const fn work(
     inputs: usize,
     output: [usize; 3],
@@ -138,7 +138,7 @@ pub fn pointwise<T: Fused>(
 
 /// Returns how many elements [`pointwise_few`] needs for so many windows.
 pub const fn few_work(n: usize, outputs: usize, inputs: usize) -> usize {
-    n * outputs + super::gemm::work(n, outputs, inputs)
+    n * outputs + super::gemm::work(n, inputs)
 }
 
 /// Convolves as [`pointwise`] does, for one group and so few windows that tiles have channels side by side. `work`
@@ -194,48 +194,22 @@ pub fn conv<T: Fused>(
     split_outer(out_size.saturating_mul(wide.k), out_size, out, work, |i, out, work| {
         let group = i % groups;
         let (sums, work) = work.split_at_mut(SUMS);
+        let (all, work) = work.split_at_mut(product(enclosed.sizes));
         for (c, copy) in work.chunks_exact_mut(channel).take(inputs).enumerate() {
             enclosed.fill(T::ZERO, &x[(i * inputs + c) * x_size..][..x_size], copy);
         }
         let weight = Matrix { data: &weight[group * outputs * wide.k..], row: wide.k, column: 1 };
         let start = bias.map_or(Start::Zero, |bias| Start::Rows(&bias[group * outputs..]));
         let x = Windows { data: &*work, places, channel };
-        place(wide, weight, x, Kept(enclosed), n, start, sums, out);
-    });
-}
-
-/// Convolves each channel with a kernel of its own, as [`conv`] does.
-pub fn depthwise<T: Fused>(
-    conv: Conv,
-    x: &[T],
-    weight: &[T],
-    bias: Option<&[T]>,
-    work: &mut [T],
-    places: &mut [i64],
-    out: &mut [T],
-) {
-    let Conv { groups, window, .. } = conv;
-    let (x_size, n, taps) = (product(window.input), product(window.output), product(window.kernel));
-    if n == 0 {
-        return;
-    }
-    let enclosed = Enclosed::new(window);
-    let places = enclosed.places(places);
-    let sizes = Sizes { m: 1, n: enclosed.windows(), k: taps };
-    split_outer(n.saturating_mul(taps), n, out, work, |i, out, work| {
-        let (sums, work) = work.split_at_mut(SUMS);
-        let (wide, work) = work.split_at_mut(product(enclosed.sizes));
-        enclosed.fill(T::ZERO, &x[i * x_size..][..x_size], &mut work[..enclosed.len()]);
-        let channel = i % groups;
-        let weight = Matrix { data: &weight[channel * taps..], row: taps, column: 1 };
-        let start = bias.map_or(Start::Zero, |bias| Start::Rows(&bias[channel..]));
-        let x = Windows { data: &*work, places, channel: enclosed.len() };
-        if enclosed.is_exact() {
-            return tiles(sizes, weight, x, InOrder, n, start, sums, out);
+        match outputs {
+            1 if enclosed.is_exact() => tiles(wide, weight, x, InOrder, n, start, sums, out),
+            // To take what is kept out of the only row at the end is quicker than to do so tile by tile.
+            1 => {
+                tiles(wide, weight, x, InOrder, wide.n, start, sums, &mut all[..wide.n]);
+                enclosed.keep(all, out);
+            }
+            _ => place(wide, weight, x, Kept(enclosed), n, start, sums, out),
         }
-        // All windows first, then those that are kept.
-        tiles(sizes, weight, x, InOrder, sizes.n, start, sums, &mut wide[..sizes.n]);
-        enclosed.keep(wide, out);
     });
 }
 

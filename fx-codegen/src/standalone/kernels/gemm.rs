@@ -19,8 +19,8 @@ pub const WIDEST: usize = 32;
 /// The elements of the largest tile.
 pub const SUMS: usize = 12 * WIDEST;
 
-/// Returns how many elements [`gemm`] needs to bring parts of its operands into order.
-pub const fn work(m: usize, _n: usize, k: usize) -> usize {
+/// Returns how many elements [`gemm`] needs for a tile, and to bring parts of its operands into order.
+pub const fn work(m: usize, k: usize) -> usize {
     let terms = if k < TERMS { k } else { TERMS };
     SUMS + terms * (WIDEST + if m < ROWS { m } else { ROWS })
 }
@@ -94,7 +94,8 @@ pub struct Even {
 }
 
 impl Even {
-    fn by(step: usize) -> Even {
+    /// Makes rows that lie so far apart, the first at 0.
+    pub fn by(step: usize) -> Even {
         Even { next: 0, step }
     }
 }

@@ -1,6 +1,6 @@
 //! [`simd!`]: functions as they are, for machines whose features are known when they are compiled.
 
-use super::tile::{First, Place, Rows, Tile, portable};
+use super::tile::{First, PORTABLE, Place, Rows, Tile, portable};
 
 /// Writes a function.
 macro_rules! simd {
@@ -22,7 +22,7 @@ pub const fn width<T>() -> usize {
 
 /// Returns how many rows tiles have, the tallest first.
 pub const fn heights() -> &'static [usize] {
-    &[4, 2, 1]
+    PORTABLE
 }
 
 /// Elements of tiles.
@@ -43,14 +43,7 @@ macro_rules! tiled {
             }
 
             fn multiply<R: Rows>(tile: Tile<'_, $t, R>, first: First<'_, $t>, out: Place<'_, $t>) {
-                match (tile.height, tile.is_half) {
-                    (4, false) => portable::<$t, R, 4, $width>(tile, first, out),
-                    (2, false) => portable::<$t, R, 2, $width>(tile, first, out),
-                    (_, false) => portable::<$t, R, 1, $width>(tile, first, out),
-                    (4, true) => portable::<$t, R, 4, { $width / 2 }>(tile, first, out),
-                    (2, true) => portable::<$t, R, 2, { $width / 2 }>(tile, first, out),
-                    (_, true) => portable::<$t, R, 1, { $width / 2 }>(tile, first, out),
-                }
+                portable::<$t, R, $width, { $width / 2 }>(tile, first, out);
             }
         }
     )*};

@@ -38,7 +38,7 @@ pub struct Weights<'a, T, B> {
 /// need.
 pub const fn work(steps: usize, batch: usize, inputs: usize, hidden: usize, gates: usize) -> usize {
     let width = gates * hidden;
-    let (a, b) = (super::gemm::work(steps, width, inputs), super::gemm::work(batch, width, hidden));
+    let (a, b) = (super::gemm::work(steps, inputs), super::gemm::work(batch, hidden));
     (steps + 1) * batch * width + if a > b { a } else { b }
 }
 

@@ -1,6 +1,6 @@
 //! [`simd!`]: functions that use the vectors of the machine that they run on; and tiles of matrix products.
 
-use super::tile::{First, Place, Rows, Tile, portable};
+use super::tile::{First, PORTABLE, Place, Rows, Tile, portable};
 
 /// Writes a function that is compiled for any processor and for one with AVX2, and chooses when it is called.
 macro_rules! simd {
@@ -74,7 +74,7 @@ pub fn heights() -> &'static [usize] {
         Vectors::Avx512 => &[12, 8, 4, 2, 1],
         #[cfg(target_arch = "x86_64")]
         Vectors::Avx2 => &[6, 4, 2, 1],
-        Vectors::Any => &[4, 2, 1],
+        Vectors::Any => PORTABLE,
     }
 }
 
@@ -95,7 +95,7 @@ macro_rules! tile {
         ///
         /// The processor has the features.
         #[target_feature(enable = $features)]
-        unsafe fn $name<R: Rows, const MR: usize, const VECTORS: usize, const CHAINS: usize>(
+        pub(super) unsafe fn $name<R: Rows, const MR: usize, const VECTORS: usize, const CHAINS: usize>(
             tile: Tile<'_, $t, R>,
             first: First<'_, $t>,
             out: Place<'_, $t>,
@@ -219,14 +219,7 @@ macro_rules! tiled {
                     Vectors::Avx512 => run!(tile, first, out, $avx512 12 8 4 2),
                     #[cfg(target_arch = "x86_64")]
                     Vectors::Avx2 => run!(tile, first, out, $avx2 6 4 2),
-                    Vectors::Any => match (tile.height, tile.is_half) {
-                        (4, false) => portable::<$t, R, 4, $width>(tile, first, out),
-                        (2, false) => portable::<$t, R, 2, $width>(tile, first, out),
-                        (_, false) => portable::<$t, R, 1, $width>(tile, first, out),
-                        (4, true) => portable::<$t, R, 4, { $width / 2 }>(tile, first, out),
-                        (2, true) => portable::<$t, R, 2, { $width / 2 }>(tile, first, out),
-                        (_, true) => portable::<$t, R, 1, { $width / 2 }>(tile, first, out),
-                    },
+                    Vectors::Any => portable::<$t, R, $width, { $width / 2 }>(tile, first, out),
                 }
             }
         }

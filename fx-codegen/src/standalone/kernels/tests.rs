@@ -1,6 +1,6 @@
 use super::float::Float;
-use super::gemm::{Matrix, Packed, Sizes, Start, batched, gemm, work};
-use super::{attention, conv, copy, lookup, pack, pool, reduce, rows, sort, threads};
+use super::gemm::{Matrix, Packed, Sizes, Start, batched, work};
+use super::{attention, conv, copy, gemm, lookup, pack, pool, reduce, rows, simd, sort, threads, tile};
 
 /// Numbers between -1 and 1 that look like chance.
 fn noise(n: usize) -> Vec<f32> {
@@ -36,13 +36,13 @@ fn products_of_all_sizes_and_layouts() {
                         sum as f32 + [0.0, bias[j], bias[i]][first]
                     })
                     .collect();
-                let (mut room, mut out) = (vec![0.0; work(m, n, k)], vec![f32::NAN; m * n]);
+                let (mut room, mut out) = (vec![0.0; work(m, k)], vec![f32::NAN; m * n]);
                 let a = Matrix { data: &a, row: a_row, column: a_column };
                 let b = Matrix { data: &b, row: b_row, column: b_column };
-                gemm(Sizes { m, n, k }, a, b, start, &mut room, &mut out);
+                gemm::gemm(Sizes { m, n, k }, a, b, start, &mut room, &mut out);
                 near(&out, &expected, 1e-5);
                 let (packed, mut again) = (pack::packed(n, k, b), vec![f32::NAN; m * n]);
-                gemm(Sizes { m, n, k }, a, Packed(&packed), start, &mut room, &mut again);
+                gemm::gemm(Sizes { m, n, k }, a, Packed(&packed), start, &mut room, &mut again);
                 near(&again, &expected, 1e-5);
             }
         }
@@ -100,6 +100,7 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         (1, 40, 83, [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
         (1, 9, 37, [1, 2, 2], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
         (3, 1, 1, [1, 40, 37], [1, 5, 5], [1, 2, 2], [0, 2, 2], [1, 1, 1]),
+        (2, 3, 1, [1, 9, 37], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
         (3, 1, 1, [1, 1, 90], [1, 1, 3], [1, 1, 1], [0, 0, 0], [1, 1, 40]),
         (1, 70, 17, [1, 12, 14], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
         (1, 4, 3, [1, 2, 3], [1, 4, 5], [1, 3, 2], [0, 3, 4], [1, 1, 1]),
@@ -119,13 +120,8 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         let mut out = vec![f32::NAN; expected.len()];
         conv::conv(c, &x, &weight, Some(&bias), &mut room, &mut places, &mut out);
         near(&out, &expected, 1e-5);
-        if inputs * outputs == 1 {
-            out.fill(f32::NAN);
-            conv::depthwise(c, &x, &weight, Some(&bias), &mut room, &mut places, &mut out);
-            near(&out, &expected, 1e-5);
-        }
         if taps == 1 && stride == [1; 3] {
-            let mut room = vec![f32::NAN; work(outputs, output.iter().product(), inputs)];
+            let mut room = vec![f32::NAN; work(outputs, inputs)];
             out.fill(f32::NAN);
             conv::pointwise(c, &x, &weight, Some(&bias), &mut room, &mut out);
             near(&out, &expected, 1e-5);
@@ -179,11 +175,11 @@ fn threads_change_no_bit() {
         conv::Window { input, kernel, output, stride: [1; 3], padding: [0; 3], dilation: [1; 3] }
     };
     let product = |m: usize, n: usize, k: usize, out: &mut Vec<f32>| {
-        let (a, b, mut room) = (noise(m * k), noise(k * n), vec![0.0; work(m, n, k)]);
+        let (a, b, mut room) = (noise(m * k), noise(k * n), vec![0.0; work(m, k)]);
         let [a, b] = [(&a, k), (&b, n)].map(|(data, row)| Matrix { data, row, column: 1 });
         let start = noise(n);
         out.resize(m * n, 0.0);
-        gemm(Sizes { m, n, k }, a, b, Start::Columns(&start), &mut room, out);
+        gemm::gemm(Sizes { m, n, k }, a, b, Start::Columns(&start), &mut room, out);
     };
     let convolve = |batch: usize, channels: usize, size: usize, out: &mut Vec<f32>| {
         let window = window(size, 3);
@@ -196,7 +192,7 @@ fn threads_change_no_bit() {
         conv::conv(c, &x, &weight, Some(&weight[..channels]), &mut room, &mut [0; 9], out);
         let c = conv::Conv { groups: channels, inputs: 1, outputs: 1, window };
         let mut deep = vec![0.0; out.len()];
-        conv::depthwise(c, &x, &weight, None, &mut room, &mut [0; 9], &mut deep);
+        conv::conv(c, &x, &weight, None, &mut room, &mut [0; 9], &mut deep);
         out.extend(deep);
         let mut most = vec![0.0; out.len() / 2];
         pool::max(window, f32::NEG_INFINITY, &x, &mut room, &mut [0; 9], &mut most);
@@ -219,7 +215,7 @@ fn threads_change_no_bit() {
         };
         let x = noise(2 * 3 * 150 * 40);
         let heads = attention::Heads { data: &x, strides: [18_000, 6000, 40, 1] };
-        let mut room = vec![0.0; attention::work(150, 130, 40, 40)];
+        let mut room = vec![0.0; attention::work(150, 130, 40)];
         out.resize(x.len(), 0.0);
         attention::attention(sizes, heads, heads, heads, attention::Mask::All, 0.2, true, &mut room, out);
     };
@@ -375,5 +371,76 @@ fn halves_are_rounded_and_widened_as_by_the_eager_operations() {
             Some(bits) => bits ^ 1,
             None => break,
         };
+    }
+}
+
+/// Multiplies tiles of a height and of both widths, and compares with the definition.
+fn tile_is_its_sums(
+    height: usize,
+    wide: usize,
+    multiply: impl Fn(tile::Tile<'_, f32, gemm::Even>, tile::First<'_, f32>, tile::Place<'_, f32>),
+) {
+    for (terms, is_half, is_alone) in [
+        (0, false, false),
+        (1, true, false),
+        (5, false, false),
+        (37, false, height == 1),
+        (38, true, height == 1),
+    ] {
+        let width = if is_half { wide / 2 } else { wide };
+        let (step, b_step, out_step) = (terms + 3, wide + 1, wide + 5);
+        let (a, b, start) = (noise(height * step), noise((terms + 1) * b_step), noise(wide.max(height)));
+        let old = noise(height * out_step);
+        for (first, add) in [
+            (tile::First::Zero, 0),
+            (tile::First::Columns(&start), 1),
+            (tile::First::Rows(&start), 2),
+            (tile::First::Sums, 3),
+        ] {
+            let rows = gemm::Even::by(b_step);
+            let tile = tile::Tile { height, is_alone, is_half, a: &a, step, terms, b: &b, rows };
+            let mut out = old.clone();
+            multiply(tile, first, tile::Place { data: &mut out, step: out_step });
+            let expected: Vec<f32> = (0..out.len())
+                .map(|at| {
+                    let (i, j) = (at / out_step, at % out_step);
+                    if j >= width {
+                        return old[at];
+                    }
+                    let sum: f32 = (0..terms).map(|p| a[i * step + p] * b[p * b_step + j]).sum();
+                    sum + [0.0, start[j.min(wide - 1)], start[i], old[at]][add]
+                })
+                .collect();
+            near(&out, &expected, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn tiles_of_all_machines_are_their_sums() {
+    for &height in tile::PORTABLE {
+        tile_is_its_sums(height, 8, tile::portable::<f32, _, 8, 4>);
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        macro_rules! each {
+            ($function:ident, $wide:literal, $($height:literal $chains:literal),*) => {$(
+                tile_is_its_sums($height, $wide, |tile, first, out| {
+                    // SAFETY: the processor has the features.
+                    unsafe {
+                        match tile.is_half {
+                            true => simd::$function::<_, $height, 1, $chains>(tile, first, out),
+                            false => simd::$function::<_, $height, 2, $chains>(tile, first, out),
+                        }
+                    }
+                });
+            )*};
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            each!(avx2_f32, 16, 6 1, 4 1, 2 1, 1 1, 1 4);
+        }
+        if is_x86_feature_detected!("avx512f") {
+            each!(avx512_f32, 32, 12 1, 8 1, 4 1, 2 1, 1 1, 1 4);
+        }
     }
 }

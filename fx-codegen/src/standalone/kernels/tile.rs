@@ -52,8 +52,26 @@ pub struct Place<'a, T> {
     pub step: usize,
 }
 
-/// Multiplies and writes a tile of `MR` rows on any machine.
-pub fn portable<T: Tiled + Default, R: Rows, const MR: usize, const NR: usize>(
+/// The heights of tiles on any machine, the tallest first.
+pub const PORTABLE: &[usize] = &[4, 2, 1];
+
+/// Multiplies and writes a tile of `WIDE` or `HALF` columns on any machine.
+pub fn portable<T: Tiled + Default, R: Rows, const WIDE: usize, const HALF: usize>(
+    tile: Tile<'_, T, R>,
+    first: First<'_, T>,
+    out: Place<'_, T>,
+) {
+    match (tile.height, tile.is_half) {
+        (4, false) => rows_of::<T, R, 4, WIDE>(tile, first, out),
+        (2, false) => rows_of::<T, R, 2, WIDE>(tile, first, out),
+        (_, false) => rows_of::<T, R, 1, WIDE>(tile, first, out),
+        (4, true) => rows_of::<T, R, 4, HALF>(tile, first, out),
+        (2, true) => rows_of::<T, R, 2, HALF>(tile, first, out),
+        (_, true) => rows_of::<T, R, 1, HALF>(tile, first, out),
+    }
+}
+
+fn rows_of<T: Tiled + Default, R: Rows, const MR: usize, const NR: usize>(
     tile: Tile<'_, T, R>,
     first: First<'_, T>,
     out: Place<'_, T>,

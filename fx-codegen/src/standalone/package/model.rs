@@ -221,18 +221,15 @@ impl Writer<'_> {
                 weight.packed.as_ref().filter(|packed| packed.of == i).map(|packed| (packed, name))
             });
             let packed: Vec<(&PackedWeight, &String)> = packed.collect();
-            let elements = format!("file.elements(\"{path}\", &{shape:?})?;");
-            let source = match (self.is_kept[i], packed.is_empty()) {
-                (true, _) => format!("weights.{}", self.weights[i]),
-                (false, false) => "data".to_owned(),
+            let source =
+                if self.is_kept[i] { format!("weights.{}", self.weights[i]) } else { "data".to_owned() };
+            let (start, element) = match (self.is_kept[i], packed.is_empty()) {
+                (true, _) => (&*source, String::new()),
+                (false, false) => ("let data", format!("::<{}>", ty.dtype)),
                 // A file that lacks it is refused all the same.
-                (false, true) => format!("_ = file.elements::<{}>(\"{path}\", &{shape:?})?;", ty.dtype),
+                (false, true) => ("_", format!("::<{}>", ty.dtype)),
             };
-            let _ = match &*source {
-                "data" => writeln!(text, "        let data: Vec<{}> = {elements}", ty.dtype),
-                kept if self.is_kept[i] => writeln!(text, "        {kept} = {elements}"),
-                checked => writeln!(text, "        {checked}"),
-            };
+            let _ = writeln!(text, "        {start} = file.elements{element}(\"{path}\", &{shape:?})?;");
             for (PackedWeight { sizes: [n, k], offset, strides: [row, column], .. }, name) in packed {
                 let part = if *offset == 0 { source.clone() } else { format!("{source}[{offset}..]") };
                 let _ = writeln!(

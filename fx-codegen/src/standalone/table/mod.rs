@@ -423,7 +423,7 @@ impl Lowering<'_> {
 }
 
 pub(super) const GEMM_WORK: Room =
-    Room { path: "gemm::work", of: |sizes| kernels::gemm::work(sizes[0], sizes[1], sizes[2]) };
+    Room { path: "gemm::work", of: |sizes| kernels::gemm::work(sizes[0], sizes[1]) };
 
 /// Returns the buffer of a value.
 pub(super) fn buffer_of(view: &View) -> Result<usize> {

@@ -90,7 +90,7 @@ fn linear(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         None => text("gemm::Start::Zero"),
     };
     let weight = right(l, &weight.permute(&[1, 0]));
-    let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
+    let work = l.work(dtype, GEMM_WORK, vec![m.clone(), k.clone()]);
     let (view, out) = l.out(dtype, &shape);
     l.call("gemm::gemm", vec![sizes(&m, &n, &k), matrix(&a), weight, start, work, out]);
     Ok(Arg::Leaf(view))
@@ -146,7 +146,7 @@ fn product(l: &mut Lowering<'_>, a: &View, b: &View, shape: &[Dim], out: Pieces)
     if !a.dtype.is_float() {
         bail!(DType, "it has no stand-alone code for {}", a.dtype);
     }
-    let work = l.work(a.dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
+    let work = l.work(a.dtype, GEMM_WORK, vec![m.clone(), k.clone()]);
     if batch.is_empty() {
         let args = vec![sizes(&m, &n, &k), matrix(&a), right(l, &b), text("gemm::Start::Zero"), work, out];
         l.call("gemm::gemm", args);
@@ -182,7 +182,7 @@ fn addmm(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     {
         let [m, k] = [0, 1].map(|axis| a.shape[axis].clone());
         let n = b.shape[1].clone();
-        let work = l.work(dtype, GEMM_WORK, vec![m.clone(), n.clone(), k.clone()]);
+        let work = l.work(dtype, GEMM_WORK, vec![m.clone(), k.clone()]);
         let start = wrap("gemm::Start::Columns(", read(x), ")");
         let b = right(l, b);
         l.call("gemm::gemm", vec![sizes(&m, &n, &k), matrix(a), b, start, work, out]);
@@ -329,8 +329,7 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
         }
         () => {
             let work = enclosed(l, dtype, &inputs, [&output, &kernel, &stride, &dilation]);
-            let is_depthwise = is(&[inputs, outputs], 1);
-            (if is_depthwise { "conv::depthwise" } else { "conv::conv" }, read(&weight), work)
+            ("conv::conv", read(&weight), work)
         }
     };
     let operands = [conv, read(&x), factor, bias];
@@ -356,7 +355,8 @@ fn pointwise_conv(
             return ("conv::pointwise_few", factor, vec![work]);
         }
     }
-    ("conv::pointwise", read(weight), vec![l.work(weight.dtype, GEMM_WORK, sizes.to_vec())])
+    let work = l.work(weight.dtype, GEMM_WORK, vec![outputs.clone(), inputs.clone()]);
+    ("conv::pointwise", read(weight), vec![work])
 }
 
 /// Makes room for a copy of an input in which the elements that windows read at one of their positions follow
@@ -468,10 +468,8 @@ fn adaptive_pool(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     Ok(Arg::tuple([Arg::Leaf(view), Arg::Leaf(positions)]))
 }
 
-const ATTENTION_WORK: Room = Room {
-    path: "attention::work",
-    of: |sizes| kernels::attention::work(sizes[0], sizes[1], sizes[2], sizes[3]),
-};
+const ATTENTION_WORK: Room =
+    Room { path: "attention::work", of: |sizes| kernels::attention::work(sizes[0], sizes[1], sizes[2]) };
 
 /// Returns an operand of attention with four axes: a batch, heads, and those of a matrix.
 fn heads_of(l: &mut Lowering<'_>, view: &View) -> View {
@@ -549,7 +547,7 @@ fn attention(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             ("values", size(&values)),
         ],
     );
-    let work = l.work(dtype, ATTENTION_WORK, vec![queries, keys, width, values]);
+    let work = l.work(dtype, ATTENTION_WORK, vec![queries, keys, width]);
     let (view, out) = l.out(dtype, &shape);
     l.call(
         "attention::attention",
