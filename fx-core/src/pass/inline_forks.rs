@@ -8,7 +8,7 @@ use crate::attribute::Parts;
 use crate::graph::NodeMap;
 use crate::node::{NodeId, OpCode, Provenance};
 use crate::region::draws;
-use crate::{Arg, Graph, GraphModule, Result, ops};
+use crate::{Arg, ErrorKind, Graph, GraphModule, Result, ops};
 
 /// Inlines forks.
 pub const INLINE_FORKS: Pass = Pass {
@@ -66,7 +66,12 @@ fn inline(graph: &mut Graph, parts: Parts<'_>, id: NodeId, cx: &mut Context) -> 
     }
     let mut map = NodeMap::default();
     map.extend(placeholders.into_iter().zip(operands.iter().cloned()));
-    let copied = graph.inserting_before(id, |graph| graph.copy_graph(body, &mut map))??;
+    let copied = match graph.inserting_before(id, |graph| graph.copy_graph(body, &mut map))? {
+        Ok(copied) => copied,
+        // It computes with a size of an operand whose type is not known here.
+        Err(error) if error.kind() == ErrorKind::UnknownType => return Ok(false),
+        Err(error) => return Err(error),
+    };
     for (inner, node) in body.nodes() {
         if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) {
             continue;
@@ -76,7 +81,10 @@ fn inline(graph: &mut Graph, parts: Parts<'_>, id: NodeId, cx: &mut Context) -> 
             // A call that fails fails when the program runs.
             let ty = crate::infer::infer_node(graph, parts, *new).ok().flatten();
             let meta = graph.meta_mut(*new)?;
-            meta.ty = ty.map(Arc::new);
+            // What the copy knew of its type stays where its operands tell less.
+            if let Some(ty) = ty {
+                meta.ty = Some(Arc::new(ty));
+            }
             meta.add_provenance(provenance);
         }
     }

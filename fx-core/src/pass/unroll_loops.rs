@@ -6,7 +6,7 @@ use super::{Context, Pass, PassOption, each_graph};
 use crate::attribute::Parts;
 use crate::graph::NodeMap;
 use crate::node::{NodeId, OpCode, Provenance};
-use crate::{Arg, Graph, GraphModule, Result, op, ops};
+use crate::{Arg, ErrorKind, Graph, GraphModule, Result, op, ops};
 
 /// Unrolls loops.
 pub const UNROLL_LOOPS: Pass = Pass {
@@ -70,7 +70,12 @@ fn unroll(
         let mut map = NodeMap::default();
         let args = [Arg::Int(round)].into_iter().chain(current.clone()).chain(captured.iter().cloned());
         map.extend(placeholders.iter().copied().zip(args));
-        let copied = graph.inserting_before(id, |graph| graph.copy_graph(body, &mut map))??;
+        let copied = match graph.inserting_before(id, |graph| graph.copy_graph(body, &mut map))? {
+            Ok(copied) => copied,
+            // It computes with a size of an operand whose type is not known here.
+            Err(error) if error.kind() == ErrorKind::UnknownType => return leave(graph, &copies),
+            Err(error) => return Err(error),
+        };
         for (inner, node) in body.nodes() {
             if matches!(node.opcode(), OpCode::Placeholder | OpCode::Output) {
                 continue;
@@ -79,7 +84,10 @@ fn unroll(
             copies.push(*new);
             let Ok(ty) = crate::infer::infer_node(graph, parts, *new) else { return leave(graph, &copies) };
             let meta = graph.meta_mut(*new)?;
-            meta.ty = ty.map(Arc::new);
+            // What the copy knew of its type stays where its operands tell less.
+            if let Some(ty) = ty {
+                meta.ty = Some(Arc::new(ty));
+            }
             meta.add_provenance(Provenance { pass: "unroll_loops".into(), from: vec![name.clone()] });
         }
         current = match copied.output.items() {
