@@ -12,7 +12,7 @@ use super::gemm::{
 use super::simd::simd;
 use super::threads::{split, split_outer};
 pub use super::window::Window;
-use super::window::{Enclosed, inside, phases, product};
+use super::window::{Enclosed, enclose, inside, phases, product};
 
 /// The geometry of a convolution of `[batch, channels, ..]`.
 #[derive(Clone, Copy)]
@@ -171,6 +171,15 @@ pub fn pointwise_few<T: Fused>(
     });
 }
 
+simd! {
+    /// Convolves the copy of one channel into one; `all` has room for all windows.
+    fn depthwise<T: Fused>(
+        enclosed: Enclosed, places: &[i64], weight: &[T], start: T, x: &[T], all: &mut [T], out: &mut [T],
+    ) {
+        enclosed.join((places, weight), start, x, all, out, |sum, x, weight| weight.multiply_add(x, sum));
+    }
+}
+
 /// Convolves; `work` holds what [`work`] says, and `places` has room for each position of a window.
 pub fn conv<T: Fused>(
     conv: Conv,
@@ -195,8 +204,10 @@ pub fn conv<T: Fused>(
         let group = i % groups;
         let (sums, work) = work.split_at_mut(SUMS);
         let (all, work) = work.split_at_mut(product(enclosed.sizes));
-        for (c, copy) in work.chunks_exact_mut(channel).take(inputs).enumerate() {
-            enclosed.fill(T::ZERO, &x[(i * inputs + c) * x_size..][..x_size], copy);
+        enclose(enclosed, T::ZERO, inputs, &x[i * inputs * x_size..], work);
+        if [inputs, outputs] == [1, 1] {
+            let start = bias.map_or(T::ZERO, |bias| bias[group]);
+            return depthwise(enclosed, places, &weight[group * taps..][..taps], start, work, all, out);
         }
         let weight = Matrix { data: &weight[group * outputs * wide.k..], row: wide.k, column: 1 };
         let start = bias.map_or(Start::Zero, |bias| Start::Rows(&bias[group * outputs..]));

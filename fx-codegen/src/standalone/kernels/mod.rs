@@ -39,6 +39,7 @@ pub mod threads;
 mod tile;
 mod walk;
 mod window;
+pub mod winograd;
 
 use fx_core::portable::{resampling, sampling, select};
 use fx_core::{math, row};

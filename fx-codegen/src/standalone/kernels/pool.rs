@@ -5,7 +5,7 @@ use super::row::sum;
 use super::simd::simd;
 use super::threads::split_outer;
 pub use super::window::Window;
-use super::window::{Enclosed, product};
+use super::window::{Enclosed, enclose, product};
 
 /// Calls `f` for each window of each channel with the channel, the position of the window and its elements'
 /// positions.
@@ -38,15 +38,15 @@ pub trait Extreme: Copy + PartialOrd + Send + Sync {}
 
 impl<T: Copy + PartialOrd + Send + Sync> Extreme for T {}
 
-/// Joins the elements of each window with `start`, which changes nothing and takes the place of the padding.
+/// Encloses each channel in a padding of `border`, and joins the elements of its windows.
 #[inline(always)]
 fn joined<T: Extreme>(
     window: Window,
-    start: T,
+    border: T,
     x: &[T],
     (work, places): (&mut [T], &mut [i64]),
     out: &mut [T],
-    join: impl Fn(&[i64], &[T], &mut [T]) + Sync,
+    join: impl Fn(Enclosed, &[i64], T, &[T], &mut [T], &mut [T]) + Sync,
 ) {
     let (x_size, n) = (product(window.input), product(window.output));
     if n == 0 {
@@ -56,11 +56,8 @@ fn joined<T: Extreme>(
     let places = enclosed.places(places);
     split_outer(n.saturating_mul(places.len()), n, out, work, |i, out, work| {
         let (all, copy) = work.split_at_mut(product(enclosed.sizes));
-        enclosed.fill(start, &x[i * x_size..][..x_size], &mut copy[..enclosed.len()]);
-        let all = &mut all[..enclosed.windows()];
-        all.fill(start);
-        join(places, copy, all);
-        enclosed.keep(all, out);
+        enclose(enclosed, border, 1, &x[i * x_size..], copy);
+        join(enclosed, places, border, copy, all, out);
     });
 }
 
@@ -71,13 +68,11 @@ pub fn max<T: Extreme>(window: Window, least: T, x: &[T], work: &mut [T], places
 }
 
 simd! {
-    /// Replaces each element by the greatest of those from each place on.
-    fn greatest<T: Extreme>(places: &[i64], x: &[T], out: &mut [T]) {
-        for &place in places {
-            for (out, &x) in out.iter_mut().zip(&x[place as usize..]) {
-                *out = if x > *out || x != x { x } else { *out };
-            }
-        }
+    /// Finds the greatest elements, from `least` on.
+    fn greatest<T: Extreme>(
+        enclosed: Enclosed, places: &[i64], least: T, x: &[T], all: &mut [T], out: &mut [T],
+    ) {
+        enclosed.join((places, places), least, x, all, out, |best, x, _| if x > best || x != x { x } else { best });
     }
 }
 
@@ -137,13 +132,9 @@ pub fn average<T: Real + Extreme>(
 }
 
 simd! {
-    /// Adds the elements from each place on.
-    fn sums<T: Real>(places: &[i64], x: &[T], out: &mut [T]) {
-        for &place in places {
-            for (out, &x) in out.iter_mut().zip(&x[place as usize..]) {
-                *out = *out + x;
-            }
-        }
+    /// Adds the elements to `zero`.
+    fn sums<T: Real>(enclosed: Enclosed, places: &[i64], zero: T, x: &[T], all: &mut [T], out: &mut [T]) {
+        enclosed.join((places, places), zero, x, all, out, |sum, x, _| sum + x);
     }
 }
 

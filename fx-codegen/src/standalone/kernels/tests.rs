@@ -1,6 +1,8 @@
 use super::float::Float;
 use super::gemm::{Matrix, Packed, Sizes, Start, batched, work};
-use super::{attention, conv, copy, gemm, lookup, pack, pool, reduce, rows, simd, sort, threads, tile};
+use super::{
+    attention, conv, copy, gemm, lookup, pack, pool, reduce, rows, simd, sort, threads, tile, winograd,
+};
 
 /// Numbers between -1 and 1 that look like chance.
 fn noise(n: usize) -> Vec<f32> {
@@ -78,6 +80,44 @@ fn convolved(c: conv::Conv, x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f32>
         out.push(sum);
     }
     out
+}
+
+#[test]
+fn filtering_is_convolution() {
+    // Blocks of several lines, tiles that cross the border, padding on all sides of more than a window.
+    for (inputs, outputs, [height, width], padding) in [
+        (1, 1, [3, 3], [0, 0]),
+        (2, 3, [1, 1], [1, 1]),
+        (3, 5, [7, 9], [1, 1]),
+        (5, 25, [8, 6], [0, 2]),
+        (70, 26, [14, 14], [1, 1]),
+        (33, 13, [37, 29], [5, 0]),
+        (200, 2, [4, 60], [1, 3]),
+        (64, 3, [20, 56], [1, 1]),
+        (2, 3, [0, 4], [2, 1]),
+    ] {
+        let output = [1, height + 2 * padding[0] - 2, width + 2 * padding[1] - 2];
+        let window = conv::Window {
+            input: [1, height, width],
+            kernel: [1, 3, 3],
+            output,
+            stride: [1; 3],
+            padding: [0, padding[0], padding[1]],
+            dilation: [1; 3],
+        };
+        let c = conv::Conv { groups: 1, inputs, outputs, window };
+        let (x, weight, bias) =
+            (noise(2 * inputs * height * width), noise(outputs * inputs * 9), noise(outputs));
+        let kernels = winograd::parted(outputs * inputs, &weight);
+        let mut out = vec![f32::NAN; 2 * outputs * output[1] * output[2]];
+        let mut room = vec![f32::NAN; winograd::work(inputs, output[1], output[2])];
+        winograd::conv(c, &x, &kernels, Some(&bias), &mut room, &mut out);
+        let expected = match x.is_empty() {
+            true => (0..out.len()).map(|i| bias[i / (output[1] * output[2]) % outputs]).collect(),
+            false => convolved(c, &x, &weight, &bias),
+        };
+        near(&out, &expected, 1e-4);
+    }
 }
 
 #[test]
@@ -219,8 +259,18 @@ fn threads_change_no_bit() {
         out.resize(x.len(), 0.0);
         attention::attention(sizes, heads, heads, heads, attention::Mask::All, 0.2, true, &mut room, out);
     };
+    // Some thread has one channel more than tiles have rows.
+    let filter = |out: &mut Vec<f32>| {
+        let (channels, window) = (98, window(40, 3));
+        let c = conv::Conv { groups: 1, inputs: channels, outputs: channels, window };
+        let (x, weight) = (noise(channels * 1600), noise(channels * channels * 9));
+        let kernels = winograd::parted(channels * channels, &weight);
+        out.resize(channels * 38 * 38, 0.0);
+        winograd::conv(c, &x, &kernels, None, &mut vec![0.0; winograd::work(channels, 38, 38)], out);
+    };
     type Work<'a> = &'a dyn Fn(&mut Vec<f32>);
-    let works: [Work<'_>; 6] = [
+    let works: [Work<'_>; 7] = [
+        &filter,
         &|out| product(613, 200, 150, out),
         &|out| product(1, 2100, 4001, out),
         &|out| product(3, 2100, 1300, out),

@@ -1,6 +1,8 @@
 //! [`Window`]: the geometry of operations on windows over up to three axes; those with fewer have sizes of 1
 //! in front.
 
+use super::simd::simd;
+
 /// How windows lie on an input; sizes of axes are those of depth, height and width.
 #[derive(Clone, Copy)]
 pub struct Window {
@@ -44,6 +46,9 @@ pub fn inside(input: usize, output: usize, stride: usize, padding: usize, shift:
     let to = (input + padding).saturating_sub(shift).div_ceil(stride).min(output);
     (from.min(to), to)
 }
+
+/// The windows of a channel that are computed at a time.
+const LANES: usize = 16;
 
 /// Copies elements that lie a step apart.
 #[inline(always)]
@@ -105,7 +110,7 @@ impl Enclosed {
     }
 
     /// Returns where the elements at a position of the windows begin.
-    fn place(&self, tap: usize) -> usize {
+    pub fn place(&self, tap: usize) -> usize {
         let (shift, stride) = (self.window.shift(tap), self.window.stride);
         let [z, y, x] = [0, 1, 2].map(|a| shift[a] % stride[a]);
         let part = (z * self.parts[1] + y) * self.parts[2] + x;
@@ -130,19 +135,18 @@ impl Enclosed {
             let first = padding[2].saturating_sub(px).div_ceil(step).min(line);
             let end = (input[2] + padding[2]).saturating_sub(px).div_ceil(step).clamp(first, line);
             let skipped = (first * step + px).wrapping_sub(padding[2]);
-            if end - first < line {
-                part.fill(border);
-            }
             for (z, plane) in part.chunks_exact_mut(lines * line).enumerate() {
                 let z = (z * stride[0] + pz).wrapping_sub(padding[0]);
                 for (y, out) in plane.chunks_exact_mut(line).enumerate() {
                     let y = (y * stride[1] + py).wrapping_sub(padding[1]);
-                    if z >= input[0] || y >= input[1] {
+                    if z >= input[0] || y >= input[1] || first == end {
                         out.fill(border);
-                    } else if first < end {
-                        let from = &x[(z * input[1] + y) * input[2] + skipped..];
-                        take_each(step, from, &mut out[first..end]);
+                        continue;
                     }
+                    out[..first].fill(border);
+                    out[end..].fill(border);
+                    let from = &x[(z * input[1] + y) * input[2] + skipped..];
+                    take_each(step, from, &mut out[first..end]);
                 }
             }
         }
@@ -155,6 +159,51 @@ impl Enclosed {
         (0..z * y * x).map(move |part| (part / (y * x), part / x % y, part % x))
     }
 
+    /// Joins the elements of each window of a channel with `start`, in order: those at a position of the windows begin
+    /// at its place, and are joined with its weight. `all` has room for the windows that cross the border, too.
+    #[inline(always)]
+    pub fn join<T: Copy, W: Copy>(
+        &self,
+        (places, weights): (&[i64], &[W]),
+        start: T,
+        x: &[T],
+        all: &mut [T],
+        out: &mut [T],
+        f: impl Fn(T, T, W) -> T,
+    ) {
+        let ([_, height, width], [_, lines, line]) = (self.window.output, self.sizes);
+        // Short lines are computed as one, with what lies between.
+        let is_short = width < LANES;
+        let (to, len) =
+            if is_short { (&mut all[..self.windows()], self.windows()) } else { (&mut *out, width) };
+        for (i, to) in to.chunks_exact_mut(len).enumerate() {
+            let first = (i / height * lines + i % height) * line;
+            let taps = places.iter().zip(weights).map(|(&place, &weight)| (first + place as usize, weight));
+            if len < LANES {
+                for (at, to) in to.iter_mut().enumerate() {
+                    *to =
+                        taps.clone().fold(start, |result, (place, weight)| f(result, x[place + at], weight));
+                }
+                continue;
+            }
+            for at in (0..len).step_by(LANES) {
+                // The last windows are perhaps computed twice.
+                let at = at.min(len - LANES);
+                let mut results = [start; LANES];
+                for (place, weight) in taps.clone() {
+                    let x = &x[place + at..][..LANES];
+                    for i in 0..LANES {
+                        results[i] = f(results[i], x[i], weight);
+                    }
+                }
+                to[at..][..LANES].copy_from_slice(&results);
+            }
+        }
+        if is_short {
+            self.keep(all, out);
+        }
+    }
+
     /// Takes the windows that do not cross the border out of all.
     #[inline(always)]
     pub fn keep<T: Copy>(&self, all: &[T], out: &mut [T]) {
@@ -163,6 +212,16 @@ impl Enclosed {
             for (out, all) in out.chunks_exact_mut(row).zip(all.chunks(line)) {
                 out.copy_from_slice(&all[..row]);
             }
+        }
+    }
+}
+
+simd! {
+    /// Copies so many channels one after the other, with this element for the padding.
+    pub fn enclose<T: Copy>(enclosed: Enclosed, border: T, channels: usize, x: &[T], out: &mut [T]) {
+        let size = product(enclosed.window.input);
+        for (i, out) in out.chunks_exact_mut(enclosed.len()).take(channels).enumerate() {
+            enclosed.fill(border, &x[i * size..][..size], out);
         }
     }
 }

@@ -31,16 +31,33 @@ pub(super) struct Weight {
     pub(super) packed: Option<PackedWeight>,
 }
 
-/// A weight in the order in which products read it.
+/// A weight that is brought into another form when the model is loaded.
 #[derive(Clone, Debug)]
 pub(super) struct PackedWeight {
-    /// The weight of which it is made when the model is loaded.
+    /// The weight of which it is made.
     pub(super) of: usize,
-    /// The columns and rows of the matrix.
-    pub(super) sizes: [usize; 2],
-    /// The first element, and the distances between rows and between columns.
-    pub(super) offset: usize,
-    pub(super) strides: [usize; 2],
+    pub(super) form: Form,
+}
+
+impl PackedWeight {
+    pub(super) fn is_panels(&self) -> bool {
+        matches!(self.form, Form::Panels { .. })
+    }
+}
+
+/// The form that a kernel reads a weight in.
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    /// The order in which products read it.
+    Panels {
+        /// The columns and rows of the matrix.
+        sizes: [usize; 2],
+        /// The first element, and the distances between rows and between columns.
+        offset: usize,
+        strides: [usize; 2],
+    },
+    /// So many kernels of 3 by 3 as Winograd's filtering takes them.
+    Winograd(usize),
 }
 
 /// A program as steps.
@@ -330,18 +347,31 @@ impl<'a> Lowering<'a> {
 
     /// Keeps a matrix in the order in which products read it; `None` if it is no weight, or one that may change.
     pub(super) fn packed(&mut self, matrix: &View) -> Option<usize> {
-        let Home::Weight(of) = matrix.home else { return None };
-        let path = self.weights[of].path.clone();
-        let is_fixed = !matches!(self.gm.attribute(&path), Ok(Attribute::Buffer(_) | Attribute::State(_)));
         let numbers = [&matrix.shape[..], &matrix.strides, std::slice::from_ref(&matrix.offset)].map(known);
         let [Ok(shape), Ok(strides), Ok(offset)] = numbers else { return None };
         let ([k, n], [row, column], [offset]) = (&shape[..], &strides[..], &offset[..]) else { return None };
         // Columns are kept in full tiles, of up to 32.
-        let is_narrow = *n < 8 || *k == 0;
-        if self.options.baked || !is_fixed || !matches!(matrix.dtype, DType::F32 | DType::F64) || is_narrow {
+        if *n < 8 || *k == 0 {
             return None;
         }
-        let packed = PackedWeight { of, sizes: [*n, *k], offset: *offset, strides: [*row, *column] };
+        self.in_form(matrix, Form::Panels { sizes: [*n, *k], offset: *offset, strides: [*row, *column] })
+    }
+
+    /// Keeps kernels of 3 by 3 as Winograd's filtering takes them; `None` as for [`packed`](Self::packed).
+    pub(super) fn filtered(&mut self, kernels: &View) -> Option<usize> {
+        let n = count(&kernels.shape).known()? / 9;
+        let is_whole = kernels.is_contiguous() && kernels.offset == Dim::new(0);
+        is_whole.then(|| self.in_form(kernels, Form::Winograd(n as usize)))?
+    }
+
+    fn in_form(&mut self, weight: &View, form: Form) -> Option<usize> {
+        let Home::Weight(of) = weight.home else { return None };
+        let path = self.weights[of].path.clone();
+        let is_fixed = !matches!(self.gm.attribute(&path), Ok(Attribute::Buffer(_) | Attribute::State(_)));
+        if self.options.baked || !is_fixed || !matches!(weight.dtype, DType::F32 | DType::F64) {
+            return None;
+        }
+        let packed = PackedWeight { of, form };
         let key = format!("{path} packed {packed:?}");
         if let Some(&i) = self.weight_of.get(&key) {
             return Some(i);

@@ -53,7 +53,8 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("threads", include_str!("../kernels/threads.rs"), &[]),
     ("tile", include_str!("../kernels/tile.rs"), &[]),
     ("walk", include_str!("../kernels/walk.rs"), &[]),
-    ("window", include_str!("../kernels/window.rs"), &[]),
+    ("window", include_str!("../kernels/window.rs"), &["simd"]),
+    ("winograd", include_str!("../kernels/winograd.rs"), &["conv"]),
 ];
 
 /// Returns whether a module of kernels has this name.

@@ -7,7 +7,7 @@ use fx_core::{Arg, DType, Result, TensorType, bail, err};
 
 use super::{ALLOW, Output, Writer, size_range};
 use crate::readable::names;
-use crate::standalone::lower::{self, PackedWeight};
+use crate::standalone::lower::{self, Form, PackedWeight};
 use crate::standalone::render::{Renderer, called_modules, length, place_name, signed, size, zero};
 use crate::standalone::step::Length;
 use crate::standalone::value::{Home, View, count};
@@ -41,7 +41,13 @@ impl Writer<'_> {
                 program.modules.extend(called_modules(&length(len, &self.symbols)?).map(str::to_owned));
             }
         }
-        if self.lowered.weights.iter().any(|weight| weight.packed.is_some()) {
+        if self
+            .lowered
+            .weights
+            .iter()
+            .filter_map(|weight| weight.packed.as_ref())
+            .any(PackedWeight::is_panels)
+        {
             program.modules.insert("pack".to_owned());
         }
         let mut used = program.modules.clone();
@@ -230,12 +236,18 @@ impl Writer<'_> {
                 (false, true) => ("_", format!("::<{}>", ty.dtype)),
             };
             let _ = writeln!(text, "        {start} = file.elements{element}(\"{path}\", &{shape:?})?;");
-            for (PackedWeight { sizes: [n, k], offset, strides: [row, column], .. }, name) in packed {
-                let part = if *offset == 0 { source.clone() } else { format!("{source}[{offset}..]") };
-                let _ = writeln!(
-                    text,
-                    "        weights.{name} = pack::packed({n}, {k}, gemm::Matrix {{ data: &{part}, row: {row}, column: {column} }});"
-                );
+            for (PackedWeight { form, .. }, name) in packed {
+                let made = match form {
+                    Form::Panels { sizes: [n, k], offset, strides: [row, column] } => {
+                        let part =
+                            if *offset == 0 { source.clone() } else { format!("{source}[{offset}..]") };
+                        format!(
+                            "pack::packed({n}, {k}, gemm::Matrix {{ data: &{part}, row: {row}, column: {column} }})"
+                        )
+                    }
+                    Form::Winograd(n) => format!("winograd::parted({n}, &{source})"),
+                };
+                let _ = writeln!(text, "        weights.{name} = {made};");
             }
         }
         text.push_str("        let scratch = Scratch {\n");

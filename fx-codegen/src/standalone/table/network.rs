@@ -260,7 +260,7 @@ fn padding(args: &Args<'_>, kernel: &[Dim], dilation: &[Dim], n: usize) -> Resul
 }
 
 /// The most windows of a convolution with fewer of them than tiles have columns.
-const FEW_WINDOWS: i64 = 16;
+const FEW_WINDOWS: i64 = 64;
 
 const FEW_WORK: Room =
     Room { path: "conv::few_work", of: |sizes| kernels::conv::few_work(sizes[0], sizes[1], sizes[2]) };
@@ -321,6 +321,17 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
         return Ok(Arg::Leaf(view));
     }
     let is = |dims: &[Dim], n: i64| dims.iter().all(|dim| *dim == Dim::new(n));
+    let is_one_apart = is(&stride, 1) && is(&dilation, 1) && groups == 1 && !is_transposed;
+    let is_plane = is(&kernel[..1], 1) && is(&output[..1], 1) && is(&kernel[1..], 3);
+    if is_plane
+        && is_one_apart
+        && winograd_pays(&inputs, &outputs, &output)
+        && let Some(i) = l.filtered(&weight)
+    {
+        let work = l.work(dtype, WINOGRAD_WORK, vec![inputs, output[1].clone(), output[2].clone()]);
+        l.call("winograd::conv", vec![conv, read(&x), vec![Piece::Weight(i)], bias, work, written]);
+        return Ok(Arg::Leaf(view));
+    }
     let (function, factor, work) = match () {
         () if is_transposed => ("conv::transposed", read(&weight), Vec::new()),
         () if is(&kernel, 1) && is(&stride, 1) && is(&padding, 0) => {
@@ -335,6 +346,22 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
     let operands = [conv, read(&x), factor, bias];
     l.call(function, operands.into_iter().chain(work).chain([written]).collect());
     Ok(Arg::Leaf(view))
+}
+
+/// The fewest channels of input and result for which the products of Winograd's filtering take longer than its
+/// transforms.
+const FILTERED_CHANNELS: i64 = 32;
+
+/// The fewest results of a plane for which it pays to transform kernels.
+const FILTERED_RESULTS: i64 = 36;
+
+const WINOGRAD_WORK: Room =
+    Room { path: "winograd::work", of: |sizes| kernels::winograd::work(sizes[0], sizes[1], sizes[2]) };
+
+/// Returns whether Winograd's filtering is the fastest way to convolve planes with windows of 3 by 3, one apart.
+fn winograd_pays(inputs: &Dim, outputs: &Dim, output: &[Dim]) -> bool {
+    let has_many_channels = [inputs, outputs].into_iter().all(|n| n.bounds().0 >= FILTERED_CHANNELS);
+    has_many_channels && count(output).known().is_none_or(|n| n >= FILTERED_RESULTS)
 }
 
 /// Returns the kernel of a convolution with windows of one element, its weight, and its room; `sizes` are those
