@@ -54,6 +54,7 @@ pub mod transform;
 pub mod tree;
 pub mod types;
 mod unflatten;
+pub mod window;
 
 pub use arg::{Arg, Entries, Items, MAX_DEPTH, Slice};
 pub use array::{Array, Sizes, Storage, Stored, Strides};

@@ -9,6 +9,7 @@
 //!   and no panic;
 //! - two runs, on one thread and on several, give the same bits; operands are left as they were;
 //! - strided, flipped and expanded operands give the values of contiguous ones, pointwise rows and views the bits;
+//! - the elements of a view lie where its [`windows`](crate::OpDef::windows) say, for sizes and for symbols;
 //! - a trace records one node, which prints, parses and runs to the bits of the eager call;
 //! - a pointwise row has the text of its body for every dtype that it is computed in.
 //!
@@ -37,6 +38,7 @@ pub(crate) mod call;
 mod examples;
 pub(crate) mod rule;
 mod sample;
+mod windows;
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -265,6 +267,10 @@ impl Check {
         });
         if let Err(error) = outcome {
             self.find("shape rule", args, rule::describe(value), error.message());
+        }
+        let op = self.op;
+        if let Err(error) = call::guarded(|| windows::check(op, args, value)) {
+            self.find("windows", args, "elements where the rule of the view says", error.message());
         }
     }
 

@@ -35,10 +35,7 @@ pub(crate) fn check(op: &OpDef, types: &[TypeTree], value: &Value) -> Result<boo
 pub(crate) fn check_symbolic(op: Op, types: &[TypeTree], value: &Value, naming: Naming) -> Result<()> {
     let mut sizes = Vec::new();
     let types: Vec<TypeTree> = types.iter().map(|ty| symbolic(ty, naming, &mut sizes)).collect();
-    let lookup = |symbol: &Symbol| match symbol.is_fresh() {
-        true => None,
-        false => sizes.get(symbol.name().get(1..)?.parse::<usize>().ok()?).copied(),
-    };
+    let lookup = |symbol: &Symbol| value_of(symbol, &sizes);
     let call = || {
         let types: Vec<String> = types.iter().map(ToString::to_string).collect();
         format!("{}({})", op.name, types.join(", "))
@@ -49,6 +46,14 @@ pub(crate) fn check_symbolic(op: Op, types: &[TypeTree], value: &Value, naming: 
             .map_err(|error| err!(Check, "{}: {} where {}", call(), error.message(), bindings(&sizes))),
         Err(error) if asks_for_sizes(&error) => Ok(()),
         Err(error) => bail!(Check, "{}: {}", call(), error.message()),
+    }
+}
+
+/// Returns the value of a symbol; one that depends on data has none.
+pub(super) fn value_of(symbol: &Symbol, sizes: &[i64]) -> Option<i64> {
+    match symbol.is_fresh() {
+        true => None,
+        false => sizes.get(symbol.name().get(1..)?.parse::<usize>().ok()?).copied(),
     }
 }
 
@@ -64,7 +69,8 @@ fn asks_for_sizes(error: &crate::Error) -> bool {
         .any(|phrase| error.message().contains(phrase))
 }
 
-fn symbolic(ty: &TypeTree, naming: Naming, sizes: &mut Vec<i64>) -> TypeTree {
+/// Replaces sizes by symbols, whose values are noted.
+pub(super) fn symbolic(ty: &TypeTree, naming: Naming, sizes: &mut Vec<i64>) -> TypeTree {
     let mut dim = |size: &Dim| match size.known() {
         Some(1) if naming == Naming::Equal => size.clone(),
         Some(n) => {

@@ -41,12 +41,14 @@ fn written(options: &Options) -> Vec<Op> {
     pass::decomposed().filter(|op| options.writes(*op)).collect()
 }
 
-/// Returns the names of the operations that have stand-alone code besides pointwise operations and views, sorted.
+/// Returns the names of the operations that have stand-alone code besides pointwise operations, sorted.
 pub fn operations() -> Vec<&'static str> {
     let mut names = fx_codegen::standalone::operations();
     names.extend(compose::names());
     names.extend(pass::decomposed().map(|op| op.name));
-    names.extend(crate::registry().iter().filter(|op| op.rows.is_some()).map(|op| op.name));
+    names.extend(
+        crate::registry().iter().filter(|op| op.rows.is_some() || op.windows.is_some()).map(|op| op.name),
+    );
     names.sort_unstable();
     names.dedup();
     names

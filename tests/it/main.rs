@@ -36,6 +36,7 @@ mod torchscript;
 mod ui;
 mod unflatten;
 mod view;
+mod windows;
 
 /// Says on standard error that a test did not run, and how it would; the harness does not capture this.
 fn skipped(what: &str, how: &str) {

@@ -1,5 +1,7 @@
 //! What a value of the graph is in generated code: a window on an input, a weight, or a buffer.
 
+use fx_core::window::{Window, is_row_major};
+pub(super) use fx_core::window::{collapse, row_major};
 use fx_core::{Arg, DType, Dim, TensorType};
 
 /// Whose memory a value has.
@@ -39,22 +41,6 @@ pub(super) fn count(shape: &[Dim]) -> Dim {
     shape.iter().fold(Dim::new(1), |n, size| n * size)
 }
 
-/// Returns the distances of elements that lie in row-major order without gaps.
-pub(super) fn row_major(shape: &[Dim]) -> Vec<Dim> {
-    let mut step = Dim::new(1);
-    let mut strides: Vec<Dim> = shape
-        .iter()
-        .rev()
-        .map(|size| {
-            let stride = step.clone();
-            step = &step * size;
-            stride
-        })
-        .collect();
-    strides.reverse();
-    strides
-}
-
 impl View {
     /// Makes a window on all of some memory.
     pub(super) fn whole(home: Home, dtype: DType, shape: &[Dim]) -> View {
@@ -86,12 +72,21 @@ impl View {
         TensorType { dtype: self.dtype, shape: self.shape.iter().cloned().collect() }
     }
 
+    /// Returns it as a window on the memory of this number.
+    pub(super) fn window(&self, base: usize) -> Window {
+        let (shape, strides, offset) = (self.shape.clone(), self.strides.clone(), self.offset.clone());
+        Window { base, shape, strides, offset }
+    }
+
+    /// Returns another window on the same memory.
+    pub(super) fn at(&self, window: &Window) -> View {
+        let Window { shape, strides, offset, .. } = window.clone();
+        View { shape, strides, offset, ..self.clone() }
+    }
+
     /// Returns whether the elements lie in row-major order without gaps.
     pub(super) fn is_contiguous(&self) -> bool {
-        let one = Dim::new(1);
-        let dense = row_major(&self.shape);
-        let fits = |((size, stride), dense): ((&Dim, &Dim), &Dim)| *size == one || stride == dense;
-        self.shape.iter().zip(&self.strides).zip(&dense).all(fits)
+        is_row_major(&self.shape, &self.strides)
     }
 
     /// Returns how many elements lie between the first and the last, both included.
@@ -119,40 +114,6 @@ impl View {
 
     /// Returns the same elements with axes in another order.
     pub(super) fn permute(&self, axes: &[usize]) -> View {
-        View {
-            shape: axes.iter().map(|&axis| self.shape[axis].clone()).collect(),
-            strides: axes.iter().map(|&axis| self.strides[axis].clone()).collect(),
-            ..self.clone()
-        }
+        self.at(&self.window(0).permute(axes))
     }
-}
-
-/// A run of axes as one: sizes and, for each operand, distances. Axes that lie one inside the other in every
-/// operand become one.
-pub(super) fn collapse(shape: &[Dim], strides: &[Vec<Dim>]) -> (Vec<Dim>, Vec<Vec<Dim>>) {
-    let one = Dim::new(1);
-    let mut sizes: Vec<Dim> = Vec::new();
-    let mut out: Vec<Vec<Dim>> = vec![Vec::new(); strides.len()];
-    for (axis, size) in shape.iter().enumerate() {
-        if *size == one {
-            continue;
-        }
-        let joins =
-            |(own, all): (&Vec<Dim>, &Vec<Dim>)| own.last().is_some_and(|last| *last == &all[axis] * size);
-        if !sizes.is_empty() && out.iter().zip(strides).all(joins) {
-            if let Some(last) = sizes.last_mut() {
-                *last = &*last * size;
-            }
-            for (own, all) in out.iter_mut().zip(strides) {
-                own.pop();
-                own.push(all[axis].clone());
-            }
-        } else {
-            sizes.push(size.clone());
-            for (own, all) in out.iter_mut().zip(strides) {
-                own.push(all[axis].clone());
-            }
-        }
-    }
-    (sizes, out)
 }

@@ -17,7 +17,8 @@
 /// [`call!`](crate::call). The kernel and the shape rule take all of them, as
 /// [`ParamKind`](crate::op::ParamKind) says. `#[class = ..]`, `#[effects = ..]`, `#[flops = ..]`, `#[rows = ..]`
 /// and `#[in_place = ..]`, in this order, set the fields of the row; see [`Flops`](crate::op::Flops) and
-/// [`OpDef`](crate::OpDef).
+/// [`OpDef`](crate::OpDef). A view names the rule of its windows: `#[class = View(rule)]`; see
+/// [`window`](crate::window).
 #[macro_export]
 macro_rules! kernels {
     (
@@ -25,7 +26,7 @@ macro_rules! kernels {
         pub trait $trait:ident; pub static $table:ident;
         $(
             $(#[doc = $doc:literal])+
-            $(#[class = $class:ident])?
+            $(#[class = $class:ident $(($windows:path))?])?
             $(#[effects = $effects:ident])?
             $(#[flops = $flops:expr])?
             $(#[rows = $rows:path])?
@@ -35,7 +36,7 @@ macro_rules! kernels {
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($rows)?] [$($in_place)?] [true] $name
+                [$($doc)+] [$($class $(($windows))?)?] [$($effects)?] [$($flops)?] [$($rows)?] [$($in_place)?] [true] $name
                 ($x: Tensor $(, $p: $k $(= $d)?)*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -66,7 +67,7 @@ macro_rules! functions {
         $tvis:vis static $table:ident;
         $(
             $(#[doc = $doc:literal])+
-            $(#[class = $class:ident])?
+            $(#[class = $class:ident $(($windows:path))?])?
             $(#[effects = $effects:ident])?
             $(#[flops = $flops:expr])?
             $(#[rows = $rows:path])?
@@ -76,7 +77,7 @@ macro_rules! functions {
     ) => {
         $(
             $crate::__op_row! {
-                [$($doc)+] [$($class)?] [$($effects)?] [$($flops)?] [$($rows)?] [$($in_place)?] [false] $name
+                [$($doc)+] [$($class $(($windows))?)?] [$($effects)?] [$($flops)?] [$($rows)?] [$($in_place)?] [false] $name
                 ($($p: $k $(= $d)?),*) ($($($q: $l = $e),*)?) [$($ret)?] $infer, $kernel
             }
         )*
@@ -89,7 +90,7 @@ macro_rules! functions {
 #[macro_export]
 macro_rules! __op_row {
     (
-        [$($doc:literal)+] [$($class:ident)?] [$($effects:ident)?] [$($flops:expr)?] [$($rows:path)?] [$($in_place:path)?] [$method:literal] $name:ident
+        [$($doc:literal)+] [$($class:ident $(($windows:path))?)?] [$($effects:ident)?] [$($flops:expr)?] [$($rows:path)?] [$($in_place:path)?] [$method:literal] $name:ident
         ($($p:ident: $k:ident $(= $d:expr)?),*) ($($q:ident: $l:ident = $e:expr),*) [$($ret:ty)?] $infer:expr, $kernel:expr
     ) => {
         #[doc(hidden)]
@@ -118,6 +119,7 @@ macro_rules! __op_row {
                         },)*
                     ],
                     $(class: $crate::Class::$class,)?
+                    $($(windows: ::core::option::Option::Some($windows),)?)?
                     $(effects: $crate::Effects::$effects,)?
                     $(flops: $flops,)?
                     $(rows: ::core::option::Option::Some($rows),)?

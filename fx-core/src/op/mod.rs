@@ -24,6 +24,7 @@ pub use registry::Registry;
 
 use crate::pointwise::PointwiseDef;
 use crate::rowwise::RowwiseRule;
+use crate::window::WindowRule;
 use crate::{Arg, Error, ErrorKind, Result, TypeTree, Value, err};
 
 /// What an operation does besides computing its result. Passes keep such operations, and their order.
@@ -60,7 +61,7 @@ pub enum Class {
     Pointwise(&'static PointwiseDef),
     /// A reduction over axes.
     Reduce,
-    /// A view: no element is computed.
+    /// A view: no element is computed. [`OpDef::windows`] says where they lie.
     View,
     /// Any other kernel.
     Kernel,
@@ -199,6 +200,8 @@ pub struct OpDef {
     pub infer: &'static (dyn Fn(&[TypeTree]) -> Result<TypeTree> + Send + Sync),
     /// The result from all arguments in schema order; every tensor is concrete.
     pub eval: &'static (dyn Fn(&[Value]) -> Result<Value> + Send + Sync),
+    /// Where the elements of a view lie in its operands, by which engines and crates read it without a copy.
+    pub windows: Option<WindowRule>,
     /// Which calls are row-wise, if some are, so that they can be parts of fused kernels and of crates.
     pub rows: Option<RowwiseRule>,
     /// As `eval`, for arguments that the caller no longer needs: a list that nobody else has is changed in place.
@@ -223,6 +226,7 @@ impl OpDef {
         method: false,
         infer: &|_| Err(unknown_type()),
         eval: &|_| Err(err!(Unresolved, "this operation has no kernel")),
+        windows: None,
         rows: None,
         eval_in_place: None,
     };

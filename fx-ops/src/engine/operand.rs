@@ -1,6 +1,6 @@
 //! Where a kernel finds its operands: the table of base addresses, and windows on what lies there.
 
-use fx_core::array::{Sizes, Strides, coalesce, row_major};
+use fx_core::array::{Sizes, Strides, coalesce};
 use fx_core::{DType, Result};
 use smallvec::SmallVec;
 
@@ -34,8 +34,8 @@ pub(crate) enum Layout {
 
 impl Layout {
     /// Returns the sizes or strides of axes in the order in which these lie.
-    pub(crate) fn arrange<T: Copy>(self, axes: &[T]) -> SmallVec<[T; 6]> {
-        let mut axes = SmallVec::from_slice(axes);
+    pub(crate) fn arrange<T: Clone>(self, axes: &[T]) -> SmallVec<[T; 6]> {
+        let mut axes: SmallVec<[T; 6]> = axes.iter().cloned().collect();
         if self == Layout::ChannelsLast && axes.len() > 2 {
             axes[1..].rotate_left(1);
         }
@@ -52,8 +52,8 @@ impl Layout {
     }
 
     /// Returns sizes or strides that lie in this order as they are counted.
-    fn restore<T: Copy>(self, axes: &[T]) -> SmallVec<[T; 6]> {
-        let mut axes = SmallVec::from_slice(axes);
+    pub(crate) fn restore<T: Clone>(self, axes: &[T]) -> SmallVec<[T; 6]> {
+        let mut axes: SmallVec<[T; 6]> = axes.iter().cloned().collect();
         if self == Layout::ChannelsLast && axes.len() > 2 {
             axes[1..].rotate_right(1);
         }
@@ -87,24 +87,6 @@ impl Clone for Operand {
 }
 
 impl Operand {
-    /// All elements of a value, in row-major order.
-    pub(crate) fn whole(value: ValueId, dtype: DType, shape: &[usize]) -> Operand {
-        Operand { value, dtype, shape: shape.into(), strides: row_major(shape), offset: 0, id: NO_ID }
-    }
-
-    /// All elements of a value whose axes lie in this order.
-    pub(crate) fn laid_out(value: ValueId, dtype: DType, shape: &[usize], layout: Layout) -> Operand {
-        let strides = layout.restore(&row_major(&layout.arrange(shape)));
-        Operand {
-            value,
-            dtype,
-            shape: shape.into(),
-            strides: strides.into_iter().collect(),
-            offset: 0,
-            id: NO_ID,
-        }
-    }
-
     /// Returns the layout of elements that follow each other without gaps; `None` if they do not, or lie
     /// otherwise.
     pub(crate) fn layout(&self) -> Option<Layout> {

@@ -27,14 +27,6 @@ pub(crate) fn matrices(op: Op, operands: &[Operand]) -> Option<Matrices> {
     }
 }
 
-/// Returns a matrix with its axes in the other order.
-pub(crate) fn turned(weight: &Operand) -> Operand {
-    let mut turned = weight.clone();
-    turned.shape.swap(0, 1);
-    turned.strides.swap(0, 1);
-    turned
-}
-
 /// The places of the matrices of a batch.
 struct Batch {
     n: usize,

@@ -1,21 +1,20 @@
 //! [`Record`]: how the sizes, operands and kernels of a plan were made, so that they are made again for other
 //! sizes.
 //!
-//! While a graph is planned, each size is noted as an expression of symbols, and what is made of sizes as the
-//! function that made it. To bind the plan to other sizes is to evaluate the expressions and to call the
-//! functions again, in order and without a look at the graph. What was decided in between is as right for
-//! other sizes if they are equal to each other and to the numbers of the program in the same places, and if
-//! operands lie alike; where that is not so, the graph is planned anew.
-
-use std::cell::RefCell;
+//! While a graph is planned, each size and each window on a value is noted as expressions of symbols, and
+//! each kernel as the function of sizes that made it. Binding the plan to other sizes evaluates the
+//! expressions and calls the functions again, in order and without a look at the graph. What was decided in
+//! between is as right for other sizes if they are equal to each other and to the numbers of the program in
+//! the same places, and if operands lie alike; where that is not so, the graph is planned anew.
 
 use fx_core::array::{Sizes, checked_numel};
-use fx_core::{Arg, Array, DType, Dim, Graph, OpCode, Result, Symbol, Type, TypeTree, bail};
+use fx_core::window::Window;
+use fx_core::{Arg, DType, Dim, Graph, OpCode, Result, Symbol, Type, TypeTree, bail};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::kernel::Kernel;
-use super::operand::{Layout, Operand, OperandId};
+use super::operand::{Layout, NO_ID, Operand, OperandId, ValueId};
 use super::plan_cache::Key;
 use super::step::{Info, Source};
 
@@ -36,8 +35,13 @@ pub(crate) type Holes = SmallVec<[(Dim, u32); 2]>;
 /// Makes something of the numbers of a plan; `None` if that cannot be for these.
 pub(crate) type Make<T> = Box<dyn Fn(&Instance) -> Result<Option<T>> + Send + Sync>;
 
-/// The operands that a view gives: several if it splits.
-pub(crate) type Operands = SmallVec<[Operand; 1]>;
+/// A window on a value, with its sizes, distances and first element as they are known.
+#[derive(Clone, Debug)]
+pub(crate) struct SizedWindow {
+    pub(crate) shape: Shape,
+    strides: Shape,
+    offset: Size,
+}
 
 /// The numbers of a plan.
 #[derive(Default)]
@@ -54,10 +58,8 @@ pub(crate) enum Made {
     Value(Shape),
     /// A value of one axis.
     Line(Make<usize>),
-    /// Operands that lie so and have these sizes.
-    Operands(Make<Operands>, SmallVec<[(LayoutFacts, Shape); 1]>),
-    /// Operands that are the same for all sizes.
-    Fixed(Operands),
+    /// A window on a value, which lies so.
+    Operand(ValueId, DType, SizedWindow, LayoutFacts),
     Kernel(Make<Box<dyn Kernel>>),
     /// The arguments of an evaluation.
     Args(Vec<Arg<Source>>, Holes),
@@ -93,12 +95,14 @@ pub(crate) struct Record {
     /// Their values in the plan that was recorded.
     values: Vec<Option<i64>>,
     dims: Vec<Dim>,
+    /// Which expressions are sizes, and not only distances in memory.
+    are_sizes: Vec<bool>,
     numbers: FxHashMap<Dim, u32>,
+    /// The expressions that must not be negative.
+    requires: Vec<u32>,
     /// The sizes that are numbers.
     known: Vec<i64>,
     made: Vec<Made>,
-    /// Which values have the same sizes for all.
-    fixed: Vec<bool>,
     /// Which sizes are equal.
     pattern: Vec<u32>,
     /// The bytes of all values of the plan that was recorded.
@@ -149,6 +153,16 @@ impl Instance {
         shape.iter().map(|size| self.size(*size)).collect()
     }
 
+    /// Returns a window on a value as an operand.
+    pub(crate) fn window(&self, value: ValueId, dtype: DType, window: &SizedWindow) -> Result<Operand> {
+        let strides = window.strides.iter().map(|stride| Ok(self.size(*stride)? as isize));
+        let strides = strides.collect::<Result<_>>()?;
+        let shape = self.sizes(&window.shape)?;
+        // A window without elements begins nowhere.
+        let offset = if shape.contains(&0) { 0 } else { self.size(window.offset)? };
+        Ok(Operand { value, dtype, shape, strides, offset, id: NO_ID })
+    }
+
     /// Returns arguments with numbers in the place of expressions.
     pub(crate) fn fill<T: Clone>(&self, args: &[Arg<T>], holes: &Holes) -> Result<Vec<Arg<T>>> {
         if holes.is_empty() {
@@ -169,23 +183,22 @@ impl Instance {
     }
 }
 
-/// Returns an array of so many elements, on which views are tried. Nobody writes its memory, which thus costs
-/// nothing where it is large.
-pub(crate) fn shadow(numel: usize) -> Result<Array> {
-    thread_local! {
-        static KEPT: RefCell<Option<Array>> = const { RefCell::new(None) };
+impl SizedWindow {
+    /// Returns a window whose numbers a function knows; it is told of each expression whether that is a size.
+    pub(crate) fn of(
+        window: &Window,
+        size: &mut dyn FnMut(&Dim, bool) -> Option<Size>,
+    ) -> Option<SizedWindow> {
+        Some(SizedWindow {
+            shape: window.shape.iter().map(|dim| size(dim, true)).collect::<Option<_>>()?,
+            strides: window.strides.iter().map(|dim| size(dim, false)).collect::<Option<_>>()?,
+            offset: size(&window.offset, false)?,
+        })
     }
-    KEPT.with_borrow_mut(|kept| match kept {
-        Some(shadow) if shadow.numel() >= numel => Ok(shadow.clone()),
-        _ => {
-            let n = numel.max(1 << 12);
-            Ok(kept.insert(Array::from_vec(vec![false; n], &[n])?).clone())
-        }
-    })
 }
 
 impl LayoutFacts {
-    fn of(operand: &Operand) -> LayoutFacts {
+    pub(crate) fn of(operand: &Operand) -> LayoutFacts {
         let (layout, is_contiguous) = (operand.layout(), operand.is_contiguous());
         let has_channels_last = match layout {
             Some(layout) => layout == Layout::ChannelsLast,
@@ -204,10 +217,11 @@ impl Record {
             symbols: Vec::new(),
             values: Vec::new(),
             dims: Vec::new(),
+            are_sizes: Vec::new(),
             numbers: FxHashMap::default(),
+            requires: Vec::new(),
             known: vec![0, 1],
             made: Vec::new(),
-            fixed: Vec::new(),
             pattern: Vec::new(),
             bytes: 0,
             is_complete: true,
@@ -270,17 +284,50 @@ impl Record {
         })
     }
 
-    /// Returns the number of an expression; `None` if it has no value.
+    /// Returns the number of a size; `None` if it has no value.
     fn number(&mut self, dim: &Dim, instance: &mut Instance) -> Option<u32> {
+        let number = self.expression(dim, instance)?;
+        self.are_sizes[number as usize] = true;
+        Some(number)
+    }
+
+    /// Returns the number of an expression; `None` if it has no value.
+    fn expression(&mut self, dim: &Dim, instance: &mut Instance) -> Option<u32> {
         if let Some(&number) = self.numbers.get(dim) {
             return Some(number);
         }
         let value = dim.eval(&|symbol| self.value(symbol)).ok()?;
         let number = self.dims.len() as u32;
         self.dims.push(dim.clone());
+        self.are_sizes.push(false);
         instance.dims.push(value);
         self.numbers.insert(dim.clone(), number);
         Some(number)
+    }
+
+    /// Returns whether all was recorded so far.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Returns an expression as a size, or as a distance in memory; `None` if it has no value.
+    pub(crate) fn size(&mut self, dim: &Dim, is_size: bool, instance: &mut Instance) -> Option<Size> {
+        let number = if is_size { self.number(dim, instance) } else { self.expression(dim, instance) };
+        number.map(Size::Of)
+    }
+
+    /// Notes that an expression must not be negative; returns whether it is not.
+    pub(crate) fn require(&mut self, dim: &Dim, instance: &mut Instance) -> bool {
+        let Some(number) = self.expression(dim, instance) else { return false };
+        self.requires.push(number);
+        instance.dims[number as usize] >= 0
+    }
+
+    /// Returns a window of a plan as expressions, on the memory of this number.
+    pub(crate) fn expressions(&self, base: usize, window: &SizedWindow) -> Window {
+        let dims = |sizes: &[Size]| sizes.iter().map(|size| self.dim(*size)).collect();
+        let (shape, strides) = (dims(&window.shape), dims(&window.strides));
+        Window { base, shape, strides, offset: self.dim(window.offset) }
     }
 
     fn value(&self, symbol: &Symbol) -> Option<i64> {
@@ -318,11 +365,15 @@ impl Record {
 
     /// Returns sizes as expressions.
     pub(crate) fn dims(&self, shape: &[Size]) -> fx_core::Shape {
-        let dim = |size: &Size| match size {
-            Size::Known(n) => Dim::from(*n),
-            Size::Of(number) => self.dims[*number as usize].clone(),
-        };
-        shape.iter().map(dim).collect()
+        shape.iter().map(|size| self.dim(*size)).collect()
+    }
+
+    /// Returns a size as an expression.
+    pub(crate) fn dim(&self, size: Size) -> Dim {
+        match size {
+            Size::Known(n) => Dim::from(n),
+            Size::Of(number) => self.dims[number as usize].clone(),
+        }
     }
 
     /// Numbers the sizes in arguments that are expressions.
@@ -350,49 +401,14 @@ impl Record {
         self.made.len()
     }
 
-    /// Forgets what was made, but for the first things and values.
-    pub(crate) fn truncate(&mut self, made: usize, values: usize) {
+    /// Forgets what was made, but for the first things.
+    pub(crate) fn truncate(&mut self, made: usize) {
         self.made.truncate(made);
-        self.fixed.truncate(values);
     }
 
     pub(crate) fn note(&mut self, made: Made) -> u32 {
-        match &made {
-            Made::Value(shape) => {
-                self.fixed.push(shape.iter().all(|size| matches!(size, Size::Known(_))));
-            }
-            Made::Line(_) => self.fixed.push(false),
-            _ => {}
-        }
         self.made.push(made);
         self.made.len() as u32 - 1
-    }
-
-    /// Notes operands that a function has made, which have these sizes. They are the same for all if their
-    /// value is and no argument depends on symbols.
-    pub(crate) fn note_operands(
-        &mut self,
-        make: impl Fn(&Instance) -> Result<Option<Operands>> + Send + Sync + 'static,
-        (operands, shapes): (&[Operand], &[Shape]),
-        has_holes: bool,
-        instance: &Instance,
-    ) {
-        let is_so = |(operand, shape): (&Operand, &Shape)| {
-            instance.sizes(shape).is_ok_and(|sizes| sizes == operand.shape)
-        };
-        if shapes.len() != operands.len() || !operands.iter().zip(shapes).all(is_so) {
-            return self.give_up();
-        }
-        let is_known = |shape: &Shape| shape.iter().all(|size| matches!(size, Size::Known(_)));
-        let is_fixed = |operand: &Operand| self.fixed.get(operand.value as usize) == Some(&true);
-        let made = match !has_holes && shapes.iter().all(is_known) && operands.iter().all(is_fixed) {
-            true => Made::Fixed(operands.iter().cloned().collect()),
-            false => {
-                let lies = operands.iter().map(LayoutFacts::of).zip(shapes.iter().cloned()).collect();
-                Made::Operands(Box::new(make), lies)
-            }
-        };
-        self.note(made);
     }
 
     /// Completes the record of a plan with these numbers, of a graph; `None` if it cannot be bound to other sizes.
@@ -416,16 +432,17 @@ impl Record {
         self.is_complete.then_some(self)
     }
 
-    /// Returns for each expression the first number or expression that has the same value.
+    /// Returns for each size the first number or size that has the same value.
     fn pattern_of(&self, dims: &[i64]) -> Vec<u32> {
+        let sizes = || dims.iter().zip(&self.are_sizes).filter(|(_, is_size)| **is_size).map(|(dim, _)| dim);
         let first = |(i, value): (usize, &i64)| match self.known.binary_search(value) {
             Ok(at) => at as u32,
             Err(_) => {
-                let same = dims[..i].iter().position(|other| other == value).unwrap_or(i);
+                let same = sizes().take(i).position(|other| other == value).unwrap_or(i);
                 (self.known.len() + same) as u32
             }
         };
-        dims.iter().enumerate().map(first).collect()
+        sizes().enumerate().map(first).collect()
     }
 
     /// Returns the values of the expressions for inputs of these sizes; `None` if the plan is not for such.
@@ -467,6 +484,9 @@ impl Record {
             values[at]
         };
         let dims: Vec<i64> = self.dims.iter().map(|dim| dim.eval(&value).ok()).collect::<Option<_>>()?;
+        if self.requires.iter().any(|number| dims[*number as usize] < 0) {
+            return None;
+        }
         let is_right = |(number, value): &(u32, i64)| dims[*number as usize] == *value;
         (unchecked.iter().all(is_right) && self.pattern_of(&dims) == self.pattern).then_some(dims)
     }
@@ -495,24 +515,13 @@ impl Record {
                     let numel = checked_numel(&shape)?;
                     instance.values.push(Info { home: home.clone(), dtype: *dtype, shape, numel });
                 }
-                Made::Operands(make, lies) => {
-                    let Some(operands) = make(&instance)? else { return Ok(None) };
-                    if operands.len() != lies.len() {
+                Made::Operand(value, dtype, window, lies) => {
+                    let operand = instance.window(*value, *dtype, window)?;
+                    if LayoutFacts::of(&operand) != *lies {
                         return Ok(None);
                     }
-                    for (mut operand, (lie, shape)) in operands.into_iter().zip(lies) {
-                        if LayoutFacts::of(&operand) != *lie || instance.sizes(shape)? != operand.shape {
-                            return Ok(None);
-                        }
-                        operand.id = instance.operands.len() as OperandId;
-                        instance.operands.push(operand);
-                    }
-                }
-                Made::Fixed(operands) => {
-                    for operand in operands {
-                        let id = instance.operands.len() as OperandId;
-                        instance.operands.push(Operand { id, ..operand.clone() });
-                    }
+                    let id = instance.operands.len() as OperandId;
+                    instance.operands.push(Operand { id, ..operand });
                 }
                 Made::Kernel(make) => match make(&instance)? {
                     Some(made) => kernel = Some(made),

@@ -4,6 +4,7 @@
 use fx_core::array::{checked_numel, dispatch_dtype};
 use fx_core::op::kind::{IntVec, IntoType, IntoValue, TensorsType};
 use fx_core::op::unknown_type;
+use fx_core::window::{Window, WindowCall, clamped};
 use fx_core::{
     Arg, Array, DType, Dim, Op, Result, Tensor, TensorType, Type, TypeTree, Value, bail, functions, kernels,
 };
@@ -13,19 +14,19 @@ use crate::kernel::chunks::fill_rows;
 use crate::ops::check::{dense, sizes, slice};
 use crate::ops::concat::{at_least, cat_array, cat_type};
 use crate::ops::infer::{axis, axis_of, clamp_position, known, type_of, typed};
-use crate::ops::view::{bounded, flip_array, with_size};
+use crate::ops::view::{bounded, flip_array, parts_of, turned, with_size};
 
 functions! {
     pub static ARRANGE;
 
     /// The tensor, or each of a list, with rank 1 at least: a scalar becomes a line of one.
-    #[class = View]
+    #[class = View(grown_axes)]
     atleast_1d(tensors: Any) = |x| each_type(x, 1), |x| each_array(x, 1);
     /// The tensor, or each of a list, with rank 2 at least: a line becomes a row.
-    #[class = View]
+    #[class = View(grown_axes)]
     atleast_2d(tensors: Any) = |x| each_type(x, 2), |x| each_array(x, 2);
     /// The tensor, or each of a list, with rank 3 at least: a line becomes `[1, n, 1]`, a matrix `[m, n, 1]`.
-    #[class = View]
+    #[class = View(grown_axes)]
     atleast_3d(tensors: Any) = |x| each_type(x, 3), |x| each_array(x, 3);
     /// A matrix with the tensors, of rank 2 at most, one after the other along its diagonal, and zeros elsewhere.
     block_diag(tensors: Tensors) = |x: TensorsType<'_>| block_diag_type(x.known()?), block_diag_array;
@@ -47,19 +48,19 @@ kernels! {
     rot90(x: Tensor, k: Int = 1, dims: Ints = &[0, 1]) = rot90_type, rot90_array;
     /// Cuts along `dim` into a number of parts of nearly equal size, the first ones larger, or before each
     /// position of a list; either may be a tensor.
-    #[class = View]
+    #[class = View(split_parts)]
     tensor_split(x: Tensor, indices_or_sections: Any, dim: Int = 0) -> Vec<Tensor> = split_type, split_array;
     /// The matrices transposed: the last two axes exchanged.
-    #[class = View]
+    #[class = View(turned)]
     mT(x: Tensor) = |x| matrix_type(x, "mT"), |x: &Array| matrix_array(x, "mT");
     /// As `mT`, since there are no complex numbers.
-    #[class = View]
+    #[class = View(turned)]
     mH(x: Tensor) = |x| matrix_type(x, "mH"), |x: &Array| matrix_array(x, "mH");
     /// As `mT`, since there are no complex numbers.
-    #[class = View]
+    #[class = View(turned)]
     adjoint(x: Tensor) = |x| matrix_type(x, "adjoint"), |x: &Array| matrix_array(x, "adjoint");
     /// The axes in reverse order, `x.T` in Python.
-    #[class = View]
+    #[class = View(reversed)]
     numpy_T(x: Tensor) = |x: &TensorType| typed(x.dtype, x.shape.iter().rev().cloned()),
         |x: &Array| x.permute(&(0..x.rank()).rev().collect::<Vec<_>>());
 }
@@ -109,6 +110,38 @@ fn each_array(x: &Value, rank: usize) -> Result<Value> {
         Some(items) => Ok(Arg::tuple(items.iter().map(grow).collect::<Result<Vec<_>>>()?)),
         None => grow(x),
     }
+}
+
+fn grown_axes(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let mut shapes = call.shapes().into_iter();
+    let mut grow = |x: &Arg<Window>| {
+        let (x, shape) = (x.leaf()?, shapes.next()?);
+        x.reshape(&shape).map(Arg::Leaf)
+    };
+    let x = call.given(0)?;
+    Ok(match x.items() {
+        Some(items) => items.iter().map(grow).collect::<Option<Vec<_>>>().map(Arg::tuple),
+        None => grow(x),
+    })
+}
+
+fn split_parts(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    if call.given(1)?.items().is_none() {
+        return parts_of(call);
+    }
+    // Positions need not be in order: a part begins at its position, whatever is before.
+    let (x, cuts) = (call.window(0)?, call.dims(1)?);
+    let at = call.axis(2, x.rank())?;
+    let starts = [Dim::new(0)].into_iter().chain(cuts.iter().map(|cut| clamped(cut, &x.shape[at])));
+    let part = |(start, mut shape): (Dim, Vec<Dim>)| {
+        Arg::Leaf(x.slice(at, &start, shape.swap_remove(at), &Dim::new(1)))
+    };
+    Ok(Some(Arg::list(starts.zip(call.shapes()).map(part).collect::<Vec<_>>())))
+}
+
+fn reversed(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    Ok(Some(Arg::Leaf(x.permute(&(0..x.rank()).rev().collect::<Vec<_>>()))))
 }
 
 fn block_diag_type(tensors: Types<'_>) -> Result<TensorType> {

@@ -4,6 +4,7 @@ use fx_core::array::{BLOCK, Sizes, build_blocks, checked_numel, dispatch_dtype};
 use fx_core::op::kind::TensorsType;
 use fx_core::ops::renewed;
 use fx_core::pointwise::{broadcast_dims, broadcast_shapes};
+use fx_core::window::{Window, WindowCall};
 use fx_core::{
     Arg, Array, DType, Dim, Element, Op, Result, Symbol, Tensor, TensorType, Truth, Type, bail, err,
     functions,
@@ -28,11 +29,11 @@ functions! {
     /// Joins along the first axis; tensors of rank 0 and 1 are rows.
     vstack(tensors: Tensors) = |x: TensorsType<'_>| vstack_type(x.known()?), vstack_array;
     /// Expands tensors to the shape to which they broadcast.
-    #[class = View]
+    #[class = View(expanded_all)]
     broadcast_tensors(tensors: Tensors) -> Vec<Tensor> = |x: TensorsType<'_>| broadcast_type(x.known()?), broadcast_array;
     /// Expands tensors of rank 0 or 1 to the grid of all their combinations; `indexing` is "ij", or "xy" for
     /// the first two exchanged.
-    #[class = View]
+    #[class = View(gridded)]
     meshgrid(tensors: Tensors; indexing: Str = "ij") -> Vec<Tensor> =
         |x: TensorsType<'_>, indexing: &str| meshgrid_type(x.known()?, indexing), meshgrid_array;
 }
@@ -295,6 +296,14 @@ fn broadcast_array(tensors: Arrays<'_>) -> Result<Vec<Array>> {
     tensors.iter().map(|x| x.broadcast_to(&shape)).collect()
 }
 
+fn expanded_all(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let all: Vec<Window> = call.list(0)?.into_iter().cloned().collect();
+    let shapes = call.shapes();
+    let each = all.iter().zip(&shapes);
+    let wide = each.map(|(x, shape)| call.expand(x, shape).map(Arg::Leaf)).collect::<Option<Vec<_>>>();
+    Ok(wide.map(Arg::list))
+}
+
 /// Returns whether the first two axes of a grid are exchanged.
 fn is_exchanged(indexing: &str, n: usize) -> Result<bool> {
     match indexing {
@@ -314,6 +323,19 @@ fn meshgrid_type(tensors: Types<'_>, indexing: &str) -> Result<Vec<TensorType>> 
         shape.swap(0, 1);
     }
     tensors.iter().map(|ty| typed(ty.dtype, shape.iter().cloned())).collect()
+}
+
+fn gridded(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let (lines, shapes) = (call.list(0)?, call.shapes());
+    let Arg::Str(indexing) = call.given(1)? else { bail!(Argument, "the indexing is not known") };
+    let exchanged = is_exchanged(indexing, lines.len())?;
+    let grid = |(i, (x, shape)): (usize, (&Window, Vec<Dim>))| {
+        let at = if exchanged && i < 2 { 1 - i } else { i };
+        let mut strides = vec![Dim::new(0); shape.len()];
+        strides[at] = x.strides.first().cloned().unwrap_or(Dim::new(0));
+        Arg::Leaf(Window { shape, strides, ..x.clone() })
+    };
+    Ok(Some(Arg::list(lines.into_iter().zip(shapes).enumerate().map(grid).collect::<Vec<_>>())))
 }
 
 fn meshgrid_array(tensors: Arrays<'_>, indexing: &str) -> Result<Vec<Array>> {

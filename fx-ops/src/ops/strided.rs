@@ -2,7 +2,8 @@
 
 use fx_core::array::Strides;
 use fx_core::op::kind::{DimVec, IntVec};
-use fx_core::{Array, DType, Dim, Op, Result, TensorType, bail, functions, kernels};
+use fx_core::window::{Window, WindowCall};
+use fx_core::{Arg, Array, DType, Dim, Op, Result, TensorType, bail, functions, kernels};
 
 use crate::ops::check::sizes;
 use crate::ops::creation::size_type;
@@ -27,7 +28,7 @@ kernels! {
     as_strided_scatter(x: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: OptInt = None) =
         as_strided_scatter_type, as_strided_scatter_array;
     /// The elements of `x`, numbered in row-major order, at `storage_offset` plus the index times `stride`.
-    #[class = View]
+    #[class = View(placed)]
     as_strided(x: Tensor, size: Shape, stride: Shape, storage_offset: OptInt = None) = as_strided_type, as_strided_array;
     /// Zeros of another shape in the dtype of `x`, for elements that do not matter; the strides are not kept.
     new_empty_strided(x: Tensor, size: Shape, stride: Shape; dtype: OptDType = None) =
@@ -52,6 +53,23 @@ fn as_strided_array(x: &Array, size: IntVec, stride: IntVec, offset: Option<i64>
     let ty = as_strided_type(&type_of(x), dims(&size), dims(&stride), offset.map(Dim::new))?;
     let strides: Strides = stride.iter().map(|&stride| stride as isize).collect();
     x.as_strided(&sizes(&ty.shape)?, &strides, offset.unwrap_or(0) as usize)
+}
+
+fn placed(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let (x, shape, strides) = (call.window(0)?.clone(), call.dims(1)?, call.dims(2)?);
+    let start = match call.given(3)? {
+        Arg::None => Dim::new(0),
+        _ => call.dim(3)?,
+    };
+    if !x.is_row_major() {
+        return Ok(None);
+    }
+    let ends = shape.iter().zip(&strides).map(|(size, stride)| (size - 1).max(&Dim::new(0)) * stride);
+    let last = ends.fold(start.clone(), |end, more| end + more);
+    call.require(x.shape.iter().product::<Dim>() - last - 1);
+    strides.iter().for_each(|stride| call.require(stride.clone()));
+    call.require(start.clone());
+    Ok(Some(Arg::Leaf(Window { offset: x.offset + start, shape, strides, ..x })))
 }
 
 fn as_strided_scatter_type(

@@ -454,12 +454,10 @@ impl<'a> Lowering<'a> {
         if !op.effects.is_pure() {
             bail!(Unresolved, "it has effects");
         }
-        let is_moved = is_built_in(op) && table::MOVES.contains(&op.name);
-        let has_one = args.first().is_some_and(|arg| arg.leaf().is_some());
-        if matches!(op.class, Class::View) && (has_one || !is_moved) {
+        if op.windows.is_some() {
             return self.view(op, args, ty);
         }
-        if is_moved {
+        if is_built_in(op) && table::MOVES.contains(&op.name) {
             return self.moved(op, args, ty);
         }
         if args.iter().all(|arg| arg.leaves().is_empty()) {

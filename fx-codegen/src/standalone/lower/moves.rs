@@ -1,7 +1,8 @@
-//! Values that the row itself tells: views by asking it how an array would lie, moves by numbered elements, and
-//! what is computed without operands.
+//! Values that the row itself tells: views by the rule of their windows, moves by numbered elements, and what is
+//! computed without operands.
 
 use fx_core::array::checked_numel;
+use fx_core::window::Window;
 use fx_core::{Arg, Array, DType, Dim, Op, Result, Scalar, Tensor, Type, TypeTree, bail, err};
 
 use super::{Lowering, known};
@@ -13,33 +14,28 @@ use crate::standalone::value::{Value, View, count};
 const MOST_MOVED: usize = 1 << 24;
 
 impl Lowering<'_> {
-    /// Computes a view by asking the row how an array of these sizes would lie.
+    /// Computes a view: a window on its operand, or on a copy whose elements follow each other.
     pub(in crate::standalone) fn view(&mut self, op: Op, args: &[Value], ty: &TypeTree) -> Result<Value> {
-        let Some(view) = args.iter().find_map(|arg| arg.leaf().cloned()) else {
-            bail!(Unresolved, "it has no tensor");
-        };
-        let is_known = |ty: &Type| ty.tensor().is_none_or(|ty| ty.shape.known().is_some());
-        if known(&view.shape).is_err()
-            || known(&view.strides).is_err()
-            || !ty.leaves().into_iter().all(is_known)
-        {
-            return table::view(self, &table::Args { op, args, ty });
-        }
-        // A row cannot be asked for a position that is an expression of sizes.
-        let value = match looked_up(op, args, &view) {
-            Ok(value) => value,
-            Err(_) => return table::view(self, &table::Args { op, args, ty }),
-        };
-        if let Some(value) = value {
+        if let Some(value) = self.windows(op, args, ty)? {
             return Ok(value);
         }
-        let dense = self.contiguous(&view);
         let mut args = args.to_vec();
-        args[0] = Arg::Leaf(dense.clone());
-        match looked_up(op, &args, &dense)? {
-            Some(value) => Ok(value),
-            None => self.moved(op, &args, ty),
+        if let Some(x) = args.first_mut() {
+            *x = x.map(&mut |view: &View| self.contiguous(view));
         }
+        let value = self.windows(op, &args, ty)?;
+        value.ok_or_else(|| err!(Unresolved, "it needs sizes that are known to be equal"))
+    }
+
+    /// Computes windows by the rule of a view; `None` if the elements do not lie in the operands.
+    fn windows(&mut self, op: Op, args: &[Value], ty: &TypeTree) -> Result<Option<Value>> {
+        let views: Vec<&View> = args.iter().flat_map(Arg::leaves).collect();
+        let mut base = 0..;
+        let mut window = |view: &View| view.window(base.next().unwrap_or_default());
+        let args: Vec<Arg<Window>> = args.iter().map(|arg| arg.map(&mut window)).collect();
+        let Some(found) = op.windows_of(&args, ty)? else { return Ok(None) };
+        found.requires.into_iter().for_each(|dim| self.require(dim));
+        Ok(Some(found.result.map(&mut |window: &Window| views[window.base].at(window))))
     }
 
     /// Takes elements by a table of where each comes from, which the row makes of numbered elements. Where the
@@ -121,47 +117,4 @@ impl Lowering<'_> {
             self.constant(op.name, tensor.clone()).map(Arg::Leaf)
         })
     }
-}
-
-/// Puts an array in the place of the only tensor among arguments.
-fn probe(args: &[Value], tensor: &Tensor) -> Result<Vec<fx_core::Value>> {
-    let mut n = 0;
-    let mut first = |_: &View| {
-        n += 1;
-        match n {
-            1 => Ok(Arg::Leaf(tensor.clone())),
-            _ => Err(err!(Unresolved, "its result depends on several tensors")),
-        }
-    };
-    args.iter().map(|arg| arg.try_flat_map(&mut first)).collect()
-}
-
-/// Asks a row how its result lies in its operand; `None` if its elements do not all lie there.
-fn looked_up(op: Op, args: &[Value], view: &View) -> Result<Option<Value>> {
-    let shape = known(&view.shape)?;
-    let strides: Vec<isize> = known(&view.strides)?.into_iter().map(|stride| stride as isize).collect();
-    let span = known(&[view.span()])?[0];
-    let base = Array::zeros(DType::U8, &[span])?;
-    let array = base.as_strided(&shape, &strides, 0)?;
-    let values = probe(args, &Tensor::new(array.clone()))?;
-    let result = (op.eval)(&values)?;
-    let lies_there = |tensor: &&Tensor| {
-        tensor.array().is_ok_and(|result| result.shares_storage(&array) || result.is_empty())
-    };
-    if !result.leaves().iter().all(lies_there) {
-        return Ok(None);
-    }
-    result
-        .try_flat_map(&mut |tensor| {
-            let array = tensor.array()?;
-            Ok(Arg::Leaf(View {
-                home: view.home,
-                dtype: view.dtype,
-                shape: array.shape().iter().map(|&n| Dim::from(n)).collect(),
-                strides: array.strides().iter().map(|&n| Dim::from(n as usize)).collect(),
-                offset: &view.offset + &Dim::from(array.offset()),
-                stands_for: view.stands_for,
-            }))
-        })
-        .map(Some)
 }

@@ -3,8 +3,7 @@
 use fx_core::loops::{self, Operand, Work};
 use fx_core::{Arg, DType, Dim, Result, Scalar, Tensor, bail, err};
 
-use super::view::from_front;
-use super::{Args, Emit, buffer_of, number, read, size, text};
+use super::{Args, Emit, buffer_of, from_front, number, read, size, text};
 use crate::standalone::lower::{Lowering, known};
 use crate::standalone::step::{Loop, Piece, Pieces, Step};
 use crate::standalone::value::{Value, View, count};
@@ -281,18 +280,14 @@ fn part_scatter(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
                 l.require(start.clone());
                 l.require(last);
             }
-            to.offset = &to.offset + start * &to.strides[axis];
-            to.strides[axis] = &to.strides[axis] * step;
-            to.shape[axis] = from.shape[axis].clone();
+            to = to.at(&to.window(0).slice(axis, &start, from.shape[axis].clone(), &Dim::new(step)));
         }
         "select_scatter" => {
             let axis = args.axis("dim", rank)?;
             let index = from_front(args.get("index")?, &shape[axis])?;
             l.require(index.clone());
             l.require(&shape[axis] - 1 - &index);
-            to.offset = &to.offset + index * &to.strides[axis];
-            to.shape.remove(axis);
-            to.strides.remove(axis);
+            to = to.at(&to.window(0).select(axis, &index));
         }
         _ => {
             let (a, b) = (args.axis("dim1", rank)?, args.axis("dim2", rank)?);

@@ -1,9 +1,10 @@
 //! Reads and writes at positions that are data.
 
+use fx_core::window::clamped;
 use fx_core::{Arg, DType, Dim, Result, Scalar, TypeTree, bail, err};
 
 use super::data::{around, positions};
-use super::{Args, Emit, number, read, size, text};
+use super::{Args, Emit, from_front, number, read, size, text};
 use crate::standalone::lower::Lowering;
 use crate::standalone::step::{Piece, Pieces};
 use crate::standalone::value::{Value, View, count};
@@ -165,8 +166,7 @@ fn subscript(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
         match item {
             Arg::Ellipsis => axis += x.rank().saturating_sub(used),
             Arg::None => {
-                view.shape.insert(axis, Dim::new(1));
-                view.strides.insert(axis, Dim::new(0));
+                view = view.at(&view.window(0).unsqueeze(axis));
                 axis += 1;
             }
             Arg::Leaf(index) => {
@@ -188,13 +188,10 @@ fn subscript(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
 /// Returns a value at a position of an axis.
 fn one_of(l: &mut Lowering<'_>, x: &View, axis: usize, index: &Value) -> Result<View> {
     let size = x.shape.get(axis).ok_or_else(|| err!(Index, "there is no axis {axis} of {}", x.rank()))?;
-    let at = super::view::from_front(index, size)?;
+    let at = from_front(index, size)?;
     l.require(at.clone());
     l.require(size - &at - 1);
-    let mut view = View { offset: &x.offset + at * &x.strides[axis], ..x.clone() };
-    view.shape.remove(axis);
-    view.strides.remove(axis);
-    Ok(view)
+    Ok(x.at(&x.window(0).select(axis, &at)))
 }
 
 /// Takes a slice of an axis.
@@ -209,13 +206,13 @@ fn part_of(x: &mut View, axis: usize, [start, stop, step]: [&Value; 3]) -> Resul
     if matches!((start, stop), (Arg::None, Arg::None)) && step == 1 {
         return Ok(());
     }
-    let start = super::view::from_front(start, &size)?;
-    let stop = if matches!(stop, Arg::None) { size.clone() } else { super::view::from_front(stop, &size)? };
-    let start = super::view::clamped(&start, &size);
+    let start = from_front(start, &size)?;
+    let stop = if matches!(stop, Arg::None) { size.clone() } else { from_front(stop, &size)? };
+    let start = clamped(&start, &size);
     let stop = stop.max(&start).min(&size);
-    x.offset += &start * &x.strides[axis];
-    x.shape[axis] = (&stop - &start).ceil_div(&Dim::new(step));
-    x.strides[axis] = &x.strides[axis] * step;
+    let step = Dim::new(step);
+    let window = x.window(0).slice(axis, &start, (&stop - &start).ceil_div(&step), &step);
+    *x = x.at(&window);
     Ok(())
 }
 

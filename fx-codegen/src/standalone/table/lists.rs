@@ -66,7 +66,7 @@ fn get(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
             at.cloned().ok_or_else(|| err!(Index, "there is no item {i} of {n}"))
         }
         (Arg::Leaf(list), _) if list.is_list() => {
-            let at = super::view::from_front(i, &list.shape[0])?;
+            let at = super::from_front(i, &list.shape[0])?;
             l.require(at.clone());
             l.require(&list.shape[0] - &at - 1);
             Ok(Arg::Leaf(item_of(list, at)))

@@ -14,11 +14,10 @@ mod order;
 mod regions;
 mod resample;
 mod tensor;
-mod view;
 
-pub(super) use self::view::view;
 use fx_core::array::{bf16, f16};
 use fx_core::op::Kind;
+use fx_core::window;
 use fx_core::{Arg, DType, Dim, Op, Result, Scalar, Type, TypeTree, bail, err};
 
 use super::kernels;
@@ -34,14 +33,10 @@ pub(super) const LOOPS: &[&str] = &["to", "type_as", "where", "masked_fill"];
 
 /// Operations whose results are made of elements of the operands, at positions that sizes tell, and of zeros.
 pub(super) const MOVES: &[&str] = &[
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
     "block_diag",
     "channel_shuffle",
     "column_stack",
     "concat",
-    "contiguous",
     "diag",
     "diag_embed",
     "dstack",
@@ -50,7 +45,6 @@ pub(super) const MOVES: &[&str] = &[
     "flipud",
     "hstack",
     "im2col",
-    "meshgrid",
     "pixel_shuffle",
     "pixel_unshuffle",
     "repeat",
@@ -58,7 +52,6 @@ pub(super) const MOVES: &[&str] = &[
     "roll",
     "rot90",
     "tile",
-    "unfold",
     "vstack",
 ];
 
@@ -294,6 +287,16 @@ pub(super) fn front(axis: i64, rank: usize) -> Result<usize> {
     match usize::try_from(at) {
         Ok(at) if at < rank.max(1) => Ok(at),
         _ => bail!(Index, "there is no axis {axis} of {rank}"),
+    }
+}
+
+/// Returns a position that counts from the front; nothing is 0.
+pub(super) fn from_front(arg: &Value, size: &Dim) -> Result<Dim> {
+    match arg {
+        Arg::None => Ok(Dim::new(0)),
+        Arg::Int(x) => Ok(window::from_front(&Dim::new(*x), size)),
+        Arg::Dim(dim) => Ok(window::from_front(dim, size)),
+        other => bail!(Unresolved, "a position is {other}", other = other.kind_name()),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Indexing: `getitem` of tuples, lists, dictionaries and tensors, with PyTorch's meaning.
 //!
 //! `entry` reads an index, the same way for values and for types; `array` applies it to an array, `types` to
-//! a type; `syntax` is the notation: [`Tensor::i`](crate::Tensor::i) and [`s!`](crate::s). Integers, slices,
-//! `..` and new axes give views; tensors and lists of integers or bools gather a copy.
+//! a type, `windows` to a window; `syntax` is the notation: [`Tensor::i`](crate::Tensor::i) and
+//! [`s!`](crate::s). Integers, slices, `..` and new axes give views; tensors and lists of integers or bools gather
+//! a copy.
 
 mod array;
 mod entry;
@@ -10,6 +11,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod types;
+mod windows;
 
 pub use array::{index_array, index_places};
 pub use syntax::{IntoBound, IntoIndex, with_step};
@@ -22,6 +24,7 @@ functions! {
     pub(super) static INDEX;
 
     /// The part of `x` that `index` names: an item of a tuple, list or dictionary, or elements of a tensor.
+    #[class = Kernel(windows::windows)]
     getitem(x: Any, index: Any) = infer, eval;
 }
 

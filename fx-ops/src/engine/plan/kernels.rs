@@ -15,7 +15,7 @@ use crate::engine::convolution::{ChannelsLastKernel, ConvKernel};
 use crate::engine::epilogue::Epilogue;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
-use crate::engine::product::{Matrices, ProductKernel, matrices, turned};
+use crate::engine::product::{Matrices, ProductKernel, matrices};
 use crate::engine::record::{Instance, Shape, Size};
 use crate::engine::step::Home;
 use crate::engine::tape::EpilogueTape;
@@ -84,19 +84,16 @@ impl Lowering<'_> {
         if rank >= 3 {
             physical.swap(rank - 3, rank - 2);
         }
-        let value = self.value(Home::Memory, dtype, physical)?;
-        let sizes = shape.clone();
-        let out = self.operand_by(shape, move |instance| {
-            let mut physical = instance.sizes(&sizes)?;
-            if rank < 3 {
-                return Ok(Operand::whole(value, dtype, &physical));
+        let value = self.value(Home::Memory, dtype, physical.clone())?;
+        let out = self.whole(value, physical)?;
+        let out = match rank {
+            0..3 => out,
+            _ => {
+                let mut order: Vec<usize> = (0..rank).collect();
+                order.swap(rank - 3, rank - 2);
+                self.permuted(&out, &order)?
             }
-            physical.swap(rank - 3, rank - 2);
-            let mut out = Operand::whole(value, dtype, &physical);
-            out.shape.swap(rank - 3, rank - 2);
-            out.strides.swap(rank - 3, rank - 2);
-            Ok(out)
-        })?;
+        };
         self.refuse_symbols(id);
         let options =
             Options { is_causal: *is_causal, scale, grouped: *grouped, safe_softmax: *safe_softmax };
@@ -260,7 +257,7 @@ impl Lowering<'_> {
             product = Some((anchor, kind));
         }
         let symbolic = self.symbolic_types(&mut body, operands)?;
-        let views = self.views_in(&body, &symbolic, operands)?;
+        let views = self.views_in(&body, (&found, &symbolic), operands)?;
         let (mut epilogue, mut done) = (Epilogue::default(), Vec::new());
         let layout = match &product {
             Some((_, kind)) => kind.layout(),
@@ -387,10 +384,10 @@ impl Lowering<'_> {
         let Some(record) = &mut self.record else { return Ok(FxHashMap::default()) };
         let mut types: Vec<TypeTree> = Vec::with_capacity(operands.len());
         for operand in operands {
-            let Some(shape) = self.shapes.get(operand.id as usize) else {
+            let Some(window) = self.windows.get(operand.id as usize) else {
                 bail!(Graph, "an operand of a kernel is not one of the plan");
             };
-            types.push(TensorType::new(operand.dtype, record.dims(shape)).into());
+            types.push(TensorType::new(operand.dtype, record.dims(&window.shape)).into());
         }
         match infer_in(body, &types) {
             Ok(found) => Ok(found),
@@ -506,9 +503,7 @@ impl Lowering<'_> {
         let Some(Matrices { a, mut b }) = matrices(op, operands) else { return Ok(None) };
         if op == linear::OP {
             // It is the weight with its axes in the other order.
-            let (weight, mut shape) = (b.id, self.shape_of(&b));
-            shape.swap(0, 1);
-            b = self.operand_by(shape, move |instance| Ok(turned(instance.operand(weight)?)))?;
+            b = self.permuted(&b, &[1, 0])?;
         }
         Ok(Some(Anchor::Product(Matrices { a, b })))
     }

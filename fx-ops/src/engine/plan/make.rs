@@ -1,12 +1,14 @@
-//! How values, operands and kernels of a plan are made: by functions of its sizes, of which the record is kept.
+//! How values, operands and kernels of a plan are made: of expressions, and by functions of its sizes. The record
+//! keeps both.
 
 use fx_core::array::{Sizes, checked_numel};
-use fx_core::{Arg, DType, NodeId, Result, TypeTree, bail};
+use fx_core::window::Window;
+use fx_core::{Arg, DType, Dim, NodeId, Result, TypeTree, bail};
 
 use super::{Lowering, known};
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, Operand, OperandId, ValueId};
-use crate::engine::record::{Holes, Instance, Made, Operands, Shape, Size};
+use crate::engine::record::{Holes, Instance, LayoutFacts, Made, Record, Shape, Size, SizedWindow};
 use crate::engine::step::{Home, Info, Source, Step, Task};
 
 /// How far a plan is.
@@ -53,46 +55,65 @@ impl Lowering<'_> {
         self.record.as_mut().map_or(0, |record| record.note(made))
     }
 
-    /// Numbers operands of these sizes; the function makes them for other sizes.
-    pub(super) fn enter(
-        &mut self,
-        mut operands: Operands,
-        shapes: Vec<Shape>,
-        has_holes: bool,
-        make: impl Fn(&Instance) -> Result<Option<Operands>> + Send + Sync + 'static,
-    ) -> Operands {
-        if let Some(record) = &mut self.record {
-            record.note_operands(make, (&operands, &shapes), has_holes, &self.instance);
+    /// Returns the expressions of an operand, as a window on the memory of this number.
+    pub(super) fn expressions(&self, x: &Operand, base: usize) -> Window {
+        match (self.symbolic_record(), self.windows.get(x.id as usize)) {
+            (Some(record), Some(window)) => record.expressions(base, window),
+            _ => {
+                let dims = |sizes: &mut dyn Iterator<Item = usize>| sizes.map(Dim::from).collect();
+                let (shape, strides) = (&x.shape, &x.strides);
+                Window {
+                    base,
+                    shape: dims(&mut shape.iter().copied()),
+                    strides: dims(&mut strides.iter().map(|stride| *stride as usize)),
+                    offset: Dim::from(x.offset),
+                }
+            }
         }
-        for (operand, shape) in operands.iter_mut().zip(shapes) {
-            operand.id = self.instance.operands.len() as OperandId;
-            self.instance.operands.push(operand.clone());
-            self.shapes.push(shape);
-        }
-        operands
     }
 
-    /// Makes an operand of these sizes by a function, which makes it for other sizes too.
-    pub(super) fn operand_by(
-        &mut self,
-        shape: Shape,
-        make: impl Fn(&Instance) -> Result<Operand> + Send + Sync + 'static,
-    ) -> Result<Operand> {
-        let operands = std::iter::once(make(&self.instance)?).collect();
-        let make = move |instance: &Instance| Ok(Some(std::iter::once(make(instance)?).collect()));
-        match self.enter(operands, vec![shape], false, make).pop() {
-            Some(operand) => Ok(operand),
-            None => bail!(Graph, "an operand was not made"),
+    /// Returns the record, if the plan can still be bound to other sizes.
+    pub(super) fn symbolic_record(&self) -> Option<&Record> {
+        self.record.as_ref().filter(|record| record.is_complete())
+    }
+
+    /// Notes that an expression must not be negative; returns whether it is not.
+    pub(super) fn require(&mut self, dim: &Dim) -> bool {
+        match (dim.known(), &mut self.record) {
+            (Some(n), _) => n >= 0,
+            (None, Some(record)) => record.require(dim, &mut self.instance),
+            (None, None) => false,
         }
+    }
+
+    /// Makes an operand of a window on a value.
+    pub(super) fn operand(&mut self, value: ValueId, window: &Window) -> Result<Operand> {
+        let dtype = self.instance.values[value as usize].dtype;
+        let Some(window) = self.sized(window) else {
+            bail!(Unresolved, "a size of a window is not known before the call");
+        };
+        let operand = self.instance.window(value, dtype, &window)?;
+        self.note(Made::Operand(value, dtype, window.clone(), LayoutFacts::of(&operand)));
+        let operand = Operand { id: self.instance.operands.len() as OperandId, ..operand };
+        self.instance.operands.push(operand.clone());
+        self.windows.push(window);
+        Ok(operand)
+    }
+
+    fn sized(&mut self, window: &Window) -> Option<SizedWindow> {
+        SizedWindow::of(window, &mut |dim, is_size| match (dim.known(), &mut self.record) {
+            (Some(n), _) => usize::try_from(n).ok().map(Size::Known),
+            (None, Some(record)) => record.size(dim, is_size, &mut self.instance),
+            (None, None) => None,
+        })
     }
 
     /// Returns all elements of a value whose axes lie in this order.
     pub(super) fn laid_out(&mut self, value: ValueId, shape: Shape, layout: Layout) -> Result<Operand> {
-        let dtype = self.instance.values[value as usize].dtype;
-        let sizes = shape.clone();
-        self.operand_by(shape, move |instance| {
-            Ok(Operand::laid_out(value, dtype, &instance.sizes(&sizes)?, layout))
-        })
+        let shape: Vec<Dim> = self.dims(&shape);
+        let lying = Window::row_major(0, &layout.arrange(&shape));
+        let window = Window { strides: layout.restore(&lying.strides).into_vec(), shape, ..lying };
+        self.operand(value, &window)
     }
 
     /// Returns all elements of a value.
@@ -100,10 +121,25 @@ impl Lowering<'_> {
         self.laid_out(value, shape, Layout::RowMajor)
     }
 
+    /// Returns an operand with its axes in another order.
+    pub(super) fn permuted(&mut self, x: &Operand, order: &[usize]) -> Result<Operand> {
+        let window = self.expressions(x, 0).permute(order);
+        self.operand(x.value, &window)
+    }
+
+    /// Returns sizes as expressions.
+    fn dims(&self, shape: &[Size]) -> Vec<Dim> {
+        let dim = |size: &Size| match (size, &self.record) {
+            (Size::Of(_), Some(record)) => record.dim(*size),
+            _ => Dim::new(self.instance.number(*size)),
+        };
+        shape.iter().map(dim).collect()
+    }
+
     /// Returns the sizes of an operand as they are known.
     pub(super) fn shape_of(&self, operand: &Operand) -> Shape {
-        match self.shapes.get(operand.id as usize) {
-            Some(shape) => shape.clone(),
+        match self.windows.get(operand.id as usize) {
+            Some(window) => window.shape.clone(),
             None => operand.shape.iter().map(|&n| Size::Known(n)).collect(),
         }
     }
@@ -157,10 +193,10 @@ impl Lowering<'_> {
     pub(super) fn rewind(&mut self, mark: &Mark) {
         self.instance.values.truncate(mark.values);
         self.instance.operands.truncate(mark.operands);
-        self.shapes.truncate(mark.operands);
+        self.windows.truncate(mark.operands);
         self.steps.truncate(mark.steps);
         if let Some(record) = &mut self.record {
-            record.truncate(mark.made, mark.values);
+            record.truncate(mark.made);
         }
     }
 

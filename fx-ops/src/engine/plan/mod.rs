@@ -7,7 +7,6 @@
 //! (`make`).
 
 mod concurrent;
-mod follow;
 mod gather;
 mod interpolate;
 pub(super) mod kernels;
@@ -33,7 +32,7 @@ use super::operand::{Layout, Operand, ValueId};
 use super::packed_weights::{Job, PackedWeights};
 use super::plan_cache::Key;
 use super::pool::{PoolKernel, pool_of};
-use super::record::{Holes, Instance, Made, Record, Shape, Size};
+use super::record::{Holes, Instance, Made, Record, Shape, Size, SizedWindow};
 use super::step::{Call, Home, Info, Source, Step, SubProgram, SubPrograms, Task, sources};
 use super::tape::Tape;
 use crate::ops::attention::scaled_dot_product_attention;
@@ -85,8 +84,8 @@ struct Lowering<'a> {
     symbolic: &'a GraphModule,
     instance: Instance,
     record: Option<Record>,
-    /// The sizes of the operands.
-    shapes: Vec<Shape>,
+    /// The operands as they are known.
+    windows: Vec<SizedWindow>,
     steps: Vec<Step>,
     constants: Vec<Constant>,
     jobs: Vec<Job>,
@@ -111,7 +110,7 @@ impl Plan {
             symbolic,
             instance,
             record,
-            shapes: Vec::new(),
+            windows: Vec::new(),
             steps: Vec::new(),
             constants: Vec::new(),
             jobs: Vec::new(),

@@ -70,14 +70,7 @@ impl Lowering<'_> {
         self.refuse_symbols(id);
         let (mark, dtype) = (self.mark(), x.dtype);
         if network.batch_first {
-            let (mut shape, id) = (self.shape_of(&x), x.id);
-            shape.swap(0, 1);
-            x = self.operand_by(shape, move |instance| {
-                let mut x = instance.operand(id)?.clone();
-                x.shape.swap(0, 1);
-                x.strides.swap(0, 1);
-                Ok(x)
-            })?;
+            x = self.permuted(&x, &[1, 0, 2])?;
         }
         let hidden = states[0].shape[2];
         let params: Vec<&Operand> = params.iter().collect();

@@ -4,17 +4,16 @@
 use std::marker::PhantomData;
 
 use fx_core::pointwise::held;
-use fx_core::{Arg, Array, Class, DType, Graph, NodeId, Op, Result, Tensor, TypeTree, Value, bail, ops};
+use fx_core::window::Window;
+use fx_core::{Arg, Class, DType, Graph, NodeId, Op, Result, TypeTree, bail, ops};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
-use super::follow::Follows;
 use super::{Lowered, Lowering, known};
 use crate::engine::concat::ConcatKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
 use crate::engine::pad::PadKernel;
-use crate::engine::record::{Holes, Instance, Operands, Shape, Size, shadow};
+use crate::engine::record::{Instance, Record, Shape};
 use crate::engine::step::Home;
 use crate::engine::tape::Tape;
 use crate::engine::tape::draft::bits_of;
@@ -96,15 +95,8 @@ impl Lowering<'_> {
         let mut windows = Vec::new();
         for mut part in parts {
             if is_stack && axis <= part.shape.len() {
-                let mut shape = self.shape_of(&part);
-                shape.insert(axis, Size::Known(1));
-                let id = part.id;
-                part = self.operand_by(shape, move |instance| {
-                    let mut part = instance.operand(id)?.clone();
-                    part.shape.insert(axis, 1);
-                    part.strides.insert(axis, 0);
-                    Ok(part)
-                })?;
+                let window = self.expressions(&part, 0).unsqueeze(axis);
+                part = self.operand(part.value, &window)?;
             }
             if part.dtype != dtype || part.shape.len() != shape.len() {
                 return Ok(None);
@@ -223,153 +215,120 @@ impl Lowering<'_> {
         self.whole(value, shape)
     }
 
-    /// Makes a window of a view; `None` if the operation is none.
+    /// Makes windows of a view; `None` if the operation is none.
     pub(super) fn view(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let gives_views =
-            matches!(op.class, Class::View) || op == ops::getitem::OP || op.returns == "Vec<Tensor>";
-        let Some(Lowered::Tensor(x)) = bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id))
-        else {
-            return Ok(None);
-        };
-        let x = x.clone();
-        let others_are_literals = bound[1..].iter().all(|arg| arg.leaves().is_empty());
-        if !gives_views || !others_are_literals {
+        if op.windows.is_none() {
             return Ok(None);
         }
-        let (args, holes) = self.symbolic_args(bound, id)?;
-        let (args, ty) = (literals(&args)?, self.symbolic(id).cloned());
-        if let Some(view) = self.try_view(op, (args.clone(), holes.clone()), &x, ty.as_ref())? {
+        let symbolic = self.symbolic(id).filter(|ty| ty.is_complete()).cloned();
+        let is_unknown = symbolic.is_none();
+        let (nodes, ty) = match symbolic.filter(|_| self.symbolic_record().is_some()) {
+            Some(ty) => (self.symbolic_args(bound, id)?.0, ty),
+            None => match self.gm.graph().node(id)?.ty().filter(|ty| ty.is_complete()) {
+                Some(ty) => (bound.to_vec(), ty.clone()),
+                None => return Ok(None),
+            },
+        };
+        let Some(mut args) = nodes.iter().map(|arg| self.operands_in(arg)).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        if is_unknown {
+            self.record.iter_mut().for_each(Record::give_up);
+        }
+        if let Some(view) = self.windows(op, &args, &ty)? {
             return Ok(Some(view));
         }
         // A reshape of what does not lie in order is a copy first.
-        if matches!(op.class, Class::View) && !x.is_contiguous() {
-            let mark = self.mark();
-            let copy = self.contiguous(&x, id)?;
-            if let Some(view) = self.try_view(op, (args, holes), &copy, ty.as_ref())? {
-                return Ok(Some(view));
-            }
+        let Some(x) = args.first_mut().filter(|_| matches!(op.class, Class::View)) else { return Ok(None) };
+        if x.leaves().into_iter().all(Operand::is_contiguous) {
+            return Ok(None);
+        }
+        let mark = self.mark();
+        *x = x.try_flat_map(&mut |x: &Operand| {
+            Ok(Arg::Leaf(if x.is_contiguous() { x.clone() } else { self.contiguous(x, id)? }))
+        })?;
+        let view = self.windows(op, &args, &ty)?;
+        if view.is_none() {
             self.rewind(&mark);
         }
-        Ok(None)
+        Ok(view)
     }
 
-    /// Makes windows of a view with these arguments after the operand; `ty` is what it gives, with symbols.
-    fn try_view(
-        &mut self,
-        op: Op,
-        (args, holes): (Vec<Value>, Holes),
-        x: &Operand,
-        ty: Option<&TypeTree>,
-    ) -> Result<Option<Lowered>> {
-        let x = x.id;
-        let Some((value, shadow)) = view(&self.instance, op, self.instance.fill(&args, &holes)?, x)? else {
-            return Ok(None);
-        };
-        let Some(made) = views(&value, &shadow, self.instance.operand(x)?) else { return Ok(None) };
-        let items = match (ty, &value) {
-            (Some(Arg::List(items) | Arg::Tuple(items)), Arg::List(_) | Arg::Tuple(_)) => items.to_vec(),
-            (ty, _) => ty.cloned().into_iter().collect(),
-        };
-        let shapes: Vec<_> =
-            made.iter().enumerate().map(|(i, x)| self.shape(items.get(i), &x.shape)).collect();
-        let has_holes = !holes.is_empty();
-        let follows: Option<SmallVec<[Follows; 1]>> = self.record.as_ref().and_then(|_| {
-            let from = self.instance.operand(x).ok()?;
-            let from = (from, &self.shapes[x as usize]);
-            let literals = (!has_holes).then_some(&args[..]);
-            made.iter().zip(&shapes).map(|to| Follows::find(op, literals, from, to)).collect()
-        });
-        let operands = match follows {
-            Some(follows) => {
-                let sizes = shapes.clone();
-                self.enter(made, shapes, has_holes, move |instance| {
-                    let x = instance.operand(x)?;
-                    let all = follows.iter().zip(&sizes);
-                    let all = all.map(|(follows, sizes)| Ok(follows.of(x, instance.sizes(sizes)?)));
-                    all.collect::<Result<Option<Operands>>>()
-                })
+    /// Returns an argument with operands in the place of nodes, if these are tensors that lie somewhere.
+    fn operands_in(&self, arg: &Arg) -> Option<Arg<Operand>> {
+        fn of(lowered: &Lowered) -> Option<Arg<Operand>> {
+            let all = |items: &[Lowered]| items.iter().map(of).collect::<Option<Vec<_>>>();
+            match lowered {
+                Lowered::Tensor(operand) => Some(Arg::Leaf(operand.clone())),
+                Lowered::List(items) => all(items).map(Arg::list),
+                Lowered::Tuple(items) => all(items).map(Arg::tuple),
+                Lowered::Value(_) | Lowered::Concat(..) => None,
             }
-            None => self.enter(made, shapes, has_holes, move |instance| {
-                let Some((value, shadow)) = view(instance, op, instance.fill(&args, &holes)?, x)? else {
-                    return Ok(None);
-                };
-                Ok(views(&value, &shadow, instance.operand(x)?))
-            }),
-        };
-        let mut operands = operands.into_iter().map(Lowered::Tensor);
-        Ok(match value {
-            Arg::Leaf(_) => operands.next(),
-            Arg::List(_) => Some(Lowered::List(operands.collect())),
-            Arg::Tuple(_) => Some(Lowered::Tuple(operands.collect())),
-            _ => None,
-        })
+        }
+        let known = arg.try_flat_map(&mut |id| match self.env.get(id).and_then(of) {
+            Some(operands) => Ok(operands),
+            None => bail!(Unresolved, "an operand has no place"),
+        });
+        known.ok()
     }
 
-    /// Returns the views of operands in a closed graph, whose types with symbols are these.
+    /// Makes the windows of a view of these operands, whose result has this type.
+    fn windows(&mut self, op: Op, args: &[Arg<Operand>], ty: &TypeTree) -> Result<Option<Lowered>> {
+        let mut operands: Vec<Operand> = Vec::new();
+        let mut window = |x: &Operand| {
+            operands.push(x.clone());
+            self.expressions(x, operands.len() - 1)
+        };
+        let args: Vec<Arg<Window>> = args.iter().map(|arg| arg.map(&mut window)).collect();
+        // What the operation refuses is evaluated with its operands, so that the error is its own.
+        let Ok(Some(found)) = op.windows_of(&args, ty) else { return Ok(None) };
+        let dtypes = ty.leaves().into_iter().map(|ty| ty.tensor().map(|ty| ty.dtype));
+        let on = |window: &Window| operands.get(window.base).map(|x| x.dtype);
+        let is_so = found.result.leaves().into_iter().map(on).eq(dtypes);
+        if !is_so || !found.requires.iter().all(|dim| self.require(dim)) {
+            return Ok(None);
+        }
+        let result = found
+            .result
+            .try_flat_map(&mut |window| self.operand(operands[window.base].value, window).map(Arg::Leaf))?;
+        Ok(lowered(&result))
+    }
+
+    /// Returns the views of operands in a closed graph, whose types, and types with symbols, are these.
     pub(super) fn views_in(
         &mut self,
         body: &Graph,
-        types: &FxHashMap<NodeId, TypeTree>,
+        (types, symbolic): (&FxHashMap<NodeId, TypeTree>, &FxHashMap<NodeId, TypeTree>),
         operands: &[Operand],
     ) -> Result<Vec<(NodeId, Operand)>> {
         let placeholders = body.placeholders();
         let mut views = Vec::new();
         for (id, node) in body.nodes() {
             let Some(op) = node.op().filter(|op| matches!(op.class, Class::View)) else { continue };
+            let types = if self.symbolic_record().is_some() { symbolic } else { types };
             let bound = op.bind(node.args(), node.kwargs())?;
-            let of =
-                bound.first().and_then(Arg::leaf).and_then(|x| placeholders.iter().position(|id| id == x));
-            if let Some(i) = of
-                && bound[1..].iter().all(|arg| arg.leaves().is_empty())
+            let of = |id: &NodeId| match placeholders.iter().position(|other| other == id) {
+                Some(i) => Ok(Arg::Leaf(operands[i].clone())),
+                None => bail!(Unresolved, "an operand of a view is computed in the group"),
+            };
+            let args = bound.iter().map(|arg| arg.try_flat_map(&mut |id| of(id))).collect::<Result<Vec<_>>>();
+            if let (Ok(args), Some(ty)) = (args, types.get(&id))
+                && let Some(Lowered::Tensor(view)) = self.windows(op, &args, ty)?
             {
-                let holes = match &mut self.record {
-                    Some(record) => record.holes(&bound, &mut self.instance),
-                    None => Holes::new(),
-                };
-                let args = (literals(&bound)?, holes);
-                if let Some(Lowered::Tensor(view)) = self.try_view(op, args, &operands[i], types.get(&id))? {
-                    views.push((id, view));
-                }
+                views.push((id, view));
             }
         }
         Ok(views)
     }
 }
 
-/// Returns the arguments after the first, which have no tensors.
-fn literals(args: &[Arg]) -> Result<Vec<Value>> {
-    args[1..].iter().map(|arg| arg.try_flat_map(&mut |_| Ok(Arg::None))).collect()
-}
-
-/// Returns what an operation with these arguments after the first does to an array that lies as an operand,
-/// and the array; `None` if it refuses.
-fn view(instance: &Instance, op: Op, args: Vec<Value>, x: OperandId) -> Result<Option<(Value, Array)>> {
-    let x = instance.operand(x)?;
-    let shadow = shadow(instance.values[x.value as usize].numel)?;
-    let window = Tensor::new(shadow.as_strided(&x.shape, &x.strides, x.offset)?);
-    let args: Vec<Value> = std::iter::once(Arg::Leaf(window)).chain(args).collect();
-    // What refuses bools, or finds that there is no view, is evaluated with its operands.
-    Ok((op.eval)(&args).ok().map(|value| (value, shadow)))
-}
-
-/// Returns the windows that an operation gave on the array of an operand; `None` if it made others.
-fn views(value: &Value, shadow: &Array, x: &Operand) -> Option<Operands> {
-    let operand = |tensor: &Tensor| -> Option<Operand> {
-        let array = tensor.array().ok()?;
-        array.shares_storage(shadow).then(|| Operand {
-            value: x.value,
-            dtype: x.dtype,
-            shape: array.shape().into(),
-            strides: array.strides().into(),
-            offset: array.offset(),
-            id: NO_ID,
-        })
-    };
-    match value {
-        Arg::Leaf(tensor) => Some(std::iter::once(operand(tensor)?).collect()),
-        Arg::List(items) | Arg::Tuple(items) => {
-            items.iter().map(|item| item.leaf().and_then(operand)).collect()
-        }
+/// Returns operands as what a node has become.
+fn lowered(operands: &Arg<Operand>) -> Option<Lowered> {
+    let all = |items: &[Arg<Operand>]| items.iter().map(lowered).collect::<Option<Vec<_>>>();
+    match operands {
+        Arg::Leaf(operand) => Some(Lowered::Tensor(operand.clone())),
+        Arg::List(items) => all(items).map(Lowered::List),
+        Arg::Tuple(items) => all(items).map(Lowered::Tuple),
         _ => None,
     }
 }

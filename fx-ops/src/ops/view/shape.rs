@@ -3,7 +3,8 @@
 use fx_core::array::Sizes;
 use fx_core::op::kind::{DimVec, IntVec};
 use fx_core::op::unknown_type;
-use fx_core::{Array, DType, Dim, Result, TensorType, Truth, bail, err, functions, kernels};
+use fx_core::window::{self, Window, WindowCall};
+use fx_core::{Arg, Array, DType, Dim, Result, TensorType, Truth, bail, err, functions, kernels};
 use smallvec::SmallVec;
 
 use crate::ops::infer::{axis, axis_of, dims, distinct_axes, fill_in, known, sizes, type_of, typed};
@@ -15,72 +16,72 @@ kernels! {
     /// Gives the elements, in row-major order, another shape. One size may be -1 and is computed from the others.
     ///
     /// Fails if the number of elements differs.
-    #[class = View]
+    #[class = View(window::reshape)]
     reshape(x: Tensor, shape: Shape) = reshape_type, reshape_array;
     /// As `reshape`; in fx every tensor can be viewed in every shape of as many elements.
-    #[class = View]
+    #[class = View(window::reshape)]
     view(x: Tensor, shape: Shape) = reshape_type, reshape_array;
     /// Reshapes to the shape of `other`.
-    #[class = View]
+    #[class = View(window::reshape)]
     reshape_as(x: Tensor, other: Tensor) =
         |x, other: &TensorType| reshape_type(x, other.shape.iter().cloned().collect()),
         |x: &Array, other: &Array| x.reshape(other.shape());
     /// As `reshape_as`.
-    #[class = View]
+    #[class = View(window::reshape)]
     view_as(x: Tensor, other: Tensor) =
         |x, other: &TensorType| reshape_type(x, other.shape.iter().cloned().collect()),
         |x: &Array, other: &Array| x.reshape(other.shape());
     /// Merges the axes from `start_dim` to `end_dim`, both included, into one. Rank 0 becomes rank 1.
-    #[class = View]
+    #[class = View(window::reshape)]
     flatten(x: Tensor, start_dim: Int = 0, end_dim: Int = -1) = flatten_type, flatten_array;
     /// Splits the axis `dim` into axes of `sizes`, of which one may be -1.
-    #[class = View]
+    #[class = View(window::reshape)]
     unflatten(x: Tensor, dim: Int, sizes: Shape) = unflatten_type, unflatten_array;
     /// Exchanges two axes.
-    #[class = View]
+    #[class = View(exchanged)]
     transpose(x: Tensor, dim0: Int, dim1: Int) = transpose_type, transpose_array;
     /// As `transpose`.
-    #[class = View]
+    #[class = View(exchanged)]
     swapaxes(x: Tensor, axis0: Int, axis1: Int) = transpose_type, transpose_array;
     /// The transposed matrix; a tensor of rank 0 or 1 stays as it is, a higher rank is an error.
-    #[class = View]
+    #[class = View(turned)]
     t(x: Tensor) = t_type, t_array;
     /// Orders the axes anew: axis `k` of the result is axis `dims[k]`.
-    #[class = View]
+    #[class = View(permuted_axes)]
     permute(x: Tensor, dims: Ints) = permute_type, permute_array;
     /// Moves the axes `source` to the positions `destination`; the others keep their order.
-    #[class = View]
+    #[class = View(moved_axes)]
     movedim(x: Tensor, source: Ints, destination: Ints) = movedim_type, movedim_array;
     /// Drops the axes of size 1 among `dim`, or among all.
     ///
     /// With a symbolic size among them the rank is not known before the operation has run.
-    #[class = View]
+    #[class = View(window::reshape)]
     squeeze(x: Tensor, dim: Axes = None) = squeeze_type, squeeze_array;
     /// Inserts an axis of size 1 at `dim`, which may be the rank.
-    #[class = View]
+    #[class = View(window::reshape)]
     unsqueeze(x: Tensor, dim: Int) = unsqueeze_type, unsqueeze_array;
     /// Repeats axes of size 1, and adds leading axes, to reach `size`; -1 keeps a size.
-    #[class = View]
+    #[class = View(window::expand)]
     expand(x: Tensor, size: Shape) = expand_type, expand_array;
     /// As `expand`.
-    #[class = View]
+    #[class = View(window::expand)]
     broadcast_to(x: Tensor, size: Shape) = expand_type, expand_array;
     /// Expands to the shape of `other`.
-    #[class = View]
+    #[class = View(window::expand)]
     expand_as(x: Tensor, other: Tensor) =
         |x, other: &TensorType| expand_type(x, other.shape.iter().cloned().collect()),
         |x: &Array, other: &Array| x.broadcast_to(other.shape());
     /// The same elements in row-major order in memory.
-    #[class = View]
+    #[class = View(in_order)]
     contiguous(x: Tensor) = same_type, |x: &Array| x.contiguous();
     /// The tensor itself; in PyTorch, outside of autograd.
-    #[class = View]
+    #[class = View(window::whole)]
     detach(x: Tensor) = same_type, same_array;
     /// The tensor itself.
-    #[class = View]
+    #[class = View(window::whole)]
     alias(x: Tensor) = same_type, same_array;
     /// The tensor itself; not defined for bools.
-    #[class = View]
+    #[class = View(window::whole)]
     positive(x: Tensor) = number_type, |x: &Array| number_type(&type_of(x)).map(|_| x.clone());
     /// Converts to `dtype`: floats to integers towards zero, anything but zero to true.
     to(x: Tensor, dtype: DType) =
@@ -98,7 +99,7 @@ functions! {
     pub static COPIES;
 
     /// The tensor itself; values are immutable, so that no copy is needed.
-    #[class = View]
+    #[class = View(window::whole)]
     clone(x: Tensor) = same_type, same_array;
 }
 
@@ -175,6 +176,25 @@ fn transpose_array(x: &Array, dim0: i64, dim1: i64) -> Result<Array> {
     if x.rank() == 0 { Ok(x.clone()) } else { x.transpose(a, b) }
 }
 
+fn exchanged(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    let mut order: Vec<usize> = (0..x.rank()).collect();
+    if x.rank() > 0 {
+        order.swap(call.axis(1, x.rank())?, call.axis(2, x.rank())?);
+    }
+    Ok(Some(Arg::Leaf(x.permute(&order))))
+}
+
+/// The rule of operations that exchange the last two axes, if there are two.
+pub(in crate::ops) fn turned(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    let mut order: Vec<usize> = (0..x.rank()).collect();
+    if let [.., a, b] = &mut order[..] {
+        std::mem::swap(a, b);
+    }
+    Ok(Some(Arg::Leaf(x.permute(&order))))
+}
+
 fn t_type(x: &TensorType) -> Result<TensorType> {
     match x.rank() {
         0 | 1 => Ok(x.clone()),
@@ -211,6 +231,11 @@ fn permute_array(x: &Array, dims: IntVec) -> Result<Array> {
     x.permute(&permutation(&dims, x.rank())?)
 }
 
+fn permuted_axes(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    Ok(Some(Arg::Leaf(x.permute(&permutation(&call.ints(1)?, x.rank())?))))
+}
+
 /// Returns the permutation that moves axes.
 fn moved(source: &[i64], destination: &[i64], rank: usize) -> Result<SmallVec<[usize; 4]>> {
     if source.len() != destination.len() {
@@ -231,6 +256,16 @@ fn movedim_type(x: &TensorType, source: IntVec, destination: IntVec) -> Result<T
 
 fn movedim_array(x: &Array, source: IntVec, destination: IntVec) -> Result<Array> {
     x.permute(&moved(&source, &destination, x.rank())?)
+}
+
+fn moved_axes(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    Ok(Some(Arg::Leaf(x.permute(&moved(&call.ints(1)?, &call.ints(2)?, x.rank())?))))
+}
+
+fn in_order(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    Ok(x.is_row_major().then(|| Arg::Leaf(x.clone())))
 }
 
 fn squeeze_type(x: &TensorType, dim: Option<IntVec>) -> Result<TensorType> {

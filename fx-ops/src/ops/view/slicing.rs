@@ -3,7 +3,8 @@
 use fx_core::array::{BLOCK, Sizes, build_blocks, dispatch_dtype};
 use fx_core::op::kind::{DimVec, IntOrTensorType, IntVec, OperandValue};
 use fx_core::op::unknown_type;
-use fx_core::{Array, DType, Dim, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
+use fx_core::window::{Window, WindowCall, clamped, from_front};
+use fx_core::{Arg, Array, DType, Dim, Element, Result, Scalar, Tensor, TensorType, bail, err, kernels};
 
 use super::shape::known_size;
 use crate::kernel::chunks::{PARALLEL, copy_rows, fill_rows};
@@ -18,20 +19,20 @@ kernels! {
     pub trait Slicing; pub static SLICING;
 
     /// Takes `length` positions of axis `dim` from `start` on; a negative start counts from the end.
-    #[class = View]
+    #[class = View(narrowed)]
     narrow(x: Tensor, dim: Int, start: Int, length: Int) = narrow_type, narrow_array;
     /// Takes one position of axis `dim` and drops the axis; a negative index counts from the end.
-    #[class = View]
+    #[class = View(selected)]
     select(x: Tensor, dim: Int, index: Int) = select_type, select_array;
     /// Takes every `step`-th position of axis `dim` from `start` up to, not including, `end`, clamped as in
     /// Python.
-    #[class = View]
+    #[class = View(sliced)]
     slice(x: Tensor, dim: Int = 0, start: OptInt = None, end: OptInt = None, step: Int = 1) = slice_type, slice_array;
     /// The diagonal of the axes `dim1` and `dim2` as a new last axis; `offset > 0` is above the main one.
-    #[class = View]
+    #[class = View(on_diagonal)]
     diagonal(x: Tensor, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) = diagonal_type, diagonal_array;
     /// All windows of `size` along axis `dimension`, `step` apart, as a new last axis.
-    #[class = View]
+    #[class = View(unfolded)]
     unfold(x: Tensor, dimension: Int, size: Int, step: Int) = unfold_type, unfold_array;
     /// Reverses the order along the axes `dims`.
     flip(x: Tensor, dims: Ints) = flip_type, flip_array;
@@ -47,16 +48,16 @@ kernels! {
     repeat_interleave(x: Tensor, repeats: IntOrTensor, dim: OptInt = None; output_size: OptInt = None) =
         repeat_interleave_type, repeat_interleave_array;
     /// Cuts into at most `chunks` parts along `dim`, all but the last of the same size.
-    #[class = View]
+    #[class = View(parts_of)]
     chunk(x: Tensor, chunks: Int, dim: Int = 0) -> Vec<Tensor> = chunk_type, chunk_array;
     /// Cuts into parts of `split_size` along `dim`; the last may be smaller.
-    #[class = View]
+    #[class = View(parts_of)]
     split(x: Tensor, split_size: Int, dim: Int = 0) -> Vec<Tensor> = split_type, split_array;
     /// Cuts into parts of the given sizes, which must add up to the size of the axis.
-    #[class = View]
+    #[class = View(parts_of)]
     split_with_sizes(x: Tensor, split_sizes: Shape, dim: Int = 0) -> Vec<Tensor> = split_sizes_type, split_sizes_array;
     /// The sub-tensors along axis `dim`, without it.
-    #[class = View]
+    #[class = View(unbound)]
     unbind(x: Tensor, dim: Int = 0) -> Vec<Tensor> = unbind_type, unbind_array;
     /// The lower triangle of each matrix, up to the given diagonal; zeros elsewhere.
     tril(x: Tensor, diagonal: Int = 0) = triangle_type, |x: &Array, diagonal: i64| triangle(x, diagonal, true);
@@ -104,6 +105,15 @@ fn narrow_array(x: &Array, dim: i64, start: i64, length: i64) -> Result<Array> {
     x.slice_axis(at, from, from + length as usize, 1)
 }
 
+fn narrowed(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let (x, length) = (call.window(0)?.clone(), call.dim(3)?);
+    let at = call.axis(1, x.rank())?;
+    let start = from_front(&call.dim(2)?, &x.shape[at]);
+    call.require(start.clone());
+    call.require(&x.shape[at] - &start - &length);
+    Ok(Some(Arg::Leaf(x.slice(at, &start, length, &Dim::new(1)))))
+}
+
 pub(crate) fn select_type(x: &TensorType, dim: Dim, index: Dim) -> Result<TensorType> {
     let at = axis_of(&dim, x.rank())?;
     let size = &x.shape[at];
@@ -117,6 +127,13 @@ pub(crate) fn select_array(x: &Array, dim: i64, index: i64) -> Result<Array> {
     select_type(&type_of(x), dim.into(), index.into())?;
     let at = axis(dim, x.rank())?;
     x.select(at, position(index, x.shape()[at])?)
+}
+
+fn selected(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let (x, index) = (call.window(0)?.clone(), call.given(2)?.clone());
+    let at = call.axis(1, x.rank())?;
+    let index = call.position(&index, &x.shape[at])?;
+    Ok(Some(Arg::Leaf(x.select(at, &index))))
 }
 
 pub(crate) fn slice_type(
@@ -156,6 +173,16 @@ pub(crate) fn slice_array(
     x.slice_axis(at, start, end, step as usize)
 }
 
+fn sliced(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    let at = call.axis(1, x.rank())?;
+    let start = match call.given(2)? {
+        Arg::None => Dim::new(0),
+        _ => clamped(&call.dim(2)?, &x.shape[at]),
+    };
+    Ok(Some(Arg::Leaf(x.slice(at, &start, call.shape()?.swap_remove(at), &call.dim(4)?))))
+}
+
 pub(crate) fn diagonal_type(x: &TensorType, offset: Dim, dim1: Dim, dim2: Dim) -> Result<TensorType> {
     let (a, b) = (axis_of(&dim1, x.rank())?, axis_of(&dim2, x.rank())?);
     if a == b {
@@ -172,6 +199,20 @@ pub(crate) fn diagonal_type(x: &TensorType, offset: Dim, dim1: Dim, dim2: Dim) -
 
 pub(crate) fn diagonal_array(x: &Array, offset: i64, dim1: i64, dim2: i64) -> Result<Array> {
     x.diagonal(offset as isize, axis(dim1, x.rank())?, axis(dim2, x.rank())?)
+}
+
+fn on_diagonal(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    let (a, b) = (call.axis(2, x.rank())?, call.axis(3, x.rank())?);
+    let (from, by) = match call.int(1)? {
+        offset @ 0.. => (b, offset),
+        offset => (a, -offset),
+    };
+    let kept = (0..x.rank()).filter(|axis| *axis != a && *axis != b);
+    let mut strides: Vec<Dim> = kept.map(|axis| x.strides[axis].clone()).collect();
+    strides.push(&x.strides[a] + &x.strides[b]);
+    let offset = &x.offset + &x.strides[from] * by;
+    Ok(Some(Arg::Leaf(Window { shape: call.shape()?, strides, offset, ..x.clone() })))
 }
 
 fn unfold_type(x: &TensorType, dimension: Dim, size: Dim, step: Dim) -> Result<TensorType> {
@@ -198,6 +239,19 @@ fn unfold_array(x: &Array, dimension: i64, size: i64, step: i64) -> Result<Array
         return x.unsqueeze(0)?.slice_axis(0, 0, size as usize, 1);
     }
     x.unfold(axis(dimension, x.rank())?, size as usize, step as usize)
+}
+
+fn unfolded(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let (mut x, shape) = (call.window(0)?.clone(), call.shape()?);
+    if x.rank() == 0 {
+        x.strides.push(Dim::new(1));
+    } else {
+        let at = call.axis(1, x.rank())?;
+        let stride = x.strides[at].clone();
+        x.strides[at] = &stride * call.dim(3)?;
+        x.strides.push(stride);
+    }
+    Ok(Some(Arg::Leaf(Window { shape, ..x })))
 }
 
 fn flip_type(x: &TensorType, dims: IntVec) -> Result<TensorType> {
@@ -534,6 +588,20 @@ fn split_sizes_array(x: &Array, split_sizes: IntVec, dim: i64) -> Result<Vec<Arr
     )
 }
 
+/// The rule of operations that cut the first operand along the axis that is the third argument.
+pub(in crate::ops) fn parts_of(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    let at = call.axis(2, x.rank())?;
+    let mut start = Dim::new(0);
+    let parts = call.shapes().into_iter().map(|mut shape| {
+        let size = shape.swap_remove(at);
+        let part = x.slice(at, &start, size.clone(), &Dim::new(1));
+        start += size;
+        Arg::Leaf(part)
+    });
+    Ok(Some(Arg::list(parts.collect::<Vec<_>>())))
+}
+
 fn unbind_type(x: &TensorType, dim: Dim) -> Result<Vec<TensorType>> {
     let at = axis_of(&dim, x.rank())?;
     let n = known_size(&x.shape[at])?;
@@ -545,6 +613,13 @@ fn unbind_array(x: &Array, dim: i64) -> Result<Vec<Array>> {
     unbind_type(&type_of(x), dim.into())?;
     let at = axis(dim, x.rank())?;
     (0..x.shape()[at]).map(|i| x.select(at, i)).collect()
+}
+
+fn unbound(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let x = call.window(0)?;
+    let at = call.axis(1, x.rank())?;
+    let parts = (0..call.shapes().len()).map(|i| Arg::Leaf(x.select(at, &Dim::from(i))));
+    Ok(Some(Arg::list(parts.collect::<Vec<_>>())))
 }
 
 fn triangle_type(x: &TensorType, _diagonal: Dim) -> Result<TensorType> {
