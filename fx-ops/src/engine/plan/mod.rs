@@ -6,12 +6,14 @@
 //! `recurrent`, `interpolate`, `gather`). All are made by functions of the sizes, of which a record is kept
 //! (`make`).
 
+mod attention;
 mod concurrent;
 mod gather;
 mod interpolate;
 pub(super) mod kernels;
 mod make;
 mod norms;
+mod pool;
 mod recurrent;
 mod views;
 
@@ -26,16 +28,71 @@ use fx_core::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Compiled;
-use super::kernel::Kernel;
 use super::memory::Memory;
-use super::operand::{Layout, Operand, ValueId};
+use super::operand::{Operand, ValueId};
 use super::packed_weights::{Job, PackedWeights};
 use super::plan_cache::Key;
-use super::pool::{PoolKernel, pool_of};
 use super::record::{Holes, Instance, Made, Record, Shape, Size, SizedWindow};
 use super::step::{Call, Home, Info, Source, Step, SubProgram, SubPrograms, Task, sources};
 use super::tape::Tape;
 use crate::ops::attention::scaled_dot_product_attention;
+
+/// Makes steps of a call of an operation; `None` if no kernel takes these arguments.
+type Lower = fn(&mut Lowering<'_>, Op, &[Arg], NodeId) -> Result<Option<Lowered>>;
+
+/// The operations that have steps of their own. All others are views, loops and products, or are evaluated.
+static TABLES: &[&[(Op, Lower)]] = &[
+    &[
+        (ops::fused::OP, fused),
+        (ops::getitem::OP, item),
+        (ops::set_buffer::OP, store),
+        (ops::set_state::OP, store),
+    ],
+    attention::TABLE,
+    gather::TABLE,
+    interpolate::TABLE,
+    norms::TABLE,
+    pool::TABLE,
+    recurrent::TABLE,
+    views::TABLE,
+];
+
+fn lower_of(op: Op) -> Option<Lower> {
+    TABLES.iter().copied().flatten().find(|(other, _)| *other == op).map(|(_, lower)| *lower)
+}
+
+/// Notes the new value of a buffer.
+fn store(l: &mut Lowering<'_>, _: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    let [Arg::Str(path), value] = bound else { return Ok(None) };
+    let made = l.note_args(std::slice::from_ref(value), Holes::new())?;
+    let value = l.source(value)?;
+    let task = Task::SetBuffer { path: path.clone(), value };
+    l.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
+    Ok(Some(Lowered::Tuple(Vec::new())))
+}
+
+/// Returns an item of a list that a node has become.
+fn item(l: &mut Lowering<'_>, _: Op, bound: &[Arg], _: NodeId) -> Result<Option<Lowered>> {
+    let [Arg::Leaf(from), Arg::Int(i)] = bound else { return Ok(None) };
+    let Some(Lowered::List(items) | Lowered::Tuple(items)) = l.env.get(from) else { return Ok(None) };
+    let at = if *i < 0 { items.len() as i64 + i } else { *i };
+    match usize::try_from(at).ok().and_then(|at| items.get(at)) {
+        Some(item) => Ok(Some(item.clone())),
+        None => bail!(Index, "there is no item {i} of {}", items.len()),
+    }
+}
+
+/// Makes a kernel of a group.
+fn fused(l: &mut Lowering<'_>, _: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    let [Arg::Graph(body), operands] = bound else { return Ok(None) };
+    let Some(operands) = l.operands(operands) else { return Ok(None) };
+    let Some(mut results) = l.group(body, &operands, id)? else { return Ok(None) };
+    let is_one = results.len() == 1 && !matches!(body.output(), Arg::Tuple(_));
+    Ok(match is_one {
+        true => results.pop().map(Lowered::Tensor),
+        false => Some(Lowered::Tuple(results.into_iter().map(Lowered::Tensor).collect())),
+    })
+}
 
 /// A graph as steps.
 pub(crate) struct Plan {
@@ -370,72 +427,13 @@ impl Lowering<'_> {
     }
 
     fn call(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Lowered> {
-        if ops::is_store(op)
-            && let [Arg::Str(path), value] = bound
+        if let Some(lower) = lower_of(op)
+            && let Some(lowered) = lower(self, op, bound, id)?
         {
-            let made = self.note_args(std::slice::from_ref(value), Holes::new())?;
-            let value = self.source(value)?;
-            let task = Task::SetBuffer { path: path.clone(), value };
-            self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
-            return Ok(Lowered::Tuple(Vec::new()));
-        }
-        if op == ops::getitem::OP
-            && let [Arg::Leaf(from), Arg::Int(i)] = bound
-            && let Some(Lowered::List(items) | Lowered::Tuple(items)) = self.env.get(from)
-        {
-            let at = if *i < 0 { items.len() as i64 + i } else { *i };
-            return match usize::try_from(at).ok().and_then(|at| items.get(at)) {
-                Some(item) => Ok(item.clone()),
-                None => bail!(Index, "there is no item {i} of {}", items.len()),
-            };
-        }
-        if op == scaled_dot_product_attention::OP {
-            if let Some(result) = self.attention(bound, id)? {
-                return Ok(result);
-            }
-            for input in self.gm.graph().node(id)?.inputs().collect::<Vec<_>>() {
-                self.settle(input, id)?;
-            }
-        }
-        if let Some(joined) = self.concat(op, bound, id)? {
-            return Ok(joined);
+            return Ok(lowered);
         }
         if !op.effects.is_pure() {
             return self.evaluate(Call::Op(op), bound, id);
-        }
-        if let Some(pooled) = self.pool(op, bound, id)? {
-            return Ok(pooled);
-        }
-        if let Some(normalised) = self.norm_of_channels(op, bound, id)? {
-            return Ok(normalised);
-        }
-        if let Some(padded) = self.pad(op, bound, id)? {
-            return Ok(padded);
-        }
-        if let Some(resized) = self.interpolate(op, bound, id)? {
-            return Ok(resized);
-        }
-        if let Some(turned) = self.turned(op, bound, id)? {
-            return Ok(turned);
-        }
-        if let Some(softmax) = self.softmax(op, bound, id)? {
-            return Ok(softmax);
-        }
-        if let Some(recurrent) = self.recurrent(op, bound, id)? {
-            return Ok(recurrent);
-        }
-        if let Some(picked) = self.gather(op, bound, id)? {
-            return Ok(picked);
-        }
-        if op == ops::fused::OP
-            && let [Arg::Graph(body), operands] = bound
-            && let Some(operands) = self.operands(operands)
-            && let Some(results) = self.group(body, &operands, id)?
-        {
-            return Ok(match &results[..] {
-                [one] if !matches!(body.output(), Arg::Tuple(_)) => Lowered::Tensor(one.clone()),
-                _ => Lowered::Tuple(results.into_iter().map(Lowered::Tensor).collect()),
-            });
         }
         if let Some(view) = self.view(op, bound, id)? {
             return Ok(view);
@@ -532,68 +530,29 @@ impl Lowering<'_> {
         ty.ok().filter(|_| is_known)
     }
 
-    /// Makes a kernel of a pooling of an operand whose channels lie last.
-    fn pool(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let Some(Lowered::Tensor(x)) = bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id))
-        else {
-            return Ok(None);
-        };
-        let mut x = x.clone();
-        let Some((dtype, shape)) = self.typed(id)? else { return Ok(None) };
-        let layout = x.layout().unwrap_or(Layout::RowMajor);
-        // Tapes have means of rows.
-        let is_of_rows = layout == Layout::RowMajor && op == crate::ops::reduce::mean::OP;
-        if !matches!(dtype, DType::F32 | DType::F64) || dtype != x.dtype || x.shape.len() < 3 || is_of_rows {
-            return Ok(None);
+    /// Returns the tensor that an argument is, if it lies somewhere.
+    fn tensor(&self, arg: &Arg) -> Option<Operand> {
+        match self.env.get(arg.leaf()?)? {
+            Lowered::Tensor(operand) => Some(operand.clone()),
+            _ => None,
         }
-        if pool_of(op, bound, &x.shape, &self.instance.sizes(&shape)?).is_none() {
-            return Ok(None);
-        }
-        if x.layout().is_none() {
-            x = self.contiguous(&x, id)?;
-        }
-        let mut out = self.result(dtype, shape.clone(), layout)?;
-        if out.shape.len() < x.shape.len() {
-            out = self.whole(out.value, shape.clone())?;
-        }
-        let (x, value) = (x.id, out.value);
-        let (args, holes) = self.symbolic_args(bound, id)?;
-        let make = move |instance: &Instance| -> Result<Option<Box<dyn Kernel>>> {
-            let (x, args) = (instance.operand(x)?.clone(), instance.fill(&args, &holes)?);
-            let numel = instance.values[value as usize].numel;
-            let Some(pool) = pool_of(op, &args, &x.shape, &instance.sizes(&shape)?) else { return Ok(None) };
-            Ok(Some(match dtype {
-                DType::F64 => Box::new(PoolKernel::<f64>::new(pool, (x, layout), value, numel)),
-                DType::F32 => Box::new(PoolKernel::<f32>::new(pool, (x, layout), value, numel)),
-                _ => return Ok(None),
-            }))
-        };
-        self.kernel(vec![value], id, make)?;
-        Ok(Some(Lowered::Tensor(out)))
     }
 
     /// Returns the tensors in a list of operands, if all are.
     fn operands(&self, list: &Arg) -> Option<Vec<Operand>> {
-        let operand = |arg: &Arg| match self.env.get(arg.leaf()?)? {
-            Lowered::Tensor(operand) => Some(operand.clone()),
-            _ => None,
-        };
-        list.items()?.iter().map(operand).collect()
+        list.items()?.iter().map(|arg| self.tensor(arg)).collect()
     }
 
     fn tensor_type(&self, arg: &Arg) -> Option<TensorType> {
-        match self.env.get(arg.leaf()?)? {
-            Lowered::Tensor(operand) => Some(type_of(operand)),
-            _ => None,
-        }
+        self.tensor(arg).map(|operand| type_of(&operand))
     }
 
     /// Returns the type of a tensor with its symbols.
     fn symbolic_type(&self, arg: &Arg) -> Option<TensorType> {
-        let Lowered::Tensor(operand) = self.env.get(arg.leaf()?)? else { return None };
+        let operand = self.tensor(arg)?;
         Some(match &self.record {
-            Some(record) => TensorType::new(operand.dtype, record.dims(&self.shape_of(operand))),
-            None => type_of(operand),
+            Some(record) => TensorType::new(operand.dtype, record.dims(&self.shape_of(&operand))),
+            None => type_of(&operand),
         })
     }
 

@@ -3,7 +3,7 @@
 use fx_core::math::Real;
 use fx_core::{Arg, Array, DType, Element, Graph, NodeId, Op, Result, TensorType};
 
-use super::{Lowered, Lowering, type_of};
+use super::{Lower, Lowered, Lowering, type_of};
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Operand, OperandId, ValueId};
 use crate::engine::packed_weights::Packed;
@@ -13,7 +13,35 @@ use crate::engine::step::Home;
 use crate::kernel::gemm::GemmElement;
 use crate::kernel::recurrent::StateWeight;
 use crate::ops::linalg::linear;
-use crate::ops::recurrent::Network;
+use crate::ops::recurrent::{Network, gru, lstm};
+
+pub(super) static TABLE: &[(Op, Lower)] = &[(gru::OP, network), (lstm::OP, network)];
+
+/// Makes kernels of a recurrent network whose weights are constants.
+fn network(l: &mut Lowering<'_>, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    let Some(Call { network, tensors, params }) = network_of(op, bound) else { return Ok(None) };
+    let tensors = l.operands(&Arg::list(tensors.iter().cloned()));
+    let (Some(mut tensors), Some(params)) = (tensors, l.operands(params)) else { return Ok(None) };
+    let states = tensors.split_off(1);
+    let Some(x) = tensors.pop() else { return Ok(None) };
+    let dtype = x.dtype;
+    let types = |operands: &[Operand]| operands.iter().map(type_of).collect::<Vec<TensorType>>();
+    let (state_types, param_types) = (types(&states), types(&params));
+    let has_types = network.infer(
+        &type_of(&x),
+        &state_types.iter().collect::<Vec<_>>(),
+        &param_types.iter().collect::<Vec<_>>(),
+    );
+    if has_types.is_err() {
+        // The operation says what is wrong.
+        return Ok(None);
+    }
+    match dtype {
+        DType::F32 => l.layers::<f32>(network, x, states, &params, id),
+        DType::F64 => l.layers::<f64>(network, x, states, &params, id),
+        _ => Ok(None),
+    }
+}
 
 /// What a layer needs in one direction.
 struct Parts<T: 'static> {
@@ -33,32 +61,6 @@ impl<T> Parts<T> {
 }
 
 impl Lowering<'_> {
-    /// Makes kernels of a recurrent network whose weights are constants.
-    pub(super) fn recurrent(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let Some(Call { network, tensors, params }) = network_of(op, bound) else { return Ok(None) };
-        let tensors = self.operands(&Arg::list(tensors.iter().cloned()));
-        let (Some(mut tensors), Some(params)) = (tensors, self.operands(params)) else { return Ok(None) };
-        let states = tensors.split_off(1);
-        let Some(x) = tensors.pop() else { return Ok(None) };
-        let dtype = x.dtype;
-        let types = |operands: &[Operand]| operands.iter().map(type_of).collect::<Vec<TensorType>>();
-        let (state_types, param_types) = (types(&states), types(&params));
-        let has_types = network.infer(
-            &type_of(&x),
-            &state_types.iter().collect::<Vec<_>>(),
-            &param_types.iter().collect::<Vec<_>>(),
-        );
-        if has_types.is_err() {
-            // The operation says what is wrong.
-            return Ok(None);
-        }
-        match dtype {
-            DType::F32 => self.layers::<f32>(network, x, states, &params, id),
-            DType::F64 => self.layers::<f64>(network, x, states, &params, id),
-            _ => Ok(None),
-        }
-    }
-
     fn layers<T: GemmElement + Real + Element>(
         &mut self,
         network: Network,

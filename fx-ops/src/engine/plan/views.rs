@@ -8,7 +8,7 @@ use fx_core::window::Window;
 use fx_core::{Arg, Class, DType, Graph, NodeId, Op, Result, TypeTree, bail, ops};
 use rustc_hash::FxHashMap;
 
-use super::{Lowered, Lowering, known};
+use super::{Lower, Lowered, Lowering, known};
 use crate::engine::concat::ConcatKernel;
 use crate::engine::kernel::Kernel;
 use crate::engine::operand::{Layout, NO_ID, Operand, OperandId};
@@ -19,8 +19,89 @@ use crate::engine::tape::Tape;
 use crate::engine::tape::draft::bits_of;
 use crate::fusible::ints;
 use crate::kernel::pad::{Mode, Padding};
+use crate::ops::concat::{cat, concat, stack};
 use crate::ops::pad::{mode_of, pad, pairs};
 use crate::ops::view::{flip, roll, shifts_of_axes};
+
+pub(super) static TABLE: &[(Op, Lower)] = &[
+    (cat::OP, join),
+    (concat::OP, join),
+    (flip::OP, rearrangement),
+    (pad::OP, borders),
+    (roll::OP, rearrangement),
+    (stack::OP, join),
+];
+
+/// Notes the parts of a join, which are copied when somebody needs them side by side.
+fn join(l: &mut Lowering<'_>, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    let is_stack = op == stack::OP;
+    let [list, Arg::Int(axis)] = bound else { return Ok(None) };
+    let (Some(parts), Some((dtype, shape))) = (l.operands(list), known(l.gm.graph().node(id)?.ty())) else {
+        return Ok(None);
+    };
+    let axis = ops::axis(*axis, shape.len())?;
+    let mut windows = Vec::new();
+    for mut part in parts {
+        if is_stack && axis <= part.shape.len() {
+            let window = l.expressions(&part, 0).unsqueeze(axis);
+            part = l.operand(part.value, &window)?;
+        }
+        if part.dtype != dtype || part.shape.len() != shape.len() {
+            return Ok(None);
+        }
+        windows.push(part);
+    }
+    let total: usize = windows.iter().map(|part| part.shape[axis]).sum();
+    Ok((total == shape[axis]).then_some(Lowered::Concat(windows, axis)))
+}
+
+/// Makes a kernel of borders.
+fn borders(l: &mut Lowering<'_>, _: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    let [x, _, Arg::Str(mode), value] = bound else { return Ok(None) };
+    let (Some(x), Some((dtype, shape))) = (l.tensor(x), l.typed(id)?) else { return Ok(None) };
+    let value = match value {
+        Arg::None => None,
+        arg => match arg.scalar() {
+            Some(value) => Some(value),
+            None => return Ok(None),
+        },
+    };
+    if value.is_some_and(|value| held(value, dtype).is_err()) {
+        return Ok(None);
+    }
+    let mode = mode_of(mode, value);
+    let fill = match mode {
+        Mode::Constant(number) => bits_of(number, dtype),
+        _ => 0,
+    };
+    l.rearranged(x, (dtype, shape), fill, bound, id, move |args, shape| {
+        let sides = args.get(1).and_then(ints)?;
+        Some(Rearrangement::Borders(pairs(shape.len(), &sides), mode))
+    })
+}
+
+/// Makes a kernel of a roll or of reversed axes.
+fn rearrangement(l: &mut Lowering<'_>, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
+    // A roll without axes takes all elements for one.
+    let is_roll = op == roll::OP && bound.get(2).and_then(ints).is_some_and(|axes| !axes.is_empty());
+    if !is_roll && op != flip::OP {
+        return Ok(None);
+    }
+    let (Some(x), Some(typed)) = (bound.first().and_then(|x| l.tensor(x)), l.typed(id)?) else {
+        return Ok(None);
+    };
+    l.rearranged(x, typed, 0, bound, id, move |args, shape| {
+        if is_roll {
+            let (shifts, axes) = (ints(args.get(1)?)?, ints(args.get(2)?)?);
+            return shifts_of_axes(shape, &shifts, &axes).ok().map(Rearrangement::Rolled);
+        }
+        let mut is_reversed = vec![false; shape.len()];
+        for axis in ints(args.get(1)?)? {
+            is_reversed[ops::axis(axis, shape.len()).ok()?] = true;
+        }
+        Some(Rearrangement::Reversed(is_reversed))
+    })
+}
 
 /// Where the elements of a result come from, by axes as these are counted.
 enum Rearrangement {
@@ -79,88 +160,6 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Notes the parts of a join, which are copied when somebody needs them side by side.
-    pub(super) fn concat(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let is_stack = op == crate::ops::concat::stack::OP;
-        if !is_stack && op != crate::ops::concat::cat::OP && op != crate::ops::concat::concat::OP {
-            return Ok(None);
-        }
-        let [list, Arg::Int(axis)] = bound else { return Ok(None) };
-        let (Some(parts), Some((dtype, shape))) =
-            (self.operands(list), known(self.gm.graph().node(id)?.ty()))
-        else {
-            return Ok(None);
-        };
-        let axis = ops::axis(*axis, shape.len())?;
-        let mut windows = Vec::new();
-        for mut part in parts {
-            if is_stack && axis <= part.shape.len() {
-                let window = self.expressions(&part, 0).unsqueeze(axis);
-                part = self.operand(part.value, &window)?;
-            }
-            if part.dtype != dtype || part.shape.len() != shape.len() {
-                return Ok(None);
-            }
-            windows.push(part);
-        }
-        let total: usize = windows.iter().map(|part| part.shape[axis]).sum();
-        Ok((total == shape[axis]).then_some(Lowered::Concat(windows, axis)))
-    }
-
-    /// Makes a kernel of borders.
-    pub(super) fn pad(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        let [x, _, Arg::Str(mode), value] = bound else { return Ok(None) };
-        let (Some(Lowered::Tensor(x)), true, Some((dtype, shape))) =
-            (x.leaf().and_then(|id| self.env.get(id)).cloned(), op == pad::OP, self.typed(id)?)
-        else {
-            return Ok(None);
-        };
-        let value = match value {
-            Arg::None => None,
-            arg => match arg.scalar() {
-                Some(value) => Some(value),
-                None => return Ok(None),
-            },
-        };
-        if value.is_some_and(|value| held(value, dtype).is_err()) {
-            return Ok(None);
-        }
-        let mode = mode_of(mode, value);
-        let fill = match mode {
-            Mode::Constant(number) => bits_of(number, dtype),
-            _ => 0,
-        };
-        self.rearranged(x, (dtype, shape), fill, bound, id, move |args, shape| {
-            let sides = args.get(1).and_then(ints)?;
-            Some(Rearrangement::Borders(pairs(shape.len(), &sides), mode))
-        })
-    }
-
-    /// Makes a kernel of a roll or of reversed axes.
-    pub(super) fn turned(&mut self, op: Op, bound: &[Arg], id: NodeId) -> Result<Option<Lowered>> {
-        // A roll without axes takes all elements for one.
-        let is_roll = op == roll::OP && bound.get(2).and_then(ints).is_some_and(|axes| !axes.is_empty());
-        if !is_roll && op != flip::OP {
-            return Ok(None);
-        }
-        let (Some(Lowered::Tensor(x)), Some(typed)) =
-            (bound.first().and_then(Arg::leaf).and_then(|id| self.env.get(id)).cloned(), self.typed(id)?)
-        else {
-            return Ok(None);
-        };
-        self.rearranged(x, typed, 0, bound, id, move |args, shape| {
-            if is_roll {
-                let (shifts, axes) = (ints(args.get(1)?)?, ints(args.get(2)?)?);
-                return shifts_of_axes(shape, &shifts, &axes).ok().map(Rearrangement::Rolled);
-            }
-            let mut is_reversed = vec![false; shape.len()];
-            for axis in ints(args.get(1)?)? {
-                is_reversed[ops::axis(axis, shape.len()).ok()?] = true;
-            }
-            Some(Rearrangement::Reversed(is_reversed))
-        })
-    }
-
     /// Makes a kernel that copies elements from where a function of the arguments and the sizes says, in the
     /// order in which they lie.
     fn rearranged(
@@ -173,11 +172,7 @@ impl Lowering<'_> {
         from: impl Fn(&[Arg], &[usize]) -> Option<Rearrangement> + Send + Sync + 'static,
     ) -> Result<Option<Lowered>> {
         let mark = self.mark();
-        let x = match x.layout() {
-            Some(_) => x,
-            None => self.contiguous(&x, id)?,
-        };
-        let layout = x.layout().unwrap_or(Layout::RowMajor);
+        let (x, layout) = self.without_gaps(x, id)?;
         let out = self.result(dtype, shape, layout)?;
         let (out_value, x) = (out.value, x.id);
         let (args, holes) = self.symbolic_args(bound, id)?;
@@ -213,6 +208,14 @@ impl Lowering<'_> {
             Ok(Some(Box::new(Tape::copy(instance.operand(x)?, value)?)))
         })?;
         self.whole(value, shape)
+    }
+
+    /// Returns elements that follow each other without gaps, copied if they do not, and the order of their axes.
+    pub(super) fn without_gaps(&mut self, x: Operand, id: NodeId) -> Result<(Operand, Layout)> {
+        match x.layout() {
+            Some(layout) => Ok((x, layout)),
+            None => Ok((self.contiguous(&x, id)?, Layout::RowMajor)),
+        }
     }
 
     /// Makes windows of a view; `None` if the operation is none.
