@@ -184,6 +184,11 @@ impl Instance {
 }
 
 impl SizedWindow {
+    /// A window on elements from the first on.
+    pub(crate) fn known(shape: Shape, strides: Shape) -> SizedWindow {
+        SizedWindow { shape, strides, offset: Size::Known(0) }
+    }
+
     /// Returns a window whose numbers a function knows; it is told of each expression whether that is a size.
     pub(crate) fn of(
         window: &Window,

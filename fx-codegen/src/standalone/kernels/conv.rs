@@ -159,16 +159,92 @@ pub fn pointwise_few<T: Fused>(
     }
     split_outer((n * outputs).saturating_mul(inputs), n * outputs, out, work, |i, out, work| {
         let x = &x[i * inputs * n..][..inputs * n];
-        let start = bias.map_or(Start::Zero, Start::Columns);
-        if n == 1 {
-            return gemm(sizes, Matrix { data: x, row: inputs, column: 1 }, weight, start, work, out);
-        }
-        let (by_window, work) = work.split_at_mut(n * outputs);
-        gemm(sizes, Matrix { data: x, row: 1, column: n }, weight, start, work, by_window);
-        for (channel, out) in out.chunks_exact_mut(n).enumerate() {
-            out.iter_mut().enumerate().for_each(|(i, out)| *out = by_window[i * outputs + channel]);
-        }
+        by_windows(sizes, x, weight, bias, work, out);
     });
+}
+
+/// Multiplies columns, one for each window, with a weight; channels follow each other in the result.
+fn by_windows<T: Fused>(
+    sizes: Sizes,
+    columns: &[T],
+    weight: Packed<'_, T>,
+    bias: Option<&[T]>,
+    work: &mut [T],
+    out: &mut [T],
+) {
+    let Sizes { m: n, n: outputs, k } = sizes;
+    let start = bias.map_or(Start::Zero, Start::Columns);
+    if n == 1 {
+        return gemm(sizes, Matrix { data: columns, row: k, column: 1 }, weight, start, work, out);
+    }
+    let (by_window, work) = work.split_at_mut(n * outputs);
+    gemm(sizes, Matrix { data: columns, row: 1, column: n }, weight, start, work, by_window);
+    for (channel, out) in out.chunks_exact_mut(n).enumerate() {
+        out.iter_mut().enumerate().for_each(|(i, out)| *out = by_window[i * outputs + channel]);
+    }
+}
+
+/// Returns how many elements [`conv_few`] needs for so many windows, each of so many elements.
+pub const fn few_windows_work(n: usize, outputs: usize, k: usize) -> usize {
+    n * k + few_work(n, outputs, k)
+}
+
+/// Convolves for one group and so few windows that tiles have channels side by side. `work` holds what
+/// [`few_windows_work`] says.
+pub fn conv_few<T: Fused>(
+    conv: Conv,
+    x: &[T],
+    weight: Packed<'_, T>,
+    bias: Option<&[T]>,
+    work: &mut [T],
+    out: &mut [T],
+) {
+    let Conv { inputs, outputs, window, .. } = conv;
+    let (n, size) = (product(window.output), product(window.input));
+    let sizes = Sizes { m: n, n: outputs, k: inputs * product(window.kernel) };
+    if n * outputs == 0 {
+        return;
+    }
+    split_outer((n * outputs).saturating_mul(sizes.k), n * outputs, out, work, |i, out, work| {
+        let (columns, work) = work.split_at_mut(n * sizes.k);
+        unfold(window, inputs, &x[i * inputs * size..][..inputs * size], columns);
+        by_windows(sizes, columns, weight, bias, work, out);
+    });
+}
+
+simd! {
+    /// Lays the elements at each position of the windows side by side: a row for each, of all windows.
+    fn unfold<T: Fused>(window: Window, inputs: usize, x: &[T], rows: &mut [T]) {
+        let Window { input, kernel, output, stride, padding, .. } = window;
+        let (n, taps, size) = (product(output), product(kernel), product(input));
+        for tap in 0..taps {
+            let shift = window.shift(tap);
+            let bounds = |axis: usize| inside(input[axis], output[axis], stride[axis], padding[axis], shift[axis]);
+            let ((z0, z1), (y0, y1), (x0, x1)) = (bounds(0), bounds(1), bounds(2));
+            let is_whole = (z1 - z0) * (y1 - y0) * (x1 - x0) == n;
+            for channel in 0..inputs {
+                let row = &mut rows[(channel * taps + tap) * n..][..n];
+                if !is_whole {
+                    row.fill(T::ZERO);
+                }
+                if x0 == x1 {
+                    continue;
+                }
+                let x = &x[channel * size..][..size];
+                for z in z0..z1 {
+                    for y in y0..y1 {
+                        let plane = (z * stride[0] + shift[0] - padding[0]) * input[1];
+                        let line = (plane + y * stride[1] + shift[1] - padding[1]) * input[2];
+                        let x = &x[line + x0 * stride[2] + shift[2] - padding[2]..];
+                        let out = &mut row[(z * output[1] + y) * output[2]..][x0..x1];
+                        for (i, out) in out.iter_mut().enumerate() {
+                            *out = x[i * stride[2]];
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 simd! {

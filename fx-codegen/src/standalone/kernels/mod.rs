@@ -14,6 +14,7 @@ pub mod check;
 pub mod conv;
 pub mod copy;
 pub mod count;
+pub mod depthwise;
 pub mod detect;
 pub mod fft;
 #[cfg(test)]

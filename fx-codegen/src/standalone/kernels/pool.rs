@@ -5,7 +5,7 @@ use super::row::sum;
 use super::simd::simd;
 use super::threads::split_outer;
 pub use super::window::Window;
-use super::window::{Enclosed, enclose, product};
+use super::window::product;
 
 /// Calls `f` for each window of each channel with the channel, the position of the window and its elements'
 /// positions.
@@ -38,41 +38,77 @@ pub trait Extreme: Copy + PartialOrd + Send + Sync {}
 
 impl<T: Copy + PartialOrd + Send + Sync> Extreme for T {}
 
-/// Encloses each channel in a padding of `border`, and joins the elements of its windows.
-#[inline(always)]
-fn joined<T: Extreme>(
-    window: Window,
-    border: T,
-    x: &[T],
-    (work, places): (&mut [T], &mut [i64]),
-    out: &mut [T],
-    join: impl Fn(Enclosed, &[i64], T, &[T], &mut [T], &mut [T]) + Sync,
-) {
-    let (x_size, n) = (product(window.input), product(window.output));
-    if n == 0 {
-        return;
-    }
-    let enclosed = Enclosed::new(window);
-    let places = enclosed.places(places);
-    split_outer(n.saturating_mul(places.len()), n, out, work, |i, out, work| {
-        let (all, copy) = work.split_at_mut(product(enclosed.sizes));
-        enclose(enclosed, border, 1, &x[i * x_size..], copy);
-        join(enclosed, places, border, copy, all, out);
-    });
+/// Returns how many elements [`max`] and [`average`] need: a line of windows.
+pub const fn work(output: usize, kernel: usize, stride: usize, dilation: usize) -> usize {
+    if output == 0 { 0 } else { (output - 1) * stride + (kernel - 1) * dilation + 1 }
 }
 
-/// Finds the greatest element of each window; NaN if there is one. `work` and `places` are as those of
-/// [`super::conv::conv`] for one channel.
-pub fn max<T: Extreme>(window: Window, least: T, x: &[T], work: &mut [T], places: &mut [i64], out: &mut [T]) {
-    joined(window, least, x, (work, places), out, greatest);
+/// Joins the elements of each window of a channel: first those of the same column, then the columns. `border` changes
+/// nothing.
+#[inline(always)]
+fn join<T: Copy>(window: Window, border: T, x: &[T], line: &mut [T], out: &mut [T], f: impl Fn(T, T) -> T) {
+    let Window { input, kernel, output, stride, padding, dilation } = window;
+    let line = &mut line[..work(output[2], kernel[2], stride[2], dilation[2])];
+    let (first, end) = (padding[2].min(line.len()), (padding[2] + input[2]).min(line.len()));
+    for (at, out) in out.chunks_exact_mut(output[2]).enumerate() {
+        let (z, y) = (at / output[1] * stride[0], at % output[1] * stride[1]);
+        line.fill(border);
+        let columns = &mut line[first..end];
+        for kz in 0..kernel[0] {
+            for ky in 0..kernel[1] {
+                let z = (z + kz * dilation[0]).wrapping_sub(padding[0]);
+                let y = (y + ky * dilation[1]).wrapping_sub(padding[1]);
+                if z < input[0] && y < input[1] {
+                    let from = &x[(z * input[1] + y) * input[2]..];
+                    columns.iter_mut().zip(from).for_each(|(to, &x)| *to = f(*to, x));
+                }
+            }
+        }
+        out.fill(border);
+        for kx in 0..kernel[2] {
+            let from = &line[kx * dilation[2]..];
+            match stride[2] {
+                1 => out.iter_mut().zip(from).for_each(|(out, &x)| *out = f(*out, x)),
+                2 => {
+                    let pairs = from.as_chunks::<2>().0;
+                    out.iter_mut().zip(pairs).for_each(|(out, &[x, _])| *out = f(*out, x));
+                    // There may be no element behind the last one.
+                    if let Some(out) = out.get_mut(pairs.len()) {
+                        *out = f(*out, from[2 * pairs.len()]);
+                    }
+                }
+                step => out.iter_mut().zip(from.iter().step_by(step)).for_each(|(out, &x)| *out = f(*out, x)),
+            }
+        }
+    }
+}
+
+/// Calls `f` with each channel and its results.
+#[inline(always)]
+fn each_channel<T: Extreme>(
+    window: Window,
+    x: &[T],
+    work: &mut [T],
+    out: &mut [T],
+    f: impl Fn(&[T], &mut [T], &mut [T]) + Sync,
+) {
+    let (x_size, n) = (product(window.input), product(window.output));
+    if n > 0 {
+        split_outer(n.saturating_mul(product(window.kernel)), n, out, work, |i, out, work| {
+            f(&x[i * x_size..][..x_size], work, out);
+        });
+    }
+}
+
+/// Finds the greatest element of each window; NaN if there is one. `room` holds what [`work`] says.
+pub fn max<T: Extreme>(window: Window, least: T, x: &[T], room: &mut [T], out: &mut [T]) {
+    each_channel(window, x, room, out, |x, room, out| greatest(window, least, x, room, out));
 }
 
 simd! {
     /// Finds the greatest elements, from `least` on.
-    fn greatest<T: Extreme>(
-        enclosed: Enclosed, places: &[i64], least: T, x: &[T], all: &mut [T], out: &mut [T],
-    ) {
-        enclosed.join((places, places), least, x, all, out, |best, x, _| if x > best || x != x { x } else { best });
+    fn greatest<T: Extreme>(window: Window, least: T, x: &[T], room: &mut [T], out: &mut [T]) {
+        join(window, least, x, room, out, |best, x| if x > best || x != x { x } else { best });
     }
 }
 
@@ -97,18 +133,17 @@ pub fn max_positions<T: Copy + PartialOrd>(window: Window, x: &[T], out: &mut [i
 }
 
 /// Computes the mean of each window. It is divided by the number of its elements, with the padding or
-/// without, or by `divisor`. `work` and `places` are as those of [`max`].
+/// without, or by `divisor`. `room` holds what [`work`] says.
 pub fn average<T: Real + Extreme>(
     window: Window,
     with_padding: bool,
     divisor: Option<i64>,
     x: &[T],
-    work: &mut [T],
-    places: &mut [i64],
+    room: &mut [T],
     out: &mut [T],
 ) {
     let Window { input, kernel, output, stride, padding, .. } = window;
-    joined(window, T::ZERO, x, (work, places), out, sums);
+    each_channel(window, x, room, out, |x, room, out| sums(window, x, room, out));
     // How many elements of a window count along an axis.
     let count = |axis: usize, at: usize| {
         let (first, pad) = (at * stride[axis], padding[axis]);
@@ -132,10 +167,16 @@ pub fn average<T: Real + Extreme>(
 }
 
 simd! {
-    /// Adds the elements to `zero`.
-    fn sums<T: Real>(enclosed: Enclosed, places: &[i64], zero: T, x: &[T], all: &mut [T], out: &mut [T]) {
-        enclosed.join((places, places), zero, x, all, out, |sum, x, _| sum + x);
+    /// Adds the elements of windows.
+    fn sums<T: Real>(window: Window, x: &[T], room: &mut [T], out: &mut [T]) {
+        join(window, T::ZERO, x, room, out, |sum, x| sum + x);
     }
+}
+
+/// Returns the sum of elements that are perhaps few.
+#[inline(always)]
+fn short_sum<T: Real>(x: &[T]) -> T {
+    if x.len() < 16 { x.iter().fold(T::ZERO, |sum, &x| sum + x) } else { sum(x) }
 }
 
 simd! {
@@ -149,22 +190,30 @@ simd! {
             let end = ((at + 1) * input[axis]).div_ceil(output[axis]);
             at * input[axis] / output[axis]..end
         };
-        for (i, out) in out.iter_mut().enumerate() {
-            let (channel, at) = (i / out_size, i % out_size);
-            let x = &x[channel * product(input)..];
-            let [z, y, columns] = [at / (output[1] * output[2]), at / output[2] % output[1], at % output[2]];
-            let (planes, lines, columns) = (range(0, z), range(1, y), range(2, columns));
-            let n = planes.len() * lines.len() * columns.len();
-            let mut total = T::ZERO;
-            if lines.len() * columns.len() == input[1] * input[2] {
-                let plane = input[1] * input[2];
-                total = sum(&x[planes.start * plane..planes.end * plane]);
-            } else {
-                for line in planes.flat_map(|z| lines.clone().map(move |y| z * input[1] + y)) {
-                    total = total + sum(&x[line * input[2]..][columns.clone()]);
+        let (plane, mut from) = (input[1] * input[2], x);
+        for out in out.chunks_exact_mut(out_size) {
+            let (x, rest) = from.split_at(product(input));
+            from = rest;
+            let mut results = out.iter_mut();
+            for planes in (0..output[0]).map(|z| range(0, z)) {
+                if output[1..] == [1, 1]
+                    && let Some(out) = results.next()
+                {
+                    // Planes follow each other.
+                    let x = &x[planes.start * plane..planes.end * plane];
+                    *out = short_sum(x) / T::from_f64(x.len() as f64);
+                    continue;
+                }
+                for lines in (0..output[1]).map(|y| range(1, y)) {
+                    for (columns, out) in (0..output[2]).map(|x| range(2, x)).zip(&mut results) {
+                        let mut total = T::ZERO;
+                        for line in planes.clone().flat_map(|z| lines.clone().map(move |y| z * input[1] + y)) {
+                            total = total + short_sum(&x[line * input[2]..][columns.clone()]);
+                        }
+                        *out = total / T::from_f64((planes.len() * lines.len() * columns.len()) as f64);
+                    }
                 }
             }
-            *out = total / T::from_f64(n as f64);
         }
     }
 }

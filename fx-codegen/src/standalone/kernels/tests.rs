@@ -1,7 +1,8 @@
 use super::float::Float;
 use super::gemm::{Matrix, Packed, Sizes, Start, batched, work};
 use super::{
-    attention, conv, copy, gemm, lookup, pack, pool, reduce, rows, simd, sort, threads, tile, winograd,
+    attention, conv, copy, depthwise, gemm, lookup, pack, pool, reduce, rows, simd, sort, threads, tile,
+    winograd,
 };
 
 /// Numbers between -1 and 1 that look like chance.
@@ -139,6 +140,9 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         (2, 40, 13, [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
         (1, 40, 83, [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
         (1, 9, 37, [1, 2, 2], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+        (33, 1, 1, [1, 2, 3], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        (17, 1, 1, [1, 1, 1], [1, 5, 5], [1, 2, 2], [0, 2, 2], [1, 1, 1]),
+        (16, 1, 1, [2, 4, 3], [2, 3, 2], [2, 1, 3], [1, 4, 2], [1, 2, 1]),
         (3, 1, 1, [1, 40, 37], [1, 5, 5], [1, 2, 2], [0, 2, 2], [1, 1, 1]),
         (2, 3, 1, [1, 9, 37], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
         (3, 1, 1, [1, 1, 90], [1, 1, 3], [1, 1, 1], [0, 0, 0], [1, 1, 40]),
@@ -160,6 +164,22 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
         let mut out = vec![f32::NAN; expected.len()];
         conv::conv(c, &x, &weight, Some(&bias), &mut room, &mut places, &mut out);
         near(&out, &expected, 1e-5);
+        if groups == 1 {
+            let (n, k) = (output.iter().product(), inputs * taps);
+            let packed = pack::packed(outputs, k, Matrix { data: &weight, row: 1, column: k });
+            let mut room = vec![f32::NAN; conv::few_windows_work(n, outputs, k)];
+            out.fill(f32::NAN);
+            conv::conv_few(c, &x, Packed(&packed), Some(&bias), &mut room, &mut out);
+            near(&out, &expected, 1e-5);
+        }
+        if [inputs, outputs] == [1, 1] {
+            let kernels = depthwise::side_by_side(groups, &weight);
+            let (from, to) = (input.iter().product(), output.iter().product());
+            let mut room = vec![f32::NAN; depthwise::work(from, to)];
+            out.fill(f32::NAN);
+            depthwise::conv(c, &x, &kernels, Some(&bias), &mut room, &mut out);
+            near(&out, &expected, 1e-5);
+        }
         if taps == 1 && stride == [1; 3] {
             let mut room = vec![f32::NAN; work(outputs, inputs)];
             out.fill(f32::NAN);
@@ -174,6 +194,35 @@ fn convolutions_with_groups_strides_padding_and_dilation() {
                 near(&out, &expected, 1e-5);
             }
         }
+    }
+}
+
+#[test]
+fn windows_of_pools_are_joined() {
+    for (input, kernel, output, stride, padding, dilation) in [
+        ([1, 9, 11], [1, 3, 3], [1, 4, 5], [1, 2, 2], [0, 0, 0], [1, 1, 1]),
+        // The last windows reach over the border, or lie in it.
+        ([1, 6, 8], [1, 3, 2], [1, 3, 5], [1, 2, 2], [0, 0, 1], [1, 1, 1]),
+        ([4, 5, 7], [2, 3, 1], [3, 5, 3], [1, 1, 3], [0, 1, 0], [1, 1, 1]),
+        ([1, 13, 17], [1, 3, 4], [1, 9, 8], [1, 1, 1], [0, 0, 1], [1, 2, 3]),
+        ([1, 1, 1], [1, 2, 2], [1, 1, 1], [1, 2, 2], [0, 0, 0], [1, 1, 1]),
+        ([1, 2, 3], [1, 1, 1], [1, 0, 3], [1, 5, 1], [0, 0, 0], [1, 1, 1]),
+    ] {
+        let window = conv::Window { input, kernel, output, stride, padding, dilation };
+        let (size, n): (usize, usize) = (input.iter().product(), output.iter().product());
+        let x = noise(3 * size);
+        let mut room = vec![f32::NAN; pool::work(output[2], kernel[2], stride[2], dilation[2])];
+        let (mut most, mut places, mut means) =
+            (vec![f32::NAN; 3 * n], vec![-1; 3 * n], vec![f32::NAN; 3 * n]);
+        pool::max(window, f32::NEG_INFINITY, &x, &mut room, &mut most);
+        pool::max_positions(window, &x, &mut places);
+        let of = |i: usize| x[i / n * size + places[i] as usize];
+        assert_eq!(most, (0..3 * n).map(of).collect::<Vec<_>>());
+        // A convolution with a kernel of ones is the sum.
+        pool::average(window, true, Some(1), &x, &mut room, &mut means);
+        let sums = conv::Conv { groups: 3, inputs: 1, outputs: 1, window };
+        let ones = vec![1.0; 3 * kernel.iter().product::<usize>()];
+        near(&means, &convolved(sums, &x, &ones, &[0.0; 3]), 1e-5);
     }
 }
 
@@ -235,7 +284,7 @@ fn threads_change_no_bit() {
         conv::conv(c, &x, &weight, None, &mut room, &mut [0; 9], &mut deep);
         out.extend(deep);
         let mut most = vec![0.0; out.len() / 2];
-        pool::max(window, f32::NEG_INFINITY, &x, &mut room, &mut [0; 9], &mut most);
+        pool::max(window, f32::NEG_INFINITY, &x, &mut room, &mut most);
         out.extend(most);
         let up = conv::Window { output: [1, size + 2, size + 2], ..window };
         let c = conv::Conv { groups: 1, inputs: channels, outputs: channels, window: up };

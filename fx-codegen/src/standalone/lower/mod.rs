@@ -56,6 +56,8 @@ pub(super) enum Form {
         offset: usize,
         strides: [usize; 2],
     },
+    /// The kernels of so many channels side by side.
+    SideBySide(usize),
     /// So many kernels of 3 by 3 as Winograd's filtering takes them.
     Winograd(usize),
 }
@@ -360,8 +362,18 @@ impl<'a> Lowering<'a> {
     /// Keeps kernels of 3 by 3 as Winograd's filtering takes them; `None` as for [`packed`](Self::packed).
     pub(super) fn filtered(&mut self, kernels: &View) -> Option<usize> {
         let n = count(&kernels.shape).known()? / 9;
-        let is_whole = kernels.is_contiguous() && kernels.offset == Dim::new(0);
-        is_whole.then(|| self.in_form(kernels, Form::Winograd(n as usize)))?
+        self.all_in_form(kernels, Form::Winograd(n as usize))
+    }
+
+    /// Keeps the kernels of channels side by side; `None` as for [`packed`](Self::packed).
+    pub(super) fn side_by_side(&mut self, kernels: &View) -> Option<usize> {
+        let n = kernels.shape.first()?.known()?;
+        self.all_in_form(kernels, Form::SideBySide(n as usize))
+    }
+
+    fn all_in_form(&mut self, weight: &View, form: Form) -> Option<usize> {
+        let is_whole = weight.is_contiguous() && weight.offset == Dim::new(0);
+        is_whole.then(|| self.in_form(weight, form))?
     }
 
     fn in_form(&mut self, weight: &View, form: Form) -> Option<usize> {

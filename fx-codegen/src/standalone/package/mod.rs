@@ -26,6 +26,7 @@ const KERNELS: &[(&str, &str, &[&str])] = &[
     ("conv", include_str!("../kernels/conv.rs"), &["gemm", "window"]),
     ("copy", include_str!("../kernels/copy.rs"), &["walk"]),
     ("count", include_str!("../kernels/count.rs"), &["sort"]),
+    ("depthwise", include_str!("../kernels/depthwise.rs"), &["conv"]),
     ("detect", include_str!("../kernels/detect.rs"), &["sampling"]),
     ("fft", include_str!("../kernels/fft.rs"), &[]),
     ("float", include_str!("../kernels/float.rs"), &[]),

@@ -245,6 +245,7 @@ impl Writer<'_> {
                             "pack::packed({n}, {k}, gemm::Matrix {{ data: &{part}, row: {row}, column: {column} }})"
                         )
                     }
+                    Form::SideBySide(n) => format!("depthwise::side_by_side({n}, &{source})"),
                     Form::Winograd(n) => format!("winograd::parted({n}, &{source})"),
                 };
                 let _ = writeln!(text, "        weights.{name} = {made};");

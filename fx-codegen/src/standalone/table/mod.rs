@@ -1,5 +1,6 @@
 //! The table of operations: how each becomes calls of kernels. Arguments are read by the names of the schema.
 
+mod convolution;
 mod count;
 mod data;
 mod detect;
@@ -57,6 +58,7 @@ pub(super) const MOVES: &[&str] = &[
 
 /// The rows, by family.
 const TABLES: &[&[(&str, Emit)]] = &[
+    convolution::TABLE,
     count::TABLE,
     data::TABLE,
     detect::TABLE,

@@ -1,7 +1,7 @@
 //! How values, operands and kernels of a plan are made: of expressions, and by functions of its sizes. The record
 //! keeps both.
 
-use fx_core::array::{Sizes, checked_numel};
+use fx_core::array::{self, Sizes, checked_numel};
 use fx_core::window::Window;
 use fx_core::{Arg, DType, Dim, NodeId, Result, TypeTree, bail};
 
@@ -88,10 +88,14 @@ impl Lowering<'_> {
 
     /// Makes an operand of a window on a value.
     pub(super) fn operand(&mut self, value: ValueId, window: &Window) -> Result<Operand> {
-        let dtype = self.instance.values[value as usize].dtype;
         let Some(window) = self.sized(window) else {
             bail!(Unresolved, "a size of a window is not known before the call");
         };
+        self.operand_of(value, window)
+    }
+
+    fn operand_of(&mut self, value: ValueId, window: SizedWindow) -> Result<Operand> {
+        let dtype = self.instance.values[value as usize].dtype;
         let operand = self.instance.window(value, dtype, &window)?;
         self.note(Made::Operand(value, dtype, window.clone(), LayoutFacts::of(&operand)));
         let operand = Operand { id: self.instance.operands.len() as OperandId, ..operand };
@@ -110,6 +114,11 @@ impl Lowering<'_> {
 
     /// Returns all elements of a value whose axes lie in this order.
     pub(super) fn laid_out(&mut self, value: ValueId, shape: Shape, layout: Layout) -> Result<Operand> {
+        if let Some(sizes) = known_sizes(&shape) {
+            let lying = array::row_major(&layout.arrange(&sizes));
+            let strides = layout.restore(&lying).into_iter().map(|stride| Size::Known(stride as usize));
+            return self.operand_of(value, SizedWindow::known(shape, strides.collect()));
+        }
         let shape: Vec<Dim> = self.dims(&shape);
         let lying = Window::row_major(0, &layout.arrange(&shape));
         let window = Window { strides: layout.restore(&lying.strides).into_vec(), shape, ..lying };
@@ -213,6 +222,15 @@ impl Lowering<'_> {
         self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
         Ok(true)
     }
+}
+
+/// Returns sizes that are numbers, if all are.
+fn known_sizes(shape: &[Size]) -> Option<Sizes> {
+    let number = |size: &Size| match size {
+        Size::Known(n) => Some(*n),
+        Size::Of(_) => None,
+    };
+    shape.iter().map(number).collect()
 }
 
 impl Instance {
