@@ -56,8 +56,13 @@ fn check_lying(
             Ok(Arg::Leaf(window))
         })?);
     }
+    let types_are_known =
+        windows.iter().flat_map(Arg::leaves).flat_map(|x: &Window| &x.shape).all(Dim::is_known);
     let found = match op.windows_of(&windows, ty) {
         Ok(Some(found)) => found,
+        Ok(None) if lie == Lie::RowMajor && types_are_known && matches!(op.class, Class::View) => {
+            bail!(Check, "no windows on operands in row-major order")
+        }
         Ok(None) => return Ok(()),
         // What is not known is no view.
         Err(error) if error.kind() == ErrorKind::Unresolved => return Ok(()),

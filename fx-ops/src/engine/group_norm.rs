@@ -11,14 +11,26 @@ use crate::kernel::group_norm::GroupNorm;
 
 /// A normalisation whose input and result lie in the same order, without gaps.
 pub(crate) struct GroupNormKernel<T> {
-    pub(crate) norm: GroupNorm,
+    norm: GroupNorm,
     /// Whether mean and variance are those of channels over all images.
-    pub(crate) is_across: bool,
-    pub(crate) x: Operand,
-    pub(crate) affine: [Option<Operand>; 2],
-    pub(crate) layout: Layout,
-    pub(crate) out: ValueId,
-    pub(crate) this: PhantomData<T>,
+    is_across: bool,
+    x: Operand,
+    affine: [Option<Operand>; 2],
+    layout: Layout,
+    out: ValueId,
+    this: PhantomData<T>,
+}
+
+impl<T: GemmElement + Real> GroupNormKernel<T> {
+    pub(crate) fn boxed(
+        (norm, is_across): (GroupNorm, bool),
+        x: Operand,
+        affine: [Option<Operand>; 2],
+        layout: Layout,
+        out: ValueId,
+    ) -> Box<dyn Kernel> {
+        Box::new(GroupNormKernel::<T> { norm, is_across, x, affine, layout, out, this: PhantomData })
+    }
 }
 
 impl<T: GemmElement + Real> Kernel for GroupNormKernel<T> {

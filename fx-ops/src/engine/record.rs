@@ -321,11 +321,14 @@ impl Record {
         number.map(Size::Of)
     }
 
-    /// Notes that an expression must not be negative; returns whether it is not.
+    /// Notes that an expression must not be negative, if it is not; returns whether it is not.
     pub(crate) fn require(&mut self, dim: &Dim, instance: &mut Instance) -> bool {
         let Some(number) = self.expression(dim, instance) else { return false };
-        self.requires.push(number);
-        instance.dims[number as usize] >= 0
+        let holds = instance.dims[number as usize] >= 0;
+        if holds {
+            self.requires.push(number);
+        }
+        holds
     }
 
     /// Returns a window of a plan as expressions, on the memory of this number.

@@ -136,14 +136,15 @@ pub fn pointwise<T: Fused>(
     });
 }
 
-/// Returns how many elements [`pointwise_few`] needs for so many windows.
-pub const fn few_work(n: usize, outputs: usize, inputs: usize) -> usize {
-    n * outputs + super::gemm::work(n, inputs)
+/// Returns how many elements [`few`] needs for so many windows, each of `k` elements, of which it brings so many into
+/// order.
+pub const fn few_work(n: usize, outputs: usize, k: usize, unfolded: usize) -> usize {
+    unfolded + n * outputs + super::gemm::work(n, k)
 }
 
-/// Convolves as [`pointwise`] does, for one group and so few windows that tiles have channels side by side. `work`
-/// holds what [`few_work`] says.
-pub fn pointwise_few<T: Fused>(
+/// Convolves for one group and so few windows that tiles have channels side by side. `work` holds what [`few_work`]
+/// says; windows of one element, none of which is left out, lie in order.
+pub fn few<T: Fused>(
     conv: Conv,
     x: &[T],
     weight: Packed<'_, T>,
@@ -152,63 +153,31 @@ pub fn pointwise_few<T: Fused>(
     out: &mut [T],
 ) {
     let Conv { inputs, outputs, window, .. } = conv;
-    let n = product(window.output);
-    let sizes = Sizes { m: n, n: outputs, k: inputs };
+    let (n, size, taps) = (product(window.output), inputs * product(window.input), product(window.kernel));
+    let sizes = Sizes { m: n, n: outputs, k: inputs * taps };
     if n * outputs == 0 {
         return;
     }
-    split_outer((n * outputs).saturating_mul(inputs), n * outputs, out, work, |i, out, work| {
-        let x = &x[i * inputs * n..][..inputs * n];
-        by_windows(sizes, x, weight, bias, work, out);
-    });
-}
-
-/// Multiplies columns, one for each window, with a weight; channels follow each other in the result.
-fn by_windows<T: Fused>(
-    sizes: Sizes,
-    columns: &[T],
-    weight: Packed<'_, T>,
-    bias: Option<&[T]>,
-    work: &mut [T],
-    out: &mut [T],
-) {
-    let Sizes { m: n, n: outputs, k } = sizes;
+    let is_in_order = taps == 1 && window.stride == [1; 3] && window.padding == [0; 3];
     let start = bias.map_or(Start::Zero, Start::Columns);
-    if n == 1 {
-        return gemm(sizes, Matrix { data: columns, row: k, column: 1 }, weight, start, work, out);
-    }
-    let (by_window, work) = work.split_at_mut(n * outputs);
-    gemm(sizes, Matrix { data: columns, row: 1, column: n }, weight, start, work, by_window);
-    for (channel, out) in out.chunks_exact_mut(n).enumerate() {
-        out.iter_mut().enumerate().for_each(|(i, out)| *out = by_window[i * outputs + channel]);
-    }
-}
-
-/// Returns how many elements [`conv_few`] needs for so many windows, each of so many elements.
-pub const fn few_windows_work(n: usize, outputs: usize, k: usize) -> usize {
-    n * k + few_work(n, outputs, k)
-}
-
-/// Convolves for one group and so few windows that tiles have channels side by side. `work` holds what
-/// [`few_windows_work`] says.
-pub fn conv_few<T: Fused>(
-    conv: Conv,
-    x: &[T],
-    weight: Packed<'_, T>,
-    bias: Option<&[T]>,
-    work: &mut [T],
-    out: &mut [T],
-) {
-    let Conv { inputs, outputs, window, .. } = conv;
-    let (n, size) = (product(window.output), product(window.input));
-    let sizes = Sizes { m: n, n: outputs, k: inputs * product(window.kernel) };
-    if n * outputs == 0 {
-        return;
-    }
     split_outer((n * outputs).saturating_mul(sizes.k), n * outputs, out, work, |i, out, work| {
-        let (columns, work) = work.split_at_mut(n * sizes.k);
-        unfold(window, inputs, &x[i * inputs * size..][..inputs * size], columns);
-        by_windows(sizes, columns, weight, bias, work, out);
+        let (unfolded, work) = work.split_at_mut(if is_in_order { 0 } else { n * sizes.k });
+        let x = &x[i * size..][..size];
+        let columns = match is_in_order {
+            true => x,
+            false => {
+                unfold(window, inputs, x, unfolded);
+                unfolded
+            }
+        };
+        if n == 1 {
+            return gemm(sizes, Matrix { data: columns, row: sizes.k, column: 1 }, weight, start, work, out);
+        }
+        let (by_window, work) = work.split_at_mut(n * outputs);
+        gemm(sizes, Matrix { data: columns, row: 1, column: n }, weight, start, work, by_window);
+        for (channel, out) in out.chunks_exact_mut(n).enumerate() {
+            out.iter_mut().enumerate().for_each(|(i, out)| *out = by_window[i * outputs + channel]);
+        }
     });
 }
 

@@ -71,13 +71,10 @@ fn padding(args: &Args<'_>, kernel: &[Dim], dilation: &[Dim], n: usize) -> Resul
 /// The most windows of a convolution with fewer of them than tiles have columns.
 const FEW_WINDOWS: i64 = 64;
 
-const FEW_WINDOWS_WORK: Room = Room {
-    path: "conv::few_windows_work",
-    of: |sizes| kernels::conv::few_windows_work(sizes[0], sizes[1], sizes[2]),
+const FEW_WORK: Room = Room {
+    path: "conv::few_work",
+    of: |sizes| kernels::conv::few_work(sizes[0], sizes[1], sizes[2], sizes[3]),
 };
-
-const FEW_WORK: Room =
-    Room { path: "conv::few_work", of: |sizes| kernels::conv::few_work(sizes[0], sizes[1], sizes[2]) };
 
 fn convolution(l: &mut Lowering<'_>, args: &Args<'_>) -> Result<Value> {
     convolve(l, args, args.flag("transposed")?)
@@ -159,18 +156,18 @@ fn convolve(l: &mut Lowering<'_>, args: &Args<'_>, is_transposed: bool) -> Resul
     let k = &inputs * &count(&kernel);
     let is_pointwise = is(&kernel, 1) && is(&stride, 1) && is(&padding, 0);
     if !is_transposed
-        && !is_pointwise
         && let Some(factor) = packed_for_few(l, &weight, groups == 1, [&outputs, &count(&output), &k])
     {
-        let work = l.work(dtype, FEW_WINDOWS_WORK, vec![count(&output), outputs, k]);
-        l.call("conv::conv_few", vec![conv, read(&x), factor, bias, work, written]);
+        let n = count(&output);
+        let unfolded = if is_pointwise { Dim::new(0) } else { &n * &k };
+        let work = l.work(dtype, FEW_WORK, vec![n, outputs, k, unfolded]);
+        l.call("conv::few", vec![conv, read(&x), factor, bias, work, written]);
         return Ok(Arg::Leaf(view));
     }
     let (function, factor, work) = match () {
         () if is_transposed => ("conv::transposed", read(&weight), Vec::new()),
         () if is_pointwise => {
-            let is_one_group = groups == 1;
-            pointwise_conv(l, &weight, is_one_group, [outputs, count(&output), inputs])
+            ("conv::pointwise", read(&weight), vec![l.work(dtype, GEMM_WORK, vec![outputs, inputs])])
         }
         () => {
             let work = enclosed(l, dtype, &inputs, [&output, &kernel, &stride, &dilation]);
@@ -202,23 +199,6 @@ const WINOGRAD_WORK: Room =
 fn winograd_pays(inputs: &Dim, outputs: &Dim, output: &[Dim]) -> bool {
     let has_many_channels = [inputs, outputs].into_iter().all(|n| n.bounds().0 >= FILTERED_CHANNELS);
     has_many_channels && count(output).known().is_none_or(|n| n >= FILTERED_RESULTS)
-}
-
-/// Returns the kernel of a convolution with windows of one element, its weight, and its room; `sizes` are those
-/// of a product of the weight with an image.
-fn pointwise_conv(
-    l: &mut Lowering<'_>,
-    weight: &View,
-    is_one_group: bool,
-    sizes: [Dim; 3],
-) -> (&'static str, Pieces, Vec<Pieces>) {
-    let [outputs, n, inputs] = &sizes;
-    if let Some(factor) = packed_for_few(l, weight, is_one_group, [outputs, n, inputs]) {
-        let work = l.work(weight.dtype, FEW_WORK, vec![n.clone(), outputs.clone(), inputs.clone()]);
-        return ("conv::pointwise_few", factor, vec![work]);
-    }
-    let work = l.work(weight.dtype, GEMM_WORK, vec![outputs.clone(), inputs.clone()]);
-    ("conv::pointwise", read(weight), vec![work])
 }
 
 /// Returns the weight of a convolution with few windows and many channels as a packed right operand, of which each

@@ -2,9 +2,9 @@
 //!
 //! Values are numbered. What kernels make and only kernels read lies in one block of memory (`memory`); what
 //! is evaluated, goes in or comes out is an array of its own. Views are strides over the value that they are
-//! views of, and take no step (`views`); groups and nodes that have one become kernels (`kernels`, `norms`,
-//! `recurrent`, `interpolate`, `gather`). All are made by functions of the sizes, of which a record is kept
-//! (`make`).
+//! views of, and take no step (`views`); groups and nodes that have one become kernels (`kernels`, and the files
+//! whose rows are in the table). Operands are expressions of sizes, kernels are made by functions of them; a
+//! record is kept of both (`make`).
 
 mod attention;
 mod concurrent;

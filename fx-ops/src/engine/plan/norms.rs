@@ -59,26 +59,11 @@ fn norm_of_channels(l: &mut Lowering<'_>, op: Op, bound: &[Arg], id: NodeId) -> 
         let norm = GroupNorm { channels, plane, groups: groups.unwrap_or(channels), eps };
         let operand = |id: Option<OperandId>| id.map(|id| instance.operand(id).cloned()).transpose();
         let (affine, out) = ([operand(affine[0])?, operand(affine[1])?], value);
-        Ok(Some(match x.dtype {
-            DType::F32 => Box::new(GroupNormKernel::<f32> {
-                norm,
-                is_across,
-                x,
-                affine,
-                layout,
-                out,
-                this: PhantomData,
-            }),
-            _ => Box::new(GroupNormKernel::<f64> {
-                norm,
-                is_across,
-                x,
-                affine,
-                layout,
-                out,
-                this: PhantomData,
-            }),
-        }))
+        let boxed = match x.dtype {
+            DType::F32 => GroupNormKernel::<f32>::boxed,
+            _ => GroupNormKernel::<f64>::boxed,
+        };
+        Ok(Some(boxed((norm, is_across), x, affine, layout, out)))
     };
     l.kernel(vec![value], id, make)?;
     Ok(Some(Lowered::Tensor(out)))
