@@ -18,6 +18,9 @@ fx::kernels! {
     /// The same, with a rule that begins at the second row.
     #[class = View(from_the_second)]
     begins_late(x: Tensor) = half_type, half_array;
+    /// The same, with a rule that reaches far past the end.
+    #[class = View(past_the_end)]
+    reaches_past_the_end(x: Tensor) = half_type, half_array;
     /// The same without a rule.
     #[class = View]
     without_a_rule(x: Tensor) = half_type, half_array;
@@ -47,6 +50,26 @@ fn from_the_second(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
     call.require(&x.shape[0] - 2);
     let x = call.window(0)?;
     Ok(Some(Arg::Leaf(x.slice(0, &Dim::new(1), n, &Dim::new(2)))))
+}
+
+fn past_the_end(call: &mut WindowCall<'_>) -> Result<Option<Arg<Window>>> {
+    let (x, n) = (call.window(0)?, call.shape()?[0].clone());
+    Ok(Some(Arg::Leaf(x.slice(0, &(&x.shape[0] * 1_000_000), n, &Dim::new(2)))))
+}
+
+#[test]
+fn a_rule_that_reaches_past_its_operand_reads_nothing_there() {
+    for spec in ["f32[n, 3]", "f32[6, 3]"] {
+        let f = |x: &Tensor| (x * 2.0).reaches_past_the_end() + 1.0;
+        let gm = fx::trace(f).input("x", spec).build().unwrap();
+        let program = gm.compile(Engine::Fused).unwrap();
+        for n in [6, 6, 4, 1, 0].into_iter().filter(|n| spec.contains('n') || *n == 6) {
+            let x = fx::arange(0, n * 3, 1).to(DType::F32).reshape((n, 3));
+            let args = [Value::from(&x)];
+            let (got, expected) = (program.evaluate(&args).unwrap(), gm.evaluate(&args).unwrap());
+            assert!(got.leaf().unwrap().bits_eq(expected.leaf().unwrap()), "{spec} {n}");
+        }
+    }
 }
 
 #[test]

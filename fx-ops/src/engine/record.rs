@@ -7,7 +7,7 @@
 //! between is as right for other sizes if they are equal to each other and to the numbers of the program in
 //! the same places, and if operands lie alike; where that is not so, the graph is planned anew.
 
-use fx_core::array::{Sizes, checked_numel};
+use fx_core::array::{Sizes, Strides, checked_numel, span};
 use fx_core::window::Window;
 use fx_core::{Arg, DType, Dim, Graph, OpCode, Result, Symbol, Type, TypeTree, bail};
 use rustc_hash::FxHashMap;
@@ -153,14 +153,17 @@ impl Instance {
         shape.iter().map(|size| self.size(*size)).collect()
     }
 
-    /// Returns a window on a value as an operand.
-    pub(crate) fn window(&self, value: ValueId, dtype: DType, window: &SizedWindow) -> Result<Operand> {
-        let strides = window.strides.iter().map(|stride| Ok(self.size(*stride)? as isize));
-        let strides = strides.collect::<Result<_>>()?;
-        let shape = self.sizes(&window.shape)?;
+    /// Returns a window on a value as an operand; `None` if it reaches past the value. Kernels read where operands
+    /// lie, and rules of views are users' code.
+    pub(crate) fn window(&self, value: ValueId, dtype: DType, window: &SizedWindow) -> Option<Operand> {
+        let shape = self.sizes(&window.shape).ok()?;
+        let strides = window.strides.iter().map(|stride| isize::try_from(self.size(*stride).ok()?).ok());
+        let strides: Strides = strides.collect::<Option<_>>()?;
         // A window without elements begins nowhere.
-        let offset = if shape.contains(&0) { 0 } else { self.size(window.offset)? };
-        Ok(Operand { value, dtype, shape, strides, offset, id: NO_ID })
+        let offset = if shape.contains(&0) { 0 } else { self.size(window.offset).ok()? };
+        let end = span(&shape, &strides)?.checked_add(offset)?;
+        let is_inside = shape.len() == strides.len() && end <= self.values.get(value as usize)?.numel;
+        is_inside.then_some(Operand { value, dtype, shape, strides, offset, id: NO_ID })
     }
 
     /// Returns arguments with numbers in the place of expressions.
@@ -524,10 +527,10 @@ impl Record {
                     instance.values.push(Info { home: home.clone(), dtype: *dtype, shape, numel });
                 }
                 Made::Operand(value, dtype, window, lies) => {
-                    let operand = instance.window(*value, *dtype, window)?;
-                    if LayoutFacts::of(&operand) != *lies {
+                    let operand = instance.window(*value, *dtype, window);
+                    let Some(operand) = operand.filter(|operand| LayoutFacts::of(operand) == *lies) else {
                         return Ok(None);
-                    }
+                    };
                     let id = instance.operands.len() as OperandId;
                     instance.operands.push(Operand { id, ..operand });
                 }

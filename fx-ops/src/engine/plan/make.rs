@@ -3,7 +3,7 @@
 
 use fx_core::array::{self, Sizes, checked_numel};
 use fx_core::window::Window;
-use fx_core::{Arg, DType, Dim, NodeId, Result, TypeTree, bail};
+use fx_core::{Arg, DType, Dim, Error, NodeId, Result, TypeTree, err};
 
 use super::{Lowering, known};
 use crate::engine::kernel::Kernel;
@@ -86,22 +86,25 @@ impl Lowering<'_> {
         }
     }
 
-    /// Makes an operand of a window on a value.
+    /// Makes an operand of a window on a value. Fails if the window reaches past it.
     pub(super) fn operand(&mut self, value: ValueId, window: &Window) -> Result<Operand> {
-        let Some(window) = self.sized(window) else {
-            bail!(Unresolved, "a size of a window is not known before the call");
-        };
+        self.operand_inside(value, window).ok_or_else(past_the_end)
+    }
+
+    /// Makes an operand of a window on a value; `None` if it reaches past the value.
+    pub(super) fn operand_inside(&mut self, value: ValueId, window: &Window) -> Option<Operand> {
+        let window = self.sized(window)?;
         self.operand_of(value, window)
     }
 
-    fn operand_of(&mut self, value: ValueId, window: SizedWindow) -> Result<Operand> {
+    fn operand_of(&mut self, value: ValueId, window: SizedWindow) -> Option<Operand> {
         let dtype = self.instance.values[value as usize].dtype;
         let operand = self.instance.window(value, dtype, &window)?;
         self.note(Made::Operand(value, dtype, window.clone(), LayoutFacts::of(&operand)));
         let operand = Operand { id: self.instance.operands.len() as OperandId, ..operand };
         self.instance.operands.push(operand.clone());
         self.windows.push(window);
-        Ok(operand)
+        Some(operand)
     }
 
     fn sized(&mut self, window: &Window) -> Option<SizedWindow> {
@@ -117,7 +120,8 @@ impl Lowering<'_> {
         if let Some(sizes) = known_sizes(&shape) {
             let lying = array::row_major(&layout.arrange(&sizes));
             let strides = layout.restore(&lying).into_iter().map(|stride| Size::Known(stride as usize));
-            return self.operand_of(value, SizedWindow::known(shape, strides.collect()));
+            let window = SizedWindow::known(shape, strides.collect());
+            return self.operand_of(value, window).ok_or_else(past_the_end);
         }
         let shape: Vec<Dim> = self.dims(&shape);
         let lying = Window::row_major(0, &layout.arrange(&shape));
@@ -222,6 +226,10 @@ impl Lowering<'_> {
         self.steps.push(Step { task, node: id, frees: Vec::new(), concurrent: 0, made });
         Ok(true)
     }
+}
+
+fn past_the_end() -> Error {
+    err!(Graph, "a window of a plan reaches past its value, or its sizes are not known before the call")
 }
 
 /// Returns sizes that are numbers, if all are.

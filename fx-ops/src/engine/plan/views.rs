@@ -291,10 +291,18 @@ impl Lowering<'_> {
         if !is_so || !found.requires.iter().all(|dim| self.require(dim)) {
             return Ok(None);
         }
-        let result = found
-            .result
-            .try_flat_map(&mut |window| self.operand(operands[window.base].value, window).map(Arg::Leaf))?;
-        Ok(lowered(&result))
+        let mark = self.mark();
+        let mut on = |window: &Window| match self.operand_inside(operands[window.base].value, window) {
+            Some(operand) => Ok(Arg::Leaf(operand)),
+            None => bail!(Unresolved, "a window reaches past its operand"),
+        };
+        match found.result.try_flat_map(&mut on) {
+            Ok(result) => Ok(lowered(&result)),
+            Err(_) => {
+                self.rewind(&mark);
+                Ok(None)
+            }
+        }
     }
 
     /// Returns the views of operands in a closed graph, whose types, and types with symbols, are these.
