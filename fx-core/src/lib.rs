@@ -17,6 +17,7 @@ mod folded;
 mod fresh;
 pub mod graph;
 pub mod graph_module;
+pub mod gufunc;
 pub mod infer;
 mod inline;
 pub mod interp;

@@ -23,7 +23,8 @@ pub(crate) enum Reduction {
     Amin,
 }
 
-/// Returns whether a call can be the anchor of a group: a matrix product or a convolution of floats.
+/// Returns whether a call can be the anchor of a group: a matrix product or a convolution of floats, or a gufunc
+/// with one result of floats.
 pub(crate) fn is_anchor(
     op: Op,
     bound: &[Arg],
@@ -31,7 +32,17 @@ pub(crate) fn is_anchor(
     out: &TensorType,
 ) -> bool {
     matches!(out.dtype, DType::F32 | DType::F64)
-        && (is_product(op, bound, &ty) || is_convolution(op, bound, &ty))
+        && (is_product(op, bound, &ty) || is_convolution(op, bound, &ty) || is_gufunc(op, bound, &ty))
+}
+
+/// Returns whether a call is a gufunc with one result that can be a step of a plan.
+fn is_gufunc(op: Op, bound: &[Arg], ty: impl Fn(&Arg) -> Option<TensorType>) -> bool {
+    let Some(def) = op.gufunc else { return false };
+    let is_fine = |arg: &Arg| match arg {
+        Arg::None => true,
+        arg => ty(arg).is_some_and(|ty| !is_half(ty.dtype)),
+    };
+    def.results.len() == 1 && def.call(bound).is_some() && bound[..def.operands.len()].iter().all(is_fine)
 }
 
 /// Returns whether a call is a product of matrices, perhaps with a sum.

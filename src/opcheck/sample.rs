@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{call, examples};
+use crate::gufunc::{CoreAxis, GufuncDef};
 use crate::{Arg, Array, DType, Kind, Op, Result, Scalar, Stored, Tensor, TensorType, Value, bail, err};
 
 /// Arguments to try an operation on.
@@ -180,6 +181,9 @@ pub fn samples(op: Op) -> Result<Vec<Sample>> {
     if !listed.is_empty() {
         return Ok(listed);
     }
+    if let Some(def) = op.gufunc {
+        return of_signature(def);
+    }
     let mut found: Vec<Sample> = Vec::new();
     for shapes in SHAPES {
         for dtype in [DType::F32, DType::I64, DType::Bool] {
@@ -202,6 +206,43 @@ pub fn samples(op: Op) -> Result<Vec<Sample>> {
         .help("give samples, as in opcheck::check_on(op, &[Sample::parse(\"f32[2, 3], dim=1\")?])"));
     }
     Ok(found)
+}
+
+/// Sizes for the names of a signature in order, and the loop axes of each operand in turn.
+const CORES: [(&[usize], &[&[usize]]); 4] = [
+    (&[3, 4, 2, 5], &[&[]]),
+    (&[4, 2, 3, 1], &[&[2], &[], &[2]]),
+    (&[2, 5, 7, 3], &[&[3, 1], &[2]]),
+    (&[1, 3, 2, 4], &[&[2, 3]]),
+];
+
+/// Returns samples that a signature suggests, with and without the operands that may be left out.
+fn of_signature(def: &GufuncDef) -> Result<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for (i, (sizes, loops)) in CORES.iter().enumerate() {
+        let (mut names, mut args): (Vec<&str>, Vec<Value>) = (Vec::new(), Vec::new());
+        for (at, operand) in def.operands.iter().enumerate() {
+            if operand.optional && i % 2 == 0 {
+                args.push(Arg::None);
+                continue;
+            }
+            let mut shape = loops[at % loops.len()].to_vec();
+            shape.extend(operand.axes.iter().map(|axis| match axis {
+                CoreAxis::Known(n) => *n,
+                CoreAxis::Named(name) => {
+                    let at = names.iter().position(|known| known == name).unwrap_or_else(|| {
+                        names.push(*name);
+                        names.len() - 1
+                    });
+                    sizes[at % sizes.len()]
+                }
+            }));
+            let dtype = operand.dtype.unwrap_or(DType::F32);
+            args.push(Arg::Leaf(Tensor::from(filled(dtype, &shape, 3, at + 1)?)));
+        }
+        samples.push(Sample::new(args));
+    }
+    Ok(samples)
 }
 
 /// Shapes for the tensors of a call in order; the last stands for all that follow.

@@ -46,9 +46,8 @@ pub fn operations() -> Vec<&'static str> {
     let mut names = fx_codegen::standalone::operations();
     names.extend(compose::names());
     names.extend(pass::decomposed().map(|op| op.name));
-    names.extend(
-        crate::registry().iter().filter(|op| op.rows.is_some() || op.windows.is_some()).map(|op| op.name),
-    );
+    let has_code = |op: &Op| op.rows.is_some() || op.windows.is_some() || op.gufunc.is_some();
+    names.extend(crate::registry().iter().filter(has_code).map(|op| op.name));
     names.sort_unstable();
     names.dedup();
     names

@@ -16,6 +16,7 @@ mod files;
 mod fuzz;
 mod generated;
 mod graph_diff;
+mod gufunc;
 mod host_values;
 mod import;
 mod methods;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
+use fx_core::gufunc::{CoreAxis, GufuncDef};
 use fx_core::pointwise::PointwiseDef;
 use fx_core::rowwise::RowwiseDef;
 use fx_core::{Error, Result, err};
@@ -119,6 +120,18 @@ pub(crate) fn stands_alone(def: &PointwiseDef, text: &str) -> Result<()> {
 /// As [`stands_alone`], of the body of a row-wise operation, which may call functions of `row`, too.
 pub(crate) fn row_stands_alone(def: &RowwiseDef) -> Result<()> {
     let bound = def.operands.iter().chain(def.params).copied().chain(def.out).collect();
+    names_only(bound, true, def.body).map_err(|other| outside(&other, "`math::…`, `row::…`"))
+}
+
+/// As [`row_stands_alone`], of the body of a gufunc, which may name its core sizes, too.
+pub(crate) fn gufunc_stands_alone(def: &GufuncDef) -> Result<()> {
+    let operands = def.operands.iter().map(|operand| operand.name);
+    let results = def.results.iter().map(|result| result.name);
+    let axes = def.operands.iter().flat_map(|operand| operand.axes).filter_map(|axis| match axis {
+        CoreAxis::Named(name) => Some(*name),
+        CoreAxis::Known(_) => None,
+    });
+    let bound = operands.chain(results).chain(axes).chain(def.params.iter().copied()).collect();
     names_only(bound, true, def.body).map_err(|other| outside(&other, "`math::…`, `row::…`"))
 }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use fx_core::native::{ABI, Assemble, Function, LoopBody, Routine};
 use fx_core::{Result, err};
 
-pub(crate) use self::body::{pasted, row_stands_alone, stands_alone};
+pub(crate) use self::body::{gufunc_stands_alone, pasted, row_stands_alone, stands_alone};
 use self::cache::Cache;
 use self::emit::Emitted;
 use self::toolchain::Toolchain;

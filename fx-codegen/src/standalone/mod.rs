@@ -8,6 +8,7 @@
 //! Invariant: no text of a graph reaches code, but as an identifier made by [`names`](crate::readable), as a
 //! comment, or as an escaped literal.
 
+mod gufunc;
 mod kernels;
 mod layout;
 mod lower;

@@ -19,20 +19,24 @@ pub(super) const MODULE: &str = "rowwise";
 /// What an element of a row counts for, beside an addition.
 const COST: usize = 8;
 
-/// The functions of a crate, one for each operation and dtype.
-#[derive(Default)]
-pub(super) struct Functions(Vec<(&'static RowwiseDef, DType, String)>);
+/// The functions of a crate that are written around bodies, one for each operation and dtype.
+pub(super) struct Functions<D: 'static>(Vec<(&'static D, DType, String)>);
 
-impl Functions {
-    /// Returns the name of the function of an operation.
-    fn name(&mut self, def: &'static RowwiseDef, dtype: DType) -> String {
-        let is_that =
-            |known: &&(&'static RowwiseDef, DType, String)| std::ptr::eq(known.0, def) && known.1 == dtype;
+impl<D> Default for Functions<D> {
+    fn default() -> Self {
+        Functions(Vec::new())
+    }
+}
+
+impl<D> Functions<D> {
+    /// Returns the name of the function of an operation of this name.
+    pub(super) fn name(&mut self, def: &'static D, name: &str, dtype: DType) -> String {
+        let is_that = |known: &&(&'static D, DType, String)| std::ptr::eq(known.0, def) && known.1 == dtype;
         if let Some((_, _, name)) = self.0.iter().find(is_that) {
             return name.clone();
         }
         // Operations of several crates may have one name.
-        let mut name = format!("{}_{dtype}", def.name);
+        let mut name = format!("{name}_{dtype}");
         while self.0.iter().any(|known| known.2 == name) {
             name.push('_');
         }
@@ -40,16 +44,21 @@ impl Functions {
         name
     }
 
-    /// Returns the text of the module.
-    pub(super) fn text(&self) -> String {
-        let mut text = "//! Operations on rows, each of which is computed by itself.\n\nuse super::simd::simd;\nuse super::threads::split;\nuse super::{math, row};\n"
-            .to_owned();
-        for (def, dtype, name) in &self.0 {
-            // A string takes everything.
-            let _ = write_function(&mut text, def, *dtype, name);
-        }
-        text
+    /// Returns the functions in the order in which they were named.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static D, DType, &str)> {
+        self.0.iter().map(|(def, dtype, name)| (*def, *dtype, name.as_str()))
     }
+}
+
+/// Returns the text of the module.
+pub(super) fn module(functions: &Functions<RowwiseDef>) -> String {
+    let mut text = "//! Operations on rows, each of which is computed by itself.\n\nuse super::simd::simd;\nuse super::threads::split;\nuse super::{math, row};\n"
+        .to_owned();
+    for (def, dtype, name) in functions.all() {
+        // A string takes everything.
+        let _ = write_function(&mut text, def, dtype, name);
+    }
+    text
 }
 
 fn write_function(text: &mut String, def: &RowwiseDef, dtype: DType, name: &str) -> std::fmt::Result {
@@ -121,7 +130,7 @@ impl Lowering<'_> {
         let shape = if call.reduces() { &ty.shape[..] } else { &x.shape[..] };
         let (view, out) = self.out(dtype, shape);
         let pieces = self.row_args(&call, &x, size(&n), &others, dtype, out);
-        let function = self.rowwise.name(call.def, dtype);
+        let function = self.rowwise.name(call.def, call.def.name, dtype);
         self.call(format!("{MODULE}::{function}"), pieces);
         let view = match call.reduces() {
             true => view,

@@ -22,6 +22,7 @@ pub use flops::{Flops, elements};
 pub use kind::{Kind, ParamKind};
 pub use registry::Registry;
 
+use crate::gufunc::GufuncDef;
 use crate::pointwise::PointwiseDef;
 use crate::rowwise::RowwiseRule;
 use crate::window::WindowRule;
@@ -204,6 +205,9 @@ pub struct OpDef {
     pub windows: Option<WindowRule>,
     /// Which calls are row-wise, if some are, so that they can be parts of fused kernels and of crates.
     pub rows: Option<RowwiseRule>,
+    /// The signature and the body for one block, if it is a gufunc, so that it can be a step of plans and a part
+    /// of crates.
+    pub gufunc: Option<&'static GufuncDef>,
     /// As `eval`, for arguments that the caller no longer needs: a list that nobody else has is changed in place.
     pub eval_in_place: Option<EvalInPlace>,
 }
@@ -228,6 +232,7 @@ impl OpDef {
         eval: &|_| Err(err!(Unresolved, "this operation has no kernel")),
         windows: None,
         rows: None,
+        gufunc: None,
         eval_in_place: None,
     };
 

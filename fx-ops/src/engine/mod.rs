@@ -8,8 +8,8 @@
 //! products (`product`) and convolutions (`convolution`) with their epilogues (`epilogue`), attention
 //! (`attention`), concatenation (`concat`), look-ups by integers (`gather`), pooling (`pool`), borders and the
 //! like (`pad`), resizing (`interpolate`), normalisation of channels (`group_norm`), softmax along any axis
-//! (`softmax`) and the steps of recurrent networks (`recurrent`). A node without a kernel is evaluated by its
-//! operation.
+//! (`softmax`), the steps of recurrent networks (`recurrent`) and the bodies of gufuncs (`gufunc`). A node
+//! without a kernel is evaluated by its operation.
 
 mod attention;
 mod column_reduction;
@@ -18,6 +18,7 @@ mod convolution;
 mod epilogue;
 mod gather;
 mod group_norm;
+mod gufunc;
 mod interpolate;
 mod kernel;
 mod memory;

@@ -35,3 +35,14 @@ pub fn rows<const R: usize, const N: usize>(
         }
     }
 }
+
+/// Returns the elements of block `i` of an operand, which has its blocks at these distances along the loops.
+#[inline(always)]
+pub fn block_of<'a, T>(x: &'a [T], i: usize, loops: &[usize], steps: &[usize], len: usize) -> &'a [T] {
+    let (mut rest, mut at) = (i, 0);
+    for (size, step) in loops.iter().zip(steps).rev() {
+        at += rest % size * step;
+        rest /= size;
+    }
+    if len == 0 { &[] } else { &x[at..][..len] }
+}

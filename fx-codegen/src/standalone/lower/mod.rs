@@ -7,6 +7,8 @@ mod sizes;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use fx_core::gufunc::GufuncDef;
+use fx_core::rowwise::RowwiseDef;
 use fx_core::{
     Arg, Attribute, Class, DType, Dim, Error, Graph, GraphModule, NodeId, Op, Result, Symbol, Target, Tensor,
     TensorType, Type, TypeTree, bail, err, ops,
@@ -73,7 +75,8 @@ pub(super) struct Lowered {
     /// The sizes that data decide.
     pub(super) locals: Vec<Symbol>,
     /// The functions of row-wise operations.
-    pub(super) rowwise: Functions,
+    pub(super) rowwise: Functions<RowwiseDef>,
+    pub(super) gufuncs: Functions<GufuncDef>,
     /// The result; its tensors are whole buffers.
     pub(super) output: Value,
 }
@@ -94,7 +97,8 @@ pub(super) struct Lowering<'a> {
     /// The sizes of all graphs so far.
     taken: HashSet<Symbol>,
     /// The functions of row-wise operations.
-    pub(super) rowwise: Functions,
+    pub(super) rowwise: Functions<RowwiseDef>,
+    pub(super) gufuncs: Functions<GufuncDef>,
     /// What cannot be written.
     problems: Vec<String>,
 }
@@ -113,6 +117,7 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         locals: Vec::new(),
         taken: HashSet::new(),
         rowwise: Functions::default(),
+        gufuncs: Functions::default(),
         problems: Vec::new(),
     };
     let graph = gm.graph();
@@ -144,8 +149,8 @@ pub(super) fn lower(gm: &GraphModule, options: &Options) -> Result<Lowered> {
         )
         .help("give the operation a code of your own by `CrateOptions::operation`, or replace it before"));
     }
-    let Lowering { weights, buffers, steps, requires, locals, rowwise, .. } = lowering;
-    Ok(Lowered { inputs, weights, buffers, steps, requires, locals, rowwise, output })
+    let Lowering { weights, buffers, steps, requires, locals, rowwise, gufuncs, .. } = lowering;
+    Ok(Lowered { inputs, weights, buffers, steps, requires, locals, rowwise, gufuncs, output })
 }
 
 /// Returns whether a dtype is kept in 16 bits, and computed in `f32`.
@@ -461,6 +466,9 @@ impl<'a> Lowering<'a> {
             return self.by_table(emit, op, args, ty);
         }
         if let Some(value) = self.rowwise(op, args, ty)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.gufunc(op, args, ty)? {
             return Ok(value);
         }
         if !op.effects.is_pure() {

@@ -12,7 +12,7 @@ use super::lower::{self, Lowered, is_half};
 use super::memory::{self, Memory};
 use super::step::Length;
 use super::value::{Value, View};
-use super::{Options, Package, rowwise, safetensors};
+use super::{Options, Package, gufunc, rowwise, safetensors};
 use crate::readable::names::{self, Names};
 
 /// How the manifest begins, by which it is known that fx wrote it.
@@ -21,6 +21,8 @@ pub(super) const MARK: &str = "# Written by fx.";
 /// The modules of kernels, with what they need.
 const KERNELS: &[(&str, &str, &[&str])] = &[
     ("attention", include_str!("../kernels/attention.rs"), &["gemm", "rows"]),
+    // Written for the operations of a program.
+    (gufunc::MODULE, "", &["row", "simd", "threads", "walk"]),
     ("bits", include_str!("../kernels/bits.rs"), &[]),
     ("check", include_str!("../kernels/check.rs"), &[]),
     ("conv", include_str!("../kernels/conv.rs"), &["gemm", "window"]),
@@ -271,7 +273,11 @@ impl<'a> Writer<'a> {
         module("error", "src/error.rs", self.error());
         module("kernels", "src/kernels/mod.rs", kernels_module(&used, self.options.baked));
         for (name, text) in kernel_files(&used, self.options.baked) {
-            let text = if name == rowwise::MODULE { self.lowered.rowwise.text() } else { text };
+            let text = match name {
+                rowwise::MODULE => rowwise::module(&self.lowered.rowwise),
+                gufunc::MODULE => gufunc::module(&self.lowered.gufuncs),
+                _ => text,
+            };
             module(&format!("kernels::{name}"), &format!("src/kernels/{name}.rs"), text);
         }
         module("math", "src/math.rs", self.math());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fx_core::gufunc::GufuncCall;
 use fx_core::math::Real;
 use fx_core::{
     Arg, Array, Class, DType, Graph, GraphModule, NodeId, Op, OpCode, Result, TensorType, TypeTree, bail, ops,
@@ -276,6 +277,9 @@ impl Lowering<'_> {
                 self.convolution::<f64>(call, out, epilogues, writes, id)?
             }
             (Anchor::Convolution(call), _) => self.convolution::<f32>(call, out, epilogues, writes, id)?,
+            (Anchor::Gufunc(call, operands), _) => {
+                self.gufunc(call, operands, &[stored], epilogues, writes, id)?
+            }
         };
         Ok(is_made.then_some(results))
     }
@@ -369,6 +373,7 @@ impl Lowering<'_> {
     /// Returns whether the first steps after a product or convolution can be done tile by tile.
     fn has_tile_epilogue(&self, kind: &Anchor) -> bool {
         match kind {
+            Anchor::Gufunc(..) => false,
             Anchor::Convolution(call) => call.layout == Layout::ChannelsLast,
             Anchor::Product(Matrices { a, b }) => {
                 fn has<T: GemmElement>() -> bool {
@@ -404,6 +409,9 @@ impl Lowering<'_> {
                 weight: weight.clone(),
                 layout,
             })));
+        }
+        if let Some(def) = op.gufunc {
+            return Ok(def.call(bound).map(|call| Anchor::Gufunc(call, operands.to_vec())));
         }
         let Some(Matrices { a, mut b }) = matrices(op, operands) else { return Ok(None) };
         if op == linear::OP {
@@ -490,14 +498,15 @@ impl Lowering<'_> {
 }
 
 /// What is done to the parts of a result.
-struct Epilogues {
+#[derive(Default)]
+pub(super) struct Epilogues {
     epilogue: Epilogue,
     draft: Option<Draft>,
 }
 
 impl Epilogues {
     /// Returns it for the sizes of a plan; `None` if it cannot be done for these.
-    fn of(&self, instance: &Instance) -> Result<Option<(Epilogue, EpilogueTape)>> {
+    pub(super) fn of(&self, instance: &Instance) -> Result<Option<(Epilogue, EpilogueTape)>> {
         let epilogue = self.epilogue.bind(instance)?;
         Ok(match &self.draft {
             None => Some((epilogue, EpilogueTape(None))),
@@ -547,13 +556,15 @@ struct ConvCall {
 enum Anchor {
     Product(Matrices),
     Convolution(ConvCall),
+    /// The body of a gufunc on these operands.
+    Gufunc(GufuncCall, Vec<Operand>),
 }
 
 impl Anchor {
     /// Returns how the result lies.
     fn layout(&self) -> Layout {
         match self {
-            Anchor::Product(_) => Layout::RowMajor,
+            Anchor::Product(_) | Anchor::Gufunc(..) => Layout::RowMajor,
             Anchor::Convolution(call) => call.layout,
         }
     }
@@ -563,6 +574,8 @@ impl Anchor {
     fn row_axes(&self) -> usize {
         match self {
             Anchor::Convolution(call) if call.layout == Layout::RowMajor => call.spec.stride.len(),
+            // Of scalars, all of the result is changed when it is complete.
+            Anchor::Gufunc(call, _) => call.def.results.first().map_or(1, |result| result.rank.max(1)),
             _ => 1,
         }
     }

@@ -9,6 +9,7 @@
 mod attention;
 mod concurrent;
 mod gather;
+mod gufunc;
 mod interpolate;
 pub(super) mod kernels;
 mod make;
@@ -437,6 +438,11 @@ impl Lowering<'_> {
         }
         if let Some(view) = self.view(op, bound, id)? {
             return Ok(view);
+        }
+        if let Some(def) = op.gufunc
+            && let Some(lowered) = self.blocks(def, bound, id)?
+        {
+            return Ok(lowered);
         }
         if self.may_be_kernel(op, bound, id)
             && let Some(result) = self.single(id)?

@@ -106,7 +106,7 @@ enum Role {
     Rows { domain: Shape, axes: usize, reduces: bool },
     /// A reduction over axes before the last ones of its operand, which has this shape.
     Columns { domain: Shape, reduced: Range<usize> },
-    /// A matrix product or convolution, whose result later operations change.
+    /// A matrix product, convolution or gufunc, whose result later operations change.
     Anchor,
     /// None, and why.
     None(String),
@@ -315,7 +315,9 @@ impl Planner<'_> {
         }
         match &self.roles[at] {
             Role::None(why) => Err(self.of(at, why).unwrap_or_default()),
-            Role::Anchor => Err("a product reads its operands from memory".to_owned()),
+            Role::Anchor => {
+                Err("a product, a convolution or a gufunc reads its operands from memory".to_owned())
+            }
             _ if self.is_late[from] => {
                 Err("what is reduced over these axes is complete when the kernel is done".to_owned())
             }
