@@ -12,7 +12,7 @@ fx::gufunc! {
     pub trait Own; pub static OWN;
 
     /// `x @ (weight * scale).T + bias`, for a weight of 8 bits with a scale for each of its rows.
-    #[flops = fx::Flops::Unknown]
+    #[split = n]
     linear_int8(x: T[k], weight: i8[n, k], scale: T[n], bias: Option T[n]; factor: 1.0) -> (out: T[n]) {
         for (i, out) in out.iter_mut().enumerate() {
             let mut sum: T = 0.0;
@@ -27,6 +27,7 @@ fx::gufunc! {
     }
 
     /// The distances between all rows of two matrices.
+    #[split = n]
     distances(x: T[n, d], y: T[m, d]) -> (out: T[n, m]) {
         for i in 0..n {
             for j in 0..m {
@@ -150,6 +151,19 @@ fn loop_axes_broadcast_and_threads_change_nothing() {
     let one = fx::with_threads(1, || many.greatest());
     are_equal(&Value::from(&all.0), &Value::from(&one.0));
     are_equal(&Value::from(&all.2), &Value::from(&one.2));
+    // One block, and a few large ones, which are cut.
+    for shape in [&[1, 150][..], &[3, 1, 400]] {
+        let (x, weight, scale) = (ramp(shape), bytes(&[1501, *shape.last().unwrap()]), ramp(&[1501]));
+        let all = x.linear_int8(&weight, &scale, &scale, 0.5);
+        let one = fx::with_threads(1, || x.linear_int8(&weight, &scale, &scale, 0.5));
+        are_equal(&Value::from(&all), &Value::from(&one));
+        let column =
+            |i| x.linear_int8(weight.narrow(0, i, 1), scale.narrow(0, i, 1), scale.narrow(0, i, 1), 0.5);
+        for i in [0, 700, 1500] {
+            let at = all.narrow(-1, i, 1).contiguous();
+            assert!(at.array().unwrap().bits_eq(column(i).array().unwrap()), "{shape:?} {i}");
+        }
+    }
     for shape in [[0, 4], [4, 0], [0, 0]] {
         let (value, _, is_greatest) = ramp(&shape).greatest();
         assert_eq!((value.array().unwrap().numel(), is_greatest.array().unwrap().numel()), (shape[0], 0));
@@ -177,9 +191,16 @@ fn it_is_a_step_of_plans_with_what_follows() {
           %fused_4: 3 steps in 2 passes over 64 elements, 64 at a time
     "#]]
     .assert_eq(&plan);
-    for (b, k, n, m) in
-        [(2, 3, 5, 1), (64, 9, 20, 5), (1, 1, 1, 1), (0, 3, 4, 2), (3, 0, 5, 2), (700, 33, 17, 4)]
-    {
+    for (b, k, n, m) in [
+        (2, 3, 5, 1),
+        (64, 9, 20, 5),
+        (1, 1, 1, 1),
+        (0, 3, 4, 2),
+        (3, 0, 5, 2),
+        (700, 33, 17, 4),
+        (1, 200, 1501, 2),
+        (5, 500, 1500, 1),
+    ] {
         let args = [ramp(&[b, k]), bytes(&[n, k]), ramp(&[n]), ramp(&[m, n])].map(|x| Value::from(&x));
         let expected = gm.call_values(&args).unwrap();
         for program in &programs {
@@ -203,6 +224,13 @@ fn it_is_written_into_crates() {
     let dir = reproduces(&gm, "gufunc", options);
     let text = std::fs::read_to_string(dir.join("src/kernels/blocks.rs")).unwrap();
     expect_test::expect_file!["standalone/gufunc.txt"].assert_eq(&text);
+
+    // One large block is cut for threads.
+    let large = |x: &Tensor, weight: &Tensor, scale: &Tensor| x.linear_int8(weight, scale, scale, 1.0);
+    let gm = fx::trace(large).input("x", "f32[n, 1000]").input("y", "i8[3001, 1000]").input("z", "f32[3001]");
+    let set = |n: usize| [ramp(&[n, 1000]), bytes(&[3001, 1000]), ramp(&[3001])].map(|x| Value::from(&x));
+    let options = CrateOptions::new().record(&set(1)).record(&set(2));
+    reproduces(&gm.build().unwrap(), "gufunc_large", options);
 
     // Halves are computed as f32; loop axes broadcast; the core of an operand is copied where it has gaps.
     let others = |x: &Tensor, y: &Tensor| {

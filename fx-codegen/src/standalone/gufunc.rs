@@ -113,10 +113,34 @@ fn write_function(text: &mut String, def: &GufuncDef, float: DType, name: &str) 
         // One result is shared among threads.
         ([result], [len]) => {
             let out = result.name;
-            format!(
+            let mut call = String::new();
+            if let Some(axis) = def.split {
+                // So is one block that may be cut.
+                let step = name_of("step".to_owned());
+                let mut cut = String::new();
+                for operand in
+                    def.operands.iter().filter(|operand| operand.axes.first() == Some(&CoreAxis::Named(axis)))
+                {
+                    let (x, skipped) = (operand.name, format!("{first} * {}", length(&operand.axes[1..])));
+                    match operand.optional {
+                        true => writeln!(cut, "            let {x} = {x}.map(|{x}| &{x}[{skipped}..]);")?,
+                        false => writeln!(cut, "            let {x} = &{x}[{skipped}..];")?,
+                    }
+                }
+                write!(
+                    call,
+                    "if {n} == 1 {{\n        let {step} = {len} / {axis}.max(1);\n        \
+                     return split({COST} * ({work} + {len}) / {axis}.max(1), {step}, {out}, &mut [(); 0], |{first}, {out}, _| {{\n            \
+                     let ({axis}, {len}) = ({out}.len() / {step}.max(1), {out}.len());\n{cut}            \
+                     {name}_blocks(0, 1, {args}{passed});\n        }});\n    }}\n    "
+                )?;
+            }
+            write!(
+                call,
                 "split({COST} * ({work} + {len}), {len}, {out}, &mut [(); 0], |{first}, {out}, _| {{\n        \
                  let {n} = {n}.min({out}.len() / {len}.max(1));\n        {name}_blocks({first}, {n}, {args}{passed});\n    }});"
-            )
+            )?;
+            call
         }
         _ => format!("{name}_blocks(0, {n}, {args}{passed});"),
     };

@@ -80,6 +80,7 @@ pub fn next_size<'a>(sizes: &mut std::slice::Iter<'a, Dim>) -> &'a Dim {
 ///     pub trait Blocks; pub static BLOCKS;
 ///
 ///     /// `x @ (weight * scale).T`, for a weight of 8 bits with a scale for each of its rows.
+///     #[split = n]
 ///     linear_int8(x: T[k], weight: i8[n, k], scale: T[n]) -> (out: T[n]) {
 ///         for ((out, scale), row) in out.iter_mut().zip(scale).zip(weight.chunks_exact(k.max(1))) {
 ///             let mut sum = 0.0;
@@ -120,6 +121,9 @@ pub fn next_size<'a>(sizes: &mut std::slice::Iter<'a, Dim>) -> &'a Dim {
 /// an operator is a name. In the body, an operand is the slice of the elements of its block in row-major order,
 /// a result is a slice of zeros to be written, a name of an axis is a `usize`, a parameter is a `T`.
 ///
+/// `#[split = n]` says that parts of the axis `n` can be computed by themselves, each as if `n` were smaller: then
+/// threads share one large block. It is the first core axis of the results, and of the operands that have it.
+///
 /// A body may name only these, its own variables, literals, methods of slices and numbers, and the functions of
 /// [`math`](crate::math) and [`row`](crate::row); then stand-alone crates have it. It does not `return` and does
 /// not panic. `#[flops = ..]` says how much arithmetic it is; see [`Flops`](crate::op::Flops).
@@ -131,6 +135,7 @@ macro_rules! gufunc {
         $(
             $(#[doc = $doc:literal])+
             $(#[flops = $flops:expr])?
+            $(#[split = $split:ident])?
             $name:ident(
                 $x:ident: $($t:ident)+ [$($n:tt),*]
                 $(, $y:ident: $($s:ident)+ [$($k:tt),*])*
@@ -147,7 +152,7 @@ macro_rules! gufunc {
                 pub const OP: $crate::Op = {
                     static BODY: $crate::gufunc::GufuncDef = $crate::__gufunc_def! {
                         $name [[$x: $($t)+ [$($n)*]] $([$y: $($s)+ [$($k)*]])*] [$($($p)*)?]
-                        [$([$out: $u [$($m),*]])+] $body
+                        [$([$out: $u [$($m),*]])+] [$($split)?] $body
                     };
                     static DEF: $crate::OpDef = $crate::OpDef {
                         name: $crate::op::op_name(stringify!($name)),
@@ -218,7 +223,7 @@ macro_rules! gufunc {
 macro_rules! __gufunc_def {
     (
         $name:ident [$([$x:ident: $($t:ident)+ [$($n:tt)*]])+] [$($p:ident)*]
-        [$([$out:ident: $u:ident [$($m:expr),*]])+] $body:block
+        [$([$out:ident: $u:ident [$($m:expr),*]])+] [$($split:ident)?] $body:block
     ) => {{
         const OPERANDS: &[$crate::gufunc::CoreOperand] = &[$($crate::gufunc::CoreOperand {
             name: stringify!($x),
@@ -230,9 +235,11 @@ macro_rules! __gufunc_def {
             name: stringify!($out),
             dtype: $crate::__gufunc!(dtype $u),
             rank: <[&str]>::len(&[$(stringify!($m)),*]),
+            first: $crate::__gufunc!(first $($m),*),
         }),+];
+        const SPLIT: Option<&str> = $crate::__gufunc!(split $($split)?);
         const PARAMS: &[&str] = &[$(stringify!($p)),*];
-        const { $crate::gufunc::check(OPERANDS, RESULTS, PARAMS) };
+        const { $crate::gufunc::check(OPERANDS, RESULTS, PARAMS, SPLIT) };
         #[allow(unused, clippy::all, clippy::pedantic, reason = "the sizes are the user's code")]
         fn result_sizes(sizes: &[$crate::Dim]) -> ::std::vec::Vec<::std::vec::Vec<$crate::Dim>> {
             let mut sizes = sizes.iter();
@@ -245,6 +252,7 @@ macro_rules! __gufunc_def {
             params: PARAMS,
             results: RESULTS,
             result_sizes,
+            split: SPLIT,
             kernels: $crate::gufunc::Kernels {
                 f32: $crate::__gufunc_body!(f32, [$([$x: $($t)+ [$($n)*]])+] [$($p)*] [$([$out: $u])+] $body),
                 f64: $crate::__gufunc_body!(f64, [$([$x: $($t)+ [$($n)*]])+] [$($p)*] [$([$out: $u])+] $body),
@@ -294,6 +302,18 @@ macro_rules! __gufunc_body {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gufunc {
+    (first) => {
+        ""
+    };
+    (first $first:expr $(, $more:expr)*) => {
+        stringify!($first)
+    };
+    (split) => {
+        ::core::option::Option::None
+    };
+    (split $split:ident) => {
+        ::core::option::Option::Some(stringify!($split))
+    };
     (returns $one:ident) => {
         "Tensor"
     };

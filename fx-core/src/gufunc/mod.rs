@@ -61,6 +61,8 @@ pub struct CoreResult {
     pub dtype: Option<DType>,
     /// The number of its core axes.
     pub rank: usize,
+    /// The size of its first core axis, as it is written; empty if it has none.
+    pub first: &'static str,
 }
 
 /// Blocks at equal distances, and what is the same for all of them.
@@ -104,6 +106,9 @@ pub struct GufuncDef {
     pub results: &'static [CoreResult],
     /// The core sizes of each result, from those of all operands in the order of the signature.
     pub result_sizes: fn(&[Dim]) -> Vec<Vec<Dim>>,
+    /// The axis of which parts can be computed by themselves: the first core axis of all results, and of the
+    /// operands that have it.
+    pub split: Option<&'static str>,
     /// What engines run.
     pub kernels: Kernels,
     /// The text of the body.
@@ -189,7 +194,12 @@ impl GufuncDef {
 
 /// Checks a signature while it is compiled.
 #[doc(hidden)]
-pub const fn check(operands: &[CoreOperand], results: &[CoreResult], params: &[&str]) {
+pub const fn check(
+    operands: &[CoreOperand],
+    results: &[CoreResult],
+    params: &[&str],
+    split: Option<&'static str>,
+) {
     assert!(operands.len() <= MOST, "a gufunc has at most 8 operands");
     assert!(results.len() <= MOST, "a gufunc has at most 8 results");
     assert!(params.len() <= MOST, "a gufunc has at most 8 parameters");
@@ -201,8 +211,37 @@ pub const fn check(operands: &[CoreOperand], results: &[CoreResult], params: &[&
     i = 0;
     while i < results.len() {
         assert!(has_float || results[i].dtype.is_some(), "a result of T needs an operand of T");
+        if let Some(split) = split {
+            assert!(are_equal(results[i].first, split), "the axis of #[split] is the first of all results");
+        }
         i += 1;
     }
+    let Some(split) = split else { return };
+    let mut is_named = false;
+    i = 0;
+    while i < operands.len() {
+        let (axes, mut axis) = (operands[i].axes, 0);
+        while axis < axes.len() {
+            if let CoreAxis::Named(name) = axes[axis]
+                && are_equal(name, split)
+            {
+                assert!(axis == 0, "the axis of #[split] is the first of the operands that have it");
+                is_named |= !operands[i].optional;
+            }
+            axis += 1;
+        }
+        i += 1;
+    }
+    assert!(is_named, "the axis of #[split] is one of an operand that is always there");
+}
+
+const fn are_equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }
 
 fn unknown() -> crate::Error {
@@ -222,6 +261,20 @@ pub struct Loops {
     lens: SmallVec<[usize; MOST]>,
     n: usize,
     work: usize,
+    split: Option<Split>,
+}
+
+/// How a block is cut in parts.
+#[derive(Clone, Debug)]
+struct Split {
+    size: usize,
+    /// How many parts there are, and the size of all but the last.
+    parts: usize,
+    part: usize,
+    /// Which of the sizes it is.
+    at: SmallVec<[usize; 4]>,
+    /// The elements of each operand that there is, for each position along the axis; 0 if the operand is not cut.
+    steps: SmallVec<[usize; MOST]>,
 }
 
 impl Loops {
@@ -269,7 +322,9 @@ impl Loops {
         let strides = walks.iter().map(|(shape, strides)| broadcast(shape, strides, loops));
         let strides: SmallVec<[Strides; MOST]> = strides.collect::<Option<_>>()?;
         let (shape, strides) = joined(loops, &strides);
-        Some(Loops { n: checked_numel(loops).ok()?, shape, strides, sizes, lens, work: work.max(1) })
+        let (n, work) = (checked_numel(loops).ok()?, work.max(1));
+        let split = Split::new(call, &sizes, n, work);
+        Some(Loops { n, shape, strides, sizes, lens, work, split })
     }
 
     /// Returns how many blocks there are.
@@ -277,9 +332,31 @@ impl Loops {
         self.n
     }
 
-    /// Returns how many blocks are worth a thread.
-    pub fn grain(&self) -> usize {
-        GRAIN.div_ceil(self.work)
+    /// Returns the parts in which all is computed, those of one axis one after the other.
+    pub fn tasks(&self) -> Vec<Task> {
+        if let Some(split) = &self.split {
+            let part = |p: usize| p * split.part..split.size.min((p + 1) * split.part);
+            let blocks = |p: usize| {
+                (0..self.n).map(move |block| Task { blocks: block..block + 1, part: Some(part(p)) })
+            };
+            return (0..split.parts).flat_map(blocks).collect();
+        }
+        let grain = GRAIN.div_ceil(self.work);
+        let task = |first: usize| Task { blocks: first..self.n.min(first + grain), part: None };
+        (0..self.n).step_by(grain).map(task).collect()
+    }
+
+    /// Returns which elements of a result a task computes.
+    pub fn range(&self, task: &Task, result: usize) -> Range<usize> {
+        let len = self.lens[result];
+        let (first, last) = (task.blocks.start * len, task.blocks.end * len);
+        match (&task.part, &self.split) {
+            (Some(part), Some(split)) => {
+                let step = len / split.size.max(1);
+                first + part.start * step..first + part.end * step
+            }
+            _ => first..last,
+        }
     }
 
     /// Returns the elements of a block of each result.
@@ -308,6 +385,52 @@ impl Loops {
             f(at, n, &places);
             at += n;
         }
+    }
+}
+
+/// Some blocks, or a part of one.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The blocks.
+    pub blocks: Range<usize>,
+    /// The positions along the axis that is cut, if it is.
+    pub part: Option<Range<usize>>,
+}
+
+/// The most parts in which the blocks of a call are cut to be shared among threads.
+const PARTS: usize = 64;
+
+/// The work of a part that stays in the cache while blocks use it one after the other.
+const CACHED: usize = 1 << 18;
+
+impl Split {
+    /// Returns how blocks are cut, if that pays: if there are few, or large ones.
+    fn new(call: &GufuncCall, sizes: &[usize], n: usize, work: usize) -> Option<Split> {
+        let name = call.def.split?;
+        let (mut at, mut steps, mut size) = (SmallVec::new(), SmallVec::new(), 0);
+        let mut first = 0;
+        for (operand, present) in call.def.operands.iter().zip(call.present) {
+            let axes = &sizes[first..first + operand.axes.len()];
+            let is_cut = operand.axes.first() == Some(&CoreAxis::Named(name));
+            if is_cut {
+                at.push(first);
+            }
+            if present {
+                steps.push(if is_cut { axes[1..].iter().product() } else { 0 });
+            }
+            if is_cut && present {
+                size = axes[0];
+            }
+            first += operand.axes.len();
+        }
+        let shared = (PARTS / n.max(1)).min(work / GRAIN);
+        let cached = if n > 1 { work / CACHED } else { 0 };
+        let parts = shared.max(cached).min(size);
+        if parts < 2 || n == 0 {
+            return None;
+        }
+        let part = size.div_ceil(parts);
+        Some(Split { size, parts: size.div_ceil(part), part, at, steps })
     }
 }
 
@@ -346,33 +469,41 @@ fn joined(shape: &[usize], strides: &[Strides]) -> (Sizes, SmallVec<[Strides; MO
 }
 
 impl GufuncCall {
-    /// Computes some blocks on this thread. `T` is of the dtype `float`; `operands` are those that there are,
-    /// from their first elements on; `results` have the elements of these blocks.
+    /// Computes some blocks, or a part of one, on this thread. `T` is of the dtype `float`; `operands` are those that
+    /// there are, from their first elements on; `results` have the [elements](Loops::range) of this task.
     pub fn run(
         &self,
         loops: &Loops,
         float: DType,
         operands: &[Data<'_>],
-        blocks: Range<usize>,
+        task: &Task,
         results: &mut [DataMut<'_>],
     ) {
         let kernel = if float == DType::F64 { self.def.kernels.f64 } else { self.def.kernels.f32 };
-        let start = blocks.start;
-        loops.runs(blocks, |first, n, places| {
+        let (mut sizes, mut lens) = (loops.sizes.clone(), loops.lens.clone());
+        let mut skipped: SmallVec<[usize; MOST]> = SmallVec::from_elem(0, operands.len());
+        if let (Some(part), Some(split)) = (&task.part, &loops.split) {
+            split.at.iter().for_each(|&at| sizes[at] = part.len());
+            lens.iter_mut().for_each(|len| *len = *len / split.size.max(1) * part.len());
+            skipped = split.steps.iter().map(|step| step * part.start).collect();
+        }
+        let start = task.blocks.start;
+        loops.runs(task.blocks.clone(), |first, n, places| {
             let step = |strides: &Strides| strides.last().map_or(0, |&stride| stride as usize);
             let steps = loops.strides.iter().map(step);
+            let places = places.iter().zip(&skipped).map(|(place, skipped)| place + skipped);
             let mut given = operands.iter().zip(places).zip(steps);
             let mut all: SmallVec<[Option<(Data<'_>, usize)>; MOST]> = SmallVec::new();
             for present in self.present.iter().take(self.def.operands.len()) {
                 let next = if *present { given.next() } else { None };
-                all.push(next.map(|((data, place), step)| (data.from(*place), step)));
+                all.push(next.map(|((data, place), step)| (data.from(place), step)));
             }
-            let (sizes, lens, params) = (&loops.sizes[..], &loops.lens[..], &self.params[..]);
             let mut parts: SmallVec<[DataMut<'_>; MOST]> = SmallVec::new();
-            for (result, len) in results.iter_mut().zip(lens) {
+            for (result, len) in results.iter_mut().zip(&lens) {
                 parts.push(result.range((first - start) * len..(first - start + n) * len));
             }
-            kernel(&Blocks { n, operands: &all, sizes, lens, params }, &mut parts);
+            let blocks = Blocks { n, operands: &all, sizes: &sizes, lens: &lens, params: &self.params };
+            kernel(&blocks, &mut parts);
         });
     }
 
@@ -384,30 +515,30 @@ impl GufuncCall {
         operands: &[Data<'_>],
         results: SmallVec<[DataMut<'_>; MOST]>,
     ) {
-        let grain = loops.grain();
-        let tasks = loops.n.div_ceil(grain);
-        if tasks < 2 {
-            let mut results = results;
-            return self.run(loops, float, operands, 0..loops.n, &mut results);
-        }
+        let mut tasks = loops.tasks();
+        // The elements of results are dealt out as they lie.
+        tasks.sort_by_key(|task| (task.blocks.start, task.part.as_ref().map_or(0, |part| part.start)));
         let mut rest = results;
-        let mut parts = Vec::with_capacity(tasks);
-        for task in 0..tasks {
-            let blocks = task * grain..loops.n.min((task + 1) * grain);
+        let mut parts = Vec::with_capacity(tasks.len());
+        for task in tasks {
             let (mut part, mut others) = (SmallVec::<[DataMut<'_>; MOST]>::new(), SmallVec::new());
-            for (result, len) in rest.into_iter().zip(&loops.lens) {
-                let (front, back) = result.split(blocks.len() * len);
+            for (i, result) in rest.into_iter().enumerate() {
+                let (front, back) = result.split(loops.range(&task, i).len());
                 part.push(front);
                 others.push(back);
             }
             rest = others;
-            parts.push(Mutex::new((blocks, part)));
+            parts.push(Mutex::new((task, part)));
         }
-        parallel::each(tasks, |task| {
-            let mut part = parts[task].lock().unwrap_or_else(PoisonError::into_inner);
-            let (blocks, results) = &mut *part;
-            self.run(loops, float, operands, blocks.clone(), results);
-        });
+        let run = |i: usize| {
+            let mut part = parts[i].lock().unwrap_or_else(PoisonError::into_inner);
+            let (task, results) = &mut *part;
+            self.run(loops, float, operands, task, results);
+        };
+        match parts.len() {
+            0 | 1 => (0..parts.len()).for_each(run),
+            n => parallel::each(n, run),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use fx_core::DType;
 use fx_core::array::{Sizes, span};
-use fx_core::gufunc::{BlockElement, Data, DataMut, GufuncCall, Loops, MOST};
+use fx_core::gufunc::{BlockElement, Data, DataMut, GufuncCall, Loops, MOST, Task};
 use fx_simd::parallel;
 use smallvec::SmallVec;
 
@@ -15,6 +15,7 @@ use super::tape::{EpilogueTape, Tape};
 pub(crate) struct GufuncKernel {
     call: GufuncCall,
     loops: Loops,
+    tasks: Vec<Task>,
     /// What `T` is.
     float: DType,
     operands: Vec<Operand>,
@@ -53,7 +54,8 @@ impl GufuncKernel {
         let float = float.map_or(DType::F32, |(_, x)| x.dtype);
         let are_rows = call.def.results.first().is_some_and(|result| result.rank > 0);
         let results = results.iter().map(|(value, dtype, _)| (*value, *dtype)).collect();
-        Some(GufuncKernel { call, loops, float, operands, results, epilogue_tape, are_rows })
+        let tasks = loops.tasks();
+        Some(GufuncKernel { call, loops, tasks, float, operands, results, epilogue_tape, are_rows })
     }
 
     /// Returns the elements of an operand.
@@ -133,26 +135,28 @@ impl Kernel for GufuncKernel {
         // SAFETY: the caller's promise.
         let operands = self.operands.iter().map(|x| unsafe { self.read(bases, x) });
         let operands: SmallVec<[Data<'_>; MOST]> = operands.collect();
-        let (n, grain) = (self.loops.blocks(), self.loops.grain());
-        let run = |blocks: std::ops::Range<usize>| {
-            let results = self.results.iter().zip(self.loops.lens());
-            let mut results: SmallVec<[DataMut<'_>; MOST]> = results
-                // SAFETY: blocks of different tasks are disjoint.
-                .map(|(result, len)| unsafe {
-                    self.write(bases, *result, blocks.start * len, blocks.len() * len)
-                })
-                .collect();
-            self.call.run(&self.loops, self.float, &operands, blocks.clone(), &mut results);
+        let run = |i: usize| {
+            let task = &self.tasks[i];
+            let results = self.results.iter().enumerate().map(|(i, result)| {
+                let range = self.loops.range(task, i);
+                // SAFETY: different tasks have different elements.
+                unsafe { self.write(bases, *result, range.start, range.len()) }
+            });
+            let mut results: SmallVec<[DataMut<'_>; MOST]> = results.collect();
+            self.call.run(&self.loops, self.float, &operands, task, &mut results);
             drop(results);
             if self.are_rows {
-                let columns = self.loops.lens().first().copied().unwrap_or(0);
-                // SAFETY: these rows are complete, and other tasks have others.
-                unsafe { self.epilogue_tape.run(bases, blocks, 0..columns) };
+                let (row, range) = (self.loops.lens()[0], self.loops.range(task, 0));
+                let first = task.blocks.start * row;
+                let columns =
+                    if task.part.is_some() { range.start - first..range.end - first } else { 0..row };
+                // SAFETY: these parts of rows are complete, and other tasks have others.
+                unsafe { self.epilogue_tape.run(bases, task.blocks.clone(), columns) };
             }
         };
-        match n.div_ceil(grain) {
-            0 | 1 => run(0..n),
-            tasks => parallel::each(tasks, |task| run(task * grain..n.min((task + 1) * grain))),
+        match self.tasks.len() {
+            0 | 1 => (0..self.tasks.len()).for_each(run),
+            n => parallel::each(n, run),
         }
         if let (false, Some(tape)) = (self.are_rows, &self.epilogue_tape.0) {
             // SAFETY: the caller's promise; the result is complete.
