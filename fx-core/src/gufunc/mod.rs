@@ -469,8 +469,8 @@ fn joined(shape: &[usize], strides: &[Strides]) -> (Sizes, SmallVec<[Strides; MO
 }
 
 impl GufuncCall {
-    /// Computes some blocks, or a part of one, on this thread. `T` is of the dtype `float`; `operands` are those that
-    /// there are, from their first elements on; `results` have the [elements](Loops::range) of this task.
+    /// Computes some blocks, or a part of one, on this thread. `T` is of the dtype `float`; `operands` are those
+    /// that there are, from their first elements on; `results` have the [elements](Loops::range) of this task.
     pub fn run(
         &self,
         loops: &Loops,

@@ -47,6 +47,7 @@ pub mod pixel_shuffle;
 pub mod pointwise;
 pub mod pool;
 pub mod products;
+pub mod quantized;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
@@ -108,6 +109,7 @@ families! {
     pixel_shuffle "Pixels and channels" [PixelShuffles]
     einsum "Contractions" [Contractions]
     products "Products" [Products]
+    quantized "Products with quantized weights" [Quantized]
     linalg_solve "Factorisations" [Decompositions]
     linalg_factor "Factors" [Factors]
     eigen "Eigenvalues and singular values" [Eigenvalues]
@@ -169,6 +171,6 @@ mod tests {
         let names: BTreeSet<&str> = rows().map(|op| op.name).chain(core.iter().map(|op| op.name)).collect();
         assert_eq!(names.len(), core.iter().count() + rows().count());
         assert_eq!(super::registry().iter().count(), names.len());
-        assert_eq!(names.len(), 598);
+        assert_eq!(names.len(), 599);
     }
 }

@@ -1,0 +1,63 @@
+//! Products with weights of few bits.
+
+use fx_core::{Dim, Op, Type, TypeTree, gufunc};
+
+/// The tables of this family.
+pub static TABLES: &[&[Op]] = &[QUANTIZED];
+
+gufunc! {
+    /// Products with quantized weights.
+    pub trait Quantized; pub static QUANTIZED;
+
+    /// The product of `x` with a transposed matrix of 8-bit weights, whose rows have a scale each: `(x @ mat2.T)
+    /// * scales`, summed in `f32` for halves.
+    ///
+    /// `x` is `[.., k]`, `mat2` `[n, k]` and `scales` `[n]`; the result is `[.., n]`. A product with few rows
+    /// reads a quarter of the bytes of a product with `f32` weights, which is what its time goes into.
+    #[flops = fx_core::Flops::Rule(multiply_adds)]
+    #[split = n]
+    _weight_int8pack_mm(x: T[k], mat2: i8[n, k], scales: T[n]) -> (out: T[n]) {
+        for ((out, scale), row) in out.iter_mut().zip(scales).zip(mat2.chunks_exact(k.max(1))) {
+            // Sums side by side, which are one vector or a few.
+            let mut sums: [T; 32] = [0.0; 32];
+            let (weights, columns) = (row.chunks_exact(32), x.chunks_exact(32));
+            let (last_weights, last_columns) = (weights.remainder(), columns.remainder());
+            for (weights, columns) in weights.zip(columns) {
+                for ((sum, weight), x) in sums.iter_mut().zip(weights).zip(columns) {
+                    *sum += *weight as T * *x;
+                }
+            }
+            for ((sum, weight), x) in sums.iter_mut().zip(last_weights).zip(last_columns) {
+                *sum += *weight as T * *x;
+            }
+            *out = row::sum(&sums) * *scale;
+        }
+    }
+}
+
+/// Two for each weight and row.
+fn multiply_adds(args: &[TypeTree], result: &TypeTree) -> Option<Dim> {
+    let (Some(Type::Tensor(x)), Some(Type::Tensor(out))) = (args.first()?.leaf(), result.leaf()) else {
+        return None;
+    };
+    Some(out.shape.numel() * x.shape.last()? * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use fx_core::{DType, Tensor};
+
+    use super::Quantized;
+
+    // PyTorch 2.15: `torch._weight_int8pack_mm(x, mat2, scales)`.
+    #[test]
+    fn products_are_those_of_pytorch() {
+        let x = Tensor::new([[1.5f32, -2.0, 0.25], [0.0, 1.0, -4.0]]);
+        let mat2 = Tensor::new([[127i8, -128, 3], [1, 2, 3]]);
+        let scales = Tensor::new([0.5f32, 0.125]);
+        let y = x._weight_int8pack_mm(&mat2, &scales);
+        assert_eq!(y.to_vec::<f32>().unwrap(), [223.625, -0.21875, -70.0, -1.25]);
+        let halves = x.to(DType::BF16)._weight_int8pack_mm(&mat2, scales.to(DType::BF16));
+        assert_eq!(halves.to(DType::F32).to_vec::<f32>().unwrap(), [224.0, -0.21875, -70.0, -1.25]);
+    }
+}
