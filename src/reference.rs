@@ -80,6 +80,7 @@ fn notes(op: Op) -> String {
         Class::Pointwise(_) => "Pointwise",
         Class::Reduce => "Reduction",
         Class::View => "View",
+        Class::Kernel if op.gufunc.is_some() => "Gufunc",
         Class::Kernel => "Kernel",
         Class::Composite => "Composite",
         Class::Control => "Control flow",
@@ -91,6 +92,8 @@ fn notes(op: Op) -> String {
     if let Class::Pointwise(def) = op.class {
         let dtypes: Vec<DType> = def.dtypes().collect();
         notes.push(format!("Computes in {}; {}.", listed(&dtypes), result(def.rule)));
+    } else if let Some(def) = op.gufunc {
+        notes.push(format!("`{def}`, where `T` is one dtype of floats; axes before these broadcast."));
     } else if !op.takes_no_tensor() && !op.effects.host {
         let groups = opcheck::samples(op).and_then(|samples| {
             samples.first().map_or(Ok(Vec::new()), |sample| opcheck::accepted_dtypes(op, sample))

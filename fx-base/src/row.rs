@@ -77,20 +77,26 @@ pub fn mean<T: Real>(x: &[T]) -> T {
     T::from_f64(sum(x).to_f64() / x.len() as f64)
 }
 
-/// Returns the sum of the products of two rows of one length.
+/// Returns the sum of `f` of each pair of elements of two rows of one length, which may be of two types.
 #[inline(always)]
-pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+pub fn sum_of_pairs<A: Copy, B: Copy, T: Real>(x: &[A], y: &[B], f: impl Fn(A, B) -> T) -> T {
     let mut lanes = [T::ZERO; LANES];
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
     for (x, y) in x.iter().zip(y) {
         for i in 0..LANES {
-            lanes[i] = lanes[i] + x[i] * y[i];
+            lanes[i] = lanes[i] + f(x[i], y[i]);
         }
     }
     for (lane, (&x, &y)) in lanes.iter_mut().zip(x_rest.iter().zip(y_rest)) {
-        *lane = *lane + x * y;
+        *lane = *lane + f(x, y);
     }
     tree(lanes, |a, b| a + b)
+}
+
+/// Returns the sum of the products of two rows of one length.
+#[inline(always)]
+pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+    sum_of_pairs(x, y, |x, y| x * y)
 }
 
 /// Returns the greatest of `f` of each element: NaN if there is one, minus infinity for an empty row.

@@ -31,8 +31,8 @@ fx::gufunc! {
     distances(x: T[n, d], y: T[m, d]) -> (out: T[n, m]) {
         for i in 0..n {
             for j in 0..m {
-                let pairs = x[i * d..][..d].iter().zip(&y[j * d..][..d]);
-                out[i * m + j] = math::sqrt(pairs.map(|(x, y)| (*x - *y) * (*x - *y)).sum::<T>());
+                let squares = row::sum_of_pairs(&x[i * d..][..d], &y[j * d..][..d], |x, y| (x - y) * (x - y));
+                out[i * m + j] = math::sqrt(squares);
             }
         }
     }

@@ -43,13 +43,9 @@ fn sizes(def: &GufuncDef) -> Vec<&'static str> {
 
 /// Writes the number of elements of a block of an operand.
 fn length(axes: &[CoreAxis]) -> String {
-    let axis = |axis: &CoreAxis| match axis {
-        CoreAxis::Named(name) => (*name).to_owned(),
-        CoreAxis::Known(n) => n.to_string(),
-    };
     match axes {
         [] => "1".to_owned(),
-        axes => axes.iter().map(axis).collect::<Vec<_>>().join(" * "),
+        axes => axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" * "),
     }
 }
 
@@ -181,7 +177,7 @@ impl Lowering<'_> {
             operands.push(Some(if core.is_contiguous() { x } else { self.contiguous(&x) }));
         }
         let types: Vec<TensorType> = ty.leaves().into_iter().filter_map(Type::tensor).cloned().collect();
-        let Some((first, rank)) = types.first().zip(def.results.first().map(|result| result.rank)) else {
+        let Some((first, rank)) = types.first().zip(def.results.first().map(|result| result.rank())) else {
             bail!(Unresolved, "it has no result");
         };
         let loops: Vec<Dim> = first.shape[..first.shape.len() - rank].to_vec();
@@ -214,7 +210,7 @@ impl Lowering<'_> {
         let mut views = Vec::new();
         for (ty, result) in types.iter().zip(def.results) {
             let (view, out) = self.out(result.dtype.unwrap_or(float), &ty.shape);
-            pieces.push(size(&count(&ty.shape[ty.shape.len() - result.rank..])));
+            pieces.push(size(&count(&ty.shape[ty.shape.len() - result.rank()..])));
             pieces.push(out);
             views.push(view);
         }

@@ -82,12 +82,8 @@ pub fn next_size<'a>(sizes: &mut std::slice::Iter<'a, Dim>) -> &'a Dim {
 ///     /// `x @ (weight * scale).T`, for a weight of 8 bits with a scale for each of its rows.
 ///     #[split = n]
 ///     linear_int8(x: T[k], weight: i8[n, k], scale: T[n]) -> (out: T[n]) {
-///         for ((out, scale), row) in out.iter_mut().zip(scale).zip(weight.chunks_exact(k.max(1))) {
-///             let mut sum = 0.0;
-///             for (w, x) in row.iter().zip(x) {
-///                 sum += *w as T * *x;
-///             }
-///             *out = sum * *scale;
+///         for (i, out) in out.iter_mut().enumerate() {
+///             *out = row::sum_of_pairs(&weight[i * k..][..k], x, |w, x| w as T * x) * scale[i];
 ///         }
 ///     }
 ///
@@ -234,8 +230,7 @@ macro_rules! __gufunc_def {
         const RESULTS: &[$crate::gufunc::CoreResult] = &[$($crate::gufunc::CoreResult {
             name: stringify!($out),
             dtype: $crate::__gufunc!(dtype $u),
-            rank: <[&str]>::len(&[$(stringify!($m)),*]),
-            first: $crate::__gufunc!(first $($m),*),
+            sizes: &[$(stringify!($m)),*],
         }),+];
         const SPLIT: Option<&str> = $crate::__gufunc!(split $($split)?);
         const PARAMS: &[&str] = &[$(stringify!($p)),*];
@@ -302,12 +297,6 @@ macro_rules! __gufunc_body {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gufunc {
-    (first) => {
-        ""
-    };
-    (first $first:expr $(, $more:expr)*) => {
-        stringify!($first)
-    };
     (split) => {
         ::core::option::Option::None
     };

@@ -59,10 +59,15 @@ pub struct CoreResult {
     pub name: &'static str,
     /// Its dtype; `None` for `T`.
     pub dtype: Option<DType>,
-    /// The number of its core axes.
-    pub rank: usize,
-    /// The size of its first core axis, as it is written; empty if it has none.
-    pub first: &'static str,
+    /// Its core sizes, as they are written.
+    pub sizes: &'static [&'static str],
+}
+
+impl CoreResult {
+    /// Returns the number of its core axes.
+    pub const fn rank(&self) -> usize {
+        self.sizes.len()
+    }
 }
 
 /// Blocks at equal distances, and what is the same for all of them.
@@ -212,7 +217,8 @@ pub const fn check(
     while i < results.len() {
         assert!(has_float || results[i].dtype.is_some(), "a result of T needs an operand of T");
         if let Some(split) = split {
-            assert!(are_equal(results[i].first, split), "the axis of #[split] is the first of all results");
+            let is_first = !results[i].sizes.is_empty() && are_equal(results[i].sizes[0], split);
+            assert!(is_first, "the axis of #[split] is the first of all results");
         }
         i += 1;
     }
@@ -309,10 +315,10 @@ impl Loops {
             walks.push((&shape[..at], &strides[..at]));
         }
         let (first, core) = (results.first()?, def.results.first()?);
-        let loops = &first[..first.len().checked_sub(core.rank)?];
+        let loops = &first[..first.len().checked_sub(core.rank())?];
         let mut lens: SmallVec<[usize; MOST]> = SmallVec::new();
         for (shape, core) in results.iter().zip(def.results) {
-            let at = shape.len().checked_sub(core.rank)?;
+            let at = shape.len().checked_sub(core.rank())?;
             if shape[..at] != *loops {
                 return None;
             }

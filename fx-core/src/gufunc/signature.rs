@@ -1,5 +1,7 @@
 //! The shape rule of a signature.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 
 use super::{CoreAxis, CoreOperand, GufuncDef, MOST};
@@ -108,14 +110,38 @@ impl GufuncDef {
     }
 }
 
+/// The signature, such as `x: T[k], weight: i8[n, k] -> out: T[n]`.
+impl fmt::Display for GufuncDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let element = |dtype: Option<DType>| dtype.map_or("T".to_owned(), |dtype| dtype.to_string());
+        for (i, operand) in self.operands.iter().enumerate() {
+            let CoreOperand { name, optional, dtype, .. } = operand;
+            let (comma, option) = (if i > 0 { ", " } else { "" }, if *optional { "Option " } else { "" });
+            let axes: Vec<String> = operand.axes.iter().map(ToString::to_string).collect();
+            write!(f, "{comma}{name}: {option}{}[{}]", element(*dtype), axes.join(", "))?;
+        }
+        for (i, result) in self.results.iter().enumerate() {
+            let arrow = if i > 0 { ", " } else { " -> " };
+            write!(f, "{arrow}{}: {}[{}]", result.name, element(result.dtype), result.sizes.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for CoreAxis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CoreAxis::Named(name) => f.write_str(name),
+            CoreAxis::Known(n) => write!(f, "{n}"),
+        }
+    }
+}
+
 impl CoreOperand {
     /// Returns the axes as they are written, such as `[.., n, k]`.
     pub(super) fn written(&self) -> String {
-        let axis = |axis: &CoreAxis| match axis {
-            CoreAxis::Named(name) => (*name).to_owned(),
-            CoreAxis::Known(n) => n.to_string(),
-        };
-        let axes: Vec<String> = ["..".to_owned()].into_iter().chain(self.axes.iter().map(axis)).collect();
+        let axes: Vec<String> =
+            ["..".to_owned()].into_iter().chain(self.axes.iter().map(ToString::to_string)).collect();
         format!("[{}]", axes.join(", "))
     }
 }

@@ -52,7 +52,7 @@ impl GufuncKernel {
         let present = call.def.operands.iter().zip(call.present).filter(|(_, present)| *present);
         let float = present.zip(&operands).find(|((operand, _), _)| operand.dtype.is_none());
         let float = float.map_or(DType::F32, |(_, x)| x.dtype);
-        let are_rows = call.def.results.first().is_some_and(|result| result.rank > 0);
+        let are_rows = call.def.results.first().is_some_and(|result| result.rank() > 0);
         let results = results.iter().map(|(value, dtype, _)| (*value, *dtype)).collect();
         let tasks = loops.tasks();
         Some(GufuncKernel { call, loops, tasks, float, operands, results, epilogue_tape, are_rows })

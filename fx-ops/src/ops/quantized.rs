@@ -17,20 +17,8 @@ gufunc! {
     #[flops = fx_core::Flops::Rule(multiply_adds)]
     #[split = n]
     _weight_int8pack_mm(x: T[k], mat2: i8[n, k], scales: T[n]) -> (out: T[n]) {
-        for ((out, scale), row) in out.iter_mut().zip(scales).zip(mat2.chunks_exact(k.max(1))) {
-            // Sums side by side, which are one vector or a few.
-            let mut sums: [T; 32] = [0.0; 32];
-            let (weights, columns) = (row.chunks_exact(32), x.chunks_exact(32));
-            let (last_weights, last_columns) = (weights.remainder(), columns.remainder());
-            for (weights, columns) in weights.zip(columns) {
-                for ((sum, weight), x) in sums.iter_mut().zip(weights).zip(columns) {
-                    *sum += *weight as T * *x;
-                }
-            }
-            for ((sum, weight), x) in sums.iter_mut().zip(last_weights).zip(last_columns) {
-                *sum += *weight as T * *x;
-            }
-            *out = row::sum(&sums) * *scale;
+        for ((out, scale), weights) in out.iter_mut().zip(scales).zip(mat2.chunks_exact(k.max(1))) {
+            *out = row::sum_of_pairs(weights, x, |weight, x| weight as T * x) * *scale;
         }
     }
 }

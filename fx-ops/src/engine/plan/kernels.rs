@@ -575,7 +575,7 @@ impl Anchor {
         match self {
             Anchor::Convolution(call) if call.layout == Layout::RowMajor => call.spec.stride.len(),
             // Of scalars, all of the result is changed when it is complete.
-            Anchor::Gufunc(call, _) => call.def.results.first().map_or(1, |result| result.rank.max(1)),
+            Anchor::Gufunc(call, _) => call.def.results.first().map_or(1, |result| result.rank().max(1)),
             _ => 1,
         }
     }
